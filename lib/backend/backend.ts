@@ -23,12 +23,11 @@ import type {
   StateChange,
 } from "../model/kernel/desired.ts";
 import type { ModeTraits, RefusedFeatures } from "../model/kernel/traits.ts";
-import type { LogFields, Logger } from "../model/ports/ports.ts";
+import type { Logger } from "../model/ports/ports.ts";
 import type { Runtime } from "../model/ports/runtime.ts";
-import type { Family } from "../model/values/address.ts";
+import { FAMILIES, type Family } from "../model/values/address.ts";
 import type { Match } from "../policy/frontend.ts";
-import type { MissingFamilies } from "./ip_families.ts";
-import type { HandOver } from "./take_over.ts";
+import type { CleanupOptions, HandOver } from "./take_over.ts";
 
 /** The configuration and ports of a backend. */
 export interface BackendOptions {
@@ -87,24 +86,6 @@ export interface RuleNames {
 export interface DesiredStep {
   readonly change: StateChange;
   readonly node: DesiredNode;
-}
-
-/** A part that a clean-up removed, or would remove. */
-export interface Removal {
-  /** Says for the log what was removed. */
-  readonly message: string;
-  readonly details: LogFields;
-  /** The script that removes it, after a line with its program. */
-  readonly script: string;
-}
-
-/** The options of a clean-up. */
-export interface CleanupOptions {
-  /** True to remove kube-proxy's rules too. */
-  readonly kubeProxy: boolean;
-  /** If true, nothing is removed. */
-  readonly dryRun: boolean;
-  readonly removed: (removal: Removal) => Promise<void>;
 }
 
 /** The rules of other proxies on this node, and the take-over from them. */
@@ -249,4 +230,19 @@ export interface KernelRules {
 export interface PortsOfNode {
   readonly ports: readonly DesiredServicePort[];
   readonly node: DesiredNode;
+}
+
+/** Families without rules, with the reason, which ends a sentence. */
+export type MissingFamilies = ReadonlyMap<Family, string>;
+
+const NO_IPV6 = "this node has no IPv6 (the kernel has no IPv6 sockets)";
+
+/** Returns the families that this node's kernel lacks. */
+export function missingFamilies({ hasIpv6 }: Pick<Runtime, "hasIpv6">): MissingFamilies {
+  return hasIpv6() ? new Map() : new Map([[6, NO_IPV6]]);
+}
+
+/** Returns the other families, IPv4 first. */
+export function familiesBut(missing: MissingFamilies): readonly Family[] {
+  return FAMILIES.filter((family) => !missing.has(family));
 }

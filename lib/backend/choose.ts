@@ -6,8 +6,7 @@ import { finding } from "../findings/catalog.ts";
 import type { Mode } from "../model/configuration.ts";
 import { ApplyError, type ApplyFailure } from "../model/kernel/dataplane.ts";
 import { FatalError } from "../model/values/errors.ts";
-import type { Backend, BackendOptions, Probed } from "./backend.ts";
-import { missingFamilies } from "./ip_families.ts";
+import { type Backend, type BackendOptions, missingFamilies, type Probed } from "./backend.ts";
 import { IptablesBackend } from "./iptables/backend.ts";
 import { NftablesBackend } from "./nftables/backend.ts";
 

@@ -4,8 +4,8 @@
  * @module
  */
 import { append } from "../model/values/lists.ts";
-import type { BackendOptions, Removal } from "../backend/backend.ts";
-import { cleanUpIpvs } from "../backend/leftovers.ts";
+import type { BackendOptions } from "../backend/backend.ts";
+import { cleanUpIpvs, type Removal } from "../backend/take_over.ts";
 import { allBackends } from "../backend/choose.ts";
 import type { Runtime } from "../model/ports/runtime.ts";
 import { warnOfRouteLocalnet } from "../backend/sysctl.ts";

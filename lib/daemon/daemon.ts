@@ -16,7 +16,7 @@ import { LocalhostNodePorts } from "../localhost/node_ports.ts";
 import { Metrics } from "../observe/metrics/metrics.ts";
 import { httpListen } from "../system/http_servers.ts";
 import { SyncLoop } from "../sync/sync.ts";
-import { familiesBut } from "../backend/ip_families.ts";
+import { familiesBut } from "../backend/backend.ts";
 import { ConntrackCleaner } from "../conntrack/conntrack.ts";
 import { applyKernelSettings } from "../conntrack/kernel_settings.ts";
 import { Connections } from "../backend/connections.ts";

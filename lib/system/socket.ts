@@ -1,10 +1,9 @@
 /**
- * Adapter: the daemon's local socket, HTTP and JSON, for `signpost status` and its kin, and for curl:
+ * Adapter: the daemon's local socket, which serves HTTP and JSON, and the sender to systemd's notification socket.
  *
  *     curl --unix-socket /run/signpost/signpost.sock http://signpost/v1/status
  *
- * Who may open the socket (mode 0660) may see everything and ask for a full sync, no more.
- *
+ * Who may open the local socket (mode 0660) may see everything and ask for a full sync, no more.
  * @module
  */
 import { dirname } from "node:path/posix";
@@ -14,6 +13,7 @@ import type { ConnectionsReport } from "../model/connections.ts";
 import type { HeldBackPorts } from "../model/kernel/differences.ts";
 import type { Status } from "../model/status.ts";
 import type { Clock, Logger } from "../model/ports/ports.ts";
+import type { NotifySocket } from "../observe/systemd.ts";
 
 /** What the socket serves. */
 export interface SocketOptions {
@@ -158,4 +158,24 @@ export async function askDaemon(path: string, request: DaemonRequest): Promise<u
     throw new Error(`the daemon answers ${response.status}`);
   }
   return read && response.body ? await read(response.body) : await response.json();
+}
+
+/**
+ * Opens a socket to send from.
+ * @param address a path, or `@` and an abstract name, as NOTIFY_SOCKET has it
+ * @throws where no socket can be made or it is not permitted
+ */
+export function openNotifySocket(address: string): NotifySocket {
+  const path = address.startsWith("@") ? `\0${address.slice(1)}` : address;
+  const encoder = new TextEncoder();
+  const socket = Deno.listenDatagram({
+    transport: "unixpacket",
+    path: `\0signpost-notify-${Deno.pid}-${crypto.randomUUID()}`,
+  });
+  return {
+    send: async (datagram) => {
+      await socket.send(encoder.encode(datagram), { transport: "unixpacket", path });
+    },
+    close: () => socket.close(),
+  };
 }

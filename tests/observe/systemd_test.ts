@@ -4,7 +4,7 @@ import {
   ServiceManager,
   takeSystemdEnvironment,
 } from "../../lib/observe/systemd.ts";
-import { openNotifySocket } from "../../lib/system/systemd_socket.ts";
+import { openNotifySocket } from "../../lib/system/socket.ts";
 import { ManualClock, MemoryLogger, settle, START } from "../support/clock_and_log.ts";
 
 function environment(values: Record<string, string>) {
@@ -129,7 +129,7 @@ Deno.test("the least permissions for the socket are the network and the path to 
   const folder = await Deno.makeTempDir();
   const path = `${folder}/notify`;
   const receiver = Deno.listenDatagram({ transport: "unixpacket", path });
-  const adapter = new URL("../../lib/system/systemd_socket.ts", import.meta.url).href;
+  const adapter = new URL("../../lib/system/socket.ts", import.meta.url).href;
   const script = `import { openNotifySocket } from ${JSON.stringify(adapter)};
     await openNotifySocket(${JSON.stringify(path)}).send("READY=1");`;
   const file = `${folder}/send.ts`;

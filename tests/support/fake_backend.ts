@@ -8,7 +8,6 @@ import type { RulesetFacts } from "../../lib/findings/facts.ts";
 import type {
   Backend,
   BackendMetrics,
-  CleanupOptions,
   DesiredStep,
   DriftOptions,
   ForeignRules,
@@ -16,6 +15,7 @@ import type {
   Probed,
   RuleNames,
 } from "../../lib/backend/backend.ts";
+import type { CleanupOptions } from "../../lib/backend/take_over.ts";
 import type { Change, Drift } from "../../lib/model/kernel/differences.ts";
 import { ApplyError, type ApplyFailure, type Script } from "../../lib/model/kernel/dataplane.ts";
 import type {

@@ -8,19 +8,19 @@ import { FAMILIES, type Family } from "../../model/values/address.ts";
 import type { ApplyError } from "../../model/kernel/dataplane.ts";
 import type { DesiredState, StateChange } from "../../model/kernel/desired.ts";
 import type { ModeTraits } from "../../model/kernel/traits.ts";
-import type {
-  Backend,
-  BackendMetrics,
-  BackendOptions,
-  CleanupOptions,
-  DriftOptions,
-  KernelRules,
-  Probed,
+import {
+  type Backend,
+  type BackendMetrics,
+  type BackendOptions,
+  type DriftOptions,
+  familiesBut,
+  type KernelRules,
+  missingFamilies,
+  type Probed,
 } from "../backend.ts";
 import { inetChains, legacyChains } from "../foreign_filters.ts";
-import { familiesBut, missingFamilies } from "../ip_families.ts";
 import { routeLocalnet } from "../sysctl.ts";
-import { HandOver } from "../take_over.ts";
+import { type CleanupOptions, HandOver } from "../take_over.ts";
 import { IptablesDataplane } from "./dataplane.ts";
 import { cleanUpKernel, type RemovedRules } from "./kernel/cleanup.ts";
 import type { Saved } from "./kernel/saved.ts";

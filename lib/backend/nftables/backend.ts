@@ -11,20 +11,20 @@ import type { DesiredState, StateChange } from "../../model/kernel/desired.ts";
 import type { ModeTraits } from "../../model/kernel/traits.ts";
 import type { RulesetFacts } from "../../findings/facts.ts";
 import { desiredNode } from "../../policy/node.ts";
-import type {
-  Backend,
-  BackendMetrics,
-  BackendOptions,
-  CleanupOptions,
-  DriftOptions,
-  GaugeMetric,
-  KernelRules,
-  PortsOfNode,
-  Probed,
+import {
+  type Backend,
+  type BackendMetrics,
+  type BackendOptions,
+  type DriftOptions,
+  familiesBut,
+  type GaugeMetric,
+  type KernelRules,
+  missingFamilies,
+  type PortsOfNode,
+  type Probed,
 } from "../backend.ts";
 import { legacyChains } from "../foreign_filters.ts";
-import { familiesBut, missingFamilies } from "../ip_families.ts";
-import { HandOver } from "../take_over.ts";
+import { type CleanupOptions, HandOver } from "../take_over.ts";
 import { ElementCounters, localhostRejects, type LocalhostRejectsOptions } from "./counters.ts";
 import { NftablesDataplane, type NftScript } from "./dataplane.ts";
 import { Devices } from "./devices.ts";

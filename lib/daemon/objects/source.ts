@@ -11,8 +11,12 @@ import { API_SERVICE } from "../../model/cluster/names.ts";
 import type { Logger } from "../../model/ports/ports.ts";
 import type { Runtime } from "../../model/ports/runtime.ts";
 import { AccessError } from "../../source/api/access/access.ts";
-import { loadAccess, proxiesIn } from "../../source/api/access/access_source.ts";
-import { accessWarnings, refuseClusterIPServer } from "../../source/api/access/server.ts";
+import {
+  accessWarnings,
+  loadAccess,
+  proxiesIn,
+  refuseClusterIPServer,
+} from "../../source/api/access/access_source.ts";
 import { ApiClient } from "../../source/api/api_client.ts";
 import { StatusError } from "../../source/api/failure.ts";
 import { denoFiles, denoFileWatcher } from "../../system/files.ts";

@@ -11,7 +11,7 @@ import {
   ServiceManager,
   type SystemdEnvironment,
 } from "../../observe/systemd.ts";
-import { openNotifySocket } from "../../system/systemd_socket.ts";
+import { openNotifySocket } from "../../system/socket.ts";
 import type { Runtime } from "../../model/ports/runtime.ts";
 
 /**

@@ -5,30 +5,18 @@
 
 /** The kinds of failure. */
 type FailureReason =
-  /** The kubeconfig or a file that it names cannot be used. */
-  | "credentials"
-  /** No connection, or TLS was refused. */
-  | "connection"
-  /** The stream broke off. */
-  | "dropped"
-  /** No byte arrived in time. */
-  | "stalled"
-  /** A protocol error: no JSON, half a line, an unknown shape. */
-  | "garbage"
-  /** 401. */
-  | "unauthorized"
-  /** 403. */
-  | "forbidden"
-  /** 404. */
-  | "not-found"
-  /** 410: the resource version or continue token is too old. */
-  | "gone"
-  /** A resource version is lower than the previous one: etcd was restored. */
-  | "reverted"
-  /** 429. */
-  | "throttled"
-  /** Any other status. */
-  | "status";
+  | "credentials" // The kubeconfig or a file that it names cannot be used.
+  | "connection" // No connection, or TLS was refused.
+  | "dropped" // The stream broke off.
+  | "stalled" // No byte arrived in time.
+  | "garbage" // A protocol error: no JSON, half a line, an unknown shape.
+  | "unauthorized" // 401.
+  | "forbidden" // 403.
+  | "not-found" // 404.
+  | "gone" // 410: the resource version or continue token is too old.
+  | "reverted" // A resource version is lower than the previous one: etcd was restored.
+  | "throttled" // 429.
+  | "status"; // Any other status.
 
 /** A request or a stream failed. */
 export class WatchError extends Error {

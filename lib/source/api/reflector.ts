@@ -5,22 +5,25 @@
  * @module
  */
 import { Backoff, type BackoffLimits } from "../../model/values/timing.ts";
-import type {
-  Decoded,
-  Decoder,
-  EventSink,
-  Kind,
-  ObjectEvent,
-} from "../../model/cluster/objects.ts";
+import type { Decoder, EventSink, Kind } from "../../model/cluster/objects.ts";
 import { PROTOBUF } from "../../model/configuration.ts";
 import { Turns } from "../../model/ports/in_turns.ts";
 import type { Clock, Logger } from "../../model/ports/ports.ts";
 import { errorText } from "../../model/values/text.ts";
 import { type ApiClient, type ApiStream, IdleLimit } from "./api_client.ts";
 import { StatusError, WatchError } from "./failure.ts";
-import { listPages, MAX_OBJECTS, Snapshot, TooManyObjectsError } from "./list.ts";
+import {
+  changeEvent,
+  listPages,
+  MAX_OBJECTS,
+  type Resource,
+  resourceOf,
+  selecting,
+  Snapshot,
+  TooManyObjectsError,
+  withoutFieldSelector,
+} from "./resources.ts";
 import { type WatchObserver, WatchReport } from "./report.ts";
-import { type Resource, resourceOf, selecting, withoutFieldSelector } from "./resources.ts";
 import { parseWatchEvent, piecesOf, type WatchEvent } from "./watch_events.ts";
 
 /** The limits of a watch; times are milliseconds. */
@@ -482,17 +485,4 @@ const COMPARABLE = /^[1-9][0-9]*$/;
 function isLower(version: string, other: string): boolean {
   if (!COMPARABLE.test(version) || !COMPARABLE.test(other)) return false;
   return version.length < other.length || version.length === other.length && version < other;
-}
-
-/** Returns the event of one changed object. An ignored object counts as deleted. */
-function changeEvent<K extends Kind>(kind: K, decoded: Decoded<K>): ObjectEvent {
-  const { key } = decoded;
-  switch (decoded.type) {
-    case "object":
-      return { type: "upsert", kind, key, object: decoded.object } as ObjectEvent;
-    case "refused":
-      return { type: "refuse", kind, key, reason: decoded.reason };
-    case "ignored":
-      return { type: "delete", kind, key };
-  }
 }

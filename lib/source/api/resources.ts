@@ -1,8 +1,11 @@
 /**
- * The API path of each kind, and the selectors of its requests.
+ * Defines the collection of each kind, its selectors, and its lists: complete states, and pages from servers without
+ * streaming lists (kubernetes.io/docs/reference/using-api/api-concepts).
  * @module
  */
-import type { Decoder, Kind } from "../../model/cluster/objects.ts";
+import type { Decoded, Decoder, Kind, KindMap, ObjectEvent } from "../../model/cluster/objects.ts";
+import { WatchError } from "./failure.ts";
+import type { ApiClient } from "./api_client.ts";
 import { fieldAt } from "../../model/values/record.ts";
 
 /** The label of Services that another proxy serves. */
@@ -87,4 +90,185 @@ export function selecting({ selects }: Resource, decode: Decoder): Decoder {
     const decoded = decode(kind, raw);
     return selects(raw) ? decoded : { type: "ignored", key: decoded.key };
   };
+}
+
+/**
+ * The most objects of a kind to keep. Kubernetes supports 150,000 pods and 5,000 nodes. The bound protects memory
+ * from a faulty server.
+ */
+export const MAX_OBJECTS = 500_000;
+
+/** Thrown if the server sends more objects than are kept. */
+export class TooManyObjectsError extends WatchError {
+  override name = "TooManyObjectsError";
+  /** @param max the most objects to keep */
+  constructor(kind: Kind, max: number) {
+    super(
+      "garbage",
+      `the API server names more than ${max} ${kind} objects, more than any cluster has: ` +
+        "is it the right server?",
+    );
+  }
+}
+
+/** Collects decoded objects until a list is complete. */
+export class Snapshot<K extends Kind> {
+  readonly #objects = new Map<string, KindMap[K]>();
+  readonly #refused = new Map<string, string>();
+  /** The keys of objects that are not ignored, for the watch that follows. */
+  readonly keys = new Set<string>();
+  /** Other keys that were seen: of ignored or removed objects. */
+  readonly #others = new Set<string>();
+
+  /** @param max the most objects to take; `MAX_OBJECTS` by default */
+  constructor(private readonly kind: K, private readonly max = MAX_OBJECTS) {}
+
+  /**
+   * Takes the current state of an object.
+   * @returns true if its key is new
+   * @throws {TooManyObjectsError} if there are too many objects
+   */
+  put(decoded: Decoded<K>): boolean {
+    const { key } = decoded;
+    const isNew = !this.keys.has(key) && !this.#others.has(key);
+    const count = this.keys.size + this.#others.size;
+    if (isNew && count >= this.max) throw new TooManyObjectsError(this.kind, this.max);
+    if (!isNew) this.remove(key);
+    if (decoded.type === "ignored") this.#others.add(key);
+    else {
+      this.#others.delete(key);
+      this.keys.add(key);
+    }
+    if (decoded.type === "object") this.#objects.set(key, decoded.object);
+    if (decoded.type === "refused") this.#refused.set(key, decoded.reason);
+    return isNew;
+  }
+
+  /** The number of objects. */
+  get size(): number {
+    return this.#objects.size;
+  }
+
+  /** Removes an object. */
+  remove(key: string): void {
+    if (!this.keys.delete(key)) return;
+    this.#objects.delete(key);
+    this.#refused.delete(key);
+    this.#others.add(key);
+  }
+
+  /** Returns the complete state as one event. */
+  toEvent(): ObjectEvent {
+    return {
+      type: "replace",
+      kind: this.kind,
+      objects: this.#objects,
+      refused: this.#refused,
+    } as ObjectEvent;
+  }
+}
+
+/** Returns the event of one changed object. An ignored object counts as deleted. */
+export function changeEvent<K extends Kind>(kind: K, decoded: Decoded<K>): ObjectEvent {
+  const { key } = decoded;
+  switch (decoded.type) {
+    case "object":
+      return { type: "upsert", kind, key, object: decoded.object } as ObjectEvent;
+    case "refused":
+      return { type: "refuse", kind, key, reason: decoded.reason };
+    case "ignored":
+      return { type: "delete", kind, key };
+  }
+}
+
+/** The options of a list. */
+interface ListOptions {
+  readonly client: ApiClient;
+  readonly resource: Resource;
+  readonly decode: Decoder;
+  readonly signal: AbortSignal;
+  /** Objects in a page; 0 for all in one page. */
+  readonly pageSize: number;
+  /** The most objects to keep; `MAX_OBJECTS` by default. */
+  readonly maxObjects?: number;
+}
+
+/** Successive pages without a new object before the list fails. A filter can leave a few pages empty. */
+const MAX_IDLE_PAGES = 10;
+
+/** A complete list. */
+interface Listed<K extends Kind> {
+  readonly snapshot: Snapshot<K>;
+  /** The resource version from which a watch continues. */
+  readonly resourceVersion: string;
+}
+
+/**
+ * Lists all objects of a kind. If a continue token has expired (410), everything is listed again in one page, as in
+ * client-go: a second paged list might expire too.
+ * @throws {WatchError} at the first failure
+ */
+export async function listPages<K extends Kind>(
+  kind: K,
+  options: ListOptions,
+): Promise<Listed<K>> {
+  const { client, resource, decode, signal, pageSize } = options;
+  const snapshot = new Snapshot(kind, options.maxObjects);
+  let idlePages = 0;
+  let token = "";
+  try {
+    for (;;) {
+      const page = readListPage(
+        await client.json(resource.path, {
+          query: {
+            ...resource.selectors,
+            ...(pageSize > 0 && { limit: String(pageSize) }),
+            ...(token !== "" && { continue: token }),
+          },
+          signal,
+        }),
+      );
+      let isIdle = true;
+      for (const item of page.items) {
+        if (snapshot.put(decode(kind, item))) isIdle = false;
+      }
+      if (page.next === "") return { snapshot, resourceVersion: page.resourceVersion };
+      idlePages = isIdle ? idlePages + 1 : 0;
+      if (page.next === token || idlePages >= MAX_IDLE_PAGES) {
+        throw new WatchError("garbage", "the pages of the list have no end and nothing new");
+      }
+      token = page.next;
+    }
+  } catch (error) {
+    const isExpired = token !== "" && error instanceof WatchError && error.reason === "gone";
+    if (!isExpired) throw error;
+    return await listPages(kind, { ...options, pageSize: 0 });
+  }
+}
+
+/** One page of a list. */
+interface ListPage {
+  readonly items: readonly unknown[];
+  readonly resourceVersion: string;
+  /** The token of the next page; `""` on the last one. */
+  readonly next: string;
+}
+
+/**
+ * Reads one page of a list.
+ * @param body the answer, as parsed JSON
+ * @throws {WatchError} if it is no list
+ */
+function readListPage(body: unknown): ListPage {
+  const items = fieldAt(body, "items") ?? [];
+  const kind = fieldAt(body, "kind");
+  const resourceVersion = fieldAt(body, "metadata", "resourceVersion");
+  const next = fieldAt(body, "metadata", "continue") ?? "";
+  if (
+    typeof kind !== "string" || !kind.endsWith("List") || !Array.isArray(items) ||
+    typeof resourceVersion !== "string" || typeof next !== "string"
+  ) {
+    throw new WatchError("garbage", "the answer is no list of objects");
+  }
+  return { items, resourceVersion, next };
 }

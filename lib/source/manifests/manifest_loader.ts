@@ -7,7 +7,7 @@ import { type Decoder, type EventSink, type Kind, KINDS } from "../../model/clus
 import type { Clock, Logger } from "../../model/ports/ports.ts";
 import { type Manifest, ManifestError, parseManifest } from "./manifests.ts";
 import { errorText, oneLine } from "../../model/values/text.ts";
-import { Snapshot } from "../api/list.ts";
+import { Snapshot } from "../api/resources.ts";
 
 /** The facts about a path. */
 export interface FileInfo {

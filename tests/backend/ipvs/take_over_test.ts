@@ -1,7 +1,6 @@
-import type { Removal } from "../../../lib/backend/backend.ts";
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { GUARD_REMOVAL, IpvsTakeOver } from "../../../lib/backend/ipvs/take_over.ts";
-import { cleanUpIpvs } from "../../../lib/backend/leftovers.ts";
+import { cleanUpIpvs, type Removal } from "../../../lib/backend/take_over.ts";
 import { ManualClock, MemoryLogger, settle } from "../../support/clock_and_log.ts";
 import { FakeIpvs } from "./fake_ipvs.ts";
 

@@ -7,7 +7,7 @@
  * @module
  */
 import { ServiceManager, takeSystemdEnvironment } from "../../../lib/observe/systemd.ts";
-import { openNotifySocket } from "../../../lib/system/systemd_socket.ts";
+import { openNotifySocket } from "../../../lib/system/socket.ts";
 
 const REPORT = "/var/lib/signpost/probe.json";
 

@@ -9,8 +9,7 @@ import {
   type HttpClient,
   type HttpRequest,
 } from "../../../lib/source/api/api_client.ts";
-import { listPages } from "../../../lib/source/api/list.ts";
-import { resourceOf } from "../../../lib/source/api/resources.ts";
+import { listPages, resourceOf } from "../../../lib/source/api/resources.ts";
 import { parseWatchEvent, Remainder } from "../../../lib/source/api/watch_events.ts";
 import { createDecoder } from "../../../lib/source/objects/decode.ts";
 import { eventually } from "../../support/eventually.ts";

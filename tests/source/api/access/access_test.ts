@@ -5,8 +5,11 @@ import {
   readCredentials,
   type ReadFile,
 } from "../../../../lib/source/api/access/access.ts";
-import { inClusterAccess, loadAccess } from "../../../../lib/source/api/access/access_source.ts";
-import { refuseClusterIPServer } from "../../../../lib/source/api/access/server.ts";
+import {
+  inClusterAccess,
+  loadAccess,
+  refuseClusterIPServer,
+} from "../../../../lib/source/api/access/access_source.ts";
 import { makeCertificates } from "../../../support/certificates.ts";
 import { ANONYMOUS } from "../fakes.ts";
 

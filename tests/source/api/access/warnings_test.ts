@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import type { ApiAccess } from "../../../../lib/source/api/access/access.ts";
-import { accessWarnings } from "../../../../lib/source/api/access/server.ts";
+import { accessWarnings } from "../../../../lib/source/api/access/access_source.ts";
 import { ANONYMOUS } from "../fakes.ts";
 
 const TOKEN = { type: "inline", text: "s3cret", origin: "kubeconfig: token" } as const;
