@@ -220,10 +220,10 @@ function compareTable(input: TableInput, held: SavedTable, place: string): Diffe
     ...[...input.chains].flatMap(([chain, wanted]) => {
       const there = held.chains.get(chain);
       if (!there) return [difference("missing", `${place} ${chain}`)];
-      return compareRules(inFixedOrder(chain, wanted), inFixedOrder(chain, there), {
-        place: `${place} ${chain}`,
-        keyOf: wordsOf,
-      });
+      const at = { place: `${place} ${chain}`, keyOf: wordsOf };
+      return isServiceChain(chain)
+        ? compareRules(withSortedEndpoints(wanted), withSortedEndpoints(there), at)
+        : compareRules(wanted, there, { ...at, orderOf: kindOf });
     }),
     ...compareJumps(input, held, place),
     ...stale.sort().map((chain) => difference("extra", `${place} ${chain}`)),
@@ -253,11 +253,6 @@ function isSame(one: string, other: string): boolean {
   return wordsOf(one) === wordsOf(other);
 }
 
-/** Returns the rules in a fixed order, as far as the order has no effect. */
-function inFixedOrder(chain: string, rules: readonly string[]): readonly string[] {
-  return isServiceChain(chain) ? withSortedEndpoints(rules) : sortRuns(rules);
-}
-
 /** Sorts the endpoints. Each has the same chance at any position. */
 function withSortedEndpoints(rules: readonly string[]): readonly string[] {
   const recent = rules.filter((rule) => rule.includes(" --rcheck ")).sort();
@@ -279,23 +274,12 @@ function parsePick(
   return at < 0 ? undefined : { chance: rule.slice(0, at), endpoint: rule.slice(at) };
 }
 
-/** Sorts each run of Service rules, since no two match the same packet. */
-function sortRuns(rules: readonly string[]): readonly string[] {
-  const runs: { readonly kind: string; readonly rules: string[] }[] = [];
-  for (const rule of rules) {
-    const kind = kindOf(rule);
-    const last = runs.at(-1);
-    if (last && kind !== "" && last.kind === kind) last.rules.push(rule);
-    else runs.push({ kind, rules: [rule] });
-  }
-  return runs.flatMap((run) => run.rules.sort());
-}
-
-function kindOf(rule: string): "service" | "own" | "guard" | "" {
+/** Returns the kind of a rule in a shared chain, or its words. No two rules of one kind match the same packet. */
+function kindOf(rule: string): string {
   if (/^(-[ds] \S+ )?-p |^-s \S+ -d \S+ -j KUBE-MARK-MASQ/.test(rule)) return "service";
   if (/^-d \S+ -j RETURN$/.test(rule)) return "own";
   if (/^-d \S+ -m comment .* no such port" -j REJECT/.test(rule)) return "guard";
-  return "";
+  return wordsOf(rule);
 }
 
 /** Returns the difference of a whole table or chain. */
