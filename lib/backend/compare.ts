@@ -19,7 +19,6 @@ export function without<Rule>(
   });
 }
 
-/** The options of a comparison. */
 interface RuleOptions {
   /** The chain, for the differences. */
   readonly place: string;

@@ -52,7 +52,6 @@ function withoutComments(listing: string): string {
   return listing.replace(/\bcomment "[^"\n]*"/g, 'comment "…"');
 }
 
-/** Lists hooks and numbers of rules. */
 function outlineOf(name: string, table: string): string {
   const chains = table.matchAll(/^\tchain (\S+) \{\n([^]*?)^\t\}/gm);
   const lines = [...chains].map(([, chain, body = ""]) => {

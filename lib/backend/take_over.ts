@@ -19,13 +19,11 @@ import type { Runtime } from "../model/ports/runtime.ts";
 import { hostPort } from "../model/cluster/names.ts";
 import { IPVS_INTERFACE, IpvsKernel } from "./ipvs/kernel.ts";
 
-/** The ports and settings of a hand-over. */
 interface HandOverOptions {
   /** Returns the iptables variant of signpost's rules; `undefined` if they are in nftables. */
   readonly variant: (() => Promise<Variant>) | undefined;
   readonly configuration: Pick<Configuration, "ipvs" | "signpost">;
   readonly runner: ProcessRunner;
-  /** The number of this process. */
   readonly pid: number;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -42,7 +40,6 @@ export class HandOver {
   readonly #failures = new Set<string>();
   #rival: Rival | undefined;
 
-  /** @param options the ports and settings */
   constructor(options: HandOverOptions) {
     this.#options = options;
     this.#nft = new Nft(options.runner);

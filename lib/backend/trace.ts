@@ -14,7 +14,6 @@ export { LAST_CHAIN, TRACE_TABLE };
 /** The last chains of an outgoing packet, in either mode. */
 export const WAYS_OUT: readonly string[] = [LAST_CHAIN, "POSTROUTING"];
 
-/** The destination of traced packets. */
 interface Destination {
   readonly address: string;
   readonly port: number;

@@ -238,7 +238,6 @@ export class ObjectCache implements Snapshot {
     } else this.#dirtyNode = true;
   }
 
-  /** Updates the omissions of an object. */
   #omit(
     { kind, key, object }: {
       readonly kind: Kind;

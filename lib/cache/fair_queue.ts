@@ -22,7 +22,6 @@ export class FairQueue {
   /** The Service that begins the next share, because the last one had no room for it. */
   #first: string | undefined;
 
-  /** Returns true if no Service waits. */
   get isEmpty(): boolean {
     return this.#incoming.size === 0 && !this.#hasBacklog;
   }
@@ -31,7 +30,6 @@ export class FairQueue {
     return this.#first !== undefined || this.#fresh.size + this.#served.size > 0;
   }
 
-  /** Returns true if a Service waits, by `namespace/name`. */
   has(key: string): boolean {
     if (key === this.#first) return true;
     const { namespace } = splitKey(key);
@@ -39,7 +37,6 @@ export class FairQueue {
       .some((keys) => keys?.has(key));
   }
 
-  /** Adds a Service, by `namespace/name`. */
   add(key: string): void {
     this.#incoming.add(key);
   }

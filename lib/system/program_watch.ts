@@ -31,7 +31,6 @@ export class ProgramWatch implements ProcessRunner {
   readonly #early: (readonly [string, ProgramFailure])[] = [];
   #listener: ProgramFailureListener = (...failure) => this.#early.push(failure);
 
-  /** @param options see there */
   constructor(private readonly options: ProgramWatchOptions) {}
 
   /** Has a listener hear of every failure, those before included. */

@@ -61,7 +61,6 @@ export class IptablesBackend implements Backend<IptablesScript> {
   #found: Iptables | undefined;
   readonly #dataplane: IptablesDataplane;
 
-  /** @param options the parts that the backend uses */
   constructor(options: BackendOptions) {
     const { runtime } = options;
     this.#options = options;

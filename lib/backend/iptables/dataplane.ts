@@ -58,7 +58,6 @@ export class IptablesDataplane implements Dataplane<IptablesScript> {
   readonly #packets = new PacketSums();
   #iptables: UsedIptables;
 
-  /** @param options the ports and settings */
   constructor(options: IptablesDataplaneOptions) {
     this.#options = options;
     this.#iptables = options.iptables;
@@ -81,7 +80,6 @@ export class IptablesDataplane implements Dataplane<IptablesScript> {
     return `nf_conntrack_tcp_be_liberal is ${tcpBeLiberal ? "set" : "not set any more"}`;
   }
 
-  /** Returns the script for the full state. */
   full(state: DesiredState): IptablesScript {
     return fullScript(state, this.#iptables);
   }
@@ -113,7 +111,6 @@ export class IptablesDataplane implements Dataplane<IptablesScript> {
     if (script.routeLocalnet) await this.#options.routeLocalnet();
   }
 
-  /** Returns the number of signpost's rules by family and table. */
   get ruleCounts(): Iterable<RuleCount> {
     return this.#counts.counts;
   }

@@ -111,7 +111,6 @@ function entry(place: string, rule: string, state: KernelEntry["state"]): Kernel
   return { in: place, key: rule, desired: "", held: "", state };
 }
 
-/** A rule with its place and its service port. */
 interface PlacedRule {
   readonly family: Family;
   readonly table: string;

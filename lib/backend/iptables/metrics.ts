@@ -24,7 +24,6 @@ export interface RuleCount {
 export class RuleCounts {
   readonly #counts = new Map<string, RuleCount>();
 
-  /** Returns the counts after the last script. */
   get counts(): Iterable<RuleCount> {
     return this.#counts.values();
   }
@@ -58,10 +57,8 @@ const COUNTED = {
   localhostNodePorts: { table: "nat", chain: "KUBE-POSTROUTING", part: "--ctorigdst 127.0.0.0/8" },
 } as const;
 
-/** The names of the counts. */
 const COUNTED_PACKETS = Object.keys(COUNTED) as readonly (keyof PacketCounts)[];
 
-/** A count with the table and chain of its rule. */
 interface CountedRule {
   readonly what: keyof PacketCounts;
   readonly place: { readonly table: Table; readonly chain: string };
@@ -109,7 +106,6 @@ export class PacketSums {
     }
   }
 
-  /** Returns all packets so far. */
   get counts(): PacketCounts {
     const sum = (what: keyof PacketCounts) =>
       [this.#before, this.#last].flatMap((counts) =>
@@ -146,7 +142,6 @@ export function* countsIn(
   }
 }
 
-/** The sources of the metrics. */
 interface MetricsOptions {
   readonly clock: Pick<Clock, "monotonic" | "sleep">;
   readonly dataplane: {

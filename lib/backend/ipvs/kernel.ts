@@ -307,7 +307,6 @@ export interface IpvsConnection extends ServerAddress {
   readonly isEstablished: boolean;
 }
 
-/** An address of an interface. */
 interface InterfaceAddress {
   readonly name: string;
   readonly address: string;

@@ -168,7 +168,6 @@ export function advance(before: Progress, { connections, now }: Look): Progress 
   return { ...before, connections, idle, step: isOver ? "remove" : "wait" };
 }
 
-/** The ports and settings of the take-over. */
 interface IpvsTakeOverOptions {
   readonly runner: ProcessRunner;
   /** Gives a script to nft. Rejects if that fails. */
@@ -202,7 +201,6 @@ export class IpvsTakeOver {
   #guard = "";
   #lastWarning = "";
 
-  /** @param options the ports and settings */
   constructor(options: IpvsTakeOverOptions) {
     this.#options = options;
     this.#kernel = new IpvsKernel(options.runner, options.excluded);

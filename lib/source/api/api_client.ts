@@ -48,7 +48,6 @@ export interface HttpClient {
   close(): void;
 }
 
-/** The parts of an `ApiClient`. */
 interface ApiClientOptions {
   readonly http: HttpClient;
   /** Called before each request. See `loadAccess`. */
@@ -59,7 +58,6 @@ interface ApiClientOptions {
   readonly userAgent: string;
 }
 
-/** One request. */
 interface ApiRequest {
   /** `GET` by default. */
   readonly method?: HttpRequest["method"];

@@ -101,7 +101,6 @@ interface Stream<K extends Kind> {
   hasProgress: boolean;
 }
 
-/** Lists and watches one kind. */
 class Reflector<K extends Kind> {
   readonly #collection: Resource;
   readonly #limits: WatchLimits;
@@ -269,7 +268,6 @@ class Reflector<K extends Kind> {
     });
   }
 
-  /** Takes some lines or frames. */
   #take(pieces: readonly (string | Uint8Array)[], stream: Stream<K>, decode: Decoder): void {
     let hasProgress = false;
     try {

@@ -144,12 +144,10 @@ export class Snapshot<K extends Kind> {
     return isNew;
   }
 
-  /** The number of objects. */
   get size(): number {
     return this.#objects.size;
   }
 
-  /** Removes an object. */
   remove(key: string): void {
     if (!this.keys.delete(key)) return;
     this.#objects.delete(key);
@@ -181,7 +179,6 @@ export function changeEvent<K extends Kind>(kind: K, decoded: Decoded<K>): Objec
   }
 }
 
-/** The options of a list. */
 interface ListOptions {
   readonly client: ApiClient;
   readonly resource: Resource;
@@ -196,7 +193,6 @@ interface ListOptions {
 /** Successive pages without a new object before the list fails. A filter can leave a few pages empty. */
 const MAX_IDLE_PAGES = 10;
 
-/** A complete list. */
 interface Listed<K extends Kind> {
   readonly snapshot: Snapshot<K>;
   /** The resource version from which a watch continues. */
@@ -246,7 +242,6 @@ export async function listPages<K extends Kind>(
   }
 }
 
-/** One page of a list. */
 interface ListPage {
   readonly items: readonly unknown[];
   readonly resourceVersion: string;

@@ -48,7 +48,6 @@ export interface ManifestSourceOptions {
   readonly inspect?: (kind: Kind, raw: unknown) => void;
 }
 
-/** The options of following changes. */
 interface FollowOptions extends ManifestSourceOptions {
   readonly watcher: FileWatcher;
   readonly clock: Clock;
@@ -109,7 +108,6 @@ async function foldersOf({ paths, files }: ManifestSourceOptions): Promise<reado
   return [...new Set(folders)];
 }
 
-/** The last content of one file. */
 interface LoadedFile {
   readonly digest: string;
   readonly manifest: Manifest;
@@ -152,7 +150,6 @@ class ManifestLoader {
     return await this.#look() !== this.#fingerprint;
   }
 
-  /** Logs the new problems. */
   warn(problems: readonly string[]): void {
     for (const problem of problems) {
       if (this.#logged.has(problem)) continue;

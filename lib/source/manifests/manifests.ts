@@ -26,7 +26,6 @@ export interface Manifest {
   readonly skipped: readonly string[];
 }
 
-/** The options of parsing a file. */
 interface ManifestOptions {
   /** The file name in errors. */
   readonly file: string;

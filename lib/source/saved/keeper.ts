@@ -66,7 +66,6 @@ export class StateKeeper {
   #failure: string | undefined;
   #running: Promise<void> | undefined;
 
-  /** @param options the options of the keeper */
   constructor(options: StateKeeperOptions) {
     this.#options = options;
     const { clock, lastWritten } = options;

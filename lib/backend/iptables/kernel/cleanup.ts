@@ -145,9 +145,7 @@ export interface RemovedRules extends Pick<Cleanup, "kept" | "left"> {
   readonly program: string;
   /** The input that removes them; `""` if there is nothing to remove, or it is unknown. */
   readonly text: string;
-  /** The owner of the rules. */
   readonly owner: Owner | undefined;
-  /** True if packets meet the rules. */
   readonly isHooked: boolean;
   /** The reason why they are still there. */
   readonly failure?: ApplyError;

@@ -20,7 +20,6 @@ export interface SavedTable {
   readonly builtIn: ReadonlyMap<string, BuiltInChain>;
 }
 
-/** A built-in chain. */
 interface BuiltInChain {
   readonly policy: string;
   readonly rules: readonly string[];

@@ -84,7 +84,6 @@ class Section {
     if (!isRecord(value ?? {})) this.problem("", "must be a mapping");
   }
 
-  /** Adds a problem with a field. */
   problem(name: string, problem: string): void {
     const { file, path, problems } = this.place;
     const where = [path, name].filter((each) => each !== "").join(".") || "document";
