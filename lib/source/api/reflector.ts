@@ -13,7 +13,6 @@ import { errorText } from "../../model/values/text.ts";
 import { type ApiClient, type ApiStream, IdleLimit } from "./api_client.ts";
 import { StatusError, WatchError } from "./failure.ts";
 import {
-  changeEvent,
   listPages,
   MAX_OBJECTS,
   type Resource,
@@ -23,6 +22,7 @@ import {
   TooManyObjectsError,
   withoutFieldSelector,
 } from "./resources.ts";
+import { changeEvent } from "../objects/decode.ts";
 import { type WatchObserver, WatchReport } from "./report.ts";
 import { parseWatchEvent, piecesOf, type WatchEvent } from "./watch_events.ts";
 

@@ -166,19 +166,6 @@ export class Snapshot<K extends Kind> {
   }
 }
 
-/** Returns the event of one changed object. An ignored object counts as deleted. */
-export function changeEvent<K extends Kind>(kind: K, decoded: Decoded<K>): ObjectEvent {
-  const { key } = decoded;
-  switch (decoded.type) {
-    case "object":
-      return { type: "upsert", kind, key, object: decoded.object } as ObjectEvent;
-    case "refused":
-      return { type: "refuse", kind, key, reason: decoded.reason };
-    case "ignored":
-      return { type: "delete", kind, key };
-  }
-}
-
 interface ListOptions {
   readonly client: ApiClient;
   readonly resource: Resource;

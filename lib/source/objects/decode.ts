@@ -8,6 +8,7 @@ import type {
   EndpointPort,
   Kind,
   KindMap,
+  ObjectEvent,
   ServicePort,
 } from "../../model/cluster/objects.ts";
 import { objectKey } from "../../model/cluster/names.ts";
@@ -119,6 +120,19 @@ function nameOf(raw: unknown): unknown {
   if (fieldAt(raw, "metadata") === undefined) return "(no metadata)";
   const name = fieldAt(raw, "metadata", "name");
   return name === undefined ? "(no name)" : name;
+}
+
+/** Returns the event of one changed object. An ignored object counts as deleted. */
+export function changeEvent<K extends Kind>(kind: K, decoded: Decoded<K>): ObjectEvent {
+  const { key } = decoded;
+  switch (decoded.type) {
+    case "object":
+      return { type: "upsert", kind, key, object: decoded.object } as ObjectEvent;
+    case "refused":
+      return { type: "refuse", kind, key, reason: decoded.reason };
+    case "ignored":
+      return { type: "delete", kind, key };
+  }
 }
 
 /** Returns the known object, or `undefined`. */
