@@ -40,8 +40,6 @@ export interface ApiServerOptions {
   streamingLists?: StreamingLists;
   /** False: answers are JSON, whatever is asked for. */
   protobuf?: boolean;
-  /** False: 400 for fields other than names, as before Kubernetes 1.31. */
-  fieldSelectors?: boolean;
   /** False: 404, as before Kubernetes 1.33. */
   serviceCIDRs?: boolean;
   /** Bearer token without which requests get 401. */
@@ -224,10 +222,6 @@ export class ApiServer {
     const fault = this.faults.take(collection.kind, typeOf(record));
     if (fault !== undefined) return sendFault(response, format, fault);
     if (record.method !== "GET") return await this.#write({ request, response, collection });
-    if (this.options.fieldSelectors === false && !hasNamesOnly(query["fieldSelector"] ?? "")) {
-      const message = `"spec.clusterIP" is not a known field selector: only "metadata.name"`;
-      return sendStatus(response, format, { code: 400, message });
-    }
     if (query["watch"] === "true") return this.#watch({ response, collection, query, format });
     this.#list({ response, collection, query });
   }
@@ -364,11 +358,6 @@ interface Writing {
 
 function filterOf(query: Readonly<Record<string, string>>): (object: ApiObject) => boolean {
   return makeFilter(query["labelSelector"] ?? "", query["fieldSelector"] ?? "");
-}
-
-/** Fields that Kubernetes has selected by for any kind, from the beginning. */
-function hasNamesOnly(fieldSelector: string): boolean {
-  return fieldSelector === "" || /^metadata\.(?:name|namespace)=/.test(fieldSelector);
 }
 
 /** Returns the verb of a request, as roles name it. */

@@ -17,10 +17,8 @@ import {
   MAX_OBJECTS,
   type Resource,
   resourceOf,
-  selecting,
   Snapshot,
   TooManyObjectsError,
-  withoutFieldSelector,
 } from "./resources.ts";
 import { changeEvent } from "../objects/decode.ts";
 import { type WatchObserver, WatchReport } from "./report.ts";
@@ -117,8 +115,6 @@ class Reflector<K extends Kind> {
   /** Keys of the delivered objects. */
   #known = new Set<string>();
   #streamingList = true;
-  /** True if requests have a field selector; else objects are selected here. */
-  #selectsFields = true;
   /** The monotonic time of the last list after an expired resource version. */
   #relisted = -Infinity;
   #protobuf: boolean;
@@ -153,7 +149,6 @@ class Reflector<K extends Kind> {
       } catch (error) {
         const fallback = this.#resourceVersion === "" ? fallbackFrom(error) : undefined;
         if (fallback === undefined || this.options.signal.aborted) throw error;
-        if (this.#selectsFields && refusesFieldSelector(error)) throw error;
         this.#streamingList = fallback !== "for good";
         const message = `no streaming list of ${this.kind} objects, listing in pages`;
         this.options.logger.debug(1, message, { error: errorText(error) });
@@ -165,11 +160,12 @@ class Reflector<K extends Kind> {
 
   async #list(): Promise<void> {
     this.#report.state("listing");
-    const { client, signal } = this.options;
+    const { client, decode, signal } = this.options;
     const { snapshot, resourceVersion } = await listPages(this.kind, {
       client,
       signal,
-      ...this.#selection(),
+      decode,
+      resource: this.#collection,
       pageSize: this.#limits.pageSize,
       maxObjects: this.#limits.maxObjects,
     });
@@ -219,9 +215,8 @@ class Reflector<K extends Kind> {
   async #follow(stream: Stream<K>): Promise<void> {
     const { client, signal, clock } = this.options;
     const { stall } = this.#limits;
-    const { resource, decode } = this.#selection();
-    const answer = await client.open(resource.path, {
-      query: this.#query(resource, stream),
+    const answer = await client.open(this.#collection.path, {
+      query: this.#query(stream),
       ...(this.#protobuf && { accept: `${PROTOBUF}, application/json` }),
       signal,
       idleLimit: stall,
@@ -235,7 +230,7 @@ class Reflector<K extends Kind> {
       for await (const pieces of piecesOf(answer)) {
         if (signal.aborted) return;
         for (let i = 0; i < pieces.length; i += BATCH) {
-          this.#take(pieces.slice(i, i + BATCH), stream, decode);
+          this.#take(pieces.slice(i, i + BATCH), stream);
           if (!stream.snapshot) continue;
           await turns.giveWay();
           if (signal.aborted) return;
@@ -248,9 +243,9 @@ class Reflector<K extends Kind> {
     }
   }
 
-  #query(resource: Resource, { snapshot }: Stream<K>): Record<string, string> {
+  #query({ snapshot }: Stream<K>): Record<string, string> {
     return {
-      ...resource.selectors,
+      ...this.#collection.selectors,
       watch: "true",
       allowWatchBookmarks: "true",
       timeoutSeconds: String(300 + Math.floor(300 * this.#random())),
@@ -268,15 +263,15 @@ class Reflector<K extends Kind> {
     });
   }
 
-  #take(pieces: readonly (string | Uint8Array)[], stream: Stream<K>, decode: Decoder): void {
+  #take(pieces: readonly (string | Uint8Array)[], stream: Stream<K>): void {
     let hasProgress = false;
     try {
       for (const piece of pieces) {
         const event = parseWatchEvent(piece);
         if (event === undefined) continue;
-        if (stream.snapshot) hasProgress = this.#gather(event, stream, decode);
+        if (stream.snapshot) hasProgress = this.#gather(event, stream);
         else {
-          this.#pass(event, decode);
+          this.#pass(event);
           hasProgress = true;
         }
       }
@@ -292,7 +287,7 @@ class Reflector<K extends Kind> {
   }
 
   /** Takes an event of the initial state. @returns true at its end */
-  #gather(event: WatchEvent, stream: Stream<K>, decode: Decoder): boolean {
+  #gather(event: WatchEvent, stream: Stream<K>): boolean {
     const { snapshot, quiet } = stream;
     if (event.type === "bookmark") {
       if (!event.initialEventsEnd || !snapshot) return false;
@@ -301,29 +296,29 @@ class Reflector<K extends Kind> {
       this.#listed(snapshot, event.resourceVersion);
       return true;
     }
-    const decoded = decode(this.kind, event.object);
+    const decoded = this.options.decode(this.kind, event.object);
     if (event.type === "deleted") snapshot?.remove(decoded.key);
     else if (snapshot?.put(decoded)) quiet?.touch();
     return false;
   }
 
   /** Delivers an event after the initial state. */
-  #pass(event: WatchEvent, decode: Decoder): void {
+  #pass(event: WatchEvent): void {
     const { kind } = this;
     if (isLower(event.resourceVersion, this.#resourceVersion)) {
       const step = `from ${this.#resourceVersion} to ${event.resourceVersion}`;
       throw new WatchError("reverted", `the resource version went back ${step}`);
     }
     if (event.type !== "bookmark") {
-      const decoded = decode(kind, event.object);
+      const decoded = this.options.decode(kind, event.object);
       const { key } = decoded;
       const change = changeEvent(
         kind,
         event.type === "deleted" ? { type: "ignored", key } : decoded,
       );
-      if (change.type === "delete") this.#known.delete(key);
-      else this.#know(key);
-      this.options.sink(change);
+      if (change.type !== "delete") this.#know(key);
+      // An ignored object that was never delivered, such as a headless Service, is no change.
+      if (change.type !== "delete" || this.#known.delete(key)) this.options.sink(change);
     }
     this.#resourceVersion = event.resourceVersion;
   }
@@ -334,16 +329,6 @@ class Reflector<K extends Kind> {
       throw new TooManyObjectsError(this.kind, maxObjects);
     }
     this.#known.add(key);
-  }
-
-  /** Returns the selectors of requests, and the decoder that applies the selectors left out. */
-  #selection(): { readonly resource: Resource; readonly decode: Decoder } {
-    const { decode } = this.options;
-    if (this.#selectsFields) return { resource: this.#collection, decode };
-    return {
-      resource: withoutFieldSelector(this.#collection),
-      decode: selecting(this.#collection, decode),
-    };
   }
 
   /** Falls back to JSON, which all servers and proxies in front of them know. */
@@ -360,7 +345,6 @@ class Reflector<K extends Kind> {
       ? cause
       : new WatchError("garbage", `the watch failed: ${errorText(cause)}`, { cause });
     if (this.#mustList(error)) this.#resourceVersion = "";
-    if (this.#changeSelection(error)) return;
     if (this.#isAbsent(error)) {
       this.#deliverNothing(error);
       this.#backoff.reset();
@@ -387,26 +371,6 @@ class Reflector<K extends Kind> {
     if (this.options.clock.monotonic() - this.#relisted < GOOD_STREAM) return;
     this.#relists.reset();
     this.#backoff.reset();
-  }
-
-  /**
-   * Drops the field selector if the server refuses the request, and restores it if the refusal has another reason.
-   * @returns true if an immediate retry is useful
-   */
-  #changeSelection(error: WatchError): boolean {
-    if (this.#collection.selectors.fieldSelector === undefined) return false;
-    if (this.#selectsFields) {
-      if (!(error instanceof StatusError) || error.status !== 400) return false;
-      this.#selectsFields = false;
-      this.options.logger.info(
-        `asking for ${this.kind} objects without a field selector, and selecting them here`,
-        { error: errorText(error) },
-      );
-      return true;
-    }
-    const isRefused = error instanceof StatusError && [400, 403].includes(error.status);
-    if (isRefused) this.#selectsFields = true;
-    return false;
   }
 
   /** Returns true if the resource version is of no more use. */
@@ -447,12 +411,6 @@ function mayWorkInJson(error: unknown): boolean {
   if (error instanceof StatusError) return error.status === 406 || error.status === 415;
   return error instanceof WatchError && error.reason === "garbage" &&
     !(error instanceof UnmarkedListError || error instanceof TooManyObjectsError);
-}
-
-/** Returns true if the server names the field selector as the reason of a refusal. */
-function refusesFieldSelector(error: unknown): boolean {
-  return error instanceof StatusError && error.status === 400 &&
-    /field (?:selector|label)/i.test(error.message);
 }
 
 /**

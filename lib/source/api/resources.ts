@@ -24,14 +24,14 @@ interface Selectors {
 export interface Resource {
   readonly path: string;
   readonly selectors: Selectors;
-  /** Returns true if the selectors choose an object, for servers that do not apply them. */
+  /** Returns true if a manifest's object is one to take. */
   readonly selects: (raw: unknown) => boolean;
   /** True if a cluster may lack the resource: ServiceCIDRs came with Kubernetes 1.33. */
   readonly optional: boolean;
 }
 
 /**
- * Returns the collection of a kind, with kube-proxy's selectors (cmd/kube-proxy/app/server.go).
+ * Returns the collection of a kind, with kube-proxy's label selectors (cmd/kube-proxy/app/server.go).
  * @param nodeName the name of the only Node to select
  */
 export function resourceOf(kind: Kind, nodeName: string): Resource {
@@ -39,10 +39,8 @@ export function resourceOf(kind: Kind, nodeName: string): Resource {
     case "Service":
       return {
         path: "/api/v1/services",
-        selectors: {
-          labelSelector: `!${SERVICE_PROXY_NAME}`,
-          fieldSelector: "spec.clusterIP!=None",
-        },
+        // Servers before Kubernetes 1.31 have no field selector for cluster IPs. The decoder ignores headless Services.
+        selectors: { labelSelector: `!${SERVICE_PROXY_NAME}` },
         selects: (raw) =>
           !hasLabel(raw, SERVICE_PROXY_NAME) && fieldAt(raw, "spec", "clusterIP") !== "None",
         optional: false,
@@ -73,23 +71,6 @@ export function resourceOf(kind: Kind, nodeName: string): Resource {
 
 function hasLabel(raw: unknown, name: string): boolean {
   return fieldAt(raw, "metadata", "labels", name) !== undefined;
-}
-
-/**
- * Removes the field selector: Kubernetes before 1.31 has none for cluster IPs (kubernetes/kubernetes#123905).
- * `selecting` replaces it.
- */
-export function withoutFieldSelector(resource: Resource): Resource {
-  const { fieldSelector: _, ...selectors } = resource.selectors;
-  return { ...resource, selectors };
-}
-
-/** Returns a decoder that applies the field selector itself. */
-export function selecting({ selects }: Resource, decode: Decoder): Decoder {
-  return (kind, raw) => {
-    const decoded = decode(kind, raw);
-    return selects(raw) ? decoded : { type: "ignored", key: decoded.key };
-  };
 }
 
 /**

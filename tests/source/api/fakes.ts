@@ -21,18 +21,19 @@ export const ANONYMOUS: ApiAccess = {
 
 /**
  * A decoder that keeps the label `version` as the uid of any object, refuses objects with the
- * label `refuse`, and ignores those with the label `ignore`.
+ * label `refuse`, and ignores headless Services and those with the label `ignore`.
  */
 export function fakeDecode<K extends Kind>(_kind: K, raw: unknown): Decoded<K> {
-  const { metadata } = raw as {
+  const { metadata, spec } = raw as {
     metadata: { name: string; namespace?: string; labels?: Record<string, string> };
+    spec?: { clusterIP?: string };
   };
   const { name, labels = {} } = metadata;
   // Protobuf says that there is none in so many words.
   const namespace = metadata.namespace || undefined;
   const key = objectKey({ name, ...(namespace !== undefined && { namespace }) });
   if (labels["refuse"] !== undefined) return { type: "refused", key, reason: labels["refuse"] };
-  if (labels["ignore"] !== undefined) return { type: "ignored", key };
+  if (labels["ignore"] !== undefined || spec?.clusterIP === "None") return { type: "ignored", key };
   const object = { name, namespace, uid: labels["version"] ?? "" } as unknown as KindMap[K];
   return { type: "object", key, object };
 }

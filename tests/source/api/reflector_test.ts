@@ -161,7 +161,6 @@ Deno.test("a watch asks for all that a streaming list needs, and for bookmarks",
   await play(({ http }) => {
     assertEquals(Object.fromEntries(http.query), {
       labelSelector: "!service.kubernetes.io/service-proxy-name",
-      fieldSelector: "spec.clusterIP!=None",
       watch: "true",
       allowWatchBookmarks: "true",
       timeoutSeconds: "450",
@@ -348,44 +347,6 @@ Deno.test("a resource version from a future that never came leads to a new list"
     await http.answer(504, JSON.stringify({ message: "Too large resource version: 10" }));
     await clock.advance(1_000);
     assertEquals(http.query.get("sendInitialEvents"), "true");
-  });
-});
-
-const UNKNOWN_FIELD = JSON.stringify({ message: "field label not supported: spec.clusterIP" });
-
-Deno.test("a server that refuses the field selector is asked without it, at once", async () => {
-  await play(async ({ http, sink }) => {
-    await http.answer(400, UNKNOWN_FIELD);
-    assertEquals(http.requests.length, 2);
-    assertEquals(http.query.get("fieldSelector"), null);
-    assertEquals(http.query.get("labelSelector"), "!service.kubernetes.io/service-proxy-name");
-    assertEquals(http.query.get("sendInitialEvents"), "true", "streaming lists are not given up");
-    const send = await http.stream();
-    await send(event("ADDED", "a", 1));
-    await send(
-      JSON.stringify({
-        type: "ADDED",
-        object: { metadata: { name: "b", resourceVersion: "2" }, spec: { clusterIP: "None" } },
-      }),
-    );
-    await send(END);
-    assertEquals(sink.summary("Service"), ["replace a"]);
-  });
-});
-
-Deno.test("a server that refuses every request is asked in both ways, later and later", async () => {
-  await play(async ({ http, clock }) => {
-    const asked: (string | null)[] = [];
-    for (let request = 0; request < 6; request++) {
-      asked.push(http.query.get("fieldSelector"));
-      await http.answer(400, "no");
-      if (request >= 2 && request % 2 === 0) {
-        assertEquals(http.requests.length, request + 1, "no request without a wait");
-        await clock.advance(30_000);
-      }
-    }
-    const selector = "spec.clusterIP!=None";
-    assertEquals(asked, [selector, selector, null, selector, null, selector]);
   });
 });
 

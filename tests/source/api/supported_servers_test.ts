@@ -17,17 +17,14 @@ const SERVERS: Readonly<Record<string, ApiServerOptions>> = {
     streamingLists: "refuse",
   },
   "that knows nothing of streaming lists": { streamingLists: "ignore" },
-  "that selects no Services by cluster IP (before 1.31)": { fieldSelectors: false },
   "that has no ServiceCIDRs (before 1.33)": { serviceCIDRs: false },
   "that is asked through something that speaks JSON only": { protobuf: false },
   "of Kubernetes 1.21": {
     streamingLists: "refuse",
-    fieldSelectors: false,
     serviceCIDRs: false,
   },
   "that can do none of this": {
     streamingLists: "ignore",
-    fieldSelectors: false,
     serviceCIDRs: false,
     protobuf: false,
   },
