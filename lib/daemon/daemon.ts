@@ -232,10 +232,7 @@ export class Daemon {
     const writing = begun.then(() => this.#loop.run());
     const delivering = begun.then(() =>
       this.#opened.source.run({
-        sink: (event) => {
-          this.#observation.eventSeen(event);
-          this.#loop.handle(event);
-        },
+        sink: this.#loop.handle,
         known: (kind, key) => this.#cache.get(kind, key),
         observer: this.#observation,
       })

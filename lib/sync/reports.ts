@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Omission, Refusal } from "../model/cluster/objects.ts";
+import type { ObjectEvent, Omission, Refusal } from "../model/cluster/objects.ts";
 import { type Unsupported, unsupportedLine } from "../model/kernel/traits.ts";
 import type { Logger } from "../model/ports/ports.ts";
 import { sharedKeys } from "../model/values/lists.ts";
@@ -29,6 +29,8 @@ export interface SyncFailure {
 
 /** Hears of the loop's work, for metrics, health and Events. */
 export interface SyncObserver {
+  /** An event of a source came. The cache does not have it yet. */
+  seen?(event: ObjectEvent): void;
   /** Something waits for a sync from now on. */
   queued?(): void;
   /** A sync takes all changes so far. Later ones wait for the next sync. */

@@ -75,7 +75,8 @@ export class SyncLoop {
   }
 
   /** Takes an event of a source into the cache. */
-  handle(event: ObjectEvent): void {
+  readonly handle = (event: ObjectEvent): void => {
+    this.#options.observer.seen?.(event);
     void this.#alone(async (turns) => {
       const { cache, logger, observer } = this.#options;
       for (const refusal of await turns.run(cache.applying(event))) this.#reports.refuse(refusal);
@@ -85,7 +86,7 @@ export class SyncLoop {
       }
       this.#notice();
     });
-  }
+  };
 
   /** Takes in that the node's addresses changed, or the ports that no Service may have. */
   nodeChanged(): void {

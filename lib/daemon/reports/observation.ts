@@ -84,8 +84,7 @@ export class Observation implements SyncObserver, WatchObserver {
     this.#options.metrics.driftRepairs.inc();
   }
 
-  /** Notes an event of a source, before the cache has it. */
-  eventSeen(event: ObjectEvent): void {
+  seen(event: ObjectEvent): void {
     this.#followNode(event);
     const { metrics } = this.#options;
     const changes = event.type === "replace" ? event.objects.size : 1;

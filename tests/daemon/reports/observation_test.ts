@@ -99,7 +99,7 @@ async function healthzAfter(
 ): Promise<number> {
   const { cache, health, observation } = observe(standInNode);
   for (const event of events) {
-    observation.eventSeen(event);
+    observation.seen(event);
     cache.apply(event);
   }
   const server = healthServer({
@@ -180,12 +180,12 @@ Deno.test("the latency of each change is measured by the sync that follows; whil
       Number(n)
     );
   };
-  observation.eventSeen(slice("before", clock.now() - 1));
-  for (let i = 0; i < 3; i++) observation.eventSeen(slice(`s${i}`, clock.now() + 1));
+  observation.seen(slice("before", clock.now() - 1));
+  for (let i = 0; i < 3; i++) observation.seen(slice(`s${i}`, clock.now() + 1));
   observation.started();
   observation.synced(SYNCED);
   assertEquals(await measured(), [3, 3]);
-  for (let i = 0; i < 12_000; i++) observation.eventSeen(slice(`s${i % 100}`, clock.now() + 1));
+  for (let i = 0; i < 12_000; i++) observation.seen(slice(`s${i % 100}`, clock.now() + 1));
   observation.started();
   observation.synced(SYNCED);
   assertEquals(await measured(), [10_003, 10_003]);
@@ -201,12 +201,12 @@ Deno.test("what comes after a sync began waits for the next one, which also has 
     await read("kubeproxy_network_programming_duration_seconds_count"),
     await read("kubeproxy_sync_proxy_rules_endpoint_changes_pending"),
   ];
-  observation.eventSeen(slice("a", clock.now() + 1));
+  observation.seen(slice("a", clock.now() + 1));
   // This one fails.
   observation.started();
-  observation.eventSeen(slice("b", clock.now() + 1));
+  observation.seen(slice("b", clock.now() + 1));
   observation.started();
-  observation.eventSeen(slice("c", clock.now() + 1));
+  observation.seen(slice("c", clock.now() + 1));
   assertEquals(await state(), [0, 3]);
   observation.synced(SYNCED);
   assertEquals(await state(), [2, 1]);
