@@ -51,6 +51,8 @@ export class SyncLoop {
   readonly #reports: StepReports;
   readonly #pauses: SyncPauses;
   readonly #repairPauses = new Limiter(REPAIRS);
+  /** An error that is no refusal of an object; it ends the loop. */
+  #defect: unknown;
   /** Ends the last work on the objects. */
   #objects: Promise<unknown> = Promise.resolve();
   /** The reason why the next sync replaces everything; `undefined`: a partial one is enough. */
@@ -77,7 +79,7 @@ export class SyncLoop {
   /** Takes an event of a source into the cache. */
   readonly handle = (event: ObjectEvent): void => {
     this.#options.observer.seen?.(event);
-    void this.#alone(async (turns) => {
+    this.#alone(async (turns) => {
       const { cache, logger, observer } = this.#options;
       for (const refusal of await turns.run(cache.applying(event))) this.#reports.refuse(refusal);
       for (const omission of cache.takeOmissions()) {
@@ -85,6 +87,9 @@ export class SyncLoop {
         observer.omitted?.(omission);
       }
       this.#notice();
+    }).catch((error) => {
+      this.#defect = error;
+      this.#wake.set();
     });
   };
 
@@ -156,6 +161,7 @@ export class SyncLoop {
     signal.addEventListener("abort", () => this.#wake.set(), { once: true });
     this.#began = undefined;
     while (!signal.aborted) {
+      if (this.#defect !== undefined) throw this.#defect;
       const now = clock.monotonic();
       if (now >= this.#lastFull + fullSyncPeriod) this.#full ??= "full sync period";
       if (!this.#hasWork) {

@@ -94,6 +94,17 @@ Deno.test("an error that is no refusal of the kernel ends the loop", async () =>
   assertEquals(String(await run), "TypeError: a defect");
 });
 
+Deno.test("an error of the cache ends the loop", async () => {
+  const fixture = new SyncFixture();
+  fixture.cache.applying = () => {
+    throw new TypeError("a defect");
+  };
+  const run = fixture.loop.run().catch((error: unknown) => error);
+  fixture.deliver([service(1)]);
+  await fixture.pass(0);
+  assertEquals(String(await run), "TypeError: a defect");
+});
+
 Deno.test("everything is replaced after the full sync period, though nothing changed", async () => {
   await using fixture = await SyncFixture.synced([service(1)], { fullSyncPeriod: 60_000 });
   const { backend } = fixture;
