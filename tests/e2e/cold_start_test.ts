@@ -42,8 +42,8 @@ Deno.test("killed between two portions: no half table has a hook, and the next s
   // It answers meanwhile, and says how far it is.
   await first.until("the first portion", async () => {
     const { status, body } = await stage.get("/healthz", HEALTH_PORT);
-    assertEquals([status, JSON.parse(body).progress], [200, "portions 1 of 3"], body);
-    assertMatch((await stage.get("/statusz", METRICS_PORT)).body, /^portions: 1 of 3$/m);
+    assertEquals([status, JSON.parse(body).progress], [200, "portions 1 of 4"], body);
+    assertMatch((await stage.get("/statusz", METRICS_PORT)).body, /^portions: 1 of 4$/m);
     return true;
   });
   const structure = await chains();
