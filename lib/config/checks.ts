@@ -12,6 +12,7 @@ import { nearest, plain, show } from "../model/values/text.ts";
 import { isSet, type Origin, placeOf, type SettingPath, SETTINGS } from "./settings/table.ts";
 import type { ProblemLine } from "./file/issues.ts";
 import { FLAGS } from "./flags.ts";
+import { NO_EFFECT } from "./settings/setting.ts";
 
 /** Returns one line for every impossible combination. */
 export function checkCombinations(configuration: Configuration, origin: Origin): string[] {
@@ -175,7 +176,7 @@ function withoutEffect(origin: Origin, given: readonly string[]): string[] {
   const gates = Object.keys(origin.settings.featureGates ?? {})
     .filter((name) => !hasEffect(name))
     .map((name) => `${placeOf(origin, "featureGates")}.${name}`);
-  const unset = FLAGS.filter(({ sets, help }) => sets.length === 0 && help === "No effect.")
+  const unset = FLAGS.filter(({ sets, help }) => sets.length === 0 && help === NO_EFFECT)
     .map(({ name }) => `--${name}`)
     .filter((name) => given.includes(name));
   return [...unused, ...gates, ...unset];

@@ -50,32 +50,27 @@ daemon that runs on this node, which it asks at --socket. If none answers, it re
 /etc/signpost/config.yaml names, for --timeout at most, else the state file. Nothing is changed.`;
 
 const OUTPUT = word(oneOf("table", "json", "yaml"), "table", {
-  flag: {
-    name: "output",
-    letter: "o",
-    value: "FORMAT",
-    choices: ["table", "json", "yaml"],
-    help: "table (default) for people; json or yaml for programs, see docs/output.md.",
-  },
+  flag: "output",
+  letter: "o",
+  value: "FORMAT",
+  choices: ["table", "json", "yaml"],
+  help: "table (default) for people; json or yaml for programs, see docs/output.md.",
 });
 
 const TIMEOUT = duration(10_000, {
-  flag: {
-    name: "timeout",
-    value: "DURATION",
-    help: "How long to wait for the objects. Default 10s.",
-  },
+  flag: "timeout",
+  help: "How long to wait for the objects. Default 10s.",
 });
 
 const NAMESPACE = flagOnly(objectName, "", {
-  name: "namespace",
+  flag: "namespace",
   letter: "n",
   value: "NAME",
   help: "Only Services of this namespace.",
 });
 
 const CLEANUP = flagOnly(boolean, false, {
-  name: "cleanup",
+  flag: "cleanup",
   help: "The same as the command cleanup.",
 });
 
@@ -98,25 +93,23 @@ A switch stands alone or has =true or =false.`,
     shares: "all",
     flags: {
       once: flagOnly(boolean, false, {
-        name: "once",
+        flag: "once",
         help: "Print the script for the present state and exit; touch nothing.",
       }),
       output: word(oneOf("script", "json"), "script", {
-        flag: {
-          name: "output",
-          letter: "o",
-          value: "FORMAT",
-          choices: ["script", "json"],
-          help: "With --once: script (default), or json for the desired state as data.",
-        },
+        flag: "output",
+        letter: "o",
+        value: "FORMAT",
+        choices: ["script", "json"],
+        help: "With --once: script (default), or json for the desired state as data.",
       }),
       cleanup: CLEANUP,
       initOnly: flagOnly(boolean, false, {
-        name: "init-only",
+        flag: "init-only",
         help: "Only make the kernel settings that need full root, and exit.",
       }),
       writeConfigTo: flagOnly(path, "", {
-        name: "write-config-to",
+        flag: "write-config-to",
         value: "FILE",
         help: "Only write flags and file with defaults as a KubeProxyConfiguration, and exit.",
       }),
@@ -169,7 +162,7 @@ is written. A part that cannot be read says why, so it needs no daemon and no AP
     shares: NODE,
     flags: {
       output: flagOnly(text, "", {
-        name: "output",
+        flag: "output",
         letter: "o",
         value: "FILE",
         help: "The archive, - for the standard output. Default: a new file in /var/lib/signpost.",
@@ -188,15 +181,15 @@ is written. A part that cannot be read says why, so it needs no daemon and no AP
     flags: {
       cleanup: CLEANUP,
       kubeProxy: flagOnly(boolean, false, {
-        name: "kube-proxy",
+        flag: "kube-proxy",
         help: "Remove kube-proxy's rules too.",
       }),
       dryRun: flagOnly(boolean, false, {
-        name: "dry-run",
+        flag: "dry-run",
         help: "Print what would be removed; touch nothing.",
       }),
       force: flagOnly(boolean, false, {
-        name: "force",
+        flag: "force",
         help: "Remove the rules beside a running daemon, too; it writes them again.",
       }),
     },
@@ -235,17 +228,17 @@ ${DAEMON_FLAGS}`,
       output: OUTPUT,
       namespace: NAMESPACE,
       from: flagOnly(oneOf("pod", "node", "external"), "", {
-        name: "from",
+        flag: "from",
         value: "SOURCE",
         choices: ["pod", "node", "external"],
         help: "Sender of the packet: a pod of this node, this node itself, or any other host.",
       }),
       trace: flagOnly(boolean, false, {
-        name: "trace",
+        flag: "trace",
         help: "Send one packet from this node and show which rules of the kernel it meets.",
       }),
       conntrack: flagOnly(boolean, false, {
-        name: "conntrack",
+        flag: "conntrack",
         help: "Show conntrack entries, too.",
       }),
       timeout: TIMEOUT,
@@ -267,7 +260,7 @@ ${DAEMON_FLAGS}`,
     flags: {
       output: OUTPUT,
       fix: flagOnly(boolean, false, {
-        name: "fix",
+        flag: "fix",
         help: "Ask the daemon for a full sync if rules differ.",
       }),
       timeout: TIMEOUT,
@@ -289,7 +282,7 @@ ${DAEMON_FLAGS}`,
     flags: {
       output: OUTPUT,
       watch: flagOnly(boolean, false, {
-        name: "watch",
+        flag: "watch",
         help: "Show it again and again until interrupted.",
       }),
       namespace: NAMESPACE,
@@ -314,7 +307,7 @@ one table. --service-metrics=false has nothing counted.`,
     flags: {
       output: OUTPUT,
       once: flagOnly(boolean, false, {
-        name: "once",
+        flag: "once",
         help: "Print one table, also in a terminal.",
       }),
       namespace: NAMESPACE,

@@ -15,33 +15,24 @@ export const ACCELERATION_GROUP = group({
   title: "Acceleration",
   settings: {
     "signpost.acceleration.interfaces": list(interfacePattern, {
-      flag: {
-        name: "acceleration-interfaces",
-        kind: "list",
-        value: "PATTERNS",
-        help:
-          "Long connections between these interfaces take the kernel's fast path (nftables mode), such as eth0,veth*; see docs/acceleration.md. Default: none.",
-      },
+      flag: "acceleration-interfaces",
+      value: "PATTERNS",
+      help:
+        "Long connections between these interfaces take the kernel's fast path (nftables mode), such as eth0,veth*; see docs/acceleration.md. Default: none.",
     }),
     "signpost.acceleration.packets": value<number>(integer(1, INT32_MAX), PACKETS, {
-      flag: {
-        name: "acceleration-packets",
-        kind: "integer",
-        value: "N",
-        help: "Packets of a connection before it takes the fast path. Default 20.",
-      },
+      flag: "acceleration-packets",
+      help: "Packets of a connection before it takes the fast path. Default 20.",
     }),
     "signpost.acceleration.services": word<Acceleration["services"]>(
       oneOf(...ACCELERATED_SERVICES),
       "all",
       {
-        flag: {
-          name: "acceleration-services",
-          value: "NAME",
-          choices: ACCELERATED_SERVICES,
-          help:
-            "Services whose connections may take it: all (default), or annotated; the annotation signpost.dev/acceleration is on or off for one.",
-        },
+        flag: "acceleration-services",
+        value: "NAME",
+        choices: ACCELERATED_SERVICES,
+        help:
+          "Services whose connections may take it: all (default), or annotated; the annotation signpost.dev/acceleration is on or off for one.",
       },
     ),
   },

@@ -19,59 +19,44 @@ export const HEALTH_GROUP = group({
   title: "Health and metrics",
   settings: {
     bindAddress: word(address, "0.0.0.0", {
-      flag: {
-        name: "bind-address",
-        value: "IP",
-        help: "This node's primary IP, if the Node has none. Default 0.0.0.0.",
-      },
+      flag: "bind-address",
+      value: "IP",
+      help: "This node's primary IP, if the Node has none. Default 0.0.0.0.",
     }),
     bindAddressHardFail: value(boolean, false, {
-      flag: {
-        name: "bind-address-hard-fail",
-        help: "Exit if the health or metrics server cannot listen.",
-      },
+      flag: "bind-address-hard-fail",
+      help: "Exit if the health or metrics server cannot listen.",
     }),
     healthzBindAddress: value(bindAddress, `0.0.0.0:${HEALTHZ_PORT}`, {
       empty: "in the file",
-      flag: {
-        name: "healthz-bind-address",
-        value: "IP:PORT",
-        help: "Address of /healthz, /livez and /readyz; empty: none. Default 0.0.0.0:10256.",
-      },
+      flag: "healthz-bind-address",
+      value: "IP:PORT",
+      help: "Address of /healthz, /livez and /readyz; empty: none. Default 0.0.0.0:10256.",
     }),
     metricsBindAddress: value(bindAddress, `127.0.0.1:${METRICS_PORT}`, {
       empty: "in the file",
-      flag: {
-        name: "metrics-bind-address",
-        value: "IP:PORT",
-        help: "Address of /metrics and /configz; empty: none. Default 127.0.0.1:10249.",
-      },
+      flag: "metrics-bind-address",
+      value: "IP:PORT",
+      help: "Address of /metrics and /configz; empty: none. Default 127.0.0.1:10249.",
     }),
     "signpost.statusPage": word(oneOf("auto", "on", "off"), "auto", {
       inFile: false,
-      flag: {
-        name: "status-page",
-        value: "MODE",
-        choices: ["auto", "on", "off"],
-        help:
-          "The metrics server's page for browsers: auto (default, on loopback alone), on or off.",
-      },
+      flag: "status-page",
+      value: "MODE",
+      choices: ["auto", "on", "off"],
+      help: "The metrics server's page for browsers: auto (default, on loopback alone), on or off.",
     }),
     "signpost.serviceMetrics": value(boolean, true, {
-      flag: {
-        name: "service-metrics",
-        help: "Count new connections by Service, for /metrics and signpost top. Default true.",
-      },
+      flag: "service-metrics",
+      help: "Count new connections by Service, for /metrics and signpost top. Default true.",
     }),
     healthzPort: flagOnly(integer(0, 65535), HEALTHZ_PORT, {
-      name: "healthz-port",
-      kind: "integer",
+      flag: "healthz-port",
       value: "PORT",
       help: "Deprecated: use --healthz-bind-address. 0: no server.",
     }),
     metricsPort: flagOnly(integer(0, 65535), METRICS_PORT, {
-      name: "metrics-port",
-      kind: "integer",
+      flag: "metrics-port",
       value: "PORT",
       help: "Deprecated: use --metrics-bind-address. 0: no server.",
     }),
@@ -83,56 +68,34 @@ export const CONNTRACK_GROUP = group({
   title: "Connection tracking",
   settings: {
     "conntrack.maxPerCore": value(integer(0, INT32_MAX), 32 * 1024, {
-      flag: {
-        name: "conntrack-max-per-core",
-        kind: "integer",
-        value: "N",
-        help: "Connections to track per CPU core; 0: leave the limit. Default 32768.",
-      },
+      flag: "conntrack-max-per-core",
+      help: "Connections to track per CPU core; 0: leave the limit. Default 32768.",
     }),
     "conntrack.min": value(integer(0, INT32_MAX), 128 * 1024, {
-      flag: {
-        name: "conntrack-min",
-        kind: "integer",
-        value: "N",
-        help: "Connections to track at least. Default 131072.",
-      },
+      flag: "conntrack-min",
+      help: "Connections to track at least. Default 131072.",
     }),
     "conntrack.tcpEstablishedTimeout": duration(24 * HOUR, {
-      flag: {
-        name: "conntrack-tcp-timeout-established",
-        value: "DURATION",
-        help: "For idle TCP connections; 0: leave it. Default 24h.",
-      },
+      flag: "conntrack-tcp-timeout-established",
+      help: "For idle TCP connections; 0: leave it. Default 24h.",
     }),
     "conntrack.tcpCloseWaitTimeout": duration(HOUR, {
-      flag: {
-        name: "conntrack-tcp-timeout-close-wait",
-        value: "DURATION",
-        help: "For TCP connections in CLOSE_WAIT; 0: leave it. Default 1h.",
-      },
+      flag: "conntrack-tcp-timeout-close-wait",
+      help: "For TCP connections in CLOSE_WAIT; 0: leave it. Default 1h.",
     }),
     "conntrack.tcpBeLiberal": value(boolean, false, {
-      flag: {
-        name: "conntrack-tcp-be-liberal",
-        help: "Take TCP packets out of window for valid (nf_conntrack_tcp_be_liberal).",
-      },
+      flag: "conntrack-tcp-be-liberal",
+      help: "Take TCP packets out of window for valid (nf_conntrack_tcp_be_liberal).",
     }),
     // Set by ipvs.tcpFinTimeout if the mode is ipvs.
     "conntrack.tcpFinWaitTimeout": duration(0, { inFile: false }),
     "conntrack.udpTimeout": duration(0, {
-      flag: {
-        name: "conntrack-udp-timeout",
-        value: "DURATION",
-        help: "For UDP without a reply; 0: leave it.",
-      },
+      flag: "conntrack-udp-timeout",
+      help: "For UDP without a reply; 0: leave it.",
     }),
     "conntrack.udpStreamTimeout": duration(0, {
-      flag: {
-        name: "conntrack-udp-timeout-stream",
-        value: "DURATION",
-        help: "For UDP with replies; 0: leave it.",
-      },
+      flag: "conntrack-udp-timeout-stream",
+      help: "For UDP with replies; 0: leave it.",
     }),
   },
 });
@@ -142,42 +105,33 @@ export const PROCESS_GROUP = group({
   title: "Process and logs",
   settings: {
     "logging.verbosity": value(integer(0, INT32_MAX), 0, {
-      flag: {
-        name: "v",
-        letter: "v",
-        kind: "integer",
-        value: "LEVEL",
-        alone: "1",
-        help: "How much is logged or shown; 0 is the least, -v alone is 1.",
-      },
+      flag: "v",
+      letter: "v",
+      value: "LEVEL",
+      alone: "1",
+      help: "How much is logged or shown; 0 is the least, -v alone is 1.",
     }),
     "logging.format": word(oneOf("text", "json"), "text", {
-      flag: {
-        name: "logging-format",
-        value: "FORMAT",
-        choices: ["text", "json"],
-        help: "text (default) or json.",
-      },
+      flag: "logging-format",
+      value: "FORMAT",
+      choices: ["text", "json"],
+      help: "text (default) or json.",
     }),
     oomScoreAdj: value(integer(-1000, 1000), -999, {
-      flag: {
-        name: "oom-score-adj",
-        kind: "integer",
-        value: "N",
-        help: "For the kernel's out-of-memory killer, -1000 to 1000. Default -999.",
-      },
+      flag: "oom-score-adj",
+      help: "For the kernel's out-of-memory killer, -1000 to 1000. Default -999.",
     }),
     "signpost.stateFile": flagOnly(path, "/var/lib/signpost/state.json.gz", {
-      name: "state-file",
+      flag: "state-file",
       value: "FILE",
       help: "The last complete state; empty: none. Default /var/lib/signpost/state.json.gz.",
     }),
     "signpost.wait": flagOnly(boolean, false, {
-      name: "wait",
+      flag: "wait",
       help: "If another signpost writes this node's rules, wait for its end, then start.",
     }),
     "signpost.socket": flagOnly(path, "/run/signpost/signpost.sock", {
-      name: "socket",
+      flag: "socket",
       value: "PATH",
       help:
         "Socket for signpost status and other commands; empty: none. Default /run/signpost/signpost.sock.",
@@ -189,22 +143,14 @@ export const PROCESS_GROUP = group({
 export const LIMIT_GROUP = group({
   title: "Limits",
   settings: {
-    "signpost.limits.service": limit(DEFAULT_LIMITS.service, {
-      name: "max-service-cost",
+    "signpost.limits.service": value(integer(1, INT32_MAX), DEFAULT_LIMITS.service, {
+      flag: "max-service-cost",
       help:
         "Elements that one Service may cost: its frontends (each address with each port, and node ports) with their endpoints and source ranges, its ports and slice ports, and 20 for each chain of session affinity or round-robin. Default 100000.",
     }),
-    "signpost.limits.namespace": limit(DEFAULT_LIMITS.namespace, {
-      name: "max-namespace-cost",
+    "signpost.limits.namespace": value(integer(1, INT32_MAX), DEFAULT_LIMITS.namespace, {
+      flag: "max-namespace-cost",
       help: "Elements that all Services of one namespace may cost. Default 500000.",
     }),
   },
 });
-
-/** Returns a setting with a number of at least 1. */
-function limit(
-  fallback: number,
-  flag: { readonly name: string; readonly help: string },
-): Setting<number> {
-  return value(integer(1, INT32_MAX), fallback, { flag: { ...flag, kind: "integer", value: "N" } });
-}

@@ -26,127 +26,89 @@ export const RULE_GROUP = group({
   title: "Rules",
   settings: {
     mode: value<AskedMode>(proxyMode, "", {
-      flag: {
-        name: "proxy-mode",
-        value: "MODE",
-        choices: [...MODES, "ipvs"],
-        help:
-          "nftables, iptables, or ipvs, which nftables serves; empty: nftables if kernel and nft can do it.",
-      },
+      flag: "proxy-mode",
+      value: "MODE",
+      choices: [...MODES, "ipvs"],
+      help:
+        "nftables, iptables, or ipvs, which nftables serves; empty: nftables if kernel and nft can do it.",
     }),
     clusterCIDR: value<readonly string[]>(clusterCidrs, [], {
-      flag: {
-        name: "cluster-cidr",
-        value: "CIDRS",
-        help: "The range of all pods; for dual-stack, one of each family with a comma.",
-      },
+      flag: "cluster-cidr",
+      value: "CIDRS",
+      help: "The range of all pods; for dual-stack, one of each family with a comma.",
     }),
     detectLocalMode: word<DetectLocalMode>(detectLocalMode, "ClusterCIDR", {
-      flag: {
-        name: "detect-local-mode",
-        value: "MODE",
-        choices: ["ClusterCIDR", "NodeCIDR", "BridgeInterface", "InterfaceNamePrefix"],
-        help: "How pods of this node are recognised. Default ClusterCIDR.",
-      },
+      flag: "detect-local-mode",
+      value: "MODE",
+      choices: ["ClusterCIDR", "NodeCIDR", "BridgeInterface", "InterfaceNamePrefix"],
+      help: "How pods of this node are recognised. Default ClusterCIDR.",
     }),
     "detectLocal.bridgeInterface": value(interfaceName, "", {
-      flag: {
-        name: "pod-bridge-interface",
-        value: "NAME",
-        help: "The pods' bridge, for --detect-local-mode BridgeInterface.",
-      },
+      flag: "pod-bridge-interface",
+      value: "NAME",
+      help: "The pods' bridge, for --detect-local-mode BridgeInterface.",
     }),
     "detectLocal.interfaceNamePrefix": value(interfaceName, "", {
-      flag: {
-        name: "pod-interface-name-prefix",
-        value: "PREFIX",
-        help: "Prefix of the pods' interfaces, for --detect-local-mode InterfaceNamePrefix.",
-      },
+      flag: "pod-interface-name-prefix",
+      value: "PREFIX",
+      help: "Prefix of the pods' interfaces, for --detect-local-mode InterfaceNamePrefix.",
     }),
     nodePortAddresses: list(nodePortAddress, {
-      flag: {
-        name: "nodeport-addresses",
-        kind: "list",
-        value: "CIDRS",
-        help:
-          "Addresses of node ports: CIDRs, primary, localhost, all. Default: primary (nftables), all (iptables).",
-      },
+      flag: "nodeport-addresses",
+      value: "CIDRS",
+      help:
+        "Addresses of node ports: CIDRs, primary, localhost, all. Default: primary (nftables), all (iptables).",
     }),
     "nftables.masqueradeAll": value(boolean, false, {
-      flag: {
-        name: "masquerade-all",
-        help: "Masquerade all traffic to cluster IPs.",
-        alsoSets: ["iptables.masqueradeAll"],
-      },
+      flag: "masquerade-all",
+      help: "Masquerade all traffic to cluster IPs.",
+      alsoSets: ["iptables.masqueradeAll"],
     }),
     "iptables.masqueradeAll": value(boolean, false),
     "nftables.masqueradeBit": value(integer(0, 31), 14, {
-      flag: {
-        name: "nftables-masquerade-bit",
-        kind: "integer",
-        value: "BIT",
-        help: "The bit of the packet mark in nftables mode, 0 to 31. Default 14.",
-      },
+      flag: "nftables-masquerade-bit",
+      value: "BIT",
+      help: "The bit of the packet mark in nftables mode, 0 to 31. Default 14.",
     }),
     "iptables.masqueradeBit": value(integer(0, 31), 14, {
-      flag: {
-        name: "iptables-masquerade-bit",
-        kind: "integer",
-        value: "BIT",
-        help: "The same in iptables mode, and in both if no mode is set.",
-      },
+      flag: "iptables-masquerade-bit",
+      value: "BIT",
+      help: "The same in iptables mode, and in both if no mode is set.",
     }),
     "iptables.localhostNodePorts": value(boolean, true, {
-      flag: {
-        name: "iptables-localhost-nodeports",
-        help: "Node ports answer on 127.0.0.1 (iptables mode, IPv4). Default true.",
-      },
+      flag: "iptables-localhost-nodeports",
+      help: "Node ports answer on 127.0.0.1 (iptables mode, IPv4). Default true.",
     }),
     "iptables.syncPeriod": duration(30 * SECOND, {
       empty: "in the file",
-      flag: {
-        name: "iptables-sync-period",
-        value: "DURATION",
-        help: "Time between full checks of the rules, in every mode but ipvs. Default 30s.",
-        alsoSets: ["nftables.syncPeriod"],
-      },
+      flag: "iptables-sync-period",
+      help: "Time between full checks of the rules, in every mode but ipvs. Default 30s.",
+      alsoSets: ["nftables.syncPeriod"],
     }),
     "nftables.syncPeriod": duration(30 * SECOND, { empty: "in the file" }),
     "iptables.minSyncPeriod": minSyncPeriod({
-      flag: {
-        name: "iptables-min-sync-period",
-        value: "DURATION",
-        help:
-          "Shortest pause between two syncs, in every mode but ipvs. Default: adaptive, up to 1s.",
-        alsoSets: ["nftables.minSyncPeriod"],
-      },
+      flag: "iptables-min-sync-period",
+      help:
+        "Shortest pause between two syncs, in every mode but ipvs. Default: adaptive, up to 1s.",
+      alsoSets: ["nftables.minSyncPeriod"],
     }),
     "nftables.minSyncPeriod": minSyncPeriod(),
     "signpost.fullSyncPeriod": duration(HOUR, {
       inFile: false,
-      flag: {
-        name: "full-sync-period",
-        value: "DURATION",
-        help: "Time between replacements of all rules. Default 1h.",
-      },
+      flag: "full-sync-period",
+      help: "Time between replacements of all rules. Default 1h.",
     }),
     "signpost.ipvsGracePeriod": duration(300 * SECOND, {
       inFile: false,
-      flag: {
-        name: "ipvs-grace-period",
-        kind: "text",
-        value: "DURATION",
-        help: "How long connections may live on that kube-proxy's ipvs mode left. Default 5m.",
-      },
+      flag: "ipvs-grace-period",
+      kind: "text",
+      help: "How long connections may live on that kube-proxy's ipvs mode left. Default 5m.",
     }),
     featureGates: switches({
-      flag: {
-        name: "feature-gates",
-        kind: "map",
-        value: "NAME=BOOL",
-        help:
-          "AllowServiceExternalIPs=false writes no rules for externalIPs, KubeProxyIPVS=false refuses mode ipvs; others have no effect.",
-      },
+      flag: "feature-gates",
+      value: "NAME=BOOL",
+      help:
+        "AllowServiceExternalIPs=false writes no rules for externalIPs, KubeProxyIPVS=false refuses mode ipvs; others have no effect.",
     }),
   },
 });

@@ -28,98 +28,68 @@ export const SCHEDULER_GROUP = group({
   title: "Schedulers",
   settings: {
     "signpost.scheduler": word<SchedulerName>(oneOf(...SCHEDULERS), "random", {
-      flag: {
-        name: "scheduler",
-        value: "NAME",
-        choices: SCHEDULERS,
-        help: `How Services spread connections: ${
-          SCHEDULERS.join(", ")
-        }. Default random; the annotation signpost.dev/scheduler sets it for one.`,
-      },
+      flag: "scheduler",
+      value: "NAME",
+      choices: SCHEDULERS,
+      help: `How Services spread connections: ${
+        SCHEDULERS.join(", ")
+      }. Default random; the annotation signpost.dev/scheduler sets it for one.`,
     }),
     "signpost.hash": word<HashSource>(oneOf(...HASH_SOURCES), "source", {
-      flag: {
-        name: "scheduler-hash",
-        value: "NAME",
-        choices: HASH_SOURCES,
-        help:
-          "Input of consistent-hash: source (default), or source-and-port. The annotation signpost.dev/hash sets it for one Service.",
-      },
+      flag: "scheduler-hash",
+      value: "NAME",
+      choices: HASH_SOURCES,
+      help:
+        "Input of consistent-hash: source (default), or source-and-port. The annotation signpost.dev/hash sets it for one Service.",
     }),
     "signpost.hashTableSize": value(prime(2, MAX_HASH_TABLE_SIZE), HASH_TABLE_SIZE, {
-      flag: {
-        name: "hash-table-size",
-        kind: "integer",
-        value: "N",
-        help:
-          "Slots of the table of consistent-hash, the same on every node: a prime. Default 251; a larger one is more even with many endpoints, and takes as many elements of each frontend.",
-      },
+      flag: "hash-table-size",
+      help:
+        "Slots of the table of consistent-hash, the same on every node: a prime. Default 251; a larger one is more even with many endpoints, and takes as many elements of each frontend.",
     }),
     "ipvs.scheduler": value(text, "", {
       unused: OUTSIDE,
-      flag: {
-        name: "ipvs-scheduler",
-        value: "NAME",
-        help: "With --proxy-mode ipvs: the scheduler by its IPVS name; see docs/ipvs.md.",
-      },
+      flag: "ipvs-scheduler",
+      value: "NAME",
+      help: "With --proxy-mode ipvs: the scheduler by its IPVS name; see docs/ipvs.md.",
     }),
     "ipvs.syncPeriod": duration(30 * SECOND, {
       unused: OUTSIDE,
       empty: "in the file",
-      flag: {
-        name: "ipvs-sync-period",
-        value: "DURATION",
-        help: "With --proxy-mode ipvs: time between full checks of the rules. Default 30s.",
-      },
+      flag: "ipvs-sync-period",
+      help: "With --proxy-mode ipvs: time between full checks of the rules. Default 30s.",
     }),
     "ipvs.minSyncPeriod": minSyncPeriod({
       unused: OUTSIDE,
-      flag: {
-        name: "ipvs-min-sync-period",
-        value: "DURATION",
-        help: "With --proxy-mode ipvs: how long changes are gathered. Default: adaptive.",
-      },
+      flag: "ipvs-min-sync-period",
+      help: "With --proxy-mode ipvs: how long changes are gathered. Default: adaptive.",
     }),
     // The take-over from kube-proxy's ipvs mode, and cleanup, read it in every mode.
     "ipvs.excludeCIDRs": list(cidr, {
-      flag: {
-        name: "ipvs-exclude-cidrs",
-        kind: "list",
-        value: "CIDRS",
-        help: "Virtual servers of IPVS in these ranges are not kube-proxy's, and stay.",
-      },
+      flag: "ipvs-exclude-cidrs",
+      value: "CIDRS",
+      help: "Virtual servers of IPVS in these ranges are not kube-proxy's, and stay.",
     }),
     "ipvs.strictARP": value(boolean, false, {
       unused: true,
-      flag: {
-        name: "ipvs-strict-arp",
-        help: "No effect: no interface has the addresses of Services.",
-      },
+      flag: "ipvs-strict-arp",
+      help: "No effect: no interface has the addresses of Services.",
     }),
     "ipvs.tcpTimeout": duration(0, {
       unused: OUTSIDE,
-      flag: {
-        name: "ipvs-tcp-timeout",
-        value: "DURATION",
-        help: "With --proxy-mode ipvs: as --conntrack-tcp-timeout-established.",
-      },
+      flag: "ipvs-tcp-timeout",
+      help: "With --proxy-mode ipvs: as --conntrack-tcp-timeout-established.",
     }),
     "ipvs.tcpFinTimeout": duration(0, {
       unused: OUTSIDE,
-      flag: {
-        name: "ipvs-tcpfin-timeout",
-        value: "DURATION",
-        help: "With --proxy-mode ipvs: for TCP connections after a FIN (FIN_WAIT); 0: leave it.",
-      },
+      flag: "ipvs-tcpfin-timeout",
+      help: "With --proxy-mode ipvs: for TCP connections after a FIN (FIN_WAIT); 0: leave it.",
     }),
     "ipvs.udpTimeout": duration(0, {
       unused: OUTSIDE,
-      flag: {
-        name: "ipvs-udp-timeout",
-        value: "DURATION",
-        help:
-          "With --proxy-mode ipvs: as --conntrack-udp-timeout and --conntrack-udp-timeout-stream.",
-      },
+      flag: "ipvs-udp-timeout",
+      help:
+        "With --proxy-mode ipvs: as --conntrack-udp-timeout and --conntrack-udp-timeout-stream.",
     }),
   },
 });

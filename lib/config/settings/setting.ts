@@ -6,7 +6,7 @@
  */
 import type { MinSyncPeriod } from "../../model/configuration.ts";
 import { formatDuration } from "../file/durations.ts";
-import { duration as readDuration, type Reader } from "../file/readers.ts";
+import { boolean, duration as readDuration, type Reader } from "../file/readers.ts";
 
 /** A value that `JSON.stringify` prints unchanged. */
 export type Json =
@@ -70,17 +70,12 @@ export interface FlagGroup {
   readonly flags: readonly Flag[];
 }
 
-/** The flag of a setting. */
-export type SettingFlag = Omit<Flag, "kind" | "sets"> & {
-  /** `text` by default; `boolean` if there is no `value`. */
-  readonly kind?: Flag["kind"];
+/** The optional parts of a setting: its flag, and others. */
+export interface SettingOptions extends Partial<Omit<Flag, "name" | "sets">> {
+  /** The name of its flag, without the dashes. */
+  readonly flag?: string;
   /** Paths of other settings that the flag also sets. */
   readonly alsoSets?: readonly string[];
-};
-
-/** The optional parts of a setting. */
-export interface SettingOptions {
-  readonly flag?: SettingFlag;
   /** True if KubeProxyConfiguration has it; true by default. */
   readonly inFile?: boolean;
   /**
@@ -116,9 +111,9 @@ export function value<T extends Json>(
 export function flagOnly<T extends Json>(
   read: Reader<T>,
   fallback: T,
-  flag: SettingFlag,
+  options: SettingOptions,
 ): Setting<T> {
-  return value(read, fallback, { inFile: false, flag });
+  return value(read, fallback, { inFile: false, ...options });
 }
 
 /** Returns a setting of which empty text means the default. */
@@ -158,14 +153,34 @@ export function switches(
   return { ...options, shape: "switches", read: (each) => each, default: {}, print };
 }
 
+/** The help text of a flag that has no effect. */
+export const NO_EFFECT = "No effect.";
+
 /** Returns the flags of settings. */
 export function flagsOf(settings: Readonly<Record<string, Setting<unknown>>>): readonly Flag[] {
-  return Object.entries(settings).flatMap(([path, { flag }]): Flag[] => {
-    if (flag === undefined) return [];
-    const { alsoSets = [], ...rest } = flag;
-    const kind = rest.value === undefined ? "boolean" : "text";
-    return [{ kind, ...rest, sets: [path, ...alsoSets] }];
+  return Object.entries(settings).flatMap(([path, row]): Flag[] => {
+    const { flag: name, alsoSets = [], letter, alone, choices, help = NO_EFFECT } = row;
+    if (name === undefined) return [];
+    const kind = row.kind ?? kindOf(row);
+    const isDuration = row.read === readDuration;
+    const value = row.value ?? (isDuration ? "DURATION" : kind === "integer" ? "N" : "VALUE");
+    return [{
+      name,
+      kind,
+      help,
+      sets: [path, ...alsoSets],
+      ...letter !== undefined && { letter },
+      ...alone !== undefined && { alone },
+      ...choices && { choices },
+      ...kind !== "boolean" && { value },
+    }];
   });
+}
+
+function kindOf({ shape, read, default: fallback }: Setting<unknown>): FlagKind {
+  if (shape !== "value") return shape === "list" ? "list" : "map";
+  if (read === boolean) return "boolean";
+  return typeof fallback === "number" && read !== readDuration ? "integer" : "text";
 }
 
 /** Settings whose flags have one title in the help text. */

@@ -14,58 +14,46 @@ export const SOURCE_GROUP = group({
   title: "Sources",
   settings: {
     configFile: flagOnly(path, "", {
-      name: "config",
+      flag: "config",
       value: "FILE",
       help: "KubeProxyConfiguration file (v1alpha1); flags win over it.",
     }),
     "clientConnection.kubeconfig": value(path, "", {
-      flag: {
-        name: "kubeconfig",
-        value: "FILE",
-        help: "How to reach the API server; without it, the in-cluster service account.",
-      },
+      flag: "kubeconfig",
+      value: "FILE",
+      help: "How to reach the API server; without it, the in-cluster service account.",
     }),
     master: flagOnly(serverUrl, "", {
-      name: "master",
+      flag: "master",
       value: "URL",
       help: "The API server's URL, instead of the kubeconfig's.",
     }),
     "signpost.proxyFromEnvironment": flagOnly(boolean, false, {
-      name: "proxy-from-environment",
+      flag: "proxy-from-environment",
       help: "Reach the API server through the proxy that HTTPS_PROXY or HTTP_PROXY names.",
     }),
     "clientConnection.contentType": word(text, PROTOBUF, {
-      flag: {
-        name: "kube-api-content-type",
-        value: "VALUE",
-        help: "Encoding of watches: application/vnd.kubernetes.protobuf or application/json.",
-      },
+      flag: "kube-api-content-type",
+      value: "VALUE",
+      help: "Encoding of watches: application/vnd.kubernetes.protobuf or application/json.",
     }),
     "clientConnection.acceptContentTypes": value(text, ""),
     "signpost.manifests": list(path, {
       inFile: false,
-      flag: {
-        name: "manifests",
-        kind: "words",
-        value: "PATH",
-        help:
-          "Read objects from a file, a folder or - (stdin), not from an API server; repeatable.",
-      },
+      flag: "manifests",
+      kind: "words",
+      value: "PATH",
+      help: "Read objects from a file, a folder or - (stdin), not from an API server; repeatable.",
     }),
     hostnameOverride: value(nodeName, "", {
-      flag: {
-        name: "hostname-override",
-        value: "NAME",
-        help: "The name of this Node; without it, the machine's host name.",
-      },
+      flag: "hostname-override",
+      value: "NAME",
+      help: "The name of this Node; without it, the machine's host name.",
     }),
     configSyncPeriod: duration(15 * MINUTE, {
       empty: "in the file",
-      flag: {
-        name: "config-sync-period",
-        value: "DURATION",
-        help: "Kept for /configz; watches need no refresh. Default 15m.",
-      },
+      flag: "config-sync-period",
+      help: "Kept for /configz; watches need no refresh. Default 15m.",
     }),
   },
 });

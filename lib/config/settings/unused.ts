@@ -14,59 +14,57 @@ import {
   quantity,
   text,
 } from "../file/readers.ts";
-import { duration, type Flag, group, list, value } from "./setting.ts";
+import { duration, type Flag, group, list, NO_EFFECT, value } from "./setting.ts";
 
 const SECOND = 1_000;
-
-const NO_EFFECT = "No effect.";
 
 /** Settings for Windows, for Go's runtime and logger, and for kube-proxy's client. */
 export const UNUSED_GROUP = group({
   title: "Accepted without effect",
   settings: {
-    enableProfiling: value(boolean, false, {
-      unused: true,
-      flag: { name: "profiling", help: NO_EFFECT },
-    }),
+    enableProfiling: value(boolean, false, { unused: true, flag: "profiling" }),
     showHiddenMetricsForVersion: value(text, "", {
       unused: true,
-      flag: { name: "show-hidden-metrics-for-version", value: "VALUE", help: NO_EFFECT },
+      flag: "show-hidden-metrics-for-version",
     }),
     "clientConnection.burst": value(integer(0, INT32_MAX), 10, {
       unused: true,
       empty: "in the file",
-      flag: { name: "kube-api-burst", kind: "integer", value: "VALUE", help: NO_EFFECT },
+      flag: "kube-api-burst",
     }),
     "clientConnection.qps": value(number, 5, {
       unused: true,
       empty: "in the file",
-      flag: { name: "kube-api-qps", kind: "number", value: "VALUE", help: NO_EFFECT },
+      flag: "kube-api-qps",
+      kind: "number",
     }),
     "logging.flushFrequency": {
       ...duration(5 * SECOND, {
         unused: true,
         empty: "in the file",
-        flag: { name: "log-flush-frequency", value: "DURATION", help: NO_EFFECT },
+        flag: "log-flush-frequency",
+        kind: "text",
+        value: "DURATION",
       }),
       read: durationOrNanoseconds,
     },
     "logging.options.text.splitStream": value(boolean, false, {
       unused: true,
-      flag: { name: "log-text-split-stream", help: NO_EFFECT },
+      flag: "log-text-split-stream",
     }),
     "logging.options.text.infoBufferSize": value(quantity, "0", {
       unused: true,
       empty: "in the file",
-      flag: { name: "log-text-info-buffer-size", value: "VALUE", help: NO_EFFECT },
+      flag: "log-text-info-buffer-size",
     }),
     "logging.options.json.splitStream": value(boolean, false, {
       unused: true,
-      flag: { name: "log-json-split-stream", help: NO_EFFECT },
+      flag: "log-json-split-stream",
     }),
     "logging.options.json.infoBufferSize": value(quantity, "0", {
       unused: true,
       empty: "in the file",
-      flag: { name: "log-json-info-buffer-size", value: "VALUE", help: NO_EFFECT },
+      flag: "log-json-info-buffer-size",
     }),
     "logging.vmodule": list(vmoduleItem, { unused: true }),
     "winkernel.networkName": value(text, "", { unused: true }),
