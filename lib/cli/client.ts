@@ -34,7 +34,7 @@ function readAnswer<T extends object>(
     ? new FatalError(
       `the daemon answers in version ${given}, this signpost reads version ${known}: use the program that the daemon was started from`,
     )
-    : new FatalError(`what answers at the socket is no signpost: ${name}: is missing`);
+    : new FatalError(`the program at the socket is not signpost: ${name} is missing`);
 }
 
 /** @throws {FatalError} if the answer is no status, or one of another version */
@@ -122,7 +122,9 @@ export async function askCommandLine(socket: string, ask: Ask = askDaemon): Prom
   const [argv, folder] = [fieldAt(answer, "argv"), fieldAt(answer, "workingDirectory")];
   const isCommandLine = Array.isArray(argv) && argv.every((word) => typeof word === "string") &&
     typeof folder === "string";
-  if (!isCommandLine) throw new FatalError("what answers at the socket is no such signpost");
+  if (!isCommandLine) {
+    throw new FatalError("the program at the socket does not answer like this version of signpost");
+  }
   return answer as CommandLine;
 }
 
@@ -155,7 +157,7 @@ export async function askServices(
 
 function readList<T>(answer: unknown): readonly T[] {
   if (Array.isArray(answer)) return plainData(answer);
-  throw new FatalError("what answers at the socket is no such signpost");
+  throw new FatalError("the program at the socket does not answer like this version of signpost");
 }
 
 /**

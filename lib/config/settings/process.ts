@@ -4,7 +4,7 @@
  * @module
  */
 import { address, bindAddress, boolean, INT32_MAX, integer, oneOf, path } from "../file/readers.ts";
-import { duration, flagOnly, group, type Setting, value, word } from "./setting.ts";
+import { duration, flagOnly, group, value, word } from "./setting.ts";
 import { DEFAULT_LIMITS } from "../../model/configuration.ts";
 
 const HOUR = 3_600_000;
