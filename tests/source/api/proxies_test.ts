@@ -14,7 +14,7 @@ function startProxy() {
   const asked: string[] = [];
   const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
   const done = (async () => {
-    for await (const client of listener) void carry(client, asked);
+    for await (const client of listener) carry(client, asked).catch(() => {});
   })();
   const close = async () => {
     listener.close();
@@ -53,7 +53,13 @@ async function withServers(
   const certificates = await makeCertificates(folder, [host, "localhost"]);
   const server = new ApiServer({ host, ...(options.tls && { certificates }) });
   const proxy = startProxy();
-  const env = { ALL_PROXY: proxy.url, HTTPS_PROXY: proxy.url, http_proxy: proxy.url };
+  const env = {
+    ALL_PROXY: proxy.url,
+    HTTPS_PROXY: proxy.url,
+    http_proxy: proxy.url,
+    // Deno itself would ask for its newest version once a day.
+    DENO_NO_UPDATE_CHECK: "1",
+  };
   const program = new URL("ask.ts", import.meta.url).pathname;
   try {
     await server.start();
