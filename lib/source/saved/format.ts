@@ -92,8 +92,6 @@ export interface SavedState {
 
 const FIRST_LINE = '{"apiVersion":"v1","kind":"List","items":[';
 const LAST_LINE = "]}";
-/** The start of the first line in versions before 2. */
-const OLD_START = '{"signpost":"state",';
 
 /**
  * Yields the lines of a state, each with its line end.
@@ -188,7 +186,7 @@ export class StateReader {
     this.#lines++;
     if (this.#end === "last line") throw this.#damaged("comes after the end");
     if (this.#end === "checksum") return this.#last(line);
-    if (this.#lines === 1) readFirstLine(line);
+    if (this.#lines === 1) checkFirstLine(line);
     else if (this.#lines === 2) this.#written = readHeader(line, this.#nodeName);
     else if (line.startsWith(CHECKSUM_START)) return this.#checksum(line);
     else this.#object(line);
@@ -253,12 +251,8 @@ function checksumLine(sha256: string): string {
 
 const CHECKSUM_START = checksumLine("").slice(0, -'"}}'.length);
 
-function readFirstLine(line: string): void {
-  if (line === FIRST_LINE) return;
-  if (!line.startsWith(OLD_START)) throw foreign();
-  throw new StateError(
-    `it is of an older signpost's format; this signpost reads version ${STATE_VERSION}`,
-  );
+function checkFirstLine(line: string): void {
+  if (line !== FIRST_LINE) throw foreign();
 }
 
 /** @returns the time of writing */
