@@ -86,7 +86,7 @@ function flowsCell(steps: readonly StepResult[]): string {
 function daemonCell(steps: readonly StepResult[]): string {
   const own = steps.filter(({ part }) => part !== "flows" && part !== "once");
   if (own.length === 0) return "";
-  const failed = ([...PARTS, "ipvs"] as const).filter((part) =>
+  const failed = ([...PARTS, "ipvs", "flowtables"] as const).filter((part) =>
     own.some((step) => step.part === part && !step.passed)
   );
   if (failed.length > 0) return `failed: ${failed.join(", ")}`;
