@@ -67,6 +67,19 @@ Deno.test("where nft refuses counters, one line says so, and the Services work w
   assertMatch(table, /10\.96\.0\.10 \. tcp/);
 });
 
+Deno.test("where flowtables are refused, one finding says so, and the Services keep the usual path", async () => {
+  await using stage = await HandOverStage.create();
+  await using programs = await nftWithout(["flow add"]);
+  await using signpost = stage.start(["--acceleration-interfaces", "*"], programs.env);
+  await signpost.waitForLog(/ synced kind=full/);
+  const lines = signpost.log.match(/^.*WARN long connections do not take the fast path: nft .*$/gm);
+  assertEquals(lines?.length, 1, signpost.log);
+  assertMatch(lines?.[0] ?? "", /modprobe -a nft_flow_offload nf_flow_table_inet/);
+  const table = await stage.network.run(NODE, ["nft", "list", "table", "inet", "signpost"]);
+  assertNotMatch(table, /accelerate|flowtable/);
+  assertMatch(table, /10\.96\.0\.10 \. tcp/);
+});
+
 /** A Service with source ranges, and one without. */
 const RANGED_SERVICES = ["ranged", "open"].map((name, i) => ({
   apiVersion: "v1",
