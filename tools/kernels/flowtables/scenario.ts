@@ -41,7 +41,7 @@ const ANSWER = 7002;
 const ECHO = 7003;
 /** Milliseconds. A machine by emulation is slow. */
 const DEADLINE = 300_000;
-const MEBIBYTES = { large: 512, small: 64 } as const;
+const MEBIBYTES = { large: 256, small: 32 } as const;
 const SHORT = 10_000;
 const PORTS = [
   { name: "sink", protocol: "TCP", port: SINK },
@@ -277,7 +277,9 @@ async function measure(stage: Stage): Promise<void> {
   const paths = [...pathsOf(a), { what: "IPv4 node → pod", from: NODE, to: a.local1 }];
   const seconds = new Map<string, Used>();
   for (const on of [true, false]) {
-    await using _ = await startDaemon(stage, on);
+    const daemon = await startDaemon(stage, on);
+    // The rules stay. In a slow machine, its looks at the kernel would count as much as connections.
+    await daemon.stop();
     const take = async (what: string, argv: readonly string[], options: {
       readonly from: string;
       readonly expected: number;
