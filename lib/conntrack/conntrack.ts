@@ -73,8 +73,8 @@ interface Suspected {
 }
 
 /**
- * Finds and deletes stale UDP entries (see `staleEntries`) beside the next syncs: a conntrack that hangs delays no
- * rule. A `conntrack` that fails causes a warning, and a later clean-up does what it could not do.
+ * Finds and deletes stale UDP entries (see `staleEntries`) while syncs go on: a `conntrack` that hangs
+ * delays no rule. After a failure there is a warning, and a later clean-up tries again.
  */
 export class ConntrackCleaner {
   readonly #options: ConntrackCleanerOptions;

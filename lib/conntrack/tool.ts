@@ -79,7 +79,7 @@ function protocolArguments(family: Family): string[] {
   return ["-f", `ipv${family}`, "-p", "udp"];
 }
 
-/** Runs `conntrack`. Both verbs throw `ConntrackError`, and `ProgramMissingError` where there is none. */
+/** Runs `conntrack`. Both verbs throw `ConntrackError`, or `ProgramMissingError` without the program. */
 export class ConntrackTool {
   /** Versions before 1.4.7 know no `--load-file`. */
   #takesBatches = true;
@@ -105,7 +105,7 @@ export class ConntrackTool {
       const lines = deletions.map((deletion) => `${deletionArguments(deletion).join(" ")}\n`);
       const result = await this.#run(["--load-file", "-"], lines.join(""));
       if (result.code === 0) return countEntries(result);
-      // Whatever it was, the deletions one by one tell; what is gone already is no error to them.
+      // Deletions one by one show the failure. An entry that is gone is no error then.
       this.#takesBatches = false;
     }
     let deleted = 0;

@@ -303,7 +303,7 @@ export class Daemon {
     }
   }
 
-  /** Answers at the local socket, where there is one, until the signal aborts. */
+  /** Answers at the local socket, if there is one, until the signal aborts. */
   #answer(signal: AbortSignal): Promise<void> {
     const { configuration, commandLine, runtime, logger } = this.#options;
     const path = configuration.signpost.socket;
@@ -327,7 +327,7 @@ export class Daemon {
     });
   }
 
-  /** Gives the objects, all or those of one Service and of those that have what it claims. */
+  /** Returns all objects, or those of one Service and of the Services that hold its claims. */
   #objects(service?: string): AsyncIterable<Uint8Array> | undefined {
     if (!this.#cache.consistent) return undefined;
     const { nodeName, runtime: { clock } } = this.#options;

@@ -27,7 +27,7 @@ import type {
   WatchStatus,
 } from "../../source/api/report.ts";
 
-/** The receivers, and the state that they are told of. */
+/** The receivers, and the observed state. */
 export interface ObservationOptions {
   readonly cache: ObjectCache;
   readonly nodeName: string;

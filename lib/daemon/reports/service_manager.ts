@@ -20,7 +20,7 @@ import type { Runtime } from "../../model/ports/runtime.ts";
  */
 const READY_LIMIT = 10_000;
 
-/** The service manager of this process; one that does nothing where there is none. */
+/** Returns the service manager of this process. Without one, it does nothing. */
 export function openServiceManager(
   { notifySocket, watchdog }: SystemdEnvironment,
   { runtime, logger }: { readonly runtime: Runtime; readonly logger: Logger },
@@ -34,7 +34,7 @@ export function openServiceManager(
   return new ServiceManager({ socket, watchdog, clock: runtime.clock, logger });
 }
 
-/** Milliseconds without a first sync after which the log says what is waited for. */
+/** Milliseconds without a first sync after which the log says the reason. */
 const LONG_WAIT = 30_000;
 
 /** A first sync that is waited for. */
@@ -60,7 +60,7 @@ export function waitingFor({ missing, isStale, progress }: {
   return missing.length > 0 && !isStale ? `the first list of ${missing.join(", ")}` : "the kernel";
 }
 
-/** Says, once, what the first sync has been waiting for. */
+/** Logs once why there is no first sync. */
 export async function tellOfWaiting(
   { logger, ...waiting }: Waiting & { readonly logger: Logger },
 ): Promise<void> {
@@ -71,7 +71,7 @@ export async function tellOfWaiting(
   });
 }
 
-/** Says that the service is ready; where it counts as ready before the first sync, what that waits for, too. */
+/** Says that the service is ready. If the first sync is late, it says what that waits for. */
 export async function announceReady(manager: ServiceManager, waiting: Waiting): Promise<void> {
   const { firstSync, signal } = waiting;
   if (!await isSyncedWithin(READY_LIMIT, waiting)) {
