@@ -9,11 +9,13 @@ import config from "../../deno.json" with { type: "json" };
 
 const ROOT = new URL("../../", import.meta.url);
 
-/** The pages outside of docs/install, which has a test of its own, with their texts. */
+/** Returns all pages with their texts. */
 async function pages(): Promise<ReadonlyMap<string, string>> {
   const names = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "lib/README.md"];
-  for await (const { name } of Deno.readDir(new URL("docs/", ROOT))) {
-    if (name.endsWith(".md")) names.push(`docs/${name}`);
+  for (const folder of ["docs/", "docs/install/"]) {
+    for await (const { name } of Deno.readDir(new URL(folder, ROOT))) {
+      if (name.endsWith(".md")) names.push(folder + name);
+    }
   }
   for (const folder of ["bench", "tests"]) names.push(`${folder}/README.md`);
   const read = async (name: string) =>
@@ -55,12 +57,7 @@ function anchorsOf(text: string): ReadonlySet<string> {
 
 Deno.test("the pages link to headings that are there", async () => {
   const missing: string[] = [];
-  const texts = new Map(await pages());
-  for (const { name } of Deno.readDirSync(new URL("docs/install/", ROOT))) {
-    const path = `docs/install/${name}`;
-    texts.set(path, await Deno.readTextFile(new URL(path, ROOT)));
-  }
-  for (const [name, text] of texts) {
+  for (const [name, text] of await pages()) {
     for (const [, path = "", anchor = ""] of text.matchAll(/\]\(([^):#]*)#([^)]*)\)/g)) {
       const target = path === ""
         ? text

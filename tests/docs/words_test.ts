@@ -38,13 +38,12 @@ function modulesBelow(folder: string): string[] {
   );
 }
 
-/** Pages, outputs and templates of users. */
+/** Returns the pages of users. */
 function pages(): string[] {
   const inDocs = ["docs/", "docs/install/"].flatMap((folder) =>
     [...Deno.readDirSync(new URL(folder, ROOT))].map(({ name }) => folder + name)
   );
-  const names = [...inDocs, "README.md", "SECURITY.md", "examples/monitoring/alerts.yaml"];
-  return names.filter((name) => /\.(?:md|1|yaml)$/.test(name));
+  return [...inDocs, "README.md", "SECURITY.md"].filter((name) => /\.(?:md|1)$/.test(name));
 }
 
 /** Lines that use words of other programs: chains, fields, flags and kube-proxy's rule comments. */
