@@ -1,10 +1,10 @@
 /**
- * One step of the desired state as changes that a person can read.
+ * Returns steps of the desired state as changes that a person can read, and names the rules that decide about packets.
  *
  * @module
  */
 import type { DesiredNode, DesiredState, StateChange } from "../../model/kernel/desired.ts";
-import { diffing, nodeElementChanges } from "./delta.ts";
+import { diffing, tableOf, withNodeElements } from "./delta.ts";
 import {
   type Element,
   elementId,
@@ -22,19 +22,17 @@ import type { Family } from "../../model/values/address.ts";
 import type { Match } from "../../policy/frontend.ts";
 import { type SetRole, tableSet } from "./sets.ts";
 
-/** Begins with a state, and gives the changes of the steps that follow, deletions first. */
+/** Returns a function that gives the changes of each step after a state, deletions first. */
 export function changesFrom(state: DesiredState): (step: DesiredStep) => Change[] {
-  const references = referencesOf(state);
+  const { references } = atOnce(tableOf(state));
   return (step) => nftablesChanges(step, references);
 }
 
 function nftablesChanges({ change, node }: DesiredStep, references: References): Change[] {
   const owners = ownersOf(change, node);
   const of = (object: Parameters<typeof objectId>[0]) => owners.get(objectId(object)) ?? "";
-  const delta = atOnce(diffing(change.services.values(), { node, references }));
-  const nodeChange = change.node
-    ? nodeElementChanges(change.node.before, change.node.after)
-    : { deleteElements: [], addElements: [] };
+  const services = atOnce(diffing(change.services.values(), { node, references }));
+  const delta = withNodeElements(services, change);
   const element = (change: Change["change"]) => (each: Element) => ({
     change,
     type: "element" as const,
@@ -46,7 +44,7 @@ function nftablesChanges({ change, node }: DesiredStep, references: References):
   const rules = (change: Change["change"], name: string, lines: readonly string[]) =>
     lines.map((key) => ({ change, type: "rule" as const, in: name, key, data: "", service: "" }));
   return [
-    ...[...delta.deleteElements, ...nodeChange.deleteElements].map(element("delete")),
+    ...delta.deleteElements.map(element("delete")),
     ...delta.deleteChains.map(partChange("delete", "chain")),
     ...delta.deleteSets.map(partChange("delete", "set")),
     ...delta.rewriteChains.flatMap(({ before, after }) => [
@@ -58,11 +56,11 @@ function nftablesChanges({ change, node }: DesiredStep, references: References):
       partChange("add", "chain")(chain),
       ...rules("add", chain.name, chain.rules),
     ]),
-    ...[...elementsOf(delta.addElements), ...nodeChange.addElements].map(element("add")),
+    ...[...elementsOf(delta.addElements)].map(element("add")),
   ];
 }
 
-/** The change of a chain or set that comes or goes. */
+/** Returns the change of a chain or set that comes or goes. */
 export function partChange(
   change: Change["change"],
   type: "chain" | "set",
@@ -70,13 +68,7 @@ export function partChange(
   return ({ name }) => ({ change, type, in: name, key: "", data: "", service: "" });
 }
 
-/** How many services need each shared object of a state. */
-function referencesOf(state: DesiredState): References {
-  const changes = [...state.services.values()].map((after) => ({ before: [], after }));
-  return atOnce(diffing(changes, { node: state.node, references: new Map() })).references;
-}
-
-/** By the id of an object, the service port that it is for. */
+/** Returns the service port that needs each object; `""` for several. */
 function ownersOf({ services }: StateChange, node: DesiredNode): ReadonlyMap<ObjectId, string> {
   const owners = new Map<ObjectId, string>();
   for (const { before, after } of services.values()) {
@@ -98,10 +90,7 @@ function ownerOfSlot(
   return owners.get(elementId({ type: "slots", set, key: key.frontend })) ?? "";
 }
 
-/**
- * What the rules that decide about packets are called in nftables mode.
- */
-/** Elements of maps and rules of chains that are there for all. */
+/** Returns the names of the elements and rules that decide about packets. */
 export function nftablesNames(node: DesiredNode): RuleNames {
   const find = ({ servicePort, frontend }: Match, role: SetRole) => {
     const element = objectsOf(servicePort, node).find((object): object is Element =>

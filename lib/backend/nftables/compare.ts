@@ -1,5 +1,5 @@
 /**
- * The desired contents of the table beside those of the kernel.
+ * Compares the desired contents of the table with the kernel's.
  *
  * @module
  */
@@ -13,7 +13,7 @@ import { COUNTER, setNamed, type TableSet } from "./sets.ts";
 import { compareRules } from "../compare.ts";
 import { TABLE } from "./table.ts";
 
-/** How to compare. */
+/** The options of a comparison. */
 export interface CompareOptions {
   /** True if an endpoint needs its own slot, and not any slot of its frontend. */
   readonly exactSlots?: boolean;
@@ -31,7 +31,7 @@ export function compareContents(
   return atOnce(comparing(desired, held, options));
 }
 
-/** Elements that are compared at one go. */
+/** Elements that are compared without a break. */
 const BATCH = 100;
 
 /**
@@ -132,13 +132,13 @@ function compareDeclarations(desired: Contents, held: Contents, name: string): D
     : [{ type: "wrong", in: name, key: "", desired: wanted, held: there }];
 }
 
-/** What an element of the kernel's own has besides: the time until it goes. */
+/** The remark of an element that the kernel added: the time until it goes. */
 const EXPIRING = /^(?:timeout \S+ )?expires \S+$/;
 
-/** What an element counts, where its set's declaration gives each one a counter. */
+/** The counter of an element, if its set gives each element one. */
 const COUNTS = /^counter packets \d+ bytes \d+ ?/;
 
-/** Of the kernel's own elements, those that have more than a time. */
+/** Returns the elements of a set that the kernel fills that have more than a time: other programs added them. */
 function* compareOfKernel(held: Contents, name: string): Generator<undefined, Difference[]> {
   const differences: Difference[] = [];
   let count = 0;
@@ -153,9 +153,9 @@ function* compareOfKernel(held: Contents, name: string): Generator<undefined, Di
 
 /** An element of a set, but for its key. */
 export interface ElementText {
-  /** What the key maps to; `""` in a set. */
+  /** The value of the key; `""` in a set. */
   readonly data: string;
-  /** What it has besides: a comment, a time, a counter. */
+  /** The comment, time or counter. */
   readonly remark: string;
 }
 
@@ -167,12 +167,7 @@ export function isCounting(
   return declarations.get(name)?.split("; ").includes(COUNTER) ?? false;
 }
 
-/**
- * How an element differs.
- *
- * @param place its set, and its key
- * @param options on each side, `undefined` where it is not there; `counts`: see `isCounting`
- */
+/** Returns the difference of an element; `undefined` on a side: it is not there. @param options `counts`: see `isCounting` */
 export function compareElement(
   place: Pick<Difference, "in" | "key">,
   { desired, held, counts }: {
@@ -193,7 +188,7 @@ export function compareElement(
   return { type: "wrong", ...place, desired: withData(desired.remark), held: withData(remark) };
 }
 
-/** Each key once, without a copy of all. */
+/** Yields each key once, without a copy of all. */
 function* keysOfBoth(
   one: ReadonlyMap<string, string> = new Map(),
   other: ReadonlyMap<string, string> = new Map(),
@@ -203,9 +198,8 @@ function* keysOfBoth(
 }
 
 /**
- * Endpoints keep their slots from sync to sync, and where they came in another order, they have
- * other slots: the choice is the same. What is wanted is moved to the slot where it is. Where an
- * endpoint has several slots, a hash chooses, and each slot counts.
+ * Moves wanted endpoints to the slots where they are: endpoints that came in another order have other slots, and the
+ * choice is the same. If an endpoint has several slots, a hash chooses, and each slot counts.
  */
 function inSlotsOf(
   there: ReadonlyMap<string, string>,
@@ -233,7 +227,7 @@ function inSlotsOf(
   return moved;
 }
 
-/** A frontend, and by slot the endpoint. */
+/** A frontend, and the endpoint of each slot. */
 interface FrontendSlots {
   readonly frontend: FrontendKey;
   readonly slots: Map<number, string>;
@@ -258,7 +252,7 @@ function byFrontend(
 function* compareElements(
   name: string,
   { wanted, desired, held }: {
-    /** By key, the data. */
+    /** The data of each key. */
     readonly wanted: ReadonlyMap<string, string>;
     readonly desired: Contents;
     readonly held: Contents;

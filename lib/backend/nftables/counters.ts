@@ -1,5 +1,5 @@
 /**
- * Reads what the elements of frontends have counted.
+ * Reads the counters of frontends, and of rejected node ports on loopback.
  *
  * @module
  */
@@ -16,14 +16,14 @@ import { boundedReading } from "../../model/values/timing.ts";
 import type { CounterMetric, Sample } from "../backend.ts";
 import { localhostRejectChain } from "./service.ts";
 
-/** What is read, and how. */
+/** Inputs of `ElementCounters`. */
 export interface ElementCountersOptions {
   readonly nft: Pick<Nft, "listSet">;
-  readonly dataplane: Pick<NftablesDataplane, "beside" | "elements" | "hasWritten">;
+  readonly dataplane: Pick<NftablesDataplane, "readDuringSyncs" | "elements" | "hasWritten">;
   readonly clock: Pick<Clock, "sleep">;
 }
 
-/** Milliseconds that a transaction waits for a listing at most. */
+/** The longest wait of a transaction for a listing, in milliseconds. */
 const LONGEST_WAIT = 2_000;
 
 /** The counters in the maps that lead to the frontends' chains. */
@@ -35,7 +35,7 @@ export class ElementCounters implements ConnectionCounters {
     this.#options = options;
   }
 
-  /** A large table of before that was read back has counted on. */
+  /** False for a large table that was read back: its elements have counted on. */
   get areOurs(): boolean {
     return this.#options.dataplane.hasWritten;
   }
@@ -46,7 +46,7 @@ export class ElementCounters implements ConnectionCounters {
     const enough = new AbortController();
     try {
       const longest = () => clock.sleep(LONGEST_WAIT, enough.signal);
-      return allOf(await dataplane.beside(() => this.#list(), longest));
+      return allOf(await dataplane.readDuringSyncs(() => this.#list(), longest));
     } finally {
       enough.abort();
     }
@@ -89,9 +89,6 @@ export function* countsIn(map: string, listing: string): Iterable<FrontendCount>
   }
 }
 
-/**
- * Reads how many packets to node ports on loopback the rules have rejected.
- */
 /** Inputs of `localhostRejects`. */
 export interface LocalhostRejectsOptions {
   readonly nft: Pick<Nft, "listStructure">;

@@ -16,8 +16,8 @@ import {
   type Delta,
   diffing,
   isLargeChange,
-  nodeElementChanges,
   NOTHING,
+  withNodeElements,
 } from "./delta.ts";
 import { DeferredDeletes } from "./deferred_deletes.ts";
 import type { Marks } from "./transactions.ts";
@@ -61,8 +61,8 @@ export type NftScript = FullScript | PartialScript;
 const NO_TURNS = { monotonic: () => 0, sleep: () => Promise.resolve() };
 
 /** A reading that is under way. */
-interface Beside {
-  /** A transaction has come between already. */
+interface Reading {
+  /** True if a transaction has come between already. */
   isDisturbed: boolean;
   readonly done: () => Promise<void>;
 }
@@ -77,7 +77,7 @@ export class NftablesDataplane implements Dataplane<NftScript> {
   #applied: symbol | undefined;
   #isReplacing = false;
   #progress: Progress | undefined;
-  #beside: Beside | undefined;
+  #reading: Reading | undefined;
 
   /**
    * @param nft the program
@@ -165,30 +165,30 @@ export class NftablesDataplane implements Dataplane<NftScript> {
   }
 
   /**
-   * Reads the kernel while scripts come. `nft` begins again whenever a transaction comes between, and would not
-   * come to an end under many: the first one goes ahead, those that follow wait for the reading.
+   * Reads the kernel while scripts come. `nft` begins again after each transaction: the first one goes ahead, later
+   * ones wait for the reading.
    *
-   * @param longest how long they wait at most
+   * @param longest ends the waiting
    */
-  async beside<T>(read: () => Promise<T>, longest: () => Promise<void>): Promise<T> {
+  async readDuringSyncs<T>(read: () => Promise<T>, longest: () => Promise<void>): Promise<T> {
     const reading = read();
-    const beside: Beside = {
+    const current: Reading = {
       isDisturbed: false,
       done: () => Promise.race([reading.then(() => {}, () => {}), longest()]),
     };
-    this.#beside = beside;
+    this.#reading = current;
     try {
       return await reading;
     } finally {
-      if (this.#beside === beside) this.#beside = undefined;
+      if (this.#reading === current) this.#reading = undefined;
     }
   }
 
   /** @inheritdoc */
   async apply(script: NftScript, checkpoint = () => {}): Promise<void> {
     if (script.kind === "partial" && script.text === "") return this.#settled();
-    if (this.#beside?.isDisturbed) await this.#beside.done();
-    else if (this.#beside) this.#beside.isDisturbed = true;
+    if (this.#reading?.isDisturbed) await this.#reading.done();
+    else if (this.#reading) this.#reading.isDisturbed = true;
     this.#applied = undefined;
     this.#isReplacing ||= script.kind === "full";
     try {
@@ -208,19 +208,21 @@ export class NftablesDataplane implements Dataplane<NftScript> {
   async #replace(script: FullScript, checkpoint: () => void): Promise<void> {
     const { portions } = this.#options;
     const turns = new Turns(portions?.clock ?? NO_TURNS);
-    const isLarge = portions !== undefined &&
-      (await turns.run(script.exceeding(this.#weight)) || this.isLarge);
+    const { weight, hasAffinity } = await turns.run(script.measuring());
+    const isLarge = portions !== undefined && (weight > this.#weight || this.isLarge);
     this.#counts = isLarge && await this.#replaceLarge(script, { ...portions, checkpoint }) ||
-      await this.#replaceAtOnce(script, { turns, checkpoint });
+      await this.#replaceAtOnce(script, { hasAffinity, checkpoint });
     this.#deferred.clear();
   }
 
   /** Replaces the table in one transaction. */
   async #replaceAtOnce(
     script: FullScript,
-    { turns, checkpoint }: { readonly turns: Turns; readonly checkpoint: () => void },
+    { hasAffinity, checkpoint }: {
+      readonly hasAffinity: boolean;
+      readonly checkpoint: () => void;
+    },
   ): Promise<Counts> {
-    const hasAffinity = await turns.run(script.hasAffinity());
     checkpoint();
     const prologue = await this.#prologue();
     const mark = this.#mark();
@@ -292,14 +294,4 @@ export class NftablesDataplane implements Dataplane<NftScript> {
     for (const text of transactions) await this.#nft.apply(text + this.#mark());
     this.#counts.add(delta);
   }
-}
-
-function withNodeElements(delta: Delta, { node }: StateChange): Delta {
-  if (!node) return delta;
-  const { deleteElements, addElements } = nodeElementChanges(node.before, node.after);
-  return {
-    ...delta,
-    deleteElements: [...delta.deleteElements, ...deleteElements],
-    addElements: [...delta.addElements, ...addElements],
-  };
 }

@@ -160,7 +160,7 @@ export function* diffing(
 }
 
 /** The ports of one Service. */
-export type ServicePorts = readonly DesiredServicePort[];
+type ServicePorts = readonly DesiredServicePort[];
 
 /** Yields the Services of a state in the order of their names; `undefined` where other work can be done. */
 export function* sorted(
@@ -174,21 +174,9 @@ export function* sorted(
  *
  * @yields where other work can be done; meanwhile the state must not change
  */
-export function tableOf({ node, services }: DesiredState): Generator<undefined, Table> {
-  return gatheringTable(node, sorted(services));
-}
-
-/**
- * Returns the table of a node and some Services.
- *
- * @yields where other work can be done
- */
-export function* gatheringTable(
-  node: DesiredNode,
-  services: Iterable<ServicePorts | undefined>,
-): Generator<undefined, Table> {
+export function* tableOf({ node, services }: DesiredState): Generator<undefined, Table> {
   const changes: ServiceChange[] = [];
-  for (const after of services) {
+  for (const after of sorted(services)) {
     if (after) changes.push({ before: [], after });
     else yield;
   }
@@ -206,18 +194,16 @@ export function additionOf({ sets, chains, elements, references }: Table): Delta
   return { ...NOTHING, addSets: sets, addChains: chains, addElements: elements, references };
 }
 
-/** Returns the change of the node's own elements. */
-export function nodeElementChanges(
-  before: DesiredNode,
-  after: DesiredNode,
-): Pick<Delta, "deleteElements" | "addElements"> & { readonly addElements: readonly Element[] } {
-  const old = nodeElements(before);
-  const wanted = nodeElements(after);
+/** Adds the change of the node's own elements to a change of services. */
+export function withNodeElements(delta: Delta, { node }: StateChange): Delta {
+  if (!node) return delta;
+  const [old, wanted] = [nodeElements(node.before), nodeElements(node.after)];
   const missingIn = (list: readonly Element[]) => (element: Element) =>
     !list.some((each) => elementId(each) === elementId(element));
   return {
-    deleteElements: old.filter(missingIn(wanted)),
-    addElements: wanted.filter(missingIn(old)),
+    ...delta,
+    deleteElements: [...delta.deleteElements, ...old.filter(missingIn(wanted))],
+    addElements: [...delta.addElements, ...wanted.filter(missingIn(old))],
   };
 }
 

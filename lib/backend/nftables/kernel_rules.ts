@@ -1,5 +1,5 @@
 /**
- * What the table holds, beside what it should.
+ * Compares the table with the desired state, for `verify`, `explain` and `diff`.
  *
  * @module
  */
@@ -38,20 +38,12 @@ import type { Nft } from "./nft.ts";
 import { nodeElements } from "./layout.ts";
 import { type Element, elementId, elementsOf, TABLE } from "./table.ts";
 
-/**
- * Reads a listing of the table.
- *
- * @param listing as `nft list table` prints it; `""`: there is no table
- */
+/** Reads the output of `nft list table`; `""`: there is no table. */
 export function nftablesRules(listing: string): KernelRules {
   return rulesOf(atOnce(parsingListing(listing)), listing);
 }
 
-/**
- * Compares contents with what should be there.
- *
- * @param listing for the clients of session affinity
- */
+/** Gives the rules in some contents. @param listing for the clients of session affinity */
 export function rulesOf(contents: Contents | undefined, listing: string): KernelRules {
   const held = contents ?? NO_CONTENTS;
   return {
@@ -92,10 +84,9 @@ function countContents({ sets, chains }: Contents): number {
 }
 
 /**
- * The entries of a Service in nftables mode, those that differ first.
+ * Returns the entries of a Service, the different ones first.
  *
  * @param ports all desired ports of the Service
- * @param held all of the table
  */
 export function nftablesEntries(
   ports: readonly DesiredServicePort[],
@@ -129,22 +120,19 @@ export function nftablesEntries(
   return [...differences, ...same];
 }
 
-/** Their elements come and go with the clients: only the sets themselves are compared. */
+/** Returns the sets of session affinity. Their elements are the clients: only the sets are compared. */
 function affinitySets({ sets }: Contents): string[] {
   return [...sets.keys()].filter((name) => setNamed(name)?.role === "affinityClients");
 }
 
-/**
- * The part of a table that belongs to a Service: elements, and chains and sets that are not always
- * there.
- */
+/** Returns the part of a table that belongs to a Service: elements, and chains and sets that are not always there. */
 function ofService(
   contents: Contents,
   { fixed, keys, only }: {
     readonly fixed: Contents;
-    /** Scopes of the elements that count; without it, all but those that are always there. */
+    /** The scopes of the elements; absent: all elements that are not always there. */
     readonly keys?: ReadonlySet<string>;
-    /** Chains and sets that count, where not all do. */
+    /** The chains and sets; absent: all that are not always there. */
     readonly only?: Contents;
   },
 ): Contents {
@@ -160,14 +148,14 @@ function ofService(
   return { ...contents, sets: new Map(sets), chains: new Map(chains) };
 }
 
-/** Slots of one frontend belong together, however many there are. */
+/** Returns the scope of an element: all slots of one frontend have the same. */
 function scopeOf(name: string, text: string): string {
   const set = setNamed(name);
   const key = set?.keyType === "slot" ? parseKey(set, text) : undefined;
   return `${name} ${key?.type === "slot" ? printKey(key.frontend) : text}`;
 }
 
-/** The clients that the kernel keeps for a Service's session affinity. */
+/** Returns the clients that the kernel keeps for a Service's session affinity. */
 export function stickyClients(
   ports: readonly DesiredServicePort[],
   listing: string,
@@ -194,8 +182,7 @@ export function stickyClients(
 }
 
 /**
- * The step from the kernel's table to the desired state of some Services. Chains, sets and elements
- * that others may need are only ever added.
+ * Returns the changes from the kernel's table to the desired state of some Services. Shared objects are only added.
  *
  * @param state the Services of the manifests alone
  */
@@ -205,12 +192,8 @@ export function kernelChanges(state: DesiredState, held: Contents): KernelChange
   const owners = ownersIn(held);
   const foreign = foreignFrontends(state, owners);
   const frontends = frontendsInScope(state, owners);
-  const owner = (set: string, key: string) => {
-    return frontends.get(frontendIdOf(set, key) ?? "") ?? "";
-  };
-  const isForeign = (set: string, key: string) => {
-    return foreign.has(frontendIdOf(set, key) ?? "");
-  };
+  const owner = (set: string, key: string) => frontends.get(frontendIdOf(set, key) ?? "") ?? "";
+  const isForeign = (set: string, key: string) => foreign.has(frontendIdOf(set, key) ?? "");
   const wanted = onlyElements(
     desired,
     (set, key) => !fixed.sets.get(set)?.has(key) && !isForeign(set, key),
@@ -234,7 +217,7 @@ export function kernelChanges(state: DesiredState, held: Contents): KernelChange
   return { changes, warnings: [...foreign.values()] };
 }
 
-/** Frontends of the Services as they should be, and as the kernel's comments tell; with their owners. */
+/** Returns the owners of the Services' frontends: desired ones, and those in the kernel's comments. */
 function frontendsInScope(
   state: DesiredState,
   held: ReadonlyMap<string, string>,
@@ -243,7 +226,7 @@ function frontendsInScope(
   return new Map([...ofKernel, ...desiredFrontends(state)]);
 }
 
-/** The frontends of a state, each with its service port. */
+/** Returns the frontends of a state, each with its service port. */
 export function desiredFrontends(state: DesiredState): [frontend: string, name: string][] {
   return [...state.services.values()].flat().flatMap((servicePort) =>
     frontendsOf(servicePort).map((each): [string, string] => [
@@ -253,10 +236,7 @@ export function desiredFrontends(state: DesiredState): [frontend: string, name: 
   );
 }
 
-/**
- * Frontends that a Service has which is not in the manifests: it was there before, and the older
- * one keeps them. By frontend, a line that says so.
- */
+/** Returns a line for each wanted frontend that a Service outside the manifests has: the older one keeps it. */
 function foreignFrontends(
   state: DesiredState,
   held: ReadonlyMap<string, string>,
@@ -286,7 +266,7 @@ function onlyElements(
   return { ...NO_CONTENTS, sets: new Map(sets) };
 }
 
-/** Sets that are missing are named apart: here they count as empty. */
+/** Adds missing sets as empty ones: they are changes of their own. */
 function withEmptySets(sets: Contents["sets"], all: Contents["sets"]): Contents["sets"] {
   return new Map([...[...all.keys()].map((name) => [name, new Map()] as const), ...sets]);
 }
@@ -323,13 +303,7 @@ export function frontendId(
   return keyInFamily(family, frontendKey({ address, protocol, port }));
 }
 
-/**
- * The frontend of an element, as `frontendId` names it.
- *
- * @param name the name of its set
- * @param text its key, as nft lists it
- * @returns `undefined` for elements that are of no single frontend
- */
+/** Returns the id of an element's frontend; `undefined` if it is of no single one. @param text the listed key */
 export function frontendIdOf(name: string, text: string): string | undefined {
   const set = setNamed(name);
   const key = set && parseKey(set, text);
@@ -337,11 +311,7 @@ export function frontendIdOf(name: string, text: string): string | undefined {
   return set?.family && frontend && frontendId({ family: set.family, ...frontend }, frontend);
 }
 
-/**
- * The service ports that the kernel's elements are commented with.
- *
- * @returns by `frontendId`, `namespace/name:port`
- */
+/** Returns the service ports in the comments of elements, by `frontendId`. */
 export function ownersIn({ remarks }: Contents): Map<string, string> {
   const owners = new Map<string, string>();
   for (const [set, elements] of remarks) {
@@ -354,18 +324,15 @@ export function ownersIn({ remarks }: Contents): Map<string, string> {
   return owners;
 }
 
-/**
- * Tells if the table holds what some service ports need, without listing elements: nft takes seconds and
- * 1.7 kB for each element to list a large table.
- */
-/** Elements that are asked for; of more, the table is listed. */
+/** The limit of elements that are asked for. If there are more, the table is listed. */
 const MOST = 2_000;
 
 /**
- * Reads the structure of the table, and asks the kernel for the elements of some ports. Nothing is written.
+ * Reads the structure of the table, and asks the kernel for the elements of some ports. Nothing is written. To list a
+ * large table, nft takes seconds and 1.7 kB for each element.
  *
- * @returns the contents with these elements alone; `undefined`: one is missing or differs, or cannot be
- *   asked for, so that the table must be listed
+ * @returns the contents with these elements alone; `undefined` if the table must be listed: an element is missing,
+ *   differs or cannot be asked for
  */
 export async function heldPorts(
   nft: Pick<Nft, "listStructure" | "existingLines">,
@@ -391,8 +358,8 @@ export async function heldPorts(
 }
 
 /**
- * The kernel refuses to create an element that is there, and to add one that is there with other data.
- * nft asks it for both at once, and takes neither (nft(8), `--check`).
+ * Returns true if the kernel has all elements. It refuses to create an element that is there, and to add one that is
+ * there with other data. nft asks for both at once, and takes neither (nft(8), `--check`).
  */
 async function hasAll(
   nft: Pick<Nft, "existingLines">,

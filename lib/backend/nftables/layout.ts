@@ -14,7 +14,7 @@ import { type FrontendKind, NFT_FAMILY, tableSet } from "./sets.ts";
 /** The last chain of ours that a packet meets on its way out. */
 export const LAST_CHAIN = "nat-postrouting";
 
-/** The elements that the node itself brings: the ranges of cluster IPs, and its own addresses. */
+/** Returns the node's own elements: the ranges of cluster IPs, and its addresses. */
 export function nodeElements(node: DesiredNode): Element[] {
   return node.ipFamilies.flatMap((family) => [
     ...node.families[family].guardedCIDRs.map((range) =>
@@ -26,7 +26,7 @@ export function nodeElements(node: DesiredNode): Element[] {
   ]);
 }
 
-/** The chains that are there whatever the services are, in an order in which each knows those it jumps to. */
+/** Returns the chains of every table, each after the chains that it jumps to. */
 export function fixedChains(node: DesiredNode): Chain[] {
   const mark = `0x${node.masqueradeMark.toString(16)}`;
   return [
@@ -75,8 +75,8 @@ export function fixedChains(node: DesiredNode): Chain[] {
 }
 
 /**
- * Where `route_localnet` is set, neighbours could reach what listens on 127.0.0.1 only
- * (CVE-2020-8558). What another program sends there by dnat may pass, as in iptables mode.
+ * With `route_localnet`, neighbours could reach programs that listen on 127.0.0.1 only (CVE-2020-8558).
+ * Packets that another program sends there by dnat may pass, as in iptables mode.
  */
 const LOCALHOST_GUARD = [
   'iifname != "lo" ip daddr 127.0.0.0/8 ct state new ct status dnat accept',
@@ -84,9 +84,8 @@ const LOCALHOST_GUARD = [
 ];
 
 /**
- * What was sent to an endpoint that is a virtual IP itself has come to its end. And an address of the
- * very interface that a packet comes by is the node's own, whoever put it there: its own programs stay
- * within reach where the rules do not know of it yet. On `lo` it may be any.
+ * Accepts packets for an endpoint that is a virtual IP itself, and for an address of the interface that a packet
+ * comes by: that is the node's own, even if the rules do not know it yet. On `lo` it may be any.
  */
 const LED_HERE = [
   "ct status dnat return",
@@ -167,7 +166,7 @@ function nodeAddressMatch(addresses: NodePortAddresses, family: Family): string 
     : `${daddr} { ${addresses.cidrs.join(", ")} } ${local}`;
 }
 
-/** What the frontends of packets are looked up in. */
+/** The maps in which packets find their frontends. */
 type VerdictMap = "services" | "shortCircuits" | "noEndpoints";
 
 function vipRule(role: VerdictMap, family: Family): string {

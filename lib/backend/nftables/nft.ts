@@ -50,12 +50,11 @@ export class Nft {
   }
 
   /**
-   * Gives a long script to the kernel, in one transaction. From `-`, `nft` takes all of its input
-   * before it looks at it; from a path it works on each piece while the next one is made.
+   * Gives a long script to the kernel, in one transaction. From a path, `nft` works on each piece while the next one
+   * is made. If it fails without an answer of the kernel, the path may be out of its reach: it gets all at once then.
    *
-   * @param pieces gives the pieces, from the beginning each time: where `nft` fails and tells of no answer of the
-   *   kernel, it may be that the path is out of its reach, so it gets all at once then
-   * @throws {ApplyError} where the kernel or `nft` refuses it
+   * @param pieces returns the pieces, from the beginning at each call
+   * @throws {ApplyError} if the kernel or `nft` refuses it
    */
   async stream(pieces: () => Iterable<string> | AsyncIterable<string>): Promise<void> {
     const result = await this.#start(["nft", "-f", "/dev/fd/0"], pieces());
@@ -288,10 +287,10 @@ export class Nft {
 /** Tables that are tried one by one. */
 const MOST_TABLES = 100;
 
-/** How an nft ends if its input or the kernel's content is too much. */
+/** The ends of an nft whose input, or the kernel's content, is too much. */
 const ENDED: ReadonlySet<ProgramFailure> = new Set(["crash", "signal", "output"]);
 
-/** What nft prints where the kernel has refused something: it has read the script to its end. */
+/** The line of nft if the kernel refused something: nft has read the script to its end. */
 const KERNEL_ANSWER = /Could not process rule/;
 
 /** Our table, or that of the probe, with the name of the program that owns it. */
@@ -300,7 +299,7 @@ const OWNED = new RegExp(
   "m",
 );
 
-/** Of what nft has printed of all tables, our table's part; `""`: there is none. */
+/** Returns our table's part of a listing of all tables; `""` if there is none. */
 function ourTable(listing: string): string {
   return listing.split(/^(?=table )/m).find((each) => each.startsWith(`table ${TABLE} {`)) ?? "";
 }
@@ -355,9 +354,6 @@ export async function readable(read: () => Promise<string>): Promise<string> {
   }
 }
 
-/**
- * Removal of tables: our own, and kube-proxy's.
- */
 /** kube-proxy's tables in nftables mode (KEP-3866). */
 export const KUBE_PROXY_TABLES: readonly string[] = ["ip kube-proxy", "ip6 kube-proxy"];
 

@@ -1,5 +1,5 @@
 /**
- * How a connection gets its endpoint: by a slot that its scheduler chooses, or by session affinity.
+ * Gives a connection its endpoint: by a slot that its scheduler chooses, or by session affinity.
  *
  * @module
  */
@@ -30,15 +30,15 @@ export interface PickOptions {
   readonly frontend: Frontend;
 }
 
-/** Where to send a packet, and the objects that it takes. */
+/** The chain that picks an endpoint, with all objects that it needs. */
 export interface Pick {
   readonly chain: string;
-  /** What tells this choice from others in the names of chains: `4-tcp-2`, or the service port's own name. */
+  /** The end of the names of chains: `4-tcp-2`, or the service port's own name. */
   readonly suffix: string;
   readonly objects: readonly TableObject[];
 }
 
-/** The choice among the endpoints of one policy; `undefined` where there are none. */
+/** Returns the choice among the endpoints of one policy; `undefined` if there are none. */
 export function pickFor(port: DesiredServicePort, options: PickOptions): Pick | undefined {
   const endpoints = endpointsFor(port, options.policy);
   if (endpoints.length === 0) return undefined;
@@ -47,11 +47,11 @@ export function pickFor(port: DesiredServicePort, options: PickOptions): Pick | 
     : slotPick(port, { ...options, spread: spreadOf(port, options.policy) });
 }
 
-/** How a slot is chosen. */
+/** The choice of a slot. */
 interface Spread {
   /** Gives the slot of a connection. */
   readonly expression: string;
-  /** By slot. */
+  /** The destination of each slot. */
   readonly destinations: readonly Destination[];
   /** Ends the names of the chains: two chains of one name and kind of map have the same rules. */
   readonly suffix: string;
@@ -108,10 +108,8 @@ function spreadOf(port: DesiredServicePort, policy: TrafficPolicy): Spread {
 }
 
 /**
- * A chain for each way to choose and number of slots, shared by all services that have both; those
- * that take turns have their own. Where there is more than one slot, a second rule is for a packet that
- * read the old number and then finds the last slot gone: slot 0 is there as long as there is an
- * endpoint.
+ * Returns a chain for a way to choose and a number of slots, which services share; round-robin ports have their own.
+ * A second rule is for a packet that read the old number and finds its slot gone: slot 0 stays while there is an endpoint.
  */
 function slotPick(
   port: DesiredServicePort,
@@ -136,9 +134,8 @@ function slotPick(
 }
 
 /**
- * A chain that looks for the client in each endpoint's set, and picks at random where it is in none. It has
- * no map of verdicts: nft 1.0.6 crashes on one in a rule that nft 1.1.3 or newer wrote. Of the endpoints that
- * are left, each rule picks one in so many.
+ * Returns a chain that looks for the client in each endpoint's set, and else picks at random. It has no map of
+ * verdicts: nft 1.0.6 crashes on one in a rule that nft 1.1.3 or newer wrote.
  */
 function affinityPick(port: DesiredServicePort, { policy }: PickOptions): Pick {
   const suffix = `${port.family}-${affinityName(port, "")}`;
@@ -163,7 +160,7 @@ function affinityPick(port: DesiredServicePort, { policy }: PickOptions): Pick {
   return { chain: dispatch.name, suffix, objects: [...objects, dispatch] };
 }
 
-/** The set whose elements are the clients that stay on an endpoint. */
+/** Returns the set of the clients that stay on an endpoint. */
 export function affinitySet(
   port: DesiredServicePort,
   endpoint: Omit<Destination, "local" | "hairpin">,

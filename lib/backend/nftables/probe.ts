@@ -15,7 +15,7 @@ import { FAMILIES, type Family } from "../../model/values/address.ts";
 /** No table of this name is ever there, but listings see it for a moment while the kernel takes a check back. */
 const PROBE_TABLE = "inet signpost-probe";
 
-/** Expressions that all tables use, each by itself, with the kernel module and option of each. */
+/** Expressions that all tables use, each alone, with the kernel module and option of each. */
 const EXPRESSIONS: readonly (readonly [
   name: string,
   module: string,
@@ -44,13 +44,13 @@ const NOT_OF_THE_KERNEL: ReadonlySet<ApplyFailure> = new Set([
   "unreadable",
 ]);
 
-/** What is asked about. */
+/** The node and the Services of the checked table. */
 interface Asked {
   readonly node: DesiredNode;
   readonly services: readonly DesiredServicePort[];
 }
 
-/** The same without what needs a feature. */
+/** Takes out of the checked table all that needs a feature. */
 const WITHOUT: Readonly<Record<Feature, (asked: Asked) => Asked>> = {
   "source-ranges": ({ node, services }) => ({
     node,
@@ -72,7 +72,7 @@ const WITHOUT: Readonly<Record<Feature, (asked: Asked) => Asked>> = {
 };
 const FEATURES = Object.keys(WITHOUT) as Feature[];
 
-/** What the probe asks about. */
+/** Inputs of `probe`. */
 export interface ProbeOptions {
   /** The node's part of the rules. */
   readonly node: DesiredNode;
@@ -134,7 +134,7 @@ async function check(nft: Nft, text: string): Promise<ApplyError | undefined> {
   }
 }
 
-/** Tries each expression by itself. */
+/** Tries each expression alone. */
 async function explain(
   nft: Nft,
   { refused, versions }: { readonly refused: ApplyError; readonly versions: Versions },

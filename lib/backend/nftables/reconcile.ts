@@ -7,7 +7,7 @@
 import type { Difference } from "../../model/kernel/differences.ts";
 import { Turns } from "../../model/ports/in_turns.ts";
 import type { Clock } from "../../model/ports/ports.ts";
-import { countOperations, cut, type Delta, fits, NOTHING } from "./delta.ts";
+import { countOperations, cut, type Delta, fits, NOTHING, tableOf } from "./delta.ts";
 import { mend } from "./mend.ts";
 import { compareElement, comparing, isCounting, isOfKernel } from "./compare.ts";
 import {
@@ -55,7 +55,7 @@ export async function reconcile(
   { nft, clock, weight, mark, checkpoint }: ReconcileOptions,
 ): Promise<Table | undefined> {
   const turns = new Turns(clock);
-  const table = await turns.run(script.table());
+  const table = await turns.run(tableOf(script.state));
   const slots = table.elements.filter((each) => each.type === "slots");
   const elements = Map.groupBy(
     table.elements.filter((each) => each.type === "element"),

@@ -16,13 +16,13 @@ import { type FrontendKind, NFT_FAMILY, tableSet } from "./sets.ts";
 import type { FrontendKey } from "./keys.ts";
 import type { Family } from "../../model/values/address.ts";
 
-/** What the chains for traffic from outside are called, by kind of frontend. */
+/** The names of chains for traffic from outside, by kind of frontend. */
 const OUTSIDE_CHAIN: Readonly<Record<FrontendKind, string>> = {
   vip: "external",
   nodeport: "nodeport",
 };
 
-/** All objects of a service port. The same object may be named twice, and by other service ports too. */
+/** Returns all objects of a service port. An object may be there twice, and other service ports may have it too. */
 export function objectsOf(port: DesiredServicePort, node: DesiredNode): TableObject[] {
   const { protocol, nodePort } = port;
   const vip = (address: string): Frontend => ({
@@ -55,7 +55,7 @@ export function objectsOf(port: DesiredServicePort, node: DesiredNode): TableObj
   ];
 }
 
-/** What keeps the node's own ports from being reached by external addresses that are local, too. */
+/** Returns the elements that keep the node's own ports out of reach of external addresses that are local, too. */
 function guardedObjects(port: DesiredServicePort): Element[] {
   const { family, externalIPs, loadBalancerIPs, healthCheckNodePort = 0 } = port;
   const guarded = [...externalIPs, ...loadBalancerIPs].map((address) =>

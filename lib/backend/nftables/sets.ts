@@ -45,9 +45,8 @@ interface Row {
    */
   readonly body: string;
   /**
-   * Where an element comes from: from the one service port that holds the claim to it; from any
-   * number of `services`, as long as one needs it; from the `node`; or from the `kernel`, by rules
-   * and timeouts, so that no state says what it should hold.
+   * Names the source of elements: the one service port that holds the claim to it (`owner`); any number of
+   * `services`, as long as one needs it; the `node`; or the `kernel`, by rules and timeouts.
    */
   readonly filledBy: "owner" | "services" | "node" | "kernel";
   /**

@@ -4,7 +4,7 @@
  * @module
  */
 import type { Progress, Script } from "../../model/kernel/dataplane.ts";
-import type { DesiredNode, DesiredState } from "../../model/kernel/desired.ts";
+import type { DesiredState } from "../../model/kernel/desired.ts";
 import { atOnce, Turns } from "../../model/ports/in_turns.ts";
 import type { Clock, Logger } from "../../model/ports/ports.ts";
 import { append } from "../../model/values/lists.ts";
@@ -16,15 +16,14 @@ import {
   type Delta,
   diffing,
   fits,
-  gatheringTable,
   NOTHING,
-  type ServicePorts,
   sorted,
+  tableOf,
   weightOf,
 } from "./delta.ts";
 import type { Nft } from "./nft.ts";
 import { fixedChains, nodeElements } from "./layout.ts";
-import type { Chain, Table } from "./table.ts";
+import type { Chain } from "./table.ts";
 import { alwaysThere, setNamed, type TableSet } from "./sets.ts";
 import {
   CLOSE,
@@ -71,84 +70,33 @@ export class FullScript implements Script {
   readonly kind = "full";
   bytes = 0;
   operations = 0;
-  readonly node: DesiredNode;
-  readonly services: ServiceList;
 
   /** @param state the wanted state */
-  constructor(state: DesiredState) {
-    this.node = state.node;
-    this.services = new ServiceList(state.services);
-  }
+  constructor(readonly state: DesiredState) {}
 
   /** The whole script. nft gets it in portions or in pieces. */
   get text(): string {
-    return printTable(atOnce(this.table()));
+    return printTable(atOnce(tableOf(this.state)));
   }
 
   /**
-   * Returns the whole table.
+   * Returns the weight of all Services, and true if there can be clients of session affinity.
    *
    * @yields where other work can be done
    */
-  table(): Generator<undefined, Table> {
-    return gatheringTable(this.node, this.services.all());
-  }
-
-  /**
-   * Returns true if the Services weigh more than that.
-   *
-   * @yields where other work can be done
-   */
-  *exceeding(most: number): Generator<undefined, boolean> {
-    let weight = 0;
-    for (const ports of this.services.all()) {
-      if (ports === undefined) yield;
-      else if ((weight += weightOf(ports)) > most) return true;
+  *measuring(): Generator<undefined, { readonly weight: number; readonly hasAffinity: boolean }> {
+    let [weight, hasAffinity, count] = [0, false, 0];
+    for (const ports of this.state.services.values()) {
+      if (++count % BATCH === 0) yield;
+      weight += weightOf(ports);
+      hasAffinity ||= ports.some((port) => port.affinitySeconds > 0);
     }
-    return false;
-  }
-
-  /**
-   * Returns true if there can be clients of session affinity.
-   *
-   * @yields where other work can be done
-   */
-  *hasAffinity(): Generator<undefined, boolean> {
-    let hasAffinity = false;
-    for (const ports of this.services.all()) {
-      if (ports === undefined) yield;
-      else hasAffinity ||= ports.some((port) => port.affinitySeconds > 0);
-    }
-    return hasAffinity;
+    return { weight, hasAffinity };
   }
 }
 
-/** Gives the Services of a state in the order of their names. They are sorted when they are first needed. */
-class ServiceList {
-  readonly #known: ServicePorts[] = [];
-  readonly #rest: Generator<ServicePorts | undefined, void>;
-  /** The number of Services. */
-  readonly size: number;
-
-  /** @param services of a state, whose later changes do not count */
-  constructor(services: DesiredState["services"]) {
-    this.size = services.size;
-    this.#rest = sorted([...services]);
-  }
-
-  /** Yields all Services, from the beginning at each call; `undefined` where other work can be done. */
-  *all(): Generator<ServicePorts | undefined, void> {
-    for (let i = 0;; i++) {
-      while (i === this.#known.length) {
-        const { done, value } = this.#rest.next();
-        if (done) return;
-        if (value) this.#known.push(value);
-        else yield undefined;
-      }
-      yield this.#known[i];
-    }
-  }
-}
+/** Services that are measured without a break. */
+const BATCH = 1_000;
 
 /** A part of a table that is made from nothing. */
 interface Portion {
@@ -171,7 +119,7 @@ export function* portionsOf(
   script: FullScript,
   { most, counts }: { readonly most: number; readonly counts: Counts },
 ): Generator<Portion | undefined, void> {
-  const { node, services } = script;
+  const { node, services } = script.state;
   script.bytes = REPLACE.length + CLOSE.length;
   script.operations = 0;
   const isBase = ({ hook }: Chain) => hook !== undefined;
@@ -195,7 +143,7 @@ export function* portionsOf(
     addElements: nodeElements(node),
   });
   let [number, count] = [1, 0];
-  for (const chunk of chunks(services.all(), { weigh: weightOf, most })) {
+  for (const chunk of chunks(sorted(services), { weigh: weightOf, most })) {
     if (chunk === undefined) {
       yield undefined;
       continue;
