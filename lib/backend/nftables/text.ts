@@ -5,7 +5,15 @@
  */
 import type { Delta } from "./delta.ts";
 import { frontendOfKey, printKey, slotPrinter } from "./keys.ts";
-import { type Chain, type Element, type Entry, slotData, TABLE, type Table } from "./table.ts";
+import {
+  type Chain,
+  type Element,
+  type Entry,
+  sizeOf,
+  slotData,
+  TABLE,
+  type Table,
+} from "./table.ts";
 import { COUNTING_ROLE, type TableSet } from "./sets.ts";
 import { parseAddress } from "../../model/values/address.ts";
 
@@ -39,11 +47,10 @@ export function printBlocks(
   declared: ReadonlyMap<string, TableSet>,
 ): string {
   const bySet = Map.groupBy(elements, ({ set }) => set.name);
-  const more = [...bySet.keys()].flatMap((name) => declared.get(name) ?? []);
-  const blocks = [...new Set([...sets, ...more])].map(({ kind, name, body }) => {
-    const lines = (bySet.get(name) ?? []).flatMap((each) => renderEntry("add", each));
-    const list = lines.map((line) => `      ${line}`).join(",\n");
-    const block = lines.length === 0 ? "" : `    elements = {\n${list}\n    }\n`;
+  const isPrinted = (set: TableSet) => bySet.has(set.name) || sets.includes(set);
+  const blocks = [...declared.values()].filter(isPrinted).map(({ kind, name, body }) => {
+    const entries = (bySet.get(name) ?? []).map((each) => renderEntry("add", each, "      "));
+    const block = entries.length === 0 ? "" : `    elements = {\n${entries.join(",\n")}\n    }\n`;
     return `  ${kind} ${name} {\n    ${body}\n${block}  }\n\n`;
   });
   return blocks.join("") + chains.map(printChain).join("\n");
@@ -109,7 +116,7 @@ function renderRules({ name, rules }: Chain): string {
   return rules.map((rule) => `add rule ${TABLE} ${name} ${rule}\n`).join("");
 }
 
-/** Lines that are rendered without a break. */
+/** Elements that are rendered without a break. */
 const BATCH = 200;
 
 /**
@@ -124,11 +131,12 @@ export function* renderingElements(
   const commands: string[] = [];
   for (const [set, members] of Map.groupBy(entries, ({ set }) => set.name)) {
     const lines: string[] = [];
-    let turn = BATCH;
+    let count = 0;
     for (const entry of members) {
-      for (const line of renderEntry(verb, entry)) lines.push(`  ${line}`);
-      if (lines.length < turn) continue;
-      turn = lines.length + BATCH;
+      lines.push(renderEntry(verb, entry, "  "));
+      count += sizeOf(entry);
+      if (count < BATCH) continue;
+      count = 0;
       yield;
     }
     commands.push(elementCommand(verb, { set, lines }));
@@ -144,13 +152,13 @@ export function elementCommand(
   return `${verb} element ${TABLE} ${set} {\n${lines.join(",\n")}\n}\n`;
 }
 
-/** Returns the text of each element of an entry. */
-function renderEntry(verb: "add" | "delete", entry: Entry): readonly string[] {
-  if (entry.type === "element") return [renderElement(entry)];
+/** Returns the lines of an entry's elements, with commas between them. */
+function renderEntry(verb: "add" | "delete", entry: Entry, indent: string): string {
+  if (entry.type === "element") return indent + renderElement(entry);
   const keyOf = slotPrinter(entry.key);
   return entry.destinations.map((destination, i) =>
-    renderPair(keyOf(entry.first + i), verb === "add" ? slotData(destination) : "")
-  );
+    indent + renderPair(keyOf(entry.first + i), verb === "add" ? slotData(destination) : "")
+  ).join(",\n");
 }
 
 /** nft takes comments of up to 128 bytes; names are ASCII. */
