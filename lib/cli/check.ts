@@ -120,7 +120,7 @@ async function readObjects(backend: Backend, context: QueryContext): Promise<Sta
 }
 
 /** The version of the format; it changes only where a field goes or changes its meaning. */
-export const CHECK_VERSION = 1;
+const CHECK_VERSION = 1;
 
 /** The facts that were checked, and the findings. */
 export interface CheckReport {
@@ -142,16 +142,13 @@ export interface CheckReport {
   readonly findings: readonly Finding[];
 }
 
-/**
- * The answer of `signpost check` as text for people.
- */
 const COLOURS: Readonly<Record<Severity, Colour>> = {
   error: "red",
   warning: "yellow",
   info: "faint",
 };
 
-/** What was looked at, then each finding. */
+/** Lists the checked facts, then each finding. */
 export function checkTable(report: CheckReport, paint: Paint): string {
   const { node, mode, kernel, program, apiServer, daemon, objects, findings } = report;
   const facts = [
@@ -184,7 +181,7 @@ export function renderFindings(findings: readonly Finding[], paint: Paint): stri
 const LIMIT = 1_000;
 
 /** Asks. `undefined`: the objects come from manifests. */
-export async function askApiServer(context: QueryContext): Promise<NodeFacts["apiServer"]> {
+async function askApiServer(context: QueryContext): Promise<NodeFacts["apiServer"]> {
   if (context.configuration.signpost.manifests.length > 0) return undefined;
   try {
     const { client, url, warnings, close } = await findApiServer(context);

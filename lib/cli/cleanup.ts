@@ -12,7 +12,7 @@ import { warnOfRouteLocalnet } from "../backend/sysctl.ts";
 import { describeHolder, lockHolder } from "../daemon/start/one_daemon.ts";
 import { FatalError } from "../model/values/errors.ts";
 
-/** What `cleanup` needs. */
+/** Gives `cleanup` its options and parts. */
 export interface CleanupOptions extends BackendOptions {
   /** Remove kube-proxy's rules too. */
   readonly kubeProxy: boolean;

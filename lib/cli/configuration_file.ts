@@ -1,5 +1,5 @@
 /**
- * The file that `--config` names, as it was read last, and whether it has changed.
+ * Remembers the file of `--config`, and tells if it has changed.
  *
  * @module
  */
@@ -8,7 +8,7 @@ export class ConfigurationFile {
   readonly #read: (path: string) => Promise<string>;
   #path: string | undefined;
   #last: string | undefined;
-  /** What the last look saw. */
+  /** The text that the last look found. */
   #seen: string | undefined;
 
   /** @param read reads a file as text */
@@ -16,7 +16,7 @@ export class ConfigurationFile {
     this.#read = read;
   }
 
-  /** What was read last; `null`: nothing was. */
+  /** Returns the last text that was read; `null` if none was. */
   get contents(): { readonly path: string; readonly text: string } | null {
     return this.#path === undefined || this.#last === undefined
       ? null

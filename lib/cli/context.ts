@@ -1,5 +1,5 @@
 /**
- * What a command works with.
+ * The parts that commands work with, and the name of this Node.
  *
  * @module
  */
@@ -11,12 +11,12 @@ import type { Ask } from "./client.ts";
 import type { Configuration } from "../config/configuration.ts";
 import type { Logger } from "../model/ports/ports.ts";
 
-/** What a command works with. */
+/** Gives a command its parts. */
 export interface CommandContext {
   readonly runtime: Runtime;
   /** Aborts when the process is told to stop. */
   readonly signal: AbortSignal;
-  /** What systemd told this process. */
+  /** The variables that systemd has set. */
   readonly systemd: SystemdEnvironment;
   /** Calls back at each SIGHUP. */
   readonly reload: (callback: () => void) => void;
@@ -28,9 +28,9 @@ export function isQuery(command: Command): command is Query {
 }
 
 /** A command that changes nothing. */
-export type Query = Exclude<Command, { readonly name: "run" | "cleanup" }>;
+type Query = Exclude<Command, { readonly name: "run" | "cleanup" }>;
 
-/** What these commands work with. */
+/** Gives a query its parts. */
 export interface QueryContext {
   readonly configuration: Configuration;
   readonly nodeName: string;
@@ -42,7 +42,7 @@ export interface QueryContext {
   readonly configuredBy?: ConfiguredBy | undefined;
 }
 
-/** What those work with that ask the daemon. */
+/** Gives a command that asks the daemon its parts. */
 export interface AskContext
   extends Pick<QueryContext, "configuration" | "runtime" | "logger" | "signal"> {
   /** In tests, another than the socket's. */

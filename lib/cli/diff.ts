@@ -110,7 +110,7 @@ function headOf(
 }
 
 /** Lines with `-` and `+`, and their number. */
-export function renderDiff(report: DiffReport, paint: Paint): string {
+function renderDiff(report: DiffReport, paint: Paint): string {
   const { changes, warnings, objects, node, mode, against } = report;
   const rows: Cell[][] = changes.map((each) => [
     each.change === "add" ? { text: "+", colour: "green" } : { text: "-", colour: "red" },

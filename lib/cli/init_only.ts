@@ -1,5 +1,5 @@
 /**
- * `signpost --init-only`: what needs the rights of full root, and nothing else; as kube-proxy's flag.
+ * `signpost --init-only`: makes the settings that need full root, and nothing else, as kube-proxy does.
  *
  * @module
  */
@@ -14,7 +14,7 @@ import type { Runtime } from "../model/ports/runtime.ts";
 import { answersOnLoopback, desiredNode } from "../policy/node.ts";
 
 /**
- * Finds out whether the kernel can carry the rules, and makes the kernel settings that the daemon
+ * Finds out if the kernel can hold the rules, and makes the kernel settings that the daemon
  * would make: connection tracking, and `route_localnet` where node ports are to answer on localhost.
  * No rule is written, and the API server is not asked.
  *

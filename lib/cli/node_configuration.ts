@@ -14,17 +14,17 @@ import type { Runtime } from "../model/ports/runtime.ts";
 
 type Run = Extract<Invocation, { readonly type: "run" }>;
 
-/** Where the packages' unit has its configuration. */
+/** The configuration file of the packages' unit. */
 const NODE_FILE = "/etc/signpost/config.yaml";
 
 /** Flags that name a cluster: with one of them, flags are all that counts. */
 const SOURCE_FLAGS = ["--config", "--kubeconfig", "--master", "--manifests"];
 
-/** What it takes to find the configuration. */
+/** Gives the search for the configuration its parts. */
 export interface NodeConfigurationOptions {
   /** The command's own words; their flags win. */
   readonly argv: readonly string[];
-  /** What they come to by themselves. */
+  /** The invocation that they give alone. */
   readonly invocation: Run;
   readonly runtime: Pick<Runtime, "readFile" | "environment" | "complain">;
   readonly version: string;

@@ -23,7 +23,7 @@ import type { NodeFacts, ObjectFacts } from "../findings/facts.ts";
 import { findAll, findingKey, sortFindings } from "../findings/findings.ts";
 import { atOnce } from "../model/ports/in_turns.ts";
 
-/** How the objects are read. */
+/** Sets how the objects are read. */
 export interface ObjectsOptions extends QueryContext {
   /** Milliseconds to wait for them. */
   readonly timeout: number;
@@ -35,7 +35,7 @@ export interface ObjectsOptions extends QueryContext {
   readonly inspect?: NonNullable<StateOptions["inspect"]>;
 }
 
-/** The state of this node, and how it is known. */
+/** The state of this node, and its source. */
 export interface NodeState {
   readonly state: State;
   readonly backend: Backend;

@@ -8,7 +8,7 @@ import type { OutputFormat } from "../config/command.ts";
 import { plain, plainData } from "../model/values/text.ts";
 import type { Runtime } from "../model/ports/runtime.ts";
 
-/** How a report is shown. */
+/** Sets how a report is shown. */
 export interface ReportOptions<Report> {
   readonly output: OutputFormat;
   readonly runtime: Pick<Runtime, "isTerminal" | "environment">;
@@ -17,7 +17,7 @@ export interface ReportOptions<Report> {
 }
 
 /**
- * A report as text. Whatever names and messages it has, no terminal obeys them.
+ * Renders a report as text. No terminal obeys its names and messages.
  *
  * @param report plain data
  */
@@ -36,7 +36,7 @@ export function renderReport<Report extends object>(
 }
 
 /**
- * Plain data as JSON. Unsafe characters stand in its texts only, and there an escape is the same.
+ * Renders plain data as JSON. Unsafe characters are in its texts only, and are escaped there.
  *
  * @param indent blanks for each level; 0: all on one line
  */
@@ -45,8 +45,8 @@ export function jsonText(data: object, indent: number): string {
 }
 
 /**
- * Rows in columns, two spaces apart, as one text. The last column is not filled up. What comes
- * from outside cannot move the cursor or begin a line of its own.
+ * Renders rows in columns, two spaces apart. The last column is not filled up. No cell can move the
+ * cursor or begin a line.
  *
  * @param rows the first one is the head, by custom in capital letters
  * @param indent put before each line
@@ -58,13 +58,13 @@ export function textTable(rows: readonly (readonly string[])[], indent = ""): st
 /** The sequences by which a terminal shows a text in a colour, or bold or faint (SGR of ECMA-48). */
 const COLOURS = { red: 31, green: 32, yellow: 33, bold: 1, faint: 2 } as const;
 
-/** How a text may look. */
+/** The look of a text. */
 export type Colour = keyof typeof COLOURS;
 
 /** Puts a text in a colour, where the output is a terminal that may show colours. */
 export type Paint = (text: string, colour: Colour) => string;
 
-/** @param isColoured whether colours are to be used */
+/** @param isColoured true if colours are used */
 export function painter(isColoured: boolean): Paint {
   return (text, colour) => isColoured ? `\x1b[${COLOURS[colour]}m${text}\x1b[0m` : text;
 }
@@ -83,7 +83,7 @@ function paintFor(runtime: Pick<Runtime, "isTerminal" | "environment">): Paint {
 export type Cell = string | { readonly text: string; readonly colour: Colour };
 
 /**
- * As `textTable`, with colours; the head is faint.
+ * Renders rows as `textTable` does, with colours; the head is faint.
  *
  * @returns nothing where there is only a head
  */

@@ -30,9 +30,9 @@ export interface CacheOptions extends Pick<SourceOptions, "inspect"> {
   readonly timeout?: number;
 }
 
-/** What it takes to read the state. */
+/** Gives the reading of the state its parts. */
 export interface StateOptions extends CacheOptions {
-  /** What the rules are for. */
+  /** The backend of the rules. */
   readonly backend: Pick<Backend, "traits" | "probe">;
   /** The families that rules are written for; those of this node where not given. */
   readonly ipFamilies?: readonly Family[];
@@ -95,8 +95,8 @@ function unlessFatal(error: unknown): undefined {
 }
 
 /**
- * What rules can do without, and is refused here. Asked only where it is needed; where it cannot
- * be asked (without root, say), nothing is refused.
+ * Returns the features that rules can do without and that are refused here. The kernel is asked only
+ * if a Service needs one. If it cannot be asked, for example without root, nothing is refused.
  */
 async function refusedFeatures(
   backend: Pick<Backend, "probe">,
@@ -124,7 +124,7 @@ async function refusedFeatures(
  *
  * @throws {FatalError} where they cannot be had, or not in time
  */
-export async function readCache(options: CacheOptions): Promise<ObjectCache> {
+async function readCache(options: CacheOptions): Promise<ObjectCache> {
   const { runtime, timeout, signal } = options;
   const cache = new ObjectCache();
   const done = new AbortController();

@@ -19,7 +19,7 @@ import { FatalError } from "../model/values/errors.ts";
 import { VERSION_TEXT } from "../model/version.ts";
 import type { ServiceManager } from "../observe/systemd.ts";
 
-/** What the daemon is started with. */
+/** Gives the daemon its command line and parts. */
 export interface RunOptions extends CommandContext {
   readonly argv: readonly string[];
   readonly configuration: Configuration;
@@ -98,11 +98,11 @@ export class ReloadRequest {
   }
 }
 
-/** What a reload works with. */
+/** Gives a reload its parts. */
 export interface ReloadOptions {
   readonly argv: readonly string[];
   readonly file: ConfigurationFile;
-  /** What the daemon runs with. */
+  /** The configuration of the running daemon. */
   readonly configuration: Configuration;
   readonly runtime: Runtime;
   readonly logger: Logger;

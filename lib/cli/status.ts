@@ -130,15 +130,15 @@ function renderNext(
   }
 }
 
-/** How a status is shown. */
-export interface StatusTableOptions {
+/** Sets how a status is shown. */
+interface StatusTableOptions {
   /** Milliseconds since the epoch. */
   readonly now: number;
   readonly paint: Paint;
 }
 
 /** The status as text. */
-export function statusTable(status: Status, { now, paint }: StatusTableOptions): string {
+function statusTable(status: Status, { now, paint }: StatusTableOptions): string {
   const { version, facts, watches, syncs, refused, conflicts } = statusView(status, now);
   const { health, colour } = healthOf(status);
   return [
@@ -156,7 +156,7 @@ function section({ head, rows }: TextRows): string {
 }
 
 /** A status in one line, for logs. */
-export function statusLine(status: Status, now: number): string {
+function statusLine(status: Status, now: number): string {
   const last = status.syncs.at(-1);
   const sync = last
     ? `last sync ${last.kind} ${formatAgo(last.at, now)} in ${formatDuration(last.seconds)}`

@@ -109,9 +109,6 @@ function render(
   return renderReport(shown, { output, runtime, table: topTable });
 }
 
-/**
- * What `signpost top` prints for people.
- */
 /** Returns what a report says of one namespace, with its sums. */
 function ofNamespace(report: ConnectionsReport, namespace: string): ConnectionsReport {
   const services = report.services.filter((each) => each.namespace === namespace);

@@ -196,9 +196,6 @@ function addressesInFlight(
   ];
 }
 
-/**
- * What `signpost verify` prints for people.
- */
 const COLOURS = { missing: "red", extra: "yellow", wrong: "red" } as const;
 
 /**
@@ -270,8 +267,8 @@ function join(key: string, data: string): string {
   return [key === "" ? "all of it" : key, ...data === "" ? [] : [data]].join(" : ");
 }
 
-/** What it takes to have things fixed. */
-export interface FixOptions {
+/** Gives `--fix` its parts. */
+interface FixOptions {
   readonly socket: string;
   readonly clock: Clock;
   /** Looks again whether the kernel holds what it should. */

@@ -1,5 +1,5 @@
 /**
- * `signpost --write-config-to`: the configuration as it was read as a file, as kube-proxy's flag.
+ * `signpost --write-config-to`: writes the configuration into a file, as kube-proxy does.
  *
  * @module
  */
@@ -11,10 +11,10 @@ import type { GivenSettings } from "../config/settings/table.ts";
 import type { Logger } from "../model/ports/ports.ts";
 import type { Runtime } from "../model/ports/runtime.ts";
 
-/** What `--write-config-to` needs. */
+/** Gives `--write-config-to` its parts. */
 export interface WriteConfigOptions {
   readonly path: string;
-  /** What file and flags say. */
+  /** The settings of file and flags. */
   readonly settings: GivenSettings;
   readonly runtime: Pick<Runtime, "print" | "writeFile">;
   readonly logger: Logger;

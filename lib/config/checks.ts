@@ -236,7 +236,7 @@ export function knownGates({ featureGates }: Pick<Configuration, "featureGates">
 }
 
 /** Returns true if signpost uses the gate. */
-export function hasEffect(name: string): boolean {
+function hasEffect(name: string): boolean {
   return GATES.get(name)?.hasEffect ?? false;
 }
 

@@ -128,7 +128,7 @@ export interface PacketTarget {
   readonly protocol: Protocol;
 }
 
-/** What `explain` is asked about. */
+/** The subject of `explain`. */
 export type ExplainTarget = AskedService | PacketTarget;
 
 /** The shells that completion scripts are there for. */
@@ -146,7 +146,7 @@ const FORMS =
   "give a Service (name, namespace/name or namespace/name:port) or a packet (SOURCE to IP:PORT/PROTOCOL)";
 
 /** Reads the words after `explain`. */
-export function readExplainTarget(
+function readExplainTarget(
   words: readonly string[],
   { namespace }: { readonly namespace: string },
 ): Argument<ExplainTarget> {
@@ -171,7 +171,7 @@ export interface CompletionsRequest {
 }
 
 /** Reads the words after `completions`: a shell, and what its script calls signpost with. */
-export function readCompletions(words: readonly string[]): Argument<CompletionsRequest> {
+function readCompletions(words: readonly string[]): Argument<CompletionsRequest> {
   const [word, ...line] = words;
   const forms = `give ${SHELLS.slice(0, -1).join(", ")} or ${SHELLS.at(-1)}`;
   if (word === undefined) return wrong(`needs the name of a shell: ${forms}`);

@@ -24,9 +24,9 @@ import { verification } from "../verify.ts";
 import { versionReport } from "../version.ts";
 import { gzip, tarOf } from "./tar.ts";
 
-/** What `bundle` works with. */
+/** Gives `bundle` its parts. */
 export interface BundleContext extends QueryContext {
-  /** What file and flags say. */
+  /** The settings of file and flags. */
   readonly settings: GivenSettings;
 }
 

@@ -1,5 +1,5 @@
 /**
- * `signpost explain`: reads objects and kernel, and prints what becomes of a Service or a packet.
+ * `signpost explain`: reads objects and kernel, and explains how this node handles a Service or a packet.
  *
  * @module
  */
@@ -28,7 +28,7 @@ import { WatchError } from "../../source/api/failure.ts";
 
 type ExplainCommand = CommandOf<"explain">;
 
-/** What `explain` works with. */
+/** Gives `explain` its parts. */
 export interface ExplainContext extends QueryContext {
   /** Shows entries of the kernel that are as they should be, too. */
   readonly isVerbose: boolean;

@@ -1,5 +1,5 @@
 /**
- * The answer about a Service as text for people.
+ * Renders the answers of `explain` as text for people.
  *
  * @module
  */
@@ -26,7 +26,7 @@ const VERDICTS: Readonly<Record<ServiceReport["verdict"], readonly [Colour, stri
   "not-proxied": ["yellow", "has no rules"],
 };
 
-/** How a report is shown. */
+/** Sets how a report is shown. */
 export interface RenderOptions {
   readonly paint: Paint;
   /** Shows entries of the kernel that are as they should be, too. */
@@ -178,8 +178,8 @@ const SEVERITY_COLOURS: Readonly<Record<Finding["severity"], Colour>> = {
   note: "faint",
 };
 
-/** One finding after the other, each with what to do. */
-export function renderFindings(findings: readonly Finding[], paint: Paint): string {
+/** Renders each finding with its remedy. */
+function renderFindings(findings: readonly Finding[], paint: Paint): string {
   return findings.map(({ severity, code, message, hint }) => {
     const head = `${paint(severity, SEVERITY_COLOURS[severity])} ${plain(message)} [${code}]\n`;
     return head + (hint === "" ? "" : `  ${paint(`try: ${plain(hint)}`, "faint")}\n`);
@@ -189,8 +189,8 @@ export function renderFindings(findings: readonly Finding[], paint: Paint): stri
 /** So many entries that are as they should be are shown, those that differ all. */
 const MAX_SAME = 40;
 
-/** What the kernel should hold, and beside it what it does. */
-export function renderKernel(
+/** Renders the desired entries and those that the kernel holds. */
+function renderKernel(
   { state, reason, entries }: KernelReport,
   { paint, isVerbose }: RenderOptions,
 ): string {
@@ -220,7 +220,7 @@ export function renderKernel(
 }
 
 /** Prints conntrack entries. */
-export function renderConnections(
+function renderConnections(
   connections: readonly TrackedConnection[] | null,
   paint: Paint,
 ): string {
@@ -253,7 +253,7 @@ const VERDICT_COLOURS: Readonly<Record<Outcome["verdict"], Colour>> = {
 
 const SENDERS = { pod: "a pod", node: "this node", external: "outside" } as const;
 
-/** A few lines about the packet, then what the kernel holds. */
+/** Renders a few lines about the packet, then the entries of the kernel. */
 export function renderPacket(report: PacketReport, options: RenderOptions): string {
   const { paint } = options;
   const { packet, outcome, stickyEndpoint, summary, kernel } = report;

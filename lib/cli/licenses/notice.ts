@@ -8,7 +8,7 @@
 export interface Notice {
   readonly name: string;
   readonly version: string;
-  /** Who publishes it. */
+  /** The publisher. */
   readonly publisher: string;
   /** As SPDX writes it. */
   readonly license: string;

@@ -93,7 +93,7 @@ function withoutDefaults(values: ReadonlyMap<string, unknown>): GivenSettings {
 }
 
 /** A document, or one line with the error. */
-export type ParsedYaml =
+type ParsedYaml =
   | {
     readonly type: "document";
     /** Untrusted. */
@@ -118,7 +118,7 @@ const KEY = /^(\s*(?:- +)*["']?)(?=[\w.-]+["']?\s*:)/;
  * The parser stops at the first repeated key and names its line. So that key is marked in the text,
  * and the text is parsed again, until no key is repeated.
  */
-export function parseYaml(text: string): ParsedYaml {
+function parseYaml(text: string): ParsedYaml {
   let marked = text;
   let place: string | undefined;
   for (let count = 0;; count++) {

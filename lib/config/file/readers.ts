@@ -31,7 +31,7 @@ export class Fault {
 }
 
 /** A value of the right type that is not allowed. */
-export class ValueFault extends Fault {
+class ValueFault extends Fault {
   override get kind(): "value" {
     return "value";
   }

@@ -18,12 +18,12 @@ export type Json =
   | { readonly [key: string]: Json };
 
 /**
- * How the text after a flag is read. `boolean` may stand without a value; `list` is parted by
+ * The form of the text after a flag. `boolean` may stand without a value; `list` is parted by
  * commas, `words` is not, both may be repeated; `map` is `Name=true,Name=false`.
  */
 export type FlagKind = "boolean" | "text" | "integer" | "number" | "list" | "words" | "map";
 
-/** What stands for a value in the help text. */
+/** The name of a value in the help text. */
 export type ValueName =
   | "BIT"
   | "CIDRS"
