@@ -23,7 +23,7 @@ const BACKLOG = 4_096;
 const CHUNK = 65_536;
 
 /** What `httpListen` needs. */
-export interface HttpListenOptions {
+interface HttpListenOptions {
   readonly clock: Pick<Clock, "monotonic" | "sleep">;
   readonly logger: Pick<Logger, "warn">;
 }

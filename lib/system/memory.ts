@@ -17,7 +17,7 @@ const MOST = 30e6;
 const LEAST = 1.5e6;
 
 /** What V8 is asked. */
-export interface Heap {
+interface Heap {
   /** Bytes of objects, those that are unused among them. */
   readonly used: () => number;
   /** Bytes taken of the machine for them. */

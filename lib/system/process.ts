@@ -17,7 +17,7 @@ import {
 const ENVIRONMENT = ["PATH", "XTABLES_LOCKFILE"];
 
 /** How long a program may take. */
-export interface ProcessLimits {
+interface ProcessLimits {
   /** Milliseconds for any program. */
   readonly time: number;
   /** Milliseconds more for each mebibyte of its input. */

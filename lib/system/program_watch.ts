@@ -16,7 +16,7 @@ import {
 const SLOW = 30_000;
 
 /** What the watch works with. */
-export interface ProgramWatchOptions {
+interface ProgramWatchOptions {
   /** Runs the programs, and ends those that take too long. */
   readonly runner: ProcessRunner;
   readonly clock: Pick<Clock, "sleep">;
@@ -24,7 +24,7 @@ export interface ProgramWatchOptions {
 }
 
 /** Hears of a program that could not be started, was killed, or did not end in time. */
-export type ProgramFailureListener = (program: string, failure: ProgramFailure) => void;
+type ProgramFailureListener = (program: string, failure: ProgramFailure) => void;
 
 /** Runs programs by another runner, and watches them. */
 export class ProgramWatch implements ProcessRunner {

@@ -120,7 +120,7 @@ function hasIpv6(): boolean {
  * signal. When the signal aborts, the terminal is as before.
  * @returns resolves when the key is typed; never where the standard input is no terminal
  */
-export async function keyTyped(keys: string, signal: AbortSignal): Promise<void> {
+async function keyTyped(keys: string, signal: AbortSignal): Promise<void> {
   const { stdin } = Deno;
   if (signal.aborted || !stdin.isTerminal()) return await new Promise<void>(() => {});
   const restore = () => stdin.setRaw(false);
@@ -139,7 +139,7 @@ export async function keyTyped(keys: string, signal: AbortSignal): Promise<void>
  * Opens a TCP connection and closes it, or sends an empty UDP datagram. That no answer comes is no error. SCTP is
  * not sent: Deno cannot.
  */
-export async function sendProbe(request: ProbeRequest): Promise<void> {
+async function sendProbe(request: ProbeRequest): Promise<void> {
   if (request.protocol === "tcp") await sendTcp(request);
   else if (request.protocol === "udp") await sendUdp(request);
 }

@@ -16,7 +16,7 @@ import type { Clock, Logger } from "../model/ports/ports.ts";
 import type { NotifySocket } from "../observe/systemd.ts";
 
 /** What the socket serves. */
-export interface SocketOptions {
+interface SocketOptions {
   readonly path: string;
   /** Is given the Service that is asked about, by `namespace/name`, where one is. */
   readonly status: (service?: string) => Status;
@@ -128,7 +128,7 @@ async function answer(
 }
 
 /** A question to the daemon. */
-export interface DaemonRequest {
+interface DaemonRequest {
   readonly method: "GET" | "POST";
   /** `/v1/status`, `/v1/objects`, `/v1/services`, `/v1/connections`, `/v1/command-line`, `/v1/held-back` or, to post, `/v1/full-sync`. */
   readonly path: string;

@@ -38,7 +38,7 @@ export interface WriteStateOptions extends StateHeader {
 }
 
 /** How a state file is read. */
-export interface ReadStateOptions {
+interface ReadStateOptions {
   /** This node; the state of another one is refused. */
   readonly nodeName: string;
   readonly decode: Decoder;

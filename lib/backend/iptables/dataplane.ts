@@ -40,7 +40,7 @@ import { fullScript, type IptablesScript, partialScript } from "./script/script.
 type UsedIptables = Pick<Iptables, "backend" | "families" | "abilities">;
 
 /** The ports and settings of the dataplane. */
-export interface IptablesDataplaneOptions {
+interface IptablesDataplaneOptions {
   readonly runner: ProcessRunner;
   /** Measures turns of long work. Without it, work runs without a break. */
   readonly clock?: Pick<Clock, "monotonic" | "sleep">;

@@ -27,7 +27,7 @@ import { programName } from "./script/names.ts";
 import type { Match } from "../../policy/frontend.ts";
 
 /** The kernel's rules of each family. */
-export type SavedFamilies = ReadonlyMap<Family, Saved>;
+type SavedFamilies = ReadonlyMap<Family, Saved>;
 
 /** Returns the kernel's rules from the output of the save programs. */
 export function iptablesRules(held: SavedFamilies, abilities: Abilities): KernelRules {

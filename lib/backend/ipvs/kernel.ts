@@ -293,7 +293,7 @@ export interface ServerAddress {
 }
 
 /** A virtual server. */
-export interface VirtualServer extends ServerAddress {
+interface VirtualServer extends ServerAddress {
   /** Connections in the state ESTABLISHED, of all its real servers. */
   readonly active: number;
   /** All other connections: UDP flows, and connections that begin or end. */
@@ -301,7 +301,7 @@ export interface VirtualServer extends ServerAddress {
 }
 
 /** One connection in IPVS. */
-export interface IpvsConnection extends ServerAddress {
+interface IpvsConnection extends ServerAddress {
   readonly client: string;
   readonly clientPort: number;
   readonly isEstablished: boolean;

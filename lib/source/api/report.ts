@@ -7,7 +7,7 @@ import type { Clock, Logger } from "../../model/ports/ports.ts";
 import type { WatchError } from "./failure.ts";
 
 /** The state of a watch. `absent`: the server lacks the resource or the right to it; a retry follows later. */
-export type WatchState =
+type WatchState =
   | "connecting"
   | "listing"
   | "watching"

@@ -15,7 +15,7 @@ export class ManifestError extends Error {
 }
 
 /** A decoded object of a file. */
-export type ManifestObject = { [K in Kind]: { readonly kind: K; readonly decoded: Decoded<K> } }[
+type ManifestObject = { [K in Kind]: { readonly kind: K; readonly decoded: Decoded<K> } }[
   Kind
 ];
 

@@ -24,7 +24,7 @@ export interface ServiceFacts {
 }
 
 /** The facts of an EndpointSlice. */
-export interface SliceFacts {
+interface SliceFacts {
   /** `namespace/name`. */
   readonly key: string;
   readonly name: string;

@@ -16,7 +16,7 @@ export interface WriteTerms {
 }
 
 /** Writes the complete current state. If it rejects, the old file stays. */
-export type WriteState = (terms: WriteTerms) => Promise<void>;
+type WriteState = (terms: WriteTerms) => Promise<void>;
 
 /** The options of the keeper. */
 export interface StateKeeperOptions {

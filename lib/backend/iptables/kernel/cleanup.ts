@@ -25,7 +25,7 @@ import { append } from "../../../model/values/lists.ts";
 import { HAIRPIN_CHAIN, OWNER, VIRTUAL_IP_CHAIN } from "../script/names.ts";
 
 /** The result of planning a removal. */
-export interface Cleanup {
+interface Cleanup {
   /** The input of the restore program; without tables if nothing is to be removed. */
   readonly input: FamilyInput;
   /** Chains that another program's rule leads to, `table chain`: emptied, not removed. */
@@ -83,10 +83,10 @@ export function cleanup(saved: Saved, options: CleanupOptions): Cleanup {
 }
 
 /** The proxy that wrote the rules last. Both use the same chain names. */
-export type Owner = "signpost" | "kube-proxy";
+type Owner = "signpost" | "kube-proxy";
 
 /** Returns the owner of the rules; `undefined` if there are none, or only a remainder. */
-export function ownerOf(saved: Saved): Owner | undefined {
+function ownerOf(saved: Saved): Owner | undefined {
   // Kubelets before 1.27 create KUBE-MARK-MASQ and more, but not this chain.
   if (![...saved.values()].some(({ chains }) => chains.has("KUBE-SERVICES"))) return undefined;
   return isSignposts(saved) ? "signpost" : "kube-proxy";

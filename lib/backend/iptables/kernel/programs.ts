@@ -178,7 +178,7 @@ export function abilitiesOf(version: string): Abilities {
 }
 
 /** The rules of each variant, as the save programs print them for both families. */
-export interface BackendRules {
+interface BackendRules {
   readonly nft: string;
   readonly legacy: string;
 }

@@ -6,7 +6,7 @@ import { eachLine } from "../../../model/values/text.ts";
 import { FIXED_CHAINS, isServiceChain } from "../script/names.ts";
 
 /** A rule in the output of `iptables-save`. */
-export interface SavedRule {
+interface SavedRule {
   readonly chain: string;
   /** The rule without `-A chain`. */
   readonly rule: string;

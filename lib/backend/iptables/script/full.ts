@@ -188,7 +188,7 @@ const POSTROUTING = leadTo("KUBE-POSTROUTING", "postrouting rules");
  *
  * Refusals see only new connections, to spare established ones the lookup.
  */
-export const JUMPS: readonly Jump[] = [
+const JUMPS: readonly Jump[] = [
   { table: "filter", from: "INPUT", rule: EXTERNAL },
   { table: "filter", from: "FORWARD", rule: EXTERNAL },
   { table: "filter", from: "INPUT", rule: HEALTH_CHECKS },

@@ -42,7 +42,7 @@ export function markAndMask(mark: number): string {
 }
 
 /** The match of a packet's origin: a source range or an interface, which have different places in a rule. */
-export interface Origin {
+interface Origin {
   /** `-s …` or nothing. */
   readonly source: string;
   /** `-i …` or nothing. */

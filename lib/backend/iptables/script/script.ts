@@ -47,7 +47,7 @@ export interface IptablesScript extends Script {
 }
 
 /** The target of a script. */
-export interface ScriptOptions {
+interface ScriptOptions {
   /** The families with a working iptables. */
   readonly families: readonly Family[];
   readonly abilities: Abilities;
@@ -128,7 +128,7 @@ class LazyScript implements IptablesScript {
  * @param change must not change more of the node than its ServiceCIDRs and own addresses; see `changesFixedRules`
  * @yields when other work can run
  */
-export function* partialInput(
+function* partialInput(
   change: StateChange,
   options: { readonly family: Family; readonly node: DesiredNode },
 ): Generator<undefined, ScriptInput> {

@@ -24,10 +24,10 @@ const SYSTEM_BUNDLES = [
 ];
 
 /** Returns an environment variable, or `undefined` if it is not set. */
-export type Environment = (name: string) => string | undefined;
+type Environment = (name: string) => string | undefined;
 
 /** The settings and ports that lead to the API server. */
-export interface AccessOptions {
+interface AccessOptions {
   /** The path of the kubeconfig; `""` if there is none. */
   readonly kubeconfig: string;
   /** `--master`: a URL that overrides the server; `""` if unset. */

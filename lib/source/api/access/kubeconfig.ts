@@ -9,7 +9,7 @@ import { oneLine } from "../../../model/values/text.ts";
 import { AccessError, type ApiAccess, type Material } from "./access.ts";
 
 /** The facts that a kubeconfig does not contain. */
-export interface KubeconfigOptions {
+interface KubeconfigOptions {
   /** The path of the file, for its relative paths and for errors. */
   readonly path: string;
   /** `--master`: a URL that overrides the cluster's server; `""` if unset. */
