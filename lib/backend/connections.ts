@@ -191,7 +191,7 @@ interface Series {
  */
 export class ConnectionsByService {
   readonly #services: () => DesiredState["services"];
-  /** By Service, by the key of its series. */
+  /** Series by Service and by their keys. */
   readonly #series = new Map<string, Map<string, Series>>();
   /** The service ports behind each Service's frontends, computed once for each state. */
   readonly #frontends = new WeakMap<readonly DesiredServicePort[], ReadonlyMap<string, Labels>>();

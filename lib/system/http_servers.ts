@@ -22,15 +22,15 @@ const BACKLOG = 4_096;
 /** Characters of a body that are sent at once: a client that does not read holds no more. */
 const CHUNK = 65_536;
 
-/** What `httpListen` needs. */
+/** The ports of `httpListen`. */
 interface HttpListenOptions {
   readonly clock: Pick<Clock, "monotonic" | "sleep">;
   readonly logger: Pick<Logger, "warn">;
 }
 
 /**
- * Makes a way to listen. Descriptors are the only bound of connections, as in kube-proxy. When none is free, the
- * connections of all ports end: idle clients must not keep out probes, nor pipes to `nft`.
+ * Returns a function that listens. Descriptors are the only bound of connections, as in kube-proxy. If none is free,
+ * all connections are ended: idle clients must not keep out probes or pipes to `nft`.
  * @returns throws `Deno.errors.AddrInUse` and other errors of bind(2)
  */
 export function httpListen({ clock, logger }: HttpListenOptions): HttpListen {
@@ -78,7 +78,7 @@ export function httpListen({ clock, logger }: HttpListenOptions): HttpListen {
       : listenOn(address, handler);
 }
 
-/** Where IPv6 is off there is IPv4 alone; where `bindv6only` is set, two sockets are needed. */
+/** Listens on all addresses: IPv4 alone if IPv6 is off, and two sockets if `bindv6only` is set. */
 function listenEverywhere(
   port: number,
   listen: (address: ListenAddress) => HttpListener,
@@ -147,7 +147,7 @@ function stream(text: string): ReadableStream<Uint8Array> {
   return ReadableStream.from(chunks()).pipeThrough(new TextEncoderStream());
 }
 
-/** What `serveHttp` needs. */
+/** The options of `serveHttp`. */
 export interface ServeOptions {
   /** For the log, for example `healthz`. */
   readonly name: string;

@@ -16,7 +16,7 @@ const MOST = 30e6;
 /** Bytes taken of the machine since the last time, from which on looking through all is worth it. */
 const LEAST = 1.5e6;
 
-/** What V8 is asked. */
+/** The memory of V8. */
 interface Heap {
   /** Bytes of objects, those that are unused among them. */
   readonly used: () => number;
@@ -56,7 +56,7 @@ export class MemoryRelease {
    */
   constructor(private readonly clock: Clock, private readonly heap: Heap) {}
 
-  /** As `Runtime.releaseMemory`. */
+  /** See `Runtime.releaseMemory`. */
   after(work: "small" | "large", signal: AbortSignal): void {
     const piece = ++this.#pieces;
     void this.clock.sleep(REST, signal).then(() => {

@@ -16,7 +16,7 @@ import {
 /** Programs get no more of the environment than they need: no NOTIFY_SOCKET, no credentials. */
 const ENVIRONMENT = ["PATH", "XTABLES_LOCKFILE"];
 
-/** How long a program may take. */
+/** The time limits of a program. */
 interface ProcessLimits {
   /** Milliseconds for any program. */
   readonly time: number;
@@ -24,7 +24,7 @@ interface ProcessLimits {
   readonly timePerMebibyte: number;
 }
 
-/** nft takes a second for 5 MB on a slow machine; where nothing moves, ten times that is enough. */
+/** nft takes a second for 5 MB on a slow machine. The limit is ten times that. */
 const LIMITS: ProcessLimits = { time: 60_000, timePerMebibyte: 10_000 };
 
 /** Programs that list what the kernel holds. */
@@ -33,7 +33,7 @@ const LISTS = /^(?:nft (?:-t |--terse )?list |\S*tables\S*-save\b|conntrack |ips
 /** MiB of standard output after which a program is killed: a table of 1,000,000 elements takes 150. */
 const MAX_OUTPUT = { list: 256, other: 16 };
 
-/** Characters of the standard error that are kept: errors stand at its beginning. */
+/** Characters of standard error that are kept. Errors stand at its beginning. */
 const MAX_STDERR = 64 * 1024;
 
 /** Runs other programs as children of this process. */
@@ -110,7 +110,7 @@ function spawn(
   }
 }
 
-/** What an error of `Deno.Command.spawn` means: only a program that is not there is a missing one. */
+/** Classifies an error of `Deno.Command.spawn`. Only a program that does not exist is a missing one. */
 export function spawnError(program: string, error: unknown): Error {
   if (error instanceof Deno.errors.NotFound) {
     return new ProgramMissingError(program, { cause: error });
@@ -148,7 +148,7 @@ export function kill(child: Deno.ChildProcess, signal: Deno.Signal): void {
   }
 }
 
-/** The time that a program has; it grows with the input that the program takes, and with the time in which that is made. */
+/** The time limit of a program. It grows with the input, and with the time in which the input is made. */
 class Deadline {
   readonly #program: string;
   readonly #limits: ProcessLimits;
@@ -158,7 +158,7 @@ class Deadline {
   #characters = 0;
   /** Milliseconds in which pieces of the input were made. */
   #making = 0;
-  /** When the piece that is being made was asked for. */
+  /** The time at which the piece in progress was asked for. */
   #asked: number | undefined;
 
   constructor(program: string, limits: ProcessLimits) {
@@ -230,7 +230,7 @@ const READ_CHUNK = 16 * 1024;
 /** Bytes that are written at once: as many as a pipe holds. */
 const WRITE_CHUNK = 64 * 1024;
 
-/** Reads text to its end; what is beyond the limit is read and left out, unless `onMore` throws. */
+/** Reads text to its end. Text beyond the limit is left out, unless `onMore` throws. */
 class TextReader {
   readonly #reader: ReadableStreamBYOBReader;
   readonly #limit: number;
@@ -264,7 +264,7 @@ class TextReader {
 /** Bytes of one UTF-16 unit in UTF-8, at most. */
 const MAX_UTF8 = 3;
 
-/** A child that ends before it has read all says why by its exit code, not by a broken pipe here. */
+/** Writes the input. A child that ends early reports that by its exit code, so a broken pipe is no error. */
 async function writeAll(
   stream: WritableStream<Uint8Array>,
   { input, chunk, signal }: {
@@ -289,7 +289,7 @@ async function writeAll(
   }
 }
 
-/** By way of a buffer that is not in use until this is done. */
+/** Writes a text through a buffer, which is free again at the end. */
 async function writeText(
   writer: WritableStreamDefaultWriter<Uint8Array>,
   text: string,
@@ -303,14 +303,14 @@ async function writeText(
   }
 }
 
-/** At most so many characters from a position on, and no half of a pair of surrogates at the end. */
+/** Returns at most so many characters from a position, without half a surrogate pair at the end. */
 function cut(text: string, start: number, length: number): string {
   const end = Math.min(start + length, text.length);
   const isSplit = end < text.length && /[\ud800-\udbff]/.test(text.charAt(end - 1));
   return text.slice(start, isSplit ? end - 1 : end);
 }
 
-/** Characters; a program whose line is longer is ended, as if it had ended by itself. */
+/** Characters. A program with a longer line is ended. */
 const MAX_LINE = 1024 * 1024;
 
 /** Children of this process that print line by line. */

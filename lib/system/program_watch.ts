@@ -15,7 +15,7 @@ import {
 /** Milliseconds after which the log says which program is waited for. */
 const SLOW = 30_000;
 
-/** What the watch works with. */
+/** The ports of the watch. */
 interface ProgramWatchOptions {
   /** Runs the programs, and ends those that take too long. */
   readonly runner: ProcessRunner;
@@ -23,7 +23,7 @@ interface ProgramWatchOptions {
   readonly logger: Logger;
 }
 
-/** Hears of a program that could not be started, was killed, or did not end in time. */
+/** Called with a program that could not be started, was killed, or did not end in time. */
 type ProgramFailureListener = (program: string, failure: ProgramFailure) => void;
 
 /** Runs programs by another runner, and watches them. */
@@ -33,7 +33,7 @@ export class ProgramWatch implements ProcessRunner {
 
   constructor(private readonly options: ProgramWatchOptions) {}
 
-  /** Has a listener hear of every failure, those before included. */
+  /** Calls a listener at every failure, earlier ones included. */
   reportTo(listener: ProgramFailureListener): void {
     for (const failure of this.#early.splice(0)) listener(...failure);
     this.#listener = listener;

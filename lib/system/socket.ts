@@ -3,7 +3,7 @@
  *
  *     curl --unix-socket /run/signpost/signpost.sock http://signpost/v1/status
  *
- * Who may open the local socket (mode 0660) may see everything and ask for a full sync, no more.
+ * A client of the local socket (mode 0660) can see everything and ask for a full sync, no more.
  * @module
  */
 import { dirname } from "node:path/posix";
@@ -15,18 +15,18 @@ import type { Status } from "../model/status.ts";
 import type { Clock, Logger } from "../model/ports/ports.ts";
 import type { NotifySocket } from "../observe/systemd.ts";
 
-/** What the socket serves. */
+/** The answers of the socket, and its ports. */
 interface SocketOptions {
   readonly path: string;
-  /** Is given the Service that is asked about, by `namespace/name`, where one is. */
+  /** Returns the status, with that of a Service by `namespace/name` if one is given. */
   readonly status: (service?: string) => Status;
-  /** Gives the objects as the text of a state, those of one Service or all; `undefined`: none are there yet. */
+  /** Returns the objects of one Service or all as the text of a state; `undefined` if there are none yet. */
   readonly objects: (service?: string) => AsyncIterable<Uint8Array> | undefined;
   /** Returns the Services of that name in all namespaces, as `namespace/name`. */
   readonly services: (name: string) => readonly string[];
-  /** Is given how many of the busiest are wanted; `undefined`: as many as it gives. */
+  /** Returns the busiest Services, at most so many. */
   readonly connections: (most?: number) => Promise<ConnectionsReport>;
-  /** What the daemon was started with, for commands that are to have its configuration. */
+  /** The command line of the daemon, for commands that use its configuration. */
   readonly commandLine: CommandLine;
   /** Services whose last good rules are kept. */
   readonly heldBack: () => readonly HeldBackPorts[];

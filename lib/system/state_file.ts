@@ -25,35 +25,35 @@ const BATCH = 16 * 1024;
 /** For 100,000 endpoints, 19 MB of text: level 1 makes 1.42 MB in 29 ms, 2 0.93 in 33, 6 0.84 in 105. */
 const GZIP_LEVEL = 2;
 
-/** How a state file is written. */
+/** The options of writing a state file. */
 export interface WriteStateOptions extends StateHeader {
   /** The file; its folder must be there. */
   readonly path: string;
-  /** Lets others have their turn; awaited after every few milliseconds of work. */
+  /** Lets other work run; awaited after every few milliseconds of work. */
   readonly pause: () => Promise<void>;
-  /** Gives the writing up; the old file stays. */
+  /** Ends the write; the old file stays. */
   readonly signal?: AbortSignal;
   /** Bytes of uncompressed text at most; 256 MiB by default. */
   readonly maxBytes?: number;
 }
 
-/** How a state file is read. */
+/** The options of reading a state file. */
 interface ReadStateOptions {
-  /** This node; the state of another one is refused. */
+  /** This node. The state of another node is refused. */
   readonly nodeName: string;
   readonly decode: Decoder;
-  /** Lets others have their turn; awaited after every piece of text. */
+  /** Lets other work run; awaited after every piece of text. */
   readonly pause: () => Promise<void>;
   /** Bytes of uncompressed text at most; 256 MiB by default. */
   readonly maxBytes?: number;
 }
 
 /**
- * Replaces the state file, mode 0600, by the state that the objects have now.
+ * Replaces the state file, mode 0600, with the present state of the objects.
  *
- * The new one is written beside it, flushed to the disk and renamed (rename(2) is atomic), and then the folder is
- * flushed: at any moment, a loss of power included, one complete file is there.
- * @throws {StateError} where it could not be written; the message is one line that says what to do
+ * The new file is flushed and renamed (rename(2) is atomic), and then the folder is flushed. So one complete file
+ * exists at any moment, also after a loss of power.
+ * @throws {StateError} if it could not be written; the message is one line that says what to do
  */
 export async function writeStateFile(
   objects: StateObjects,
@@ -86,8 +86,8 @@ export async function stateFileTime(path: string): Promise<number | undefined> {
 
 /**
  * Reads the state file.
- * @returns `undefined` where there is none
- * @throws {StateError} where it cannot be used; the message is one line: the file, and what is wrong with it
+ * @returns `undefined` if there is none
+ * @throws {StateError} if it cannot be used; the message is one line with the file and its fault
  */
 export async function readStateFile(
   path: string,
@@ -104,8 +104,8 @@ export async function readStateFile(
 }
 
 /**
- * Opens the file where only root or this process's user can have made it. A link is not followed: it may lead to a
- * file that was made for another purpose.
+ * Opens the file if only root or this process's user can have made it. A link is refused: it may lead to a file of
+ * another purpose.
  */
 async function openTrusted(path: string): Promise<Deno.FsFile> {
   const found = await Deno.lstat(path);
@@ -126,7 +126,7 @@ async function openTrusted(path: string): Promise<Deno.FsFile> {
 
 /**
  * Reads the text of a state.
- * @throws {StateError} where it cannot be used
+ * @throws {StateError} if it cannot be used
  */
 export async function readStateText(
   text: AsyncIterable<Uint8Array<ArrayBuffer>>,
@@ -139,7 +139,7 @@ export async function readStateText(
   for await (const chunk of text) {
     size += chunk.length;
     if (size > maxBytes) throw tooLarge(maxBytes);
-    // What is small in the file may be much text.
+    // A small file can hold much text.
     for (let from = 0; from < chunk.length; from += BATCH) {
       reader.push(decoder.decode(chunk.subarray(from, from + BATCH), { stream: true }));
       await pause();
@@ -149,7 +149,7 @@ export async function readStateText(
   return reader.finish();
 }
 
-/** Files that earlier writes left when the process or the machine died. */
+/** Removes the files of earlier writes that a crash ended. */
 async function removeLeftovers(path: string): Promise<void> {
   const folder = dirname(path);
   const start = `${basename(path)}.`;
@@ -180,7 +180,7 @@ async function writeTemporary(
   await file.sync();
 }
 
-/** Gives the text of a state in pieces, with a pause before each. */
+/** Yields the text of a state in pieces, with a pause before each. */
 export async function* stateText(
   objects: StateObjects,
   options: Omit<WriteStateOptions, "path">,
@@ -210,7 +210,7 @@ async function writeAll(file: Deno.FsFile, bytes: Uint8Array): Promise<void> {
   for (let done = 0; done < bytes.length;) done += await file.write(bytes.subarray(done));
 }
 
-/** Without this the rename itself may be lost with the power (fsync(2)). */
+/** Flushes a folder. Without it, a loss of power can undo the rename (fsync(2)). */
 async function flushFolder(folder: string): Promise<void> {
   using opened = await Deno.open(folder);
   await opened.sync();
@@ -248,7 +248,7 @@ function readReason(error: unknown): string {
   return plainMessage(error);
 }
 
-/** One line; system errors name paths, which may hold anything. */
+/** Returns one printable line: system errors name paths, which can hold any characters. */
 function plainMessage(error: unknown): string {
   return plain(messageOf(error));
 }

@@ -167,7 +167,7 @@ function isLocal(hostname: string): boolean {
 interface ClusterIPKnowledge {
   /** Canonical addresses from the Service. */
   readonly clusterIPs?: readonly string[];
-  /** Has them in a pod. */
+  /** The variables of a pod, which hold them. */
   readonly environment?: Environment;
 }
 
