@@ -21,8 +21,6 @@ import {
   type TrackedConnection,
 } from "./report.ts";
 import type { TraceReport } from "./trace.ts";
-import type { DesiredNode } from "../model/kernel/desired.ts";
-import type { EndpointSlice, Node } from "../model/cluster/objects.ts";
 
 /** The parts of the answer. */
 export interface PacketInputs {
@@ -44,28 +42,11 @@ export interface PacketInputs {
   readonly traceProblem: string;
 }
 
-/** Tells the sender of the packet. */
-export function senderOfPacket(
-  { target, from, state, world, nodeName }: Pick<
-    PacketInputs,
-    "target" | "from" | "state" | "world" | "nodeName"
-  >,
-): SenderGuess {
-  if (from !== undefined) return { sender: from, reason: "--from says so" };
-  return senderOf(target.source ?? "", {
-    ownAddresses: world.ownAddresses,
-    node: state.cache.node,
-    desired: state.desired.node,
-    slices: state.cache.slices.values(),
-    nodeName,
-  });
-}
-
 /** Explains a packet. */
 export function explainTarget(inputs: PacketInputs): PacketReport {
   const { target, state, world, nodeName, trace } = inputs;
-  const { sender, reason } = senderOfPacket(inputs);
   const { source, address, port, protocol } = target;
+  const { sender, reason } = senderOf({ ...inputs, source }, { ...inputs, cache: state.cache });
   const outcome = explainPacket({ sender, source, address, port, protocol }, world);
   const ports = [...state.desired.services.values()].flat()
     .filter(({ name, family, protocol }) =>
@@ -184,35 +165,39 @@ function traceFindings({ agrees, verdict, destination, hasLeft }: TraceReport): 
   )];
 }
 
-/** The addresses of this node and its pods. */
-export interface SenderOptions {
-  /** All addresses of this node's interfaces. */
-  readonly ownAddresses: readonly string[];
-  readonly node: Node | undefined;
-  readonly desired: DesiredNode;
-  readonly slices: Iterable<EndpointSlice>;
-  readonly nodeName: string;
-}
-
 /** The sender, and how it is known. */
-export interface SenderGuess {
+interface SenderGuess {
   readonly sender: Sender;
   readonly reason: string;
 }
 
-/** Tells the sender: this node, a pod, or any other host. */
-export function senderOf(source: string, options: SenderOptions): SenderGuess {
-  const { ownAddresses, node, desired, slices, nodeName } = options;
-  if (ownAddresses.includes(source) || node?.addresses.includes(source)) {
+/**
+ * Tells the sender: this node, a pod, or any other host.
+ *
+ * @param from as the command line says
+ */
+export function senderOf(
+  { source = "", from }: {
+    readonly source: string | undefined;
+    readonly from?: Sender | undefined;
+  },
+  { cache, world, nodeName }: Pick<State, "cache"> & {
+    readonly world: World;
+    readonly nodeName: string;
+  },
+): SenderGuess {
+  if (from !== undefined) return { sender: from, reason: "--from says so" };
+  const { node } = cache;
+  if (world.ownAddresses.includes(source) || node?.addresses.includes(source)) {
     return { sender: "node", reason: `${source} is an address of this node` };
   }
   const podCIDR = node?.podCIDRs.find((cidr) => cidrContains(cidr, source));
   if (podCIDR) return { sender: "pod", reason: `${source} is in this node's pod CIDR ${podCIDR}` };
-  const { localDetector } = desired.families[familyOf(source)];
+  const { localDetector } = world.state.node.families[familyOf(source)];
   if (localDetector?.type === "cidr" && cidrContains(localDetector.cidr, source)) {
     return { sender: "pod", reason: `${source} is in the cluster CIDR ${localDetector.cidr}` };
   }
-  for (const { name, endpoints } of slices) {
+  for (const { name, endpoints } of cache.slices.values()) {
     if (endpoints.some((each) => each.address === source && each.nodeName === nodeName)) {
       return { sender: "pod", reason: `${source} is an endpoint on this node (slice ${name})` };
     }

@@ -58,13 +58,7 @@ export async function assertPredicted(
   const isTold = !/Interface/.test(configuration.detectLocalMode);
   for (const flow of flows) {
     const source = flow.source ?? sourceOf(flow, a);
-    const { sender } = senderOf(source, {
-      ownAddresses,
-      node: cache.node,
-      desired: desired.node,
-      slices: cache.slices.values(),
-      nodeName: NODE_NAME,
-    });
+    const { sender } = senderOf({ source }, { cache, world, nodeName: NODE_NAME });
     for (const protocol of flow.protocols ?? ["tcp", "udp"] as const) {
       const packet = { sender, source, address: flow.to, port: flow.port ?? PORT, protocol };
       const outcome = explainPacket(packet, world);

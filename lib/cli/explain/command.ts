@@ -14,7 +14,7 @@ import { connectionsOf, readConnections, readKernel } from "../../explain/kernel
 import { findFrontend, type World } from "../../explain/outcome.ts";
 import { Inspector } from "../../source/objects/inspect.ts";
 import { explainPacket } from "../../explain/packet.ts";
-import { explainTarget, type PacketInputs, senderOfPacket } from "../../explain/packet_report.ts";
+import { explainTarget, type PacketInputs, senderOf } from "../../explain/packet_report.ts";
 import { findingsOf, isCurrent, type NodeState, objectFacts, readNodeState } from "../objects.ts";
 import { type RenderOptions, renderPacket, renderService } from "./render.ts";
 import { explainService } from "../../explain/service_report.ts";
@@ -163,7 +163,10 @@ async function traceIfAsked(
 ): Promise<Pick<PacketInputs, "trace" | "traceProblem">> {
   const { target } = inputs;
   if (!command.trace) return { traceProblem: "" };
-  const { sender } = senderOfPacket(inputs);
+  const { sender } = senderOf({ ...inputs, source: target.source }, {
+    ...inputs,
+    cache: inputs.state.cache,
+  });
   if (sender !== "node" || target.protocol === "sctp") {
     const traceProblem = target.protocol === "sctp"
       ? "SCTP packets cannot be sent from here: no trace"
