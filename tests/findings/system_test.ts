@@ -1,7 +1,19 @@
 import { assertEquals } from "@std/assert";
-import type { NodeFacts } from "../../lib/findings/facts.ts";
-import { checkRouteLocalnet, checkSystem } from "../../lib/findings/system.ts";
+import type { ApiFailure, NodeFacts } from "../../lib/findings/facts.ts";
+import {
+  checkApiServer,
+  checkHealthCheckPorts,
+  checkLocalhost,
+  checkMovedConnections,
+  checkRouteLocalnet,
+  checkSystem,
+  checkUnreadableTables,
+} from "../../lib/findings/system.ts";
 import { factsOf } from "./facts.ts";
+import { atOnce } from "../../lib/model/ports/in_turns.ts";
+import { ingress, service } from "../policy/objects.ts";
+import { DEFAULTS } from "../support/configuration.ts";
+import type { ApiObject } from "../support/pipeline.ts";
 
 function said(facts: Partial<NodeFacts>): string[] {
   return checkSystem(factsOf([], { facts })).map(({ id, what }) => `${id}: ${what}`);
@@ -54,4 +66,144 @@ Deno.test("node ports on localhost in iptables mode need route_localnet", () => 
 Deno.test("nftables mode does not need route_localnet", () => {
   assertEquals(saidOfRouteLocalnet("1", { mode: "nftables" }), ["route-localnet-on"]);
   assertEquals(saidOfRouteLocalnet("0", { mode: "nftables" }), []);
+});
+
+function refusals(failures: readonly ApiFailure[], warnings: readonly string[] = []): unknown[] {
+  const apiServer = { where: "https://api:6443", warnings, failures };
+  return checkApiServer(factsOf([], { facts: { apiServer } }))
+    .map(({ id, what, where }) => [id, what, where]);
+}
+
+Deno.test("a server that cannot be reached is one finding, whatever was asked", () => {
+  const failures = ["Service", "Node"].map((kind) => ({
+    kind,
+    message: "connection refused",
+    isRefusal: false,
+  }));
+  assertEquals(refusals(failures), [
+    ["api-server-unreachable", "connection refused", "https://api:6443"],
+  ]);
+});
+
+Deno.test("each kind that the server refuses is a finding", () => {
+  const failures = ["Service", "Node"].map((kind) => ({
+    kind,
+    message: `${kind}: 403`,
+    isRefusal: true,
+  }));
+  assertEquals(refusals(failures), [
+    ["api-server-refuses", "Service: 403", "Service"],
+    ["api-server-refuses", "Node: 403", "Node"],
+  ]);
+});
+
+Deno.test("an unsafe way to the server is a finding", () => {
+  assertEquals(refusals([], ["insecure-skip-tls-verify is set"]), [
+    ["api-access-unsafe", "insecure-skip-tls-verify is set", "https://api:6443"],
+  ]);
+});
+
+Deno.test("a server that answers is no finding", () => {
+  assertEquals(refusals([]), []);
+});
+
+Deno.test("a node port that cannot be opened on loopback is named with its Service", () => {
+  const failure = { servicePort: "shop/web:http", address: "::1", port: 30080, error: "taken" };
+  const facts = factsOf([], { facts: { localhostFailures: [failure] } });
+  const [finding] = checkLocalhost(facts);
+  assertEquals(
+    [finding?.id, finding?.where, finding?.what, finding?.services],
+    [
+      "localhost-node-port-taken",
+      "[::1]:30080",
+      "cannot listen on [::1]:30080 for shop/web:http: taken",
+      ["shop/web"],
+    ],
+  );
+});
+
+Deno.test("node ports on loopback that are open are no finding", () => {
+  assertEquals(checkLocalhost(factsOf([])), []);
+});
+
+function crashes(unreadable: readonly string[]): string[] {
+  const ruleset = { nft: "1.0.6", unreadable, chains: [] };
+  const facts = factsOf([], { facts: { ruleset } });
+  return checkUnreadableTables(facts).map(({ severity, what }) => `${severity}: ${what}`);
+}
+
+Deno.test("tables on which nft crashes are an error that names them", () => {
+  assertEquals(crashes(["inet firewalld", "ip docker"]), [
+    "error: nft 1.0.6 crashes on table inet firewalld, table ip docker, so no rule can be written",
+  ]);
+  assertEquals(crashes([]), []);
+});
+
+const LOCAL = service("local", {
+  type: "LoadBalancer",
+  externalTrafficPolicy: "Local",
+  healthCheckNodePort: 30074,
+  ports: [{ port: 80, nodePort: 31004 }],
+}, ingress("203.0.113.23"));
+
+function nodePort(protocol: string) {
+  return service("other", {
+    type: "NodePort",
+    clusterIP: "10.96.0.2",
+    ports: [{ name: "http", protocol, port: 80, nodePort: 30074 }],
+  });
+}
+
+const healthChecks = (facts: Parameters<typeof checkHealthCheckPorts>[0]) =>
+  atOnce(checkHealthCheckPorts(facts)).map(({ id, what, services }) => [id, what, services]);
+
+Deno.test("a health-check node port that is another Service's node port names both", () => {
+  assertEquals(healthChecks(factsOf([LOCAL, nodePort("TCP")])), [[
+    "health-check-port-is-node-port",
+    "health-check node port 30074 of default/local is the node port of default/other:http",
+    ["default/local", "default/other"],
+  ]]);
+});
+
+Deno.test("a UDP node port of the same number is no clash", () => {
+  assertEquals(healthChecks(factsOf([LOCAL, nodePort("UDP")])), []);
+});
+
+Deno.test("a health-check node port that cannot be opened is found with the reason", () => {
+  const failure = { service: "shop/taken", port: 30074, reason: "Address already in use" };
+  assertEquals(healthChecks(factsOf([], { facts: { healthCheckFailures: [failure] } })), [[
+    "health-check-port-taken",
+    "this node cannot listen on health-check node port 30074 of shop/taken: Address already in use",
+    ["shop/taken"],
+  ]]);
+});
+
+const HASHED = { annotations: { "signpost.dev/scheduler": "consistent-hash" } };
+
+function hashed(name: string, spec: Record<string, unknown>): ApiObject {
+  const object = service(name, spec);
+  return { ...object, metadata: { ...object.metadata, ...HASHED } };
+}
+
+function servicesOf(objects: readonly ApiObject[], tcpBeLiberal = false): readonly string[] {
+  const conntrack = { ...DEFAULTS.conntrack, tcpBeLiberal };
+  return atOnce(checkMovedConnections(factsOf(objects, { configuration: { conntrack } })))
+    .flatMap(({ services }) => services);
+}
+
+const EXTERNAL = [
+  hashed("web", { externalIPs: ["192.0.2.1"] }),
+  hashed("api", { clusterIP: "10.96.0.2", externalIPs: ["192.0.2.2"] }),
+];
+
+Deno.test("Services with external addresses that are spread by a hash are one finding", () => {
+  assertEquals(servicesOf(EXTERNAL).toSorted(), ["default/api", "default/web"]);
+});
+
+Deno.test("a liberal conntrack takes moved connections, so nothing is found", () => {
+  assertEquals(servicesOf(EXTERNAL, true), []);
+});
+
+Deno.test("a hash without external addresses is no finding", () => {
+  assertEquals(servicesOf([hashed("web", {})]), []);
 });

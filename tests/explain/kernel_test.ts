@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
-import { connectionFindings, connectionsOf } from "../../../lib/explain/kernel.ts";
-import { parseEntries } from "../../../lib/conntrack/tool.ts";
-import { loadBalancer, LOCAL, NODE_ADDRESS, REMOTE, slice, worldOf } from "../cluster.ts";
+import { connectionFindings, connectionsOf } from "../../lib/explain/kernel.ts";
+import { parseEntries } from "../../lib/conntrack/tool.ts";
+import { loadBalancer, LOCAL, NODE_ADDRESS, REMOTE, slice, worldOf } from "./cluster.ts";
 
 /** What `conntrack -L` prints of a connection and of its answers. */
 function line(protocol: string, there: string, back: string, flags = ""): string {

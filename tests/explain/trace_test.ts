@@ -1,7 +1,7 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
-import { TraceReader, type TraceReport } from "../../../lib/explain/trace.ts";
-import { traceScript } from "../../../lib/backend/trace.ts";
-import { LOCAL, outcomeOf, REMOTE, slice, web } from "../cluster.ts";
+import { TraceReader, type TraceReport } from "../../lib/explain/trace.ts";
+import { traceScript } from "../../lib/backend/trace.ts";
+import { LOCAL, outcomeOf, REMOTE, slice, web } from "./cluster.ts";
 
 const PACKET = { address: "10.96.0.10", port: 80, protocol: "tcp" } as const;
 const OUTCOME = outcomeOf("node > 10.96.0.10:80/tcp", [web(), slice([LOCAL, REMOTE])]);

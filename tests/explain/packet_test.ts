@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
-import { DEFAULTS } from "../../support/configuration.ts";
-import type { ApiObject } from "../../support/pipeline.ts";
+import { DEFAULTS } from "../support/configuration.ts";
+import type { ApiObject } from "../support/pipeline.ts";
 import {
   explainFrom,
   loadBalancer,
@@ -12,7 +12,7 @@ import {
   REMOTE,
   slice,
   web,
-} from "../cluster.ts";
+} from "./cluster.ts";
 
 const WEB = [web(), slice([LOCAL, REMOTE])];
 const NO_ENDPOINTS = [loadBalancer(), slice([])];

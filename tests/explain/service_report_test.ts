@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
-import { FINDING } from "../../observe/page/contents.ts";
-import type { ApiObject } from "../../support/pipeline.ts";
+import { FINDING } from "../observe/page/contents.ts";
+import type { ApiObject } from "../support/pipeline.ts";
 import {
   causesOf,
   endpoint,
@@ -12,7 +12,7 @@ import {
   REMOTE,
   slice,
   web,
-} from "../cluster.ts";
+} from "./cluster.ts";
 
 Deno.test("of a Service that works, explain tells addresses and endpoints, and no cause", () => {
   const report = explainWeb([web(), slice([LOCAL, REMOTE])]);

@@ -1,0 +1,375 @@
+import { assertEquals, assertMatch } from "@std/assert";
+import {
+  checkAddressPlan,
+  checkNodeAddress,
+  checkPodDetection,
+  checkPodRange,
+  type FamilyInputs,
+  familyProblems,
+  nodePortProblems,
+} from "../../lib/findings/addresses.ts";
+import { completeSettings } from "../../lib/config/complete.ts";
+import type { GivenSettings } from "../../lib/config/settings/table.ts";
+import type { Family } from "../../lib/model/values/address.ts";
+import { node, service, slice } from "../policy/objects.ts";
+import { type ApiObject, NODE_NAME } from "../support/pipeline.ts";
+import { factsOf } from "./facts.ts";
+import type { Configuration } from "../../lib/config/configuration.ts";
+import { atOnce } from "../../lib/model/ports/in_turns.ts";
+import { DEFAULTS } from "../support/configuration.ts";
+
+function inputs(
+  settings: GivenSettings,
+  { primary = 4, podCIDRs = [], dualStack = false }: {
+    readonly primary?: Family;
+    readonly podCIDRs?: readonly string[];
+    readonly dualStack?: boolean;
+  } = {},
+): FamilyInputs {
+  const open = { healthzBindAddress: "", metricsBindAddress: "" };
+  const configuration = completeSettings({ ...open, ...settings });
+  return { configuration, primary, podCIDRs, dualStack };
+}
+
+const DUAL = ["10.0.0.0/8", "fd09::/64"];
+
+/** kube-proxy's cases: settings, primary family, whether there is a problem. */
+const BAD_CONFIG: readonly (readonly [string, GivenSettings, Family, boolean])[] = [
+  [
+    "single-stack NodePortAddresses with single-stack config",
+    { clusterCIDR: ["10.0.0.0/8"], nodePortAddresses: ["192.168.0.0/24"] },
+    4,
+    false,
+  ],
+  [
+    "dual-stack NodePortAddresses with dual-stack config",
+    { clusterCIDR: DUAL, nodePortAddresses: ["192.168.0.0/24", "fd03::/64"] },
+    4,
+    false,
+  ],
+  ["empty NodePortAddresses", { nodePortAddresses: [] }, 4, true],
+  [
+    "single-stack NodePortAddresses with dual-stack config",
+    { clusterCIDR: DUAL, nodePortAddresses: ["192.168.0.0/24"] },
+    4,
+    true,
+  ],
+  [
+    "wrong-single-stack NodePortAddresses",
+    { clusterCIDR: ["fd09::/64"], nodePortAddresses: ["192.168.0.0/24"] },
+    6,
+    true,
+  ],
+];
+
+for (const [name, settings, primary, isWrong] of BAD_CONFIG) {
+  Deno.test(`Test_checkBadConfig: ${name}`, () => {
+    assertEquals(nodePortProblems(inputs(settings, { primary })).length, isWrong ? 1 : 0);
+  });
+}
+
+Deno.test("node ports on a word are no problem in any family", () => {
+  for (const word of ["primary", "localhost", "all"]) {
+    const settings = { clusterCIDR: DUAL, nodePortAddresses: ["192.168.0.0/24", word] };
+    assertEquals(nodePortProblems(inputs(settings, { primary: 6 })), []);
+  }
+});
+
+type Outcome = "fine" | "warned" | "fatal";
+
+interface IpCase {
+  readonly name: string;
+  readonly settings: GivenSettings;
+  readonly primary?: Family;
+  readonly podCIDRs?: readonly string[];
+  /** On a single-stack and on a dual-stack node. */
+  readonly single: Outcome;
+  readonly dual: Outcome;
+}
+
+const NODE_CIDR: GivenSettings = { detectLocalMode: "NodeCIDR" };
+
+/** kube-proxy's cases. */
+const BAD_IP_CONFIG: readonly IpCase[] = [
+  { name: "empty config", settings: {}, single: "fine", dual: "fine" },
+  {
+    name: "ok single-stack clusterCIDR",
+    settings: { clusterCIDR: ["10.0.0.0/8"] },
+    single: "fine",
+    dual: "fine",
+  },
+  {
+    name: "ok dual-stack clusterCIDR",
+    settings: { clusterCIDR: DUAL },
+    single: "fine",
+    dual: "fine",
+  },
+  {
+    name: "ok reversed dual-stack clusterCIDR",
+    settings: { clusterCIDR: DUAL.toReversed() },
+    single: "fine",
+    dual: "fine",
+  },
+  {
+    name: "wrong-family clusterCIDR",
+    settings: { clusterCIDR: ["fd01:2345::/64"], ...NODE_CIDR },
+    single: "warned",
+    dual: "warned",
+  },
+  {
+    name: "wrong-family clusterCIDR when using ClusterCIDR LocalDetector",
+    settings: { clusterCIDR: ["fd01:2345::/64"], detectLocalMode: "ClusterCIDR" },
+    single: "fatal",
+    dual: "warned",
+  },
+  {
+    name: "ok single-stack node.spec.podCIDRs",
+    settings: NODE_CIDR,
+    podCIDRs: ["10.0.0.0/8"],
+    single: "fine",
+    dual: "fine",
+  },
+  {
+    name: "ok dual-stack node.spec.podCIDRs",
+    settings: NODE_CIDR,
+    podCIDRs: DUAL,
+    single: "fine",
+    dual: "fine",
+  },
+  {
+    name: "ok reversed dual-stack node.spec.podCIDRs",
+    settings: NODE_CIDR,
+    podCIDRs: DUAL.toReversed(),
+    single: "fine",
+    dual: "fine",
+  },
+  {
+    name: "wrong-family node.spec.podCIDRs",
+    settings: NODE_CIDR,
+    podCIDRs: ["fd01:2345::/64"],
+    single: "fatal",
+    dual: "fatal",
+  },
+  {
+    name: "ok winkernel.sourceVip",
+    settings: { "winkernel.sourceVip": "10.0.0.1" },
+    single: "fine",
+    dual: "fine",
+  },
+  {
+    name: "wrong family winkernel.sourceVip",
+    settings: { "winkernel.sourceVip": "fd01:2345::1" },
+    single: "warned",
+    dual: "warned",
+  },
+  {
+    name: "ok IPv4 metricsBindAddress",
+    settings: { metricsBindAddress: "10.0.0.1:9999" },
+    single: "fine",
+    dual: "fine",
+  },
+  {
+    name: "ok IPv6 metricsBindAddress",
+    settings: { metricsBindAddress: "[fd01:2345::1]:9999" },
+    primary: 6,
+    single: "fine",
+    dual: "fine",
+  },
+  {
+    name: "ok unspecified wrong-family metricsBindAddress",
+    settings: { metricsBindAddress: "0.0.0.0:9999" },
+    primary: 6,
+    single: "fine",
+    dual: "fine",
+  },
+  {
+    name: "wrong family metricsBindAddress",
+    settings: { metricsBindAddress: "10.0.0.1:9999" },
+    primary: 6,
+    single: "warned",
+    dual: "fine",
+  },
+  {
+    name: "ok ipvs.excludeCIDRs",
+    settings: { "ipvs.excludeCIDRs": ["10.0.0.0/8"] },
+    single: "fine",
+    dual: "fine",
+  },
+  {
+    name: "wrong family ipvs.excludeCIDRs",
+    settings: { "ipvs.excludeCIDRs": ["10.0.0.0/8", "192.168.0.0/24"] },
+    primary: 6,
+    single: "warned",
+    dual: "fine",
+  },
+];
+
+for (const { name, settings, single, dual, ...node } of BAD_IP_CONFIG) {
+  Deno.test(`Test_checkBadIPConfig: ${name}`, () => {
+    const outcome = (dualStack: boolean): Outcome => {
+      const problems = familyProblems(inputs(settings, { ...node, dualStack }));
+      if (problems.length === 0) return "fine";
+      return problems.some(({ id }) => id === "pod-detection-of-other-family") ? "fatal" : "warned";
+    };
+    assertEquals([outcome(false), outcome(true)], [single, dual]);
+  });
+}
+
+Deno.test("a wrong family is told with the setting and what comes of it", () => {
+  const [problem] = familyProblems(inputs({ clusterCIDR: ["fd00::/8"] }, { dualStack: true }));
+  assertMatch(
+    problem?.what ?? "",
+    /^this node is IPv4-first, and clusterCIDR has only IPv6 addresses: pods of this node are not/,
+  );
+});
+
+const idsOf = (facts: Parameters<typeof checkNodeAddress>[0]) =>
+  checkNodeAddress(facts).map(({ id }) => id);
+
+Deno.test("a node of which no address is known opens node ports on all addresses", () => {
+  assertEquals(idsOf(factsOf([])), ["node-address-unknown"]);
+});
+
+Deno.test("a missing Node is a finding in iptables mode, too", () => {
+  assertEquals(idsOf(factsOf([], { mode: "iptables" })), ["node-unknown"]);
+});
+
+Deno.test("manifests may do without a Node", () => {
+  const facts = factsOf([], { mode: "iptables" });
+  const { configuration } = facts;
+  const signpost = { ...configuration.signpost, manifests: ["x.yaml"] };
+  assertEquals(idsOf({ ...facts, configuration: { ...configuration, signpost } }), []);
+});
+
+Deno.test("nothing is said of the Node before all lists are complete", () => {
+  assertEquals(idsOf(factsOf([], { facts: { objects: undefined } })), []);
+});
+
+Deno.test("a Node whose address no interface has is named with it", () => {
+  const facts = factsOf([node(["192.168.77.3"])], {
+    facts: { interfaceAddresses: ["127.0.0.1", "192.168.77.2"] },
+  });
+  assertEquals(checkNodeAddress(facts).map(({ id, what, where }) => [id, what, where]), [[
+    "node-address-elsewhere",
+    `Node ${NODE_NAME} has 192.168.77.3; no interface here has it`,
+    `Node ${NODE_NAME}`,
+  ]]);
+});
+
+Deno.test("one address of the Node on an interface is enough", () => {
+  const facts = factsOf([node(["203.0.113.1", "192.168.77.2"])], {
+    facts: { interfaceAddresses: ["192.168.77.2"] },
+  });
+  assertEquals(idsOf(facts), []);
+});
+
+/** What is said of these objects, with pods in 10.244.0.0/16. */
+function said(objects: readonly ApiObject[], interfaceAddresses: readonly string[] = []): string[] {
+  const facts = factsOf(objects, {
+    configuration: { clusterCIDRs: ["10.244.0.0/16"] },
+    facts: { interfaceAddresses },
+  });
+  return atOnce(checkPodRange(facts)).map(({ what }) => what);
+}
+
+Deno.test("the first pod of this node outside the range of all pods is named", () => {
+  const endpoints = [`10.244.0.1@${NODE_NAME}`, `10.88.0.1@${NODE_NAME}`, `10.88.0.2@${NODE_NAME}`];
+  assertEquals(said([service("web"), slice("web", endpoints)]), [
+    "the pod 10.88.0.1 of this node (default/web) is outside 10.244.0.0/16",
+  ]);
+});
+
+Deno.test("a pod on the host's network, and a pod of another node, are not strays", () => {
+  const objects = [service("web"), slice("web", [`10.88.0.1@${NODE_NAME}`, "10.88.0.2@node-2"])];
+  assertEquals(said(objects, ["10.88.0.1"]), []);
+});
+
+Deno.test("an endpoint without a node, such as the API server, is no pod of this node", () => {
+  const kubernetes = slice("kubernetes", ["10.88.0.1"]);
+  const endpoints = [{ addresses: ["10.88.0.1"] }];
+  assertEquals(said([service("kubernetes"), { ...kubernetes, endpoints }]), []);
+});
+
+Deno.test("very many Services are looked at in turns", () => {
+  const names = Array.from({ length: 5_000 }, (_, i) => `s${i}`);
+  const facts = factsOf(names.map((name) => service(name)), {
+    configuration: { clusterCIDRs: ["10.244.0.0/16"] },
+  });
+  assertEquals([...checkPodRange(facts)].length, 50);
+});
+
+Deno.test("a node without a clusterCIDR or podCIDRs detects no pod, which masqueradeAll makes good", () => {
+  const found = (configuration: Partial<Configuration>, podCIDRs: readonly string[] = []) => {
+    const node = { kind: "Node", metadata: { name: NODE_NAME }, spec: { podCIDRs } };
+    return checkPodDetection(factsOf([node], { configuration })).map(({ where }) => where);
+  };
+  assertEquals(found({ clusterCIDRs: [] }), ["clusterCIDR"]);
+  assertEquals(found({ clusterCIDRs: ["10.244.0.0/16"] }), []);
+  const nodeCIDR = { clusterCIDRs: [], detectLocalMode: "NodeCIDR" } as const;
+  assertEquals(found(nodeCIDR), [`Node ${NODE_NAME}`]);
+  assertEquals(found(nodeCIDR, ["10.244.0.0/24"]), []);
+  const nftables = { ...DEFAULTS.nftables, masqueradeAll: true };
+  assertEquals(found({ clusterCIDRs: [], nftables }), []);
+});
+
+/** What is found with a ServiceCIDR, the Service `default/web` and its endpoint. */
+function found(
+  { cidr, endpoint = "10.244.0.11", clusterIP = "10.96.0.10", ...rest }: {
+    readonly cidr: string;
+    readonly endpoint?: string;
+    readonly clusterIP?: string;
+    readonly objects?: readonly ApiObject[];
+    readonly apiServers?: readonly string[];
+    readonly clusterCIDRs?: readonly string[];
+  },
+) {
+  const { objects = [], apiServers = [], clusterCIDRs = [] } = rest;
+  const cidrs = { kind: "ServiceCIDR", metadata: { name: "kubernetes" }, spec: { cidrs: [cidr] } };
+  const facts = factsOf(
+    [cidrs, service("web", { clusterIP }), slice("web", [endpoint]), ...objects],
+    { facts: { apiServerAddresses: apiServers }, configuration: { clusterCIDRs } },
+  );
+  return atOnce(checkAddressPlan(facts)).map(({ id, what, services }) => [id, what, services]);
+}
+
+Deno.test("an address plan without overlaps has no finding", () => {
+  const apart = {
+    cidr: "10.96.0.0/16",
+    objects: [node(["192.168.77.2"])],
+    apiServers: ["192.168.77.3"],
+    // A range that is wider than the ServiceCIDR says nothing of its addresses.
+    clusterCIDRs: ["10.0.0.0/8"],
+  };
+  assertEquals(found(apart), []);
+});
+
+Deno.test("pods and their endpoints inside a ServiceCIDR are one finding", () => {
+  const overlap = { cidr: "10.96.0.0/16", endpoint: "10.96.4.12", clusterCIDRs: ["10.96.4.0/24"] };
+  assertEquals(found(overlap), [[
+    "service-cidr-overlaps",
+    "the ServiceCIDR 10.96.0.0/16 contains pods (10.96.4.0/24), the endpoint 10.96.4.12 of default/web",
+    ["default/web"],
+  ]]);
+});
+
+Deno.test("the API server and the node inside a ServiceCIDR are one finding", () => {
+  const overlap = {
+    cidr: "192.168.0.0/16",
+    objects: [node(["192.168.77.2"])],
+    apiServers: ["192.168.77.3"],
+  };
+  assertEquals(found(overlap), [[
+    "service-cidr-overlaps",
+    "the ServiceCIDR 192.168.0.0/16 contains the API server 192.168.77.3, this node's address 192.168.77.2",
+    [],
+  ]]);
+});
+
+Deno.test("an API server at a cluster IP is an error that names the Service", () => {
+  const trap = { cidr: "10.97.0.0/16", apiServers: ["10.96.0.10"] };
+  assertEquals(found(trap), [[
+    "api-server-is-cluster-ip",
+    "the API server 10.96.0.10 is the cluster IP of Service default/web",
+    ["default/web"],
+  ]]);
+});
