@@ -22,7 +22,7 @@ const MOST_CHAINS = 50;
  * @throws {ApplyError} if nft cannot be run
  */
 export async function nftStructure(runner: ProcessRunner): Promise<string> {
-  const listing = withoutComments(await new Nft(runner).listRuleset());
+  const listing = withoutTexts(await new Nft(runner).listRuleset());
   return listing.split(/^(?=table )/m).map((table) => {
     const [, name = ""] = /^table (\S+ \S+) \{/.exec(table) ?? [];
     if (OWN_TABLES.includes(name)) return table;
@@ -48,8 +48,9 @@ export async function iptablesStructure(runner: ProcessRunner): Promise<string> 
   return parts.join("");
 }
 
-function withoutComments(listing: string): string {
-  return listing.replace(/\bcomment "[^"\n]*"/g, 'comment "…"');
+/** Takes out texts that people wrote: comments, and prefixes of log lines. */
+function withoutTexts(listing: string): string {
+  return listing.replace(/\b(comment|prefix) "[^"\n]*"/g, '$1 "…"');
 }
 
 function outlineOf(name: string, table: string): string {

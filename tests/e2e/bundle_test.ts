@@ -29,7 +29,7 @@ const COMMENTED = `table inet other {
     tcp dport 1 counter comment "password ${SECRET}"
   }
 }
-add rule inet signpost filter-forward counter comment "${SECRET}"
+add rule inet signpost filter-forward log prefix "${SECRET}" counter comment "${SECRET}"
 `;
 
 const ENVIRONMENT = {
