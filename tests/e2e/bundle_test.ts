@@ -1,4 +1,4 @@
-import { assertEquals, assertStringIncludes } from "@std/assert";
+import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { run } from "../support/command.ts";
 import { runSignpost } from "../support/signpost.ts";
 import { NODE } from "../support/topology.ts";
@@ -29,7 +29,11 @@ const COMMENTED = `table inet other {
     tcp dport 1 counter comment "password ${SECRET}"
   }
 }
-add rule inet signpost filter-forward log prefix "${SECRET}" counter comment "${SECRET}"
+table inet signpost {
+  chain filter-forward {
+    log prefix "${SECRET}" counter comment "${SECRET}"
+  }
+}
 `;
 
 const ENVIRONMENT = {
@@ -102,11 +106,13 @@ Deno.test("a bundle of a running daemon has what a bug report needs, and no secr
 
 Deno.test("a bundle needs no daemon and no API server, and says what it could not read", async () => {
   await using stage = await stageWithSecrets();
+  await stage.network.run(NODE, ["nft", "-f", "-"], { stdin: COMMENTED });
   await stage.api.stop();
   const texts = await bundle(stage, ["--proxy-from-environment"]);
   assertNoSecret(texts);
   assertStringIncludes(texts.get("status.json") ?? "", "could not be read: there is no socket");
   assertStringIncludes(texts.get("verify.json") ?? "", "could not be read: ");
   assertStringIncludes(texts.get("check.json") ?? "", "api-server-unreachable");
+  assertMatch(texts.get("nft.txt") ?? "", /chain filter-forward \{\n\s*log prefix .* counter /);
   assertStringIncludes(texts.get("iptables.txt") ?? "", "# iptables-nft-save");
 });
