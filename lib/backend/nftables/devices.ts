@@ -43,8 +43,8 @@ const PERIOD = 2_000;
 const READ_PERIOD = 30_000;
 /** The most devices of one transaction. */
 const MOST = 200;
-/** Milliseconds between two counts of connections, at least, and by the time that one takes. */
-const COUNT_PERIOD = { least: 10_000, timesAsLong: 100 };
+/** Milliseconds between two counts of connections: so many times as long as one takes, within bounds. */
+const COUNT_PERIOD = { least: 10_000, timesAsLong: 100, most: 300_000 };
 
 /** Follows the interfaces of the node. */
 export class Devices {
@@ -99,8 +99,9 @@ export class Devices {
     while (!signal.aborted) {
       const started = clock.monotonic();
       this.#connections = await this.#count(signal);
-      const pause = COUNT_PERIOD.timesAsLong * (clock.monotonic() - started);
-      await clock.sleep(Math.max(COUNT_PERIOD.least, pause), signal);
+      const { least, timesAsLong, most } = COUNT_PERIOD;
+      const pause = timesAsLong * (clock.monotonic() - started);
+      await clock.sleep(Math.min(Math.max(least, pause), most), signal);
     }
   }
 

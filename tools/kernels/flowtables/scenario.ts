@@ -24,7 +24,6 @@ import {
 import { run } from "../../../tests/support/command.ts";
 import type { Network } from "../../../tests/support/network.ts";
 import { runSignpost, Signpost } from "../../../tests/support/signpost.ts";
-import { httpGet } from "../../../tests/support/http.ts";
 import { NODE } from "../../../tests/support/topology.ts";
 import { say } from "../../terminal.ts";
 import type { Findings } from "../ipvs/findings.ts";
@@ -186,7 +185,7 @@ async function inspect(stage: Stage): Promise<void> {
   const drift = daemon.log.split("\n").filter((line) => /drift|another program/.test(line));
   findings.problem(...drift);
   await interfaces(stage, daemon);
-  await ask(stage, daemon);
+  await ask(stage);
 }
 
 /** A connection from an interface that no pattern names keeps the usual path. */
@@ -201,18 +200,9 @@ async function exclude(stage: Stage): Promise<void> {
   if (answered !== 60 || taken > 0) findings.problem("another interface takes the fast path");
 }
 
-/** The metric counts connections, and `verify` and `explain` know the fast path. */
-async function ask(stage: Stage, daemon: Signpost): Promise<void> {
-  const { network, input, findings } = stage;
+/** `verify` and `explain` know the fast path. */
+async function ask({ network, input, findings }: Stage): Promise<void> {
   const a = ADDRESSES[4];
-  await using udp = stay(stage, { from: "pod", address: a.clusterIP, port: ECHO, kind: "udp" });
-  const local = { from: NODE, source: a.loopback, address: a.loopback, port: 10_249 };
-  const line = await daemon.until("a count", async () => {
-    await udp.packets(60);
-    const { body } = await httpGet(network, { ...local, path: "/metrics" });
-    return /^signpost_accelerated_connections [1-9].*$/m.exec(body)?.[0];
-  }, DEADLINE);
-  findings.fact(line);
   const args = ["--config", input.config, "--manifests", input.manifests];
   const verified = await runSignpost(network, ["verify", ...args]);
   if (verified.code !== 0) findings.problem(`verify: ${verified.stdout}${verified.stderr}`);
