@@ -139,6 +139,11 @@ export interface Backend<S extends Script = Script> extends Dataplane<S> {
   /** Starts from a state, and returns a function that lists the changes of each step, deletions first. */
   changesFrom(state: DesiredState): (step: DesiredStep) => Change[];
   /**
+   * Lets another proxy's rules decide before ours from now on; absent if they do anyway. The next daemon undoes it.
+   * @throws {ApplyError}
+   */
+  stepBehind?(): Promise<void>;
+  /**
    * Removes signpost's rules, and kube-proxy's if asked.
    * @returns the failures; a missing program has no rules
    */

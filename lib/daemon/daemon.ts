@@ -6,7 +6,7 @@
 import { ObjectCache } from "../cache/cache.ts";
 import { Desired } from "../policy/state.ts";
 import type { NodeFacts, RulesetFacts, SettingFailure, SystemFacts } from "../findings/facts.ts";
-import type { Script } from "../model/kernel/dataplane.ts";
+import { ApplyError, type Script } from "../model/kernel/dataplane.ts";
 import type { Status } from "../model/status.ts";
 import { EventRecorder, type EventReport, startingEvent } from "../observe/events.ts";
 import { ProxyHealth } from "../observe/health.ts";
@@ -256,6 +256,8 @@ export class Daemon {
       }),
       signal: ended.signal,
     });
+    let hasSynced = false;
+    void firstSync.then(() => hasSynced = true, () => {});
     const waiting: Waiting = {
       clock: runtime.clock,
       firstSync,
@@ -297,6 +299,7 @@ export class Daemon {
         signal.aborted ? writing.catch(() => {}) : undefined,
         signal.aborted ? this.#takingOver?.catch(() => {}) : undefined,
       ]);
+      if (signal.aborted && hasSynced) await this.#stepBehind();
       // Load balancers are answered until the next daemon can do so.
       ended.abort();
       await Promise.allSettled([serving, this.#healthChecks.close()]);
@@ -392,6 +395,19 @@ export class Daemon {
   async #lastEvents(): Promise<void> {
     const enough = this.#options.runtime.clock.sleep(LAST_EVENTS, this.#options.signal);
     await Promise.race([this.#events.flushed(), enough]);
+  }
+
+  /** The rules serve on. If another proxy starts next, as after a `kubectl rollout undo`, its rules decide. */
+  async #stepBehind(): Promise<void> {
+    try {
+      await this.#opened.backend.stepBehind?.();
+    } catch (error) {
+      if (!(error instanceof ApplyError)) throw error;
+      this.#options.logger.warn(
+        "the rules stay before those of other proxies: run `signpost cleanup` once another proxy has started",
+        { error: error.message },
+      );
+    }
   }
 
   #watchDrift(): Promise<void> {

@@ -25,6 +25,8 @@ import {
 } from "../backend.ts";
 import { legacyChains } from "../foreign_filters.ts";
 import { type CleanupOptions, HandOver } from "../take_over.ts";
+import { natChains } from "./layout.ts";
+import { renderMoved } from "./text.ts";
 import { ElementCounters, localhostRejects, type LocalhostRejectsOptions } from "./counters.ts";
 import { NftablesDataplane, type NftScript } from "./dataplane.ts";
 import { Devices } from "./devices.ts";
@@ -213,6 +215,11 @@ export class NftablesBackend implements Backend<NftScript> {
     const chains = unreadable.length > 0 ? [] : foreignChains(await this.#nft.listRuleset());
     const legacy = await legacyChains(this.#options.runtime.runner);
     return { nft, unreadable, chains: [...chains, ...legacy] };
+  }
+
+  /** @inheritdoc */
+  async stepBehind(): Promise<void> {
+    await this.#nft.apply(renderMoved(natChains(-99)));
   }
 
   /** @inheritdoc */

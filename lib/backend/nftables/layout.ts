@@ -53,8 +53,7 @@ export function fixedChains(node: DesiredNode): Chain[] {
       ...node.healthzPort === 0 ? [] : [`tcp dport ${node.healthzPort} return`],
       ...node.ipFamilies.map((family) => `${addressIn("externalIPs", family)} goto reject-traffic`),
     ]),
-    base("nat-prerouting", "nat hook prerouting priority -101", ["jump services"]),
-    base("nat-output", "nat hook output priority -101", ["jump services"]),
+    ...natChains(-101),
     base("filter-input", "filter hook input priority 0", [
       ...LOCALHOST_GUARD,
       "ct state new jump no-endpoint-nodeports",
@@ -72,6 +71,13 @@ export function fixedChains(node: DesiredNode): Chain[] {
       }),
     ]),
   ];
+}
+
+/** Returns the chains that lead to endpoints. The dnat chains of other proxies have the priority -100. */
+export function natChains(priority: -101 | -99): Chain[] {
+  return ["prerouting", "output"].map((hook) =>
+    base(`nat-${hook}`, `nat hook ${hook} priority ${priority}`, ["jump services"])
+  );
 }
 
 /**

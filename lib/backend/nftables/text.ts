@@ -108,6 +108,14 @@ export function* renderingDelta(delta: Delta): Generator<undefined, string[]> {
   return transactions.map((commands) => commands.join("")).filter((text) => text !== "");
 }
 
+/** Renders base chains that are there with another hook. */
+export function renderMoved(chains: readonly Chain[]): string {
+  return chains.map((chain) =>
+    `flush chain ${TABLE} ${chain.name}\ndelete chain ${TABLE} ${chain.name}\n` +
+    renderChain(chain) + renderRules(chain)
+  ).join("");
+}
+
 function renderChain({ name, hook }: Chain): string {
   return `add chain ${TABLE} ${name}${hook === undefined ? "" : ` { type ${hook}; }`}\n`;
 }
