@@ -1,10 +1,13 @@
-import { assertEquals, assertMatch } from "@std/assert";
+import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { parse } from "@std/yaml";
 import config from "../../deno.json" with { type: "json" };
+import { type CommandOptions, execute, run } from "../support/command.ts";
+import { goProgram } from "../support/go.ts";
 
 const ROOT = new URL("../../", import.meta.url);
 
 interface Step {
+  readonly name?: string;
   readonly run?: string;
   readonly uses?: string;
   readonly with?: Readonly<Record<string, unknown>>;
@@ -50,6 +53,56 @@ for (const name of WORKFLOWS) {
     }
   });
 }
+
+const actionlint = await goProgram("github.com/rhysd/actionlint/cmd/actionlint@v1.7.7");
+
+Deno.test({
+  name: "actionlint takes the workflows",
+  ignore: actionlint === undefined,
+  fn: async () => {
+    const files = WORKFLOWS.map((name) => `.github/workflows/${name}.yml`);
+    const { code, stdout } = await execute([actionlint ?? "", ...files], { cwd: ROOT.pathname });
+    assertEquals({ code, stdout }, { code: 0, stdout: "" });
+  },
+});
+
+/** Runs the step of a workflow that has this name. */
+async function runStep(name: string, options: CommandOptions) {
+  const { steps } = await read("release");
+  const script = steps.find((each) => each.name === name)?.run ?? "exit 1";
+  return await execute(["bash", "-eo", "pipefail", "-c", script], options);
+}
+
+Deno.test("a release has the notes of its version from the changelog, and the chart has its image", async () => {
+  const folder = await Deno.makeTempDir({ prefix: "signpost-release-" });
+  try {
+    await run(["cp", "-r", `${ROOT.pathname}charts`, folder]);
+    const changelog = "# C\n\n## [Unreleased]\n\nno\n\n## [0.1.0] - 2026-12-01\n\nyes\n";
+    await Deno.writeTextFile(`${folder}/CHANGELOG.md`, changelog);
+    // Records how it was called.
+    const helm = '#!/bin/sh\necho "$@" > helm-called\n';
+    await Deno.writeTextFile(`${folder}/helm`, helm, { mode: 0o755 });
+    const env = {
+      GITHUB_REF_NAME: "v0.1.0",
+      GITHUB_REPOSITORY: "Some/Signpost",
+      PATH: `${folder}:${Deno.env.get("PATH")}`,
+    };
+    const notes = await runStep("Notes from CHANGELOG.md", { cwd: folder, env });
+    assertEquals(notes.code, 0, notes.stderr);
+    assertEquals((await Deno.readTextFile(`${folder}/notes.md`)).trim(), "yes");
+
+    const chart = await runStep("Chart", { cwd: folder, env });
+    assertEquals(chart.code, 0, chart.stderr);
+    const values = await Deno.readTextFile(`${folder}/charts/signpost/values.yaml`);
+    assertStringIncludes(values, "\n  repository: ghcr.io/some/signpost\n");
+    assertEquals(
+      await Deno.readTextFile(`${folder}/helm-called`),
+      "package charts/signpost --version 0.1.0 --app-version 0.1.0 --destination dist\n",
+    );
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+});
 
 Deno.test("the changelog has a section for what is not released, or for the version", async () => {
   const text = await Deno.readTextFile(new URL("CHANGELOG.md", ROOT));
