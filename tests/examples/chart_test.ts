@@ -106,11 +106,61 @@ Deno.test({
         ["image.repository=", "image.repository: name the image"],
         ["mode=userspace", "mode"],
         ["tolerance=x", "tolerance"],
+        [
+          "apiServer=http://192.0.2.1",
+          'apiServer: is "http://192.0.2.1", must be https://HOST:PORT',
+        ],
+        ["image.digest=abc", 'image.digest: is "abc", must be sha256: and 64 hexadecimal digits'],
+        ["healthzBindAddress=:10256", 'healthzBindAddress: is ":10256", must be ADDRESS:PORT'],
+        ["podMonitor.enabled=true", 'metricsBindAddress: is "127.0.0.1:10249", and Prometheus'],
       ] as const
     ) {
       const { code, stderr } = await template(helm, ["-f", file, "--set", setting]);
       assert(code !== 0, setting);
       assertStringIncludes(stderr, words);
+    }
+  },
+});
+
+Deno.test({
+  name: "the chart has a monitor, the alerts and the dashboard for those who ask for them",
+  ignore,
+  fn: async () => {
+    const objects = await render("-f", valuesFile("monitoring"));
+    const find = (kind: string) => objects.find((each) => each.kind === kind) ?? {};
+    const rules = find("PrometheusRule") as { readonly spec?: unknown };
+    const text = await Deno.readTextFile(`${CHART}/monitoring/alerts.yaml`);
+    assertEquals([rules.spec], objectsIn(text));
+    const monitor = JSON.stringify(find("PodMonitor"));
+    assertStringIncludes(monitor, `[{"port":"metrics","path":"/metrics","interval":"15s"}]`);
+    const daemonSet = JSON.stringify(find("DaemonSet"));
+    assertStringIncludes(daemonSet, `"ports":[{"name":"metrics","containerPort":10249}]`);
+    const dashboard = objects.find(({ metadata }) => metadata.name === "signpost-dashboard");
+    const { "signpost.json": json = "" } = dashboard?.["data"] as Record<string, string>;
+    const file = await Deno.readTextFile(`${CHART}/monitoring/dashboard.json`);
+    assertEquals(JSON.parse(json), JSON.parse(file));
+    const known = objects.filter(({ apiVersion }) => !apiVersion?.startsWith("monitoring."));
+    assertEquals(await typeErrors(known), "");
+    assertEquals((await lint(helm, ["-f", valuesFile("monitoring")])).code, 0);
+  },
+});
+
+Deno.test({
+  name: "with cleanup, a pod on each node removes the rules, and signpost is not there",
+  ignore,
+  fn: async () => {
+    const objects = await render("-f", valuesFile("default"), "--set", "cleanup=true");
+    const names = objects.filter(({ kind }) => kind === "DaemonSet").map(({ metadata }) =>
+      metadata.name
+    );
+    assertEquals(names, ["signpost-cleanup"]);
+    assertEquals(await typeErrors(objects), "");
+    const pod = await Deno.readTextFile(`${EXAMPLES}install/cleanup-pod.yaml`);
+    const [{ spec }] = objectsIn(pod) as unknown as [{ spec: { containers: unknown[] } }];
+    const text = JSON.stringify(objects);
+    const { image: _, ...container } = spec.containers[0] as Record<string, unknown>;
+    for (const [field, value] of Object.entries(container)) {
+      assertStringIncludes(text, JSON.stringify({ [field]: value }).slice(1, -1));
     }
   },
 });

@@ -4,13 +4,13 @@ import { stringify } from "@std/yaml/stringify";
 import { Metrics } from "../../lib/observe/metrics/metrics.ts";
 import { unpackedProgram } from "../../tools/unpacked.ts";
 import { run } from "../support/command.ts";
-import { EXAMPLES } from "./examples.ts";
+import { CHART } from "./helm.ts";
 import { groupings, selectors } from "./promql.ts";
 import { backendOf } from "../support/modes.ts";
 import { service } from "../policy/objects.ts";
 import { Pipeline } from "../support/pipeline.ts";
 
-const FOLDER = `${EXAMPLES}monitoring/`;
+const FOLDER = `${CHART}/monitoring/`;
 /** What Prometheus adds by itself. */
 const TARGET_LABELS = ["job", "instance"];
 const TARGET_METRICS = ["up"];

@@ -42,3 +42,24 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- if ne .Values.healthzBindAddress "0.0.0.0:10256" }}{{ $_ := set $own "healthzBindAddress" .Values.healthzBindAddress }}{{ end -}}
 {{- toYaml (mergeOverwrite $own (deepCopy .Values.config)) -}}
 {{- end }}
+
+{{- /* What the schema cannot say in words. */}}
+{{- define "signpost.check" -}}
+{{- $server := .Values.apiServer -}}
+{{- if and $server (not (regexMatch "^https://[^/]+/?$" $server)) }}
+{{- fail (printf "apiServer: is %q, must be https://HOST:PORT" $server) }}
+{{- end -}}
+{{- $digest := .Values.image.digest -}}
+{{- if and $digest (not (regexMatch "^sha256:[0-9a-f]{64}$" $digest)) }}
+{{- fail (printf "image.digest: is %q, must be sha256: and 64 hexadecimal digits" $digest) }}
+{{- end -}}
+{{- range $name := list "healthzBindAddress" "metricsBindAddress" -}}
+{{- $address := get $.Values $name -}}
+{{- if not (regexMatch "^([^:]+|\\[.+\\]):[0-9]+$" $address) }}
+{{- fail (printf "%s: is %q, must be ADDRESS:PORT, such as 0.0.0.0:10256 or [::]:10256" $name $address) }}
+{{- end -}}
+{{- end -}}
+{{- if and .Values.podMonitor.enabled (regexMatch "^(127\\.|\\[::1\\])" .Values.metricsBindAddress) }}
+{{- fail (printf "metricsBindAddress: is %q, and Prometheus cannot reach that; podMonitor.enabled needs another, such as 0.0.0.0:10249" .Values.metricsBindAddress) }}
+{{- end -}}
+{{- end }}
