@@ -19,6 +19,7 @@ import type {
 } from "../backend.ts";
 import { chainPlace, compareContents, TABLE_PLACE } from "./compare.ts";
 import {
+  chainRules,
   type Contents,
   desiredContents,
   NO_CONTENTS,
@@ -27,6 +28,7 @@ import {
 } from "./read.ts";
 import { atOnce } from "../../model/ports/in_turns.ts";
 import { frontendOfKey, parseKey, printKey } from "./keys.ts";
+import { natChains } from "./layout.ts";
 import { affinitySet } from "./pick.ts";
 import { setNamed } from "./sets.ts";
 import { parseStickyClients, renderElement } from "./text.ts";
@@ -57,7 +59,7 @@ export function rulesOf(contents: Contents | undefined, listing: string): Kernel
 
 function compareTable(state: DesiredState, held: Contents | undefined): Comparison {
   const desired = desiredContents(state);
-  const differences = held ? compareContents(desired, held) : [NO_TABLE];
+  const differences = held ? compareContents(desired, movedBack(held)) : [NO_TABLE];
   const owners = new Map(desiredFrontends(state));
   return {
     differences: differences.map((each) => ({
@@ -66,6 +68,19 @@ function compareTable(state: DesiredState, held: Contents | undefined): Comparis
     })),
     compared: countContents(desired),
   };
+}
+
+/** Returns the contents as if their daemon ran: one that stopped has moved the nat chains, which is no fault. */
+function movedBack(held: Contents): Contents {
+  const chains = new Map(held.chains);
+  for (const [i, chain] of natChains(-99).entries()) {
+    const rules = chains.get(chain.name);
+    const serving = natChains(-101)[i];
+    if (serving !== undefined && `${rules}` === `${chainRules(chain)}`) {
+      chains.set(chain.name, chainRules(serving));
+    }
+  }
+  return { ...held, chains };
 }
 
 const NO_TABLE: Difference = {

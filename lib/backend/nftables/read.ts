@@ -78,7 +78,7 @@ export function* readingTable(
     sets.get(element.set.name)?.set(key, element.data);
     remark(remarks, { set: element.set.name, key, text: commentOf(element) });
   }
-  const rules = new Map(table.chains.map((chain) => [chain.name, rulesOf(chain)]));
+  const rules = new Map(table.chains.map((chain) => [chain.name, chainRules(chain)]));
   const lookUps = new Map(
     table.chains.flatMap(({ name, lookUps }) =>
       lookUps === undefined ? [] : [[name, lookUps] as const]
@@ -87,7 +87,8 @@ export function* readingTable(
   return { sets, declarations, remarks, chains: rules, lookUps, flags: "", others: [] };
 }
 
-function rulesOf({ hook, rules }: Chain): readonly string[] {
+/** Returns the rules of a chain; those of a base chain begin with its hook. */
+export function chainRules({ hook, rules }: Chain): readonly string[] {
   return hook === undefined ? rules : [hookRule(`type ${hook}`, "accept"), ...rules];
 }
 
