@@ -5,7 +5,12 @@
  * @module
  */
 import type { Configuration } from "./configuration.ts";
-import { type AskedMode, type Mode, MODES, NODE_PORT_WORDS } from "../model/configuration.ts";
+import {
+  type AskedMode,
+  MODE_SECTIONS,
+  type ModeSection,
+  NODE_PORT_WORDS,
+} from "../model/configuration.ts";
 import { formatDuration } from "./file/durations.ts";
 import { IPVS_SCHEDULERS, ipvsWarnings, isIpvsScheduler } from "./ipvs.ts";
 import { nearest, plain, show } from "../model/values/text.ts";
@@ -28,15 +33,15 @@ export function checkCombinations(configuration: Configuration, origin: Origin):
 }
 
 /** A section with sync periods. */
-type Section = Mode | "ipvs";
+type Section = ModeSection | "ipvs";
 
 /** Checks the periods of the section in use. kube-proxy ignores the others too. */
 function checkPeriods(configuration: Configuration, origin: Origin): string[] {
   const errors: string[] = [];
   const asked = origin.settings.mode ?? "";
   // A mode without its own section uses the periods of another.
-  const own = [...MODES, "ipvs" as const].find((section) => section === asked);
-  const sections: readonly Section[] = own ? [own] : MODES;
+  const own = [...MODE_SECTIONS, "ipvs" as const].find((section) => section === asked);
+  const sections: readonly Section[] = own ? [own] : MODE_SECTIONS;
   for (const section of sections) {
     const { syncPeriod, minSyncPeriod } = configuration[section];
     if (syncPeriod <= 0) {
@@ -114,7 +119,7 @@ function checkManifests({ settings }: Origin): string[] {
 }
 
 /** The sections that only one mode reads. */
-const MODE_SECTIONS = ["nftables", "iptables", "ipvs", "winkernel"];
+const READ_BY_ONE_MODE: readonly string[] = [...MODE_SECTIONS, "ipvs", "winkernel"];
 
 /**
  * Returns true if a problem is an error. A field of another type always is.
@@ -134,7 +139,7 @@ export function isJudged(
   if (kind !== "value") return kind === "type";
   if (setting === "clusterCIDR") return detectLocalMode === "ClusterCIDR";
   const [section = ""] = setting.split(".");
-  if (!MODE_SECTIONS.includes(section)) return true;
+  if (!READ_BY_ONE_MODE.includes(section)) return true;
   return mode === "" ? section === "nftables" || section === "iptables" : section === mode;
 }
 

@@ -12,6 +12,12 @@ export const MODES = ["nftables", "iptables"] as const;
 /** The kernel interface that holds the rules. */
 export type Mode = (typeof MODES)[number];
 
+/** The sections of settings for modes. A mode may use the section of another. */
+export const MODE_SECTIONS = ["nftables", "iptables"] as const;
+
+/** A section of settings for modes. */
+export type ModeSection = (typeof MODE_SECTIONS)[number];
+
 /** The setting `mode`; `""` is nftables if the kernel and nft support it, else iptables. */
 export type ProxyMode = "" | Mode;
 

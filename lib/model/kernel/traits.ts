@@ -3,12 +3,12 @@
  *
  * @module
  */
-import type { Mode } from "../configuration.ts";
+import type { Mode, ModeSection } from "../configuration.ts";
 
 /** The properties of a mode. */
 export interface ModeTraits {
   readonly name: Mode;
-  readonly section: Mode;
+  readonly section: ModeSection;
   /** True if node ports answer on the Node's primary addresses only, without `nodePortAddresses`. */
   readonly primaryNodePorts: boolean;
   /** The server of node ports on loopback: rules for 127.0.0.1, or user-space listeners for ::1 too. */
