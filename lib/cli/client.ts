@@ -46,15 +46,19 @@ export function readStatus(answer: unknown): Status {
  * Asks the daemon behind a socket how it is.
  *
  * @param socket `""`: the configuration has none
- * @param service the Service whose status is wanted, too, as `namespace/name`
+ * @param wanted the Service whose status is wanted, too, as `namespace/name`; true for findings of now, else
+ *   they are of the last minute
  * @throws {FatalError} where no daemon answers, or not as a daemon does
  */
 export async function askStatus(
   socket: string,
   ask: Ask = askDaemon,
-  service?: string,
+  { service, isFresh = false }: {
+    readonly service?: string | undefined;
+    readonly isFresh?: boolean;
+  } = {},
 ): Promise<Status> {
-  const path = withService("/v1/status", service);
+  const path = isFresh ? "/v1/status?fresh" : withService("/v1/status", service);
   return readStatus(await request(socket, { method: "GET", path }, ask));
 }
 

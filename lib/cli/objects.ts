@@ -161,15 +161,17 @@ export function isCurrent({ asOf }: ObjectsOrigin, now: number): boolean {
 /** Asks the daemon; `undefined`: none answers, or it runs for another node. */
 export async function askDaemonOf(
   nodeName: string,
-  { socket, ask, service }: {
+  { socket, ask, service, isFresh = false }: {
     readonly socket: string;
     readonly ask?: Ask | undefined;
     /** The Service whose status is wanted, too. */
     readonly service?: string | undefined;
+    /** True for findings of now. @default false: of the last minute */
+    readonly isFresh?: boolean;
   },
 ): Promise<Status | undefined> {
   try {
-    const status = await askStatus(socket, ask, service);
+    const status = await askStatus(socket, ask, { service, isFresh });
     return status.node === nodeName ? status : undefined;
   } catch (error) {
     if (error instanceof FatalError) return undefined;

@@ -317,6 +317,7 @@ export class Daemon {
         ...this.#status(),
         ...service !== undefined && { service: this.#services.of(service) },
       }),
+      refresh: () => this.#findings.refresh(),
       objects: (service) => this.#objects(service),
       services: (name) =>
         [...this.#cache.services.keys()].filter((key) => key.endsWith(`/${name}`)).sort(),

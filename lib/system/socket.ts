@@ -20,6 +20,8 @@ interface SocketOptions {
   readonly path: string;
   /** Returns the status, with that of a Service by `namespace/name` if one is given. */
   readonly status: (service?: string) => Status;
+  /** Brings the findings of the status up to date. */
+  readonly refresh: () => Promise<void>;
   /** Returns the objects of one Service or all as the text of a state; `undefined` if there are none yet. */
   readonly objects: (service?: string) => AsyncIterable<Uint8Array> | undefined;
   /** Returns the Services of that name in all namespaces, as `namespace/name`. */
@@ -96,11 +98,15 @@ async function bind(folder: string, options: SocketOptions) {
 
 async function answer(
   request: Request,
-  { status, objects, services, connections, commandLine, heldBack, requestFull }: SocketOptions,
+  { status, refresh, objects, services, connections, commandLine, heldBack, requestFull }:
+    SocketOptions,
 ): Promise<Response> {
   const { pathname, searchParams } = new URL(request.url);
   const service = searchParams.get("service") ?? undefined;
-  if (request.method === "GET" && pathname === "/v1/status") return Response.json(status(service));
+  if (request.method === "GET" && pathname === "/v1/status") {
+    if (searchParams.has("fresh")) await refresh();
+    return Response.json(status(service));
+  }
   if (request.method === "GET" && pathname === "/v1/objects") {
     const text = objects(service);
     return text

@@ -91,6 +91,7 @@ async function onNode(
       commandLine: { argv, workingDirectory: "/", file: null },
       heldBack: () => [],
       services: () => named,
+      refresh: () => Promise.resolve(),
       requestFull: () => {},
       clock: realClock,
       logger: world().logger,

@@ -265,6 +265,7 @@ function daemon(
     status,
     objects: () => undefined,
     connections: () => Promise.resolve(CONNECTIONS),
+    refresh: () => Promise.resolve(),
     requestFull: () => void write().then(() => written += 1),
     clock: realClock,
     logger: world().logger,

@@ -100,3 +100,18 @@ for (
     assertMatch((await httpGet(network, health)).body, /"localEndpoints": ?1/);
   });
 }
+
+Deno.test("a firewall that comes while the daemon runs is found by the next check", async () => {
+  const a = ADDRESSES[4];
+  const spec = { type: "NodePort" };
+  await using stage = await Stage.create({ objects: [service(a, { spec }), slice(a, ["local1"])] });
+  const socket = ["--socket", `/run/signpost/e2e-${crypto.randomUUID()}.sock`];
+  await using _signpost = await stage.startSynced(socket);
+  const check = () => runSignpost(stage.network, ["check", ...stage.args, ...socket]);
+  const before = await check();
+  assertEquals(before.code, 0, before.stdout);
+  await stage.network.run(NODE, ["sh", "-ec", FIREWALLS.nft]);
+  const after = await check();
+  assertEquals(after.code, 1, after.stdout);
+  assertStringIncludes(after.stdout, "firewall-drops-services");
+});

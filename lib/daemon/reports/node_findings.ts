@@ -62,6 +62,11 @@ export class NodeFindings {
     this.#changed.set();
   }
 
+  /** Looks at the whole node for somebody who asks. */
+  async refresh(): Promise<void> {
+    await this.#look(true);
+  }
+
   /**
    * Looks at once; after the first sync also when objects change and every minute, until the signal aborts.
    * Before it, no program is asked, for the start needs the processors.
