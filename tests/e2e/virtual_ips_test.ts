@@ -181,12 +181,16 @@ for (const mode of ["nftables", "iptables"] as const) {
         if (was) looks++;
       }
     })();
-    await using signpost = await stage.startSynced(mode, ["--ipvs-grace-period", "10s"]);
-    await signpost.waitForLog(/open connections live on/);
-    isThere = true;
-    await signpost.waitForLog(/what it left is removed/);
-    await eventually("looks after the end", () => looks > 2);
-    stop.abort();
+    watching.catch(() => {});
+    try {
+      await using signpost = await stage.startSynced(mode, ["--ipvs-grace-period", "10s"]);
+      await signpost.waitForLog(/open connections live on/);
+      isThere = true;
+      await signpost.waitForLog(/its leftovers are removed/);
+      await eventually("looks after the end", () => looks > 2);
+    } finally {
+      stop.abort();
+    }
     await watching;
     assertNotEquals(looks, 0);
     assertEquals(/kube-ipvs0/.test(await network.run(NODE, ["ip", "link"])), false);
