@@ -36,6 +36,8 @@ back() {
   kubectl label node "$node" node-proxy- > /dev/null || fail "cannot remove the label node-proxy"
   eventually is_ready "$kube_proxy" || fail "kube-proxy is not Ready: signpost's rules still serve, and follow no changes"
   say "kube-proxy serves"
+  # The pod of a run that failed would not start again.
+  system delete pod "signpost-cleanup-$node" --ignore-not-found > /dev/null || fail "cannot delete the pod signpost-cleanup-$node"
   image=$(system get daemonset signpost -o 'jsonpath={.spec.template.spec.containers[0].image}')
   sed -e "s/NODE/$node/" -e "s|image: .*|image: $image|" "$(dirname "$0")/cleanup-pod.yaml" | system apply -f - > /dev/null ||
     fail "cannot start the pod that removes signpost's rules"

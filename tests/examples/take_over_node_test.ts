@@ -28,6 +28,8 @@ case "$*" in
   *'exec signpost-1 -- signpost verify') ! is differs ;;
   *'exec signpost-1 -- signpost status') ! is unhealthy ;;
   *'apply -f -') cat > "$STATE/applied" ;;
+  *'wait pod signpost-cleanup-'*) ! is cleanup-failed ;;
+  *'delete pod signpost-cleanup-'*) rm -f "$STATE/cleanup-failed" ;;
 esac
 `;
 
@@ -104,6 +106,12 @@ Deno.test("--back brings kube-proxy back, then removes the rules with the Daemon
   assertEquals([back.code, back.label, back.stderr], [0, "", ""]);
   assertStringIncludes(back.applied, "name: signpost-cleanup-worker-1\n");
   assertStringIncludes(back.applied, "image: ghcr.io/example/signpost:1\n");
+});
+
+Deno.test("--back again starts a new pod in the place of one that failed", async () => {
+  const back = await takeOver(["--back", "worker-1"], { broken: ["cleanup-failed"] });
+  assertEquals([back.code, back.stderr], [0, ""]);
+  assertStringIncludes(back.stdout, "worker-1: signpost's rules are removed");
 });
 
 Deno.test("without a node, the script prints its usage", async () => {
