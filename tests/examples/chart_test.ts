@@ -149,7 +149,8 @@ Deno.test({
   name: "with cleanup, a pod on each node removes the rules, and signpost is not there",
   ignore,
   fn: async () => {
-    const objects = await render("-f", valuesFile("default"), "--set", "cleanup=true");
+    const settings = "cleanup=true,image.pullPolicy=Always";
+    const objects = await render("-f", valuesFile("default"), "--set", settings);
     const names = objects.filter(({ kind }) => kind === "DaemonSet").map(({ metadata }) =>
       metadata.name
     );
@@ -158,6 +159,7 @@ Deno.test({
     const pod = await Deno.readTextFile(`${EXAMPLES}install/cleanup-pod.yaml`);
     const [{ spec }] = objectsIn(pod) as unknown as [{ spec: { containers: unknown[] } }];
     const text = JSON.stringify(objects);
+    assertEquals(text.match(/"imagePullPolicy":"Always"/g)?.length, 2);
     const { image: _, ...container } = spec.containers[0] as Record<string, unknown>;
     for (const [field, value] of Object.entries(container)) {
       assertStringIncludes(text, JSON.stringify({ [field]: value }).slice(1, -1));

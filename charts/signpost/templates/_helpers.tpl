@@ -14,13 +14,25 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{ .Values.serviceAccount.name | default "signpost" }}
 {{- end }}
 
+{{- /* The fields of a container that name its image. */}}
 {{- define "signpost.image" -}}
 {{- $repository := required "image.repository: name the image, such as ghcr.io/OWNER/signpost" .Values.image.repository -}}
-{{- if .Values.image.digest -}}
-{{ $repository }}@{{ .Values.image.digest }}
-{{- else -}}
-{{ $repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
-{{- end -}}
+{{- $version := printf ":%s" (.Values.image.tag | default .Chart.AppVersion) -}}
+{{- with .Values.image.digest }}{{ $version = printf "@%s" . }}{{ end -}}
+image: {{ print $repository $version | quote }}
+{{- if ne .Values.image.pullPolicy "IfNotPresent" }}
+imagePullPolicy: {{ .Values.image.pullPolicy }}
+{{- end }}
+{{- end }}
+
+{{- /* The fields of a pod that choose its nodes, and the secrets for its image. */}}
+{{- define "signpost.placement" -}}
+{{- range $field := list "imagePullSecrets" "nodeSelector" "affinity" "tolerations" }}
+{{- with get $.Values $field }}
+{{ $field }}:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
 {{- end }}
 
 {{- /* The KubeProxyConfiguration, with .Values.config laid over what has a value of its own. */}}
