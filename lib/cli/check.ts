@@ -157,7 +157,9 @@ export function checkTable(report: CheckReport, paint: Paint): string {
     ["daemon", daemon ? "runs, and its findings are here" : "does not run"],
     ["objects", objects ? "checked" : "not read, so addresses and Services are not checked"],
   ];
-  const head = `signpost check on ${node}: ${summary(findings, paint)}\n${textTable(facts, "  ")}`;
+  const head = `signpost check on ${node}: ${summary(findings, paint)}\n${
+    textTable(facts, { indent: "  " })
+  }`;
   return findings.length === 0 ? head : `${head}\n${renderFindings(findings, paint)}`;
 }
 

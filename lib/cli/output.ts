@@ -44,17 +44,6 @@ export function jsonText(data: object, indent: number): string {
   return JSON.stringify(data, undefined, indent).split("\n").map(plain).join("\n");
 }
 
-/**
- * Renders rows in columns, two spaces apart. The last column is not filled up. No cell can move the
- * cursor or begin a line.
- *
- * @param rows the first one is the head, by custom in capital letters
- * @param indent put before each line
- */
-export function textTable(rows: readonly (readonly string[])[], indent = ""): string {
-  return inColumns(rows, { paint: painter(false), indent });
-}
-
 /** The sequences by which a terminal shows a text in a colour, or bold or faint (SGR of ECMA-48). */
 const COLOURS = { red: 31, green: 32, yellow: 33, bold: 1, faint: 2 } as const;
 
@@ -82,23 +71,35 @@ function paintFor(runtime: Pick<Runtime, "isTerminal" | "environment">): Paint {
 /** A cell of a table, maybe in a colour. */
 export type Cell = string | { readonly text: string; readonly colour: Colour };
 
+/** Sets how a table is shown. */
+interface TableOptions {
+  /** @default no colours */
+  readonly paint?: Paint;
+  /** Stands before each line. @default nothing */
+  readonly indent?: string;
+}
+
 /**
- * Renders rows as `textTable` does, with colours; the head is faint.
+ * Renders rows as `textTable` does; the head is faint.
  *
  * @returns nothing where there is only a head
  */
 export function colourTable(
   [head, ...rows]: readonly (readonly Cell[])[],
-  { paint, indent = "" }: { readonly paint: Paint; readonly indent?: string },
+  options: TableOptions,
 ): string {
   if (!head || rows.length === 0) return "";
   const faint = head.map((cell): Cell => ({ text: textOf(cell), colour: "faint" }));
-  return inColumns([faint, ...rows], { paint, indent });
+  return textTable([faint, ...rows], options);
 }
 
-function inColumns(
+/**
+ * Renders rows in columns, two spaces apart. The last column is not filled up. No cell can move the
+ * cursor or begin a line.
+ */
+export function textTable(
   rows: readonly (readonly Cell[])[],
-  { paint, indent }: { readonly paint: Paint; readonly indent: string },
+  { paint = painter(false), indent = "" }: TableOptions = {},
 ): string {
   const widths: number[] = [];
   for (const row of rows) {

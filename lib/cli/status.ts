@@ -143,7 +143,7 @@ function statusTable(status: Status, { now, paint }: StatusTableOptions): string
   const { health, colour } = healthOf(status);
   return [
     `signpost ${version} on ${status.node}: ${paint(health, colour)}\n`,
-    textTable(facts, "  "),
+    textTable(facts, { indent: "  " }),
     status.findings.length === 0 ? "" : `\n${renderFindings(status.findings, paint)}`,
     ...[watches, syncs, refused, conflicts].map(section),
   ].join("");

@@ -13,14 +13,14 @@ import {
   VERIFY_VERSION,
 } from "../model/kernel/differences.ts";
 import { FatalError } from "../model/values/errors.ts";
-import { type Paint, renderReport, textTable } from "./output.ts";
+import { type Cell, type Paint, renderReport, textTable } from "./output.ts";
 import { type NodeState, type ObjectsOptions, readNodeState } from "./objects.ts";
 import type { QueryContext } from "./context.ts";
 import { askStatus, requestFullSync } from "./client.ts";
 import { ownAddresses } from "../daemon/objects/own_ports.ts";
 import { missingListeners, wantedListeners } from "../verify/listeners.ts";
 import { LONGEST_PAUSE as LONGEST_ADAPTIVE } from "../sync/pause.ts";
-import { plain } from "../model/values/text.ts";
+import { count, plain } from "../model/values/text.ts";
 import type { Clock } from "../model/ports/ports.ts";
 import type { Status, SyncSummary } from "../model/status.ts";
 import { formatDuration } from "../observe/human.ts";
@@ -220,47 +220,43 @@ export function verificationTable(
   } = report;
   const scope = `${mode} on ${plain(node)}: ${services} services with ${servicePorts} ports, ` +
     `${compared} ${parts}`;
-  const count = differences.length;
   const verdict = report.same
     ? paint("the kernel holds what it should", "green")
-    : count === 0
+    : differences.length === 0
     ? paint("the kernel holds what it should, and another proxy's rules", "yellow")
-    : paint(count === 1 ? "1 difference" : `${count} differences`, "red");
+    : paint(count(differences.length, "difference"), "red");
   return [
     `${scope}\n${verdict}\n`,
-    ...listed(differences),
+    ...listed(differences, paint),
     ...inFlight.length === 0 ? [] : [
       "\nin flight: the daemon writes this within a moment, a change of the node's addresses within 30 s\n",
-      ...listed(inFlight),
+      ...listed(inFlight, paint),
     ],
     ...heldBack.length === 0 ? [] : [
       "\nheld back: the daemon keeps the last good rules of these Services, and they count as right\n",
-      textTable(heldBack.map(({ service, reason }) => [service, reason]), "  "),
+      textTable(heldBack.map(({ service, reason }) => [service, reason]), { indent: "  " }),
     ],
     ...otherProxies.length === 0 ? [] : [
       "\nanother proxy has rules on this node; stop it, then its rules go\n",
-      textTable(otherProxies.map((rules) => [rules]), "  "),
+      textTable(otherProxies.map((rules) => [rules]), { indent: "  " }),
     ],
     ...report.fix ? [`\n${plain(report.fix.message)}\n`] : [],
-  ].join("").replace(
-    /^ {2}(missing|extra|wrong)/gm,
-    (_, type: keyof typeof COLOURS) => `  ${paint(type, COLOURS[type])}`,
-  );
+  ].join("");
 }
 
-function listed(differences: readonly ServiceDifference[]): string[] {
+function listed(differences: readonly ServiceDifference[], paint: Paint): string[] {
   return [...Map.groupBy(differences, (each) => each.in)].map(([place, list]) =>
-    `\n${plain(place)}\n${textTable(list.map(toRow), "  ")}`
+    `\n${plain(place)}\n${textTable(list.map(toRow), { paint, indent: "  " })}`
   );
 }
 
-function toRow({ type, key, desired, held, service }: ServiceDifference): string[] {
+function toRow({ type, key, desired, held, service }: ServiceDifference): Cell[] {
   const what = type === "missing"
     ? join(key, desired)
     : type === "extra"
     ? join(key, held)
     : `${key === "" ? "" : `${key} : `}${held} (should be ${desired || "nothing"})`;
-  return [type, what, service];
+  return [{ text: type, colour: COLOURS[type] }, what, service];
 }
 
 function join(key: string, data: string): string {

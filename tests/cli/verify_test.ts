@@ -1,8 +1,8 @@
-import { assertEquals, assertMatch } from "@std/assert";
+import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { parse } from "@std/yaml";
 import { serveSocket } from "../../lib/system/socket.ts";
 import { NftablesDataplane } from "../../lib/backend/nftables/dataplane.ts";
-import { verify } from "../../lib/cli/verify.ts";
+import { verificationTable, verify } from "../../lib/cli/verify.ts";
 import type { OutputFormat } from "../../lib/config/command.ts";
 import type { Verification } from "../../lib/model/kernel/differences.ts";
 import type { ProcessRunner } from "../../lib/model/ports/ports.ts";
@@ -324,4 +324,33 @@ Deno.test("objects that are refused are told, for the daemon may hold their last
     complaints.join("\n"),
     /object refused; the daemon may hold its last good state.*shop\/bad/,
   );
+});
+
+Deno.test("only the kind of a difference has a colour", () => {
+  const report: Verification = {
+    verifyVersion: 1,
+    node: "node-1",
+    mode: "nftables",
+    same: false,
+    services: 1,
+    servicePorts: 1,
+    compared: 65,
+    differences: [{
+      type: "extra",
+      in: "cluster-ips4",
+      key: "10.96.0.99",
+      desired: "",
+      held: "",
+      service: "",
+    }],
+    inFlight: [],
+    heldBack: [{ service: "missing/web", reason: "over a limit" }],
+    otherProxies: [],
+    fix: null,
+    objects: { from: "daemon", asOf: "2026-01-02T03:04:05.000Z" },
+  };
+  const paint = (text: string, colour: string) => `<${colour} ${text}>`;
+  const text = verificationTable(report, { paint, parts: "elements and rules" });
+  assertStringIncludes(text, "\n  <yellow extra>  10.96.0.99\n");
+  assertStringIncludes(text, "\n  missing/web  over a limit\n");
 });

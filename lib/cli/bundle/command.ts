@@ -66,7 +66,9 @@ export async function bundle(
   const list =
     `${count(texts.length, "file")} about ${plain(nodeName)}, without Secrets, tokens, ` +
     `keys, passwords and comments of rules. Names and addresses are in them.\n` +
-    textTable(texts.map(({ path, about, text }) => [path, about, formatSize(text.length)]), "  ");
+    textTable(texts.map(({ path, about, text }) => [path, about, formatSize(text.length)]), {
+      indent: "  ",
+    });
   if (output === STDOUT) {
     for (const line of list.trimEnd().split("\n")) runtime.complain(line);
     if (runtime.isTerminal()) {
