@@ -9,11 +9,10 @@ import { likelyBackend, type OpenBackend, openBackend } from "../backend/choose.
 import { kubeProxyProcesses } from "../backend/take_over.ts";
 import type { CommandOf } from "../config/command.ts";
 import { readRuleset, readSystem } from "../daemon/reports/node_findings.ts";
-import { readState } from "./read_state.ts";
+import { readState, unlessFatal } from "./read_state.ts";
 import type { ApiFailure, NodeFacts } from "../findings/facts.ts";
 import { finding } from "../findings/catalog.ts";
 import { FatalError } from "../model/values/errors.ts";
-import type { State } from "../policy/state.ts";
 import { type Colour, type Paint, renderReport, textTable } from "./output.ts";
 import type { QueryContext } from "./context.ts";
 import { askDaemonOf, findingsOf, objectFacts } from "./objects.ts";
@@ -61,7 +60,12 @@ export async function look(context: QueryContext): Promise<CheckReport> {
     findRival(backend, context),
     readRuleset(backend),
     // The daemon has them, and its findings.
-    daemon || !isReachable ? undefined : readObjects(backend, context),
+    daemon || !isReachable ? undefined : readState({
+      ...context,
+      backend,
+      timeout: OBJECTS_LIMIT,
+      isHere: true,
+    }).catch(unlessFatal),
   ]);
   const facts: NodeFacts = {
     nodeName,
@@ -108,15 +112,6 @@ async function findRival(
   return processes.length === 0
     ? undefined
     : { rules: await backend.foreignRules.findProxy(), processes };
-}
-
-async function readObjects(backend: Backend, context: QueryContext): Promise<State | undefined> {
-  try {
-    return await readState({ ...context, backend, timeout: OBJECTS_LIMIT, isHere: true });
-  } catch (error) {
-    if (error instanceof FatalError) return undefined;
-    throw error;
-  }
 }
 
 /** The version of the format; it changes only where a field goes or changes its meaning. */

@@ -42,23 +42,27 @@ export function readStatus(answer: unknown): Status {
   return readAnswer<Status>(answer, { name: "statusVersion", known: STATUS_VERSION });
 }
 
+/** Sets what is asked of the daemon's status. */
+export interface StatusOptions {
+  /** In tests, another than the socket's. */
+  readonly ask?: Ask | undefined;
+  /** The Service whose status is wanted, too, as `namespace/name`. */
+  readonly service?: string | undefined;
+  /** True for findings of now. @default false: of the last minute */
+  readonly isFresh?: boolean;
+}
+
 /**
  * Asks the daemon behind a socket how it is.
  *
  * @param socket `""`: the configuration has none
- * @param wanted the Service whose status is wanted, too, as `namespace/name`; true for findings of now, else
- *   they are of the last minute
  * @throws {FatalError} where no daemon answers, or not as a daemon does
  */
 export async function askStatus(
   socket: string,
-  ask: Ask = askDaemon,
-  { service, isFresh = false }: {
-    readonly service?: string | undefined;
-    readonly isFresh?: boolean;
-  } = {},
+  { ask, service, isFresh = false }: StatusOptions = {},
 ): Promise<Status> {
-  const path = isFresh ? "/v1/status?fresh" : withService("/v1/status", service);
+  const path = withQuery("/v1/status", { service, fresh: isFresh ? "" : undefined });
   return readStatus(await request(socket, { method: "GET", path }, ask));
 }
 
@@ -71,11 +75,10 @@ export async function askStatus(
  */
 export async function askObjects(
   socket: string,
-  { nodeName, service, timeout, ask = askDaemon }: {
+  { nodeName, service, timeout }: {
     readonly nodeName: string;
     readonly service?: string | undefined;
     readonly timeout: number;
-    readonly ask?: Ask | undefined;
   },
 ): Promise<SavedState> {
   let state: SavedState | undefined;
@@ -83,14 +86,21 @@ export async function askObjects(
     const pause = () => Promise.resolve();
     state = await readStateText(body, { nodeName, decode: createDecoder(), pause });
   };
-  const path = withService("/v1/objects", service);
-  await request(socket, { method: "GET", path, read, timeout }, ask);
+  const path = withQuery("/v1/objects", { service });
+  await request(socket, { method: "GET", path, read, timeout });
   if (!state) throw new FatalError("the daemon gave no objects");
   return state;
 }
 
-function withService(path: string, service: string | undefined): string {
-  return service === undefined ? path : `${path}?service=${encodeURIComponent(service)}`;
+/** Returns a path with the parameters that are defined. */
+function withQuery(
+  path: string,
+  parameters: Readonly<Record<string, string | undefined>>,
+): string {
+  const given = Object.entries(parameters).flatMap(([name, value]) =>
+    value === undefined ? [] : [[name, value]]
+  );
+  return given.length === 0 ? path : `${path}?${new URLSearchParams(given)}`;
 }
 
 /** @throws {FatalError} if the answer is no report of connections, or one of another version */
@@ -104,15 +114,14 @@ export function readConnections(answer: unknown): ConnectionsReport {
 /**
  * Asks the daemon behind a socket for the connections of each Service.
  *
- * @param most how many of the busiest are wanted; as many as the daemon gives where not given
+ * @param options `most`: how many of the busiest are wanted; as many as the daemon gives where not given
  * @throws {FatalError} where no daemon answers, or not as a daemon that counts them
  */
 export async function askConnections(
   socket: string,
-  ask: Ask = askDaemon,
-  most?: number,
+  { ask, most }: { readonly ask?: Ask | undefined; readonly most?: number | undefined } = {},
 ): Promise<ConnectionsReport> {
-  const path = `/v1/connections${most === undefined ? "" : `?top=${most}`}`;
+  const path = withQuery("/v1/connections", { top: most?.toString() });
   return readConnections(await request(socket, { method: "GET", path }, ask));
 }
 
@@ -121,7 +130,7 @@ export async function askConnections(
  *
  * @throws {FatalError} where no daemon answers, or not as a daemon of this version does
  */
-export async function askCommandLine(socket: string, ask: Ask = askDaemon): Promise<CommandLine> {
+export async function askCommandLine(socket: string, ask?: Ask): Promise<CommandLine> {
   const answer = await request(socket, { method: "GET", path: "/v1/command-line" }, ask);
   const [argv, folder] = [fieldAt(answer, "argv"), fieldAt(answer, "workingDirectory")];
   const isCommandLine = Array.isArray(argv) && argv.every((word) => typeof word === "string") &&
@@ -137,11 +146,8 @@ export async function askCommandLine(socket: string, ask: Ask = askDaemon): Prom
  *
  * @throws {FatalError} if no daemon answers, or not as a daemon of this version does
  */
-export async function askHeldBack(
-  socket: string,
-  ask: Ask = askDaemon,
-): Promise<readonly HeldBackPorts[]> {
-  return readList(await request(socket, { method: "GET", path: "/v1/held-back" }, ask));
+export async function askHeldBack(socket: string): Promise<readonly HeldBackPorts[]> {
+  return readList(await request(socket, { method: "GET", path: "/v1/held-back" }));
 }
 
 /**
@@ -150,13 +156,9 @@ export async function askHeldBack(
  * @returns `namespace/name` of each
  * @throws {FatalError} if no daemon answers, or not as a daemon of this version does
  */
-export async function askServices(
-  socket: string,
-  name: string,
-  ask: Ask = askDaemon,
-): Promise<readonly string[]> {
-  const path = `/v1/services?name=${encodeURIComponent(name)}`;
-  return readList(await request(socket, { method: "GET", path }, ask));
+export async function askServices(socket: string, name: string): Promise<readonly string[]> {
+  const path = withQuery("/v1/services", { name });
+  return readList(await request(socket, { method: "GET", path }));
 }
 
 function readList<T>(answer: unknown): readonly T[] {
@@ -170,7 +172,7 @@ function readList<T>(answer: unknown): readonly T[] {
  * @throws {FatalError} where no daemon answers
  */
 export async function requestFullSync(socket: string): Promise<void> {
-  await request(socket, { method: "POST", path: "/v1/full-sync" }, askDaemon);
+  await request(socket, { method: "POST", path: "/v1/full-sync" });
 }
 
 /** Thrown if nothing answers at the socket. */
@@ -181,7 +183,7 @@ export class NoDaemonError extends FatalError {
 async function request(
   socket: string,
   what: Parameters<Ask>[1],
-  ask: Ask,
+  ask: Ask = askDaemon,
 ): Promise<unknown> {
   if (socket === "") throw new FatalError("there is no socket to ask the daemon at: see --socket");
   try {

@@ -6,8 +6,8 @@
 import type { Backend } from "../backend/backend.ts";
 import { usedBackend } from "../backend/choose.ts";
 import { ObjectCache } from "../cache/cache.ts";
-import { type Ask, askHeldBack, askObjects, askStatus } from "./client.ts";
-import { readState, type StateOptions, workOut } from "./read_state.ts";
+import { askHeldBack, askObjects, askStatus, type StatusOptions } from "./client.ts";
+import { readState, type StateOptions, unlessFatal, workOut } from "./read_state.ts";
 import type { ProxyMode } from "../model/configuration.ts";
 import type { HeldBackPorts } from "../model/kernel/differences.ts";
 import { FatalError, messageOf } from "../model/values/errors.ts";
@@ -109,10 +109,6 @@ export async function readNodeState(options: ObjectsOptions): Promise<NodeState>
   }
 }
 
-function unlessFatal(error: unknown): undefined {
-  if (!(error instanceof FatalError)) throw error;
-}
-
 /** @throws {FatalError} where there is no state file to stand in for the source that failed */
 async function readSaved(
   { configuration, nodeName }: QueryContext,
@@ -161,22 +157,10 @@ export function isCurrent({ asOf }: ObjectsOrigin, now: number): boolean {
 /** Asks the daemon; `undefined`: none answers, or it runs for another node. */
 export async function askDaemonOf(
   nodeName: string,
-  { socket, ask, service, isFresh = false }: {
-    readonly socket: string;
-    readonly ask?: Ask | undefined;
-    /** The Service whose status is wanted, too. */
-    readonly service?: string | undefined;
-    /** True for findings of now. @default false: of the last minute */
-    readonly isFresh?: boolean;
-  },
+  { socket, ...wanted }: StatusOptions & { readonly socket: string },
 ): Promise<Status | undefined> {
-  try {
-    const status = await askStatus(socket, ask, { service, isFresh });
-    return status.node === nodeName ? status : undefined;
-  } catch (error) {
-    if (error instanceof FatalError) return undefined;
-    throw error;
-  }
+  const status = await askStatus(socket, wanted).catch(unlessFatal);
+  return status?.node === nodeName ? status : undefined;
 }
 
 /** Works findings out from facts, and adds those that only the daemon knows. */

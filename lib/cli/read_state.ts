@@ -90,7 +90,8 @@ export async function workOut(cache: ObjectCache, options: StateOptions): Promis
   };
 }
 
-function unlessFatal(error: unknown): undefined {
+/** Returns nothing for an error that ends a command; any other error is thrown again. */
+export function unlessFatal(error: unknown): undefined {
   if (!(error instanceof FatalError)) throw error;
 }
 

@@ -37,7 +37,7 @@ const INTERVAL = 1_000;
 export async function status(query: StatusQuery, context: AskContext): Promise<number> {
   const { configuration, runtime, logger, ask } = context;
   try {
-    const first = await askStatus(configuration.signpost.socket, ask);
+    const first = await askStatus(configuration.signpost.socket, { ask });
     if (query.watch) {
       const isLive = runtime.isTerminal() && query.output === "table";
       const watch = () => follow(first, query, { ...context, isLive });
@@ -81,7 +81,7 @@ async function follow(
     await show(status ? renderNext(status, query, { runtime, isLive }) : problem);
     await runtime.clock.sleep(INTERVAL, signal);
     try {
-      status = await askStatus(configuration.signpost.socket, ask);
+      status = await askStatus(configuration.signpost.socket, { ask });
     } catch (error) {
       if (!(error instanceof FatalError)) throw error;
       [status, problem] = [undefined, query.output === "table" ? `${plain(error.message)}\n` : ""];

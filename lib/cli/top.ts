@@ -29,7 +29,7 @@ const MOST_READINGS = 4;
 export async function top(query: TopQuery, context: AskContext): Promise<number> {
   const { configuration, runtime, logger, ask } = context;
   try {
-    const first = await askConnections(configuration.signpost.socket, ask);
+    const first = await askConnections(configuration.signpost.socket, { ask });
     if (first.off !== "") throw new FatalError(`connections are not counted: ${first.off}`);
     const isLive = !query.once && query.output === "table" && runtime.isTerminal();
     if (isLive) await inAlternateScreen(runtime, () => follow(first, query, context));
@@ -51,7 +51,7 @@ async function withRates(
   for (let readings = 1; readings < MOST_READINGS && !signal.aborted; readings++) {
     if (readings > 1 && report.overSeconds > 0) break;
     await runtime.clock.sleep(1000 * report.everySeconds, signal);
-    report = await askConnections(configuration.signpost.socket, ask);
+    report = await askConnections(configuration.signpost.socket, { ask });
   }
   return report;
 }
@@ -88,7 +88,7 @@ async function show(
     if (signal.aborted) return;
     try {
       const most = query.namespace === "" ? runtime.terminalSize().rows : undefined;
-      const report = await askConnections(configuration.signpost.socket, ask, most);
+      const report = await askConnections(configuration.signpost.socket, { ask, most });
       everySeconds = report.everySeconds;
       text = report.off === ""
         ? render(report, query, context)
