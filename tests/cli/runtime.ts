@@ -5,8 +5,12 @@
  */
 import type { Runtime } from "../../lib/model/ports/runtime.ts";
 import { systemRuntime } from "../../lib/system/runtime.ts";
+import type { Ask } from "../../lib/cli/client.ts";
+import type { AskContext } from "../../lib/cli/context.ts";
 import { terseLog } from "../../lib/cli/log.ts";
+import type { OutputFormat } from "../../lib/config/command.ts";
 import type { Logger } from "../../lib/model/ports/ports.ts";
+import { configuration, DEFAULTS } from "../support/configuration.ts";
 
 /** The wall-clock time of all tests. */
 export const NOW = Date.parse("2026-01-02T03:04:05.000Z");
@@ -51,4 +55,31 @@ export function world(changes: Partial<Runtime> = {}): World {
     ...changes,
   };
   return { runtime, logger: terseLog(runtime, { verbosity: 0 }), printed, complaints };
+}
+
+/** Sets how a command that asks the daemon runs. */
+export interface AskRunOptions {
+  readonly ask: Ask;
+  readonly output?: OutputFormat;
+  readonly namespace?: string;
+  readonly runtime?: Partial<Runtime>;
+  readonly signal?: AbortSignal;
+}
+
+/** Runs a command that asks the daemon at `/run/s.sock`. */
+export async function runAsking(
+  { ask, output = "table", namespace = "", runtime, signal }: AskRunOptions,
+  command: (
+    query: { readonly output: OutputFormat; readonly namespace: string },
+    context: AskContext,
+  ) => Promise<number>,
+): Promise<World & { readonly code: number }> {
+  const it = world(runtime);
+  const code = await command({ output, namespace }, {
+    ...it,
+    configuration: configuration({ signpost: { ...DEFAULTS.signpost, socket: "/run/s.sock" } }),
+    signal: signal ?? new AbortController().signal,
+    ask,
+  });
+  return { ...it, code };
 }

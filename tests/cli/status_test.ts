@@ -2,42 +2,19 @@ import { assertEquals, assertMatch, assertNotMatch, assertStringIncludes } from 
 import { parse } from "@std/yaml";
 import type { Ask } from "../../lib/cli/client.ts";
 import { status } from "../../lib/cli/status.ts";
-import type { OutputFormat } from "../../lib/config/command.ts";
-import type { Runtime } from "../../lib/model/ports/runtime.ts";
 import { FINDING, STATUS } from "../observe/page/contents.ts";
-import { configuration, DEFAULTS } from "../support/configuration.ts";
-import { type World, world } from "./runtime.ts";
+import { type AskRunOptions, runAsking } from "./runtime.ts";
 
-interface Run extends World {
-  readonly code: number;
-}
-
-interface RunOptions {
-  readonly ask: Ask;
-  readonly output?: OutputFormat;
+interface RunOptions extends AskRunOptions {
   readonly watch?: boolean;
-  readonly namespace?: string;
-  readonly runtime?: Partial<Runtime>;
-  readonly signal?: AbortSignal;
 }
 
-async function run(
-  {
-    ask,
-    output = "table",
-    watch = false,
-    namespace = "",
-    runtime,
-    signal = new AbortController().signal,
-  }: RunOptions,
-): Promise<Run> {
-  const it = world(runtime);
-  const context = { ...it, configuration: configuration(SOCKET), signal, ask };
-  const code = await status({ name: "status", watch, output, namespace }, context);
-  return { ...it, code };
+function run({ watch = false, ...options }: RunOptions) {
+  return runAsking(
+    options,
+    (query, context) => status({ name: "status", watch, ...query }, context),
+  );
 }
-
-const SOCKET = { signpost: { ...DEFAULTS.signpost, socket: "/run/s.sock" } };
 
 const answering = (answer: unknown): Ask => () => Promise.resolve(answer);
 const silent: Ask = () => Promise.reject(new Error("connection refused"));

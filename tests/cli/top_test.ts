@@ -1,37 +1,16 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import { top } from "../../lib/cli/top.ts";
-import type { OutputFormat } from "../../lib/config/command.ts";
 import { type Ask, readConnections } from "../../lib/cli/client.ts";
 import type { ConnectionsReport } from "../../lib/model/connections.ts";
-import type { Runtime } from "../../lib/model/ports/runtime.ts";
 import { CONNECTIONS } from "../observe/page/contents.ts";
-import { configuration, DEFAULTS } from "../support/configuration.ts";
-import { type World, world } from "./runtime.ts";
+import { type AskRunOptions, runAsking } from "./runtime.ts";
 
-interface RunOptions {
-  readonly ask: Ask;
-  readonly output?: OutputFormat;
+interface RunOptions extends AskRunOptions {
   readonly once?: boolean;
-  readonly namespace?: string;
-  readonly runtime?: Partial<Runtime>;
-  readonly signal?: AbortSignal;
 }
 
-async function run(
-  {
-    ask,
-    output = "table",
-    once = false,
-    namespace = "",
-    runtime,
-    signal = new AbortController().signal,
-  }: RunOptions,
-): Promise<World & { readonly code: number }> {
-  const it = world(runtime);
-  const settings = configuration({ signpost: { ...DEFAULTS.signpost, socket: "/run/s.sock" } });
-  const context = { ...it, configuration: settings, signal, ask };
-  const code = await top({ name: "top", once, output, namespace }, context);
-  return { ...it, code };
+function run({ once = false, ...options }: RunOptions) {
+  return runAsking(options, (query, context) => top({ name: "top", once, ...query }, context));
 }
 
 const answering = (...answers: readonly unknown[]): Ask => {
