@@ -32,7 +32,7 @@ import type { StateKeeper } from "../source/saved/keeper.ts";
 import { objectsOf } from "../source/saved/format.ts";
 import { stateText } from "../system/state_file.ts";
 import { Turns } from "../model/ports/in_turns.ts";
-import { ServiceStatuses } from "./reports/service_status.ts";
+import { refusals, ServiceStatuses } from "./reports/service_status.ts";
 import { OwnPorts } from "./objects/own_ports.ts";
 import { serveAll } from "./reports/servers.ts";
 import {
@@ -113,6 +113,7 @@ export class Daemon {
       snapshotAge: () => this.#keeper?.age(),
       isStale: () => this.#loop.stale,
       findings: () => this.#findings.list,
+      refused: () => refusals({ cache: this.#cache, desired: this.#desired }),
       connections: this.#connections.isOn ? () => this.#connections.batches("scrape") : undefined,
       process: processUsage(),
       featureGates: knownGates(configuration),

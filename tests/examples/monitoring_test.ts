@@ -56,6 +56,7 @@ async function exposedMetrics(): Promise<ReadonlyMap<string, ReadonlySet<string>
       snapshotAge: () => 1,
       isStale: () => false,
       findings: () => [],
+      refused: () => [],
       process: {
         residentMemory: () => 1,
         heap: () => ({ total: 1, used: 1, external: 1 }),
@@ -103,7 +104,6 @@ function recordEverything(metrics: Metrics): void {
   metrics.watchActive("Service");
   metrics.relists.inc({ kind: "Service" });
   metrics.refusals.inc({ kind: "Service" });
-  metrics.refused.set({ kind: "Service" }, 1);
   metrics.vipConflicts.set(1);
   metrics.request({ verb: "GET", host: "h", code: "200", duration: 1_000, size: 0 });
 }

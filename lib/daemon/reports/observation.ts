@@ -35,7 +35,7 @@ export interface ObservationOptions {
   readonly services: Pick<ServiceStatuses, "stepped">;
   readonly health: ProxyHealth;
   readonly clock: Clock;
-  readonly desired: Pick<Desired, "noLocal" | "conflictCount" | "overLimit">;
+  readonly desired: Pick<Desired, "noLocal" | "conflictCount">;
   /** Stands for the Node if manifests have none. */
   readonly standInNode: { readonly deleting: boolean } | undefined;
   /** Sends an Event. */
@@ -140,7 +140,6 @@ export class Observation implements SyncObserver, WatchObserver {
     this.#taken = 0;
     this.#pending = { ...this.#later };
     metrics.changesPending(this.#pending);
-    this.#countRefused("Service");
     metrics.vipConflicts.set(desired.conflictCount);
     for (const family of FAMILIES) metrics.noLocalEndpoints(family, desired.noLocal[family]);
   }
@@ -159,7 +158,6 @@ export class Observation implements SyncObserver, WatchObserver {
   refused({ kind, key, reason }: Refusal): void {
     const { metrics, nodeName } = this.#options;
     metrics.refusals.inc({ kind });
-    this.#countRefused(kind);
     if (kind !== "Service") return;
     const note =
       `node ${nodeName} cannot use this Service and keeps its last good state: ${reason}`;
@@ -235,16 +233,4 @@ export class Observation implements SyncObserver, WatchObserver {
     const uid = cache.services.get(key)?.uid ?? "";
     report({ regarding: { kind: "Service", namespace, name, uid }, type: "Warning", ...said });
   }
-
-  #countRefused(kind: Kind): void {
-    const count = refusals(this.#options).filter((each) => each.kind === kind).length;
-    this.#options.metrics.refused.set({ kind }, count);
-  }
-}
-
-/** Returns all objects whose present state is not used: malformed ones, and those over a limit. */
-export function refusals(
-  { cache, desired }: Pick<ObservationOptions, "cache" | "desired">,
-): Refusal[] {
-  return [...cache.refused, ...desired.overLimit()];
 }

@@ -4,6 +4,7 @@
  * @module
  */
 import type { ObjectCache } from "../../cache/cache.ts";
+import type { Refusal } from "../../model/cluster/objects.ts";
 import { describeUnsupported, worksWithout } from "../../model/kernel/traits.ts";
 import type { StateChange } from "../../model/kernel/desired.ts";
 import type { Clock } from "../../model/ports/ports.ts";
@@ -90,12 +91,11 @@ export class ServiceStatuses {
   }
 
   #rejection(service: string): string {
-    const { cache, desired } = this.#sources;
-    const refusal = [...cache.refused, ...desired.overLimit()].find(({ kind, key }) =>
+    const refusal = refusals(this.#sources).find(({ kind, key }) =>
       kind === "Service" && key === service
     );
     if (refusal) return refusal.reason;
-    const unsupported = desired.unsupported().find((each) =>
+    const unsupported = this.#sources.desired.unsupported().find((each) =>
       each.service === service && !worksWithout(each.feature)
     );
     return unsupported ? describeUnsupported(unsupported) : "";
@@ -106,4 +106,12 @@ export class ServiceStatuses {
     if (this.#writing.has(service)) return "a sync writes it now";
     return this.#sources.cache.isWaiting(service) ? "the next sync writes it" : "";
   }
+}
+
+/** Returns all objects whose present state is not used: malformed ones, and those over a limit. */
+export function refusals({ cache, desired }: {
+  readonly cache: Pick<ObjectCache, "refused">;
+  readonly desired: Pick<Desired, "overLimit">;
+}): readonly Refusal[] {
+  return [...cache.refused, ...desired.overLimit()];
 }

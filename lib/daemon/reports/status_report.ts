@@ -17,7 +17,8 @@ import type { SyncLoop } from "../../sync/sync.ts";
 import type { OwnPorts } from "../objects/own_ports.ts";
 import type { DaemonOptions, Opened } from "../start/options.ts";
 import type { NodeFindings } from "./node_findings.ts";
-import { type Observation, refusals } from "./observation.ts";
+import type { Observation } from "./observation.ts";
+import { refusals } from "./service_status.ts";
 
 /** The parts of the daemon that have a status. */
 interface StatusParts {

@@ -132,10 +132,6 @@ export class Metrics {
     ["signpost_objects_refused_total", "Objects that came in and could not be used"],
     ["kind"],
   );
-  readonly refused = this.#make.gauge(
-    ["signpost_objects_refused", "Objects that cannot be used at present"],
-    ["kind"],
-  );
   readonly vipConflicts = this.#make.gauge([
     "signpost_vip_conflicts",
     "Virtual IPs and ports that more than one Service claims",

@@ -10,6 +10,7 @@ import type { KnownGate } from "../../config/checks.ts";
 import { CATALOG } from "../../findings/catalog.ts";
 import type { FamilyCounts, LocalhostListeners } from "../../localhost/listeners.ts";
 import type { ServiceConnections } from "../../model/connections.ts";
+import { KINDS, type Refusal } from "../../model/cluster/objects.ts";
 import type { Finding } from "../../model/status.ts";
 import { type Family, FAMILY_NAMES } from "../../model/values/address.ts";
 import { grouped } from "../../model/values/text.ts";
@@ -45,6 +46,8 @@ export interface MetricsOptions {
   /** True while the rules are those of the state file. */
   readonly isStale: () => boolean;
   readonly findings: () => readonly Finding[];
+  /** Returns the objects that cannot be used now. */
+  readonly refused: () => readonly Pick<Refusal, "kind">[];
   /** The connections of each Service, in batches with pauses between; `undefined`: they are not counted. */
   readonly connections?: (() => AsyncIterable<readonly ServiceConnections[]>) | undefined;
   /** `undefined`: this mode has no listeners on loopback. */
@@ -90,7 +93,7 @@ async function* toSamples(
 }
 
 function defineProcess(make: MetricFactory, options: MetricsOptions): void {
-  const { process, snapshotAge, isStale, findings } = options;
+  const { process, snapshotAge, isStale, findings, refused } = options;
   const gauges: readonly (readonly [string, string, () => number | undefined])[] = [
     ["signpost_snapshot_age_seconds", "Seconds since the state file was written", snapshotAge],
     [
@@ -123,6 +126,11 @@ function defineProcess(make: MetricFactory, options: MetricsOptions): void {
     labels: ["id", "severity"],
     read: () => countFindings(findings()),
   });
+  make.readGauges({
+    definition: ["signpost_objects_refused", "Objects that cannot be used at present"],
+    labels: ["kind"],
+    read: () => countRefused(refused()),
+  });
 }
 
 /** Every kind has a value, so that an alert can tell "none" from "not known". */
@@ -132,6 +140,11 @@ function countFindings(findings: readonly Finding[]): Sample[] {
     labels: { id, severity },
     value: counts.get(id)?.length ?? 0,
   }));
+}
+
+function countRefused(refused: ReturnType<MetricsOptions["refused"]>): Sample[] {
+  const counts = Map.groupBy(refused, ({ kind }) => kind);
+  return KINDS.map((kind) => ({ labels: { kind }, value: counts.get(kind)?.length ?? 0 }));
 }
 
 /** Alerts compare `git_version` over all components: it begins with the kube-proxy that this is like. */

@@ -1,11 +1,13 @@
 import { assertEquals } from "@std/assert";
 import { ObjectCache } from "../../../lib/cache/cache.ts";
 import { Observation, type ObservationOptions } from "../../../lib/daemon/reports/observation.ts";
+import { refusals } from "../../../lib/daemon/reports/service_status.ts";
 import type { EventReport } from "../../../lib/observe/events.ts";
 import type { EndpointSlice, Node, ObjectEvent } from "../../../lib/model/cluster/objects.ts";
 import { healthServer } from "../../../lib/observe/endpoints.ts";
 import { ProxyHealth } from "../../../lib/observe/health.ts";
 import { Metrics } from "../../../lib/observe/metrics/metrics.ts";
+import type { Desired } from "../../../lib/policy/state.ts";
 import { ManualClock, START } from "../../support/clock_and_log.ts";
 import { backendOf } from "../../support/modes.ts";
 
@@ -51,8 +53,12 @@ function slice(name: string, lastChangeTriggerTime: number): ObjectEvent {
 const DESIRED: ObservationOptions["desired"] = {
   noLocal: { 4: { internal: 1, external: 0 }, 6: { internal: 0, external: 2 } },
   conflictCount: 3,
-  overLimit: () => [{ kind: "Service", key: "shop/huge", reason: "too much", limit: "elements" }],
 };
+
+/** The Services over a limit. */
+const OVER_LIMIT: ReturnType<Desired["overLimit"]> = [
+  { kind: "Service", key: "shop/huge", reason: "too much", limit: "elements" },
+];
 
 /** An observation with its cache, its health, and the Events that it reports. */
 function observe(standInNode?: { readonly deleting: boolean }) {
@@ -69,6 +75,7 @@ function observe(standInNode?: { readonly deleting: boolean }) {
     snapshotAge: () => undefined,
     isStale: () => false,
     findings: () => [],
+    refused: () => refusals({ cache, desired: { overLimit: () => OVER_LIMIT } }),
     process: {
       residentMemory: () => 0,
       heap: () => ({ total: 0, used: 0, external: 0 }),
@@ -169,6 +176,25 @@ Deno.test("metrics tell what Services do not get, also where the sync of the cha
   ];
   const lines = body.split("\n");
   assertEquals(values.filter((each) => !lines.includes(each)), []);
+});
+
+Deno.test("the metric of refused objects falls when an object can be used again", async () => {
+  const { cache, metrics, observation } = observe();
+  const refused = async () => {
+    const { body } = await metrics.render();
+    return /^signpost_objects_refused{kind="EndpointSlice"} (\d+)$/m.exec(body)?.[1];
+  };
+  const refusals = cache.apply({
+    type: "refuse",
+    kind: "EndpointSlice",
+    key: "shop/web-1",
+    reason: "port 0",
+  });
+  for (const refusal of refusals) observation.refused(refusal);
+  assertEquals(await refused(), "1");
+  cache.apply(slice("web-1", 0));
+  observation.synced(SYNCED);
+  assertEquals(await refused(), "0");
 });
 
 Deno.test("the latency of each change is measured by the sync that follows; while none does, only so many are kept", async () => {

@@ -17,6 +17,7 @@ function start({ mode = "nftables", ...options }: Partial<MetricsOptions> & { mo
     snapshotAge: () => 7,
     isStale: () => false,
     findings: () => [],
+    refused: () => [],
     process: {
       residentMemory: () => 1024,
       heap: () => ({ total: 30, used: 20, external: 10 }),
@@ -297,14 +298,13 @@ Deno.test("the build and the feature gates are told as by Kubernetes' own compon
 });
 
 Deno.test("signpost's own metrics tell of drift, watches, refusals and conflicts", async () => {
-  const metrics = start();
+  const metrics = start({ refused: () => [{ kind: "EndpointSlice" }] });
   metrics.driftRepairs.inc();
   metrics.synced({ kind: "full", text: "", bytes: 5_000, operations: 0 }, 1);
   metrics.watch("Service", true);
   metrics.watchActive("Service");
   metrics.relists.inc({ kind: "Service" });
   metrics.refusals.inc({ kind: "EndpointSlice" });
-  metrics.refused.set({ kind: "EndpointSlice" }, 1);
   metrics.vipConflicts.set(2);
   metrics.droppedEvents.inc();
   metrics.programFailures.inc({ program: "conntrack", reason: "timeout" });
