@@ -38,6 +38,10 @@ export class NodeFindings {
   readonly #changed: AutoResetEvent;
   readonly #failures = new ChangeFilter();
   #list: readonly Finding[] = [];
+  /** Resolves after all looks so far. One runs at a time, so an older list never replaces a newer one. */
+  #looks: Promise<void> = Promise.resolve();
+  /** The requested look that has not begun. */
+  #requested: Promise<void> | undefined;
   /** Monotonic time of the next look at the whole node. */
   #next = -Infinity;
 
@@ -62,9 +66,12 @@ export class NodeFindings {
     this.#changed.set();
   }
 
-  /** Looks at the whole node for somebody who asks. */
-  async refresh(): Promise<void> {
-    await this.#look(true);
+  /** Looks at the whole node for somebody who asks. All who ask before this look begins share it. */
+  refresh(): Promise<void> {
+    return this.#requested ??= this.#inTurn(() => {
+      this.#requested = undefined;
+      return this.#look(true);
+    });
   }
 
   /**
@@ -73,7 +80,7 @@ export class NodeFindings {
    */
   async follow(firstSync: Promise<void>, signal: AbortSignal): Promise<void> {
     const { clock } = this.#options;
-    await this.#look(false);
+    await this.#inTurn(() => this.#look(false));
     const aborted = Promise.withResolvers<void>();
     signal.addEventListener("abort", () => {
       aborted.resolve();
@@ -85,11 +92,15 @@ export class NodeFindings {
       const began = clock.monotonic();
       const isFull = began >= this.#next;
       if (isFull) this.#next = began + PERIOD;
-      await this.#look(isFull);
+      await this.#inTurn(() => this.#look(isFull));
       const took = clock.monotonic() - began;
       await clock.sleep(Math.max(PAUSE, TIMES_AS_LONG * took), signal);
       if (!signal.aborted) await this.#changed.wait(Math.max(0, this.#next - clock.monotonic()));
     }
+  }
+
+  #inTurn(look: () => Promise<void>): Promise<void> {
+    return this.#looks = this.#looks.then(look);
   }
 
   /** Works the list out. If that fails, the last list stays: rules do not depend on it. */

@@ -99,3 +99,56 @@ Deno.test("facts that cannot be gathered leave the last list, and are logged onc
   assertEquals(logger.entries.map(({ level }) => level), ["warn", "error"]);
   await stop();
 });
+
+/** Findings whose looks end when the test says so, each with its facts. */
+function startHeld() {
+  const looks: { readonly isFull: boolean; readonly end: (facts: NodeFacts) => void }[] = [];
+  const clock = new ManualClock();
+  const logger = new MemoryLogger();
+  const findings = new NodeFindings({
+    gather: (isFull) => {
+      const { promise, resolve } = Promise.withResolvers<NodeFacts>();
+      looks.push({ isFull, end: resolve });
+      return promise;
+    },
+    appeared: () => {},
+    clock,
+    logger,
+  });
+  return { looks, logger, findings };
+}
+
+Deno.test("a look that takes long does not undo a later one", async () => {
+  const { looks, logger, findings } = startHeld();
+  const over = new AbortController();
+  const following = findings.follow(Promise.resolve(), over.signal);
+  const refreshed = findings.refresh();
+  await settle();
+  // Only one runs at a time: the second one begins when the first one ends.
+  looks[1]?.end(HERE);
+  await settle();
+  looks[0]?.end(ELSEWHERE);
+  await settle();
+  looks[1]?.end(HERE);
+  await refreshed;
+  assertEquals(findings.list, []);
+  assertEquals(logger.entries.map(({ level }) => level), ["warn", "info"]);
+  over.abort();
+  await settle();
+  looks[2]?.end(HERE);
+  await following;
+});
+
+Deno.test("those who ask while a look runs share the next one", async () => {
+  const { looks, findings } = startHeld();
+  const first = findings.refresh();
+  await settle();
+  const others = Promise.all([findings.refresh(), findings.refresh()]);
+  looks[0]?.end(HERE);
+  await first;
+  await settle();
+  assertEquals(looks.map(({ isFull }) => isFull), [true, true]);
+  looks[1]?.end(ELSEWHERE);
+  await others;
+  assertEquals(findings.list.map(({ id }) => id), ["node-address-elsewhere"]);
+});
