@@ -67,7 +67,7 @@ export class Devices {
     this.#known = undefined;
   }
 
-  /** What the flowtable has; `undefined` if there is none, or it was not read yet. */
+  /** Returns the devices of the flowtable; `undefined` if there is none, or it was not read yet. */
   get summary(): AccelerationSummary | undefined {
     const { packets } = this.#options.settings;
     return this.#held && { packets, interfaces: this.#held, connections: this.#connections };
@@ -125,7 +125,11 @@ export class Devices {
     const { nft, clock } = this.#options;
     const present = await this.#present();
     const now = clock.monotonic();
+    if (present === undefined) return;
     if (sameValue(present, this.#known) && now - this.#read < READ_PERIOD) return;
+    // A replacement during this look clears it again.
+    this.#known = present;
+    this.#read = -Infinity;
     try {
       const held = await nft.listDevices();
       if (held === undefined) return;
@@ -134,7 +138,7 @@ export class Devices {
       for (let i = 0; i < missing.length; i += MOST) await this.#add(missing.slice(i, i + MOST));
       const extra = held.filter((name) => !present.includes(name));
       if (extra.length > 0) await nft.apply(command("delete", extra));
-      [this.#known, this.#read] = [present, now];
+      this.#read = now;
       this.#held = [...held.filter((name) => !extra.includes(name)), ...missing]
         .filter((name) => !this.#refused.has(name)).sort();
     } catch (error) {
@@ -155,7 +159,7 @@ export class Devices {
         return;
       }
       const [name = ""] = names;
-      if (!(await this.#present()).includes(name)) return;
+      if ((await this.#present())?.includes(name) !== true) return;
       this.#refused.add(name);
       logger.warn("an interface cannot take the fast path, and keeps the usual one", {
         interface: name,
@@ -164,14 +168,16 @@ export class Devices {
     }
   }
 
-  /** Returns the interfaces that match, sorted. */
-  async #present(): Promise<readonly string[]> {
+  /** Returns the interfaces that match, sorted; `undefined` if they cannot be read. */
+  async #present(): Promise<readonly string[] | undefined> {
     const { runner, settings } = this.#options;
     try {
-      const { stdout } = await runner.run(["cat", "/proc/net/dev"]);
-      return matchingInterfaces(stdout, settings.interfaces);
+      const { code, stdout } = await runner.run(["cat", "/proc/net/dev"]);
+      return code === 0 ? matchingInterfaces(stdout, settings.interfaces) : undefined;
     } catch (error) {
-      if (error instanceof ProgramFailedError || error instanceof ProgramMissingError) return [];
+      if (error instanceof ProgramFailedError || error instanceof ProgramMissingError) {
+        return undefined;
+      }
       throw error;
     }
   }

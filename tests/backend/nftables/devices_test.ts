@@ -2,8 +2,9 @@ import { assertEquals, assertMatch } from "@std/assert";
 import { Devices, matchingInterfaces } from "../../../lib/backend/nftables/devices.ts";
 import { eventually } from "../../support/eventually.ts";
 import { ApplyError } from "../../../lib/model/kernel/dataplane.ts";
+import { ProgramFailedError } from "../../../lib/model/ports/ports.ts";
 
-/** What `/proc/net/dev` says of some interfaces. */
+/** Prints some interfaces as `/proc/net/dev` does. */
 function table(...names: readonly string[]): string {
   const lines = names.map((name) => `${name.padStart(6)}: 84 1 0 0 0 0 0 0 84 1 0 0 0 0 0 0`);
   return ["Inter-|   Receive  |  Transmit", " face |bytes packets|bytes", ...lines].join("\n");
@@ -11,12 +12,22 @@ function table(...names: readonly string[]): string {
 
 /** A kernel with interfaces, and with a flowtable that refuses some devices. */
 function stage(options: { readonly refuses?: readonly string[] } = {}) {
-  const kernel = { interfaces: ["lo", "eth0"], devices: [] as string[] | undefined, now: 0 };
+  const kernel = {
+    interfaces: ["lo", "eth0"],
+    isReadable: true,
+    devices: [] as string[] | undefined,
+    now: 0,
+    onList: () => {},
+  };
   const scripts: string[] = [];
   const warnings: string[] = [];
   const devices = new Devices({
     nft: {
-      listDevices: () => Promise.resolve(kernel.devices && [...kernel.devices]),
+      listDevices: () => {
+        const devices = kernel.devices && [...kernel.devices];
+        kernel.onList();
+        return Promise.resolve(devices);
+      },
       apply: (script) => {
         scripts.push(script);
         const names = [...script.matchAll(/"([^"]+)"/g)].map(([, name = ""]) => name);
@@ -33,7 +44,10 @@ function stage(options: { readonly refuses?: readonly string[] } = {}) {
       },
     },
     runner: {
-      run: () => Promise.resolve({ code: 0, stdout: table(...kernel.interfaces), stderr: "" }),
+      run: () =>
+        kernel.isReadable
+          ? Promise.resolve({ code: 0, stdout: table(...kernel.interfaces), stderr: "" })
+          : Promise.reject(new ProgramFailedError("cat", "timeout", "did not end in time")),
     },
     clock: {
       now: () => kernel.now,
@@ -86,6 +100,27 @@ Deno.test("a table that was replaced gets its devices at the next look", async (
   await devices.look();
   kernel.devices = [];
   devices.replaced();
+  await devices.look();
+  assertEquals(kernel.devices, ["eth0"]);
+});
+
+Deno.test("while the interfaces cannot be read, the devices stay", async () => {
+  const { kernel, devices } = stage();
+  await devices.look();
+  kernel.isReadable = false;
+  await devices.look();
+  assertEquals(kernel.devices, ["eth0"]);
+});
+
+Deno.test("a table that is replaced during a look gets its devices at the next one", async () => {
+  const { kernel, devices } = stage();
+  kernel.devices = ["eth0"];
+  kernel.onList = () => {
+    kernel.devices = [];
+    devices.replaced();
+    kernel.onList = () => {};
+  };
+  await devices.look();
   await devices.look();
   assertEquals(kernel.devices, ["eth0"]);
 });
