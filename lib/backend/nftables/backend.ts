@@ -25,8 +25,8 @@ import {
 } from "../backend.ts";
 import { legacyChains } from "../foreign_filters.ts";
 import { type CleanupOptions, HandOver } from "../take_over.ts";
-import { natChains } from "./layout.ts";
-import { renderMoved } from "./text.ts";
+import { NAT_CHAINS } from "./layout.ts";
+import { renderRewrites } from "./text.ts";
 import { ElementCounters, localhostRejects, type LocalhostRejectsOptions } from "./counters.ts";
 import { NftablesDataplane, type NftScript } from "./dataplane.ts";
 import { Devices } from "./devices.ts";
@@ -219,7 +219,7 @@ export class NftablesBackend implements Backend<NftScript> {
 
   /** @inheritdoc */
   async stepBehind(): Promise<void> {
-    await this.#nft.apply(renderMoved(natChains(-99)));
+    await this.#nft.apply(renderRewrites(NAT_CHAINS).join(""));
   }
 
   /** @inheritdoc */

@@ -16,6 +16,7 @@ import { frontendOfKey, printKey } from "./keys.ts";
 import { fixedChains, nodeElements } from "./layout.ts";
 import {
   type Chain,
+  type ChainRewrite,
   type ChainRole,
   type Element,
   elementId,
@@ -33,12 +34,6 @@ import {
 } from "./table.ts";
 import { objectsOf } from "./service.ts";
 import { alwaysThere, type TableSet } from "./sets.ts";
-
-/** A chain before and after. */
-export interface ChainRewrite {
-  readonly before: Chain;
-  readonly after: Chain;
-}
 
 /** A change of the table. Each list is in the order of the services. */
 export interface Delta {

@@ -28,7 +28,7 @@ import {
 } from "./read.ts";
 import { atOnce } from "../../model/ports/in_turns.ts";
 import { frontendOfKey, parseKey, printKey } from "./keys.ts";
-import { natChains } from "./layout.ts";
+import { NAT_CHAINS, nodeElements } from "./layout.ts";
 import { affinitySet } from "./pick.ts";
 import { setNamed } from "./sets.ts";
 import { parseStickyClients, renderElement } from "./text.ts";
@@ -37,7 +37,6 @@ import { partChange } from "./changes.ts";
 import { frontendKey, keyInFamily } from "../../model/cluster/names.ts";
 import { tableOf } from "./delta.ts";
 import type { Nft } from "./nft.ts";
-import { nodeElements } from "./layout.ts";
 import { type Element, elementId, elementsOf, TABLE } from "./table.ts";
 
 /** Reads the output of `nft list table`; `""`: there is no table. */
@@ -73,11 +72,9 @@ function compareTable(state: DesiredState, held: Contents | undefined): Comparis
 /** Returns the contents as if their daemon ran: one that stopped has moved the nat chains, which is no fault. */
 function movedBack(held: Contents): Contents {
   const chains = new Map(held.chains);
-  for (const [i, chain] of natChains(-99).entries()) {
-    const rules = chains.get(chain.name);
-    const serving = natChains(-101)[i];
-    if (serving !== undefined && `${rules}` === `${chainRules(chain)}`) {
-      chains.set(chain.name, chainRules(serving));
+  for (const { before, after } of NAT_CHAINS) {
+    if (`${chains.get(after.name)}` === `${chainRules(after)}`) {
+      chains.set(before.name, chainRules(before));
     }
   }
   return { ...held, chains };

@@ -8,7 +8,7 @@
  */
 import type { Family } from "../../model/values/address.ts";
 import type { DesiredNode, LocalDetector, NodePortAddresses } from "../../model/kernel/desired.ts";
-import { type Chain, type Element, element } from "./table.ts";
+import { type Chain, type ChainRewrite, type Element, element } from "./table.ts";
 import { type FrontendKind, NFT_FAMILY, tableSet } from "./sets.ts";
 
 /** The last chain of ours that a packet meets on its way out. */
@@ -53,7 +53,7 @@ export function fixedChains(node: DesiredNode): Chain[] {
       ...node.healthzPort === 0 ? [] : [`tcp dport ${node.healthzPort} return`],
       ...node.ipFamilies.map((family) => `${addressIn("externalIPs", family)} goto reject-traffic`),
     ]),
-    ...natChains(-101),
+    ...NAT_CHAINS.map(({ before }) => before),
     base("filter-input", "filter hook input priority 0", [
       ...LOCALHOST_GUARD,
       "ct state new jump no-endpoint-nodeports",
@@ -73,12 +73,15 @@ export function fixedChains(node: DesiredNode): Chain[] {
   ];
 }
 
-/** Returns the chains that lead to endpoints. The dnat chains of other proxies have the priority -100. */
-export function natChains(priority: -101 | -99): Chain[] {
-  return ["prerouting", "output"].map((hook) =>
-    base(`nat-${hook}`, `nat hook ${hook} priority ${priority}`, ["jump services"])
-  );
-}
+/**
+ * The chains that lead to endpoints, and their places behind other proxies (priority -100), to which a daemon
+ * that stops moves them.
+ */
+export const NAT_CHAINS: readonly ChainRewrite[] = ["prerouting", "output"].map((hook) => {
+  const at = (priority: number) =>
+    base(`nat-${hook}`, `nat hook ${hook} priority ${priority}`, ["jump services"]);
+  return { before: at(-101), after: at(-99) };
+});
 
 /**
  * With `route_localnet`, neighbours could reach programs that listen on 127.0.0.1 only (CVE-2020-8558).

@@ -5,11 +5,11 @@
  */
 import type { Difference } from "../../model/kernel/differences.ts";
 import { parsePlace, type Place } from "./compare.ts";
-import { type ChainRewrite, type Delta, NOTHING } from "./delta.ts";
+import { type Delta, NOTHING } from "./delta.ts";
 import { parseKey } from "./keys.ts";
 import { type Contents, elementKey } from "./read.ts";
 import { setNamed, type TableSet } from "./sets.ts";
-import { type Chain, type Element, elementsOf, type Table } from "./table.ts";
+import { type Chain, type ChainRewrite, type Element, elementsOf, type Table } from "./table.ts";
 
 /** The limit of differences that parts mend. More is written anew, in pieces. */
 export const MAX_MENDED = 10_000;

@@ -53,6 +53,12 @@ export interface Chain {
   readonly lookUps?: number;
 }
 
+/** A chain before and after. */
+export interface ChainRewrite {
+  readonly before: Chain;
+  readonly after: Chain;
+}
+
 /** A part of the table that comes and goes with the services. */
 export type TableObject = Entry | Chain | TableSet;
 

@@ -7,6 +7,7 @@ import type { Delta } from "./delta.ts";
 import { frontendOfKey, printKey, slotPrinter } from "./keys.ts";
 import {
   type Chain,
+  type ChainRewrite,
   type Element,
   type Entry,
   sizeOf,
@@ -85,12 +86,7 @@ export function* renderingDelta(delta: Delta): Generator<undefined, string[]> {
     ...addChains.map(renderRules),
   ];
   const change = [
-    ...rewriteChains.map(({ after }) => `flush chain ${TABLE} ${after.name}\n`),
-    // The kernel does not change a hook: the chain is deleted and added again.
-    ...rewriteChains.filter(({ before, after }) => before.hook !== after.hook).map(({ after }) =>
-      `delete chain ${TABLE} ${after.name}\n${renderChain(after)}`
-    ),
-    ...rewriteChains.map(({ after }) => renderRules(after)),
+    ...renderRewrites(rewriteChains),
     ...yield* renderingElements("delete", stays),
     ...yield* renderingElements("add", delta.addElements),
   ];
@@ -108,12 +104,16 @@ export function* renderingDelta(delta: Delta): Generator<undefined, string[]> {
   return transactions.map((commands) => commands.join("")).filter((text) => text !== "");
 }
 
-/** Renders base chains that are there with another hook. */
-export function renderMoved(chains: readonly Chain[]): string {
-  return chains.map((chain) =>
-    `flush chain ${TABLE} ${chain.name}\ndelete chain ${TABLE} ${chain.name}\n` +
-    renderChain(chain) + renderRules(chain)
-  ).join("");
+/** Renders new rules or another hook for chains that are there. */
+export function renderRewrites(rewrites: readonly ChainRewrite[]): string[] {
+  return [
+    ...rewrites.map(({ after }) => `flush chain ${TABLE} ${after.name}\n`),
+    // The kernel does not change a hook: the chain is deleted and added again.
+    ...rewrites.filter(({ before, after }) => before.hook !== after.hook).map(({ after }) =>
+      `delete chain ${TABLE} ${after.name}\n${renderChain(after)}`
+    ),
+    ...rewrites.map(({ after }) => renderRules(after)),
+  ];
 }
 
 function renderChain({ name, hook }: Chain): string {
