@@ -10,6 +10,12 @@ const SUITES = ["bullseye", "bookworm", "trixie", "sid"] as const;
 /** One of them. */
 export type Suite = typeof SUITES[number];
 
+/** Parts that a machine tries alone: the take-over from kube-proxy's ipvs mode, the fast path for long connections. */
+export const SOLE_PARTS = ["ipvs", "flowtables"] as const;
+
+/** One of them. */
+export type SolePart = typeof SOLE_PARTS[number];
+
 /** One start of a virtual machine. */
 export interface MachineRun {
   /** By which `deno task kernels` selects it. */
@@ -26,18 +32,13 @@ export interface MachineRun {
   readonly foreignNft?: Suite;
   /** What the kernel is told besides. */
   readonly kernelArguments?: readonly string[];
-  /** Leaves iptables out: it does not run nft, and the kernel's other row has it. */
+  /** Leaves iptables out: it does not run nft, or the kernel's other row has it. */
   readonly isNftablesOnly?: true;
-  /** Tries the take-over from kube-proxy's ipvs mode, and nothing else. */
-  readonly isIpvs?: true;
-  /** Tries the fast path for long connections, and nothing else. */
-  readonly isFlowtables?: true;
+  /** Tries this part, and nothing else. It also selects the run. */
+  readonly only?: SolePart;
   /** What is special about it, for the list and the table. */
   readonly note: string;
 }
-
-/** Selects the runs of the fast path together. */
-const FLOWTABLES = "flowtables";
 
 /** All of them. The names of the suites stay; the versions of what they offer do not. */
 export const MACHINE_RUNS: readonly MachineRun[] = [
@@ -121,15 +122,16 @@ export const MACHINE_RUNS: readonly MachineRun[] = [
     package: "linux-image-amd64",
     series: "6.1",
     nft: "bookworm",
-    isIpvs: true,
+    only: "ipvs",
     note: "Debian 12; the take-over from kube-proxy's ipvs mode",
   },
   ...SUITES.map((suite) => ({
-    name: `${FLOWTABLES}-${suite}`,
+    name: `flowtables-${suite}`,
     suite,
     package: "linux-image-amd64",
     nft: suite === "bullseye" ? "bookworm" as const : suite,
-    isFlowtables: true as const,
+    isNftablesOnly: true as const,
+    only: "flowtables" as const,
     note: `the fast path for long connections on the kernel of ${suite}`,
   })),
 ];
@@ -152,16 +154,18 @@ export function isWithoutIpv6(run: MachineRun): boolean {
  * @throws {Error} where one of them is unknown
  */
 export function selectNames(wanted: readonly string[]): string[] {
-  const isGroup = (name: string) => name === FLOWTABLES;
-  const unknown = wanted.filter((name) => !NAMES.includes(name) && !isGroup(name));
+  const unknown = wanted.filter((word) => !NAMES.some((name) => isSelected(name, word)));
   if (unknown.length > 0) {
     throw new Error(`there is no ${unknown.join(", ")}: the names are ${NAMES.join(", ")}`);
   }
   return wanted.length === 0
     ? [...NAMES]
-    : NAMES.filter((name) =>
-      wanted.some((each) => each === name || (isGroup(each) && name.startsWith(`${each}-`)))
-    );
+    : NAMES.filter((name) => wanted.some((word) => isSelected(name, word)));
+}
+
+/** Returns true if the word is the run's name, or the part that it tries alone. */
+function isSelected(name: string, word: string): boolean {
+  return name === word || MACHINE_RUNS.some((run) => run.name === name && run.only === word);
 }
 
 /**
@@ -174,7 +178,7 @@ export function selectNames(wanted: readonly string[]): string[] {
 export function runOfDay(dayOfYear: number, release: string): MachineRun {
   const series = /^\d+\.\d+/.exec(release)?.[0];
   const others = MACHINE_RUNS.filter((run) =>
-    !run.isIpvs && !run.isFlowtables && (run.series === undefined || run.series !== series)
+    run.only === undefined && (run.series === undefined || run.series !== series)
   );
   const run = others[dayOfYear % others.length];
   if (run === undefined) throw new Error("there are no kernels to choose from");

@@ -6,12 +6,21 @@
 import type { Family } from "../../lib/model/values/address.ts";
 import { execute, run } from "../../tests/support/command.ts";
 import { say } from "../terminal.ts";
-import { DaemonLife, type LifePart } from "./guest_daemon.ts";
+import { SOLE_PARTS } from "./catalog.ts";
+import { DaemonLife } from "./guest_daemon.ts";
 import { tryFlowtables } from "./flowtables/scenario.ts";
 import { Findings } from "./ipvs/findings.ts";
 import type { Recording } from "./ipvs/recording.ts";
 import { takeOverFromIpvs } from "./ipvs/scenario.ts";
-import type { Backend, MachineFacts, Part, Step, StepResult } from "./steps.ts";
+import {
+  type Backend,
+  LIFE_PARTS,
+  type LifePart,
+  type MachineFacts,
+  type Part,
+  type Step,
+  type StepResult,
+} from "./steps.ts";
 
 /** What the machine is to do. */
 export interface Plan {
@@ -41,19 +50,15 @@ async function main(folder: string): Promise<void> {
   const backends = new Set(plan.steps.map(({ backend }) => backend));
   for (const backend of backends) {
     const parts = plan.steps.filter((step) => step.backend === backend).map(({ part }) => part);
-    if (parts.includes("flows")) {
-      await record(await judge({ backend, part: "flows" }, () => runFlows(backend, plan)));
+    const bodies = {
+      flows: () => runFlows(backend, plan),
+      ipvs: () => runIpvs(backend, plan, folder),
+      flowtables: () => report({ backend, folder }, (findings) => tryFlowtables(plan, findings)),
+    };
+    for (const part of ["flows", ...SOLE_PARTS] as const) {
+      if (parts.includes(part)) await record(await judge({ backend, part }, bodies[part]));
     }
-    if (parts.includes("ipvs")) {
-      await record(await judge({ backend, part: "ipvs" }, () => runIpvs(backend, plan, folder)));
-    }
-    if (parts.includes("flowtables")) {
-      const step = { backend, part: "flowtables" } as const;
-      await record(await judge(step, () => runFlowtables(plan, folder)));
-    }
-    const life = parts.filter((part) =>
-      part !== "flows" && part !== "ipvs" && part !== "flowtables"
-    );
+    const life = LIFE_PARTS.filter((part) => parts.includes(part));
     await runLife(backend, { parts: life, plan, record });
   }
 }
@@ -87,33 +92,36 @@ async function runLife(backend: Backend, options: {
   }
 }
 
-/** The report goes into a file of its own, also where it ends early. */
-async function runIpvs(
+function runIpvs(
   backend: Backend,
   { families, kubeProxy }: Plan,
   folder: string,
 ): Promise<string> {
+  const keep = async (recording: Recording) => {
+    const text = `${JSON.stringify(recording, undefined, 2)}\n`;
+    if (backend === "nftables") await Deno.writeTextFile(`${folder}/recording.json`, text);
+  };
+  return report(
+    { backend, folder },
+    (findings) => takeOverFromIpvs({ backend, families, kubeProxy, keep }, findings),
+  );
+}
+
+/**
+ * Writes the findings into the file `report`, also if the body throws.
+ *
+ * @throws {Error} with all problems
+ */
+async function report(
+  { backend, folder }: { readonly backend: Backend; readonly folder: string },
+  body: (findings: Findings) => Promise<void>,
+): Promise<string> {
   const findings = new Findings(say);
   try {
-    const keep = async (recording: Recording) => {
-      const text = `${JSON.stringify(recording, undefined, 2)}\n`;
-      if (backend === "nftables") await Deno.writeTextFile(`${folder}/recording.json`, text);
-    };
-    await takeOverFromIpvs({ backend, families, kubeProxy, keep }, findings);
+    await body(findings);
   } finally {
     const text = `${backend}:\n${findings}\n`;
     await Deno.writeTextFile(`${folder}/report`, text, { append: true });
-  }
-  if (findings.problems.length > 0) throw new Error(findings.problems.join("; "));
-  return "";
-}
-
-async function runFlowtables(plan: Plan, folder: string): Promise<string> {
-  const findings = new Findings(say);
-  try {
-    await tryFlowtables(plan, findings);
-  } finally {
-    await Deno.writeTextFile(`${folder}/report`, `${findings}\n`);
   }
   if (findings.problems.length > 0) throw new Error(findings.problems.join("; "));
   return "";

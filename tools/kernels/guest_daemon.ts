@@ -15,10 +15,7 @@ import { runSignpost, Signpost } from "../../tests/support/signpost.ts";
 import { NODE } from "../../tests/support/topology.ts";
 import { flowsWith, flowsWithout, guestConfiguration, guestObjects } from "./guest_cluster.ts";
 import type { Plan } from "./guest.ts";
-import type { Backend, Part } from "./steps.ts";
-
-/** A part of the daemon's life; the flows are another. */
-export type LifePart = Exclude<Part, "flows" | "ipvs" | "flowtables">;
+import type { Backend, LifePart } from "./steps.ts";
 
 /** Milliseconds. A machine by emulation is slow, and slower beside other work. */
 const DEADLINE = 600_000;
@@ -40,7 +37,7 @@ const LEFT: Readonly<Record<Backend, string>> = {
     "grep -v KUBE-IPTABLES-HINT || true",
 };
 
-/** The daemon in a network of its own, part after part, in the order of `PARTS`. */
+/** The daemon in a network of its own, part after part, in the order of `LIFE_PARTS`. */
 export class DaemonLife implements AsyncDisposable {
   readonly #backend: Backend;
   readonly #network: Network;

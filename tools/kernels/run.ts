@@ -66,7 +66,7 @@ export async function runKernel(
     ...names.filter((name) => !isImage(name)),
   ]);
   const nft = await prepareNft(shop.packages, run.nft);
-  const others = run.isIpvs ? IPVS_PROGRAMS : [];
+  const others = run.only === "ipvs" ? IPVS_PROGRAMS : [];
   const path = [nft];
   for (const name of others) {
     path.push(await prepareProgram(shop.packages, run.suite, { program: name, name }));
@@ -93,7 +93,7 @@ export async function runKernel(
     command: `SIGNPOST_BIN="${signpost.join(" ")}" ${guest.join(" ")} /out > /out/log 2>&1`,
     out,
     path,
-    countsInstructions: run.isFlowtables === true,
+    countsInstructions: run.only === "flowtables",
     signal: shop.signal,
   });
   const facts = await Deno.readTextFile(`${out}/facts.json`).catch(() => "");

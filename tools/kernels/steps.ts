@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { isWithoutIpv6, type MachineRun } from "./catalog.ts";
+import { isWithoutIpv6, type MachineRun, type SolePart } from "./catalog.ts";
 
 /** How rules get into the kernel. */
 export const BACKENDS = ["nftables", "iptables", "iptables-legacy"] as const;
@@ -11,11 +11,17 @@ export const BACKENDS = ["nftables", "iptables", "iptables-legacy"] as const;
 /** One of them. */
 export type Backend = typeof BACKENDS[number];
 
-/** The recorded packet flows, or a part of the daemon's life. */
-export const PARTS = ["flows", "start", "drift", "restart", "cleanup"] as const;
+/** Parts of the daemon's life, in their order. */
+export const LIFE_PARTS = ["start", "drift", "restart", "cleanup"] as const;
 
-/** One of them, or what has a machine of its own: the take-over from kube-proxy's ipvs mode, the fast path. */
-export type Part = typeof PARTS[number] | "ipvs" | "flowtables";
+/** One of them. */
+export type LifePart = typeof LIFE_PARTS[number];
+
+/** The recorded packet flows, and the daemon's life. */
+export const PARTS = ["flows", ...LIFE_PARTS] as const;
+
+/** What a machine tries. */
+export type Part = typeof PARTS[number] | SolePart;
 
 /** One thing that is tried; `once` is the text that `--once` prints, on another processor. */
 export interface Step {
@@ -74,8 +80,8 @@ export function stepsOf(
   const hasFlows = options.hasFlows && !isWithoutIpv6(run) && !run.foreignNft;
   const only = run.isNftablesOnly ? "nftables" : run.foreignNft && "iptables";
   const backends = options.backends.filter((each) => only === undefined || each === only);
-  if (run.isFlowtables) return [{ backend: "nftables", part: "flowtables" }];
-  if (run.isIpvs) return backends.map((backend) => ({ backend, part: "ipvs" }));
+  const part = run.only;
+  if (part !== undefined) return backends.map((backend) => ({ backend, part }));
   return backends.flatMap((backend) =>
     PARTS.filter((part) => part !== "flows" || hasFlows).map((part) => ({ backend, part }))
   );

@@ -4,7 +4,8 @@
  * @module
  */
 import { marks, replaceMarked } from "../marked.ts";
-import { BACKENDS, PARTS, type RunResult, type StepResult } from "./steps.ts";
+import { SOLE_PARTS } from "./catalog.ts";
+import { BACKENDS, LIFE_PARTS, type RunResult, type StepResult } from "./steps.ts";
 
 /** Of the marks around the table in a document. */
 const NAME = "kernels";
@@ -86,10 +87,10 @@ function flowsCell(steps: readonly StepResult[]): string {
 function daemonCell(steps: readonly StepResult[]): string {
   const own = steps.filter(({ part }) => part !== "flows" && part !== "once");
   if (own.length === 0) return "";
-  const failed = ([...PARTS, "ipvs", "flowtables"] as const).filter((part) =>
+  const failed = [...LIFE_PARTS, ...SOLE_PARTS].filter((part) =>
     own.some((step) => step.part === part && !step.passed)
   );
   if (failed.length > 0) return `failed: ${failed.join(", ")}`;
-  const isAll = own.length === PARTS.length - 1;
+  const isAll = own.length === LIFE_PARTS.length;
   return isAll ? "works" : own.map(({ part }) => part).join(", ");
 }

@@ -70,7 +70,8 @@ Deno.test("the table goes between a document's marks, again and again", () => {
 });
 
 Deno.test("a machine tries every part with every backend; flows where they are at hand and IPv6 is", () => {
-  const [bookworm, noIpv6, oldNft] = ["bookworm", "no-ipv6", "sid-old-nft"].map((name) => {
+  const names = ["bookworm", "no-ipv6", "sid-old-nft", "flowtables-sid"];
+  const [bookworm, noIpv6, oldNft, flowtables] = names.map((name) => {
     const run = MACHINE_RUNS.find((each) => each.name === name);
     if (run === undefined) throw new Error(`no ${name}`);
     return (hasFlows: boolean, backends: readonly Backend[] = BACKENDS) =>
@@ -82,6 +83,7 @@ Deno.test("a machine tries every part with every backend; flows where they are a
   assertEquals(bookworm?.(true, ["iptables"]), PARTS.length);
   assertEquals(noIpv6?.(true), all - BACKENDS.length);
   assertEquals(oldNft?.(true), PARTS.length);
+  assertEquals([flowtables?.(true), flowtables?.(true, ["iptables"])], [1, 0]);
 });
 
 Deno.test("a step without a result has failed, and says how the machine ended", () => {
