@@ -4,8 +4,8 @@
  *
  * @module
  */
-import { boolean, objectName, oneOf, path, text } from "./file/readers.ts";
-import { duration, flagOnly, type Setting, word } from "./settings/setting.ts";
+import { objectName, oneOf, path, text } from "./file/readers.ts";
+import { duration, flagOnly, type Setting, switchFlag, word } from "./settings/setting.ts";
 
 /** A command of the tree. */
 interface CommandRow {
@@ -69,10 +69,7 @@ const NAMESPACE = flagOnly(objectName, "", {
   help: "Only Services of this namespace.",
 });
 
-const CLEANUP = flagOnly(boolean, false, {
-  flag: "cleanup",
-  help: "The same as the command cleanup.",
-});
+const CLEANUP = switchFlag("cleanup", "The same as the command cleanup.");
 
 /** All commands in the order of the help text. */
 export const COMMAND_TREE = {
@@ -92,10 +89,7 @@ A switch stands alone or has =true or =false.`,
     takesWords: false,
     shares: "all",
     flags: {
-      once: flagOnly(boolean, false, {
-        flag: "once",
-        help: "Print the script for the present state and exit; touch nothing.",
-      }),
+      once: switchFlag("once", "Print the script for the present state and exit; touch nothing."),
       output: word(oneOf("script", "json"), "script", {
         flag: "output",
         letter: "o",
@@ -104,10 +98,10 @@ A switch stands alone or has =true or =false.`,
         help: "With --once: script (default), or json for the desired state as data.",
       }),
       cleanup: CLEANUP,
-      initOnly: flagOnly(boolean, false, {
-        flag: "init-only",
-        help: "Only make the kernel settings that need full root, and exit.",
-      }),
+      initOnly: switchFlag(
+        "init-only",
+        "Only make the kernel settings that need full root, and exit.",
+      ),
       writeConfigTo: flagOnly(path, "", {
         flag: "write-config-to",
         value: "FILE",
@@ -180,18 +174,12 @@ is written. A part that cannot be read says why, so it needs no daemon and no AP
     shares: ["config", "proxy-mode", "socket", "v"],
     flags: {
       cleanup: CLEANUP,
-      kubeProxy: flagOnly(boolean, false, {
-        flag: "kube-proxy",
-        help: "Remove kube-proxy's rules too.",
-      }),
-      dryRun: flagOnly(boolean, false, {
-        flag: "dry-run",
-        help: "Print what would be removed; touch nothing.",
-      }),
-      force: flagOnly(boolean, false, {
-        flag: "force",
-        help: "Remove the rules beside a running daemon, too; it writes them again.",
-      }),
+      kubeProxy: switchFlag("kube-proxy", "Remove kube-proxy's rules too."),
+      dryRun: switchFlag("dry-run", "Print what would be removed; touch nothing."),
+      force: switchFlag(
+        "force",
+        "Remove the rules beside a running daemon, too; it writes them again.",
+      ),
     },
   },
   explain: {
@@ -233,14 +221,11 @@ ${DAEMON_FLAGS}`,
         choices: ["pod", "node", "external"],
         help: "Sender of the packet: a pod of this node, this node itself, or any other host.",
       }),
-      trace: flagOnly(boolean, false, {
-        flag: "trace",
-        help: "Send one packet from this node and show which rules of the kernel it meets.",
-      }),
-      conntrack: flagOnly(boolean, false, {
-        flag: "conntrack",
-        help: "Show conntrack entries, too.",
-      }),
+      trace: switchFlag(
+        "trace",
+        "Send one packet from this node and show which rules of the kernel it meets.",
+      ),
+      conntrack: switchFlag("conntrack", "Show conntrack entries, too."),
       timeout: TIMEOUT,
     },
   },
@@ -248,7 +233,7 @@ ${DAEMON_FLAGS}`,
     group: "This node",
     summary: "compare the kernel's rules with the desired rules",
     usage: ["verify [--fix] [flags]"],
-    about: `${DAEMON_FLAGS}`,
+    about: DAEMON_FLAGS,
     examples: ["signpost verify", "signpost verify --fix", "signpost verify -o json"],
     exitCodes: [
       [0, "the kernel holds what it should, by --fix at last"],
@@ -259,10 +244,7 @@ ${DAEMON_FLAGS}`,
     shares: NODE,
     flags: {
       output: OUTPUT,
-      fix: flagOnly(boolean, false, {
-        flag: "fix",
-        help: "Ask the daemon for a full sync if rules differ.",
-      }),
+      fix: switchFlag("fix", "Ask the daemon for a full sync if rules differ."),
       timeout: TIMEOUT,
     },
   },
@@ -281,10 +263,7 @@ ${DAEMON_FLAGS}`,
     shares: ["socket"],
     flags: {
       output: OUTPUT,
-      watch: flagOnly(boolean, false, {
-        flag: "watch",
-        help: "Show it again and again until interrupted.",
-      }),
+      watch: switchFlag("watch", "Show it again and again until interrupted."),
       namespace: NAMESPACE,
     },
   },
@@ -306,10 +285,7 @@ one table. --service-metrics=false has nothing counted.`,
     shares: ["socket"],
     flags: {
       output: OUTPUT,
-      once: flagOnly(boolean, false, {
-        flag: "once",
-        help: "Print one table, also in a terminal.",
-      }),
+      once: switchFlag("once", "Print one table, also in a terminal."),
       namespace: NAMESPACE,
     },
   },

@@ -4,7 +4,7 @@
  * @module
  */
 import { address, bindAddress, boolean, INT32_MAX, integer, oneOf, path } from "../file/readers.ts";
-import { duration, flagOnly, group, value, word } from "./setting.ts";
+import { duration, flagOnly, group, switchFlag, value, word } from "./setting.ts";
 import { DEFAULT_LIMITS } from "../../model/configuration.ts";
 
 const HOUR = 3_600_000;
@@ -126,10 +126,10 @@ export const PROCESS_GROUP = group({
       value: "FILE",
       help: "The last complete state; empty: none. Default /var/lib/signpost/state.json.gz.",
     }),
-    "signpost.wait": flagOnly(boolean, false, {
-      flag: "wait",
-      help: "If another signpost writes this node's rules, wait for its end, then start.",
-    }),
+    "signpost.wait": switchFlag(
+      "wait",
+      "If another signpost writes this node's rules, wait for its end, then start.",
+    ),
     "signpost.socket": flagOnly(path, "/run/signpost/signpost.sock", {
       flag: "socket",
       value: "PATH",

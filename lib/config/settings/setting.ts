@@ -116,6 +116,11 @@ export function flagOnly<T extends Json>(
   return value(read, fallback, { inFile: false, ...options });
 }
 
+/** Returns a setting that is off by default, and that only its flag sets. */
+export function switchFlag(flag: string, help: string): Setting<boolean> {
+  return flagOnly<boolean>(boolean, false, { flag, help });
+}
+
 /** Returns a setting of which empty text means the default. */
 export function word<T extends Json>(
   read: Reader<T | "">,

@@ -3,9 +3,9 @@
  *
  * @module
  */
-import { boolean, nodeName, path, serverUrl, text } from "../file/readers.ts";
+import { nodeName, path, serverUrl, text } from "../file/readers.ts";
 import { PROTOBUF } from "../../model/configuration.ts";
-import { duration, flagOnly, group, list, value, word } from "./setting.ts";
+import { duration, flagOnly, group, list, switchFlag, value, word } from "./setting.ts";
 
 const MINUTE = 60_000;
 
@@ -28,10 +28,10 @@ export const SOURCE_GROUP = group({
       value: "URL",
       help: "The API server's URL, instead of the kubeconfig's.",
     }),
-    "signpost.proxyFromEnvironment": flagOnly(boolean, false, {
-      flag: "proxy-from-environment",
-      help: "Reach the API server through the proxy that HTTPS_PROXY or HTTP_PROXY names.",
-    }),
+    "signpost.proxyFromEnvironment": switchFlag(
+      "proxy-from-environment",
+      "Reach the API server through the proxy that HTTPS_PROXY or HTTP_PROXY names.",
+    ),
     "clientConnection.contentType": word(text, PROTOBUF, {
       flag: "kube-api-content-type",
       value: "VALUE",
