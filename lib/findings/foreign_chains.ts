@@ -23,9 +23,12 @@ const NAT_PRIORITY = -101;
 
 /** Finds nat chains that decide before ours, or may do so. */
 export function checkNatOrder({ ruleset }: NodeFacts): Finding[] {
-  return baseChains(ruleset?.chains, ["nat"], ["prerouting", "output"]).filter(({ hook }) =>
-    hook.priority <= NAT_PRIORITY
-  ).map(({ table, name, hook: { hook, priority } }) =>
+  const bases = baseChains(ruleset?.chains ?? [], {
+    type: "nat",
+    hooks: ["prerouting", "output"],
+  });
+  const early = bases.filter(({ hook }) => hook.priority <= NAT_PRIORITY);
+  return early.map(({ table, name, hook: { hook, priority } }) =>
     finding("nat-chain-before-ours", {
       what:
         `chain ${name} of table ${table} does NAT at ${hook} with priority ${priority}, before Services`,
@@ -38,7 +41,7 @@ export function checkNatOrder({ ruleset }: NodeFacts): Finding[] {
 export function* checkFirewalls(facts: NodeFacts): Generator<undefined, Finding[]> {
   const { objects, ruleset } = facts;
   const chains = ruleset?.chains ?? [];
-  const bases = baseChains(chains, ["filter"], ["forward", "input"]);
+  const bases = baseChains(chains, { type: "filter", hooks: ["forward", "input"] });
   if (!objects || bases.length === 0) return [];
   const findings: Finding[] = [];
   for (const sample of yield* samples(facts)) {
@@ -58,6 +61,8 @@ interface Sample {
   readonly packet: Packet;
 }
 
+type Destination = Pick<Packet, "daddr" | "dport"> & Partial<Pick<Packet, "protocol">>;
+
 /** Returns, for each family, a connection to an endpoint from outside, and one to a health-check node port. */
 function* samples(
   { objects, interfaceAddresses, configuration }: NodeFacts,
@@ -65,10 +70,12 @@ function* samples(
   if (!objects) return [];
   const own = new Set(interfaceAddresses);
   const found = new Map<string, Sample>();
-  const add = (hook: Sample["hook"], port: DesiredServicePort, to: Partial<Packet>) => {
+  const add = (hook: Sample["hook"], port: DesiredServicePort, to: Destination) => {
     const { family, protocol, name } = port;
     const packet: Packet = {
-      ...{ family, protocol, daddr: "", dport: 0, isDnat: hook === "forward" },
+      family,
+      protocol,
+      isDnat: hook === "forward",
       notFrom: configuration.clusterCIDRs,
       ...to,
     };
@@ -128,12 +135,11 @@ function dropped({ table, name }: BaseChain, { hook, service, packet }: Sample):
 type BaseChain = ForeignChain & { readonly hook: NonNullable<ForeignChain["hook"]> };
 
 function baseChains(
-  chains: readonly ForeignChain[] = [],
-  types: readonly string[],
-  hooks: readonly string[],
+  chains: readonly ForeignChain[],
+  { type, hooks }: { readonly type: string; readonly hooks: readonly string[] },
 ): BaseChain[] {
   return chains.flatMap(({ hook, ...rest }) =>
-    hook && types.includes(hook.type) && hooks.includes(hook.hook) ? [{ ...rest, hook }] : []
+    hook?.type === type && hooks.includes(hook.hook) ? [{ ...rest, hook }] : []
   );
 }
 
@@ -255,16 +261,21 @@ function matchAll(text: string, packet: Packet): Match {
     const [match, holds] = found ?? [];
     if (!match || !holds) return undefined;
     const [whole, not, values = ""] = match;
-    const each = values.replaceAll(/^\{ | \}$/g, "").split(/, ?/).map((value) =>
-      holds(value, packet)
+    const isListed = anyOf(
+      values.replaceAll(/^\{ | \}$/g, "").split(/, ?/).map((value) => holds(value, packet)),
     );
-    const any = each.includes(true) ? true : each.includes(undefined) ? undefined : false;
-    const result = not && any !== undefined ? !any : any;
+    const result = not && isListed !== undefined ? !isListed : isListed;
     if (result === false) return false;
     if (result === undefined) all = undefined;
     rest = rest.slice(whole.length);
   }
   return all;
+}
+
+/** Returns true if one match holds; `undefined` if none does, and one cannot be told. */
+function anyOf(matches: readonly Match[]): Match {
+  if (matches.includes(true)) return true;
+  return matches.includes(undefined) ? undefined : false;
 }
 
 /** Returns true if a match is about the packet's protocol and IP family. */
