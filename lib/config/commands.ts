@@ -5,7 +5,7 @@
  * @module
  */
 import { objectName, oneOf, path, text } from "./file/readers.ts";
-import { duration, flagOnly, type Setting, switchFlag, word } from "./settings/setting.ts";
+import { choice, duration, flagOnly, type Setting, switchFlag } from "./settings/setting.ts";
 
 /** A command of the tree. */
 interface CommandRow {
@@ -49,11 +49,10 @@ const DAEMON_FLAGS =
 daemon that runs on this node, which it asks at --socket. If none answers, it reads the objects that
 /etc/signpost/config.yaml names, for --timeout at most, else the state file. Nothing is changed.`;
 
-const OUTPUT = word(oneOf("table", "json", "yaml"), "table", {
+const OUTPUT = choice(["table", "json", "yaml"], "table", {
   flag: "output",
   letter: "o",
   value: "FORMAT",
-  choices: ["table", "json", "yaml"],
   help: "table (default) for people; json or yaml for programs, see docs/output.md.",
 });
 
@@ -90,11 +89,10 @@ A switch stands alone or has =true or =false.`,
     shares: "all",
     flags: {
       once: switchFlag("once", "Print the script for the present state and exit; touch nothing."),
-      output: word(oneOf("script", "json"), "script", {
+      output: choice(["script", "json"], "script", {
         flag: "output",
         letter: "o",
         value: "FORMAT",
-        choices: ["script", "json"],
         help: "With --once: script (default), or json for the desired state as data.",
       }),
       cleanup: CLEANUP,

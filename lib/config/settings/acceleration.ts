@@ -4,8 +4,8 @@
  * @module
  */
 import { ACCELERATED_SERVICES, type Acceleration } from "../../model/configuration.ts";
-import { INT32_MAX, integer, interfacePattern, oneOf } from "../file/readers.ts";
-import { group, list, value, word } from "./setting.ts";
+import { INT32_MAX, integer, interfacePattern } from "../file/readers.ts";
+import { choice, group, list, value } from "./setting.ts";
 
 /** Short connections lose by the fast path: 20 packets are an exchange of a few kilobytes. */
 const PACKETS = 20;
@@ -24,13 +24,12 @@ export const ACCELERATION_GROUP = group({
       flag: "acceleration-packets",
       help: "Packets of a connection before it takes the fast path. Default 20.",
     }),
-    "signpost.acceleration.services": word<Acceleration["services"]>(
-      oneOf(...ACCELERATED_SERVICES),
+    "signpost.acceleration.services": choice<Acceleration["services"]>(
+      ACCELERATED_SERVICES,
       "all",
       {
         flag: "acceleration-services",
         value: "NAME",
-        choices: ACCELERATED_SERVICES,
         help:
           "Services whose connections may take it: all (default), or annotated; the annotation signpost.dev/acceleration is on or off for one.",
       },

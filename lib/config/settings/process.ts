@@ -3,8 +3,8 @@
  *
  * @module
  */
-import { address, bindAddress, boolean, INT32_MAX, integer, oneOf, path } from "../file/readers.ts";
-import { duration, flagOnly, group, switchFlag, value, word } from "./setting.ts";
+import { address, bindAddress, boolean, INT32_MAX, integer, path } from "../file/readers.ts";
+import { choice, duration, flagOnly, group, switchFlag, value, word } from "./setting.ts";
 import { DEFAULT_LIMITS } from "../../model/configuration.ts";
 
 const HOUR = 3_600_000;
@@ -39,11 +39,10 @@ export const HEALTH_GROUP = group({
       value: "IP:PORT",
       help: "Address of /metrics and /configz; empty: none. Default 127.0.0.1:10249.",
     }),
-    "signpost.statusPage": word(oneOf("auto", "on", "off"), "auto", {
+    "signpost.statusPage": choice(["auto", "on", "off"], "auto", {
       inFile: false,
       flag: "status-page",
       value: "MODE",
-      choices: ["auto", "on", "off"],
       help: "The metrics server's page for browsers: auto (default, on loopback alone), on or off.",
     }),
     "signpost.serviceMetrics": value(boolean, true, {
@@ -111,10 +110,9 @@ export const PROCESS_GROUP = group({
       alone: "1",
       help: "How much is logged or shown; 0 is the least, -v alone is 1.",
     }),
-    "logging.format": word(oneOf("text", "json"), "text", {
+    "logging.format": choice(["text", "json"], "text", {
       flag: "logging-format",
       value: "FORMAT",
-      choices: ["text", "json"],
       help: "text (default) or json.",
     }),
     oomScoreAdj: value(integer(-1000, 1000), -999, {

@@ -9,8 +9,8 @@ import {
   type SchedulerName,
   SCHEDULERS,
 } from "../../model/cluster/scheduler.ts";
-import { boolean, cidr, oneOf, prime, text } from "../file/readers.ts";
-import { duration, group, list, minSyncPeriod, value, word } from "./setting.ts";
+import { boolean, cidr, prime, text } from "../file/readers.ts";
+import { choice, duration, group, list, minSyncPeriod, value } from "./setting.ts";
 
 const SECOND = 1_000;
 
@@ -27,18 +27,16 @@ const MAX_HASH_TABLE_SIZE = 65_521;
 export const SCHEDULER_GROUP = group({
   title: "Schedulers",
   settings: {
-    "signpost.scheduler": word<SchedulerName>(oneOf(...SCHEDULERS), "random", {
+    "signpost.scheduler": choice<SchedulerName>(SCHEDULERS, "random", {
       flag: "scheduler",
       value: "NAME",
-      choices: SCHEDULERS,
       help: `How Services spread connections: ${
         SCHEDULERS.join(", ")
       }. Default random; the annotation signpost.dev/scheduler sets it for one.`,
     }),
-    "signpost.hash": word<HashSource>(oneOf(...HASH_SOURCES), "source", {
+    "signpost.hash": choice<HashSource>(HASH_SOURCES, "source", {
       flag: "scheduler-hash",
       value: "NAME",
-      choices: HASH_SOURCES,
       help:
         "Input of consistent-hash: source (default), or source-and-port. The annotation signpost.dev/hash sets it for one Service.",
     }),

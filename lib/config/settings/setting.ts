@@ -6,7 +6,7 @@
  */
 import type { MinSyncPeriod } from "../../model/configuration.ts";
 import { formatDuration } from "../file/durations.ts";
-import { boolean, duration as readDuration, type Reader } from "../file/readers.ts";
+import { boolean, duration as readDuration, oneOf, type Reader } from "../file/readers.ts";
 
 /** A value that `JSON.stringify` prints unchanged. */
 export type Json =
@@ -129,6 +129,15 @@ export function word<T extends Json>(
 ): Setting<T> {
   const print = (value: T) => value;
   return { empty: "everywhere", ...options, shape: "value", read, default: fallback, print };
+}
+
+/** Returns a setting that is one of some words. Empty text means the default. */
+export function choice<const T extends string>(
+  choices: readonly T[],
+  fallback: NoInfer<T>,
+  options: SettingOptions,
+): Setting<T> {
+  return word<T>(oneOf(...choices), fallback, { choices, ...options });
 }
 
 /** Returns a setting with a duration in milliseconds. */
