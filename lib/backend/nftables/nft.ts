@@ -293,6 +293,20 @@ const ENDED: ReadonlySet<ProgramFailure> = new Set(["crash", "signal", "output"]
 /** The line of nft if the kernel refused something: nft has read the script to its end. */
 const KERNEL_ANSWER = /Could not process rule/;
 
+/** Failures that say nothing about what the kernel takes. */
+const PROGRAM_FAILURES: ReadonlySet<ApplyFailure> = new Set([
+  "program-missing",
+  "program-failed",
+  "unreadable",
+  "not-permitted",
+  "owned",
+]);
+
+/** Returns true if nft ended and gave the kernel's refusal. */
+export function isRefusal(error: unknown): error is ApplyError {
+  return error instanceof ApplyError && !PROGRAM_FAILURES.has(error.failure);
+}
+
 /** Our table, or that of the probe, with the name of the program that owns it. */
 const OWNED = new RegExp(
   `^table (${TABLE}(?:-probe)?) \\{(?: # progname ([^\\n]{1,15}))?\\n\\tflags [^\\n]*\\bowner\\b`,

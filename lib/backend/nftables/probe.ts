@@ -3,12 +3,12 @@
  *
  * @module
  */
-import { ApplyError, type ApplyFailure } from "../../model/kernel/dataplane.ts";
+import { ApplyError } from "../../model/kernel/dataplane.ts";
 import type { DesiredNode, DesiredServicePort } from "../../model/kernel/desired.ts";
 import type { Feature, RefusedFeatures } from "../../model/kernel/traits.ts";
 import { FullScript } from "./write.ts";
 import { TABLE } from "./table.ts";
-import type { Nft } from "./nft.ts";
+import { isRefusal, type Nft } from "./nft.ts";
 import { oneLine } from "../../model/values/text.ts";
 import { FAMILIES, type Family } from "../../model/values/address.ts";
 
@@ -34,15 +34,6 @@ const HOOKS: Readonly<Record<string, string>> = {
   dnat: "nat hook prerouting priority -101",
   masquerade: "nat hook postrouting priority 100",
 };
-
-/** Failures that say nothing of what the kernel can do. */
-const NOT_OF_THE_KERNEL: ReadonlySet<ApplyFailure> = new Set([
-  "not-permitted",
-  "owned",
-  "program-missing",
-  "program-failed",
-  "unreadable",
-]);
 
 /** The node and the Services of the checked table. */
 interface Asked {
@@ -128,8 +119,7 @@ async function check(nft: Nft, text: string): Promise<ApplyError | undefined> {
     await nft.check(text);
     return undefined;
   } catch (error) {
-    if (!(error instanceof ApplyError)) throw error;
-    if (NOT_OF_THE_KERNEL.has(error.failure)) throw error;
+    if (!isRefusal(error)) throw error;
     return error;
   }
 }

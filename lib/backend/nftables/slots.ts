@@ -8,11 +8,11 @@
  *
  * @module
  */
-import { ApplyError, type ApplyFailure } from "../../model/kernel/dataplane.ts";
 import type { Turns } from "../../model/ports/in_turns.ts";
 import { chunks } from "./delta.ts";
 import type { Contents } from "./read.ts";
 import { type FrontendKey, parseKey } from "./keys.ts";
+import { isRefusal } from "./nft.ts";
 import { elementId, slotElement, type Slots } from "./table.ts";
 import { setNamed, type TableSet } from "./sets.ts";
 import { renderingElements } from "./text.ts";
@@ -159,7 +159,7 @@ const remove: Write = async (slices, options) => {
   try {
     await apply(text);
   } catch (error) {
-    if (!isOfKernel(error)) throw error;
+    if (!isRefusal(error)) throw error;
     if (countOf(slices) > 1) return await inHalves(slices, remove, options);
     // Gone already.
     if (error.failure !== "conflict") throw error;
@@ -219,23 +219,10 @@ export async function isTaken(step: () => Promise<void>): Promise<boolean> {
     await step();
     return true;
   } catch (error) {
-    if (isOfKernel(error)) return false;
+    if (isRefusal(error)) return false;
     throw error;
   }
 }
-
-/** Returns true if nft ended and gave the kernel's answer. */
-function isOfKernel(error: unknown): error is ApplyError {
-  return error instanceof ApplyError && !PROGRAM_FAILURES.has(error.failure);
-}
-
-const PROGRAM_FAILURES: ReadonlySet<ApplyFailure> = new Set([
-  "program-missing",
-  "program-failed",
-  "unreadable",
-  "not-permitted",
-  "owned",
-]);
 
 /** The slots that the kernel has of a frontend in a map. */
 export interface HeldSlots {
