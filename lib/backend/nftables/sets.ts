@@ -69,6 +69,24 @@ const VERDICTS = "typeof IP daddr . meta l4proto . tcp dport : verdict";
  */
 const SLOTS = "typeof IP daddr . PROTOCOL dport . numgen random mod 2 : IP daddr . PROTOCOL dport";
 
+/** The maps in which packets find the chains of their frontends. */
+const FRONTENDS = {
+  by: ["frontend", "family"],
+  key: "frontend",
+  body: VERDICTS,
+  filledBy: "owner",
+  lifetime: "always",
+} as const;
+
+/** The maps of slots. */
+const ENDPOINTS = {
+  by: ["frontend", "family", "protocol", "shard"],
+  key: "slot",
+  body: SLOTS,
+  filledBy: "owner",
+  lifetime: "needed",
+} as const;
+
 /** The sets and maps, by role. Their order is the order of the declarations in a script. */
 export const ROWS = {
   /** Marks our own transactions for milliseconds: `nft monitor` prints the marks. */
@@ -83,29 +101,17 @@ export const ROWS = {
   /** Leads to the chain of a frontend. */
   services: {
     stems: { vip: "services", nodeport: "nodeports" },
-    by: ["frontend", "family"],
-    key: "frontend",
-    body: VERDICTS,
-    filledBy: "owner",
-    lifetime: "always",
+    ...FRONTENDS,
   },
   /** Leads pods and this node to the cluster's endpoints, under the Local policy. */
   shortCircuits: {
     stems: { vip: "short-circuits", nodeport: "nodeport-short-circuits" },
-    by: ["frontend", "family"],
-    key: "frontend",
-    body: VERDICTS,
-    filledBy: "owner",
-    lifetime: "always",
+    ...FRONTENDS,
   },
   /** Refuses what has no endpoint. */
   noEndpoints: {
     stems: { vip: "no-endpoints", nodeport: "no-endpoint-nodeports" },
-    by: ["frontend", "family"],
-    key: "frontend",
-    body: VERDICTS,
-    filledBy: "owner",
-    lifetime: "always",
+    ...FRONTENDS,
   },
   /** Rejects node ports on loopback that no listener serves. */
   localhostRejects: {
@@ -170,19 +176,11 @@ export const ROWS = {
   },
   endpoints: {
     stems: { vip: "endpoints", nodeport: "nodeport-endpoints" },
-    by: ["frontend", "family", "protocol", "shard"],
-    key: "slot",
-    body: SLOTS,
-    filledBy: "owner",
-    lifetime: "needed",
+    ...ENDPOINTS,
   },
   localEndpoints: {
     stems: { vip: "local-endpoints", nodeport: "nodeport-local-endpoints" },
-    by: ["frontend", "family", "protocol", "shard"],
-    key: "slot",
-    body: SLOTS,
-    filledBy: "owner",
-    lifetime: "needed",
+    ...ENDPOINTS,
   },
   /** Leads to the chain that checks the source ranges. */
   firewalls: {
