@@ -9,7 +9,7 @@ import type { Comparison, DesiredStep, KernelEntry, KernelRules, RuleNames } fro
 import { compareRules, without } from "../compare.ts";
 import type { Abilities } from "./script/fixed_rules.ts";
 import { fullInput } from "./script/full.ts";
-import { CANARY_CHAIN, isServiceChain, leadsToEndpoint } from "./script/names.ts";
+import { CANARY_CHAIN, isServiceChain, leadsToEndpoint, programName } from "./script/names.ts";
 import type { FamilyInput, TableInput } from "./script/rule.ts";
 import { atOnce } from "../../model/ports/in_turns.ts";
 import {
@@ -17,13 +17,13 @@ import {
   isJump,
   isOwnChain,
   referencedByOthers,
+  sameRule,
   type Saved,
   type SavedTable,
   tokens,
 } from "./kernel/saved.ts";
 import { serviceRules } from "./script/service_rules.ts";
 import { ADDRESS_BITS, type Family } from "../../model/values/address.ts";
-import { programName } from "./script/names.ts";
 import type { Match } from "../../policy/frontend.ts";
 
 /** The kernel's rules of each family. */
@@ -78,7 +78,7 @@ export function iptablesEntries(
     const { shared, chains } = serviceRules(port, node);
     return [
       ...shared.map(({ table, chain, rule }) => {
-        const there = saved.get(table)?.chains.get(chain)?.some((each) => isSame(each, rule));
+        const there = saved.get(table)?.chains.get(chain)?.some((each) => sameRule(each, rule));
         return entry(`${table} ${chain}`, rule, there ? "same" : "missing");
       }),
       ...[...chains].flatMap(([chain, rules]) =>
@@ -100,7 +100,7 @@ function chainEntries(
     const [desired, there] = [rules[i], held[i]];
     if (desired === undefined) return entry(place, there ?? "", "extra");
     if (there === undefined) return entry(place, desired, "missing");
-    return isSame(desired, there)
+    return sameRule(desired, there)
       ? entry(place, desired, "same")
       : { in: place, key: `rule ${i + 1}`, desired, held: there, state: "wrong" as const };
   });
@@ -246,10 +246,6 @@ function compareJumps({ inserted }: TableInput, held: SavedTable, place: string)
 
 function wordsOf(rule: string): string {
   return tokens(rule).join("\0");
-}
-
-function isSame(one: string, other: string): boolean {
-  return wordsOf(one) === wordsOf(other);
 }
 
 /** Sorts the endpoints. Each has the same chance at any position. */

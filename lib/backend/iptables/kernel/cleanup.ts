@@ -19,10 +19,9 @@ import {
   type SavedTable,
   targetOf,
 } from "./saved.ts";
-import { programName } from "../script/names.ts";
 import { atOnce } from "../../../model/ports/in_turns.ts";
 import { append } from "../../../model/values/lists.ts";
-import { HAIRPIN_CHAIN, OWNER, VIRTUAL_IP_CHAIN } from "../script/names.ts";
+import { HAIRPIN_CHAIN, OWNER, programName, VIRTUAL_IP_CHAIN } from "../script/names.ts";
 
 /** The result of planning a removal. */
 interface Cleanup {
