@@ -9,10 +9,10 @@ import {
   type ProcessRunner,
   ProgramFailedError,
 } from "../model/ports/ports.ts";
-import { oneLine } from "../model/values/text.ts";
+import { eachLine, oneLine } from "../model/values/text.ts";
 import { type Protocol, PROTOCOLS } from "../model/cluster/objects.ts";
 
-/** Which UDP entries of a family to list. What is left out matches all. */
+/** Selects the UDP entries of a family to list; an absent field matches all. */
 export interface ListFilter {
   readonly address?: string;
   readonly port?: number;
@@ -171,12 +171,9 @@ const FLAG = /^\[([A-Z_]{1,32})\]$/;
 
 /** Reads the output of `conntrack -L`, `-L -o extended` or `-D`. It skips lines that are no flow. */
 export function* parseEntries(text: string): Generator<ConntrackEntry> {
-  for (let start = 0; start < text.length;) {
-    const newline = text.indexOf("\n", start);
-    const end = newline < 0 ? text.length : newline;
-    const entry = parseEntry(text.slice(start, end));
+  for (const line of eachLine(text)) {
+    const entry = parseEntry(line);
     if (entry) yield entry;
-    start = end + 1;
   }
 }
 
