@@ -1,5 +1,5 @@
 /**
- * The connections that came to each Service: read from the kernel when they are asked for.
+ * Reads the connections that came to each Service from the kernel when they are asked for.
  * @module
  */
 import {
@@ -201,7 +201,9 @@ export class ConnectionsByService {
   /** @param services the present desired state */
   constructor(services: () => DesiredState["services"]) {
     this.#services = services;
-  } /**
+  }
+
+  /**
    * Adds the difference to the last reading, or all of a counter that was reset: a change of the frontend writes its
    * element again, and connections between the last reading and that are lost.
    * @param counts the counts of all frontends
@@ -209,7 +211,6 @@ export class ConnectionsByService {
    * @returns the number of frontends
    * @yields when other work can run
    */
-
   *taking(
     counts: Iterable<FrontendCount>,
     seconds: number | undefined,

@@ -3,5 +3,5 @@
  * @module
  */
 
-/** The table of `ipvs/guard.ts`. It is separate because it lives only as long as another program's leftovers. */
+/** The table of the guard, see `guardScript`. It is separate because it lives only as long as another program's leftovers. */
 export const IPVS_TABLE = "inet ipvs-signpost";

@@ -55,7 +55,7 @@ interface Spread {
   readonly destinations: readonly Destination[];
   /** Ends the names of the chains: two chains of one name and kind of map have the same rules. */
   readonly suffix: string;
-  /** Which map has the slots, see `sets.ts`. */
+  /** The map that has the slots, see `sets.ts`. */
   readonly shard?: number;
 }
 

@@ -213,14 +213,14 @@ export function adviceFor(
   return "use an nft or a kernel that takes it, or --proxy-mode iptables";
 }
 
-/**
- * Service ports that between them use every kind of rule, for the probe. Addresses are of the
- * documentation ranges (RFC 5737, RFC 3849).
- */
+/** Addresses of the documentation ranges (RFC 5737, RFC 3849). */
 const PREFIX: Readonly<Record<Family, string>> = { 4: "192.0.2.", 6: "2001:db8::" };
 const SOURCES: Readonly<Record<Family, string>> = { 4: "198.51.100.0/24", 6: "2001:db8:1::/64" };
 
-/** Both families; policies Cluster and Local; random choice, session affinity and hashing. */
+/**
+ * Service ports that between them use every kind of rule: both families; policies Cluster and Local; random choice,
+ * session affinity and hashing.
+ */
 export const PROBE_SERVICES: readonly DesiredServicePort[] = FAMILIES.flatMap((family) => {
   const address = (last: number) => `${PREFIX[family]}${last}`;
   const cluster: DesiredServicePort = {

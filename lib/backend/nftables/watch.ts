@@ -219,7 +219,7 @@ const REMEMBERED = 1_000;
 /**
  * Shows if `nft monitor` missed transactions of other programs.
  *
- * The kernel numbers all transactions (generations), and we number ours (`marks.ts`). Without a missed one, the
+ * The kernel numbers all transactions (generations), and we number ours (`Marks`). Without a missed one, the
  * difference between both numbers grows only by the reported transactions of other programs.
  */
 export class Generations {
