@@ -268,8 +268,8 @@ class Exchange {
 
   /** Classifies the system's error: ended by the caller, by a limit, or by the network. */
   explain(error: unknown, reason: "connection" | "dropped"): unknown {
-    if (this.#failure) return this.#failure;
     if (error instanceof WatchError) return error;
+    if (this.#failure) return this.#failure;
     const what = reason === "connection"
       ? "no connection to the API server"
       : "the stream broke off";

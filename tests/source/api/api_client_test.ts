@@ -100,6 +100,21 @@ Deno.test("an error status carries the server's message in one line, and its Ret
   assert(http.requests[0]?.signal.aborted, "the connection is let go");
 });
 
+Deno.test("an error status counts though its message does not come", async () => {
+  const clock = new ManualClock();
+  async function* silent(): AsyncGenerator<Uint8Array> {
+    await new Promise((_, reject) =>
+      http.requests[0]?.signal.addEventListener("abort", () => reject(new Error("aborted")))
+    );
+    yield new Uint8Array();
+  }
+  const http: FakeHttp = new FakeHttp(answer(410, silent()));
+  const pending = assertRejects(() => get(http, clock), StatusError);
+  await settle();
+  await clock.advance(60_000);
+  assertEquals((await pending).message, "GET /api/v1/nodes: 410");
+});
+
 Deno.test("a body that is no JSON, and a broken one, are told apart", async () => {
   const reason = async (http: HttpClient) =>
     (await assertRejects(() => get(http), WatchError)).reason;
