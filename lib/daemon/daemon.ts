@@ -257,8 +257,6 @@ export class Daemon {
       }),
       signal: ended.signal,
     });
-    let hasSynced = false;
-    void firstSync.then(() => hasSynced = true, () => {});
     const waiting: Waiting = {
       clock: runtime.clock,
       firstSync,
@@ -300,7 +298,7 @@ export class Daemon {
         signal.aborted ? writing.catch(() => {}) : undefined,
         signal.aborted ? this.#takingOver?.catch(() => {}) : undefined,
       ]);
-      if (signal.aborted && hasSynced) await this.#stepBehind();
+      if (signal.aborted && this.#isReady) await this.#stepBehind();
       // Load balancers are answered until the next daemon can do so.
       ended.abort();
       await Promise.allSettled([serving, this.#healthChecks.close()]);
