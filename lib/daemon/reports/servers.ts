@@ -5,7 +5,7 @@
  */
 import { splitHostPort } from "../../model/cluster/names.ts";
 import type { HttpHandler, HttpListen } from "../../model/ports/http.ts";
-import type { Logger } from "../../model/ports/ports.ts";
+import type { Clock, Logger } from "../../model/ports/ports.ts";
 import { FatalError } from "../../model/values/errors.ts";
 import {
   healthServer,
@@ -16,7 +16,6 @@ import {
 import { type EventReport, serverFailedEvent } from "../../observe/events.ts";
 import type { Metrics } from "../../observe/metrics/metrics.ts";
 import { serveHttp } from "../../system/http_servers.ts";
-import type { Clock } from "../../model/ports/ports.ts";
 
 /** The sources and ports of both servers. */
 interface ServersOptions extends HealthServerOptions, MetricsServerOptions {

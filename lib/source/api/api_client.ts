@@ -13,8 +13,7 @@ import {
 } from "./access/access.ts";
 import { StatusError, WatchError } from "./failure.ts";
 import type { WatchObserver } from "./report.ts";
-import { Remainder } from "./watch_events.ts";
-import { isApiObject, readApiObject } from "./watch_events.ts";
+import { isApiObject, readApiObject, Remainder } from "./watch_events.ts";
 import { fieldAt } from "../../model/values/record.ts";
 import { errorText, oneLine } from "../../model/values/text.ts";
 import { BoundedMap } from "../../model/values/bounded.ts";
