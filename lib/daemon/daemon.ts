@@ -62,7 +62,8 @@ export class Daemon {
   readonly #metrics: Metrics;
   readonly #connections: Connections;
   readonly #health: ProxyHealth;
-  readonly #events: EventRecorder;
+  /** `undefined`: without an API server there is no receiver of Events. */
+  readonly #events: EventRecorder | undefined;
   readonly #listen: HttpListen;
   readonly #healthChecks: HealthCheckNodePorts;
   readonly #observation: Observation;
@@ -89,7 +90,7 @@ export class Daemon {
     this.#opened = opened;
     const { configuration, nodeName, runtime, logger } = options;
     const { clock } = runtime;
-    const { backend, missing } = opened;
+    const { backend, missing, source: { api } } = opened;
     const { traits } = backend;
     const settings = configuration[traits.section];
     this.#started = clock.now();
@@ -128,7 +129,7 @@ export class Daemon {
       missing,
       progress: () => opened.backend.progress,
     });
-    this.#ownPorts = new OwnPorts({ ...options, locate: opened.source.api?.locate, isHere: true });
+    this.#ownPorts = new OwnPorts({ ...options, locate: api?.locate, isHere: true });
     this.#desired = new Desired({
       configuration,
       traits,
@@ -137,9 +138,8 @@ export class Daemon {
       refusedFeatures: opened.refusedFeatures,
       ...this.#ownPorts.around,
     });
-    this.#events = new EventRecorder({
-      post: (path, body) =>
-        postJson(this.#opened.source.api, { path, body, signal: options.signal }),
+    this.#events = api && new EventRecorder({
+      post: (path, body) => postJson(api, { path, body, signal: options.signal }),
       clock,
       logger,
       instance: nodeName,
@@ -394,7 +394,7 @@ export class Daemon {
   /** Waits for Events that are to be sent yet, but not for long. */
   async #lastEvents(): Promise<void> {
     const enough = this.#options.runtime.clock.sleep(LAST_EVENTS, this.#options.signal);
-    await Promise.race([this.#events.flushed(), enough]);
+    await Promise.race([this.#events?.flushed(), enough]);
   }
 
   /** The rules serve on. If another proxy starts next, as after a `kubectl rollout undo`, its rules decide. */
@@ -429,9 +429,8 @@ export class Daemon {
     });
   }
 
-  /** Without an API server there is no receiver of Events. */
   #report(event: EventReport): void {
-    if (this.#opened.source.api) this.#events.record(event);
+    this.#events?.record(event);
   }
 
   #facts(): NodeFacts {

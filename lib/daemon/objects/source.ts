@@ -230,15 +230,14 @@ function refuse(reason: string | undefined): void {
   if (reason) throw new FatalError(reason);
 }
 
-/** Sends a POST request. @returns the HTTP status; 0 without an API server @throws {WatchError} without an answer */
+/** Sends a POST request. @returns the HTTP status @throws {WatchError} without an answer */
 export async function postJson(
-  server: ApiServer | undefined,
+  { client }: ApiServer,
   request: { readonly path: string; readonly body: unknown; readonly signal: AbortSignal },
 ): Promise<number> {
-  if (!server) return 0;
   const { path, body, signal } = request;
   try {
-    const answer = await server.client.open(path, { method: "POST", body, signal });
+    const answer = await client.open(path, { method: "POST", body, signal });
     answer.close();
     return answer.status;
   } catch (error) {
