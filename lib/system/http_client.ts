@@ -20,19 +20,18 @@ export function createHttpClient(
   { proxies = {} }: { readonly proxies?: Proxies } = {},
 ): HttpClient {
   trustGivenAuthoritiesOnly();
-  const clients = new Map<string, Deno.HttpClient>();
+  let last: { readonly key: string; readonly client: Deno.HttpClient } | undefined;
   const close = () => {
-    for (const client of clients.values()) client.close();
-    clients.clear();
+    last?.client.close();
+    last = undefined;
   };
   const clientFor = ({ url, tls }: HttpRequest): Deno.HttpClient => {
     const key = url.protocol === "https:" ? JSON.stringify(tls) : "";
-    const known = clients.get(key);
-    if (known) return known;
-    close();
-    const client = withProxies(proxies, () => createClient(tls));
-    clients.set(key, client);
-    return client;
+    if (last?.key !== key) {
+      close();
+      last = { key, client: withProxies(proxies, () => createClient(tls)) };
+    }
+    return last.client;
   };
   return {
     request: (request) =>
