@@ -6,6 +6,7 @@
 import type { ObjectCache } from "../../cache/cache.ts";
 import { formatMinSyncPeriod } from "../../config/configz.ts";
 import { COMMIT } from "../../model/commit.ts";
+import { objectKey } from "../../model/cluster/names.ts";
 import { KINDS } from "../../model/cluster/objects.ts";
 import type { HeldBackPorts } from "../../model/kernel/differences.ts";
 import { type Status, STATUS_VERSION } from "../../model/status.ts";
@@ -104,7 +105,8 @@ export function heldBack(
     const slice = kind === "EndpointSlice" ? cache.slices.get(key) : undefined;
     if (kind === "Service") reasons.set(key, reason);
     else if (slice) {
-      reasons.set(`${slice.namespace}/${slice.serviceName}`, `${kind} ${key}: ${reason}`);
+      const service = objectKey({ namespace: slice.namespace, name: slice.serviceName });
+      reasons.set(service, `${kind} ${key}: ${reason}`);
     }
   }
   return [...reasons].map(([service, reason]) => ({
