@@ -3,7 +3,7 @@
  *
  *     curl --unix-socket /run/signpost/signpost.sock http://signpost/v1/status
  *
- * A client of the local socket (mode 0660) can see everything and ask for a full sync, no more.
+ * A client of the local socket (mode 0660) can see everything, and ask for a look at the node and a full sync, no more.
  * @module
  */
 import { dirname } from "node:path/posix";

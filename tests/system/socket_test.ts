@@ -14,9 +14,10 @@ async function serve(path: string) {
   const logger = new MemoryLogger();
   const asked: string[] = [];
   const most: (number | undefined)[] = [];
+  let status = STATUS;
   const done = serveSocket({
     path,
-    status: () => STATUS,
+    status: () => status,
     objects: (service) => service === "none/none" ? undefined : textOf(service ?? "all"),
     services: (name) => [`shop/${name}`],
     connections: (wanted) => {
@@ -25,7 +26,10 @@ async function serve(path: string) {
     },
     commandLine: COMMAND_LINE,
     heldBack: () => [],
-    refresh: () => Promise.resolve(),
+    refresh: async () => {
+      await realClock.sleep(1);
+      status = { ...STATUS, healthy: !STATUS.healthy };
+    },
     requestFull: (reason) => asked.push(reason),
     clock: realClock,
     logger,
@@ -85,6 +89,14 @@ Deno.test("the socket gives the status, takes the wish for a full sync, and is f
       await assertRejects(() => askDaemon(path, { method: "POST", path: "/v2/status" }));
     }
     await assertRejects(() => Deno.stat(path), Deno.errors.NotFound);
+  }));
+
+Deno.test("the socket gives the status after a look at the node, if that is wanted", () =>
+  inFolder(async (path) => {
+    await using _ = await serve(path);
+    const ask = (query: string) => askDaemon(path, { method: "GET", path: `/v1/status${query}` });
+    assertEquals(await ask(""), STATUS);
+    assertEquals(await ask("?fresh"), { ...STATUS, healthy: !STATUS.healthy });
   }));
 
 Deno.test("nobody else opens the socket before it has its mode, whatever the umask", () =>
