@@ -25,11 +25,15 @@ export type ProxyMode = "" | Mode;
 export type AskedMode = ProxyMode | "ipvs";
 
 /** The ways to recognise pods of this node. */
-export type DetectLocalMode =
-  | "ClusterCIDR"
-  | "NodeCIDR"
-  | "BridgeInterface"
-  | "InterfaceNamePrefix";
+export const DETECT_LOCAL_MODES = [
+  "ClusterCIDR",
+  "NodeCIDR",
+  "BridgeInterface",
+  "InterfaceNamePrefix",
+] as const;
+
+/** One of `DETECT_LOCAL_MODES`. */
+export type DetectLocalMode = typeof DETECT_LOCAL_MODES[number];
 
 /** Milliseconds from the end of a sync to the next. `adaptive` follows the duration of recent syncs. */
 export type MinSyncPeriod = number | "adaptive";

@@ -8,6 +8,7 @@
 import { familyOf, parseAddress, parseCidr } from "../../model/values/address.ts";
 import {
   type AskedMode,
+  DETECT_LOCAL_MODES,
   type DetectLocalMode,
   MODES,
   NODE_PORT_WORDS,
@@ -114,18 +115,12 @@ export function proxyMode(value: unknown): AskedMode | Fault {
 
 /** Reads `detectLocalMode`. Empty is the default, ClusterCIDR. */
 export function detectLocalMode(value: unknown): DetectLocalMode | "" | Fault {
-  switch (value) {
-    case "":
-    case "ClusterCIDR":
-    case "NodeCIDR":
-    case "BridgeInterface":
-    case "InterfaceNamePrefix":
-      return value;
-  }
-  const modes = ["ClusterCIDR", "NodeCIDR", "BridgeInterface", "InterfaceNamePrefix"];
-  const meant = typeof value === "string" ? nearest(value, modes) : undefined;
+  if (value === "") return value;
+  const mode = DETECT_LOCAL_MODES.find((each) => each === value);
+  if (mode !== undefined) return mode;
+  const meant = typeof value === "string" ? nearest(value, DETECT_LOCAL_MODES) : undefined;
   return new Fault(
-    `must be ClusterCIDR, NodeCIDR, BridgeInterface or InterfaceNamePrefix` +
+    `must be ${DETECT_LOCAL_MODES.slice(0, -1).join(", ")} or ${DETECT_LOCAL_MODES.at(-1)}` +
       (meant === undefined ? "" : ` (did you mean ${meant}?)`),
   );
 }

@@ -6,7 +6,12 @@
  *
  * @module
  */
-import { type AskedMode, type DetectLocalMode, MODES } from "../../model/configuration.ts";
+import {
+  type AskedMode,
+  DETECT_LOCAL_MODES,
+  type DetectLocalMode,
+  MODES,
+} from "../../model/configuration.ts";
 import {
   boolean,
   clusterCidrs,
@@ -40,7 +45,7 @@ export const RULE_GROUP = group({
     detectLocalMode: word<DetectLocalMode>(detectLocalMode, "ClusterCIDR", {
       flag: "detect-local-mode",
       value: "MODE",
-      choices: ["ClusterCIDR", "NodeCIDR", "BridgeInterface", "InterfaceNamePrefix"],
+      choices: DETECT_LOCAL_MODES,
       help: "How pods of this node are recognised. Default ClusterCIDR.",
     }),
     "detectLocal.bridgeInterface": value(interfaceName, "", {
