@@ -5,7 +5,7 @@
 import { finding } from "../findings/catalog.ts";
 import type { Mode } from "../model/configuration.ts";
 import { ApplyError, type ApplyFailure } from "../model/kernel/dataplane.ts";
-import { FatalError } from "../model/values/errors.ts";
+import { fatalIf } from "../model/values/errors.ts";
 import { type Backend, type BackendOptions, missingFamilies, type Probed } from "./backend.ts";
 import { IptablesBackend } from "./iptables/backend.ts";
 import { NftablesBackend } from "./nftables/backend.ts";
@@ -71,21 +71,16 @@ export async function couldUseFirst(options: BackendOptions): Promise<boolean> {
  */
 export async function openBackend(options: BackendOptions): Promise<OpenBackend> {
   const { configuration, runtime } = options;
-  try {
-    const backend = likelyBackend(options);
-    const opened = configuration.mode === ""
-      ? await openEither(backend, options)
-      : await open(backend, options);
-    const missing = [...missingFamilies(runtime)].map(([family, reason]) =>
-      finding("ip-family-missing", {
-        what: `no IPv${family} rules: ${reason}`,
-        where: `IPv${family}`,
-      })
-    );
-    return { ...opened, findings: [...opened.findings, ...missing] };
-  } catch (error) {
-    throw error instanceof ApplyError ? new FatalError(error.message, { cause: error }) : error;
-  }
+  const backend = likelyBackend(options);
+  const opening = configuration.mode === "" ? openEither(backend, options) : open(backend, options);
+  const opened = await opening.catch(fatalIf(ApplyError));
+  const missing = [...missingFamilies(runtime)].map(([family, reason]) =>
+    finding("ip-family-missing", {
+      what: `no IPv${family} rules: ${reason}`,
+      where: `IPv${family}`,
+    })
+  );
+  return { ...opened, findings: [...opened.findings, ...missing] };
 }
 
 /** Names temporary failures, which are no reason for another mode. */

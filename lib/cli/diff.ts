@@ -6,7 +6,7 @@
 import type { CommandOf } from "../config/command.ts";
 import { conflictLines } from "../policy/claimed.ts";
 import { ApplyError } from "../model/kernel/dataplane.ts";
-import { FatalError } from "../model/values/errors.ts";
+import { fatalIf } from "../model/values/errors.ts";
 import { changesFixedRules } from "../model/kernel/desired.ts";
 import { type Cell, colourTable, type Paint, renderReport } from "./output.ts";
 import { type NodeState, readNodeState } from "./objects.ts";
@@ -29,9 +29,7 @@ export async function diff(command: DiffCommand, context: QueryContext): Promise
   const options = { ...context, ...command };
   const report = clientConnection.kubeconfig !== "" || master !== "" || configuredBy === "daemon"
     ? await againstObjects(options)
-    : await againstKernel(options).catch((error) => {
-      throw error instanceof ApplyError ? new FatalError(error.message, { cause: error }) : error;
-    });
+    : await againstKernel(options).catch(fatalIf(ApplyError));
   const { output } = command;
   await runtime.print(renderReport(report, { output, runtime, table: renderDiff }));
   return report.changes.length === 0 ? 0 : 1;

@@ -12,7 +12,7 @@ import { denoFiles } from "../system/files.ts";
 import { loadManifests } from "../source/manifests/manifest_loader.ts";
 import { ManifestError } from "../source/manifests/manifests.ts";
 import { Inspector } from "../source/objects/inspect.ts";
-import { FatalError } from "../model/values/errors.ts";
+import { fatalIf } from "../model/values/errors.ts";
 import type { QueryContext } from "./context.ts";
 import { withAllocatedFields } from "../verify/overlay.ts";
 import { fieldAt } from "../model/values/record.ts";
@@ -83,24 +83,20 @@ export async function overlay(
   const proposed = new Proposed();
   const decode = createDecoder();
   const before = new Map(cache.services);
-  try {
-    await loadManifests({
-      paths: manifests,
-      decode: <K extends Kind>(kind: K, raw: unknown): Decoded<K> => {
-        if (kind !== "Service") return decode(kind, raw);
-        const key = keyOf(raw);
-        const present = key && before.get(objectKey(key));
-        return decode(kind, withAllocatedFields(raw, present));
-      },
-      sink: (event) => upsertAll(cache, event, proposed),
-      inspect: (kind, raw) => proposed.look(kind, raw),
-      nodeName,
-      files: denoFiles,
-      logger,
-    });
-  } catch (error) {
-    throw error instanceof ManifestError ? new FatalError(error.message, { cause: error }) : error;
-  }
+  await loadManifests({
+    paths: manifests,
+    decode: <K extends Kind>(kind: K, raw: unknown): Decoded<K> => {
+      if (kind !== "Service") return decode(kind, raw);
+      const key = keyOf(raw);
+      const present = key && before.get(objectKey(key));
+      return decode(kind, withAllocatedFields(raw, present));
+    },
+    sink: (event) => upsertAll(cache, event, proposed),
+    inspect: (kind, raw) => proposed.look(kind, raw),
+    nodeName,
+    files: denoFiles,
+    logger,
+  }).catch(fatalIf(ManifestError));
   proposed.warnOfUnallocated(cache.services);
   return proposed;
 }

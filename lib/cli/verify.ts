@@ -12,7 +12,7 @@ import {
   type Verification,
   VERIFY_VERSION,
 } from "../model/kernel/differences.ts";
-import { FatalError } from "../model/values/errors.ts";
+import { FatalError, fatalIf } from "../model/values/errors.ts";
 import { type Cell, type Paint, renderReport, textTable } from "./output.ts";
 import { type NodeState, type ObjectsOptions, readNodeState } from "./objects.ts";
 import type { QueryContext } from "./context.ts";
@@ -39,9 +39,7 @@ export async function verify(
   query: CommandOf<"verify">,
   context: QueryContext,
 ): Promise<number> {
-  const { report, parts } = await verification(query, context).catch((error) => {
-    throw error instanceof ApplyError ? new FatalError(error.message, { cause: error }) : error;
-  });
+  const { report, parts } = await verification(query, context).catch(fatalIf(ApplyError));
   const { runtime } = context;
   await runtime.print(renderReport(report, {
     output: query.output,

@@ -29,7 +29,7 @@ import { ManifestError } from "../../source/manifests/manifests.ts";
 import { createHttpClient } from "../../system/http_client.ts";
 import type { WatchObserver } from "../../source/api/report.ts";
 import { watchAll } from "../../source/api/reflector.ts";
-import { FatalError } from "../../model/values/errors.ts";
+import { FatalError, fatalIf } from "../../model/values/errors.ts";
 import { VERSION } from "../../model/version.ts";
 
 /** The settings and ports of a source. */
@@ -75,12 +75,12 @@ export async function openSource(options: SourceOptions): Promise<Source> {
   }
   const { runtime: { clock }, signal } = options;
   const run = (receiver: Receiver) =>
-    manifestErrors(followManifests({
+    followManifests({
       ...manifestOptions(options, receiver),
       watcher: denoFileWatcher,
       clock,
       signal,
-    }));
+    }).catch(fatalIf(ManifestError));
   return { api: undefined, run };
 }
 
@@ -91,7 +91,7 @@ export async function openSource(options: SourceOptions): Promise<Source> {
  */
 export async function readSource(options: SourceOptions, receiver: Receiver): Promise<void> {
   const { api, run } = await openSource(options);
-  await (api ? run(receiver) : manifestErrors(loadManifests(manifestOptions(options, receiver))));
+  await (api ? run(receiver) : loadOnce(options, receiver));
 }
 
 /**
@@ -102,7 +102,11 @@ export async function readSource(options: SourceOptions, receiver: Receiver): Pr
 export async function checkSource(options: SourceOptions): Promise<void> {
   const { api } = await openSource(options);
   if (api) api.close();
-  else await manifestErrors(loadManifests(manifestOptions(options, { sink() {} })));
+  else await loadOnce(options, { sink() {} });
+}
+
+async function loadOnce(options: SourceOptions, receiver: Receiver): Promise<void> {
+  await loadManifests(manifestOptions(options, receiver)).catch(fatalIf(ManifestError));
 }
 
 function decoderOf({ inspect }: SourceOptions): Decoder {
@@ -122,14 +126,6 @@ function manifestOptions(options: SourceOptions, { sink }: Receiver): ManifestSo
     decode: createDecoder(),
     files: denoFiles,
   };
-}
-
-async function manifestErrors(work: Promise<void>): Promise<void> {
-  try {
-    await work;
-  } catch (error) {
-    throw error instanceof ManifestError ? new FatalError(error.message, { cause: error }) : error;
-  }
 }
 
 /** The API server of the configuration, and how to reach it. */
@@ -155,9 +151,7 @@ export async function findApiServer(
       environment: runtime.environment,
       readFile: runtime.readFile,
     });
-  const first = await access().catch((error) => {
-    throw error instanceof AccessError ? new FatalError(error.message, { cause: error }) : error;
-  });
+  const first = await access().catch(fatalIf(AccessError));
   const { server } = first;
   refuse(refuseClusterIPServer(server, { environment: runtime.environment }));
   const proxies = configuration.signpost.proxyFromEnvironment ? proxiesIn(runtime.environment) : {};

@@ -16,3 +16,15 @@ export function messageOf(error: unknown): string {
 export class FatalError extends Error {
   override name = "FatalError";
 }
+
+/**
+ * Returns a handler for `catch` that makes errors of one type fatal, with the same message. Other errors stay
+ * as they are.
+ */
+export function fatalIf(
+  type: abstract new (...parameters: never[]) => Error,
+): (error: unknown) => never {
+  return (error) => {
+    throw error instanceof type ? new FatalError(error.message, { cause: error }) : error;
+  };
+}
