@@ -81,6 +81,9 @@ export interface Outcome {
   readonly conditions: readonly string[];
 }
 
+/** The verdicts on packets that signpost handles, in the passive voice. */
+export const PASSIVE = { dnat: "delivered", reject: "rejected", drop: "dropped" } as const;
+
 /** The desired state, and the names of its rules. */
 export interface World extends MatchOptions {
   readonly traits: ModeTraits;

@@ -7,7 +7,13 @@
  * @module
  */
 import { cidrContains, familyOf, isLoopback } from "../model/values/address.ts";
-import { endpointsFor, type LocalDetector, usedEndpoints } from "../model/kernel/desired.ts";
+import {
+  type DesiredServicePort,
+  type DesiredState,
+  endpointsFor,
+  type LocalDetector,
+  usedEndpoints,
+} from "../model/kernel/desired.ts";
 import type { TrafficPolicy } from "../model/cluster/objects.ts";
 import {
   findFrontend,
@@ -15,14 +21,16 @@ import {
   NOTHING,
   type Outcome,
   type Packet,
+  type PacketDestination,
   type World,
 } from "./outcome.ts";
 import { LISTEN_ADDRESS, localhostEndpoints, type Match, policyOf } from "../policy/frontend.ts";
 import { takesNodePorts } from "../policy/node.ts";
 import { hostPort } from "../model/cluster/names.ts";
 
-/** Works out what becomes of a packet. */
+/** Explains how this node handles a packet. */
 export function explainPacket(packet: Packet, world: World): Outcome {
+  // This is the order of the fields in JSON.
   const { verdict, code, reason, rule, ...rest } = decide(packet, world);
   return { verdict, code, reason, rule, ...rest };
 }
@@ -205,12 +213,10 @@ function nodePortElsewhere(
   { address, port, protocol }: Packet,
   { state, ownAddresses }: Pick<World, "state" | "ownAddresses">,
 ): string | undefined {
-  const family = familyOf(address);
   if (!ownAddresses.includes(address) && !isLoopback(address)) return undefined;
-  const holder = [...state.services.values()].flat().find((each) =>
-    each.nodePort === port && each.protocol === protocol && each.family === family
-  );
+  const holder = nodePortHolder({ address, port, protocol }, state);
   if (!holder) return undefined;
+  const { family } = holder;
   const open = new Set(
     ownAddresses.filter((each) =>
       familyOf(each) === family && takesNodePorts(each, { node: state.node, isOwn: true })
@@ -221,19 +227,28 @@ function nodePortElsewhere(
     `packets to ${address} alone`;
 }
 
+/** Returns the service port whose node port a packet is for, whatever the address; `undefined`: none has it. */
+function nodePortHolder(
+  { address, port, protocol }: PacketDestination,
+  { services }: DesiredState,
+): DesiredServicePort | undefined {
+  const family = familyOf(address);
+  return [...services.values()].flat().find((each) =>
+    each.nodePort === port && each.protocol === protocol && each.family === family
+  );
+}
+
 /**
  * Explains a packet of this node to a node port on loopback, which no rule leads to an endpoint; `undefined` if signpost
  * does nothing for node ports there.
  */
 function localhostOutcome(packet: Packet, world: World): Outcome | undefined {
   const { address, port, protocol, sender } = packet;
-  const { node, services } = world.state;
+  const { node } = world.state;
   const family = familyOf(address);
   const { loopback } = node.families[family];
   if (loopback === undefined || !isLoopback(address) || sender !== "node") return undefined;
-  const servicePort = [...services.values()].flat().find((each) =>
-    each.family === family && each.protocol === protocol && each.nodePort === port
-  );
+  const servicePort = nodePortHolder(packet, world.state);
   if (!servicePort) return undefined;
   const about = { ...NOTHING, servicePort: servicePort.name, frontend: "nodePort" } as const;
   if (loopback === "rejects" || protocol !== "tcp") {

@@ -10,7 +10,7 @@ import { connectionFindings, kernelFindings, kernelReport, type KernelView } fro
 import { serviceOf } from "../model/cluster/names.ts";
 import type { Finding as NodeFinding, ObjectsOrigin } from "../model/status.ts";
 import { aboutService, dropOf, error, sortFindings, warning } from "./finding.ts";
-import type { Outcome, World } from "./outcome.ts";
+import { type Outcome, PASSIVE, type World } from "./outcome.ts";
 import { explainPacket, isLocalPod } from "./packet.ts";
 import {
   EXPLAIN_VERSION,
@@ -97,8 +97,6 @@ export function explainTarget(inputs: PacketInputs): PacketReport {
   };
 }
 
-const PASSIVE = { dnat: "delivered", reject: "rejected", drop: "dropped" } as const;
-
 function summaryOf(
   { verdict, code }: Outcome,
   { kernel, drop }: { readonly kernel: KernelReport; readonly drop: ForeignDrop | undefined },
@@ -123,7 +121,7 @@ function outcomeFindings({ verdict, code, reason, servicePort }: Outcome): Findi
   if (verdict !== "drop" && verdict !== "reject") return [];
   const hint = servicePort === null ? "" : `signpost explain ${serviceOf(servicePort)}`;
   return [
-    error(code, `the packet is ${verdict === "drop" ? "dropped" : "rejected"}: ${reason}`, hint),
+    error(code, `the packet is ${PASSIVE[verdict]}: ${reason}`, hint),
   ];
 }
 

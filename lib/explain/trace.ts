@@ -114,9 +114,6 @@ function destinationOf(packet: string): string {
   return address === undefined || port === undefined ? "" : hostPort(address, Number(port));
 }
 
-/**
- * Sends one packet from this node and follows it through the kernel's rules.
- */
 /** The packet to trace, and the ports. */
 export interface TraceOptions {
   readonly packet: PacketDestination;

@@ -8,7 +8,7 @@ import { capitalized, count, plain } from "../../model/values/text.ts";
 import { hostPort } from "../../model/cluster/names.ts";
 import { type Cell, type Colour, colourTable, type Paint } from "../output.ts";
 import { endpointName, type EndpointReport } from "../../explain/endpoints.ts";
-import type { Outcome } from "../../explain/outcome.ts";
+import { type Outcome, PASSIVE } from "../../explain/outcome.ts";
 import type {
   Finding,
   FrontendReport,
@@ -120,7 +120,7 @@ function frontendRow(
   ];
 }
 
-/** A verdict in a few words. */
+/** Shows a verdict in a few words. */
 function outcomeCell(outcome: Outcome): Cell {
   const { verdict, code, endpoints, masquerade, conditions } = outcome;
   switch (verdict) {
@@ -140,7 +140,7 @@ function outcomeCell(outcome: Outcome): Cell {
     case "reject":
     case "drop": {
       const why = code === "no-local-endpoints" ? "none here" : code.replaceAll("-", " ");
-      return { text: `${verdict === "drop" ? "dropped" : "rejected"}: ${why}`, colour: "red" };
+      return { text: `${PASSIVE[verdict]}: ${why}`, colour: "red" };
     }
   }
 }
@@ -169,9 +169,6 @@ function renderSticky({ stickyClients }: ServiceReport, paint: Paint): string {
     colourTable([["CLIENT", "STAYS ON", "FOR", "PORT"], ...rows], { paint, indent: "  " });
 }
 
-/**
- * Findings and the kernel's entries as text for people.
- */
 const SEVERITY_COLOURS: Readonly<Record<Finding["severity"], Colour>> = {
   error: "red",
   warning: "yellow",
@@ -241,9 +238,6 @@ function renderConnections(
   return `${paint("Conntrack entries", "bold")} ${rows.length}\n${table}`;
 }
 
-/**
- * The answer about a packet as text for people.
- */
 const VERDICT_COLOURS: Readonly<Record<Outcome["verdict"], Colour>> = {
   dnat: "green",
   reject: "red",
@@ -330,7 +324,7 @@ function renderTrace(trace: TraceReport, paint: Paint): string {
     ? "left alone"
     : verdict === "lost"
     ? "not seen"
-    : `${verdict}ed`.replace("droped", "dropped");
+    : PASSIVE[verdict];
   const rows: Cell[][] = steps.map(({ table, chain, type, text, verdict }) => [
     `${table} ${chain}`,
     type === "rule" ? text : `(${type})`,
