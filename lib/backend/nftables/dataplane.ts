@@ -161,7 +161,8 @@ export class NftablesDataplane implements Dataplane<NftScript> {
 
   /** Returns a script that brings back what was applied last, and so changes no counts. */
   repair(delta: Delta): PartialScript {
-    return { ...atOnce(toPartialScript(delta, this.#weight)), delta: NOTHING };
+    const script = atOnce(toPartialScript(this.#deferred.leaveOut(delta), this.#weight));
+    return { ...script, delta: NOTHING };
   }
 
   /**

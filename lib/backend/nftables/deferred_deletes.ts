@@ -24,6 +24,12 @@ export class DeferredDeletes {
     this.#waiting.clear();
   }
 
+  /** Returns a repair without the deletions that wait: later steps make them. */
+  leaveOut(repair: Delta): Delta {
+    const isDue = (each: Element) => !this.#waiting.has(elementId(each));
+    return { ...repair, deleteElements: repair.deleteElements.filter(isDue) };
+  }
+
   /**
    * Limits the deletions of a step. What no packet can reach waits; earlier steps' elements fill the
    * room that is left.

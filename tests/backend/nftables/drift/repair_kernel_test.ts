@@ -4,7 +4,10 @@
  * @module
  */
 import { assert, assertEquals } from "@std/assert";
-import { NftablesDataplane } from "../../../../lib/backend/nftables/dataplane.ts";
+import {
+  NftablesDataplane,
+  type NftablesOptions,
+} from "../../../../lib/backend/nftables/dataplane.ts";
 import { repairScript } from "../../../../lib/backend/nftables/repair.ts";
 import { followMonitor } from "../../../../lib/backend/nftables/watch.ts";
 import { Touched, type Transaction } from "../../../../lib/backend/nftables/transactions.ts";
@@ -30,12 +33,15 @@ class Table implements AsyncDisposable {
   #following: Promise<void> = Promise.resolve();
   #generations = 0;
 
-  private constructor(readonly kernel: Kernel) {
-    this.#dataplane = new NftablesDataplane(kernel.nft);
+  private constructor(readonly kernel: Kernel, options: NftablesOptions) {
+    this.#dataplane = new NftablesDataplane(kernel.nft, options);
   }
 
-  static async create(objects: readonly ApiObject[]): Promise<Table> {
-    const table = new Table(await Kernel.create());
+  static async create(
+    objects: readonly ApiObject[],
+    options: NftablesOptions = {},
+  ): Promise<Table> {
+    const table = new Table(await Kernel.create(), options);
     table.#pipeline.load(objects);
     await table.replace();
     return table;
@@ -259,4 +265,17 @@ Deno.test("parts do not suffice where the table is gone, or has what it was not 
 Deno.test("where nothing differs, nothing is written", async () => {
   await using table = await Table.create(SERVICE);
   assertEquals(await table.repair().then((script) => script?.bytes), 0);
+});
+
+Deno.test("a repair leaves deletions that wait to the steps that make them", async () => {
+  const many = Array.from({ length: 30 }, (_, i) => ({ addresses: [`10.244.1.${i}`] }));
+  const grown = SERVICE.map((each) =>
+    each.kind === "EndpointSlice" ? { ...each, endpoints: many } : each
+  );
+  await using table = await Table.create(grown, { share: 10 });
+  await table.load(SERVICE);
+  await table.damage(`add chain ${T} foreign`);
+  assert(await table.repair());
+  for (let step = 0; step < 6; step++) await table.load(SERVICE);
+  assertEquals(await table.differences(), []);
 });
