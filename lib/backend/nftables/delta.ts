@@ -193,8 +193,10 @@ export function additionOf({ sets, chains, elements, references }: Table): Delta
 export function withNodeElements(delta: Delta, { node }: StateChange): Delta {
   if (!node) return delta;
   const [old, wanted] = [nodeElements(node.before), nodeElements(node.after)];
-  const missingIn = (list: readonly Element[]) => (element: Element) =>
-    !list.some((each) => elementId(each) === elementId(element));
+  const missingIn = (list: readonly Element[]) => {
+    const ids = new Set(list.map(elementId));
+    return (element: Element) => !ids.has(elementId(element));
+  };
   return {
     ...delta,
     deleteElements: [...delta.deleteElements, ...old.filter(missingIn(wanted))],

@@ -239,7 +239,7 @@ function frontendsInScope(
 }
 
 /** Returns the frontends of a state, each with its service port. */
-export function desiredFrontends(state: DesiredState): [frontend: string, name: string][] {
+function desiredFrontends(state: DesiredState): [frontend: string, name: string][] {
   return [...state.services.values()].flat().flatMap((servicePort) =>
     frontendsOf(servicePort).map((each): [string, string] => [
       frontendId(servicePort, each),
@@ -308,7 +308,7 @@ function changesOf({ type, in: set, key, desired, held }: Difference, service: s
 }
 
 /** Returns the id of a frontend: `IPv4 10.96.0.1 . tcp . 80`, `IPv6 udp . 30053`. */
-export function frontendId(
+function frontendId(
   { family, protocol }: Pick<DesiredServicePort, "family" | "protocol">,
   { address, port }: Pick<Frontend, "address" | "port">,
 ): string {
@@ -316,7 +316,7 @@ export function frontendId(
 }
 
 /** Returns the id of an element's frontend; `undefined` if it is of no single one. @param text the listed key */
-export function frontendIdOf(name: string, text: string): string | undefined {
+function frontendIdOf(name: string, text: string): string | undefined {
   const set = setNamed(name);
   const key = set && parseKey(set, text);
   const frontend = key && frontendOfKey(key);
@@ -324,7 +324,7 @@ export function frontendIdOf(name: string, text: string): string | undefined {
 }
 
 /** Returns the service ports in the comments of elements, by `frontendId`. */
-export function ownersIn({ remarks }: Contents): Map<string, string> {
+function ownersIn({ remarks }: Contents): Map<string, string> {
   const owners = new Map<string, string>();
   for (const [set, elements] of remarks) {
     for (const [key, remark] of elements) {

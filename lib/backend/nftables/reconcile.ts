@@ -105,7 +105,7 @@ export async function reconcile(
 }
 
 /** The kernel's table beside the desired one. */
-export interface ReadBack {
+interface ReadBack {
   /** The chains and sets of the kernel's table, without elements. */
   readonly structure: Contents;
   readonly differences: readonly Difference[];
@@ -114,7 +114,7 @@ export interface ReadBack {
 }
 
 /** Inputs of `readBack`. */
-export interface ReadBackOptions {
+interface ReadBackOptions {
   readonly nft: Pick<Nft, "listStructure" | "listSet">;
   readonly turns: Pick<Turns, "run">;
   /** Called when a set was read; what it throws ends the work. */
@@ -130,7 +130,7 @@ const BATCH = 100;
  *
  * @returns `undefined` if nft cannot read the table, or frontends are not where they should be
  */
-export async function readBack(
+async function readBack(
   { sets, chains, elements }: Pick<Table, "sets" | "chains"> & {
     /** All elements but slots, by set. */
     readonly elements: ReadonlyMap<string, readonly Element[]>;

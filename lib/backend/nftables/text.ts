@@ -153,7 +153,7 @@ export function* renderingElements(
 }
 
 /** Returns the command that adds or deletes elements of a set or map. @param elements not empty */
-export function elementCommand(
+function elementCommand(
   verb: "add" | "delete",
   { set, lines }: { readonly set: string; readonly lines: readonly string[] },
 ): string {
