@@ -231,7 +231,7 @@ function nodeEvent(
   return { regarding, action: "StartKubeProxy", ...said };
 }
 
-/** Once for each start, when the first full state is in the kernel. */
+/** Makes the Event of a start, for when the kernel has the first full state. */
 export function startingEvent(nodeName: string, mode: string): EventReport {
   return nodeEvent(nodeName, {
     type: "Normal",
@@ -240,13 +240,13 @@ export function startingEvent(nodeName: string, mode: string): EventReport {
   });
 }
 
-/** By server, kube-proxy's word for that it cannot listen. */
+/** kube-proxy's reason for an Event about each server that cannot listen. */
 const REASONS = {
   healthz: "FailedToStartProxierHealthcheck",
   metrics: "FailedToStartMetricServer",
 } as const;
 
-/** A server that cannot listen. */
+/** Makes the Event about a server that cannot listen. */
 export function serverFailedEvent(
   nodeName: string,
   { server, error }: { readonly server: keyof typeof REASONS; readonly error: string },

@@ -38,27 +38,27 @@ interface ProxyHealthOptions {
 
 const NONE: ReadonlyMap<Family, string> = new Map();
 
-/** Failures in a row, after which to get on is no life: it comes to nothing each time. */
+/** Failures in a row after which progress no longer counts: each try ends in a failure. */
 const MOST_FAILURES = 2;
 
 /** Follows queued updates, finished syncs and the Node. */
 export class ProxyHealth {
   #lastUpdated: number | undefined;
-  /** Monotonic time of the oldest update that waits. */
+  /** The monotonic time of the oldest update that waits. */
   #pendingSince: number | undefined;
-  /** Monotonic time at which the sync at hand got on; `undefined`: it did not, or the last one failed. */
+  /** The monotonic time of the running sync's last progress; `undefined` if there is none, or the last sync failed. */
   #moved: number | undefined;
   #failures = 0;
   #nodeEligible = false;
 
   constructor(private readonly options: ProxyHealthOptions) {}
 
-  /** An update came in that the kernel does not have yet. */
+  /** Notes an update that the kernel does not have yet. */
   queued(): void {
     this.#pendingSince ??= this.options.clock.monotonic();
   }
 
-  /** The kernel has everything that was queued. */
+  /** Notes that the kernel has all queued updates. */
   updated(): void {
     this.#pendingSince = undefined;
     this.#moved = undefined;
@@ -66,18 +66,18 @@ export class ProxyHealth {
     this.#lastUpdated = this.options.clock.now();
   }
 
-  /** A large table got on: a part of it was written, or compared. */
+  /** Notes progress with a large table: a part of it was written or compared. */
   moved(): void {
     if (this.#failures < MOST_FAILURES) this.#moved = this.options.clock.monotonic();
   }
 
-  /** A sync failed. */
+  /** Counts a failed sync. */
   failed(): void {
     this.#failures++;
     this.#moved = undefined;
   }
 
-  /** The Node as it was seen last; one that goes is not told, and its last state holds on. */
+  /** Takes the last known Node. If the Node is deleted, its last state stays. */
   setNode(node: { readonly deleting: boolean }): void {
     this.#nodeEligible = !node.deleting;
   }
@@ -87,7 +87,7 @@ export class ProxyHealth {
     return this.report().healthy;
   }
 
-  /** Everything at this moment. */
+  /** Returns the present health. */
   report(): HealthReport {
     const missing = this.options.missing ?? NONE;
     const lastUpdated = this.#lastUpdated;

@@ -61,7 +61,7 @@ export function createLogger(options: LoggerOptions): Logger {
   };
 }
 
-/** @param time `""`: journald keeps time and level. */
+/** Writes a line of text. @param time `""`: journald keeps time and level */
 function textLine({ level, message, fields }: Entry, time: string): string {
   const parts = time === "" ? [] : [time, level.toUpperCase()];
   parts.push(plain(sanitizeText(message)));

@@ -91,7 +91,7 @@ function factsOf(status: Status, now: number): StatusView["facts"] {
   ];
 }
 
-/** The min sync period in force; `""` of a daemon that does not tell. */
+/** Words the present min sync period; `""` if the daemon does not report it. */
 function minSyncPeriodOf({ minSyncPeriod, syncPauseSeconds }: Status): string {
   return minSyncPeriod === "adaptive"
     ? `adaptive, now ${formatDuration(syncPauseSeconds)}`

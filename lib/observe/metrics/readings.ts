@@ -133,7 +133,7 @@ function defineProcess(make: MetricFactory, options: MetricsOptions): void {
   });
 }
 
-/** Every kind has a value, so that an alert can tell "none" from "not known". */
+/** Counts findings. Every kind has a value, so that an alert can tell "none" from "not known". */
 function countFindings(findings: readonly Finding[]): Sample[] {
   const counts = Map.groupBy(findings, ({ id }) => id);
   return Object.entries(CATALOG).map(([id, { severity }]) => ({
@@ -147,7 +147,7 @@ function countRefused(refused: ReturnType<MetricsOptions["refused"]>): Sample[] 
   return KINDS.map((kind) => ({ labels: { kind }, value: counts.get(kind)?.length ?? 0 }));
 }
 
-/** Alerts compare `git_version` over all components: it begins with the kube-proxy that this is like. */
+/** Defines the build. Alerts compare `git_version` over all components, so it begins with kube-proxy's version. */
 function defineBuild(make: MetricFactory, options: MetricsOptions): void {
   const { version, commit, featureGates, process } = options;
   make.gauge(["signpost_build_info", "Version and commit; always 1"], ["version", "commit"])
