@@ -46,10 +46,10 @@ import { heldBack, statusReport } from "./reports/status_report.ts";
 import { postJson } from "./objects/source.ts";
 import { VERSION } from "../model/version.ts";
 
-/** A sync that does not get on for so long, in milliseconds, is stuck: the watchdog is fed no more. */
+/** Milliseconds without progress after which a sync is stuck, and the watchdog is no longer fed. */
 const STUCK = 120_000;
 
-/** Milliseconds for Events when another part has failed. */
+/** Milliseconds for the last Events after another part has failed. */
 const LAST_EVENTS = 1_000;
 
 /** The parts of a running daemon, wired. */
@@ -195,7 +195,7 @@ export class Daemon {
       share: traits.share,
       fullSyncPeriod: configuration.signpost.fullSyncPeriod,
       afterSync: [
-        // One step, for between two of them others have their turn.
+        // One step, because other work may run between two.
         (outcome) => {
           this.#services.follow(outcome);
           if (outcome.applied) this.#synced(outcome.applied);
@@ -290,11 +290,11 @@ export class Daemon {
     } finally {
       await Promise.all([
         this.#keeper?.stop(),
-        // What ends the daemon may be told in an Event.
+        // An Event may say why the daemon ends.
         signal.aborted ? undefined : this.#lastEvents(),
-        // The socket is removed at the end; where another part failed, that is not yet.
+        // The socket is removed at the abort only, so it is not waited for after a failure.
         signal.aborted ? answering : undefined,
-        // Two daemons must not write at the same time. Where another part failed, it goes on to the end.
+        // Two daemons must not write at the same time. After a failure, the write goes on until the process ends.
         signal.aborted ? writing.catch(() => {}) : undefined,
         signal.aborted ? this.#takingOver?.catch(() => {}) : undefined,
       ]);
@@ -354,7 +354,7 @@ export class Daemon {
     );
   }
 
-  /** A node without rules gets those of the state file, before the source begins. */
+  /** Takes the objects of the state file if the node has no rules, before the source begins. */
   async #restore(): Promise<void> {
     const { stateFile: path } = this.#options.configuration.signpost;
     if (path === "" || !this.#opened.source.api) return;
@@ -383,7 +383,7 @@ export class Daemon {
     }
     this.#firstSync.resolve();
     runtime.releaseMemory(kind === "full" ? "large" : "small", signal);
-    // What came from the state file is not to be written back as if it were new.
+    // The state of the file must not be written back as a new one.
     if (!this.#cache.complete) return;
     this.#keeper?.changed();
     if (this.#isAnnounced) return;
@@ -391,13 +391,13 @@ export class Daemon {
     this.#report(startingEvent(this.#options.nodeName, this.#opened.backend.traits.name));
   }
 
-  /** Waits for Events that are to be sent yet, but not for long. */
+  /** Waits a short time for unsent Events. */
   async #lastEvents(): Promise<void> {
     const enough = this.#options.runtime.clock.sleep(LAST_EVENTS, this.#options.signal);
     await Promise.race([this.#events?.flushed(), enough]);
   }
 
-  /** The rules serve on. If another proxy starts next, as after a `kubectl rollout undo`, its rules decide. */
+  /** Moves the rules behind those of a proxy that starts next, as after a `kubectl rollout undo`. They still serve. */
   async #stepBehind(): Promise<void> {
     try {
       await this.#opened.backend.stepBehind?.();

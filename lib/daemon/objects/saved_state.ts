@@ -13,10 +13,10 @@ import { readStateFile, stateFileTime, writeStateFile } from "../../system/state
 import { StateKeeper } from "../../source/saved/keeper.ts";
 import type { Runtime } from "../../model/ports/runtime.ts";
 
-/** Milliseconds that the node may be without rules for the sake of a program that hangs. */
+/** Milliseconds that a node without rules waits for a program that hangs. */
 const PATIENCE = 10_000;
 
-/** Returns whether rules of a proxy serve this node; `false` if that is not known in time. */
+/** Returns true if rules of a proxy serve this node; false if that is not known in time. */
 export async function isServed(
   foreignRules: SavedStateOptions["foreignRules"],
   { clock, logger }: { readonly clock: Clock; readonly logger: Logger },

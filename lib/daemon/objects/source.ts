@@ -206,7 +206,7 @@ async function watchApiServer(
   await Promise.race([watching, failed.promise]).finally(server.close);
 }
 
-/** As client-go reads these settings: the one for answers, else the one for requests. */
+/** Reads these settings as client-go does: the one for answers, else the one for requests. */
 function acceptsProtobuf(
   { acceptContentTypes, contentType }: Configuration["clientConnection"],
 ): boolean {
