@@ -4,7 +4,7 @@
  */
 import type { FileInfo, Files, FileWatcher } from "../source/manifests/manifest_loader.ts";
 
-/** Gives what there is to read once again and again: a daemon reads its manifests after a reload, too. */
+/** Reads standard input once, and keeps the text: a daemon reads its manifests again after a reload. */
 class StandardInput {
   #text: Promise<string> | undefined;
 
@@ -15,7 +15,7 @@ class StandardInput {
 
 const standardInput = new StandardInput();
 
-/** Files of this machine, those that end in `.gz` unpacked, and standard input as `-`. */
+/** Reads files of this machine, unpacks those that end in `.gz`, and reads standard input as `-`. */
 export const denoFiles: Files = {
   read: async (path) => {
     if (path === "-") return await standardInput.read();
@@ -34,7 +34,7 @@ export const denoFiles: Files = {
   },
 };
 
-/** Follows folders by inotify(7). Where that fails (limits, file systems), polling is left. */
+/** Follows folders by inotify(7). If that fails (limits, file systems), polling remains. */
 export const denoFileWatcher: FileWatcher = {
   watch: (folders, { onChange, signal }) => {
     let watcher: Deno.FsWatcher;
@@ -48,7 +48,7 @@ export const denoFileWatcher: FileWatcher = {
       try {
         for await (const event of watcher) if (event.kind !== "access") onChange();
       } catch {
-        // A folder went away: polling finds what comes in its place.
+        // A folder was removed. Polling finds a new one in its place.
       }
     })();
   },

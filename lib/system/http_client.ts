@@ -14,7 +14,7 @@ import process from "node:process";
  *
  * `fetch` reads bodies no faster than their reader: `node:https` of Deno 2.9 takes 110 MB beside the heap for a list
  * of 36 MB, and `fetch` 3 MB.
- * @param options `proxies`: those that requests go through, whatever the environment names; none by default
+ * @param options `proxies`: the proxies of all requests, whatever the environment names; none by default
  */
 export function createHttpClient(
   { proxies = {} }: { readonly proxies?: Proxies } = {},
@@ -50,14 +50,14 @@ function canFetch({ url, tls }: Pick<HttpRequest, "url" | "tls">): boolean {
 }
 
 /**
- * Deno adds the given authorities to those of a store, Mozilla's by default; a kubeconfig's are meant to be the
- * only ones. The store is chosen by this variable when the process first needs it.
+ * Makes Deno trust the authorities of a kubeconfig only. It would add those of a store, Mozilla's by default. This
+ * variable chooses the store when the process first needs it.
  */
 function trustGivenAuthoritiesOnly(): void {
   Deno.env.set("DENO_TLS_CA_STORE", ",");
 }
 
-/** A client takes its proxies from the environment as it is when the client is made. */
+/** Makes a client with these proxies in the environment, from which Deno takes them. */
 function withProxies<T>(proxies: Proxies, make: () => T): T {
   const saved = PROXY_VARIABLES.map((name) => [name, Deno.env.get(name)] as const);
   try {
@@ -148,7 +148,7 @@ async function* readBody(
   }
 }
 
-/** `fetch` says "fetch failed", and why in the cause, with the full URL in front. */
+/** Returns the cause of the error of `fetch`, which says only "fetch failed", without the URL before it. */
 function explain(error: unknown): unknown {
   const { cause } = error instanceof Error ? error : { cause: undefined };
   if (!(cause instanceof Error)) return error;

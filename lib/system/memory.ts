@@ -8,21 +8,21 @@ import type { Clock } from "../model/ports/ports.ts";
 const REST = 1_000;
 
 /**
- * Bytes of objects up to which memory is given back: it is done at one go, and twice, in 50 ms for so many. Above,
- * V8 collects in steps when little has been allocated for some 20 s (its memory reducer).
+ * Bytes of objects up to which memory is given back. V8 then collects twice without a break, which takes 50 ms. Above,
+ * V8 collects in steps after about 20 s with few allocations (its memory reducer).
  */
 const MOST = 30e6;
 
-/** Bytes taken of the machine since the last time, from which on looking through all is worth it. */
+/** Bytes that V8 must have taken since the last collection to make another one worth it. */
 const LEAST = 1.5e6;
 
 /** The memory of V8. */
 interface Heap {
-  /** Bytes of objects, those that are unused among them. */
+  /** Returns the bytes of objects, unused ones included. */
   readonly used: () => number;
-  /** Bytes taken of the machine for them. */
+  /** Returns the bytes of the machine that V8 holds for them. */
   readonly taken: () => number;
-  /** Collects at one go, as a process that is about to run out of memory. */
+  /** Collects without a break, like a process that is about to run out of memory. */
   readonly collect: () => void;
 }
 
@@ -33,7 +33,7 @@ type GarbageCollector = (options: {
   readonly flavor: "last-resort";
 }) => void;
 
-/** That of this process; `undefined` where V8 was not told to let it be collected, or is not there. */
+/** Returns the heap of this process; `undefined` without `--expose-gc`. */
 export function v8Heap(): Heap | undefined {
   const { gc } = globalThis as { readonly gc?: GarbageCollector };
   return gc && {
@@ -43,7 +43,7 @@ export function v8Heap(): Heap | undefined {
   };
 }
 
-/** Work leaves memory behind, a full sync several times the size of its script: V8 would keep it for the next one. */
+/** Gives memory back after work. A full sync leaves several times the size of its script, which V8 would keep. */
 export class MemoryRelease {
   /** Pieces of work so far. */
   #pieces = 0;
@@ -51,8 +51,8 @@ export class MemoryRelease {
   #left = 0;
 
   /**
-   * @param clock tells of rest
-   * @param heap what is collected
+   * @param clock measures the rest
+   * @param heap the heap to collect
    */
   constructor(private readonly clock: Clock, private readonly heap: Heap) {}
 

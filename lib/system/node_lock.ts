@@ -1,7 +1,7 @@
 /**
- * Adapter: the lock is an abstract Unix socket. It belongs to the network namespace, as the rules do, needs no
- * file, and goes with its process, however that ends. It is a datagram socket that nobody reads: the kernel refuses
- * connections, and who sends waits. The name of a second one says who holds it.
+ * Adapter: the lock is an abstract Unix socket. Like the rules, it belongs to the network namespace. It needs no file,
+ * and the kernel removes it with its process. It is a datagram socket that nobody reads: the kernel refuses
+ * connections, and senders wait. A second socket names the holder of the lock.
  * @module
  */
 import type { LockHolder, NodeLock } from "../model/ports/runtime.ts";
@@ -32,7 +32,7 @@ export class AbstractSocketLock implements NodeLock {
     try {
       bind(`${PATH}/${pid}/${version}/${since}`);
     } catch {
-      // The lock is held; only its holder has no name.
+      // The lock is held, but its holder has no name.
     }
     return true;
   }

@@ -1,5 +1,5 @@
 /**
- * Adapter: everything that the commands need of this process and machine.
+ * Adapter: the process and the machine, as the commands need them.
  * @module
  */
 import process from "node:process";
@@ -13,7 +13,7 @@ import { DenoProcessRunner, denoStreamer } from "./process.ts";
 import { AbstractSocketLock } from "./node_lock.ts";
 import type { ProcessUsage } from "../observe/metrics/readings.ts";
 
-/** The real one. */
+/** Returns the runtime of this process. */
 export function systemRuntime(): Runtime {
   const interfaces = interfaceReader();
   const clock = new SystemClock();
@@ -35,7 +35,7 @@ export function systemRuntime(): Runtime {
     },
     osRelease: () => Deno.osRelease(),
     releaseMemory: (after, signal) => memory?.after(after, signal),
-    // All that the kernel lists: `navigator.hardwareConcurrency` is this process's share of them.
+    // Counts all of the kernel: `navigator.hardwareConcurrency` is this process's share.
     cpus: () => process.getBuiltinModule("node:os").cpus().length,
     environment: (name) => Deno.env.get(name),
     hostname: () => Deno.hostname(),
@@ -56,7 +56,7 @@ export function systemRuntime(): Runtime {
   };
 }
 
-/** The addresses of all interfaces; where no descriptor is free to ask for them, the last ones. */
+/** Returns a reader of all interfaces' addresses. If no descriptor is free to read them, it returns the last ones. */
 function interfaceReader(): Runtime["interfaces"] {
   let last: readonly InterfaceAddress[] | undefined;
   return () => {
@@ -95,17 +95,17 @@ function terminalSize(): { readonly columns: number; readonly rows: number } {
   const usual = { columns: 80, rows: 24 };
   try {
     const size = Deno.consoleSize();
-    // A terminal that was never told its size has none.
+    // A terminal whose size was never set has none.
     return size.columns > 0 && size.rows > 0 ? size : usual;
   } catch {
     return usual;
   }
 }
 
-/** Linux's error where a kernel has no sockets of a family (EAFNOSUPPORT). */
+/** Linux's error if a kernel has no sockets of a family (EAFNOSUPPORT). */
 const NO_FAMILY = /os error 97\b/;
 
-/** A socket is asked for: Deno reads files below /proc only where everything is allowed. */
+/** Returns true if the kernel has IPv6. It opens a socket: Deno reads files below /proc only with all permissions. */
 function hasIpv6(): boolean {
   try {
     Deno.listenDatagram({ transport: "udp", hostname: "::", port: 0 }).close();
@@ -116,9 +116,9 @@ function hasIpv6(): boolean {
 }
 
 /**
- * Waits for one of some keys. Meanwhile the terminal shows no keys and gives each one at once; Ctrl-C stays a
- * signal. When the signal aborts, the terminal is as before.
- * @returns resolves when the key is typed; never where the standard input is no terminal
+ * Waits for one of some keys. Meanwhile the terminal shows no keys and passes each one on at once; Ctrl-C stays a
+ * signal. The abort restores the terminal.
+ * @returns resolves when the key is typed; never if the standard input is no terminal
  */
 async function keyTyped(keys: string, signal: AbortSignal): Promise<void> {
   const { stdin } = Deno;
@@ -136,8 +136,8 @@ async function keyTyped(keys: string, signal: AbortSignal): Promise<void> {
 }
 
 /**
- * Opens a TCP connection and closes it, or sends an empty UDP datagram. That no answer comes is no error. SCTP is
- * not sent: Deno cannot.
+ * Opens a TCP connection and closes it, or sends an empty UDP datagram. A missing answer is no error. Deno cannot send
+ * SCTP.
  */
 async function sendProbe(request: ProbeRequest): Promise<void> {
   if (request.protocol === "tcp") await sendTcp(request);
@@ -145,7 +145,7 @@ async function sendProbe(request: ProbeRequest): Promise<void> {
 }
 
 function sendTcp({ address, port, source, timeout }: ProbeRequest): Promise<void> {
-  // Only here, for it takes time to load, and the daemon never needs it.
+  // Loaded here, because it takes time and the daemon never needs it.
   const { connect } = process.getBuiltinModule("node:net");
   return new Promise((resolve) => {
     const socket = connect({
@@ -175,10 +175,10 @@ async function sendUdp({ address, port, source }: ProbeRequest): Promise<void> {
   }
 }
 
-/** Machines by the names that Go has for them. */
+/** Go's names of machines. */
 const GO_NAMES = { x86_64: "amd64", aarch64: "arm64" } as const;
 
-/** Readings of this process. */
+/** Returns readers of this process's use of the machine. */
 export function processUsage(): ProcessUsage {
   return {
     residentMemory: () => Deno.memoryUsage().rss,

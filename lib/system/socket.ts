@@ -43,10 +43,10 @@ const MODE = 0o660;
 /** Milliseconds that an answer may take. */
 const TIMEOUT = 10_000;
 
-/** Milliseconds until a socket is made again that could not be bound, or had no descriptor free. */
+/** Milliseconds until another try, if a socket could not be bound or no descriptor was free. */
 const RETRY = 5_000;
 
-/** Serves until the signal aborts. If it cannot, it warns, and the daemon goes on without a socket meanwhile. */
+/** Serves until the signal aborts. If it cannot, it warns and tries again; the daemon runs on without a socket. */
 export async function serveSocket(options: SocketOptions): Promise<void> {
   const { path, clock, logger, signal } = options;
   // One name for all tries: an error that names it is logged once.
@@ -80,11 +80,11 @@ async function serveOnce(folder: string, options: SocketOptions): Promise<void> 
   if (there?.ino === bound.ino) await Deno.remove(path).catch(() => {});
 }
 
-/** Deno removes what it has bound when it ends, by name: the name must not be another daemon's. */
+/** Binds under an own name first: Deno removes its socket by that name, which must not be another daemon's. */
 async function bind(folder: string, options: SocketOptions) {
   const { path, signal } = options;
   const own = `${folder}/s`;
-  // A server does not hear of what came before it.
+  // A server does not notice an earlier abort.
   if (signal.aborted) return undefined;
   const server = Deno.serve(
     { path: own, signal, onListen: () => {} },
@@ -147,13 +147,13 @@ interface DaemonRequest {
 /**
  * Asks the daemon behind a socket.
  * @param path of the socket
- * @returns what was read of the answer
- * @throws {Error} where no daemon listens or answers in time, or the daemon does not know the request
+ * @returns the answer, as it was read
+ * @throws {Error} if no daemon listens or answers in time, or the daemon does not know the request
  */
 export async function askDaemon(path: string, request: DaemonRequest): Promise<unknown> {
   const { method, read, timeout = TIMEOUT } = request;
   using client = Deno.createHttpClient({ proxy: { transport: "unix", path } });
-  // An address, for Deno looks names up though they do not matter, which takes its time offline.
+  // An address: Deno would look up a name, which takes long offline.
   const response = await fetch(`http://127.0.0.1${request.path}`, {
     client,
     method,
@@ -168,8 +168,8 @@ export async function askDaemon(path: string, request: DaemonRequest): Promise<u
 
 /**
  * Opens a socket to send from.
- * @param address a path, or `@` and an abstract name, as NOTIFY_SOCKET has it
- * @throws where no socket can be made or it is not permitted
+ * @param address a path, or `@` and an abstract name, as in NOTIFY_SOCKET
+ * @throws if no socket can be made, or it is not permitted
  */
 export function openNotifySocket(address: string): NotifySocket {
   const path = address.startsWith("@") ? `\0${address.slice(1)}` : address;

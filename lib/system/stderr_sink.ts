@@ -5,7 +5,7 @@
 import process from "node:process";
 
 /**
- * A sink for `createLogger` that writes to standard error.
+ * Makes a sink for `createLogger` that writes to standard error.
  *
  * A line that cannot be written (the reader has gone, the disk is full) is lost: a node proxy does not stop for its
  * log.
