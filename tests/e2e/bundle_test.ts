@@ -87,10 +87,9 @@ function assertNoSecret(texts: ReadonlyMap<string, string>): void {
 
 Deno.test("a bundle of a running daemon has what a bug report needs, and no secret", async () => {
   await using stage = await stageWithSecrets();
-  const socket = ["--socket", `/run/signpost/e2e-${crypto.randomUUID()}.sock`];
-  await using _signpost = await stage.startSynced(socket);
+  await using _signpost = await stage.startSynced(stage.socket);
   await stage.network.run(NODE, ["nft", "-f", "-"], { stdin: COMMENTED });
-  const texts = await bundle(stage, socket);
+  const texts = await bundle(stage, stage.socket);
   assertNoSecret(texts);
   const json = (file: string) => JSON.parse(texts.get(file) ?? "") as Record<string, unknown>;
   assertEquals([json("status.json")["services"], json("check.json")["daemon"]], [1, true]);

@@ -46,10 +46,9 @@ Deno.test("a running daemon's findings are among those of check", async () => {
   });
   await using stage = await Stage.create({ objects: [local, slice(a, ["local1"])] });
   stage.network.serve(NODE, { protocol: "tcp", port: 32_111 });
-  const socket = ["--socket", `/run/signpost/${stage.folder.split("/").at(-1)}.sock`];
-  await using signpost = await stage.startSynced(socket);
+  await using signpost = await stage.startSynced(stage.socket);
   await signpost.waitForLog(/health-check-port-taken/);
-  const [report, code] = await check(stage, ...socket);
+  const [report, code] = await check(stage, ...stage.socket);
   assertEquals([idsOf(report), code], [["warning health-check-port-taken"], 1]);
   assertEquals([report.daemon, report.objects], [true, true]);
 });

@@ -34,12 +34,11 @@ function slices(...hosts: readonly EndpointHost[]) {
   return [slice(A, hosts, { name: "web-4" }), slice(A6, hosts, { name: "web-6" })];
 }
 
-/** A stage with a socket of its own, and the connections that its test made. */
+/** A stage, and the connections that its test made. */
 class Counted implements AsyncDisposable {
   readonly #made = new Map<string, number>();
   /** The last values of the metric: none may fall. */
   readonly #seen = new Map<string, number>();
-  readonly #socket = `/run/signpost/e2e-${crypto.randomUUID()}.sock`;
 
   private constructor(readonly stage: Stage) {}
 
@@ -51,7 +50,7 @@ class Counted implements AsyncDisposable {
   /** Starts the daemon, and waits until it counts. */
   async start(args: readonly string[] = []): Promise<Signpost> {
     await using resources = new AsyncDisposableStack();
-    const signpost = resources.use(this.stage.start([...this.socketArgs, ...args]));
+    const signpost = resources.use(this.stage.start([...this.stage.socket, ...args]));
     await signpost.until("the first reading", async () => {
       const { at } = await this.top();
       assertMatch(at, /Z$/);
@@ -59,10 +58,6 @@ class Counted implements AsyncDisposable {
     });
     resources.move();
     return signpost;
-  }
-
-  get socketArgs(): string[] {
-    return ["--socket", this.#socket];
   }
 
   /** Connects so many times to a kind of frontend. */
@@ -91,7 +86,7 @@ class Counted implements AsyncDisposable {
   }
 
   async top(): Promise<ConnectionsReport> {
-    const args = ["top", "--once", "-o", "json", ...this.socketArgs];
+    const args = ["top", "--once", "-o", "json", ...this.stage.socket];
     const { stdout } = await runSignpost(this.stage.network, args);
     return readConnections(JSON.parse(stdout));
   }
@@ -176,14 +171,14 @@ for (const mode of ["nftables", "iptables"]) {
       await counted.connect("clusterIP", 7);
       await counted.countsAll(signpost);
       const before = syncs(signpost, "full");
-      await runSignpost(counted.stage.network, ["verify", "--fix", ...counted.socketArgs]);
+      await runSignpost(counted.stage.network, ["verify", "--fix", ...counted.stage.socket]);
       await counted.stage.network.run("node", [
         "sh",
         "-c",
         mode === "nftables" ? "nft delete table inet signpost" : "iptables -t nat -F KUBE-SERVICES",
       ]);
       if (mode === "iptables") {
-        await runSignpost(counted.stage.network, ["verify", "--fix", ...counted.socketArgs]);
+        await runSignpost(counted.stage.network, ["verify", "--fix", ...counted.stage.socket]);
       }
       await signpost.until("a full sync", () => syncs(signpost, "full") > before);
       await counted.connect("clusterIP", 1);
@@ -225,9 +220,12 @@ Deno.test("traffic that policy Local sends past its short circuit counts once", 
 
 Deno.test("where it is switched off, nothing counts, and top says so", async () => {
   await using counted = await Counted.create("nftables");
-  await using signpost = counted.stage.start(["--service-metrics=false", ...counted.socketArgs]);
+  await using signpost = counted.stage.start(["--service-metrics=false", ...counted.stage.socket]);
   await signpost.until("the first sync", () => syncs(signpost, "full") > 0);
-  const { code, stderr } = await runSignpost(counted.stage.network, ["top", ...counted.socketArgs]);
+  const { code, stderr } = await runSignpost(counted.stage.network, [
+    "top",
+    ...counted.stage.socket,
+  ]);
   assertEquals(code, 1);
   assertMatch(stderr, /connections are not counted: --service-metrics is off/);
   const { body } = await counted.stage.get("/metrics", METRICS_PORT);

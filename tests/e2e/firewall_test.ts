@@ -71,8 +71,7 @@ for (
     });
     const { network } = stage;
     await network.run(NODE, ["sh", "-ec", FIREWALLS[program]]);
-    const socket = ["--socket", `/run/signpost/e2e-${crypto.randomUUID()}.sock`];
-    await using signpost = stage.start(socket);
+    await using signpost = stage.start(stage.socket);
     const flow = { from: "client", protocols: ["tcp"] } as const;
     const health = { from: "client", address: a.node, port: HEALTH_CHECK_PORT, path: "/" };
     await signpost.waitForLog(/WARN .*finding=firewall-drops-services/);
@@ -86,7 +85,7 @@ for (
       /firewall-drops-health-checks[^]*firewall-drops-services|firewall-drops-services[^]*firewall-drops-health-checks/,
     );
     const packet = ["explain", "--from", "external", "to", `${a.node}:30080/tcp`];
-    const explained = await runSignpost(network, [...packet, ...stage.args, ...socket]);
+    const explained = await runSignpost(network, [...packet, ...stage.args, ...stage.socket]);
     const [table, chain] = CHAINS[program];
     assertEquals(explained.code, 1, explained.stdout);
     assertStringIncludes(
@@ -105,9 +104,8 @@ Deno.test("a firewall that comes while the daemon runs is found by the next chec
   const a = ADDRESSES[4];
   const spec = { type: "NodePort" };
   await using stage = await Stage.create({ objects: [service(a, { spec }), slice(a, ["local1"])] });
-  const socket = ["--socket", `/run/signpost/e2e-${crypto.randomUUID()}.sock`];
-  await using _signpost = await stage.startSynced(socket);
-  const check = () => runSignpost(stage.network, ["check", ...stage.args, ...socket]);
+  await using _signpost = await stage.startSynced(stage.socket);
+  const check = () => runSignpost(stage.network, ["check", ...stage.args, ...stage.socket]);
   const before = await check();
   assertEquals(before.code, 0, before.stdout);
   await stage.network.run(NODE, ["sh", "-ec", FIREWALLS.nft]);

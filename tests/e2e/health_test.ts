@@ -45,10 +45,9 @@ Deno.test("the health and metrics servers answer as kube-proxy's do", async () =
 Deno.test("before the first sync the daemon is starting, then it is ready", async () => {
   await using stage = await Stage.create({ objects: WEB });
   stage.api.faults.add({ type: "stall", kind: "EndpointSlice", count: 1000 });
-  const socket = ["--socket", `/run/signpost/e2e-${crypto.randomUUID()}.sock`];
-  await using signpost = stage.start(socket);
+  await using signpost = stage.start(stage.socket);
   const status = async () => {
-    const { code, stdout } = await runSignpost(stage.network, ["status", ...socket]);
+    const { code, stdout } = await runSignpost(stage.network, ["status", ...stage.socket]);
     return [code, stdout.split("\n")[0]?.replace(/^signpost \S+ on /, "")];
   };
   const readiness = () => stage.get("/readyz", HEALTH_PORT).then(({ status }) => status);

@@ -239,14 +239,13 @@ Deno.test("a reload keeps connections and listeners on loopback, a stop closes t
 
 Deno.test("status, explain and verify know the listeners on loopback", async () => {
   await using stage = await Stage.create({ objects: objects(ENDPOINTS), config: SERVED });
-  const socket = ["--socket", `/run/signpost/e2e-${crypto.randomUUID()}.sock`];
-  await using signpost = await stage.startSynced(socket);
+  await using signpost = await stage.startSynced(stage.socket);
   await listeners(stage, signpost, 1);
   const run = async (...args: readonly string[]) => {
     const { code, stdout, stderr } = await runSignpost(stage.network, [...args, ...stage.args]);
     return { code, text: stdout || stderr };
   };
-  const status = await runSignpost(stage.network, ["status", ...socket]);
+  const status = await runSignpost(stage.network, ["status", ...stage.socket]);
   assertMatch(status.stdout, /on loopback +2 listeners, 0 connections/);
   const { loopback } = ADDRESSES[6];
   const packet = await run("explain", "--from", "node", `[${loopback}]:${NODE_PORT}`);

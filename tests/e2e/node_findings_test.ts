@@ -20,17 +20,12 @@ const LOCAL = service(a, {
   },
 });
 
-/** Names a socket for each stage, where signpost may write. */
-function socketOf({ folder }: Stage): string[] {
-  return ["--socket", `/run/signpost/${folder.split("/").at(-1)}.sock`];
-}
-
 /** Runs a command that asks the daemon of a stage. */
 async function ask<T>(stage: Stage, args: readonly string[]): Promise<readonly [T, number]> {
   const { code, stdout, stderr } = await runSignpost(stage.network, [
     ...args,
     ...args[0] === "explain" ? stage.args : [],
-    ...socketOf(stage),
+    ...stage.socket,
     "-o",
     "json",
   ]);
@@ -39,7 +34,7 @@ async function ask<T>(stage: Stage, args: readonly string[]): Promise<readonly [
 }
 
 function start(stage: Stage, ...args: readonly string[]) {
-  return stage.startSynced([...socketOf(stage), ...args]);
+  return stage.startSynced([...stage.socket, ...args]);
 }
 
 Deno.test("a Node whose address no interface has is told by log, status and metric", async () => {

@@ -51,8 +51,7 @@ export interface AttackReport {
 /** Attacks a daemon for so long. @throws {Error} if it ends */
 export async function soakUnderAttack(seconds: number): Promise<AttackReport> {
   await using stage = await Stage.create({ objects: [service(a), slice(a, ["local1"])] });
-  const socket = `/run/signpost/e2e-${crypto.randomUUID()}.sock`;
-  await using signpost = await stage.startSynced(["--socket", socket]);
+  await using signpost = await stage.startSynced(stage.socket);
   const inside = (host: string, ...argv: string[]) =>
     new Background(["ip", "netns", "exec", stage.network.namespaceOf(host), ...argv]);
   const deno = [Deno.execPath(), "run", "-qA"];
@@ -85,7 +84,7 @@ export async function soakUnderAttack(seconds: number): Promise<AttackReport> {
   ]);
   await removeOthers(stage);
   await sleep(SETTLE);
-  const verify = await runSignpost(stage.network, ["verify", ...stage.args, "--socket", socket]);
+  const verify = await runSignpost(stage.network, ["verify", ...stage.args, ...stage.socket]);
   return { probes, failedProbes, changes, verify, log: signpost.log };
 }
 

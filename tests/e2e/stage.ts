@@ -90,6 +90,11 @@ export class Stage implements AsyncDisposable {
     ];
   }
 
+  /** The flag for a socket of the stage's own, where signpost may write. It wins over that of `args`. */
+  get socket(): string[] {
+    return ["--socket", this.folder.replace(/^.*signpost-/, "/run/signpost/") + ".sock"];
+  }
+
   /** Starts the daemon. */
   start(
     args: readonly string[] = [],

@@ -40,24 +40,18 @@ const FLOWS = bothFlows((a) => [
   { from: "pod", to: a.clusterIP, reaches: ["local1", "remote1"] },
 ]);
 
-/** A stage with a socket of its own. */
+/** A stage, and commands that ask its daemon. */
 class Case implements AsyncDisposable {
-  readonly #socket = `/run/signpost/e2e-${crypto.randomUUID()}.sock`;
-
   private constructor(readonly stage: Stage) {}
 
   static async create(options: StageOptions = {}): Promise<Case> {
     return new Case(await Stage.create({ objects: OBJECTS, ...options }));
   }
 
-  get #flags(): string[] {
-    return ["--socket", this.#socket];
-  }
-
   /** Starts the daemon, and waits until the kernel has its rules. */
   async start(args: readonly string[] = []): Promise<Signpost> {
     await using resources = new AsyncDisposableStack();
-    const signpost = resources.use(this.stage.start([...this.#flags, ...args]));
+    const signpost = resources.use(this.stage.start([...this.stage.socket, ...args]));
     await signpost.until("the first sync", () => syncs(signpost, "full") > 0);
     resources.move();
     return signpost;
@@ -65,13 +59,13 @@ class Case implements AsyncDisposable {
 
   /** Runs a command with the daemon's own flags. */
   run(...words: readonly string[]): Promise<CommandResult> {
-    const args = [...words, ...this.stage.args, ...this.#flags];
+    const args = [...words, ...this.stage.args, ...this.stage.socket];
     return runSignpost(this.stage.network, args);
   }
 
   /** Runs a command with no more than the daemon's socket. */
   runBare(...words: readonly string[]): Promise<CommandResult> {
-    return runSignpost(this.stage.network, [...words, ...this.#flags]);
+    return runSignpost(this.stage.network, [...words, ...this.stage.socket]);
   }
 
   async verify(...words: readonly string[]): Promise<[number, Verification]> {
