@@ -10,6 +10,7 @@ import { toKubeProxyConfiguration } from "../config/configz.ts";
 import type { GivenSettings } from "../config/settings/table.ts";
 import type { Logger } from "../model/ports/ports.ts";
 import type { Runtime } from "../model/ports/runtime.ts";
+import { plain } from "../model/values/text.ts";
 
 /** Gives `--write-config-to` its parts. */
 export interface WriteConfigOptions {
@@ -28,19 +29,45 @@ export interface WriteConfigOptions {
  */
 export async function writeConfig(options: WriteConfigOptions): Promise<void> {
   const { path, settings, runtime, logger } = options;
-  const text = stringify(toKubeProxyConfiguration(withDefaults(settings), openPaths(settings)), {
+  const text = configurationText(settings);
+  if (path === "/dev/stdout") return await runtime.print(text);
+  await writeOutput(text, { flag: "--write-config-to", path, also: "and to /dev/stdout", runtime });
+  logger.info("wrote the configuration", { file: path });
+}
+
+/** Prints what flags and file say, with defaults, as a KubeProxyConfiguration in YAML. */
+export function configurationText(settings: GivenSettings): string {
+  return stringify(toKubeProxyConfiguration(withDefaults(settings), openPaths(settings)), {
     lineWidth: -1,
   });
-  if (path === "/dev/stdout") return await runtime.print(text);
+}
+
+/** A file that a flag names. */
+interface OutputFile {
+  readonly flag: string;
+  readonly path: string;
+  /** Ends the message: another place for the output. */
+  readonly also: string;
+  readonly runtime: Pick<Runtime, "writeFile">;
+}
+
+/**
+ * Writes the file that a flag names.
+ *
+ * @throws {FatalError} if it cannot be written
+ */
+export async function writeOutput(
+  data: string | Uint8Array,
+  { flag, path, also, runtime }: OutputFile,
+): Promise<void> {
   try {
-    await runtime.writeFile(path, text);
+    await runtime.writeFile(path, data);
   } catch (error) {
-    const reason = messageOf(error).split("\n")[0];
+    const reason = plain(messageOf(error).split("\n")[0] ?? "");
     throw new FatalError(
-      `--write-config-to: ${path} cannot be written: ${reason}; signpost may write below ` +
-        "/run/signpost and /var/lib/signpost only, and to /dev/stdout",
+      `${flag}: ${plain(path)} cannot be written: ${reason}; signpost may write below ` +
+        `/run/signpost and /var/lib/signpost only, ${also}`,
       { cause: error },
     );
   }
-  logger.info("wrote the configuration", { file: path });
 }

@@ -1,14 +1,11 @@
 /**
- * `signpost bundle`: what a bug report needs to know of this node, in one archive without secrets.
+ * `signpost bundle`: gathers what a bug report needs in one archive without secrets.
  *
  * @module
  */
-import { stringify } from "@std/yaml/stringify";
 import { likelyBackend } from "../../backend/choose.ts";
 import { iptablesStructure, nftStructure } from "../../backend/structure.ts";
 import { kubeProxyProcesses } from "../../backend/take_over.ts";
-import { openPaths, withDefaults } from "../../config/complete.ts";
-import { toKubeProxyConfiguration } from "../../config/configz.ts";
 import type { CommandOf } from "../../config/command.ts";
 import type { GivenSettings } from "../../config/settings/table.ts";
 import { askStatus } from "../client.ts";
@@ -18,10 +15,11 @@ import { count, plain } from "../../model/values/text.ts";
 import { formatSize } from "../../observe/human.ts";
 import { redactSecrets } from "../../observe/redact.ts";
 import { look } from "../check.ts";
-import { textTable } from "../output.ts";
+import { jsonText, textTable } from "../output.ts";
 import type { QueryContext } from "../context.ts";
 import { verification } from "../verify.ts";
 import { versionReport } from "../version.ts";
+import { configurationText, writeOutput } from "../write_config.ts";
 import { gzip, tarOf } from "./tar.ts";
 
 /** Gives `bundle` its parts. */
@@ -33,7 +31,7 @@ export interface BundleContext extends QueryContext {
 /** Milliseconds to wait for the objects. */
 const TIMEOUT = 5_000;
 
-/** Differences that are told. */
+/** Differences that are listed. */
 const MOST_DIFFERENCES = 1_000;
 
 /** Writes to the standard output. */
@@ -79,16 +77,8 @@ export async function bundle(
   }
   const path = output || `/var/lib/signpost/${name}.tar.gz`;
   await runtime.print(list);
-  try {
-    await runtime.writeFile(path, archive);
-  } catch (error) {
-    const reason = plain(messageOf(error).split("\n")[0] ?? "");
-    throw new FatalError(
-      `--output: ${plain(path)} cannot be written: ${reason}; signpost may write below ` +
-        "/run/signpost and /var/lib/signpost only, or: signpost bundle -o - > FILE",
-      { cause: error },
-    );
-  }
+  const also = "or: signpost bundle -o - > FILE";
+  await writeOutput(archive, { flag: "--output", path, also, runtime });
   await runtime.print(`Written to ${plain(path)}\n`);
   return 0;
 }
@@ -118,10 +108,7 @@ const PARTS: readonly Part[] = [
   {
     path: "configuration.yaml",
     about: "flags and file with defaults",
-    read: ({ settings }) =>
-      stringify(toKubeProxyConfiguration(withDefaults(settings), openPaths(settings)), {
-        lineWidth: -1,
-      }),
+    read: ({ settings }) => configurationText(settings),
   },
   {
     path: "status.json",
@@ -174,5 +161,5 @@ const PARTS: readonly Part[] = [
 ];
 
 function json(data: object): string {
-  return `${JSON.stringify(data, undefined, 2)}\n`;
+  return `${jsonText(data, 2)}\n`;
 }
