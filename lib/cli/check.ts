@@ -30,7 +30,7 @@ import { resourceOf } from "../source/api/resources.ts";
 const OBJECTS_LIMIT = 1_000;
 
 /**
- * Looks, and prints what it found.
+ * Checks the node and prints the findings.
  *
  * @returns 2 with an error, 1 with a warning, else 0
  */
@@ -166,7 +166,7 @@ function summary(findings: readonly Finding[], paint: Paint): string {
   return counted.length === 0 ? paint("all is well", "green") : counted.join(", ");
 }
 
-/** Each finding in two lines: what is wrong, and what to do. */
+/** Renders each finding in two lines: the problem and the remedy. */
 export function renderFindings(findings: readonly Finding[], paint: Paint): string {
   return findings.map(({ id, severity, what, remedy }) =>
     `${paint(severity, COLOURS[severity])} ${plain(what)} [${id}]\n` +
@@ -177,7 +177,7 @@ export function renderFindings(findings: readonly Finding[], paint: Paint): stri
 /** Milliseconds for an answer. */
 const LIMIT = 1_000;
 
-/** Asks. `undefined`: the objects come from manifests. */
+/** Asks the API server for each kind of objects; `undefined`: the objects come from manifests. */
 async function askApiServer(context: QueryContext): Promise<NodeFacts["apiServer"]> {
   if (context.configuration.signpost.manifests.length > 0) return undefined;
   try {

@@ -1,5 +1,5 @@
 /**
- * From the words of the command line to what they ask for. Each command is loaded when it is asked for.
+ * Performs the command that the command line names. Each command is loaded when it is named.
  *
  * @module
  */

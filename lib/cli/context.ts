@@ -49,7 +49,7 @@ export interface AskContext
   readonly ask?: Ask;
 }
 
-/** As kubelet finds it: the override, else the host name in small letters. */
+/** Returns the name of this Node, as kubelet does: the override, else the host name in small letters. */
 export function nodeNameOf(
   { hostnameOverride }: Pick<Configuration, "hostnameOverride">,
   runtime: Pick<Runtime, "hostname">,

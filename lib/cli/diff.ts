@@ -1,5 +1,5 @@
 /**
- * `signpost diff`: what applying some manifests would change in the kernel.
+ * `signpost diff`: shows what some manifests would change in the kernel.
  *
  * @module
  */
@@ -82,7 +82,7 @@ async function againstKernel(options: DiffOptions): Promise<DiffReport> {
   };
 }
 
-/** The manifests of this command are what might be applied, not the present objects. */
+/** Returns options with other manifests: those of this command might be applied, and are no present objects. */
 function withManifests(options: DiffOptions, manifests: readonly string[]): DiffOptions {
   const { configuration } = options;
   const signpost = { ...configuration.signpost, manifests };

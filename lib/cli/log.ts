@@ -24,7 +24,7 @@ export function openLog(
   });
 }
 
-/** A logger of lines such as `signpost: warning: object refused: kind=Service, key=a/b`. */
+/** Returns a logger of lines such as `signpost: warning: object refused: kind=Service, key=a/b`. */
 export function terseLog(
   runtime: Pick<Runtime, "complain">,
   { verbosity }: Pick<Configuration["logging"], "verbosity">,

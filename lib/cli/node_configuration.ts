@@ -1,5 +1,5 @@
 /**
- * The configuration of commands that are given no cluster: that of the daemon which runs on this
+ * Finds the configuration of commands that name no cluster: that of the daemon which runs on this
  * node, else that of the node's configuration file.
  *
  * @module
@@ -105,12 +105,12 @@ async function fromDaemon(
   return { by: "daemon", whose, invocation: { ...invocation, configuration } };
 }
 
-/** The manifests of a diff are what might be applied, not the cluster. */
+/** Returns true for a diff: its manifests are what might be applied, not the cluster. */
 function diffs({ command }: Run): boolean {
   return command.name === "diff";
 }
 
-/** The paths that a daemon with this working directory means. */
+/** Makes paths absolute, as a daemon with this working directory means them. */
 function startingFrom(folder: string, configuration: Configuration): Configuration {
   const absolute = (path: string) => path === "" || isAbsolute(path) ? path : join(folder, path);
   const { clientConnection, signpost } = configuration;

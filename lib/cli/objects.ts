@@ -1,5 +1,5 @@
 /**
- * The objects that commands work with: those of the running daemon, else of the cluster, else of the state file.
+ * Reads the objects that commands work with: those of the running daemon, else of the cluster, else of the state file.
  *
  * @module
  */

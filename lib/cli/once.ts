@@ -53,7 +53,7 @@ export async function once(
   await runtime.print(text);
 }
 
-/** Desired state as plain data, services by name. */
+/** Returns the desired state as plain data, services by name. */
 function toJson(state: DesiredState): unknown {
   const names = [...state.services.keys()].sort();
   return {

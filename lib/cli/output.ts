@@ -148,7 +148,7 @@ export function redraw(
   return `\x1b[H${lines.map((line) => `${cut(line, columns)}\x1b[K\n`).join("")}\x1b[J`;
 }
 
-/** The line's first letters; the sequences that change colours take no place. */
+/** Cuts a line to so many letters; the sequences that change colours take no place. */
 function cut(line: string, columns: number): string {
   const parts = line.split(/(\p{Cc}\[\d+m)/u);
   let left = columns;

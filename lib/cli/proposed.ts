@@ -1,5 +1,5 @@
 /**
- * The objects that might be applied, read from manifests and laid over the present ones.
+ * Reads the objects that might be applied from manifests, and lays them over the present ones.
  *
  * @module
  */

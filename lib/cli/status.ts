@@ -1,5 +1,5 @@
 /**
- * `signpost status`: how the running daemon is.
+ * `signpost status`: shows the state of the running daemon.
  *
  * @module
  */
@@ -29,7 +29,7 @@ type StatusQuery = CommandOf<"status">;
 const INTERVAL = 1_000;
 
 /**
- * Asks, and prints.
+ * Asks the daemon for its status and prints it.
  *
  * @returns 0 if the daemon is well, or was watched until the end; 1 if it is starting, is not
  *   well, or does not answer
@@ -113,7 +113,7 @@ function ofNamespace(status: Status, namespace: string): Status {
   };
 }
 
-/** One of many: a screen; or a line; or a document of a stream. */
+/** Renders one status of many: a screen, a line, or a document of a stream. */
 function renderNext(
   status: Status,
   query: StatusQuery,
@@ -137,7 +137,7 @@ interface StatusTableOptions {
   readonly paint: Paint;
 }
 
-/** The status as text. */
+/** Renders a status as text for people. */
 function statusTable(status: Status, { now, paint }: StatusTableOptions): string {
   const { version, facts, watches, syncs, refused, conflicts } = statusView(status, now);
   const { health, colour } = healthOf(status);
@@ -155,7 +155,7 @@ function section({ head, rows }: TextRows): string {
   return `\n${textTable([head.map((cell) => cell.toUpperCase()), ...rows])}`;
 }
 
-/** A status in one line, for logs. */
+/** Renders a status in one line, for logs. */
 function statusLine(status: Status, now: number): string {
   const last = status.syncs.at(-1);
   const sync = last

@@ -1,5 +1,5 @@
 /**
- * `signpost top`: the connections of each Service.
+ * `signpost top`: shows the connections of each Service.
  *
  * The daemon is asked: it knows which Service a frontend belongs to and what was counted before elements were
  * written again, and however many look on, the kernel is read once.
@@ -21,7 +21,7 @@ type TopQuery = CommandOf<"top">;
 const MOST_READINGS = 4;
 
 /**
- * Asks, and shows.
+ * Asks the daemon for its connections and shows them.
  *
  * @returns 0 where there is an answer, or it was watched until the end; 1 where there is none, or nothing is
  *   counted
@@ -42,7 +42,7 @@ export async function top(query: TopQuery, context: AskContext): Promise<number>
   }
 }
 
-/** A rate takes two readings. */
+/** Reads again until the report has rates: a rate takes two readings. */
 async function withRates(
   first: ConnectionsReport,
   { configuration, runtime, signal, ask }: AskContext,
@@ -123,7 +123,7 @@ const HEAD = ["SERVICE", "PORT", "FRONTEND", "PER SECOND", "IN ALL"];
 /** The columns of numbers. */
 const RIGHT: readonly number[] = [3, 4];
 
-/** The connections as text, the busiest first. */
+/** Renders the connections as text, the busiest first. */
 export function topTable(
   { node, services, overSeconds, total }: ConnectionsReport,
   paint: Paint,

@@ -1,5 +1,5 @@
 /**
- * `signpost verify`: the desired state against the kernel.
+ * `signpost verify`: compares the kernel with the desired state.
  *
  * @module
  */
@@ -30,7 +30,7 @@ const GRACE = 500;
 const LONGEST_PAUSE = 10_000;
 
 /**
- * Compares, has it fixed if asked, and prints.
+ * Compares the kernel with the desired state, has it fixed if asked, and prints the report.
  *
  * @returns 0 where the kernel holds what it should (at last), 1 where it does not
  * @throws {FatalError} where it cannot be told
@@ -51,7 +51,7 @@ export async function verify(
 }
 
 /**
- * Compares, and has it fixed if asked.
+ * Compares the kernel with the desired state, and has it fixed if asked.
  *
  * @throws {ApplyError | FatalError} if objects or kernel cannot be read
  */
@@ -146,7 +146,7 @@ class Verifier {
     };
   }
 
-  /** Deno lets no program read these files itself. */
+  /** Reads the TCP sockets with a program: Deno lets no code read these files itself. */
   async #sockets(): Promise<string> {
     const { runner } = this.#context.runtime;
     return (await runner.run(["cat", "/proc/net/tcp", "/proc/net/tcp6"])).stdout;
@@ -197,7 +197,7 @@ function addressesInFlight(
 const COLOURS = { missing: "red", extra: "yellow", wrong: "red" } as const;
 
 /**
- * The report as text.
+ * Renders the report as text.
  *
  * @param options `parts`: what the rules are made of, in the plural
  */
@@ -305,7 +305,7 @@ function lastFull({ syncs }: Status): SyncSummary | undefined {
   return syncs.findLast(({ kind }) => kind === "full");
 }
 
-/** The first full sync after that one; `undefined`: there was none in time. */
+/** Waits for the first full sync after that one; `undefined`: there was none in time. */
 async function nextFull(
   before: SyncSummary | undefined,
   { socket, clock, signal }: FixOptions,

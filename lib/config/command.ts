@@ -1,5 +1,5 @@
 /**
- * From the words and options of a command line to the command that they ask for.
+ * Works out the command that the words and options of a command line ask for.
  *
  * @module
  */
@@ -206,7 +206,7 @@ function readPacket(
   return value({ type: "packet", source, ...destination });
 }
 
-/** `10.0.0.1:80/tcp`, `[fd00::1]:53/udp`; the protocol may be left out. */
+/** Reads `10.0.0.1:80/tcp` or `[fd00::1]:53/udp`; the protocol may be left out. */
 function readEndpoint(
   word: string,
 ): Pick<PacketTarget, "address" | "port" | "protocol"> | undefined {

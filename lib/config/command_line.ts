@@ -1,5 +1,5 @@
 /**
- * The command line: words in, checked settings and options of a command out, and all problems.
+ * Reads the command line: words in, checked settings and options of a command out, and all problems.
  *
  * It is split as pflag does it for kube-proxy: `--flag=value`, `--flag value`, `--switch`, `-v4`, `-v=4`,
  * `-v 4`, `_` for `-` in names, and `--` before words that are no flags.

@@ -89,7 +89,7 @@ export function explainEndpoints(inputs: EndpointInputs): EndpointReport[] {
 
 type Judgement = Pick<EndpointReport, "usedFor" | "code" | "reason">;
 
-/** The policies that any traffic to the service port follows. */
+/** Returns the policies that any traffic to the service port follows. */
 function policiesInUse(desired: DesiredServicePort): ReadonlySet<TrafficPolicy> {
   const { internalTrafficPolicy, externalTrafficPolicy, clusterIPs } = desired;
   return new Set([
@@ -188,7 +188,7 @@ function factsOf(
   };
 }
 
-/** `10.0.0.1:80`, or the address alone where there is no port. */
+/** Prints `10.0.0.1:80`, or the address alone if there is no port. */
 export function endpointName({ address, port }: Pick<EndpointReport, "address" | "port">): string {
   return port === null ? address : hostPort(address, port);
 }

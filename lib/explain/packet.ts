@@ -84,7 +84,10 @@ function internal(packet: Packet, context: Context): Outcome {
     : delivered(packet, { ...context, policy: servicePort.internalTrafficPolicy });
 }
 
-/** Under Local, pods and the node are sent to the cluster's endpoints ("short circuit"). */
+/**
+ * Explains a packet to an external address. Under Local, pods and the node are sent to the cluster's endpoints
+ * ("short circuit").
+ */
 function external(packet: Packet, context: Context): Outcome {
   const { servicePort } = context.match;
   if (servicePort.externalTrafficPolicy === "Local") {

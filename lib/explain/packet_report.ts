@@ -1,5 +1,5 @@
 /**
- * From a packet, the desired state and the kernel to the answer about what becomes of it.
+ * Works out the answer about a packet from the desired state and the kernel.
  *
  * @module
  */
@@ -125,7 +125,7 @@ function outcomeFindings({ verdict, code, reason, servicePort }: Outcome): Findi
   ];
 }
 
-/** A pod that the rules do not take for one is masqueraded, or treated as a client from outside. */
+/** Warns of a pod that the rules do not recognise: it is masqueraded, or treated as a client from outside. */
 function detectionFindings({ target, world }: PacketInputs, sender: Sender): Finding[] {
   const family = familyOf(target.address);
   const { localDetector } = world.state.node.families[family];

@@ -1,6 +1,6 @@
 /**
- * The answer about one port of a Service: its addresses, what becomes of connections to each, and
- * its endpoints.
+ * Works out the answer about one port of a Service: its addresses, the outcomes of connections to each,
+ * and its endpoints.
  *
  * @module
  */
@@ -86,7 +86,7 @@ export function portReport(
   };
 }
 
-/** The node port on loopback, if signpost does something for it. */
+/** Returns the node port on loopback if signpost does something for it. */
 function localhostFrontends(
   { family, nodePort }: DesiredServicePort,
   { state }: World,

@@ -1,5 +1,5 @@
 /**
- * From objects, desired state and kernel to the answer about one Service.
+ * Works out the answer about one Service from objects, desired state and kernel.
  *
  * @module
  */

@@ -1,5 +1,5 @@
 /**
- * The trace of a real packet, as the kernel tells it.
+ * Traces a real packet through the kernel's rules.
  *
  * nftables marks a packet with `meta nftrace set 1`, and `nft monitor trace` prints each rule that
  * it meets (nft(8), section "meta expressions" and "monitor").

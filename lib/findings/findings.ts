@@ -1,5 +1,5 @@
 /**
- * All checks, and the one list of findings that they give.
+ * Runs all checks, and makes one list of their findings.
  *
  * @module
  */

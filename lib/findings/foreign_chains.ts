@@ -222,7 +222,7 @@ function readRule(text: string, packet: Packet): Rule {
   return { match: matchAll(matches, packet), verdict: verdict as Rule["verdict"], target };
 }
 
-/** `ct state vmap { established : accept, invalid : drop }`: the packet's state is new. */
+/** Reads `ct state vmap { established : accept, invalid : drop }`: the packet's state is new. */
 function stateRule(states: string): Rule {
   const verdict = /\bnew : (accept|drop|return|jump|goto)(?: (\S+))?/.exec(states);
   const [, word = "", target = ""] = verdict ?? [];

@@ -1,5 +1,5 @@
 /**
- * Manifests laid over present objects, as `kubectl apply` would: what only the API server gives
+ * Lays manifests over present objects, as `kubectl apply` would: what only the API server gives
  * (cluster IPs, node ports, load-balancer addresses) stays.
  *
  * @module
@@ -8,8 +8,8 @@ import type { Service } from "../model/cluster/objects.ts";
 import { fieldAt, isRecord, type Json } from "../model/values/record.ts";
 
 /**
- * A Service from a manifest with what the present one was given by the API server and its
- * controllers. What the manifest says itself counts.
+ * Adds to a manifest of a Service what the API server and its controllers gave to the present one. What
+ * the manifest says itself counts.
  *
  * @param raw the manifest, untrusted
  * @param present the Service of the same name, decoded; `undefined`: it would be new
@@ -42,7 +42,7 @@ export function withAllocatedFields(raw: unknown, present: Service | undefined):
   };
 }
 
-/** A port without a node port keeps the one it has, where the type has node ports. */
+/** Gives a port without a node port the present one, if the type has node ports. */
 function withNodePort(port: unknown, present: Service, spec: Json): unknown {
   const hasNodePorts = spec["type"] === "NodePort" || spec["type"] === "LoadBalancer";
   if (!isRecord(port) || !hasNodePorts || isSet(port["nodePort"])) return port;
@@ -53,7 +53,7 @@ function withNodePort(port: unknown, present: Service, spec: Json): unknown {
   return same && same.nodePort !== 0 ? { ...port, nodePort: same.nodePort } : port;
 }
 
-/** Its age decides who has an address that two Services want. */
+/** Keeps the age: it decides who has an address that two Services want. */
 function withAge(metadata: Json, { created, uid }: Service): Json {
   return {
     ...metadata,

@@ -156,7 +156,7 @@ async function printPacket(target: PacketTarget, asked: Asked): Promise<number> 
   return report.findings.some(({ severity }) => severity === "error") ? 1 : 0;
 }
 
-/** That a trace is not possible is no reason to withhold the rest of the answer. */
+/** Traces a packet if asked. If it cannot, it says why, and the rest of the answer stays. */
 async function traceIfAsked(
   inputs: Omit<PacketInputs, "trace" | "traceProblem">,
   { command, context, world }: Asked,

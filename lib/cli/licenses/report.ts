@@ -8,7 +8,7 @@ import { NOTICES } from "./notices.ts";
 
 const HEADING = `signpost is under the Apache License 2.0. These are in the program, too:`;
 
-/** The report's text. */
+/** Returns the report's text. */
 export function licensesReport(notices: readonly Notice[] = NOTICES): string {
   const list = notices.map(({ name, version, publisher, license }) =>
     `  ${name} ${version} (${publisher}): ${license}`
