@@ -27,6 +27,7 @@ export function parseKubeconfig(
   const problems = new Set<string>();
   const config = new Section(parseDocument(source, path), { file: path, path: "", problems });
   const name = config.text("current-context");
+  if (problems.size > 0) throw new AccessError([...problems]);
   const context = config.entry("contexts", "context", name);
   if (context === undefined) {
     const why = name === "" ? "is not set" : `no context "${name}"`;
@@ -81,7 +82,7 @@ class Section {
     },
   ) {
     this.#fields = isRecord(value) ? value : {};
-    if (!isRecord(value ?? {})) this.problem("", "must be a mapping");
+    if (!isRecord(value)) this.problem("", "must be a mapping");
   }
 
   problem(name: string, problem: string): void {

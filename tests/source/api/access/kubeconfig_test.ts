@@ -112,7 +112,13 @@ Deno.test("every problem is told, by file and path", () => {
 
 const UNUSABLE: readonly (readonly [string, string, RegExp])[] = [
   ["no YAML", "a: [\n", /kubeconfig:\d+: is not YAML$/],
-  ["no mapping", "hello", /kubeconfig: document: /],
+  ["no mapping", "hello", /kubeconfig: document: must be a mapping$/],
+  ["no text", "", /kubeconfig: document: must be a mapping$/],
+  [
+    "a user that is no mapping",
+    text({}, {}, { users: [{ name: "u" }] }),
+    /users\[0\]\.user: must be a mapping$/,
+  ],
   ["a wrong type", text({ server: 7 }, {}), /clusters\[0\]\.cluster\.server: /],
   [
     "an unset context",
