@@ -125,13 +125,15 @@ export class WatchReport {
     const { kind } = this.#status;
     const { state, delay, loud } = consequence;
     this.#update({ state, lastError: error.message });
-    const fields = { kind, reason: error.reason, error: error.message, retryInMs: delay };
+    const fields = {
+      kind,
+      reason: error.reason,
+      error: error.message,
+      retryInMs: Math.round(delay),
+    };
     if (loud && this.#warned !== error.reason) {
       this.#warned = error.reason;
-      this.options.logger.warn(`the watch of ${kind} objects failed, the rules stay`, {
-        ...fields,
-        retryInMs: Math.round(delay),
-      });
+      this.options.logger.warn(`the watch of ${kind} objects failed, the rules stay`, fields);
     } else {
       this.options.logger.debug(2, `the watch of ${kind} objects failed`, fields);
     }
