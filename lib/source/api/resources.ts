@@ -7,12 +7,7 @@ import type { Decoded, Decoder, Kind, KindMap, ObjectEvent } from "../../model/c
 import { WatchError } from "./failure.ts";
 import type { ApiClient } from "./api_client.ts";
 import { fieldAt } from "../../model/values/record.ts";
-
-/** The label of Services that another proxy serves. */
-const SERVICE_PROXY_NAME = "service.kubernetes.io/service-proxy-name";
-
-/** The label of EndpointSlices of headless Services. */
-const HEADLESS = "service.kubernetes.io/headless";
+import { HEADLESS, SERVICE_PROXY_NAME } from "../objects/tables.ts";
 
 /** Query parameters. */
 interface Selectors {

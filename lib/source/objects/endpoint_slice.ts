@@ -4,7 +4,15 @@
  */
 import { type Family, familyOf, isSpecialAddress } from "../../model/values/address.ts";
 import type { Endpoint, EndpointPort, EndpointSlice } from "../../model/cluster/objects.ts";
-import type { ENDPOINT_SLICE, Field, ListField, Raw, Unread } from "./tables.ts";
+import {
+  type ENDPOINT_SLICE,
+  type Field,
+  HEADLESS,
+  type ListField,
+  type Raw,
+  SERVICE_PROXY_NAME,
+  type Unread,
+} from "./tables.ts";
 import {
   type DecodeContext,
   MalformedError,
@@ -49,8 +57,8 @@ export function decodeEndpointSlice(
 ): EndpointSlice | undefined {
   const { intern, omissions } = context;
   const serviceName = metadata.labels[SERVICE_NAME] ?? "";
-  const headless = metadata.labels["service.kubernetes.io/headless"] !== undefined;
-  const otherProxy = metadata.labels["service.kubernetes.io/service-proxy-name"] !== undefined;
+  const headless = metadata.labels[HEADLESS] !== undefined;
+  const otherProxy = metadata.labels[SERVICE_PROXY_NAME] !== undefined;
   const addressType = readChoice(raw.addressType || "missing", "addressType", [
     "IPv4",
     "IPv6",

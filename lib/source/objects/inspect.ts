@@ -6,6 +6,8 @@ import { plain } from "../../model/values/text.ts";
 import { objectKey } from "../../model/cluster/names.ts";
 import type { Kind } from "../../model/cluster/objects.ts";
 import { fieldAt, isRecord } from "../../model/values/record.ts";
+import { SERVICE_NAME } from "./endpoint_slice.ts";
+import { HEADLESS, SERVICE_PROXY_NAME } from "./tables.ts";
 
 /** The facts of a Service, as far as they can be read. */
 export interface ServiceFacts {
@@ -67,7 +69,7 @@ export class Inspector {
     if (kind === "Service" && name === this.#name) {
       this.#service = serviceFacts(raw, labels);
     } else if (
-      kind === "EndpointSlice" && text(fieldAt(labels, "kubernetes.io/service-name")) === this.#name
+      kind === "EndpointSlice" && text(fieldAt(labels, SERVICE_NAME)) === this.#name
     ) {
       this.#slices.set(name, {
         key: objectKey({ namespace, name }),
@@ -87,17 +89,14 @@ function serviceFacts(raw: unknown, labels: unknown): ServiceFacts {
     clusterIP: text(fieldAt(spec, "clusterIP")),
     selector: entries(fieldAt(spec, "selector")).map(([key, value]) =>
       `${plain(key)}=${text(value)}`
-    )
-      .join(
-        ",",
-      ),
+    ).join(),
     targetPorts: new Map(
       list(fieldAt(spec, "ports")).map((port) => [
         text(fieldAt(port, "name")),
         text(fieldAt(port, "targetPort")) || text(fieldAt(port, "port")),
       ]),
     ),
-    otherProxy: text(fieldAt(labels, "service.kubernetes.io/service-proxy-name")),
+    otherProxy: text(fieldAt(labels, SERVICE_PROXY_NAME)),
     externalIPs: list(fieldAt(spec, "externalIPs")).map(text),
     ingress: ingress.length,
     proxyModeIngress: ingress.filter((each) => fieldAt(each, "ipMode") === "Proxy").length,
@@ -108,11 +107,8 @@ function ignoredBecause(raw: unknown, labels: unknown): string {
   if (fieldAt(raw, "addressType") === "FQDN") {
     return "its endpoints are host names (addressType FQDN)";
   }
-  for (const label of ["headless", "service-proxy-name"]) {
-    const name = `service.kubernetes.io/${label}`;
-    if (fieldAt(labels, name) !== undefined) return `it has the label ${name}`;
-  }
-  return "";
+  const label = [HEADLESS, SERVICE_PROXY_NAME].find((name) => fieldAt(labels, name) !== undefined);
+  return label === undefined ? "" : `it has the label ${label}`;
 }
 
 function list(value: unknown): readonly unknown[] {

@@ -7,7 +7,7 @@ import { type AskedScheduler, HASH_SOURCES, SCHEDULERS } from "../../model/clust
 import { nodePortKey } from "../../model/cluster/names.ts";
 import type { Service, ServicePort } from "../../model/cluster/objects.ts";
 import { compact } from "../../model/values/lists.ts";
-import type { Raw, SERVICE } from "./tables.ts";
+import { type Raw, type SERVICE, SERVICE_PROXY_NAME } from "./tables.ts";
 import {
   type DecodeContext,
   MalformedError,
@@ -52,7 +52,7 @@ export function decodeService(
   const status = readObject(raw.status, "status");
   const type = readString(spec.type, "spec.type");
   const clusterIP = readString(spec.clusterIP, "spec.clusterIP");
-  const otherProxy = metadata.labels["service.kubernetes.io/service-proxy-name"] !== undefined;
+  const otherProxy = metadata.labels[SERVICE_PROXY_NAME] !== undefined;
   if (otherProxy || type === "ExternalName" || clusterIP === "" || clusterIP === "None") {
     return undefined;
   }

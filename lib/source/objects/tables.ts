@@ -165,6 +165,12 @@ export const API_VERSION: { readonly [K in Kind]: string } = {
   ServiceCIDR: "networking.k8s.io/v1",
 };
 
+/** The label of Services and EndpointSlices that another proxy serves. */
+export const SERVICE_PROXY_NAME = "service.kubernetes.io/service-proxy-name";
+
+/** The label of EndpointSlices of headless Services. */
+export const HEADLESS = "service.kubernetes.io/headless";
+
 const KIND_OF: ReadonlyMap<unknown, Kind> = new Map([
   ...Object.entries(API_VERSION).map(([kind, version]) =>
     [`${version}/${kind}`, kind as Kind] as const
