@@ -106,8 +106,8 @@ async function printService(
   const kernel = await readKernel(backend, { ports, node: state.desired.node });
   // An API server that the daemon has lost is not waited for.
   const isLost = !isCurrent(origin, runtime.clock.now());
-  await looking?.wait(isLost ? 0 : ports.length > 0 ? LIMIT_IF_KNOWN : LIMIT);
-  const isLookedAt = looking === undefined || looking.isDone;
+  const limit = isLost ? 0 : ports.length > 0 ? LIMIT_IF_KNOWN : LIMIT;
+  const isLookedAt = looking === undefined || await looking.wait(limit);
   const report = explainService({
     target,
     state,
@@ -248,30 +248,26 @@ class Look {
   readonly #clock: Clock;
   readonly #began: number;
   readonly #over = new AbortController();
-  readonly #done: Promise<void>;
-  #isDone = false;
+  readonly #done: Promise<boolean>;
 
   /** Begins to look. */
   constructor(target: ServiceTarget, context: QueryContext & { readonly inspector: Inspector }) {
     this.#clock = context.runtime.clock;
     this.#began = this.#clock.monotonic();
     const signal = AbortSignal.any([context.signal, this.#over.signal]);
-    this.#done = lookAt(target, { ...context, signal }).then((isDone) => {
-      this.#isDone = isDone;
-    });
+    this.#done = lookAt(target, { ...context, signal });
   }
 
-  /** True if the inspector has seen all objects. */
-  get isDone(): boolean {
-    return this.#isDone;
-  }
-
-  /** Waits until the inspector has seen all, or so many milliseconds have passed since it began. */
-  async wait(limit: number): Promise<void> {
+  /**
+   * Waits until the inspector has seen all, or so many milliseconds have passed since it began. Returns true if
+   * it has seen all.
+   */
+  async wait(limit: number): Promise<boolean> {
     const rest = limit - (this.#clock.monotonic() - this.#began);
-    const late = rest > 0 ? this.#clock.sleep(rest, this.#over.signal) : undefined;
-    await Promise.race([this.#done, late]);
+    const late = rest > 0 ? this.#clock.sleep(rest, this.#over.signal).then(() => false) : false;
+    const isDone = await Promise.race([this.#done, late]);
     this.end();
+    return isDone;
   }
 
   /** Stops to look. */
