@@ -184,13 +184,12 @@ function addressesInFlight(
   now: readonly string[],
 ): readonly ServiceDifference[] {
   const row = { in: "addresses of this node", desired: "", held: "", service: "" } as const;
+  const [before, after] = [new Set(known), new Set(now)];
+  const rows = (type: "missing" | "extra", keys: ReadonlySet<string>) =>
+    Array.from(keys, (key) => ({ type, ...row, key }));
   return [
-    ...now.filter((key) => !known.includes(key)).map((
-      key,
-    ) => ({ type: "missing", ...row, key } as const)),
-    ...known.filter((key) => !now.includes(key)).map((
-      key,
-    ) => ({ type: "extra", ...row, key } as const)),
+    ...rows("missing", after.difference(before)),
+    ...rows("extra", before.difference(after)),
   ];
 }
 
