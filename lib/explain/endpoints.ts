@@ -4,13 +4,7 @@
  * @module
  */
 import { isExternal } from "../policy/frontend.ts";
-import {
-  type Candidate,
-  findCandidates,
-  indexPorts,
-  type Place,
-  topologyMode,
-} from "../policy/endpoints.ts";
+import type { Candidate, Place, TopologyMode } from "../policy/endpoints.ts";
 import type { DesiredServicePort, Destination } from "../model/kernel/desired.ts";
 import { hostPort } from "../model/cluster/names.ts";
 import type {
@@ -60,13 +54,18 @@ export interface EndpointInputs {
   readonly port: ServicePort;
   readonly desired: DesiredServicePort;
   readonly place: Place;
+  /** The endpoints of the port, each address and port once. */
+  readonly candidates: readonly Candidate[];
+  /** The hints that hold here. */
+  readonly topology: TopologyMode;
 }
 
 /** Explains all endpoints of the family, in the order of the slices. */
 export function explainEndpoints(inputs: EndpointInputs): EndpointReport[] {
-  const { slices, port, desired, place } = inputs;
-  const { family } = desired;
-  const candidates = findCandidates(indexPorts(slices), { port, family, nodeName: place.nodeName });
+  const { slices, port, desired, candidates } = inputs;
+  const { family, clusterEndpoints, localEndpoints } = desired;
+  const used = { Cluster: namesOf(clusterEndpoints), Local: namesOf(localEndpoints) };
+  const policies = policiesInUse(desired);
   const counted = new Map(candidates.map((each) => [each.endpoint, each]));
   return slices.filter((slice) => slice.family === family).flatMap((slice) => {
     const target = slice.ports.find((each) =>
@@ -82,9 +81,14 @@ export function explainEndpoints(inputs: EndpointInputs): EndpointReport[] {
           ...unused("duplicate", "another entry of this address and port counts"),
         };
       }
-      return { ...facts, ...judge(candidate, { ...inputs, candidates }) };
+      return { ...facts, ...judge(candidate, { ...inputs, used, policies }) };
     });
   });
+}
+
+/** Returns the names of endpoints, as `endpointName` prints them. */
+function namesOf(endpoints: readonly Destination[]): ReadonlySet<string> {
+  return new Set(endpoints.map(endpointName));
 }
 
 type Judgement = Pick<EndpointReport, "usedFor" | "code" | "reason">;
@@ -99,29 +103,27 @@ function policiesInUse(desired: DesiredServicePort): ReadonlySet<TrafficPolicy> 
   ]);
 }
 
+const POLICIES: readonly TrafficPolicy[] = ["Cluster", "Local"];
+
 function judge(
-  candidate: Candidate,
-  options: EndpointInputs & { readonly candidates: readonly Candidate[] },
+  { endpoint, port }: Candidate,
+  { place, topology, used, policies }: Pick<EndpointInputs, "place" | "topology"> & {
+    /** The names of the endpoints that each policy uses. */
+    readonly used: Readonly<Record<TrafficPolicy, ReadonlySet<string>>>;
+    readonly policies: ReadonlySet<TrafficPolicy>;
+  },
 ): Judgement {
-  const { desired, place, candidates } = options;
-  const { endpoint } = candidate;
-  const isIn = (list: readonly Destination[]) =>
-    list.some(({ address, port }) => address === endpoint.address && port === candidate.port);
-  const usedFor: TrafficPolicy[] = [
-    ...isIn(desired.clusterEndpoints) ? ["Cluster" as const] : [],
-    ...isIn(desired.localEndpoints) ? ["Local" as const] : [],
-  ];
-  if (usedFor.length > 0) return used(endpoint, usedFor, policiesInUse(desired));
+  const name = endpointName({ address: endpoint.address, port });
+  const usedFor = POLICIES.filter((policy) => used[policy].has(name));
+  if (usedFor.length > 0) return inUse(endpoint, usedFor, policies);
   if (!endpoint.ready) return unready(endpoint);
-  const policies = policiesInUse(desired);
   if (!policies.has("Cluster")) {
     const place = endpoint.nodeName === undefined ? "no node is named" : `on ${endpoint.nodeName}`;
     return policies.has("Local")
       ? unused("not-local", `not on this node (${place}), and the policy is Local`)
       : unused("no-policy", "the Service holds no address for this port");
   }
-  const hints = topologyMode(candidates, place);
-  return hints === "PreferSameNode"
+  return topology === "PreferSameNode"
     ? unused("other-node", `hinted for node ${endpoint.nodeHints.join(", ")}, not for this one`)
     : unused(
       "other-zone",
@@ -129,7 +131,7 @@ function judge(
     );
 }
 
-function used(
+function inUse(
   { ready, nodeName }: Endpoint,
   usedFor: readonly TrafficPolicy[],
   policies: ReadonlySet<TrafficPolicy>,

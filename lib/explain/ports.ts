@@ -61,13 +61,15 @@ export function portReport(
   const port = portOf(service, desired) ?? { ...desired, name: "", nodePort: 0 };
   const place = { nodeName, zone: state.cache.node?.zone ?? "" };
   const { family, protocol } = desired;
+  const candidates = findCandidates(indexPorts(slices), { port, family, nodeName });
+  const topology = topologyMode(candidates, place);
   return {
     name: desired.name,
     family,
     protocol,
     port: desired.port,
     targetPort: inspector?.service?.targetPorts.get(port.name) ?? "",
-    topology: topologyMode(findCandidates(indexPorts(slices), { port, family, nodeName }), place),
+    topology,
     affinitySeconds: desired.affinitySeconds,
     scheduler: desired.scheduler ?? null,
     sourceRanges: desired.sourceRanges,
@@ -76,7 +78,7 @@ export function portReport(
         .map((frontend) => frontendReport(desired, { frontend, world })),
       ...lostFrontends(desired, { service, port, inputs }),
     ],
-    endpoints: explainEndpoints({ slices, port, desired, place }),
+    endpoints: explainEndpoints({ slices, port, desired, place, candidates, topology }),
     droppedBy: isExternal(desired) && dropOf({
           found: nodeFindings,
           family,
