@@ -3,8 +3,7 @@
  *
  * @module
  */
-import { COMMAND_ROWS } from "../config/commands.ts";
-import { type CommandName, COMMANDS } from "../config/commands.ts";
+import { COMMAND_ROWS, type CommandName, COMMANDS } from "../config/commands.ts";
 import type { Flag } from "../config/settings/setting.ts";
 import { flagGroupsOf } from "../config/flags.ts";
 import { UNUSED_TITLE } from "../config/settings/table.ts";

@@ -6,7 +6,6 @@
 import type { AskedConfiguration, Configuration } from "./configuration.ts";
 import { type MinSyncPeriod, nodePortEntries } from "../model/configuration.ts";
 import type { ModeTraits } from "../model/kernel/traits.ts";
-
 import { formatDuration } from "./file/durations.ts";
 import { API_VERSION, KIND } from "./file/file.ts";
 import type { Json, Setting } from "./settings/setting.ts";
