@@ -5,6 +5,7 @@
  * @module
  */
 import { isAbsolute, join } from "node:path/posix";
+import { CLUSTER_FLAGS } from "../config/commands.ts";
 import { type ConfiguredBy, type Invocation, loadConfiguration } from "../config/load.ts";
 import { type Ask, askCommandLine } from "./client.ts";
 import { FatalError } from "../model/values/errors.ts";
@@ -16,9 +17,6 @@ type Run = Extract<Invocation, { readonly type: "run" }>;
 
 /** The configuration file of the packages' unit. */
 const NODE_FILE = "/etc/signpost/config.yaml";
-
-/** Flags that name a cluster: with one of them, flags are all that counts. */
-const SOURCE_FLAGS = ["--config", "--kubeconfig", "--master", "--manifests"];
 
 /** Gives the search for the configuration its parts. */
 export interface NodeConfigurationOptions {
@@ -58,8 +56,10 @@ export async function nodeConfiguration(options: NodeConfigurationOptions): Prom
 async function find(options: NodeConfigurationOptions): Promise<Invocation> {
   const { invocation, runtime } = options;
   const { command, given, configuration } = invocation;
-  const names = SOURCE_FLAGS.filter((name) => name !== "--manifests" || !diffs(invocation));
-  if (given.some((name) => names.includes(name))) return invocation;
+  // The manifests of a diff are what might be applied, not the cluster.
+  const names = CLUSTER_FLAGS.filter((name) => name !== "manifests" || command.name !== "diff");
+  // With one of them, flags are all that counts.
+  if (names.some((name) => given.includes(`--${name}`))) return invocation;
   const { socket } = configuration.signpost;
   const found = await fromDaemon(socket, options) ?? await fromFile(options);
   if (found) {
@@ -103,11 +103,6 @@ async function fromDaemon(
   if (invocation.type !== "run") return { by: "daemon", whose, invocation };
   const configuration = startingFrom(workingDirectory, invocation.configuration);
   return { by: "daemon", whose, invocation: { ...invocation, configuration } };
-}
-
-/** Returns true for a diff: its manifests are what might be applied, not the cluster. */
-function diffs({ command }: Run): boolean {
-  return command.name === "diff";
 }
 
 /** Makes paths absolute, as a daemon with this working directory means them. */

@@ -38,11 +38,11 @@ const CANNOT = "the command line is wrong, or the objects or the kernel cannot b
 
 const PRINTED: CommandRow["exitCodes"] = [[0, "printed"], [2, "the command line is wrong"]];
 
-/** Name the cluster, if it is not that of this node's daemon. */
-const CLUSTER = ["config", "kubeconfig", "master", "manifests"];
+/** The flags that name the cluster, if it is not that of this node's daemon. */
+export const CLUSTER_FLAGS: readonly string[] = ["config", "kubeconfig", "master", "manifests"];
 
-/** Name the cluster and this node. */
-const NODE = [...CLUSTER, "hostname-override", "proxy-mode", "cluster-cidr", "socket"];
+/** The flags that name the cluster and this node. */
+const NODE = [...CLUSTER_FLAGS, "hostname-override", "proxy-mode", "cluster-cidr", "socket"];
 
 const DAEMON_FLAGS =
   `Without --config, --kubeconfig, --master or --manifests it has the configuration and the objects of the
