@@ -9,10 +9,10 @@ import { likelyBackend, type OpenBackend, openBackend } from "../backend/choose.
 import { kubeProxyProcesses } from "../backend/take_over.ts";
 import type { CommandOf } from "../config/command.ts";
 import { readRuleset, readSystem } from "../daemon/reports/node_findings.ts";
-import { readState, unlessFatal } from "./read_state.ts";
+import { readState } from "./read_state.ts";
 import type { ApiFailure, NodeFacts } from "../findings/facts.ts";
 import { finding } from "../findings/catalog.ts";
-import { FatalError } from "../model/values/errors.ts";
+import { FatalError, unlessFatal } from "../model/values/errors.ts";
 import { type Colour, type Paint, renderReport, textTable } from "./output.ts";
 import type { QueryContext } from "./context.ts";
 import { askDaemonOf, findingsOf, objectFacts } from "./objects.ts";

@@ -14,7 +14,7 @@ import { type Backend, familiesBut, missingFamilies } from "../backend/backend.t
 import { ApplyError } from "../model/kernel/dataplane.ts";
 import type { RefusedFeatures } from "../model/kernel/traits.ts";
 import type { Service } from "../model/cluster/objects.ts";
-import { FatalError } from "../model/values/errors.ts";
+import { FatalError, unlessFatal } from "../model/values/errors.ts";
 import { OwnPorts } from "../daemon/objects/own_ports.ts";
 import { findApiServer, readSource, type SourceOptions } from "../daemon/objects/source.ts";
 
@@ -88,11 +88,6 @@ export async function workOut(cache: ObjectCache, options: StateOptions): Promis
     refused: [...cache.refused, ...overLimit],
     apiServerAddresses: own.serverAddresses,
   };
-}
-
-/** Returns nothing for an error that ends a command; any other error is thrown again. */
-export function unlessFatal(error: unknown): undefined {
-  if (!(error instanceof FatalError)) throw error;
 }
 
 /**

@@ -28,3 +28,8 @@ export function fatalIf(
     throw error instanceof type ? new FatalError(error.message, { cause: error }) : error;
   };
 }
+
+/** Returns nothing for a fatal error, as a handler for `catch`. Any other error is thrown again. */
+export function unlessFatal(error: unknown): undefined {
+  if (!(error instanceof FatalError)) throw error;
+}
