@@ -6,17 +6,11 @@
  *
  * @module
  */
-import {
-  binaryName,
-  type Permissions,
-  type Target,
-  targetOf,
-  TARGETS,
-} from "./compile/arguments.ts";
-import { makeBinary } from "./compile/binary.ts";
+import { binaryName, type Permissions, type Target, TARGETS } from "./compile/arguments.ts";
+import { makeBinary, readTarget } from "./compile/binary.ts";
 import { makeBundle, modulesOf, packagesOf } from "./compile/bundle.ts";
 import { readCommit } from "./compile/commit.ts";
-import { complain, say } from "./terminal.ts";
+import { complain, mebibytes, say } from "./terminal.ts";
 import { parseArgs } from "node:util";
 
 const ROOT = new URL("..", import.meta.url).pathname;
@@ -62,7 +56,7 @@ async function possibleTargets(targets: readonly Target[]): Promise<readonly Tar
     Deno.env.delete("DENORT_BIN");
     return targets;
   }
-  const target = targetOf(await Deno.readFile(named).catch(() => new Uint8Array()));
+  const target = await readTarget(named);
   if (target !== undefined && targets.includes(target)) return [target];
   return `DENORT_BIN=${named} is no denort for ${targets.join(" or ")}`;
 }
@@ -109,7 +103,7 @@ async function compileAll(folder: string, { jitless, targets, dist }: Request): 
     const problem = await makeBinary(folder, { target, jitless, permissions, unstable, output });
     if (problem === undefined) {
       const { size } = await Deno.stat(output);
-      say(`${output.replace(ROOT, "")}: ${(size / 2 ** 20).toFixed(1)} MiB`);
+      say(`${output.replace(ROOT, "")}: ${mebibytes(size)}`);
     } else {
       complain(problem);
       code = 1;

@@ -6,12 +6,13 @@
  */
 import { parseArgs } from "node:util";
 import { VERSION } from "../lib/model/version.ts";
-import { binaryName, targetOf, TARGETS } from "./compile/arguments.ts";
+import { binaryName, TARGETS } from "./compile/arguments.ts";
+import { readTarget } from "./compile/binary.ts";
 import { readCommit } from "./compile/commit.ts";
 import { writeImage } from "./image/layout.ts";
 import { type Binary, platformOf, updatePins } from "./image/platform.ts";
 import { installPrograms } from "./programs.ts";
-import { complain, say } from "./terminal.ts";
+import { complain, mebibytes, say } from "./terminal.ts";
 
 const ROOT = new URL("..", import.meta.url).pathname;
 
@@ -78,7 +79,7 @@ async function findBinaries(dist: string, named: string | undefined): Promise<Bi
     : [named];
   const binaries: Binary[] = [];
   for (const path of paths) {
-    const target = targetOf(await Deno.readFile(path).catch(() => new Uint8Array()));
+    const target = await readTarget(path);
     if (target !== undefined) binaries.push({ target, path });
   }
   return binaries;
@@ -104,10 +105,6 @@ async function makeImage(
     );
   }
   say(`${output.replace(ROOT, "")}: ${tagged}, ${mebibytes((await Deno.stat(output)).size)}`);
-}
-
-function mebibytes(bytes: number): string {
-  return `${(bytes / 2 ** 20).toFixed(1)} MiB`;
 }
 
 if (import.meta.main) Deno.exit(await main(Deno.args));

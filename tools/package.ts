@@ -15,7 +15,7 @@ import type { Maintainer } from "./package/debian.ts";
 import { type Release, upstreamVersion } from "./package/release.ts";
 import { billOfMaterials, type Integrities } from "./package/sbom.ts";
 import { installPrograms } from "./programs.ts";
-import { complain, say } from "./terminal.ts";
+import { complain, mebibytes, say } from "./terminal.ts";
 
 const ROOT = new URL("..", import.meta.url).pathname;
 
@@ -53,7 +53,7 @@ async function main(args: readonly string[]): Promise<number> {
   }
   for (const name of names) {
     const { size } = await Deno.stat(`${dist}/${name}`);
-    say(`${given}/${name}: ${(size / 2 ** 20).toFixed(1)} MiB`);
+    say(`${given}/${name}: ${mebibytes(size)}`);
   }
   say(`${given}/SHA256SUMS`);
   return 0;

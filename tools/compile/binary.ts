@@ -4,7 +4,12 @@
  * @module
  */
 import { execute } from "../../tests/support/command.ts";
-import { compileArguments, type CompileOptions, type Target } from "./arguments.ts";
+import { compileArguments, type CompileOptions, type Target, targetOf } from "./arguments.ts";
+
+/** Returns the target that a program file is for; `undefined` if there is no such file, or it is for another machine. */
+export async function readTarget(path: string): Promise<Target | undefined> {
+  return targetOf(await Deno.readFile(path).catch(() => new Uint8Array()));
+}
 
 /**
  * Compiles the bundle that is in a folder. The runtime is what `DENORT_BIN` names, else what Deno
