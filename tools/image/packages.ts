@@ -42,25 +42,24 @@ export async function writePins(pins: Pins): Promise<void> {
   await Deno.writeTextFile(FILE, `${JSON.stringify(pins, null, 2)}\n`);
 }
 
-/** Returns the newest packages of Debian 13 that have the names or that these depend on. */
+/**
+ * Returns the newest packages of Debian 13 that have the names or that these depend on.
+ *
+ * @param folder for apt's lists
+ */
 export async function newestPackages(
   names: readonly string[],
-  architecture: Architecture,
+  { architecture, folder }: { readonly architecture: Architecture; readonly folder: string },
 ): Promise<Pin[]> {
-  const folder = await Deno.makeTempDir({ prefix: "signpost-image-" });
-  try {
-    const packages = new Packages(folder);
-    const all = new Set<string>();
-    for (const name of names) {
-      for (const each of await packages.dependencies(SUITE, name, architecture)) all.add(each);
-    }
-    return (await packages.files(SUITE, [...all].sort(), architecture)).map((file) => ({
-      path: new URL(file.uri).pathname.slice(1),
-      sha256: file.sha256,
-    }));
-  } finally {
-    await Deno.remove(folder, { recursive: true });
+  const packages = new Packages(folder);
+  const all = new Set<string>();
+  for (const name of names) {
+    for (const each of await packages.dependencies(SUITE, name, architecture)) all.add(each);
   }
+  return (await packages.files(SUITE, [...all].sort(), architecture)).map((file) => ({
+    path: new URL(file.uri).pathname.slice(1),
+    sha256: file.sha256,
+  }));
 }
 
 /** Returns the name of the package. */

@@ -60,7 +60,7 @@ export async function updatePins(scratch: string): Promise<string[]> {
   const lines: string[] = [];
   for (const target of TARGETS) {
     const architecture = ARCHITECTURE[target];
-    const all = await newestPackages(PACKAGES, architecture);
+    const all = await newestPackages(PACKAGES, { architecture, folder: `${scratch}/lists` });
     const pins = { snapshot, packages: { ...packages, [architecture]: all } };
     const root = await debianRoot(pins, { target, scratch, libraries: RUNTIME_LIBRARIES });
     const used = new Set(root.packages.map(({ name }) => name));
