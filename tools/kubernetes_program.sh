@@ -3,6 +3,7 @@
 set -eu
 name=$1
 version=$2
+mkdir -p "$(dirname "$3")"
 file=$(realpath "$3")
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
