@@ -39,7 +39,7 @@ Deno.test("there is a manifest of each minor version from 1.30 to 1.37", () => {
   assertEquals(minors, [30, 31, 32, 33, 34, 35, 36, 37]);
 });
 
-/** What a read-only root and a sandbox of tests refuse. A warning of anything else fails the test. */
+/** Matches warnings of a read-only root and a sandbox of tests. Any other warning fails the test. */
 const EXPECTED = [
   /^no local socket/,
   /^the state file is not written/,

@@ -46,7 +46,7 @@ export interface ApiServerOptions {
   token?: string | undefined;
   /** Requests without a client certificate of the authority get 401. */
   requireClientCertificate?: boolean;
-  /** What the client may do; all else gets 403. Absent: everything. */
+  /** Permits these requests, and answers all others with 403. Absent: permits everything. */
   rules?: readonly PolicyRule[];
   /** Milliseconds between bookmarks; 0: none but when `bookmark` is called. 60 s by default. */
   bookmarkInterval?: number;

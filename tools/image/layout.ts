@@ -21,7 +21,7 @@ export interface Layer {
   readonly files: readonly PackageFile[];
 }
 
-/** What all machine types share. */
+/** Describes the image, for all machine types. */
 export interface ImageOptions {
   /** With its tag, such as `ghcr.io/OWNER/signpost:0.1.0`. */
   readonly name: string;

@@ -20,7 +20,7 @@ export type LifePart = typeof LIFE_PARTS[number];
 /** The recorded packet flows, and the daemon's life. */
 export const PARTS = ["flows", ...LIFE_PARTS] as const;
 
-/** What a machine tries. */
+/** Names a part of a run. */
 export type Part = typeof PARTS[number] | SolePart;
 
 /** One thing that is tried; `once` is the text that `--once` prints, on another processor. */

@@ -1,5 +1,5 @@
 /**
- * What a package is of: version, machine, commit.
+ * Names the version, the machine and the commit of a package.
  *
  * @module
  */

@@ -71,7 +71,7 @@ export async function tryFlowtables(
   if (left.trim() !== "") findings.problem(`left after cleanup: ${left}`);
 }
 
-/** What the parts work with. */
+/** Holds what each part of the scenario needs. */
 interface Stage extends FlowtableOptions {
   readonly network: Network;
   readonly input: InputFiles;
