@@ -27,6 +27,8 @@ for (const mode of ["nftables", "iptables"] as const) {
     }
     await assertFlows(stage.network, reaches(OLD));
     await installKubeProxy(stage.network, { mode, families: proxiedFamilies() });
+    // A UDP flow from a source port of before would go on to its endpoint.
+    await stage.network.flushConntrack();
     await assertFlows(stage.network, reaches(...ENDPOINTS));
 
     await using signpost = await stage.startSynced();
