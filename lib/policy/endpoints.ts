@@ -221,16 +221,20 @@ function keepSlots(
   previous: readonly Destination[],
 ): Destination[] {
   const start = commonStart(wanted, previous);
-  const waiting = new Map(
-    wanted.slice(start).map((each) => [hostPort(each.address, each.port), each]),
+  // Keys cost more than lookups, so only endpoints that may have a slot get one.
+  const known = new Set(previous.slice(start).map(({ address }) => address));
+  const { kept = [], added = [] } = Object.groupBy(
+    wanted.slice(start),
+    ({ address }) => known.has(address) ? "kept" : "added",
   );
+  const waiting = new Map(kept.map((each) => [hostPort(each.address, each.port), each]));
   const slots = previous.slice(start, wanted.length).map((old) => {
     const key = hostPort(old.address, old.port);
     const kept = waiting.get(key);
     waiting.delete(key);
     return kept;
   });
-  const unplaced = waiting.values();
+  const unplaced = [...waiting.values(), ...added].values();
   const filled = slots.flatMap((slot) => slot ?? unplaced.next().value ?? []);
   return [...wanted.slice(0, start), ...filled, ...unplaced];
 }
