@@ -20,9 +20,16 @@ const deleting = (...numbers: readonly number[]): Delta => ({
 Deno.test("a step deletes a share of its elements, and later steps delete the rest", () => {
   const deferred = new DeferredDeletes();
   assertEquals(deferred.limit(deleting(0, 1, 2, 3, 4), 2).deleteElements, slots(0, 1));
-  assertEquals(deferred.limit(deleting(9), 2).deleteElements, slots(9, 2));
-  assertEquals(deferred.limit(NOTHING, 2).deleteElements, slots(3, 4));
+  assertEquals(deferred.limit(NOTHING, 2).deleteElements, slots(2, 3));
+  assertEquals(deferred.limit(NOTHING, 2).deleteElements, slots(4));
   assertEquals(deferred.isEmpty, true);
+});
+
+Deno.test("every second step with changes of its own deletes elements that wait", () => {
+  const deferred = new DeferredDeletes();
+  deferred.limit(deleting(0, 1, 2), 1);
+  const steps = [7, 8, 9].map((number) => deferred.limit(deleting(number), 3).deleteElements);
+  assertEquals(steps, [slots(7, 1, 2), slots(8), slots(9)]);
 });
 
 Deno.test("a step that adds a waiting element deletes the old one", () => {
