@@ -129,7 +129,7 @@ const ROWS: Readonly<Record<string, Try>> = {
     const { code } = await printed(proxy, { featureGates: { NoSuchGate: true } });
     assertEquals(code === 0, proxy === "signpost");
   },
-  "no min sync period is set (`0s` in the file)": async (proxy) => {
+  "no min sync period (`0s` in the file)": async (proxy) => {
     const { stdout } = await printed(proxy, { nftables: { minSyncPeriod: "0s" } });
     assertMatch(stdout, proxy === "signpost" ? /minSyncPeriod"?: "?0s/ : /minSyncPeriod: 1s/);
   },
@@ -140,7 +140,7 @@ const ROWS: Readonly<Record<string, Try>> = {
       const version = /git_version="([^"]*)"/.exec(body)?.[1];
       assertEquals(version, `v${KUBERNETES_VERSION}${suffix}`);
     }),
-  "`go_*`, `process_open_fds` and the like": (proxy) =>
+  "metrics `go_*`, `process_open_fds` and similar": (proxy) =>
     running(proxy, { objects: WEB }, async ({ stage }) => {
       const { body } = await stage.get("/metrics", METRICS_PORT);
       const isThere = /^go_goroutines /m.test(body) && /^process_open_fds /m.test(body);
@@ -168,7 +168,7 @@ const ROWS: Readonly<Record<string, Try>> = {
       const code = await endAfter(change, () => reached(stage, A.nodeSecond));
       assertEquals(code, proxy === "kube-proxy" ? 1 : undefined);
     }),
-  "the Node has addresses of one family, `nodePortAddresses: [primary]`": async (proxy) => {
+  "`nodePortAddresses: [primary]`, the Node has addresses of one family": async (proxy) => {
     const objects = [
       ...WEB,
       nodeAt(A.node),
@@ -194,7 +194,7 @@ const ROWS: Readonly<Record<string, Try>> = {
       assertEquals(text.includes(metadata), proxy === "kube-proxy");
     });
   },
-  "UDP, stale connections": (proxy) =>
+  "stale UDP conntrack entries": (proxy) =>
     running(proxy, { objects: WEB }, async ({ stage, proxy: process }) => {
       const targets = [
         { from: "pod", address: A.clusterIP, port: 80, protocol: "udp" },
