@@ -32,7 +32,8 @@ export const CATALOG = {
   },
   "node-unknown": {
     severity: "warning",
-    summary: "No Node of this node's name exists, so its zone and addresses are not known.",
+    summary:
+      "No Node has this node's name, so signpost does not know the node's zone and addresses.",
     remedy: "Set --hostname-override to the Node's name.",
   },
   "node-address-elsewhere": {
@@ -44,29 +45,30 @@ export const CATALOG = {
   "rules-cannot-be-written": {
     severity: "error",
     summary: "signpost cannot write rules on this node.",
-    remedy: "Fix what the finding names: nft or iptables, a kernel module, or the rights of root.",
+    remedy:
+      "Fix the part that the finding names: nft or iptables, a kernel module, or the rights of root.",
   },
   "api-server-unreachable": {
     severity: "error",
-    summary: "The API server cannot be reached, so signpost learns of no Services.",
-    remedy: "Check the server's address in the kubeconfig (--kubeconfig), and the way there.",
+    summary: "signpost cannot reach the API server, so it learns of no changes.",
+    remedy: "Check the server's address in the kubeconfig (--kubeconfig), and the network to it.",
   },
   "api-server-refuses": {
     severity: "error",
-    summary: "The API server does not let signpost read objects of a kind.",
+    summary: "The API server does not let signpost read a kind of objects.",
     remedy:
       "Apply the role of examples/install/rbac.yaml, and check the token or certificate of the kubeconfig.",
   },
   "api-access-unsafe": {
     severity: "warning",
     summary:
-      "The way to the API server is not safe: another machine can read the credentials and decide on this node's rules.",
+      "The connection to the API server is not safe: another machine can read the credentials and change this node's rules.",
     remedy: "Use https and set certificate-authority in the kubeconfig.",
   },
   "mode-is-open": {
     severity: "info",
     summary:
-      "No mode is set, and nftables is used: node ports differ from kube-proxy's default mode.",
+      "No mode is set, and signpost uses nftables: node ports differ from kube-proxy's default mode.",
     remedy:
       "Set mode (--proxy-mode) to nftables to keep this, or to iptables for kube-proxy's default. nodePortAddresses: [all] opens node ports on all addresses but loopback.",
   },
@@ -79,38 +81,37 @@ export const CATALOG = {
   },
   "nftables-unusable": {
     severity: "warning",
-    summary: "No mode is set, and iptables is used because nftables cannot be.",
+    summary: "No mode is set, and signpost uses iptables because nftables does not work.",
     remedy:
-      "Fix what the finding names, or set mode: iptables (--proxy-mode=iptables) to keep iptables.",
+      "Fix the part that the finding names, or set mode: iptables (--proxy-mode=iptables) to keep iptables.",
   },
   "iptables-variants-mixed": {
     severity: "warning",
     summary:
-      "Rules are in iptables-nft and in iptables-legacy, and neither sees the other's rules.",
+      "iptables-nft and iptables-legacy both have rules, and neither shows the rules of the other.",
     remedy: "Let all programs of the node use one variant (update-alternatives --config iptables).",
   },
   "ip-family-missing": {
     severity: "info",
-    summary: "The kernel does not have an IP family, and no rules are written for it.",
-    remedy: "Nothing, unless Services of this family are needed: start the kernel with IPv6.",
+    summary: "The kernel lacks an IP family, and signpost writes no rules for it.",
+    remedy: "Nothing. If you need Services of this family, start the kernel with IPv6.",
   },
   "ip-family-not-written": {
     severity: "warning",
-    summary: "No rules are written for an IP family that the kernel has.",
+    summary: "signpost writes no rules for an IP family that the kernel has.",
     remedy: "Install the program that the finding names.",
   },
   "connections-not-counted": {
     severity: "info",
-    summary:
-      "nft or the kernel refuses counters on elements, so connections are not counted by Service.",
+    summary: "nft or the kernel refuses counters on elements, so signpost counts no connections.",
     remedy: "Use the nft or kernel that the finding names, or set --service-metrics=false.",
   },
   "acceleration-unavailable": {
     severity: "warning",
     summary:
-      "signpost.acceleration is set, and long connections do not take the kernel's fast path.",
+      "signpost.acceleration is set, but long connections do not take the kernel's fast path.",
     remedy:
-      "Load what the finding names, or use nftables mode; or unset signpost.acceleration (--acceleration-interfaces).",
+      "Load the modules that the finding names, use nftables mode, or unset signpost.acceleration (--acceleration-interfaces).",
   },
   "another-proxy": {
     severity: "warning",
@@ -120,28 +121,28 @@ export const CATALOG = {
   },
   "route-localnet-off": {
     severity: "warning",
-    summary: "Node ports do not answer on 127.0.0.1, for a kernel setting that they need is off.",
+    summary: "Node ports do not answer on 127.0.0.1, because a kernel setting is off.",
     remedy:
       "Run sysctl -w net.ipv4.conf.all.route_localnet=1, or signpost --init-only as full root, or set iptables.localhostNodePorts to false.",
   },
   "route-localnet-on": {
     severity: "info",
     summary:
-      "Packets to 127.0.0.0/8 from other machines are let in by the kernel, and only signpost's rules drop them.",
+      "The kernel lets packets to 127.0.0.0/8 from other machines in. Only signpost's rules drop them.",
     remedy: "If nothing else needs it, run sysctl -w net.ipv4.conf.all.route_localnet=0.",
   },
   "kernel-setting-refused": {
     severity: "warning",
-    summary: "A kernel setting of connection tracking could not be made, and stays as it is.",
+    summary: "signpost could not change a kernel setting of connection tracking.",
     remedy:
-      "Set it on the node with sysctl -w, run signpost --init-only as full root, or set conntrack.maxPerCore and the timeouts to 0.",
+      "Set it with sysctl -w, or run signpost --init-only as full root. To leave it alone, set conntrack.maxPerCore and the timeouts to 0.",
   },
   "conntrack-table-almost-full": {
     severity: "warning",
     summary:
-      "The table of connection tracking is almost full. The kernel drops new connections if it is full.",
+      "The table of connection tracking is almost full. If it is full, the kernel drops new connections.",
     remedy:
-      "Raise conntrack.maxPerCore (--conntrack-max-per-core), or find what holds so many entries open.",
+      "Raise conntrack.maxPerCore (--conntrack-max-per-core), or find the program that opens so many connections.",
   },
   "health-check-port-taken": {
     severity: "warning",
@@ -154,7 +155,7 @@ export const CATALOG = {
   "health-check-port-is-node-port": {
     severity: "warning",
     summary:
-      "A health-check node port is the node port of another Service, whose endpoints answer the load balancers.",
+      "A health-check node port is also the node port of another Service. The endpoints of that Service answer the load balancers.",
     remedy: "Give one of the Services another port: spec.healthCheckNodePort or nodePort.",
     event: HEALTH_CHECK_FAILED,
   },
@@ -167,85 +168,85 @@ export const CATALOG = {
   "node-ports-of-one-family": {
     severity: "warning",
     summary:
-      "nodePortAddresses has ranges of one IP family, so the other family is open on all addresses.",
+      "nodePortAddresses has ranges of one IP family, so node ports of the other family answer on all addresses.",
     remedy: "Add a range of the other family to nodePortAddresses (--nodeport-addresses).",
   },
   "setting-of-other-family": {
     severity: "warning",
-    summary: "A setting has only addresses of the IP family that this node does not have first.",
+    summary: "A setting has no address of this node's first IP family.",
     remedy: "Give the setting an address or range of the node's first IP family.",
   },
   "pod-detection-of-other-family": {
     severity: "warning",
     summary:
-      "The ranges by which pods are detected are not of this node's IP family, so no pod is detected. kube-proxy refuses to start.",
+      "The ranges for the detection of pods are of another IP family than this node, so signpost detects no pods. kube-proxy refuses to start.",
     remedy:
       "Set clusterCIDR (--cluster-cidr) to the ranges of all pods, in the node's IP family first.",
   },
   "pods-not-detected": {
     severity: "warning",
     summary:
-      "Nothing says which senders are pods, so traffic from outside to cluster IPs is not masqueraded and answers may get lost.",
+      "No setting says which senders are pods, so traffic from outside to cluster IPs is not masqueraded. Answers may get lost.",
     remedy:
       "Set clusterCIDR (--cluster-cidr) to the range of all pods, or another detectLocalMode.",
   },
   "service-cidr-overlaps": {
     severity: "warning",
     summary:
-      "A ServiceCIDR contains addresses of pods, nodes or the API server. The API server may give them to Services, and nftables mode drops new connections to those that it does not know.",
+      "A ServiceCIDR contains addresses of pods, nodes or the API server. The API server may give them to Services, and nftables mode may drop new connections to them.",
     remedy:
       "Give Services a range that nothing else uses: add another ServiceCIDR, move the Services, and delete this one.",
   },
   "api-server-is-cluster-ip": {
     severity: "error",
     summary:
-      "The API server that this node uses is a cluster IP, which nothing serves after a reboot of the node.",
+      "The API server's address on this node is a cluster IP. After a reboot, no rule serves it.",
     remedy:
-      "Set --master or a kubeconfig with an address of the API server itself (of a control-plane node, or of the load balancer before them).",
+      "Set --master or a kubeconfig with the address of a control-plane node, or of the load balancer before the control plane.",
   },
   "pod-outside-detected-range": {
     severity: "warning",
     summary:
-      "A pod of this node has an address outside the range by which pods are detected, so its traffic is handled like traffic from outside.",
+      "A pod of this node has an address outside the range of pods, so its traffic counts as traffic from outside.",
     remedy: "Set clusterCIDR (--cluster-cidr) to the range of all pods.",
   },
   "hash-without-liberal-conntrack": {
     severity: "warning",
     summary:
-      "A Service with external addresses is spread by a hash: connections that routers move between nodes and back become invalid.",
+      "A Service with external addresses uses a hash. Connections that routers move between nodes and back become invalid.",
     remedy:
       "Set conntrack.tcpBeLiberal (--conntrack-tcp-be-liberal) if routers move TCP connections.",
   },
   "nft-crashes": {
     severity: "error",
     summary:
-      "nft crashes on a table of another program, so no rule can be written. Versions before 1.1.3 crash on sets that newer ones wrote.",
+      "nft crashes on a table of another program, so signpost can write no rules. Versions before 1.1.3 crash on sets that newer versions wrote.",
     remedy:
       "Install nft 1.1.3 or newer (Debian 13), remove that table with the nft that wrote it, or use --proxy-mode iptables.",
   },
   "localhost-node-port-taken": {
     severity: "warning",
-    summary: "A node port cannot be opened on loopback. It is tried again every 5 seconds.",
+    summary: "signpost cannot open a node port on loopback. It tries again every 5 seconds.",
     remedy:
       "End the program that has the port (ss -ltnp), or leave localhost out of nodePortAddresses.",
   },
   "nat-chain-before-ours": {
     severity: "warning",
     summary:
-      "A nat chain of another program decides before Services do, so packets to Services that it handles are lost to them.",
+      "A nat chain of another program comes before Services, and may send their packets elsewhere.",
     remedy: "Give that chain the priority dstnat (-100) or a higher one.",
   },
   "firewall-drops-services": {
     severity: "warning",
     summary:
-      "A firewall of this node drops new connections from outside that node ports, external IPs and load-balancer IPs send to endpoints. An accept in another base chain, such as signpost's, cannot override that.",
+      "A firewall of this node drops connections from outside to node ports, external IPs and load-balancer IPs. Rules of signpost cannot override it.",
     remedy:
       "Add a rule to that chain: iptables -I FORWARD -m conntrack --ctstate DNAT -j ACCEPT, or in nft: ct status dnat accept.",
   },
   "firewall-drops-health-checks": {
     severity: "warning",
     summary:
-      "A firewall of this node drops connections to health-check node ports, so load balancers take the node for unhealthy.",
+      "A firewall of this node drops connections to health-check node ports, so load balancers see an unhealthy node.",
     remedy:
       "Add a rule to that chain: iptables -I INPUT -p tcp --dport PORT -j ACCEPT, or in nft: tcp dport PORT accept.",
   },
