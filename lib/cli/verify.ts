@@ -32,7 +32,7 @@ const LONGEST_PAUSE = 10_000;
 /**
  * Compares the kernel with the desired state, has it fixed if asked, and prints the report.
  *
- * @returns 0 where the kernel holds what it should (at last), 1 where it does not
+ * @returns 0 where the kernel has the desired rules (at last), 1 where it does not
  * @throws {FatalError} where it cannot be told
  */
 export async function verify(
@@ -218,9 +218,9 @@ export function verificationTable(
   const scope = `${mode} on ${plain(node)}: ${services} services with ${servicePorts} ports, ` +
     `${compared} ${parts}`;
   const verdict = report.same
-    ? paint("the kernel holds what it should", "green")
+    ? paint("the kernel has the desired rules", "green")
     : differences.length === 0
-    ? paint("the kernel holds what it should, and another proxy's rules", "yellow")
+    ? paint("the kernel has the desired rules, and another proxy's rules", "yellow")
     : paint(count(differences.length, "difference"), "red");
   return [
     `${scope}\n${verdict}\n`,
@@ -264,7 +264,7 @@ function join(key: string, data: string): string {
 interface FixOptions {
   readonly socket: string;
   readonly clock: Clock;
-  /** Looks again whether the kernel holds what it should. */
+  /** Looks again whether the kernel has the desired rules. */
   readonly isSame: () => Promise<boolean>;
   readonly signal: AbortSignal;
 }
@@ -288,7 +288,7 @@ export async function fix(options: FixOptions): Promise<FixOutcome> {
       formatDuration(seconds)
     })`;
     return await options.isSame()
-      ? { result: "fixed", message: `${done}; the kernel now holds what it should` }
+      ? { result: "fixed", message: `${done}; the kernel now has the desired rules` }
       : {
         result: "differs",
         message:

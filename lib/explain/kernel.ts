@@ -85,7 +85,7 @@ function stateFindings({ state, reason, entries }: KernelReport): Finding[] {
       const more = wrong.length > 1 ? ` and ${wrong.length - 1} more` : "";
       return [error(
         "kernel-differs",
-        `the kernel does not hold what it should: ${first?.state} in ${first?.in}` +
+        `the kernel differs from the desired rules: ${first?.state} in ${first?.in}` +
           `${first?.key === "" ? "" : `: ${first?.key}`}${more}`,
         "signpost verify --fix asks the daemon for a full sync",
       )];

@@ -130,7 +130,7 @@ Deno.test("explain tells a kernel without rules, with others, with kube-proxy's,
   });
   assertEquals(findings(view("same")), []);
   assertEquals(findings(view("wrong")), [
-    "error the kernel does not hold what it should: wrong in services4: k",
+    "error the kernel differs from the desired rules: wrong in services4: k",
   ]);
   assertEquals(findings(view("same", ["table ip kube-proxy"])), [
     "warning rules of kube-proxy are in the kernel, too (table ip kube-proxy): two proxies take " +

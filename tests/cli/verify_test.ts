@@ -122,14 +122,14 @@ function objects(addresses: readonly string[]): ApiObject[] {
 const VIP = "delete element inet signpost services4 { 10.96.0.10 . tcp . 80 }";
 const SLOT = "delete element inet signpost nodeport-endpoints-tcp4 { 30080 . 1 }";
 
-Deno.test("a kernel that holds what it should is exit code 0", async () => {
+Deno.test("a kernel that has the desired rules is exit code 0", async () => {
   await using node = await Node.create();
   const { code, printed } = await node.verify({ output: "table" });
   assertEquals(code, 0);
   assertEquals(
     printed.join(""),
     `nftables on node-1: 1 services with 1 ports, 65 elements and rules
-the kernel holds what it should
+the kernel has the desired rules
 `,
   );
 });
@@ -199,7 +199,7 @@ Deno.test("what the kernel changes between two looks is in flight, and no differ
   await node.apply(TWO);
   const { code, printed } = await node.verify({ meanwhile, output: "table" });
   assertEquals(code, 0);
-  assertMatch(printed.join(""), /the kernel holds what it should\n\nin flight: [^]*10\.244\.1\.3/);
+  assertMatch(printed.join(""), /the kernel has the desired rules\n\nin flight: [^]*10\.244\.1\.3/);
 });
 
 Deno.test("an address that went since the daemon read the addresses is in flight", async () => {
@@ -288,7 +288,7 @@ Deno.test("--fix asks the daemon for a full sync, and looks again", async () => 
   assertEquals(code, 0);
   assertMatch(
     printed.join(""),
-    /1 difference[^]*the daemon has made a full sync \(900 operations in 1\.25 s\); the kernel now holds what it should/,
+    /1 difference[^]*the daemon has made a full sync \(900 operations in 1\.25 s\); the kernel now has the desired rules/,
   );
 });
 

@@ -160,7 +160,7 @@ Deno.test("in iptables mode rules that another program removes are put back", as
   }
 });
 
-const LOOKED = /the table is as it should be/;
+const LOOKED = /the table has the desired rules/;
 
 /** Changes endpoints all the time, and adds and removes another Service. */
 function startChurn(stage: Stage): Disposable & { stop(): void } {

@@ -148,6 +148,6 @@ async function countRules(network: Network, { env }: Programs): Promise<number> 
 
 /** How often the table was looked at since it could not be read. */
 function looks(signpost: Signpost): number {
-  return signpost.log.match(/the table cannot be looked at|the table is as it should be/g)
+  return signpost.log.match(/cannot read the table|the table has the desired rules/g)
     ?.length ?? 0;
 }

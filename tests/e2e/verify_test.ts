@@ -87,7 +87,7 @@ Deno.test("on the node, explain and verify without flags have the daemon's confi
     0,
     true,
   ]);
-  assertMatch(stdout, /the kernel holds what it should/);
+  assertMatch(stdout, /the kernel has the desired rules/);
   const packet = ["explain", "--from", "node", "to", `${FOUR.clusterIP}:80`];
   const delivered = await it.runBare(...packet);
   assertEquals([delivered.code, /is delivered/.test(delivered.stdout)], [0, true]);
@@ -163,7 +163,7 @@ Deno.test("a daemon has repaired what was deleted by the time that verify looks 
   await using signpost = await it.stage.startSynced();
   await it.stage.network.applyNft("delete table inet signpost");
   await signpost.waitForLog(/another program has changed our rules/);
-  await signpost.until("a kernel that holds what it should", async () => {
+  await signpost.until("a kernel that has the desired rules", async () => {
     const [code] = await it.verify();
     return code === 0;
   });
@@ -201,7 +201,7 @@ for (const mode of ["nftables", "iptables"] as const) {
     const { stdout } = await it.run("verify", "--max-service-cost", "20");
     assertMatch(
       stdout,
-      /the kernel holds what it should\n[^]*held back.*\n {2}shop\/web4 {2}it costs/,
+      /the kernel has the desired rules\n[^]*held back.*\n {2}shop\/web4 {2}it costs/,
     );
   });
 }

@@ -63,7 +63,7 @@ Deno.test("a broken Service is a page: causes, addresses, endpoints, kernel, cli
   await assertGolden("explain-service.json", `${JSON.stringify(report, undefined, 2)}\n`);
 });
 
-Deno.test("entries of the kernel that are as they should be are shown if asked for", () => {
+Deno.test("correct entries of the kernel are shown if asked for", () => {
   const report = explainWeb([web(), slice([LOCAL])], { kernel: KERNEL });
   const isShown = (isVerbose: boolean) =>
     renderService(report, { ...plain, isVerbose }).includes("  same     cluster-ips4");

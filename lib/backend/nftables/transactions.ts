@@ -166,7 +166,7 @@ export class Touched {
     this.#isStructure = true;
   }
 
-  /** Notes that the table is as it should be. */
+  /** Notes that the table has the desired rules. */
   clear(): void {
     this.#events = [];
     this.#isStructure = false;

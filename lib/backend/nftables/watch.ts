@@ -181,7 +181,7 @@ export class DriftWatch {
   #look(look: () => Promise<Drift | undefined>): Promise<boolean> {
     const { logger } = this.#options;
     const looked = this.#looking.then(() => this.#lookNow(look)).catch((error) => {
-      const message = "the table cannot be looked at; it is tried again";
+      const message = "cannot read the table; trying again";
       if (this.#isUnreadable) logger.debug(2, message, { error: String(error) });
       else logger.warn(message, { error: String(error) });
       this.#isUnreadable = true;
@@ -199,7 +199,7 @@ export class DriftWatch {
       const drift = await look();
       this.#isUnreadable = false;
       if (!drift) {
-        logger.debug(2, "the table is as it should be");
+        logger.debug(2, "the table has the desired rules");
         return true;
       }
       touched.all();

@@ -30,7 +30,7 @@ type ExplainCommand = CommandOf<"explain">;
 
 /** Gives `explain` its parts. */
 export interface ExplainContext extends QueryContext {
-  /** Shows entries of the kernel that are as they should be, too. */
+  /** Also shows the kernel's correct entries. */
   readonly isVerbose: boolean;
 }
 

@@ -29,7 +29,7 @@ const VERDICTS: Readonly<Record<ServiceReport["verdict"], readonly [Colour, stri
 /** Sets how a report is shown. */
 export interface RenderOptions {
   readonly paint: Paint;
-  /** Shows entries of the kernel that are as they should be, too. */
+  /** Also shows the kernel's correct entries. */
   readonly isVerbose: boolean;
 }
 
@@ -183,7 +183,7 @@ function renderFindings(findings: readonly Finding[], paint: Paint): string {
   }).join("");
 }
 
-/** So many entries that are as they should be are shown, those that differ all. */
+/** The number of correct entries that are shown. Different entries are all shown. */
 const MAX_SAME = 40;
 
 /** Renders the desired entries and those that the kernel holds. */
@@ -213,7 +213,7 @@ function renderKernel(
       paint,
       indent: "  ",
     }) +
-    (more > 0 ? `  and ${more} more that are as they should be\n` : "");
+    (more > 0 ? `  and ${more} more correct entries\n` : "");
 }
 
 /** Prints conntrack entries. */

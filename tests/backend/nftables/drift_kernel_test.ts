@@ -131,7 +131,7 @@ class Fixture implements AsyncDisposable {
 
 /** Whether a line of the log tells that a look found nothing. */
 function isLook(line: string): boolean {
-  return line.includes("the table is as it should be");
+  return line.includes("the table has the desired rules");
 }
 
 const NEVER = 3_600_000;
@@ -277,7 +277,7 @@ Deno.test("a look at the table finds chains and sets that are gone", async () =>
   assertEquals(/the whole table|services4/.test(report), true, report);
 });
 
-Deno.test("looks find nothing where the kernel holds what it should, and each kind of difference", async () => {
+Deno.test("looks find nothing where the kernel has the desired rules, and each kind of difference", async () => {
   await using fixture = await Fixture.create({ checkPeriod: NEVER });
   const { look } = fixture;
   await fc.assert(

@@ -512,7 +512,7 @@ Deno.test("a table that cannot be read is one warning, and the next one comes af
   };
   watch.isUnreadable = true;
   assertEquals(await periods(3), 1);
-  assertMatch(logger.at("warn")[0] ?? "", /the table cannot be looked at.*more than 256 MiB/);
+  assertMatch(logger.at("warn")[0] ?? "", /cannot read the table.*more than 256 MiB/);
   watch.isUnreadable = false;
   assertEquals(await periods(1), 1);
   watch.isUnreadable = true;
