@@ -16,17 +16,20 @@ Services are sent to their endpoints. It takes the flags and the configuration f
 const FILES: readonly (readonly [string, string])[] = [
   ["/etc/signpost/config.yaml", "The configuration that the systemd unit names."],
   ["/var/lib/signpost/state.json.gz", "The last complete state, for starts without an API server."],
-  ["/run/signpost/signpost.sock", "Where the daemon answers signpost status, top and verify."],
+  [
+    "/run/signpost/signpost.sock",
+    "The socket at which the daemon answers signpost status and other commands.",
+  ],
 ];
 
 const ENVIRONMENT: readonly (readonly [string, string])[] = [
-  ["FORCE_COLOR", "Not empty: colours also where there is no terminal; 0: none."],
+  ["FORCE_COLOR", "Not empty: colours also without a terminal; 0: no colours."],
   ["NO_COLOR", "Not empty: no colours, not even on a terminal."],
   [
     "KUBERNETES_SERVICE_HOST, KUBERNETES_SERVICE_PORT",
-    "Where the API server is, in a pod without --kubeconfig.",
+    "The address of the API server, in a pod without --kubeconfig.",
   ],
-  ["NOTIFY_SOCKET, WATCHDOG_USEC", "How systemd is told that signpost is ready and alive."],
+  ["NOTIFY_SOCKET, WATCHDOG_USEC", "The socket and watchdog of systemd."],
 ];
 
 /** The page, ending with a line feed. It tells no date: it changes only with the parser. */

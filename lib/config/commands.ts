@@ -45,9 +45,9 @@ export const CLUSTER_FLAGS: readonly string[] = ["config", "kubeconfig", "master
 const NODE = [...CLUSTER_FLAGS, "hostname-override", "proxy-mode", "cluster-cidr", "socket"];
 
 const DAEMON_FLAGS =
-  `Without --config, --kubeconfig, --master or --manifests it has the configuration and the objects of the
-daemon that runs on this node, which it asks at --socket. If none answers, it reads the objects that
-/etc/signpost/config.yaml names, for --timeout at most, else the state file. Nothing is changed.`;
+  `It asks the daemon of this node (--socket) for its configuration and objects. If no daemon answers, it reads
+/etc/signpost/config.yaml, and the objects from the API server or manifests for at most --timeout, then from
+the state file. With --config, --kubeconfig, --master or --manifests, only the flags count. Nothing is changed.`;
 
 const OUTPUT = choice(["table", "json", "yaml"], "table", {
   flag: "output",
@@ -76,8 +76,9 @@ export const COMMAND_TREE = {
     group: "The daemon",
     summary: "run the daemon",
     usage: ["[run] [flags]", "--once [flags]"],
-    about: `Flags are --flag=value or --flag value; they win over the file that --config names.
-A switch stands alone or has =true or =false.`,
+    about:
+      `Flags are --flag=value or --flag value. They win over the file of --config. A switch is --switch, --switch=true
+or --switch=false.`,
     examples: [
       "signpost --config /etc/signpost/config.yaml",
       "signpost --kubeconfig /etc/signpost/kubeconfig --cluster-cidr 10.244.0.0/16",
@@ -88,7 +89,10 @@ A switch stands alone or has =true or =false.`,
     takesWords: false,
     shares: "all",
     flags: {
-      once: switchFlag("once", "Print the script for the present state and exit; touch nothing."),
+      once: switchFlag(
+        "once",
+        "Print the script for the present state, and exit. Nothing is changed.",
+      ),
       output: choice(["script", "json"], "script", {
         flag: "output",
         letter: "o",
@@ -98,12 +102,12 @@ A switch stands alone or has =true or =false.`,
       cleanup: CLEANUP,
       initOnly: switchFlag(
         "init-only",
-        "Only make the kernel settings that need full root, and exit.",
+        "Change the kernel settings that need full root, and exit.",
       ),
       writeConfigTo: flagOnly(path, "", {
         flag: "write-config-to",
         value: "FILE",
-        help: "Only write flags and file with defaults as a KubeProxyConfiguration, and exit.",
+        help: "Write flags and file with defaults as a KubeProxyConfiguration, and exit.",
       }),
     },
   },
@@ -112,11 +116,13 @@ A switch stands alone or has =true or =false.`,
     summary: "list problems of this node",
     usage: ["check [flags]"],
     about:
-      `Looks at kernel, nft and iptables, rights, the API server and what it lets signpost read, other proxies,
-other programs' rules, the Node and its addresses, and the Services. It needs no daemon and no API server;
-a running daemon adds its own findings. docs/findings.md lists all findings with what to do.
-Without --config, --kubeconfig, --master or --manifests it has the configuration of the daemon that runs
-on this node, which it asks at --socket, else that of /etc/signpost/config.yaml. Nothing is changed.`,
+      `Checks the kernel, nft and iptables, rights, the API server, other proxies, rules of other programs, the Node
+and its addresses, and the Services. It needs no daemon and no API server. A running daemon adds its own
+findings. docs/findings.md lists all findings with their remedies.
+
+It asks the daemon of this node (--socket) for its configuration. If no daemon answers, it reads
+/etc/signpost/config.yaml. With --config, --kubeconfig, --master or --manifests, only the flags count. Nothing
+is changed.`,
     examples: [
       "signpost check",
       "signpost check --kubeconfig /etc/signpost/kubeconfig",
@@ -125,7 +131,7 @@ on this node, which it asks at --socket, else that of /etc/signpost/config.yaml.
     exitCodes: [
       [0, "nothing is wrong"],
       [1, "there are warnings"],
-      [2, "there are errors: signpost would not work; or the command line is wrong"],
+      [2, "there are errors: signpost does not work; or the command line is wrong"],
     ],
     takesWords: false,
     shares: NODE,
@@ -136,11 +142,11 @@ on this node, which it asks at --socket, else that of /etc/signpost/config.yaml.
     summary: "gather what a bug report needs in one archive",
     usage: ["bundle [-o FILE] [flags]"],
     about:
-      `The archive (.tar.gz) has versions, the configuration, what status, check and verify say, signpost's tables
-without elements, the chains of other programs with the number of their rules, what kube-proxy left,
-and numbers of connection tracking. Names and addresses are in it; Secrets, tokens, keys, passwords,
-variables of the environment, annotations and comments of rules are not. Its files are listed before it
-is written. A part that cannot be read says why, so it needs no daemon and no API server.`,
+      `The archive (.tar.gz) has versions, the configuration, the output of status, check and verify, signpost's tables
+without elements, the chains of other programs with their numbers of rules, rules of kube-proxy, and
+numbers of connection tracking. It has names and addresses. It has no Secrets, tokens, keys, passwords,
+variables of the environment, annotations and comments of rules. The command lists the files before it
+writes the archive. It needs no daemon and no API server: if a part cannot be read, its file says why.`,
     examples: [
       "signpost bundle",
       "signpost bundle -o - > bundle.tar.gz",
@@ -157,7 +163,7 @@ is written. A part that cannot be read says why, so it needs no daemon and no AP
         flag: "output",
         letter: "o",
         value: "FILE",
-        help: "The archive, - for the standard output. Default: a new file in /var/lib/signpost.",
+        help: "The archive, or - for standard output. Default: a new file in /var/lib/signpost.",
       }),
     },
   },
@@ -165,7 +171,8 @@ is written. A part that cannot be read says why, so it needs no daemon and no AP
     group: "The daemon",
     summary: "remove every rule that signpost made",
     usage: ["cleanup [--kube-proxy] [--dry-run] [--force] [flags]"],
-    about: `Beside a running daemon it removes nothing, and ends with 1: stop the daemon first.`,
+    about:
+      `Stop the daemon first: beside a running daemon, cleanup removes nothing and ends with 1.`,
     examples: ["signpost cleanup --dry-run", "signpost cleanup --kube-proxy"],
     exitCodes: RUN_CODES,
     takesWords: false,
@@ -173,10 +180,13 @@ is written. A part that cannot be read says why, so it needs no daemon and no AP
     flags: {
       cleanup: CLEANUP,
       kubeProxy: switchFlag("kube-proxy", "Remove kube-proxy's rules too."),
-      dryRun: switchFlag("dry-run", "Print what would be removed; touch nothing."),
+      dryRun: switchFlag(
+        "dry-run",
+        "Print the rules that cleanup would remove. Nothing is changed.",
+      ),
       force: switchFlag(
         "force",
-        "Remove the rules beside a running daemon, too; it writes them again.",
+        "Remove the rules also beside a running daemon, which writes them again.",
       ),
     },
   },
@@ -188,11 +198,10 @@ is written. A part that cannot be read says why, so it needs no daemon and no AP
       "explain [SOURCE] to IP:PORT[/PROTOCOL] [--from SOURCE] [--trace] [flags]",
     ],
     about:
-      `Without NAMESPACE, the Service of that name is looked for in all namespaces; svc/web is web.
-PORT is a port's name or number, PROTOCOL is tcp (default), udp or sctp. In the place of "to"
-an arrow may stand, in quotes ('->'), for shells take > as a redirection. Without --from,
-the source address tells whether the packet is this node's, a pod's or from outside.
-With -v, the kernel's entries that are as they should be are shown, too.
+      `Without NAMESPACE, it searches all namespaces for the Service; svc/web means web. PORT is the name or number of
+a port. PROTOCOL is tcp (default), udp or sctp. You can write '->' instead of "to", in quotes, because a shell
+takes > for a redirection. Without --from, the source address says if the sender is this node, a pod or outside.
+With -v, it also lists the kernel's correct entries.
 
 ${DAEMON_FLAGS}`,
     examples: [
@@ -204,8 +213,8 @@ ${DAEMON_FLAGS}`,
       "signpost explain --from node to '[fd00:10:96::a]:53/udp' --trace",
     ],
     exitCodes: [
-      [0, "explained; traffic is delivered, or is not handled by signpost"],
-      [1, "explained; something keeps traffic from being delivered"],
+      [0, "explained; traffic is delivered, or signpost does not handle it"],
+      [1, "explained; traffic is not delivered"],
       [2, CANNOT],
     ],
     takesWords: true,
@@ -234,8 +243,8 @@ ${DAEMON_FLAGS}`,
     about: DAEMON_FLAGS,
     examples: ["signpost verify", "signpost verify --fix", "signpost verify -o json"],
     exitCodes: [
-      [0, "the kernel holds what it should, by --fix at last"],
-      [1, "it does not, or another proxy has rules there too; both are listed"],
+      [0, "the kernel has the desired rules, with --fix: after the full sync"],
+      [1, "rules differ, or another proxy has rules there too; both are listed"],
       [2, CANNOT],
     ],
     takesWords: false,
@@ -253,7 +262,7 @@ ${DAEMON_FLAGS}`,
     about: "",
     examples: ["signpost status", "signpost status --watch", "signpost status -o yaml"],
     exitCodes: [
-      [0, "the daemon answered, and is healthy; or --watch was interrupted"],
+      [0, "the daemon is healthy, or --watch was interrupted"],
       [1, "no daemon answers, it is starting, or it is unhealthy"],
       [2, "the command line is wrong"],
     ],
@@ -261,7 +270,7 @@ ${DAEMON_FLAGS}`,
     shares: ["socket"],
     flags: {
       output: OUTPUT,
-      watch: switchFlag("watch", "Show it again and again until interrupted."),
+      watch: switchFlag("watch", "Show it every second until interrupted."),
       namespace: NAMESPACE,
     },
   },
@@ -270,9 +279,9 @@ ${DAEMON_FLAGS}`,
     summary: "show the connections of each Service, the busiest first",
     usage: ["top [--once] [flags]"],
     about:
-      `New connections by service port and kind of frontend, by second and in all. It asks the daemon that runs
-on this node, at --socket, and shows it live until q or Ctrl-C; if the output is no terminal, it prints
-one table. --service-metrics=false has nothing counted.`,
+      `Shows new connections of each service port and kind of frontend, for each second and in all. It asks the daemon of
+this node (--socket). In a terminal it runs until q or Ctrl-C, elsewhere it prints one table. The daemon
+counts nothing with --service-metrics=false.`,
     examples: ["signpost top", "signpost top --once", "signpost top -o json"],
     exitCodes: [
       [0, "shown, or watched until the end"],
@@ -292,10 +301,10 @@ one table. --service-metrics=false has nothing counted.`,
     summary: "show what manifests would change in the kernel",
     usage: ["diff --manifests FILE... [flags]"],
     about:
-      `The files are laid over the present objects. Without --config, --kubeconfig or --master these are the
-objects of the daemon that runs on this node, else those of the API server that /etc/signpost/config.yaml
-names, else those of the state file. Where there is none of them (or --kubeconfig= says so), the files
-are compared with what the kernel holds of the Services that they name. Nothing is changed.`,
+      `Lays the files over the present objects, as kubectl apply does. It asks the daemon of this node (--socket) for
+them, then the API server of /etc/signpost/config.yaml, then the state file. With --config, --kubeconfig or
+--master, only the flags count. If there are no objects, or with --kubeconfig=, it compares the files with
+the kernel's rules of their Services. Nothing is changed.`,
     examples: [
       "signpost diff --manifests web.yaml",
       "signpost diff --kubeconfig /etc/signpost/kubeconfig --manifests web.yaml dns.yaml",
@@ -314,8 +323,8 @@ are compared with what the kernel holds of the Services that they name. Nothing 
     group: "The program",
     summary: "print a completion script for a shell",
     usage: ["completions bash|zsh|fish"],
-    about: `Commands, flags and their values are completed. At each Tab key the script runs
-"signpost completions SHELL -- WORDS".`,
+    about:
+      `The script completes commands, flags and values. At each Tab key it runs "signpost completions SHELL -- WORDS".`,
     examples: [
       "signpost completions bash > /etc/bash_completion.d/signpost",
       "signpost completions zsh > /usr/local/share/zsh/site-functions/_signpost",
@@ -331,8 +340,8 @@ are compared with what the kernel holds of the Services that they name. Nothing 
     summary: "print version, commit and engine",
     usage: ["version"],
     about:
-      `Prints the release, its commit and that commit's day, and the Deno, the engine of JavaScript and
-the machine that it was made for, one on a line. signpost --version prints the first line alone.`,
+      `Prints the release, its commit with the day, the version of Deno, the JavaScript engine and the processor, each
+on a line. signpost --version prints only the first line.`,
     examples: ["signpost version"],
     exitCodes: PRINTED,
     takesWords: false,
@@ -341,10 +350,9 @@ the machine that it was made for, one on a line. signpost --version prints the f
   },
   licenses: {
     group: "The program",
-    summary: "print the licences of all packages in this program",
+    summary: "print the licences of all packages in the program",
     usage: ["licenses"],
-    about:
-      `Prints name, version, publisher, licence and notices of each package that is in the program.`,
+    about: `Prints name, version, publisher, licence and notices of each package in the program.`,
     examples: ["signpost licenses | less"],
     exitCodes: PRINTED,
     takesWords: false,

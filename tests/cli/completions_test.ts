@@ -45,7 +45,7 @@ Deno.test("shells that show descriptions get those of commands and flags", async
   );
   assertEquals(
     await printed("fish", ["cleanup", "--dry"]),
-    "--dry-run\tPrint what would be removed; touch nothing.\n",
+    "--dry-run\tPrint the rules that cleanup would remove. Nothing is changed.\n",
   );
 });
 

@@ -31,7 +31,7 @@ export const ACCELERATION_GROUP = group({
         flag: "acceleration-services",
         value: "NAME",
         help:
-          "Services whose connections may take it: all (default), or annotated; the annotation signpost.dev/acceleration is on or off for one.",
+          "Services whose connections may take it: all (default), or annotated. The annotation signpost.dev/acceleration (on, off) sets it for one Service.",
       },
     ),
   },

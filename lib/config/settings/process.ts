@@ -144,7 +144,7 @@ export const LIMIT_GROUP = group({
     "signpost.limits.service": value(integer(1, INT32_MAX), DEFAULT_LIMITS.service, {
       flag: "max-service-cost",
       help:
-        "Elements that one Service may cost: its frontends (each address with each port, and node ports) with their endpoints and source ranges, its ports and slice ports, and 20 for each chain of session affinity or round-robin. Default 100000.",
+        "Elements of kernel sets that one Service may cost; see Limits in docs/differences.md. Default 100000.",
     }),
     "signpost.limits.namespace": value(integer(1, INT32_MAX), DEFAULT_LIMITS.namespace, {
       flag: "max-namespace-cost",

@@ -34,8 +34,7 @@ export const RULE_GROUP = group({
       flag: "proxy-mode",
       value: "MODE",
       choices: [...MODES, "ipvs"],
-      help:
-        "nftables, iptables, or ipvs, which nftables serves; empty: nftables if kernel and nft can do it.",
+      help: "nftables, iptables, or ipvs, which nftables serves; empty: nftables if it works here.",
     }),
     clusterCIDR: value<readonly string[]>(clusterCidrs, [], {
       flag: "cluster-cidr",
@@ -107,7 +106,7 @@ export const RULE_GROUP = group({
       inFile: false,
       flag: "ipvs-grace-period",
       kind: "text",
-      help: "How long connections may live on that kube-proxy's ipvs mode left. Default 5m.",
+      help: "How long connections of kube-proxy's ipvs mode may live on. Default 5m.",
     }),
     featureGates: switches({
       flag: "feature-gates",

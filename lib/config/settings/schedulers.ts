@@ -32,7 +32,7 @@ export const SCHEDULER_GROUP = group({
       value: "NAME",
       help: `How Services spread connections: ${
         SCHEDULERS.join(", ")
-      }. Default random; the annotation signpost.dev/scheduler sets it for one.`,
+      }. Default random; the annotation signpost.dev/scheduler sets it for one Service.`,
     }),
     "signpost.hash": choice<HashSource>(HASH_SOURCES, "source", {
       flag: "scheduler-hash",
@@ -43,7 +43,7 @@ export const SCHEDULER_GROUP = group({
     "signpost.hashTableSize": value(prime(2, MAX_HASH_TABLE_SIZE), HASH_TABLE_SIZE, {
       flag: "hash-table-size",
       help:
-        "Slots of the table of consistent-hash, the same on every node: a prime. Default 251; a larger one is more even with many endpoints, and takes as many elements of each frontend.",
+        "Slots of the consistent-hash table: a prime, the same on every node. Default 251. A larger table is more even, and costs more.",
     }),
     "ipvs.scheduler": value(text, "", {
       unused: OUTSIDE,

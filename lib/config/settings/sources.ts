@@ -21,7 +21,8 @@ export const SOURCE_GROUP = group({
     "clientConnection.kubeconfig": value(path, "", {
       flag: "kubeconfig",
       value: "FILE",
-      help: "How to reach the API server; without it, the in-cluster service account.",
+      help:
+        "Address and credentials of the API server; without it, the in-cluster service account.",
     }),
     master: flagOnly(serverUrl, "", {
       flag: "master",
