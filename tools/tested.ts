@@ -11,12 +11,31 @@ const ROOT = new URL("../", import.meta.url);
 const RESULTS = new URL("docs/tested.json", ROOT);
 const PAGES = [["docs/tested.md", renderTested], ["README.md", renderTestedSummary]] as const;
 
-/** Reads the result that the flags describe, of the current commit and day. */
+/** Returns the commit that is checked out. @throws {Error} if files differ from it */
+async function cleanCommit(name: string): Promise<string> {
+  const { hash } = await readCommit();
+  if (hash === "" || hash.endsWith("-dirty")) {
+    throw new Error(
+      `cannot record ${name}: files differ from the commit; commit them first, or name the tested commit with --commit`,
+    );
+  }
+  return hash.slice(0, 7);
+}
+
+/** Reads the result that the flags describe, of the named or current commit and the current day. */
 async function resultOf(argv: readonly string[]): Promise<TestedResult | undefined> {
   const text = { type: "string" } as const;
   const { values } = parseArgs({
     args: [...argv],
-    options: { name: text, mode: text, passed: text, total: text, on: text, note: text },
+    options: {
+      name: text,
+      mode: text,
+      passed: text,
+      total: text,
+      on: text,
+      commit: text,
+      note: text,
+    },
   });
   if (values.name === undefined) return undefined;
   const { name, mode = "all", on = "", note } = values;
@@ -26,7 +45,7 @@ async function resultOf(argv: readonly string[]): Promise<TestedResult | undefin
       `cannot record ${name}: set --passed and --total to numbers, and --on to a place`,
     );
   }
-  const commit = (await readCommit()).hash.slice(0, 7);
+  const commit = values.commit ?? await cleanCommit(name);
   const date = new Date().toISOString().slice(0, 10);
   return { name, mode, passed, total, commit, date, on, ...(note !== undefined && { note }) };
 }

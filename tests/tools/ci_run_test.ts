@@ -3,10 +3,18 @@
  *
  * @module
  */
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertMatch } from "@std/assert";
 import { execute } from "../support/command.ts";
 
 const SCRIPT = new URL("../../.ci/run", import.meta.url);
+
+/** Gives a folder the script, and a stand-in of npx that runs these lines of shell. */
+async function prepare(folder: string, lines: string): Promise<Record<string, string>> {
+  await Deno.mkdir(`${folder}/.ci`);
+  await Deno.copyFile(SCRIPT, `${folder}/.ci/run`);
+  await Deno.writeTextFile(`${folder}/npx`, `#!/bin/sh\n${lines}`, { mode: 0o755 });
+  return { PATH: `${folder}:${Deno.env.get("PATH")}` };
+}
 
 /**
  * Runs it where all tests together fail in these files.
@@ -17,21 +25,19 @@ const SCRIPT = new URL("../../.ci/run", import.meta.url);
 async function integrate(files: Readonly<Record<string, boolean>>) {
   const folder = await Deno.makeTempDir({ prefix: "signpost-ci-" });
   try {
-    await Deno.mkdir(`${folder}/.ci`);
-    await Deno.copyFile(SCRIPT, `${folder}/.ci/run`);
     const all = Object.keys(files);
     const broken = all.filter((path) => files[path]);
-    const npx = `#!/bin/sh
-case "$*" in
+    const env = await prepare(
+      folder,
+      `case "$*" in
   *"task test") echo "${all.map((path) => `a test => ${path}:3:6`).join("\n")}
 ${100 - all.length} passed, ${all.length} failed"; exit 1 ;;
   ${["none", ...broken].map((path) => `*"task test ${path}"`).join(" | ")})
     echo "3 passed, 1 failed"; exit 1 ;;
 esac
-`;
-    await Deno.writeTextFile(`${folder}/npx`, npx, { mode: 0o755 });
-    const PATH = `${folder}:${Deno.env.get("PATH")}`;
-    const { code, stdout } = await execute([`${folder}/.ci/run`], { env: { PATH } });
+`,
+    );
+    const { code, stdout } = await execute([`${folder}/.ci/run`], { env });
     return { code, lines: stdout.slice(stdout.lastIndexOf("\n\n")).trim().split("\n") };
   } finally {
     await Deno.remove(folder, { recursive: true });
@@ -68,4 +74,42 @@ Deno.test("a test that fails alone as well is no flaky test", async () => {
   assertEquals(lines[0], "flaky: ./tests/b_test.ts failed, then passed alone");
   assertEquals(lines[1], "failed: tests: 1");
   assertEquals([code, / 1 failed$/.test(lines[2] ?? "")], [1, true]);
+});
+
+Deno.test("results are recorded for the commit at the start, and not for files that differ", async () => {
+  const folder = await Deno.makeTempDir({ prefix: "signpost-ci-" });
+  try {
+    const env = await prepare(
+      folder,
+      `case "$*" in
+  *"task test") echo "7 passed, 0 failed" ;;
+  *"task -q tested"*) echo "recorded $*"; echo changed >> .ci/run.txt ;;
+esac
+`,
+    );
+    const git = async (...words: string[]) => {
+      const identity = ["-c", "user.name=a", "-c", "user.email=a@example.com"];
+      return (await execute(["git", "-C", folder, ...identity, ...words])).stdout.trim();
+    };
+    await Deno.writeTextFile(`${folder}/.ci/run.txt`, "");
+    await git("init", "--quiet");
+    await git("add", ".");
+    await git("commit", "--quiet", "--message=first");
+    const run = () => execute([`${folder}/.ci/run`, "--record", "a machine"], { env });
+    const { stdout } = await run();
+    const commit = await git("rev-parse", "--short=7", "HEAD");
+    assertMatch(
+      stdout,
+      new RegExp(
+        `tested --name all tests --mode all --passed 7 --total 7 --on a machine --commit ${commit}\n`,
+      ),
+    );
+    const again = await run();
+    assertEquals(
+      [again.code, again.stdout, again.stderr],
+      [2, "", `cannot record results: files differ from commit ${commit}; commit them first\n`],
+    );
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
 });
