@@ -1,5 +1,5 @@
 /**
- * docs/output.md says what the commands print.
+ * docs/output.md describes what the commands print as JSON.
  *
  * @module
  */
@@ -8,90 +8,113 @@ import { topTable } from "../../lib/cli/top.ts";
 import { readConnections, readStatus } from "../../lib/cli/client.ts";
 import { type CheckReport, checkTable } from "../../lib/cli/check.ts";
 import { verificationTable } from "../../lib/cli/verify.ts";
-import { COMMAND_ROWS } from "../../lib/config/commands.ts";
 import type { Verification } from "../../lib/model/kernel/differences.ts";
+import { DIFF_VERSION, type DiffReport } from "../../lib/verify/diff_report.ts";
 
-const TEXT = Deno.readTextFileSync(new URL("../../docs/output.md", import.meta.url));
+const ROOT = new URL("../../", import.meta.url);
+const TEXT = Deno.readTextFileSync(new URL("docs/output.md", ROOT));
 
-/** The part of a command, from its heading to the next. */
-function section(title: string): string {
-  const [, rest = ""] = TEXT.split(`\n## ${title}\n`);
-  return rest.split("\n## ")[0] ?? "";
-}
-
-function exampleOf(title: string): unknown {
-  const [, json = ""] = /```json\n([\s\S]*?)```/.exec(section(title)) ?? [];
-  return JSON.parse(json);
-}
-
-/** Names of all fields, without those of list entries that one row explains together. */
-function fieldNames(value: unknown, path = ""): string[] {
-  if (Array.isArray(value)) {
-    return [
-      `${path}[]`,
-      ...value.flatMap((v) => fieldNames(v, `${path}[]`)),
-    ];
-  }
-  if (typeof value !== "object" || value === null) return path === "" ? [] : [path];
-  return Object.entries(value).flatMap(([name, inner]) =>
-    fieldNames(inner, path === "" ? name : `${path}.${name}`)
+/** Returns a command's JSON examples without their comments. */
+function examplesOf(command: string): readonly unknown[] {
+  const [, rest = ""] = TEXT.split(`\n## signpost ${command}\n`);
+  const [section = ""] = rest.split("\n## ");
+  return [...section.matchAll(/```jsonc\n([\s\S]*?)```/g)].map(([, json = ""]) =>
+    JSON.parse(json.replace(/ \/\/ .*$/gm, ""))
   );
 }
 
-Deno.test("the example of a status is one, and each of its fields is explained", () => {
-  const example = exampleOf("signpost status");
+function keysOf(value: unknown): string[] {
+  if (Array.isArray(value)) return value.flatMap(keysOf);
+  if (typeof value !== "object" || value === null) return [];
+  return Object.entries(value).flatMap(([key, inner]) => [key, ...keysOf(inner)]);
+}
+
+/** Returns the paths of the modules below a folder. */
+function modulesBelow(folder: URL): URL[] {
+  return [...Deno.readDirSync(folder)].flatMap(({ name, isDirectory }) =>
+    isDirectory ? modulesBelow(new URL(`${name}/`, folder)) : [new URL(name, folder)]
+  );
+}
+
+Deno.test("the example of a status is one that the client reads", () => {
+  const [example] = examplesOf("status");
   assertEquals(readStatus(example), example);
-  const text = section("signpost status");
-  for (const name of fieldNames(example)) {
-    const last = name.slice(name.lastIndexOf(".") + 1);
-    assert(text.includes(`\`${name}\``) || text.includes(`\`${last}\``), name);
-  }
 });
 
-Deno.test("the example of a check prints as the table beside it", () => {
-  const example = exampleOf("signpost check") as CheckReport;
-  const text = section("signpost check");
-  assert(text.includes(checkTable(example, (words) => words)));
-  for (const name of fieldNames(example)) {
-    const last = name.slice(name.lastIndexOf(".") + 1);
-    assert(text.includes(`\`${name}\``) || text.includes(`\`${last}\``), name);
-  }
-});
+Deno.test("the example of connections is one that the client reads and prints", () => {
+  const example = readConnections(examplesOf("top")[0]);
+  assertEquals(
+    topTable(example, (words) => words),
+    `signpost on n1: 317 new connections a second, over the last 1.0 s; 185,181 in all
 
-Deno.test("the example of a verification prints as the table beside it", () => {
-  const example = exampleOf("signpost verify") as Verification;
-  const text = section("signpost verify");
-  assert(
-    text.includes(verificationTable(example, {
-      paint: (words) => words,
-      parts: "elements and rules",
-    })),
+SERVICE   PORT    FRONTEND   PER SECOND   IN ALL
+shop/web  80/tcp  clusterIP         313  184,203
+`,
   );
-  for (const name of fieldNames(example)) assert(text.includes(`\`${name}\``), name);
 });
 
-Deno.test("the example of connections is one, and prints as the table beside it", () => {
-  const example = readConnections(exampleOf("signpost top"));
-  const text = section("signpost top");
-  assert(text.includes(topTable(example, (words) => words)));
-  for (const name of fieldNames(example)) {
-    const last = name.slice(name.lastIndexOf(".") + 1);
-    assert(text.includes(`\`${name}\``) || text.includes(`\`${last}\``), name);
-  }
+Deno.test("the example of a check prints as a table", () => {
+  const example = examplesOf("check")[0] as CheckReport;
+  assertEquals(
+    checkTable(example, (words) => words),
+    `signpost check on master-1: 1 warning
+  mode        nftables (nft 1.0.6), kernel 6.18.44
+  API server  not asked, objects come from manifests
+  daemon      does not run
+  objects     checked
+
+warning Node master-1 has 192.168.77.3; no interface here has it [node-address-elsewhere]
+  ${example.findings[0]?.remedy}
+`,
+  );
 });
 
-Deno.test("the exit codes are those of the help texts", () => {
-  for (const name of ["check", "status", "top", "verify"] as const) {
-    const rows = section(`signpost ${name}`).replaceAll("`", "");
-    for (const [code, meaning] of COMMAND_ROWS[name].exitCodes) {
-      const row = rows.split("\n").find((line) => line.startsWith(`| ${code} |`)) ?? "";
-      const words = (text: string) =>
-        text.replace(/[,;:.|]/g, "").trim().split(/\s+/).slice(0, 6).join(" ");
-      assertEquals(
-        words(row.slice(`| ${code} |`.length).trim()),
-        words(meaning),
-        `${name} ${code}`,
-      );
-    }
-  }
+Deno.test("the example of a verification prints as a table", () => {
+  const example = examplesOf("verify")[0] as Verification;
+  assertEquals(
+    verificationTable(example, { paint: (words) => words, parts: "elements and rules" }),
+    `nftables on n1: 3 services with 3 ports, 88 elements and rules
+1 difference
+
+services4
+  missing  10.96.0.10 . tcp . 80 : goto cluster4-tcp-2  shop/web:http
+
+the daemon has made a full sync (35 operations in 19 ms); the kernel now has the desired rules
+`,
+  );
+});
+
+Deno.test("the examples have every field that explain and diff print", async () => {
+  const diff: DiffReport = {
+    diffVersion: DIFF_VERSION,
+    node: "",
+    mode: "nftables",
+    against: "api",
+    objects: [],
+    present: { from: "daemon", asOf: "" },
+    changes: [{ change: "add", type: "element", in: "", key: "", data: "", service: "" }],
+    warnings: [],
+  };
+  const reports = await Promise.all(
+    ["service", "packet"].map(async (kind): Promise<unknown> =>
+      JSON.parse(
+        await Deno.readTextFile(new URL(`tests/testdata/cli/explain-${kind}.json`, ROOT)),
+      )
+    ),
+  );
+  const shown = new Set(keysOf([...examplesOf("explain"), ...examplesOf("diff")]));
+  assertEquals(keysOf([diff, ...reports]).filter((key) => !shown.has(key)), []);
+});
+
+Deno.test("docs/output.md names every finding of explain", () => {
+  const words = new Set([...TEXT.matchAll(/`([a-z-]+)`/g)].map(([, word]) => word));
+  const codes = modulesBelow(new URL("lib/explain/", ROOT)).flatMap((module) =>
+    [
+      ...Deno.readTextFileSync(module).matchAll(
+        /\b(?:error|warning|note)\)?\(\s*"([a-z-]+)"/g,
+      ),
+    ].map(([, code = ""]) => code)
+  );
+  assert(codes.length > 25);
+  assertEquals(codes.filter((code) => !words.has(code)), []);
 });

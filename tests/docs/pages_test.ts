@@ -115,7 +115,7 @@ Deno.test("a measured figure stands on one page", async () => {
   assertEquals([...owners].filter(([, names]) => names.size > 1), []);
 });
 
-Deno.test("at most one sentence in seven of a page has more than 20 words", async () => {
+Deno.test("at most one sentence in twenty of a page has more than 20 words", async () => {
   for (const [name, text] of await pages()) {
     if (name === "CHANGELOG.md") continue;
     const sentences = proseOf(text.replace(/^[|#].*$/gm, "\n"))
@@ -125,7 +125,7 @@ Deno.test("at most one sentence in seven of a page has more than 20 words", asyn
     const long = sentences.filter(({ length }) => length > 20);
     // A short page may have two.
     assert(
-      long.length <= Math.max(2, sentences.length / 7),
+      long.length <= Math.max(2, sentences.length / 20),
       `${name}:\n${long.map((words) => words.join(" ")).join("\n")}`,
     );
   }
