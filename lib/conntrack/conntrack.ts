@@ -3,8 +3,6 @@
  *
  * A UDP flow keeps the endpoint of its first datagram while its conntrack entry lives, and every datagram
  * prolongs that life. A stale entry loses all datagrams (kube-proxy: `pkg/proxy/conntrack/cleanup.go`).
- *
- * @module
  */
 import {
   changesFixedRules,

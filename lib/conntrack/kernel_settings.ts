@@ -1,8 +1,6 @@
 /**
  * Makes the settings of the kernel and this process that kube-proxy makes, too
  * (`pkg/proxy/conntrack/sysctls.go`; the kernel's `nf_conntrack-sysctl.rst`).
- *
- * @module
  */
 import { messageOf } from "../model/values/errors.ts";
 import type { SettingFailure } from "../findings/facts.ts";

@@ -1,8 +1,4 @@
-/**
- * Runs the program `conntrack` (conntrack-tools), and reads its answers.
- *
- * @module
- */
+/** Runs the program `conntrack` (conntrack-tools), and reads its answers. */
 import { type Family, familyOf, parseAddress } from "../model/values/address.ts";
 import {
   type ProcessResult,

@@ -1,8 +1,4 @@
-/**
- * Wires the parts of the daemon, and runs them.
- *
- * @module
- */
+/** Wires the parts of the daemon, and runs them. */
 import { ObjectCache } from "../cache/cache.ts";
 import { Desired } from "../policy/state.ts";
 import type { NodeFacts, RulesetFacts, SettingFailure, SystemFacts } from "../findings/facts.ts";
@@ -52,7 +48,6 @@ const STUCK = 120_000;
 /** Milliseconds for the last Events after another part has failed. */
 const LAST_EVENTS = 1_000;
 
-/** The parts of a running daemon, wired. */
 export class Daemon {
   readonly #options: DaemonOptions;
   readonly #opened: Opened;
@@ -84,7 +79,6 @@ export class Daemon {
   /** The Event of the start was sent. */
   #isAnnounced = false;
 
-  /** @param opened its backend, source and programs */
   constructor(options: DaemonOptions, opened: Opened) {
     this.#options = options;
     this.#opened = opened;

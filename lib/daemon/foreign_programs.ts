@@ -1,8 +1,4 @@
-/**
- * Takes over from other proxies while the daemon runs.
- *
- * @module
- */
+/** Takes over from other proxies while the daemon runs. */
 import type { Backend } from "../backend/backend.ts";
 import type { Configuration } from "../config/configuration.ts";
 import type { Clock } from "../model/ports/ports.ts";

@@ -1,8 +1,4 @@
-/**
- * The commit of the binary. The compile task writes this file.
- *
- * @module
- */
+/** The commit of the binary. The compile task writes this file. */
 
 /** The abbreviated git hash; `""` if signpost runs from its source. */
 export const COMMIT: string = "";

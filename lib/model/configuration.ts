@@ -1,21 +1,16 @@
 /**
  * Values of the configuration that have a meaning of their own. `config/configuration.ts` has the
  * whole of it.
- *
- * @module
  */
 import { isLoopback } from "./values/address.ts";
 
-/** The modes. Each has a backend. */
 export const MODES = ["nftables", "iptables"] as const;
 
-/** The kernel interface that holds the rules. */
 export type Mode = (typeof MODES)[number];
 
 /** The sections of settings for modes. A mode may use the section of another. */
 export const MODE_SECTIONS = ["nftables", "iptables"] as const;
 
-/** A section of settings for modes. */
 export type ModeSection = (typeof MODE_SECTIONS)[number];
 
 /** The setting `mode`; `""` is nftables if the kernel and nft support it, else iptables. */
@@ -24,7 +19,6 @@ export type ProxyMode = "" | Mode;
 /** The accepted values of `mode`; `ipvs` is served by nftables rules. */
 export type AskedMode = ProxyMode | "ipvs";
 
-/** The ways to recognise pods of this node. */
 export const DETECT_LOCAL_MODES = [
   "ClusterCIDR",
   "NodeCIDR",
@@ -32,7 +26,6 @@ export const DETECT_LOCAL_MODES = [
   "InterfaceNamePrefix",
 ] as const;
 
-/** One of `DETECT_LOCAL_MODES`. */
 export type DetectLocalMode = typeof DETECT_LOCAL_MODES[number];
 
 /** Milliseconds from the end of a sync to the next. `adaptive` follows the duration of recent syncs. */

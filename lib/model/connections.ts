@@ -1,8 +1,4 @@
-/**
- * Counts of new connections: those of the kernel, and the report of `signpost top`.
- *
- * @module
- */
+/** Counts of new connections: those of the kernel, and the report of `signpost top`. */
 import type { Protocol } from "./cluster/objects.ts";
 import type { FrontendType } from "./kernel/desired.ts";
 

@@ -1,8 +1,4 @@
-/**
- * The status of a running daemon, and the findings on its node.
- *
- * @module
- */
+/** The status of a running daemon, and the findings on its node. */
 import type { Mode } from "./configuration.ts";
 import type { Kind } from "./cluster/objects.ts";
 import type { Feature } from "./kernel/traits.ts";
@@ -11,7 +7,6 @@ import type { Progress } from "./kernel/dataplane.ts";
 /** `error`: packets are lost, or rules cannot be written. `warning`: some may be. `info`: worth knowing. */
 export type Severity = "error" | "warning" | "info";
 
-/** A fault on this node now. */
 export interface Finding {
   /** The kind, a row of the catalog. */
   readonly id: string;
@@ -26,7 +21,6 @@ export interface Finding {
   readonly services: readonly string[];
 }
 
-/** A node port that cannot be opened. */
 export interface LocalhostFailure {
   readonly servicePort: string;
   readonly address: string;
@@ -34,7 +28,6 @@ export interface LocalhostFailure {
   readonly error: string;
 }
 
-/** The number of listeners and their connections. */
 export interface LocalhostSummary {
   readonly listeners: number;
   readonly connections: number;
@@ -54,7 +47,6 @@ export interface WatchSummary {
   readonly lastError: string;
 }
 
-/** The result of one sync. */
 export interface SyncSummary {
   readonly kind: "full" | "partial";
   /** RFC 3339. */
@@ -74,7 +66,6 @@ export interface TakeOverSummary {
   readonly obstacle: string;
 }
 
-/** The kernel's fast path for long connections. */
 export interface AccelerationSummary {
   /** The packets of a connection before it takes the fast path. */
   readonly packets: number;
@@ -84,7 +75,6 @@ export interface AccelerationSummary {
   readonly connections: number | null;
 }
 
-/** A sync that wrote a Service. */
 export interface WrittenBy {
   /** Counts the syncs that the kernel took since the daemon's start. */
   readonly number: number;
@@ -177,7 +167,6 @@ export interface Status {
 
 /** A take-over from kube-proxy's ipvs mode. */
 export interface TakeOverReport {
-  /** Connections in IPVS. */
   readonly connections: number;
   /** The deadline of these connections, milliseconds since the epoch. */
   readonly until: number;

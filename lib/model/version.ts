@@ -1,15 +1,9 @@
-/**
- * The version of this program.
- *
- * @module
- */
+/** The version of this program. */
 import { COMMIT } from "./commit.ts";
 
-/** The release of signpost. */
 export const VERSION = "0.1.0";
 
 /** The kube-proxy release whose behaviour signpost has. */
 export const KUBERNETES_VERSION = "1.37.2";
 
-/** The text of `--version`. */
 export const VERSION_TEXT = `signpost ${VERSION}${COMMIT === "" ? "" : ` (commit ${COMMIT})`}`;

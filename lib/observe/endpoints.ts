@@ -1,8 +1,6 @@
 /**
  * Answers at the health server (:10256) and the metrics server (127.0.0.1:10249), with kube-proxy's
  * bodies, headers and status codes, and with the status page.
- *
- * @module
  */
 import { inEffect, ownConfiguration, toKubeProxyConfiguration } from "../config/configz.ts";
 import type { Configuration } from "../config/configuration.ts";
@@ -37,7 +35,6 @@ const NEVER = "0001-01-01T00:00:00Z";
 const OTHER_NAME =
   "This path answers http://localhost and addresses; for other names there is --status-page=on.\n";
 
-/** The sources of the health server. */
 export interface HealthServerOptions {
   readonly health: Pick<ProxyHealth, "report">;
   readonly metrics: Pick<Metrics, "healthAnswered">;
@@ -108,7 +105,6 @@ function formatTime(milliseconds: number | undefined): string {
   return milliseconds === undefined ? NEVER : new Date(milliseconds).toISOString();
 }
 
-/** The sources of the metrics server. */
 export interface MetricsServerOptions {
   readonly metrics: Pick<Metrics, "render">;
   readonly clock: Pick<Clock, "monotonic" | "sleep">;
@@ -119,7 +115,6 @@ export interface MetricsServerOptions {
   readonly page: () => PageContents | Promise<PageContents>;
 }
 
-/** Returns the handler of the metrics server. */
 export function metricsServer(options: MetricsServerOptions): HttpHandler {
   const { configuration, traits, clock, page: contents } = options;
   const { metricsBindAddress: bindAddress, signpost: { statusPage } } = configuration;
@@ -189,7 +184,6 @@ function factsPage(
   );
 }
 
-/** Returns the host of `host:port`, without the brackets of an IPv6 address. */
 function hostOf(authority: string): string {
   return unbracketed(authority.replace(/:\d*$/, ""));
 }
@@ -206,7 +200,6 @@ function isLocalName(authority = ""): boolean {
 /** `auto` serves the page if the server listens on loopback alone. */
 export type PageSetting = "auto" | "on" | "off";
 
-/** Options of the page's handler. */
 interface PageOptions {
   readonly setting: PageSetting;
   /** `address:port` of the server, as it is configured. */

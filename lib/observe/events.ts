@@ -1,8 +1,4 @@
-/**
- * Sends Events to the API server, as far as it lets us, and never waits for it.
- *
- * @module
- */
+/** Sends Events to the API server, as far as it lets us, and never waits for it. */
 import { messageOf } from "../model/values/errors.ts";
 import { objectKey } from "../model/cluster/names.ts";
 import type { Clock, Logger } from "../model/ports/ports.ts";
@@ -11,13 +7,11 @@ import { sanitizeText } from "./redact.ts";
 import { plain } from "../model/values/text.ts";
 import { VERSION } from "../model/version.ts";
 
-/** The parts of an `EventRecorder`. */
 interface EventRecorderOptions {
   /** Sends one POST request and returns the status of the answer; it may reject. */
   readonly post: (path: string, body: Record<string, unknown>) => Promise<number>;
   readonly clock: Pick<Clock, "now" | "monotonic">;
   readonly logger: Logger;
-  /** The name of this node. */
   readonly instance: string;
   /** Called for each Event that is not sent. */
   readonly dropped?: () => void;

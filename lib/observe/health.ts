@@ -1,16 +1,12 @@
 /**
  * Decides if this proxy keeps up, as kube-proxy does (`pkg/proxy/healthcheck/proxy_health.go`). A lost
  * API server does not count: every load balancer would drain every node at once.
- *
- * @module
  */
 import { FAMILIES, type Family } from "../model/values/address.ts";
 import type { Progress } from "../model/kernel/dataplane.ts";
 import type { Clock } from "../model/ports/ports.ts";
 
-/** Health at one moment. */
 export interface HealthReport {
-  /** No update waits for too long. */
   readonly healthy: boolean;
   /** The Node was seen, and is not being deleted: load balancers may send traffic here. */
   readonly nodeEligible: boolean;
@@ -25,7 +21,6 @@ export interface HealthReport {
   readonly progress: Progress | undefined;
 }
 
-/** The clock and the limits of `ProxyHealth`. */
 interface ProxyHealthOptions {
   readonly clock: Pick<Clock, "now" | "monotonic">;
   /** Milliseconds that an update may wait; kube-proxy: two sync periods. */
@@ -87,7 +82,6 @@ export class ProxyHealth {
     return this.report().healthy;
   }
 
-  /** Returns the present health. */
   report(): HealthReport {
     const missing = this.options.missing ?? NONE;
     const lastUpdated = this.#lastUpdated;

@@ -1,8 +1,4 @@
-/**
- * Prints times, sizes and health for people.
- *
- * @module
- */
+/** Prints times, sizes and health for people. */
 import type { Progress } from "../model/kernel/dataplane.ts";
 import type { Status } from "../model/status.ts";
 import { count } from "../model/values/text.ts";

@@ -1,8 +1,6 @@
 /**
  * Writes the log: one line for each event, as text or JSON, for people, journald and log collectors.
  * LogTape keeps its configuration in `globalThis`: two loggers in one process disturb each other.
- *
- * @module
  */
 import type { Clock, LogFields, Logger } from "../model/ports/ports.ts";
 import { sanitizeText } from "./redact.ts";
@@ -11,7 +9,6 @@ import { plain } from "../model/values/text.ts";
 /** `message key=value …`, or one JSON object in each line. */
 type LogFormat = "text" | "json";
 
-/** The clock, the receiver and the format of a logger. */
 export interface LoggerOptions {
   readonly clock: Pick<Clock, "now">;
   /** Takes one line at a time, line break included; must not throw. */

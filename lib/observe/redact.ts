@@ -1,8 +1,4 @@
-/**
- * Makes text fit for a log: no secrets, not too long. `plain` makes it one line.
- *
- * @module
- */
+/** Makes text fit for a log: no secrets, not too long. `plain` makes it one line. */
 
 /** Longest text in one field or message, in UTF-16 code units; the rest is cut off. */
 export const MAXIMUM_TEXT_LENGTH = 4096;

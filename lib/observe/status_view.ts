@@ -1,7 +1,5 @@
 /**
  * Words a status for people: `signpost status` and the status page show the same facts and rows.
- *
- * @module
  */
 import type {
   AccelerationSummary,
@@ -13,13 +11,11 @@ import { count } from "../model/values/text.ts";
 import { formatAge, formatAgo, formatDuration, formatSize, programOf } from "./human.ts";
 import { redactSecrets } from "./redact.ts";
 
-/** Rows of text below a head. */
 export interface TextRows {
   readonly head: readonly string[];
   readonly rows: readonly (readonly string[])[];
 }
 
-/** A status in words. */
 export interface StatusView {
   /** The version, with the commit if it is known. */
   readonly version: string;

@@ -1,14 +1,9 @@
-/**
- * Notifies systemd by the protocol of sd_notify(3).
- *
- * @module
- */
+/** Notifies systemd by the protocol of sd_notify(3). */
 import { messageOf } from "../model/values/errors.ts";
 import type { Clock, Logger } from "../model/ports/ports.ts";
 import { ChangeFilter } from "../model/values/bounded.ts";
 import { plain } from "../model/values/text.ts";
 
-/** The variables that systemd sets. */
 export interface SystemdEnvironment {
   /** Address for notifications: a path, or `@` and an abstract name; `undefined`: not wanted. */
   readonly notifySocket: string | undefined;
@@ -55,7 +50,6 @@ export function takeSystemdEnvironment(environment: Environment, pid: number): S
   };
 }
 
-/** The socket and the ports of a `ServiceManager`. */
 interface ServiceManagerOptions {
   /** `undefined`: not started by systemd; then nothing is sent. */
   readonly socket: NotifySocket | undefined;
@@ -76,7 +70,6 @@ export class ServiceManager {
     return this.#send(["READY=1", statusLine(status)]);
   }
 
-  /** Says that a reload is over and changed nothing. */
   reloaded(): Promise<void> {
     return this.#send(["READY=1"]);
   }
@@ -86,7 +79,6 @@ export class ServiceManager {
     return this.#send(["RELOADING=1"]);
   }
 
-  /** Says that the process is about to end. */
   stopping(): Promise<void> {
     return this.#send(["STOPPING=1"]);
   }

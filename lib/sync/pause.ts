@@ -1,8 +1,4 @@
-/**
- * Sets the pauses between syncs, and between repairs.
- *
- * @module
- */
+/** Sets the pauses between syncs, and between repairs. */
 import type { MinSyncPeriod } from "../model/configuration.ts";
 import { type BackoffLimits, delayAfter, type LimiterOptions } from "../model/values/timing.ts";
 
@@ -21,7 +17,6 @@ const LONGEST_COUNTED = LONGEST_PAUSE / FACTOR;
 /** Milliseconds of the longest pause before an urgent sync. */
 const URGENT_PAUSE = 100;
 
-/** The pauses after failures. */
 const BACKOFF: BackoffLimits = { first: 1_000, longest: 30_000 };
 
 /** Follows syncs, and returns the pauses between them. All times are monotonic milliseconds. */
@@ -32,7 +27,6 @@ export class SyncPauses {
   #failures = 0;
   #ended = -Infinity;
 
-  /** @param minSyncPeriod `adaptive`: pauses follow the durations of syncs */
   constructor(minSyncPeriod: MinSyncPeriod) {
     this.#minSyncPeriod = minSyncPeriod;
   }
@@ -59,12 +53,10 @@ export class SyncPauses {
     return this.#ended + (isUrgent ? Math.min(this.usual, URGENT_PAUSE) : this.usual);
   }
 
-  /** Notes that a sync begins. A quiet second forgets the durations. */
   begin(now: number): void {
     if (now - this.#ended > LONGEST_PAUSE) this.#durations = [];
   }
 
-  /** Notes the end of a sync. */
   end(
     now: number,
     { began, isFailed }: { readonly began: number; readonly isFailed: boolean },

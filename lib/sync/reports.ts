@@ -1,8 +1,4 @@
-/**
- * Reports what Services do not get to the log and the observer, each fact once.
- *
- * @module
- */
+/** Reports what Services do not get to the log and the observer, each fact once. */
 import type { ObjectEvent, Omission, Refusal } from "../model/cluster/objects.ts";
 import { type Unsupported, unsupportedLine } from "../model/kernel/traits.ts";
 import type { Logger } from "../model/ports/ports.ts";

@@ -1,8 +1,4 @@
-/**
- * The sync loop: takes changes in, computes the desired state, and holds the kernel to it.
- *
- * @module
- */
+/** The sync loop: takes changes in, computes the desired state, and holds the kernel to it. */
 import type { ObjectCache } from "../cache/cache.ts";
 import type { Desired, Step } from "../policy/state.ts";
 import type { Backend } from "../backend/backend.ts";
@@ -16,11 +12,9 @@ import { AutoResetEvent, Limiter } from "../model/values/timing.ts";
 import { REPAIRS, SyncPauses } from "./pause.ts";
 import { StepReports, type SyncObserver, type SyncOutcome, type SyncStep } from "./reports.ts";
 
-/** The parts and periods of the loop. Periods are milliseconds. */
 interface SyncOptions {
   readonly cache: ObjectCache;
   readonly desired: Desired;
-  /** Makes and applies the scripts. */
   readonly backend: Pick<Backend, "full" | "changing" | "isUnfinished" | "apply" | "repair">;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -37,7 +31,6 @@ interface SyncOptions {
   readonly signal: AbortSignal;
 }
 
-/** A step that the loop is about to write. */
 interface Planned {
   readonly step: Step;
   /** `undefined`: only a full script leads there. */
@@ -325,7 +318,6 @@ export class SyncLoop {
     return undefined;
   }
 
-  /** Takes the steps after a try. */
   async #follow(outcome: SyncOutcome): Promise<void> {
     const { afterSync, clock, signal } = this.#options;
     const turns = new Turns(clock);

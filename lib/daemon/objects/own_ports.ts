@@ -1,8 +1,6 @@
 /**
  * Follows the addresses of this machine, and the addresses and ports that the daemon needs itself: its
  * API server's and its health server's. A Service there would lock it out.
- *
- * @module
  */
 import { isSpecialAddress, parseAddress } from "../../model/values/address.ts";
 import { splitHostPort, unbracketed } from "../../model/cluster/names.ts";

@@ -1,8 +1,4 @@
-/**
- * Reads the state file at a start without rules, and opens its writer.
- *
- * @module
- */
+/** Reads the state file at a start without rules, and opens its writer. */
 import type { ForeignRules } from "../../backend/backend.ts";
 import type { ReplaceEvent } from "../../model/cluster/objects.ts";
 import { Turns } from "../../model/ports/in_turns.ts";

@@ -1,8 +1,4 @@
-/**
- * Opens the source of the objects: an API server, or manifest files.
- *
- * @module
- */
+/** Opens the source of the objects: an API server, or manifest files. */
 import { createDecoder, type Known, sharing } from "../../source/objects/decode.ts";
 import type { Configuration } from "../../config/configuration.ts";
 import { PROTOBUF } from "../../model/configuration.ts";

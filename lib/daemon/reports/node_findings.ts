@@ -1,7 +1,5 @@
 /**
  * Keeps the list of node findings up to date, and logs each finding once when it appears and when it goes.
- *
- * @module
  */
 import type { NodeFacts, RulesetFacts, SystemFacts } from "../../findings/facts.ts";
 import { findAll, findingKey } from "../../findings/findings.ts";
@@ -15,7 +13,6 @@ import type { Backend, BackendOptions } from "../../backend/backend.ts";
 import { couldUseFirst } from "../../backend/choose.ts";
 import { ROUTE_LOCALNET, Sysctl } from "../../backend/sysctl.ts";
 
-/** The sources and the receiver of findings. */
 interface NodeFindingsOptions {
   /** Gathers the facts; asks programs if `isFull`. */
   readonly gather: (isFull: boolean) => Promise<NodeFacts>;
@@ -32,7 +29,6 @@ const PAUSE = 1_000;
 /** The same, as a multiple of how long the last look took. */
 const TIMES_AS_LONG = 20;
 
-/** The present findings. */
 export class NodeFindings {
   readonly #options: NodeFindingsOptions;
   readonly #changed: AutoResetEvent;

@@ -1,8 +1,4 @@
-/**
- * Passes the work of the sync loop and the watches on to metrics, health and Events.
- *
- * @module
- */
+/** Passes the work of the sync loop and the watches on to metrics, health and Events. */
 import type { ObjectCache } from "../../cache/cache.ts";
 import { CATALOG, type FindingKind } from "../../findings/catalog.ts";
 import { describeConflicts } from "../../policy/claimed.ts";
@@ -27,7 +23,6 @@ import type {
   WatchStatus,
 } from "../../source/api/report.ts";
 
-/** The receivers, and the observed state. */
 export interface ObservationOptions {
   readonly cache: ObjectCache;
   readonly nodeName: string;
@@ -64,7 +59,6 @@ export class Observation implements SyncObserver, WatchObserver {
     this.#started = options.clock.now();
   }
 
-  /** The state of each watch. */
   get watches(): ReadonlyMap<Kind, WatchStatus> {
     return this.#watches;
   }
@@ -74,7 +68,6 @@ export class Observation implements SyncObserver, WatchObserver {
     return [...this.#syncs.values()];
   }
 
-  /** The number of repairs after changes by other programs. */
   get driftRepairs(): number {
     return this.#driftRepairs;
   }

@@ -1,8 +1,4 @@
-/**
- * Runs the health server and the metrics server.
- *
- * @module
- */
+/** Runs the health server and the metrics server. */
 import { splitHostPort } from "../../model/cluster/names.ts";
 import type { HttpHandler, HttpListen } from "../../model/ports/http.ts";
 import type { Clock, Logger } from "../../model/ports/ports.ts";
@@ -17,13 +13,11 @@ import { type EventReport, serverFailedEvent } from "../../observe/events.ts";
 import type { Metrics } from "../../observe/metrics/metrics.ts";
 import { serveHttp } from "../../system/http_servers.ts";
 
-/** The sources and ports of both servers. */
 interface ServersOptions extends HealthServerOptions, MetricsServerOptions {
   readonly metrics: Metrics;
   readonly listen: HttpListen;
   readonly clock: Clock;
   readonly nodeName: string;
-  /** Sends an Event. */
   readonly report: (event: EventReport) => void;
   readonly logger: Logger;
   readonly signal: AbortSignal;

@@ -1,8 +1,4 @@
-/**
- * Tells systemd when the daemon is ready, and the log why it is not.
- *
- * @module
- */
+/** Tells systemd when the daemon is ready, and the log why it is not. */
 import type { Progress } from "../../model/kernel/dataplane.ts";
 import type { Clock, Logger } from "../../model/ports/ports.ts";
 import { describeProgress } from "../../observe/human.ts";

@@ -1,7 +1,5 @@
 /**
  * Follows which sync wrote the rules of each Service, and reports the status of its present state.
- *
- * @module
  */
 import type { ObjectCache } from "../../cache/cache.ts";
 import type { Refusal } from "../../model/cluster/objects.ts";

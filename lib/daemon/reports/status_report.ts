@@ -1,8 +1,4 @@
-/**
- * Reports the status of the daemon.
- *
- * @module
- */
+/** Reports the status of the daemon. */
 import type { ObjectCache } from "../../cache/cache.ts";
 import { formatMinSyncPeriod } from "../../config/configz.ts";
 import { COMMIT } from "../../model/commit.ts";
@@ -38,7 +34,6 @@ interface StatusParts {
   readonly snapshotAge: number | undefined;
 }
 
-/** Returns the present status. */
 export function statusReport(parts: StatusParts): Status {
   const { options, opened, cache, desired, loop, observation } = parts;
   const { progress, acceleration, foreignRules, traits } = opened.backend;

@@ -1,8 +1,4 @@
-/**
- * Allows one daemon in each network namespace: two would undo each other's rules.
- *
- * @module
- */
+/** Allows one daemon in each network namespace: two would undo each other's rules. */
 import { FatalError } from "../../model/values/errors.ts";
 import type { LockHolder, NodeLock, Runtime } from "../../model/ports/runtime.ts";
 import { VERSION } from "../../model/version.ts";

@@ -1,8 +1,4 @@
-/**
- * Declares the inputs of the daemon.
- *
- * @module
- */
+/** Declares the inputs of the daemon. */
 import type { OpenBackend } from "../../backend/choose.ts";
 import type { LocalhostListeners } from "../../localhost/listeners.ts";
 import type { Configuration } from "../../config/configuration.ts";

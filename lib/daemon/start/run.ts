@@ -1,8 +1,4 @@
-/**
- * Starts the daemon for `signpost run`.
- *
- * @module
- */
+/** Starts the daemon for `signpost run`. */
 import { ProgramWatch } from "../../system/program_watch.ts";
 import { Daemon } from "../daemon.ts";
 import type { DaemonOptions } from "./options.ts";

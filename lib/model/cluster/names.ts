@@ -1,7 +1,5 @@
 /**
  * Builds and splits the keys of objects, service ports and frontends. No other module builds them.
- *
- * @module
  */
 import { type Family, familyOf, integerToAddress, ipv4Number } from "../values/address.ts";
 import { type Protocol, PROTOCOLS, type ServicePort } from "./objects.ts";
@@ -50,13 +48,11 @@ export function vipKey(address: string, protocol: Protocol, port: number): strin
  */
 export type VipId = number | string;
 
-/** Returns the compact key of a virtual IP. */
 export function vipId(address: string, protocol: Protocol, port: number): VipId {
   if (familyOf(address) === 6) return vipKey(address, protocol, port);
   return (ipv4Number(address) * PORTS + port) * PROTOCOLS.length + PROTOCOLS.indexOf(protocol);
 }
 
-/** Returns the `vipKey` of a compact key. */
 export function vipKeyOf(id: VipId): string {
   if (typeof id === "string") return id;
   const [place, protocol = "tcp"] = [

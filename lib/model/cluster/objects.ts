@@ -3,8 +3,6 @@
  *
  * Addresses and CIDRs are canonical (see `address.ts`). Names are checked. Strings that recur (node
  * names, zones) are shared. Values are never changed in place.
- *
- * @module
  */
 import type { Family } from "../values/address.ts";
 import type { AskedScheduler } from "./scheduler.ts";
@@ -12,7 +10,6 @@ import type { AskedScheduler } from "./scheduler.ts";
 /** Transport protocols that a Service may use, in the spelling of nft and iptables. */
 export const PROTOCOLS = ["tcp", "udp", "sctp"] as const;
 
-/** A transport protocol that a Service may use. */
 export type Protocol = typeof PROTOCOLS[number];
 
 /** The endpoints that take traffic: all (`Cluster`) or those of this node (`Local`). */
@@ -24,7 +21,6 @@ export interface Omitting {
   readonly omitted?: readonly string[];
 }
 
-/** One entry of a Service's `spec.ports`. */
 export interface ServicePort {
   /** The port's name; `""` if the Service's only port has no name. */
   readonly name: string;
@@ -123,7 +119,6 @@ export interface KindMap {
   readonly ServiceCIDR: ServiceCIDR;
 }
 
-/** The name of a kind that signpost reads. */
 export type Kind = keyof KindMap;
 
 /** All kinds, in the order in which they are listed. */
@@ -180,7 +175,6 @@ export type ObjectEvent = {
     };
 }[Kind];
 
-/** The complete state of one kind. */
 export type ReplaceEvent = Extract<ObjectEvent, { readonly type: "replace" }>;
 
 /** Turns one raw object (parsed JSON or YAML, untrusted) into a cached object. Never throws. */

@@ -1,16 +1,10 @@
-/**
- * The schedulers: how a service port spreads new connections over its endpoints.
- *
- * @module
- */
+/** The schedulers: how a service port spreads new connections over its endpoints. */
 
-/** The schedulers, by their names in settings and annotations. */
 export const SCHEDULERS = ["random", "round-robin", "consistent-hash"] as const;
 
 /** `random`: any endpoint. `round-robin`: in turn. `consistent-hash`: by the client's address. */
 export type SchedulerName = (typeof SCHEDULERS)[number];
 
-/** The keys that consistent hashing can use. */
 export const HASH_SOURCES = ["source", "source-and-port"] as const;
 
 /** `source`: the client's address; `source-and-port`: its address and port. */
@@ -35,7 +29,6 @@ export type Scheduler =
     readonly tableSize: number;
   };
 
-/** The needs of a scheduler beyond random choice. */
 interface SchedulerNeeds {
   /** True if it hashes the client's address. */
   readonly hash: boolean;
@@ -54,7 +47,6 @@ export function needsOf(scheduler: Scheduler | undefined): SchedulerNeeds {
   return scheduler ? NEEDS[scheduler.type] : { hash: false, ownChains: false };
 }
 
-/** The configured defaults for Services without annotations. */
 export interface SchedulerDefaults {
   readonly scheduler: SchedulerName;
   readonly hash: HashSource;
@@ -77,7 +69,6 @@ const SCHEDULER_OF: Readonly<
   }),
 };
 
-/** Returns the scheduler of a Service. `undefined` is random choice. */
 export function schedulerOf(
   asked: AskedScheduler,
   defaults: SchedulerDefaults,

@@ -1,8 +1,4 @@
-/**
- * The kernel port that the sync loop uses for nftables and iptables.
- *
- * @module
- */
+/** The kernel port that the sync loop uses for nftables and iptables. */
 import type { DesiredState, StateChange } from "./desired.ts";
 import { ProgramFailedError } from "../ports/ports.ts";
 
@@ -16,7 +12,6 @@ export interface Script {
   readonly operations: number;
 }
 
-/** The progress of a script that is written in portions. */
 export interface Progress {
   readonly done: number;
   /** An estimate until the last portion. */
@@ -28,7 +23,6 @@ export interface Progress {
  * kernel keeps its state, and the next script must be a full one.
  */
 export interface Dataplane<S extends Script = Script> {
-  /** Returns a script that leads to this state, whatever the kernel holds. */
   full(state: DesiredState): S;
   /**
    * Returns a script from the applied state to `state`; `undefined` if that needs a full script.
@@ -46,7 +40,6 @@ export interface Dataplane<S extends Script = Script> {
   readonly progress?: Progress | undefined;
 }
 
-/** The class of a failed script. */
 export type ApplyFailure =
   | "program-missing" // The program is not installed.
   | "not-permitted" // No CAP_NET_ADMIN.
@@ -61,7 +54,6 @@ export type ApplyFailure =
 /** Thrown by `Dataplane.apply`. The message is one line that says what to do. */
 export class ApplyError extends Error {
   override name = "ApplyError";
-  /** @param message one line for the user */
   constructor(readonly failure: ApplyFailure, message: string, options?: ErrorOptions) {
     super(message, options);
   }

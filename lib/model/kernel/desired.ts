@@ -1,15 +1,10 @@
-/**
- * The desired state of this node and its changes, independent of nft and iptables.
- *
- * @module
- */
+/** The desired state of this node and its changes, independent of nft and iptables. */
 import { FAMILIES, type Family } from "../values/address.ts";
 import type { Acceleration } from "../configuration.ts";
 import type { Scheduler } from "../cluster/scheduler.ts";
 import type { Protocol, TrafficPolicy } from "../cluster/objects.ts";
 import { sameValue } from "../values/record.ts";
 
-/** The address of an endpoint. */
 export interface Destination {
   readonly address: string;
   readonly port: number;
@@ -130,7 +125,6 @@ export interface StateChange {
   readonly services: ReadonlyMap<string, ServiceChange>;
 }
 
-/** Returns the endpoints that a policy uses. */
 export function endpointsFor(
   port: DesiredServicePort,
   policy: TrafficPolicy,
@@ -143,7 +137,6 @@ export function usedEndpoints(port: DesiredServicePort): readonly Destination[] 
   return [...port.clusterEndpoints, ...port.localEndpoints];
 }
 
-/** Counts the used endpoints of all these ports. */
 export function endpointCount(ports: readonly DesiredServicePort[]): number {
   let count = 0;
   for (const port of ports) count += port.clusterEndpoints.length + port.localEndpoints.length;

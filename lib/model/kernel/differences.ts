@@ -1,8 +1,4 @@
-/**
- * Differences between the desired state and the kernel, for `verify`, `diff` and drift.
- *
- * @module
- */
+/** Differences between the desired state and the kernel, for `verify`, `diff` and drift. */
 import type { Mode } from "../configuration.ts";
 import type { ObjectsOrigin } from "../status.ts";
 import type { DesiredServicePort } from "./desired.ts";
@@ -17,7 +13,6 @@ export interface Drift {
   readonly by: string;
 }
 
-/** One difference in the kernel. */
 export interface Change {
   readonly change: "add" | "delete";
   readonly type: "element" | "chain" | "set" | "rule";
@@ -30,7 +25,6 @@ export interface Change {
   readonly service: string;
 }
 
-/** Changes, with warnings about them. */
 export interface KernelChanges {
   readonly changes: readonly Change[];
   /** Warnings, such as a frontend that another Service holds in the kernel. */

@@ -1,11 +1,6 @@
-/**
- * The properties of a mode, and the features that nft or the kernel may refuse.
- *
- * @module
- */
+/** The properties of a mode, and the features that nft or the kernel may refuse. */
 import type { Mode, ModeSection } from "../configuration.ts";
 
-/** The properties of a mode. */
 export interface ModeTraits {
   readonly name: Mode;
   readonly section: ModeSection;
@@ -22,7 +17,6 @@ export interface ModeTraits {
   readonly parts: string;
 }
 
-/** Features that the kernel may refuse. */
 export const FEATURES = [
   "source-ranges",
   "session-affinity",
@@ -31,7 +25,6 @@ export const FEATURES = [
   "acceleration",
 ] as const;
 
-/** A feature that nft or the kernel may refuse. */
 export type Feature = typeof FEATURES[number];
 
 /** A feature that some Services need. */

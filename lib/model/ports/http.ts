@@ -1,12 +1,7 @@
-/**
- * The HTTP of health checks and metrics: a request in, an answer out, no sockets.
- *
- * @module
- */
+/** The HTTP of health checks and metrics: a request in, an answer out, no sockets. */
 
 import type { Family } from "../values/address.ts";
 
-/** The parts of a request that handlers use. */
 export interface HttpRequest {
   readonly method: string;
   /** The path without its query, as the client wrote it. */
@@ -19,24 +14,20 @@ export interface HttpRequest {
   readonly family?: Family;
 }
 
-/** A complete answer. */
 export interface HttpAnswer {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
 }
 
-/** Answers one request. */
 export type HttpHandler = (request: HttpRequest) => HttpAnswer | Promise<HttpAnswer>;
 
-/** A listen address; port 0 is any free port. */
 export interface ListenAddress {
   /** A canonical address; `::` means all addresses of both families, `0.0.0.0` those of IPv4. */
   readonly hostname: string;
   readonly port: number;
 }
 
-/** A running listener. */
 export interface HttpListener {
   readonly port: number;
   /** Closes the listener and all its connections. */
@@ -48,12 +39,10 @@ export type HttpListen = (address: ListenAddress, handler: HttpHandler) => HttpL
 
 const NO_SNIFF = { "X-Content-Type-Options": "nosniff" } as const;
 
-/** Returns an answer of plain text. */
 export function textAnswer(body: string, status = 200): HttpAnswer {
   return { status, headers: { "Content-Type": "text/plain; charset=utf-8", ...NO_SNIFF }, body };
 }
 
-/** Returns an answer with a JSON body. */
 export function jsonAnswer(body: string, status = 200): HttpAnswer {
   return { status, headers: { "Content-Type": "application/json", ...NO_SNIFF }, body };
 }

@@ -1,8 +1,4 @@
-/**
- * Runs long work in turns, so that the event loop can do other work between them.
- *
- * @module
- */
+/** Runs long work in turns, so that the event loop can do other work between them. */
 import { placeOf } from "../values/lists.ts";
 import type { Clock } from "./ports.ts";
 
@@ -17,7 +13,6 @@ export function atOnce<T>(work: Generator<undefined, T>): T {
 /** Entries that are copied without a break. */
 const BATCH = 100;
 
-/** Copies a large map. */
 export function* copying<K, V>(map: ReadonlyMap<K, V>): Generator<undefined, Map<K, V>> {
   const copy = new Map<K, V>();
   for (const [key, value] of map) {
@@ -32,7 +27,6 @@ const RUN = 1_000;
 
 /** A sorted run and the position of its next entry. */
 interface SortedRun<T> {
-  /** Its position among all runs. */
   readonly number: number;
   readonly items: readonly T[];
   head: T;

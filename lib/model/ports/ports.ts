@@ -1,10 +1,5 @@
-/**
- * The ports between the pure core and the system. Adapters are in `lib/system/` and `main.ts`.
- *
- * @module
- */
+/** The ports between the pure core and the system. Adapters are in `lib/system/` and `main.ts`. */
 
-/** The result of a finished process. */
 export interface ProcessResult {
   readonly code: number;
   readonly stdout: string;
@@ -14,7 +9,6 @@ export interface ProcessResult {
 /** Text for a program's standard input. Pieces are computed while the program reads earlier ones. */
 export type ProcessInput = string | Iterable<string> | AsyncIterable<string>;
 
-/** Runs another program to its end. */
 export interface ProcessRunner {
   /**
    * Runs it without a shell. Of a very long standard error, the beginning is returned.
@@ -42,7 +36,6 @@ export class ProgramMissingError extends Error {
   }
 }
 
-/** The reason why an installed program failed. */
 export type ProgramFailure =
   | "not-started" // The kernel did not start it: no free file descriptor, process or memory.
   | "timeout" // It exceeded its time limit and was killed.
@@ -68,7 +61,6 @@ export class ProgramFailedError extends Error {
 export interface Clock {
   /** Returns wall-clock time in milliseconds since the epoch. It may jump. */
   now(): number;
-  /** Returns monotonic time in milliseconds. */
   monotonic(): number;
   /** Resolves after the time or at the abort; never rejects. After 0, pending socket input has been read. */
   sleep(milliseconds: number, signal?: AbortSignal): Promise<void>;
@@ -83,35 +75,29 @@ export interface Logger {
   debug(level: number, message: string, fields?: LogFields): void;
 }
 
-/** The named values of a log line. */
 export type LogFields = Readonly<Record<string, string | number | boolean | undefined>>;
 
-/** An address and a port. */
 export interface TcpAddress {
   readonly address: string;
   readonly port: number;
 }
 
-/** An open connection. */
 export interface TcpConnection {
   /** Copies bytes both ways until both ends have finished, then closes both. Never rejects. */
   join(other: TcpConnection): Promise<void>;
   close(): void;
 }
 
-/** A listening socket. */
 export interface TcpListener {
   /** Stops listening; accepted connections stay open. Resolves when the port is free. */
   close(): Promise<void>;
 }
 
-/** Limits of an attempt to connect. */
 export interface TcpConnectOptions {
   readonly timeout: number;
   readonly signal: AbortSignal;
 }
 
-/** TCP of this network namespace. */
 export interface Tcp {
   /** Listens until the listener is closed. `accept` must not throw. @throws {Error} of bind(2) or listen(2) */
   listen(at: TcpAddress, accept: (connection: TcpConnection) => void): TcpListener;

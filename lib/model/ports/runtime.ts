@@ -1,11 +1,6 @@
-/**
- * The process and machine as the commands use them. The adapter is `lib/system/runtime.ts`.
- *
- * @module
- */
+/** The process and machine as the commands use them. The adapter is `lib/system/runtime.ts`. */
 import type { Clock, ProcessRunner, ProcessStreamer } from "./ports.ts";
 
-/** The process that holds the lock. */
 export interface LockHolder {
   /** The process number in its own PID namespace. */
   readonly pid: number;
@@ -25,7 +20,6 @@ export interface NodeLock {
   holder(): Promise<LockHolder | undefined>;
 }
 
-/** A probe packet. */
 export interface ProbeRequest {
   readonly address: string;
   readonly port: number;
@@ -36,17 +30,14 @@ export interface ProbeRequest {
   readonly timeout: number;
 }
 
-/** An address of a network interface. */
 export interface InterfaceAddress {
   readonly name: string;
   /** Canonical. */
   readonly address: string;
 }
 
-/** The versions that the program was built with. */
 export interface Build {
   readonly deno: string;
-  /** The version of V8. */
   readonly v8: string;
   /** True if V8 makes no machine code at run time. */
   readonly jitless: boolean;

@@ -3,18 +3,14 @@
  *
  * Every address of an API object or a file passes through these functions before it reaches a
  * script.
- *
- * @module
  */
 import ipaddr from "ipaddr.js";
 
-/** An IP family: 4 or 6. */
 export type Family = 4 | 6;
 
 /** Both families, in the order of all output. */
 export const FAMILIES: readonly Family[] = [4, 6];
 
-/** The number of address bits of each family. */
 export const ADDRESS_BITS: Readonly<Record<Family, number>> = { 4: 32, 6: 128 };
 
 const DOTTED_DECIMAL = /^(\d{1,3})\.(\d{1,3})\.(\d{1,3})\.(\d{1,3})$/;
@@ -48,7 +44,6 @@ export function parseAddress(text: unknown): string | undefined {
 /** Bits before the IPv4 address in an IPv4-mapped one (RFC 4291, 2.5.5.2). */
 const MAPPED_BITS = 96;
 
-/** Returns the family of an address or CIDR in canonical form. */
 export function familyOf(address: string): Family {
   return address.includes(":") ? 6 : 4;
 }
@@ -70,7 +65,6 @@ export function parseCidr(text: unknown): string | undefined {
   return formatCidr(family, clearHostBits(addressToInteger(address), family, length), length);
 }
 
-/** Returns true if a canonical address is a loopback address. */
 export function isLoopback(address: string): boolean {
   return familyOf(address) === 4 ? address.startsWith("127.") : address === "::1";
 }
@@ -113,7 +107,6 @@ export function ipv4Number(address: string): number {
   return value * 256 + byte;
 }
 
-/** Returns the numeric value of a canonical address. */
 export function addressToInteger(address: string): bigint {
   if (familyOf(address) === 4) return BigInt(ipv4Number(address));
   let value = 0n;
@@ -121,7 +114,6 @@ export function addressToInteger(address: string): bigint {
   return value;
 }
 
-/** Returns the canonical address of a numeric value. */
 export function integerToAddress(family: Family, value: bigint): string {
   const bytes: number[] = [];
   for (let shift = BigInt(ADDRESS_BITS[family]) - 8n; shift >= 0n; shift -= 8n) {
@@ -131,7 +123,6 @@ export function integerToAddress(family: Family, value: bigint): string {
   return address instanceof ipaddr.IPv6 ? address.toRFC5952String() : address.toString();
 }
 
-/** Returns true if a canonical CIDR contains a canonical address of its family. */
 export function cidrContains(cidr: string, address: string): boolean {
   return familyOf(cidr) === familyOf(address) && cidrTest(cidr)(address);
 }
@@ -149,12 +140,10 @@ export function isInsideCidr(inner: string, outer: string): boolean {
   return cidrContains(outer, baseOf(inner)) && splitCidr(inner).length >= splitCidr(outer).length;
 }
 
-/** Returns true if two canonical CIDRs have an address in common. */
 export function cidrsOverlap(one: string, other: string): boolean {
   return cidrContains(one, baseOf(other)) || cidrContains(other, baseOf(one));
 }
 
-/** Returns the first address of a canonical CIDR. */
 export function baseOf(cidr: string): string {
   return cidr.slice(0, cidr.indexOf("/"));
 }

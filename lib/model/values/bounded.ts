@@ -1,8 +1,4 @@
-/**
- * Collections of bounded size.
- *
- * @module
- */
+/** Collections of bounded size. */
 
 /** A map that drops its oldest key when it is full. */
 export class BoundedMap<K, V> {
@@ -26,7 +22,6 @@ export class BoundedMap<K, V> {
     if (!oldest.done) this.#entries.delete(oldest.value);
   }
 
-  /** @returns true if the key was there */
   delete(key: K): boolean {
     return this.#entries.delete(key);
   }

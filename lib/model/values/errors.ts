@@ -1,8 +1,4 @@
-/**
- * Thrown values: their messages, and the error that ends the process.
- *
- * @module
- */
+/** Thrown values: their messages, and the error that ends the process. */
 
 /** Deno's advice in a permission error: signpost has no such flag. */
 const DENO_FLAG = /, run again with the --allow-[\w-]+ flag/;

@@ -1,8 +1,4 @@
-/**
- * Hashes names: short texts as in kube-proxy, and numbers.
- *
- * @module
- */
+/** Hashes names: short texts as in kube-proxy, and numbers. */
 import { createHash } from "node:crypto";
 import { encodeBase32 } from "@std/encoding/base32";
 

@@ -1,10 +1,5 @@
-/**
- * Works on lists that live as long as their Service: many, and most with at most one entry.
- *
- * @module
- */
+/** Works on lists that live as long as their Service: many, and most with at most one entry. */
 
-/** The empty list that all share. */
 const NONE: readonly never[] = [];
 
 /** Returns the list without spare capacity. `push`, `filter` and `flatMap` leave room for 17 entries. */
@@ -17,7 +12,6 @@ export function only<T>(list: readonly T[], holds: (each: T) => boolean): readon
   return list.every(holds) ? list : compact(list.filter(holds));
 }
 
-/** Returns true if two lists have the same entries in the same order. */
 export function sameItems<T>(list: readonly T[], other: readonly T[]): boolean {
   return list.length === other.length && list.every((each, i) => each === other[i]);
 }

@@ -1,10 +1,5 @@
-/**
- * Reads and compares plain data.
- *
- * @module
- */
+/** Reads and compares plain data. */
 
-/** An object with any fields. */
 export type Json = Readonly<Record<string, unknown>>;
 
 /** Returns true for an object with fields: no list, and not `null`. */

@@ -1,10 +1,5 @@
-/**
- * Prints untrusted text in messages.
- *
- * @module
- */
+/** Prints untrusted text in messages. */
 
-/** Yields the lines of a text one at a time, without their ends. */
 export function* eachLine(text: string): Generator<string, void> {
   let from = 0;
   for (let end; (end = text.indexOf("\n", from)) >= 0; from = end + 1) yield text.slice(from, end);
@@ -41,7 +36,6 @@ function unicodeEscape(character: string): string {
   ).join("");
 }
 
-/** Replaces each unsafe character of a text. */
 export function replaceUnsafe(text: string, instead: string): string {
   return text.replace(UNSAFE, instead);
 }
@@ -52,7 +46,6 @@ export function oneLine(text: string, limit = 300): string {
   return line.length > limit ? `${line.slice(0, limit)}…` : line;
 }
 
-/** Prints a thrown value as one printable line. */
 export function errorText(error: unknown): string {
   if (!(error instanceof Error)) return oneLine(String(error));
   const code = "code" in error && typeof error.code === "string" ? error.code : "";
@@ -99,7 +92,6 @@ export function nearest(name: string, candidates: Iterable<string>): string | un
   return best;
 }
 
-/** Prints an integer with commas between groups of three digits. */
 export function grouped(value: number): string {
   return String(value).replace(/\B(?=(?:\d{3})+$)/g, ",");
 }
@@ -123,7 +115,6 @@ export function count(number: number, word: string): string {
   return `${number} ${word}${number === 1 ? "" : "s"}`;
 }
 
-/** Returns a text whose first letter is a capital. */
 export function capitalized(text: string): string {
   return text.charAt(0).toUpperCase() + text.slice(1);
 }

@@ -1,11 +1,6 @@
-/**
- * Spaces repeated work in time: waits between retries, wakes, and readings on demand.
- *
- * @module
- */
+/** Spaces repeated work in time: waits between retries, wakes, and readings on demand. */
 import type { Clock } from "../ports/ports.ts";
 
-/** The limits of a waiting time, in milliseconds. */
 export interface BackoffLimits {
   readonly first: number;
   readonly longest: number;
@@ -44,7 +39,6 @@ export class Backoff {
   }
 }
 
-/** The options of a limiter. */
 export interface LimiterOptions {
   /** The number of runs in a row without a pause. */
   readonly atOnce: number;
@@ -58,7 +52,6 @@ export class Limiter {
   #inARow = 0;
   #last = -Infinity;
 
-  /** @param options the pauses */
   constructor(options: LimiterOptions) {
     this.#options = options;
   }
@@ -80,7 +73,6 @@ export const READING_VALID = 5_000;
 /** Milliseconds to wait for a reading before the last value is returned. */
 const PATIENCE = 2_000;
 
-/** The source of readings. */
 export interface BoundedReadingOptions<T> {
   readonly clock: Pick<Clock, "monotonic" | "sleep">;
   readonly refresh: () => Promise<void>;

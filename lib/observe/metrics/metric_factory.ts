@@ -1,8 +1,4 @@
-/**
- * Makes metrics of one registry.
- *
- * @module
- */
+/** Makes metrics of one registry. */
 import type { CounterMetric, Definition, GaugeMetric, Sample } from "../../backend/backend.ts";
 import type * as client from "prom-client";
 import bucketGenerators from "prom-client/lib/bucketGenerators.js";
@@ -28,12 +24,10 @@ export const { exponentialBuckets, linearBuckets }: Pick<
 export class MetricFactory {
   readonly #registers: client.Registry[];
 
-  /** @param registry prints the metrics */
   constructor(registry: client.Registry) {
     this.#registers = [registry];
   }
 
-  /** Makes a counter. */
   counter<L extends string>(
     [name, help]: Definition,
     labelNames: readonly L[] = [],
@@ -41,7 +35,6 @@ export class MetricFactory {
     return new Counter({ name, help, labelNames, registers: this.#registers });
   }
 
-  /** Makes a gauge. */
   gauge<L extends string>(
     [name, help]: Definition,
     labelNames: readonly L[] = [],
@@ -49,7 +42,6 @@ export class MetricFactory {
     return new Gauge({ name, help, labelNames, registers: this.#registers });
   }
 
-  /** Makes a histogram. */
   histogram<L extends string>(
     [name, help]: Definition,
     { labels, buckets }: { readonly labels: readonly L[]; readonly buckets: readonly number[] },

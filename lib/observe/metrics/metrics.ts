@@ -4,8 +4,6 @@
  * kube-proxy's (`pkg/proxy/metrics`) and client-go's (`component-base/metrics/prometheus/restclient`)
  * have their names, labels and buckets, so that existing dashboards and alerts work. One transaction
  * has the rules of both families, so a sync counts for each of them.
- *
- * @module
  */
 import { exponentialBuckets, linearBuckets, MetricFactory, Registry } from "./metric_factory.ts";
 import { defineReadings, type MetricsOptions, renderConnections } from "./readings.ts";
@@ -162,12 +160,10 @@ export class Metrics {
     return { contentType, body: `${body}\n${await renderConnections(connections)}\n` };
   }
 
-  /** Notes that a sync was asked for. */
   syncQueued(): void {
     for (const labels of this.#families) this.#queuedAt.set(labels, this.#options.now());
   }
 
-  /** Records a script that the kernel took. */
   synced({ kind, bytes }: Script, seconds: number): void {
     this.#scriptSize.observe({ kind }, bytes);
     for (const labels of this.#families) {
@@ -183,7 +179,6 @@ export class Metrics {
     if (kind === "partial") this.#fail("partial sync");
   }
 
-  /** Counts leftovers that could not be removed. */
   cleanupFailed(): void {
     this.#fail("clean-up");
   }
@@ -193,7 +188,6 @@ export class Metrics {
     for (const labels of this.#families) this.#programming.observe(labels, seconds);
   }
 
-  /** Counts changes that came in. */
   changesSeen({ endpoints, services }: ChangeCounts): void {
     this.#changes.endpoints.total.inc(endpoints);
     this.#changes.services.total.inc(services);
@@ -212,7 +206,6 @@ export class Metrics {
     this.#noLocal.set({ ip_family, traffic_policy: "external" }, external);
   }
 
-  /** Records a clean-up of stale conntrack entries. */
   conntrackReconciled(
     family: Family,
     { seconds, deleted }: { readonly seconds: number; readonly deleted: number },
@@ -222,12 +215,10 @@ export class Metrics {
     this.#conntrackDeleted.inc(labels, deleted);
   }
 
-  /** Counts an answer of the health server. */
   healthAnswered(path: "healthz" | "livez", status: number): void {
     this.#answers[path].inc({ code: `${status}` });
   }
 
-  /** Records a request to the API server that was answered, or failed. */
   request({ verb, host, code, duration, size, retryOf }: RequestResult): void {
     this.#requests.inc({ code, host, method: verb });
     this.#requestDuration.observe({ host, verb }, duration / 1000);
@@ -235,7 +226,6 @@ export class Metrics {
     if (retryOf !== undefined) this.#retries.inc({ code: retryOf, host, verb });
   }
 
-  /** Records the body of an answer that was read. */
   response({ verb, host, size }: ResponseRead): void {
     this.#responseSize.observe({ host, verb }, size);
   }

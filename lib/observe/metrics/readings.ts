@@ -1,8 +1,4 @@
-/**
- * Defines the metrics that are read at each scrape.
- *
- * @module
- */
+/** Defines the metrics that are read at each scrape. */
 import { type MetricFactory, renderCounter } from "./metric_factory.ts";
 import { MOST_FRONTENDS, TIMES_AS_LONG } from "../../backend/connections.ts";
 import type { BackendMetrics, Sample } from "../../backend/backend.ts";
@@ -30,7 +26,6 @@ export interface ProcessUsage {
   readonly platform: string;
 }
 
-/** Gives the values that are read at each scrape, and the facts that metrics depend on. */
 export interface MetricsOptions {
   readonly backend: BackendMetrics;
   /** The families that this node serves. */

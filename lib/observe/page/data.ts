@@ -1,7 +1,5 @@
 /**
  * Makes the values that the status page shows: problems first, each kind counted. Pure: values in, values out.
- *
- * @module
  */
 import type { Severity, Status } from "../../model/status.ts";
 import type { ServiceConnections } from "../../model/connections.ts";
@@ -11,7 +9,6 @@ import { healthOf } from "../human.ts";
 import { type StatusView, statusView, type TextRows } from "../status_view.ts";
 import { findServices, type FoundServices, type ServiceQuery } from "./services.ts";
 
-/** The state that the page is made of. */
 export interface PageContents {
   readonly status: Status;
   readonly services: DesiredState["services"];
@@ -21,7 +18,6 @@ export interface PageContents {
   readonly now: number;
 }
 
-/** Problems of one kind. */
 interface Problems extends TextRows {
   /** Counts them: `2 refused objects`. */
   readonly title: string;

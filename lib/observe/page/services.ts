@@ -1,8 +1,4 @@
-/**
- * Finds the Services that the status page shows, and says where their traffic goes.
- *
- * @module
- */
+/** Finds the Services that the status page shows, and says where their traffic goes. */
 import { hostPort, objectKey } from "../../model/cluster/names.ts";
 import type { TrafficPolicy } from "../../model/cluster/objects.ts";
 import type { ServiceConnections } from "../../model/connections.ts";
@@ -18,7 +14,6 @@ import { count, grouped } from "../../model/values/text.ts";
 import { frontendsOf, policyOf } from "../../policy/frontend.ts";
 import { formatAge, formatRate } from "../human.ts";
 
-/** The reader's question. */
 export interface ServiceQuery {
   /** A Service matches if it has each of these words somewhere; `""` matches every Service. */
   readonly words: string;
@@ -38,7 +33,6 @@ interface Route {
   readonly refusal: "" | "rejected" | "dropped";
 }
 
-/** One Service. */
 interface ServiceView {
   /** `namespace/name`. */
   readonly name: string;
@@ -48,7 +42,6 @@ interface ServiceView {
   readonly routes: readonly Route[];
 }
 
-/** The answer to a query. */
 export interface FoundServices {
   readonly matches: number;
   /** The first matches. */
