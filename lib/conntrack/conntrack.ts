@@ -9,18 +9,13 @@ import {
   type DesiredNode,
   type DesiredServicePort,
   type DesiredState,
-  type ServiceChange,
   servingEndpoints,
   type StateChange,
 } from "../model/kernel/desired.ts";
 import type { Script } from "../model/kernel/dataplane.ts";
 import { Turns } from "../model/ports/in_turns.ts";
-import {
-  type Clock,
-  type Logger,
-  type ProcessRunner,
-  ProgramMissingError,
-} from "../model/ports/ports.ts";
+import { type Logger, ProgramMissingError } from "../model/ports/ports.ts";
+import type { Runtime } from "../model/ports/runtime.ts";
 import { FAMILIES, type Family } from "../model/values/address.ts";
 import {
   type ConntrackEntry,
@@ -28,47 +23,30 @@ import {
   ConntrackTool,
   type Deletion,
   deletionsOf,
-  type ListFilter,
 } from "./tool.ts";
 import { frontendKey, hostPort } from "../model/cluster/names.ts";
-import { type Frontend, frontendsOf, type Match } from "../policy/frontend.ts";
+import { frontendsOf, type Match } from "../policy/frontend.ts";
 import { takesNodePorts } from "../policy/node.ts";
 
-/** The state and the ports of the cleaner. */
 interface ConntrackCleanerOptions {
   /** The present desired state. */
   readonly state: DesiredState;
-  readonly runtime: {
-    readonly runner: ProcessRunner;
-    readonly clock: Clock;
-    /** The addresses of all network interfaces of the node, canonical. */
-    addresses(): readonly string[];
-  };
+  readonly runtime: Pick<Runtime, "runner" | "clock" | "addresses">;
   readonly metrics: {
-    /** A clean-up of one family is over. */
     conntrackReconciled(family: Family, result: { deleted: number; seconds: number }): void;
   };
   readonly logger: Logger;
-  /** Ends clean-ups. */
   readonly signal: AbortSignal;
 }
 
 /** Services that are looked at in one turn. */
 const SERVICES = 100;
-/** Deletions that are handed over together. Each walks all of the kernel's table. */
-const DELETIONS = 32;
 /** Milliseconds after which a clean-up stops and leaves the rest for later. */
 const BUDGET = 2_000;
 /** Milliseconds between two clean-ups. */
 const PAUSE = 1_000;
 /** The same after one that failed or was cut short. */
 const RETRY_PAUSE = 10_000;
-
-/** Frontends of one family whose flows may be stale, and the Services of both families that have or had them. */
-interface Suspected {
-  readonly suspects: Suspects;
-  readonly services: ReadonlySet<string>;
-}
 
 /**
  * Finds and deletes stale UDP entries (see `staleEntries`) while syncs go on: a `conntrack` that hangs
@@ -77,9 +55,7 @@ interface Suspected {
 export class ConntrackCleaner {
   readonly #options: ConntrackCleanerOptions;
   readonly #tool: ConntrackTool;
-  #suspects = noSuspects();
-  /** The Services that have or had a suspect, as `namespace/name`. */
-  #services = new Set<string>();
+  readonly #suspects: Readonly<Record<Family, Suspects>> = { 4: new Map(), 6: new Map() };
   /** The kernel has what the last sync wanted. */
   #isSynced = false;
   #isRunning = false;
@@ -92,30 +68,26 @@ export class ConntrackCleaner {
   }
 
   /** Notes what a sync may have made stale, and starts a clean-up if it succeeded. @yields when other work can run */
-  *following(
-    { change, applied, isFull }: {
-      readonly change: StateChange;
-      readonly applied: Script["kind"] | undefined;
-      readonly isFull: boolean;
-    },
-  ): Generator<undefined, void> {
+  *following({ change, applied, isFull }: {
+    readonly change: StateChange;
+    readonly applied: Script["kind"] | undefined;
+    readonly isFull: boolean;
+  }): Generator<undefined, void> {
     if (this.#isMissing) return;
-    this.#isSynced = false;
-    // Other addresses of the node may take node ports where the fixed rules change.
-    const isAll = isFull || changesFixedRules(change);
-    const present = isAll ? this.#options.state.services : [];
-    let count = 0;
-    for (const services of [change.services, addedBy(present)]) {
-      for (const [service, each] of services) {
-        if (++count % SERVICES === 0) yield;
-        if (!concernsUdp(each)) continue;
-        if (this.#services.size < MOST_SUSPECTS) this.#services.add(service);
-        for (const family of FAMILIES) {
-          addSuspects(this.#suspects[family], suspectsOf(each, family));
-        }
-      }
-    }
     this.#isSynced = applied !== undefined;
+    let count = 0;
+    for (const { before, after } of change.services.values()) {
+      if (++count % SERVICES === 0) yield;
+      if (before === after) continue;
+      addSuspects(this.#suspects, before);
+      addSuspects(this.#suspects, after);
+    }
+    // Other addresses of the node may take node ports where the fixed rules change.
+    const all = isFull || changesFixedRules(change) ? this.#options.state.services.values() : [];
+    for (const ports of all) {
+      if (++count % SERVICES === 0) yield;
+      addSuspects(this.#suspects, ports);
+    }
     if (!this.#isRunning) void this.#run();
   }
 
@@ -131,20 +103,18 @@ export class ConntrackCleaner {
 
   /** Cleans both families. @returns true if nothing is left */
   async #clean(): Promise<boolean> {
-    const [suspects, services] = [this.#suspects, this.#services];
-    this.#suspects = noSuspects();
-    this.#services = new Set();
     const deadline = this.#now() + BUDGET;
     let isDone = true;
     for (const family of FAMILIES) {
+      const suspects = new Map(this.#suspects[family]);
+      this.#suspects[family].clear();
       try {
-        await this.#cleanFamily(family, { suspects: suspects[family], services, deadline });
+        await this.#cleanFamily(family, { suspects, deadline });
       } catch (error) {
         if (error instanceof ProgramMissingError) return this.#giveUp();
         if (!(error instanceof ConntrackError)) throw error;
         this.#warn(`${error.message}; trying again later`);
-        addSuspects(this.#suspects[family], suspects[family]);
-        this.#services = this.#services.union(services);
+        for (const suspect of suspects) addSuspect(this.#suspects[family], suspect);
         isDone = false;
       }
     }
@@ -154,17 +124,18 @@ export class ConntrackCleaner {
 
   async #cleanFamily(
     family: Family,
-    { deadline, ...suspected }: Suspected & { readonly deadline: number },
+    { suspects, deadline }: { readonly suspects: Suspects; readonly deadline: number },
   ): Promise<void> {
-    if (suspected.suspects.size === 0) return;
+    if (suspects.size === 0) return;
     const { metrics, logger } = this.#options;
     const started = this.#now();
-    const deletions = await this.#find(family, suspected);
+    const deletions = await this.#find(family, suspects);
     let [deleted, done] = [0, 0];
-    // The first batch goes however long the listing took, so that something is achieved each time.
-    while (done < deletions.length && (done === 0 || this.#now() < deadline)) {
-      deleted += await this.#tool.delete(deletions.slice(done, done + DELETIONS));
-      done += DELETIONS;
+    // The first one goes however long the listing took, so that something is achieved each time.
+    for (const deletion of deletions) {
+      if (done > 0 && this.#now() >= deadline) break;
+      deleted += await this.#tool.delete(deletion);
+      done++;
     }
     const seconds = (this.#now() - started) / 1000;
     metrics.conntrackReconciled(family, { deleted, seconds });
@@ -172,32 +143,28 @@ export class ConntrackCleaner {
       logger.debug(2, "stale UDP conntrack entries deleted", { family, deleted, seconds });
     }
     const left = deletions.length - done;
-    if (left <= 0) return;
+    if (left === 0) return;
     throw new ConntrackError(
       `stale IPv${family} UDP conntrack entries take long to delete, ${left} deletions are left`,
     );
   }
 
-  async #find(family: Family, { suspects, services }: Suspected): Promise<Deletion[]> {
+  async #find(family: Family, suspects: Suspects): Promise<Deletion[]> {
     const { state, runtime } = this.#options;
     const listings: Iterable<ConntrackEntry>[] = [];
-    for (const filter of listFilters(suspects)) {
-      listings.push(await this.#tool.list(family, filter));
-    }
+    for (const port of portsToList(suspects)) listings.push(await this.#tool.list(family, port));
     // Gathered after the listing: a flow may lead to an endpoint that came meanwhile.
-    const isAll = services.size >= MOST_SUSPECTS || haveNodePort(suspects);
-    const compared = isAll
-      ? state.services.values()
-      : services.values().map((service) => state.services.get(service) ?? []);
-    const localAddresses = new Set(runtime.addresses());
-    const gathering = gatheringPresent(compared, { family, node: state.node, localAddresses });
+    const gathering = gatheringPresent(state, {
+      family,
+      localAddresses: new Set(runtime.addresses()),
+    });
     const present = await new Turns(runtime.clock).run(gathering);
     return deletionsOf(listings.flatMap((each) => [...staleEntries(each, { suspects, present })]));
   }
 
   #giveUp(): true {
     this.#isMissing = true;
-    this.#suspects = noSuspects();
+    for (const family of FAMILIES) this.#suspects[family].clear();
     this.#warn(
       "stale UDP conntrack entries are not deleted, clients of changed Services may hang: " +
         "the program conntrack cannot be run; install conntrack-tools and restart",
@@ -215,19 +182,9 @@ export class ConntrackCleaner {
   }
 }
 
-/** Gives each Service as if it were new: all of its flows are looked at. */
-function* addedBy(
-  services: Iterable<readonly [string, readonly DesiredServicePort[]]>,
-): Generator<readonly [string, ServiceChange]> {
-  for (const [service, after] of services) yield [service, { before: [], after }];
-}
-
-function noSuspects(): Record<Family, Suspects> {
-  return { 4: new Map(), 6: new Map() };
-}
-
 /** A frontend whose flows may be stale. */
-interface Suspect extends Pick<Frontend, "address" | "port"> {
+interface Suspect {
+  readonly port: number;
   /** Endpoints that it had, as `address:port`: flows to them are stale if the frontend is gone. */
   readonly former: ReadonlySet<string>;
 }
@@ -235,56 +192,35 @@ interface Suspect extends Pick<Frontend, "address" | "port"> {
 /** Frontends of one family whose flows may be stale, by `frontendKey`. */
 export type Suspects = Map<string, Suspect>;
 
-/** Frontends, and Services, that are remembered. Of more, all entries are listed, and flows to deleted frontends stay. */
+/** Frontends that are remembered. Of more, all entries are listed, and flows to deleted frontends stay. */
 const MOST_SUSPECTS = 10_000;
 
 /** Endpoints of a frontend to which those of later changes are added, while conntrack fails. */
 const MOST_FORMER = 1_000;
 
-/** Adds frontends whose flows may be stale. */
-export function addSuspects(suspects: Suspects, more: Iterable<readonly [string, Suspect]>): void {
-  for (const [key, suspect] of more) {
-    const known = suspects.get(key);
-    if (known && known.former.size < MOST_FORMER) {
-      suspects.set(key, { ...known, former: known.former.union(suspect.former) });
-    } else if (!known && suspects.size < MOST_SUSPECTS) {
-      suspects.set(key, suspect);
+/** Adds the UDP frontends of a Service that changes or has changed. */
+export function addSuspects(
+  suspects: Readonly<Record<Family, Suspects>>,
+  ports: readonly DesiredServicePort[],
+): void {
+  for (const family of FAMILIES) {
+    for (const [key, { servicePort, frontend: { port } }] of udpFrontends(ports, family)) {
+      addSuspect(suspects[family], [key, { port, former: endpointsOf(servicePort) }]);
     }
   }
 }
 
-/**
- * Returns the frontends whose flows a change of a Service may have made stale: those that lost an endpoint, are new,
- * got their first endpoint, or are gone. New endpoints beside old ones make nothing stale.
- */
-export function* suspectsOf(
-  { before, after }: ServiceChange,
-  family: Family,
-): Generator<readonly [string, Suspect]> {
-  const former = new Map(udpFrontends(before, family));
-  const present = new Map(udpFrontends(after, family));
-  for (const [key, { frontend: { address, port } }] of new Map([...former, ...present])) {
-    const [old, now] = [former.get(key), present.get(key)];
-    const had = old ? endpointsOf(old.servicePort) : NONE;
-    if (!old || losesFlows(had, now)) yield [key, { address, port, former: had }];
+function addSuspect(suspects: Suspects, [key, suspect]: readonly [string, Suspect]): void {
+  const known = suspects.get(key);
+  if (known && known.former.size < MOST_FORMER) {
+    suspects.set(key, { ...known, former: known.former.union(suspect.former) });
+  } else if (!known && suspects.size < MOST_SUSPECTS) {
+    suspects.set(key, suspect);
   }
-}
-
-/** Returns true if a change of a Service can make flows stale. */
-function concernsUdp({ before, after }: ServiceChange): boolean {
-  return before !== after && (before.some(isUdp) || after.some(isUdp));
 }
 
 function isUdp({ protocol }: DesiredServicePort): boolean {
   return protocol === "udp";
-}
-
-const NONE: ReadonlySet<string> = new Set();
-
-function losesFlows(had: ReadonlySet<string>, now: Match | undefined): boolean {
-  if (!now) return had.size > 0;
-  const has = endpointsOf(now.servicePort);
-  return !had.isSubsetOf(has) || had.size === 0 && has.size > 0;
 }
 
 /** Returns `address:port` of every endpoint that a flow may stay on. */
@@ -309,30 +245,24 @@ interface Present {
   readonly node: DesiredNode;
   /** All addresses of the node's interfaces, canonical. */
   readonly localAddresses: ReadonlySet<string>;
-  /** The service ports of UDP frontends of a family, by `frontendKey`: of suspects, at least. */
+  /** The service ports of the UDP frontends of a family, by `frontendKey`. */
   readonly servicePorts: ReadonlyMap<string, DesiredServicePort>;
-}
-
-/** Returns true if one of them is a node port. A virtual IP on the node's address goes before it. */
-function haveNodePort(suspects: Suspects): boolean {
-  return suspects.values().some(({ address }) => address === undefined);
 }
 
 /** Gathers what the flows of a family are compared with. @yields when other work can run */
 export function* gatheringPresent(
-  services: Iterable<readonly DesiredServicePort[]>,
-  { family, ...rest }: Omit<Present, "servicePorts"> & { readonly family: Family },
+  { node, services }: DesiredState,
+  { family, localAddresses }: Pick<Present, "localAddresses"> & { readonly family: Family },
 ): Generator<undefined, Present> {
   const servicePorts = new Map<string, DesiredServicePort>();
   let count = 0;
-  for (const ports of services) {
+  for (const ports of services.values()) {
     if (++count % SERVICES === 0) yield;
-    if (!ports.some(isUdp)) continue;
     for (const [key, { servicePort }] of udpFrontends(ports, family)) {
       servicePorts.set(key, servicePort);
     }
   }
-  return { ...rest, servicePorts };
+  return { node, localAddresses, servicePorts };
 }
 
 /**
@@ -392,13 +322,8 @@ function destinationKey(
 /** Each listing walks all of the kernel's table: from this many ports on, one without a filter is cheaper. */
 const MAX_LISTINGS = 3;
 
-/** Returns the listings that show every entry to the given frontends, each as narrow as the tool allows. */
-export function listFilters(suspects: ReadonlyMap<string, Suspect>): ListFilter[] {
-  const byPort = Map.groupBy(suspects.values(), ({ port }) => port);
-  if (suspects.size === MOST_SUSPECTS || byPort.size > MAX_LISTINGS) return [{}];
-  return [...byPort].map(([port, [first, ...others]]) => {
-    const { address } = first ?? {};
-    const isOnly = others.every((other) => other.address === address);
-    return isOnly && address !== undefined ? { address, port } : { port };
-  });
+/** Returns the ports to list entries of, so that all entries to the frontends are seen. `undefined`: all ports. */
+export function portsToList(suspects: Suspects): readonly (number | undefined)[] {
+  const ports = new Set(suspects.values().map(({ port }) => port));
+  return suspects.size === MOST_SUSPECTS || ports.size > MAX_LISTINGS ? [undefined] : [...ports];
 }

@@ -8,12 +8,6 @@ import {
 import { eachLine, oneLine } from "../model/values/text.ts";
 import { type Protocol, PROTOCOLS } from "../model/cluster/objects.ts";
 
-/** Selects the UDP entries of a family to list; an absent field matches all. */
-export interface ListFilter {
-  readonly address?: string;
-  readonly port?: number;
-}
-
 /**
  * Entries that are deleted together: those with the same destination and the same source of the
  * answers. Whether an entry is stale depends on nothing else, so that all that match are.
@@ -77,50 +71,31 @@ function protocolArguments(family: Family): string[] {
 
 /** Runs `conntrack`. Both verbs throw `ConntrackError`, or `ProgramMissingError` without the program. */
 export class ConntrackTool {
-  /** Versions before 1.4.7 know no `--load-file`. */
-  #takesBatches = true;
-
   /** @param runner runs `conntrack`, as root or with CAP_NET_ADMIN */
   constructor(private readonly runner: ProcessRunner) {}
 
-  /** Lists UDP entries of a family. */
-  async list(family: Family, { address, port }: ListFilter): Promise<Iterable<ConntrackEntry>> {
-    const result = await this.#run([
-      "-L",
-      ...protocolArguments(family),
-      ...(address === undefined ? [] : ["--orig-dst", address]),
-      ...(port === undefined ? [] : ["--orig-port-dst", String(port)]),
-    ]);
+  /** Lists the UDP entries of a family, to one port or to all. */
+  async list(family: Family, port?: number): Promise<Iterable<ConntrackEntry>> {
+    const filter = port === undefined ? [] : ["--orig-port-dst", String(port)];
+    const result = await this.#run(["-L", ...protocolArguments(family), ...filter]);
     if (result.code !== 0) throw failure("list conntrack entries", result);
     return parseEntries(result.stdout);
   }
 
-  /** Deletes entries, with one process if the tool can. @returns the number of deleted entries */
-  async delete(deletions: readonly Deletion[]): Promise<number> {
-    if (this.#takesBatches && deletions.length > 1) {
-      const lines = deletions.map((deletion) => `${deletionArguments(deletion).join(" ")}\n`);
-      const result = await this.#run(["--load-file", "-"], lines.join(""));
-      if (result.code === 0) return countEntries(result);
-      // Deletions one by one show the failure. An entry that is gone is no error then.
-      this.#takesBatches = false;
-    }
-    let deleted = 0;
-    for (const deletion of deletions) deleted += await this.#deleteOne(deletion);
-    return deleted;
-  }
-
-  async #deleteOne(deletion: Deletion): Promise<number> {
+  /** Deletes entries. It is no error if they are gone. @returns the number of deleted entries */
+  async delete(deletion: Deletion): Promise<number> {
     const result = await this.#run(deletionArguments(deletion));
     const isNothing = result.code === 1 && /\b0 flow entries have been deleted/.test(result.stderr);
     if (result.code !== 0 && !isNothing) {
       throw failure("delete stale UDP conntrack entries", result);
     }
-    return countEntries(result);
+    // It prints each entry that it deleted.
+    return [...parseEntries(result.stdout)].length;
   }
 
-  async #run(args: readonly string[], stdin?: string): Promise<ProcessResult> {
+  async #run(args: readonly string[]): Promise<ProcessResult> {
     try {
-      return await this.runner.run(["conntrack", ...args], stdin);
+      return await this.runner.run(["conntrack", ...args]);
     } catch (error) {
       if (!(error instanceof ProgramFailedError)) throw error;
       throw new ConntrackError(`stale UDP conntrack entries are not deleted: ${error.message}`, {
@@ -128,11 +103,6 @@ export class ConntrackTool {
       });
     }
   }
-}
-
-/** `-D` prints each entry that it deleted. */
-function countEntries({ stdout }: ProcessResult): number {
-  return [...parseEntries(stdout)].length;
 }
 
 function failure(action: string, { code, stderr }: ProcessResult): ConntrackError {

@@ -50,15 +50,11 @@ export class FakeConntrack implements ProcessRunner {
   flows: readonly Flow[];
   /** Each process, as it was started. */
   readonly processes: string[] = [];
-  /** The lines that went to `--load-file -`, process by process. */
-  readonly batches: number[] = [];
   /** What all processes answer, if set. */
   failure: ProcessResult | undefined;
   isMissing = false;
   /** It cannot be started now, or hangs until it is killed. */
   isFailing = false;
-  /** As 1.4.6 and older: without `--load-file`. */
-  isOld = false;
   /** Called before each process. */
   beforeEach: () => void = () => {};
 
@@ -66,35 +62,23 @@ export class FakeConntrack implements ProcessRunner {
     this.flows = flows;
   }
 
-  run([program, ...args]: readonly [string, ...string[]], stdin = ""): Promise<ProcessResult> {
+  run([program, ...args]: readonly [string, ...string[]]): Promise<ProcessResult> {
     this.beforeEach();
     this.processes.push([program, ...args].join(" "));
     if (this.isMissing) return Promise.reject(new ProgramMissingError(program));
     if (this.isFailing) {
       return Promise.reject(new ProgramFailedError(program, "timeout", "did not end"));
     }
-    return Promise.resolve(this.failure ?? this.#answer(args, stdin));
+    return Promise.resolve(this.failure ?? this.#answer(args));
   }
 
-  #answer(args: readonly string[], stdin: string): ProcessResult {
+  #answer(args: readonly string[]): ProcessResult {
     if (args[0] === "-L") {
       const found = this.flows.filter(matcher(args));
       return result(found, { code: 0, verb: "shown" });
     }
-    if (args[0] === "-D") {
-      const deleted = this.#delete(args);
-      return result(deleted, { code: deleted.length > 0 ? 0 : 1, verb: "deleted" });
-    }
-    if (this.isOld) return { code: 2, stdout: "", stderr: "conntrack: unrecognized option\n" };
-    const lines = stdin.split("\n").filter((line) => line !== "");
-    this.batches.push(lines.length);
-    return {
-      ...result(lines.flatMap((line) => this.#delete(line.split(" "))), {
-        code: 0,
-        verb: "deleted",
-      }),
-      stderr: "",
-    };
+    const deleted = this.#delete(args);
+    return result(deleted, { code: deleted.length > 0 ? 0 : 1, verb: "deleted" });
   }
 
   #delete(args: readonly string[]): Flow[] {
