@@ -103,9 +103,8 @@ export class SyncLoop {
   /** Asks for a repair after a change by another program, at once or after a pause. */
   drifted({ missing, added, by }: Drift): void {
     const { clock, logger, observer } = this.#options;
-    const now = clock.monotonic();
-    if (this.#repairAt < Infinity && this.#repairAt > now) return;
-    const { pause, at } = this.#repairPauses.next(now);
+    if (this.#repairAt < Infinity) return;
+    const { pause, at } = this.#repairPauses.next(clock.monotonic());
     const what = "another program has changed our rules";
     const message = pause === 0
       ? `${what}; repairing what differs`

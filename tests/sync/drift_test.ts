@@ -30,6 +30,14 @@ Deno.test("drift is repaired at once, and the log names who did it", async () =>
   assertEquals(fixture.told.filter((line) => line === "drifted").length, 1);
 });
 
+Deno.test("drift that comes before its repair begins counts once", async () => {
+  await using fixture = await repaired(0);
+  fixture.loop.drifted(DRIFT);
+  fixture.loop.drifted(DRIFT);
+  assertEquals(fixture.told.filter((line) => line === "drifted").length, 1);
+  assertEquals(fixture.logger.at("warn").length, 1);
+});
+
 Deno.test("after five repairs in a row, the next one waits, and one line says so", async () => {
   await using fixture = await repaired(5);
   const lines = fixture.logger.at("warn").length;
