@@ -75,7 +75,7 @@ export class LocalhostListeners {
     this.#logger = logger;
     this.#isChanged ||= wanted !== this.#wanted || this.#failed.size > 0;
     this.#wanted = wanted;
-    return this.#work ??= this.#reconcileAll().finally(() => this.#work = undefined);
+    return this.#work ??= this.#reconcileAll();
   }
 
   listeners(family: Family): number {
@@ -113,10 +113,13 @@ export class LocalhostListeners {
   async #reconcileAll(): Promise<void> {
     const { clock } = this.#options;
     const turns = new Turns(clock);
+    // `sync` notes this work first.
+    await Promise.resolve();
     while (this.#isChanged && !this.#closing.signal.aborted) {
       this.#isChanged = false;
       await this.#reconcile(turns);
     }
+    this.#work = undefined;
     if (this.#failed.size > 0) this.#retryLater();
   }
 

@@ -110,6 +110,16 @@ for (const family of [4, 6] as const) {
   });
 }
 
+Deno.test("a change that comes as the last one ends is made, too", async () => {
+  await using listeners = create();
+  const first = sync(listeners, {});
+  await Promise.resolve();
+  const port = freePort();
+  await sync(listeners, { [port]: { to: [] } });
+  await first;
+  assertEquals(listeners.listeners(4), 1);
+});
+
 Deno.test("new endpoints are used by the listener that is there", async () => {
   using before = serve();
   using after = serve();
