@@ -52,6 +52,9 @@ export interface StatusOptions {
   readonly isFresh?: boolean;
 }
 
+/** Milliseconds: a daemon that looks at its node runs programs, each for a minute at most. */
+const FRESH_TIMEOUT = 90_000;
+
 /**
  * Asks the daemon behind a socket how it is.
  *
@@ -63,7 +66,8 @@ export async function askStatus(
   { ask, service, isFresh = false }: StatusOptions = {},
 ): Promise<Status> {
   const path = withQuery("/v1/status", { service, fresh: isFresh ? "" : undefined });
-  return readStatus(await request(socket, { method: "GET", path }, ask));
+  const timeout = isFresh ? { timeout: FRESH_TIMEOUT } : {};
+  return readStatus(await request(socket, { method: "GET", path, ...timeout }, ask));
 }
 
 /**

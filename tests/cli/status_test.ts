@@ -1,6 +1,6 @@
 import { assertEquals, assertMatch, assertNotMatch, assertStringIncludes } from "@std/assert";
 import { parse } from "@std/yaml";
-import type { Ask } from "../../lib/cli/client.ts";
+import { type Ask, askStatus } from "../../lib/cli/client.ts";
 import { status } from "../../lib/cli/status.ts";
 import { FINDING, STATUS } from "../observe/page/contents.ts";
 import { type AskRunOptions, runAsking } from "./runtime.ts";
@@ -242,4 +242,14 @@ Deno.test("an IP family without rules is a line of the status, with the reason",
   const status = { ...STATUS, missingFamilies: [{ family: "IPv6", reason }] };
   const { printed } = await run({ ask: () => Promise.resolve(status) });
   assertMatch(printed.join(""), /^ {2}IPv6 +no rules: this node has no IPv6 \(the kernel has no /m);
+});
+
+Deno.test("an answer with fresh findings may take longer than the programs of the daemon", async () => {
+  const timeouts: (number | undefined)[] = [];
+  const ask: Ask = (_, { timeout }) => {
+    timeouts.push(timeout);
+    return Promise.resolve(STATUS);
+  };
+  for (const isFresh of [false, true]) await askStatus("/s", { ask, isFresh });
+  assertEquals(timeouts, [undefined, 90_000]);
 });
