@@ -4,10 +4,9 @@
  */
 import type { Protocol } from "../model/cluster/objects.ts";
 import type { ProcessRunner } from "../model/ports/ports.ts";
-import { familyOf } from "../model/values/address.ts";
+import { familyOf, NFT_FAMILY } from "../model/values/address.ts";
 import { Nft, TRACE_TABLE } from "./nftables/nft.ts";
 import { LAST_CHAIN } from "./nftables/layout.ts";
-import { NFT_FAMILY } from "./nftables/sets.ts";
 
 export { LAST_CHAIN, TRACE_TABLE };
 

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { FAMILIES } from "../../lib/model/values/address.ts";
+import { FAMILIES, NFT_FAMILY } from "../../lib/model/values/address.ts";
 import {
   ADDRESSES,
   type Addresses,
@@ -37,8 +37,6 @@ async function answers(
   });
   return new Map(await Promise.all(entries));
 }
-
-const NFT_FAMILY = { 4: "ip", 6: "ip6" } as const;
 
 /** What a Service and the clients do, for each of its frontends. */
 const FRONTENDS: readonly (readonly [

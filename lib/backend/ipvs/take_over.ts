@@ -16,12 +16,9 @@ import {
   NODE_PORTS,
   type ServerAddress,
 } from "./kernel.ts";
-import { FAMILIES, type Family, familyOf } from "../../model/values/address.ts";
+import { FAMILIES, type Family, familyOf, NFT_FAMILY } from "../../model/values/address.ts";
 import { vipKey } from "../../model/cluster/names.ts";
 import { IPVS_TABLE } from "../ipvs_table.ts";
-
-/** The name of an address in nft. */
-const IP: Readonly<Record<Family, string>> = { 4: "ip", 6: "ip6" };
 
 /** The traffic to refuse. */
 interface Guarded {
@@ -68,7 +65,7 @@ ${FAMILIES.map(masquerade).join("")}  }
 export const GUARD_REMOVAL = `add table ${IPVS_TABLE}\ndelete table ${IPVS_TABLE}\n`;
 
 function sets(family: Family, { vips, servers }: Guarded): string {
-  const ip = IP[family];
+  const ip = NFT_FAMILY[family];
   const own = vips.filter((address) => familyOf(address) === family);
   const keys = servers.filter(({ address }) => familyOf(address) === family)
     .map(({ address, protocol, port }) => vipKey(address, protocol, port));
@@ -87,7 +84,7 @@ function set(name: string, type: string, elements: readonly string[]): string {
  * and signpost's own table knows these.
  */
 function rules(family: Family, { refusesServers }: Guarded): string {
-  const daddr = `${IP[family]} daddr`;
+  const daddr = `${NFT_FAMILY[family]} daddr`;
   const server = `${daddr} . meta l4proto . th dport @servers${family}`;
   return `    ${server} ${refusesServers ? "reject" : "return"}
     ${daddr} @vips${family} tcp dport ${NODE_PORTS.first}-${NODE_PORTS.last} return
@@ -101,7 +98,7 @@ function rules(family: Family, { refusesServers }: Guarded): string {
  */
 function reset(family: Family, way = ""): string {
   return `    ${way}${
-    IP[family]
+    NFT_FAMILY[family]
   } daddr @vips${family} meta l4proto tcp ct state established reject with tcp reset\n`;
 }
 
@@ -109,7 +106,7 @@ function reset(family: Family, way = ""): string {
  * Masquerades the node's own connections: a local virtual IP as the source would make the endpoint answer itself.
  */
 function masquerade(family: Family): string {
-  return `    ${IP[family]} saddr @vips${family} masquerade fully-random\n`;
+  return `    ${NFT_FAMILY[family]} saddr @vips${family} masquerade fully-random\n`;
 }
 
 /** The result of one look at the kernel. */

@@ -6,10 +6,10 @@
  *
  * @module
  */
-import type { Family } from "../../model/values/address.ts";
+import { type Family, NFT_FAMILY } from "../../model/values/address.ts";
 import type { DesiredNode, LocalDetector, NodePortAddresses } from "../../model/kernel/desired.ts";
 import { type Chain, type ChainRewrite, type Element, element } from "./table.ts";
-import { type FrontendKind, NFT_FAMILY, tableSet } from "./sets.ts";
+import { type FrontendKind, tableSet } from "./sets.ts";
 
 /** The last chain of ours that a packet meets on its way out. */
 export const LAST_CHAIN = "nat-postrouting";

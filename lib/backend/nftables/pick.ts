@@ -14,7 +14,8 @@ import { hash32, shortHash } from "../../model/values/hash.ts";
 import { hostPort } from "../../model/cluster/names.ts";
 import type { FrontendKey } from "./keys.ts";
 import type { Chain, Slots, TableObject } from "./table.ts";
-import { type FrontendKind, NFT_FAMILY, SHARDS, type TableSet, tableSet } from "./sets.ts";
+import { type FrontendKind, SHARDS, type TableSet, tableSet } from "./sets.ts";
+import { NFT_FAMILY } from "../../model/values/address.ts";
 
 /** A way to reach a service port: a virtual IP or a node port. */
 export interface Frontend {

@@ -3,13 +3,10 @@
  *
  * @module
  */
-import { FAMILIES, type Family } from "../../model/values/address.ts";
+import { FAMILIES, type Family, NFT_FAMILY } from "../../model/values/address.ts";
 import type { DesiredNode } from "../../model/kernel/desired.ts";
 import { type Protocol, PROTOCOLS } from "../../model/cluster/objects.ts";
 import type { KeyType } from "./keys.ts";
-
-/** Names a family as nft does. */
-export const NFT_FAMILY: Readonly<Record<Family, "ip" | "ip6">> = { 4: "ip", 6: "ip6" };
 
 /** Names the ways from outside to a service port: a virtual IP or a node port. */
 export type FrontendKind = "vip" | "nodeport";

@@ -227,3 +227,6 @@ function formatCidr(family: Family, base: bigint, length: number): string {
 
 /** The core/v1 `IPFamily`, for bodies of `/healthz` and the metric label `ip_family`. */
 export const FAMILY_NAMES: Readonly<Record<Family, "IPv4" | "IPv6">> = { 4: "IPv4", 6: "IPv6" };
+
+/** The families by their names in nft. */
+export const NFT_FAMILY: Readonly<Record<Family, "ip" | "ip6">> = { 4: "ip", 6: "ip6" };
