@@ -10,7 +10,6 @@ import { type Backend, type BackendOptions, missingFamilies, type Probed } from 
 import { IptablesBackend } from "./iptables/backend.ts";
 import { NftablesBackend } from "./nftables/backend.ts";
 
-/** A mode without a backend does not compile. */
 const BACKENDS: Readonly<Record<Mode, new (options: BackendOptions) => Backend>> = {
   nftables: NftablesBackend,
   iptables: IptablesBackend,
@@ -35,28 +34,22 @@ export function likelyBackend(options: BackendOptions): Backend {
   return new BACKENDS[options.configuration.mode || FIRST](options);
 }
 
-/**
- * Returns the backend that a daemon with this configuration uses here, for commands that only read. If the kernel
- * cannot be asked, it is the last one.
- */
+/** Returns the backend that a daemon with this configuration uses here, for commands that only read. */
 export async function usedBackend(options: BackendOptions): Promise<Backend> {
   const backend = likelyBackend(options);
-  if (options.configuration.mode !== "") return backend;
-  try {
-    await backend.probe();
-    return backend;
-  } catch (error) {
-    if (error instanceof ApplyError) return new BACKENDS[NEXT](options);
-    throw error;
-  }
+  const isUsed = options.configuration.mode !== "" || await works(backend);
+  return isUsed ? backend : new BACKENDS[NEXT](options);
 }
 
 /** Returns true if the first mode would work although another one is set. */
 export async function couldUseFirst(options: BackendOptions): Promise<boolean> {
   const { mode } = options.configuration;
-  if (mode === "" || mode === FIRST) return false;
+  return mode !== "" && mode !== FIRST && await works(new BACKENDS[FIRST](options));
+}
+
+async function works(backend: Backend): Promise<boolean> {
   try {
-    await new BACKENDS[FIRST](options).probe();
+    await backend.probe();
     return true;
   } catch (error) {
     if (error instanceof ApplyError) return false;
