@@ -18,49 +18,46 @@ import { errorText } from "../model/values/text.ts";
 import { frontendKey, keyInFamily, splitKey } from "../model/cluster/names.ts";
 import { frontendsOf } from "../policy/frontend.ts";
 
-/** Frontends that a scrape reads every five seconds; where there are more, it reads less often. */
+/** Frontends that a scrape reads every five seconds. More are read less often. */
 export const MOST_FRONTENDS = 20_000;
 
 /** A reading holds for so many times its duration: iptables-legacy copies the nat table under the writers' lock. */
 export const TIMES_AS_LONG: Readonly<Record<Interest, number>> = { scrape: 50, live: 10 };
 
-/** Service ports by kind of frontend that a report has at most; more would take the event loop for too long. */
+/** The limit of rows in a report: more would take the event loop for too long. */
 const MOST_REPORTED = 10_000;
 
-/** Milliseconds that a reading which hung for long holds. */
+/** The longest validity of a reading, in milliseconds. */
 const LONGEST = 300_000;
 
-/** Milliseconds between two readings, at least, for those who watch. */
+/** The shortest validity for a person who watches, in milliseconds. */
 const LIVE = 1_000;
 
-/** Series or counts that are taken at once: a millisecond or two. */
+/** Series or counts that are handled without a break: a millisecond or two. */
 const BATCH = 100;
 
-/** The source of the counts, and the ports. */
-export interface ConnectionsOptions {
+interface ConnectionsOptions {
   readonly node: string;
   /** The source, or the reason why nothing is counted. */
   readonly counters: ConnectionCounters | string;
-  /** The present desired state. */
   readonly services: () => DesiredState["services"];
   readonly clock: Clock;
   readonly logger: Pick<Logger, "debug">;
 }
 
 /** The reason for a reading: a scrape can wait for longer than a person. */
-export type Interest = "scrape" | "live";
+type Interest = "scrape" | "live";
 
 /** Reads connections at a bounded cost, and adds them up by Service. */
 export class Connections {
   readonly #options: ConnectionsOptions;
   readonly #byService: ConnectionsByService;
   readonly #read: (valid: number) => Promise<void>;
-  /** Frontends of the last listing. */
   #size = 0;
-  /** Milliseconds that the last listing took, or failed to. */
+  /** The duration of the last listing, in milliseconds. */
   #took = 0;
   #hasBegun = false;
-  /** When the last reading ended, of the monotonic clock. */
+  /** Monotonic. */
   #readAt: number | undefined;
   #report: Pick<ConnectionsReport, "at" | "overSeconds"> = { at: "", overSeconds: 0 };
 
@@ -75,15 +72,11 @@ export class Connections {
     });
   }
 
-  /** Returns true if connections are counted at all. */
   get isOn(): boolean {
     return typeof this.#options.counters !== "string";
   }
 
-  /**
-   * Begins to count, once the rules are in the kernel. Counts of an earlier process are left out, or a restart would
-   * count them twice. Never rejects.
-   */
+  /** Begins to count, once the rules are in the kernel, without the counts of an earlier process. Never rejects. */
   async begin(): Promise<void> {
     this.#hasBegun = true;
     await this.list("live");
@@ -95,7 +88,6 @@ export class Connections {
     return this.#byService.list();
   }
 
-  /** Lists them in batches, with pauses between. */
   async *batches(interest: Interest): AsyncGenerator<readonly ServiceConnections[]> {
     const all = await this.list(interest);
     const turns = new Turns(this.#options.clock);
@@ -110,10 +102,7 @@ export class Connections {
     yield batch;
   }
 
-  /**
-   * Returns the busiest, and the sums of all. Never rejects.
-   * @param most the number of the busiest, up to `MOST_REPORTED`
-   */
+  /** Returns the busiest, and the sums of all. Never rejects. */
   async report(interest: Interest, most = MOST_REPORTED): Promise<ConnectionsReport> {
     const { node, counters } = this.#options;
     const busiest = new TopK(Math.min(most, MOST_REPORTED), busiestFirst);
@@ -173,7 +162,6 @@ function nameOf({ namespace, service, port, protocol, frontend }: ServiceConnect
   return `${namespace}/${service} ${port} ${protocol} ${frontend}`;
 }
 
-/** The service port and the kind of frontend that connections are counted under. */
 type Labels = Omit<ServiceConnections, "connections" | "perSecond">;
 
 /** One service port by one kind of frontend. */
@@ -191,21 +179,18 @@ interface Series {
  */
 export class ConnectionsByService {
   readonly #services: () => DesiredState["services"];
-  /** Series by Service and by their keys. */
   readonly #series = new Map<string, Map<string, Series>>();
-  /** The service ports behind each Service's frontends, computed once for each state. */
+  /** The labels of each Service's frontends, computed once for each state. */
   readonly #frontends = new WeakMap<readonly DesiredServicePort[], ReadonlyMap<string, Labels>>();
-  /** The counts of the last reading, without those of 0: most frontends of a node never meet a connection. */
+  /** The counts of the last reading that are not 0. */
   #last: ReadonlyMap<string, FrontendCount> = new Map();
 
-  /** @param services the present desired state */
   constructor(services: () => DesiredState["services"]) {
     this.#services = services;
   }
 
   /**
-   * Adds the difference to the last reading, or all of a counter that was reset: a change of the frontend writes its
-   * element again, and connections between the last reading and that are lost.
+   * Adds the difference to the last reading, or all of a counter that was reset.
    * @param counts the counts of all frontends
    * @param seconds since the last reading; `undefined` at the first one, whose counts are an older process's
    * @returns the number of frontends
@@ -241,7 +226,6 @@ export class ConnectionsByService {
     return isSame ? connections - last.connections : connections;
   }
 
-  /** Adds connections to a frontend, if its Service has it. */
   #add({ frontend, service }: FrontendCount, more: number): void {
     const labels = more > 0 ? this.#frontendsOf(service).get(frontend) : undefined;
     if (!labels) return;
@@ -254,7 +238,7 @@ export class ConnectionsByService {
     series.fresh += more;
   }
 
-  /** Lists the sums as of the last reading. Another reading can begin meanwhile. */
+  /** Lists the sums. Another reading can begin meanwhile. */
   *list(): Iterable<ServiceConnections> {
     for (const ofService of [...this.#series.values()]) {
       for (const { labels, total, perSecond } of ofService.values()) {
@@ -286,7 +270,6 @@ export class ConnectionsByService {
 
 const NO_FRONTENDS: ReadonlyMap<string, Labels> = new Map();
 
-/** Returns the labels of each frontend. */
 function frontendLabels(
   key: string,
   ports: readonly DesiredServicePort[],

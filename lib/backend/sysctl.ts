@@ -11,21 +11,14 @@ import {
 
 /** Reads and writes settings such as `net.ipv4.conf.all.route_localnet`. */
 export class Sysctl {
-  /** @param runner runs `sysctl` (package procps) */
   constructor(private readonly runner: ProcessRunner) {}
 
-  /**
-   * Reads a setting.
-   * @throws {Error} if there is no such setting, or no `sysctl`
-   */
+  /** @throws {Error} if there is no such setting, or no `sysctl` */
   async read(name: string): Promise<string> {
     return (await this.#run(["sysctl", "-n", name])).trim();
   }
 
-  /**
-   * Writes a setting.
-   * @throws {Error} if the kernel or the container refuses it
-   */
+  /** @throws {Error} if the kernel or the container refuses it */
   async write(name: string, value: string): Promise<void> {
     await this.#run(["sysctl", "-q", "-w", `${name}=${value}`]);
   }
@@ -56,16 +49,7 @@ const ON = "1";
 /** Milliseconds that a sync waits for the setting. */
 const PATIENCE = 1_000;
 
-/** The ports to set it. */
-export interface RouteLocalnetOptions {
-  readonly runner: ProcessRunner;
-  readonly clock: Pick<Clock, "sleep">;
-}
-
-/**
- * Sets it to 1.
- * @throws {Error} if it cannot be set
- */
+/** Sets it. @throws {Error} if that fails */
 export async function setRouteLocalnet(runner: ProcessRunner): Promise<void> {
   const sysctl = new Sysctl(runner);
   if (await sysctl.read(ROUTE_LOCALNET).catch(() => "") !== ON) {
@@ -73,12 +57,9 @@ export async function setRouteLocalnet(runner: ProcessRunner): Promise<void> {
   }
 }
 
-/**
- * Returns a function that sets it without delaying a sync for long. If that fails (a read-only /proc/sys), a node
- * finding reports it; all other rules work without it.
- */
+/** Returns a function that sets it without delaying a sync for long. A node finding reports a failure. */
 export function routeLocalnet(
-  { runner, clock }: RouteLocalnetOptions,
+  { runner, clock }: { readonly runner: ProcessRunner; readonly clock: Pick<Clock, "sleep"> },
 ): () => Promise<void> {
   let running: Promise<void> | undefined;
   return async () => {
