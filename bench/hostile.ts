@@ -32,7 +32,7 @@ function measure(mode: "nftables" | "iptables", objects: readonly ApiObject[]): 
       ? new NftablesDataplane(new Nft({ run: NOT_RUN }))
       : new IptablesDataplane({
         runner: { run: NOT_RUN },
-        iptables: { backend: "-nft", families: [4], abilities: { randomFully: true } },
+        iptables: { backend: "-nft", families: [4], tcpBeLiberal: false },
         routeLocalnet: NOT_RUN,
       });
     plane.full(pipeline.desired).text;

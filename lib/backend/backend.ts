@@ -1,8 +1,5 @@
 /**
  * Defines the backend port: one object for each mode, with everything that depends on the mode.
- *
- * A backend is created without touching the kernel. Only the daemon applies scripts, and only after `probe`. All
- * other methods may be called at any time.
  * @module
  */
 import type { RulesetFacts } from "../findings/facts.ts";
@@ -27,6 +24,7 @@ import type { Logger } from "../model/ports/ports.ts";
 import type { Runtime } from "../model/ports/runtime.ts";
 import { FAMILIES, type Family } from "../model/values/address.ts";
 import type { Match } from "../policy/frontend.ts";
+import type { BackendMetrics } from "./metrics.ts";
 import type { CleanupOptions, HandOver } from "./take_over.ts";
 
 /** The configuration and ports of a backend. */
@@ -55,9 +53,7 @@ export interface Probed {
 
 /** The receivers of drift reports. */
 export interface DriftOptions {
-  /** The state that the kernel should hold. */
   readonly desired: DesiredState;
-  /** Called with a change by another program. */
   readonly onDrift: (drift: Drift) => void;
   /** Called with the reason for a full sync: a setting of the rules changed, or changes were missed. */
   readonly onChange: (reason: string) => void;
@@ -82,9 +78,10 @@ export interface RuleNames {
   unallocatedAddress(family: Family): string;
 }
 
-/** A step of the desired state, and the node's part after it. */
+/** A step of the desired state. */
 export interface DesiredStep {
   readonly change: StateChange;
+  /** The node's part after it. */
   readonly node: DesiredNode;
 }
 
@@ -97,16 +94,17 @@ export type ForeignRules = Pick<
   | "check"
   | "follow"
   | "ipvs"
-  | "reportTo"
   | "rival"
 >;
 
-/** A mode: turns desired state into kernel rules and describes them. */
+/**
+ * A mode: turns desired state into kernel rules and describes them. Its creation does not touch the kernel. Only the
+ * daemon applies scripts, after `probe`.
+ */
 export interface Backend<S extends Script = Script> extends Dataplane<S> {
   readonly traits: ModeTraits;
   /** Metrics that only this mode has. */
   readonly metrics: BackendMetrics;
-  /** The connection counts of frontends. */
   readonly connections: ConnectionCounters;
   readonly foreignRules: ForeignRules;
   /** The fast path for long connections; absent if the mode or this node has none. */
@@ -134,7 +132,6 @@ export interface Backend<S extends Script = Script> extends Dataplane<S> {
    * @throws {ApplyError} if they cannot be read
    */
   readRuleset(): Promise<RulesetFacts>;
-  /** Returns the names of the rules that decide about packets. */
   describe(node: DesiredNode): RuleNames;
   /** Starts from a state, and returns a function that lists the changes of each step, deletions first. */
   changesFrom(state: DesiredState): (step: DesiredStep) => Change[];
@@ -150,44 +147,7 @@ export interface Backend<S extends Script = Script> extends Dataplane<S> {
   cleanup(options: CleanupOptions): Promise<ApplyError[]>;
 }
 
-/** A metric's name and help text. */
-export type Definition = readonly [name: string, help: string];
-
-/** Counts failures, by family. */
-export interface FailureMetric {
-  readonly of: "sync" | "partial sync" | "clean-up";
-  readonly definition: Definition;
-}
-
-/** A value with its labels. */
-export interface Sample {
-  readonly labels: Readonly<Record<string, string>>;
-  readonly value: number;
-}
-
-/** A value for each set of labels, read at each scrape. */
-export interface GaugeMetric {
-  readonly definition: Definition;
-  readonly labels: readonly string[];
-  readonly read: () => Iterable<Sample>;
-}
-
-/** Numbers that only grow, read at each scrape. */
-export interface CounterMetric {
-  readonly definition: Definition;
-  readonly labels: readonly string[];
-  /** Never rejects, and takes seconds at most. */
-  readonly read: () => Iterable<Sample> | Promise<Iterable<Sample>>;
-}
-
-/** The metrics of a backend. */
-export interface BackendMetrics {
-  readonly failures: readonly FailureMetric[];
-  readonly gauges: readonly GaugeMetric[];
-  readonly counters: readonly CounterMetric[];
-}
-
-/** One element, rule, chain or set of a Service: the desired and the actual value. */
+/** One element, rule, chain or set of a Service. */
 export interface KernelEntry {
   /** The set, map or chain. */
   readonly in: string;
@@ -195,7 +155,6 @@ export interface KernelEntry {
   readonly key: string;
   /** The desired value; `""` if the key is enough, or nothing is desired. */
   readonly desired: string;
-  /** The value in the kernel. */
   readonly held: string;
   readonly state: "same" | "missing" | "extra" | "wrong";
 }
@@ -219,7 +178,6 @@ export interface Comparison {
 
 /** The kernel's rules at the time of reading. */
 export interface KernelRules {
-  /** True if the kernel has no rules of signpost. */
   readonly isEmpty: boolean;
   /** Returns the desired and actual entries of these ports, differences first. */
   entries(ports: readonly DesiredServicePort[], node: DesiredNode): KernelEntry[];

@@ -1,6 +1,5 @@
 /**
- * Takes over from kube-proxy, or from signpost's other mode, without a gap. Signpost's rules are written before, or
- * in the same transaction as, the removal.
+ * Takes over from kube-proxy, or from signpost's other mode, without a gap: signpost's rules come first.
  * @module
  */
 import { IPVS_TABLE } from "./ipvs_table.ts";
@@ -35,9 +34,9 @@ export class HandOver {
   readonly #nft: Nft;
   readonly #ipvs: IpvsTakeOver;
   #state: "waiting" | "removing" | "done" = "waiting";
-  #onFailure: () => void = () => {};
-  /** Failures that were logged. */
-  readonly #failures = new Set<string>();
+  /** The number of removals that failed. */
+  failures = 0;
+  readonly #logged = new Set<string>();
   #rival: Rival | undefined;
 
   constructor(options: HandOverOptions) {
@@ -54,19 +53,14 @@ export class HandOver {
     });
   }
 
-  /** Returns the progress of a take-over from kube-proxy's ipvs mode, or `undefined`. */
+  /** Returns the progress of a take-over from kube-proxy's ipvs mode. */
   get ipvs(): TakeOverReport | undefined {
     return this.#ipvs.report;
   }
 
-  /** Returns a proxy that wrote its rules again after their removal, or `undefined`. */
+  /** Returns a proxy that wrote its rules again after their removal. */
   get rival(): Rival | undefined {
     return this.#rival;
-  }
-
-  /** Calls back at each removal that fails. */
-  reportTo(onFailure: () => void): void {
-    this.#onFailure = onFailure;
   }
 
   /** Returns true if packets meet a proxy's rules: signpost's of any version and mode, or kube-proxy's. */
@@ -145,7 +139,6 @@ export class HandOver {
     }
   }
 
-  /** @returns the removed tables, in words */
   async #removeTables(): Promise<string[]> {
     const { variant } = this.#options;
     const tables = [
@@ -158,10 +151,7 @@ export class HandOver {
     return tablesIn(await removeTables(this.#nft, { tables, logger }).catch(unlessMissing));
   }
 
-  /**
-   * Removes the iptables chains, and sets the state `done` if nothing failed.
-   * @returns the removed chains, in words
-   */
+  /** Sets the state `done` if nothing failed. */
   async #removeChains(): Promise<string[]> {
     const { logger } = this.#options;
     const entries = await cleanUpKernel(this.#options.runner, {
@@ -185,7 +175,6 @@ export class HandOver {
     return entries.filter(({ text, failure }) => text !== "" && !failure).map(describe);
   }
 
-  /** Returns the options that select other proxies' iptables rules. */
   async #others() {
     const { variant } = this.#options;
     const except = variant ? { except: await variant() } : {};
@@ -209,10 +198,7 @@ export class HandOver {
     ];
   }
 
-  /**
-   * Returns the reason to wait while a kube-proxy runs, since it would restore removed parts. Rejects if that is
-   * unknown.
-   */
+  /** Returns the reason to wait: a running kube-proxy would restore removed parts. Rejects if that is unknown. */
   async #liveProxy(): Promise<string | undefined> {
     const [process] = await kubeProxyProcesses(this.#options);
     const isBack = process !== undefined || (await this.#findProxy()).length > 0;
@@ -228,17 +214,17 @@ export class HandOver {
   }
 
   #fail(error: unknown): void {
-    this.#onFailure();
+    this.failures++;
     const reason = messageOf(error);
-    if (this.#failures.has(reason)) return;
-    this.#failures.add(reason);
+    if (this.#logged.has(reason)) return;
+    this.#logged.add(reason);
     this.#options.logger.warn("rules of another proxy could not be removed; trying again later", {
       error: reason,
     });
   }
 }
 
-/** The failures of listing tables if there cannot be any. */
+/** The failures of a node that cannot have tables. */
 const NO_NFTABLES: ReadonlySet<ApplyFailure> = new Set(["program-missing", "not-supported"]);
 
 /** Tables that lead packets to endpoints. */
@@ -247,7 +233,6 @@ const PROXY_TABLES: readonly string[] = [TABLE, ...KUBE_PROXY_TABLES];
 /** Tables of signpost's nftables mode, without the ipvs guard, which both modes use. */
 const OTHER_MODE = OWN_TABLES.filter((table) => table !== IPVS_TABLE);
 
-/** The reasons to leave a chain. */
 const REASONS_TO_LEAVE: Readonly<Record<string, string>> = {
   "filter KUBE-FORWARD":
     "iptables refuses to forward what nothing accepts (policy or last rule of FORWARD), and this chain accepts Service traffic: it stays, but not beyond a reboot; accept forwarded traffic, or run with --proxy-mode iptables",
@@ -255,7 +240,7 @@ const REASONS_TO_LEAVE: Readonly<Record<string, string>> = {
     "rules of another program mark packets by this chain: it stays as it is, and what it marks is masqueraded",
 };
 
-/** Returns no script if nft or nftables is missing, which iptables mode allows. */
+/** iptables mode allows that nft or nftables is missing. */
 function unlessMissing(error: unknown): string {
   if (error instanceof ApplyError && NO_NFTABLES.has(error.failure)) return "";
   throw error;
@@ -273,10 +258,8 @@ function describe({ program, owner }: RemovedRules): string {
 }
 
 /**
- * Returns root's processes called kube-proxy in this network namespace, each as `kube-proxy (pid 4711)`. A process
- * in its own PID namespace, or inside another program (as in k3s), cannot be seen.
- *
- * @param daemon the number of signpost's daemon, which has this name if it was started in the place of kube-proxy
+ * Returns root's visible processes called kube-proxy in this network namespace, each as `kube-proxy (pid 4711)`.
+ * @param daemon the process of signpost's daemon, which has this name in the place of kube-proxy
  */
 export async function kubeProxyProcesses(
   { runner, pid }: Pick<Runtime, "runner" | "pid">,
@@ -295,7 +278,6 @@ export async function kubeProxyProcesses(
 
 /** A part that a clean-up removed, or would remove. */
 export interface Removal {
-  /** Says for the log what was removed. */
   readonly message: string;
   readonly details: LogFields;
   /** The script that removes it, after a line with its program. */
@@ -311,8 +293,7 @@ export interface CleanupOptions {
   readonly removed: (removal: Removal) => Promise<void>;
 }
 
-/** The options of the clean-up. */
-export interface IpvsCleanupOptions extends Pick<CleanupOptions, "dryRun" | "removed"> {
+interface IpvsCleanupOptions extends Pick<CleanupOptions, "dryRun" | "removed"> {
   readonly runner: ProcessRunner;
   /** `ipvs.excludeCIDRs`. */
   readonly excluded: readonly string[];

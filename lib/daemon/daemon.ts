@@ -116,7 +116,6 @@ export class Daemon {
     opened.programs.reportTo((program, failure) =>
       this.#metrics.programFailures.inc({ program, reason: failure })
     );
-    backend.foreignRules.reportTo(() => this.#metrics.cleanupFailed());
     this.#health = new ProxyHealth({
       clock,
       timeout: 2 * settings.syncPeriod,

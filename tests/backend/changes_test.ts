@@ -150,7 +150,7 @@ Deno.test("against a kernel without the table, everything is to add", () => {
 });
 
 Deno.test("against iptables rules, a Service's own rules are compared", () => {
-  const options = { families: [4], abilities: { randomFully: true } } as const;
+  const options = { families: [4], tcpBeLiberal: false } as const;
   const stateOf = (objects: readonly ApiObject[]): DesiredState =>
     worldOf(objects, { mode: "iptables" }).world.state;
   const { text } = fullScript(stateOf([web(), slice([LOCAL])]), options);

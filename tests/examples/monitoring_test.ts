@@ -93,7 +93,6 @@ function recordEverything(metrics: Metrics): void {
     metrics.synced({ kind, text: "", bytes: 1, operations: 1 }, 1);
     metrics.syncFailed(kind);
   }
-  metrics.cleanupFailed();
   metrics.networkProgrammed(1);
   metrics.noLocalEndpoints(4, { internal: 1, external: 1 });
   metrics.conntrackReconciled(4, { seconds: 1, deleted: 1 });

@@ -7,7 +7,6 @@
 import type { RulesetFacts } from "../../lib/findings/facts.ts";
 import type {
   Backend,
-  BackendMetrics,
   DesiredStep,
   DriftOptions,
   ForeignRules,
@@ -15,6 +14,7 @@ import type {
   Probed,
   RuleNames,
 } from "../../lib/backend/backend.ts";
+import type { BackendMetrics } from "../../lib/backend/metrics.ts";
 import type { CleanupOptions } from "../../lib/backend/take_over.ts";
 import type { Change, Drift } from "../../lib/model/kernel/differences.ts";
 import { ApplyError, type ApplyFailure, type Script } from "../../lib/model/kernel/dataplane.ts";
@@ -44,7 +44,7 @@ export class FakeBackend implements Backend<FakeScript> {
     refuses: new Map(),
     parts: "Services",
   };
-  readonly metrics: BackendMetrics = { failures: [], gauges: [], counters: [] };
+  readonly metrics: BackendMetrics = { failures: [], readings: [] };
   readonly connections = {
     areOurs: false,
     read: () => Promise.resolve([]),
@@ -57,7 +57,6 @@ export class FakeBackend implements Backend<FakeScript> {
     check: () => Promise.resolve(false),
     ipvs: undefined,
     follow: () => Promise.resolve(),
-    reportTo() {},
   };
   /** What the kernel holds. */
   readonly kernel = new Map<string, string>();

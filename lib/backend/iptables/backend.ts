@@ -6,11 +6,9 @@ import type { RulesetFacts } from "../../findings/facts.ts";
 import { finding } from "../../findings/catalog.ts";
 import { FAMILIES, type Family } from "../../model/values/address.ts";
 import type { ApplyError } from "../../model/kernel/dataplane.ts";
-import type { DesiredState, StateChange } from "../../model/kernel/desired.ts";
 import type { ModeTraits } from "../../model/kernel/traits.ts";
 import {
   type Backend,
-  type BackendMetrics,
   type BackendOptions,
   type DriftOptions,
   familiesBut,
@@ -19,6 +17,7 @@ import {
   type Probed,
 } from "../backend.ts";
 import { inetChains, legacyChains } from "../foreign_filters.ts";
+import type { BackendMetrics } from "../metrics.ts";
 import { routeLocalnet } from "../sysctl.ts";
 import { type CleanupOptions, HandOver } from "../take_over.ts";
 import { IptablesDataplane } from "./dataplane.ts";
@@ -43,15 +42,11 @@ const TRAITS: ModeTraits = {
   parts: "rules",
 };
 
-/** The default before the node's iptables is known: a recent version with both families. */
-const ANY_IPTABLES = {
-  backend: "",
-  families: FAMILIES,
-  abilities: { randomFully: true },
-} as const;
+/** The default before the node's iptables is known. */
+const ANY_IPTABLES = { backend: "", families: FAMILIES, tcpBeLiberal: false } as const;
 
 /** Writes the rules with the iptables variant of this node. */
-export class IptablesBackend implements Backend<IptablesScript> {
+export class IptablesBackend extends IptablesDataplane implements Backend<IptablesScript> {
   readonly traits = TRAITS;
   readonly metrics: BackendMetrics;
   readonly foreignRules: HandOver;
@@ -59,25 +54,19 @@ export class IptablesBackend implements Backend<IptablesScript> {
   readonly connections: ConnectionCounters;
   readonly #options: BackendOptions;
   #found: Iptables | undefined;
-  readonly #dataplane: IptablesDataplane;
 
   constructor(options: BackendOptions) {
     const { runtime } = options;
+    super({ ...runtime, iptables: ANY_IPTABLES, routeLocalnet: routeLocalnet(runtime) });
     this.#options = options;
     this.foreignRules = new HandOver({
       ...runtime,
       ...options,
       variant: async () => (await this.#find()).backend,
     });
-    const dataplane = new IptablesDataplane({
-      ...runtime,
-      iptables: ANY_IPTABLES,
-      routeLocalnet: routeLocalnet(runtime),
-    });
-    this.#dataplane = dataplane;
-    this.metrics = iptablesMetrics({ clock: runtime.clock, dataplane });
+    this.metrics = iptablesMetrics({ clock: runtime.clock, dataplane: this });
     // The first script is a full one.
-    this.connections = { areOurs: true, read: () => dataplane.readFrontends() };
+    this.connections = { areOurs: true, read: () => this.readFrontends() };
   }
 
   async probe(): Promise<Probed> {
@@ -100,20 +89,9 @@ export class IptablesBackend implements Backend<IptablesScript> {
     };
   }
 
-  full(state: DesiredState): IptablesScript {
-    return this.#dataplane.full(state);
-  }
-
-  changing(
-    change: StateChange,
-    state: DesiredState,
-  ): Generator<undefined, IptablesScript | undefined> {
-    return this.#dataplane.changing(change, state);
-  }
-
-  async apply(script: IptablesScript, checkpoint?: () => void): Promise<void> {
+  override async apply(script: IptablesScript, checkpoint?: () => void): Promise<void> {
     await this.foreignRules.prepare();
-    await this.#dataplane.apply(script, checkpoint);
+    await super.apply(script, checkpoint);
   }
 
   /** Returns `undefined`: as in kube-proxy, a full sync repairs the rules. */
@@ -127,18 +105,18 @@ export class IptablesBackend implements Backend<IptablesScript> {
     while (!signal.aborted) {
       await clock.sleep(configuration.iptables.syncPeriod, signal);
       if (signal.aborted) return;
-      const change = await this.#dataplane.refresh();
+      const change = await this.refresh();
       if (change !== undefined) onChange(change);
-      const missing = await this.#dataplane.missingCanaries().catch(() => []);
+      const missing = await this.missingCanaries().catch(() => []);
       if (missing.length > 0) onDrift({ missing: missing.join(", "), added: "", by: "" });
     }
   }
 
   async read(): Promise<KernelRules> {
-    const { families, abilities } = await this.#find();
+    const { families, tcpBeLiberal } = await this.#find();
     const held = new Map<Family, Saved>();
-    for (const family of families) held.set(family, await this.#dataplane.saved(family));
-    return iptablesRules(held, abilities);
+    for (const family of families) held.set(family, await this.saved(family));
+    return iptablesRules(held, tcpBeLiberal);
   }
 
   async readRuleset(): Promise<RulesetFacts> {
@@ -174,10 +152,7 @@ export class IptablesBackend implements Backend<IptablesScript> {
     for (const chain of kept) {
       this.#options.logger.warn(
         "a rule of another program leads to this chain: it is emptied, not removed",
-        {
-          program,
-          chain,
-        },
+        { program, chain },
       );
     }
   }
@@ -188,7 +163,7 @@ export class IptablesBackend implements Backend<IptablesScript> {
     const { runtime } = this.#options;
     const wanted = familiesBut(missingFamilies(runtime));
     this.#found = await findIptables(runtime.runner, wanted);
-    this.#dataplane.use(this.#found);
+    this.use(this.#found);
     return this.#found;
   }
 }

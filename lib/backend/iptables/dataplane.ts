@@ -3,41 +3,22 @@
  * @module
  */
 import type { FrontendCount } from "../../model/connections.ts";
-import type { Family } from "../../model/values/address.ts";
-import { type Dataplane, rethrowAsApplyError } from "../../model/kernel/dataplane.ts";
+import { FAMILIES, type Family } from "../../model/values/address.ts";
+import { ApplyError, type Dataplane } from "../../model/kernel/dataplane.ts";
 import type { DesiredState, StateChange } from "../../model/kernel/desired.ts";
 import { atOnce, Turns } from "../../model/ports/in_turns.ts";
-import {
-  type Clock,
-  type ProcessResult,
-  type ProcessRunner,
-  ProgramMissingError,
-} from "../../model/ports/ports.ts";
-import {
-  failureOf,
-  type Iptables,
-  isTcpLiberal,
-  LOCK_WAIT_SECONDS,
-  missingProgram,
-} from "./kernel/programs.ts";
+import type { Clock, ProcessRunner } from "../../model/ports/ports.ts";
+import { CounterSums } from "../metrics.ts";
+import { type Iptables, isTcpLiberal, listChain, restore, save } from "./kernel/programs.ts";
 import { fitToSaved } from "./script/full.ts";
 import { CANARY_CHAIN, programName, type Table, TABLES } from "./script/names.ts";
-import {
-  countedIn,
-  countIn,
-  countsIn,
-  FRONTEND_CHAINS,
-  type PacketCounts,
-  PacketSums,
-  type RuleCount,
-  RuleCounts,
-} from "./metrics.ts";
+import { countIn, countsIn, FRONTEND_CHAINS, PACKET_METRICS, RuleCounts } from "./metrics.ts";
 import { type FamilyInput, renderFamily } from "./script/rule.ts";
 import { parseSaved, type Saved } from "./kernel/saved.ts";
 import { fullScript, type IptablesScript, partialScript } from "./script/script.ts";
 
 /** The iptables in use: the result of `findIptables`. */
-type UsedIptables = Pick<Iptables, "backend" | "families" | "abilities">;
+type UsedIptables = Pick<Iptables, "backend" | "families" | "tcpBeLiberal">;
 
 /** The ports and settings of the dataplane. */
 interface IptablesDataplaneOptions {
@@ -45,9 +26,7 @@ interface IptablesDataplaneOptions {
   /** Measures turns of long work. Without it, work runs without a break. */
   readonly clock?: Pick<Clock, "monotonic" | "sleep">;
   readonly iptables: UsedIptables;
-  /**
-   * Sets `net.ipv4.conf.all.route_localnet`, which node ports on 127.0.0.1 need. Must be quick and never reject.
-   */
+  /** Sets `net.ipv4.conf.all.route_localnet`, which node ports on 127.0.0.1 need. Is quick and never rejects. */
   readonly routeLocalnet: () => Promise<void>;
 }
 
@@ -55,7 +34,7 @@ interface IptablesDataplaneOptions {
 export class IptablesDataplane implements Dataplane<IptablesScript> {
   readonly #options: IptablesDataplaneOptions;
   readonly #counts = new RuleCounts();
-  readonly #packets = new PacketSums();
+  readonly #packets = new CounterSums();
   #iptables: UsedIptables;
 
   constructor(options: IptablesDataplaneOptions) {
@@ -73,10 +52,9 @@ export class IptablesDataplane implements Dataplane<IptablesScript> {
    * @returns the reason for a full sync, or `undefined`
    */
   async refresh(): Promise<string | undefined> {
-    const { abilities } = this.#iptables;
     const tcpBeLiberal = await isTcpLiberal(this.#options.runner);
-    if (tcpBeLiberal === (abilities.tcpBeLiberal ?? false)) return undefined;
-    this.#iptables = { ...this.#iptables, abilities: { ...abilities, tcpBeLiberal } };
+    if (tcpBeLiberal === this.#iptables.tcpBeLiberal) return undefined;
+    this.#iptables = { ...this.#iptables, tcpBeLiberal };
     return `nf_conntrack_tcp_be_liberal is ${tcpBeLiberal ? "set" : "not set any more"}`;
   }
 
@@ -111,13 +89,13 @@ export class IptablesDataplane implements Dataplane<IptablesScript> {
     if (script.routeLocalnet) await this.#options.routeLocalnet();
   }
 
-  get ruleCounts(): Iterable<RuleCount> {
+  get ruleCounts(): RuleCounts["counts"] {
     return this.#counts.counts;
   }
 
-  /** Returns the packet counts at the last `readPackets` or full script. */
-  get packets(): PacketCounts {
-    return this.#packets.counts;
+  /** Returns a packet count of both families at the last `readPackets` or full script. */
+  packetsOf(metric: string): number {
+    return FAMILIES.reduce((sum, family) => sum + this.#packets.sumOf(`${metric} ${family}`), 0);
   }
 
   /**
@@ -126,10 +104,9 @@ export class IptablesDataplane implements Dataplane<IptablesScript> {
    */
   async readPackets(): Promise<void> {
     for (const family of this.#iptables.families) {
-      const program = programName(family, "", this.#iptables.backend);
-      for (const { what, place } of countedIn(family)) {
-        const count = countIn(what, await this.#listChain(program, place));
-        if (count !== undefined) this.#packets.seen(what, family, count);
+      for (const metric of PACKET_METRICS.filter((each) => each.families.includes(family))) {
+        const count = countIn(metric, await this.#countersIn(family, metric));
+        if (count !== undefined) this.#packets.seen(`${metric.name} ${family}`, count);
       }
     }
   }
@@ -141,22 +118,21 @@ export class IptablesDataplane implements Dataplane<IptablesScript> {
   async readFrontends(): Promise<Iterable<FrontendCount>> {
     const listings: [Family, string][] = [];
     for (const family of this.#iptables.families) {
-      const program = programName(family, "", this.#iptables.backend);
       for (const chain of FRONTEND_CHAINS) {
-        listings.push([family, await this.#listChain(program, { table: "nat", chain })]);
+        listings.push([family, await this.#countersIn(family, { table: "nat", chain })]);
       }
     }
     return countsIn(listings);
   }
 
   /** Lists a chain's rules with counters; `""` if there is no such chain. */
-  async #listChain(
-    program: string,
+  async #countersIn(
+    family: Family,
     { table, chain }: { readonly table: Table; readonly chain: string },
   ): Promise<string> {
-    const wait = ["-w", `${LOCK_WAIT_SECONDS}`];
-    const { code, stdout } = await this.#run([program, ...wait, "-t", table, "-v", "-S", chain]);
-    return code === 0 ? stdout : "";
+    const place = { ...this.#iptables, family, table, chain };
+    const listed = await listChain(this.#options.runner, place, "-v");
+    return listed instanceof ApplyError ? "" : listed;
   }
 
   /**
@@ -164,22 +140,19 @@ export class IptablesDataplane implements Dataplane<IptablesScript> {
    * @throws {ApplyError} if they cannot be read
    */
   async saved(family: Family): Promise<Saved> {
-    return atOnce(parseSaved(await this.#save(family)));
+    return atOnce(parseSaved(await save(this.#options.runner, { ...this.#iptables, family })));
   }
 
-  async #save(family: Family, ...options: readonly string[]): Promise<string> {
-    const program = programName(family, "-save", this.#iptables.backend);
-    const result = await this.#run([program, ...options]);
-    if (result.code !== 0) throw failureOf(program, result);
-    return result.stdout;
-  }
-
-  /** Replaces all of signpost's rules and keeps their counts in `packets`. @returns the length written */
+  /** Replaces all of signpost's rules and keeps their packet counts. @returns the length written */
   async #replace(input: FamilyInput): Promise<number> {
-    const saved = await this.#save(input.family, "-c");
-    const held = await this.#inTurns(parseSaved(saved));
-    const bytes = await this.#restore(fitToSaved(input, held));
-    this.#packets.replaced(input.family, saved);
+    const { family } = input;
+    const saved = await save(this.#options.runner, { ...this.#iptables, family }, "-c");
+    const bytes = await this.#restore(fitToSaved(input, await this.#inTurns(parseSaved(saved))));
+    for (const metric of PACKET_METRICS) {
+      const key = `${metric.name} ${family}`;
+      this.#packets.seen(key, countIn(metric, saved) ?? 0);
+      this.#packets.seen(key, 0);
+    }
     return bytes;
   }
 
@@ -191,11 +164,10 @@ export class IptablesDataplane implements Dataplane<IptablesScript> {
   async missingCanaries(): Promise<readonly string[]> {
     const missing: string[] = [];
     for (const family of this.#iptables.families) {
-      const program = programName(family, "", this.#iptables.backend);
-      const wait = ["-w", `${LOCK_WAIT_SECONDS}`];
       for (const table of TABLES) {
-        const result = await this.#run([program, ...wait, "-t", table, "-S", CANARY_CHAIN]);
-        if (result.code === 0 || failureOf(program, result).failure === "busy") continue;
+        const place = { ...this.#iptables, family, table, chain: CANARY_CHAIN };
+        const listed = await listChain(this.#options.runner, place);
+        if (!(listed instanceof ApplyError) || listed.failure === "busy") continue;
         missing.push(`${programName(family, "")} ${table}`);
       }
     }
@@ -205,24 +177,13 @@ export class IptablesDataplane implements Dataplane<IptablesScript> {
   /** @returns the length written */
   async #restore(input: FamilyInput): Promise<number> {
     const text = await this.#inTurns(renderFamily(input));
-    if (text === "") return 0;
-    const program = programName(input.family, "-restore", this.#iptables.backend);
-    const result = await this.#run([program, "-w", `${LOCK_WAIT_SECONDS}`, "--noflush"], text);
-    if (result.code !== 0) throw failureOf(program, result, text);
+    const place = { ...this.#iptables, family: input.family };
+    if (text !== "") await restore(this.#options.runner, place, text);
     return text.length;
   }
 
   async #inTurns<T>(work: Generator<undefined, T>): Promise<T> {
     const { clock } = this.#options;
     return clock ? await new Turns(clock).run(work) : atOnce(work);
-  }
-
-  async #run(argv: readonly [string, ...string[]], stdin?: string): Promise<ProcessResult> {
-    try {
-      return await this.#options.runner.run(argv, stdin);
-    } catch (error) {
-      if (error instanceof ProgramMissingError) throw missingProgram(argv[0], error);
-      return rethrowAsApplyError(error);
-    }
   }
 }

@@ -7,10 +7,9 @@ import type { DesiredNode, DesiredServicePort, DesiredState } from "../../model/
 import type { Change, Difference } from "../../model/kernel/differences.ts";
 import type { Comparison, DesiredStep, KernelEntry, KernelRules, RuleNames } from "../backend.ts";
 import { compareRules, without } from "../compare.ts";
-import type { Abilities } from "./script/fixed_rules.ts";
 import { fullInput } from "./script/full.ts";
 import { CANARY_CHAIN, isServiceChain, leadsToEndpoint, programName } from "./script/names.ts";
-import type { FamilyInput, TableInput } from "./script/rule.ts";
+import { countRules, type FamilyInput, type TableInput } from "./script/rule.ts";
 import { atOnce } from "../../model/ports/in_turns.ts";
 import {
   argumentOf,
@@ -30,26 +29,26 @@ import type { Match } from "../../policy/frontend.ts";
 type SavedFamilies = ReadonlyMap<Family, Saved>;
 
 /** Returns the kernel's rules from the output of the save programs. */
-export function iptablesRules(held: SavedFamilies, abilities: Abilities): KernelRules {
+export function iptablesRules(held: SavedFamilies, tcpBeLiberal: boolean): KernelRules {
   return {
     isEmpty: ![...held.values()].some((saved) => saved.get("nat")?.chains.has(CANARY_CHAIN)),
     entries: (ports, node) => iptablesEntries(ports, { node, held }),
     // xt_recent lists them in /proc/net/xt_recent without the remaining time.
     stickyClients: () => [],
-    compare: (state) => compareFamilies(state, { held, abilities }),
+    compare: (state) => compareFamilies(state, { held, tcpBeLiberal }),
     changesTo: (state) => ({ changes: iptablesKernelChanges(state, held), warnings: [] }),
   };
 }
 
 function compareFamilies(
   state: DesiredState,
-  { held, abilities }: { readonly held: SavedFamilies; readonly abilities: Abilities },
+  { held, tcpBeLiberal }: { readonly held: SavedFamilies; readonly tcpBeLiberal: boolean },
 ): Comparison {
   const differences: Difference[] = [];
   let compared = 0;
   for (const [family, saved] of held) {
-    const input = atOnce(fullInput(state, { family, abilities }));
-    compared += input.growth.filter + input.growth.nat;
+    const input = atOnce(fullInput(state, { family, tcpBeLiberal }));
+    for (const table of input.tables) compared += countRules(table);
     append(differences, compareSaved(input, saved));
   }
   const names = new Set([...state.services.values()].flat().map(({ name }) => name));
@@ -115,13 +114,12 @@ interface PlacedRule {
   readonly family: Family;
   readonly table: string;
   readonly chain: string;
-  /** The rule without `-A chain`. */
   readonly rule: string;
   /** `namespace/name:port`. */
   readonly service: string;
 }
 
-/** Returns the rules of service ports: for each those in shared chains, then those in its own. */
+/** Returns the rules of service ports. */
 function rulesOf(ports: readonly DesiredServicePort[], node: DesiredNode): PlacedRule[] {
   return ports.flatMap((port) => {
     const { shared, chains } = serviceRules(port, node);
@@ -143,14 +141,11 @@ export function iptablesChanges({ change: { services }, node }: DesiredStep): Ch
   return changesBetween(before ?? [], after ?? []);
 }
 
-/**
- * Returns the step from the kernel's rules to those of some Services. The comment of a rule names its service
- * port, else its chain does.
- * @param state the Services of the manifests only
- */
+/** Returns the step from the kernel's rules to those of the manifests' Services. */
 export function iptablesKernelChanges(state: DesiredState, held: SavedFamilies): Change[] {
   const wanted = rulesOf([...state.services.values()].flat(), state.node);
   const chains = new Map(wanted.map((each) => [`${each.family} ${each.chain}`, each.service]));
+  // The comment of a rule names its service port, else its chain does.
   const serviceOf = ({ family, chain, rule }: Omit<PlacedRule, "service">) => {
     const name = argumentOf(rule, "--comment")?.split(" ")[0] ?? "";
     if (state.services.has(name.split(":")[0] ?? "")) return name;
@@ -195,11 +190,7 @@ function toChange(change: Change["change"]): (rule: PlacedRule) => Change {
   });
 }
 
-/**
- * Returns all differences of one family, by table and chain. It ignores other programs' rules in built-in
- * chains, and any order that has no effect.
- * @param desired the result of `fullInput`
- */
+/** Returns all differences of one family from a full input. Any order that has no effect is ignored. */
 export function compareSaved(desired: FamilyInput, saved: Saved): Difference[] {
   const program = programName(desired.family, "");
   return desired.tables.flatMap((input) => {
@@ -277,7 +268,6 @@ function kindOf(rule: string): string {
   return wordsOf(rule);
 }
 
-/** Returns the difference of a whole table or chain. */
 function difference(type: Difference["type"], place: string): Difference {
   return { type, in: place, key: "", desired: "", held: "" };
 }

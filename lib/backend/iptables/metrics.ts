@@ -8,12 +8,12 @@ import type { FrontendCount } from "../../model/connections.ts";
 import type { Clock } from "../../model/ports/ports.ts";
 import { FAMILIES, type Family, FAMILY_NAMES } from "../../model/values/address.ts";
 import { boundedReading } from "../../model/values/timing.ts";
-import type { BackendMetrics } from "../backend.ts";
+import type { BackendMetrics, ReadMetric } from "../metrics.ts";
 import { type Table, TABLES } from "./script/names.ts";
-import type { ScriptInput } from "./script/rule.ts";
+import { countRules, type FamilyInput } from "./script/rule.ts";
 
 /** The number of rules of one table, in all and in the last script. */
-export interface RuleCount {
+interface RuleCount {
   readonly family: Family;
   readonly table: Table;
   readonly total: number;
@@ -29,53 +29,59 @@ export class RuleCounts {
   }
 
   /** Notes an applied script of a family. A full one starts the counts again. */
-  applied(kind: "full" | "partial", { family, tables, growth }: ScriptInput): void {
+  applied(kind: "full" | "partial", { family, tables }: FamilyInput): void {
     for (const table of TABLES) {
       const key = `${family} ${table}`;
-      const before = kind === "full" ? 0 : this.#counts.get(key)?.total ?? 0;
+      let total = kind === "full" ? 0 : this.#counts.get(key)?.total ?? 0;
       let written = 0;
       for (const input of tables.filter((each) => each.table === table)) {
-        written += input.inserted.length + input.appended.length;
-        for (const rules of input.chains.values()) written += rules.length;
+        written += countRules(input);
+        total += countRules(input) - input.deleted.length - input.flushed;
       }
-      this.#counts.set(key, { family, table, total: before + growth[table], written });
+      this.#counts.set(key, { family, table, total, written });
     }
   }
 }
 
-/** Packets since the rules were first written, of both families. */
-export interface PacketCounts {
-  /** Packets dropped because conntrack finds them invalid. */
-  readonly invalidDropped: number;
-  /** First packets of connections to a node port on 127.0.0.0/8. */
-  readonly localhostNodePorts: number;
+/** A rule whose packets are counted, in a chain that only full scripts write. */
+interface PacketMetric {
+  readonly name: string;
+  readonly help: string;
+  readonly table: Table;
+  readonly chain: string;
+  /** A part of the rule, as a pattern. */
+  readonly part: string;
+  readonly families: readonly Family[];
 }
 
-/** The counted rules: the table, the chain, which only full scripts write, and a part of the rule. */
-const COUNTED = {
-  invalidDropped: { table: "filter", chain: "KUBE-FORWARD", part: "--ctstate INVALID\\b" },
-  localhostNodePorts: { table: "nat", chain: "KUBE-POSTROUTING", part: "--ctorigdst 127.0.0.0/8" },
-} as const;
-
-const COUNTED_PACKETS = Object.keys(COUNTED) as readonly (keyof PacketCounts)[];
-
-interface CountedRule {
-  readonly what: keyof PacketCounts;
-  readonly place: { readonly table: Table; readonly chain: string };
-}
-
-/** Returns the counts of a family. */
-export function countedIn(family: Family): readonly CountedRule[] {
-  return COUNTED_PACKETS.filter((what) => what !== "localhostNodePorts" || family === 4)
-    .map((what) => ({ what, place: COUNTED[what] }));
-}
+/** The counted rules. kube-proxy uses nfacct; rule counters need no kernel module. */
+export const PACKET_METRICS: readonly PacketMetric[] = [
+  {
+    name: "ct_state_invalid_dropped",
+    help: "Packets that were dropped since conntrack takes them for invalid",
+    table: "filter",
+    chain: "KUBE-FORWARD",
+    part: "--ctstate INVALID\\b",
+    families: FAMILIES,
+  },
+  {
+    name: "localhost_nodeports_accepted",
+    help: "First packets of connections to node ports on the loopback address",
+    table: "nat",
+    chain: "KUBE-POSTROUTING",
+    part: "--ctorigdst 127.0.0.0/8",
+    families: [4],
+  },
+];
 
 /**
  * Returns the packets of a counted rule, or `undefined` if it is missing.
  * @param listing the output of `iptables -v -S CHAIN` or `iptables-save -c`
  */
-export function countIn(what: keyof PacketCounts, listing: string): number | undefined {
-  const { chain, part } = COUNTED[what];
+export function countIn(
+  { chain, part }: Pick<PacketMetric, "chain" | "part">,
+  listing: string,
+): number | undefined {
   const rule = new RegExp(
     `^(?:\\[(\\d+):\\d+\\] )?-A ${chain} (?=.*${part})(?:.*-c (\\d+) )?`,
     "m",
@@ -83,39 +89,6 @@ export function countIn(what: keyof PacketCounts, listing: string): number | und
   const [, saved, listed] = rule.exec(listing) ?? [];
   const count = saved ?? listed;
   return count === undefined ? undefined : Number(count);
-}
-
-/** Sums the counts of rules over all rewrites. A rewritten rule counts from 0. */
-export class PacketSums {
-  readonly #before = new Map<string, number>();
-  readonly #last = new Map<string, number>();
-
-  /** Notes the current count of a rule. If it fell, another program has rewritten the rule. */
-  seen(what: keyof PacketCounts, family: Family, count: number): void {
-    const key = `${what} ${family}`;
-    const last = this.#last.get(key) ?? 0;
-    if (count < last) this.#before.set(key, (this.#before.get(key) ?? 0) + last);
-    this.#last.set(key, count);
-  }
-
-  /** Notes that a family's rules were rewritten, after counts in the output of `iptables-save -c`. */
-  replaced(family: Family, saved: string): void {
-    for (const what of COUNTED_PACKETS) {
-      this.seen(what, family, countIn(what, saved) ?? 0);
-      this.seen(what, family, 0);
-    }
-  }
-
-  get counts(): PacketCounts {
-    const sum = (what: keyof PacketCounts) =>
-      [this.#before, this.#last].flatMap((counts) =>
-        FAMILIES.map((family) => counts.get(`${what} ${family}`) ?? 0)
-      ).reduce((one, other) => one + other, 0);
-    return {
-      invalidDropped: sum("invalidDropped"),
-      localhostNodePorts: sum("localhostNodePorts"),
-    };
-  }
 }
 
 /** The chains of the table `nat` with frontend rules. A connection's first packet meets one of these. */
@@ -146,17 +119,18 @@ interface MetricsOptions {
   readonly clock: Pick<Clock, "monotonic" | "sleep">;
   readonly dataplane: {
     readonly ruleCounts: Iterable<RuleCount>;
-    readonly packets: PacketCounts;
+    packetsOf(metric: string): number;
     readPackets(): Promise<void>;
   };
 }
 
 const PREFIX = "kubeproxy_sync_proxy_rules_iptables";
 
-/** Returns the metrics. kube-proxy counts packets with nfacct; rule counters need no kernel module. */
+/** Returns the metrics. */
 export function iptablesMetrics({ clock, dataplane }: MetricsOptions): BackendMetrics {
-  const rules = (name: string, help: string, read: (count: RuleCount) => number) => ({
-    definition: [`${PREFIX}_${name}`, help] as const,
+  const rules = (name: string, help: string, read: (count: RuleCount) => number): ReadMetric => ({
+    type: "gauge",
+    definition: [`${PREFIX}_${name}`, help],
     labels: ["ip_family", "table"],
     read: () =>
       [...dataplane.ruleCounts].map((count) => ({
@@ -167,13 +141,17 @@ export function iptablesMetrics({ clock, dataplane }: MetricsOptions): BackendMe
   const readPackets = boundedReading({
     clock,
     refresh: () => dataplane.readPackets(),
-    known: () => dataplane.packets,
+    known: () => {},
   });
-  const packets = (name: string, help: string, what: keyof PacketCounts) => ({
-    definition: [`kubeproxy_iptables_${name}_packets_total`, help] as const,
+  const packets = PACKET_METRICS.map(({ name, help }): ReadMetric => ({
+    type: "counter",
+    definition: [`kubeproxy_iptables_${name}_packets_total`, help],
     labels: [],
-    read: async () => [{ labels: {}, value: (await readPackets())[what] }],
-  });
+    read: async () => {
+      await readPackets();
+      return [{ labels: {}, value: dataplane.packetsOf(name) }];
+    },
+  }));
   const failures = (of: "sync" | "partial sync", name: string, help: string) => ({
     of,
     definition: [`${PREFIX}_${name}_failures_total`, help] as const,
@@ -183,21 +161,10 @@ export function iptablesMetrics({ clock, dataplane }: MetricsOptions): BackendMe
       failures("sync", "restore", "Inputs that iptables-restore refused"),
       failures("partial sync", "partial_restore", "Partial inputs that it refused"),
     ],
-    gauges: [
+    readings: [
+      ...packets,
       rules("total", "Rules of signpost", ({ total }) => total),
       rules("last", "Rules written by the last sync", ({ written }) => written),
-    ],
-    counters: [
-      packets(
-        "ct_state_invalid_dropped",
-        "Packets that were dropped since conntrack takes them for invalid",
-        "invalidDropped",
-      ),
-      packets(
-        "localhost_nodeports_accepted",
-        "First packets of connections to node ports on the loopback address",
-        "localhostNodePorts",
-      ),
     ],
   };
 }

@@ -10,20 +10,20 @@ import { ApplyError, type Progress } from "../../model/kernel/dataplane.ts";
 import type { DesiredState, StateChange } from "../../model/kernel/desired.ts";
 import type { ModeTraits } from "../../model/kernel/traits.ts";
 import type { RulesetFacts } from "../../findings/facts.ts";
+import { type Family, FAMILY_NAMES } from "../../model/values/address.ts";
 import { desiredNode } from "../../policy/node.ts";
 import {
   type Backend,
-  type BackendMetrics,
   type BackendOptions,
   type DriftOptions,
   familiesBut,
-  type GaugeMetric,
   type KernelRules,
   missingFamilies,
   type PortsOfNode,
   type Probed,
 } from "../backend.ts";
 import { legacyChains } from "../foreign_filters.ts";
+import type { BackendMetrics, ReadMetric } from "../metrics.ts";
 import { type CleanupOptions, HandOver } from "../take_over.ts";
 import { NAT_CHAINS } from "./layout.ts";
 import { renderRewrites } from "./text.ts";
@@ -94,9 +94,11 @@ export class NftablesBackend implements Backend<NftScript> {
       nft: this.#nft,
       elements: () => this.#dataplane.elements,
       accelerated: options.configuration.signpost.acceleration.interfaces.length === 0
-        ? undefined
-        : this.#devices.gauge,
+        ? []
+        : [this.#devices.gauge],
       clock: options.runtime.clock,
+      families: () => familiesBut(missingFamilies(options.runtime)),
+      failures: () => this.foreignRules.failures,
     });
   }
 
@@ -251,8 +253,11 @@ function randomMark(): number {
 }
 
 function nftablesMetrics(
-  { accelerated, ...options }: LocalhostRejectsOptions & {
-    readonly accelerated: GaugeMetric | undefined;
+  { accelerated, families, failures, ...options }: LocalhostRejectsOptions & {
+    readonly accelerated: readonly ReadMetric[];
+    readonly families: () => readonly Family[];
+    /** Returns the number of removals of leftovers that failed. */
+    readonly failures: () => number;
   },
 ): BackendMetrics {
   const prefix = "kubeproxy_sync_proxy_rules_nftables";
@@ -262,19 +267,26 @@ function nftablesMetrics(
         of: "sync",
         definition: [`${prefix}_sync_failures_total`, "Transactions that nft refused"],
       },
-      {
-        of: "clean-up",
-        definition: [
-          `${prefix}_cleanup_failures_total`,
-          "Removals of leftovers that nft refused",
-        ],
-      },
     ],
-    gauges: [{
-      definition: ["signpost_elements", "Elements of a map or set"],
-      labels: ["map"],
-      read: () => [...options.elements()].map(([map, value]) => ({ labels: { map }, value })),
-    }, ...accelerated ? [accelerated] : []],
-    counters: [localhostRejects(options)],
+    readings: [
+      {
+        type: "counter",
+        definition: [`${prefix}_cleanup_failures_total`, "Removals of leftovers that nft refused"],
+        labels: ["ip_family"],
+        read: () =>
+          families().map((family) => ({
+            labels: { ip_family: FAMILY_NAMES[family] },
+            value: failures(),
+          })),
+      },
+      localhostRejects(options),
+      {
+        type: "gauge",
+        definition: ["signpost_elements", "Elements of a map or set"],
+        labels: ["map"],
+        read: () => [...options.elements()].map(([map, value]) => ({ labels: { map }, value })),
+      },
+      ...accelerated,
+    ],
   };
 }

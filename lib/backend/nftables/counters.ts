@@ -13,7 +13,7 @@ import { COUNTING_ROLE, setNamed, tableSet } from "./sets.ts";
 import { PROTOCOLS } from "../../model/cluster/objects.ts";
 import { FAMILIES, FAMILY_NAMES } from "../../model/values/address.ts";
 import { boundedReading } from "../../model/values/timing.ts";
-import type { CounterMetric, Sample } from "../backend.ts";
+import { CounterSums, type ReadMetric } from "../metrics.ts";
 import { localhostRejectChain } from "./service.ts";
 
 /** Inputs of `ElementCounters`. */
@@ -106,28 +106,18 @@ const CHAINS = FAMILIES.flatMap((family) =>
 
 const MAPS = FAMILIES.map((family) => tableSet("localhostRejects", { family }).name);
 
-/** Counts of a chain; a chain that is written again counts from 0. */
-interface Count {
-  readonly sum: number;
-  readonly last: number;
-}
-
 /** Makes the metric. The kernel is asked only while a node port is rejected. */
-export function localhostRejects(
-  { nft, elements, clock }: LocalhostRejectsOptions,
-): CounterMetric {
-  const counts = new Map<string, Count>();
+export function localhostRejects({ nft, elements, clock }: LocalhostRejectsOptions): ReadMetric {
+  const sums = new CounterSums();
   const refresh = async () => {
     if (!MAPS.some((map) => elements().has(map))) return;
-    const held = rejectedPackets(await nft.listStructure());
-    for (const [chain, packets] of held) {
-      const { sum, last } = counts.get(chain) ?? { sum: 0, last: 0 };
-      counts.set(chain, { sum: sum + packets - (packets < last ? 0 : last), last: packets });
+    for (const [chain, packets] of rejectedPackets(await nft.listStructure())) {
+      sums.seen(chain, packets);
     }
   };
-  const known = (): Sample[] =>
-    CHAINS.map(({ chain, labels }) => ({ labels, value: counts.get(chain)?.sum ?? 0 }));
+  const known = () => CHAINS.map(({ chain, labels }) => ({ labels, value: sums.sumOf(chain) }));
   return {
+    type: "counter",
     definition: [
       "kubeproxy_nftables_localhost_nodeport_rejected_packets_total",
       "Packets to node ports on loopback that the rules rejected",

@@ -20,7 +20,7 @@ import {
 import type { AccelerationSummary } from "../../model/status.ts";
 import { FAMILIES } from "../../model/values/address.ts";
 import { sameValue } from "../../model/values/record.ts";
-import type { GaugeMetric } from "../backend.ts";
+import type { ReadMetric } from "../metrics.ts";
 import type { Nft } from "./nft.ts";
 import { TABLE } from "./table.ts";
 import { tableSet } from "./sets.ts";
@@ -74,8 +74,9 @@ export class Devices {
   }
 
   /** The connections on the fast path as a metric, if they can be counted. */
-  get gauge(): GaugeMetric {
+  get gauge(): ReadMetric {
     return {
+      type: "gauge",
       definition: ["signpost_accelerated_connections", "Connections on the kernel's fast path"],
       labels: [],
       read: () => this.#connections === null ? [] : [{ labels: {}, value: this.#connections }],

@@ -1,5 +1,5 @@
 /** Makes metrics of one registry. */
-import type { CounterMetric, Definition, GaugeMetric, Sample } from "../../backend/backend.ts";
+import type { Definition, ReadMetric, Sample } from "../../backend/metrics.ts";
 import type * as client from "prom-client";
 import bucketGenerators from "prom-client/lib/bucketGenerators.js";
 import counter from "prom-client/lib/counter.js";
@@ -65,23 +65,15 @@ export class MetricFactory {
     const gauge = new Gauge({ name, help, registers: this.#registers, collect });
   }
 
-  /** Makes a gauge whose values are all read at each scrape. */
-  readGauges({ definition: [name, help], labels: labelNames, read }: GaugeMetric): void {
-    const collect = () => {
-      gauge.reset();
-      for (const { labels, value } of read()) gauge.set(labels, value);
-    };
-    const gauge = new Gauge({ name, help, labelNames, registers: this.#registers, collect });
-  }
-
-  /** Makes a counter whose values are all read at each scrape. */
-  readCounters({ definition: [name, help], labels: labelNames, read }: CounterMetric): void {
+  /** Makes a metric whose values are all read at each scrape. */
+  reading({ type, definition: [name, help], labels: labelNames, read }: ReadMetric): void {
     const collect = async () => {
       const samples = await read();
-      counter.reset();
-      for (const { labels, value } of samples) counter.inc(labels, value);
+      metric.reset();
+      for (const { labels, value } of samples) metric.inc(labels, value);
     };
-    const counter = new Counter({ name, help, labelNames, registers: this.#registers, collect });
+    const options = { name, help, labelNames, registers: this.#registers, collect };
+    const metric = type === "gauge" ? new Gauge(options) : new Counter(options);
   }
 }
 

@@ -7,7 +7,7 @@
  */
 import { exponentialBuckets, linearBuckets, MetricFactory, Registry } from "./metric_factory.ts";
 import { defineReadings, type MetricsOptions, renderConnections } from "./readings.ts";
-import type { FailureMetric } from "../../backend/backend.ts";
+import type { FailureMetric } from "../../backend/metrics.ts";
 import type { Kind } from "../../model/cluster/objects.ts";
 import type { Script } from "../../model/kernel/dataplane.ts";
 import { type Family, FAMILY_NAMES } from "../../model/values/address.ts";
@@ -177,10 +177,6 @@ export class Metrics {
   syncFailed(kind: Script["kind"]): void {
     this.#fail("sync");
     if (kind === "partial") this.#fail("partial sync");
-  }
-
-  cleanupFailed(): void {
-    this.#fail("clean-up");
   }
 
   /** Records the time from an endpoint's change until its rules were in the kernel. */

@@ -1,7 +1,7 @@
 /** Defines the metrics that are read at each scrape. */
 import { type MetricFactory, renderCounter } from "./metric_factory.ts";
 import { MOST_FRONTENDS, TIMES_AS_LONG } from "../../backend/connections.ts";
-import type { BackendMetrics, Sample } from "../../backend/backend.ts";
+import type { BackendMetrics, Sample } from "../../backend/metrics.ts";
 import type { KnownGate } from "../../config/checks.ts";
 import { CATALOG } from "../../findings/catalog.ts";
 import type { FamilyCounts, LocalhostListeners } from "../../localhost/listeners.ts";
@@ -61,8 +61,7 @@ const CONNECTIONS = [
 
 /** Defines the metrics of the backend, the process, the node and loopback. */
 export function defineReadings(make: MetricFactory, options: MetricsOptions): void {
-  for (const counter of options.backend.counters) make.readCounters(counter);
-  for (const gauge of options.backend.gauges) make.readGauges(gauge);
+  for (const metric of options.backend.readings) make.reading(metric);
   defineProcess(make, options);
   defineBuild(make, options);
   defineLocalhost(make, options);
@@ -111,17 +110,20 @@ function defineProcess(make: MetricFactory, options: MetricsOptions): void {
     ],
   ];
   for (const [name, help, read] of gauges) make.readGauge([name, help], read);
-  make.readCounters({
+  make.reading({
+    type: "counter",
     definition: ["process_cpu_seconds_total", "Processor time, user and system, in seconds"],
     labels: [],
     read: () => [{ labels: {}, value: process.cpu() }],
   });
-  make.readGauges({
+  make.reading({
+    type: "gauge",
     definition: ["signpost_node_findings", "Findings on this node by kind, see docs/findings.md"],
     labels: ["id", "severity"],
     read: () => countFindings(findings()),
   });
-  make.readGauges({
+  make.reading({
+    type: "gauge",
     definition: ["signpost_objects_refused", "Objects that cannot be used at present"],
     labels: ["kind"],
     read: () => countRefused(refused()),
@@ -178,12 +180,14 @@ function defineLocalhost(make: MetricFactory, { families, localhost }: MetricsOp
       labels: { ip_family: FAMILY_NAMES[family] },
       value: read(localhost.counts[family], family),
     }));
-  make.readGauges({
+  make.reading({
+    type: "gauge",
     definition: [`${LOCALHOST}_listeners`, "Listeners on loopback that are open"],
     labels,
     read: byFamily((_, family) => localhost.listeners(family)),
   });
-  make.readCounters({
+  make.reading({
+    type: "counter",
     definition: [
       `${LOCALHOST}_listener_creation_failures_total`,
       "Listeners on loopback that could not be opened",
@@ -195,7 +199,8 @@ function defineLocalhost(make: MetricFactory, { families, localhost }: MetricsOp
     ["signpost_localhost_nodeport_connections", "Connections through listeners on loopback"],
     () => localhost.connections,
   );
-  make.readCounters({
+  make.reading({
+    type: "counter",
     definition: [
       "signpost_localhost_nodeport_connections_total",
       "Connections that reached an endpoint",
@@ -203,7 +208,8 @@ function defineLocalhost(make: MetricFactory, { families, localhost }: MetricsOp
     labels,
     read: byFamily(({ connections }) => connections),
   });
-  make.readCounters({
+  make.reading({
+    type: "counter",
     definition: [
       "signpost_localhost_nodeport_connection_failures_total",
       "Connections that were closed before they reached an endpoint",

@@ -63,7 +63,7 @@ class Stage implements AsyncDisposable {
           return result;
         },
       },
-      iptables: { backend, families: FAMILIES, abilities: { randomFully: true } },
+      iptables: { backend, families: FAMILIES, tcpBeLiberal: false },
       routeLocalnet: () => Promise.resolve(),
     });
   }

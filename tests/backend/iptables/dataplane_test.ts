@@ -19,7 +19,7 @@ function newDataplane(setup: Setup): IptablesDataplane {
   const { runner, backend = "", families = FAMILIES } = setup;
   return new IptablesDataplane({
     runner,
-    iptables: { backend, families, abilities: { randomFully: true } },
+    iptables: { backend, families, tcpBeLiberal: false },
     routeLocalnet: setup.routeLocalnet ?? (() => Promise.resolve()),
   });
 }

@@ -35,7 +35,7 @@ async function setUp(backend: "" | "-nft" | "-legacy", spec: ApiObject["spec"]):
     runner: {
       run: (argv, stdin) => execute([...prefix, ...argv], stdin === undefined ? {} : { stdin }),
     },
-    iptables: { backend, families: FAMILIES, abilities: { randomFully: true } },
+    iptables: { backend, families: FAMILIES, tcpBeLiberal: false },
     routeLocalnet: () => Promise.resolve(),
   });
   const pipeline = new Pipeline({

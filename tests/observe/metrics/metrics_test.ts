@@ -163,9 +163,11 @@ Deno.test("failures are counted from zero, under the name of the mode", async ()
   const nft = start({ families: [4] });
   const name = "kubeproxy_sync_proxy_rules_nftables_sync_failures_total";
   assertEquals(samples((await nft.render()).body, name), [`${name}{ip_family="IPv4"} 0`]);
-  nft.cleanupFailed();
   const cleanup = "kubeproxy_sync_proxy_rules_nftables_cleanup_failures_total";
-  assertEquals(samples((await nft.render()).body, cleanup), [`${cleanup}{ip_family="IPv4"} 1`]);
+  assertEquals(samples((await nft.render()).body, cleanup), [
+    `${cleanup}{ip_family="IPv4"} 0`,
+    `${cleanup}{ip_family="IPv6"} 0`,
+  ]);
   nft.syncFailed("full");
   assertEquals(samples((await nft.render()).body, name), [`${name}{ip_family="IPv4"} 1`]);
 
@@ -214,12 +216,13 @@ Deno.test("what only one mode has is read when it is asked for", async () => {
   const metrics = start({
     backend: {
       failures: [],
-      gauges: [{
+      readings: [{
+        type: "gauge",
         definition: ["elements", "Elements"],
         labels: ["map"],
         read: () => [...elements].map(([map, value]) => ({ labels: { map }, value })),
-      }],
-      counters: [{
+      }, {
+        type: "counter",
         definition: ["dropped", "Packets"],
         labels: [],
         read: () => [{ labels: {}, value: packets++ }],

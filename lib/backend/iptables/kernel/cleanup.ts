@@ -1,12 +1,11 @@
 /**
- * Finds the rules of signpost and kube-proxy, and no others, and removes them with every installed variant of
- * iptables, in both families.
+ * Finds the rules of signpost and kube-proxy, and no others, and removes them with every installed iptables.
  * @module
  */
 import { FAMILIES, type Family } from "../../../model/values/address.ts";
-import { ApplyError, rethrowAsApplyError } from "../../../model/kernel/dataplane.ts";
+import { ApplyError } from "../../../model/kernel/dataplane.ts";
 import type { ProcessRunner } from "../../../model/ports/ports.ts";
-import { failureOf, LOCK_WAIT_SECONDS, runIfInstalled, type Variant } from "./programs.ts";
+import { type Place, restore, runIfInstalled, save, type Variant } from "./programs.ts";
 import { emptyTable, type FamilyInput, renderFamily, type TableInput } from "../script/rule.ts";
 import {
   argumentOf,
@@ -23,19 +22,16 @@ import { atOnce } from "../../../model/ports/in_turns.ts";
 import { append } from "../../../model/values/lists.ts";
 import { HAIRPIN_CHAIN, OWNER, programName, VIRTUAL_IP_CHAIN } from "../script/names.ts";
 
-/** The result of planning a removal. */
 interface Cleanup {
   /** The input of the restore program; without tables if nothing is to be removed. */
   readonly input: FamilyInput;
   /** Chains that another program's rule leads to, `table chain`: emptied, not removed. */
   readonly kept: readonly string[];
-  /** Chains that stay for a successor, `table chain`. See `CleanupOptions`. */
+  /** Chains that stay for a successor, `table chain`. */
   readonly left: readonly string[];
 }
 
-/** The rules to remove. */
-export interface CleanupOptions {
-  readonly family: Family;
+interface Selection {
   /** True to remove kube-proxy's rules too. */
   readonly kubeProxy: boolean;
   /**
@@ -45,14 +41,11 @@ export interface CleanupOptions {
   readonly successor?: boolean;
 }
 
-/**
- * Finds the rules of signpost, or also of kube-proxy, whose names are the same.
- *
- * Kubelet's chains stay, and so do foreign chains, rules and jumps. A jump is signpost's if it stands in a built-in
- * chain, leads to such a chain, and has kube-proxy's comment.
- */
-export function cleanup(saved: Saved, options: CleanupOptions): Cleanup {
-  const { family, kubeProxy, successor = false } = options;
+/** Plans the removal of signpost's rules, or also of kube-proxy's, whose names are the same. */
+export function cleanup(
+  saved: Saved,
+  { family, kubeProxy, successor = false }: Selection & { readonly family: Family },
+): Cleanup {
   const tables: TableInput[] = [];
   const kept: string[] = [];
   const left: string[] = [];
@@ -81,18 +74,17 @@ export function cleanup(saved: Saved, options: CleanupOptions): Cleanup {
   return { input: { family, tables }, kept, left };
 }
 
-/** The proxy that wrote the rules last. Both use the same chain names. */
 type Owner = "signpost" | "kube-proxy";
 
-/** Returns the owner of the rules; `undefined` if there are none, or only a remainder. */
+/** Returns the proxy that wrote the rules last; `undefined` if there are none, or only a remainder. */
 function ownerOf(saved: Saved): Owner | undefined {
   // Kubelets before 1.27 create KUBE-MARK-MASQ and more, but not this chain.
   if (![...saved.values()].some(({ chains }) => chains.has("KUBE-SERVICES"))) return undefined;
   return isSignposts(saved) ? "signpost" : "kube-proxy";
 }
 
-/** Returns true if packets meet the rules: a rule of a built-in chain leads to the Services. */
-export function isHooked(saved: Saved): boolean {
+/** Returns true if packets meet the rules. */
+function isHooked(saved: Saved): boolean {
   const nat = saved.get("nat");
   return nat !== undefined &&
     jumpsIn(nat).some(({ rule }) => targetOf(rule) === "KUBE-SERVICES");
@@ -103,10 +95,7 @@ function isSignposts(saved: Saved): boolean {
   return rules.some((rule) => argumentOf(rule, "--comment") === OWNER);
 }
 
-/**
- * Returns true if kube-proxy's ipvs mode started over signpost's rules. It replaces some of the chains. The others
- * refuse its traffic, because its virtual IPs are addresses of the node.
- */
+/** Returns true if kube-proxy's ipvs mode started over signpost's rules. The chains that it kept refuse its traffic. */
 function isBesideIpvs(saved: Saved): boolean {
   const chains = saved.get("nat")?.chains;
   return !isSignposts(saved) && chains?.has("KUBE-NODE-PORT") === true && chains.has(HAIRPIN_CHAIN);
@@ -150,8 +139,7 @@ export interface RemovedRules extends Pick<Cleanup, "kept" | "left"> {
   readonly failure?: ApplyError;
 }
 
-/** The rules to remove, and the way to do it. */
-interface CleanUpOptions extends Pick<CleanupOptions, "kubeProxy" | "successor"> {
+interface CleanUpOptions extends Selection {
   /** If true, nothing is removed. */
   readonly dryRun: boolean;
   /** The variant that signpost itself uses. */
@@ -160,9 +148,6 @@ interface CleanUpOptions extends Pick<CleanupOptions, "kubeProxy" | "successor">
 
 /**
  * Removes the rules of signpost and kube-proxy, and no others.
- *
- * iptables-nft creates built-in chains and tables on first use, so empty ones are removed too. With a successor
- * they stay, because other programs may be writing to them.
  * @returns one entry for each program that had rules to remove, or failed; the others still ran
  */
 export async function cleanUpKernel(
@@ -186,11 +171,6 @@ export async function cleanUpKernel(
 }
 
 const VARIANTS: readonly Variant[] = ["-nft", "-legacy", ""];
-
-interface Place {
-  readonly family: Family;
-  readonly backend: Variant;
-}
 
 async function cleanUpFamily(
   runner: ProcessRunner,
@@ -219,7 +199,8 @@ async function cleanUpFamily(
     };
     if (entry.text === "" && entry.left.length === 0) return "nothing";
     if (dryRun || entry.text === "") return entry;
-    await restore(runner, program, entry.text);
+    await restore(runner, options, entry.text);
+    // iptables-nft creates built-in chains and tables on first use. A successor may be writing to them.
     if (backend !== "-legacy" && !successor) {
       for (const table of input.tables) await removeEmptyChains(runner, table, { family, backend });
     }
@@ -243,29 +224,18 @@ export async function isOverwritten(runner: ProcessRunner, backend: Variant): Pr
 }
 
 /** Reads the rules: empty if the kernel lacks the family, `undefined` if the program is not installed. */
-async function savedRules(
-  runner: ProcessRunner,
-  { family, backend }: Place,
-): Promise<Saved | undefined> {
-  const program = programName(family, "-save", backend);
-  const result = await runIfInstalled(runner, [program]);
-  if (!result) return undefined;
-  if (result.code === 0) return atOnce(parseSaved(result.stdout));
-  const failure = failureOf(program, result);
-  if (failure.failure === "not-supported") return new Map();
-  throw failure;
+async function savedRules(runner: ProcessRunner, place: Place): Promise<Saved | undefined> {
+  try {
+    return atOnce(parseSaved(await save(runner, place)));
+  } catch (error) {
+    const failure = error instanceof ApplyError ? error.failure : undefined;
+    if (failure === "program-missing") return undefined;
+    if (failure === "not-supported") return new Map();
+    throw error;
+  }
 }
 
-async function restore(runner: ProcessRunner, program: string, text: string): Promise<void> {
-  const argv = [program, "-w", `${LOCK_WAIT_SECONDS}`, "--noflush"] as const;
-  const result = await runner.run(argv, text).catch(rethrowAsApplyError);
-  if (result.code !== 0) throw failureOf(program, result, text);
-}
-
-/**
- * Removes built-in chains that held only our jumps, and then an empty table. A failure (iptables-nft before 1.8.8,
- * a crash of nft) is harmless: there are no rules left.
- */
+/** Removes built-in chains that held only our jumps, and then an empty table. A failure leaves no rules. */
 async function removeEmptyChains(
   runner: ProcessRunner,
   { table, deleted }: TableInput,

@@ -1,8 +1,6 @@
 /**
- * Runs the iptables programs, classifies their errors, and finds the variant of this node.
- *
- * Rules of iptables-nft and iptables-legacy do not see each other. A program with the wrong variant breaks the
- * order of rules that others rely on.
+ * Runs the iptables programs, classifies their errors, and finds the variant of this node. Rules of iptables-nft and
+ * iptables-legacy do not see each other.
  * @module
  */
 import { FAMILIES, type Family } from "../../../model/values/address.ts";
@@ -16,10 +14,18 @@ import {
   type ProcessRunner,
   ProgramMissingError,
 } from "../../../model/ports/ports.ts";
-import type { Abilities } from "../script/fixed_rules.ts";
 import { Sysctl } from "../../sysctl.ts";
 import { programName } from "../script/names.ts";
 import { oneLine } from "../../../model/values/text.ts";
+
+/** `-nft` or `-legacy`; `""` for the system's plain `iptables`. */
+export type Variant = "" | "-nft" | "-legacy";
+
+/** The rules that one program sees. */
+export interface Place {
+  readonly family: Family;
+  readonly backend: Variant;
+}
 
 /**
  * Returns the program's result, or `undefined` if it is not installed.
@@ -28,17 +34,73 @@ import { oneLine } from "../../../model/values/text.ts";
 export async function runIfInstalled(
   runner: ProcessRunner,
   argv: readonly [string, ...string[]],
+  stdin?: string,
 ): Promise<ProcessResult | undefined> {
   try {
-    return await runner.run(argv);
+    return await runner.run(argv, stdin);
   } catch (error) {
     if (error instanceof ProgramMissingError) return undefined;
     return rethrowAsApplyError(error);
   }
 }
 
+async function run(
+  runner: ProcessRunner,
+  argv: readonly [string, ...string[]],
+  stdin?: string,
+): Promise<ProcessResult> {
+  const result = await runIfInstalled(runner, argv, stdin);
+  if (result) return result;
+  const message = `cannot run ${argv[0]}: ${ADVICE["program-missing"]}`;
+  throw new ApplyError("program-missing", message);
+}
+
+/**
+ * Returns the output of a save program. Without `-t`, iptables-legacy loads no kernel module.
+ * @throws {ApplyError} if it failed
+ */
+export async function save(
+  runner: ProcessRunner,
+  { family, backend }: Place,
+  ...options: readonly string[]
+): Promise<string> {
+  const program = programName(family, "-save", backend);
+  const result = await run(runner, [program, ...options]);
+  if (result.code !== 0) throw failureOf(program, result);
+  return result.stdout;
+}
+
+/**
+ * Gives an input to a restore program.
+ * @throws {ApplyError} if it failed
+ */
+export async function restore(
+  runner: ProcessRunner,
+  { family, backend }: Place,
+  text: string,
+): Promise<void> {
+  const program = programName(family, "-restore", backend);
+  const result = await run(runner, [program, ...WAIT, "--noflush"], text);
+  if (result.code !== 0) throw failureOf(program, result, text);
+}
+
+/**
+ * Lists the rules of a chain, or returns the failure if there is none.
+ * @throws {ApplyError} if the program is missing, or could not run to its end
+ */
+export async function listChain(
+  runner: ProcessRunner,
+  { family, backend, table, chain }: Place & { readonly table: string; readonly chain: string },
+  ...options: readonly string[]
+): Promise<string | ApplyError> {
+  const program = programName(family, "", backend);
+  const result = await run(runner, [program, ...WAIT, "-t", table, ...options, "-S", chain]);
+  return result.code === 0 ? result.stdout : failureOf(program, result);
+}
+
 /** Seconds to wait for the lock of all iptables-legacy programs. */
-export const LOCK_WAIT_SECONDS = 5;
+const LOCK_WAIT_SECONDS = 5;
+const WAIT = ["-w", `${LOCK_WAIT_SECONDS}`] as const;
 
 const PATTERNS: readonly (readonly [RegExp, ApplyFailure])[] = [
   [/holding the xtables lock|Resource temporarily unavailable|Device or resource busy$/m, "busy"],
@@ -84,12 +146,6 @@ export function failureOf(program: string, result: ProcessResult, input = ""): A
   return new ApplyError(failure, `${program}: ${reason}${place}; ${ADVICE[failure]}`);
 }
 
-/** Returns the error of a program that could not be run. */
-export function missingProgram(program: string, cause: unknown): ApplyError {
-  const message = `cannot run ${program}: ${ADVICE["program-missing"]}`;
-  return new ApplyError("program-missing", message, { cause });
-}
-
 /** Returns the faulty line. A failed COMMIT does not name the rule. */
 function faultyLine(said: string, input: string): string | undefined {
   const number = /line:? (\d+)/.exec(said)?.[1];
@@ -105,10 +161,7 @@ function joinLines(text: string): string {
   return oneLine(line, LONGEST_QUOTE);
 }
 
-/** `-nft` or `-legacy`; `""` for the system's plain `iptables`. */
-export type Variant = "" | "-nft" | "-legacy";
-
-/** The iptables of this node and its abilities. */
+/** The iptables of this node. */
 export interface Iptables {
   readonly backend: Variant;
   /** The reason for this variant, for the log. */
@@ -119,13 +172,14 @@ export interface Iptables {
   readonly families: readonly Family[];
   /** The reason why a family does not work, for the log. */
   readonly missing: ReadonlyMap<Family, string>;
-  readonly abilities: Abilities;
+  /** True if the node accepts TCP packets out of window. */
+  readonly tcpBeLiberal: boolean;
   /** The output of `iptables --version`. */
   readonly version: string;
 }
 
 /**
- * Finds the variant to use, the families that work, and the programs' abilities.
+ * Finds the variant to use, and the families that work.
  * @param wanted the families of the node
  * @throws {ApplyError} if iptables works for no family
  */
@@ -155,12 +209,13 @@ export async function findIptables(
     programName(first, "", choice.backend),
     "--version",
   ]);
-  const text = version?.stdout.trim() ?? "";
-  const abilities = {
-    ...abilitiesOf(text),
-    ...await isTcpLiberal(runner) && { tcpBeLiberal: true },
+  return {
+    ...choice,
+    families,
+    missing,
+    tcpBeLiberal: await isTcpLiberal(runner),
+    version: version?.stdout.trim() ?? "",
   };
-  return { ...choice, families, missing, abilities, version: text };
 }
 
 /** Returns true if the node accepts TCP packets out of window. Administrators also set this sysctl. */
@@ -170,26 +225,16 @@ export async function isTcpLiberal(runner: ProcessRunner): Promise<boolean> {
   return /^[1-9]/.test(value);
 }
 
-/** Returns the abilities of a version from the output of `iptables --version`. */
-export function abilitiesOf(version: string): Abilities {
-  const [, major = "0", minor = "0", patch = "0"] = /v(\d+)\.(\d+)(?:\.(\d+))?/.exec(version) ?? [];
-  const number = Number(major) * 1e6 + Number(minor) * 1e3 + Number(patch);
-  return { randomFully: number >= 1_006_002 };
-}
-
-/** The rules of each variant, as the save programs print them for both families. */
-interface BackendRules {
-  readonly nft: string;
-  readonly legacy: string;
-}
-
 const KUBELET_HINTS = ["KUBE-IPTABLES-HINT", "KUBE-KUBELET-CANARY"] as const;
+
+type Choice = Pick<Iptables, "backend" | "reason" | "mixed">;
 
 /**
  * Chooses a variant like the iptables wrappers of Kubernetes' images: the one with kubelet's hint (KEP-3178), else
  * the one with more rules, else the system's `iptables`.
+ * @param rules what the save programs of each variant print, for both families
  */
-export function backendOf(rules: BackendRules): Pick<Iptables, "backend" | "reason" | "mixed"> {
+export function backendOf(rules: { readonly nft: string; readonly legacy: string }): Choice {
   const count = { nft: countRules(rules.nft), legacy: countRules(rules.legacy) };
   const mixed = count.nft > 0 && count.legacy > 0;
   for (const name of ["nft", "legacy"] as const) {
@@ -206,9 +251,7 @@ function countRules(saved: string): number {
   return saved.match(/^-A /gm)?.length ?? 0;
 }
 
-async function chooseBackend(
-  runner: ProcessRunner,
-): Promise<Pick<Iptables, "backend" | "reason" | "mixed">> {
+async function chooseBackend(runner: ProcessRunner): Promise<Choice> {
   const nft = await savedBy(runner, "-nft");
   const legacy = await savedBy(runner, "-legacy");
   if (nft === undefined || legacy === undefined) {
@@ -226,7 +269,6 @@ async function chooseBackend(
 async function savedBy(runner: ProcessRunner, backend: Variant): Promise<string | undefined> {
   let saved: string | undefined;
   for (const family of FAMILIES) {
-    // No `-t`: iptables-legacy-save would load the kernel module of the table.
     const result = await runIfInstalled(runner, [programName(family, "-save", backend)]);
     if (result) saved = (saved ?? "") + (result.code === 0 ? result.stdout : "");
   }
@@ -235,12 +277,7 @@ async function savedBy(runner: ProcessRunner, backend: Variant): Promise<string 
 
 /** Checks that table `nat` of a family has a POSTROUTING chain, as kube-proxy does. */
 async function checkFamily(runner: ProcessRunner, family: Family, backend: Variant): Promise<void> {
-  const program = programName(family, "", backend);
-  const argv = [program, "-w", `${LOCK_WAIT_SECONDS}`, "-t", "nat", "-S", "POSTROUTING"] as const;
-  const result = await runIfInstalled(runner, argv);
-  if (!result) throw missingProgram(program, undefined);
-  if (result.code === 0) return;
-  const failure = failureOf(program, result);
+  const listed = await listChain(runner, { family, backend, table: "nat", chain: "POSTROUTING" });
   // A busy lock says nothing about the family.
-  if (failure.failure !== "busy") throw failure;
+  if (listed instanceof ApplyError && listed.failure !== "busy") throw listed;
 }

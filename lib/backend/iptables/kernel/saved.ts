@@ -8,7 +8,7 @@ import { FIXED_CHAINS, isServiceChain } from "../script/names.ts";
 /** A rule in the output of `iptables-save`. */
 interface SavedRule {
   readonly chain: string;
-  /** The rule without `-A chain`. */
+  /** Without `-A chain`. */
   readonly rule: string;
 }
 
@@ -70,7 +70,7 @@ export function tokens(rule: string): string[] {
   return [...words].map(([, quoted, plain]) => plain ?? (quoted ?? "").replace(/\\(.)/g, "$1"));
 }
 
-/** Returns the argument of an option of a rule, for example `-j` or `--comment`. */
+/** Returns the argument of an option, for example `-j` or `--comment`. */
 export function argumentOf(rule: string, option: string): string | undefined {
   const words = tokens(rule);
   const at = words.indexOf(option);
@@ -114,25 +114,19 @@ export function isIpvsModes(table: string, chain: string): boolean {
   return IPVS_CHAINS.includes(chain) || SHARED_CHAINS[table]?.includes(chain) === true;
 }
 
-/**
- * Returns true for a chain of signpost or kube-proxy. `KUBE-FIREWALL`, `KUBE-KUBELET-CANARY` and
- * `KUBE-IPTABLES-HINT` are kubelet's.
- */
+/** Returns true for a chain of signpost or kube-proxy. Other `KUBE-` chains are kubelet's. */
 export function isOwnChain(name: string): boolean {
   return OWN_CHAINS.has(name) || isServiceChain(name);
 }
 
-/**
- * Returns the jumps of signpost or kube-proxy: rules of built-in chains that lead to one of their chains
- * and have kube-proxy's comment.
- */
+/** Returns the jumps of signpost or kube-proxy. */
 export function jumpsIn({ builtIn }: SavedTable): SavedRule[] {
   return [...builtIn].flatMap(([chain, { rules }]) =>
     rules.filter(isJump).map((rule) => ({ chain, rule }))
   );
 }
 
-/** Returns true for a rule of a built-in chain that is such a jump. */
+/** Returns true for a rule of a built-in chain that leads to one of our chains and has kube-proxy's comment. */
 export function isJump(rule: string): boolean {
   const target = targetOf(rule);
   return target !== undefined && isOwnChain(target) &&

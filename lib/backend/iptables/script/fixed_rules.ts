@@ -1,6 +1,5 @@
 /**
- * Builds the rules that do not depend on Services, as in kube-proxy's iptables mode: masquerading, forwarding, node
- * ports.
+ * Builds the rules that do not depend on Services, as in kube-proxy's iptables mode.
  * @module
  */
 import {
@@ -23,46 +22,35 @@ import {
   type SharedRule,
 } from "./rule.ts";
 
-/** The facts about the programs and the kernel that rules depend on. */
-export interface Abilities {
-  /** True if `MASQUERADE --random-fully` works (iptables 1.6.2), with fewer clashes of source ports. */
-  readonly randomFully: boolean;
+/** The family of an input, and the kernel's setting that its rules depend on. */
+export interface InputOptions {
+  readonly family: Family;
   /** True if `nf_conntrack_tcp_be_liberal` is set by anyone. Then no invalid packet is dropped. */
-  readonly tcpBeLiberal?: boolean;
+  readonly tcpBeLiberal: boolean;
 }
+
+type Chains = Readonly<Record<string, readonly string[]>>;
 
 const LOOPBACK: Readonly<Record<Family, string>> = { 4: "127.0.0.0/8", 6: "::1/128" };
 
-/**
- * Returns the fixed chains of one table with their fixed rules.
- *
- * In shared chains, Service rules with `first` precede these, and those with `last` follow.
- */
+/** Returns the fixed chains of one table with their fixed rules. */
 export function fixedChains(
   table: Table,
   node: DesiredNode,
-  options: { readonly family: Family; readonly abilities: Abilities },
+  options: InputOptions,
 ): ReadonlyMap<string, readonly string[]> {
-  const rules: Readonly<Record<string, readonly string[]>> = table === "filter"
-    ? filterRules(node, options)
-    : natRules(node, options);
+  const rules = table === "filter" ? filterRules(node, options) : natRules(node, options.family);
   return new Map(FIXED_CHAINS[table].map((chain) => [chain, rules[chain] ?? []]));
 }
 
-function filterRules(
-  node: DesiredNode,
-  { family, abilities }: { readonly family: Family; readonly abilities: Abilities },
-): Record<string, readonly string[]> {
-  const isLiberal = node.tcpBeLiberal || abilities.tcpBeLiberal === true;
+function filterRules(node: DesiredNode, { family, tcpBeLiberal }: InputOptions): Chains {
   const mark = markAndMask(node.masqueradeMark);
   return {
     // One rule for all virtual IPs, because every new packet meets this chain.
     "KUBE-EXTERNAL-SERVICES": [
       `${comment("kubernetes virtual IPs")} -m addrtype --dst-type LOCAL -j ${VIRTUAL_IP_CHAIN}`,
     ],
-    // As `virtual-ips` of the nftables mode: skips translated packets, packets to the address of
-    // their own interface, and packets to the health server. An earlier chain accepts health-check
-    // node ports.
+    // Skips translated packets, and packets to the health server or the address of their own interface.
     [VIRTUAL_IP_CHAIN]: [
       "-m conntrack --ctstate DNAT -j RETURN",
       `-d ${LOOPBACK[family]} -j RETURN`,
@@ -72,7 +60,7 @@ function filterRules(
     "KUBE-FORWARD": [
       // A packet unknown to conntrack would leave with a wrong source, and the peer would reset the
       // connection (kubernetes/kubernetes#74839).
-      ...(isLiberal ? [] : ["-m conntrack --ctstate INVALID -j DROP"]),
+      ...(node.tcpBeLiberal || tcpBeLiberal ? [] : ["-m conntrack --ctstate INVALID -j DROP"]),
       `${comment("kubernetes forwarding rules")} -m mark --mark ${mark} -j ACCEPT`,
       rule(
         comment("kubernetes forwarding conntrack rule"),
@@ -93,10 +81,7 @@ function filterRules(
   };
 }
 
-function natRules(
-  node: DesiredNode,
-  { family, abilities }: { readonly family: Family; readonly abilities: Abilities },
-): Record<string, readonly string[]> {
+function natRules(node: DesiredNode, family: Family): Chains {
   const mark = markAndMask(node.masqueradeMark);
   const bit = mark.slice(0, mark.indexOf("/"));
   return {
@@ -118,15 +103,14 @@ function natRules(
       `-j MARK --set-xmark ${bit}/0x0`,
       rule(
         comment("kubernetes service traffic requiring SNAT"),
-        "-j MASQUERADE",
-        abilities.randomFully ? "--random-fully" : "",
+        "-j MASQUERADE --random-fully",
       ),
     ],
     "KUBE-SERVICES": nodePortJumps(node, family),
   };
 }
 
-/** Returns the end of the chain: an address that is no Service's may take node ports. */
+/** Returns the rules for addresses that are no Service's. */
 function nodePortJumps(node: DesiredNode, family: Family): string[] {
   const { nodePortAddresses } = node.families[family];
   const loopback = LOOPBACK[family];
@@ -148,17 +132,13 @@ function nodePortJumps(node: DesiredNode, family: Family): string[] {
 
 /** Returns the guards of a Service's external and load-balancer IPs, each address once. */
 export function serviceGuards(ports: readonly DesiredServicePort[]): ServiceRules {
-  const [first] = ports;
-  if (!first) return { chains: new Map(), shared: [] };
-  const { family, name } = first;
-  const note = `${name.split(":")[0]} has no such port`;
-  const addresses = new Set(
-    ports.flatMap(({ externalIPs, loadBalancerIPs }) => [...externalIPs, ...loadBalancerIPs]),
+  const guards = ports.flatMap(({ family, name, externalIPs, loadBalancerIPs }) =>
+    [...externalIPs, ...loadBalancerIPs].map((address) => {
+      const note = `${name.split(":")[0]} has no such port`;
+      return [address, refuse(host(family, address), { note, family })] as const;
+    })
   );
-  return {
-    chains: new Map(),
-    shared: [...addresses].map((address) => refuse(host(family, address), { note, family })),
-  };
+  return { chains: new Map(), shared: [...new Map(guards).values()] };
 }
 
 /** Returns the guards of cluster IP ranges. Rules before them keep the node's own addresses reachable. */

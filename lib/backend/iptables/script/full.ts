@@ -1,5 +1,5 @@
 /**
- * Builds the full input: the desired state for any state of the kernel.
+ * Builds the full input, and adapts it to the kernel's rules.
  * @module
  */
 import type { Family } from "../../../model/values/address.ts";
@@ -9,14 +9,13 @@ import type {
   DesiredServicePort,
   DesiredState,
 } from "../../../model/kernel/desired.ts";
-import { type Abilities, fixedChains, nodeGuards, serviceGuards } from "./fixed_rules.ts";
+import { fixedChains, type InputOptions, nodeGuards, serviceGuards } from "./fixed_rules.ts";
 import { type Table, TABLES } from "./names.ts";
 import {
   comment,
   emptyTable,
   type FamilyInput,
   rule,
-  type ScriptInput,
   type ServiceRules,
   type SharedRule,
   type TableInput,
@@ -32,21 +31,17 @@ import {
 import { serviceRules } from "./service_rules.ts";
 
 /**
- * Returns the input that builds one family's tables from nothing: chains, rules and jumps.
- *
- * Services are ordered by name, so that the same state gives the same input.
+ * Returns the input that builds one family's tables from nothing, with Services ordered by name.
  * @yields when other work can run; meanwhile the state must not change
  */
 export function* fullInput(
   state: DesiredState,
-  options: { readonly family: Family; readonly abilities: Abilities },
-): Generator<undefined, ScriptInput> {
+  options: InputOptions,
+): Generator<undefined, FamilyInput> {
   const { family } = options;
   const services: ServiceRules[] = [];
   for (const key of [...state.services.keys()].sort()) {
-    services.push(
-      ...rulesOfService(state.services.get(key) ?? [], { family, node: state.node }),
-    );
+    append(services, rulesOfService(state.services.get(key) ?? [], { family, node: state.node }));
     yield;
   }
   const shared = [
@@ -54,7 +49,6 @@ export function* fullInput(
     ...nodeGuards(state.node, family).shared,
   ];
   const tables: TableInput[] = [];
-  const growth = { filter: 0, nat: 0 };
   for (const table of TABLES) {
     yield;
     const fixed = fixedChains(table, state.node, options);
@@ -62,13 +56,9 @@ export function* fullInput(
       ...withSharedRules(fixed, shared.filter((rule) => rule.table === table)),
       ...(table === "nat" ? services.flatMap(({ chains }) => [...chains]) : []),
     ]);
-    const inserted = JUMPS.filter((jump) => jump.table === table)
-      .map(({ from, rule }) => `${from} ${rule}`);
-    tables.push({ ...emptyTable(table), chains, inserted });
-    growth[table] = inserted.length;
-    for (const rules of chains.values()) growth[table] += rules.length;
+    tables.push({ ...emptyTable(table), chains, inserted: JUMPS[table] });
   }
-  return { family, tables, growth };
+  return { family, tables };
 }
 
 /** Returns the rules of one Service in a family. */
@@ -98,9 +88,8 @@ function withSharedRules(
 }
 
 /**
- * Adapts the full input to the kernel's rules. Existing jumps are not inserted again. Stale chains and jumps are
- * removed: of an earlier run, or of kube-proxy's other versions and modes. New refusals come first, then each table
- * in one transaction.
+ * Adapts the full input to the kernel's rules. Existing jumps stay, and stale chains and jumps of any proxy go. New
+ * refusals come first, then each table in one transaction.
  */
 export function fitToSaved(input: FamilyInput, saved: Saved): FamilyInput {
   const fitted = input.tables.map((table) => {
@@ -117,12 +106,11 @@ export function fitToSaved(input: FamilyInput, saved: Saved): FamilyInput {
 /** The first chain with refusals, which kube-proxy's ipvs mode does not have. */
 const EXTERNAL_CHAIN = "KUBE-EXTERNAL-SERVICES";
 
-/** The chains that refuse packets without an endpoint, or without one for their source. */
 const REFUSING_CHAINS: readonly string[] = [EXTERNAL_CHAIN, "KUBE-SERVICES", "KUBE-PROXY-FIREWALL"];
 
 /**
- * Returns refusals that the kernel lacks: their packets may have found an endpoint until now. After kube-proxy's
- * ipvs mode there are none, because they would refuse all traffic of IPVS before table `nat` is written.
+ * Returns refusals that the kernel lacks. After kube-proxy's ipvs mode there are none, because they would refuse all
+ * traffic of IPVS before table `nat` is written.
  */
 function newRefusals({ tables }: FamilyInput, saved: Saved): TableInput {
   const table = "filter";
@@ -147,10 +135,8 @@ function fitTable(input: TableInput, held: SavedTable): TableInput {
     );
   const inPlace = input.inserted.map(copiesOf);
   const stays = new Set(inPlace.flatMap(([first]) => first ?? []));
-  const stale = [...held.chains.keys()].filter((chain) =>
-    isOwnChain(chain) && !input.chains.has(chain)
-  )
-    .sort();
+  const isStale = (chain: string) => isOwnChain(chain) && !input.chains.has(chain);
+  const stale = [...held.chains.keys()].filter(isStale).sort();
   const kept = stale.length > 0 ? referencedByOthers(held) : new Set<string>();
   return {
     ...input,
@@ -162,14 +148,6 @@ function fitTable(input: TableInput, held: SavedTable): TableInput {
     inserted: input.inserted.filter((_, i) => inPlace[i]?.length === 0),
     removed: stale.filter((chain) => !kept.has(chain)),
   };
-}
-
-/** A rule in a built-in chain that leads to one of signpost's chains. */
-interface Jump {
-  readonly table: Table;
-  /** The built-in chain, for example `PREROUTING`. */
-  readonly from: string;
-  readonly rule: string;
 }
 
 const NEW = "-m conntrack --ctstate NEW";
@@ -185,23 +163,21 @@ const POSTROUTING = leadTo("KUBE-POSTROUTING", "postrouting rules");
 /**
  * The jumps, equal to kube-proxy's, so that a hand-over finds them in place. Each is inserted at the head of its
  * chain, so the last one comes first.
- *
- * Refusals see only new connections, to spare established ones the lookup.
  */
-const JUMPS: readonly Jump[] = [
-  { table: "filter", from: "INPUT", rule: EXTERNAL },
-  { table: "filter", from: "FORWARD", rule: EXTERNAL },
-  { table: "filter", from: "INPUT", rule: HEALTH_CHECKS },
-  { table: "filter", from: "FORWARD", rule: REFUSED_SERVICES },
-  { table: "filter", from: "OUTPUT", rule: REFUSED_SERVICES },
-  { table: "filter", from: "FORWARD", rule: FORWARDING },
-  { table: "filter", from: "INPUT", rule: FIREWALL },
-  { table: "filter", from: "OUTPUT", rule: FIREWALL },
-  { table: "filter", from: "FORWARD", rule: FIREWALL },
-  { table: "nat", from: "OUTPUT", rule: SERVICES },
-  { table: "nat", from: "PREROUTING", rule: SERVICES },
-  { table: "nat", from: "POSTROUTING", rule: POSTROUTING },
-];
+const JUMPS: Readonly<Record<Table, readonly string[]>> = {
+  filter: [
+    `INPUT ${EXTERNAL}`,
+    `FORWARD ${EXTERNAL}`,
+    `INPUT ${HEALTH_CHECKS}`,
+    `FORWARD ${REFUSED_SERVICES}`,
+    `OUTPUT ${REFUSED_SERVICES}`,
+    `FORWARD ${FORWARDING}`,
+    `INPUT ${FIREWALL}`,
+    `OUTPUT ${FIREWALL}`,
+    `FORWARD ${FIREWALL}`,
+  ],
+  nat: [`OUTPUT ${SERVICES}`, `PREROUTING ${SERVICES}`, `POSTROUTING ${POSTROUTING}`],
+};
 
 function leadTo(chain: string, note: string, match = ""): string {
   return rule(match, comment(`kubernetes ${note}`), `-j ${chain}`);

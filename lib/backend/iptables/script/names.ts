@@ -8,15 +8,10 @@ import type { Destination } from "../../../model/kernel/desired.ts";
 import type { Protocol } from "../../../model/cluster/objects.ts";
 import type { Family } from "../../../model/values/address.ts";
 
-/** The tables with signpost's rules. `mangle` only ever holds kube-proxy's canary. */
+/** The tables with signpost's rules. */
 export type Table = "filter" | "nat";
 
-/**
- * Both tables in the order of restoring, each in one transaction.
- *
- * A packet that found an endpoint meets no refusal, but a packet without one must. So new refusals come before both
- * tables, and old ones go after `nat`.
- */
+/** Both tables in the order of restoring, each in one transaction. */
 export const TABLES: readonly Table[] = ["nat", "filter"];
 
 /** An empty chain in each table. If it is gone, another program has flushed the table. */
@@ -25,22 +20,13 @@ export const CANARY_CHAIN = "KUBE-PROXY-CANARY";
 /** The letters of the hash in a chain name. */
 const HASH_LENGTH = 16;
 
-/**
- * The comment on the rule in KUBE-MARK-MASQ. It tells signpost's chains from kube-proxy's: a kube-proxy that takes
- * over rewrites that chain.
- */
+/** The comment on the rule in KUBE-MARK-MASQ. A kube-proxy that takes over rewrites that chain. */
 export const OWNER = "signpost";
 
-/**
- * The chain that masquerades hairpin connections, with one rule for each local endpoint.
- *
- * Its prefix is that of endpoint chains, so that a kube-proxy that takes over removes it.
- */
+/** The chain that masquerades hairpin connections. By its prefix, a kube-proxy that takes over removes it. */
 export const HAIRPIN_CHAIN = "KUBE-SEP-HAIRPIN";
 
-/**
- * The chain that keeps virtual IPs from leading to the node's own ports. kube-proxy empties the chain before it.
- */
+/** The chain that keeps virtual IPs from leading to the node's own ports. kube-proxy empties the chain before it. */
 export const VIRTUAL_IP_CHAIN = "KUBE-VIRTUAL-IPS";
 
 /** The chains that always exist, by table. */
@@ -98,10 +84,7 @@ export interface ServiceChainNames {
 }
 
 /**
- * Returns the chains of a service port.
- *
- * As in kube-proxy, the name is a prefix and the first 16 letters of base32(sha256(name + protocol)). Chain names
- * have at most 28 letters.
+ * Returns the chains of a service port: as in kube-proxy, a prefix and base32(sha256(name + protocol)).
  * @param name `namespace/name:port`
  */
 export function serviceChainNames(name: string, protocol: Protocol): ServiceChainNames {
@@ -114,10 +97,7 @@ export function serviceChainNames(name: string, protocol: Protocol): ServiceChai
   };
 }
 
-/**
- * Returns the chain and `recent` list of one endpoint with session affinity.
- * @param servicePort its `namespace/name:port` and protocol
- */
+/** Returns the chain and `recent` list of one endpoint with session affinity. */
 export function endpointChainName(
   servicePort: { readonly name: string; readonly protocol: Protocol },
   endpoint: Pick<Destination, "address" | "port">,

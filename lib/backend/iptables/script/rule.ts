@@ -1,6 +1,5 @@
 /**
- * Writes rules in the spelling and order of `iptables-save`, to compare them as text, and renders changes as input of
- * `iptables-restore`.
+ * Writes rules as `iptables-save` does, to compare them as text, and renders changes as input of `iptables-restore`.
  * @module
  */
 import { ADDRESS_BITS, type Family } from "../../../model/values/address.ts";
@@ -35,17 +34,15 @@ export function chance(oneOf: number): string | undefined {
   return `-m statistic --mode random --probability ${probability.toFixed(11)}`;
 }
 
-/** Returns a mark and its mask, `0x4000/0x4000`. */
+/** Returns a mark and its mask: `0x4000/0x4000`. */
 export function markAndMask(mark: number): string {
   const hex = `0x${(mark >>> 0).toString(16)}`;
   return `${hex}/${hex}`;
 }
 
-/** The match of a packet's origin: a source range or an interface, which have different places in a rule. */
+/** The match of a packet's origin, `-s …` or `-i …`, which have different places in a rule. */
 interface Origin {
-  /** `-s …` or nothing. */
   readonly source: string;
-  /** `-i …` or nothing. */
   readonly input: string;
 }
 
@@ -70,17 +67,14 @@ function interfaceName(name: string, wildcard: "" | "+" = ""): string {
   return /^[\w.:@+-]+$/.test(text) ? text : quote(text);
 }
 
-/**
- * Quotes an argument as `iptables-save` does. Every character outside printable ASCII becomes `?`, so an argument
- * cannot end its line or quotes.
- */
+/** Quotes an argument as `iptables-save` does. Characters outside printable ASCII become `?`. */
 export function quote(text: string): string {
   const printable = text.replace(/[^\x20-\x7e]/g, "?");
   if (/^[\w-]+$/.test(printable)) return printable;
   return `"${printable.replace(/["\\']/g, "\\$&")}"`;
 }
 
-/** Returns the target that rejects a packet, in the words of `iptables-save`. */
+/** Returns the target that rejects a packet. */
 export function reject(family: Family): string {
   return `-j REJECT --reject-with ${family === 4 ? "icmp" : "icmp6"}-port-unreachable`;
 }
@@ -89,18 +83,15 @@ export function reject(family: Family): string {
 export interface SharedRule {
   readonly table: Table;
   readonly chain: string;
-  /** The rule without `-A chain`. */
+  /** Without `-A chain`. */
   readonly rule: string;
-  /**
-   * The place of the rule. Service rules of one chain match different destinations, so their order has no effect.
-   * Rules for addresses precede node ports, and refusals precede the guards of virtual IPs.
-   */
+  /** The place beside the chain's fixed rules. Service rules match different destinations: their order has no effect. */
   readonly place: "first" | "last";
 }
 
-/** The rules of one service port: chains of its own (table `nat`), and rules in shared chains. */
+/** The rules of one service port. */
 export interface ServiceRules {
-  /** Rules by chain, in order. */
+  /** The rules of its own chains, in the table `nat`. */
   readonly chains: ReadonlyMap<string, readonly string[]>;
   readonly shared: readonly SharedRule[];
 }
@@ -114,10 +105,11 @@ export interface TableInput {
   readonly deleted: readonly string[];
   /** Rules to insert at the head of their chain, `chain rule`. */
   readonly inserted: readonly string[];
-  /** Rules to append to their chain, `chain rule`. */
   readonly appended: readonly string[];
   /** Chains to flush and delete. */
   readonly removed: readonly string[];
+  /** The number of rules that flushed and deleted chains had; 0 if it is unknown. */
+  readonly flushed: number;
 }
 
 /** The changes of one family's tables. */
@@ -126,42 +118,26 @@ export interface FamilyInput {
   readonly tables: readonly TableInput[];
 }
 
-/** The changes of a script of signpost's own. */
-export interface ScriptInput extends FamilyInput {
-  /** The number of rules of a full script, by table; of a partial one the rules more than before. */
-  readonly growth: Readonly<Record<Table, number>>;
-}
-
 /** Returns a table's input without operations. */
 export function emptyTable(table: string): TableInput {
-  return { table, chains: new Map(), deleted: [], inserted: [], appended: [], removed: [] };
+  const nothing = { deleted: [], inserted: [], appended: [], removed: [], flushed: 0 };
+  return { table, chains: new Map(), ...nothing };
 }
 
-/** Counts the chains and rules that this input creates or deletes. */
-export function countOperations(input: TableInput): number {
-  let count = input.deleted.length + input.inserted.length + input.appended.length +
-    input.removed.length;
-  for (const rules of input.chains.values()) count += 1 + rules.length;
+/** Counts the rules that this input adds. */
+export function countRules({ chains, inserted, appended }: TableInput): number {
+  let count = inserted.length + appended.length;
+  for (const rules of chains.values()) count += rules.length;
   return count;
+}
+
+/** Counts the chains and rules that this input adds or deletes. */
+export function countOperations(input: TableInput): number {
+  return countRules(input) + input.chains.size + input.deleted.length + input.removed.length;
 }
 
 /** Lines that are rendered without a break. */
 const BATCH = 500;
-
-/** Renders the input as text, empty if there are no operations. */
-function* renderingTable(input: TableInput): Generator<undefined, string> {
-  if (countOperations(input) === 0) return "";
-  const texts: string[] = [];
-  let lines: string[] = [];
-  for (const line of linesOf(input)) {
-    lines.push(line);
-    if (lines.length < BATCH) continue;
-    texts.push(lines.join("\n"));
-    lines = [];
-    yield;
-  }
-  return [...texts, ...lines, ""].join("\n");
-}
 
 function* linesOf(input: TableInput): Generator<string, void> {
   yield `*${input.table}`;
@@ -181,8 +157,14 @@ function* linesOf(input: TableInput): Generator<string, void> {
  * Renders the tables of one family as one input of its restore program.
  * @yields when other work can run
  */
-export function* renderFamily(input: FamilyInput): Generator<undefined, string> {
+export function* renderFamily({ tables }: FamilyInput): Generator<undefined, string> {
   let text = "";
-  for (const table of input.tables) text += yield* renderingTable(table);
+  let count = 0;
+  for (const table of tables.filter((each) => countOperations(each) > 0)) {
+    for (const line of linesOf(table)) {
+      text += `${line}\n`;
+      if (++count % BATCH === 0) yield;
+    }
+  }
   return text;
 }

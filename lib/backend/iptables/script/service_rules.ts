@@ -1,8 +1,5 @@
 /**
- * Builds the rules of one service port, from its addresses to its endpoints.
- *
- * Behaviour and chain names are those of kube-proxy's iptables mode. But endpoints without session affinity have no
- * chains: the Service's chain has the DNAT rules.
+ * Builds the rules of one service port, as kube-proxy does. But only session affinity has chains of endpoints.
  * @module
  */
 import {
@@ -74,10 +71,7 @@ function masqueradeRules({ servicePort, node }: ServiceContext, policy: TrafficP
   );
 }
 
-/**
- * Returns the chain of external addresses and node ports. It masquerades, or sends pods and the node to the Cluster
- * policy.
- */
+/** Returns the chain of external addresses and node ports. */
 function externalRules(context: ServiceContext): string[] {
   const { servicePort: { name, family, externalTrafficPolicy }, names, node } = context;
   const to = `${name} external destinations`;
@@ -102,7 +96,7 @@ function externalRules(context: ServiceContext): string[] {
   return rules;
 }
 
-/** Returns the chain of load-balancer IPs with source ranges. `KUBE-PROXY-FIREWALL` drops the rest. */
+/** Returns the chain of load-balancer IPs with source ranges. */
 function firewallRules({ servicePort, names }: ServiceContext): string[] {
   const { name, sourceRanges } = servicePort;
   return [
@@ -113,7 +107,6 @@ function firewallRules({ servicePort, names }: ServiceContext): string[] {
   ];
 }
 
-/** A service port with the facts that several of its rules share. */
 interface ServiceContext {
   readonly servicePort: DesiredServicePort;
   readonly node: DesiredNode;
@@ -122,7 +115,6 @@ interface ServiceContext {
   readonly usesFirewall: boolean;
 }
 
-/** Computes the shared facts of a service port's rules. */
 function contextOf(servicePort: DesiredServicePort, node: DesiredNode): ServiceContext {
   const { loadBalancerIPs, sourceRanges, hasEndpoints } = servicePort;
   return {
@@ -134,15 +126,11 @@ function contextOf(servicePort: DesiredServicePort, node: DesiredNode): ServiceC
   };
 }
 
-/** Returns the chain of one policy's endpoints. */
 function policyChain({ names }: ServiceContext, policy: TrafficPolicy): string {
   return policy === "Cluster" ? names.cluster : names.local;
 }
 
-/**
- * Returns true if a policy's chain exists: it has endpoints, and a rule leads to it. Pods and the node itself reach
- * external addresses under the Cluster policy in any case.
- */
+/** Returns true if a policy's chain exists. Pods and the node reach external addresses under the Cluster policy. */
 function isUsed(context: ServiceContext, policy: TrafficPolicy): boolean {
   const { servicePort, usesExternalChain } = context;
   if (endpointsFor(servicePort, policy).length === 0) return false;
@@ -153,7 +141,6 @@ function isUsed(context: ServiceContext, policy: TrafficPolicy): boolean {
   return internal || external;
 }
 
-/** Returns the rules in shared chains, which send packets to the port's own chains, or refuse them. */
 function sharedRules(context: ServiceContext): SharedRule[] {
   return [
     ...clusterIPRules(context),
@@ -177,7 +164,6 @@ function clusterIPRules(context: ServiceContext): SharedRule[] {
   );
 }
 
-/** Returns the rules of external IPs and load-balancer IPs. */
 function externalAddressRules(context: ServiceContext): SharedRule[] {
   const { servicePort: { externalIPs, loadBalancerIPs }, names } = context;
   if (!context.usesExternalChain) return [];
@@ -196,10 +182,7 @@ function externalAddressRules(context: ServiceContext): SharedRule[] {
   ];
 }
 
-/**
- * Refuses external traffic if its policy has no endpoint here. Packets of pods and the node may have an endpoint's
- * address already, and then match none of these rules.
- */
+/** Refuses external traffic if its policy has no endpoint here. */
 function refusalRules(context: ServiceContext): SharedRule[] {
   const { servicePort } = context;
   const { externalIPs, loadBalancerIPs, externalTrafficPolicy, nodePort, protocol } = servicePort;
@@ -218,7 +201,7 @@ function refusalRules(context: ServiceContext): SharedRule[] {
   return rules;
 }
 
-/** Drops packets that the Service's firewall chain did not accept: they still have the load balancer's address. */
+/** Drops packets that the firewall chain did not accept: they still have the load balancer's address. */
 function firewallDrops(context: ServiceContext): SharedRule[] {
   if (!context.usesFirewall) return [];
   return context.servicePort.loadBalancerIPs.map((address) =>
@@ -248,18 +231,14 @@ function healthCheckRules({ servicePort }: ServiceContext): SharedRule[] {
   return [{ table: "filter", chain: "KUBE-NODEPORTS", rule: rule(...words), place: "last" }];
 }
 
-/** Masquerades hairpin connections, which would otherwise not get their answers. */
 function hairpinRules(context: ServiceContext): SharedRule[] {
-  const { servicePort: { family } } = context;
-  const own = new Set<string>();
-  for (const policy of ["Cluster", "Local"] as const) {
-    for (
-      const endpoint of isUsed(context, policy) ? endpointsFor(context.servicePort, policy) : []
-    ) {
-      if (endpoint.hairpin) own.add(host(family, endpoint.address));
-    }
-  }
-  return [...own].map((address) => ({
+  const { servicePort } = context;
+  const used = (["Cluster", "Local"] as const).flatMap((policy) =>
+    isUsed(context, policy) ? endpointsFor(servicePort, policy) : []
+  );
+  const own = used.filter(({ hairpin }) => hairpin)
+    .map(({ address }) => host(servicePort.family, address));
+  return [...new Set(own)].map((address) => ({
     table: "nat",
     chain: HAIRPIN_CHAIN,
     rule: `-s ${address} -d ${address} -j KUBE-MARK-MASQ`,
@@ -267,7 +246,6 @@ function hairpinRules(context: ServiceContext): SharedRule[] {
   }));
 }
 
-/** Returns the treatment of connections without an endpoint. */
 function refusal({ hasEndpoints, family }: DesiredServicePort): { note: string; target: string } {
   if (hasEndpoints) return { note: "has no local endpoints", target: "-j DROP" };
   return { note: "has no endpoints", target: reject(family) };
@@ -298,18 +276,15 @@ function toAddress(
   };
 }
 
-/** The end of a service port's policy chain, and the endpoint chains that it jumps to. */
 interface EndpointRules {
   readonly rules: readonly string[];
+  /** The chains of endpoints with session affinity. */
   readonly chains: ReadonlyMap<string, readonly string[]>;
 }
 
 /**
- * Returns one rule for each endpoint. The rule takes a random share of the connections that reach it, or every nth
- * one.
- *
- * With session affinity, rules with `-m recent` come first, with one list for each endpoint. A list lives as long
- * as a rule names it. So a client keeps its endpoint across syncs, until the endpoint goes.
+ * Returns the rules that pick an endpoint: with session affinity, first those of the clients that have one. A `recent`
+ * list lives as long as a rule names it, so a client keeps its endpoint across syncs.
  */
 export function endpointRules(
   servicePort: DesiredServicePort,
@@ -337,7 +312,7 @@ export function endpointRules(
   return { rules: [...known, ...pick("", toChain)], chains };
 }
 
-/** Returns the match that accepts one of the remaining connections. */
+/** Returns the match that takes one of the remaining connections. */
 function turnOf({ scheduler }: DesiredServicePort): (left: number) => string | undefined {
   switch (scheduler?.type) {
     case undefined:

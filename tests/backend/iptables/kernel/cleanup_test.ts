@@ -34,7 +34,7 @@ for (const backend of BACKENDS) {
   const dataplaneIn = (kernel: Kernel) =>
     new IptablesDataplane({
       runner: kernel.runner,
-      iptables: { backend, families: FAMILIES, abilities: { randomFully: true } },
+      iptables: { backend, families: FAMILIES, tcpBeLiberal: false },
       routeLocalnet: () => Promise.resolve(),
     });
   const everything = async (kernel: Kernel) =>

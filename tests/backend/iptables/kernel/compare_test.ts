@@ -15,12 +15,11 @@ import { WEB_SERVICE, webSlice } from "../../../support/web_service.ts";
 import { atOnce } from "../../../../lib/model/ports/in_turns.ts";
 
 const CLUSTER_CIDR = { clusterCIDRs: ["10.244.0.0/16", "fd00:10:244::/48"] };
-const ABILITIES = { randomFully: true };
 
 function newDataplane(kernel: Kernel): IptablesDataplane {
   return new IptablesDataplane({
     runner: kernel.runner,
-    iptables: { backend: kernel.backend, families: FAMILIES, abilities: ABILITIES },
+    iptables: { backend: kernel.backend, families: FAMILIES, tcpBeLiberal: false },
     routeLocalnet: () => Promise.resolve(),
   });
 }
@@ -28,7 +27,7 @@ function newDataplane(kernel: Kernel): IptablesDataplane {
 async function differences(kernel: Kernel, state: DesiredState): Promise<Difference[]> {
   const all = await Promise.all(FAMILIES.map(async (family) =>
     compareSaved(
-      atOnce(fullInput(state, { family, abilities: ABILITIES })),
+      atOnce(fullInput(state, { family, tcpBeLiberal: false })),
       atOnce(parseSaved(await kernel.save(family))),
     )
   ));
@@ -136,7 +135,7 @@ Deno.test("a foreign word in any rule of any cluster is a difference in iptables
       (objects, family, foreign, [anyTable, anyRule, anyPlace]) => {
         const pipeline = new Pipeline({ mode: "iptables", configuration: CLUSTER_CIDR });
         pipeline.load(objects);
-        const desired = atOnce(fullInput(pipeline.desired, { family, abilities: ABILITIES }));
+        const desired = atOnce(fullInput(pipeline.desired, { family, tcpBeLiberal: false }));
         const rules = rulesOf(desired);
         const at = anyTable % desired.tables.length;
         const tampered = rules.map((all, table) => {
@@ -181,7 +180,7 @@ function saved({ tables }: FamilyInput, rules: readonly (readonly string[])[]): 
 
 Deno.test("a jump of ours with one match more is extra, another program's is its own", () => {
   const pipeline = new Pipeline({ mode: "iptables", configuration: CLUSTER_CIDR });
-  const desired = atOnce(fullInput(pipeline.desired, { family: 4, abilities: ABILITIES }));
+  const desired = atOnce(fullInput(pipeline.desired, { family: 4, tcpBeLiberal: false }));
   const withJumps = (...jumps: string[]) =>
     saved(desired, rulesOf(desired).map((rules, i) => i === 0 ? [...rules, ...jumps] : rules));
   const others = withJumps("PREROUTING -j DOCKER", "INPUT -j CNI");

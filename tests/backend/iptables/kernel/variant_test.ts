@@ -1,9 +1,5 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import {
-  abilitiesOf,
-  backendOf,
-  findIptables,
-} from "../../../../lib/backend/iptables/kernel/programs.ts";
+import { backendOf, findIptables } from "../../../../lib/backend/iptables/kernel/programs.ts";
 import { ApplyError } from "../../../../lib/model/kernel/dataplane.ts";
 import {
   type ProcessRunner,
@@ -39,13 +35,6 @@ Deno.test("without a hint the backend with more rules is chosen, else the system
   });
 });
 
-Deno.test("--random-fully is used from iptables 1.6.2 on", () => {
-  assertEquals(abilitiesOf("iptables v1.8.9 (nf_tables)\n").randomFully, true);
-  assertEquals(abilitiesOf("iptables v1.6.2\n").randomFully, true);
-  assertEquals(abilitiesOf("iptables v1.6.1\n").randomFully, false);
-  assertEquals(abilitiesOf("").randomFully, false);
-});
-
 for (const backend of BACKENDS) {
   Deno.test(`a kernel in which kubelet uses iptables${backend} is recognised`, async () => {
     await using kernel = await Kernel.create(backend);
@@ -53,7 +42,7 @@ for (const backend of BACKENDS) {
     const found = await findIptables(kernel.runner);
     assertEquals(found.backend, backend);
     assertEquals(found.families, [4, 6]);
-    assertEquals(found.abilities, { randomFully: true });
+    assertEquals(found.tcpBeLiberal, false);
   });
 }
 

@@ -13,7 +13,7 @@ import { BACKENDS, Kernel } from "../kernel.ts";
 import { atOnce } from "../../../../lib/model/ports/in_turns.ts";
 
 const GOLDEN = new URL("../testdata/example.rules", import.meta.url);
-const OPTIONS = { families: FAMILIES, abilities: { randomFully: true } };
+const OPTIONS = { families: FAMILIES, tcpBeLiberal: false };
 
 function desired(
   objects: readonly ApiObject[],
@@ -65,7 +65,7 @@ for (const backend of BACKENDS) {
     await dataplane.apply(dataplane.full(state));
     for (const family of FAMILIES) {
       const written = atOnce(
-        renderFamily(atOnce(fullInput(state, { family, abilities: OPTIONS.abilities }))),
+        renderFamily(atOnce(fullInput(state, { ...OPTIONS, family }))),
       )
         .split("\n").filter((line) => line.startsWith("-")).map((line) =>
           line.replace(/^-I/, "-A")
@@ -112,10 +112,9 @@ Deno.test("a range around localhost does not open its node ports where they are 
 });
 
 Deno.test("an administrator's nf_conntrack_tcp_be_liberal counts as the configuration's", () => {
-  const drops = (abilities: { randomFully: boolean; tcpBeLiberal?: boolean }) =>
-    fullScript(desired([]), { ...OPTIONS, abilities }).text.includes("INVALID -j DROP");
-  assertEquals(drops({ randomFully: true }), true);
-  assertEquals(drops({ randomFully: true, tcpBeLiberal: true }), false);
+  const drops = (tcpBeLiberal: boolean) =>
+    fullScript(desired([]), { ...OPTIONS, tcpBeLiberal }).text.includes("INVALID -j DROP");
+  assertEquals([drops(false), drops(true)], [true, false]);
 });
 
 Deno.test("route_localnet is asked for where node ports answer on localhost", () => {
@@ -128,11 +127,6 @@ Deno.test("invalid packets are let through where TCP is to be liberal", () => {
     fullScript(desired([], { conntrack: { ...DEFAULTS.conntrack, tcpBeLiberal } }), OPTIONS)
       .text.includes("INVALID");
   assertEquals([drops(false), drops(true)], [true, false]);
-});
-
-Deno.test("--random-fully is left out where iptables does not know it", () => {
-  const { text } = fullScript(desired([]), { ...OPTIONS, abilities: { randomFully: false } });
-  assertEquals(text.includes("random-fully"), false);
 });
 
 Deno.test("a full script takes over kube-proxy's chains: stale ones go, jumps stay single", () => {
@@ -149,7 +143,7 @@ Deno.test("a full script takes over kube-proxy's chains: stale ones go, jumps st
 -A MINE -j KUBE-SEP-CCCCCCCCCCCCCCCC
 COMMIT
 `));
-  const input = atOnce(fullInput(desired([]), { family: 4, abilities: OPTIONS.abilities }));
+  const input = atOnce(fullInput(desired([]), { ...OPTIONS, family: 4 }));
   const nat = fitToSaved(input, saved).tables.find(({ table }) => table === "nat");
   const jump = 'PREROUTING -m comment --comment "kubernetes service portals" -j KUBE-SERVICES';
   assertEquals(nat?.removed, ["KUBE-SEP-BBBBBBBBBBBBBBBB", "KUBE-SVC-AAAAAAAAAAAAAAAA"]);

@@ -8,7 +8,7 @@ import type {
   StateChange,
 } from "../../../../lib/model/kernel/desired.ts";
 
-const OPTIONS = { families: FAMILIES, abilities: { randomFully: true } };
+const OPTIONS = { families: FAMILIES, tcpBeLiberal: false };
 const FAMILY = {
   localDetector: { type: "cidr", cidr: "10.244.0.0/16" },
   nodePortAddresses: { type: "all" },

@@ -1,0 +1,49 @@
+/**
+ * Declares the metrics of a backend, and sums the kernel's counters for them.
+ * @module
+ */
+
+/** A metric's name and help text. */
+export type Definition = readonly [name: string, help: string];
+
+/** Counts failures, by family. */
+export interface FailureMetric {
+  readonly of: "sync" | "partial sync";
+  readonly definition: Definition;
+}
+
+/** A value with its labels. */
+export interface Sample {
+  readonly labels: Readonly<Record<string, string>>;
+  readonly value: number;
+}
+
+/** A value for each set of labels, read at each scrape. */
+export interface ReadMetric {
+  readonly type: "gauge" | "counter";
+  readonly definition: Definition;
+  readonly labels: readonly string[];
+  /** Never rejects, and takes seconds at most. */
+  readonly read: () => Iterable<Sample> | Promise<Iterable<Sample>>;
+}
+
+/** The metrics of a backend. */
+export interface BackendMetrics {
+  readonly failures: readonly FailureMetric[];
+  readonly readings: readonly ReadMetric[];
+}
+
+/** Sums counters that begin again at 0 when their rule is rewritten. */
+export class CounterSums {
+  readonly #counts = new Map<string, { readonly sum: number; readonly last: number }>();
+
+  /** Notes the present value of a counter. */
+  seen(key: string, value: number): void {
+    const { sum, last } = this.#counts.get(key) ?? { sum: 0, last: 0 };
+    this.#counts.set(key, { sum: sum + value - (value < last ? 0 : last), last: value });
+  }
+
+  sumOf(key: string): number {
+    return this.#counts.get(key)?.sum ?? 0;
+  }
+}
