@@ -8,7 +8,6 @@ import type { AccelerationSummary, Finding } from "../model/status.ts";
 import type {
   Change,
   Drift,
-  KernelChanges,
   ServiceDifference,
 } from "../model/kernel/differences.ts";
 import type { ConnectionCounters } from "../model/connections.ts";
@@ -185,8 +184,6 @@ export interface KernelRules {
   stickyClients(ports: readonly DesiredServicePort[]): StickyClient[];
   /** Returns all differences from a state. */
   compare(state: DesiredState): Comparison;
-  /** Returns the step to the rules of some Services. Rules of other Services stay. */
-  changesTo(state: DesiredState): KernelChanges;
 }
 
 /** Some service ports, with the node's part of the desired state. */

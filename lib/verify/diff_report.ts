@@ -15,8 +15,8 @@ export interface DiffReport {
   readonly diffVersion: typeof DIFF_VERSION;
   readonly node: string;
   readonly mode: Mode;
-  /** The manifests were compared with the present objects, or with the kernel. */
-  readonly against: "api" | "kernel";
+  /** The manifests were compared with the present objects. */
+  readonly against: "api";
   /** `Service shop/web` and so on, as the manifests have them. */
   readonly objects: readonly string[];
   /** The source of the present objects. */

@@ -1,5 +1,4 @@
 import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
-import type { DiffReport } from "../../lib/verify/diff_report.ts";
 import type { PacketReport, ServiceReport } from "../../lib/explain/report.ts";
 import { execute } from "../support/command.ts";
 import type { Network } from "../support/network.ts";
@@ -252,29 +251,6 @@ Deno.test("--trace confirms the verdict with a real packet, and leaves nothing b
   assertEquals([dropped.trace?.verdict, dropped.trace?.agrees], ["drop", true]);
   const tables = await network.run("node", ["nft", "list", "tables"]);
   assertEquals(tables, "table inet signpost\n");
-});
-
-Deno.test("diff tells what applying a manifest would change in the kernel, and changes nothing", async () => {
-  const objects = [web(), slice(a, ["local1", "remote1"])];
-  const after = [web(), slice(a, ["local1"])];
-  await using network = await createCluster();
-  await apply(network, objects);
-  const list = () => network.run("node", ["nft", "list", "ruleset"]);
-  const before = await list();
-  const same = await ask<DiffReport>(network, { args: ["diff"], objects });
-  assertEquals([same.report.changes, same.code], [[], 0]);
-  const { report, code } = await ask<DiffReport>(network, { args: ["diff"], objects: after });
-  assertEquals(code, 1);
-  assertEquals(
-    report.changes.filter(({ type, in: set }) => type === "element" && set.includes("tcp"))
-      .map(({ change, key, service }) => `${change} ${key} ${service}`),
-    [`delete ${a.clusterIP} . ${PORT} . 1 shop/web:tcp`],
-  );
-  assertEquals(await list(), before);
-  // What diff foretells is what happens.
-  await apply(network, after);
-  const done = await ask<DiffReport>(network, { args: ["diff"], objects: after });
-  assertEquals([done.report.changes, done.code], [[], 0]);
 });
 
 Deno.test("without nft, explain answers from the objects and says what it could not read", async () => {

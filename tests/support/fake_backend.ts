@@ -199,14 +199,6 @@ function rulesOf(held: ReadonlyMap<string, string>, isEmpty: boolean): KernelRul
       const names = new Set([...wanted.keys(), ...held.keys()]);
       return { differences: differencesOf(wanted, names), compared: wanted.size };
     },
-    changesTo: (state) => {
-      const wanted = valuesOf(state);
-      const names = state.services.keys();
-      const changes = [...names].flatMap((name) =>
-        changesOf(name, { before: held.get(name), after: wanted.get(name) })
-      );
-      return { changes, warnings: [] };
-    },
   };
 }
 

@@ -14,7 +14,6 @@ import { atOnce } from "../../model/ports/in_turns.ts";
 import {
   argumentOf,
   isJump,
-  isOwnChain,
   referencedByOthers,
   sameRule,
   type Saved,
@@ -36,7 +35,6 @@ export function iptablesRules(held: SavedFamilies, tcpBeLiberal: boolean): Kerne
     // xt_recent lists them in /proc/net/xt_recent without the remaining time.
     stickyClients: () => [],
     compare: (state) => compareFamilies(state, { held, tcpBeLiberal }),
-    changesTo: (state) => ({ changes: iptablesKernelChanges(state, held), warnings: [] }),
   };
 }
 
@@ -135,39 +133,9 @@ function rulesOf(ports: readonly DesiredServicePort[], node: DesiredNode): Place
 
 /** Returns the rules that a step deletes and adds, deletions first. */
 export function iptablesChanges({ change: { services }, node }: DesiredStep): Change[] {
-  const [before, after] = (["before", "after"] as const).map((side) =>
-    [...services.values()].flatMap((change) => rulesOf(change[side], node))
-  );
-  return changesBetween(before ?? [], after ?? []);
-}
-
-/** Returns the step from the kernel's rules to those of the manifests' Services. */
-export function iptablesKernelChanges(state: DesiredState, held: SavedFamilies): Change[] {
-  const wanted = rulesOf([...state.services.values()].flat(), state.node);
-  const chains = new Map(wanted.map((each) => [`${each.family} ${each.chain}`, each.service]));
-  // The comment of a rule names its service port, else its chain does.
-  const serviceOf = ({ family, chain, rule }: Omit<PlacedRule, "service">) => {
-    const name = argumentOf(rule, "--comment")?.split(" ")[0] ?? "";
-    if (state.services.has(name.split(":")[0] ?? "")) return name;
-    return isServiceChain(chain) ? chains.get(`${family} ${chain}`) : undefined;
-  };
-  const all = [...held].flatMap(([family, saved]) =>
-    [...saved.values()].flatMap(({ name: table, chains }) =>
-      [...chains].filter(([chain]) => isOwnChain(chain)).flatMap(([chain, rules]) =>
-        rules.map((rule) => ({ family, table, chain, rule }))
-      )
-    )
-  );
-  const there = all.flatMap((rule) => {
-    const service = serviceOf(rule);
-    return service === undefined ? [] : [{ ...rule, service }];
-  });
-  // A hairpin rule has no comment and may be another Service's.
-  const known = new Set(all.map(keyOf)).difference(new Set(there.map(keyOf)));
-  return changesBetween(there, wanted.filter((rule) => !known.has(keyOf(rule))));
-}
-
-function changesBetween(before: readonly PlacedRule[], after: readonly PlacedRule[]): Change[] {
+  const rulesAt = (side: "before" | "after") =>
+    [...services.values()].flatMap((change) => rulesOf(change[side], node));
+  const [before, after] = [rulesAt("before"), rulesAt("after")];
   return [
     ...without(before, { others: after, keyOf }).map(toChange("delete")),
     ...without(after, { others: before, keyOf }).map(toChange("add")),

@@ -61,7 +61,7 @@ function nftablesChanges({ change, node }: DesiredStep, references: References):
 }
 
 /** Returns the change of a chain or set that comes or goes. */
-export function partChange(
+function partChange(
   change: Change["change"],
   type: "chain" | "set",
 ): (part: { readonly name: string }) => Change {

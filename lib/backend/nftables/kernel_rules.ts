@@ -1,5 +1,5 @@
 /**
- * Compares the table with the desired state, for `verify`, `explain` and `diff`.
+ * Compares the table with the desired state, for `verify` and `explain`.
  *
  * @module
  */
@@ -9,7 +9,7 @@ import {
   type DesiredState,
   usedEndpoints,
 } from "../../model/kernel/desired.ts";
-import type { Change, Difference, KernelChanges } from "../../model/kernel/differences.ts";
+import type { Difference } from "../../model/kernel/differences.ts";
 import type {
   Comparison,
   KernelEntry,
@@ -33,7 +33,6 @@ import { affinitySet } from "./pick.ts";
 import { setNamed } from "./sets.ts";
 import { parseStickyClients, renderElement } from "./text.ts";
 import { type Frontend, frontendsOf } from "../../policy/frontend.ts";
-import { partChange } from "./changes.ts";
 import { frontendKey, keyInFamily } from "../../model/cluster/names.ts";
 import { tableOf } from "./delta.ts";
 import type { Nft } from "./nft.ts";
@@ -52,7 +51,6 @@ export function rulesOf(contents: Contents | undefined, listing: string): Kernel
     entries: (ports, node) => nftablesEntries(ports, { node, held }),
     stickyClients: (ports) => stickyClients(ports, listing),
     compare: (state) => compareTable(state, contents),
-    changesTo: (state) => kernelChanges(state, held),
   };
 }
 
@@ -193,51 +191,6 @@ export function stickyClients(
   });
 }
 
-/**
- * Returns the changes from the kernel's table to the desired state of some Services. Shared objects are only added.
- *
- * @param state the Services of the manifests alone
- */
-export function kernelChanges(state: DesiredState, held: Contents): KernelChanges {
-  const fixed = desiredContents({ node: state.node, services: new Map() });
-  const desired = desiredContents(state);
-  const owners = ownersIn(held);
-  const foreign = foreignFrontends(state, owners);
-  const frontends = frontendsInScope(state, owners);
-  const owner = (set: string, key: string) => frontends.get(frontendIdOf(set, key) ?? "") ?? "";
-  const isForeign = (set: string, key: string) => foreign.has(frontendIdOf(set, key) ?? "");
-  const wanted = onlyElements(
-    desired,
-    (set, key) => !fixed.sets.get(set)?.has(key) && !isForeign(set, key),
-  );
-  const there = onlyElements(
-    held,
-    (set, key) =>
-      !isForeign(set, key) &&
-      (owner(set, key) !== "" || wanted.sets.get(set)?.has(key) === true),
-  );
-  const elements = compareContents(wanted, {
-    ...there,
-    sets: withEmptySets(there.sets, wanted.sets),
-  })
-    .filter(({ key }) => key !== "").flatMap((each) => changesOf(each, owner(each.in, each.key)));
-  const changes = [
-    ...elements.filter(({ change }) => change === "delete"),
-    ...newParts(desired, held),
-    ...elements.filter(({ change }) => change === "add"),
-  ];
-  return { changes, warnings: [...foreign.values()] };
-}
-
-/** Returns the owners of the Services' frontends: desired ones, and those in the kernel's comments. */
-function frontendsInScope(
-  state: DesiredState,
-  held: ReadonlyMap<string, string>,
-): ReadonlyMap<string, string> {
-  const ofKernel = [...held].filter(([, name]) => state.services.has(serviceOf(name)));
-  return new Map([...ofKernel, ...desiredFrontends(state)]);
-}
-
 /** Returns the frontends of a state, each with its service port. */
 function desiredFrontends(state: DesiredState): [frontend: string, name: string][] {
   return [...state.services.values()].flat().flatMap((servicePort) =>
@@ -246,65 +199,6 @@ function desiredFrontends(state: DesiredState): [frontend: string, name: string]
       servicePort.name,
     ])
   );
-}
-
-/** Returns a line for each wanted frontend that a Service outside the manifests has: the older one keeps it. */
-function foreignFrontends(
-  state: DesiredState,
-  held: ReadonlyMap<string, string>,
-): ReadonlyMap<string, string> {
-  return new Map(
-    desiredFrontends(state).flatMap(([frontend, name]) => {
-      const other = held.get(frontend);
-      if (other === undefined || state.services.has(serviceOf(other))) return [];
-      const line =
-        `${name} wants ${frontend}, which belongs to ${other}: the older Service keeps it`;
-      return [[frontend, line] as const];
-    }),
-  );
-}
-
-function serviceOf(servicePort: string): string {
-  return servicePort.split(":")[0] ?? "";
-}
-
-function onlyElements(
-  contents: Contents,
-  isWanted: (set: string, key: string) => boolean,
-): Contents {
-  const sets = [...contents.sets].map(([set, elements]) =>
-    [set, new Map([...elements].filter(([key]) => isWanted(set, key)))] as const
-  );
-  return { ...NO_CONTENTS, sets: new Map(sets) };
-}
-
-/** Adds missing sets as empty ones: they are changes of their own. */
-function withEmptySets(sets: Contents["sets"], all: Contents["sets"]): Contents["sets"] {
-  return new Map([...[...all.keys()].map((name) => [name, new Map()] as const), ...sets]);
-}
-
-function newParts(desired: Contents, held: Contents): Change[] {
-  const missing = (part: "sets" | "chains") =>
-    [...desired[part].keys()].filter((name) => !held[part].has(name)).map((name) => ({ name }));
-  return [
-    ...missing("sets").map(partChange("add", "set")),
-    ...missing("chains").map(partChange("add", "chain")),
-  ];
-}
-
-function changesOf({ type, in: set, key, desired, held }: Difference, service: string): Change[] {
-  const change = (change: Change["change"], data: string): Change => ({
-    change,
-    type: "element",
-    in: set,
-    key,
-    data,
-    service,
-  });
-  return [
-    ...type === "missing" ? [] : [change("delete", held)],
-    ...type === "extra" ? [] : [change("add", desired)],
-  ];
 }
 
 /** Returns the id of a frontend: `IPv4 10.96.0.1 . tcp . 80`, `IPv6 udp . 30053`. */
@@ -321,19 +215,6 @@ function frontendIdOf(name: string, text: string): string | undefined {
   const key = set && parseKey(set, text);
   const frontend = key && frontendOfKey(key);
   return set?.family && frontend && frontendId({ family: set.family, ...frontend }, frontend);
-}
-
-/** Returns the service ports in the comments of elements, by `frontendId`. */
-function ownersIn({ remarks }: Contents): Map<string, string> {
-  const owners = new Map<string, string>();
-  for (const [set, elements] of remarks) {
-    for (const [key, remark] of elements) {
-      const frontend = frontendIdOf(set, key);
-      const [, owner] = /\bcomment "([^"]*)"/.exec(remark) ?? [];
-      if (frontend !== undefined && owner !== undefined) owners.set(frontend, owner);
-    }
-  }
-  return owners;
 }
 
 /** The limit of elements that are asked for. If there are more, the table is listed. */

@@ -25,12 +25,6 @@ export interface Change {
   readonly service: string;
 }
 
-export interface KernelChanges {
-  readonly changes: readonly Change[];
-  /** Warnings, such as a frontend that another Service holds in the kernel. */
-  readonly warnings: readonly string[];
-}
-
 /** Version of the report; it grows when a field goes or changes its meaning. */
 export const VERIFY_VERSION = 1;
 
