@@ -5,11 +5,7 @@
 import type { RulesetFacts } from "../findings/facts.ts";
 import type { Configuration } from "../config/configuration.ts";
 import type { AccelerationSummary, Finding } from "../model/status.ts";
-import type {
-  Change,
-  Drift,
-  ServiceDifference,
-} from "../model/kernel/differences.ts";
+import type { Change, Drift, ServiceDifference } from "../model/kernel/differences.ts";
 import type { ConnectionCounters } from "../model/connections.ts";
 import type { ApplyError, Dataplane, Script } from "../model/kernel/dataplane.ts";
 import type {

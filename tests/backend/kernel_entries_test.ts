@@ -24,8 +24,12 @@ async function listing(state: DesiredState, commands = ""): Promise<string> {
   return await kernel.nft.listTable();
 }
 
+function parse(text: string): Contents {
+  return atOnce(parsingListing(text)) as Contents;
+}
+
 function entriesOf(state: DesiredState, text: string): string[] {
-  const held = atOnce(parsingListing(text)) as Contents;
+  const held = parse(text);
   const ports = state.services.get("shop/web") ?? [];
   return nftablesEntries(ports, { node: state.node, held }).map((each) =>
     `${each.state} ${each.in} ${each.key} | ${each.desired} | ${each.held}`
@@ -71,12 +75,12 @@ Deno.test("clients of session affinity are shown with their endpoint and time", 
   const text = await listing(state);
   const set = /set (affinity4-\S+10\.244\.1\.11\.8080) \{/.exec(text)?.[1];
   const ports = state.services.get("shop/web") ?? [];
-  assertEquals(stickyClients(ports, text), []);
+  assertEquals(stickyClients(ports, parse(text)), []);
   const sticky = await listing(
     state,
     `add element inet signpost ${set} { 203.0.113.9 timeout 3h expires 1h }\n`,
   );
-  const [client, ...others] = stickyClients(ports, sticky);
+  const [client, ...others] = stickyClients(ports, parse(sticky));
   assertEquals(others, []);
   const { expiresSeconds = 0, ...rest } = client ?? {};
   assertEquals(rest, {

@@ -11,6 +11,7 @@ import type { DesiredState, StateChange } from "../../model/kernel/desired.ts";
 import type { ModeTraits } from "../../model/kernel/traits.ts";
 import type { RulesetFacts } from "../../findings/facts.ts";
 import { type Family, FAMILY_NAMES } from "../../model/values/address.ts";
+import { atOnce } from "../../model/ports/in_turns.ts";
 import { desiredNode } from "../../policy/node.ts";
 import {
   type Backend,
@@ -36,8 +37,11 @@ import { Marks, Touched } from "./transactions.ts";
 import { deleteTables, KUBE_PROXY_TABLES, Nft, OWN_TABLES, removeTables } from "./nft.ts";
 import { probe } from "./probe.ts";
 import { changesFrom, nftablesNames } from "./changes.ts";
-import { foreignChains } from "./read.ts";
-import { heldPorts, nftablesRules, rulesOf } from "./kernel_rules.ts";
+import { foreignChains, parsingListing } from "./read.ts";
+import { heldPorts, nftablesRules } from "./kernel_rules.ts";
+
+/** Elements of one step: nft and the kernel take 30 ms for them. */
+const SHARE = 2_000;
 
 const TRAITS: ModeTraits = {
   name: "nftables",
@@ -46,8 +50,7 @@ const TRAITS: ModeTraits = {
   localhostNodePorts: "listeners",
   guardsClusterIPs: true,
   refuses: new Map(),
-  // nft and the kernel take 30 ms for them.
-  share: 2_000,
+  share: SHARE,
   parts: "elements and rules",
 };
 
@@ -70,13 +73,13 @@ export class NftablesBackend implements Backend<NftScript> {
   /** @param options what it works with */
   constructor(options: BackendOptions) {
     this.#options = options;
-    this.#nft = new Nft(options.runtime.runner, () => this.#marks.taken());
+    this.#nft = new Nft(options.runtime.runner, this.#marks);
     this.foreignRules = new HandOver({ ...options.runtime, ...options, variant: undefined });
     this.#dataplane = new NftablesDataplane(this.#nft, {
-      marks: this.#marks,
-      share: TRAITS.share,
+      share: SHARE,
       prologue: () => this.foreignRules.prologue(),
-      portions: { clock: options.runtime.clock, logger: options.logger },
+      clock: options.runtime.clock,
+      logger: options.logger,
     });
     this.#devices = new Devices({
       ...options.runtime,
@@ -206,8 +209,9 @@ export class NftablesBackend implements Backend<NftScript> {
 
   /** @inheritdoc */
   async read(about?: PortsOfNode): Promise<KernelRules> {
-    const held = about && await heldPorts(this.#nft, about);
-    return held ? rulesOf(held, "") : nftablesRules(await this.#nft.listTable());
+    const held = about && await heldPorts(this.#nft, about) ||
+      atOnce(parsingListing(await this.#nft.listTable()));
+    return nftablesRules(held);
   }
 
   /** @inheritdoc */

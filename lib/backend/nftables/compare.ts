@@ -6,7 +6,7 @@
 import { append } from "../../model/values/lists.ts";
 import type { Difference } from "../../model/kernel/differences.ts";
 import { atOnce } from "../../model/ports/in_turns.ts";
-import type { Contents } from "./read.ts";
+import { type Contents, type Elements, type ElementText, EXPIRING } from "./read.ts";
 import { fingerprint } from "./fingerprint.ts";
 import { type FrontendKey, parseKey, printKey } from "./keys.ts";
 import { COUNTER, setNamed, type TableSet } from "./sets.ts";
@@ -100,22 +100,20 @@ function* compareSets(
 ): Generator<undefined, Difference[]> {
   const differences: Difference[] = [];
   for (const name of new Set([...desired.sets.keys(), ...held.sets.keys()])) {
-    const wanted = desired.sets.get(name);
-    const there = held.sets.get(name);
+    const place = { in: name, key: "" };
+    const [wanted, there] = [desired.sets.get(name), held.sets.get(name)];
     if (!wanted || !there) {
-      const type = wanted ? "missing" : "extra";
-      differences.push({ type, in: name, key: "", desired: "", held: "" });
+      differences.push({ type: wanted ? "missing" : "extra", ...place, desired: "", held: "" });
       continue;
     }
-    append(differences, compareDeclarations(desired, held, name));
+    const [before = "", after = ""] = [held, desired].map((each) => each.declarations.get(name));
+    if (before !== after) {
+      differences.push({ type: "wrong", ...place, desired: after, held: before });
+    }
     const set = setNamed(name);
-    const isMoved = !exactSlots && set?.keyType === "slot";
-    const left = isMoved ? inSlotsOf(there, wanted, set) : wanted;
-    const elements = yield* isOfKernel(name)
-      ? compareOfKernel(held, name)
-      : compareElements(name, { wanted: left, desired, held });
-    // More than a call takes arguments may differ.
-    for (const each of elements) differences.push(each);
+    const left = !exactSlots && set?.keyType === "slot" ? inSlotsOf(there, wanted, set) : wanted;
+    const counts = after.split("; ").includes(COUNTER);
+    append(differences, yield* compareElements(name, { wanted: left, there, counts }));
   }
   return differences;
 }
@@ -125,94 +123,21 @@ export function isOfKernel(set: string): boolean {
   return setNamed(set)?.filledBy === "kernel";
 }
 
-function compareDeclarations(desired: Contents, held: Contents, name: string): Difference[] {
-  const [wanted = "", there = ""] = [desired, held].map((each) => each.declarations.get(name));
-  return wanted === there
-    ? []
-    : [{ type: "wrong", in: name, key: "", desired: wanted, held: there }];
-}
-
-/** The remark of an element that the kernel added: the time until it goes. */
-const EXPIRING = /^(?:timeout \S+ )?expires \S+$/;
-
 /** The counter of an element, if its set gives each element one. */
 const COUNTS = /^counter packets \d+ bytes \d+ ?/;
-
-/** Returns the elements of a set that the kernel fills that have more than a time: other programs added them. */
-function* compareOfKernel(held: Contents, name: string): Generator<undefined, Difference[]> {
-  const differences: Difference[] = [];
-  let count = 0;
-  for (const key of held.sets.get(name)?.keys() ?? []) {
-    if (++count % BATCH === 0) yield;
-    const remark = held.remarks.get(name)?.get(key) ?? "";
-    if (EXPIRING.test(remark)) continue;
-    differences.push({ type: "extra", in: name, key, desired: "", held: remark });
-  }
-  return differences;
-}
-
-/** An element of a set, but for its key. */
-export interface ElementText {
-  /** The value of the key; `""` in a set. */
-  readonly data: string;
-  /** The comment, time or counter. */
-  readonly remark: string;
-}
-
-/** Returns true if each element of a set should count. */
-export function isCounting(
-  { declarations }: Pick<Contents, "declarations">,
-  name: string,
-): boolean {
-  return declarations.get(name)?.split("; ").includes(COUNTER) ?? false;
-}
-
-/** Returns the difference of an element; `undefined` on a side: it is not there. @param options `counts`: see `isCounting` */
-export function compareElement(
-  place: Pick<Difference, "in" | "key">,
-  { desired, held, counts }: {
-    readonly desired: ElementText | undefined;
-    readonly held: ElementText | undefined;
-    readonly counts: boolean;
-  },
-): Difference | undefined {
-  if (!desired || !held) {
-    const type = desired ? "missing" : "extra";
-    return { type, ...place, desired: desired?.data ?? "", held: held?.data ?? "" };
-  }
-  const { data } = desired;
-  if (data !== held.data) return { type: "wrong", ...place, desired: data, held: held.data };
-  const remark = counts ? held.remark.replace(COUNTS, "") : held.remark;
-  if (remark === desired.remark) return undefined;
-  const withData = (remark: string) => [data, remark].filter((each) => each !== "").join(" ");
-  return { type: "wrong", ...place, desired: withData(desired.remark), held: withData(remark) };
-}
-
-/** Yields each key once, without a copy of all. */
-function* keysOfBoth(
-  one: ReadonlyMap<string, string> = new Map(),
-  other: ReadonlyMap<string, string> = new Map(),
-): Iterable<string> {
-  yield* one.keys();
-  for (const key of other.keys()) if (!one.has(key)) yield key;
-}
 
 /**
  * Moves wanted endpoints to the slots where they are: endpoints that came in another order have other slots, and the
  * choice is the same. If an endpoint has several slots, a hash chooses, and each slot counts.
  */
-function inSlotsOf(
-  there: ReadonlyMap<string, string>,
-  wanted: ReadonlyMap<string, string>,
-  set: TableSet,
-): ReadonlyMap<string, string> {
+function inSlotsOf(there: Elements, wanted: Elements, set: TableSet): Elements {
   const held = byFrontend(there, set);
-  const moved = new Map<string, string>();
+  const moved = new Map<string, ElementText>();
   for (const [id, { frontend, slots }] of byFrontend(wanted, set)) {
     const rest = new Set(slots.values());
     const free = new Set(slots.keys());
     const put = (slot: number, data: string) =>
-      moved.set(printKey({ type: "slot", frontend, slot }), data);
+      moved.set(printKey({ type: "slot", frontend, slot }), { data, remark: "" });
     const isHashed = rest.size < slots.size;
     for (const [slot, data] of isHashed ? slots : []) put(slot, data);
     if (isHashed) continue;
@@ -233,12 +158,9 @@ interface FrontendSlots {
   readonly slots: Map<number, string>;
 }
 
-function byFrontend(
-  elements: ReadonlyMap<string, string>,
-  set: TableSet,
-): Map<string, FrontendSlots> {
+function byFrontend(elements: Elements, set: TableSet): Map<string, FrontendSlots> {
   const frontends = new Map<string, FrontendSlots>();
-  for (const [text, data] of elements) {
+  for (const [text, { data }] of elements) {
     const key = parseKey(set, text);
     if (key?.type !== "slot") continue;
     const id = printKey(key.frontend);
@@ -251,32 +173,43 @@ function byFrontend(
 
 function* compareElements(
   name: string,
-  { wanted, desired, held }: {
-    /** The data of each key. */
-    readonly wanted: ReadonlyMap<string, string>;
-    readonly desired: Contents;
-    readonly held: Contents;
+  { wanted, there, counts }: {
+    readonly wanted: Elements;
+    readonly there: Elements;
+    /** True if each element should count. */
+    readonly counts: boolean;
   },
 ): Generator<undefined, Difference[]> {
   const differences: Difference[] = [];
-  const there = held.sets.get(name);
-  const [remarks, heldRemarks] = [desired.remarks.get(name), held.remarks.get(name)];
-  const counts = isCounting(desired, name);
+  const isFilledByKernel = isOfKernel(name);
   let count = 0;
-  for (const key of keysOfBoth(wanted, there)) {
+  for (const [key, { data, remark }] of there) {
     if (++count % BATCH === 0) yield;
-    const difference = compareElement({ in: name, key }, {
-      desired: elementText(wanted.get(key), remarks?.get(key)),
-      held: elementText(there?.get(key), heldRemarks?.get(key)),
-      counts,
-    });
-    if (difference) differences.push(difference);
+    // An element that never goes is another program's.
+    if (isFilledByKernel && EXPIRING.test(remark)) continue;
+    const place = { in: name, key };
+    const desired = wanted.get(key);
+    const left = counts ? remark.replace(COUNTS, "") : remark;
+    if (!desired) differences.push({ type: "extra", ...place, desired: "", held: data });
+    else if (desired.data !== data) {
+      differences.push({ type: "wrong", ...place, desired: desired.data, held: data });
+    } else if (desired.remark !== left) {
+      const text = (remark: string) => `${data} ${remark}`.trim();
+      differences.push({
+        type: "wrong",
+        ...place,
+        desired: text(desired.remark),
+        held: text(left),
+      });
+    }
+  }
+  for (const [key, { data }] of wanted) {
+    if (++count % BATCH === 0) yield;
+    if (!there.has(key)) {
+      differences.push({ type: "missing", in: name, key, desired: data, held: "" });
+    }
   }
   return differences;
-}
-
-function elementText(data: string | undefined, remark = ""): ElementText | undefined {
-  return data === undefined ? undefined : { data, remark };
 }
 
 /** A part of the table by name, or the table itself. */

@@ -20,8 +20,8 @@ import {
   withNodeElements,
 } from "./delta.ts";
 import { DeferredDeletes } from "./deferred_deletes.ts";
-import type { Marks } from "./transactions.ts";
 import type { Nft } from "./nft.ts";
+import { NO_CONTENTS, parsingListing } from "./read.ts";
 import { reconcile } from "./reconcile.ts";
 import { TABLE } from "./table.ts";
 import {
@@ -35,30 +35,26 @@ import {
 } from "./write.ts";
 
 /** Inputs of the dataplane besides nft. */
-export interface NftablesOptions {
-  /** Returns the commands that mark a transaction as ours. */
-  readonly marks?: Pick<Marks, "next">;
+export interface NftablesOptions extends Partial<Pick<PortionsOptions, "clock" | "logger">> {
   /** Returns commands that go first in the transaction from which on packets meet a full script. */
   readonly prologue?: () => Promise<string>;
   /** The limit of elements that one step deletes, if packets do not reach them; absent: no limit. */
-  readonly share?: number | undefined;
-  /** Options for large tables; absent: a full script is always one transaction. */
-  readonly portions?: Portions;
-}
-
-/** Options for writing large tables and reading them back. */
-export interface Portions extends Pick<PortionsOptions, "clock" | "logger"> {
-  /** The weight of one portion. */
+  readonly share?: number;
+  /** The weight of one portion. @default `PORTION_WEIGHT` */
   readonly weight?: number;
 }
-
-type InParts = Portions & Pick<PortionsOptions, "checkpoint">;
 
 /** A script that the dataplane makes and applies. */
 export type NftScript = FullScript | PartialScript;
 
-/** Never gives way. */
-const NO_TURNS = { monotonic: () => 0, sleep: () => Promise.resolve() };
+/** Never gives way, and logs nothing. */
+const DEFAULTS = {
+  clock: { monotonic: () => 0, sleep: () => Promise.resolve() },
+  logger: { info: () => {} },
+  prologue: () => Promise.resolve(""),
+  share: Infinity,
+  weight: PORTION_WEIGHT,
+};
 
 /** A reading that is under way. */
 interface Reading {
@@ -70,7 +66,7 @@ interface Reading {
 /** The table of all services. Both kinds of script are deltas; a full script is the delta from no table. */
 export class NftablesDataplane implements Dataplane<NftScript> {
   readonly #nft: Nft;
-  readonly #options: NftablesOptions;
+  readonly #options: Required<NftablesOptions>;
   #counts = new Counts();
   readonly #deferred = new DeferredDeletes();
   #hasWritten = false;
@@ -85,7 +81,7 @@ export class NftablesDataplane implements Dataplane<NftScript> {
    */
   constructor(nft: Nft, options: NftablesOptions = {}) {
     this.#nft = nft;
-    this.#options = options;
+    this.#options = { ...DEFAULTS, ...options };
   }
 
   /** The number of elements in each set and map, after the last applied script. */
@@ -95,15 +91,9 @@ export class NftablesDataplane implements Dataplane<NftScript> {
 
   /** Returns true if the table is written and read in portions. It is never listed whole. */
   get isLarge(): boolean {
-    const { portions } = this.#options;
     let sum = 0;
     for (const count of this.#counts.elements.values()) sum += count;
-    return portions !== undefined && sum > this.#weight;
-  }
-
-  /** Elements of one portion, more or less. */
-  get #weight(): number {
-    return this.#options.portions?.weight ?? PORTION_WEIGHT;
+    return sum > this.#options.weight;
   }
 
   /** True if the table may differ from the state: after a failure, or while deletions wait. */
@@ -153,15 +143,15 @@ export class NftablesDataplane implements Dataplane<NftScript> {
       node: state.node,
       references: this.#counts.references,
     });
-    const { share = Infinity } = this.#options;
+    const { share, weight } = this.#options;
     const limited = this.#deferred.limit(withNodeElements(delta, change), share);
     yield;
-    return yield* toPartialScript(limited, this.#weight);
+    return yield* toPartialScript(limited, weight);
   }
 
   /** Returns a script that brings back what was applied last, and so changes no counts. */
   repair(delta: Delta): PartialScript {
-    const script = atOnce(toPartialScript(this.#deferred.leaveOut(delta), this.#weight));
+    const script = atOnce(toPartialScript(this.#deferred.leaveOut(delta), this.#options.weight));
     return { ...script, delta: NOTHING };
   }
 
@@ -207,55 +197,56 @@ export class NftablesDataplane implements Dataplane<NftScript> {
   }
 
   async #replace(script: FullScript, checkpoint: () => void): Promise<void> {
-    const { portions } = this.#options;
-    const turns = new Turns(portions?.clock ?? NO_TURNS);
-    const { weight, hasAffinity } = await turns.run(script.measuring());
-    const isLarge = portions !== undefined && (weight > this.#weight || this.isLarge);
-    this.#counts = isLarge && await this.#replaceLarge(script, { ...portions, checkpoint }) ||
-      await this.#replaceAtOnce(script, { hasAffinity, checkpoint });
+    const { clock, weight } = this.#options;
+    const turns = new Turns(clock);
+    const measured = await turns.run(script.measuring());
+    const write = async () => {
+      if (measured.weight <= weight && !this.isLarge) return undefined;
+      return (await this.#nft.listHookedTables()).includes(TABLE)
+        ? await this.#reconcile(script, checkpoint)
+        : await this.#writePortions(script, checkpoint);
+    };
+    const { hasAffinity } = measured;
+    this.#counts = await write() ??
+      await this.#replaceAtOnce(script, { hasAffinity, turns, checkpoint });
     this.#deferred.clear();
   }
 
   /** Replaces the table in one transaction. */
   async #replaceAtOnce(
     script: FullScript,
-    { hasAffinity, checkpoint }: {
+    { hasAffinity, turns, checkpoint }: {
       readonly hasAffinity: boolean;
+      readonly turns: Pick<Turns, "run">;
       readonly checkpoint: () => void;
     },
   ): Promise<Counts> {
     checkpoint();
-    const prologue = await this.#prologue();
-    const mark = this.#mark();
+    const prologue = await this.#options.prologue();
     // Clients must stay on their endpoints.
-    const clients = hasAffinity ? await this.#nft.listSets() : "";
+    const listing = hasAffinity ? await this.#nft.listSets() : "";
+    const clients = await turns.run(parsingListing(listing)) ?? NO_CONTENTS;
     let counts = new Counts();
     await this.#nft.stream(() => {
       counts = new Counts();
-      return replacing(script, { prologue, clients, mark, counts });
+      return replacing(script, { prologue, clients, counts });
     });
     this.#hasWritten = true;
     return counts;
   }
 
-  /** @returns `undefined` if the table has to be replaced in one transaction */
-  async #replaceLarge(script: FullScript, portions: InParts): Promise<Counts | undefined> {
-    return (await this.#nft.listHookedTables()).includes(TABLE)
-      ? await this.#reconcile(script, portions)
-      : await this.#writePortions(script, portions);
-  }
-
-  /** Reads a table back that packets meet, and writes what differs. */
-  async #reconcile(
-    script: FullScript,
-    { clock, logger, checkpoint }: InParts,
-  ): Promise<Counts | undefined> {
-    const [mark, weight] = [() => this.#mark(), this.#weight];
-    const table = await reconcile(script, { nft: this.#nft, clock, weight, mark, checkpoint });
+  /**
+   * Reads a table back that packets meet, and writes what differs.
+   *
+   * @returns `undefined` if the table has to be replaced in one transaction
+   */
+  async #reconcile(script: FullScript, checkpoint: () => void): Promise<Counts | undefined> {
+    const { logger, prologue } = this.#options;
+    const table = await reconcile(script, { ...this.#options, nft: this.#nft, checkpoint });
     if (!table) return undefined;
     // Not before: until our table is in the state, another proxy's may know more of it.
-    const prologue = await this.#prologue();
-    if (prologue !== "") await this.#nft.apply(prologue);
+    const commands = await prologue();
+    if (commands !== "") await this.#nft.apply(commands);
     const { operations } = script;
     if (operations > 0) logger.info("read the table back, and wrote what differed", { operations });
     const counts = new Counts();
@@ -263,17 +254,15 @@ export class NftablesDataplane implements Dataplane<NftScript> {
     return counts;
   }
 
-  async #writePortions(script: FullScript, portions: InParts): Promise<Counts> {
+  async #writePortions(script: FullScript, checkpoint: () => void): Promise<Counts> {
     const counts = new Counts();
     try {
       await writePortions(script, {
-        ...portions,
+        ...this.#options,
         nft: this.#nft,
-        most: this.#weight,
         counts,
-        prologue: () => this.#prologue(),
-        mark: () => this.#mark(),
         onProgress: (progress) => this.#progress = progress,
+        checkpoint,
       });
       this.#hasWritten = true;
       return counts;
@@ -282,17 +271,9 @@ export class NftablesDataplane implements Dataplane<NftScript> {
     }
   }
 
-  async #prologue(): Promise<string> {
-    return await this.#options.prologue?.() ?? "";
-  }
-
-  #mark(): string {
-    return this.#options.marks?.next() ?? "";
-  }
-
   async #step({ transactions, delta }: PartialScript): Promise<void> {
     // If a transaction fails, the counts stay as they were, and a full script follows.
-    for (const text of transactions) await this.#nft.apply(text + this.#mark());
+    for (const text of transactions) await this.#nft.commit(text);
     this.#counts.add(delta);
   }
 }

@@ -20,6 +20,7 @@ import type {
 import { chainPlace, compareContents, TABLE_PLACE } from "./compare.ts";
 import {
   chainRules,
+  clientsIn,
   type Contents,
   desiredContents,
   NO_CONTENTS,
@@ -31,25 +32,20 @@ import { frontendOfKey, parseKey, printKey } from "./keys.ts";
 import { NAT_CHAINS, nodeElements } from "./layout.ts";
 import { affinitySet } from "./pick.ts";
 import { setNamed } from "./sets.ts";
-import { parseStickyClients, renderElement } from "./text.ts";
+import { renderElement } from "./text.ts";
 import { type Frontend, frontendsOf } from "../../policy/frontend.ts";
 import { frontendKey, keyInFamily } from "../../model/cluster/names.ts";
 import { tableOf } from "./delta.ts";
 import type { Nft } from "./nft.ts";
 import { type Element, elementId, elementsOf, TABLE } from "./table.ts";
 
-/** Reads the output of `nft list table`; `""`: there is no table. */
-export function nftablesRules(listing: string): KernelRules {
-  return rulesOf(atOnce(parsingListing(listing)), listing);
-}
-
-/** Gives the rules in some contents. @param listing for the clients of session affinity */
-export function rulesOf(contents: Contents | undefined, listing: string): KernelRules {
+/** Gives the rules in some contents. @param contents `undefined`: there is no table */
+export function nftablesRules(contents: Contents | undefined): KernelRules {
   const held = contents ?? NO_CONTENTS;
   return {
     isEmpty: contents === undefined,
     entries: (ports, node) => nftablesEntries(ports, { node, held }),
-    stickyClients: (ports) => stickyClients(ports, listing),
+    stickyClients: (ports) => stickyClients(ports, held),
     compare: (state) => compareTable(state, contents),
   };
 }
@@ -117,7 +113,7 @@ export function nftablesEntries(
   const same = [
     ...[...wanted.sets].flatMap(([set, elements]) =>
       [...elements.keys()].flatMap((key) => {
-        const data = there.sets.get(set)?.get(key);
+        const data = there.sets.get(set)?.get(key)?.data;
         return data === undefined || different.has(`${set} ${key}`)
           ? []
           : [{ in: set, key, desired: data, held: data, state: "same" as const }];
@@ -168,24 +164,19 @@ function scopeOf(name: string, text: string): string {
 /** Returns the clients that the kernel keeps for a Service's session affinity. */
 export function stickyClients(
   ports: readonly DesiredServicePort[],
-  listing: string,
+  held: Contents,
 ): StickyClient[] {
-  const sticky = ports.filter(({ affinitySeconds }) => affinitySeconds > 0);
-  if (sticky.length === 0) return [];
-  const clients = parseStickyClients(listing);
-  return sticky.flatMap((servicePort) => {
+  return ports.filter(({ affinitySeconds }) => affinitySeconds > 0).flatMap((servicePort) => {
     const endpoints = new Map(
-      usedEndpoints(servicePort).map((
-        endpoint,
-      ) => [affinitySet(servicePort, endpoint).name, endpoint]),
+      usedEndpoints(servicePort).map((each) => [affinitySet(servicePort, each).name, each]),
     );
     return [...endpoints].flatMap(([set, { address, port }]) =>
-      (clients.get(set) ?? []).map((client) => ({
+      clientsIn(held, set).map(({ address: client, expiresSeconds }) => ({
         servicePort: servicePort.name,
-        client: client.address,
+        client,
         address,
         port,
-        expiresSeconds: client.expiresSeconds,
+        expiresSeconds,
       }))
     );
   });
@@ -242,11 +233,9 @@ export async function heldPorts(
   const wanted = atOnce(readingTable({ ...table, elements }));
   return {
     ...structure,
-    sets: new Map([...structure.sets.keys()].map((name) => [
-      name,
-      new Map(wanted.sets.get(name) ?? []),
-    ])),
-    remarks: wanted.remarks,
+    sets: new Map(
+      [...structure.sets.keys()].map((name) => [name, wanted.sets.get(name) ?? new Map()]),
+    ),
   };
 }
 

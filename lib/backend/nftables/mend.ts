@@ -4,12 +4,12 @@
  * @module
  */
 import type { Difference } from "../../model/kernel/differences.ts";
-import { parsePlace, type Place } from "./compare.ts";
+import { parsePlace } from "./compare.ts";
 import { type Delta, NOTHING } from "./delta.ts";
 import { parseKey } from "./keys.ts";
 import { type Contents, elementKey } from "./read.ts";
-import { setNamed, type TableSet } from "./sets.ts";
-import { type Chain, type ChainRewrite, type Element, elementsOf, type Table } from "./table.ts";
+import { setNamed } from "./sets.ts";
+import { type Chain, element, elementsOf, type Table } from "./table.ts";
 
 /** The limit of differences that parts mend. More is written anew, in pieces. */
 export const MAX_MENDED = 10_000;
@@ -35,111 +35,85 @@ export function mend(
   { desired, held, differences, most = MAX_MENDED }: MendOptions,
 ): Delta | undefined {
   if (differences.length > most) return undefined;
-  const collector = new Collector(held, new Map(desired.chains.map((each) => [each.name, each])));
-  for (const difference of differences) {
-    if (!collector.take(difference)) return undefined;
+  const chains = new Map(desired.chains.map((each) => [each.name, each]));
+  const parts: Delta[] = [];
+  for (const [text, all] of Map.groupBy(differences, (each) => each.in)) {
+    const place = parsePlace(text);
+    const { name } = place;
+    if (!PLAIN_NAME.test(name)) return undefined;
+    const part = place.type === "chain"
+      ? mendChain({ name, chain: chains.get(name), all })
+      : mendSet({ name, declared: held.declarations.get(name) ?? "", all });
+    if (part === undefined) return undefined;
+    parts.push(part);
   }
-  return collector.finish(desired);
+  const lacking = new Set(
+    differences.flatMap(({ type, in: place, key }) => type === "extra" ? [] : [`${place} ${key}`]),
+  );
+  const isNew = (set: string) => lacking.has(`${set} `);
+  return {
+    ...NOTHING,
+    addSets: desired.sets.filter(({ name }) => isNew(name)),
+    addChains: parts.flatMap((each) => each.addChains),
+    rewriteChains: parts.flatMap((each) => each.rewriteChains),
+    deleteElements: parts.flatMap((each) => each.deleteElements),
+    addElements: [...elementsOf(desired.elements)].filter((element) =>
+      isNew(element.set.name) || lacking.has(`${element.set.name} ${elementKey(element)}`)
+    ),
+    deleteChains: parts.flatMap((each) => each.deleteChains),
+    deleteSets: parts.flatMap((each) => each.deleteSets),
+  };
 }
 
 /** Other programs choose these names, and they become commands. */
 const PLAIN_NAME = /^[A-Za-z_][\w./-]*$/;
 const PLAIN_KEY = /^[\w.:/]+(?:(?: \. |-)[\w.:/]+)*$/;
 
-function isPlain(place: Place, { type, key }: Difference): boolean {
-  if (!PLAIN_NAME.test(place.name)) return false;
-  return key === "" || type === "missing" || place.type === "chain" || PLAIN_KEY.test(key);
+/** The differences of one chain or set. */
+interface Differing {
+  readonly name: string;
+  readonly all: readonly Difference[];
 }
 
-/** Gathers the changes, object by object. */
-class Collector {
-  readonly #held: Contents;
-  readonly #chains: ReadonlyMap<string, Chain>;
-  readonly #addChains = new Map<string, Chain>();
-  readonly #rewriteChains = new Map<string, ChainRewrite>();
-  readonly #deleteChains = new Map<string, Chain>();
-  readonly #addSets = new Set<string>();
-  readonly #deleteSets: Pick<TableSet, "kind" | "name">[] = [];
-  readonly #deleteElements: Element[] = [];
-  /** The keys of elements to add, by set. */
-  readonly #addElements = new Map<string, Set<string>>();
-
-  constructor(held: Contents, chains: ReadonlyMap<string, Chain>) {
-    this.#held = held;
-    this.#chains = chains;
-  }
-
-  /** @returns true if parts can mend the difference */
-  take(difference: Difference): boolean {
-    const place = parsePlace(difference.in);
-    if (!isPlain(place, difference)) return false;
-    if (place.type === "chain") return this.#takeChain(place.name, difference);
-    return difference.key === "" ? this.#takeSet(difference) : this.#takeElement(difference);
-  }
-
-  #takeChain(name: string, { type, key }: Difference): boolean {
-    const chain = this.#chains.get(name);
-    if (chain === undefined) {
-      // Its rules go first: one such chain may lead to another.
-      const extra: Chain = { type: "chain", role: "frontend", name, rules: [] };
-      this.#rewriteChains.set(name, { before: extra, after: extra });
-      this.#deleteChains.set(name, extra);
-    } else if (type === "missing" && key === "") {
-      this.#addChains.set(name, chain);
-    } else {
-      const { hook, ...unhooked } = chain;
-      // Other chains lead to one without a hook, so it cannot be deleted.
-      if (isHook(key) && hook === undefined) return false;
-      const before = isHook(key) ? unhooked : this.#rewriteChains.get(name)?.before ?? chain;
-      this.#rewriteChains.set(name, { before, after: chain });
-    }
-    return true;
-  }
-
-  #takeSet({ type, in: name }: Difference): boolean {
-    if (type === "wrong") return false;
-    if (type === "missing") {
-      this.#addSets.add(name);
-      return true;
-    }
-    const declared = this.#held.declarations.get(name) ?? "";
-    const kind = (["map", "flowtable"] as const).find((each) => declared.startsWith(each)) ?? "set";
-    this.#deleteSets.push({ kind, name });
-    return true;
-  }
-
-  #takeElement({ type, in: name, key: text }: Difference): boolean {
-    const set = setNamed(name);
-    if (set === undefined) return false;
-    if (type !== "extra") {
-      const keys = this.#addElements.get(name) ?? new Set();
-      this.#addElements.set(name, keys.add(text));
-    }
-    if (type !== "missing") {
-      const key = parseKey(set, text) ?? { type: "foreign", text };
-      this.#deleteElements.push({ type: "element", set, key, data: "", comment: "" });
-    }
-    return true;
-  }
-
-  finish({ sets, elements }: MendOptions["desired"]): Delta {
+function mendChain(
+  { name, chain, all }: Differing & { readonly chain: Chain | undefined },
+): Delta | undefined {
+  if (chain === undefined) {
+    // Its rules go first: one such chain may lead to another.
+    const extra: Chain = { type: "chain", role: "frontend", name, rules: [] };
     return {
       ...NOTHING,
-      addSets: sets.filter(({ name }) => this.#addSets.has(name)),
-      addChains: [...this.#addChains.values()],
-      rewriteChains: [...this.#rewriteChains.values()],
-      deleteElements: this.#deleteElements,
-      addElements: [...elementsOf(elements)].filter((element) =>
-        this.#addSets.has(element.set.name) ||
-        this.#addElements.get(element.set.name)?.has(elementKey(element))
-      ),
-      deleteChains: [...this.#deleteChains.values()],
-      deleteSets: this.#deleteSets,
+      rewriteChains: [{ before: extra, after: extra }],
+      deleteChains: [extra],
     };
   }
+  const isMissing = all.some(({ type, key }) => type === "missing" && key === "");
+  if (isMissing) return { ...NOTHING, addChains: [chain] };
+  const { hook, ...unhooked } = chain;
+  const hasOtherHook = all.some(({ key }) => /^type \S+ hook /.test(key));
+  // Other chains lead to one without a hook, so it cannot be deleted.
+  if (hasOtherHook && hook === undefined) return undefined;
+  return {
+    ...NOTHING,
+    rewriteChains: [{ before: hasOtherHook ? unhooked : chain, after: chain }],
+  };
 }
 
-/** Returns true if a rule is the hook of a base chain, see `hookRule`. */
-function isHook(rule: string): boolean {
-  return /^type \S+ hook /.test(rule);
+function mendSet(
+  { name, declared, all }: Differing & { readonly declared: string },
+): Delta | undefined {
+  const [whole] = all.filter(({ key }) => key === "");
+  if (whole?.type === "wrong") return undefined;
+  if (whole?.type === "missing") return NOTHING;
+  if (whole) {
+    const kind = (["map", "flowtable"] as const).find((each) => declared.startsWith(each)) ?? "set";
+    return { ...NOTHING, deleteSets: [{ kind, name }] };
+  }
+  const set = setNamed(name);
+  const extra = all.filter(({ type }) => type !== "missing");
+  if (set === undefined || !extra.every(({ key }) => PLAIN_KEY.test(key))) return undefined;
+  const deleteElements = extra.map(({ key: text }) =>
+    element(set, parseKey(set, text) ?? { type: "foreign", text })
+  );
+  return { ...NOTHING, deleteElements };
 }

@@ -19,50 +19,84 @@ import {
 } from "../../model/ports/ports.ts";
 import { unreadableTablesFinding } from "../../findings/system.ts";
 import { TABLE } from "./table.ts";
+import { CLOSE } from "./text.ts";
 import { IPVS_TABLE } from "../ipvs_table.ts";
 import { type TableSet, tableSet } from "./sets.ts";
 
 /** A set or map, by the word that nft has for it. */
 export type ListedSet = Pick<TableSet, "kind" | "name">;
 
+/** Marks transactions as ours. */
+interface Marking {
+  /** Returns the commands that mark the next transaction. */
+  next(): string;
+  /** Notes that the kernel has taken it. */
+  taken(): void;
+}
+
 /** The part of `nft` that signpost uses. JSON is not needed: some builds lack it. */
 export class Nft {
   readonly #runner: ProcessRunner;
-  readonly #onTaken: () => void;
+  readonly #marks: Marking | undefined;
 
-  /**
-   * @param runner runs `nft`
-   * @param onTaken called when the kernel has taken a transaction
-   */
-  constructor(runner: ProcessRunner, onTaken: () => void = () => {}) {
+  /** @param marks absent: transactions have no mark */
+  constructor(runner: ProcessRunner, marks?: Marking) {
     this.#runner = runner;
-    this.#onTaken = onTaken;
+    this.#marks = marks;
   }
 
   /**
-   * Gives a script to the kernel, in one transaction.
+   * Gives a script to the kernel, in one transaction without a mark.
    *
-   * @throws {ApplyError} where the kernel or `nft` refuses it
+   * @throws {ApplyError} if the kernel or `nft` refuses it
    */
   async apply(script: string): Promise<void> {
     await this.#run(["nft", "-f", "-"], script);
-    this.#onTaken();
+  }
+
+  /** Gives a script for our table to the kernel, as `apply` does, with a mark. */
+  async commit(script: string): Promise<void> {
+    await this.apply(script + this.#mark());
+    this.#marks?.taken();
   }
 
   /**
-   * Gives a long script to the kernel, in one transaction. From a path, `nft` works on each piece while the next one
-   * is made. If it fails without an answer of the kernel, the path may be out of its reach: it gets all at once then.
+   * Gives a long script to the kernel, in one transaction with a mark. From a path, `nft` works on each piece while the
+   * next one is made. If it fails without an answer of the kernel, the path may be out of its reach: it gets all at once
+   * then.
    *
    * @param pieces returns the pieces, from the beginning at each call
    * @throws {ApplyError} if the kernel or `nft` refuses it
    */
   async stream(pieces: () => Iterable<string> | AsyncIterable<string>): Promise<void> {
-    const result = await this.#start(["nft", "-f", "/dev/fd/0"], pieces());
+    const result = await this.#start(["nft", "-f", "/dev/fd/0"], this.#marked(pieces()));
     if (result.code !== 0 && !KERNEL_ANSWER.test(result.stderr)) {
-      return await this.apply((await Array.fromAsync(pieces())).join(""));
+      return await this.commit((await Array.fromAsync(pieces())).join(""));
     }
     await this.#seeSuccess(result);
-    this.#onTaken();
+    this.#marks?.taken();
+  }
+
+  /**
+   * Gives a script to the kernel as `stream` does, when another step has ended. nft reads all but the last brace before.
+   *
+   * @throws also the error of the other step
+   */
+  async commitAfter(before: Promise<void>, script: string): Promise<void> {
+    await this.stream(async function* () {
+      yield script.slice(0, -CLOSE.length);
+      await before;
+      yield CLOSE;
+    });
+  }
+
+  async *#marked(pieces: Iterable<string> | AsyncIterable<string>): AsyncGenerator<string> {
+    yield* pieces;
+    yield this.#mark();
+  }
+
+  #mark(): string {
+    return this.#marks?.next() ?? "";
   }
 
   /**

@@ -5,6 +5,7 @@
  */
 import type { DesiredState } from "../../model/kernel/desired.ts";
 import { atOnce } from "../../model/ports/in_turns.ts";
+import { parseAddress } from "../../model/values/address.ts";
 import { eachLine } from "../../model/values/text.ts";
 import { tableOf } from "./delta.ts";
 import { parseKey, printListedKey } from "./keys.ts";
@@ -14,14 +15,23 @@ import { setNamed } from "./sets.ts";
 import type { ForeignChain } from "../../findings/facts.ts";
 import { OWN_TABLES } from "./nft.ts";
 
+/** An element of a set, but for its key. */
+export interface ElementText {
+  /** The value of the key; `""` in a set. */
+  readonly data: string;
+  /** The comment, time or counter; `""` if there is none. */
+  readonly remark: string;
+}
+
+/** The elements of a set, by key. */
+export type Elements = ReadonlyMap<string, ElementText>;
+
 /** The contents of a table, comparable. */
 export interface Contents {
-  /** By set or map, by key, the data; `""` in sets. */
-  readonly sets: ReadonlyMap<string, ReadonlyMap<string, string>>;
+  /** The elements of each set and map. */
+  readonly sets: ReadonlyMap<string, Elements>;
   /** By set or map, its declaration; see `canonicalDeclaration`. */
   readonly declarations: ReadonlyMap<string, string>;
-  /** By set or map, by key, the comment, time or counter of an element. */
-  readonly remarks: ReadonlyMap<string, ReadonlyMap<string, string>>;
   /** By chain, its rules as they are written or printed; a base chain's hook comes first. */
   readonly chains: ReadonlyMap<string, readonly string[]>;
   /** By chain, the number of first rules that may stand in any order; of a listing, that is not known. */
@@ -36,7 +46,6 @@ export interface Contents {
 export const NO_CONTENTS: Contents = {
   sets: new Map(),
   declarations: new Map(),
-  remarks: new Map(),
   chains: new Map(),
   lookUps: new Map(),
   flags: "",
@@ -64,9 +73,8 @@ const BATCH = 100;
 export function* readingTable(
   table: Pick<Table, "sets" | "chains" | "elements">,
 ): Generator<undefined, Contents> {
-  const sets = new Map<string, Map<string, string>>();
+  const sets = new Map<string, Map<string, ElementText>>();
   const declarations = new Map<string, string>();
-  const remarks = new Map<string, Map<string, string>>();
   for (const { kind, name, body } of table.sets) {
     sets.set(name, new Map());
     declarations.set(name, canonicalDeclaration(kind, body.split("; ")));
@@ -74,9 +82,8 @@ export function* readingTable(
   let count = 0;
   for (const element of elementsOf(table.elements)) {
     if (++count % BATCH === 0) yield;
-    const key = elementKey(element);
-    sets.get(element.set.name)?.set(key, element.data);
-    remark(remarks, { set: element.set.name, key, text: commentOf(element) });
+    const text = { data: element.data, remark: commentOf(element) };
+    sets.get(element.set.name)?.set(elementKey(element), text);
   }
   const rules = new Map(table.chains.map((chain) => [chain.name, chainRules(chain)]));
   const lookUps = new Map(
@@ -84,7 +91,7 @@ export function* readingTable(
       lookUps === undefined ? [] : [[name, lookUps] as const]
     ),
   );
-  return { sets, declarations, remarks, chains: rules, lookUps, flags: "", others: [] };
+  return { sets, declarations, chains: rules, lookUps, flags: "", others: [] };
 }
 
 /** Returns the rules of a chain; those of a base chain begin with its hook. */
@@ -92,39 +99,15 @@ export function chainRules({ hook, rules }: Chain): readonly string[] {
   return hook === undefined ? rules : [hookRule(`type ${hook}`, "accept"), ...rules];
 }
 
-function remark(
-  remarks: Map<string, Map<string, string>>,
-  { set, key, text }: { readonly set: string; readonly key: string; readonly text: string },
-): void {
-  if (text === "") return;
-  const known = remarks.get(set);
-  if (known) known.set(key, text);
-  else remarks.set(set, new Map([[key, text]]));
-}
-
-/** An element in a listing. */
-export interface ListedElement {
-  readonly set: string;
-  readonly key: string;
-  /** `""` in a set. */
-  readonly data: string;
-  /** As in `Contents.remarks`; `""` if there is none. */
-  readonly remark: string;
-}
-
 /**
- * Reads what `nft list table` prints.
+ * Reads what `nft list table`, `list map` and the like print.
  *
- * @param onElement receives each element; then the contents have none
  * @yields where other work can be done
  * @returns `undefined` if there is no table in the text
  */
-export function* parsingListing(
-  listing: string,
-  onElement?: (element: ListedElement) => void,
-): Generator<undefined, Contents | undefined> {
+export function* parsingListing(listing: string): Generator<undefined, Contents | undefined> {
   if (!/^table /m.test(listing)) return undefined;
-  const reader = new Reader(onElement);
+  const reader = new Reader();
   let count = 0;
   for (const line of eachLine(listing)) {
     if (++count % BATCH === 0) yield;
@@ -141,25 +124,14 @@ const COUNT = /\s+# count \d+$/;
 
 /** Takes a listing line by line. */
 class Reader implements Contents {
-  readonly sets = new Map<string, Map<string, string>>();
+  readonly sets = new Map<string, Elements>();
   readonly declarations = new Map<string, string>();
-  readonly remarks = new Map<string, Map<string, string>>();
   readonly chains = new Map<string, string[]>();
   readonly lookUps = new Map<string, number>();
   flags = "";
   readonly others: string[] = [];
-  readonly #onElement: (element: ListedElement) => void;
   /** Takes the lines of the block that is open. */
   #block: { readonly add: (line: string) => void; readonly end?: () => void } | undefined;
-
-  constructor(onElement?: (element: ListedElement) => void) {
-    this.#onElement = onElement ?? ((element) => this.#keep(element));
-  }
-
-  #keep({ set, key, data, remark: text }: ListedElement): void {
-    this.sets.get(set)?.set(key, data);
-    remark(this.remarks, { set, key, text });
-  }
 
   read(line: string): void {
     if (line === "\t}") {
@@ -190,7 +162,8 @@ class Reader implements Contents {
   }
 
   #set(kind: string, name: string) {
-    this.sets.set(name, new Map());
+    const elements = new Map<string, ElementText>();
+    this.sets.set(name, elements);
     const statements: string[] = [];
     const set = setNamed(name);
     let isInElements = false;
@@ -199,15 +172,39 @@ class Reader implements Contents {
       if (!isInElements) return void statements.push(line.replace(COUNT, ""));
       const text = line.replace(/^elements = \{ /, "").replace(/( \})?,?$/, "");
       isInElements = !line.endsWith("}");
-      for (const { key: printed, data, remark } of parseElements(text)) {
+      for (const [printed, element] of parseElements(text)) {
         const parsed = set && parseKey(set, printed);
-        const key = parsed ? printListedKey(parsed) : printed;
-        this.#onElement({ set: name, key, data, remark });
+        elements.set(parsed ? printListedKey(parsed) : printed, element);
       }
     };
     const end = () => void this.declarations.set(name, canonicalDeclaration(kind, statements));
     return { add, end };
   }
+}
+
+/** A client that stays on an endpoint. */
+interface Client {
+  readonly address: string;
+  readonly timeoutSeconds: number;
+  readonly expiresSeconds: number;
+}
+
+/** Matches the remark of an element that the kernel added: the time until it goes. */
+export const EXPIRING = /^(?:timeout (\S+) )?expires (\S+)$/;
+
+/** Returns the clients in a set of session affinity. */
+export function clientsIn({ sets }: Pick<Contents, "sets">, set: string): Client[] {
+  return [...sets.get(set) ?? []].flatMap(([text, { remark }]) => {
+    const [, timeout, expires] = EXPIRING.exec(remark) ?? [];
+    const [address, expiresSeconds] = [parseAddress(text), seconds(expires)];
+    if (address === undefined || expiresSeconds <= 0) return [];
+    return [{ address, timeoutSeconds: seconds(timeout) || expiresSeconds, expiresSeconds }];
+  });
+}
+
+/** Returns whole seconds; 0 if the text is no time. */
+function seconds(time = ""): number {
+  return Math.floor((milliseconds(time) ?? 0) / 1_000);
 }
 
 /** The text between the commas that are in no quotes. */
@@ -216,12 +213,12 @@ const KEY = /^(\S+(?: \. \S+)*)(.*)$/;
 const BESIDES = /^((?: (?:"[^"]*"|(?!: )\S+))*)(?: : (.*))?$/;
 
 /** Yields the elements on one line of a listing. */
-function* parseElements(text: string): Iterable<Omit<ListedElement, "set">> {
+function* parseElements(text: string): Iterable<readonly [key: string, ElementText]> {
   for (const [element] of text.matchAll(ELEMENTS)) {
     const [, key = "", rest = ""] = KEY.exec(element.trim()) ?? [];
     if (key === "") continue;
     const [, besides = rest, data = ""] = BESIDES.exec(rest) ?? [];
-    yield { key, data, remark: besides.trim() };
+    yield [key, { data, remark: besides.trim() }];
   }
 }
 

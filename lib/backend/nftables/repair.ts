@@ -106,17 +106,11 @@ function only(table: Table, touched: TouchedElements): Table {
 
 /** Returns a table without elements with the touched elements that are there. */
 function withElements(structure: Contents, touched: TouchedElements): Contents {
-  const sets = new Map([...structure.sets.keys()].map((name) => [name, new Map<string, string>()]));
-  const remarks = new Map<string, Map<string, string>>();
-  for (const [set, elements] of touched) {
-    remarks.set(set, new Map());
-    for (const [key, element] of elements) {
-      if (element === undefined) continue;
-      sets.get(set)?.set(key, element.data);
-      if (element.remark !== "") remarks.get(set)?.set(key, element.remark);
-    }
-  }
-  return { ...structure, sets, remarks };
+  const sets = new Map([...structure.sets.keys()].map((name) => {
+    const elements = [...touched.get(name) ?? []];
+    return [name, new Map(elements.flatMap(([key, each]) => each ? [[key, each]] : []))];
+  }));
+  return { ...structure, sets };
 }
 
 /** Inputs of `Look`. */

@@ -247,17 +247,29 @@ export class HeldSlotsFinder {
   }
 
   /**
-   * Looks at an element of a set; those that lead to no slots are passed over.
+   * Looks at all elements of a set that `leadsToSlots`.
    *
-   * @param text its key, as listings have it
-   * @param verdicts what it leads to, and what it should lead to; `""`: nothing
+   * @yields where other work can be done
    */
-  take(
+  *looking(frontends: TableSet, wanted: Contents, held: Contents): Generator<undefined, void> {
+    const [before, after] = [held, wanted].map(({ sets }) => sets.get(frontends.name));
+    let count = 0;
+    for (const [key, { data }] of before ?? []) {
+      if (++count % BATCH === 0) yield;
+      this.#take(frontends, key, { was: data, is: after?.get(key)?.data ?? "" });
+    }
+    for (const [key, { data }] of after ?? []) {
+      if (++count % BATCH === 0) yield;
+      if (!before?.has(key)) this.#take(frontends, key, { was: "", is: data });
+    }
+  }
+
+  /** @param verdicts the chains that an element leads to and should lead to; `""`: none */
+  #take(
     frontends: TableSet,
     text: string,
     verdicts: { readonly was: string; readonly is: string },
   ): void {
-    if (!leadsToSlots(frontends)) return;
     const was = this.#before.behind(verdicts.was);
     const is = this.#after.behind(verdicts.is);
     if (was === is || [...was, ...is].every(([map]) => was.get(map) === is.get(map))) return;

@@ -1,5 +1,5 @@
 /**
- * Renders tables and changes as text for `nft`, and reads clients and times from its text.
+ * Renders tables and changes as text for `nft`, and reads times from its text.
  *
  * @module
  */
@@ -16,7 +16,6 @@ import {
   type Table,
 } from "./table.ts";
 import { COUNTING_ROLE, type TableSet } from "./sets.ts";
-import { parseAddress } from "../../model/values/address.ts";
 
 /** Deletes the table. `add` before `delete`: the delete finds a table on a fresh kernel too. */
 const DELETE = `add table ${TABLE}\ndelete table ${TABLE}\n`;
@@ -153,7 +152,7 @@ export function* renderingElements(
 }
 
 /** Returns the command that adds or deletes elements of a set or map. @param elements not empty */
-function elementCommand(
+export function elementCommand(
   verb: "add" | "delete",
   { set, lines }: { readonly set: string; readonly lines: readonly string[] },
 ): string {
@@ -223,56 +222,6 @@ function placeOf(entry: Entry): string {
 /** Names a frontend. Node ports of both families have the same key. */
 function frontendOf({ set, key }: Entry): string {
   return `${set.family} ${printKey(frontendOfKey(key) ?? key)}`;
-}
-
-/** A client that stays on an endpoint. */
-interface StickyClient {
-  readonly address: string;
-  readonly timeoutSeconds: number;
-  readonly expiresSeconds: number;
-}
-
-const SET = /^\s*set (\S+) \{$/;
-const CLIENT = /([0-9a-fA-F:.]+) (?:timeout (\S+) )?expires ([0-9a-z]+)/g;
-
-/** Reads clients from what `nft list sets` prints, by the name of their set. */
-export function parseStickyClients(listing: string): Map<string, StickyClient[]> {
-  const clients = new Map<string, StickyClient[]>();
-  let current: StickyClient[] = [];
-  for (const line of listing.split("\n")) {
-    const name = SET.exec(line)?.[1];
-    if (name !== undefined) clients.set(name, current = []);
-    for (const [, text, timeout, expires] of line.matchAll(CLIENT)) {
-      const address = parseAddress(text);
-      const expiresSeconds = seconds(expires);
-      const timeoutSeconds = seconds(timeout) || expiresSeconds;
-      if (address && expiresSeconds > 0) current.push({ address, timeoutSeconds, expiresSeconds });
-    }
-  }
-  return clients;
-}
-
-/**
- * Returns the commands that put clients into the sets of the new table, for they must outlive its replacement.
- *
- * @param listing the output of `nft list sets` for the old table
- */
-export function renderStickyClients(
-  listing: string,
-  sets: readonly Pick<TableSet, "name">[],
-): string {
-  const clients = parseStickyClients(listing);
-  return sets.map(({ name }) => {
-    const lines = (clients.get(name) ?? []).map((client) =>
-      `  ${client.address} timeout ${client.timeoutSeconds}s expires ${client.expiresSeconds}s`
-    );
-    return lines.length === 0 ? "" : elementCommand("add", { set: name, lines });
-  }).join("");
-}
-
-/** Returns whole seconds; 0 if the text is no time. */
-function seconds(time = ""): number {
-  return Math.floor((milliseconds(time) ?? 0) / 1_000);
 }
 
 const UNIT_MILLISECONDS: Readonly<Record<string, number>> = {

@@ -6,7 +6,7 @@
 import type { Drift } from "../../model/kernel/differences.ts";
 import { atOnce } from "../../model/ports/in_turns.ts";
 import { parseKey, printKey } from "./keys.ts";
-import { type Contents, parsingListing } from "./read.ts";
+import { type Contents, type ElementText, parsingListing } from "./read.ts";
 import { tableSet } from "./sets.ts";
 import { TABLE } from "./table.ts";
 
@@ -131,10 +131,7 @@ interface ElementEvent {
 const ELEMENT = new RegExp(`^(\\w+) element ${TABLE} (\\S+) \\{ (.*) \\}$`);
 
 /** The present data and remark by set and key; `undefined`: the element is gone. */
-export type TouchedElements = ReadonlyMap<
-  string,
-  ReadonlyMap<string, { readonly data: string; readonly remark: string } | undefined>
->;
+export type TouchedElements = ReadonlyMap<string, ReadonlyMap<string, ElementText | undefined>>;
 
 /** Gathers the elements that other programs have touched since the last repair. */
 export class Touched {
@@ -181,15 +178,13 @@ export class Touched {
   take(isKnown: (set: string, key: string) => boolean): TouchedElements | undefined {
     const events = this.#events;
     this.clear();
-    const touched = new Map<string, Map<string, { data: string; remark: string } | undefined>>();
+    const touched = new Map<string, Map<string, ElementText | undefined>>();
     for (const { isDeletion, set, text } of events ?? []) {
-      const contents = parseElement(set, text);
-      const [[key, data] = []] = contents?.sets.get(set) ?? [];
-      if (contents === undefined || key === undefined || data === undefined) return undefined;
-      const known = touched.get(set) ?? new Map<string, { data: string; remark: string }>();
+      const [[key, element] = []] = parseElement(set, text)?.sets.get(set) ?? [];
+      if (key === undefined || element === undefined) return undefined;
+      const known = touched.get(set) ?? new Map<string, ElementText | undefined>();
       if (isDeletion && !known.has(key) && !isKnown(set, key)) return undefined;
-      const remark = contents.remarks.get(set)?.get(key) ?? "";
-      touched.set(set, known.set(key, isDeletion ? undefined : { data, remark }));
+      touched.set(set, known.set(key, isDeletion ? undefined : element));
     }
     return events && touched;
   }

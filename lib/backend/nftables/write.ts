@@ -22,16 +22,17 @@ import {
   weightOf,
 } from "./delta.ts";
 import type { Nft } from "./nft.ts";
+import { clientsIn, type Contents } from "./read.ts";
 import { fixedChains, nodeElements } from "./layout.ts";
 import type { Chain } from "./table.ts";
 import { alwaysThere, setNamed, type TableSet } from "./sets.ts";
 import {
   CLOSE,
+  elementCommand,
   OPEN,
   printBlocks,
   printTable,
   renderingDelta,
-  renderStickyClients,
   REPLACE,
 } from "./text.ts";
 
@@ -166,16 +167,15 @@ export function* portionsOf(
 const PIECE_WEIGHT = 500;
 
 /**
- * Yields the transaction that replaces the table, in pieces. Clients of session affinity stay; the mark goes last.
+ * Yields the transaction that replaces the table, in pieces. Clients of session affinity stay.
  *
- * @param options `prologue`: commands that go first; `clients`: the listing of the old table's sets
+ * @param options `prologue`: commands that go first; `clients`: the old table's sets
  */
 export function* replacing(
   script: FullScript,
-  { prologue, clients, mark, counts }: {
+  { prologue, clients, counts }: {
     readonly prologue: string;
-    readonly clients: string;
-    readonly mark: string;
+    readonly clients: Contents;
     readonly counts: Counts;
   },
 ): Generator<string, void> {
@@ -185,21 +185,26 @@ export function* replacing(
   }
   const sets = [...counts.rules.keys()].flatMap((name) => setNamed(name) ?? [])
     .filter(({ role }) => role === "affinityClients");
-  yield CLOSE + renderStickyClients(clients, sets) + mark;
+  yield CLOSE + sets.map(({ name }) => renderClients(name, clients)).join("");
+}
+
+/** Returns the command that puts clients of session affinity into a set of the new table; `""` if there are none. */
+export function renderClients(set: string, clients: Contents): string {
+  const lines = clientsIn(clients, set).map(({ address, timeoutSeconds, expiresSeconds }) =>
+    `  ${address} timeout ${timeoutSeconds}s expires ${expiresSeconds}s`
+  );
+  return lines.length === 0 ? "" : elementCommand("add", { set, lines });
 }
 
 /** Inputs of `writePortions`. */
 export interface PortionsOptions {
-  readonly nft: Pick<Nft, "stream">;
+  readonly nft: Pick<Nft, "commitAfter">;
   readonly clock: Pick<Clock, "monotonic" | "sleep">;
   readonly logger: Pick<Logger, "info">;
-  /** The weight of one portion. */
-  readonly most: number;
+  readonly weight: number;
   readonly counts: Counts;
   /** Returns commands that go first in the last transaction: packets meet the table from then on. */
   readonly prologue: () => Promise<string>;
-  /** Returns commands that end a transaction. */
-  readonly mark: () => string;
   /** Called with the number of portions that nft has taken. */
   readonly onProgress: (progress: Progress) => void;
   /** Called when nft has taken a portion; an error that it throws ends the writing. */
@@ -218,13 +223,13 @@ const LONG = 10_000;
  */
 export async function writePortions(
   script: FullScript,
-  { nft, clock, logger, most, counts, prologue, mark, onProgress, checkpoint }: PortionsOptions,
+  { nft, clock, logger, weight, counts, prologue, onProgress, checkpoint }: PortionsOptions,
 ): Promise<void> {
   const started = clock.monotonic();
   let [of, done, isTold] = [0, 0, false];
   const write = async (text: string, isLast: boolean, before: Promise<void>) => {
     const head = isLast ? await prologue() : "";
-    await nft.stream(() => heldBack(head + text, { before, mark }));
+    await nft.commitAfter(before, head + text);
     onProgress({ done: ++done, of });
     checkpoint();
     if (isTold || isLast || clock.monotonic() - started < LONG) return;
@@ -235,7 +240,7 @@ export async function writePortions(
   };
   const overlap = new Overlap();
   const turns = new Turns(clock);
-  for (const portion of portionsOf(script, { most, counts })) {
+  for (const portion of portionsOf(script, { most: weight, counts })) {
     if (portion === undefined) {
       await turns.giveWay();
       continue;
@@ -271,19 +276,4 @@ export class Overlap {
     await this.#before;
     await this.#last;
   }
-}
-
-/**
- * Yields a script whose last brace nft gets when another step has ended. Until then nft only reads.
- *
- * @param options `mark`: returns the commands that end the transaction
- * @throws the error of the other step
- */
-export async function* heldBack(
-  script: string,
-  { before, mark }: { readonly before: Promise<void>; readonly mark: () => string },
-): AsyncGenerator<string> {
-  yield script.slice(0, -CLOSE.length);
-  await before;
-  yield CLOSE + mark();
 }

@@ -2,6 +2,7 @@ import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import fc from "fast-check";
 import { ApplyError } from "../../../lib/model/kernel/dataplane.ts";
 import { Counts } from "../../../lib/backend/nftables/delta.ts";
+import { NO_CONTENTS } from "../../../lib/backend/nftables/read.ts";
 import { replacing } from "../../../lib/backend/nftables/write.ts";
 import { NftablesDataplane } from "../../../lib/backend/nftables/dataplane.ts";
 import { maglevTable } from "../../../lib/backend/nftables/pick.ts";
@@ -284,8 +285,9 @@ Deno.test("a full script carries the clients of session affinity over, a partial
   pipeline.load([service("web", { sessionAffinity: "ClientIP" }), slice("web-1", "web", [1])]);
   const full = dataplane.full(pipeline.desired);
   const name = /set (affinity4-\S+)/.exec(full.text)?.[1];
-  fake.listing = `\tset ${name} {\n\t\telements = { 198.51.100.1 timeout 3h expires 2h }\n\t}\n` +
-    "\tset affinity4-GONE {\n\t\telements = { 198.51.100.2 timeout 3h expires 2h }\n\t}\n";
+  fake.listing =
+    `table inet signpost {\n\tset ${name} {\n\t\telements = { 198.51.100.1 timeout 3h expires 2h }\n\t}\n` +
+    "\tset affinity4-GONE {\n\t\telements = { 198.51.100.2 timeout 3h expires 2h }\n\t}\n}\n";
   await dataplane.apply(full);
   assertEquals(
     (fake.scripts[0] ?? "").split("\n}\n").slice(1).join("\n}\n"),
@@ -485,7 +487,7 @@ Deno.test("a change of very many elements is left to a full script, which is mad
   });
   assertEquals(step.change.services.size, 12);
   assertEquals(atOnce(dataplane.changing(step.change, pipeline.desired))?.text, "");
-  const options = { prologue: "", clients: "", mark: "", counts: new Counts() };
+  const options = { prologue: "", clients: NO_CONTENTS, counts: new Counts() };
   const pieces = [...replacing(dataplane.full(pipeline.desired), options)].map((text) =>
     text.length
   );

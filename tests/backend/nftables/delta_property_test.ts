@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { NftablesDataplane } from "../../../lib/backend/nftables/dataplane.ts";
 import { Nft } from "../../../lib/backend/nftables/nft.ts";
 import { cluster } from "../../support/arbitrary.ts";
-import { MemoryLogger, realClock } from "../../support/clock_and_log.ts";
+import { realClock } from "../../support/clock_and_log.ts";
 import { execute, run } from "../../support/command.ts";
 import { Libc } from "../../support/libc.ts";
 import { Namespaces } from "../../support/namespaces.ts";
@@ -30,8 +30,8 @@ Deno.test("full(A) and then delta(A to B) leave the kernel as full(B) does", asy
   const fullOf = async (objects: readonly ApiObject[], weight?: number) => {
     const pipeline = new Pipeline({ configuration: CONFIGURATION });
     pipeline.load(objects);
-    const portions = weight && { clock: realClock, logger: new MemoryLogger(), weight };
-    const dataplane = new NftablesDataplane(nft, portions ? { portions } : {});
+    const options = weight === undefined ? {} : { weight, clock: realClock };
+    const dataplane = new NftablesDataplane(nft, options);
     await dataplane.apply(dataplane.full(pipeline.desired));
     return { pipeline, dataplane };
   };

@@ -36,8 +36,7 @@ class Fixture implements AsyncDisposable {
 
   constructor(kernel: Kernel) {
     this.kernel = kernel;
-    const nft = new Nft(kernel.runner, () => this.#marks.taken());
-    this.dataplane = new NftablesDataplane(nft, { marks: this.#marks });
+    this.dataplane = new NftablesDataplane(new Nft(kernel.runner, this.#marks));
     this.look = new Look({
       nft: kernel.nft,
       dataplane: this.dataplane,
@@ -316,8 +315,7 @@ Deno.test("a large table is never listed at one go: its structure is looked at, 
     },
   });
   const clock = new SystemClock();
-  const portions = { clock, logger: new MemoryLogger(), weight: 3 };
-  const dataplane = new NftablesDataplane(nft, { portions });
+  const dataplane = new NftablesDataplane(nft, { clock, weight: 3 });
   const pipeline = new Pipeline();
   const { desired } = pipeline;
   pipeline.load([SERVICE, ...turns(4)]);
@@ -330,7 +328,7 @@ Deno.test("a large table is never listed at one go: its structure is looked at, 
   const following = followMonitor({
     ...kernel,
     clock,
-    logger: portions.logger,
+    logger: new MemoryLogger(),
     onTransaction: ({ missing, added }) => told.push(missing || added),
   }, stop.signal);
   const tell = (name: string) =>

@@ -1,7 +1,9 @@
 import { assertEquals } from "@std/assert";
 import { NftablesDataplane } from "../../../lib/backend/nftables/dataplane.ts";
-import { heldPorts, nftablesRules, rulesOf } from "../../../lib/backend/nftables/kernel_rules.ts";
+import { heldPorts, nftablesRules } from "../../../lib/backend/nftables/kernel_rules.ts";
 import { Pipeline } from "../../support/pipeline.ts";
+import { parsingListing } from "../../../lib/backend/nftables/read.ts";
+import { atOnce } from "../../../lib/model/ports/in_turns.ts";
 import { Kernel } from "./kernel.ts";
 
 const SLICE = "endpoints-tcp4";
@@ -42,8 +44,11 @@ async function holding(kernel: Kernel, spec?: object) {
 Deno.test("the elements of a Service are found without a listing, and read as in one", async () => {
   await using kernel = await Kernel.create();
   const { node, ports, held } = await holding(kernel);
-  const entries = rulesOf(await held(), "").entries(ports, node);
-  assertEquals(entries, nftablesRules(await kernel.nft.listTable()).entries(ports, node));
+  const entries = nftablesRules(await held()).entries(ports, node);
+  assertEquals(
+    entries,
+    nftablesRules(atOnce(parsingListing(await kernel.nft.listTable()))).entries(ports, node),
+  );
   assertEquals(entries.length > 5 && entries.every(({ state }) => state === "same"), true);
 });
 
@@ -61,7 +66,7 @@ Deno.test("rules that differ are seen without a listing", async () => {
   await using kernel = await Kernel.create();
   const { node, ports, held } = await holding(kernel);
   await kernel.script("flush chain inet signpost pick-endpoints4-tcp-2\n");
-  const entries = rulesOf(await held(), "").entries(ports, node);
+  const entries = nftablesRules(await held()).entries(ports, node);
   assertEquals(
     entries.filter(({ state }) => state !== "same").map((each) => each.in),
     ["chain pick-endpoints4-tcp-2", "chain pick-endpoints4-tcp-2"],

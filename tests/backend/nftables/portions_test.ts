@@ -54,6 +54,8 @@ class FakeNft {
   /** What `nft list chains` prints. */
   chains = "";
   refusedScript = -1;
+  /** Returns the mark of the next transaction. */
+  next = () => "";
   readonly nft = new Nft({
     run: async (argv, stdin) => {
       if (stdin === undefined) {
@@ -66,7 +68,7 @@ class FakeNft {
       const stderr = isRefused ? "Error: Could not process rule: File exists" : "";
       return { code: isRefused ? 1 : 0, stdout: "", stderr };
     },
-  });
+  }, { next: () => this.next(), taken() {} });
 }
 
 /** Returns the portions that a state is written in, and what they count. */
@@ -82,16 +84,16 @@ function written(desired: DesiredState, most = PORTIONS.weight) {
 
 function opened(options: Partial<NftablesOptions> = {}) {
   const fake = new FakeNft();
-  const dataplane = new NftablesDataplane(fake.nft, { portions: PORTIONS, ...options });
+  const dataplane = new NftablesDataplane(fake.nft, { ...PORTIONS, ...options });
   return { fake, dataplane };
 }
 
 Deno.test("where no packet meets the table it is written in portions, base chains and another proxy's end last", async () => {
   let mark = 0;
   const { fake, dataplane } = opened({
-    marks: { next: () => `# mark ${++mark}\n` },
     prologue: () => Promise.resolve("delete table ip kube-proxy\n"),
   });
+  fake.next = () => `# mark ${++mark}\n`;
   const script = dataplane.full(loaded(objects()).desired);
   await dataplane.apply(script);
   assertEquals(fake.scripts.length, 6);
@@ -147,7 +149,7 @@ class WaitingNft {
       for await (const piece of stdin) this.read[index] += piece;
       return { code: await this.taken[index]?.promise ?? 0, stdout: "", stderr: "" };
     },
-  });
+  }, { next: () => "# mark\n", taken() {} });
 }
 
 Deno.test("nft reads the next portion while the kernel takes one, and has its end when that is done", async () => {
@@ -155,11 +157,9 @@ Deno.test("nft reads the next portion while the kernel takes one, and has its en
   const { desired } = loaded(objects());
   const writing = writePortions(new FullScript(desired), {
     ...PORTIONS,
-    most: PORTIONS.weight,
     counts: new Counts(),
     nft,
     prologue: () => Promise.resolve("# prologue\n"),
-    mark: () => "# mark\n",
     onProgress: () => {},
     checkpoint: () => {},
   });
@@ -191,14 +191,11 @@ Deno.test("of a portion that is cut off before its end the kernel takes nothing"
 Deno.test("the number of portions is known from the first one if all Services are of one size", async () => {
   const { desired } = loaded(objects(100));
   const estimates: number[] = [];
-  const { fake, dataplane } = opened({
-    marks: {
-      next: () => {
-        estimates.push(dataplane.progress?.of ?? 0);
-        return "";
-      },
-    },
-  });
+  const { fake, dataplane } = opened();
+  fake.next = () => {
+    estimates.push(dataplane.progress?.of ?? 0);
+    return "";
+  };
   await dataplane.apply(dataplane.full(desired));
   const { texts } = written(desired);
   assertEquals(fake.scripts, texts);
@@ -222,16 +219,12 @@ Deno.test("how far it is can be asked for, and is logged once after 10 s", async
   const seen: (Progress | undefined)[] = [];
   let now = 0;
   const clock = { monotonic: () => now, sleep: () => Promise.resolve() };
-  const { dataplane } = opened({
-    portions: { clock, logger, weight: PORTIONS.weight },
-    marks: {
-      next: () => {
-        now += 4_000;
-        seen.push(dataplane.progress);
-        return "";
-      },
-    },
-  });
+  const { fake, dataplane } = opened({ clock, logger });
+  fake.next = () => {
+    now += 4_000;
+    seen.push(dataplane.progress);
+    return "";
+  };
   const { desired } = loaded(objects());
   await dataplane.apply(dataplane.full(desired));
   const { length: of } = written(desired).texts;

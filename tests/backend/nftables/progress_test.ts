@@ -18,17 +18,16 @@ async function write(milliseconds: number) {
   const [clock, logger, told] = [new ManualClock(), new MemoryLogger(), [] as Progress[]];
   await writePortions(new FullScript(pipeline.desired), {
     nft: {
-      stream: async (pieces) => {
-        await Array.fromAsync(pieces());
+      commitAfter: async (before) => {
+        await before;
         clock.pass(milliseconds);
       },
     },
     clock: { monotonic: () => clock.monotonic(), sleep: () => Promise.resolve() },
     logger,
-    most: 1,
+    weight: 1,
     counts: new Counts(),
     prologue: () => Promise.resolve(""),
-    mark: () => "",
     checkpoint: () => {},
     onProgress: (progress) => told.push(progress),
   });

@@ -4,7 +4,7 @@ import { NftablesDataplane } from "../../../lib/backend/nftables/dataplane.ts";
 import { Nft } from "../../../lib/backend/nftables/nft.ts";
 import type { ProcessResult, ProcessRunner } from "../../../lib/model/ports/ports.ts";
 import { cluster } from "../../support/arbitrary.ts";
-import { MemoryLogger, realClock } from "../../support/clock_and_log.ts";
+import { realClock } from "../../support/clock_and_log.ts";
 import { wholeInput } from "../../support/whole_input.ts";
 import { listTable } from "../../support/nft_table.ts";
 import { type ApiObject, Pipeline } from "../../support/pipeline.ts";
@@ -74,7 +74,8 @@ class Stage implements AsyncDisposable {
     pipeline.load(objects);
     const dataplane = new NftablesDataplane(new Nft(this.#runner), {
       prologue: () => Promise.resolve(this.prologue),
-      portions: { clock: realClock, logger: new MemoryLogger(), weight: this.weight },
+      clock: realClock,
+      weight: this.weight,
     });
     this.scripts.length = 0;
     this.events.length = 0;

@@ -1,7 +1,12 @@
 import { assertEquals } from "@std/assert";
 import { MAX_MENDED, mend } from "../../../../lib/backend/nftables/mend.ts";
 import { compareContents } from "../../../../lib/backend/nftables/compare.ts";
-import { type Contents, hookRule, readingTable } from "../../../../lib/backend/nftables/read.ts";
+import {
+  type Contents,
+  type ElementText,
+  hookRule,
+  readingTable,
+} from "../../../../lib/backend/nftables/read.ts";
 import { tableOf } from "../../../../lib/backend/nftables/delta.ts";
 import { renderingDelta } from "../../../../lib/backend/nftables/text.ts";
 import { DEFAULTS } from "../../../support/configuration.ts";
@@ -11,7 +16,7 @@ import { atOnce } from "../../../../lib/model/ports/in_turns.ts";
 
 /** A table's contents that a test changes. */
 interface Held extends Contents {
-  readonly sets: Map<string, Map<string, string>>;
+  readonly sets: Map<string, Map<string, ElementText>>;
   readonly declarations: Map<string, string>;
   readonly chains: Map<string, readonly string[]>;
   flags: string;
@@ -43,6 +48,10 @@ function mended(
     .split("\n").filter((line) => line !== "");
 }
 
+function text(data: string): ElementText {
+  return { data, remark: "" };
+}
+
 const VIP = "10.96.0.1 . tcp . 80";
 
 Deno.test("where nothing differs, nothing is written", () => {
@@ -56,11 +65,13 @@ Deno.test("an element that is missing is added, with its comment", () => {
 });
 
 Deno.test("an element that is extra is deleted, one that leads elsewhere is replaced", () => {
-  assertEquals(mended(({ sets }) => sets.get("cluster-ips4")?.set("10.96.0.9", "")), [
+  assertEquals(mended(({ sets }) => sets.get("cluster-ips4")?.set("10.96.0.9", text(""))), [
     "delete element inet signpost cluster-ips4 { 10.96.0.9 }",
   ]);
   assertEquals(
-    mended(({ sets }) => sets.get("endpoints-tcp4")?.set("10.96.0.1 . 80 . 1", "192.0.2.1 . 80")),
+    mended(({ sets }) =>
+      sets.get("endpoints-tcp4")?.set("10.96.0.1 . 80 . 1", text("192.0.2.1 . 80"))
+    ),
     [
       "delete element inet signpost endpoints-tcp4 { 10.96.0.1 . 80 . 1 }",
       "add element inet signpost endpoints-tcp4 { 10.96.0.1 . 80 . 1 : 10.244.0.12 . 8080 }",
@@ -71,8 +82,8 @@ Deno.test("an element that is extra is deleted, one that leads elsewhere is repl
 Deno.test("endpoints that changed their slots go back: later steps count on them", () => {
   const script = mended(({ sets }) => {
     const slots = sets.get("endpoints-tcp4");
-    slots?.set("10.96.0.1 . 80 . 0", "10.244.0.12 . 8080");
-    slots?.set("10.96.0.1 . 80 . 1", "10.244.0.11 . 8080");
+    slots?.set("10.96.0.1 . 80 . 0", text("10.244.0.12 . 8080"));
+    slots?.set("10.96.0.1 . 80 . 1", text("10.244.0.11 . 8080"));
   });
   assertEquals(script?.length, 2 + 2);
 });
@@ -154,24 +165,29 @@ Deno.test("names and keys that are not plain become no commands", () => {
       sets.set("x }\nflush", new Map());
       declarations.set("x }\nflush", "set; type mark");
     },
-    ({ sets }) => sets.get("cluster-ips4")?.set("10.96.0.9 }; flush ruleset; #", ""),
-    ({ sets }) => sets.get("cluster-ips4")?.set('"lo"', ""),
+    ({ sets }) => sets.get("cluster-ips4")?.set("10.96.0.9 }; flush ruleset; #", text("")),
+    ({ sets }) => sets.get("cluster-ips4")?.set('"lo"', text("")),
   ];
   for (const damage of damages) assertEquals(mended(damage), undefined, String(damage));
 });
 
 Deno.test("very much is not mended by parts", () => {
   const add = (count: number) => ({ sets }: Held) => {
-    for (let i = 0; i < count; i++) sets.get("cluster-ips4")?.set(`10.1.${i >> 8}.${i & 255}`, "");
+    for (let i = 0; i < count; i++) {
+      sets.get("cluster-ips4")?.set(`10.1.${i >> 8}.${i & 255}`, text(""));
+    }
   };
   assertEquals(mended(add(MAX_MENDED)) === undefined, false);
   assertEquals(mended(add(MAX_MENDED + 1)), undefined);
 });
 
 Deno.test("an extra element whose key no Service can have is deleted as it was listed", () => {
-  assertEquals(mended(({ sets }) => sets.get("services4")?.set("10.96.0.9 . 47 . 80", "drop")), [
-    "delete element inet signpost services4 { 10.96.0.9 . 47 . 80 }",
-  ]);
+  assertEquals(
+    mended(({ sets }) => sets.get("services4")?.set("10.96.0.9 . 47 . 80", text("drop"))),
+    [
+      "delete element inet signpost services4 { 10.96.0.9 . 47 . 80 }",
+    ],
+  );
 });
 
 Deno.test("the fast path comes and goes by parts, its flowtable before its rules and after them", () => {

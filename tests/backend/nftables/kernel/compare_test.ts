@@ -329,7 +329,10 @@ class Shuffled {
 function contents(slots: Readonly<Record<string, string>>): Contents {
   return {
     ...NO_CONTENTS,
-    sets: new Map([["endpoints-tcp4", new Map(Object.entries(slots))]]),
+    sets: new Map([[
+      "endpoints-tcp4",
+      new Map(Object.entries(slots).map(([key, data]) => [key, { data, remark: "" }])),
+    ]]),
   };
 }
 

@@ -53,7 +53,11 @@ const LISTING_1_1 = `table inet signpost { # handle 7
 
 Deno.test("a listing of nft 1.1 is read as one of nft 1.0", () => {
   const contents = atOnce(parsingListing(LISTING_1_1));
-  const sets = new Map([...contents?.sets ?? []].map(([name, map]) => [name, [...map]]));
+  const sets = new Map(
+    [...contents?.sets ?? []].map((
+      [name, elements],
+    ) => [name, [...elements].map(([key, { data }]) => [key, data])]),
+  );
   assertEquals(Object.fromEntries(sets), {
     services4: [
       ["10.96.0.10 . tcp . 80", "goto cluster4-tcp-2"],
@@ -222,9 +226,13 @@ Deno.test("what else stands in a table, and what elements have besides, is read"
     "10.96.0.2",
     "10.96.0.3",
   ]);
-  assertEquals([...contents?.remarks.get("cluster-ips4") ?? []], [
-    ["10.96.0.1", 'counter packets 0 bytes 0 comment "a, b : c"'],
-    ["10.96.0.3", "timeout 1h expires 59m"],
+  const remarks = [...contents?.sets.get("cluster-ips4")?.values() ?? []].map(({ remark }) =>
+    remark
+  );
+  assertEquals(remarks, [
+    'counter packets 0 bytes 0 comment "a, b : c"',
+    "",
+    "timeout 1h expires 59m",
   ]);
 });
 

@@ -33,7 +33,8 @@ function count<T>(work: Generator<undefined, T>): { readonly turns: number; read
 function listingOf({ sets, declarations }: Contents): string {
   const blocks = [...sets].map(([name, elements]) => {
     const [head = "", ...statements] = (declarations.get(name) ?? "").split("; ");
-    const lines = [...elements, ...name === SET ? [[EXTRA, "goto none"]] : []]
+    const held = [...elements].map(([key, { data }]) => [key, data]);
+    const lines = [...held, ...name === SET ? [[EXTRA, "goto none"]] : []]
       .filter(([key]) => key !== MISSING || name !== SET)
       .map(([key, data]) => data === "" ? key : `${key} : ${data}`);
     const all = lines.length === 0 ? "" : `\t\telements = { ${lines.join(",\n\t\t\t     ")} }\n`;

@@ -1,6 +1,8 @@
 import { assertEquals } from "@std/assert";
 import { nftablesRules } from "../../../../lib/backend/nftables/kernel_rules.ts";
 import { NftablesDataplane } from "../../../../lib/backend/nftables/dataplane.ts";
+import { parsingListing } from "../../../../lib/backend/nftables/read.ts";
+import { atOnce } from "../../../../lib/model/ports/in_turns.ts";
 import { Kernel } from "../kernel.ts";
 import { Pipeline } from "../../../support/pipeline.ts";
 
@@ -29,7 +31,8 @@ Deno.test("source ranges are compared by address, port and range, and a missing 
   const dataplane = new NftablesDataplane(kernel.nft);
   await dataplane.apply(dataplane.full(pipeline.desired));
   const look = async () =>
-    nftablesRules(await kernel.nft.listTable()).compare(pipeline.desired).differences;
+    nftablesRules(atOnce(parsingListing(await kernel.nft.listTable()))).compare(pipeline.desired)
+      .differences;
   assertEquals(await look(), []);
   await kernel.script(`delete element inet signpost source-ranges-udp4 {
     192.0.2.10 . 17 . 198.51.100.0/24

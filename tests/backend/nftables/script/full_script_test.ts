@@ -3,6 +3,7 @@ import { ApplyError } from "../../../../lib/model/kernel/dataplane.ts";
 import { Look } from "../../../../lib/backend/nftables/repair.ts";
 import { NftablesDataplane } from "../../../../lib/backend/nftables/dataplane.ts";
 import { Counts } from "../../../../lib/backend/nftables/delta.ts";
+import { NO_CONTENTS } from "../../../../lib/backend/nftables/read.ts";
 import { FullScript, replacing } from "../../../../lib/backend/nftables/write.ts";
 import type { DesiredState } from "../../../../lib/model/kernel/desired.ts";
 import type { ProcessRunner } from "../../../../lib/model/ports/ports.ts";
@@ -50,7 +51,7 @@ function streamingRunner({ prefix }: Kernel): ProcessRunner {
 
 function piecesOf(desired: DesiredState, prologue = ""): Iterable<string> {
   const script = new FullScript(desired);
-  return replacing(script, { prologue, clients: "", mark: "", counts: new Counts() });
+  return replacing(script, { prologue, clients: NO_CONTENTS, counts: new Counts() });
 }
 
 Deno.test("a large table comes in pieces, and the kernel has every element of it", async () => {

@@ -2,7 +2,6 @@ import { assertEquals, assertGreater } from "@std/assert";
 import { NftablesDataplane } from "../../../../lib/backend/nftables/dataplane.ts";
 import { Nft } from "../../../../lib/backend/nftables/nft.ts";
 import { atOnce } from "../../../../lib/model/ports/in_turns.ts";
-import { MemoryLogger, realClock } from "../../../support/clock_and_log.ts";
 import { clusterObjects } from "../../../support/cluster.ts";
 import { Pipeline } from "../../../support/pipeline.ts";
 
@@ -18,8 +17,7 @@ function changeFromNothing(weight: number) {
     ...clusterObjects({ services: SERVICES, endpoints: ENDPOINTS }),
   ]);
   const nft = new Nft({ run: () => Promise.reject(new Error("nothing is run")) });
-  const portions = { clock: realClock, logger: new MemoryLogger(), weight };
-  const dataplane = new NftablesDataplane(nft, { portions });
+  const dataplane = new NftablesDataplane(nft, { weight });
   const script = atOnce(dataplane.changing({ ...change, node: undefined }, pipeline.desired));
   return script?.transactions ?? [];
 }

@@ -1,9 +1,15 @@
 import { assertEquals } from "@std/assert";
-import { parseStickyClients, renderStickyClients } from "../../../../lib/backend/nftables/text.ts";
+import { clientsIn, NO_CONTENTS, parsingListing } from "../../../../lib/backend/nftables/read.ts";
+import { renderClients } from "../../../../lib/backend/nftables/write.ts";
+import { atOnce } from "../../../../lib/model/ports/in_turns.ts";
 import { Kernel } from "../kernel.ts";
 
 const FOUR = "affinity4-H6U4RGLG-default/web/tcp/http__10.0.0.1.8080";
 const SIX = "affinity6-AKP6PIVP-default/web/tcp/http__fd00..1.8080";
+
+function parse(listing: string) {
+  return atOnce(parsingListing(listing)) ?? NO_CONTENTS;
+}
 
 /** What nft 1.0.6 printed. */
 const LISTING = `table inet signpost {
@@ -36,42 +42,44 @@ Deno.test("clients are read from a listing, with the time that is left to them",
     timeoutSeconds,
     expiresSeconds,
   });
-  const clients = parseStickyClients(LISTING);
-  assertEquals(clients.get(FOUR), [
+  const clients = parse(LISTING);
+  assertEquals(clientsIn(clients, FOUR), [
     client("198.51.100.1", 10_800, 10_799),
     client("198.51.100.2", 86_400, 3_660),
     client("198.51.100.4", 600, 1),
   ]);
-  assertEquals(clients.get(SIX), [client("::1", 90, 89), client("2001:db8::1", 90, 89)]);
-  assertEquals(clients.get("affinity4-EMPTY"), []);
-  assertEquals(clients.get("hairpins4"), []);
+  assertEquals(clientsIn(clients, SIX), [client("::1", 90, 89), client("2001:db8::1", 90, 89)]);
+  assertEquals(clientsIn(clients, "affinity4-EMPTY"), []);
+  assertEquals(clientsIn(clients, "hairpins4"), []);
 });
 
 Deno.test("a client without a timeout of its own is given what is left to it", () => {
-  const listing = "\tset x {\n\t\telements = { 10.0.0.1 expires 5m }\n\t}\n";
-  assertEquals(parseStickyClients(listing).get("x"), [
+  const listing =
+    "table inet signpost {\n\tset x {\n\t\telements = { 10.0.0.1 expires 5m }\n\t}\n}";
+  assertEquals(clientsIn(parse(listing), "x"), [
     { address: "10.0.0.1", timeoutSeconds: 300, expiresSeconds: 300 },
   ]);
 });
 
 Deno.test("a listing of something else gives no clients", () => {
-  for (const text of ["", "Error: No such file or directory", "set x {\nelements = { 1 }\n}"]) {
-    assertEquals([...parseStickyClients(text).values()].flat(), []);
+  for (const elements of ["", "1 expires 5m", "10.0.0.1", "10.0.0.1 expires soon"]) {
+    const text = `table inet signpost {\n\tset x {\n\t\telements = { ${elements} }\n\t}\n}`;
+    assertEquals(clientsIn(parse(text), "x"), []);
   }
+  assertEquals(clientsIn(parse("Error: No such file or directory"), "x"), []);
 });
 
-const set = (name: string) => ({ name });
-
-Deno.test("only clients of sets that are in the new table are written", () => {
+Deno.test("the clients of each set of the new table are written", () => {
   assertEquals(
-    renderStickyClients(LISTING, [set(SIX), set("affinity4-EMPTY"), set("affinity4-NEW")]),
+    [SIX, "affinity4-EMPTY", "affinity4-NEW"].map((set) => renderClients(set, parse(LISTING))).join(
+      "",
+    ),
     `add element inet signpost ${SIX} {
   ::1 timeout 90s expires 89s,
   2001:db8::1 timeout 90s expires 89s
 }
 `,
   );
-  assertEquals(renderStickyClients(LISTING, []), "");
 });
 
 Deno.test("the kernel lists clients so that they can be read, and takes them again", async () => {
@@ -83,12 +91,13 @@ Deno.test("the kernel lists clients so that they can be read, and takes them aga
     `{ 198.51.100.1 timeout 10800s expires 10000s, 198.51.100.2 timeout 86400s expires 70000s }\n` +
     `add element inet signpost ${SIX} { 2001:db8::1 timeout 600s expires 500s }\n`;
   await kernel.script(table + clients);
-  const first = await kernel.nft.listSets();
+  const first = parse(await kernel.nft.listSets());
   await kernel.script(
-    `delete table inet signpost\n${table}${renderStickyClients(first, [set(FOUR), set(SIX)])}`,
+    `delete table inet signpost\n${table}${renderClients(FOUR, first)}${renderClients(SIX, first)}`,
   );
-  const found = [...parseStickyClients(await kernel.nft.listSets())].flatMap(([name, list]) =>
-    list.map(({ address, timeoutSeconds, expiresSeconds }) =>
+  const second = parse(await kernel.nft.listSets());
+  const found = [FOUR, SIX].flatMap((name) =>
+    clientsIn(second, name).map(({ address, timeoutSeconds, expiresSeconds }) =>
       `${name} ${address} ${timeoutSeconds} ${Math.ceil(expiresSeconds / 1_000)}`
     )
   );
