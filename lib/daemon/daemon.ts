@@ -102,7 +102,9 @@ export class Daemon {
       backend: backend.metrics,
       localhost: traits.localhostNodePorts === "listeners" ? options.localhost : undefined,
       families: familiesBut(missing),
-      now: () => clock.now() / 1000,
+      observed: () => this.#observation,
+      sync: () => this.#loop.progress,
+      desired: () => this.#desired,
       version: VERSION,
       commit: COMMIT,
       snapshotAge: () => this.#keeper?.age(),
@@ -120,6 +122,7 @@ export class Daemon {
       clock,
       timeout: 2 * settings.syncPeriod,
       missing,
+      sync: () => this.#loop.progress,
       progress: () => opened.backend.progress,
     });
     this.#ownPorts = new OwnPorts({ ...options, locate: api?.locate, isHere: true });
@@ -147,15 +150,18 @@ export class Daemon {
       clock,
       changed: () => this.#findings.changed(),
     });
-    this.#services = new ServiceStatuses({ cache: this.#cache, desired: this.#desired, clock });
+    this.#services = new ServiceStatuses({
+      cache: this.#cache,
+      desired: this.#desired,
+      clock,
+      isWriting: (service) => this.#loop.isWriting(service),
+    });
     this.#observation = new Observation({
-      services: this.#services,
       cache: this.#cache,
       nodeName,
       metrics: this.#metrics,
       health: this.#health,
       clock,
-      desired: this.#desired,
       standInNode: configuration.signpost.manifests.length > 0 ? { deleting: false } : undefined,
       report: (event) => this.#report(event),
     });
@@ -227,7 +233,7 @@ export class Daemon {
     const delivering = begun.then(() =>
       this.#opened.source.run({
         sink: this.#loop.handle,
-        known: (kind, key) => this.#cache.get(kind, key),
+        known: this.#cache,
         observer: this.#observation,
       })
     );

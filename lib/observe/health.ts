@@ -5,6 +5,7 @@
 import { FAMILIES, type Family } from "../model/values/address.ts";
 import type { Progress } from "../model/kernel/dataplane.ts";
 import type { Clock } from "../model/ports/ports.ts";
+import type { SyncProgress } from "../sync/reports.ts";
 
 export interface HealthReport {
   readonly healthy: boolean;
@@ -27,6 +28,7 @@ interface ProxyHealthOptions {
   readonly timeout: number;
   /** The families that no rules are written for, and why: their health is not asked. */
   readonly missing?: ReadonlyMap<Family, string>;
+  readonly sync: () => SyncProgress;
   /** Returns the progress of a large table that is written in portions. */
   readonly progress?: () => Progress | undefined;
 }
@@ -36,41 +38,11 @@ const NONE: ReadonlyMap<Family, string> = new Map();
 /** Failures in a row after which progress no longer counts: each try ends in a failure. */
 const MOST_FAILURES = 2;
 
-/** Follows queued updates, finished syncs and the Node. */
+/** Follows syncs and the Node. */
 export class ProxyHealth {
-  #lastUpdated: number | undefined;
-  /** The monotonic time of the oldest update that waits. */
-  #pendingSince: number | undefined;
-  /** The monotonic time of the running sync's last progress; `undefined` if there is none, or the last sync failed. */
-  #moved: number | undefined;
-  #failures = 0;
   #nodeEligible = false;
 
   constructor(private readonly options: ProxyHealthOptions) {}
-
-  /** Notes an update that the kernel does not have yet. */
-  queued(): void {
-    this.#pendingSince ??= this.options.clock.monotonic();
-  }
-
-  /** Notes that the kernel has all queued updates. */
-  updated(): void {
-    this.#pendingSince = undefined;
-    this.#moved = undefined;
-    this.#failures = 0;
-    this.#lastUpdated = this.options.clock.now();
-  }
-
-  /** Notes progress with a large table: a part of it was written or compared. */
-  moved(): void {
-    if (this.#failures < MOST_FAILURES) this.#moved = this.options.clock.monotonic();
-  }
-
-  /** Counts a failed sync. */
-  failed(): void {
-    this.#failures++;
-    this.#moved = undefined;
-  }
 
   /** Takes the last known Node. If the Node is deleted, its last state stays. */
   setNode(node: { readonly deleting: boolean }): void {
@@ -84,7 +56,7 @@ export class ProxyHealth {
 
   report(): HealthReport {
     const missing = this.options.missing ?? NONE;
-    const lastUpdated = this.#lastUpdated;
+    const lastUpdated = this.options.sync().synced || undefined;
     // Before the first sync it is still starting up, and healthy.
     const healthy = lastUpdated === undefined || !this.#isLate();
     return {
@@ -99,9 +71,9 @@ export class ProxyHealth {
   }
 
   #isLate(): boolean {
-    const since = this.#pendingSince;
-    if (since === undefined) return false;
-    const quietSince = Math.max(since, this.#moved ?? since);
+    const { waitingSince, moved, failures } = this.options.sync();
+    if (waitingSince === undefined) return false;
+    const quietSince = failures < MOST_FAILURES ? Math.max(waitingSince, moved) : waitingSince;
     return this.options.clock.monotonic() - quietSince >= this.options.timeout;
   }
 }

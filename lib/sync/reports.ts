@@ -23,24 +23,18 @@ export interface SyncFailure {
   readonly error: ApplyError;
 }
 
-/** Hears of the loop's work, for metrics, health and Events. */
+/** Hears of the loop's work, for metrics and Events. */
 export interface SyncObserver {
   /** An event of a source came. The cache does not have it yet. */
   seen?(event: ObjectEvent): void;
-  /** Something waits for a sync from now on. */
-  queued?(): void;
   /** A sync takes all changes so far. Later ones wait for the next sync. */
   started?(): void;
   /** The kernel took a script. */
   synced?(sync: SyncWritten): void;
-  /** A part of a script was written, or compared. */
-  moved?(): void;
   /** The kernel refused a script. */
   failed?(failure: SyncFailure): void;
   /** Another program changed the rules; a repair follows. */
   drifted?(): void;
-  /** A step was computed; the kernel does not have it yet. */
-  stepped?(step: Step): void;
   /** An object cannot be used; each state of it is reported once. */
   refused?(refusal: Refusal): void;
   /** A Service loses claims; all its new conflicts, once. */
@@ -49,6 +43,19 @@ export interface SyncObserver {
   unsupported?(unsupported: Unsupported): void;
   /** A part of an object cannot be used and is left out; each state of it is reported once. */
   omitted?(omission: Omission): void;
+}
+
+/** The progress of the loop, for health and metrics. */
+export interface SyncProgress {
+  /** Monotonic milliseconds: since then a change waits for the kernel; `undefined`: none does. */
+  readonly waitingSince: number | undefined;
+  /** Monotonic milliseconds: the end of the last part of a script that has not failed; `-Infinity`: none. */
+  readonly moved: number;
+  /** Failed scripts in a row. */
+  readonly failures: number;
+  /** Milliseconds since the epoch: the last request for a sync, and the last script that the kernel took; 0: none. */
+  readonly queued: number;
+  readonly synced: number;
 }
 
 /** The result of a sync. */
@@ -78,7 +85,6 @@ export class StepReports {
   /** Reports the new facts of a step. */
   report(step: Step): void {
     const { logger, observer } = this.options;
-    observer.stepped?.(step);
     const before = this.#forget(step.change.services);
     const isNew = (service: string, fact: string) => {
       const facts = this.#known.get(service) ?? new Set();

@@ -10,7 +10,13 @@ import { Turns } from "../model/ports/in_turns.ts";
 import type { Clock, Logger } from "../model/ports/ports.ts";
 import { AutoResetEvent, Limiter } from "../model/values/timing.ts";
 import { REPAIRS, SyncPauses } from "./pause.ts";
-import { StepReports, type SyncObserver, type SyncOutcome, type SyncStep } from "./reports.ts";
+import {
+  StepReports,
+  type SyncObserver,
+  type SyncOutcome,
+  type SyncProgress,
+  type SyncStep,
+} from "./reports.ts";
 
 interface SyncOptions {
   readonly cache: ObjectCache;
@@ -56,10 +62,17 @@ export class SyncLoop {
   #isStale = false;
   /** The last sync took a share of the changes. */
   #hasBacklog = false;
-  /** The start of the running sync; `undefined` while the loop waits. */
+  /** The start of the running sync, or its last failure; `undefined` while the loop waits. */
   #began: number | undefined;
-  /** The end of the last part of a script. */
-  #moved = -Infinity;
+  /** The Services that the running sync writes. */
+  #writing: Step["change"]["services"] = new Map();
+  #progress: SyncProgress = {
+    waitingSince: undefined,
+    moved: -Infinity,
+    failures: 0,
+    queued: 0,
+    synced: 0,
+  };
 
   constructor(options: SyncOptions) {
     this.#options = options;
@@ -134,7 +147,16 @@ export class SyncLoop {
    */
   get busy(): number {
     if (this.#began === undefined) return 0;
-    return this.#options.clock.monotonic() - Math.max(this.#began, this.#moved);
+    return this.#options.clock.monotonic() - Math.max(this.#began, this.#progress.moved);
+  }
+
+  get progress(): SyncProgress {
+    return this.#progress;
+  }
+
+  /** Returns true if the running sync writes this Service. */
+  isWriting(service: string): boolean {
+    return this.#writing.has(service);
   }
 
   /** Milliseconds from the end of the last sync in which changes are gathered. */
@@ -178,7 +200,14 @@ export class SyncLoop {
 
   /** Wakes the loop, and tells if a sync is due. */
   #notice(): void {
-    if (this.#hasWork) this.#options.observer.queued?.();
+    const { clock } = this.#options;
+    if (this.#hasWork) {
+      this.#progress = {
+        ...this.#progress,
+        queued: clock.now(),
+        waitingSince: this.#progress.waitingSince ?? clock.monotonic(),
+      };
+    }
     this.#wake.set();
   }
 
@@ -215,6 +244,8 @@ export class SyncLoop {
       const planned = await this.#alone((turns) => turns.run(this.#planning()));
       step = planned.step;
       applied = await this.#write(planned.partial, began);
+      this.#writing = new Map();
+      this.#reports.report(step);
       isFull ||= applied?.kind === "full";
     }
     const isFailed = this.#full === FAILED;
@@ -255,7 +286,7 @@ export class SyncLoop {
     cache.putBack(step.growing);
     this.#hasBacklog = cache.isDirty;
     // No turn ends here: a script in progress tells others that the kernel is behind.
-    this.#reports.report(step);
+    this.#writing = step.change.services;
     const partial = this.#full === undefined
       ? yield* backend.changing(step.change, desired)
       : undefined;
@@ -291,8 +322,7 @@ export class SyncLoop {
     const { backend, clock, logger, observer, signal } = this.#options;
     const checkpoint = () => {
       signal.throwIfAborted();
-      this.#moved = clock.monotonic();
-      observer.moved?.();
+      this.#progress = { ...this.#progress, moved: clock.monotonic() };
     };
     const { kind } = script;
     signal.throwIfAborted();
@@ -307,12 +337,21 @@ export class SyncLoop {
         ? "replacing everything"
         : "the kernel keeps what it had; trying again";
       logger.error(`${kind} sync failed: ${error.message}; ${retry}`, { failure });
+      this.#began = clock.monotonic();
+      const failures = this.#progress.failures + 1;
+      this.#progress = { ...this.#progress, moved: -Infinity, failures };
       observer.failed?.({ kind, error });
       return failure;
     }
     const seconds = (clock.monotonic() - began) / 1000;
     const { operations, bytes } = script;
     logger.debug(2, "synced", { kind, operations, bytes, seconds });
+    this.#progress = {
+      ...this.#progress,
+      waitingSince: undefined,
+      failures: 0,
+      synced: clock.now(),
+    };
     observer.synced?.({ script, seconds });
     return undefined;
   }

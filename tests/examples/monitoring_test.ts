@@ -9,6 +9,7 @@ import { groupings, selectors } from "./promql.ts";
 import { backendOf } from "../support/modes.ts";
 import { service } from "../policy/objects.ts";
 import { Pipeline } from "../support/pipeline.ts";
+import { NO_PROGRESS, NO_WORK, NOTHING_SEEN } from "../observe/support/work.ts";
 
 const FOLDER = `${CHART}/monitoring/`;
 /** What Prometheus adds by itself. */
@@ -39,6 +40,15 @@ const alerts = (parse(await Deno.readTextFile(`${FOLDER}alerts.yaml`)) as {
 const dashboard = JSON.parse(await Deno.readTextFile(`${FOLDER}dashboard.json`)) as Dashboard;
 const queries = dashboard.panels.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr));
 
+const WATCH = {
+  kind: "Service",
+  state: "watching",
+  resourceVersion: "1",
+  lastEvent: 1,
+  lists: 1,
+  lastError: "",
+} as const;
+
 /** Every metric that a daemon can show, with its labels. */
 async function exposedMetrics(): Promise<ReadonlyMap<string, ReadonlySet<string>>> {
   const found = new Map<string, Set<string>>();
@@ -50,7 +60,9 @@ async function exposedMetrics(): Promise<ReadonlyMap<string, ReadonlySet<string>
     const metrics = new Metrics({
       backend: backend.metrics,
       families: [4, 6],
-      now: () => 1000,
+      observed: () => ({ ...NOTHING_SEEN, watches: new Map([["Service", WATCH] as const]) }),
+      sync: () => ({ ...NO_PROGRESS, queued: 1, synced: 1 }),
+      desired: NO_WORK.desired,
       version: "1",
       commit: "c",
       snapshotAge: () => 1,
@@ -88,22 +100,15 @@ async function exposedMetrics(): Promise<ReadonlyMap<string, ReadonlySet<string>
 }
 
 function recordEverything(metrics: Metrics): void {
-  metrics.syncQueued();
   for (const kind of ["full", "partial"] as const) {
     metrics.synced({ kind, text: "", bytes: 1, operations: 1 }, 1);
     metrics.syncFailed(kind);
   }
   metrics.networkProgrammed(1);
-  metrics.noLocalEndpoints(4, { internal: 1, external: 1 });
   metrics.conntrackReconciled(4, { seconds: 1, deleted: 1 });
   metrics.healthAnswered("healthz", 200);
-  metrics.driftRepairs.inc();
   metrics.programFailures.inc({ program: "nft", reason: "timeout" });
-  metrics.watch("Service", true);
-  metrics.watchActive("Service");
-  metrics.relists.inc({ kind: "Service" });
   metrics.refusals.inc({ kind: "Service" });
-  metrics.vipConflicts.set(1);
   metrics.request({ verb: "GET", host: "h", code: "200", duration: 1_000, size: 0 });
 }
 

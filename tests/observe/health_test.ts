@@ -4,12 +4,39 @@ import { FINDING } from "./page/contents.ts";
 import { healthServer } from "../../lib/observe/endpoints.ts";
 import { ProxyHealth } from "../../lib/observe/health.ts";
 import { ManualClock, START } from "../support/clock_and_log.ts";
+import { NO_PROGRESS } from "./support/work.ts";
 
 const TIMEOUT = 60_000;
 
+/** A loop whose work the test decides. */
+class FakeLoop {
+  progress = NO_PROGRESS;
+
+  constructor(private readonly clock: ManualClock) {}
+
+  queued(): void {
+    const { progress, clock } = this;
+    this.progress = { ...progress, waitingSince: progress.waitingSince ?? clock.monotonic() };
+  }
+
+  moved(): void {
+    this.progress = { ...this.progress, moved: this.clock.monotonic() };
+  }
+
+  failed(): void {
+    this.progress = { ...this.progress, moved: -Infinity, failures: this.progress.failures + 1 };
+  }
+
+  updated(): void {
+    const synced = this.clock.now();
+    this.progress = { ...this.progress, waitingSince: undefined, failures: 0, synced };
+  }
+}
+
 function start() {
   const clock = new ManualClock(START);
-  const health = new ProxyHealth({ clock, timeout: TIMEOUT });
+  const loop = new FakeLoop(clock);
+  const health = new ProxyHealth({ clock, timeout: TIMEOUT, sync: () => loop.progress });
   const counts: string[] = [];
   const found: Finding[] = [];
   const handler = healthServer({
@@ -21,7 +48,7 @@ function start() {
     const { status, body } = await handler({ method: "GET", path });
     return { status, body: JSON.parse(body) };
   };
-  return { clock, health, handler, get, counts, found };
+  return { clock, loop, health, handler, get, counts, found };
 }
 
 Deno.test("a starting proxy is alive, but takes no traffic before its Node is seen", async () => {
@@ -40,25 +67,25 @@ Deno.test("a starting proxy is alive, but takes no traffic before its Node is se
 });
 
 Deno.test("a proxy is ready when the kernel has its rules, and stays so", async () => {
-  const { handler, health, clock, counts } = start();
+  const { handler, clock, counts, loop } = start();
   const readiness = async () => (await handler({ method: "GET", path: "/readyz" })).status;
-  health.queued();
+  loop.queued();
   assertEquals(await readiness(), 503);
-  health.updated();
+  loop.updated();
   assertEquals(await readiness(), 200);
-  health.queued();
+  loop.queued();
   await clock.advance(2 * TIMEOUT);
   assertEquals([await readiness(), counts], [200, []]);
 });
 
 Deno.test("an update that waits for two sync periods makes the proxy unhealthy", async () => {
-  const { clock, health, get } = start();
+  const { clock, health, get, loop } = start();
   health.setNode({ deleting: false });
-  health.updated();
-  health.queued();
+  loop.updated();
+  loop.queued();
   await clock.advance(TIMEOUT - 1);
   assertEquals((await get("/healthz")).status, 200);
-  health.queued(); // A later update does not hide that the first still waits.
+  loop.queued(); // A later update does not hide that the first still waits.
   await clock.advance(1);
   const body = {
     lastUpdated: "2026-01-02T03:04:05.000Z",
@@ -71,42 +98,42 @@ Deno.test("an update that waits for two sync periods makes the proxy unhealthy",
   };
   assertEquals(await get("/healthz"), { status: 503, body: { ...body, nodeEligible: true } });
   assertEquals(await get("/livez"), { status: 503, body });
-  health.updated();
+  loop.updated();
   assertEquals((await get("/livez")).status, 200);
 });
 
 Deno.test("a large table that gets on is not late, unless it fails each time", async () => {
-  const { clock, health, get } = start();
-  health.updated();
-  health.queued();
+  const { clock, get, loop } = start();
+  loop.updated();
+  loop.queued();
   for (let part = 0; part < 3; part++) {
     await clock.advance(TIMEOUT - 1);
-    health.moved();
+    loop.moved();
   }
   await clock.advance(TIMEOUT - 1);
   assertEquals((await get("/livez")).status, 200);
   await clock.advance(1);
   assertEquals((await get("/livez")).status, 503, "it has stopped");
-  health.moved();
+  loop.moved();
   assertEquals((await get("/livez")).status, 200);
-  health.failed();
+  loop.failed();
   assertEquals((await get("/livez")).status, 503);
-  health.moved();
+  loop.moved();
   assertEquals((await get("/livez")).status, 200, "a second try");
-  health.failed();
-  health.moved();
+  loop.failed();
+  loop.moved();
   assertEquals((await get("/livez")).status, 503);
-  health.updated();
-  health.queued();
+  loop.updated();
+  loop.queued();
   await clock.advance(TIMEOUT - 1);
-  health.moved();
+  loop.moved();
   await clock.advance(TIMEOUT - 1);
   assertEquals((await get("/livez")).status, 200);
 });
 
 Deno.test("a healthy proxy says that it was updated just now", async () => {
-  const { clock, health, get } = start();
-  health.updated();
+  const { clock, get, loop } = start();
+  loop.updated();
   await clock.advance(3_600_000);
   const { body } = await get("/livez");
   assertEquals(body.lastUpdated, body.currentTime);
@@ -114,15 +141,15 @@ Deno.test("a healthy proxy says that it was updated just now", async () => {
 });
 
 Deno.test("before the first sync nothing is late", async () => {
-  const { clock, health, get } = start();
-  health.queued();
+  const { clock, get, loop } = start();
+  loop.queued();
   await clock.advance(10 * TIMEOUT);
   assertEquals((await get("/livez")).status, 200);
 });
 
 Deno.test("a Node that is being deleted is not eligible and yet alive", async () => {
-  const { health, get } = start();
-  health.updated();
+  const { health, get, loop } = start();
+  loop.updated();
   health.setNode({ deleting: true });
   const { status, body } = await get("/healthz");
   assertEquals([status, body.nodeEligible, body.healthy], [503, false, true]);
@@ -143,14 +170,15 @@ Deno.test("answers have kube-proxy's headers and are counted by code", async () 
 Deno.test("a family without rules has no health, and the answer says why", async () => {
   const missing = new Map([[6, "this node has no IPv6"]] as const);
   const clock = new ManualClock(START);
-  const health = new ProxyHealth({ clock, timeout: TIMEOUT, missing });
+  const loop = new FakeLoop(clock);
+  const health = new ProxyHealth({ clock, timeout: TIMEOUT, missing, sync: () => loop.progress });
   const handler = healthServer({
     health,
     findings: () => [],
     metrics: { healthAnswered: () => {} },
   });
-  health.queued();
-  health.updated();
+  loop.queued();
+  loop.updated();
   const { body } = await handler({ method: "GET", path: "/livez" });
   const answer = JSON.parse(body);
   assertEquals(Object.keys(answer.status), ["IPv4"]);

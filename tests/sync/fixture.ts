@@ -25,10 +25,8 @@ import { traitsOf } from "../support/modes.ts";
 /** What an observer was told, one line each. */
 function recordingObserver(lines: string[]): SyncObserver {
   return {
-    queued: () => lines.push("queued"),
     synced: ({ script, seconds }) => lines.push(`synced ${script.kind} in ${seconds}`),
     drifted: () => lines.push("drifted"),
-    moved: () => lines.push("moved"),
     failed: ({ kind, error }) => lines.push(`failed ${kind}: ${error.failure}`),
     refused: ({ kind, key }) => lines.push(`refused ${kind} ${key}`),
     omitted: ({ kind, key }) => lines.push(`omitted ${kind} ${key}`),

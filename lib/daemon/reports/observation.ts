@@ -3,8 +3,6 @@ import type { ObjectCache } from "../../cache/cache.ts";
 import { CATALOG, type FindingKind } from "../../findings/catalog.ts";
 import { describeConflicts } from "../../policy/claimed.ts";
 import type { Conflict } from "../../policy/claims.ts";
-import type { Desired, Step } from "../../policy/state.ts";
-import { FAMILIES } from "../../model/values/address.ts";
 import type { Script } from "../../model/kernel/dataplane.ts";
 import { describeUnsupported, type Unsupported, worksWithout } from "../../model/kernel/traits.ts";
 import { splitKey } from "../../model/cluster/names.ts";
@@ -14,7 +12,7 @@ import type { Clock } from "../../model/ports/ports.ts";
 import type { EventReport } from "../../observe/events.ts";
 import type { ProxyHealth } from "../../observe/health.ts";
 import type { Metrics } from "../../observe/metrics/metrics.ts";
-import type { ServiceStatuses } from "./service_status.ts";
+import type { ChangeCounts, ChangeKind, Observed } from "../../observe/metrics/readings.ts";
 import type { SyncFailure, SyncObserver, SyncWritten } from "../../sync/reports.ts";
 import type {
   RequestResult,
@@ -27,10 +25,8 @@ export interface ObservationOptions {
   readonly cache: ObjectCache;
   readonly nodeName: string;
   readonly metrics: Metrics;
-  readonly services: Pick<ServiceStatuses, "stepped">;
   readonly health: ProxyHealth;
   readonly clock: Clock;
-  readonly desired: Pick<Desired, "noLocal" | "conflictCount">;
   /** Stands for the Node if manifests have none. */
   readonly standInNode: { readonly deleting: boolean } | undefined;
   /** Sends an Event. */
@@ -40,18 +36,28 @@ export interface ObservationOptions {
 /** Limits the changes whose latency one sync measures. While syncs fail, many more may come in. */
 const MAX_TRIGGERS = 10_000;
 
+interface Counts extends ChangeCounts {
+  total: number;
+  pending: number;
+  /** Those that came after the start of the running sync. */
+  later: number;
+}
+
+function noChanges(): Counts {
+  return { total: 0, pending: 0, later: 0 };
+}
+
 /** Observes the loop and the watches. */
-export class Observation implements SyncObserver, WatchObserver {
+export class Observation implements SyncObserver, WatchObserver, Observed {
   readonly #options: ObservationOptions;
   readonly #started: number;
   readonly #watches = new Map<Kind, WatchStatus>();
   readonly #syncs = new Map<Script["kind"], SyncSummary>();
   /** Change trigger times of slices that wait for a sync, milliseconds since the epoch. */
   readonly #triggers: number[] = [];
-  #pending = { endpoints: 0, services: 0 };
-  /** The number of those triggers in the running sync, and the changes that came after its start. */
+  readonly #changes = { EndpointSlice: noChanges(), Service: noChanges() };
+  /** The number of those triggers in the running sync. */
   #taken = 0;
-  #later = { endpoints: 0, services: 0 };
   #driftRepairs = 0;
 
   constructor(options: ObservationOptions) {
@@ -72,25 +78,23 @@ export class Observation implements SyncObserver, WatchObserver {
     return this.#driftRepairs;
   }
 
+  /** Changes of each kind that came in, and those that the kernel does not have yet. */
+  get changes(): Readonly<Record<ChangeKind, ChangeCounts>> {
+    return this.#changes;
+  }
+
   drifted(): void {
     this.#driftRepairs += 1;
-    this.#options.metrics.driftRepairs.inc();
   }
 
   seen(event: ObjectEvent): void {
     this.#followNode(event);
-    const { metrics } = this.#options;
-    const changes = event.type === "replace" ? event.objects.size : 1;
-    const seen = {
-      endpoints: event.kind === "EndpointSlice" ? changes : 0,
-      services: event.kind === "Service" ? changes : 0,
-    };
-    metrics.changesSeen(seen);
-    for (const changes of [this.#pending, this.#later]) {
-      changes.endpoints += seen.endpoints;
-      changes.services += seen.services;
-    }
-    metrics.changesPending(this.#pending);
+    if (event.kind !== "EndpointSlice" && event.kind !== "Service") return;
+    const counts = this.#changes[event.kind];
+    const seen = event.type === "replace" ? event.objects.size : 1;
+    counts.total += seen;
+    counts.pending += seen;
+    counts.later += seen;
     if (event.kind !== "EndpointSlice" || event.type !== "upsert") return;
     // Changes from before the start say nothing about this process (as in kube-proxy).
     const { lastChangeTriggerTime } = event.object;
@@ -98,22 +102,13 @@ export class Observation implements SyncObserver, WatchObserver {
     this.#triggers.push(lastChangeTriggerTime);
   }
 
-  queued(): void {
-    this.#options.health.queued();
-    this.#options.metrics.syncQueued();
-  }
-
   started(): void {
     this.#taken = this.#triggers.length;
-    this.#later = { endpoints: 0, services: 0 };
-  }
-
-  stepped({ change }: Step): void {
-    this.#options.services.stepped(change);
+    for (const counts of Object.values(this.#changes)) counts.later = 0;
   }
 
   synced({ script, seconds }: SyncWritten): void {
-    const { metrics, health, clock, desired } = this.#options;
+    const { metrics, clock } = this.#options;
     const { kind, operations, bytes } = script;
     const now = clock.now();
     this.#syncs.delete(kind);
@@ -125,25 +120,16 @@ export class Observation implements SyncObserver, WatchObserver {
       operations,
       bytes,
     });
-    health.updated();
     metrics.synced(script, seconds);
     for (const time of this.#triggers.splice(0, this.#taken)) {
       metrics.networkProgrammed(Math.max(0, now - time) / 1000);
     }
     this.#taken = 0;
-    this.#pending = { ...this.#later };
-    metrics.changesPending(this.#pending);
-    metrics.vipConflicts.set(desired.conflictCount);
-    for (const family of FAMILIES) metrics.noLocalEndpoints(family, desired.noLocal[family]);
-  }
-
-  moved(): void {
-    this.#options.health.moved();
+    for (const counts of Object.values(this.#changes)) counts.pending = counts.later;
   }
 
   failed({ kind, error }: SyncFailure): void {
     this.#options.metrics.syncFailed(kind);
-    this.#options.health.failed();
     // Another program has changed the rules, and the full sync that follows at once is the repair.
     if (kind === "partial" && error.failure === "conflict") this.drifted();
   }
@@ -187,14 +173,7 @@ export class Observation implements SyncObserver, WatchObserver {
   }
 
   watchChanged(status: WatchStatus): void {
-    const { metrics } = this.#options;
-    const before = this.#watches.get(status.kind);
     this.#watches.set(status.kind, status);
-    metrics.watch(status.kind, status.state === "watching");
-    if (status.lastEvent !== before?.lastEvent) metrics.watchActive(status.kind);
-    if (before && status.lists > Math.max(1, before.lists)) {
-      metrics.relists.inc({ kind: status.kind });
-    }
   }
 
   requestDone(request: RequestResult): void {

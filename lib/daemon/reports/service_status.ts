@@ -4,7 +4,6 @@
 import type { ObjectCache } from "../../cache/cache.ts";
 import type { Refusal } from "../../model/cluster/objects.ts";
 import { describeUnsupported, worksWithout } from "../../model/kernel/traits.ts";
-import type { StateChange } from "../../model/kernel/desired.ts";
 import type { Clock } from "../../model/ports/ports.ts";
 import type { ServiceStatus, WrittenBy } from "../../model/status.ts";
 import type { Desired } from "../../policy/state.ts";
@@ -15,6 +14,7 @@ interface ServiceStatusSources {
   readonly cache: Pick<ObjectCache, "isWaiting" | "refused">;
   readonly desired: Pick<Desired, "services" | "overLimit" | "unsupported">;
   readonly clock: Pick<Clock, "now">;
+  readonly isWriting: (service: string) => boolean;
 }
 
 /** A sync that the kernel took. */
@@ -29,8 +29,6 @@ export class ServiceStatuses {
   #first: Written | undefined;
   #syncs = 0;
   readonly #changed = new Map<string, Written>();
-  /** Services of the sync under way. */
-  #writing: StateChange["services"] = new Map();
   /** Services whose change the kernel refused, until a sync succeeds. */
   readonly #failed = new Set<string>();
 
@@ -38,14 +36,8 @@ export class ServiceStatuses {
     this.#sources = sources;
   }
 
-  /** Notes that a sync begins to write a step. */
-  stepped(change: StateChange): void {
-    this.#writing = change.services;
-  }
-
   /** Follows a try to sync. */
   follow({ change, applied: kind }: Pick<SyncOutcome, "change" | "applied">): void {
-    this.#writing = new Map();
     if (kind === undefined) {
       for (const key of change.services.keys()) this.#failed.add(key);
       return;
@@ -101,7 +93,7 @@ export class ServiceStatuses {
 
   #waiting(service: string): string {
     if (this.#failed.has(service)) return "the last sync failed and is tried again";
-    if (this.#writing.has(service)) return "a sync writes it now";
+    if (this.#sources.isWriting(service)) return "a sync writes it now";
     return this.#sources.cache.isWaiting(service) ? "the next sync writes it" : "";
   }
 }

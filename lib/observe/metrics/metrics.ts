@@ -8,17 +8,9 @@
 import { exponentialBuckets, linearBuckets, MetricFactory, Registry } from "./metric_factory.ts";
 import { defineReadings, type MetricsOptions, renderConnections } from "./readings.ts";
 import type { FailureMetric } from "../../backend/metrics.ts";
-import type { Kind } from "../../model/cluster/objects.ts";
 import type { Script } from "../../model/kernel/dataplane.ts";
 import { type Family, FAMILY_NAMES } from "../../model/values/address.ts";
-import type { NoLocal } from "../../policy/state.ts";
 import type { RequestResult, ResponseRead } from "../../source/api/report.ts";
-
-/** Counts changes of EndpointSlices and Services. */
-interface ChangeCounts {
-  readonly endpoints: number;
-  readonly services: number;
-}
 
 /** 1 ms to 16 s. */
 const SYNC_BUCKETS = exponentialBuckets(0.001, 2, 15);
@@ -38,8 +30,6 @@ const BODY_BUCKETS = [
 /** 256 bytes to 64 MiB. */
 const SCRIPT_BUCKETS = exponentialBuckets(256, 4, 10);
 
-const SYNC = "kubeproxy_sync_proxy_rules";
-
 /** Records events of the daemon. Durations are seconds. */
 export class Metrics {
   readonly #options: MetricsOptions;
@@ -49,8 +39,6 @@ export class Metrics {
   readonly #families: readonly { readonly ip_family: string }[];
   readonly #failures: readonly { of: FailureMetric["of"]; count: (more: number) => void }[];
 
-  readonly #queuedAt = this.#byFamily("last_queued_timestamp", "When a sync was last asked for");
-  readonly #syncedAt = this.#byFamily("last_timestamp", "When a sync last ended well");
   readonly #duration = {
     all: this.#durationOf("", "Duration of a sync, in seconds"),
     full: this.#durationOf("full_", "Duration of a full sync, in seconds"),
@@ -60,14 +48,6 @@ export class Metrics {
     "kubeproxy_network_programming_duration_seconds",
     "From a change of endpoints until the kernel has it, in seconds",
   ], { labels: ["ip_family"], buckets: PROGRAMMING_BUCKETS });
-  readonly #changes = {
-    endpoints: this.#changesOf("endpoint"),
-    services: this.#changesOf("service"),
-  };
-  readonly #noLocal = this.#make.gauge([
-    `${SYNC}_no_local_endpoints_total`,
-    "Service ports with a Local traffic policy and no local endpoint",
-  ], ["ip_family", "traffic_policy"]);
   readonly #conntrackDuration = this.#make.histogram([
     "kubeproxy_conntrack_reconciler_sync_duration_seconds",
     "Duration of a clean-up of conntrack entries, in seconds",
@@ -106,34 +86,14 @@ export class Metrics {
     ["signpost_transaction_bytes", "Size of a transaction"],
     { labels: ["kind"], buckets: SCRIPT_BUCKETS },
   );
-  readonly driftRepairs = this.#make.counter([
-    "signpost_drift_repairs_total",
-    "Repairs of rules that another program had changed",
-  ]);
   readonly programFailures = this.#make.counter([
     "signpost_program_failures_total",
     "Programs that could not be started, were ended by a signal, or did not end in time",
   ], ["program", "reason"]);
-  readonly #watches = this.#make.gauge(
-    ["signpost_watch_connected", "1 while the watch is running"],
-    ["kind"],
-  );
-  readonly #watchActivity = this.#make.gauge(
-    ["signpost_watch_last_activity_timestamp_seconds", "When the watch last delivered anything"],
-    ["kind"],
-  );
-  readonly relists = this.#make.counter(
-    ["signpost_watch_relists_total", "How often a watch started over with a list"],
-    ["kind"],
-  );
   readonly refusals = this.#make.counter(
     ["signpost_objects_refused_total", "Objects that came in and could not be used"],
     ["kind"],
   );
-  readonly vipConflicts = this.#make.gauge([
-    "signpost_vip_conflicts",
-    "Virtual IPs and ports that more than one Service claims",
-  ]);
   readonly droppedEvents = this.#make.counter([
     "signpost_events_dropped_total",
     "Events that were not sent",
@@ -160,16 +120,11 @@ export class Metrics {
     return { contentType, body: `${body}\n${await renderConnections(connections)}\n` };
   }
 
-  syncQueued(): void {
-    for (const labels of this.#families) this.#queuedAt.set(labels, this.#options.now());
-  }
-
   synced({ kind, bytes }: Script, seconds: number): void {
     this.#scriptSize.observe({ kind }, bytes);
     for (const labels of this.#families) {
       this.#duration.all.observe(labels, seconds);
       this.#duration[kind].observe(labels, seconds);
-      this.#syncedAt.set(labels, this.#options.now());
     }
   }
 
@@ -182,24 +137,6 @@ export class Metrics {
   /** Records the time from an endpoint's change until its rules were in the kernel. */
   networkProgrammed(seconds: number): void {
     for (const labels of this.#families) this.#programming.observe(labels, seconds);
-  }
-
-  changesSeen({ endpoints, services }: ChangeCounts): void {
-    this.#changes.endpoints.total.inc(endpoints);
-    this.#changes.services.total.inc(services);
-  }
-
-  /** Sets the number of changes that the kernel does not have yet. */
-  changesPending({ endpoints, services }: ChangeCounts): void {
-    this.#changes.endpoints.pending.set(endpoints);
-    this.#changes.services.pending.set(services);
-  }
-
-  /** Sets the number of service ports with a Local traffic policy and no local endpoint. */
-  noLocalEndpoints(family: Family, { internal, external }: NoLocal): void {
-    const ip_family = FAMILY_NAMES[family];
-    this.#noLocal.set({ ip_family, traffic_policy: "internal" }, internal);
-    this.#noLocal.set({ ip_family, traffic_policy: "external" }, external);
   }
 
   conntrackReconciled(
@@ -226,37 +163,13 @@ export class Metrics {
     this.#responseSize.observe({ host, verb }, size);
   }
 
-  /** Notes if a watch is running. */
-  watch(kind: Kind, isConnected: boolean): void {
-    this.#watches.set({ kind }, isConnected ? 1 : 0);
-  }
-
-  /** Notes that a watch delivered something, bookmarks included. */
-  watchActive(kind: Kind): void {
-    this.#watchActivity.set({ kind }, this.#options.now());
-  }
-
   #fail(of: FailureMetric["of"]): void {
     for (const failure of this.#failures) if (failure.of === of) failure.count(1);
-  }
-
-  #byFamily(name: string, help: string) {
-    return this.#make.gauge([`${SYNC}_${name}_seconds`, help], ["ip_family"]);
   }
 
   #durationOf(kind: string, help: string) {
     const name = `kubeproxy_sync_${kind}proxy_rules_duration_seconds`;
     return this.#make.histogram([name, help], { labels: ["ip_family"], buckets: SYNC_BUCKETS });
-  }
-
-  #changesOf(kind: "endpoint" | "service") {
-    return {
-      total: this.#make.counter([`${SYNC}_${kind}_changes_total`, `Changes of ${kind}s seen`]),
-      pending: this.#make.gauge([
-        `${SYNC}_${kind}_changes_pending`,
-        `Changes of ${kind}s not yet in the kernel`,
-      ]),
-    };
   }
 
   #clientOf([name, help]: readonly [string, string], buckets: readonly number[]) {

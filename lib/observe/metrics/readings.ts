@@ -6,9 +6,12 @@ import type { KnownGate } from "../../config/checks.ts";
 import { CATALOG } from "../../findings/catalog.ts";
 import type { FamilyCounts, LocalhostListeners } from "../../localhost/listeners.ts";
 import type { ServiceConnections } from "../../model/connections.ts";
-import { KINDS, type Refusal } from "../../model/cluster/objects.ts";
+import { type Kind, KINDS, type Refusal } from "../../model/cluster/objects.ts";
 import type { Finding } from "../../model/status.ts";
-import { type Family, FAMILY_NAMES } from "../../model/values/address.ts";
+import { FAMILIES, type Family, FAMILY_NAMES } from "../../model/values/address.ts";
+import type { Desired } from "../../policy/state.ts";
+import type { WatchStatus } from "../../source/api/report.ts";
+import type { SyncProgress } from "../../sync/reports.ts";
 import { grouped } from "../../model/values/text.ts";
 import { KUBERNETES_VERSION } from "../../model/version.ts";
 
@@ -26,12 +29,29 @@ export interface ProcessUsage {
   readonly platform: string;
 }
 
+/** The kinds whose changes are counted. */
+export type ChangeKind = "EndpointSlice" | "Service";
+
+export interface ChangeCounts {
+  readonly total: number;
+  /** Those that the kernel does not have yet. */
+  readonly pending: number;
+}
+
+/** The daemon's counts of its work. */
+export interface Observed {
+  readonly changes: Readonly<Record<ChangeKind, ChangeCounts>>;
+  readonly watches: ReadonlyMap<Kind, WatchStatus>;
+  readonly driftRepairs: number;
+}
+
 export interface MetricsOptions {
   readonly backend: BackendMetrics;
   /** The families that this node serves. */
   readonly families: readonly Family[];
-  /** Seconds since the epoch. */
-  readonly now: () => number;
+  readonly observed: () => Observed;
+  readonly sync: () => SyncProgress;
+  readonly desired: () => Pick<Desired, "noLocal" | "conflictCount">;
   readonly version: string;
   readonly commit: string;
   readonly featureGates: readonly KnownGate[];
@@ -49,6 +69,7 @@ export interface MetricsOptions {
   readonly localhost?: Pick<LocalhostListeners, "listeners" | "counts" | "connections"> | undefined;
 }
 
+const SYNC = "kubeproxy_sync_proxy_rules";
 const LOCALHOST = "kubeproxy_nftables_localhost_nodeport";
 
 const CONNECTIONS = [
@@ -62,9 +83,101 @@ const CONNECTIONS = [
 /** Defines the metrics of the backend, the process, the node and loopback. */
 export function defineReadings(make: MetricFactory, options: MetricsOptions): void {
   for (const metric of options.backend.readings) make.reading(metric);
+  defineSyncs(make, options);
+  defineWatches(make, options);
   defineProcess(make, options);
   defineBuild(make, options);
   defineLocalhost(make, options);
+}
+
+function defineSyncs(make: MetricFactory, options: MetricsOptions): void {
+  const { families, observed, sync, desired } = options;
+  const byFamily = (milliseconds: number) =>
+    milliseconds === 0 ? [] : families.map((family) => ({
+      labels: { ip_family: FAMILY_NAMES[family] },
+      value: milliseconds / 1000,
+    }));
+  make.reading({
+    type: "gauge",
+    definition: [`${SYNC}_last_queued_timestamp_seconds`, "When a sync was last asked for"],
+    labels: ["ip_family"],
+    read: () => byFamily(sync().queued),
+  });
+  make.reading({
+    type: "gauge",
+    definition: [`${SYNC}_last_timestamp_seconds`, "When a sync last ended well"],
+    labels: ["ip_family"],
+    read: () => byFamily(sync().synced),
+  });
+  for (const [kind, word] of [["EndpointSlice", "endpoint"], ["Service", "service"]] as const) {
+    make.reading({
+      type: "counter",
+      definition: [`${SYNC}_${word}_changes_total`, `Changes of ${word}s seen`],
+      labels: [],
+      read: () => [{ labels: {}, value: observed().changes[kind].total }],
+    });
+    make.readGauge(
+      [`${SYNC}_${word}_changes_pending`, `Changes of ${word}s not yet in the kernel`],
+      () => observed().changes[kind].pending,
+    );
+  }
+  make.reading({
+    type: "gauge",
+    definition: [
+      `${SYNC}_no_local_endpoints_total`,
+      "Service ports with a Local traffic policy and no local endpoint",
+    ],
+    labels: ["ip_family", "traffic_policy"],
+    read: () =>
+      FAMILIES.flatMap((family) =>
+        (["internal", "external"] as const).map((policy) => ({
+          labels: { ip_family: FAMILY_NAMES[family], traffic_policy: policy },
+          value: desired().noLocal[family][policy],
+        }))
+      ),
+  });
+  make.reading({
+    type: "counter",
+    definition: [
+      "signpost_drift_repairs_total",
+      "Repairs of rules that another program had changed",
+    ],
+    labels: [],
+    read: () => [{ labels: {}, value: observed().driftRepairs }],
+  });
+  make.readGauge(
+    ["signpost_vip_conflicts", "Virtual IPs and ports that more than one Service claims"],
+    () => desired().conflictCount,
+  );
+}
+
+function defineWatches(make: MetricFactory, { observed }: MetricsOptions): void {
+  const byKind = (read: (watch: WatchStatus) => number | undefined) => () =>
+    [...observed().watches].flatMap(([kind, watch]) => {
+      const value = read(watch);
+      return value === undefined ? [] : [{ labels: { kind }, value }];
+    });
+  make.reading({
+    type: "gauge",
+    definition: ["signpost_watch_connected", "1 while the watch is running"],
+    labels: ["kind"],
+    read: byKind(({ state }) => state === "watching" ? 1 : 0),
+  });
+  make.reading({
+    type: "gauge",
+    definition: [
+      "signpost_watch_last_activity_timestamp_seconds",
+      "When the watch last delivered anything",
+    ],
+    labels: ["kind"],
+    read: byKind(({ lastEvent }) => lastEvent === 0 ? undefined : lastEvent / 1000),
+  });
+  make.reading({
+    type: "counter",
+    definition: ["signpost_watch_relists_total", "How often a watch started over with a list"],
+    labels: ["kind"],
+    read: byKind(({ lists }) => Math.max(0, lists - 1)),
+  });
 }
 
 /** Returns the text of the connection counters, the metric with most values. */

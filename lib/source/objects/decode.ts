@@ -136,7 +136,9 @@ export function changeEvent<K extends Kind>(kind: K, decoded: Decoded<K>): Objec
 }
 
 /** Returns the known object, or `undefined`. */
-export type Known = <K extends Kind>(kind: K, key: string) => KindMap[K] | undefined;
+export interface Known {
+  get<K extends Kind>(kind: K, key: string): KindMap[K] | undefined;
+}
 
 /**
  * Returns a decoder that returns the known object if the decoded one is equal. After a relist, unchanged objects
@@ -146,7 +148,7 @@ export function sharing(decode: Decoder, known: Known): Decoder {
   return <K extends Kind>(kind: K, raw: unknown): Decoded<K> => {
     const decoded = decode(kind, raw);
     if (decoded.type !== "object") return decoded;
-    const object = known(kind, decoded.key);
+    const object = known.get(kind, decoded.key);
     return object !== undefined && sameValue(object, decoded.object)
       ? { ...decoded, object }
       : decoded;

@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { ObjectCache } from "../../../lib/cache/cache.ts";
-import { Observation, type ObservationOptions } from "../../../lib/daemon/reports/observation.ts";
+import { Observation } from "../../../lib/daemon/reports/observation.ts";
 import { refusals } from "../../../lib/daemon/reports/service_status.ts";
 import type { EventReport } from "../../../lib/observe/events.ts";
 import type { EndpointSlice, Node, ObjectEvent } from "../../../lib/model/cluster/objects.ts";
@@ -9,6 +9,7 @@ import { ProxyHealth } from "../../../lib/observe/health.ts";
 import { Metrics } from "../../../lib/observe/metrics/metrics.ts";
 import type { Desired } from "../../../lib/policy/state.ts";
 import { ManualClock, START } from "../../support/clock_and_log.ts";
+import { NO_PROGRESS, NO_WORK } from "../../observe/support/work.ts";
 import { backendOf } from "../../support/modes.ts";
 
 const NODE: Node = {
@@ -50,7 +51,7 @@ function slice(name: string, lastChangeTriggerTime: number): ObjectEvent {
 }
 
 /** A desired state in which some Services do not get all that they ask for. */
-const DESIRED: ObservationOptions["desired"] = {
+const DESIRED: Pick<Desired, "noLocal" | "conflictCount"> = {
   noLocal: { 4: { internal: 1, external: 0 }, 6: { internal: 0, external: 2 } },
   conflictCount: 3,
 };
@@ -64,12 +65,14 @@ const OVER_LIMIT: ReturnType<Desired["overLimit"]> = [
 function observe(standInNode?: { readonly deleting: boolean }) {
   const clock = new ManualClock(START);
   const cache = new ObjectCache();
-  const health = new ProxyHealth({ clock, timeout: 60_000 });
+  const health = new ProxyHealth({ clock, timeout: 60_000, sync: () => NO_PROGRESS });
   const events: EventReport[] = [];
-  const metrics = new Metrics({
+  const metrics: Metrics = new Metrics({
     backend: backendOf("nftables").metrics,
     families: [4, 6],
-    now: () => 0,
+    ...NO_WORK,
+    observed: () => observation,
+    desired: () => DESIRED,
     version: "",
     commit: "",
     snapshotAge: () => undefined,
@@ -85,14 +88,12 @@ function observe(standInNode?: { readonly deleting: boolean }) {
     },
     featureGates: [],
   });
-  const observation = new Observation({
+  const observation: Observation = new Observation({
     cache,
     nodeName: "node-1",
     metrics,
-    services: { stepped() {} },
     health,
     clock,
-    desired: DESIRED,
     standInNode,
     report: (event) => events.push(event),
   });
@@ -165,8 +166,7 @@ const SYNCED = {
 } as const;
 
 Deno.test("metrics tell what Services do not get, also where the sync of the change that led there failed", async () => {
-  const { metrics, observation } = observe();
-  observation.synced(SYNCED);
+  const { metrics } = observe();
   const { body } = await metrics.render();
   const values = [
     "signpost_vip_conflicts 3",

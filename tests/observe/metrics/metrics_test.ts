@@ -6,12 +6,16 @@ import { processUsage } from "../../../lib/system/runtime.ts";
 import { backendOf, type Mode } from "../../support/modes.ts";
 import { service } from "../../policy/objects.ts";
 import { Pipeline } from "../../support/pipeline.ts";
+import { NO_PROGRESS, NO_WORK, NOTHING_SEEN } from "../support/work.ts";
+
+/** 2026-01-02, in milliseconds. */
+const NOW = 1_767_323_045_000;
 
 function start({ mode = "nftables", ...options }: Partial<MetricsOptions> & { mode?: Mode } = {}) {
   return new Metrics({
     backend: backendOf(mode).metrics,
     families: [4, 6],
-    now: () => 1_767_323_045,
+    ...NO_WORK,
     version: "1.2.3",
     commit: "abc",
     snapshotAge: () => 7,
@@ -135,8 +139,7 @@ Deno.test("listeners on loopback, their connections and failures are told by fam
 });
 
 Deno.test("a sync counts for both families, in all and by its kind", async () => {
-  const metrics = start();
-  metrics.syncQueued();
+  const metrics = start({ sync: () => ({ ...NO_PROGRESS, queued: NOW, synced: NOW }) });
   metrics.synced({ kind: "partial", text: "", bytes: 5_000, operations: 0 }, 0.003);
   const { body, contentType } = await metrics.render();
   assertStringIncludes(contentType, "text/plain; version=0.0.4");
@@ -191,10 +194,13 @@ Deno.test("network programming latency has kube-proxy's buckets", async () => {
 });
 
 Deno.test("changes, policies, rules, conntrack and health have kube-proxy's labels", async () => {
-  const metrics = start({ mode: "iptables" });
-  metrics.changesSeen({ endpoints: 3, services: 1 });
-  metrics.changesPending({ endpoints: 2, services: 0 });
-  metrics.noLocalEndpoints(4, { internal: 1, external: 2 });
+  const changes = { EndpointSlice: { total: 3, pending: 2 }, Service: { total: 1, pending: 0 } };
+  const noLocal = { 4: { internal: 1, external: 2 }, 6: { internal: 0, external: 0 } };
+  const metrics = start({
+    mode: "iptables",
+    observed: () => ({ ...NOTHING_SEEN, changes }),
+    desired: () => ({ noLocal, conflictCount: 0 }),
+  });
   metrics.conntrackReconciled(4, { seconds: 0.1, deleted: 9 });
   metrics.healthAnswered("healthz", 503);
   const { body } = await metrics.render();
@@ -301,14 +307,22 @@ Deno.test("the build and the feature gates are told as by Kubernetes' own compon
 });
 
 Deno.test("signpost's own metrics tell of drift, watches, refusals and conflicts", async () => {
-  const metrics = start({ refused: () => [{ kind: "EndpointSlice" }] });
-  metrics.driftRepairs.inc();
+  const watch = {
+    kind: "Service",
+    state: "watching",
+    resourceVersion: "1",
+    lastEvent: NOW,
+    lists: 2,
+    lastError: "",
+  } as const;
+  const watches = new Map([["Service", watch] as const]);
+  const metrics = start({
+    refused: () => [{ kind: "EndpointSlice" }],
+    observed: () => ({ ...NOTHING_SEEN, driftRepairs: 1, watches }),
+    desired: () => ({ ...NO_WORK.desired(), conflictCount: 2 }),
+  });
   metrics.synced({ kind: "full", text: "", bytes: 5_000, operations: 0 }, 1);
-  metrics.watch("Service", true);
-  metrics.watchActive("Service");
-  metrics.relists.inc({ kind: "Service" });
   metrics.refusals.inc({ kind: "EndpointSlice" });
-  metrics.vipConflicts.set(2);
   metrics.droppedEvents.inc();
   metrics.programFailures.inc({ program: "conntrack", reason: "timeout" });
   const { body } = await metrics.render();
@@ -346,8 +360,8 @@ Deno.test("without a state file there is no age, and readings are taken again", 
 
 Deno.test("two sets of metrics in one process do not meet", async () => {
   const [one, other] = [start(), start()];
-  one.driftRepairs.inc();
-  assertStringIncludes((await other.render()).body, "signpost_drift_repairs_total 0\n");
+  one.droppedEvents.inc();
+  assertStringIncludes((await other.render()).body, "signpost_events_dropped_total 0\n");
 });
 
 Deno.test({

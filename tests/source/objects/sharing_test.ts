@@ -11,8 +11,9 @@ const SERVICE = {
 
 const SLICE = webSlice(["10.244.0.7"]);
 
-const knowing = (kinds: Partial<KindMap>): Known => (kind, key) =>
-  key.startsWith("shop/web") ? kinds[kind] : undefined;
+const knowing = (kinds: Partial<KindMap>): Known => ({
+  get: (kind, key) => key.startsWith("shop/web") ? kinds[kind] : undefined,
+});
 
 Deno.test("an object that comes as it is known is the known one; another is new", () => {
   const known = {

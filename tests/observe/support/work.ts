@@ -1,0 +1,29 @@
+/** A daemon's counts of its work, for tests of what shows them. */
+import type { MetricsOptions, Observed } from "../../../lib/observe/metrics/readings.ts";
+import type { SyncProgress } from "../../../lib/sync/reports.ts";
+
+/** A loop that has done nothing. */
+export const NO_PROGRESS: SyncProgress = {
+  waitingSince: undefined,
+  moved: -Infinity,
+  failures: 0,
+  queued: 0,
+  synced: 0,
+};
+
+/** A daemon that has seen nothing. */
+export const NOTHING_SEEN: Observed = {
+  changes: { EndpointSlice: { total: 0, pending: 0 }, Service: { total: 0, pending: 0 } },
+  watches: new Map(),
+  driftRepairs: 0,
+};
+
+/** The sources of metrics of a daemon that has done nothing. */
+export const NO_WORK: Pick<MetricsOptions, "observed" | "sync" | "desired"> = {
+  observed: () => NOTHING_SEEN,
+  sync: () => NO_PROGRESS,
+  desired: () => ({
+    noLocal: { 4: { internal: 0, external: 0 }, 6: { internal: 0, external: 0 } },
+    conflictCount: 0,
+  }),
+};
