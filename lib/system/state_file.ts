@@ -2,7 +2,7 @@
  * Adapter: the state file on disk, gzip'd, replaced atomically.
  * @module
  */
-import { basename, dirname, join } from "node:path/posix";
+import { dirname } from "node:path/posix";
 import process from "node:process";
 import { messageOf } from "../model/values/errors.ts";
 import type { Decoder } from "../model/cluster/objects.ts";
@@ -60,10 +60,10 @@ export async function writeStateFile(
   options: WriteStateOptions,
 ): Promise<void> {
   const { path, signal } = options;
-  const temporary = `${path}.${crypto.randomUUID()}.tmp`;
+  const temporary = `${path}.tmp`;
   try {
     signal?.throwIfAborted();
-    await removeLeftovers(path);
+    await removeLeftover(temporary);
     await writeTemporary(temporary, objects, options);
     await Deno.rename(temporary, path);
     await flushFolder(dirname(path));
@@ -149,15 +149,11 @@ export async function readStateText(
   return reader.finish();
 }
 
-/** Removes the files of earlier writes that a crash ended. */
-async function removeLeftovers(path: string): Promise<void> {
-  const folder = dirname(path);
-  const start = `${basename(path)}.`;
-  for await (const { name, isFile } of Deno.readDir(folder)) {
-    if (isFile && name.startsWith(start) && name.endsWith(".tmp")) {
-      await Deno.remove(join(folder, name));
-    }
-  }
+/** Removes the file of an earlier write that a crash ended. */
+async function removeLeftover(path: string): Promise<void> {
+  await Deno.remove(path).catch((error) => {
+    if (!(error instanceof Deno.errors.NotFound)) throw error;
+  });
 }
 
 async function writeTemporary(

@@ -241,15 +241,21 @@ Deno.test("a failure reads the same each time, so that it is logged once", () =>
     assertEquals(await writeFailure(path, LARGE), await writeFailure(path, LARGE));
   }));
 
-Deno.test("what earlier writes left is removed, and nothing else is", () =>
+Deno.test("the file of a write that a crash ended is replaced, and a link is not followed", () =>
   inFolder(async (path, folder) => {
-    const kept = ["other.json.gz.1.tmp", "state.json.gz.bak", "state.json.gzip.tmp"];
-    for (const name of [...kept, "state.json.gz.1.tmp", "state.json.gz.2.tmp"]) {
-      Deno.writeTextFileSync(`${folder}/${name}`, "x");
+    const other = `${folder}/other`;
+    for (
+      const leave of [() => Deno.writeTextFileSync(`${path}.tmp`, "x"), () => {
+        Deno.writeTextFileSync(other, "kept");
+        Deno.symlinkSync(other, `${path}.tmp`);
+      }]
+    ) {
+      leave();
+      await write(path, LARGE);
+      assertEquals(await read(path), eventsOf(LARGE));
     }
-    Deno.mkdirSync(`${folder}/state.json.gz.d.tmp`);
-    await write(path, LARGE);
-    assertEquals(namesIn(folder), [...kept, "state.json.gz", "state.json.gz.d.tmp"].sort());
+    assertEquals(Deno.readTextFileSync(other), "kept");
+    assertEquals(namesIn(folder), ["other", "state.json.gz"]);
   }));
 
 Deno.test("a state that could not be read again is not written", () =>

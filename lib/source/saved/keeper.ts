@@ -15,23 +15,17 @@ export interface WriteTerms {
   readonly signal: AbortSignal;
 }
 
-/** Writes the complete current state. If it rejects, the old file stays. */
-type WriteState = (terms: WriteTerms) => Promise<void>;
-
 /** The options of the keeper. */
 export interface StateKeeperOptions {
-  readonly write: WriteState;
+  /** Writes the complete current state. If it rejects, the old file stays. */
+  readonly write: (terms: WriteTerms) => Promise<void>;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** The time at which the existing state file was written, milliseconds since the epoch. */
+  /** Milliseconds since the epoch at which the existing file was written. */
   readonly lastWritten?: number | undefined;
-  /**
-   * The least milliseconds from the end of one write to the next; a minute by default. A longer period saves flash
-   * writes. After a crash the kernel has the rules, and the watches correct an old state.
-   */
-  readonly period?: number;
 }
 
+/** Milliseconds from the end of one write to the next, at least. It saves flash memory. */
 const PERIOD = 60_000;
 
 /** The rest after a write, as a multiple of its duration: at most half a percent of a processor. */
@@ -40,10 +34,7 @@ const REST = 50;
 /** The longest rest in milliseconds. */
 const LONGEST_REST = 600_000;
 
-/**
- * Milliseconds from a first change to its write, so that one write has a whole burst. A daemon that crashes at its
- * start does not write each time.
- */
+/** Milliseconds from a first change to its write, so that one write has a whole burst. */
 const DELAY = 5_000;
 
 /** Milliseconds that a stop waits for a last write. The unit allows 15 s. */
@@ -54,7 +45,6 @@ const PAUSE = 1;
 
 /** Keeps the state file up to date. Nothing runs while there is nothing to write. */
 export class StateKeeper {
-  readonly #options: StateKeeperOptions;
   readonly #stopping = new AbortController();
   readonly #outOfTime = new AbortController();
   /** The monotonic time of the first unwritten change; `undefined` if there is none. */
@@ -66,8 +56,7 @@ export class StateKeeper {
   #failure: string | undefined;
   #running: Promise<void> | undefined;
 
-  constructor(options: StateKeeperOptions) {
-    this.#options = options;
+  constructor(private readonly options: StateKeeperOptions) {
     const { clock, lastWritten } = options;
     if (lastWritten !== undefined) {
       // The clock may have been set back since then.
@@ -75,28 +64,21 @@ export class StateKeeper {
     }
   }
 
-  /**
-   * Notes that the kernel holds a newer state than the file.
-   *
-   * Called after a sync, once every source has delivered. A state from the file must not be written as a new one.
-   */
+  /** Notes that the kernel holds a newer state than the file, once every source has delivered. */
   changed(): void {
-    this.#waitingSince ??= this.#options.clock.monotonic();
+    this.#waitingSince ??= this.options.clock.monotonic();
     if (!this.#stopping.signal.aborted) this.#running ??= this.#run();
   }
 
   /** Returns the seconds since the last write, or `undefined` if there is no usable file. */
   age(): number | undefined {
     if (this.#written === undefined) return undefined;
-    return (this.#options.clock.monotonic() - this.#written) / 1000;
+    return (this.options.clock.monotonic() - this.#written) / 1000;
   }
 
-  /**
-   * Writes pending changes, then no more. Resolves within the limit: a slower write is given up, and the old file
-   * stays.
-   */
+  /** Writes pending changes, then no more. A write beyond the limit is given up, and the old file stays. */
   async stop(): Promise<void> {
-    const { clock } = this.#options;
+    const { clock } = this.options;
     this.#stopping.abort();
     const done = new AbortController();
     const limit = clock.sleep(STOP_LIMIT, done.signal).then(() => this.#outOfTime.abort());
@@ -104,28 +86,24 @@ export class StateKeeper {
     done.abort();
   }
 
-  /** Waits for the running write, then writes pending changes. */
   async #finish(): Promise<void> {
     await this.#running;
     if (this.#waitingSince !== undefined && !this.#outOfTime.signal.aborted) await this.#write();
   }
 
   async #run(): Promise<void> {
-    const { clock } = this.#options;
+    const { clock } = this.options;
     const { signal } = this.#stopping;
     while (this.#waitingSince !== undefined && !signal.aborted) {
-      await clock.sleep(Math.max(0, this.#due(this.#waitingSince) - clock.monotonic()), signal);
+      const due = Math.max(this.#waitingSince + DELAY, this.#restsUntil);
+      await clock.sleep(Math.max(0, due - clock.monotonic()), signal);
       if (!signal.aborted) await this.#write();
     }
     this.#running = undefined;
   }
 
-  #due(waitingSince: number): number {
-    return Math.max(waitingSince + DELAY, this.#restsUntil);
-  }
-
   async #write(): Promise<void> {
-    const { write, clock, period = PERIOD } = this.#options;
+    const { write, clock } = this.options;
     const waitingSince = this.#waitingSince;
     const started = clock.monotonic();
     this.#waitingSince = undefined;
@@ -143,17 +121,17 @@ export class StateKeeper {
     }
     const ended = clock.monotonic();
     const rest = Math.min(REST * (ended - started), LONGEST_REST);
-    this.#restsUntil = ended + Math.max(period, rest);
+    this.#restsUntil = ended + Math.max(PERIOD, rest);
   }
 
   /** Pauses between batches. At a stop there are no syncs to wait for. */
   #pause(): Promise<void> {
-    return this.#options.clock.sleep(PAUSE, this.#stopping.signal);
+    return this.options.clock.sleep(PAUSE, this.#stopping.signal);
   }
 
   /** Logs a new failure once, and its end. */
   #report(failure: string | undefined): void {
-    const { logger } = this.#options;
+    const { logger } = this.options;
     if (failure === this.#failure) return;
     this.#failure = failure;
     if (failure === undefined) logger.info("the state file is written again");

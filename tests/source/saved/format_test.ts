@@ -1,6 +1,5 @@
 import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import fc from "fast-check";
-import { createHash } from "node:crypto";
 import { ObjectCache } from "../../../lib/cache/cache.ts";
 import { createDecoder } from "../../../lib/source/objects/decode.ts";
 import {
@@ -17,13 +16,9 @@ import { anyState, eventsOf, HEADER, readText, stateOf, textOf } from "./states.
 
 const EXAMPLE = textOf(stateOf({ services: 2, endpoints: 2 }));
 
-/** Replaces the first match, and makes the checksum right again, as a forger would. */
+/** Replaces the first match, as a forger would. */
 function forge(search: string | RegExp, replacement: string): string {
-  const lines = EXAMPLE.replace(search, replacement).split("\n").slice(0, -3);
-  const hash = createHash("sha256").update(lines.map((line) => `${line}\n`).join(""));
-  const [end = ""] = EXAMPLE.split("\n").slice(-3);
-  const forged = end.replace(/"sha256":"[^"]*"/, `"sha256":"${hash.digest("hex")}"`);
-  return [...lines, forged, "]}", ""].join("\n");
+  return EXAMPLE.replace(search, replacement);
 }
 
 function objectsOf<K extends Kind>(text: string, kind: K): KindMap[K][] {
@@ -83,8 +78,8 @@ Deno.test("text may come in pieces of any size", () => {
 
 Deno.test("every object has a line of its own", () => {
   const lines = [...stateLines(stateOf({ services: 3 }), HEADER)];
-  assertEquals(lines.length, 2 + 6 + 2);
-  for (const line of lines.slice(2, -2)) assert(/^,\{[^\n]*\}\n$/.test(line), line);
+  assertEquals(lines.length, 1 + 6 + 1);
+  for (const line of lines.slice(1, -1)) assert(/^,\{[^\n]*\}\n$/.test(line), line);
 });
 
 Deno.test("the text is a List of Kubernetes objects that --manifests takes", async () => {
@@ -139,21 +134,6 @@ Deno.test("empty lists are one list in memory", () => {
   assertEquals(new Set(endpoints.flatMap((e) => [e.zoneHints, e.nodeHints])).size, 1);
 });
 
-Deno.test("a change of any character is refused", () => {
-  fc.assert(
-    fc.property(
-      fc.nat(EXAMPLE.length - 1),
-      fc.oneof(fc.string({ unit: "binary-ascii", minLength: 1, maxLength: 1 }), fc.constant("")),
-      (position, character) => {
-        fc.pre(EXAMPLE[position] !== character);
-        const damaged = EXAMPLE.slice(0, position) + character + EXAMPLE.slice(position + 1);
-        assertThrows(() => readText(damaged), StateError);
-      },
-    ),
-    { numRuns: 2000 },
-  );
-});
-
 Deno.test("a text that ends anywhere before its end is refused", () => {
   for (let length = 0; length < EXAMPLE.length; length++) {
     assertThrows(() => readText(EXAMPLE.slice(0, length)), StateError);
@@ -162,14 +142,12 @@ Deno.test("a text that ends anywhere before its end is refused", () => {
   assertEquals(refusal(""), "it is empty");
 });
 
-Deno.test("lines that are missing, doubled, swapped or added are refused", () => {
+Deno.test("lines that are doubled or added, and a missing header, are refused", () => {
   const lines = EXAMPLE.split("\n").slice(0, -1);
   const text = (changed: readonly (string | undefined)[]) => changed.join("\n") + "\n";
   const [list, header, first, second, ...others] = lines;
   const variants = {
-    missing: text([list, header, first, ...others]),
     doubled: text([list, header, first, first, second, ...others]),
-    swapped: text([list, header, second, first, ...others]),
     added: EXAMPLE + "{}\n",
     twice: EXAMPLE + EXAMPLE,
     rest: EXAMPLE + "x",
@@ -201,10 +179,10 @@ Deno.test("the state of another node is refused", () => {
 
 Deno.test("other versions of the format are refused", () => {
   assertEquals(
-    refusal(forge('"version":"2"', '"version":"3"')),
-    'it is of format version "3", from a newer signpost; this signpost reads version 2',
+    refusal(forge('"version":"3"', '"version":"4"')),
+    'it is of format version "4", from a newer signpost; this signpost reads version 3',
   );
-  assertEquals(refusal(forge('"version":"2",', "")), "it is not a state file of signpost");
+  assertEquals(refusal(forge('"version":"3",', "")), "it is not a state file of signpost");
 });
 
 Deno.test("a state from the future is taken: clocks without a battery start in the past", () => {
@@ -243,15 +221,14 @@ const FORGERIES: Readonly<Record<string, readonly [RegExp | string, string]>> = 
     ',{"apiVersion":"v1","kind":"Node","metadata":{"name":"node-2"}}\n' +
     ',{"apiVersion":"v1","kind":"Service"',
   ],
-  "a header with more to say": ['"version":"2"', '"version":"2","more":"1"'],
+  "a header with more to say": ['"version":"3"', '"version":"3","more":"1"'],
   "a time of writing that is none": [/"written":"[^"]*"/, '"written":"now"'],
 };
 
 for (const [what, [search, replacement]] of Object.entries(FORGERIES)) {
-  Deno.test(`refused although the checksum fits: ${what}`, () => {
+  Deno.test(`a state with this change is refused: ${what}`, () => {
     const message = refusal(forge(search, replacement));
     assertStringIncludes(message, "it is damaged: line ");
-    assert(!message.includes("checksum"), message);
     assert([...message].every((character) => character >= " " && character <= "~"), message);
   });
 }
