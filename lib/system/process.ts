@@ -9,7 +9,6 @@ import {
   type ProcessRunner,
   type ProcessStreamer,
   ProgramFailedError,
-  type ProgramFailure,
   ProgramMissingError,
 } from "../model/ports/ports.ts";
 
@@ -58,17 +57,18 @@ export class DenoProcessRunner implements ProcessRunner {
       env: this.#env,
     });
     const most = MAX_OUTPUT[LISTS.test(argv.join(" ")) ? "list" : "other"];
-    const reason = `printed more than ${most} MiB and was killed`;
-    const stdout = new TextReader(child.stdout, most * 2 ** 20, () => {
+    const tooMuch = () => {
+      const reason = `printed more than ${most} MiB and was killed`;
       throw new ProgramFailedError(program, "output", reason);
-    });
-    const stderr = new TextReader(child.stderr, MAX_STDERR);
+    };
+    const stdout = child.stdout.getReader({ mode: "byob" });
+    const stderr = child.stderr.getReader({ mode: "byob" });
     const deadline = new Deadline(program, this.#limits);
     const writing = new AbortController();
     const work = Promise.all([
       child.status,
-      stdout.read(),
-      stderr.read(),
+      readText(stdout, most * 2 ** 20, tooMuch),
+      readText(stderr, MAX_STDERR),
       stdin === undefined ? undefined : writeAll(child.stdin, {
         input: deadline.counting(stdin),
         chunk: typeof stdin === "string" ? MAX_UTF8 * stdin.length : WRITE_CHUNK,
@@ -80,16 +80,15 @@ export class DenoProcessRunner implements ProcessRunner {
       if (signal !== null) throw killed(program, signal);
       return { code, stdout: out, stderr: err };
     } catch (error) {
-      if (!(error instanceof ProgramFailedError) || !KILLED.has(error.failure)) throw error;
+      if (!(error instanceof ProgramFailedError)) throw error;
       // Its own children may hold the pipes open: nothing is waited for.
       work.catch(() => {});
       kill(child, "SIGKILL");
       writing.abort(error);
-      stdout.cancel();
-      stderr.cancel();
+      for (const reader of [stdout, stderr]) reader.cancel().catch(() => {});
       throw error;
     } finally {
-      deadline.clear();
+      deadline.end();
     }
   }
 }
@@ -136,11 +135,8 @@ function killed(program: string, signal: Deno.Signal): ProgramFailedError {
   return new ProgramFailedError(program, "signal", `was ended by the signal ${signal}${hint}`);
 }
 
-/** The failures after which this process kills the program. */
-const KILLED: ReadonlySet<ProgramFailure> = new Set(["timeout", "output"]);
-
-/** Sends a child a signal. One that has ended by itself (the terminal's Ctrl-C goes to children too) gets none. */
-export function kill(child: Deno.ChildProcess, signal: Deno.Signal): void {
+/** Sends a child a signal. A child that has ended (the terminal's Ctrl-C goes to children too) gets none. */
+function kill(child: Deno.ChildProcess, signal: Deno.Signal): void {
   try {
     child.kill(signal);
   } catch (error) {
@@ -148,24 +144,15 @@ export function kill(child: Deno.ChildProcess, signal: Deno.Signal): void {
   }
 }
 
-/** The time limit of a program. It grows with the input, and with the time in which the input is made. */
+/** The time limit of a program, from its last piece of input on. It grows with the input. */
 class Deadline {
-  readonly #program: string;
-  readonly #limits: ProcessLimits;
-  readonly #started = performance.now();
   readonly #passed = Promise.withResolvers<never>();
-  #timer: ReturnType<typeof setTimeout>;
-  #characters = 0;
-  /** Milliseconds in which pieces of the input were made. */
-  #making = 0;
-  /** The time at which the piece in progress was asked for. */
-  #asked: number | undefined;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  #isOver = false;
 
-  constructor(program: string, limits: ProcessLimits) {
-    this.#program = program;
-    this.#limits = limits;
-    this.#timer = setTimeout(() => this.#look(), limits.time);
+  constructor(private readonly program: string, private readonly limits: ProcessLimits) {
     this.#passed.promise.catch(() => {});
+    this.#start(0);
   }
 
   /** Rejects when the time is over. */
@@ -173,91 +160,57 @@ class Deadline {
     return this.#passed.promise;
   }
 
-  /** The input in pieces, counted as they are asked for. */
+  /** Yields the input in pieces. The time stands still while a piece is made. */
   async *counting(input: ProcessInput): AsyncIterable<string> {
-    this.#asked = performance.now();
-    try {
-      for await (const piece of typeof input === "string" ? [input] : input) {
-        this.#made();
-        this.#characters += piece.length;
-        yield piece;
-        this.#asked = performance.now();
-      }
-    } finally {
-      this.#made();
+    let characters = 0;
+    clearTimeout(this.#timer);
+    for await (const piece of typeof input === "string" ? [input] : input) {
+      characters += piece.length;
+      this.#start(characters);
+      yield piece;
+      clearTimeout(this.#timer);
     }
+    this.#start(characters);
   }
 
-  #made(): void {
-    if (this.#asked !== undefined) this.#making += performance.now() - this.#asked;
-    this.#asked = undefined;
-  }
-
-  clear(): void {
+  end(): void {
+    this.#isOver = true;
     clearTimeout(this.#timer);
   }
 
-  get #limit(): number {
-    const { time, timePerMebibyte } = this.#limits;
-    const making = this.#asked === undefined ? 0 : performance.now() - this.#asked;
-    return time + timePerMebibyte * this.#characters / 2 ** 20 + this.#making + making;
-  }
-
-  #look(): void {
-    const left = this.#started + this.#limit - performance.now();
-    if (left > 0) {
-      this.#timer = setTimeout(() => this.#look(), left);
-      return;
-    }
-    const seconds = Math.round(this.#limit / 100) / 10;
-    this.#passed.reject(
-      new ProgramFailedError(
-        this.#program,
-        "timeout",
-        `did not end within ${seconds} s and was killed`,
-      ),
+  #start(characters: number): void {
+    if (this.#isOver) return;
+    const { time, timePerMebibyte } = this.limits;
+    const limit = time + timePerMebibyte * characters / 2 ** 20;
+    const reason = `did not end within ${Math.round(limit / 100) / 10} s and was killed`;
+    this.#timer = setTimeout(
+      () => this.#passed.reject(new ProgramFailedError(this.program, "timeout", reason)),
+      limit,
     );
   }
 }
 
-/**
- * Bytes that are read at once, through one buffer. `child.output()` would take 64 KiB again for each stream, for a
- * program that says nothing too: at 30 programs a second that is all that the garbage collector has to do, and
- * malloc does not give it back.
- */
+/** Bytes that are read at once, through one buffer. `child.output()` takes 64 KiB for each stream of each program. */
 const READ_CHUNK = 16 * 1024;
 
 /** Bytes that are written at once: as many as a pipe holds. */
 const WRITE_CHUNK = 64 * 1024;
 
 /** Reads text to its end. Text beyond the limit is left out, unless `onMore` throws. */
-class TextReader {
-  readonly #reader: ReadableStreamBYOBReader;
-  readonly #limit: number;
-  readonly #onMore: () => void;
-
-  constructor(stream: ReadableStream<Uint8Array>, limit: number, onMore = () => {}) {
-    this.#reader = stream.getReader({ mode: "byob" });
-    this.#limit = limit;
-    this.#onMore = onMore;
-  }
-
-  async read(): Promise<string> {
-    const decoder = new TextDecoder();
-    let text = "";
-    let buffer = new Uint8Array(READ_CHUNK);
-    for (;;) {
-      const { value, done } = await this.#reader.read(buffer);
-      if (done || value === undefined) return text + decoder.decode();
-      if (text.length < this.#limit) text += decoder.decode(value, { stream: true });
-      else this.#onMore();
-      buffer = new Uint8Array(value.buffer);
-    }
-  }
-
-  /** Reads no more. */
-  cancel(): void {
-    this.#reader.cancel().catch(() => {});
+async function readText(
+  reader: ReadableStreamBYOBReader,
+  limit: number,
+  onMore = () => {},
+): Promise<string> {
+  const decoder = new TextDecoder();
+  let text = "";
+  let buffer = new Uint8Array(READ_CHUNK);
+  for (;;) {
+    const { value, done } = await reader.read(buffer);
+    if (done || value === undefined) return text + decoder.decode();
+    if (text.length < limit) text += decoder.decode(value, { stream: true });
+    else onMore();
+    buffer = new Uint8Array(value.buffer);
   }
 }
 
