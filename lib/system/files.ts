@@ -1,8 +1,8 @@
 /**
- * The adapter of `Files` and `FileWatcher` on Deno.
+ * Adapter: reads manifest files.
  * @module
  */
-import type { FileInfo, Files, FileWatcher } from "../source/manifests/manifest_loader.ts";
+import type { FileInfo, Files } from "../source/manifests/manifest_loader.ts";
 
 /** Reads standard input once, and keeps the text: a daemon reads its manifests again after a reload. */
 class StandardInput {
@@ -31,25 +31,5 @@ export const denoFiles: Files = {
   stat: async (path): Promise<FileInfo> => {
     const { isDirectory, ino, size, mtime } = await Deno.stat(path);
     return { isDirectory, fingerprint: `${ino}/${size}/${mtime?.getTime() ?? 0}` };
-  },
-};
-
-/** Follows folders by inotify(7). If that fails (limits, file systems), polling remains. */
-export const denoFileWatcher: FileWatcher = {
-  watch: (folders, { onChange, signal }) => {
-    let watcher: Deno.FsWatcher;
-    try {
-      watcher = Deno.watchFs([...folders], { recursive: false });
-    } catch {
-      return;
-    }
-    signal.addEventListener("abort", () => watcher.close(), { once: true });
-    void (async () => {
-      try {
-        for await (const event of watcher) if (event.kind !== "access") onChange();
-      } catch {
-        // A folder was removed. Polling finds a new one in its place.
-      }
-    })();
   },
 };

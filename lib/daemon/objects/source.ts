@@ -15,7 +15,7 @@ import {
 } from "../../source/api/access/access_source.ts";
 import { ApiClient } from "../../source/api/api_client.ts";
 import { StatusError } from "../../source/api/failure.ts";
-import { denoFiles, denoFileWatcher } from "../../system/files.ts";
+import { denoFiles } from "../../system/files.ts";
 import {
   followManifests,
   loadManifests,
@@ -71,12 +71,8 @@ export async function openSource(options: SourceOptions): Promise<Source> {
   }
   const { runtime: { clock }, signal } = options;
   const run = (receiver: Receiver) =>
-    followManifests({
-      ...manifestOptions(options, receiver),
-      watcher: denoFileWatcher,
-      clock,
-      signal,
-    }).catch(fatalIf(ManifestError));
+    followManifests({ ...manifestOptions(options, receiver), clock, signal })
+      .catch(fatalIf(ManifestError));
   return { api: undefined, run };
 }
 

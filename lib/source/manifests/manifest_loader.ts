@@ -25,15 +25,6 @@ export interface Files {
   stat(path: string): Promise<FileInfo>;
 }
 
-/** Reports changes below some folders. */
-export interface FileWatcher {
-  /** Calls back until the signal aborts. It may call too often, and may miss changes, so polling supplements it. */
-  watch(
-    folders: readonly string[],
-    options: { readonly onChange: () => void; readonly signal: AbortSignal },
-  ): void;
-}
-
 /** The paths to load, and the parts of the loader. */
 export interface ManifestSourceOptions {
   /** Files, folders (their `.yaml`, `.yml` and `.json` files, not recursive) and `-`. */
@@ -49,63 +40,42 @@ export interface ManifestSourceOptions {
 }
 
 interface FollowOptions extends ManifestSourceOptions {
-  readonly watcher: FileWatcher;
   readonly clock: Clock;
   readonly signal: AbortSignal;
-  /** Milliseconds without a change before the files are read, 100 by default. */
-  readonly debounce?: number;
-  /** Milliseconds between polls, which find changes without an event; 5 s by default. */
-  readonly pollInterval?: number;
+  /** Milliseconds between looks at the files; 500 by default. */
+  readonly interval?: number;
 }
 
 /**
  * Loads everything once and delivers a `replace` for each kind.
- * @throws {ManifestError} at the first unusable path or file, with nothing delivered
+ * @throws {ManifestError} if a path or file cannot be used, with nothing delivered
  */
 export async function loadManifests(options: ManifestSourceOptions): Promise<void> {
+  await deliverAll(options);
+}
+
+async function deliverAll(options: ManifestSourceOptions): Promise<ManifestLoader> {
   const loader = new ManifestLoader(options);
   const problems = await loader.load();
   if (problems.length > 0) throw new ManifestError(problems.join("; "));
   loader.deliver();
+  return loader;
 }
 
 /**
- * Loads everything, then follows changes until the signal aborts.
- *
- * A file that breaks later keeps its last good state, with one warning. A file that is broken at the start is an
- * error, because the state was never complete.
- * @throws {ManifestError} at the start only
+ * Loads everything, then follows changes until the signal aborts. A file that breaks later keeps its last good state,
+ * with one warning.
+ * @throws {ManifestError} at the start only, because the state was never complete
  */
 export async function followManifests(options: FollowOptions): Promise<void> {
-  const { watcher, clock, signal, debounce = 100, pollInterval = 5_000 } = options;
-  const loader = new ManifestLoader(options);
-  const change = new Changes(clock);
-  const folders = await foldersOf(options);
-  if (folders.length > 0) {
-    watcher.watch(folders, { onChange: () => change.notify(), signal });
-  }
-  const problems = await loader.load();
-  if (problems.length > 0) throw new ManifestError(problems.join("; "));
-  loader.deliver();
+  const { clock, signal, interval = 500 } = options;
+  const loader = await deliverAll(options);
   while (!signal.aborted) {
-    const hasEvent = await change.wait(pollInterval, signal);
-    if (signal.aborted) return;
-    if (hasEvent) await change.quiet(debounce, signal);
-    if (!hasEvent && !await loader.looksChanged()) continue;
+    await clock.sleep(interval, signal);
+    if (signal.aborted || !await loader.hasSettled()) continue;
     loader.warn(await loader.load());
     if (loader.hasChanged) loader.deliver();
   }
-}
-
-/** Returns the folders to watch. A file may be replaced, so its folder is watched. */
-async function foldersOf({ paths, files }: ManifestSourceOptions): Promise<readonly string[]> {
-  const folders = await Promise.all(
-    paths.filter((path) => path !== "-").map(async (path) => {
-      const info = await files.stat(path).catch(() => undefined);
-      return info?.isDirectory ? path : dirname(path);
-    }),
-  );
-  return [...new Set(folders)];
 }
 
 interface LoadedFile {
@@ -117,7 +87,9 @@ interface LoadedFile {
 class ManifestLoader {
   #loaded = new Map<string, LoadedFile>();
   #delivered: readonly LoadedFile[] = [];
+  /** The facts about the files when they were loaded, and at the last look. */
   #fingerprint = "";
+  #seen = "";
   /** Problems that were logged already. */
   #logged = new Set<string>();
 
@@ -145,9 +117,11 @@ class ManifestLoader {
     return problems;
   }
 
-  /** Returns true if any file seems to differ from its last reading. */
-  async looksChanged(): Promise<boolean> {
-    return await this.#look() !== this.#fingerprint;
+  /** Returns true if the files differ from the loaded ones, and were not changed since the last look. */
+  async hasSettled(): Promise<boolean> {
+    const before = this.#seen;
+    this.#seen = await this.#look();
+    return this.#seen === before && this.#seen !== this.#fingerprint;
   }
 
   warn(problems: readonly string[]): void {
@@ -220,7 +194,7 @@ class ManifestLoader {
       const found = await manifestFiles(path, files).catch(() => []);
       for (const file of found) {
         const info = await files.stat(file).catch(() => undefined);
-        seen.push(`${file} ${info?.fingerprint ?? "gone"}`);
+        seen.push(`${file} ${info?.fingerprint}`);
       }
     }
     return seen.join("\n");
@@ -240,39 +214,4 @@ async function manifestFiles(path: string, files: Files): Promise<readonly strin
 async function sha256(text: string): Promise<string> {
   const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text));
   return new Uint8Array(digest).toHex();
-}
-
-/** Waits for notices of changes. */
-class Changes {
-  #news = Promise.withResolvers<void>();
-  #count = 0;
-
-  constructor(private readonly clock: Clock) {}
-
-  notify(): void {
-    this.#count++;
-    this.#news.resolve();
-  }
-
-  /** @returns true if a change came in time */
-  async wait(milliseconds: number, signal: AbortSignal): Promise<boolean> {
-    const over = new AbortController();
-    await Promise.race([
-      this.#news.promise,
-      this.clock.sleep(milliseconds, AbortSignal.any([signal, over.signal])),
-    ]);
-    over.abort();
-    return this.#count > 0;
-  }
-
-  /** Waits until no change came for the time, at most ten times. */
-  async quiet(milliseconds: number, signal: AbortSignal): Promise<void> {
-    for (let turn = 0; turn < 10 && !signal.aborted; turn++) {
-      const before = this.#count;
-      await this.clock.sleep(milliseconds, signal);
-      if (this.#count === before) break;
-    }
-    this.#count = 0;
-    this.#news = Promise.withResolvers();
-  }
 }

@@ -2,7 +2,7 @@
  * Parses manifests: the text of a file in, decoded objects out.
  * @module
  */
-import { parse as parseYaml } from "@std/yaml";
+import { parseAll } from "@std/yaml";
 import type { Decoded, Decoder, Kind } from "../../model/cluster/objects.ts";
 import { kindOf } from "../objects/tables.ts";
 import { resourceOf } from "../api/resources.ts";
@@ -49,8 +49,9 @@ const MAX_DEPTH = 4;
 export function parseManifest(text: string, options: ManifestOptions): Manifest {
   const objects: ManifestObject[] = [];
   const skipped: string[] = [];
-  for (const { value, line } of parseDocuments(text, options.file)) {
-    const place = `${oneLine(options.file)}:${line}`;
+  for (const [index, value] of parseDocuments(text, options.file).entries()) {
+    if (value === null || value === undefined) continue;
+    const place = `${oneLine(options.file)}: document ${index + 1}`;
     for (const object of objectsIn(value, { place, depth: 0, apiVersion: "", kind: "" })) {
       const name = `${oneLine(String(object["kind"]))} ${oneLine(String(nameOf(object)))}`;
       const kind = kindOf(object);
@@ -64,25 +65,16 @@ export function parseManifest(text: string, options: ManifestOptions): Manifest 
   return { objects, skipped };
 }
 
-interface Document {
-  readonly value: unknown;
-  /** The number of its first line, from 1. */
-  readonly line: number;
-}
-
-function parseDocuments(text: string, file: string): Document[] {
+function parseDocuments(text: string, file: string): readonly unknown[] {
   const whole = parseWholeJson(text);
-  if (whole !== undefined) return [{ value: whole, line: 1 }];
-  return splitDocuments(text).map(({ source, line }) => {
-    try {
-      const value = parseYaml(source, { schema: "default" });
-      return { value, line: line + leadingLines(source) };
-    } catch (cause) {
-      const at = cause instanceof Error && "line" in cause ? Number(cause.line) - 1 : 0;
-      const reason = errorText(cause).replace(/ at line \d+, column \d+:?.*$/, "");
-      throw new ManifestError(`${oneLine(file)}:${line + at}: ${reason}`, { cause });
-    }
-  }).filter(({ value }) => value !== null && value !== undefined);
+  if (whole !== undefined) return [whole];
+  try {
+    return parseAll(text, { schema: "default" }) as unknown[];
+  } catch (cause) {
+    const line = cause instanceof Error && "line" in cause ? `:${cause.line}` : "";
+    const reason = errorText(cause).replace(/ at line \d+, column \d+:?.*$/, "");
+    throw new ManifestError(`${oneLine(file)}${line}: ${reason}`, { cause });
+  }
 }
 
 /** `JSON.parse` is a hundred times faster than the YAML parser. */
@@ -93,28 +85,6 @@ function parseWholeJson(text: string): unknown {
   } catch {
     return undefined;
   }
-}
-
-/** Splits a file into documents with their first lines, for errors. */
-function splitDocuments(text: string): { readonly source: string; readonly line: number }[] {
-  const documents: { source: string; line: number }[] = [];
-  let lines: string[] = [];
-  let start = 1;
-  text.split(/\r?\n/).forEach((content, index) => {
-    if (/^---(\s|$)/.test(content) && lines.some((line) => !/^\s*(#|%|$)/.test(line))) {
-      documents.push({ source: lines.join("\n"), line: start });
-      lines = [];
-      start = index + 1;
-    }
-    lines.push(content);
-  });
-  documents.push({ source: lines.join("\n"), line: start });
-  return documents;
-}
-
-function leadingLines(source: string): number {
-  const index = source.split("\n").findIndex((line) => !/^\s*(#|---\s*$|$)/.test(line));
-  return Math.max(index, 0);
 }
 
 interface ListContext {
@@ -154,7 +124,7 @@ function objectsIn(value: unknown, context: ListContext): Json[] {
 function withDefaults(object: Json): Json {
   const { metadata } = object;
   if (!isRecord(metadata)) return object;
-  const created = metadata["creationTimestamp"];
+  const { creationTimestamp: created, annotations } = metadata;
   return {
     ...object,
     metadata: {
@@ -162,19 +132,14 @@ function withDefaults(object: Json): Json {
       namespace: metadata["namespace"] ?? "default",
       // YAML has a type for dates, JSON has not.
       ...(created instanceof Date && { creationTimestamp: created.toISOString() }),
-      ...datesToText(metadata["annotations"], "annotations"),
+      ...(isRecord(annotations) && {
+        annotations: Object.fromEntries(
+          Object.entries(annotations).map((
+            [key, value],
+          ) => [key, value instanceof Date ? value.toISOString() : value]),
+        ),
+      }),
     },
-  };
-}
-
-function datesToText(value: unknown, name: string): Json {
-  if (!isRecord(value)) return {};
-  return {
-    [name]: Object.fromEntries(
-      Object.entries(value).map((
-        [key, entry],
-      ) => [key, entry instanceof Date ? entry.toISOString() : entry]),
-    ),
   };
 }
 

@@ -1,10 +1,6 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { denoFiles, denoFileWatcher } from "../../../lib/system/files.ts";
-import {
-  type FileWatcher,
-  followManifests,
-  loadManifests,
-} from "../../../lib/source/manifests/manifest_loader.ts";
+import { denoFiles } from "../../../lib/system/files.ts";
+import { followManifests, loadManifests } from "../../../lib/source/manifests/manifest_loader.ts";
 import { ManifestError } from "../../../lib/source/manifests/manifests.ts";
 import { eventually } from "../../support/eventually.ts";
 import { fakeDecode, MemorySink } from "../api/fakes.ts";
@@ -53,7 +49,6 @@ async function withFolder(test: (example: Case) => Promise<void>): Promise<void>
 async function following(
   { folder, sink, logger }: Case,
   test: () => Promise<void>,
-  watcher: FileWatcher = denoFileWatcher,
 ): Promise<void> {
   const stop = new AbortController();
   const done = followManifests({
@@ -63,11 +58,9 @@ async function following(
     nodeName: "node-1",
     files: denoFiles,
     logger,
-    watcher,
     clock: realClock,
     signal: stop.signal,
-    debounce: 20,
-    pollInterval: 50,
+    interval: 20,
   });
   try {
     await eventually("the first state", () => sink.events.length > 0);
@@ -153,16 +146,6 @@ Deno.test("a ConfigMap's links are followed when they are swapped", async () => 
       await Deno.rename(`${folder}/..data_tmp`, `${folder}/..data`);
       await eventually("the other one counts", () => example.version("a") === "2");
     });
-  });
-});
-
-Deno.test("changes that no watcher tells of are found by polling", async () => {
-  await withFolder(async (example) => {
-    await example.write("a.yaml", service("a"));
-    await following(example, async () => {
-      await example.write("a.yaml", service("a", "22"));
-      await eventually("a has changed", () => example.version("a") === "22");
-    }, { watch: () => {} });
   });
 });
 

@@ -81,17 +81,21 @@ const BROKEN: readonly (readonly [string, string, RegExp])[] = [
     /^f\.yaml:[78]: \S/,
   ],
   ["broken JSON", '{"kind": "Service",\n "metadata": {"name" "b"}}', /^f\.yaml:2: \S/],
-  ["a text", "hello\n", /^f\.yaml:1: no API object/],
-  ["a document without a kind", `${SERVICE}---\n\nmetadata: {}\n`, /^f\.yaml:6: no API object/],
+  ["a text", "hello\n", /^f\.yaml: document 1: no API object/],
+  [
+    "a document without a kind",
+    `${SERVICE}---\n\nmetadata: {}\n`,
+    /^f\.yaml: document 2: no API object/,
+  ],
   [
     "an item without a kind",
     "kind: List\nitems:\n- metadata: {}\n",
-    /^f\.yaml:1: items\[0\]: no API/,
+    /^f\.yaml: document 1: items\[0\]: no API/,
   ],
 ];
 
 for (const [what, text, message] of BROKEN) {
-  Deno.test(`${what} is one error with file and line`, () => {
+  Deno.test(`${what} is one error with its place`, () => {
     const error = assertThrows(() => parse(text), ManifestError);
     assertEquals(message.test(error.message), true, error.message);
     assertEquals(error.message.includes("\n"), false);
