@@ -77,13 +77,18 @@ export function createDecoder(): Decoder {
   return <K extends Kind>(kind: K, raw: unknown): Decoded<K> => {
     let key: string | undefined;
     try {
-      const object = readTable(kind, raw);
+      const object = readMap(raw, kind) as Raw<Tables[K]>;
       const metadata = readObject<typeof METADATA>(object.metadata, "metadata");
       const names = readNames(metadata, kind);
       key = objectKey(NAMESPACED.has(kind) ? names : { name: names.name });
       const omissions = new Omissions();
       const context = { intern, sharePorts, shareEndpointPorts, omissions };
-      const decoded = DECODERS[kind](object, { ...names, ...readMetadata(metadata) }, context);
+      const decoded = DECODERS[kind](object, {
+        ...names,
+        labels: readMap(metadata.labels, "metadata.labels"),
+        annotations: readMap(metadata.annotations, "metadata.annotations"),
+        raw: metadata,
+      }, context);
       if (decoded === undefined) return { type: "ignored", key };
       const omitted = omissions.lines;
       return { type: "object", key, object: omitted ? { ...decoded, omitted } : decoded };
@@ -94,24 +99,12 @@ export function createDecoder(): Decoder {
   };
 }
 
-function readTable<K extends Kind>(kind: K, raw: unknown): Raw<Tables[K]> {
-  return readMap(raw, kind) as Raw<Tables[K]>;
-}
-
 function readNames(raw: Raw<typeof METADATA>, kind: Kind): Pick<Metadata, "namespace" | "name"> {
   return {
     namespace: NAMESPACED.has(kind)
       ? readName(raw.namespace ?? "default", "metadata.namespace")
       : "",
     name: readName(raw.name, "metadata.name"),
-  };
-}
-
-function readMetadata(raw: Raw<typeof METADATA>): Omit<Metadata, "namespace" | "name"> {
-  return {
-    labels: readMap(raw.labels, "metadata.labels"),
-    annotations: readMap(raw.annotations, "metadata.annotations"),
-    raw,
   };
 }
 

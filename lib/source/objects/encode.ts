@@ -1,6 +1,5 @@
 /**
- * Encodes an object of the model as an API object that decodes to the same value. A new field of the model must be
- * encoded to compile (see `complete`).
+ * Encodes objects of the model as API objects that decode to the same values (`tests/source/saved/format_test.ts`).
  * @module
  */
 import type {
@@ -10,9 +9,7 @@ import type {
   Kind,
   KindMap,
   Node,
-  Protocol,
   Service,
-  ServiceCIDR,
   ServicePort,
 } from "../../model/cluster/objects.ts";
 import { CHANGE_TRIGGER, SERVICE_NAME } from "./endpoint_slice.ts";
@@ -23,15 +20,17 @@ import { API_VERSION } from "./tables.ts";
 /** An API object as JSON. Fields that are `undefined` are omitted from its text. */
 type Encoded = Readonly<Record<string, unknown>>;
 
-/** The API's spelling of each protocol. */
-const PROTOCOLS: Readonly<Record<Protocol, string>> = {
-  tcp: "TCP",
-  udp: "UDP",
-  sctp: "SCTP",
+const ENCODERS: { readonly [K in Kind]: (object: KindMap[K]) => Encoded } = {
+  Service: encodeService,
+  EndpointSlice: encodeEndpointSlice,
+  Node: encodeNode,
+  ServiceCIDR: ({ name, cidrs }) => ({ metadata: { name }, spec: { cidrs } }),
 };
 
-/** Fails to compile if a field of the object was not written. */
-function complete(_rest: Readonly<Record<string, never>>): void {}
+/** Returns the API object. Parts that the decoder left out stay out. */
+export function encodeObject<K extends Kind>(kind: K, object: KindMap[K]): Encoded {
+  return { apiVersion: API_VERSION[kind], kind, ...ENCODERS[kind](object) };
+}
 
 /** Returns the list, or `undefined` if it is empty. */
 function listOf<T>(list: readonly T[]): readonly T[] | undefined {
@@ -43,57 +42,37 @@ function timeOf(time: number): string | undefined {
   return time === 0 ? undefined : new Date(time).toISOString();
 }
 
-type Encoders = { readonly [K in Kind]: (object: KindMap[K]) => Encoded };
-
-const ENCODERS: Encoders = {
-  Service: encodeService,
-  EndpointSlice: encodeEndpointSlice,
-  Node: encodeNode,
-  ServiceCIDR: encodeServiceCIDR,
-};
-
-/** Returns the API object. Parts that the decoder left out stay out. */
-export function encodeObject<K extends Kind>(kind: K, object: KindMap[K]): Encoded {
-  return { apiVersion: API_VERSION[kind], kind, ...ENCODERS[kind](object) };
-}
-
-/** Encodes a Service as an API object that decodes to it. */
 function encodeService(service: Service): Encoded {
-  const { namespace, name, uid, created, clusterIPs, externalIPs, loadBalancerIPs, ...other } =
-    service;
-  const { sourceRanges, ports, internalTrafficPolicy, externalTrafficPolicy, ...last } = other;
-  const { affinitySeconds, healthCheckNodePort, scheduler, acceleration, ...others } = last;
-  const { omitted: _, ...rest } = others;
-  complete(rest);
+  const { scheduler, affinitySeconds, loadBalancerIPs } = service;
   return {
     metadata: {
-      namespace,
-      name,
-      uid: uid || undefined,
-      creationTimestamp: timeOf(created),
-      annotations: (scheduler || acceleration) && {
+      namespace: service.namespace,
+      name: service.name,
+      uid: service.uid || undefined,
+      creationTimestamp: timeOf(service.created),
+      annotations: (scheduler || service.acceleration) && {
         [SCHEDULER_ANNOTATION]: scheduler?.name || undefined,
         [HASH_ANNOTATION]: scheduler?.hash || undefined,
-        [ACCELERATION_ANNOTATION]: acceleration,
+        [ACCELERATION_ANNOTATION]: service.acceleration,
       },
     },
     spec: {
       type: typeOf(service),
-      clusterIP: clusterIPs[0],
-      clusterIPs,
-      externalIPs: listOf(externalIPs),
-      loadBalancerSourceRanges: listOf(sourceRanges),
-      ports: ports.map(encodeServicePort),
-      internalTrafficPolicy,
-      externalTrafficPolicy: externalTrafficPolicy === "Local" ? "Local" : undefined,
-      healthCheckNodePort: healthCheckNodePort || undefined,
+      clusterIP: service.clusterIPs[0],
+      clusterIPs: service.clusterIPs,
+      externalIPs: listOf(service.externalIPs),
+      loadBalancerSourceRanges: listOf(service.sourceRanges),
+      ports: service.ports.map(encodePort),
+      internalTrafficPolicy: service.internalTrafficPolicy,
+      externalTrafficPolicy: service.externalTrafficPolicy === "Local" ? "Local" : undefined,
+      healthCheckNodePort: service.healthCheckNodePort || undefined,
       ...affinitySeconds > 0 && {
         sessionAffinity: "ClientIP",
         sessionAffinityConfig: { clientIP: { timeoutSeconds: affinitySeconds } },
       },
     },
-    ...loadBalancerIPs.length > 0 && {
-      status: { loadBalancer: { ingress: loadBalancerIPs.map((ip) => ({ ip })) } },
+    status: listOf(loadBalancerIPs) && {
+      loadBalancer: { ingress: loadBalancerIPs.map((ip) => ({ ip })) },
     },
   };
 }
@@ -109,96 +88,56 @@ function typeOf(service: Service): string {
   return isExternal ? "NodePort" : "ClusterIP";
 }
 
-function encodeServicePort({ name, protocol, port, nodePort, ...rest }: ServicePort): Encoded {
-  complete(rest);
+function encodePort({ name, protocol, port, nodePort }: EndpointPort & Partial<ServicePort>) {
   return {
     name: name || undefined,
-    protocol: PROTOCOLS[protocol],
+    protocol: protocol.toUpperCase(),
     port,
     nodePort: nodePort || undefined,
   };
 }
 
-/** Encodes a slice as an API object that decodes to it. */
 function encodeEndpointSlice(slice: EndpointSlice): Encoded {
-  const { namespace, name, serviceName, family, ports, endpoints, ...last } = slice;
-  const { lastChangeTriggerTime, omitted: _, ...rest } = last;
-  complete(rest);
-  const changed = timeOf(lastChangeTriggerTime);
+  const changed = timeOf(slice.lastChangeTriggerTime);
   return {
     metadata: {
-      namespace,
-      name,
-      labels: { [SERVICE_NAME]: serviceName },
+      namespace: slice.namespace,
+      name: slice.name,
+      labels: { [SERVICE_NAME]: slice.serviceName },
       annotations: changed && { [CHANGE_TRIGGER]: changed },
     },
-    addressType: family === 4 ? "IPv4" : "IPv6",
-    ports: ports.map(encodeEndpointPort),
-    endpoints: endpoints.map(encodeEndpoint),
+    addressType: `IPv${slice.family}`,
+    ports: slice.ports.map(encodePort),
+    endpoints: slice.endpoints.map(encodeEndpoint),
   };
 }
 
-function encodeEndpointPort({ name, protocol, port, ...rest }: EndpointPort): Encoded {
-  complete(rest);
-  return { name, protocol: PROTOCOLS[protocol], port };
-}
-
-/** `T` if `Fields` are all its fields, else `never`. */
-type Only<T, Fields extends keyof T> = Exclude<keyof T, Fields> extends never ? T : never;
-
-type WrittenOfEndpoint =
-  | "address"
-  | "nodeName"
-  | "ready"
-  | "serving"
-  | "terminating"
-  | "zoneHints"
-  | "nodeHints";
-
-/**
- * Encodes an endpoint and leaves out default conditions. The parameter type checks that all fields are written, at
- * no runtime cost.
- */
-function encodeEndpoint(endpoint: Only<Endpoint, WrittenOfEndpoint>): Encoded {
+/** Encodes an endpoint without default conditions. */
+function encodeEndpoint(endpoint: Endpoint): Encoded {
   const { address, nodeName, ready, serving, terminating, zoneHints, nodeHints } = endpoint;
   return {
     addresses: [address],
     conditions: {
       ready,
       serving: ready && serving ? undefined : serving,
-      terminating: terminating ? true : undefined,
+      terminating: terminating || undefined,
     },
     nodeName,
-    hints: zoneHints.length === 0 && nodeHints.length === 0 ? undefined : {
+    hints: zoneHints.length + nodeHints.length === 0 ? undefined : {
       forZones: listOf(zoneHints)?.map((zone) => ({ name: zone })),
       forNodes: listOf(nodeHints)?.map((node) => ({ name: node })),
     },
   };
 }
 
-/**
- * Encodes a Node as an API object that decodes to it. All addresses become internal ones, and `deleting` becomes
- * the taint.
- */
-function encodeNode(node: Node): Encoded {
-  const { name, uid, addresses, podCIDRs, zone, deleting, omitted: _, ...rest } = node;
-  complete(rest);
+/** Encodes a Node. All addresses become internal ones, and `deleting` becomes the taint. */
+function encodeNode({ name, uid, addresses, podCIDRs, zone, deleting }: Node): Encoded {
   return {
-    metadata: {
-      name,
-      uid: uid || undefined,
-      labels: zone === "" ? undefined : { [ZONE_LABEL]: zone },
-    },
+    metadata: { name, uid: uid || undefined, labels: { [ZONE_LABEL]: zone || undefined } },
     spec: {
       podCIDRs: listOf(podCIDRs),
       taints: deleting ? [{ key: AUTOSCALER_TAINT, effect: "NoSchedule" }] : undefined,
     },
     status: { addresses: addresses.map((address) => ({ type: "InternalIP", address })) },
   };
-}
-
-/** Encodes a ServiceCIDR as an API object that decodes to it. */
-function encodeServiceCIDR({ name, cidrs, omitted: _, ...rest }: ServiceCIDR): Encoded {
-  complete(rest);
-  return { metadata: { name }, spec: { cidrs } };
 }
