@@ -209,21 +209,20 @@ export class ApiClient {
 /** One request in progress. The caller, a limit or `fail` ends it. */
 class Exchange {
   readonly #abort = new AbortController();
-  readonly #limit: IdleLimit;
-  readonly #idleLimit: number;
-  readonly #caller: AbortSignal;
   readonly #onAbort = () => this.#abort.abort();
+  #limit: IdleLimit;
   #failure: WatchError | undefined;
 
-  constructor(clock: Clock, request: ApiRequest) {
-    this.#idleLimit = request.idleLimit ?? DEFAULT_LIMIT;
-    this.#caller = request.signal;
-    if (this.#caller.aborted) this.#abort.abort();
-    this.#caller.addEventListener("abort", this.#onAbort, { once: true });
-    this.#limit = new IdleLimit(request.headerLimit ?? DEFAULT_LIMIT, {
-      clock,
-      onIdle: () => this.fail(new WatchError("stalled", "the API server went silent")),
-    });
+  constructor(private readonly clock: Clock, private readonly request: ApiRequest) {
+    const { signal, headerLimit } = request;
+    if (signal.aborted) this.#abort.abort();
+    signal.addEventListener("abort", this.#onAbort, { once: true });
+    this.#limit = this.#limitSilence(headerLimit);
+  }
+
+  #limitSilence(milliseconds = DEFAULT_LIMIT): IdleLimit {
+    const onIdle = () => this.fail(new WatchError("stalled", "the API server went silent"));
+    return new IdleLimit(milliseconds, { clock: this.clock, onIdle });
   }
 
   get signal(): AbortSignal {
@@ -237,12 +236,13 @@ class Exchange {
 
   close(): void {
     this.#limit.stop();
-    this.#caller.removeEventListener("abort", this.#onAbort);
+    this.request.signal.removeEventListener("abort", this.#onAbort);
     this.#abort.abort();
   }
 
   stream(response: HttpResponse): ApiStream {
-    this.#limit.touch(this.#idleLimit);
+    this.#limit.stop();
+    this.#limit = this.#limitSilence(this.request.idleLimit);
     return {
       status: response.status,
       contentType: response.headers["content-type"] ?? "",
@@ -303,10 +303,11 @@ async function readError(
   } catch {
     // The status is enough.
   }
-  return new StatusError(`${what}: ${status}${message === "" ? "" : ` ${message}`}`, {
+  return new StatusError(
+    `${what}: ${status}${message === "" ? "" : ` ${message}`}`,
     status,
-    retryAfter: parseRetryAfter(response.headers["retry-after"]),
-  });
+    parseRetryAfter(response.headers["retry-after"]),
+  );
 }
 
 /** Returns the `message` of a `Status` object, or the text itself. */
@@ -323,8 +324,8 @@ function statusMessage(bytes: Uint8Array): string {
 }
 
 /** Reads seconds only: the date form needs a correct wall clock. */
-function parseRetryAfter(header: string | undefined): number | undefined {
-  return header !== undefined && /^\d{1,6}$/.test(header) ? Number(header) * 1000 : undefined;
+function parseRetryAfter(header = ""): number {
+  return /^\d{1,6}$/.test(header) ? Number(header) * 1000 : 0;
 }
 
 async function readBytes(body: AsyncIterable<Uint8Array>, limit: number): Promise<Uint8Array> {
@@ -360,44 +361,35 @@ async function* counted(
 
 /** Calls back once after too long an idle time, by monotonic time. */
 export class IdleLimit {
-  #last: number;
-  #wake = new AbortController();
-  #stopped = false;
+  readonly #stop = new AbortController();
+  #last = 0;
 
-  /**
-   * Starts to count.
-   * @param milliseconds the longest idle time
-   * @param options the clock, and the callback
-   */
+  /** Starts to count. @param milliseconds the longest idle time */
   constructor(
-    private milliseconds: number,
+    private readonly milliseconds: number,
     private readonly options: { readonly clock: Clock; readonly onIdle: () => void },
   ) {
-    this.#last = options.clock.monotonic();
+    this.touch();
     this.#run();
   }
 
-  /** Notes activity: the limit, or a new one, counts from now. */
-  touch(milliseconds = this.milliseconds): void {
-    const isShorter = milliseconds < this.milliseconds;
-    this.milliseconds = milliseconds;
+  /** Notes activity: the limit counts from now. */
+  touch(): void {
     this.#last = this.options.clock.monotonic();
-    if (isShorter) this.#wake.abort();
   }
 
   /** Stops counting. */
   stop(): void {
-    this.#stopped = true;
-    this.#wake.abort();
+    this.#stop.abort();
   }
 
   async #run(): Promise<void> {
     const { clock, onIdle } = this.options;
-    while (!this.#stopped) {
+    const { signal } = this.#stop;
+    while (!signal.aborted) {
       const left = this.#last + this.milliseconds - clock.monotonic();
       if (left <= 0) return onIdle();
-      if (this.#wake.signal.aborted) this.#wake = new AbortController();
-      await clock.sleep(left, this.#wake.signal);
+      await clock.sleep(left, signal);
     }
   }
 }

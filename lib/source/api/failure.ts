@@ -10,6 +10,8 @@ type FailureReason =
   | "dropped" // The stream broke off.
   | "stalled" // No byte arrived in time.
   | "garbage" // A protocol error: no JSON, half a line, an unknown shape.
+  | "too-many" // More objects than any cluster has: perhaps it is the wrong server.
+  | "unmarked" // A streaming list without a mark at its end.
   | "unauthorized" // 401.
   | "forbidden" // 403.
   | "not-found" // 404.
@@ -30,19 +32,14 @@ export class WatchError extends Error {
 /** The API server answered with an error status or an ERROR event. */
 export class StatusError extends WatchError {
   override name = "StatusError";
-  /** HTTP status, for example 410. */
-  readonly status: number;
-  /** Milliseconds that the server asks to wait; `undefined` if it does not. */
-  readonly retryAfter: number | undefined;
 
-  /** @param message one printable line that names the request */
-  constructor(
-    message: string,
-    options: { readonly status: number; readonly retryAfter?: number | undefined },
-  ) {
-    super(reasonOfStatus(options.status), message);
-    this.status = options.status;
-    this.retryAfter = options.retryAfter;
+  /**
+   * @param message one printable line that names the request
+   * @param status of HTTP, for example 410
+   * @param retryAfter milliseconds that the server asks to wait; 0 if it does not
+   */
+  constructor(message: string, readonly status: number, readonly retryAfter = 0) {
+    super(REASONS[status] ?? "status", message);
   }
 }
 
@@ -53,7 +50,3 @@ const REASONS: Readonly<Record<number, FailureReason>> = {
   410: "gone",
   429: "throttled",
 };
-
-function reasonOfStatus(status: number): FailureReason {
-  return REASONS[status] ?? "status";
-}

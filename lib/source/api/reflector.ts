@@ -10,7 +10,7 @@ import { PROTOBUF } from "../../model/configuration.ts";
 import { Turns } from "../../model/ports/in_turns.ts";
 import type { Clock, Logger } from "../../model/ports/ports.ts";
 import { errorText } from "../../model/values/text.ts";
-import { type ApiClient, type ApiStream, IdleLimit } from "./api_client.ts";
+import { type ApiClient, IdleLimit } from "./api_client.ts";
 import { StatusError, WatchError } from "./failure.ts";
 import {
   listPages,
@@ -18,7 +18,7 @@ import {
   type Resource,
   resourceOf,
   Snapshot,
-  TooManyObjectsError,
+  tooManyObjects,
 } from "./resources.ts";
 import { changeEvent } from "../objects/decode.ts";
 import { type WatchObserver, WatchReport } from "./report.ts";
@@ -102,10 +102,7 @@ interface Stream<K extends Kind> {
 class Reflector<K extends Kind> {
   readonly #collection: Resource;
   readonly #limits: WatchLimits;
-  /** Delays after failures. */
   readonly #backoff: Backoff;
-  /** Delays between lists after expired resource versions. */
-  readonly #relists: Backoff;
   readonly #random: () => number;
   readonly #report: WatchReport;
   /** The version of the last delivered event; `""` if a list is due. */
@@ -115,17 +112,14 @@ class Reflector<K extends Kind> {
   /** Keys of the delivered objects. */
   #known = new Set<string>();
   #streamingList = true;
-  /** The monotonic time of the last list after an expired resource version. */
-  #relisted = -Infinity;
-  #protobuf: boolean;
+  /** The monotonic time at which a resource version had last expired. */
+  #expired = -Infinity;
 
   constructor(private readonly kind: K, private readonly options: WatchOptions) {
     this.#collection = resourceOf(kind, options.nodeName);
     this.#limits = { ...DEFAULT_LIMITS, ...options.limits };
     this.#random = options.random ?? Math.random;
-    this.#protobuf = options.protobuf;
     this.#backoff = new Backoff(this.#limits.backoff, this.#random);
-    this.#relists = new Backoff(this.#limits.backoff, this.#random);
     this.#report = new WatchReport(kind, options);
   }
 
@@ -147,11 +141,12 @@ class Reflector<K extends Kind> {
       try {
         return await this.#watch(new Snapshot(this.kind, this.#limits.maxObjects));
       } catch (error) {
-        const fallback = this.#resourceVersion === "" ? fallbackFrom(error) : undefined;
-        if (fallback === undefined || this.options.signal.aborted) throw error;
-        this.#streamingList = fallback !== "for good";
+        const { signal, logger } = this.options;
+        if (this.#resourceVersion !== "" || signal.aborted || !mayWorkInPages(error)) throw error;
+        // A refusal of these parameters, or their being ignored, is for good.
+        this.#streamingList = error.reason !== "unmarked" && error.reason !== "status";
         const message = `no streaming list of ${this.kind} objects, listing in pages`;
-        this.options.logger.debug(1, message, { error: errorText(error) });
+        logger.debug(1, message, { error: error.message });
       }
     }
     if (this.#resourceVersion === "") await this.#list();
@@ -194,7 +189,6 @@ class Reflector<K extends Kind> {
     } catch (error) {
       // The abort ends the body at any place.
       if (signal.aborted) return;
-      if (this.#protobuf && mayWorkInJson(error)) this.#leaveProtobuf(error);
       throw error;
     } finally {
       const end = clock.monotonic();
@@ -213,18 +207,22 @@ class Reflector<K extends Kind> {
   }
 
   async #follow(stream: Stream<K>): Promise<void> {
-    const { client, signal, clock } = this.options;
+    const { client, protobuf, signal, clock } = this.options;
     const { stall } = this.#limits;
     const answer = await client.open(this.#collection.path, {
       query: this.#query(stream),
-      ...(this.#protobuf && { accept: `${PROTOBUF}, application/json` }),
+      ...(protobuf && { accept: `${PROTOBUF}, application/json` }),
       signal,
       idleLimit: stall,
       headerLimit: Math.min(stall, 90_000),
     });
     stream.isOpen = true;
-    if (stream.snapshot) stream.quiet = this.#limitQuiet(answer);
-    else this.#report.state("watching");
+    if (!stream.snapshot) this.#report.state("watching");
+    else {
+      const message = "the server does not mark the end of the initial list";
+      const onIdle = () => answer.fail(new WatchError("unmarked", message));
+      stream.quiet = new IdleLimit(this.#limits.initialQuiet, { clock, onIdle });
+    }
     const turns = new Turns(clock);
     try {
       for await (const pieces of piecesOf(answer)) {
@@ -255,14 +253,6 @@ class Reflector<K extends Kind> {
     };
   }
 
-  #limitQuiet(stream: ApiStream): IdleLimit {
-    const message = "the server does not mark the end of the initial list";
-    return new IdleLimit(this.#limits.initialQuiet, {
-      clock: this.options.clock,
-      onIdle: () => stream.fail(new UnmarkedListError("garbage", message)),
-    });
-  }
-
   #take(pieces: readonly (string | Uint8Array)[], stream: Stream<K>): void {
     let hasProgress = false;
     try {
@@ -280,7 +270,7 @@ class Reflector<K extends Kind> {
       if (hasProgress) {
         stream.hasProgress = true;
         this.#progressed = this.options.clock.monotonic();
-        this.#backoff.reset();
+        this.#succeeded();
         this.#report.alive(this.#resourceVersion);
       }
     }
@@ -326,17 +316,9 @@ class Reflector<K extends Kind> {
   #know(key: string): void {
     const { maxObjects } = this.#limits;
     if (this.#known.size >= maxObjects && !this.#known.has(key)) {
-      throw new TooManyObjectsError(this.kind, maxObjects);
+      throw tooManyObjects(this.kind, maxObjects);
     }
     this.#known.add(key);
-  }
-
-  /** Falls back to JSON, which all servers and proxies in front of them know. */
-  #leaveProtobuf(error: unknown): void {
-    this.#protobuf = false;
-    this.options.logger.info(`watching ${this.kind} objects in JSON from here on`, {
-      error: errorText(error),
-    });
   }
 
   async #recover(cause: unknown): Promise<void> {
@@ -352,31 +334,26 @@ class Reflector<K extends Kind> {
       return await clock.sleep(this.#limits.absent, signal);
     }
     const isGone = error.reason === "gone" || error.reason === "reverted";
-    if (isGone) this.#forgetOutage();
-    const backoff = isGone ? this.#relists : this.#backoff;
-    const isFirst = backoff.failures === 0;
-    const wish = error instanceof StatusError ? error.retryAfter ?? 0 : 0;
-    const delay = backoff.next(Math.min(wish, LONGEST_RETRY_AFTER));
+    if (isGone) this.#succeeded();
+    const isFirst = this.#backoff.failures === 0;
+    const wish = error instanceof StatusError ? error.retryAfter : 0;
+    const delay = this.#backoff.next(Math.min(wish, LONGEST_RETRY_AFTER));
     const isRoutine = error.reason === "dropped" || error.reason === "gone";
     this.#report.failed(error, { state: "backoff", delay, loud: !(isFirst && isRoutine) });
     await clock.sleep(delay, signal);
-    if (isGone) this.#relisted = clock.monotonic();
+    if (isGone) this.#expired = clock.monotonic();
   }
 
-  /**
-   * Resets the delays of earlier failures after an expired resource version: the server works again. If versions
-   * expire repeatedly, the delays grow.
-   */
-  #forgetOutage(): void {
-    if (this.options.clock.monotonic() - this.#relisted < GOOD_STREAM) return;
-    this.#relists.reset();
-    this.#backoff.reset();
+  /** Resets the delays, because the server works. They grow while resource versions expire again and again. */
+  #succeeded(): void {
+    if (this.options.clock.monotonic() - this.#expired >= GOOD_STREAM) this.#backoff.reset();
   }
 
   /** Returns true if the resource version is of no more use. */
   #mustList(error: WatchError): boolean {
     if (error.reason === "reverted") return true;
-    if (this.#backoff.failures >= FAILURES_BEFORE_RELIST && error.reason === "garbage") return true;
+    const isRepeated = this.#backoff.failures >= FAILURES_BEFORE_RELIST;
+    if (isRepeated && ["garbage", "too-many"].includes(error.reason)) return true;
     if (!(error instanceof StatusError)) return false;
     const isPassing = [401, 403, 404, 408, 429].includes(error.status) || error.status >= 500;
     return !isPassing || /too large resource version/i.test(error.message);
@@ -398,37 +375,12 @@ class Reflector<K extends Kind> {
   }
 }
 
-/** Thrown if the server accepts a streaming list but does not mark its end. */
-class UnmarkedListError extends WatchError {
-  override name = "UnmarkedListError";
-}
-
-/** Statuses of servers that refuse unknown parameters. */
-const REFUSALS: readonly number[] = [400, 405, 406, 415, 422, 501];
-
-/** Returns true if a failed protobuf stream may work in JSON. */
-function mayWorkInJson(error: unknown): boolean {
-  if (error instanceof StatusError) return error.status === 406 || error.status === 415;
-  return error instanceof WatchError && error.reason === "garbage" &&
-    !(error instanceof UnmarkedListError || error instanceof TooManyObjectsError);
-}
-
-/**
- * Returns the kind of failure after which a paged list follows at once.
- *
- * `for good`: the server does not know streaming lists. `for now`: the failure may be temporary. `undefined`: a
- * paged list would fail too.
- */
-function fallbackFrom(error: unknown): "for good" | "for now" | undefined {
-  if (error instanceof UnmarkedListError) return "for good";
-  if (error instanceof TooManyObjectsError) return undefined;
+/** Returns true if a paged list may work after this failure of a streaming list. */
+function mayWorkInPages(error: unknown): error is WatchError {
   if (error instanceof StatusError) {
-    if (REFUSALS.includes(error.status)) return "for good";
-    return error.status === 403 ? "for now" : undefined;
+    return [400, 403, 405, 406, 415, 422, 501].includes(error.status);
   }
-  const isBroken = error instanceof WatchError &&
-    (error.reason === "garbage" || error.reason === "dropped");
-  return isBroken ? "for now" : undefined;
+  return error instanceof WatchError && ["garbage", "dropped", "unmarked"].includes(error.reason);
 }
 
 /** A decimal number without leading zeros. */

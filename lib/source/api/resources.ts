@@ -74,27 +74,19 @@ function hasLabel(raw: unknown, name: string): boolean {
  */
 export const MAX_OBJECTS = 500_000;
 
-/** Thrown if the server sends more objects than are kept. */
-export class TooManyObjectsError extends WatchError {
-  override name = "TooManyObjectsError";
-  /** @param max the most objects to keep */
-  constructor(kind: Kind, max: number) {
-    super(
-      "garbage",
-      `the API server names more than ${max} ${kind} objects, more than any cluster has: ` +
-        "is it the right server?",
-    );
-  }
+/** Returns the error for more objects than are kept. */
+export function tooManyObjects(kind: Kind, max: number): WatchError {
+  const message = `the API server names more than ${max} ${kind} objects, more than any cluster ` +
+    "has: is it the right server?";
+  return new WatchError("too-many", message);
 }
 
 /** Collects decoded objects until a list is complete. */
 export class Snapshot<K extends Kind> {
   readonly #objects = new Map<string, KindMap[K]>();
   readonly #refused = new Map<string, string>();
-  /** The keys of objects that are not ignored, for the watch that follows. */
-  readonly keys = new Set<string>();
-  /** Other keys that were seen: of ignored or removed objects. */
-  readonly #others = new Set<string>();
+  /** The keys of all objects so far, ignored and removed ones too. */
+  readonly #seen = new Set<string>();
 
   /** @param max the most objects to take; `MAX_OBJECTS` by default */
   constructor(private readonly kind: K, private readonly max = MAX_OBJECTS) {}
@@ -102,33 +94,31 @@ export class Snapshot<K extends Kind> {
   /**
    * Takes the current state of an object.
    * @returns true if its key is new
-   * @throws {TooManyObjectsError} if there are too many objects
+   * @throws {WatchError} if there are too many objects
    */
   put(decoded: Decoded<K>): boolean {
     const { key } = decoded;
-    const isNew = !this.keys.has(key) && !this.#others.has(key);
-    const count = this.keys.size + this.#others.size;
-    if (isNew && count >= this.max) throw new TooManyObjectsError(this.kind, this.max);
-    if (!isNew) this.remove(key);
-    if (decoded.type === "ignored") this.#others.add(key);
-    else {
-      this.#others.delete(key);
-      this.keys.add(key);
-    }
+    const isNew = !this.#seen.has(key);
+    if (isNew && this.#seen.size >= this.max) throw tooManyObjects(this.kind, this.max);
+    this.#seen.add(key);
+    this.remove(key);
     if (decoded.type === "object") this.#objects.set(key, decoded.object);
     if (decoded.type === "refused") this.#refused.set(key, decoded.reason);
     return isNew;
+  }
+
+  remove(key: string): void {
+    this.#objects.delete(key);
+    this.#refused.delete(key);
   }
 
   get size(): number {
     return this.#objects.size;
   }
 
-  remove(key: string): void {
-    if (!this.keys.delete(key)) return;
-    this.#objects.delete(key);
-    this.#refused.delete(key);
-    this.#others.add(key);
+  /** Returns the keys of objects that are not ignored. */
+  get keys(): Set<string> {
+    return new Set([...this.#objects.keys(), ...this.#refused.keys()]);
   }
 
   /** Returns the complete state as one event. */

@@ -208,10 +208,8 @@ function statusError(status: Json): StatusError {
   const seconds = fieldAt(status, "details", "retryAfterSeconds");
   return new StatusError(
     `the watch was ended by the server: ${code} ${oneLine(String(status["message"] ?? ""))}`,
-    {
-      status: code,
-      retryAfter: typeof seconds === "number" && seconds > 0 ? seconds * 1000 : undefined,
-    },
+    code,
+    typeof seconds === "number" && seconds > 0 ? seconds * 1000 : 0,
   );
 }
 

@@ -122,7 +122,7 @@ Deno.test("a list of more objects than the limit is not taken, and is asked for 
     { objects: 20, limits: { maxObjects: 10 }, waitForList: false },
     async (watched) => {
       const { server, sink, logger, requests } = watched;
-      await eventually("it is seen", () => logger.failures("garbage") > 2);
+      await eventually("it is seen", () => logger.failures("too-many") > 2);
       assertEquals(sink.events, []);
       assertEquals(requests("list").length, 0, "pages would bring no fewer");
       for (let i = 1; i < 20; i++) server.store.delete("Service", `default/extra-${i}`);

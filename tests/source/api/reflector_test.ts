@@ -132,7 +132,7 @@ function watch({ http, protobuf = false, clock, sink, logger, observer, signal }
   });
 }
 
-Deno.test("a stop in the middle of a frame says nothing against protobuf", async () => {
+Deno.test("a stop in the middle of a frame is not logged", async () => {
   const stop = new AbortController();
   const logger = new MemoryLogger();
   /** The body of a real client ends at the abort. */

@@ -62,9 +62,7 @@ const PRIVATE_KEY = /-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY-----/;
 const TOKEN = /^[\x21-\x7e]+$/;
 
 /**
- * Reads the files that the access names.
- *
- * Called before each request, so that a renewed token or certificate is used from the next connection on.
+ * Reads the files that the access names, before each request: files are renewed.
  * @throws {AccessError} if a file cannot be read, has the wrong content, or holds no authority that is valid now
  */
 export async function readCredentials(
@@ -105,11 +103,8 @@ async function readMaterial(
   try {
     return { text: await readFile(material.path), origin: material.path };
   } catch (cause) {
-    throw new AccessError([
-      `${oneLine(material.path)}: cannot be read: ${oneLine(messageOf(cause))}`,
-    ], {
-      cause,
-    });
+    const problem = `${oneLine(material.path)}: cannot be read: ${oneLine(messageOf(cause))}`;
+    throw new AccessError([problem], { cause });
   }
 }
 
@@ -119,13 +114,28 @@ function certificatesIn({ text, origin }: ReadText): readonly string[] {
   return certificates;
 }
 
+/** Returns the authorities that are valid now. Go checks their dates, and `fetch` and `node:https` do not. */
 function authoritiesIn(material: ReadText, now: number): readonly string[] {
-  const { valid, invalid } = judgeAuthorities(certificatesIn(material), now);
+  const all = certificatesIn(material).map((pem) => ({ pem, problem: problemOf(pem, now) }));
+  const valid = all.filter(({ problem }) => problem === undefined).map(({ pem }) => pem);
   if (valid.length > 0) return valid;
   throw new AccessError([
-    `${oneLine(material.origin)}: the certificate authority ${invalid.at(-1)}: ` +
+    `${oneLine(material.origin)}: the certificate authority ${all.at(-1)?.problem}: ` +
     "put a valid one there, and see that this node's clock is right",
   ]);
+}
+
+/** Returns the fault of a certificate's dates. TLS reports a certificate that cannot be read. */
+function problemOf(pem: string, now: number): string | undefined {
+  try {
+    const { validFrom, validTo } = new X509Certificate(pem);
+    const [from, to] = [new Date(validFrom), new Date(validTo)];
+    if (now > to.getTime()) return `expired on ${to.toISOString()}`;
+    if (now < from.getTime()) return `is not valid before ${from.toISOString()}`;
+  } catch {
+    // It cannot be read.
+  }
+  return undefined;
 }
 
 function privateKeyIn({ text, origin }: ReadText): string {
@@ -147,42 +157,4 @@ function authorization(access: ApiAccess, token: ReadText | undefined): string |
   const { username, password } = access.basic;
   const bytes = new TextEncoder().encode(`${username}:${password}`);
   return `Basic ${btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""))}`;
-}
-
-/** Authorities, split by validity at some time. */
-interface Authorities {
-  readonly valid: readonly string[];
-  /** The reasons for the invalid ones, such as "expired on 2026-01-01T00:00:00.000Z". */
-  readonly invalid: readonly string[];
-}
-
-/**
- * Splits authorities into valid and invalid ones, as Go does; `fetch` and `node:https` check no dates. An
- * unreadable authority counts as valid: TLS reports its fault.
- */
-function judgeAuthorities(certificates: readonly string[], now: number): Authorities {
-  const judged = certificates.map((pem) => ({ pem, problem: problemOf(pem, now) }));
-  return {
-    valid: judged.filter(({ problem }) => problem === undefined).map(({ pem }) => pem),
-    invalid: judged.flatMap(({ problem }) => problem ?? []),
-  };
-}
-
-function problemOf(pem: string, now: number): string | undefined {
-  const dates = datesOf(pem);
-  if (dates === undefined) return undefined;
-  const [from, to] = dates;
-  if (now > to.getTime()) return `expired on ${to.toISOString()}`;
-  if (now < from.getTime()) return `is not valid before ${from.toISOString()}`;
-  return undefined;
-}
-
-function datesOf(pem: string): readonly [Date, Date] | undefined {
-  try {
-    const { validFrom, validTo } = new X509Certificate(pem);
-    const dates = [new Date(validFrom), new Date(validTo)] as const;
-    return dates.some((date) => Number.isNaN(date.getTime())) ? undefined : dates;
-  } catch {
-    return undefined;
-  }
 }

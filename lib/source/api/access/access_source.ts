@@ -8,10 +8,7 @@ import { parseKubeconfig, parseServer } from "./kubeconfig.ts";
 import { errorText, oneLine } from "../../../model/values/text.ts";
 import { isLoopback, parseAddress } from "../../../model/values/address.ts";
 
-/**
- * The folder that kubelet mounts into every pod (Kubernetes documentation, "Accessing the Kubernetes API from a
- * Pod").
- */
+/** The folder that kubelet mounts into every pod. */
 const SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 /** The system's authority bundles, in the paths of various distributions. Go looks for the same files. */
@@ -26,9 +23,8 @@ const SYSTEM_BUNDLES = [
 /** Returns an environment variable, or `undefined` if it is not set. */
 type Environment = (name: string) => string | undefined;
 
-/** The settings and ports that lead to the API server. */
 interface AccessOptions {
-  /** The path of the kubeconfig; `""` if there is none. */
+  /** A path; `""` if there is none. */
   readonly kubeconfig: string;
   /** `--master`: a URL that overrides the server; `""` if unset. */
   readonly master: string;
@@ -37,12 +33,10 @@ interface AccessOptions {
 }
 
 /**
- * Finds the access to the API server. Called before each request, so that a changed kubeconfig is used from the
- * next connection on.
+ * Finds the access to the API server, before each request: files change.
  *
- * As in kube-proxy, the kubeconfig comes first, then the in-cluster settings. `master` overrides the server of
- * both. `master` alone, outside of a pod, is used without credentials. Without a certificate authority, the
- * system's are trusted.
+ * As in kube-proxy, the kubeconfig comes before the in-cluster settings, and `master` overrides the server of both.
+ * Without a certificate authority, the system's are trusted.
  * @throws {AccessError} with every problem found
  */
 export async function loadAccess(options: AccessOptions): Promise<ApiAccess> {
@@ -79,10 +73,7 @@ async function readAccess(options: AccessOptions): Promise<ApiAccess> {
   return parseKubeconfig(text, { path: kubeconfig, master });
 }
 
-/**
- * Returns the in-cluster access.
- * @throws {AccessError} outside of a pod without a usable `master`, or with a bad `master`
- */
+/** Returns the in-cluster access, or that of `master` alone, without credentials. @throws {AccessError} */
 export function inClusterAccess(environment: Environment, master: string): ApiAccess {
   const host = environment("KUBERNETES_SERVICE_HOST") ?? "";
   const port = environment("KUBERNETES_SERVICE_PORT") ?? "";
@@ -126,9 +117,7 @@ export const PROXY_VARIABLES: readonly string[] = [...NAMES, "ALL_PROXY", "NO_PR
   name,
 ) => [name, name.toLowerCase()]);
 
-/**
- * Returns the proxies of the environment: HTTP_PROXY, HTTPS_PROXY and NO_PROXY, in upper or lower case as in Go.
- */
+/** Returns the proxies of the environment, by names in upper or lower case as in Go. */
 export function proxiesIn(environment: Environment): Proxies {
   const read = (name: string) => environment(name) || environment(name.toLowerCase()) || "";
   const proxies = NAMES.map((name) => [name, read(name)] as const).filter(([, url]) => url !== "");
@@ -159,56 +148,41 @@ export function accessWarnings(access: ApiAccess): readonly string[] {
 
 function isLocal(hostname: string): boolean {
   const address = parseAddress(unbracketed(hostname));
-  if (address === undefined) return hostname === "localhost";
-  return isLoopback(address);
+  return address === undefined ? hostname === "localhost" : isLoopback(address);
 }
 
 /** The sources of the cluster IPs of Service `default/kubernetes`. */
 interface ClusterIPKnowledge {
-  /** Canonical addresses from the Service. */
   readonly clusterIPs?: readonly string[];
-  /** The variables of a pod, which hold them. */
   readonly environment?: Environment;
 }
 
 const CLUSTER_NAME = /^kubernetes(?:\.default(?:\.svc(?:\.[a-z0-9.-]+)?)?)?\.?$/i;
 
 /**
- * Returns the reason to refuse an API server that is reachable only through its own cluster IP, in one line. The
- * proxy would need its own rules to learn them (cilium/cilium#9089).
- *
- * The first call has only kubelet's environment variables, the second one the first list of Services.
+ * Returns the reason to refuse an API server that is reachable only through its own cluster IP: the proxy would need
+ * its own rules to learn them (cilium/cilium#9089). A start knows kubelet's variables, later the first list.
  */
-export function refuseClusterIPServer(
-  server: URL,
-  known: ClusterIPKnowledge,
-): string | undefined {
-  const host = unbracketed(server.hostname);
-  const because = clusterIPReason(host, known);
-  if (because === undefined) return undefined;
-  return `the API server ${server.origin} is refused: ${because}. Cluster IPs work only once a ` +
-    "proxy has written its rules, so signpost could never start on a fresh node. Set --master " +
-    "or a kubeconfig with an address of the API server itself (of a control-plane node, or of " +
-    "the load balancer before them)";
+export function refuseClusterIPServer(server: URL, known: ClusterIPKnowledge): string | undefined {
+  const because = clusterIPReason(unbracketed(server.hostname), known);
+  return because &&
+    `the API server ${server.origin} is refused: ${because}. Cluster IPs work only once a ` +
+      "proxy has written its rules, so signpost could never start on a fresh node. Set --master " +
+      "or a kubeconfig with an address of the API server itself (of a control-plane node, or of " +
+      "the load balancer before them)";
 }
 
-function clusterIPReason(host: string, known: ClusterIPKnowledge): string | undefined {
+function clusterIPReason(
+  host: string,
+  { clusterIPs = [], environment }: ClusterIPKnowledge,
+): string | undefined {
   if (CLUSTER_NAME.test(host)) return `${host} is the cluster's own name for it, a cluster IP`;
   const address = parseAddress(host);
   if (address === undefined) return undefined;
-  const { clusterIPs = [], environment } = known;
-  return [...clusterIPs, kubeletClusterIP(environment)].includes(address)
-    ? `${address} is the cluster IP of Service default/kubernetes`
-    : undefined;
-}
-
-/**
- * Returns the cluster IP of `default/kubernetes` from kubelet's environment variable. It stays when
- * KUBERNETES_SERVICE_HOST is overridden.
- */
-function kubeletClusterIP(environment: Environment | undefined): string | undefined {
+  // kubelet's variable has the cluster IP, also if KUBERNETES_SERVICE_HOST is overridden.
   const link = environment?.("KUBERNETES_PORT") ?? "";
-  return URL.canParse(link)
-    ? parseAddress(/^tcp:\/\/\[?([^\]/]+?)\]?:\d+$/.exec(link)?.[1])
+  const ofKubelet = parseAddress(/^tcp:\/\/\[?([^\]/]+?)\]?:\d+$/.exec(link)?.[1]);
+  return [...clusterIPs, ofKubelet].includes(address)
+    ? `${address} is the cluster IP of Service default/kubernetes`
     : undefined;
 }
