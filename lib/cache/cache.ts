@@ -1,7 +1,5 @@
 /**
  * Keeps the last good state of every object, and the Services that changes affect.
- *
- * Changes coalesce: at most one entry for each Service waits for the next sync.
  * @module
  */
 import {
@@ -23,7 +21,7 @@ import { FairQueue, type Share } from "./fair_queue.ts";
 
 /** The changes since the last call. */
 export interface Dirty {
-  /** The Services, by `namespace/name`, that changed themselves or in their slices. */
+  /** `namespace/name` of the Services that changed themselves or in their slices. */
   readonly services: ReadonlySet<string>;
   /** True if the Node, the ServiceCIDRs or the machine's addresses changed. */
   readonly node: boolean;
@@ -32,11 +30,10 @@ export interface Dirty {
 /** A read-only view of the cache. */
 export interface Snapshot {
   readonly services: ReadonlyMap<string, Service>;
-  /** Returns the slices of a Service, by its `namespace/name`, in any order. */
+  /** @param service `namespace/name` */
   slicesOf(service: string): readonly EndpointSlice[];
-  /** All slices, by `namespace/name`. */
   readonly slices: ReadonlyMap<string, EndpointSlice>;
-  /** This node, with all facts ever known of it; `undefined` if it was never seen. */
+  /** `undefined` if it was never seen. */
   readonly node: Node | undefined;
   readonly serviceCIDRs: ReadonlyMap<string, ServiceCIDR>;
 }
@@ -44,7 +41,7 @@ export interface Snapshot {
 /** Objects that are stored without a break. */
 const BATCH = 100;
 
-/** Stores the state of all objects. `apply` takes events and returns refusals to log. */
+/** Stores the state of all objects, by `namespace/name`. */
 export class ObjectCache implements Snapshot {
   readonly #objects: { readonly [K in Kind]: Map<string, KindMap[K]> } = {
     Service: new Map(),
@@ -80,7 +77,6 @@ export class ObjectCache implements Snapshot {
     return this.#node;
   }
 
-  /** Returns the objects that are refused now. */
   get refused(): Iterable<Refusal> {
     return this.#refused.values();
   }
@@ -90,7 +86,6 @@ export class ObjectCache implements Snapshot {
     return KINDS.filter((kind) => !this.#delivered.has(kind));
   }
 
-  /** Returns the parts of objects that are left out now. */
   get omissions(): Iterable<Omission> {
     return this.#omissions.values();
   }
@@ -105,17 +100,14 @@ export class ObjectCache implements Snapshot {
     return this.complete || this.#isRestored && this.#delivered.size === 0;
   }
 
-  /** Returns true if a change waits for a sync. */
   get isDirty(): boolean {
     return this.#dirtyNode || !this.#dirtyServices.isEmpty;
   }
 
-  /** Returns true if a change of a Service, by `namespace/name`, waits for a sync. */
   isWaiting(service: string): boolean {
     return this.#dirtyNode || this.#dirtyServices.has(service);
   }
 
-  /** Returns the last good state of an object. */
   get<K extends Kind>(kind: K, key: string): KindMap[K] | undefined {
     return this.#objects[kind].get(key);
   }
@@ -124,19 +116,12 @@ export class ObjectCache implements Snapshot {
     return this.#slicesByService.get(service) ?? [];
   }
 
-  /**
-   * Applies one event.
-   * @returns new refusals, and those with a new reason, to log once each
-   */
+  /** Applies one event. @returns new refusals, and those with a new reason, to log once each */
   apply(event: ObjectEvent): Refusal[] {
     return atOnce(this.applying(event));
   }
 
-  /**
-   * Applies one event in turns, because a full state may have very many objects. Until the end the cache is
-   * inconsistent and takes no other event.
-   * @yields when other work can run
-   */
+  /** Applies one event, and yields when other work can run. Until the end the cache is inconsistent. */
   *applying(event: ObjectEvent): Generator<undefined, Refusal[]> {
     switch (event.type) {
       case "replace": {
@@ -147,36 +132,26 @@ export class ObjectCache implements Snapshot {
       case "refuse":
         return this.#refuse(event);
       case "delete":
-        this.#refused.delete(refusalKey(event));
-        this.#set(event.kind, event.key, undefined);
-        return [];
       case "upsert":
         this.#refused.delete(refusalKey(event));
-        this.#set(event.kind, event.key, event.object);
+        this.#set(event.kind, event.key, event.type === "upsert" ? event.object : undefined);
         return [];
     }
   }
 
-  /**
-   * Stores the objects of a state file, which stay until the sources have delivered.
-   * @yields when other work can run
-   */
+  /** Stores the objects of a state file, which stay until the sources have delivered. */
   *restoring(events: readonly ReplaceEvent[]): Generator<undefined, void> {
     for (const event of events) yield* this.#replace(event);
     this.#isRestored = true;
   }
 
-  /**
-   * Takes the changes since the last call.
-   * @param share a bound, which does not apply if the node changed
-   */
+  /** Takes the changes since the last call. @param share a bound, which does not apply if the node changed */
   takeDirty(share?: Share): Dirty {
     const node = this.#dirtyNode;
     this.#dirtyNode = false;
     return { services: this.#dirtyServices.take(node ? undefined : share), node };
   }
 
-  /** Marks Services, by `namespace/name`, for the next sync. */
   putBack(services: Iterable<string>): void {
     for (const key of services) this.#dirtyServices.add(key);
   }
@@ -226,7 +201,9 @@ export class ObjectCache implements Snapshot {
     if (previous === object) return;
     if (object === undefined) objects.delete(key);
     else objects.set(key, object);
-    if (previous?.omitted ?? object?.omitted) this.#omit({ kind, key, object });
+    if (previous?.omitted ?? object?.omitted) {
+      this.#omit({ kind, key, reason: object?.omitted?.join("; ") });
+    }
     if (kind === "Service") this.#dirtyServices.add(key);
     else if (kind === "EndpointSlice") {
       if (previous) this.#unindexSlice(previous as EndpointSlice);
@@ -239,16 +216,10 @@ export class ObjectCache implements Snapshot {
   }
 
   #omit(
-    { kind, key, object }: {
-      readonly kind: Kind;
-      readonly key: string;
-      readonly object: KindMap[Kind] | undefined;
-    },
+    { kind, key, reason }: Pick<Omission, "kind" | "key"> & { readonly reason: string | undefined },
   ): void {
     const id = refusalKey({ kind, key });
-    const known = this.#omissions.get(id);
-    const reason = object?.omitted?.join("; ");
-    if (reason === known?.reason) return;
+    if (reason === this.#omissions.get(id)?.reason) return;
     this.#omissions.delete(id);
     this.#newOmissions.delete(id);
     if (reason === undefined) return;
@@ -277,7 +248,6 @@ export class ObjectCache implements Snapshot {
   }
 }
 
-/** Returns the `namespace/name` of a slice's Service. */
 function serviceOf({ namespace, serviceName }: EndpointSlice): string {
   return objectKey({ namespace, name: serviceName });
 }
@@ -286,11 +256,7 @@ function refusalKey({ kind, key }: { readonly kind: Kind; readonly key: string }
   return `${kind} ${key}`;
 }
 
-/**
- * Returns the Node, with earlier facts in place of missing ones. A Node that is registered again first lacks
- * addresses, pod CIDRs and zone, while its pods run on. kube-proxy never forgets its Node either
- * (`pkg/proxy/node.go`).
- */
+/** Returns the Node. Earlier facts replace those that a new registration lacks, as in kube-proxy (`pkg/proxy/node.go`). */
 function keepKnown(node: Node, known: Node | undefined): Node {
   if (known === undefined) return node;
   const isRegistering = node.addresses.length === 0;

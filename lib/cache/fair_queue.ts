@@ -1,5 +1,5 @@
 /**
- * Queues Services for syncs, with fair turns for their namespaces.
+ * Queues Services (`namespace/name`) for syncs, with fair turns for their namespaces.
  * @module
  */
 import { splitKey } from "../model/cluster/names.ts";
@@ -8,7 +8,6 @@ import { splitKey } from "../model/cluster/names.ts";
 export interface Share {
   /** The cost, in elements, that ends a sync's share. */
   readonly most: number;
-  /** Returns the cost of a Service, by `namespace/name`. */
   readonly costOf: (key: string) => number;
 }
 

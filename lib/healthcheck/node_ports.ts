@@ -1,9 +1,6 @@
 /**
- * Serves health-check node ports of Services with `externalTrafficPolicy: Local`.
- *
- * Load balancers ask them for the endpoints of a Service on this node. Bodies, headers and codes are
+ * Serves health-check node ports of Services with `externalTrafficPolicy: Local`. Bodies, headers and codes are
  * kube-proxy's (`pkg/proxy/healthcheck/service_health.go`).
- *
  * @module
  */
 import { messageOf } from "../model/values/errors.ts";
@@ -179,13 +176,15 @@ export class HealthCheckNodePorts {
   }
 }
 
+/** IPv6 addresses that need an interface. */
+const LINK_LOCAL = "fe80::/10";
+
 /** The families and load-balancer IPs of a Service. Some clouds ask at the load-balancer IPs. */
 interface HealthCheckPlace {
   readonly families: readonly Family[];
   readonly loadBalancerIPs: readonly string[];
 }
 
-/** The facts of the node that decide the listen addresses. */
 interface AddressInputs {
   readonly node: DesiredNode;
   readonly ownAddresses: readonly string[];
@@ -204,12 +203,11 @@ export function healthCheckAddresses(
   const groups = families.map((family) => {
     const { nodePortAddresses } = node.families[family];
     if (family === 4 && nodePortAddresses.type === "all") return ["0.0.0.0"];
-    const own = ownAddresses.filter((each) => familyOf(each) === family && !isLinkLocal(each));
-    return nodePortAddresses.type === "all"
-      ? own
-      : own.filter((address) =>
-        nodePortAddresses.cidrs.some((cidr) => cidrContains(cidr, address))
-      );
+    return ownAddresses.filter((address) =>
+      familyOf(address) === family && !cidrContains(LINK_LOCAL, address) &&
+      (nodePortAddresses.type === "all" ||
+        nodePortAddresses.cidrs.some((cidr) => cidrContains(cidr, address)))
+    );
   });
   const open = groups.flat();
   const vips = loadBalancerIPs.filter((address) =>
@@ -233,9 +231,4 @@ export function routedAddresses(
     return families.includes(family) && !ownAddresses.includes(address) &&
       node.families[family].nodePortAddresses.type !== "all";
   });
-}
-
-/** Returns true for an IPv6 address that needs an interface. */
-function isLinkLocal(address: string): boolean {
-  return cidrContains("fe80::/10", address);
 }

@@ -1,6 +1,5 @@
 /**
  * Serves node ports on loopback: a TCP listener for each, and a connection for each client.
- *
  * @module
  */
 import { Turns } from "../model/ports/in_turns.ts";
@@ -26,14 +25,12 @@ const MOST_CONNECTIONS = 4_096;
 /** The key of the log line about too many connections. */
 const CONNECTIONS = "connections";
 
-/** The reason why a connection was closed before it reached an endpoint. */
-type ConnectionFailure = "no-answer" | "too-many";
-
 /** The counts of one family. */
 export interface FamilyCounts {
   listenFailures: number;
   connections: number;
-  readonly failures: Record<ConnectionFailure, number>;
+  /** Connections that were closed before they reached an endpoint, by the reason. */
+  readonly failures: Record<"no-answer" | "too-many", number>;
 }
 
 interface LocalhostListenersOptions {
@@ -52,7 +49,6 @@ interface Open {
 
 /** Keeps a listener for each wanted node port. One object lives as long as the process. */
 export class LocalhostListeners {
-  readonly #options: LocalhostListenersOptions;
   readonly #open = new Map<string, Open>();
   readonly #failed = new Map<string, LocalhostFailure>();
   readonly #reported = new ChangeFilter();
@@ -66,9 +62,7 @@ export class LocalhostListeners {
   #isRetrying = false;
   readonly counts: Readonly<Record<Family, FamilyCounts>> = { 4: noCounts(), 6: noCounts() };
 
-  constructor(options: LocalhostListenersOptions) {
-    this.#options = options;
-  }
+  constructor(private readonly options: LocalhostListenersOptions) {}
 
   /** Opens new listeners and closes unwanted ones. All connections stay. Never rejects. */
   sync(wanted: ReadonlyMap<string, LocalhostNodePort>, logger: Logger): Promise<void> {
@@ -111,8 +105,7 @@ export class LocalhostListeners {
   }
 
   async #reconcileAll(): Promise<void> {
-    const { clock } = this.#options;
-    const turns = new Turns(clock);
+    const turns = new Turns(this.options.clock);
     // `sync` notes this work first.
     await Promise.resolve();
     while (this.#isChanged && !this.#closing.signal.aborted) {
@@ -148,7 +141,7 @@ export class LocalhostListeners {
   }
 
   #start(key: string, wanted: LocalhostNodePort): void {
-    const { tcp, random = Math.random } = this.#options;
+    const { tcp, random = Math.random } = this.options;
     const { family, port, servicePort } = wanted;
     const address = LISTEN_ADDRESS[family];
     const choice = new EndpointChoice(wanted, random);
@@ -169,7 +162,7 @@ export class LocalhostListeners {
     const { signal } = this.#closing;
     if (this.#isRetrying || signal.aborted) return;
     this.#isRetrying = true;
-    void this.#options.clock.sleep(RETRY, signal).then(() => {
+    void this.options.clock.sleep(RETRY, signal).then(() => {
       this.#isRetrying = false;
       if (!signal.aborted && this.#logger) void this.sync(this.#wanted, this.#logger);
     });
@@ -206,7 +199,7 @@ export class LocalhostListeners {
 
   /** Returns a connection to the first endpoint that answers. */
   async #connect({ choice, wanted: { servicePort } }: Open): Promise<TcpConnection | undefined> {
-    const { tcp, clock } = this.#options;
+    const { tcp, clock } = this.options;
     const { signal } = this.#closing;
     for (const endpoint of choice.candidates(clock.monotonic())) {
       try {
@@ -233,28 +226,24 @@ function noCounts(): FamilyCounts {
 /** The most endpoints that are tried for one connection. Each may take the whole timeout. */
 const MOST_TRIES = 5;
 
+type Endpoints = Pick<LocalhostNodePort, "endpoints" | "affinitySeconds">;
+
 /** Chooses the endpoints of one node port. For session affinity, all local clients are one client. */
 export class EndpointChoice {
-  #port: Pick<LocalhostNodePort, "endpoints" | "affinitySeconds">;
   #pinned: { readonly endpoint: Destination; readonly at: number } | undefined;
 
   /** @param random as `Math.random` */
-  constructor(
-    port: Pick<LocalhostNodePort, "endpoints" | "affinitySeconds">,
-    private readonly random: () => number,
-  ) {
-    this.#port = port;
-  }
+  constructor(private port: Endpoints, private readonly random: () => number) {}
 
   /** Replaces the endpoints. A new affinity timeout ends the affinity of the clients. */
-  update(port: Pick<LocalhostNodePort, "endpoints" | "affinitySeconds">): void {
-    if (port.affinitySeconds !== this.#port.affinitySeconds) this.#pinned = undefined;
-    this.#port = port;
+  update(port: Endpoints): void {
+    if (port.affinitySeconds !== this.port.affinitySeconds) this.#pinned = undefined;
+    this.port = port;
   }
 
   /** Yields the endpoints to try, each once. @param now monotonic milliseconds */
   *candidates(now: number): Generator<Destination, void> {
-    const { endpoints } = this.#port;
+    const { endpoints } = this.port;
     const tried = new Set<number>();
     const pinned = this.#pinnedIndex(now);
     while (tried.size < Math.min(endpoints.length, MOST_TRIES)) {
@@ -270,13 +259,13 @@ export class EndpointChoice {
 
   /** Sets the endpoint of later clients, if there is session affinity. */
   answered(endpoint: Destination, now: number): void {
-    if (this.#port.affinitySeconds > 0) this.#pinned = { endpoint, at: now };
+    if (this.port.affinitySeconds > 0) this.#pinned = { endpoint, at: now };
   }
 
   #pinnedIndex(now: number): number {
     const pinned = this.#pinned;
-    if (!pinned || now - pinned.at > this.#port.affinitySeconds * 1000) return -1;
-    return this.#port.endpoints.findIndex(({ address, port }) =>
+    if (!pinned || now - pinned.at > this.port.affinitySeconds * 1000) return -1;
+    return this.port.endpoints.findIndex(({ address, port }) =>
       address === pinned.endpoint.address && port === pinned.endpoint.port
     );
   }

@@ -1,11 +1,9 @@
 /**
  * Decides which node ports need a listener on loopback.
- *
  * @module
  */
 import type { Family } from "../model/values/address.ts";
 import type {
-  DesiredNode,
   DesiredServicePort,
   DesiredState,
   Destination,
@@ -26,17 +24,6 @@ export interface LocalhostNodePort {
   readonly affinitySeconds: number;
 }
 
-/** Returns the listener that a service port needs; `undefined` if it needs none. */
-function localhostNodePort(
-  port: DesiredServicePort,
-  node: DesiredNode,
-): LocalhostNodePort | undefined {
-  const endpoints = localhostEndpoints(port, node);
-  if (endpoints.length === 0) return undefined;
-  const { name: servicePort, family, nodePort, affinitySeconds } = port;
-  return { servicePort, family, port: nodePort, endpoints, affinitySeconds };
-}
-
 /** Follows the desired state. It looks at changed Services only. */
 export class LocalhostNodePorts {
   #wanted: ReadonlyMap<string, LocalhostNodePort> = new Map();
@@ -45,15 +32,13 @@ export class LocalhostNodePorts {
 
   constructor(private readonly state: DesiredState) {}
 
-  /** Returns the wanted listeners by family and port. A change makes a new map. */
+  /** The wanted listeners by family and port. A change makes a new map. */
   get wanted(): ReadonlyMap<string, LocalhostNodePort> {
     return this.#wanted;
   }
 
   /** Follows the outcome of a sync. @yields when other work can run */
-  *following(
-    { change, applied, isFull }: SyncOutcome,
-  ): Generator<undefined, void> {
+  *following({ change, applied, isFull }: SyncOutcome): Generator<undefined, void> {
     this.#isBehind ||= isFull || applied === undefined || change.node !== undefined;
     if (applied === undefined) return;
     const { node, services } = this.state;
@@ -90,8 +75,10 @@ export class LocalhostNodePorts {
     const wanted: (readonly [string, LocalhostNodePort])[] = [];
     for (const ports of services) {
       for (const port of ports) {
-        const each = localhostNodePort(port, this.state.node);
-        if (each) wanted.push([keyOf(each.family, each.port), each]);
+        const endpoints = localhostEndpoints(port, this.state.node);
+        const { name: servicePort, family, nodePort, affinitySeconds } = port;
+        const each = { servicePort, family, port: nodePort, endpoints, affinitySeconds };
+        if (endpoints.length > 0) wanted.push([keyOf(family, nodePort), each]);
       }
       yield;
     }

@@ -4,16 +4,13 @@
  */
 import type { Clock } from "../model/ports/ports.ts";
 
-/** Milliseconds without work, after which the daemon rests. */
+/** Milliseconds without work until memory is given back. */
 const REST = 1_000;
 
-/**
- * Bytes of objects up to which memory is given back. V8 then collects twice without a break, which takes 50 ms. Above,
- * V8 collects in steps after about 20 s with few allocations (its memory reducer).
- */
+/** Bytes of objects up to which memory is given back, in 50 ms. Above, V8's memory reducer does it after 20 s. */
 const MOST = 30e6;
 
-/** Bytes that V8 must have taken since the last collection to make another one worth it. */
+/** Bytes taken since the last collection that make another one worth it. */
 const LEAST = 1.5e6;
 
 /** The memory of V8. */
@@ -22,20 +19,14 @@ interface Heap {
   readonly used: () => number;
   /** Returns the bytes of the machine that V8 holds for them. */
   readonly taken: () => number;
-  /** Collects without a break, like a process that is about to run out of memory. */
   readonly collect: () => void;
 }
 
-/** V8's own function: it is there with `--expose-gc`. */
-type GarbageCollector = (options: {
-  readonly type: "major";
-  readonly execution: "sync";
-  readonly flavor: "last-resort";
-}) => void;
-
 /** Returns the heap of this process; `undefined` without `--expose-gc`. */
 export function v8Heap(): Heap | undefined {
-  const { gc } = globalThis as { readonly gc?: GarbageCollector };
+  const { gc } = globalThis as {
+    readonly gc?: (options: Readonly<Record<"type" | "execution" | "flavor", string>>) => void;
+  };
   return gc && {
     used: () => Deno.memoryUsage().heapUsed,
     taken: () => Deno.memoryUsage().heapTotal,
@@ -50,10 +41,6 @@ export class MemoryRelease {
   /** Bytes taken after the last collection. */
   #left = 0;
 
-  /**
-   * @param clock measures the rest
-   * @param heap the heap to collect
-   */
   constructor(private readonly clock: Clock, private readonly heap: Heap) {}
 
   /** See `Runtime.releaseMemory`. */

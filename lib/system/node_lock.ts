@@ -1,7 +1,6 @@
 /**
- * Adapter: the lock is an abstract Unix socket. Like the rules, it belongs to the network namespace. It needs no file,
- * and the kernel removes it with its process. It is a datagram socket that nobody reads: the kernel refuses
- * connections, and senders wait. A second socket names the holder of the lock.
+ * Adapter: the lock is an abstract Unix socket, which belongs to the network namespace and ends with its process. Nobody
+ * reads it. A second socket names the holder.
  * @module
  */
 import type { LockHolder, NodeLock } from "../model/ports/runtime.ts";
@@ -12,13 +11,10 @@ const PATH = "\0signpost";
 
 /** The lock of the network namespace that this process is in. */
 export class AbstractSocketLock implements NodeLock {
-  readonly #runner: ProcessRunner;
   #isHeld = false;
 
   /** @param runner for `cat`: Deno reads files below /proc only if everything is allowed */
-  constructor(runner: ProcessRunner) {
-    this.#runner = runner;
-  }
+  constructor(private readonly runner: ProcessRunner) {}
 
   take({ pid, version, since }: LockHolder): boolean {
     if (this.#isHeld) return true;
@@ -39,7 +35,7 @@ export class AbstractSocketLock implements NodeLock {
 
   async holder(): Promise<LockHolder | undefined> {
     try {
-      return parseHolders((await this.#runner.run(["cat", "/proc/net/unix"])).stdout);
+      return parseHolders((await this.runner.run(["cat", "/proc/net/unix"])).stdout);
     } catch {
       return undefined;
     }

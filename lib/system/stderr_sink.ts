@@ -4,12 +4,7 @@
  */
 import process from "node:process";
 
-/**
- * Makes a sink for `createLogger` that writes to standard error.
- *
- * A line that cannot be written (the reader has gone, the disk is full) is lost: a node proxy does not stop for its
- * log.
- */
+/** Makes a sink for `createLogger` that writes to standard error. A line that cannot be written is lost. */
 export function stderrSink(): (line: string) => void {
   const encoder = new TextEncoder();
   return (line) => {
@@ -23,9 +18,8 @@ export function stderrSink(): (line: string) => void {
 }
 
 /**
- * Returns true if standard error goes to journald, which then reads priorities at the beginning of lines.
- * @param journalStream JOURNAL_STREAM of the environment: device and inode, `8:1234`; it is inherited, so it counts
- *   only if standard error is still that stream (systemd.exec(5))
+ * Returns true if standard error goes to journald, which reads priorities at the beginning of lines.
+ * @param journalStream JOURNAL_STREAM, `device:inode`. A child inherits it (systemd.exec(5)).
  */
 export function stderrIsJournal(journalStream: string | undefined): boolean {
   if (journalStream === undefined) return false;
