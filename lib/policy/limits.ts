@@ -12,7 +12,6 @@ import type { Snapshot } from "../cache/cache.ts";
 import { hostPort, splitKey } from "../model/cluster/names.ts";
 import type { Limits } from "../model/configuration.ts";
 import type { EndpointSlice, Refusal, Service } from "../model/cluster/objects.ts";
-import { sorting } from "../model/ports/in_turns.ts";
 import { commonStart } from "./endpoints.ts";
 import { only } from "../model/values/lists.ts";
 import { grouped } from "../model/values/text.ts";
@@ -143,9 +142,9 @@ export class Admission {
     objects: Pick<Snapshot, "slicesOf">,
   ): Generator<undefined, void> {
     let count = 0;
-    for (const each of sorting(services, olderFirst)) {
-      if (each) this.#judge(each, objects.slicesOf(each.key));
-      if (!each || ++count % BATCH === 0) yield;
+    for (const each of [...services].sort(olderFirst)) {
+      this.#judge(each, objects.slicesOf(each.key));
+      if (++count % BATCH === 0) yield;
     }
   }
 

@@ -15,8 +15,8 @@ import {
 } from "../model/kernel/desired.ts";
 import type { ModeTraits, RefusedFeatures, Unsupported } from "../model/kernel/traits.ts";
 import type { EndpointSlice, Refusal, Service } from "../model/cluster/objects.ts";
-import { atOnce, copying } from "../model/ports/in_turns.ts";
-import { only, sameItems, union } from "../model/values/lists.ts";
+import { atOnce } from "../model/ports/in_turns.ts";
+import { only, sameItems } from "../model/values/lists.ts";
 import { sameValue } from "../model/values/record.ts";
 import { claimsOf, SurroundingsFollower, type SurroundingsOptions } from "./claimed.ts";
 import { Claims, type Conflict } from "./claims.ts";
@@ -54,10 +54,6 @@ export interface Step {
   readonly growing: ReadonlySet<string>;
 }
 
-/** `undefined` when other work can run. */
-type Keys = Iterable<string | undefined>;
-type Changes = StateChange["services"];
-
 /** The node's facts that Services depend on. If they change, all Services are computed again. */
 interface NodeFacts {
   /** `""` if unknown. */
@@ -81,8 +77,6 @@ export interface NoLocal {
 
 /** Services whose claims are set without a break. */
 const BATCH = 25;
-/** The most Services that are stored without a copy of the state. */
-const MOST_TAKEN = 5_000;
 /** The weight of Services computed without a break. An endpoint takes a tenth of the time of a Service. */
 const BATCH_WEIGHT = 20;
 const ENDPOINT_WEIGHT = 0.1;
@@ -93,7 +87,7 @@ const NOTHING: ReadonlySet<string> = new Set();
 /** The desired state with the indexes to follow changes. */
 export class Desired implements DesiredState {
   readonly #options: DesiredOptions;
-  #services = new Map<string, readonly DesiredServicePort[]>();
+  readonly #services = new Map<string, readonly DesiredServicePort[]>();
   /** The earlier ports of Services whose rules stay unchanged, since lost claims may come back. */
   readonly #frozen = new Map<string, readonly DesiredServicePort[]>();
   /** Services with more additions than one step allows, which are worked out once for all steps. */
@@ -186,7 +180,7 @@ export class Desired implements DesiredState {
     growth = Infinity,
   ): Generator<undefined, Step> {
     const all = changed.node && this.#updateNode(objects);
-    const alsoDirty = all ? objects.services.keys() : [];
+    const alsoDirty = all ? new Set(objects.services.keys()) : NOTHING;
     const dirty = yield* this.#settleClaims(objects, alsoDirty, changed.services);
     const services = new Map<string, ServiceChange>();
     const conflicts: Conflict[] = [];
@@ -195,10 +189,6 @@ export class Desired implements DesiredState {
     const growing = new Set<string>();
     let weight = 0;
     for (const key of dirty) {
-      if (key === undefined) {
-        yield;
-        continue;
-      }
       const lost = this.#claims.conflictsOf(key);
       const { before, after: wanted } = yield* this.#updateService(objects, key, lost);
       // An unchanged object costs the later stages nothing.
@@ -220,23 +210,17 @@ export class Desired implements DesiredState {
       yield;
       weight = 0;
     }
-    if (services.size > BATCH) yield;
-    const node = yield* this.#commit(objects, services);
+    const node = this.#commit(objects, services);
     return { change: { node, services }, conflicts, unsupported, overLimit, growing };
   }
 
-  /** Stores the new state. Many Services go into a copy in turns, which then replaces the state. */
-  *#commit(objects: Snapshot, services: Changes): Generator<undefined, StateChange["node"]> {
-    const isLong = services.size > MOST_TAKEN;
-    const all = isLong ? yield* copying(this.#services) : this.#services;
-    let count = 0;
+  /** Stores the new state. */
+  #commit(objects: Snapshot, services: StateChange["services"]): StateChange["node"] {
     for (const [key, { after }] of services) {
       // A Service that has gone may hold its rules until its own turn.
-      if (after.length > 0 || objects.services.has(key)) all.set(key, after);
-      else all.delete(key);
-      if (isLong && ++count % BATCH === 0) yield;
+      if (after.length > 0 || objects.services.has(key)) this.#services.set(key, after);
+      else this.#services.delete(key);
     }
-    this.#services = all;
     const [before, after] = [this.#node, this.#nextNode];
     this.#node = after;
     return before === after ? undefined : { before, after };
@@ -258,17 +242,17 @@ export class Desired implements DesiredState {
 
   *#settleClaims(
     objects: Snapshot,
-    alsoDirty: Iterable<string>,
+    alsoDirty: ReadonlySet<string>,
     changed: ReadonlySet<string>,
-  ): Generator<undefined, Keys> {
+  ): Generator<undefined, ReadonlySet<string>> {
     const serviceOf = (key: string) => this.#serviceOf(objects, key);
     const judged = yield* this.#admission.following(changed, { objects, serviceOf });
     const around = this.#surroundings.update(objects, this.#nextNode);
     const affected = new Set<string>();
     let count = 0;
-    for (const key of around.isNew ? union(judged, objects.services.keys()) : judged) {
-      if (++count % BATCH === 0 || key === undefined) yield;
-      if (key === undefined) continue;
+    const claiming = around.isNew ? judged.union(new Set(objects.services.keys())) : judged;
+    for (const key of claiming) {
+      if (++count % BATCH === 0) yield;
       const service = this.#admission.inForce(key);
       const claims = service === undefined ? [] : claimsOf(service, {
         ...around.surroundings,
@@ -278,7 +262,7 @@ export class Desired implements DesiredState {
         if (!judged.has(other)) affected.add(other);
       }
     }
-    return union(judged, union(affected, alsoDirty));
+    return judged.union(affected).union(alsoDirty);
   }
 
   /** Removes external IPs if they are switched off, as in kube-proxy (CVE-2020-8554). */

@@ -2,7 +2,6 @@
 import type { ObjectEvent, Omission, Refusal } from "../model/cluster/objects.ts";
 import { type Unsupported, unsupportedLine } from "../model/kernel/traits.ts";
 import type { Logger } from "../model/ports/ports.ts";
-import { sharedKeys } from "../model/values/lists.ts";
 import { conflictLine } from "../policy/claimed.ts";
 import type { Conflict } from "../policy/claims.ts";
 import type { Step } from "../policy/state.ts";
@@ -116,8 +115,9 @@ export class StepReports {
   /** Forgets the facts of some Services. @returns these facts */
   #forget(services: Step["change"]["services"]): ReadonlyMap<string, ReadonlySet<string>> {
     const forgotten = new Map<string, ReadonlySet<string>>();
-    for (const service of sharedKeys(this.#known, services)) {
-      forgotten.set(service, this.#known.get(service) ?? new Set());
+    for (const service of services.keys()) {
+      const known = this.#known.get(service);
+      if (known) forgotten.set(service, known);
       this.#known.delete(service);
     }
     return forgotten;

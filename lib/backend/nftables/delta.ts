@@ -11,7 +11,6 @@ import type {
   StateChange,
 } from "../../model/kernel/desired.ts";
 import { slotsFor } from "../../model/cluster/scheduler.ts";
-import { sortingByKey } from "../../model/ports/in_turns.ts";
 import { frontendOfKey, printKey } from "./keys.ts";
 import { fixedChains, nodeElements } from "./layout.ts";
 import {
@@ -157,11 +156,11 @@ export function* diffing(
 /** The ports of one Service. */
 type ServicePorts = readonly DesiredServicePort[];
 
-/** Yields the Services of a state in the order of their names; `undefined` where other work can be done. */
-export function* sorted(
-  services: Iterable<readonly [name: string, ports: ServicePorts]>,
-): Generator<ServicePorts | undefined, void> {
-  for (const named of sortingByKey(services)) yield named?.[1];
+/** Returns the Services of a state in the order of their names. */
+export function sorted(services: DesiredState["services"]): readonly ServicePorts[] {
+  const byName = ([a]: readonly [string, unknown], [b]: readonly [string, unknown]) =>
+    a < b ? -1 : 1;
+  return [...services].sort(byName).map(([, ports]) => ports);
 }
 
 /**
@@ -170,11 +169,7 @@ export function* sorted(
  * @yields where other work can be done; meanwhile the state must not change
  */
 export function* tableOf({ node, services }: DesiredState): Generator<undefined, Table> {
-  const changes: ServiceChange[] = [];
-  for (const after of sorted(services)) {
-    if (after) changes.push({ before: [], after });
-    else yield;
-  }
+  const changes = sorted(services).map((after) => ({ before: [], after }));
   const delta = yield* diffing(changes, { node, references: new Map() });
   return {
     sets: [...alwaysThere(node), ...delta.addSets],
@@ -239,20 +234,14 @@ export function isLargeChange({ services }: StateChange): boolean {
 
 /**
  * Cuts a list to chunks. Only a chunk of one item weighs more than `most`.
- *
- * @yields also `undefined` where other work can be done, as `items` do
  */
-export function* chunks<T extends NonNullable<unknown>>(
-  items: Iterable<T | undefined>,
+export function* chunks<T>(
+  items: Iterable<T>,
   { weigh, most }: { readonly weigh: (item: T) => number; readonly most: number },
-): Generator<readonly T[] | undefined, void> {
+): Generator<readonly T[], void> {
   let chunk: T[] = [];
   let weight = 0;
   for (const item of items) {
-    if (item === undefined) {
-      yield undefined;
-      continue;
-    }
     const more = weigh(item);
     if (chunk.length > 0 && weight + more > most) {
       yield chunk;
@@ -295,8 +284,8 @@ export function* cut(delta: Delta, most: number): Generator<Delta> {
   for (const chunk of chunks(byFrontend(delta).values(), { weigh, most })) {
     yield {
       ...NOTHING,
-      addElements: chunk?.flatMap(({ addElements }) => addElements) ?? [],
-      deleteElements: chunk?.flatMap(({ deleteElements }) => deleteElements) ?? [],
+      addElements: chunk.flatMap(({ addElements }) => addElements),
+      deleteElements: chunk.flatMap(({ deleteElements }) => deleteElements),
     };
   }
   yield { ...NOTHING, rewriteChains: rewritten("between") };

@@ -35,7 +35,7 @@ export interface SlotsOptions {
   readonly apply: (text: string) => Promise<void>;
   /** Gives a transaction to the kernel when another step has ended; nft reads it before. */
   readonly applyAfter: (before: Promise<void>, text: string) => Promise<void>;
-  readonly turns: Pick<Turns, "giveWay" | "run">;
+  readonly turns: Pick<Turns, "run">;
   /** The limit of slots of one transaction; to replace a slot is two operations. */
   readonly portion: number;
 }
@@ -63,10 +63,6 @@ export async function putSlots(
   const write = { apply, turns };
   let [replacedUntried, untried] = [0, 1];
   for (const each of cut(slices(), portion)) {
-    if (each === undefined) {
-      await turns.giveWay();
-      continue;
-    }
     const isTried = replacedUntried === 0;
     if (!isTried) replacedUntried--;
     const text = await turns.run(isTried ? adding(each) : replacing(each, each.map(clampToHeld)));
@@ -106,10 +102,7 @@ export async function deleteLeftSlots(
       yield { slots: { set, key }, destinations: [], from, to, held: to };
     }
   };
-  for (const each of cut(left(), portion)) {
-    if (each === undefined) await turns.giveWay();
-    else await remove(each, { apply, turns });
-  }
+  for (const each of cut(left(), portion)) await remove(each, { apply, turns });
 }
 
 type Write = (
@@ -117,22 +110,13 @@ type Write = (
   options: Pick<SlotsOptions, "apply" | "turns">,
 ) => Promise<void>;
 
-/**
- * Cuts slices to portions of so many slots.
- *
- * @yields also `undefined` where other work can be done
- */
-function cut(slices: Iterable<Slice>, most: number): Generator<readonly Slice[] | undefined, void> {
+/** Cuts slices to portions of so many slots. */
+function cut(slices: Iterable<Slice>, most: number): Generator<readonly Slice[], void> {
   return chunks(pieces(slices, most), { weigh: ({ from, to }) => to - from, most });
 }
 
-/** Slices that are cut without a break. */
-const BATCH = 100;
-
-function* pieces(slices: Iterable<Slice>, most: number): Generator<Slice | undefined, void> {
-  let count = 0;
+function* pieces(slices: Iterable<Slice>, most: number): Generator<Slice, void> {
   for (const slice of slices) {
-    if (++count % BATCH === 0) yield undefined;
     for (let { from } = slice; from < slice.to; from += most) {
       yield { ...slice, from, to: Math.min(slice.to, from + most) };
     }
@@ -171,10 +155,7 @@ async function inHalves(
   write: Write,
   options: Parameters<Write>[1],
 ): Promise<void> {
-  for (const half of cut(slices, Math.ceil(countOf(slices) / 2))) {
-    if (half === undefined) await options.turns.giveWay();
-    else await write(half, options);
-  }
+  for (const half of cut(slices, Math.ceil(countOf(slices) / 2))) await write(half, options);
 }
 
 function countOf(slices: readonly Slice[]): number {
@@ -230,6 +211,9 @@ export interface HeldSlots {
   readonly key: FrontendKey;
   readonly count: number;
 }
+
+/** Frontends that are looked at without a break. */
+const BATCH = 100;
 
 /** Finds frontends that lead to other slots than they should, by the chains that they lead to. */
 export class HeldSlotsFinder {

@@ -145,10 +145,6 @@ export function* portionsOf(
   });
   let [number, count] = [1, 0];
   for (const chunk of chunks(sorted(services), { weigh: weightOf, most })) {
-    if (chunk === undefined) {
-      yield undefined;
-      continue;
-    }
     const changes = chunk.map((after) => ({ before: [], after }));
     const delta = yield* diffing(changes, { node, references: counts.references });
     append(baseChains, delta.addChains.filter(isBase));

@@ -37,34 +37,3 @@ export function placeOf<T extends NonNullable<unknown>>(
   }
   return low;
 }
-
-/** Entries that are skipped without a break. */
-const PASSED = 100;
-
-/**
- * Yields a set's entries, then all other entries, without a list of them all.
- * @yields also `undefined` when other work can run, as `others` do
- */
-export function* union<T extends NonNullable<unknown>>(
-  set: ReadonlySet<T>,
-  others: Iterable<T | undefined>,
-): Generator<T | undefined, void> {
-  yield* set;
-  let passed = 0;
-  for (const each of others) {
-    if (each === undefined || !set.has(each)) yield each;
-    else if (++passed % PASSED === 0) yield undefined;
-  }
-}
-
-/** Yields the keys that both have, in the time of the smaller one. A yielded key may be deleted meanwhile. */
-export function* sharedKeys<K>(
-  one: ReadonlySetLike<K>,
-  other: ReadonlySetLike<K>,
-): Generator<K, void> {
-  const [few, many] = one.size < other.size ? [one, other] : [other, one];
-  const keys = few.keys();
-  for (let next = keys.next(); !next.done; next = keys.next()) {
-    if (many.has(next.value)) yield next.value;
-  }
-}

@@ -1,6 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
-import fc from "fast-check";
-import { sorting, Turns } from "../../../lib/model/ports/in_turns.ts";
+import { Turns } from "../../../lib/model/ports/in_turns.ts";
 
 /** A clock by which each step of the work takes so many milliseconds. */
 function working(step: number) {
@@ -79,23 +78,4 @@ Deno.test("a server answers while work goes on in turns", async () => {
   }());
   assert(isAnswered, "the work never gave way to the server");
   assert(await answered);
-});
-
-Deno.test("sorting in turns gives what toSorted does, entries that are equal in their order", () => {
-  const byAge = (a: { readonly age: number }, b: { readonly age: number }) => a.age - b.age;
-  const lists = fc.array(fc.record({ age: fc.nat(50) }), { minLength: 900, maxLength: 5_000 });
-  fc.assert(
-    fc.property(lists, (list) => {
-      assertEquals([...sorting(list, byAge)].filter((each) => each), list.toSorted(byAge));
-    }),
-    { numRuns: 10 },
-  );
-});
-
-Deno.test("a long list is sorted in many turns", () => {
-  const list = Array.from({ length: 100_000 }, (_, i) => ({ rank: i * 7919 % 100_000 }));
-  const given = [...sorting(list, (a, b) => a.rank - b.rank)];
-  const turns = given.indexOf(list.find(({ rank }) => rank === 0));
-  assert(turns >= 100, `${turns} turns before the first one`);
-  assertEquals(given.length, list.length + turns);
 });
