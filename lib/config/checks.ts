@@ -84,21 +84,22 @@ function checkIpvsScheduler({ ipvs }: Configuration, origin: Origin): string[] {
   ];
 }
 
-function checkDetectLocal(configuration: Configuration, origin: Origin): string[] {
-  const { detectLocalMode, detectLocal } = configuration;
+/** The setting that a mode of finding local pods needs, and its flag. */
+const NEEDED_BY: Partial<
+  Record<Configuration["detectLocalMode"], readonly [keyof Configuration["detectLocal"], string]>
+> = {
+  BridgeInterface: ["bridgeInterface", "--pod-bridge-interface"],
+  InterfaceNamePrefix: ["interfaceNamePrefix", "--pod-interface-name-prefix"],
+};
+
+function checkDetectLocal(
+  { detectLocalMode, detectLocal }: Configuration,
+  origin: Origin,
+): string[] {
+  const [field, flag] = NEEDED_BY[detectLocalMode] ?? [];
+  if (field === undefined || detectLocal[field] !== "") return [];
   const place = placeOf(origin, "detectLocalMode");
-  if (detectLocalMode === "BridgeInterface" && detectLocal.bridgeInterface === "") {
-    return [
-      `${place}: BridgeInterface needs --pod-bridge-interface or detectLocal.bridgeInterface`,
-    ];
-  }
-  if (detectLocalMode === "InterfaceNamePrefix" && detectLocal.interfaceNamePrefix === "") {
-    return [
-      `${place}: InterfaceNamePrefix needs --pod-interface-name-prefix or ` +
-      `detectLocal.interfaceNamePrefix`,
-    ];
-  }
-  return [];
+  return [`${place}: ${detectLocalMode} needs ${flag} or detectLocal.${field}`];
 }
 
 /** Checks for repeated words. As in kube-proxy, a CIDR may be repeated. */

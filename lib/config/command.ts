@@ -33,13 +33,8 @@ export type CommandOf<N extends CommandName> =
 /** Any command. */
 export type Command = { readonly [N in CommandName]: CommandOf<N> }[CommandName];
 
-/** The command, or one line for each error of its words. */
-export type CommandResult =
-  | { readonly type: "command"; readonly command: Command }
-  | { readonly type: "errors"; readonly errors: readonly string[] };
-
-/** Works out what a command line asks for. */
-export function readCommand(line: CommandLineResult): CommandResult {
+/** Returns the command that a command line asks for, or one line about a fault of its words. */
+export function readCommand(line: CommandLineResult): Command | string {
   const { command: name, words, settings, options } = line;
   const withDefaults = Object.entries(COMMAND_ROWS[name].flags).map(([option, row]) =>
     [option, isUnset(options[option]) ? row.default : options[option]] as const
@@ -48,29 +43,24 @@ export function readCommand(line: CommandLineResult): CommandResult {
   const command = { name, ...Object.fromEntries(withDefaults) } as Command;
   switch (command.name) {
     case "run":
-      return options["output"] && !command.once
-        ? errors("--output: only with --once")
-        : { type: "command", command };
-    case "explain":
-      return andThen(readExplainTarget(words, command), command, (target) => {
-        const wrong = checkExplain(target, command);
-        return wrong.length > 0
-          ? errors(...wrong)
-          : { type: "command", command: { ...command, target } };
-      });
+      return options["output"] && !command.once ? "--output: only with --once" : command;
+    case "explain": {
+      const target = readExplainTarget(words, command);
+      if (typeof target === "string") return `explain: ${target}`;
+      return checkExplain(target, command) ?? { ...command, target };
+    }
     case "diff": {
       const manifests = [...settings["signpost.manifests"] ?? [], ...words];
       return manifests.length === 0
-        ? errors("diff: needs the objects that might be applied: --manifests FILE")
-        : { type: "command", command: { ...command, manifests } };
+        ? "diff: needs the objects that might be applied: --manifests FILE"
+        : { ...command, manifests };
     }
-    case "completions":
-      return andThen(readCompletions(words), command, (request) => ({
-        type: "command",
-        command: { ...command, ...request },
-      }));
+    case "completions": {
+      const request = readCompletions(words);
+      return typeof request === "string" ? `completions: ${request}` : { ...command, ...request };
+    }
     default:
-      return { type: "command", command };
+      return command;
   }
 }
 
@@ -78,28 +68,20 @@ function isUnset(value: unknown): boolean {
   return value === undefined || value === "";
 }
 
-function checkExplain(target: ExplainTarget, { from, trace }: OptionsOf<"explain">): string[] {
+function checkExplain(
+  target: ExplainTarget,
+  { from, trace }: OptionsOf<"explain">,
+): string | undefined {
   if (target.type === "service") {
-    return [
-      ...trace ? ["--trace: is only for packets"] : [],
-      ...from ? ["--from: is only for packets"] : [],
-    ];
+    return trace
+      ? "--trace: is only for packets"
+      : from
+      ? "--from: is only for packets"
+      : undefined;
   }
   return from || target.source !== undefined
-    ? []
-    : ["explain: needs the packet's source: an address before to, or --from"];
-}
-
-function andThen<T>(
-  argument: Argument<T>,
-  { name }: Command,
-  then: (value: T) => CommandResult,
-): CommandResult {
-  return argument.type === "value" ? then(argument.value) : errors(`${name}: ${argument.message}`);
-}
-
-function errors(...errors: readonly string[]): CommandResult {
-  return { type: "errors", errors };
+    ? undefined
+    : "explain: needs the packet's source: an address before to, or --from";
 }
 
 /** A Service, and maybe one of its ports. */
@@ -137,29 +119,24 @@ export const SHELLS = ["bash", "zsh", "fish"] as const;
 /** One of `SHELLS`. */
 export type Shell = typeof SHELLS[number];
 
-/** A value, or one line that says what is wrong with the words. */
-export type Argument<T> =
-  | { readonly type: "value"; readonly value: T }
-  | { readonly type: "error"; readonly message: string };
-
 const FORMS =
   "give a Service (name, namespace/name or namespace/name:port) or a packet (SOURCE to IP:PORT/PROTOCOL)";
 
-/** Reads the words after `explain`. */
+/** Reads the words after `explain`. Returns one line about a fault. */
 function readExplainTarget(
   words: readonly string[],
   { namespace }: { readonly namespace: string },
-): Argument<ExplainTarget> {
+): ExplainTarget | string {
   // One quoted argument is the same as several words.
   const all = words.flatMap((word) => word.split(/\s+/)).filter((word) => word !== "");
-  if (all.length === 0) return wrong(`needs an argument: ${FORMS}`);
+  if (all.length === 0) return `needs an argument: ${FORMS}`;
   if (all.includes("-")) {
-    return wrong(`the shell took > for a redirection: write to, or '->' in quotes`);
+    return `the shell took > for a redirection: write to, or '->' in quotes`;
   }
   const arrow = all.findIndex((word) => word === "->" || word === "to");
   if (arrow >= 0) return readPacket(all.slice(0, arrow), all.slice(arrow + 1));
   const [word = "", ...others] = all;
-  if (others.length > 0) return wrong(`${show(others[0])}: unexpected word; ${FORMS}`);
+  if (others.length > 0) return `${show(others[0])}: unexpected word; ${FORMS}`;
   return readEndpoint(word) === undefined ? readService(word, namespace) : readPacket([], all);
 }
 
@@ -171,39 +148,37 @@ export interface CompletionsRequest {
 }
 
 /** Reads the words after `completions`: a shell, and what its script calls signpost with. */
-function readCompletions(words: readonly string[]): Argument<CompletionsRequest> {
+function readCompletions(words: readonly string[]): CompletionsRequest | string {
   const [word, ...line] = words;
   const forms = `give ${SHELLS.slice(0, -1).join(", ")} or ${SHELLS.at(-1)}`;
-  if (word === undefined) return wrong(`needs the name of a shell: ${forms}`);
+  if (word === undefined) return `needs the name of a shell: ${forms}`;
   const shell = SHELLS.find((name) => name === word);
-  if (shell === undefined) return wrong(`${show(word)}: no such shell; ${forms}`);
-  return value({ shell, line: line.length === 0 ? undefined : line });
+  if (shell === undefined) return `${show(word)}: no such shell; ${forms}`;
+  return { shell, line: line.length === 0 ? undefined : line };
 }
 
 function readPacket(
   before: readonly string[],
   after: readonly string[],
-): Argument<PacketTarget> {
+): PacketTarget | string {
   if (before.length > 1 || after.length !== 1) {
-    return wrong("a packet is SOURCE to IP:PORT/PROTOCOL, such as 10.244.0.7 to 10.96.0.10:80/tcp");
+    return "a packet is SOURCE to IP:PORT/PROTOCOL, such as 10.244.0.7 to 10.96.0.10:80/tcp";
   }
   const [from] = before;
   const [to = ""] = after;
   const destination = readEndpoint(to);
   if (destination === undefined) {
-    return wrong(
-      `${show(to)}: must be an address and a port, such as 10.96.0.10:80/tcp or ` +
-        "[fd00::a]:53/udp",
-    );
+    return `${show(to)}: must be an address and a port, such as 10.96.0.10:80/tcp or ` +
+      "[fd00::a]:53/udp";
   }
   const source = parseAddress(from && unbracketed(from));
   if (from !== undefined && source === undefined) {
-    return wrong(`${show(from)}: the source must be an IP address`);
+    return `${show(from)}: the source must be an IP address`;
   }
   if (source !== undefined && familyOf(source) !== familyOf(destination.address)) {
-    return wrong(`${source} and ${destination.address} are of different IP families`);
+    return `${source} and ${destination.address} are of different IP families`;
   }
-  return value({ type: "packet", source, ...destination });
+  return { type: "packet", source, ...destination };
 }
 
 /** Reads `10.0.0.1:80/tcp` or `[fd00::1]:53/udp`; the protocol may be left out. */
@@ -222,24 +197,16 @@ function readEndpoint(
 const KINDS: readonly string[] = ["svc", "service", "services"];
 
 /** @param inNamespace of --namespace; `""`: none is given */
-function readService(word: string, inNamespace: string): Argument<AskedService> {
+function readService(word: string, inNamespace: string): AskedService | string {
   const match = /^(?:([^/:]*)\/)?([^/:]*)(?::([^/:]*))?$/.exec(word);
-  if (match === null) return wrong(`${show(word)}: is no Service and no packet; ${FORMS}`);
+  if (match === null) return `${show(word)}: is no Service and no packet; ${FORMS}`;
   const [, before, name = "", port] = match;
   const typed = before !== undefined && KINDS.includes(before) ? undefined : before;
   for (const part of [typed ?? "x", name, port ?? "x"]) {
-    if (!isDnsName(part)) return wrong(`${show(word)}: ${show(part)} is not a name`);
+    if (!isDnsName(part)) return `${show(word)}: ${show(part)} is not a name`;
   }
   if (typed !== undefined && inNamespace !== "" && typed !== inNamespace) {
-    return wrong(`${show(word)}: --namespace names another namespace, ${inNamespace}`);
+    return `${show(word)}: --namespace names another namespace, ${inNamespace}`;
   }
-  return value({ type: "service", namespace: typed ?? (inNamespace || undefined), name, port });
-}
-
-function value<T>(value: T): Argument<T> {
-  return { type: "value", value };
-}
-
-function wrong<T>(message: string): Argument<T> {
-  return { type: "error", message };
+  return { type: "service", namespace: typed ?? (inNamespace || undefined), name, port };
 }

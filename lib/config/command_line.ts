@@ -11,6 +11,7 @@ import { isRecord } from "../model/values/record.ts";
 import { nearest, plain, show } from "../model/values/text.ts";
 import { COMMAND_ROWS, type CommandName, COMMANDS } from "./commands.ts";
 import { checkValue, formatPath, type ProblemLine } from "./file/issues.ts";
+import { Fault } from "./file/readers.ts";
 import { findFlag, FLAGS, ownersOf, ownFlagsOf } from "./flags.ts";
 import type { Flag, Setting } from "./settings/setting.ts";
 import { type GivenSettings, ROWS } from "./settings/table.ts";
@@ -203,8 +204,8 @@ function readValues(
   const errors: string[] = [];
   for (const { flag, text } of given) {
     const value = READ[flag.kind](text);
-    if (value === undefined) {
-      errors.push(`--${flag.name}: ${RULES[flag.kind]}, is ${show(text)}`);
+    if (value instanceof Fault) {
+      errors.push(`--${flag.name}: ${value.rule}, is ${show(text)}`);
       continue;
     }
     for (const path of flag.sets) {
@@ -216,9 +217,9 @@ function readValues(
   const problems: ProblemLine[] = [];
   for (const [path, value] of texts) {
     const row = rows.get(path);
-    const checked = row === undefined ? undefined : checkValue(row, value);
-    if (checked?.type === "value") values[path] = checked.value;
-    for (const problem of checked?.type === "problems" ? checked.problems : []) {
+    const checked = row ? checkValue(row, value) : { value: undefined, problems: [] };
+    if (checked.problems.length === 0) values[path] = checked.value;
+    for (const problem of checked.problems) {
       const inside = problem.path.filter((key) => typeof key !== "number");
       const place = inside.length === 0 ? "" : `${formatPath(inside)}: `;
       const line = `${setBy.get(path)}: ${place}${problem.message}`;
@@ -237,25 +238,17 @@ function added(
   return flag.kind === "map" && isRecord(old) && isRecord(value) ? { ...old, ...value } : value;
 }
 
-/** Reads the text of a flag; `undefined` if it is not of that kind. */
+/** Reads the text of a flag, by its kind. */
 const READ: Readonly<Record<Flag["kind"], (input: string) => unknown>> = {
   text: (input) => input,
   words: (input) => [input],
   list: (input) => input === "" ? [] : input.split(",").map((item) => item.trim()),
-  integer: (input) => /^[+-]?\d+$/.test(input) ? Number(input) : undefined,
-  number: (input) => /^[+-]?\d+(\.\d+)?$/.test(input) ? Number(input) : undefined,
-  boolean: readBoolean,
+  integer: (input) =>
+    /^[+-]?\d+$/.test(input) ? Number(input) : new Fault("must be a whole number"),
+  number: (input) =>
+    /^[+-]?\d+(\.\d+)?$/.test(input) ? Number(input) : new Fault("must be a number"),
+  boolean: (input) => readBoolean(input) ?? new Fault("must be true or false"),
   map: readSwitches,
-};
-
-const RULES: Readonly<Record<Flag["kind"], string>> = {
-  text: "must be text",
-  words: "must be text",
-  list: "must be a list",
-  integer: "must be a whole number",
-  number: "must be a number",
-  boolean: "must be true or false",
-  map: "must be a list such as Name=true,Other=false",
 };
 
 /** Reads what Go's `strconv.ParseBool` accepts. */
@@ -265,12 +258,14 @@ function readBoolean(input: string): boolean | undefined {
   return undefined;
 }
 
-function readSwitches(input: string): Readonly<Record<string, boolean>> | undefined {
+function readSwitches(input: string): Readonly<Record<string, boolean>> | Fault {
   const entries: [string, boolean][] = [];
   for (const part of input.split(",").filter((part) => part.trim() !== "")) {
     const [name = "", state = ""] = part.split("=").map((side) => side.trim());
     const on = readBoolean(state);
-    if (name === "" || on === undefined) return undefined;
+    if (name === "" || on === undefined) {
+      return new Fault("must be a list such as Name=true,Other=false");
+    }
     entries.push([name, on]);
   }
   return Object.fromEntries(entries);

@@ -303,8 +303,7 @@ counts nothing with --service-metrics=false.`,
     about:
       `Lays the files over the present objects, as kubectl apply does. It asks the daemon of this node (--socket) for
 them, then the API server of /etc/signpost/config.yaml, then the state file. With --config, --kubeconfig or
---master, only the flags count. If there are no objects, or with --kubeconfig=, it compares the files with
-the kernel's rules of their Services. Nothing is changed.`,
+--master, only the flags count. Nothing is changed.`,
     examples: [
       "signpost diff --manifests web.yaml",
       "signpost diff --kubeconfig /etc/signpost/kubeconfig --manifests web.yaml dns.yaml",

@@ -103,14 +103,13 @@ export async function loadConfiguration(
     ...file.errors,
     ...checkFeatureGates(origin),
     ...checkCombinations(configuration, origin),
-    ...asked.type === "errors" ? asked.errors : [],
+    ...typeof asked === "string" ? [asked] : [],
   ];
   const ignored = problems.filter(({ kind }) => kind === "unknown").map(({ line }) => line);
   const warnings = [...ignored, ...file.warnings];
-  if (errors.length > 0 || asked.type === "errors") return { type: "errors", errors, warnings };
+  if (errors.length > 0 || typeof asked === "string") return { type: "errors", errors, warnings };
   append(warnings, warningsOf({ origin, given: flags.given }));
-  const { command } = asked;
-  return { type: "run", command, configuration, settings, given: flags.given, warnings };
+  return { type: "run", command: asked, configuration, settings, given: flags.given, warnings };
 }
 
 /** Reads the words after `help`. */

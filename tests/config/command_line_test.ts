@@ -273,7 +273,7 @@ const WRONG: readonly [readonly string[], string][] = [
     ["explain", "a/b", "--cleanup"],
     "--cleanup: is only for the commands run, cleanup, not for explain",
   ],
-  [["diff", "--manifests=x", "-oscript"], '--output: must be table or json or yaml, is "script"'],
+  [["diff", "--manifests=x", "-oscript"], '--output: must be table, json or yaml, is "script"'],
   [
     ["verify", "now"],
     '"now": unknown command or unexpected word ' +

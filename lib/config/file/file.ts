@@ -3,18 +3,22 @@
  *
  * @module
  */
-import { checkDocument, formatPath, type ProblemLine } from "./issues.ts";
+import { checkValue, formatPath, type Problem, type ProblemLine } from "./issues.ts";
 import { type GivenSettings, ROWS } from "../settings/table.ts";
-import { plain, show } from "../../model/values/text.ts";
+import { nearest, plain, show } from "../../model/values/text.ts";
 import { fieldAt, isRecord } from "../../model/values/record.ts";
 import { parse } from "@std/yaml";
 import { messageOf } from "../../model/values/errors.ts";
+import { append } from "../../model/values/lists.ts";
 
 /** The API version of the file. */
 export const API_VERSION = "kubeproxy.config.k8s.io/v1alpha1";
 
 /** The kind of the file. */
 export const KIND = "KubeProxyConfiguration";
+
+/** The fields besides settings, and their values. */
+const HEAD: ReadonlyMap<string, string> = new Map([["apiVersion", API_VERSION], ["kind", KIND]]);
 
 /** The settings of the file. See v1alpha1/types.go of kube-proxy. */
 const FILE_ROWS = new Map([...ROWS].filter(([, { inFile }]) => inFile !== false));
@@ -27,7 +31,7 @@ export interface FileResult {
   readonly errors: readonly string[];
   /** The problems, with file and path: `/etc/x.yaml: conntrack.min: must be …`. */
   readonly problems: readonly ProblemLine[];
-  /** Fields that are set more than once, one line each. */
+  /** Says that a field is set more than once. */
   readonly warnings: readonly string[];
 }
 
@@ -52,21 +56,17 @@ export function readConfigurationFile(text: string, name: string): FileResult {
   const wrongType = checkType(document);
   if (wrongType !== undefined) return { ...NO_FILE, errors: [`${file}: ${wrongType}`] };
 
-  const { values, problems } = checkDocument(document, {
-    rows: FILE_ROWS,
-    also: ["apiVersion", "kind"],
-  });
+  const { values, problems } = checkDocument(document);
   return {
     settings: withoutDefaults(values),
     errors: [],
-    problems: problems.map(({ path, kind, message }) => ({
-      setting: formatPath(path),
-      kind,
-      line: `${file}: ${formatPath(path)}: ${message}`,
-    })),
-    warnings: repeated.map((place) =>
-      `${file}: ${place}: a field is set more than once, the last value counts`
-    ),
+    problems: problems.map(({ path, kind, message }) => {
+      const setting = formatPath(path);
+      return { setting, kind, line: `${file}: ${setting}: ${message}` };
+    }),
+    warnings: repeated === undefined
+      ? []
+      : [`${file}: line ${repeated}: a field is set more than once, the last value counts`],
   };
 }
 
@@ -75,13 +75,56 @@ function checkType(document: unknown): string | undefined {
   if (!isRecord(document)) {
     return `must be a ${KIND} of ${API_VERSION}, is ${show(document ?? "")}`;
   }
-  for (const [field, expected] of [["apiVersion", API_VERSION], ["kind", KIND]] as const) {
+  for (const [field, expected] of HEAD) {
     const found = fieldAt(document, field);
     if (found === expected) continue;
     const is = found === undefined || found === null ? "missing" : show(found);
     return `${field}: must be ${expected}, is ${is}`;
   }
   return undefined;
+}
+
+/** Returns the valid values of a document by path, and all problems. @param document untrusted */
+function checkDocument(
+  document: unknown,
+): { readonly values: ReadonlyMap<string, unknown>; readonly problems: readonly Problem[] } {
+  const values = new Map<string, unknown>();
+  const problems: Problem[] = [];
+  const paths = [...FILE_ROWS.keys(), ...HEAD.keys()];
+  const walk = (section: unknown, path: readonly string[]): void => {
+    if (section === null || section === undefined) return;
+    if (!isRecord(section)) {
+      const message = `must be a mapping of fields, is ${show(section)}`;
+      problems.push({ path, kind: "type", message });
+      return;
+    }
+    const prefix = path.map((key) => `${key}.`).join("");
+    const names = new Set(
+      paths.filter((each) => each.startsWith(prefix))
+        .map((each) => each.slice(prefix.length).split(".")[0] ?? ""),
+    );
+    for (const [key, value] of Object.entries(section)) {
+      const [name, inner] = [prefix + key, [...path, key]];
+      const row = FILE_ROWS.get(name);
+      if (!names.has(key)) problems.push(unknownField(inner, names));
+      else if (row) {
+        const checked = checkValue(row, value);
+        if (checked.problems.length === 0) values.set(name, checked.value);
+        append(
+          problems,
+          checked.problems.map((each) => ({ ...each, path: [...inner, ...each.path] })),
+        );
+      } else if (!HEAD.has(name)) walk(value, inner);
+    }
+  };
+  walk(document, []);
+  return { values, problems };
+}
+
+function unknownField(path: readonly string[], known: Iterable<string>): Problem {
+  const meant = nearest(path.at(-1) ?? "", known);
+  const hint = meant === undefined ? "" : ` (did you mean ${meant}?)`;
+  return { path, kind: "unknown", message: `is not a known field, left out${hint}` };
 }
 
 /** Removes the empty values that mean a default in the file. As flags they are real values. */
@@ -98,96 +141,33 @@ type ParsedYaml =
     readonly type: "document";
     /** Untrusted. */
     readonly document: unknown;
-    /** The places of repeated keys: `conntrack.min`, or `line 4` if the path is unknown. */
-    readonly repeated: readonly string[];
+    /** The line of the first repeated key. */
+    readonly repeated?: string;
   }
   | { readonly type: "error"; readonly message: string };
 
-/** Precedes a repeated key while the text is parsed. */
-const MARK = /^__repeated\d+__/;
-
-/** The most repeated keys to look up. If there are more, only one line is named. */
-const MOST_REPEATED = 50;
-
-/** A key at the beginning of a line, in block style or in JSON with a line for each key. */
-const KEY = /^(\s*(?:- +)*["']?)(?=[\w.-]+["']?\s*:)/;
-
 /**
- * Parses one document. Of repeated keys the last value counts.
- *
- * The parser stops at the first repeated key and names its line. So that key is marked in the text,
- * and the text is parsed again, until no key is repeated.
+ * Parses one document. Of repeated keys the last value counts, as in kube-proxy. The parser names the line of the
+ * first one only.
  */
 function parseYaml(text: string): ParsedYaml {
-  let marked = text;
-  let place: string | undefined;
-  for (let count = 0;; count++) {
-    try {
-      const repeated = new Set<string>();
-      const document = unmark(parse(marked, { schema: "core" }), { path: "", repeated });
-      return { type: "document", document, repeated: [...repeated] };
-    } catch (error) {
-      const message = firstLine(error);
-      const line = /duplicated key at line (\d+)/.exec(message)?.[1];
-      if (line === undefined && !(error instanceof WrongMark)) return { type: "error", message };
-      place ??= `line ${line}`;
-      const next = line === undefined || count === MOST_REPEATED
-        ? undefined
-        : markLine(marked, { line: Number(line) - 1, mark: `__repeated${count}__` });
-      if (next === undefined) return parseLeniently(text, place);
-      marked = next;
-    }
+  try {
+    return { type: "document", document: parse(text, { schema: "core" }) };
+  } catch (error) {
+    const message = firstLine(error);
+    const line = /duplicated key at line (\d+)/.exec(message)?.[1];
+    return line === undefined ? { type: "error", message } : parseLeniently(text, line);
   }
 }
 
 /** Parses with repeated keys allowed. The text after the first one may be no YAML. */
-function parseLeniently(text: string, place: string): ParsedYaml {
+function parseLeniently(text: string, repeated: string): ParsedYaml {
   try {
     const document = parse(text, { schema: "core", allowDuplicateKeys: true });
-    return { type: "document", document, repeated: [place] };
+    return { type: "document", document, repeated };
   } catch (error) {
     return { type: "error", message: firstLine(error) };
   }
-}
-
-/** Thrown if a marked key is not the repeated one, because its line has several keys. */
-class WrongMark extends Error {}
-
-/** Marks the key at the beginning of a line. Returns `undefined` if there is none, or it is marked. */
-function markLine(
-  text: string,
-  { line, mark }: { readonly line: number; readonly mark: string },
-): string | undefined {
-  const lines = text.split(/(?<=\r\n|\n|\r(?!\n))/);
-  const found = lines[line];
-  const start = KEY.exec(found ?? "")?.[1];
-  if (found === undefined || start === undefined || MARK.test(found.slice(start.length))) {
-    return undefined;
-  }
-  lines[line] = start + mark + found.slice(start.length);
-  return lines.join("");
-}
-
-/** Moves the values of marked keys to their real keys, and notes their places. */
-function unmark(
-  value: unknown,
-  { path, repeated }: { readonly path: string; readonly repeated: Set<string> },
-): unknown {
-  if (Array.isArray(value)) {
-    return value.map((item, index) => unmark(item, { path: `${path}[${index}]`, repeated }));
-  }
-  if (typeof value !== "object" || value === null) return value;
-  const result = new Map<string, unknown>();
-  for (const [key, inner] of Object.entries(value)) {
-    const name = key.replace(MARK, "");
-    const place = path === "" ? plain(name) : `${path}.${plain(name)}`;
-    if (name !== key) {
-      if (!result.has(name)) throw new WrongMark();
-      repeated.add(place);
-    }
-    result.set(name, unmark(inner, { path: place, repeated }));
-  }
-  return Object.fromEntries(result);
 }
 
 function firstLine(error: unknown): string {

@@ -6,36 +6,31 @@
  * @module
  */
 import { familyOf, parseAddress, parseCidr } from "../../model/values/address.ts";
-import {
-  type AskedMode,
-  DETECT_LOCAL_MODES,
-  type DetectLocalMode,
-  MODES,
-  NODE_PORT_WORDS,
-} from "../../model/configuration.ts";
+import { type AskedMode, MODES, NODE_PORT_WORDS } from "../../model/configuration.ts";
 import { hostPort, isDnsName } from "../../model/cluster/names.ts";
 import { nearest } from "../../model/values/text.ts";
 import { parseDuration } from "./durations.ts";
 
-/** A failed check. The rule follows the name of the field: `must be …`. */
+/** A failed check. */
 export class Fault {
-  /**
-   * @param rule for example `must be 0 to 31`
-   * @param complete true if the message needs no value
-   */
-  constructor(readonly rule: string, readonly complete = false) {}
+  /** `type` if kube-proxy could not decode the value, `value` if its validation may refuse it. */
+  readonly kind: "type" | "value";
+  /** True if the message needs no value. */
+  readonly complete: boolean;
 
-  /** Returns `type` if kube-proxy could not decode the value, or `value` if its validation may refuse it. */
-  get kind(): "type" | "value" {
-    return "type";
+  /** @param rule follows the name of the field: `must be 0 to 31` */
+  constructor(
+    readonly rule: string,
+    { kind = "type", complete = false }: Partial<Pick<Fault, "kind" | "complete">> = {},
+  ) {
+    this.kind = kind;
+    this.complete = complete;
   }
 }
 
-/** A value of the right type that is not allowed. */
-class ValueFault extends Fault {
-  override get kind(): "value" {
-    return "value";
-  }
+/** Returns the fault of a value of the right type that is not allowed. */
+function notAllowed(rule: string): Fault {
+  return new Fault(rule, { kind: "value" });
 }
 
 /** Turns an untrusted value into a checked one. */
@@ -57,7 +52,7 @@ export function integer(least: number, most: number): Reader<number> {
   const text = most === INT32_MAX && least === 0 ? "must be a whole number, 0 or more" : rule;
   return (value) => {
     if (typeof value !== "number" || !Number.isInteger(value)) return new Fault(text);
-    return value >= least && value <= most ? value : new ValueFault(text);
+    return value >= least && value <= most ? value : notAllowed(text);
   };
 }
 
@@ -81,7 +76,7 @@ export function duration(value: unknown): number | Fault {
   if (milliseconds === undefined) {
     return new Fault("must be a duration such as 30s, 500ms or 1h30m");
   }
-  return milliseconds < 0 ? new ValueFault("must not be negative") : milliseconds;
+  return milliseconds < 0 ? notAllowed("must not be negative") : milliseconds;
 }
 
 /** Reads a duration or a number of nanoseconds (component-base's `TimeOrMetaDuration`), in milliseconds. */
@@ -109,27 +104,23 @@ export function proxyMode(value: unknown): AskedMode | Fault {
   const mode = MODES.find((each) => each === value);
   if (mode !== undefined) return mode;
   const retired = typeof value === "string" ? RETIRED_MODES[value.toLowerCase()] : undefined;
-  if (retired !== undefined) return new Fault(retired, true);
+  if (retired !== undefined) return new Fault(retired, { complete: true });
   return new Fault(`must be ${MODES.join(", ")}, ipvs or empty (nftables if it works)`);
-}
-
-/** Reads `detectLocalMode`. Empty is the default, ClusterCIDR. */
-export function detectLocalMode(value: unknown): DetectLocalMode | "" | Fault {
-  if (value === "") return value;
-  const mode = DETECT_LOCAL_MODES.find((each) => each === value);
-  if (mode !== undefined) return mode;
-  const meant = typeof value === "string" ? nearest(value, DETECT_LOCAL_MODES) : undefined;
-  return new Fault(
-    `must be ${DETECT_LOCAL_MODES.slice(0, -1).join(", ")} or ${DETECT_LOCAL_MODES.at(-1)}` +
-      (meant === undefined ? "" : ` (did you mean ${meant}?)`),
-  );
 }
 
 /** Returns a reader of some words, or empty. */
 export function oneOf<T extends string>(...words: readonly T[]): Reader<T | ""> {
+  const rule = `must be ${words.slice(0, -1).join(", ")} or ${words.at(-1)}`;
   return (value) =>
-    value === "" ? "" : words.find((word) => word === value) ??
-      new Fault(`must be ${words.join(" or ")}`);
+    value === ""
+      ? value
+      : words.find((word) => word === value) ?? new Fault(rule + hint(value, words));
+}
+
+/** Returns the word that may be meant, in brackets. */
+function hint(value: unknown, words: readonly string[]): string {
+  const meant = typeof value === "string" ? nearest(value, words) : undefined;
+  return meant === undefined ? "" : ` (did you mean ${meant}?)`;
 }
 
 /** Returns a reader of primes within bounds, both included. */
@@ -137,9 +128,9 @@ export function prime(least: number, most: number): Reader<number> {
   const rule = `must be a prime from ${least} to ${most}, such as 251 or 1021`;
   return (value) => {
     if (typeof value !== "number" || !Number.isInteger(value)) return new Fault(rule);
-    if (value < least || value > most) return new ValueFault(rule);
+    if (value < least || value > most) return notAllowed(rule);
     for (let divisor = 2; divisor * divisor <= value; divisor++) {
-      if (value % divisor === 0) return new ValueFault(rule);
+      if (value % divisor === 0) return notAllowed(rule);
     }
     return value;
   };
@@ -180,9 +171,9 @@ export function clusterCidrs(value: unknown): readonly string[] | Fault {
   const cidrs: string[] = [];
   for (const part of value.split(",")) {
     const cidr = parseCidr(part);
-    if (cidr === undefined) return new ValueFault(rule);
+    if (cidr === undefined) return notAllowed(rule);
     if (cidrs.some((other) => familyOf(other) === familyOf(cidr))) {
-      return new ValueFault(`must have at most one IPv${familyOf(cidr)} CIDR`);
+      return notAllowed(`must have at most one IPv${familyOf(cidr)} CIDR`);
     }
     cidrs.push(cidr);
   }
@@ -199,17 +190,14 @@ export function nodePortAddress(value: unknown): string | Fault {
       `must be a CIDR (did you mean ${single}/${familyOf(single) === 4 ? 32 : 128}?)`,
     );
   }
-  const meant = typeof value === "string" ? nearest(value, NODE_PORT_WORDS) : undefined;
-  return parseCidr(value) ?? new Fault(
-    "must be a CIDR, primary, localhost or all" +
-      (meant === undefined ? "" : ` (did you mean ${meant}?)`),
-  );
+  return parseCidr(value) ??
+    new Fault(`must be a CIDR, primary, localhost or all${hint(value, NODE_PORT_WORDS)}`);
 }
 
 /** Reads a CIDR. */
 export function cidr(value: unknown): string | Fault {
   if (typeof value !== "string") return new Fault("must be a CIDR");
-  return parseCidr(value) ?? new ValueFault("must be a CIDR");
+  return parseCidr(value) ?? notAllowed("must be a CIDR");
 }
 
 /** Reads a node's name in lower case, trimmed as in kube-proxy's `GetHostname`, or empty. */
@@ -249,7 +237,7 @@ export function serverUrl(value: unknown): string | Fault {
   if (value === "") return "";
   const url = typeof value === "string" && /^https?:\/\//.test(value) ? URL.parse(value) : null;
   if (url !== null && (url.username !== "" || url.password !== "")) {
-    return new Fault("must not hold a password: use a kubeconfig", true);
+    return new Fault("must not hold a password: use a kubeconfig", { complete: true });
   }
   if (url === null || url.search !== "" || url.hash !== "") {
     return new Fault("must be a URL such as https://10.0.0.1:6443");

@@ -5,13 +5,13 @@
  */
 import { ACCELERATED_SERVICES, type Acceleration } from "../../model/configuration.ts";
 import { INT32_MAX, integer, interfacePattern } from "../file/readers.ts";
-import { choice, group, list, value } from "./setting.ts";
+import { choice, list, value } from "./setting.ts";
 
 /** Short connections lose by the fast path: 20 packets are an exchange of a few kilobytes. */
 const PACKETS = 20;
 
 /** The fast path is off until interfaces are named. */
-export const ACCELERATION_GROUP = group({
+export const ACCELERATION_GROUP = {
   title: "Acceleration",
   settings: {
     "signpost.acceleration.interfaces": list(interfacePattern, {
@@ -35,4 +35,4 @@ export const ACCELERATION_GROUP = group({
       },
     ),
   },
-});
+};

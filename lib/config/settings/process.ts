@@ -4,7 +4,7 @@
  * @module
  */
 import { address, bindAddress, boolean, INT32_MAX, integer, path } from "../file/readers.ts";
-import { choice, duration, flagOnly, group, switchFlag, value, word } from "./setting.ts";
+import { choice, duration, flagOnly, switchFlag, value, word } from "./setting.ts";
 import { DEFAULT_LIMITS } from "../../model/configuration.ts";
 
 const HOUR = 3_600_000;
@@ -15,7 +15,7 @@ export const HEALTHZ_PORT = 10256;
 export const METRICS_PORT = 10249;
 
 /** The listen addresses of the HTTP servers. */
-export const HEALTH_GROUP = group({
+export const HEALTH_GROUP = {
   title: "Health and metrics",
   settings: {
     bindAddress: word(address, "0.0.0.0", {
@@ -60,10 +60,10 @@ export const HEALTH_GROUP = group({
       help: "Deprecated: use --metrics-bind-address. 0: no server.",
     }),
   },
-});
+};
 
 /** The kernel's connection tracking; see `conntrack` in KubeProxyConfiguration. */
-export const CONNTRACK_GROUP = group({
+export const CONNTRACK_GROUP = {
   title: "Connection tracking",
   settings: {
     "conntrack.maxPerCore": value(integer(0, INT32_MAX), 32 * 1024, {
@@ -97,10 +97,10 @@ export const CONNTRACK_GROUP = group({
       help: "For UDP with replies; 0: leave it.",
     }),
   },
-});
+};
 
 /** Logs, files and the process itself. */
-export const PROCESS_GROUP = group({
+export const PROCESS_GROUP = {
   title: "Process and logs",
   settings: {
     "logging.verbosity": value(integer(0, INT32_MAX), 0, {
@@ -135,10 +135,10 @@ export const PROCESS_GROUP = group({
         "Socket for signpost status and other commands; empty: none. Default /run/signpost/signpost.sock.",
     }),
   },
-});
+};
 
 /** A Service over a limit is refused alone. The defaults exceed the costs of known clusters. */
-export const LIMIT_GROUP = group({
+export const LIMIT_GROUP = {
   title: "Limits",
   settings: {
     "signpost.limits.service": value(integer(1, INT32_MAX), DEFAULT_LIMITS.service, {
@@ -151,4 +151,4 @@ export const LIMIT_GROUP = group({
       help: "Elements that all Services of one namespace may cost. Default 500000.",
     }),
   },
-});
+};

@@ -15,19 +15,18 @@ import {
 import {
   boolean,
   clusterCidrs,
-  detectLocalMode,
   integer,
   interfaceName,
   nodePortAddress,
   proxyMode,
 } from "../file/readers.ts";
-import { duration, group, list, minSyncPeriod, switches, value, word } from "./setting.ts";
+import { choice, duration, list, minSyncPeriod, switches, value } from "./setting.ts";
 
 const SECOND = 1_000;
 const HOUR = 3_600 * SECOND;
 
 /** The form of the rules, and the times of syncs. */
-export const RULE_GROUP = group({
+export const RULE_GROUP = {
   title: "Rules",
   settings: {
     mode: value<AskedMode>(proxyMode, "", {
@@ -41,10 +40,9 @@ export const RULE_GROUP = group({
       value: "CIDRS",
       help: "The range of all pods; for dual-stack, one of each family with a comma.",
     }),
-    detectLocalMode: word<DetectLocalMode>(detectLocalMode, "ClusterCIDR", {
+    detectLocalMode: choice<DetectLocalMode>(DETECT_LOCAL_MODES, "ClusterCIDR", {
       flag: "detect-local-mode",
       value: "MODE",
-      choices: DETECT_LOCAL_MODES,
       help: "How pods of this node are recognised. Default ClusterCIDR.",
     }),
     "detectLocal.bridgeInterface": value(interfaceName, "", {
@@ -115,4 +113,4 @@ export const RULE_GROUP = group({
         "AllowServiceExternalIPs=false writes no rules for externalIPs, KubeProxyIPVS=false refuses mode ipvs; others have no effect.",
     }),
   },
-});
+};

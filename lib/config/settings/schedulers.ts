@@ -10,7 +10,7 @@ import {
   SCHEDULERS,
 } from "../../model/cluster/scheduler.ts";
 import { boolean, cidr, prime, text } from "../file/readers.ts";
-import { choice, duration, group, list, minSyncPeriod, value } from "./setting.ts";
+import { choice, duration, list, minSyncPeriod, value } from "./setting.ts";
 
 const SECOND = 1_000;
 
@@ -24,7 +24,7 @@ const HASH_TABLE_SIZE = 251;
 const MAX_HASH_TABLE_SIZE = 65_521;
 
 /** The scheduler of connections. A Service may override it, see docs/ipvs.md. */
-export const SCHEDULER_GROUP = group({
+export const SCHEDULER_GROUP = {
   title: "Schedulers",
   settings: {
     "signpost.scheduler": choice<SchedulerName>(SCHEDULERS, "random", {
@@ -90,4 +90,4 @@ export const SCHEDULER_GROUP = group({
         "With --proxy-mode ipvs: as --conntrack-udp-timeout and --conntrack-udp-timeout-stream.",
     }),
   },
-});
+};

@@ -23,45 +23,23 @@ export type Json =
  */
 export type FlagKind = "boolean" | "text" | "integer" | "number" | "list" | "words" | "map";
 
-/** The name of a value in the help text. */
-export type ValueName =
-  | "BIT"
-  | "CIDRS"
-  | "DURATION"
-  | "FILE"
-  | "FORMAT"
-  | "IP"
-  | "IP:PORT"
-  | "LEVEL"
-  | "MODE"
-  | "N"
-  | "NAME"
-  | "NAME=BOOL"
-  | "PATH"
-  | "PATTERNS"
-  | "PORT"
-  | "PREFIX"
-  | "SOURCE"
-  | "URL"
-  | "VALUE";
-
 /** One flag. */
 export interface Flag {
   /** Without the dashes. */
   readonly name: string;
   /** The letter of its short form. */
-  readonly letter?: string;
+  readonly letter?: string | undefined;
   readonly kind: FlagKind;
-  /** `undefined`: a boolean flag's. */
-  readonly value?: ValueName;
+  /** The name of its value in the help text; `undefined`: a boolean flag's. */
+  readonly value?: string | undefined;
   /** The paths of the settings that it sets, or the name of a command's option; empty: none. */
   readonly sets: readonly string[];
   /** The text of a number that stands without one. */
-  readonly alone?: string;
+  readonly alone?: string | undefined;
   /** One line for the help text. */
   readonly help: string;
   /** The values that it takes, for shell completion. */
-  readonly choices?: readonly string[];
+  readonly choices?: readonly string[] | undefined;
 }
 
 /** Flags under one title of the help text. */
@@ -164,7 +142,7 @@ export function switches(
   options: SettingOptions = {},
 ): Setting<Readonly<Record<string, boolean>>> {
   const print = (value: Readonly<Record<string, boolean>>) => value;
-  return { ...options, shape: "switches", read: (each) => each, default: {}, print };
+  return { ...options, shape: "switches", read: boolean, default: {}, print };
 }
 
 /** The help text of a flag that has no effect. */
@@ -178,15 +156,16 @@ export function flagsOf(settings: Readonly<Record<string, Setting<unknown>>>): r
     const kind = row.kind ?? kindOf(row);
     const isDuration = row.read === readDuration;
     const value = row.value ?? (isDuration ? "DURATION" : kind === "integer" ? "N" : "VALUE");
+    const sets = [path, ...alsoSets];
     return [{
       name,
+      letter,
       kind,
+      value: kind === "boolean" ? undefined : value,
+      sets,
+      alone,
       help,
-      sets: [path, ...alsoSets],
-      ...letter !== undefined && { letter },
-      ...alone !== undefined && { alone },
-      ...choices && { choices },
-      ...kind !== "boolean" && { value },
+      choices,
     }];
   });
 }
@@ -195,22 +174,6 @@ function kindOf({ shape, read, default: fallback }: Setting<unknown>): FlagKind 
   if (shape !== "value") return shape === "list" ? "list" : "map";
   if (read === boolean) return "boolean";
   return typeof fallback === "number" && read !== readDuration ? "integer" : "text";
-}
-
-/** Settings whose flags have one title in the help text. */
-export interface SettingGroup<S extends Readonly<Record<string, Setting<unknown>>>> {
-  readonly title: string;
-  /** By path: `conntrack.min`. */
-  readonly settings: S;
-  /** Flags that set nothing. */
-  readonly flags?: readonly Flag[];
-}
-
-/** Returns a group whose rows keep their types. */
-export function group<S extends Readonly<Record<string, Setting<unknown>>>>(
-  group: SettingGroup<S>,
-): SettingGroup<S> {
-  return group;
 }
 
 /** Returns a setting that is adaptive by default. Like kubeadm, KubeProxyConfiguration shows `0s` for that. */

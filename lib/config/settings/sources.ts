@@ -5,12 +5,12 @@
  */
 import { nodeName, path, serverUrl, text } from "../file/readers.ts";
 import { PROTOBUF } from "../../model/configuration.ts";
-import { duration, flagOnly, group, list, switchFlag, value, word } from "./setting.ts";
+import { duration, flagOnly, list, switchFlag, value, word } from "./setting.ts";
 
 const MINUTE = 60_000;
 
 /** The sources of configuration and objects. */
-export const SOURCE_GROUP = group({
+export const SOURCE_GROUP = {
   title: "Sources",
   settings: {
     configFile: flagOnly(path, "", {
@@ -57,4 +57,4 @@ export const SOURCE_GROUP = group({
       help: "Kept for /configz; watches need no refresh. Default 15m.",
     }),
   },
-});
+};

@@ -11,7 +11,7 @@ import { ACCELERATION_GROUP } from "./acceleration.ts";
 import { CONNTRACK_GROUP, HEALTH_GROUP, LIMIT_GROUP, PROCESS_GROUP } from "./process.ts";
 import { RULE_GROUP } from "./rules.ts";
 import { SCHEDULER_GROUP } from "./schedulers.ts";
-import { type FlagGroup, flagsOf, type Setting } from "./setting.ts";
+import { type Flag, type FlagGroup, flagsOf, type Setting } from "./setting.ts";
 import { SOURCE_GROUP } from "./sources.ts";
 import { UNUSED_GROUP } from "./unused.ts";
 import { plain } from "../../model/values/text.ts";
@@ -48,8 +48,17 @@ export type Section<T, S extends string> = {
   readonly [P in keyof T as P extends `${S}.${infer Name}` ? Name : never]: T[P];
 };
 
-/** The groups of flags in the order of the help text. */
-export const SETTING_FLAG_GROUPS: readonly FlagGroup[] = [
+/** Settings whose flags have one title in the help text. */
+interface SettingGroup {
+  readonly title: string;
+  /** By path: `conntrack.min`. */
+  readonly settings: Readonly<Record<string, Setting<unknown>>>;
+  /** Flags that set nothing. */
+  readonly flags?: readonly Flag[];
+}
+
+/** The groups in the order of the help text. */
+const GROUPS: readonly SettingGroup[] = [
   SOURCE_GROUP,
   RULE_GROUP,
   SCHEDULER_GROUP,
@@ -59,7 +68,12 @@ export const SETTING_FLAG_GROUPS: readonly FlagGroup[] = [
   CONNTRACK_GROUP,
   PROCESS_GROUP,
   UNUSED_GROUP,
-].map(({ title, settings, flags = [] }) => ({ title, flags: [...flagsOf(settings), ...flags] }));
+];
+
+/** The groups of flags in the order of the help text. */
+export const SETTING_FLAG_GROUPS: readonly FlagGroup[] = GROUPS.map((
+  { title, settings, flags = [] },
+) => ({ title, flags: [...flagsOf(settings), ...flags] }));
 
 /** The title of the flags without effect. */
 export const UNUSED_TITLE = UNUSED_GROUP.title;

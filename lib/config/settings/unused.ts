@@ -14,12 +14,12 @@ import {
   quantity,
   text,
 } from "../file/readers.ts";
-import { duration, type Flag, group, list, NO_EFFECT, value } from "./setting.ts";
+import { duration, type Flag, list, NO_EFFECT, value } from "./setting.ts";
 
 const SECOND = 1_000;
 
 /** Settings for Windows, for Go's runtime and logger, and for kube-proxy's client. */
-export const UNUSED_GROUP = group({
+export const UNUSED_GROUP = {
   title: "Accepted without effect",
   settings: {
     enableProfiling: value(boolean, false, { unused: true, flag: "profiling" }),
@@ -76,7 +76,7 @@ export const UNUSED_GROUP = group({
     windowsRunAsService: value(boolean, false, { unused: true }),
   },
   flags: ["vmodule", "boot-id-file", "machine-id-file"].map(unused),
-});
+};
 
 /** Reads the log level of Go's source files. */
 function vmoduleItem(
