@@ -115,6 +115,32 @@ Deno.test("explain, verify and diff have the daemon's objects while the API serv
   assertEquals([diffed.code, present.from, changes.length > 0], [1, "daemon", true]);
 });
 
+Deno.test("diff tells what applying a manifest would change in the kernel, and changes nothing", async () => {
+  await using it = await Case.create();
+  await using signpost = await it.start();
+  const fewer = slice(FOUR, ["local1"], { service: "web4" });
+  await using files = await writeInput({ objects: [fewer], config: {} });
+  const diff = async () => {
+    const { code, stdout } = await it.runBare("diff", "--manifests", files.manifests, "-o", "json");
+    const { changes }: DiffReport = JSON.parse(stdout);
+    return { code, changes };
+  };
+  const before = await it.stage.table();
+  const { code, changes } = await diff();
+  assertEquals(code, 1);
+  assertEquals(
+    changes.filter(({ in: set, key }) =>
+      set === "endpoints-tcp4" && key.startsWith(`${FOUR.clusterIP} `)
+    ).map(({ change, key, service }) => `${change} ${key} ${service}`),
+    [`delete ${FOUR.clusterIP} . 80 . 1 shop/web4:tcp`],
+  );
+  assertEquals(await it.stage.table(), before);
+  // The changes that diff names are those that the daemon makes.
+  it.stage.apply(fewer);
+  await signpost.until("a partial sync", () => syncs(signpost, "partial") > 0);
+  assertEquals(await diff(), { code: 0, changes: [] });
+});
+
 Deno.test("where the kernel holds no rules, explain does not say that a packet is delivered", async () => {
   await using it = await Case.create();
   const packet = ["explain", "--from", "node", "to", `${FOUR.clusterIP}:80`];
