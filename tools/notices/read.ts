@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Notice } from "../../lib/cli/licenses/notice.ts";
+import type { Notice } from "../../lib/cli/licenses/report.ts";
 import { run } from "../../tests/support/command.ts";
 
 const ROOT = new URL("../..", import.meta.url).pathname;
@@ -81,10 +81,9 @@ export function noticesModule(notices: readonly Notice[]): string {
  *
  * @module
  */
-import type { Notice } from "./notice.ts";
 
-/** All of them. */
-export const NOTICES: readonly Notice[] = [
+/** All packages. */
+export const NOTICES = [
 ${entries.join("")}];
 `;
 }

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Notice } from "../../lib/cli/licenses/notice.ts";
+import type { Notice } from "../../lib/cli/licenses/report.ts";
 import type { Commit } from "../compile/commit.ts";
 
 /** What `deno.lock` says of a package. */

@@ -20,7 +20,7 @@ import type { QueryContext } from "../context.ts";
 import { verification } from "../verify.ts";
 import { versionReport } from "../version.ts";
 import { configurationText, writeOutput } from "../write_config.ts";
-import { gzip, tarOf } from "./tar.ts";
+import { gzippedTar } from "./tar.ts";
 
 /** Gives `bundle` its parts. */
 export interface BundleContext extends QueryContext {
@@ -58,8 +58,9 @@ export async function bundle(
       text: redactSecrets(await readOrExplain(read, context)),
     })),
   );
-  const archive = await gzip(
-    tarOf(texts.map(({ path, text }) => ({ path: `${name}/${path}`, text })), now),
+  const archive = await gzippedTar(
+    texts.map(({ path, text }) => ({ path: `${name}/${path}`, text })),
+    now,
   );
   const list =
     `${count(texts.length, "file")} about ${plain(nodeName)}, without Secrets, tokens, ` +
@@ -113,7 +114,7 @@ const PARTS: readonly Part[] = [
   {
     path: "status.json",
     about: "signpost status",
-    read: async ({ configuration }) => json(await askStatus(configuration.signpost.socket)),
+    read: async (context) => json(await askStatus(context)),
   },
   {
     path: "check.json",

@@ -5,7 +5,7 @@
  */
 
 /** A file of an archive. */
-export interface ArchivedFile {
+interface ArchivedFile {
   /** Up to 100 bytes. */
   readonly path: string;
   readonly text: string;
@@ -14,29 +14,27 @@ export interface ArchivedFile {
 const BLOCK = 512;
 
 /**
- * Returns the archive.
+ * Returns the archive, by gzip.
  *
  * @param modified the time of all files, milliseconds since the epoch
  */
-export function tarOf(files: readonly ArchivedFile[], modified: number): Uint8Array<ArrayBuffer> {
+export async function gzippedTar(
+  files: readonly ArchivedFile[],
+  modified: number,
+): Promise<Uint8Array<ArrayBuffer>> {
   const blocks = files.flatMap(({ path, text }) => {
     const body = new TextEncoder().encode(text);
     return [headerOf(path, { size: body.length, modified }), padded(body)];
   });
   // Two empty blocks are the end.
-  return concatenate([...blocks, new Uint8Array(2 * BLOCK)]);
-}
-
-/** Gzips bytes. */
-export async function gzip(bytes: Uint8Array<ArrayBuffer>): Promise<Uint8Array<ArrayBuffer>> {
-  const zipped = ReadableStream.from([bytes]).pipeThrough(new CompressionStream("gzip"));
-  return await new Response(zipped).bytes();
+  const tar = new Blob([...blocks, new Uint8Array(2 * BLOCK)]);
+  return await new Response(tar.stream().pipeThrough(new CompressionStream("gzip"))).bytes();
 }
 
 function headerOf(
   path: string,
   { size, modified }: { readonly size: number; readonly modified: number },
-): Uint8Array {
+): Uint8Array<ArrayBuffer> {
   const octal = (value: number, width: number) => value.toString(8).padStart(width, "0");
   const seconds = Math.floor(modified / 1_000);
   const before = path.padEnd(100, "\0") + `0000600\0${octal(0, 7)}\0${octal(0, 7)}\0` +
@@ -49,18 +47,8 @@ function headerOf(
 }
 
 /** Fills the last block with zeros. */
-function padded(bytes: Uint8Array): Uint8Array {
+function padded(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
   const blocks = new Uint8Array(Math.ceil(bytes.length / BLOCK) * BLOCK);
   blocks.set(bytes);
   return blocks;
-}
-
-function concatenate(parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
-  const all = new Uint8Array(parts.reduce((sum, { length }) => sum + length, 0));
-  let offset = 0;
-  for (const part of parts) {
-    all.set(part, offset);
-    offset += part.length;
-  }
-  return all;
 }

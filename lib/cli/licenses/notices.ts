@@ -3,10 +3,9 @@
  *
  * @module
  */
-import type { Notice } from "./notice.ts";
 
-/** All of them. */
-export const NOTICES: readonly Notice[] = [
+/** All packages. */
+export const NOTICES = [
   {
     name: "Deno",
     version: "2.9.6",

@@ -3,8 +3,10 @@
  *
  * @module
  */
-import type { Notice } from "./notice.ts";
 import { NOTICES } from "./notices.ts";
+
+/** The notice of a package that is in the program: its publisher, its SPDX licence, its licence file or headers. */
+export type Notice = typeof NOTICES[number];
 
 const HEADING = `signpost is under the Apache License 2.0. These are in the program, too:`;
 
