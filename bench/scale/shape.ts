@@ -14,7 +14,7 @@ import { Churn, measureChanges } from "../parts/changes.ts";
 import { PeakWatch } from "../peaks.ts";
 import { readCpu, readMemory } from "../processes.ts";
 import { Stage } from "../stage.ts";
-import { requestFullSync } from "../../lib/cli/client.ts";
+import { askDaemon } from "../../lib/system/socket.ts";
 import { MemoryGroup, unitMemoryMax } from "./cgroup.ts";
 import { HealthPoll } from "./health.ts";
 import type { Silence } from "./health_process.ts";
@@ -175,7 +175,10 @@ async function measureFullSync(stage: Stage, daemon: Daemon): Promise<Silence> {
   await health.longest();
   const from = daemon.lines.length;
   // The daemon has folders of its own.
-  await requestFullSync(`/proc/${daemon.pid}/root/run/signpost/signpost.sock`);
+  await askDaemon(`/proc/${daemon.pid}/root/run/signpost/signpost.sock`, {
+    method: "POST",
+    path: "/v1/full-sync",
+  });
   await synced(daemon, from);
   await sleep(REST);
   return await health.longest();

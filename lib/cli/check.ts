@@ -51,7 +51,7 @@ export async function look(context: QueryContext): Promise<CheckReport> {
   const [opened, apiServer, daemon, system] = await Promise.all([
     openBackend(context).catch(cannotWrite),
     askApiServer(context),
-    askDaemonOf(nodeName, { socket: configuration.signpost.socket, isFresh: true }),
+    askDaemonOf(context, { isFresh: true }),
     readSystem(context),
   ]);
   const backend = "backend" in opened ? opened.backend : likelyBackend(context);

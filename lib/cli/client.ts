@@ -3,20 +3,24 @@
  *
  * @module
  */
+import type { Configuration } from "../config/configuration.ts";
 import type { CommandLine } from "../model/configuration.ts";
 import { CONNECTIONS_VERSION, type ConnectionsReport } from "../model/connections.ts";
 import type { HeldBackPorts } from "../model/kernel/differences.ts";
 import { type Status, STATUS_VERSION } from "../model/status.ts";
+import type { DaemonRequest, Runtime } from "../model/ports/runtime.ts";
 import { FatalError } from "../model/values/errors.ts";
 import { fieldAt } from "../model/values/record.ts";
 import { plain, plainData } from "../model/values/text.ts";
 import { createDecoder } from "../source/objects/decode.ts";
 import type { SavedState } from "../source/saved/format.ts";
-import { askDaemon } from "../system/socket.ts";
 import { readStateText } from "../system/state_file.ts";
 
-/** Asks the daemon; in tests, something else. */
-export type Ask = typeof askDaemon;
+/** Names the daemon's socket, and gives the way to ask it. */
+export interface Asking {
+  readonly configuration: { readonly signpost: Pick<Configuration["signpost"], "socket"> };
+  readonly runtime: Pick<Runtime, "askDaemon">;
+}
 
 /**
  * Checks the version of an answer. No terminal obeys its texts.
@@ -44,8 +48,6 @@ export function readStatus(answer: unknown): Status {
 
 /** Sets what is asked of the daemon's status. */
 export interface StatusOptions {
-  /** In tests, another than the socket's. */
-  readonly ask?: Ask | undefined;
   /** The Service whose status is wanted, too, as `namespace/name`. */
   readonly service?: string | undefined;
   /** True for findings of now. @default false: of the last minute */
@@ -55,19 +57,14 @@ export interface StatusOptions {
 /** Milliseconds: a daemon that looks at its node runs programs, each for a minute at most. */
 const FRESH_TIMEOUT = 90_000;
 
-/**
- * Asks the daemon behind a socket how it is.
- *
- * @param socket `""`: the configuration has none
- * @throws {FatalError} where no daemon answers, or not as a daemon does
- */
+/** Asks the daemon for its status. @throws {FatalError} if no daemon answers, or not as a daemon does */
 export async function askStatus(
-  socket: string,
-  { ask, service, isFresh = false }: StatusOptions = {},
+  daemon: Asking,
+  { service, isFresh = false }: StatusOptions = {},
 ): Promise<Status> {
   const path = withQuery("/v1/status", { service, fresh: isFresh ? "" : undefined });
   const timeout = isFresh ? { timeout: FRESH_TIMEOUT } : {};
-  return readStatus(await request(socket, { method: "GET", path, ...timeout }, ask));
+  return readStatus(await request(daemon, { method: "GET", path, ...timeout }));
 }
 
 /**
@@ -78,7 +75,7 @@ export async function askStatus(
  * @throws {FatalError} where no daemon answers, or has no objects yet
  */
 export async function askObjects(
-  socket: string,
+  daemon: Asking,
   { nodeName, service, timeout }: {
     readonly nodeName: string;
     readonly service?: string | undefined;
@@ -91,7 +88,7 @@ export async function askObjects(
     state = await readStateText(body, { nodeName, decode: createDecoder(), pause });
   };
   const path = withQuery("/v1/objects", { service });
-  await request(socket, { method: "GET", path, read, timeout });
+  await request(daemon, { method: "GET", path, read, timeout });
   if (!state) throw new FatalError("the daemon gave no objects");
   return state;
 }
@@ -116,17 +113,17 @@ export function readConnections(answer: unknown): ConnectionsReport {
 }
 
 /**
- * Asks the daemon behind a socket for the connections of each Service.
+ * Asks the daemon for the connections of each Service.
  *
- * @param options `most`: how many of the busiest are wanted; as many as the daemon gives where not given
- * @throws {FatalError} where no daemon answers, or not as a daemon that counts them
+ * @param most the number of the busiest; `undefined`: as many as the daemon gives
+ * @throws {FatalError} if no daemon answers, or not as a daemon that counts them
  */
 export async function askConnections(
-  socket: string,
-  { ask, most }: { readonly ask?: Ask | undefined; readonly most?: number | undefined } = {},
+  daemon: Asking,
+  most?: number,
 ): Promise<ConnectionsReport> {
   const path = withQuery("/v1/connections", { top: most?.toString() });
-  return readConnections(await request(socket, { method: "GET", path }, ask));
+  return readConnections(await request(daemon, { method: "GET", path }));
 }
 
 /**
@@ -134,8 +131,8 @@ export async function askConnections(
  *
  * @throws {FatalError} where no daemon answers, or not as a daemon of this version does
  */
-export async function askCommandLine(socket: string, ask?: Ask): Promise<CommandLine> {
-  const answer = await request(socket, { method: "GET", path: "/v1/command-line" }, ask);
+export async function askCommandLine(daemon: Asking): Promise<CommandLine> {
+  const answer = await request(daemon, { method: "GET", path: "/v1/command-line" });
   const [argv, folder] = [fieldAt(answer, "argv"), fieldAt(answer, "workingDirectory")];
   const isCommandLine = Array.isArray(argv) && argv.every((word) => typeof word === "string") &&
     typeof folder === "string";
@@ -150,8 +147,8 @@ export async function askCommandLine(socket: string, ask?: Ask): Promise<Command
  *
  * @throws {FatalError} if no daemon answers, or not as a daemon of this version does
  */
-export async function askHeldBack(socket: string): Promise<readonly HeldBackPorts[]> {
-  return readList(await request(socket, { method: "GET", path: "/v1/held-back" }));
+export async function askHeldBack(daemon: Asking): Promise<readonly HeldBackPorts[]> {
+  return readList(await request(daemon, { method: "GET", path: "/v1/held-back" }));
 }
 
 /**
@@ -160,9 +157,9 @@ export async function askHeldBack(socket: string): Promise<readonly HeldBackPort
  * @returns `namespace/name` of each
  * @throws {FatalError} if no daemon answers, or not as a daemon of this version does
  */
-export async function askServices(socket: string, name: string): Promise<readonly string[]> {
+export async function askServices(daemon: Asking, name: string): Promise<readonly string[]> {
   const path = withQuery("/v1/services", { name });
-  return readList(await request(socket, { method: "GET", path }));
+  return readList(await request(daemon, { method: "GET", path }));
 }
 
 function readList<T>(answer: unknown): readonly T[] {
@@ -175,8 +172,8 @@ function readList<T>(answer: unknown): readonly T[] {
  *
  * @throws {FatalError} where no daemon answers
  */
-export async function requestFullSync(socket: string): Promise<void> {
-  await request(socket, { method: "POST", path: "/v1/full-sync" });
+export async function requestFullSync(daemon: Asking): Promise<void> {
+  await request(daemon, { method: "POST", path: "/v1/full-sync" });
 }
 
 /** Thrown if nothing answers at the socket. */
@@ -185,13 +182,12 @@ export class NoDaemonError extends FatalError {
 }
 
 async function request(
-  socket: string,
-  what: Parameters<Ask>[1],
-  ask: Ask = askDaemon,
+  { configuration: { signpost: { socket } }, runtime }: Asking,
+  what: DaemonRequest,
 ): Promise<unknown> {
   if (socket === "") throw new FatalError("there is no socket to ask the daemon at: see --socket");
   try {
-    return await ask(socket, what);
+    return await runtime.askDaemon(socket, what);
   } catch (cause) {
     throw new NoDaemonError(
       `no daemon answers at ${

@@ -105,78 +105,51 @@ async function perform(
   { command, configuration, settings, configuredBy, given: flags }: Run,
   given: Given & { readonly logger: Logger },
 ): Promise<number> {
-  const nodeName = nodeNameOf(configuration, given.runtime);
+  const { runtime } = given;
+  const nodeName = nodeNameOf(configuration, runtime);
   const context = { ...given, configuration, nodeName, configuredBy };
   switch (command.name) {
-    case "run": {
+    case "run":
       // In kube-proxy's order.
       if (command.writeConfigTo) {
         const { writeConfig } = await import("./write_config.ts");
         await writeConfig({ ...context, path: command.writeConfigTo, settings });
-        return 0;
-      }
-      if (command.initOnly) {
-        const { initOnly } = await import("./init_only.ts");
-        await initOnly(context);
-        return 0;
-      }
-      if (command.once) {
-        const { once } = await import("./once.ts");
-        await once({ ...context, output: command.output });
-        return 0;
-      }
-      const { run } = await import("./run.ts");
-      await run(context);
+      } else if (command.initOnly) {
+        await (await import("./init_only.ts")).initOnly(context);
+      } else if (command.once) {
+        await (await import("./once.ts")).once({ ...context, output: command.output });
+      } else await (await import("./run.ts")).run(context);
       return 0;
-    }
-    case "check": {
-      const { check } = await import("./check.ts");
-      return await check(command, context);
-    }
+    case "check":
+      return await (await import("./check.ts")).check(command, context);
     case "bundle": {
       const { bundle } = await import("./bundle/command.ts");
       return await bundle(command, { ...context, settings });
     }
-    case "cleanup": {
-      const { cleanup } = await import("./cleanup.ts");
-      await cleanup({ ...context, ...command });
+    case "cleanup":
+      await (await import("./cleanup.ts")).cleanup({ ...context, ...command });
       return 0;
-    }
     case "explain": {
       const { explain } = await import("./explain/command.ts");
       // Not the daemon's own verbosity.
       const isVerbose = flags.includes("--v") && configuration.logging.verbosity > 0;
       return await explain(command, { ...context, isVerbose });
     }
-    case "diff": {
-      const { diff } = await import("./diff.ts");
-      return await diff(command, context);
-    }
-    case "status": {
-      const { status } = await import("./status.ts");
-      return await status(command, context);
-    }
-    case "top": {
-      const { top } = await import("./top.ts");
-      return await top(command, context);
-    }
-    case "verify": {
-      const { verify } = await import("./verify.ts");
-      return await verify(command, context);
-    }
-    case "completions": {
-      const { completions } = await import("./completions.ts");
-      return await completions(command, context.runtime);
-    }
-    case "version": {
-      const { versionReport } = await import("./version.ts");
-      await context.runtime.print(versionReport(context.runtime.build));
+    case "diff":
+      return await (await import("./diff.ts")).diff(command, context);
+    case "status":
+      return await (await import("./status.ts")).status(command, context);
+    case "top":
+      return await (await import("./top.ts")).top(command, context);
+    case "verify":
+      return await (await import("./verify.ts")).verify(command, context);
+    case "completions":
+      return await (await import("./completions.ts")).completions(command, runtime);
+    case "version":
+      await runtime.print((await import("./version.ts")).versionReport(runtime.build));
       return 0;
-    }
-    case "licenses": {
-      const { licensesReport } = await import("./licenses/report.ts");
-      await context.runtime.print(licensesReport());
+    case "licenses":
+      await runtime.print((await import("./licenses/report.ts")).licensesReport());
       return 0;
-    }
   }
 }

@@ -7,7 +7,6 @@ import type { Runtime } from "../model/ports/runtime.ts";
 import type { SystemdEnvironment } from "../observe/systemd.ts";
 import type { ConfiguredBy } from "../config/load.ts";
 import type { Command } from "../config/command.ts";
-import type { Ask } from "./client.ts";
 import type { Configuration } from "../config/configuration.ts";
 import type { Logger } from "../model/ports/ports.ts";
 
@@ -40,13 +39,6 @@ export interface QueryContext {
   readonly signal: AbortSignal;
   /** As in an invocation. */
   readonly configuredBy?: ConfiguredBy | undefined;
-}
-
-/** Gives a command that asks the daemon its parts. */
-export interface AskContext
-  extends Pick<QueryContext, "configuration" | "runtime" | "logger" | "signal"> {
-  /** In tests, another than the socket's. */
-  readonly ask?: Ask;
 }
 
 /** Returns the name of this Node, as kubelet does: the override, else the host name in small letters. */

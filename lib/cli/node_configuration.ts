@@ -7,7 +7,7 @@
 import { isAbsolute, join } from "node:path/posix";
 import { CLUSTER_FLAGS } from "../config/commands.ts";
 import { type ConfiguredBy, type Invocation, loadConfiguration } from "../config/load.ts";
-import { type Ask, askCommandLine } from "./client.ts";
+import { askCommandLine } from "./client.ts";
 import { FatalError } from "../model/values/errors.ts";
 import type { Configuration } from "../config/configuration.ts";
 import { plain } from "../model/values/text.ts";
@@ -24,10 +24,8 @@ export interface NodeConfigurationOptions {
   readonly argv: readonly string[];
   /** The invocation that they give alone. */
   readonly invocation: Run;
-  readonly runtime: Pick<Runtime, "readFile" | "environment" | "complain">;
+  readonly runtime: Pick<Runtime, "readFile" | "environment" | "complain" | "askDaemon">;
   readonly version: string;
-  /** In tests, another than the socket's. */
-  readonly ask?: Ask;
 }
 
 /**
@@ -61,7 +59,7 @@ async function find(options: NodeConfigurationOptions): Promise<Invocation> {
   // With one of them, flags are all that counts.
   if (names.some((name) => given.includes(`--${name}`))) return invocation;
   const { socket } = configuration.signpost;
-  const found = await fromDaemon(socket, options) ?? await fromFile(options);
+  const found = await fromDaemon(options) ?? await fromFile(options);
   if (found) {
     if (found.invocation.type === "run") {
       runtime.complain(`signpost: with the configuration of ${found.whose}`);
@@ -69,7 +67,7 @@ async function find(options: NodeConfigurationOptions): Promise<Invocation> {
     }
     return asErrors(found.invocation, found.whose);
   }
-  const needsCluster = command.name === "explain" || command.name === "verify";
+  const needsCluster = ["diff", "explain", "verify"].includes(command.name);
   if (!needsCluster || runtime.environment("KUBERNETES_SERVICE_HOST")) return invocation;
   const daemon = socket === ""
     ? "there is no socket to ask a daemon at"
@@ -87,13 +85,12 @@ interface Found {
 }
 
 async function fromDaemon(
-  socket: string,
-  { argv, runtime, version, ask }: NodeConfigurationOptions,
+  { argv, invocation: { configuration }, runtime, version }: NodeConfigurationOptions,
 ): Promise<Found | undefined> {
-  const said = socket === "" ? undefined : await askCommandLine(socket, ask).catch(() => undefined);
+  const said = await askCommandLine({ configuration, runtime }).catch(() => undefined);
   if (!said) return undefined;
   const { file, workingDirectory } = said;
-  const whose = `the running daemon (${plain(socket)})`;
+  const whose = `the running daemon (${plain(configuration.signpost.socket)})`;
   const invocation = await loadConfiguration(argv, {
     version,
     // What the daemon has taken over, whatever the file says by now.
@@ -101,8 +98,8 @@ async function fromDaemon(
     base: said.argv,
   });
   if (invocation.type !== "run") return { by: "daemon", whose, invocation };
-  const configuration = startingFrom(workingDirectory, invocation.configuration);
-  return { by: "daemon", whose, invocation: { ...invocation, configuration } };
+  const absolute = startingFrom(workingDirectory, invocation.configuration);
+  return { by: "daemon", whose, invocation: { ...invocation, configuration: absolute } };
 }
 
 /** Makes paths absolute, as a daemon with this working directory means them. */

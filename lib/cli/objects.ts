@@ -55,12 +55,11 @@ const OLD = 5_000;
  * @throws {FatalError} where nothing has the objects, or not in time
  */
 export async function readNodeState(options: ObjectsOptions): Promise<NodeState> {
-  const { configuration, nodeName, runtime, service, configuredBy } = options;
-  const { socket } = configuration.signpost;
+  const { configuration, runtime, service, configuredBy } = options;
   const [daemon, kept, objects] = await Promise.all([
-    askDaemonOf(nodeName, { socket, service }),
-    askHeldBack(socket).catch(unlessFatal),
-    configuredBy === "daemon" ? askObjects(socket, options).catch(unlessFatal) : undefined,
+    askDaemonOf(options, { service }),
+    askHeldBack(options).catch(unlessFatal),
+    configuredBy === "daemon" ? askObjects(options, options).catch(unlessFatal) : undefined,
   ]);
   const [heldBack, saved] = daemon ? [kept ?? [], objects] : [[], undefined];
   const withHeldBack = (state: State) => {
@@ -156,11 +155,11 @@ export function isCurrent({ asOf }: ObjectsOrigin, now: number): boolean {
 
 /** Asks the daemon; `undefined`: none answers, or it runs for another node. */
 export async function askDaemonOf(
-  nodeName: string,
-  { socket, ...wanted }: StatusOptions & { readonly socket: string },
+  context: Pick<QueryContext, "configuration" | "nodeName" | "runtime">,
+  wanted: StatusOptions,
 ): Promise<Status | undefined> {
-  const status = await askStatus(socket, wanted).catch(unlessFatal);
-  return status?.node === nodeName ? status : undefined;
+  const status = await askStatus(context, wanted).catch(unlessFatal);
+  return status?.node === context.nodeName ? status : undefined;
 }
 
 /** Works findings out from facts, and adds those that only the daemon knows. */

@@ -10,7 +10,7 @@ import { unsupportedLine } from "../model/kernel/traits.ts";
 import type { DesiredState } from "../model/kernel/desired.ts";
 import { objectFacts } from "./objects.ts";
 import { logFinding } from "../daemon/reports/node_findings.ts";
-import { readState } from "./read_state.ts";
+import { readState, warnOfObjects } from "./read_state.ts";
 import { checkMode } from "../findings/mode.ts";
 import { checkNodeAddress } from "../findings/addresses.ts";
 import type { QueryContext } from "./context.ts";
@@ -25,26 +25,23 @@ export async function once(
 ): Promise<void> {
   const { configuration, output, nodeName, runtime, logger } = options;
   const backend = likelyBackend(options);
-  const { cache, desired, conflicts, refused } = await readState({
+  const state = await readState({
     ...options,
     backend,
     // What the script is for need not be this machine.
     ipFamilies: FAMILIES,
   });
-  const { node } = cache;
+  const { cache, desired, conflicts } = state;
   const facts = {
     nodeName,
     configuration,
     traits: backend.traits,
-    interfaceAddresses: node?.addresses ?? [],
+    interfaceAddresses: cache.node?.addresses ?? [],
     objects: objectFacts({ cache, desired }),
     probed: [],
   };
   for (const each of [...checkMode(facts), ...checkNodeAddress(facts)]) logFinding(logger, each);
-  for (const refusal of refused) logger.warn("object refused", { ...refusal });
-  for (const omission of cache.omissions) {
-    logger.warn("a part of the object is left out, the rest of it counts", { ...omission });
-  }
+  warnOfObjects(state, logger);
   for (const line of conflictLines(conflicts)) logger.warn(line);
   for (const each of desired.unsupported()) logger.warn(unsupportedLine(each));
   const text = output === "json"

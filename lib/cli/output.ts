@@ -5,6 +5,7 @@
  */
 import { stringify } from "@std/yaml/stringify";
 import type { OutputFormat } from "../config/command.ts";
+import { FatalError } from "../model/values/errors.ts";
 import { plain, plainData } from "../model/values/text.ts";
 import type { Runtime } from "../model/ports/runtime.ts";
 
@@ -120,31 +121,64 @@ function textOf(cell: Cell): string {
   return plain(typeof cell === "string" ? cell : cell.text);
 }
 
-/** Runs in the alternate screen of the terminal, without a cursor. The terminal is as before at the end. */
-export async function inAlternateScreen(
-  { print }: Pick<Runtime, "print">,
-  show: () => Promise<void>,
+/** Tells how a report is shown again and again. */
+interface FollowOptions<Report> {
+  readonly render: (report: Report) => string;
+  /** Asks for the next report. @throws {FatalError} if no daemon answers */
+  readonly ask: () => Promise<Report>;
+  /** Returns the text of an error; `""`: none is shown. */
+  readonly problem: (message: string) => string;
+  /** Returns the milliseconds until the next report. */
+  readonly pause: (report: Report) => number;
+  /** True to draw each report over the one before, until q is typed. */
+  readonly isLive: boolean;
+  readonly runtime: Pick<Runtime, "clock" | "keyTyped" | "print" | "terminalSize">;
+  readonly signal: AbortSignal;
+}
+
+/** Shows reports until the signal aborts. A daemon that starts again is waited for. */
+export async function follow<Report>(
+  first: Report,
+  { render, ask, problem, pause, isLive, runtime, signal }: FollowOptions<Report>,
 ): Promise<void> {
-  await print("\x1b[?1049h\x1b[?25l");
+  const end = new AbortController();
+  const either = AbortSignal.any([signal, end.signal]);
+  const showAll = async () => {
+    let [text, rest] = [render(first), pause(first)];
+    while (!either.aborted) {
+      await runtime.print(isLive ? redraw(text, runtime.terminalSize()) : text);
+      await runtime.clock.sleep(rest, either);
+      if (either.aborted) return;
+      try {
+        const report = await ask();
+        [text, rest] = [render(report), pause(report)];
+      } catch (error) {
+        if (!(error instanceof FatalError)) throw error;
+        text = problem(`${plain(error.message)}\n`);
+      }
+    }
+  };
+  if (!isLive) return await showAll();
+  const stop = () => end.abort();
+  // A terminal that hangs up cannot be read any more.
+  void runtime.keyTyped("qQ", either).then(stop, stop);
+  // The alternate screen, without a cursor. The terminal is as before at the end.
+  await runtime.print("\x1b[?1049h\x1b[?25l");
   try {
-    await show();
+    await showAll();
   } finally {
-    await print("\x1b[?25h\x1b[?1049l");
+    stop();
+    await runtime.print("\x1b[?25h\x1b[?1049l");
   }
 }
 
-/**
- * Writes over what is on the screen, line by line, so that nothing flickers; what is too much is cut off.
- *
- * @param hint the last line, which says how to end it
- */
-export function redraw(
+/** Writes over the screen line by line, so that nothing flickers. Lines without room are left out. */
+function redraw(
   text: string,
-  { runtime, hint }: { readonly runtime: Pick<Runtime, "terminalSize">; readonly hint: string },
+  { columns, rows }: ReturnType<Runtime["terminalSize"]>,
 ): string {
-  const { columns, rows } = runtime.terminalSize();
   const room = Math.max(0, rows - 3);
-  const lines = [...text.trimEnd().split("\n").slice(0, room), "", hint].slice(0, rows - 1);
+  const lines = [...text.trimEnd().split("\n").slice(0, room), "", "q ends"].slice(0, rows - 1);
   return `\x1b[H${lines.map((line) => `${cut(line, columns)}\x1b[K\n`).join("")}\x1b[J`;
 }
 

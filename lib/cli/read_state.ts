@@ -90,6 +90,14 @@ export async function workOut(cache: ObjectCache, options: StateOptions): Promis
   };
 }
 
+/** Warns of objects that are refused, and of parts that are left out. */
+export function warnOfObjects({ refused, cache }: State, logger: Logger): void {
+  for (const refusal of refused) logger.warn("object refused", { ...refusal });
+  for (const omission of cache.omissions) {
+    logger.warn("a part of the object is left out, the rest of it counts", { ...omission });
+  }
+}
+
 /**
  * Returns the features that rules can do without and that are refused here. The kernel is asked only
  * if a Service needs one. If it cannot be asked, for example without root, nothing is refused.

@@ -6,19 +6,12 @@
 import type { CommandOf } from "../config/command.ts";
 import type { Status } from "../model/status.ts";
 import type { Runtime } from "../model/ports/runtime.ts";
-import { count, plain } from "../model/values/text.ts";
+import { count } from "../model/values/text.ts";
 import { openBackend } from "../backend/choose.ts";
 import { askStatus, NoDaemonError } from "./client.ts";
 import { FatalError } from "../model/values/errors.ts";
-import {
-  inAlternateScreen,
-  jsonText,
-  type Paint,
-  redraw,
-  renderReport,
-  textTable,
-} from "./output.ts";
-import type { AskContext } from "./context.ts";
+import { follow, jsonText, type Paint, renderReport, textTable } from "./output.ts";
+import type { QueryContext } from "./context.ts";
 import { formatAgo, formatDuration, healthOf } from "../observe/human.ts";
 import { statusView, type TextRows } from "../observe/status_view.ts";
 import { renderFindings } from "./check.ts";
@@ -34,14 +27,21 @@ const INTERVAL = 1_000;
  * @returns 0 if the daemon is well, or was watched until the end; 1 if it is starting, is not
  *   well, or does not answer
  */
-export async function status(query: StatusQuery, context: AskContext): Promise<number> {
-  const { configuration, runtime, logger, ask } = context;
+export async function status(query: StatusQuery, context: QueryContext): Promise<number> {
+  const { runtime, logger } = context;
   try {
-    const first = await askStatus(configuration.signpost.socket, { ask });
+    const first = await askStatus(context);
     if (query.watch) {
-      const isLive = runtime.isTerminal() && query.output === "table";
-      const watch = () => follow(first, query, { ...context, isLive });
-      await (isLive ? inAlternateScreen(runtime, watch) : watch());
+      const isTable = query.output === "table";
+      const isLive = runtime.isTerminal() && isTable;
+      await follow(first, {
+        ...context,
+        render: (status) => renderNext(status, query, { runtime, isLive }),
+        ask: () => askStatus(context),
+        problem: (message) => isTable ? message : "",
+        pause: () => INTERVAL,
+        isLive,
+      });
       return 0;
     }
     await runtime.print(render(first, query, runtime));
@@ -58,34 +58,12 @@ export async function status(query: StatusQuery, context: AskContext): Promise<n
 }
 
 /** Says what keeps a daemon from writing rules here: it ends at its start then. */
-async function explainAbsence(context: AskContext): Promise<void> {
+async function explainAbsence(context: QueryContext): Promise<void> {
   try {
     await openBackend(context);
   } catch (error) {
     if (!(error instanceof FatalError)) throw error;
     context.logger.error(`no daemon can write rules here: ${error.message}`);
-  }
-}
-
-/** Shows it once a second until the signal aborts. A daemon that is started again is waited for. */
-async function follow(
-  first: Status,
-  query: StatusQuery,
-  { configuration, runtime, signal, ask, isLive }: AskContext & { readonly isLive: boolean },
-): Promise<void> {
-  const show = (text: string) =>
-    runtime.print(isLive ? redraw(text, { runtime, hint: "Ctrl-C ends" }) : text);
-  let status: Status | undefined = first;
-  let problem = "";
-  while (!signal.aborted) {
-    await show(status ? renderNext(status, query, { runtime, isLive }) : problem);
-    await runtime.clock.sleep(INTERVAL, signal);
-    try {
-      status = await askStatus(configuration.signpost.socket, { ask });
-    } catch (error) {
-      if (!(error instanceof FatalError)) throw error;
-      [status, problem] = [undefined, query.output === "table" ? `${plain(error.message)}\n` : ""];
-    }
   }
 }
 

@@ -11,11 +11,13 @@ import { askConnections } from "./client.ts";
 import type { ConnectionsReport } from "../model/connections.ts";
 import { FatalError } from "../model/values/errors.ts";
 import { grouped, plain } from "../model/values/text.ts";
-import { colourTable, inAlternateScreen, type Paint, redraw, renderReport } from "./output.ts";
-import type { AskContext } from "./context.ts";
+import { colourTable, follow, type Paint, renderReport } from "./output.ts";
+import type { QueryContext } from "./context.ts";
 import { formatRate } from "../observe/human.ts";
 
 type TopQuery = CommandOf<"top">;
+
+const NOT_COUNTED = "connections are not counted";
 
 /** Readings that are waited for until there is a rate: there are two, unless the daemon has just begun. */
 const MOST_READINGS = 4;
@@ -26,14 +28,28 @@ const MOST_READINGS = 4;
  * @returns 0 where there is an answer, or it was watched until the end; 1 where there is none, or nothing is
  *   counted
  */
-export async function top(query: TopQuery, context: AskContext): Promise<number> {
-  const { configuration, runtime, logger, ask } = context;
+export async function top(query: TopQuery, context: QueryContext): Promise<number> {
+  const { runtime, logger } = context;
   try {
-    const first = await askConnections(configuration.signpost.socket, { ask });
-    if (first.off !== "") throw new FatalError(`connections are not counted: ${first.off}`);
+    const first = await askConnections(context);
+    if (first.off !== "") throw new FatalError(`${NOT_COUNTED}: ${first.off}`);
     const isLive = !query.once && query.output === "table" && runtime.isTerminal();
-    if (isLive) await inAlternateScreen(runtime, () => follow(first, query, context));
-    else await runtime.print(render(await withRates(first, context), query, context));
+    if (!isLive) {
+      await runtime.print(render(await withRates(first, context), query, context));
+      return 0;
+    }
+    const mostShown = () => query.namespace === "" ? runtime.terminalSize().rows : undefined;
+    await follow(first, {
+      ...context,
+      render: (report) =>
+        report.off === ""
+          ? render(report, query, context)
+          : `${NOT_COUNTED}: ${plain(report.off)}\n`,
+      ask: () => askConnections(context, mostShown()),
+      problem: (message) => message,
+      pause: ({ everySeconds }) => 1000 * everySeconds,
+      isLive,
+    });
     return 0;
   } catch (error) {
     if (!(error instanceof FatalError)) throw error;
@@ -45,65 +61,22 @@ export async function top(query: TopQuery, context: AskContext): Promise<number>
 /** Reads again until the report has rates: a rate takes two readings. */
 async function withRates(
   first: ConnectionsReport,
-  { configuration, runtime, signal, ask }: AskContext,
+  context: QueryContext,
 ): Promise<ConnectionsReport> {
+  const { runtime, signal } = context;
   let report = first;
   for (let readings = 1; readings < MOST_READINGS && !signal.aborted; readings++) {
     if (readings > 1 && report.overSeconds > 0) break;
     await runtime.clock.sleep(1000 * report.everySeconds, signal);
-    report = await askConnections(configuration.signpost.socket, { ask });
+    report = await askConnections(context);
   }
   return report;
-}
-
-/** Shows it until `q` is typed or the signal aborts. A daemon that is started again is waited for. */
-async function follow(
-  first: ConnectionsReport,
-  query: TopQuery,
-  context: AskContext,
-): Promise<void> {
-  const end = new AbortController();
-  const stop = () => end.abort();
-  const signal = AbortSignal.any([context.signal, end.signal]);
-  try {
-    // A terminal that hangs up cannot be read any more.
-    void context.runtime.keyTyped("qQ", signal).then(stop, stop);
-    await show(first, query, { ...context, signal });
-  } finally {
-    stop();
-  }
-}
-
-async function show(
-  first: ConnectionsReport,
-  query: TopQuery,
-  context: AskContext,
-): Promise<void> {
-  const { configuration, runtime, signal, ask } = context;
-  let everySeconds = first.everySeconds;
-  let text = render(first, query, context);
-  while (!signal.aborted) {
-    await runtime.print(redraw(text, { runtime, hint: "q ends" }));
-    await runtime.clock.sleep(1000 * everySeconds, signal);
-    if (signal.aborted) return;
-    try {
-      const most = query.namespace === "" ? runtime.terminalSize().rows : undefined;
-      const report = await askConnections(configuration.signpost.socket, { ask, most });
-      everySeconds = report.everySeconds;
-      text = report.off === ""
-        ? render(report, query, context)
-        : `connections are not counted: ${plain(report.off)}\n`;
-    } catch (error) {
-      if (!(error instanceof FatalError)) throw error;
-      text = `${plain(error.message)}\n`;
-    }
-  }
 }
 
 function render(
   report: ConnectionsReport,
   { output, namespace }: TopQuery,
-  { runtime }: AskContext,
+  { runtime }: QueryContext,
 ): string {
   const shown = namespace === "" ? report : ofNamespace(report, namespace);
   return renderReport(shown, { output, runtime, table: topTable });

@@ -15,13 +15,13 @@ import {
 import { FatalError, fatalIf } from "../model/values/errors.ts";
 import { type Cell, type Paint, renderReport, textTable } from "./output.ts";
 import { type NodeState, type ObjectsOptions, readNodeState } from "./objects.ts";
+import { warnOfObjects } from "./read_state.ts";
 import type { QueryContext } from "./context.ts";
 import { askStatus, requestFullSync } from "./client.ts";
 import { ownAddresses } from "../daemon/objects/own_ports.ts";
 import { missingListeners, wantedListeners } from "../verify/listeners.ts";
 import { LONGEST_PAUSE as LONGEST_ADAPTIVE } from "../sync/pause.ts";
 import { count, plain } from "../model/values/text.ts";
-import type { Clock } from "../model/ports/ports.ts";
 import type { Status, SyncSummary } from "../model/status.ts";
 import { formatDuration } from "../observe/human.ts";
 
@@ -59,9 +59,9 @@ export async function verification(
   query: { readonly fix: boolean; readonly timeout: number },
   context: QueryContext,
 ): Promise<{ readonly report: Verification; readonly parts: string }> {
-  const { configuration, nodeName, runtime, signal } = context;
-  const verifier = new Verifier({ ...context, ...query, isHere: true });
-  const { known, compared, differences, inFlight } = await verifier.look();
+  const { nodeName } = context;
+  const options = { ...context, ...query, isHere: true };
+  const { known, compared, differences, inFlight } = await look(options);
   const { state, backend, origin, heldBack } = known;
   const otherProxies = await backend.foreignRules.findProxy();
   const isSame = differences.length === 0;
@@ -78,10 +78,8 @@ export async function verification(
     heldBack: heldBack.map(({ service, reason }) => ({ service, reason })),
     otherProxies,
     fix: !query.fix ? null : isSame ? UNNEEDED : await fix({
-      socket: configuration.signpost.socket,
-      clock: runtime.clock,
-      isSame: async () => (await verifier.look()).differences.length === 0,
-      signal,
+      ...context,
+      isSame: async () => (await look(options, known)).differences.length === 0,
     }),
     objects: origin,
   };
@@ -96,86 +94,57 @@ interface Look extends Comparison {
   readonly inFlight: readonly ServiceDifference[];
 }
 
-/** Looks at objects and kernel. */
-class Verifier {
-  readonly #context: ObjectsOptions;
-  #known: NodeState | undefined;
+/**
+ * Compares objects and kernel. If something differs, it looks again a moment later: objects may have changed
+ * meanwhile.
+ *
+ * @param earlier the objects of the last look
+ */
+async function look(options: ObjectsOptions, earlier?: NodeState): Promise<Look> {
+  const { configuration, runtime, signal } = options;
+  const first = await lookOnce(options, earlier);
+  if (first.differences.length === 0) return first;
+  const { minSyncPeriod } = configuration[first.known.backend.traits.section];
+  const gathering = minSyncPeriod === "adaptive" ? LONGEST_ADAPTIVE : minSyncPeriod;
+  await runtime.clock.sleep(Math.min(gathering + GRACE, LONGEST_PAUSE), signal);
+  if (signal.aborted) throw new FatalError("interrupted");
+  const second = await lookOnce(options, first.known);
+  const held = new Map(first.differences.map((each) => [placeOf(each), each.held]));
+  const { same = [], changing = [] } = Object.groupBy(
+    second.differences,
+    (each) => held.get(placeOf(each)) === each.held ? "same" : "changing",
+  );
+  return { ...second, differences: same, inFlight: [...changing, ...second.inFlight] };
+}
 
-  constructor(context: ObjectsOptions) {
-    this.#context = context;
-  }
+async function lookOnce(options: ObjectsOptions, earlier?: NodeState): Promise<Look> {
+  const { configuration, runtime, logger } = options;
+  // The standard input can be read but once.
+  const readsStdin = earlier?.origin.from === "manifests" &&
+    configuration.signpost.manifests.includes("-");
+  const known = readsStdin ? earlier : await readNodeState(options);
+  if (!earlier) warnOfObjects(known.state, logger);
+  const { state: { desired }, backend, daemon } = known;
+  const { compared, differences } = (await backend.read()).compare(desired);
+  const wanted = wantedListeners(desired);
+  const missing = wanted.length === 0 ? [] : missingListeners(wanted, await sockets(runtime));
+  const read = daemon?.interfaceAddresses ?? [];
+  return {
+    known,
+    compared: compared + wanted.length,
+    differences: [...differences, ...missing],
+    inFlight: read.length > 0 ? addressesInFlight(read, ownAddresses(runtime)) : [],
+  };
+}
 
-  /** Looks again a moment later if something differs: objects may have changed meanwhile. */
-  async look(): Promise<Look> {
-    const first = await this.#lookOnce();
-    if (first.differences.length === 0) return first;
-    const { configuration, runtime, signal } = this.#context;
-    const { traits } = first.known.backend;
-    const { minSyncPeriod } = configuration[traits.section];
-    const gathering = minSyncPeriod === "adaptive" ? LONGEST_ADAPTIVE : minSyncPeriod;
-    const pause = Math.min(gathering + GRACE, LONGEST_PAUSE);
-    await runtime.clock.sleep(pause, signal);
-    if (signal.aborted) throw new FatalError("interrupted");
-    const second = await this.#lookOnce();
-    const held = new Map(first.differences.map((each) => [placeOf(each), each.held]));
-    const [differences, changing] = partition(
-      second.differences,
-      (each) => held.get(placeOf(each)) === each.held,
-    );
-    return { ...second, differences, inFlight: [...changing, ...second.inFlight] };
-  }
-
-  async #lookOnce(): Promise<Look> {
-    const { configuration, runtime } = this.#context;
-    // The standard input can be read but once.
-    const readsStdin = this.#known?.origin.from === "manifests" &&
-      configuration.signpost.manifests.includes("-");
-    const known = readsStdin && this.#known || await this.#read();
-    this.#known = known;
-    const { state, backend, daemon } = known;
-    const { desired } = state;
-    const { compared, differences } = (await backend.read()).compare(desired);
-    const wanted = wantedListeners(desired);
-    const missing = wanted.length === 0 ? [] : missingListeners(wanted, await this.#sockets());
-    const read = daemon?.interfaceAddresses ?? [];
-    return {
-      known,
-      compared: compared + wanted.length,
-      differences: [...differences, ...missing],
-      inFlight: read.length > 0 ? addressesInFlight(read, ownAddresses(runtime)) : [],
-    };
-  }
-
-  /** Reads the TCP sockets with a program: Deno lets no code read these files itself. */
-  async #sockets(): Promise<string> {
-    const { runner } = this.#context.runtime;
-    return (await runner.run(["cat", "/proc/net/tcp", "/proc/net/tcp6"])).stdout;
-  }
-
-  async #read(): Promise<NodeState> {
-    const { logger } = this.#context;
-    const known = await readNodeState(this.#context);
-    if (!this.#known) {
-      const { refused, cache } = known.state;
-      for (const refusal of refused) {
-        logger.warn("object refused; the daemon may hold its last good state", { ...refusal });
-      }
-      for (const omission of cache.omissions) {
-        logger.warn("a part of the object is left out, the rest of it counts", { ...omission });
-      }
-    }
-    return known;
-  }
+/** Reads the TCP sockets with a program: Deno lets no code read these files itself. */
+async function sockets({ runner }: QueryContext["runtime"]): Promise<string> {
+  return (await runner.run(["cat", "/proc/net/tcp", "/proc/net/tcp6"])).stdout;
 }
 
 /** Names where a difference is. */
 function placeOf({ in: place, key }: ServiceDifference): string {
   return `${place} ${key}`;
-}
-
-function partition<T>(list: readonly T[], test: (item: T) => boolean): [T[], T[]] {
-  const { yes = [], no = [] } = Object.groupBy(list, (item) => test(item) ? "yes" : "no");
-  return [yes, no];
 }
 
 /** Lists the addresses that came or went since the daemon read them. */
@@ -261,9 +230,7 @@ function join(key: string, data: string): string {
 }
 
 /** Gives `--fix` its parts. */
-interface FixOptions {
-  readonly socket: string;
-  readonly clock: Clock;
+interface FixOptions extends QueryContext {
   /** Looks again whether the kernel has the desired rules. */
   readonly isSame: () => Promise<boolean>;
   readonly signal: AbortSignal;
@@ -274,11 +241,10 @@ const DEADLINE = 30_000;
 const INTERVAL = 200;
 
 /** Asks the daemon for a full sync, and says what came of it. */
-export async function fix(options: FixOptions): Promise<FixOutcome> {
-  const { socket } = options;
+async function fix(options: FixOptions): Promise<FixOutcome> {
   try {
-    const before = lastFull(await askStatus(socket));
-    await requestFullSync(socket);
+    const before = lastFull(await askStatus(options));
+    await requestFullSync(options);
     const sync = await nextFull(before, options);
     if (!sync) {
       return { result: "failed", message: "the daemon has made no full sync: see its log" };
@@ -307,11 +273,12 @@ function lastFull({ syncs }: Status): SyncSummary | undefined {
 /** Waits for the first full sync after that one; `undefined`: there was none in time. */
 async function nextFull(
   before: SyncSummary | undefined,
-  { socket, clock, signal }: FixOptions,
+  options: FixOptions,
 ): Promise<SyncSummary | undefined> {
+  const { runtime: { clock }, signal } = options;
   const end = clock.monotonic() + DEADLINE;
   while (clock.monotonic() < end && !signal.aborted) {
-    const sync = lastFull(await askStatus(socket));
+    const sync = lastFull(await askStatus(options));
     if (sync && sync.at !== before?.at) return sync;
     await clock.sleep(INTERVAL, signal);
   }

@@ -6,6 +6,7 @@ import process from "node:process";
 import { lookup } from "node:dns/promises";
 import { familyOf, parseAddress } from "../model/values/address.ts";
 import type { InterfaceAddress, ProbeRequest, Runtime } from "../model/ports/runtime.ts";
+import { askDaemon } from "./socket.ts";
 import { plain } from "../model/values/text.ts";
 import { SystemClock } from "./clock.ts";
 import { MemoryRelease, v8Heap } from "./memory.ts";
@@ -52,6 +53,7 @@ export function systemRuntime(): Runtime {
     isTerminal: () => Deno.stdout.isTerminal(),
     terminalSize,
     keyTyped,
+    askDaemon,
     complain: (line) => Deno.stderr.writeSync(new TextEncoder().encode(`${plain(line)}\n`)),
   };
 }

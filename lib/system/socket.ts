@@ -13,6 +13,7 @@ import type { ConnectionsReport } from "../model/connections.ts";
 import type { HeldBackPorts } from "../model/kernel/differences.ts";
 import type { Status } from "../model/status.ts";
 import type { Clock, Logger } from "../model/ports/ports.ts";
+import type { DaemonRequest } from "../model/ports/runtime.ts";
 import type { NotifySocket } from "../observe/systemd.ts";
 
 /** The answers of the socket, and its ports. */
@@ -131,17 +132,6 @@ async function answer(
     return Response.json({ requested: true });
   }
   return Response.json({ error: `there is no ${request.method} ${pathname}` }, { status: 404 });
-}
-
-/** A question to the daemon. */
-interface DaemonRequest {
-  readonly method: "GET" | "POST";
-  /** `/v1/status`, `/v1/objects`, `/v1/services`, `/v1/connections`, `/v1/command-line`, `/v1/held-back` or, to post, `/v1/full-sync`. */
-  readonly path: string;
-  /** Reads the answer. @default as JSON */
-  readonly read?: (body: AsyncIterable<Uint8Array<ArrayBuffer>>) => Promise<unknown>;
-  /** Milliseconds that the answer may take. @default 10 s */
-  readonly timeout?: number;
 }
 
 /**

@@ -5,8 +5,7 @@
  */
 import type { Runtime } from "../../lib/model/ports/runtime.ts";
 import { systemRuntime } from "../../lib/system/runtime.ts";
-import type { Ask } from "../../lib/cli/client.ts";
-import type { AskContext } from "../../lib/cli/context.ts";
+import type { QueryContext } from "../../lib/cli/context.ts";
 import { terseLog } from "../../lib/cli/log.ts";
 import type { OutputFormat } from "../../lib/config/command.ts";
 import type { Logger } from "../../lib/model/ports/ports.ts";
@@ -59,7 +58,7 @@ export function world(changes: Partial<Runtime> = {}): World {
 
 /** Sets how a command that asks the daemon runs. */
 export interface AskRunOptions {
-  readonly ask: Ask;
+  readonly ask: Runtime["askDaemon"];
   readonly output?: OutputFormat;
   readonly namespace?: string;
   readonly runtime?: Partial<Runtime>;
@@ -71,15 +70,15 @@ export async function runAsking(
   { ask, output = "table", namespace = "", runtime, signal }: AskRunOptions,
   command: (
     query: { readonly output: OutputFormat; readonly namespace: string },
-    context: AskContext,
+    context: QueryContext,
   ) => Promise<number>,
 ): Promise<World & { readonly code: number }> {
-  const it = world(runtime);
+  const it = world({ askDaemon: ask, ...runtime });
   const code = await command({ output, namespace }, {
     ...it,
     configuration: configuration({ signpost: { ...DEFAULTS.signpost, socket: "/run/s.sock" } }),
     signal: signal ?? new AbortController().signal,
-    ask,
+    nodeName: "node-1",
   });
   return { ...it, code };
 }

@@ -1,6 +1,6 @@
 import { assertEquals, assertMatch, assertNotMatch, assertStringIncludes } from "@std/assert";
 import { parse } from "@std/yaml";
-import { type Ask, askStatus } from "../../lib/cli/client.ts";
+import { askStatus } from "../../lib/cli/client.ts";
 import { status } from "../../lib/cli/status.ts";
 import { FINDING, STATUS } from "../observe/page/contents.ts";
 import { type AskRunOptions, runAsking } from "./runtime.ts";
@@ -16,8 +16,8 @@ function run({ watch = false, ...options }: RunOptions) {
   );
 }
 
-const answering = (answer: unknown): Ask => () => Promise.resolve(answer);
-const silent: Ask = () => Promise.reject(new Error("connection refused"));
+const answering = (answer: unknown): AskRunOptions["ask"] => () => Promise.resolve(answer);
+const silent: AskRunOptions["ask"] = () => Promise.reject(new Error("connection refused"));
 
 Deno.test("people get everything in a table", async () => {
   const { code, printed } = await run({
@@ -213,7 +213,11 @@ Deno.test("on a terminal, watching writes over what is there, and no wider or lo
   const { printed } = await run({
     ...watched([STATUS, STATUS, STATUS]),
     watch: true,
-    runtime: { isTerminal: () => true, terminalSize: () => ({ columns: 30, rows: 8 }) },
+    runtime: {
+      isTerminal: () => true,
+      keyTyped: () => new Promise(() => {}),
+      terminalSize: () => ({ columns: 30, rows: 8 }),
+    },
   });
   assertEquals([printed.shift(), printed.pop()], ALTERNATE_SCREEN);
   for (const screen of printed) {
@@ -246,10 +250,11 @@ Deno.test("an IP family without rules is a line of the status, with the reason",
 
 Deno.test("an answer with fresh findings may take longer than the programs of the daemon", async () => {
   const timeouts: (number | undefined)[] = [];
-  const ask: Ask = (_, { timeout }) => {
+  const askDaemon: AskRunOptions["ask"] = (_, { timeout }) => {
     timeouts.push(timeout);
     return Promise.resolve(STATUS);
   };
-  for (const isFresh of [false, true]) await askStatus("/s", { ask, isFresh });
+  const daemon = { configuration: { signpost: { socket: "/s" } }, runtime: { askDaemon } };
+  for (const isFresh of [false, true]) await askStatus(daemon, { isFresh });
   assertEquals(timeouts, [undefined, 90_000]);
 });

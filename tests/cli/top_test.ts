@@ -1,6 +1,6 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import { top } from "../../lib/cli/top.ts";
-import { type Ask, readConnections } from "../../lib/cli/client.ts";
+import { readConnections } from "../../lib/cli/client.ts";
 import type { ConnectionsReport } from "../../lib/model/connections.ts";
 import { CONNECTIONS } from "../observe/page/contents.ts";
 import { type AskRunOptions, runAsking } from "./runtime.ts";
@@ -13,7 +13,7 @@ function run({ once = false, ...options }: RunOptions) {
   return runAsking(options, (query, context) => top({ name: "top", once, ...query }, context));
 }
 
-const answering = (...answers: readonly unknown[]): Ask => {
+const answering = (...answers: readonly unknown[]): AskRunOptions["ask"] => {
   let at = 0;
   return () => Promise.resolve(answers[Math.min(at++, answers.length - 1)]);
 };

@@ -209,9 +209,9 @@ async function locate(
   options: QueryContext & { readonly timeout: number },
 ): Promise<ServiceTarget> {
   if (namespace !== undefined) return { type, namespace, name, port };
-  const { configuration: { signpost }, configuredBy } = options;
+  const { configuredBy } = options;
   const keys = configuredBy === "daemon"
-    ? await askServices(signpost.socket, name)
+    ? await askServices(options, name)
     : await servicesNamed(name, options);
   const [key, ...others] = keys;
   if (key === undefined) {

@@ -45,6 +45,17 @@ export interface Build {
   readonly target: string;
 }
 
+/** A question to the daemon. */
+export interface DaemonRequest {
+  readonly method: "GET" | "POST";
+  /** `/v1/status`, `/v1/objects`, `/v1/services`, `/v1/connections`, `/v1/command-line`, `/v1/held-back` or, to post, `/v1/full-sync`. */
+  readonly path: string;
+  /** Reads the answer. @default as JSON */
+  readonly read?: (body: AsyncIterable<Uint8Array<ArrayBuffer>>) => Promise<unknown>;
+  /** Milliseconds that the answer may take. @default 10 s */
+  readonly timeout?: number;
+}
+
 /** This process and machine, as the commands see them. */
 export interface Runtime {
   readonly clock: Clock;
@@ -76,6 +87,8 @@ export interface Runtime {
   terminalSize(): { readonly columns: number; readonly rows: number };
   /** Resolves when one of these keys is typed, or the signal aborts. */
   keyTyped(keys: string, signal: AbortSignal): Promise<void>;
+  /** Asks the daemon behind a socket. @returns the answer, as it was read @throws {Error} without an answer */
+  askDaemon(path: string, request: DaemonRequest): Promise<unknown>;
   /** Sends the first packet of a connection. */
   sendProbe(request: ProbeRequest): Promise<void>;
   /** Writes a line to the standard error. */
