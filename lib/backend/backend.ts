@@ -1,7 +1,4 @@
-/**
- * Defines the backend port: one object for each mode, with everything that depends on the mode.
- * @module
- */
+/** Defines the backend port: one object for each mode, with everything that depends on the mode. */
 import type { RulesetFacts } from "../findings/facts.ts";
 import type { Configuration } from "../config/configuration.ts";
 import type { AccelerationSummary, Finding } from "../model/status.ts";
@@ -22,7 +19,6 @@ import type { Match } from "../policy/frontend.ts";
 import type { BackendMetrics } from "./metrics.ts";
 import type { CleanupOptions, HandOver } from "./take_over.ts";
 
-/** The configuration and ports of a backend. */
 export interface BackendOptions {
   readonly configuration: Configuration;
   readonly runtime: Pick<
@@ -32,11 +28,9 @@ export interface BackendOptions {
   readonly logger: Logger;
 }
 
-/** The abilities of this node's kernel and programs. */
 export interface Probed {
   /** The version of the program that writes the rules. */
   readonly version: string;
-  /** The families without rules. */
   readonly missing: MissingFamilies;
   /** Refused features that only some Services need. */
   readonly refusedFeatures: RefusedFeatures;
@@ -46,7 +40,6 @@ export interface Probed {
   readonly choice: string;
 }
 
-/** The receivers of drift reports. */
 export interface DriftOptions {
   readonly desired: DesiredState;
   readonly onDrift: (drift: Drift) => void;
@@ -73,14 +66,12 @@ export interface RuleNames {
   unallocatedAddress(family: Family): string;
 }
 
-/** A step of the desired state. */
 export interface DesiredStep {
   readonly change: StateChange;
   /** The node's part after it. */
   readonly node: DesiredNode;
 }
 
-/** The rules of other proxies on this node, and the take-over from them. */
 export type ForeignRules = Pick<
   HandOver,
   | "isServed"
@@ -98,23 +89,18 @@ export type ForeignRules = Pick<
  */
 export interface Backend<S extends Script = Script> extends Dataplane<S> {
   readonly traits: ModeTraits;
-  /** Metrics that only this mode has. */
   readonly metrics: BackendMetrics;
   readonly connections: ConnectionCounters;
   readonly foreignRules: ForeignRules;
   /** The fast path for long connections; absent if the mode or this node has none. */
   readonly acceleration?: AccelerationSummary | undefined;
-  /**
-   * Checks if the kernel supports the rules, without writing.
-   * @throws {ApplyError} that names what is missing
-   */
+  /** Checks if the kernel supports the rules, without writing. @throws {ApplyError} that names what is missing */
   probe(): Promise<Probed>;
   /**
    * Returns a script that repairs only the drift from the applied state; `undefined` asks for a full sync. No
    * script may be in progress. Never rejects with an `ApplyError`.
    */
   repair(applied: DesiredState): Promise<S | undefined>;
-  /** Reports changes by other programs until the signal aborts. */
   watchDrift(options: DriftOptions): Promise<void>;
   /**
    * Reads signpost's rules from the kernel.
@@ -122,10 +108,7 @@ export interface Backend<S extends Script = Script> extends Dataplane<S> {
    * @throws {ApplyError} if they cannot be read
    */
   read(about?: PortsOfNode): Promise<KernelRules>;
-  /**
-   * Reads the rules of other programs that ours depend on.
-   * @throws {ApplyError} if they cannot be read
-   */
+  /** Reads the rules of other programs that ours depend on. @throws {ApplyError} if they cannot be read */
   readRuleset(): Promise<RulesetFacts>;
   describe(node: DesiredNode): RuleNames;
   /** Starts from a state, and returns a function that lists the changes of each step, deletions first. */
@@ -135,16 +118,12 @@ export interface Backend<S extends Script = Script> extends Dataplane<S> {
    * @throws {ApplyError}
    */
   stepBehind?(): Promise<void>;
-  /**
-   * Removes signpost's rules, and kube-proxy's if asked.
-   * @returns the failures; a missing program has no rules
-   */
+  /** Removes signpost's rules, and kube-proxy's if asked. @returns the failures; a missing program has no rules */
   cleanup(options: CleanupOptions): Promise<ApplyError[]>;
 }
 
 /** One element, rule, chain or set of a Service. */
 export interface KernelEntry {
-  /** The set, map or chain. */
   readonly in: string;
   /** The key of the element, or the rule; `""` for the chain or set itself. */
   readonly key: string;
@@ -154,7 +133,6 @@ export interface KernelEntry {
   readonly state: "same" | "missing" | "extra" | "wrong";
 }
 
-/** A client that session affinity keeps on its endpoint. */
 export interface StickyClient {
   readonly servicePort: string;
   readonly client: string;
@@ -164,25 +142,21 @@ export interface StickyClient {
   readonly expiresSeconds: number;
 }
 
-/** The comparison of the kernel with the desired state. */
 export interface Comparison {
   readonly differences: readonly ServiceDifference[];
   /** The number of elements and rules in the desired state. */
   readonly compared: number;
 }
 
-/** The kernel's rules at the time of reading. */
 export interface KernelRules {
   readonly isEmpty: boolean;
   /** Returns the desired and actual entries of these ports, differences first. */
   entries(ports: readonly DesiredServicePort[], node: DesiredNode): KernelEntry[];
   /** Returns the clients with session affinity, if the kernel lists them. */
   stickyClients(ports: readonly DesiredServicePort[]): StickyClient[];
-  /** Returns all differences from a state. */
   compare(state: DesiredState): Comparison;
 }
 
-/** Some service ports, with the node's part of the desired state. */
 export interface PortsOfNode {
   readonly ports: readonly DesiredServicePort[];
   readonly node: DesiredNode;
@@ -193,7 +167,6 @@ export type MissingFamilies = ReadonlyMap<Family, string>;
 
 const NO_IPV6 = "this node has no IPv6 (the kernel has no IPv6 sockets)";
 
-/** Returns the families that this node's kernel lacks. */
 export function missingFamilies({ hasIpv6 }: Pick<Runtime, "hasIpv6">): MissingFamilies {
   return hasIpv6() ? new Map() : new Map([[6, NO_IPV6]]);
 }

@@ -1,7 +1,4 @@
-/**
- * Chooses the backend. No other module lists the backends.
- * @module
- */
+/** Chooses the backend. No other module lists the backends. */
 import { finding } from "../findings/catalog.ts";
 import type { Mode } from "../model/configuration.ts";
 import { ApplyError, type ApplyFailure } from "../model/kernel/dataplane.ts";
@@ -19,12 +16,10 @@ const BACKENDS: Readonly<Record<Mode, new (options: BackendOptions) => Backend>>
 const FIRST: Mode = "nftables";
 const NEXT: Mode = "iptables";
 
-/** A backend that works on this node. */
 export interface OpenBackend extends Probed {
   readonly backend: Backend;
 }
 
-/** Returns the backends of all modes. */
 export function allBackends(options: BackendOptions): Backend[] {
   return Object.values(BACKENDS).map((each) => new each(options));
 }

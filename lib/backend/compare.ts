@@ -1,7 +1,4 @@
-/**
- * Compares lists of rules, for both modes.
- * @module
- */
+/** Compares lists of rules, for both modes. */
 import type { Difference } from "../model/kernel/differences.ts";
 
 /** Returns the rules that the other list lacks, or has less often. Rules with the same key are equal. */
@@ -20,9 +17,7 @@ export function without<Rule>(
 }
 
 interface RuleOptions {
-  /** The chain, for the differences. */
   readonly place: string;
-  /** Rules with the same key are equal. */
   readonly keyOf: (rule: string) => string;
   /** Rules with the same key can stand in each other's place. `keyOf` by default. */
   readonly orderOf?: (rule: string) => string;

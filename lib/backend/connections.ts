@@ -1,7 +1,4 @@
-/**
- * Reads the connections that came to each Service from the kernel when they are asked for.
- * @module
- */
+/** Reads the connections that came to each Service from the kernel when they are asked for. */
 import {
   type ConnectionCounters,
   CONNECTIONS_VERSION,
@@ -164,7 +161,6 @@ function nameOf({ namespace, service, port, protocol, frontend }: ServiceConnect
 
 type Labels = Omit<ServiceConnections, "connections" | "perSecond">;
 
-/** One service port by one kind of frontend. */
 interface Series {
   readonly labels: Labels;
   total: number;
@@ -247,7 +243,6 @@ export class ConnectionsByService {
     }
   }
 
-  /** Drops series of frontends that the desired state does not have any more. */
   *#forgetting(): Generator<undefined, void> {
     for (const [service, ofService] of this.#series) {
       yield;

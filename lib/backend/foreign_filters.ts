@@ -1,7 +1,4 @@
-/**
- * Reads the filter chains of other programs: of iptables-legacy, which nft does not list, and in iptables mode.
- * @module
- */
+/** Reads the filter chains of other programs: of iptables-legacy, which nft does not list, and in iptables mode. */
 import type { ForeignChain } from "../findings/facts.ts";
 import { FAMILIES, type Family } from "../model/values/address.ts";
 import { append } from "../model/values/lists.ts";
@@ -67,7 +64,6 @@ const MODULES: ReadonlySet<string> = new Set(
 /** Targets that let the next rule follow. */
 const PASSING: ReadonlySet<string> = new Set(["LOG", "NFLOG", "MARK", "CONNMARK", "TRACE"]);
 
-/** Translates an option with one value into nft's words. */
 function translateOption(option: string, value: string, family: Family): string | undefined {
   const ip = family === 4 ? "ip" : "ip6";
   switch (option) {
@@ -97,7 +93,6 @@ function translateOption(option: string, value: string, family: Family): string 
 
 interface Context {
   readonly family: Family;
-  /** The chains that rules can jump to. */
   readonly chains: ReadonlyMap<string, unknown>;
 }
 

@@ -1,7 +1,2 @@
-/**
- * Names the table that exists while connections of kube-proxy's ipvs mode keep working.
- * @module
- */
-
-/** The table of the guard, see `guardScript`. It is separate because it lives only as long as another program's leftovers. */
+/** Names the table of the guard, which lives only as long as kube-proxy's ipvs leftovers. */
 export const IPVS_TABLE = "inet ipvs-signpost";

@@ -1,9 +1,5 @@
-/**
- * Declares the metrics of a backend, and sums the kernel's counters for them.
- * @module
- */
+/** Declares the metrics of a backend, and sums the kernel's counters for them. */
 
-/** A metric's name and help text. */
 export type Definition = readonly [name: string, help: string];
 
 /** Counts failures, by family. */
@@ -12,7 +8,6 @@ export interface FailureMetric {
   readonly definition: Definition;
 }
 
-/** A value with its labels. */
 export interface Sample {
   readonly labels: Readonly<Record<string, string>>;
   readonly value: number;
@@ -27,7 +22,6 @@ export interface ReadMetric {
   readonly read: () => Iterable<Sample> | Promise<Iterable<Sample>>;
 }
 
-/** The metrics of a backend. */
 export interface BackendMetrics {
   readonly failures: readonly FailureMetric[];
   readonly readings: readonly ReadMetric[];
@@ -37,7 +31,6 @@ export interface BackendMetrics {
 export class CounterSums {
   readonly #counts = new Map<string, { readonly sum: number; readonly last: number }>();
 
-  /** Notes the present value of a counter. */
   seen(key: string, value: number): void {
     const { sum, last } = this.#counts.get(key) ?? { sum: 0, last: 0 };
     this.#counts.set(key, { sum: sum + value - (value < last ? 0 : last), last: value });

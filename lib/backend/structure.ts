@@ -1,8 +1,6 @@
 /**
- * Describes the rules of this node for a bug report: without elements, and without comments, for people
- * write secrets there.
- *
- * @module
+ * Describes the rules of this node for a bug report: without elements, and without comments, for people write secrets
+ * there.
  */
 import { FAMILIES } from "../model/values/address.ts";
 import { atOnce } from "../model/ports/in_turns.ts";
@@ -18,7 +16,6 @@ const MOST_CHAINS = 50;
 /**
  * Returns signpost's nftables tables with their rules, and the chains of all other tables with the number
  * of their rules.
- *
  * @throws {ApplyError} if nft cannot be run
  */
 export async function nftStructure(runner: ProcessRunner): Promise<string> {
@@ -32,7 +29,6 @@ export async function nftStructure(runner: ProcessRunner): Promise<string> {
 
 /**
  * Returns the chains of both variants of iptables with the number of their rules.
- *
  * @throws {ApplyError} if a program does not end
  */
 export async function iptablesStructure(runner: ProcessRunner): Promise<string> {

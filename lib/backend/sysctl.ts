@@ -1,7 +1,4 @@
-/**
- * Reads and writes kernel settings with the program `sysctl`. Deno writes below `/proc` only with all permissions.
- * @module
- */
+/** Reads and writes kernel settings with the program `sysctl`. Deno writes below `/proc` only with all permissions. */
 import {
   type Clock,
   type Logger,
@@ -9,7 +6,6 @@ import {
   ProgramMissingError,
 } from "../model/ports/ports.ts";
 
-/** Reads and writes settings such as `net.ipv4.conf.all.route_localnet`. */
 export class Sysctl {
   constructor(private readonly runner: ProcessRunner) {}
 

@@ -1,7 +1,4 @@
-/**
- * Takes over from kube-proxy, or from signpost's other mode, without a gap: signpost's rules come first.
- * @module
- */
+/** Takes over from kube-proxy, or from signpost's other mode, without a gap: signpost's rules come first. */
 import { IPVS_TABLE } from "./ipvs_table.ts";
 import { ApplyError, type ApplyFailure } from "../model/kernel/dataplane.ts";
 import type { TakeOverReport } from "../model/status.ts";
@@ -34,7 +31,6 @@ export class HandOver {
   readonly #nft: Nft;
   readonly #ipvs: IpvsTakeOver;
   #state: "waiting" | "removing" | "done" = "waiting";
-  /** The number of removals that failed. */
   failures = 0;
   readonly #logged = new Set<string>();
   #rival: Rival | undefined;
@@ -53,7 +49,6 @@ export class HandOver {
     });
   }
 
-  /** Returns the progress of a take-over from kube-proxy's ipvs mode. */
   get ipvs(): TakeOverReport | undefined {
     return this.#ipvs.report;
   }
@@ -284,7 +279,6 @@ export interface Removal {
   readonly script: string;
 }
 
-/** The options of a clean-up. */
 export interface CleanupOptions {
   /** True to remove kube-proxy's rules too. */
   readonly kubeProxy: boolean;

@@ -1,7 +1,4 @@
-/**
- * Traces packets of this node. nft does it in every mode.
- * @module
- */
+/** Traces packets of this node. nft does it in every mode. */
 import type { Protocol } from "../model/cluster/objects.ts";
 import type { ProcessRunner } from "../model/ports/ports.ts";
 import { familyOf, NFT_FAMILY } from "../model/values/address.ts";
@@ -36,7 +33,6 @@ export async function endTrace(runner: ProcessRunner): Promise<void> {
   await runner.run(["nft", "delete", "table", ...TRACE_TABLE.split(" ")]);
 }
 
-/** Returns the script of a trace. */
 export function traceScript(
   { address, port, protocol }: Destination,
   source: string | undefined,

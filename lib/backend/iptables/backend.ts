@@ -1,7 +1,4 @@
-/**
- * Implements the iptables mode with kube-proxy's chains.
- * @module
- */
+/** Implements the iptables mode with kube-proxy's chains. */
 import type { RulesetFacts } from "../../findings/facts.ts";
 import { finding } from "../../findings/catalog.ts";
 import { FAMILIES, type Family } from "../../model/values/address.ts";
@@ -42,10 +39,8 @@ const TRAITS: ModeTraits = {
   parts: "rules",
 };
 
-/** The default before the node's iptables is known. */
 const ANY_IPTABLES = { backend: "", families: FAMILIES, tcpBeLiberal: false } as const;
 
-/** Writes the rules with the iptables variant of this node. */
 export class IptablesBackend extends IptablesDataplane implements Backend<IptablesScript> {
   readonly traits = TRAITS;
   readonly metrics: BackendMetrics;

@@ -1,7 +1,4 @@
-/**
- * Applies scripts with `iptables-restore` and `ip6tables-restore`.
- * @module
- */
+/** Applies scripts with `iptables-restore` and `ip6tables-restore`. */
 import type { FrontendCount } from "../../model/connections.ts";
 import { FAMILIES, type Family } from "../../model/values/address.ts";
 import { ApplyError, type Dataplane } from "../../model/kernel/dataplane.ts";
@@ -17,10 +14,8 @@ import { type FamilyInput, renderFamily } from "./script/rule.ts";
 import { parseSaved, type Saved } from "./kernel/saved.ts";
 import { fullScript, type IptablesScript, partialScript } from "./script/script.ts";
 
-/** The iptables in use: the result of `findIptables`. */
 type UsedIptables = Pick<Iptables, "backend" | "families" | "tcpBeLiberal">;
 
-/** The ports and settings of the dataplane. */
 interface IptablesDataplaneOptions {
   readonly runner: ProcessRunner;
   /** Measures turns of long work. Without it, work runs without a break. */
@@ -42,7 +37,6 @@ export class IptablesDataplane implements Dataplane<IptablesScript> {
     this.#iptables = options.iptables;
   }
 
-  /** Uses this iptables from now on. */
   use(iptables: UsedIptables): void {
     this.#iptables = iptables;
   }
@@ -98,10 +92,7 @@ export class IptablesDataplane implements Dataplane<IptablesScript> {
     return FAMILIES.reduce((sum, family) => sum + this.#packets.sumOf(`${metric} ${family}`), 0);
   }
 
-  /**
-   * Reads the packet counters.
-   * @throws {ApplyError} if the programs are missing
-   */
+  /** Reads the packet counters. @throws {ApplyError} if the programs are missing */
   async readPackets(): Promise<void> {
     for (const family of this.#iptables.families) {
       for (const metric of PACKET_METRICS.filter((each) => each.families.includes(family))) {
@@ -111,10 +102,7 @@ export class IptablesDataplane implements Dataplane<IptablesScript> {
     }
   }
 
-  /**
-   * Reads the connection counts of frontend rules.
-   * @throws {ApplyError} if the programs are missing
-   */
+  /** Reads the connection counts of frontend rules. @throws {ApplyError} if the programs are missing */
   async readFrontends(): Promise<Iterable<FrontendCount>> {
     const listings: [Family, string][] = [];
     for (const family of this.#iptables.families) {
@@ -135,10 +123,7 @@ export class IptablesDataplane implements Dataplane<IptablesScript> {
     return listed instanceof ApplyError ? "" : listed;
   }
 
-  /**
-   * Reads the kernel's rules of one family.
-   * @throws {ApplyError} if they cannot be read
-   */
+  /** Reads the kernel's rules of one family. @throws {ApplyError} if they cannot be read */
   async saved(family: Family): Promise<Saved> {
     return atOnce(parseSaved(await save(this.#options.runner, { ...this.#iptables, family })));
   }

@@ -1,7 +1,4 @@
-/**
- * Compares the kernel's rules with the desired ones, and names the rules that decide about packets.
- * @module
- */
+/** Compares the kernel's rules with the desired ones, and names the rules that decide about packets. */
 import { append } from "../../model/values/lists.ts";
 import type { DesiredNode, DesiredServicePort, DesiredState } from "../../model/kernel/desired.ts";
 import type { Change, Difference } from "../../model/kernel/differences.ts";
@@ -24,10 +21,8 @@ import { serviceRules } from "./script/service_rules.ts";
 import { ADDRESS_BITS, type Family } from "../../model/values/address.ts";
 import type { Match } from "../../policy/frontend.ts";
 
-/** The kernel's rules of each family. */
 type SavedFamilies = ReadonlyMap<Family, Saved>;
 
-/** Returns the kernel's rules from the output of the save programs. */
 export function iptablesRules(held: SavedFamilies, tcpBeLiberal: boolean): KernelRules {
   return {
     isEmpty: ![...held.values()].some((saved) => saved.get("nat")?.chains.has(CANARY_CHAIN)),
@@ -86,7 +81,6 @@ export function iptablesEntries(
   return entries.sort((a, b) => Number(a.state === "same") - Number(b.state === "same"));
 }
 
-/** Compares a chain of the Service rule by rule, in order. */
 function chainEntries(
   place: string,
   rules: readonly string[],
@@ -103,7 +97,6 @@ function chainEntries(
   });
 }
 
-/** Returns an entry whose key is the rule itself. */
 function entry(place: string, rule: string, state: KernelEntry["state"]): KernelEntry {
   return { in: place, key: rule, desired: "", held: "", state };
 }
@@ -117,7 +110,6 @@ interface PlacedRule {
   readonly service: string;
 }
 
-/** Returns the rules of service ports. */
 function rulesOf(ports: readonly DesiredServicePort[], node: DesiredNode): PlacedRule[] {
   return ports.flatMap((port) => {
     const { shared, chains } = serviceRules(port, node);
@@ -240,7 +232,6 @@ function difference(type: Difference["type"], place: string): Difference {
   return { type, in: place, key: "", desired: "", held: "" };
 }
 
-/** Returns the rules in shared chains. */
 export function iptablesNames(node: DesiredNode): RuleNames {
   const find = (match: Match, isWanted: (table: string, chain: string) => boolean) => {
     const { servicePort, frontend } = match;

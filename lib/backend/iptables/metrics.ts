@@ -1,7 +1,4 @@
-/**
- * Counts rules and packets, for kube-proxy's metrics of iptables mode and for connections.
- * @module
- */
+/** Counts rules and packets, for kube-proxy's metrics of iptables mode and for connections. */
 import { frontendKey, keyInFamily } from "../../model/cluster/names.ts";
 import type { Protocol } from "../../model/cluster/objects.ts";
 import type { FrontendCount } from "../../model/connections.ts";
@@ -12,7 +9,6 @@ import type { BackendMetrics, ReadMetric } from "../metrics.ts";
 import { type Table, TABLES } from "./script/names.ts";
 import { countRules, type FamilyInput } from "./script/rule.ts";
 
-/** The number of rules of one table, in all and in the last script. */
 interface RuleCount {
   readonly family: Family;
   readonly table: Table;
@@ -20,7 +16,6 @@ interface RuleCount {
   readonly written: number;
 }
 
-/** Counts the rules of all tables. */
 export class RuleCounts {
   readonly #counts = new Map<string, RuleCount>();
 
@@ -102,7 +97,6 @@ const FRONTEND_RULE = new RegExp(
   "gm",
 );
 
-/** Yields the counts in outputs of `iptables -v -S` one by one. */
 export function* countsIn(
   listings: readonly (readonly [Family, string])[],
 ): Iterable<FrontendCount> {
@@ -126,7 +120,6 @@ interface MetricsOptions {
 
 const PREFIX = "kubeproxy_sync_proxy_rules_iptables";
 
-/** Returns the metrics. */
 export function iptablesMetrics({ clock, dataplane }: MetricsOptions): BackendMetrics {
   const rules = (name: string, help: string, read: (count: RuleCount) => number): ReadMetric => ({
     type: "gauge",

@@ -1,11 +1,8 @@
 /**
  * Reads and removes the kernel state of kube-proxy's ipvs mode besides rules: the interface `kube-ipvs0`, virtual
- * servers, and ipset sets.
- *
- * It reads with `ip`, and with `cat` from `/proc/net/ip_vs` and `ip_vs_conn`, which Deno may not read (Linux,
- * `net/netfilter/ipvs/ip_vs_ctl.c` and `ip_vs_conn.c`; hexadecimal addresses and ports). Only `ipvsadm` can remove
- * virtual servers.
- * @module
+ * servers, and ipset sets. It reads with `ip`, and with `cat` from `/proc/net/ip_vs` and `ip_vs_conn`, which Deno may
+ * not read (Linux, `net/netfilter/ipvs/ip_vs_ctl.c` and `ip_vs_conn.c`; hexadecimal addresses and ports). Only
+ * `ipvsadm` can remove virtual servers.
  */
 import { append } from "../../model/values/lists.ts";
 import {
@@ -27,7 +24,6 @@ import type { Protocol } from "../../model/cluster/objects.ts";
 /** The interface with all virtual IPs. */
 export const IPVS_INTERFACE = "kube-ipvs0";
 
-/** The kernel state of kube-proxy's ipvs mode. */
 export interface IpvsState {
   /** The addresses that only `kube-ipvs0` has, canonical. An address of another interface is the node's own too. */
   readonly vips: readonly string[];
@@ -44,7 +40,6 @@ export const OWN_SET =
 /** The most conntrack entries that are deleted one by one. More UDP flows are deleted by virtual server. */
 const MOST_ENTRIES = { tcp: 100, udp: 500 };
 
-/** Reads and removes the state of kube-proxy's ipvs mode. */
 export class IpvsKernel {
   readonly #runner: ProcessRunner;
   readonly #excluded: readonly string[];
@@ -82,10 +77,7 @@ export class IpvsKernel {
     }
   }
 
-  /**
-   * Reads the connections in IPVS.
-   * @throws {Error} if they cannot be read
-   */
+  /** Reads the connections in IPVS. @throws {Error} if they cannot be read */
   async connections({ servers }: IpvsState): Promise<readonly IpvsConnection[]> {
     const own = new Set(servers.map(keyOf));
     return parseConnections(await this.#read("/proc/net/ip_vs_conn"))
@@ -284,7 +276,6 @@ function entryArguments(connection: IpvsConnection): string {
 /** The API server's default range of node ports. */
 export const NODE_PORTS = { first: 30_000, last: 32_767 } as const;
 
-/** An address and a port of one protocol. */
 export interface ServerAddress {
   readonly protocol: Protocol;
   /** Canonical. */
@@ -292,7 +283,6 @@ export interface ServerAddress {
   readonly port: number;
 }
 
-/** A virtual server. */
 interface VirtualServer extends ServerAddress {
   /** Connections in the state ESTABLISHED, of all its real servers. */
   readonly active: number;
@@ -300,7 +290,6 @@ interface VirtualServer extends ServerAddress {
   readonly inactive: number;
 }
 
-/** One connection in IPVS. */
 interface IpvsConnection extends ServerAddress {
   readonly client: string;
   readonly clientPort: number;

@@ -1,9 +1,7 @@
 /**
- * Takes over from kube-proxy's ipvs mode. From the first transaction on, signpost serves new connections.
- *
- * Existing IPVS connections keep working until they end, for at most the grace period. Then the virtual servers,
- * the interface and the sets are removed.
- * @module
+ * Takes over from kube-proxy's ipvs mode. From the first transaction on, signpost serves new connections. Existing
+ * IPVS connections keep working until they end, for at most the grace period. Then the virtual servers, the interface
+ * and the sets are removed.
  */
 import { messageOf } from "../../model/values/errors.ts";
 import type { TakeOverReport } from "../../model/status.ts";
@@ -20,9 +18,7 @@ import { FAMILIES, type Family, familyOf, NFT_FAMILY } from "../../model/values/
 import { vipKey } from "../../model/cluster/names.ts";
 import { IPVS_TABLE } from "../ipvs_table.ts";
 
-/** The traffic to refuse. */
 interface Guarded {
-  /** The addresses that only `kube-ipvs0` has, canonical. */
   readonly vips: readonly string[];
   readonly servers: readonly ServerAddress[];
   /** False while virtual servers should answer, because signpost's rules are not written yet. */
@@ -32,7 +28,6 @@ interface Guarded {
 /**
  * Returns the commands that create or replace the guard's table. It keeps new connections from virtual servers, and
  * from the node's own ports at an address of `kube-ipvs0`.
- *
  * IPVS sees packets in the input hook at priority 98, and in the output hook at -98, after DNAT at -100. Packets
  * that our DNAT redirected meet neither. The guard refuses the others before IPVS sees them, but not packets of
  * open connections.
@@ -61,7 +56,6 @@ ${FAMILIES.map(masquerade).join("")}  }
 `;
 }
 
-/** The commands that remove the table. */
 export const GUARD_REMOVAL = `add table ${IPVS_TABLE}\ndelete table ${IPVS_TABLE}\n`;
 
 function sets(family: Family, { vips, servers }: Guarded): string {
@@ -102,14 +96,11 @@ function reset(family: Family, way = ""): string {
   } daddr @vips${family} meta l4proto tcp ct state established reject with tcp reset\n`;
 }
 
-/**
- * Masquerades the node's own connections: a local virtual IP as the source would make the endpoint answer itself.
- */
+/** Masquerades the node's own connections: a local virtual IP as the source would make the endpoint answer itself. */
 function masquerade(family: Family): string {
   return `    ${NFT_FAMILY[family]} saddr @vips${family} masquerade fully-random\n`;
 }
 
-/** The result of one look at the kernel. */
 export interface Look {
   /** Connections in IPVS to kube-proxy's virtual servers; `undefined` if nothing is left of it. */
   readonly connections: number | undefined;
@@ -117,7 +108,6 @@ export interface Look {
   readonly now: number;
 }
 
-/** The progress of the take-over. */
 export interface Progress {
   /** The earliest time of the removal, milliseconds on the monotonic clock. */
   readonly earliest: number;
@@ -139,7 +129,6 @@ const IDLE_LOOKS = 2;
  */
 const KUBE_PROXY_SYNCS = 60_000;
 
-/** Returns the first state. */
 export function begin({ now, grace }: { readonly now: number; readonly grace: number }): Progress {
   const earliest = now + Math.min(grace, KUBE_PROXY_SYNCS);
   return { earliest, until: now + grace, connections: 0, idle: 0, step: "wait" };
@@ -148,13 +137,11 @@ export function begin({ now, grace }: { readonly now: number; readonly grace: nu
 /** Milliseconds during which clients of ended connections get a reset. */
 const RESETS = 60_000;
 
-/** Returns the state after the removal. */
 export function removed(before: Progress, now: number): Progress {
   const isOver = before.connections === 0;
   return { ...before, until: now + RESETS, step: isOver ? "done" : "reset" };
 }
 
-/** Returns the next state after a look. */
 export function advance(before: Progress, { connections, now }: Look): Progress {
   if (connections === undefined) {
     const isReset = before.step === "reset" && now < before.until;
@@ -181,13 +168,11 @@ interface IpvsTakeOverOptions {
   readonly obstacle: () => Promise<string | undefined>;
 }
 
-/** The steps with leftovers. */
 const WAITING: ReadonlySet<Progress["step"]> = new Set(["wait", "remove"]);
 
 /** Milliseconds between two looks. */
 const PERIOD = 5_000;
 
-/** One take-over. */
 export class IpvsTakeOver {
   readonly #options: IpvsTakeOverOptions;
   readonly #kernel: IpvsKernel;
@@ -203,14 +188,12 @@ export class IpvsTakeOver {
     this.#kernel = new IpvsKernel(options.runner, options.excluded);
   }
 
-  /** Returns the progress, or `undefined` if no take-over is in progress. */
   get report(): TakeOverReport | undefined {
     if (!this.#progress || !WAITING.has(this.#progress.step)) return undefined;
     const { connections, until } = this.#progress;
     return { connections, until: this.#wallTime(until), obstacle: this.#obstacle };
   }
 
-  /** Returns true if the guard's table should exist. */
   get isUnderWay(): boolean {
     return this.#progress !== undefined && this.#progress.step !== "done";
   }
@@ -354,7 +337,6 @@ export class IpvsTakeOver {
     return clock.now() + monotonic - clock.monotonic();
   }
 
-  /** Logs each message once. */
   #warn(message: string): void {
     if (message === this.#lastWarning) return;
     this.#lastWarning = message;

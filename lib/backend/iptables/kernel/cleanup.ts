@@ -1,7 +1,4 @@
-/**
- * Finds the rules of signpost and kube-proxy, and no others, and removes them with every installed iptables.
- * @module
- */
+/** Finds the rules of signpost and kube-proxy, and no others, and removes them with every installed iptables. */
 import { FAMILIES, type Family } from "../../../model/values/address.ts";
 import { ApplyError } from "../../../model/kernel/dataplane.ts";
 import type { ProcessRunner } from "../../../model/ports/ports.ts";
@@ -83,7 +80,6 @@ function ownerOf(saved: Saved): Owner | undefined {
   return isSignposts(saved) ? "signpost" : "kube-proxy";
 }
 
-/** Returns true if packets meet the rules. */
 function isHooked(saved: Saved): boolean {
   const nat = saved.get("nat");
   return nat !== undefined &&

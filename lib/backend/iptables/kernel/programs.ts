@@ -1,7 +1,6 @@
 /**
  * Runs the iptables programs, classifies their errors, and finds the variant of this node. Rules of iptables-nft and
  * iptables-legacy do not see each other.
- * @module
  */
 import { FAMILIES, type Family } from "../../../model/values/address.ts";
 import {
@@ -21,7 +20,6 @@ import { oneLine } from "../../../model/values/text.ts";
 /** `-nft` or `-legacy`; `""` for the system's plain `iptables`. */
 export type Variant = "" | "-nft" | "-legacy";
 
-/** The rules that one program sees. */
 export interface Place {
   readonly family: Family;
   readonly backend: Variant;
@@ -70,10 +68,7 @@ export async function save(
   return result.stdout;
 }
 
-/**
- * Gives an input to a restore program.
- * @throws {ApplyError} if it failed
- */
+/** Gives an input to a restore program. @throws {ApplyError} if it failed */
 export async function restore(
   runner: ProcessRunner,
   { family, backend }: Place,
@@ -161,7 +156,6 @@ function joinLines(text: string): string {
   return oneLine(line, LONGEST_QUOTE);
 }
 
-/** The iptables of this node. */
 export interface Iptables {
   readonly backend: Variant;
   /** The reason for this variant, for the log. */

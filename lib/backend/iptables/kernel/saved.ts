@@ -1,18 +1,13 @@
-/**
- * Parses the output of `iptables-save`.
- * @module
- */
+/** Parses the output of `iptables-save`. */
 import { eachLine } from "../../../model/values/text.ts";
 import { FIXED_CHAINS, isServiceChain } from "../script/names.ts";
 
-/** A rule in the output of `iptables-save`. */
 interface SavedRule {
   readonly chain: string;
   /** Without `-A chain`. */
   readonly rule: string;
 }
 
-/** A table in the output of `iptables-save`. */
 export interface SavedTable {
   readonly name: string;
   /** User-defined chains with their rules, each without `-A chain`. */
@@ -77,7 +72,6 @@ export function argumentOf(rule: string, option: string): string | undefined {
   return at < 0 ? undefined : words[at + 1];
 }
 
-/** Returns the chain or target that a rule leads to. */
 export function targetOf(rule: string): string | undefined {
   return argumentOf(rule, "-j") ?? argumentOf(rule, "-g");
 }
@@ -109,7 +103,6 @@ const SHARED_CHAINS: Readonly<Record<string, readonly string[]>> = {
   nat: ["KUBE-MARK-MASQ", "KUBE-POSTROUTING", "KUBE-SERVICES"],
 };
 
-/** Returns true if kube-proxy's ipvs mode has such a chain in a table. */
 export function isIpvsModes(table: string, chain: string): boolean {
   return IPVS_CHAINS.includes(chain) || SHARED_CHAINS[table]?.includes(chain) === true;
 }
@@ -119,7 +112,6 @@ export function isOwnChain(name: string): boolean {
   return OWN_CHAINS.has(name) || isServiceChain(name);
 }
 
-/** Returns the jumps of signpost or kube-proxy. */
 export function jumpsIn({ builtIn }: SavedTable): SavedRule[] {
   return [...builtIn].flatMap(([chain, { rules }]) =>
     rules.filter(isJump).map((rule) => ({ chain, rule }))

@@ -1,7 +1,4 @@
-/**
- * Builds the rules that do not depend on Services, as in kube-proxy's iptables mode.
- * @module
- */
+/** Builds the rules that do not depend on Services, as in kube-proxy's iptables mode. */
 import {
   cidrsOverlap,
   type Family,
@@ -22,7 +19,6 @@ import {
   type SharedRule,
 } from "./rule.ts";
 
-/** The family of an input, and the kernel's setting that its rules depend on. */
 export interface InputOptions {
   readonly family: Family;
   /** True if `nf_conntrack_tcp_be_liberal` is set by anyone. Then no invalid packet is dropped. */
@@ -33,7 +29,6 @@ type Chains = Readonly<Record<string, readonly string[]>>;
 
 const LOOPBACK: Readonly<Record<Family, string>> = { 4: "127.0.0.0/8", 6: "::1/128" };
 
-/** Returns the fixed chains of one table with their fixed rules. */
 export function fixedChains(
   table: Table,
   node: DesiredNode,

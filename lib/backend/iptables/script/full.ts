@@ -1,7 +1,4 @@
-/**
- * Builds the full input, and adapts it to the kernel's rules.
- * @module
- */
+/** Builds the full input, and adapts it to the kernel's rules. */
 import type { Family } from "../../../model/values/address.ts";
 import { append } from "../../../model/values/lists.ts";
 import type {
@@ -61,7 +58,6 @@ export function* fullInput(
   return { family, tables };
 }
 
-/** Returns the rules of one Service in a family. */
 export function rulesOfService(
   servicePorts: readonly DesiredServicePort[],
   { family, node }: { readonly family: Family; readonly node: DesiredNode },

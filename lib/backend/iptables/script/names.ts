@@ -1,14 +1,10 @@
-/**
- * Names the chains as kube-proxy does, for runbooks and other programs.
- * @module
- */
+/** Names the chains as kube-proxy does, for runbooks and other programs. */
 import { shortHash } from "../../../model/values/hash.ts";
 import { hostPort } from "../../../model/cluster/names.ts";
 import type { Destination } from "../../../model/kernel/desired.ts";
 import type { Protocol } from "../../../model/cluster/objects.ts";
 import type { Family } from "../../../model/values/address.ts";
 
-/** The tables with signpost's rules. */
 export type Table = "filter" | "nat";
 
 /** Both tables in the order of restoring, each in one transaction. */
@@ -17,7 +13,6 @@ export const TABLES: readonly Table[] = ["nat", "filter"];
 /** An empty chain in each table. If it is gone, another program has flushed the table. */
 export const CANARY_CHAIN = "KUBE-PROXY-CANARY";
 
-/** The letters of the hash in a chain name. */
 const HASH_LENGTH = 16;
 
 /** The comment on the rule in KUBE-MARK-MASQ. A kube-proxy that takes over rewrites that chain. */
@@ -29,7 +24,6 @@ export const HAIRPIN_CHAIN = "KUBE-SEP-HAIRPIN";
 /** The chain that keeps virtual IPs from leading to the node's own ports. kube-proxy empties the chain before it. */
 export const VIRTUAL_IP_CHAIN = "KUBE-VIRTUAL-IPS";
 
-/** The chains that always exist, by table. */
 export const FIXED_CHAINS: Readonly<Record<Table, readonly string[]>> = {
   filter: [
     CANARY_CHAIN,
@@ -71,7 +65,6 @@ export function leadsToEndpoint(target: string): boolean {
     target !== HAIRPIN_CHAIN && target.startsWith(SERVICE_PREFIXES.endpoint);
 }
 
-/** The names of one service port's chains. */
 export interface ServiceChainNames {
   /** Endpoints of the Cluster policy. */
   readonly cluster: string;

@@ -1,6 +1,5 @@
 /**
  * Writes rules as `iptables-save` does, to compare them as text, and renders changes as input of `iptables-restore`.
- * @module
  */
 import { ADDRESS_BITS, type Family } from "../../../model/values/address.ts";
 import type { LocalDetector } from "../../../model/kernel/desired.ts";
@@ -74,7 +73,6 @@ export function quote(text: string): string {
   return `"${printable.replace(/["\\']/g, "\\$&")}"`;
 }
 
-/** Returns the target that rejects a packet. */
 export function reject(family: Family): string {
   return `-j REJECT --reject-with ${family === 4 ? "icmp" : "icmp6"}-port-unreachable`;
 }
@@ -89,7 +87,6 @@ export interface SharedRule {
   readonly place: "first" | "last";
 }
 
-/** The rules of one service port. */
 export interface ServiceRules {
   /** The rules of its own chains, in the table `nat`. */
   readonly chains: ReadonlyMap<string, readonly string[]>;
@@ -112,13 +109,11 @@ export interface TableInput {
   readonly flushed: number;
 }
 
-/** The changes of one family's tables. */
 export interface FamilyInput {
   readonly family: Family;
   readonly tables: readonly TableInput[];
 }
 
-/** Returns a table's input without operations. */
 export function emptyTable(table: string): TableInput {
   const nothing = { deleted: [], inserted: [], appended: [], removed: [], flushed: 0 };
   return { table, chains: new Map(), ...nothing };
@@ -131,7 +126,6 @@ export function countRules({ chains, inserted, appended }: TableInput): number {
   return count;
 }
 
-/** Counts the chains and rules that this input adds or deletes. */
 export function countOperations(input: TableInput): number {
   return countRules(input) + input.chains.size + input.deleted.length + input.removed.length;
 }
@@ -153,10 +147,7 @@ function* linesOf(input: TableInput): Generator<string, void> {
   yield "COMMIT";
 }
 
-/**
- * Renders the tables of one family as one input of its restore program.
- * @yields when other work can run
- */
+/** Renders the tables of one family as one input of its restore program. @yields when other work can run */
 export function* renderFamily({ tables }: FamilyInput): Generator<undefined, string> {
   let text = "";
   let count = 0;

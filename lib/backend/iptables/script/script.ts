@@ -1,7 +1,4 @@
-/**
- * Builds the scripts that `--once` prints and the daemon applies.
- * @module
- */
+/** Builds the scripts that `--once` prints and the daemon applies. */
 import {
   changesFixedRules,
   type DesiredNode,
@@ -29,12 +26,9 @@ import { append } from "../../../model/values/lists.ts";
 import { without } from "../../compare.ts";
 import { programName, type Table } from "./names.ts";
 
-/** The target of a script. */
 type ScriptOptions = Pick<Iptables, "families" | "tcpBeLiberal">;
 
-/**
- * Returns the script for the full state. Its text is for tables without our rules; `apply` adapts it to the kernel.
- */
+/** Returns the script for the full state. Its text is for tables without our rules; `apply` adapts it to the kernel. */
 export function fullScript(
   state: DesiredState,
   { families, tcpBeLiberal }: ScriptOptions,

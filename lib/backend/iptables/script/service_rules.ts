@@ -1,7 +1,4 @@
-/**
- * Builds the rules of one service port, as kube-proxy does. But only session affinity has chains of endpoints.
- * @module
- */
+/** Builds the rules of one service port, as kube-proxy does. But only session affinity has chains of endpoints. */
 import {
   type DesiredNode,
   type DesiredServicePort,
@@ -31,7 +28,6 @@ import {
 import type { Family } from "../../../model/values/address.ts";
 import { hostPort } from "../../../model/cluster/names.ts";
 
-/** Returns all rules of one service port. */
 export function serviceRules(servicePort: DesiredServicePort, node: DesiredNode): ServiceRules {
   const context = contextOf(servicePort, node);
   const chains = new Map<string, readonly string[]>();
@@ -71,7 +67,6 @@ function masqueradeRules({ servicePort, node }: ServiceContext, policy: TrafficP
   );
 }
 
-/** Returns the chain of external addresses and node ports. */
 function externalRules(context: ServiceContext): string[] {
   const { servicePort: { name, family, externalTrafficPolicy }, names, node } = context;
   const to = `${name} external destinations`;
@@ -96,7 +91,6 @@ function externalRules(context: ServiceContext): string[] {
   return rules;
 }
 
-/** Returns the chain of load-balancer IPs with source ranges. */
 function firewallRules({ servicePort, names }: ServiceContext): string[] {
   const { name, sourceRanges } = servicePort;
   return [
