@@ -1,8 +1,6 @@
 /**
- * Reads and removes the kernel state of kube-proxy's ipvs mode besides rules: the interface `kube-ipvs0`, virtual
- * servers, and ipset sets. It reads with `ip`, and with `cat` from `/proc/net/ip_vs` and `ip_vs_conn`, which Deno may
- * not read (Linux, `net/netfilter/ipvs/ip_vs_ctl.c` and `ip_vs_conn.c`; hexadecimal addresses and ports). Only
- * `ipvsadm` can remove virtual servers.
+ * Reads and removes the kernel state of kube-proxy's ipvs mode besides rules. It reads `/proc/net/ip_vs` and
+ * `ip_vs_conn` with `cat`, because Deno may not (Linux, `net/netfilter/ipvs/ip_vs_ctl.c` and `ip_vs_conn.c`).
  */
 import { append } from "../../model/values/lists.ts";
 import {
@@ -41,17 +39,11 @@ export const OWN_SET =
 const MOST_ENTRIES = { tcp: 100, udp: 500 };
 
 export class IpvsKernel {
-  readonly #runner: ProcessRunner;
-  readonly #excluded: readonly string[];
-
-  /**
-   * @param runner runs `ip`, `cat`, `ipvsadm`, `ipset` and `conntrack`
-   * @param excluded canonical CIDRs whose virtual servers are not kube-proxy's (`ipvs.excludeCIDRs`)
-   */
-  constructor(runner: ProcessRunner, excluded: readonly string[] = []) {
-    this.#runner = runner;
-    this.#excluded = excluded;
-  }
+  /** @param excluded canonical CIDRs whose virtual servers are not kube-proxy's (`ipvs.excludeCIDRs`) */
+  constructor(
+    private readonly runner: ProcessRunner,
+    private readonly excluded: readonly string[] = [],
+  ) {}
 
   /**
    * Reads the state, or returns `undefined` if there is none.
@@ -77,17 +69,9 @@ export class IpvsKernel {
     }
   }
 
-  /** Reads the connections in IPVS. @throws {Error} if they cannot be read */
-  async connections({ servers }: IpvsState): Promise<readonly IpvsConnection[]> {
-    const own = new Set(servers.map(keyOf));
-    return parseConnections(await this.#read("/proc/net/ip_vs_conn"))
-      .filter((connection) => own.has(keyOf(connection)));
-  }
-
-  /** Returns the programs that the removal needs and that are not installed. */
-  async missingPrograms({ servers }: IpvsState): Promise<readonly string[]> {
-    if (servers.length === 0) return [];
-    return await this.#try(["ipvsadm", "--version"]) === undefined ? ["ipvsadm"] : [];
+  /** Returns true if `ipvsadm` is installed, which alone can remove virtual servers. */
+  async canRemoveServers(): Promise<boolean> {
+    return await this.#try(["ipvsadm", "--version"]) !== undefined;
   }
 
   /**
@@ -96,11 +80,13 @@ export class IpvsKernel {
    * @returns a line for each part that could not be removed
    * @throws {Error} if connections cannot be read; then everything stays
    */
-  async remove(state: IpvsState): Promise<string[]> {
-    if (state.unread !== undefined) return [state.unread];
-    const connections = await this.connections(state);
+  async remove({ servers, unread }: IpvsState): Promise<string[]> {
+    if (unread !== undefined) return [unread];
+    const own = new Set(servers.map(keyOf));
+    const connections = parseConnections(await this.#read("/proc/net/ip_vs_conn"))
+      .filter((connection) => own.has(keyOf(connection)));
     const problems = [
-      ...await this.#removeServers(state.servers),
+      ...await this.#removeServers(servers),
       ...await this.#run(["ip", "link", "delete", IPVS_INTERFACE]),
     ];
     if (problems.length > 0) return problems;
@@ -145,7 +131,8 @@ export class IpvsKernel {
 
   async #servers(): Promise<readonly VirtualServer[]> {
     const all = parseServers(await this.#read("/proc/net/ip_vs"));
-    return all.filter((server) => !this.#isExcluded(server));
+    // All others are kube-proxy's, which deletes foreign ones.
+    return all.filter(({ address }) => !this.excluded.some((cidr) => cidrContains(cidr, address)));
   }
 
   /**
@@ -183,14 +170,6 @@ export class IpvsKernel {
     );
   }
 
-  /**
-   * Returns true for a server in an excluded range. All others are kube-proxy's, which deletes foreign ones. Some
-   * have addresses outside its interface: node ports, and load balancers at a node address.
-   */
-  #isExcluded({ address }: ServerAddress): boolean {
-    return this.#excluded.some((cidr) => cidrContains(cidr, address));
-  }
-
   /** Returns true if the interface exists, without `ip`. Without `cat`, the answer is false. */
   async #hasInterface(): Promise<boolean> {
     const devices = await this.#try(["cat", "/proc/net/dev"]);
@@ -224,7 +203,7 @@ export class IpvsKernel {
     stdin?: string,
   ): Promise<ProcessResult | undefined> {
     try {
-      return await this.#runner.run(argv, stdin);
+      return await this.runner.run(argv, stdin);
     } catch (error) {
       if (error instanceof ProgramMissingError) return undefined;
       throw error;
@@ -285,20 +264,15 @@ export interface ServerAddress {
 
 interface VirtualServer extends ServerAddress {
   /** Connections in the state ESTABLISHED, of all its real servers. */
-  readonly active: number;
+  active: number;
   /** All other connections: UDP flows, and connections that begin or end. */
-  readonly inactive: number;
+  inactive: number;
 }
 
 interface IpvsConnection extends ServerAddress {
   readonly client: string;
   readonly clientPort: number;
   readonly isEstablished: boolean;
-}
-
-interface InterfaceAddress {
-  readonly name: string;
-  readonly address: string;
 }
 
 const PROTOCOLS: Readonly<Record<string, Protocol>> = { TCP: "tcp", UDP: "udp", SCTP: "sctp" };
@@ -311,17 +285,12 @@ export function parseServers(text: string): VirtualServer[] {
   let current: VirtualServer | undefined;
   for (const line of text.split("\n")) {
     const real = REAL_SERVER.exec(line);
-    if (real && current) {
-      const [active, inactive] = [Number(real[1]), Number(real[2])];
-      current = {
-        ...current,
-        active: current.active + active,
-        inactive: current.inactive + inactive,
-      };
-      servers[servers.length - 1] = current;
-    } else if (!real) {
+    if (!real) {
       current = parseServer(line);
       if (current) servers.push(current);
+    } else if (current) {
+      current.active += Number(real[1]);
+      current.inactive += Number(real[2]);
     }
   }
   return servers;
@@ -337,19 +306,15 @@ export function parseConnections(text: string): IpvsConnection[] {
     if (!protocol || client === undefined || address === undefined) return [];
     const [clientPort, port] = [Number(`0x${fromPort}`), Number(`0x${toPort}`)];
     if (!(clientPort > 0) || !(port > 0)) return [];
-    return [{
-      protocol,
-      client,
-      clientPort,
-      address,
-      port,
-      isEstablished: state === "ESTABLISHED",
-    }];
+    const isEstablished = state === "ESTABLISHED";
+    return [{ protocol, client, clientPort, address, port, isEstablished }];
   });
 }
 
 /** Parses the canonical addresses in `ip -o addr show`, without link-local ones. */
-export function parseInterfaces(text: string): InterfaceAddress[] {
+export function parseInterfaces(
+  text: string,
+): { readonly name: string; readonly address: string }[] {
   return [...text.matchAll(/^\d+: (\S+) +inet6? ([0-9a-f.:]+)/gm)].flatMap(
     ([, name = "", each]) => {
       const address = parseAddress(each);

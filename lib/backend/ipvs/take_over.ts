@@ -1,7 +1,6 @@
 /**
- * Takes over from kube-proxy's ipvs mode. From the first transaction on, signpost serves new connections. Existing
- * IPVS connections keep working until they end, for at most the grace period. Then the virtual servers, the interface
- * and the sets are removed.
+ * Takes over from kube-proxy's ipvs mode. Existing IPVS connections keep working until they end, for at most the grace
+ * period. Then the virtual servers, the interface and the sets are removed.
  */
 import { messageOf } from "../../model/values/errors.ts";
 import type { TakeOverReport } from "../../model/status.ts";
@@ -18,8 +17,7 @@ import { FAMILIES, type Family, familyOf, NFT_FAMILY } from "../../model/values/
 import { vipKey } from "../../model/cluster/names.ts";
 import { IPVS_TABLE } from "../ipvs_table.ts";
 
-interface Guarded {
-  readonly vips: readonly string[];
+interface Guarded extends Pick<IpvsState, "vips"> {
   readonly servers: readonly ServerAddress[];
   /** False while virtual servers should answer, because signpost's rules are not written yet. */
   readonly refusesServers: boolean;
@@ -27,17 +25,40 @@ interface Guarded {
 
 /**
  * Returns the commands that create or replace the guard's table. It keeps new connections from virtual servers, and
- * from the node's own ports at an address of `kube-ipvs0`.
- * IPVS sees packets in the input hook at priority 98, and in the output hook at -98, after DNAT at -100. Packets
- * that our DNAT redirected meet neither. The guard refuses the others before IPVS sees them, but not packets of
- * open connections.
+ * from the node's own ports at an address of `kube-ipvs0`. IPVS sees packets in the input hook at priority 98, and in
+ * the output hook at -98. Packets that our DNAT redirected meet neither.
  */
-export function guardScript(guarded: Guarded): string {
+export function guardScript({ vips, servers, refusesServers }: Guarded): string {
+  const each = (text: (family: Family, ip: string) => string) =>
+    FAMILIES.map((family) => text(family, NFT_FAMILY[family])).join("");
+  const keysOf = (family: Family) =>
+    servers.filter(({ address }) => familyOf(address) === family)
+      .map(({ address, protocol, port }) => vipKey(address, protocol, port));
+  const sets = each((family, ip) =>
+    set(`vips${family}`, `${ip} daddr`, vips.filter((vip) => familyOf(vip) === family)) +
+    set(`servers${family}`, `${ip} daddr . meta l4proto . tcp dport`, keysOf(family))
+  );
+  // Skips node ports: a load balancer may use a health-check port at a virtual IP.
+  const rules = each((family, ip) =>
+    `    ${ip} daddr . meta l4proto . th dport @servers${family} ${
+      refusesServers ? "reject" : "return"
+    }
+    ${ip} daddr @vips${family} tcp dport ${NODE_PORTS.first}-${NODE_PORTS.last} return
+    ${ip} daddr @vips${family} reject
+`
+  );
+  // While `kube-ipvs0` exists, packets to virtual IPs are not forwarded, and the node's own stay on `lo`.
+  const resets = (way = "") =>
+    each((family, ip) => `    ${way}${ip} daddr @vips${family} ${RESET}\n`);
+  // With a local virtual IP as the source, the endpoint would answer itself.
+  const masquerades = each((family, ip) =>
+    `    ${ip} saddr @vips${family} masquerade fully-random\n`
+  );
   return `add table ${IPVS_TABLE}
 delete table ${IPVS_TABLE}
 table ${IPVS_TABLE} {
-${FAMILIES.map((family) => sets(family, guarded)).join("")}  chain guard {
-${FAMILIES.map((family) => rules(family, guarded)).join("")}  }
+${sets}  chain guard {
+${rules}  }
   chain input {
     type filter hook input priority -1
     ct state new jump guard
@@ -45,60 +66,26 @@ ${FAMILIES.map((family) => rules(family, guarded)).join("")}  }
   chain output {
     type filter hook output priority -99
     ct state new jump guard
-${FAMILIES.map((family) => reset(family, 'oifname != "lo" ')).join("")}  }
+${resets('oifname != "lo" ')}  }
   chain forward {
     type filter hook forward priority -1
-${FAMILIES.map((family) => reset(family)).join("")}  }
+${resets()}  }
   chain postrouting {
     type nat hook postrouting priority 99
-${FAMILIES.map(masquerade).join("")}  }
+${masquerades}  }
 }
 `;
 }
+
+/** Ends connections of IPVS that have no route left. */
+const RESET = "meta l4proto tcp ct state established reject with tcp reset";
 
 export const GUARD_REMOVAL = `add table ${IPVS_TABLE}\ndelete table ${IPVS_TABLE}\n`;
 
-function sets(family: Family, { vips, servers }: Guarded): string {
-  const ip = NFT_FAMILY[family];
-  const own = vips.filter((address) => familyOf(address) === family);
-  const keys = servers.filter(({ address }) => familyOf(address) === family)
-    .map(({ address, protocol, port }) => vipKey(address, protocol, port));
-  return set(`vips${family}`, `typeof ${ip} daddr`, own) +
-    set(`servers${family}`, `typeof ${ip} daddr . meta l4proto . tcp dport`, keys);
-}
-
-function set(name: string, type: string, elements: readonly string[]): string {
+function set(name: string, key: string, elements: readonly string[]): string {
   const unique = [...new Set(elements)].sort();
   const list = unique.length === 0 ? "" : `    elements = { ${unique.join(", ")} }\n`;
-  return `  set ${name} {\n    ${type}\n${list}  }\n`;
-}
-
-/**
- * Returns the rules of a family. They skip node ports: a load balancer may use a health-check port at a virtual IP,
- * and signpost's own table knows these.
- */
-function rules(family: Family, { refusesServers }: Guarded): string {
-  const daddr = `${NFT_FAMILY[family]} daddr`;
-  const server = `${daddr} . meta l4proto . th dport @servers${family}`;
-  return `    ${server} ${refusesServers ? "reject" : "return"}
-    ${daddr} @vips${family} tcp dport ${NODE_PORTS.first}-${NODE_PORTS.last} return
-    ${daddr} @vips${family} reject
-`;
-}
-
-/**
- * Resets connections of IPVS that have no route left. While `kube-ipvs0` exists, packets to virtual IPs are not
- * forwarded, and the node's own stay on `lo`.
- */
-function reset(family: Family, way = ""): string {
-  return `    ${way}${
-    NFT_FAMILY[family]
-  } daddr @vips${family} meta l4proto tcp ct state established reject with tcp reset\n`;
-}
-
-/** Masquerades the node's own connections: a local virtual IP as the source would make the endpoint answer itself. */
-function masquerade(family: Family): string {
-  return `    ${NFT_FAMILY[family]} saddr @vips${family} masquerade fully-random\n`;
+  return `  set ${name} {\n    typeof ${key}\n${list}  }\n`;
 }
 
 export interface Look {
@@ -123,10 +110,7 @@ export interface Progress {
 /** A second look finds connections that were being opened at the first one. */
 const IDLE_LOOKS = 2;
 
-/**
- * Two sync periods of kube-proxy (30 s by default). If its process cannot be seen, the rules that it rewrites
- * reveal it.
- */
+/** Two sync periods of kube-proxy (30 s by default), after which rewritten rules reveal an unseen process. */
 const KUBE_PROXY_SYNCS = 60_000;
 
 export function begin({ now, grace }: { readonly now: number; readonly grace: number }): Progress {
@@ -205,10 +189,7 @@ export class IpvsTakeOver {
     return this.#guard = guardScript({ ...state, refusesServers: true });
   }
 
-  /**
-   * Writes the guard before rules in iptables mode, so that no virtual IP exposes the node's own ports. Never
-   * rejects.
-   */
+  /** Writes the guard before rules in iptables mode: no virtual IP exposes the node's own ports. Never rejects. */
   async prepare(): Promise<void> {
     const state = await this.#look();
     // With unknown virtual servers, the guard would refuse their traffic too early.
@@ -216,14 +197,10 @@ export class IpvsTakeOver {
     await this.#install(guardScript({ ...state, refusesServers: false }));
   }
 
-  /**
-   * Starts the grace period. Called after signpost's rules are written, before others' rules are removed. A second
-   * call starts the grace period again. Never rejects.
-   */
+  /** Starts the grace period, also again. Called between writing our rules and removing others'. Never rejects. */
   async takeOver(): Promise<void> {
     const state = await this.#look();
-    // If this look fails after an earlier success, the guard stays until the next one. The time for
-    // resets is not started again.
+    // If this look fails after an earlier success, the guard stays until the next one.
     const isReset = this.#progress?.step === "reset";
     if (state === undefined && (this.#guard === "" || isReset)) return;
     const { clock, grace, logger } = this.#options;
@@ -290,17 +267,11 @@ export class IpvsTakeOver {
     return progress;
   }
 
-  /**
-   * Removes kube-proxy's sets if nothing else is left: an earlier signpost was killed during the removal. Called
-   * when no rule uses them. Never rejects.
-   */
+  /** Removes sets that a killed signpost left. Called when no rule uses them. Never rejects. */
   async removeSets(): Promise<void> {
     if (this.isUnderWay) return;
-    try {
-      this.#warnOfLeftovers(await this.#kernel.removeSets());
-    } catch (error) {
-      this.#warnOfLeftovers([messageOf(error)]);
-    }
+    const removing = this.#kernel.removeSets();
+    this.#warnOfLeftovers(await removing.catch((error: unknown) => [messageOf(error)]));
   }
 
   #warnOfLeftovers(problems: readonly string[]): void {
@@ -326,9 +297,9 @@ export class IpvsTakeOver {
     return await this.#kernel.look() === undefined;
   }
 
-  async #findObstacle(state: IpvsState): Promise<string | undefined> {
-    const missing = await this.#kernel.missingPrograms(state);
-    return missing.length > 0 ? NO_IPVSADM : await this.#options.obstacle();
+  async #findObstacle({ servers }: IpvsState): Promise<string | undefined> {
+    const canRemove = servers.length === 0 || await this.#kernel.canRemoveServers();
+    return canRemove ? await this.#options.obstacle() : NO_IPVSADM;
   }
 
   /** Converts a monotonic time. The wall clock may be set meanwhile. */
