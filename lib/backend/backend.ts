@@ -72,16 +72,7 @@ export interface DesiredStep {
   readonly node: DesiredNode;
 }
 
-export type ForeignRules = Pick<
-  HandOver,
-  | "isServed"
-  | "findProxy"
-  | "finish"
-  | "check"
-  | "follow"
-  | "ipvs"
-  | "rival"
->;
+export type ForeignRules = Pick<HandOver, "isServed" | "findProxy" | "run" | "ipvs" | "rival">;
 
 /**
  * A mode: turns desired state into kernel rules and describes them. Its creation does not touch the kernel. Only the

@@ -25,6 +25,19 @@ interface HandOverOptions {
   readonly logger: Logger;
 }
 
+/** Sync periods between two looks for rules of other proxies. */
+const CHECK_OTHERS = 4;
+
+interface TakeOverOptions {
+  /** The sync period, in milliseconds. */
+  readonly period: number;
+  /** Asks for a full sync. */
+  readonly requestFull: (reason: string) => void;
+  /** Called after each look for another proxy. */
+  readonly looked: () => void;
+  readonly signal: AbortSignal;
+}
+
 /** Removes other proxies' rules once. If they come back, it reports them and leaves them. */
 export class HandOver {
   readonly #options: HandOverOptions;
@@ -88,12 +101,27 @@ export class HandOver {
     await this.#removeOthers();
   }
 
-  /**
-   * Removes kube-proxy's ipvs leftovers when no connection needs them, until none is left or the signal aborts.
-   * Called again after each check, which may have found new ones.
-   */
+  /** Removes kube-proxy's ipvs leftovers when no connection needs them, until none is left or the signal aborts. */
   follow(signal: AbortSignal): Promise<void> {
     return this.#ipvs.run(signal);
+  }
+
+  /**
+   * Removes other proxies' rules once ours are written, and looks for them again until the signal aborts and nothing
+   * more is written.
+   */
+  async run({ period, requestFull, looked, signal }: TakeOverOptions): Promise<void> {
+    await this.finish();
+    // Beside the rest: open connections may keep it for long.
+    let following = this.follow(signal);
+    while (!signal.aborted) {
+      await this.#options.clock.sleep(period * CHECK_OTHERS, signal);
+      if (signal.aborted) break;
+      if (await this.check()) requestFull("kube-proxy has gone");
+      looked();
+      following = this.follow(signal);
+    }
+    await following;
   }
 
   /**

@@ -21,7 +21,6 @@ import { COMMIT } from "../model/commit.ts";
 import { processUsage } from "../system/runtime.ts";
 import { NodeFindings, readRuleset, readSystem } from "./reports/node_findings.ts";
 import { Observation } from "./reports/observation.ts";
-import { takeOver } from "./foreign_programs.ts";
 import type { DaemonOptions, Opened } from "./start/options.ts";
 import { openStateFile } from "./objects/saved_state.ts";
 import type { StateKeeper } from "../source/saved/keeper.ts";
@@ -419,12 +418,13 @@ export class Daemon {
   }
 
   #takeOver(): Promise<void> {
-    return takeOver({
-      ...this.#options,
-      clock: this.#options.runtime.clock,
-      backend: this.#opened.backend,
+    const { configuration, signal } = this.#options;
+    const { traits, foreignRules } = this.#opened.backend;
+    return foreignRules.run({
+      period: configuration[traits.section].syncPeriod,
       looked: () => this.#findings.changed(),
       requestFull: (reason) => this.#loop.requestFull(reason),
+      signal,
     });
   }
 

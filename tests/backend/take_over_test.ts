@@ -12,6 +12,7 @@ interface Setup {
   readonly node: FakeNode;
   readonly logger: MemoryLogger;
   readonly handOver: HandOver;
+  readonly clock: ManualClock;
 }
 
 /** @param backend of iptables mode; without one it is nftables mode */
@@ -21,16 +22,17 @@ function setUp(
   runner: ProcessRunner = node.runner,
 ): Setup {
   const logger = new MemoryLogger();
+  const clock = new ManualClock();
   const variant = backend && (() => Promise.resolve(backend));
   const handOver = new HandOver({
     variant,
     configuration: configuration(),
     runner,
     pid: 17,
-    clock: new ManualClock(),
+    clock,
     logger,
   });
-  return { node, logger, handOver };
+  return { node, logger, handOver, clock };
 }
 
 Deno.test("kube-proxy's tables are deleted by the prologue of the first transaction only", async () => {
@@ -189,6 +191,33 @@ Deno.test("a kube-proxy that writes over our own chains is told, and undone when
   node.kubeProxies.pop();
   assertEquals(await handOver.check(), true);
   assertEquals(node.changes, []);
+});
+
+Deno.test("after the rules of a kube-proxy over ours have gone, a full sync is asked for", async () => {
+  const { node, clock, handOver } = setUp("-nft");
+  const stop = new AbortController();
+  const full: string[] = [];
+  let looks = 0;
+  const running = handOver.run({
+    period: 30_000,
+    requestFull: (reason) => void full.push(reason),
+    looked: () => void looks++,
+    signal: stop.signal,
+  });
+  const look = async () => {
+    await settle();
+    await clock.advance(120_000);
+    await settle();
+  };
+  node.saved.set("iptables-nft-save", KUBE_PROXY_RULES);
+  node.kubeProxies.push("4711");
+  await look();
+  assertEquals([looks, full], [1, []]);
+  node.kubeProxies.pop();
+  await look();
+  assertEquals([looks, full], [2, ["kube-proxy has gone"]]);
+  stop.abort();
+  await running;
 });
 
 Deno.test("what a kubelet makes is no other proxy", async () => {

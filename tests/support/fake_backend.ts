@@ -53,10 +53,8 @@ export class FakeBackend implements Backend<FakeScript> {
     isServed: () => Promise.resolve(this.#isThere),
     rival: undefined,
     findProxy: () => Promise.resolve([]),
-    finish: () => Promise.resolve(),
-    check: () => Promise.resolve(false),
+    run: () => Promise.resolve(),
     ipvs: undefined,
-    follow: () => Promise.resolve(),
   };
   /** What the kernel holds. */
   readonly kernel = new Map<string, string>();

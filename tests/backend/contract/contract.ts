@@ -179,9 +179,14 @@ const CASES: Readonly<Record<string, (stage: Stage) => Promise<void> | void>> = 
     assertEquals(await foreignRules.isServed(), false);
     await applied(stage);
     assertEquals(await foreignRules.isServed(), true);
-    await foreignRules.finish();
+    await foreignRules.run({
+      period: 0,
+      requestFull: () => {},
+      looked: () => {},
+      signal: AbortSignal.abort(),
+    });
     assertEquals(await foreignRules.findProxy(), []);
-    assertEquals(await foreignRules.check(), false);
+    assertEquals(foreignRules.rival, undefined);
   },
 
   "a clean-up leaves nothing": async (stage) => {
