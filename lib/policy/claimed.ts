@@ -1,8 +1,6 @@
 /**
- * Lists the claims of a Service, and the addresses that no Service can have: those of ServiceCIDRs
- * and of this daemon.
- *
- * @module
+ * Lists the claims of a Service, and the addresses that no Service can have: those of ServiceCIDRs and of this
+ * daemon.
  */
 import { cidrContains, FAMILIES, type Family, familyOf } from "../model/values/address.ts";
 import type { DesiredNode, FrontendType } from "../model/kernel/desired.ts";

@@ -1,12 +1,9 @@
 /**
  * Decides which Service holds a virtual IP or node port that several claim.
  *
- * The type of address comes first, because it tells the author. The API server allocates cluster
- * IPs and node ports, controllers write load-balancer IPs, and any user may list external IPs.
- * Among claims of one type the oldest Service comes first, then the first by name. The next one
- * gets it when the holder releases it.
- *
- * @module
+ * The type of address comes first, because it tells the author. The API server allocates cluster IPs and node
+ * ports, controllers write load-balancer IPs, and any user may list external IPs. Among claims of one type the
+ * oldest Service comes first, then the first by name. The next one gets it when the holder releases it.
  */
 import { type VipId, vipKeyOf } from "../model/cluster/names.ts";
 import type { FrontendType } from "../model/kernel/desired.ts";

@@ -3,8 +3,6 @@
  *
  * Readiness, termination, topology hints and traffic policies choose the endpoints, as in kube-proxy
  * (`CategorizeEndpoints`; KEP-1669 terminating endpoints, KEP-2433 and KEP-3015 topology hints).
- *
- * @module
  */
 import type { Family } from "../model/values/address.ts";
 import type { Destination } from "../model/kernel/desired.ts";
@@ -59,8 +57,8 @@ function portKey(
 }
 
 /**
- * Returns the endpoints of a service port by address, then by port, each once. Of several entries the one with
- * the highest rank counts, then the first slice by name.
+ * Returns the endpoints of a service port by address, then by port, each once. Of several entries the one with the
+ * highest rank counts, then the first slice by name.
  */
 export function findCandidates(
   index: PortIndex,

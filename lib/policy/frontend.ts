@@ -1,8 +1,4 @@
-/**
- * The frontends of a service port: its addresses and its node port.
- *
- * @module
- */
+/** Lists the frontends of a service port: its addresses and its node port. */
 import {
   type DesiredNode,
   type DesiredServicePort,

@@ -1,11 +1,9 @@
 /**
  * Limits the cost that one Service and one namespace have on every node.
  *
- * A Service over a limit is refused like a malformed object: its last state within the limits stays
- * in force. If only its endpoints grew, its rules stay unchanged. A Service that was never within
- * the limits has no rules. One step of a Service is limited too, so that others need not wait for it.
- *
- * @module
+ * A Service over a limit is refused like a malformed object: its last state within the limits stays in force. If
+ * only its endpoints grew, its rules stay unchanged. A Service that was never within the limits has no rules. One
+ * step of a Service is limited too, so that others need not wait for it.
  */
 import { familyOf } from "../model/values/address.ts";
 import type { Snapshot } from "../cache/cache.ts";
@@ -222,9 +220,8 @@ function over(
 }
 
 /**
- * Limits one step of a Service. Removals are complete. New ports, addresses and endpoints follow in
- * list order up to the cost of one step. Each step adds something.
- *
+ * Limits one step of a Service. Removals are complete. New ports, addresses and endpoints follow in list order up
+ * to the cost of one step. Each step adds something.
  * @param before the ports after the last step
  * @param most elements
  * @returns the wanted ports themselves if the step adds no more than that

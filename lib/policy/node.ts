@@ -1,9 +1,4 @@
-/**
- * Computes the node's part of the desired state from its Node, the ServiceCIDRs and the
- * configuration.
- *
- * @module
- */
+/** Computes the node's part of the desired state from its Node, the ServiceCIDRs and the configuration. */
 import {
   ADDRESS_BITS,
   cidrContains,
@@ -213,8 +208,8 @@ function localDetector(
 }
 
 /**
- * Returns the addresses of node ports in a family. As in kube-proxy, a family without ranges uses all addresses.
- * It uses none if `primary` is set and all addresses of the Node are in the other family.
+ * Returns the addresses of node ports in a family. As in kube-proxy, a family without ranges uses all addresses. It
+ * uses none if `primary` is set and all addresses of the Node are in the other family.
  */
 function nodePortAddresses(inputs: NodeInputs, family: Family): NodePortAddresses {
   const cidrs = nodePortCidrs(inputs, family);

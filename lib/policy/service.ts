@@ -1,8 +1,4 @@
-/**
- * Turns one Service and its slices into desired service ports and its health check.
- *
- * @module
- */
+/** Turns one Service and its slices into desired service ports and its health check. */
 import {
   ADDRESS_BITS,
   cidrContains,
@@ -231,8 +227,8 @@ function otherServing(
 }
 
 /**
- * Returns the sources of one family that may reach the load-balancer IPs. If they contain this node, these IPs
- * are added: the node's own packets to them may have them as source.
+ * Returns the sources of one family that may reach the load-balancer IPs. If they contain this node, these IPs are
+ * added: the node's own packets to them may have them as source.
  */
 function sourceRanges(
   service: Service,
@@ -268,8 +264,8 @@ function featuresOf(port: DesiredServicePort): ServiceFeature[] {
 }
 
 /**
- * Removes the parts that need a refused feature. A load-balancer IP without its source ranges would be open to
- * all, and a port without its affinity would mix up its clients: they get no rules.
+ * Removes the parts that need a refused feature. A load-balancer IP without its source ranges would be open to all,
+ * and a port without its affinity would mix up its clients: they get no rules.
  */
 export function withoutRefused(
   ports: readonly DesiredServicePort[],

@@ -1,8 +1,4 @@
-/**
- * Keeps the desired state up to date. It computes only Services that a change affects.
- *
- * @module
- */
+/** Keeps the desired state up to date. It computes only Services that a change affects. */
 import type { Dirty, ObjectCache, Snapshot } from "../cache/cache.ts";
 import type { Family } from "../model/values/address.ts";
 import {
@@ -171,8 +167,8 @@ export class Desired implements DesiredState {
   }
 
   /**
-   * Applies a change in turns. Until the end the objects must not change, and `node` and `services` are the
-   * earlier ones. @param growth elements that one Service may add @yields when other work can run
+   * Applies a change in turns. Until the end the objects must not change, and `node` and `services` are the earlier
+   * ones. @param growth elements that one Service may add @yields when other work can run
    */
   *updating(
     objects: Snapshot,
