@@ -1,8 +1,4 @@
-/**
- * nftables mode: one table for all Services.
- *
- * @module
- */
+/** The nftables mode: one table for all Services. */
 import { finding } from "../../findings/catalog.ts";
 import type { AccelerationSummary } from "../../model/status.ts";
 import type { ConnectionCounters } from "../../model/connections.ts";
@@ -40,7 +36,7 @@ import { changesFrom, nftablesNames } from "./changes.ts";
 import { foreignChains, parsingListing } from "./read.ts";
 import { heldPorts, nftablesRules } from "./kernel_rules.ts";
 
-/** Elements of one step: nft and the kernel take 30 ms for them. */
+/** nft and the kernel take 30 ms for so many elements of one step. */
 const SHARE = 2_000;
 
 const TRAITS: ModeTraits = {
@@ -54,7 +50,6 @@ const TRAITS: ModeTraits = {
   parts: "elements and rules",
 };
 
-/** The table of all Services. */
 export class NftablesBackend implements Backend<NftScript> {
   readonly traits = TRAITS;
   readonly metrics: BackendMetrics;
@@ -67,10 +62,8 @@ export class NftablesBackend implements Backend<NftScript> {
   readonly #touched = new Touched();
   readonly #dataplane: NftablesDataplane;
   readonly #devices: Devices;
-  /** @inheritdoc */
   readonly connections: ConnectionCounters;
 
-  /** @param options what it works with */
   constructor(options: BackendOptions) {
     this.#options = options;
     this.#nft = new Nft(options.runtime.runner, this.#marks);
@@ -105,7 +98,6 @@ export class NftablesBackend implements Backend<NftScript> {
     });
   }
 
-  /** @inheritdoc */
   async probe(): Promise<Probed> {
     const { configuration, runtime } = this.#options;
     const missing = missingFamilies(runtime);
@@ -140,27 +132,22 @@ export class NftablesBackend implements Backend<NftScript> {
     };
   }
 
-  /** @inheritdoc */
   get progress(): Progress | undefined {
     return this.#dataplane.progress;
   }
 
-  /** @inheritdoc */
   get isUnfinished(): boolean {
     return this.#dataplane.isUnfinished;
   }
 
-  /** @inheritdoc */
   get acceleration(): AccelerationSummary | undefined {
     return this.#devices.summary;
   }
 
-  /** @inheritdoc */
   full(state: DesiredState): NftScript {
     return this.#dataplane.full(state);
   }
 
-  /** @inheritdoc */
   changing(
     change: StateChange,
     state: DesiredState,
@@ -168,7 +155,6 @@ export class NftablesBackend implements Backend<NftScript> {
     return this.#dataplane.changing(change, state);
   }
 
-  /** @inheritdoc */
   async apply(script: NftScript, checkpoint?: () => void): Promise<void> {
     // What others did before is read back, or replaced.
     if (script.kind === "full") this.#touched.clear();
@@ -176,14 +162,12 @@ export class NftablesBackend implements Backend<NftScript> {
     if (script.kind === "full") this.#devices.replaced();
   }
 
-  /** @inheritdoc */
   repair(applied: DesiredState): Promise<NftScript | undefined> {
     const [nft, dataplane, touched] = [this.#nft, this.#dataplane, this.#touched];
     const { clock } = this.#options.runtime;
     return repairScript({ nft, dataplane, touched, clock }, applied);
   }
 
-  /** @inheritdoc */
   async watchDrift({ desired, onDrift, onChange, signal }: DriftOptions): Promise<void> {
     const { configuration, runtime: { streamer, clock }, logger } = this.#options;
     const [nft, dataplane] = [this.#nft, this.#dataplane];
@@ -207,14 +191,12 @@ export class NftablesBackend implements Backend<NftScript> {
     ]);
   }
 
-  /** @inheritdoc */
   async read(about?: PortsOfNode): Promise<KernelRules> {
     const held = about && await heldPorts(this.#nft, about) ||
       atOnce(parsingListing(await this.#nft.listTable()));
     return nftablesRules(held);
   }
 
-  /** @inheritdoc */
   async readRuleset(): Promise<RulesetFacts> {
     const nft = await this.#nft.version();
     const unreadable = await this.#nft.unreadableTables();
@@ -223,12 +205,10 @@ export class NftablesBackend implements Backend<NftScript> {
     return { nft, unreadable, chains: [...chains, ...legacy] };
   }
 
-  /** @inheritdoc */
   async stepBehind(): Promise<void> {
     await this.#nft.apply(renderRewrites(NAT_CHAINS).join(""));
   }
 
-  /** @inheritdoc */
   async cleanup({ kubeProxy, dryRun, removed }: CleanupOptions): Promise<ApplyError[]> {
     const tables = kubeProxy ? [...OWN_TABLES, ...KUBE_PROXY_TABLES] : OWN_TABLES;
     const { logger } = this.#options;

@@ -1,8 +1,4 @@
-/**
- * Returns steps of the desired state as changes that a person can read, and names the rules that decide about packets.
- *
- * @module
- */
+/** Shows steps of the desired state as changes, and names the rules that decide about packets. */
 import type { DesiredNode, DesiredState, StateChange } from "../../model/kernel/desired.ts";
 import { diffing, tableOf, withNodeElements } from "./delta.ts";
 import {
@@ -22,7 +18,7 @@ import type { Family } from "../../model/values/address.ts";
 import type { Match } from "../../policy/frontend.ts";
 import { type SetRole, tableSet } from "./sets.ts";
 
-/** Returns a function that gives the changes of each step after a state, deletions first. */
+/** Returns a function that gives the changes of each step, deletions first. */
 export function changesFrom(state: DesiredState): (step: DesiredStep) => Change[] {
   const { references } = atOnce(tableOf(state));
   return (step) => nftablesChanges(step, references);
@@ -60,7 +56,6 @@ function nftablesChanges({ change, node }: DesiredStep, references: References):
   ];
 }
 
-/** Returns the change of a chain or set that comes or goes. */
 function partChange(
   change: Change["change"],
   type: "chain" | "set",
@@ -90,7 +85,6 @@ function ownerOfSlot(
   return owners.get(elementId({ type: "slots", set, key: key.frontend })) ?? "";
 }
 
-/** Returns the names of the elements and rules that decide about packets. */
 export function nftablesNames(node: DesiredNode): RuleNames {
   const find = ({ servicePort, frontend }: Match, role: SetRole) => {
     const element = objectsOf(servicePort, node).find((object): object is Element =>

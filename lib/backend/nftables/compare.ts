@@ -1,8 +1,4 @@
-/**
- * Compares the desired contents of the table with the kernel's.
- *
- * @module
- */
+/** Compares the desired contents of the table with the kernel's. */
 import { append } from "../../model/values/lists.ts";
 import type { Difference } from "../../model/kernel/differences.ts";
 import { atOnce } from "../../model/ports/in_turns.ts";
@@ -13,16 +9,12 @@ import { COUNTER, setNamed, type TableSet } from "./sets.ts";
 import { compareRules } from "../compare.ts";
 import { TABLE } from "./table.ts";
 
-/** The options of a comparison. */
 export interface CompareOptions {
   /** True if an endpoint needs its own slot, and not any slot of its frontend. */
   readonly exactSlots?: boolean;
 }
 
-/**
- * All differences, by set and key. Clients of session affinity are the kernel's own, and marks of
- * transactions pass.
- */
+/** Returns all differences, but for clients of session affinity and marks of transactions. */
 export function compareContents(
   desired: Contents,
   held: Contents,
@@ -31,14 +23,9 @@ export function compareContents(
   return atOnce(comparing(desired, held, options));
 }
 
-/** Elements that are compared without a break. */
 const BATCH = 100;
 
-/**
- * The same in turns.
- *
- * @yields where other work can be done
- */
+/** @yields where other work can be done */
 export function* comparing(
   desired: Contents,
   held: Contents,
@@ -127,8 +114,8 @@ export function isOfKernel(set: string): boolean {
 const COUNTS = /^counter packets \d+ bytes \d+ ?/;
 
 /**
- * Moves wanted endpoints to the slots where they are: endpoints that came in another order have other slots, and the
- * choice is the same. If an endpoint has several slots, a hash chooses, and each slot counts.
+ * Moves wanted endpoints to their present slots: in another order, the choice is the same. If an endpoint has several
+ * slots, a hash chooses, and each slot counts.
  */
 function inSlotsOf(there: Elements, wanted: Elements, set: TableSet): Elements {
   const held = byFrontend(there, set);
@@ -152,7 +139,6 @@ function inSlotsOf(there: Elements, wanted: Elements, set: TableSet): Elements {
   return moved;
 }
 
-/** A frontend, and the endpoint of each slot. */
 interface FrontendSlots {
   readonly frontend: FrontendKey;
   readonly slots: Map<number, string>;
@@ -176,7 +162,6 @@ function* compareElements(
   { wanted, there, counts }: {
     readonly wanted: Elements;
     readonly there: Elements;
-    /** True if each element should count. */
     readonly counts: boolean;
   },
 ): Generator<undefined, Difference[]> {
@@ -212,19 +197,15 @@ function* compareElements(
   return differences;
 }
 
-/** A part of the table by name, or the table itself. */
 export interface Place {
   readonly type: "table" | "chain" | "set";
-  /** `""` for the table. */
   readonly name: string;
 }
 
-/** The text of the table itself. */
 export const TABLE_PLACE = `table ${TABLE}`;
 
 const CHAIN = "chain ";
 
-/** Returns `in` of a difference for a chain; for a set or map it is the name. */
 export function chainPlace(name: string): string {
   return CHAIN + name;
 }

@@ -1,8 +1,4 @@
-/**
- * Reads the counters of frontends, and of rejected node ports on loopback.
- *
- * @module
- */
+/** Reads the counters of frontends, and of rejected node ports on loopback. */
 import type { ConnectionCounters, FrontendCount } from "../../model/connections.ts";
 import type { Clock } from "../../model/ports/ports.ts";
 import type { NftablesDataplane } from "./dataplane.ts";
@@ -16,21 +12,18 @@ import { boundedReading } from "../../model/values/timing.ts";
 import { CounterSums, type ReadMetric } from "../metrics.ts";
 import { localhostRejectChain } from "./service.ts";
 
-/** Inputs of `ElementCounters`. */
 export interface ElementCountersOptions {
   readonly nft: Pick<Nft, "listSet">;
   readonly dataplane: Pick<NftablesDataplane, "readDuringSyncs" | "elements" | "hasWritten">;
   readonly clock: Pick<Clock, "sleep">;
 }
 
-/** The longest wait of a transaction for a listing, in milliseconds. */
+/** Milliseconds that a transaction waits for a listing. */
 const LONGEST_WAIT = 2_000;
 
-/** The counters in the maps that lead to the frontends' chains. */
 export class ElementCounters implements ConnectionCounters {
   readonly #options: ElementCountersOptions;
 
-  /** @param options what to read */
   constructor(options: ElementCountersOptions) {
     this.#options = options;
   }
@@ -40,7 +33,6 @@ export class ElementCounters implements ConnectionCounters {
     return this.#options.dataplane.hasWritten;
   }
 
-  /** @inheritdoc */
   async read(): Promise<Iterable<FrontendCount>> {
     const { dataplane, clock } = this.#options;
     const enough = new AbortController();
@@ -65,19 +57,14 @@ function* allOf(listings: ReadonlyMap<string, string>): Iterable<FrontendCount> 
   for (const [map, listing] of listings) yield* countsIn(map, listing);
 }
 
-/** Returns the maps with elements that count connections: nat chains see the first packet of each, once. */
+/** Returns the maps whose elements count connections: nat chains see the first packet of each, once. */
 export function countingMaps(elements: ReadonlyMap<string, number>): string[] {
   return [...elements.keys()].filter((name) => setNamed(name)?.role === COUNTING_ROLE);
 }
 
-/** An element with a counter, and with the Service's name from the comment. */
+/** Matches an element with a counter, and the Service's name in the comment. */
 const COUNTED = /(\S+ \. \S+(?: \. \S+)?) counter packets (\d+) bytes \d+ comment "([^":]+)[^"]*"/g;
 
-/**
- * Yields the counts in a listing of one map.
- *
- * @param listing what `nft list map` prints
- */
 export function* countsIn(map: string, listing: string): Iterable<FrontendCount> {
   const set = setNamed(map);
   if (set?.role !== COUNTING_ROLE || set.family === undefined) return;
@@ -89,10 +76,8 @@ export function* countsIn(map: string, listing: string): Iterable<FrontendCount>
   }
 }
 
-/** Inputs of `localhostRejects`. */
 export interface LocalhostRejectsOptions {
   readonly nft: Pick<Nft, "listStructure">;
-  /** Returns the number of elements of each map and set. */
   readonly elements: () => ReadonlyMap<string, number>;
   readonly clock: Pick<Clock, "monotonic" | "sleep">;
 }
@@ -127,7 +112,6 @@ export function localhostRejects({ nft, elements, clock }: LocalhostRejectsOptio
   };
 }
 
-/** Reads the packets that each chain has rejected from the listing of a table. */
 export function rejectedPackets(listing: string): ReadonlyMap<string, number> {
   return new Map(CHAINS.flatMap(({ chain }) => {
     const pattern = new RegExp(`^\\tchain ${chain} \\{\\n\\t\\tcounter packets (\\d+) `, "m");

@@ -1,8 +1,4 @@
-/**
- * nftables as a dataplane: desired state to scripts, scripts to the kernel.
- *
- * @module
- */
+/** nftables as a dataplane: desired state to scripts, scripts to the kernel. */
 import type { Dataplane, Progress } from "../../model/kernel/dataplane.ts";
 import {
   changesFixedRules,
@@ -34,17 +30,15 @@ import {
   writePortions,
 } from "./write.ts";
 
-/** Inputs of the dataplane besides nft. */
 export interface NftablesOptions extends Partial<Pick<PortionsOptions, "clock" | "logger">> {
-  /** Returns commands that go first in the transaction from which on packets meet a full script. */
+  /** Returns commands for the beginning of the transaction after which packets meet a full script. */
   readonly prologue?: () => Promise<string>;
-  /** The limit of elements that one step deletes, if packets do not reach them; absent: no limit. */
+  /** The limit of elements that one step deletes, if packets do not reach them. */
   readonly share?: number;
-  /** The weight of one portion. @default `PORTION_WEIGHT` */
+  /** The weight of one portion. */
   readonly weight?: number;
 }
 
-/** A script that the dataplane makes and applies. */
 export type NftScript = FullScript | PartialScript;
 
 /** Never gives way, and logs nothing. */
@@ -56,14 +50,12 @@ const DEFAULTS = {
   weight: PORTION_WEIGHT,
 };
 
-/** A reading that is under way. */
 interface Reading {
-  /** True if a transaction has come between already. */
   isDisturbed: boolean;
   readonly done: () => Promise<void>;
 }
 
-/** The table of all services. Both kinds of script are deltas; a full script is the delta from no table. */
+/** The table of all services. A full script is the delta from no table. */
 export class NftablesDataplane implements Dataplane<NftScript> {
   readonly #nft: Nft;
   readonly #options: Required<NftablesOptions>;
@@ -75,38 +67,32 @@ export class NftablesDataplane implements Dataplane<NftScript> {
   #progress: Progress | undefined;
   #reading: Reading | undefined;
 
-  /**
-   * @param nft the program
-   * @param options what else it works with
-   */
   constructor(nft: Nft, options: NftablesOptions = {}) {
     this.#nft = nft;
     this.#options = { ...DEFAULTS, ...options };
   }
 
-  /** The number of elements in each set and map, after the last applied script. */
   get elements(): ReadonlyMap<string, number> {
     return this.#counts.elements;
   }
 
-  /** Returns true if the table is written and read in portions. It is never listed whole. */
+  /** Returns true if the table is written and read in portions, and never listed whole. */
   get isLarge(): boolean {
     let sum = 0;
     for (const count of this.#counts.elements.values()) sum += count;
     return sum > this.#options.weight;
   }
 
-  /** True if the table may differ from the state: after a failure, or while deletions wait. */
+  /** True after a failure, or while deletions wait. */
   get mayDiffer(): boolean {
     return this.#isReplacing || this.isUnfinished;
   }
 
-  /** True if the next partial script has deletions to make, even of no change. */
   get isUnfinished(): boolean {
     return !this.#deferred.isEmpty;
   }
 
-  /** Returns true if this process wrote the table, and did not read it back. */
+  /** True if this process wrote the table, and did not read it back. */
   get hasWritten(): boolean {
     return this.#hasWritten;
   }
@@ -116,22 +102,19 @@ export class NftablesDataplane implements Dataplane<NftScript> {
     return this.#applied;
   }
 
-  /** The number of rules of each chain after the last applied script; 0 for each set and map. */
+  /** The number of rules of each chain; 0 for each set and map. */
   get ruleCounts(): ReadonlyMap<string, number> {
     return this.#counts.rules;
   }
 
-  /** @inheritdoc */
   get progress(): Progress | undefined {
     return this.#progress;
   }
 
-  /** @inheritdoc */
   full(state: DesiredState): FullScript {
     return new FullScript(state);
   }
 
-  /** @inheritdoc */
   *changing(
     change: StateChange,
     state: DesiredState,
@@ -156,10 +139,8 @@ export class NftablesDataplane implements Dataplane<NftScript> {
   }
 
   /**
-   * Reads the kernel while scripts come. `nft` begins again after each transaction: the first one goes ahead, later
-   * ones wait for the reading.
-   *
-   * @param longest ends the waiting
+   * Reads the kernel while scripts come. nft begins again after each transaction: the first one goes ahead, later ones
+   * wait. @param longest ends the waiting
    */
   async readDuringSyncs<T>(read: () => Promise<T>, longest: () => Promise<void>): Promise<T> {
     const reading = read();
@@ -175,7 +156,6 @@ export class NftablesDataplane implements Dataplane<NftScript> {
     }
   }
 
-  /** @inheritdoc */
   async apply(script: NftScript, checkpoint = () => {}): Promise<void> {
     if (script.kind === "partial" && script.text === "") return this.#settled();
     if (this.#reading?.isDisturbed) await this.#reading.done();
@@ -212,7 +192,6 @@ export class NftablesDataplane implements Dataplane<NftScript> {
     this.#deferred.clear();
   }
 
-  /** Replaces the table in one transaction. */
   async #replaceAtOnce(
     script: FullScript,
     { hasAffinity, turns, checkpoint }: {
@@ -235,11 +214,7 @@ export class NftablesDataplane implements Dataplane<NftScript> {
     return counts;
   }
 
-  /**
-   * Reads a table back that packets meet, and writes what differs.
-   *
-   * @returns `undefined` if the table has to be replaced in one transaction
-   */
+  /** Writes what differs in a table that packets meet. @returns `undefined` if the table has to be replaced */
   async #reconcile(script: FullScript, checkpoint: () => void): Promise<Counts | undefined> {
     const { logger, prologue } = this.#options;
     const table = await reconcile(script, { ...this.#options, nft: this.#nft, checkpoint });

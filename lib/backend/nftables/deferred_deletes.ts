@@ -1,9 +1,4 @@
-/**
- * Spreads the deletion of very many elements over several steps, so that other Services need not
- * wait for all of it.
- *
- * @module
- */
+/** Spreads the deletion of very many elements over several steps, so that other Services need not wait. */
 import type { Delta } from "./delta.ts";
 import { type Key, printKey } from "./keys.ts";
 import type { TableSet } from "./sets.ts";
@@ -12,23 +7,20 @@ import { type Element, elementsOf } from "./table.ts";
 /** Elements that nothing leads to once their frontend is gone or has fewer endpoints. */
 const UNREACHABLE: ReadonlySet<string> = new Set(["endpoints", "localEndpoints", "hairpins"]);
 
-/** The elements that the table still has, and that later steps delete. */
 export class DeferredDeletes {
   readonly #waiting = new Elements();
   /** The last step had changes of its own, and deleted no waiting element. */
   #gaveWay = false;
 
-  /** Returns true if no element waits. */
   get isEmpty(): boolean {
     return this.#waiting.isEmpty;
   }
 
-  /** Forgets all elements: the table was replaced. */
   clear(): void {
     this.#waiting.clear();
   }
 
-  /** Returns a repair without the deletions that wait: later steps make them. */
+  /** Returns a repair without the deletions that wait. */
   leaveOut(repair: Delta): Delta {
     const isDue = (each: Element) => !this.#waiting.has(each);
     return { ...repair, deleteElements: repair.deleteElements.filter(isDue) };

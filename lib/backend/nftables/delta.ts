@@ -1,8 +1,4 @@
-/**
- * Compares sets of service ports, and says what to add to the table and to delete.
- *
- * @module
- */
+/** Compares sets of service ports, and says what to add to the table and to delete. */
 import type {
   DesiredNode,
   DesiredServicePort,
@@ -34,11 +30,10 @@ import {
 import { objectsOf } from "./service.ts";
 import { alwaysThere, type TableSet } from "./sets.ts";
 
-/** A change of the table. Each list is in the order of the services. */
+/** A change of the table, in the order of the services. */
 export interface Delta {
   readonly addSets: readonly TableSet[];
   readonly addChains: readonly Chain[];
-  /** Chains that stay and get other rules. */
   readonly rewriteChains: readonly ChainRewrite[];
   readonly deleteElements: readonly Element[];
   readonly addElements: readonly Entry[];
@@ -48,7 +43,6 @@ export interface Delta {
   readonly references: References;
 }
 
-/** No change. */
 export const NOTHING: Delta = {
   addSets: [],
   addChains: [],
@@ -60,26 +54,21 @@ export const NOTHING: Delta = {
   references: new Map(),
 };
 
-/** Returns the number of objects that a change adds, rewrites or deletes. */
 export function countOperations(delta: Delta): number {
   return countElements(delta) + delta.addSets.length + delta.addChains.length +
     delta.rewriteChains.length + delta.deleteChains.length + delta.deleteSets.length;
 }
 
-/** Returns the number of elements that a change adds or deletes. */
 function countElements({ addElements, deleteElements }: Delta): number {
   return addElements.reduce((sum, each) => sum + sizeOf(each), deleteElements.length);
 }
 
-/** Counts what the kernel's table holds, change by change. */
 export class Counts {
   readonly references = new Map<ObjectId, number>();
-  /** The number of elements of each set and map that has any. */
   readonly elements = new Map<string, number>();
   /** The number of rules of each chain; 0 for each set and map. */
   readonly rules = new Map<string, number>();
 
-  /** Counts a change that the kernel has made. */
   add(delta: Delta): void {
     for (const [id, count] of delta.references) setCount(this.references, id, count);
     for (const { set: { name } } of delta.deleteElements) this.#countElements(name, -1);
@@ -106,22 +95,14 @@ function setCount<K>(counts: Map<K, number>, key: K, count: number): void {
   else counts.set(key, count);
 }
 
-/** The inputs of a comparison besides the changes. */
 export interface DiffOptions {
-  /** The same before and after: if the node changes, everything is written again. */
   readonly node: DesiredNode;
-  /** The references of the applied state; empty for a first load. */
   readonly references: References;
 }
 
-/** Objects that are compared without a break. */
 const BATCH = 200;
 
-/**
- * Returns the delta for some services' changes; its work follows their size alone.
- *
- * @yields where other work can be done
- */
+/** Returns the delta of some services; its work follows their size alone. @yields where other work can be done */
 export function* diffing(
   changes: Iterable<ServiceChange>,
   { node, references }: DiffOptions,
@@ -153,7 +134,6 @@ export function* diffing(
   return collector.finish(references);
 }
 
-/** The ports of one Service. */
 type ServicePorts = readonly DesiredServicePort[];
 
 /** Returns the Services of a state in the order of their names. */
@@ -163,11 +143,7 @@ export function sorted(services: DesiredState["services"]): readonly ServicePort
   return [...services].sort(byName).map(([, ports]) => ports);
 }
 
-/**
- * Returns the table of a state.
- *
- * @yields where other work can be done; meanwhile the state must not change
- */
+/** @yields where other work can be done; meanwhile the state must not change */
 export function* tableOf({ node, services }: DesiredState): Generator<undefined, Table> {
   const changes = sorted(services).map((after) => ({ before: [], after }));
   const delta = yield* diffing(changes, { node, references: new Map() });
@@ -179,12 +155,10 @@ export function* tableOf({ node, services }: DesiredState): Generator<undefined,
   };
 }
 
-/** Returns the change from no table to a table. */
 export function additionOf({ sets, chains, elements, references }: Table): Delta {
   return { ...NOTHING, addSets: sets, addChains: chains, addElements: elements, references };
 }
 
-/** Adds the change of the node's own elements to a change of services. */
 export function withNodeElements(delta: Delta, { node }: StateChange): Delta {
   if (!node) return delta;
   const [old, wanted] = [nodeElements(node.before), nodeElements(node.after)];
@@ -202,7 +176,7 @@ export function withNodeElements(delta: Delta, { node }: StateChange): Delta {
 /** The weight of a client set and a chain of session affinity, in elements: nft takes as much memory for them. */
 const AFFINITY_WEIGHT = 10;
 
-/** Estimates the elements of these ports: each frontend with each of its endpoints, and source ranges. */
+/** Estimates elements: each frontend with each of its endpoints, and source ranges. */
 export function weightOf(ports: readonly DesiredServicePort[]): number {
   let weight = 0;
   for (const port of ports) {
@@ -221,7 +195,6 @@ export function weightOf(ports: readonly DesiredServicePort[]): number {
 /** The weight of the largest partial script. A full script is made in pieces, and other work is done between them. */
 const LARGE_CHANGE = 250_000;
 
-/** Returns true if a change is so large that everything is written. */
 export function isLargeChange({ services }: StateChange): boolean {
   let weight = 0;
   for (const { before, after } of services.values()) {
@@ -232,9 +205,7 @@ export function isLargeChange({ services }: StateChange): boolean {
   return false;
 }
 
-/**
- * Cuts a list to chunks. Only a chunk of one item weighs more than `most`.
- */
+/** Cuts a list to chunks. Only a chunk of one item weighs more than `most`. */
 export function* chunks<T>(
   items: Iterable<T>,
   { weigh, most }: { readonly weigh: (item: T) => number; readonly most: number },
@@ -253,23 +224,18 @@ export function* chunks<T>(
   if (chunk.length > 0) yield chunk;
 }
 
-/** Returns true if a change adds and deletes at most so many elements. */
 export function fits(delta: Delta, most: number): boolean {
   return countElements(delta) <= most;
 }
 
-/** The elements of one frontend. */
 interface FrontendChange {
   readonly addElements: Entry[];
   readonly deleteElements: Element[];
 }
 
 /**
- * Cuts a change for a table that packets meet. All elements of a frontend stay in one part. The rules that every
- * packet meets change after all elements: new maps are full then, and old maps are still there.
- *
- * @param most elements of a part
- * @yields chains and sets, then elements, then the chains that all packets meet, then deletions; a part may be empty
+ * Cuts a change for a table that packets meet: chains and sets, all elements of a frontend in one part, the chains that
+ * all packets meet, deletions. So old maps stay until new ones are full. @yields parts, also empty ones
  */
 export function* cut(delta: Delta, most: number): Generator<Delta> {
   const { addSets, addChains, rewriteChains, deleteChains, deleteSets } = delta;
@@ -307,7 +273,7 @@ function byFrontend(
   return changes;
 }
 
-/** An object that several services may need: it is there while one of them does. */
+/** An object that several services may need. */
 type SharedObject = Element | Chain | TableSet;
 
 function objectsById(
@@ -321,10 +287,9 @@ function objectsById(
   return objects;
 }
 
-/** An object and its `objectId`. */
 type Named = readonly [id: ObjectId, object: TableObject];
 
-/** Gathers single steps; shared objects are counted, and decided at the end. */
+/** Gathers steps. Shared objects are counted, and decided at the end. */
 class Collector {
   readonly #addSlots: Slots[] = [];
   readonly #addElements: Element[] = [];
@@ -333,8 +298,7 @@ class Collector {
   readonly #shared = new Map<ObjectId, { readonly object: SharedObject; count: number }>();
 
   /**
-   * Adds the objects of a Service that had none. Only shared objects get an id: V8 looks through all keys of a
-   * map in every collection.
+   * Adds the objects of a new Service. Only shared objects get an id: V8 walks all keys of a map in every collection.
    */
   addNew(objects: readonly TableObject[]): void {
     const shared = new Map<ObjectId, SharedObject>();
@@ -350,7 +314,7 @@ class Collector {
     if (object) this.#count(id, { object, step: 1 });
   }
 
-  /** Adds an object that one Service alone has. @returns the object, if services share it */
+  /** Adds an object of one Service. @returns a shared object */
   #addOwn(object: TableObject): SharedObject | undefined {
     if (object.type === "slots") this.#addSlots.push(object);
     else if (isPrivate(object)) this.#addElements.push(object);
@@ -416,7 +380,6 @@ class Collector {
     else this.#shared.set(id, { object, count: step });
   }
 
-  /** Touches only the slots that differ. */
   #writeSlots(before: Slots | undefined, after: Slots | undefined): void {
     const old = before?.destinations ?? [];
     const wanted = after?.destinations ?? [];
@@ -432,12 +395,12 @@ class Collector {
   }
 }
 
-/** Returns true for an element that one service port alone can have, because it holds the claim to its key. */
+/** Returns true for an element whose key one service port has a claim to. */
 function isPrivate(object: Exclude<TableObject, Slots>): object is Element {
   return object.type === "element" && object.set.filledBy !== "services";
 }
 
-/** The order of deletions: the kernel deletes a chain only when nothing jumps to it any more. */
+/** The kernel deletes a chain only when nothing jumps to it any more. */
 const JUMPERS_FIRST: Readonly<Record<ChainRole, number>> = {
   base: 0,
   fixed: 1,

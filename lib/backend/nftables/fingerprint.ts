@@ -1,8 +1,6 @@
 /**
- * Makes rules comparable: versions of nft print the same rule in different ways. Every word of a rule counts; only
- * spellings that are known to mean the same are made the same.
- *
- * @module
+ * Makes rules comparable: versions of nft print one rule in different ways. Every word counts; only known spellings of
+ * the same are made equal.
  */
 import { append } from "../../model/values/lists.ts";
 import {
@@ -17,7 +15,7 @@ import {
 import { PROTOCOL_NAMES } from "./keys.ts";
 import { milliseconds } from "./text.ts";
 
-/** A text in quotes, a brace or a comma, or what stands between those and spaces. */
+/** Matches a text in quotes, a brace, a comma, or a word. */
 const TOKENS = /"(?:[^"\\]|\\.)*"|[{},]|[^\s{},]+/g;
 
 /** Returns the words of a rule, canonical. Two rules with the same fingerprint do the same. */
@@ -68,7 +66,6 @@ function canonicalMark(mark: number, prefix: string | undefined): string {
   return `& 0x${mask.toString(16)} == ${text}`;
 }
 
-/** Leaves the numbers out of `counter packets 3 bytes 180`. */
 function withoutCounts(words: readonly string[]): readonly string[] {
   const at = words.indexOf("counter");
   const isCounted = at >= 0 && words[at + 1] === "packets" && words[at + 3] === "bytes";
@@ -76,8 +73,8 @@ function withoutCounts(words: readonly string[]): readonly string[] {
 }
 
 /**
- * Leaves out the kind of a refusal that nft adds. `icmp` and `icmpv6` are the default only behind a match of that
- * family; elsewhere they would refuse one family alone.
+ * Leaves out the default kind of a refusal, which nft adds. For `icmp` and `icmpv6`, that is only behind a match of the
+ * family.
  */
 function withoutDefaults(words: readonly string[]): readonly string[] {
   const at = words.indexOf("reject");
@@ -88,7 +85,7 @@ function withoutDefaults(words: readonly string[]): readonly string[] {
   return isDefault ? words.slice(0, at + 1) : words;
 }
 
-/** Returns true for an address, a CIDR, or a range as nft prints neighbouring CIDRs: `10.0.0.0-10.0.2.255`. */
+/** Returns true for an address, a CIDR, or neighbouring CIDRs as nft prints them: `10.0.0.0-10.0.2.255`. */
 function isRange(word: string): boolean {
   const [, first = "", last, length] =
     /^([0-9a-f.:]+)(?:-([0-9a-f.:]+)|\/(\d{1,3}))?$/.exec(word) ?? [];
@@ -108,7 +105,6 @@ function cidrsOf(range: string): string[] {
   return [range.includes("/") ? range : `${range}/${ADDRESS_BITS[familyOf(range)]}`];
 }
 
-/** Returns the CIDRs that cover everything from one address to another. */
 function between(family: Family, start: bigint, last: string): string[] {
   const end = addressToInteger(last);
   const cidrs: string[] = [];

@@ -1,8 +1,4 @@
-/**
- * Compares the table with the desired state, for `verify` and `explain`.
- *
- * @module
- */
+/** Compares the table with the desired state, for `verify` and `explain`. */
 import {
   type DesiredNode,
   type DesiredServicePort,
@@ -39,7 +35,7 @@ import { tableOf } from "./delta.ts";
 import type { Nft } from "./nft.ts";
 import { type Element, elementId, elementsOf, TABLE } from "./table.ts";
 
-/** Gives the rules in some contents. @param contents `undefined`: there is no table */
+/** @param contents `undefined`: there is no table */
 export function nftablesRules(contents: Contents | undefined): KernelRules {
   const held = contents ?? NO_CONTENTS;
   return {
@@ -89,11 +85,7 @@ function countContents({ sets, chains }: Contents): number {
   return count;
 }
 
-/**
- * Returns the entries of a Service, the different ones first.
- *
- * @param ports all desired ports of the Service
- */
+/** Returns the entries of a Service, differences first. @param ports all its ports */
 export function nftablesEntries(
   ports: readonly DesiredServicePort[],
   { node, held }: { readonly node: DesiredNode; readonly held: Contents },
@@ -126,19 +118,20 @@ export function nftablesEntries(
   return [...differences, ...same];
 }
 
-/** Returns the sets of session affinity. Their elements are the clients: only the sets are compared. */
+/** Returns the sets of session affinity, whose elements are the clients. */
 function affinitySets({ sets }: Contents): string[] {
   return [...sets.keys()].filter((name) => setNamed(name)?.role === "affinityClients");
 }
 
-/** Returns the part of a table that belongs to a Service: elements, and chains and sets that are not always there. */
+/**
+ * Returns the part of a table that belongs to a Service. @param keys the scopes of its elements @param only its chains
+ * and sets; by default, all that are not always there
+ */
 function ofService(
   contents: Contents,
   { fixed, keys, only }: {
     readonly fixed: Contents;
-    /** The scopes of the elements; absent: all elements that are not always there. */
     readonly keys?: ReadonlySet<string>;
-    /** The chains and sets; absent: all that are not always there. */
     readonly only?: Contents;
   },
 ): Contents {
@@ -161,7 +154,6 @@ function scopeOf(name: string, text: string): string {
   return `${name} ${key?.type === "slot" ? printKey(key.frontend) : text}`;
 }
 
-/** Returns the clients that the kernel keeps for a Service's session affinity. */
 export function stickyClients(
   ports: readonly DesiredServicePort[],
   held: Contents,
@@ -182,7 +174,6 @@ export function stickyClients(
   });
 }
 
-/** Returns the frontends of a state, each with its service port. */
 function desiredFrontends(state: DesiredState): [frontend: string, name: string][] {
   return [...state.services.values()].flat().flatMap((servicePort) =>
     frontendsOf(servicePort).map((each): [string, string] => [
@@ -200,7 +191,7 @@ function frontendId(
   return keyInFamily(family, frontendKey({ address, protocol, port }));
 }
 
-/** Returns the id of an element's frontend; `undefined` if it is of no single one. @param text the listed key */
+/** Returns `undefined` if the element is of no single frontend. */
 function frontendIdOf(name: string, text: string): string | undefined {
   const set = setNamed(name);
   const key = set && parseKey(set, text);
@@ -208,15 +199,11 @@ function frontendIdOf(name: string, text: string): string | undefined {
   return set?.family && frontend && frontendId({ family: set.family, ...frontend }, frontend);
 }
 
-/** The limit of elements that are asked for. If there are more, the table is listed. */
 const MOST = 2_000;
 
 /**
- * Reads the structure of the table, and asks the kernel for the elements of some ports. Nothing is written. To list a
- * large table, nft takes seconds and 1.7 kB for each element.
- *
- * @returns the contents with these elements alone; `undefined` if the table must be listed: an element is missing,
- *   differs or cannot be asked for
+ * Reads the structure, and asks the kernel for the elements of some ports: nft takes seconds to list a large table.
+ * @returns `undefined` if the table must be listed: an element is missing, differs or cannot be asked for
  */
 export async function heldPorts(
   nft: Pick<Nft, "listStructure" | "existingLines">,
@@ -240,8 +227,7 @@ export async function heldPorts(
 }
 
 /**
- * Returns true if the kernel has all elements. It refuses to create an element that is there, and to add one that is
- * there with other data. nft asks for both at once, and takes neither (nft(8), `--check`).
+ * Returns true if the kernel has all elements: then it refuses to create each, and takes each again (nft(8), `--check`).
  */
 async function hasAll(
   nft: Pick<Nft, "existingLines">,

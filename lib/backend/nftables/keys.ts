@@ -1,12 +1,7 @@
-/**
- * Prints and parses the keys of elements.
- *
- * @module
- */
+/** Prints and parses the keys of elements. */
 import { type Protocol, PROTOCOLS } from "../../model/cluster/objects.ts";
 import { frontendKey } from "../../model/cluster/names.ts";
 
-/** Names a virtual IP with protocol and port, or a node port. */
 export interface FrontendKey {
   readonly type: "frontend";
   /** `undefined`: a node port. */
@@ -18,9 +13,7 @@ export interface FrontendKey {
 /** Identifies an element in its set. The set names the protocol of `slot` and `sourceRange`. */
 export type Key =
   | FrontendKey
-  /** The place of one endpoint of a frontend. */
   | { readonly type: "slot"; readonly frontend: FrontendKey; readonly slot: number }
-  /** Sources that may reach a frontend. */
   | { readonly type: "sourceRange"; readonly frontend: FrontendKey; readonly range: string }
   | { readonly type: "address"; readonly address: string }
   | { readonly type: "addressPair"; readonly source: string; readonly destination: string }
@@ -29,12 +22,10 @@ export type Key =
   /** Text that another program wrote and no other type reads. */
   | { readonly type: "foreign"; readonly text: string };
 
-/** Names a type of key. */
 export type KeyType = Key["type"];
 
 const SEPARATOR = " . ";
 
-/** Prints a key as scripts have it. */
 export function printKey(key: Key): string {
   switch (key.type) {
     case "frontend":
@@ -63,7 +54,7 @@ export function printListedKey(key: Key): string {
     : printKey(key);
 }
 
-/** Reads a key of a set as nft lists it; `undefined` if the text is no key of the set's type. */
+/** Reads a key as nft lists it; `undefined` if the text is no key of the set's type. */
 export function parseKey(
   { keyType: type, protocol: setProtocol }: {
     readonly keyType: KeyType;
@@ -103,13 +94,12 @@ export function parseKey(
   }
 }
 
-/** Prints the slots of one frontend: its part of their text is made once. */
+/** Prints the slots of one frontend: their common text is made once. */
 export function slotPrinter(frontend: FrontendKey): (slot: number) => string {
   const prefix = frontendWithoutProtocol(frontend) + SEPARATOR;
   return (slot) => `${prefix}${slot}`;
 }
 
-/** The frontend that a key is about; `undefined` where it is about none. */
 export function frontendOfKey(key: Key): FrontendKey | undefined {
   if (key.type === "frontend") return key;
   return key.type === "slot" || key.type === "sourceRange" ? key.frontend : undefined;
@@ -119,7 +109,6 @@ function frontendWithoutProtocol({ address, port }: FrontendKey): string {
   return address === undefined ? `${port}` : `${address}${SEPARATOR}${port}`;
 }
 
-/** @param addresses the virtual IP; empty for a node port */
 function parseFrontend(
   addresses: readonly string[],
   protocol: Protocol | undefined,
@@ -134,7 +123,7 @@ function isNumber(text: string): boolean {
   return /^\d+$/.test(text);
 }
 
-/** Names of protocols: nft before 1.1 prints them where it finds /etc/protocols. */
+/** nft before 1.1 prints these if it finds /etc/protocols. */
 export const PROTOCOL_NAMES: Readonly<Record<string, Protocol>> = {
   "6": "tcp",
   "17": "udp",

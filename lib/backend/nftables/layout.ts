@@ -1,20 +1,15 @@
 /**
- * The fixed part of the table: the chains that every packet meets, and what the node brings.
- *
- * Hooks and priorities of the base chains are kube-proxy's (KEP-3866), so that other programs on the
- * node that order themselves around them keep working. The names are signpost's own.
- *
- * @module
+ * The fixed part of the table. Hooks and priorities are kube-proxy's (KEP-3866): other programs order themselves around
+ * them.
  */
 import { type Family, NFT_FAMILY } from "../../model/values/address.ts";
 import type { DesiredNode, LocalDetector, NodePortAddresses } from "../../model/kernel/desired.ts";
 import { type Chain, type ChainRewrite, type Element, element } from "./table.ts";
 import { type FrontendKind, tableSet } from "./sets.ts";
 
-/** The last chain of ours that a packet meets on its way out. */
+/** The last chain of ours that a packet meets. */
 export const LAST_CHAIN = "nat-postrouting";
 
-/** Returns the node's own elements: the ranges of cluster IPs, and its addresses. */
 export function nodeElements(node: DesiredNode): Element[] {
   return node.ipFamilies.flatMap((family) => [
     ...node.families[family].guardedCIDRs.map((range) =>
@@ -73,10 +68,7 @@ export function fixedChains(node: DesiredNode): Chain[] {
   ];
 }
 
-/**
- * The chains that lead to endpoints, and their places behind other proxies (priority -100), to which a daemon
- * that stops moves them.
- */
+/** The chains that lead to endpoints. A daemon that stops moves them behind other proxies (priority -100). */
 export const NAT_CHAINS: readonly ChainRewrite[] = ["prerouting", "output"].map((hook) => {
   const at = (priority: number) =>
     base(`nat-${hook}`, `nat hook ${hook} priority ${priority}`, ["jump services"]);
@@ -84,8 +76,8 @@ export const NAT_CHAINS: readonly ChainRewrite[] = ["prerouting", "output"].map(
 });
 
 /**
- * With `route_localnet`, neighbours could reach programs that listen on 127.0.0.1 only (CVE-2020-8558).
- * Packets that another program sends there by dnat may pass, as in iptables mode.
+ * With `route_localnet`, neighbours could reach programs on 127.0.0.1 (CVE-2020-8558). Packets that another program
+ * sends there by dnat may pass, as in iptables mode.
  */
 const LOCALHOST_GUARD = [
   'iifname != "lo" ip daddr 127.0.0.0/8 ct state new ct status dnat accept',
@@ -93,22 +85,22 @@ const LOCALHOST_GUARD = [
 ];
 
 /**
- * Accepts packets for an endpoint that is a virtual IP itself, and for an address of the interface that a packet
- * comes by: that is the node's own, even if the rules do not know it yet. On `lo` it may be any.
+ * Accepts packets for an endpoint that is a virtual IP, and for the address of the interface that they come by: it is
+ * the node's own, even if not known yet. On `lo` it may be any.
  */
 const LED_HERE = [
   "ct status dnat return",
   'iifname != "lo" fib daddr . iif type local return',
 ];
 
-/** The node's own programs are within reach of all, even where its address is in a range of cluster IPs. */
+/** The node's own programs are within reach of all, even in a range of cluster IPs. */
 function ownAddressRules(node: DesiredNode): string[] {
   return node.ipFamilies.map((family) => `${addressIn("ownAddresses", family)} return`);
 }
 
 const CLUSTER_IP_GUARD = ["ct state new jump no-endpoints", "ct state new jump cluster-ips"];
 
-/** The packet match for a source that is a pod of this node, or (`negated`) is not. */
+/** Returns the match of a source that is a pod of this node, or (`negated`) is not. */
 export function fromLocalPod(
   detector: LocalDetector,
   options: { readonly family: Family; readonly negated: boolean },
@@ -124,7 +116,6 @@ export function fromLocalPod(
   }
 }
 
-/** Name of the chain that sends pods and this node to the cluster's endpoints of an external address. */
 export function shortCircuitChain(family: Family, kind: FrontendKind): string {
   return kind === "vip" ? `short-circuit${family}` : `short-circuit-nodeport${family}`;
 }
@@ -154,7 +145,7 @@ function serviceRules(node: DesiredNode, family: Family): string[] {
   ];
 }
 
-/** Holds no node ports in the rules: the kernel does not route an answer from outside to it. */
+/** Has no node ports in the rules: the kernel does not route an answer from outside to it. */
 export const LOOPBACK: Readonly<Record<Family, string>> = { 4: "127.0.0.0/8", 6: "::1" };
 
 function nodePortRules(
@@ -175,7 +166,6 @@ function nodeAddressMatch(addresses: NodePortAddresses, family: Family): string 
     : `${daddr} { ${addresses.cidrs.join(", ")} } ${local}`;
 }
 
-/** The maps in which packets find their frontends. */
 type VerdictMap = "services" | "shortCircuits" | "noEndpoints";
 
 function vipRule(role: VerdictMap, family: Family): string {
@@ -193,18 +183,15 @@ function addressIn(
   return `${NFT_FAMILY[family]} daddr @${tableSet(role, { family }).name}`;
 }
 
-/** The expression that reads a node port's key from a packet. */
 export const NODE_PORT = "meta l4proto . th dport";
 
-/** The expression that reads a virtual IP's key from a packet. */
 export function vipOf(family: Family): string {
   return `${NFT_FAMILY[family]} daddr . meta l4proto . th dport`;
 }
 
 /**
- * Long connections to accelerated frontends take the fast path, behind the filters of other programs
- * (priority 60). `ct packets` turns conntrack's counters on. Without the protocol before it,
- * `proto-dst` has no type.
+ * Long connections take the fast path behind the filters of other programs (priority 60). `ct packets` turns conntrack's
+ * counters on. `proto-dst` has a type only behind the protocol.
  */
 function fastPathChains(node: DesiredNode): Chain[] {
   if (!node.acceleration) return [];
@@ -233,7 +220,7 @@ function fastPathChains(node: DesiredNode): Chain[] {
   ];
 }
 
-/** Returns a match of packets from one of some interfaces to one of them; `*` alone is any. */
+/** Returns a match of packets between these interfaces; `*` alone is any. */
 function between(patterns: readonly string[]): string {
   const covers = (wide: string, name: string) =>
     wide !== name && wide.endsWith("*") && name.startsWith(wide.slice(0, -1));
@@ -250,7 +237,6 @@ function chain(name: string, rules: readonly string[]): Chain {
   return { type: "chain", role: "fixed", name, rules };
 }
 
-/** A chain that the kernel calls. */
 export function base(name: string, hook: string, rules: readonly string[]): Chain {
   return { type: "chain", role: "base", name, hook, rules };
 }

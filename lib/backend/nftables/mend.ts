@@ -1,8 +1,4 @@
-/**
- * Turns the differences of a table into the change that removes them.
- *
- * @module
- */
+/** Turns the differences of a table into the change that removes them. */
 import type { Difference } from "../../model/kernel/differences.ts";
 import { parsePlace } from "./compare.ts";
 import { type Delta, NOTHING } from "./delta.ts";
@@ -11,25 +7,20 @@ import { type Contents, elementKey } from "./read.ts";
 import { setNamed } from "./sets.ts";
 import { type Chain, element, elementsOf, type Table } from "./table.ts";
 
-/** The limit of differences that parts mend. More is written anew, in pieces. */
+/** More differences are written anew, in pieces. */
 export const MAX_MENDED = 10_000;
 
-/** Inputs of `mend`. */
 export interface MendOptions {
   readonly desired: Omit<Table, "references">;
   readonly held: Contents;
-  /** The differences, slots to the number. */
+  /** With the numbers of slots. */
   readonly differences: readonly Difference[];
-  /** @default `MAX_MENDED` */
   readonly most?: number;
 }
 
 /**
- * Returns the change that leaves none of the differences. Chains whose rules differ are written again; all other
- * objects keep their handles, times and counters.
- *
- * @returns `undefined` if parts do not suffice: hooks of chains that have none, declarations, flags and
- *   other objects of the table, names and keys that are not plain, and more than `most` differences
+ * Returns the change that removes the differences. Only chains are written again; other objects keep handles, times and
+ * counters. @returns `undefined` if parts do not suffice, or more than `most` differ
  */
 export function mend(
   { desired, held, differences, most = MAX_MENDED }: MendOptions,
@@ -69,7 +60,6 @@ export function mend(
 const PLAIN_NAME = /^[A-Za-z_][\w./-]*$/;
 const PLAIN_KEY = /^[\w.:/]+(?:(?: \. |-)[\w.:/]+)*$/;
 
-/** The differences of one chain or set. */
 interface Differing {
   readonly name: string;
   readonly all: readonly Difference[];

@@ -1,8 +1,4 @@
-/**
- * The edge to the program `nft`: runs scripts and says in one line what went wrong.
- *
- * @module
- */
+/** The edge to the program `nft`: runs scripts and says in one line what went wrong. */
 import {
   ApplyError,
   type ApplyFailure,
@@ -23,14 +19,11 @@ import { CLOSE } from "./text.ts";
 import { IPVS_TABLE } from "../ipvs_table.ts";
 import { type TableSet, tableSet } from "./sets.ts";
 
-/** A set or map, by the word that nft has for it. */
 export type ListedSet = Pick<TableSet, "kind" | "name">;
 
 /** Marks transactions as ours. */
 interface Marking {
-  /** Returns the commands that mark the next transaction. */
   next(): string;
-  /** Notes that the kernel has taken it. */
   taken(): void;
 }
 
@@ -39,17 +32,12 @@ export class Nft {
   readonly #runner: ProcessRunner;
   readonly #marks: Marking | undefined;
 
-  /** @param marks absent: transactions have no mark */
   constructor(runner: ProcessRunner, marks?: Marking) {
     this.#runner = runner;
     this.#marks = marks;
   }
 
-  /**
-   * Gives a script to the kernel, in one transaction without a mark.
-   *
-   * @throws {ApplyError} if the kernel or `nft` refuses it
-   */
+  /** Gives a script to the kernel, in one transaction without a mark. */
   async apply(script: string): Promise<void> {
     await this.#run(["nft", "-f", "-"], script);
   }
@@ -61,12 +49,8 @@ export class Nft {
   }
 
   /**
-   * Gives a long script to the kernel, in one transaction with a mark. From a path, `nft` works on each piece while the
-   * next one is made. If it fails without an answer of the kernel, the path may be out of its reach: it gets all at once
-   * then.
-   *
-   * @param pieces returns the pieces, from the beginning at each call
-   * @throws {ApplyError} if the kernel or `nft` refuses it
+   * Streams a long script in one marked transaction. From a path, nft reads each piece while the next one is made.
+   * @param pieces begins again at each call: if nft cannot read the path, it gets all at once
    */
   async stream(pieces: () => Iterable<string> | AsyncIterable<string>): Promise<void> {
     const result = await this.#start(["nft", "-f", "/dev/fd/0"], this.#marked(pieces()));
@@ -78,9 +62,8 @@ export class Nft {
   }
 
   /**
-   * Gives a script to the kernel as `stream` does, when another step has ended. nft reads all but the last brace before.
-   *
-   * @throws also the error of the other step
+   * Gives a script to the kernel when another step has ended, and throws its error. nft reads all but the last brace
+   * before.
    */
   async commitAfter(before: Promise<void>, script: string): Promise<void> {
     await this.stream(async function* () {
@@ -99,39 +82,25 @@ export class Nft {
     return this.#marks?.next() ?? "";
   }
 
-  /**
-   * Has the kernel check a script without taking it (nft(8), `--check`).
-   *
-   * @throws {ApplyError} where it would refuse it
-   */
+  /** Has the kernel check a script without taking it (nft(8), `--check`). */
   async check(script: string): Promise<void> {
     await this.#run(["nft", "-c", "-f", "-"], script);
   }
 
-  /**
-   * Has the kernel check a script of one command a line without taking it.
-   *
-   * @returns the numbers of the lines that it refuses because what they create or add is there; from 1 on
-   * @throws {ApplyError} if nft cannot be run
-   */
+  /** Has the kernel check a command on each line. @returns the numbers, from 1 on, of the lines whose object exists */
   async existingLines(script: string): Promise<ReadonlySet<number>> {
     const { stderr } = await this.#start(["nft", "-c", "-f", "-"], script);
     const errors = stderr.matchAll(/^\S*:(\d+):\d+-\d+: Error: .*: File exists$/gm);
     return new Set([...errors].map(([, line]) => Number(line)));
   }
 
-  /** The version that `nft --version` prints, such as `1.0.6`; `""` where it prints none. */
+  /** Returns the version, such as `1.0.6`; `""` if nft prints none. */
   async version(): Promise<string> {
     const { stdout } = await this.#run(["nft", "--version"]);
     return /v(\d+(?:\.\d+)+)/.exec(stdout)?.[1] ?? "";
   }
 
-  /**
-   * All sets of our table with their elements, as text; `""` where there is no table, or where nft
-   * crashes on what another version of it has written.
-   *
-   * @throws {ApplyError} where nft is missing, or does not answer in time
-   */
+  /** Returns the sets with their elements; `""` without a table, or if nft crashes on what another version wrote. */
   async listSets(): Promise<string> {
     try {
       const result = await this.#start(["nft", "list", "sets", "table", ...TABLE.split(" ")]);
@@ -143,21 +112,12 @@ export class Nft {
     }
   }
 
-  /**
-   * One set or map of our table with its elements, as text; `""` where there is none. No other set's
-   * elements are read; of this one, nft keeps 1.7 kB each.
-   *
-   * @throws {ApplyError} where the kernel does not let it be read
-   */
+  /** Returns one set or map with its elements, of which nft keeps 1.7 kB each; `""` if there is none. */
   listSet({ kind, name }: ListedSet): Promise<string> {
     return this.#list([kind, ...TABLE.split(" "), name]);
   }
 
-  /**
-   * All of our table, as text; `""` where there is none.
-   *
-   * @throws {ApplyError} where the kernel does not let it be read
-   */
+  /** Returns the table; `""` if there is none. */
   listTable(): Promise<string> {
     return this.#list(["table", ...TABLE.split(" ")]);
   }
@@ -171,16 +131,16 @@ export class Nft {
   }
 
   /**
-   * All tables of the kernel, as `family name`. Not by `list tables`: nft 1.0.6 reads every element
-   * of every table for that, and begins again whenever a transaction comes between.
+   * Lists tables as `family name`. `list tables` of nft 1.0.6 reads all elements, and begins again after each
+   * transaction.
    */
   async listTables(): Promise<readonly string[]> {
     return [...(await this.#chains()).keys()];
   }
 
   /**
-   * Returns the tables on which this nft crashes. To delete a table, nft reads the sets of all tables
-   * without their elements; only if it crashes on them, each table is listed alone.
+   * Returns the tables on which nft crashes. A deletion reads the sets of all; only if it crashes, each table is listed
+   * alone.
    */
   async unreadableTables(): Promise<readonly string[]> {
     if (!await this.#crashes(["--check", "delete", "table", ...TABLE.split(" ")])) return [];
@@ -202,7 +162,7 @@ export class Nft {
     }
   }
 
-  /** Lists the tables that packets meet: they have base chains. No element is read for it. */
+  /** Lists the tables that packets meet: they have base chains. */
   async listHookedTables(): Promise<readonly string[]> {
     const tables = [...await this.#chains()];
     return tables.filter(([, chains]) => /^\t\ttype \w+ hook /m.test(chains)).map(([table]) =>
@@ -210,7 +170,6 @@ export class Nft {
     );
   }
 
-  /** Lists the chains of each table, without their rules. */
   async #chains(): Promise<ReadonlyMap<string, string>> {
     const { stdout } = await this.#run(["nft", "list", "chains"]);
     const tables = stdout.matchAll(/^table (\S+ \S+) \{\n([^]*?)^\}/gm);
@@ -218,9 +177,7 @@ export class Nft {
   }
 
   /**
-   * All chains, sets and maps of our table, with the number of their rules (0 for sets and maps);
-   * empty where there is no table. Not by `list table`: nft 1.0.6 reads all elements for that,
-   * `--terse` or not.
+   * Returns the number of rules of each chain; 0 for a set or map. `list table` of nft 1.0.6 would read all elements.
    */
   async ruleCounts(): Promise<ReadonlyMap<string, number>> {
     return new Map(
@@ -231,13 +188,13 @@ export class Nft {
     );
   }
 
-  /** Our table without its elements, as text; `""` where there is none. No element is read for it. */
+  /** Returns the table without its elements, none of which is read; `""` if there is no table. */
   async listStructure(): Promise<string> {
     const [family = ""] = TABLE.split(" ");
     return ourTable(await this.listRuleset(family));
   }
 
-  /** Lists the rules of all tables, or of one family's. No element is read for it. */
+  /** Lists the rules of all tables or of one family, without elements. */
   async listRuleset(family?: string): Promise<string> {
     const { stdout } = await this.#run([
       ...["nft", "-t", "list", "ruleset"] as const,
@@ -246,14 +203,13 @@ export class Nft {
     return stdout;
   }
 
-  /** The sets and maps of our table; none where there is no table. Elements are not read. */
   async listSetNames(): Promise<readonly ListedSet[]> {
     return [...await this.#structure()].flatMap(([, kind, name = ""]) =>
       kind === "set" || kind === "map" ? [{ kind, name }] : []
     );
   }
 
-  /** Returns the devices of our flowtable; `undefined` if there is no flowtable. No element is read for it. */
+  /** Returns the devices of the flowtable; `undefined` if there is no flowtable. */
   async listDevices(): Promise<readonly string[] | undefined> {
     const { name } = tableSet("fastPath", {});
     const text = await this.#list(["flowtable", ...TABLE.split(" "), name]);
@@ -264,7 +220,6 @@ export class Nft {
     );
   }
 
-  /** The blocks of our table: kind, name and body. */
   async #structure(): Promise<Iterable<RegExpExecArray>> {
     const table = await this.listStructure();
     return table.matchAll(/^\t(chain|set|map|flowtable) (\S+) \{\n([^]*?)^\t\}/gm);
@@ -276,7 +231,6 @@ export class Nft {
     return result;
   }
 
-  /** @throws {ApplyError} if nft failed */
   async #seeSuccess({ code, stderr }: ProcessResult): Promise<void> {
     if (code === 0) return;
     const { failure, message } = classify(stderr);
@@ -285,7 +239,7 @@ export class Nft {
     throw new ApplyError(failure, message, { cause: stderr });
   }
 
-  /** Returns a line about the table of our name that another program holds for itself (nft(8), `flags owner`). */
+  /** Names the program that holds a table of our name for itself (nft(8), `flags owner`). */
   async #owned(): Promise<string | undefined> {
     const [family = ""] = TABLE.split(" ");
     const { stdout } = await this.#start(["nft", "-t", "list", "ruleset", family]);
@@ -318,13 +272,12 @@ export class Nft {
   }
 }
 
-/** Tables that are tried one by one. */
 const MOST_TABLES = 100;
 
-/** The ends of an nft whose input, or the kernel's content, is too much. */
+/** Ends of an nft whose input, or the kernel's content, is too much. */
 const ENDED: ReadonlySet<ProgramFailure> = new Set(["crash", "signal", "output"]);
 
-/** The line of nft if the kernel refused something: nft has read the script to its end. */
+/** The line of an nft that read the script to its end. */
 const KERNEL_ANSWER = /Could not process rule/;
 
 /** Failures that say nothing about what the kernel takes. */
@@ -347,7 +300,6 @@ const OWNED = new RegExp(
   "m",
 );
 
-/** Returns our table's part of a listing of all tables; `""` if there is none. */
 function ourTable(listing: string): string {
   return listing.split(/^(?=table )/m).find((each) => each.startsWith(`table ${TABLE} {`)) ?? "";
 }
@@ -378,7 +330,6 @@ const FAILURES: readonly (readonly [RegExp, ApplyFailure, string])[] = [
   [/Device or resource busy|Resource temporarily unavailable/, "busy", "the kernel is busy"],
 ];
 
-/** The failure that nft's stderr tells of, and one line for the user. */
 export function classify(stderr: string): {
   readonly failure: ApplyFailure;
   readonly message: string;
@@ -392,7 +343,7 @@ export function classify(stderr: string): {
   return { failure: "unknown", message: `nft failed; ${said}` };
 }
 
-/** Returns the output of a reading; `""` if nft fails: a table that cannot be read is written again. */
+/** Returns the output of a reading; `""` if nft fails: an unreadable table is written again. */
 export async function readable(read: () => Promise<string>): Promise<string> {
   try {
     return await read();
@@ -411,11 +362,7 @@ export const TRACE_TABLE = "inet trace-signpost";
 /** The tables that signpost makes; that of a trace stays only where it was killed. */
 export const OWN_TABLES: readonly string[] = [TABLE, TRACE_TABLE, IPVS_TABLE];
 
-/**
- * The commands that delete those of some tables that are there.
- *
- * @throws {ApplyError} where the tables cannot be listed
- */
+/** Returns the commands that delete those of some tables that exist. */
 export async function deleteTables(nft: Nft, tables: readonly string[]): Promise<string> {
   const present = new Set(await nft.listTables());
   return tables.filter((table) => present.has(table))
@@ -423,11 +370,8 @@ export async function deleteTables(nft: Nft, tables: readonly string[]): Promise
 }
 
 /**
- * Deletes those of some tables that are there. An nft that crashes on another program's table can delete
- * none, but it can flush them: their rules go, and empty tables stay.
- *
- * @returns the commands that the kernel took
- * @throws {ApplyError} if it took none
+ * Deletes tables, and returns the commands that the kernel took. An nft that crashes on another program's table cannot
+ * delete, but it can flush.
  */
 export async function removeTables(
   nft: Nft,

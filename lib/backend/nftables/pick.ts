@@ -1,8 +1,4 @@
-/**
- * Gives a connection its endpoint: by a slot that its scheduler chooses, or by session affinity.
- *
- * @module
- */
+/** Gives a connection its endpoint: by a slot that its scheduler chooses, or by session affinity. */
 import {
   type DesiredServicePort,
   type Destination,
@@ -17,24 +13,20 @@ import type { Chain, Slots, TableObject } from "./table.ts";
 import { type FrontendKind, SHARDS, type TableSet, tableSet } from "./sets.ts";
 import { NFT_FAMILY } from "../../model/values/address.ts";
 
-/** A way to reach a service port: a virtual IP or a node port. */
 export interface Frontend {
   readonly kind: FrontendKind;
   readonly key: FrontendKey;
 }
 
-/** One frontend of a service port under one policy. */
 export interface PickOptions {
   readonly policy: TrafficPolicy;
-  /** The map that its slots are in. */
   readonly map: "endpoints" | "localEndpoints";
   readonly frontend: Frontend;
 }
 
-/** The chain that picks an endpoint, with all objects that it needs. */
 export interface Pick {
   readonly chain: string;
-  /** The end of the names of chains: `4-tcp-2`, or the service port's own name. */
+  /** Ends the names of chains: `4-tcp-2`, or the service port's own name. */
   readonly suffix: string;
   readonly objects: readonly TableObject[];
 }
@@ -48,24 +40,17 @@ export function pickFor(port: DesiredServicePort, options: PickOptions): Pick | 
     : slotPick(port, { ...options, spread: spreadOf(port, options.policy) });
 }
 
-/** The choice of a slot. */
 interface Spread {
-  /** Gives the slot of a connection. */
   readonly expression: string;
-  /** The destination of each slot. */
   readonly destinations: readonly Destination[];
-  /** Ends the names of the chains: two chains of one name and kind of map have the same rules. */
+  /** Ends the names of chains: two chains of one name and kind of map have the same rules. */
   readonly suffix: string;
   /** The map that has the slots, see `sets.ts`. */
   readonly shard?: number;
 }
 
-/**
- * The same for all nodes: each sends a client to the same slot. The kernel's hash depends on the order
- * of bytes in its words: nodes of both orders do not agree.
- */
+/** The same for all nodes. Nodes of different byte order do not agree: the kernel's hash depends on it. */
 const HASH_SEED = "0x7369676e";
-/** A seed of its own, for the shards. */
 const SHARD_SEED = 3;
 
 function spreadOf(port: DesiredServicePort, policy: TrafficPolicy): Spread {
@@ -109,8 +94,8 @@ function spreadOf(port: DesiredServicePort, policy: TrafficPolicy): Spread {
 }
 
 /**
- * Returns a chain for a way to choose and a number of slots, which services share; round-robin ports have their own.
- * A second rule is for a packet that read the old number and finds its slot gone: slot 0 stays while there is an endpoint.
+ * Returns a chain that services share; round-robin ports have their own. The second rule is for a packet that read the
+ * old number and finds its slot gone: slot 0 stays.
  */
 function slotPick(
   port: DesiredServicePort,
@@ -135,8 +120,8 @@ function slotPick(
 }
 
 /**
- * Returns a chain that looks for the client in each endpoint's set, and else picks at random. It has no map of
- * verdicts: nft 1.0.6 crashes on one in a rule that nft 1.1.3 or newer wrote.
+ * Returns a chain that looks for the client in each endpoint's set, else picks at random. Without a map of verdicts: nft
+ * 1.0.6 crashes on one that nft 1.1.3 wrote.
  */
 function affinityPick(port: DesiredServicePort, { policy }: PickOptions): Pick {
   const suffix = `${port.family}-${affinityName(port, "")}`;
@@ -161,7 +146,6 @@ function affinityPick(port: DesiredServicePort, { policy }: PickOptions): Pick {
   return { chain: dispatch.name, suffix, objects: [...objects, dispatch] };
 }
 
-/** Returns the set of the clients that stay on an endpoint. */
 export function affinitySet(
   port: DesiredServicePort,
   endpoint: Omit<Destination, "local" | "hairpin">,
@@ -197,7 +181,7 @@ function affinityEndpoint(port: DesiredServicePort, { address, port: number }: D
 /** The kernel takes names of up to 255 bytes; the hash keeps shortened ones apart. */
 const MAX_NAME = 200;
 
-/** A readable name with a hash in front, as kube-proxy forms them: `5OJB2KTY-ns/svc/tcp/http`. */
+/** Returns a readable name with a hash in front, as kube-proxy does: `5OJB2KTY-ns/svc/tcp/http`. */
 function affinityName({ name, protocol }: DesiredServicePort, tail: string): string {
   const [service = "", port = ""] = name.split(":");
   const readable = `${service}/${protocol}/${port}${tail}`.replaceAll(":", ".").replaceAll(
@@ -207,22 +191,14 @@ function affinityName({ name, protocol }: DesiredServicePort, tail: string): str
   return `${shortHash(readable, 8)}-${readable}`.slice(0, MAX_NAME);
 }
 
-/** Identifies an endpoint. */
 interface Named {
   readonly address: string;
   readonly port: number;
 }
 
 /**
- * Returns the lookup table of consistent hashing: Maglev, section 3.4 (Eisenbud et al., NSDI 2016).
- *
- * Endpoints take turns, each in its own order of the slots. In its turn an endpoint takes its first
- * free slot. All get the same number, plus or minus one. If an endpoint goes, most slots of the others
- * stay. Every node computes the same table: it uses only 32-bit integers.
- *
- * @param endpoints in any order; none: an empty table
- * @param size the number of slots, a prime
- * @returns the endpoint of each slot
+ * Returns the lookup table of Maglev, section 3.4 (Eisenbud et al., NSDI 2016), in 32-bit integers, so that all nodes
+ * agree. If an endpoint goes, most slots of the others stay. @param size a prime
  */
 export function maglevTable<T extends Named>(endpoints: readonly T[], size: number): readonly T[] {
   if (endpoints.length === 0) return [];
@@ -245,7 +221,7 @@ export function maglevTable<T extends Named>(endpoints: readonly T[], size: numb
   return [...table].sort(([one], [other]) => one - other).map(([, endpoint]) => endpoint);
 }
 
-/** Two hashes of one name that have nothing to do with each other. Nodes of all versions must agree on them. */
+/** Two unrelated hashes of one name. Nodes of all versions must agree on them. */
 const OFFSET_SEED = 1;
 const SKIP_SEED = 2;
 

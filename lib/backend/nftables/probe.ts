@@ -1,8 +1,4 @@
-/**
- * Finds out whether this kernel and this `nft` can carry signpost's rules, and what is refused if not.
- *
- * @module
- */
+/** Finds out whether this kernel and this `nft` can carry signpost's rules, and what is refused if not. */
 import { ApplyError } from "../../model/kernel/dataplane.ts";
 import type { DesiredNode, DesiredServicePort } from "../../model/kernel/desired.ts";
 import type { Feature, RefusedFeatures } from "../../model/kernel/traits.ts";
@@ -12,10 +8,10 @@ import { isRefusal, type Nft } from "./nft.ts";
 import { oneLine } from "../../model/values/text.ts";
 import { FAMILIES, type Family } from "../../model/values/address.ts";
 
-/** No table of this name is ever there, but listings see it for a moment while the kernel takes a check back. */
+/** Is never there, but listings see it for a moment while the kernel takes a check back. */
 const PROBE_TABLE = "inet signpost-probe";
 
-/** Expressions that all tables use, each alone, with the kernel module and option of each. */
+/** Expressions that all tables use, with the kernel module and option of each. */
 const EXPRESSIONS: readonly (readonly [
   name: string,
   module: string,
@@ -35,13 +31,11 @@ const HOOKS: Readonly<Record<string, string>> = {
   masquerade: "nat hook postrouting priority 100",
 };
 
-/** The node and the Services of the checked table. */
 interface Asked {
   readonly node: DesiredNode;
   readonly services: readonly DesiredServicePort[];
 }
 
-/** Takes out of the checked table all that needs a feature. */
 const WITHOUT: Readonly<Record<Feature, (asked: Asked) => Asked>> = {
   "source-ranges": ({ node, services }) => ({
     node,
@@ -63,19 +57,14 @@ const WITHOUT: Readonly<Record<Feature, (asked: Asked) => Asked>> = {
 };
 const FEATURES = Object.keys(WITHOUT) as Feature[];
 
-/** Inputs of `probe`. */
 export interface ProbeOptions {
-  /** The node's part of the rules. */
   readonly node: DesiredNode;
-  /** The kernel's release, for messages. */
   readonly kernel: string;
 }
 
 /**
- * Has the kernel check a table with every expression that signpost may use, and takes nothing.
- *
- * @returns what rules can do without, and is refused
- * @throws {ApplyError} that says what all tables need, how it was refused, and what to do
+ * Has the kernel check a table with all expressions, and takes nothing. @returns refused features that rules can do
+ * without @throws {ApplyError} with what all tables need, and what to do
  */
 export async function probe(nft: Nft, { node, kernel }: ProbeOptions): Promise<RefusedFeatures> {
   const all = await checkTable(nft, node, FEATURES);
@@ -96,7 +85,7 @@ export async function probe(nft: Nft, { node, kernel }: ProbeOptions): Promise<R
   return refused;
 }
 
-/** @returns the refusal of a table with these features; `undefined`: it is taken */
+/** @returns the refusal of a table with these features */
 async function checkTable(
   nft: Nft,
   node: DesiredNode,
@@ -113,7 +102,7 @@ async function checkTable(
   return await check(nft, text.replaceAll(`table ${TABLE}`, `table ${PROBE_TABLE}`));
 }
 
-/** @returns the refusal; `undefined`: the script is taken */
+/** @returns the refusal */
 async function check(nft: Nft, text: string): Promise<ApplyError | undefined> {
   try {
     await nft.check(text);
@@ -124,7 +113,6 @@ async function check(nft: Nft, text: string): Promise<ApplyError | undefined> {
   }
 }
 
-/** Tries each expression alone. */
 async function explain(
   nft: Nft,
   { refused, versions }: { readonly refused: ApplyError; readonly versions: Versions },
@@ -153,7 +141,6 @@ async function explain(
   return `${refusal}; of what the rules need, ${parts} cannot be had; ${advice}`;
 }
 
-/** The versions that were found; `""`: not known. */
 export interface Versions {
   readonly nft: string;
   readonly kernel: string;
@@ -161,14 +148,14 @@ export interface Versions {
 
 const LONGEST_QUOTE = 240;
 
-/** Says in one line what refuses which rule: `nft 1.0.6 on kernel 6.12.117 refuses: "Error: …" at "…"`. */
+/** Returns one line: `nft 1.0.6 on kernel 6.12.117 refuses: "Error: …" at "…"`. */
 export function refusalOf(error: ApplyError, { nft, kernel }: Versions): string {
   const { words, rule } = quote(error);
   const place = rule === "" ? "" : ` at "${rule}"`;
   return `nft ${nft || "of an unknown version"} on kernel ${kernel} refuses: "${words}"${place}`;
 }
 
-/** The first error with the line of the script that nft prints below it. */
+/** Returns the first error, and the line of the script that nft prints below it. */
 function quote({ cause, message }: ApplyError): { readonly words: string; readonly rule: string } {
   const lines = typeof cause === "string" ? cause.split("\n") : [message];
   const at = lines.findIndex((line) => line.includes("Error:"));
@@ -177,7 +164,7 @@ function quote({ cause, message }: ApplyError): { readonly words: string; readon
   return { words: oneLine(words, LONGEST_QUOTE), rule: oneLine(rule, LONGEST_QUOTE) };
 }
 
-/** The modules that nftables mode needs, in the order of systemd/signpost-modules.conf. */
+/** In the order of systemd/signpost-modules.conf. */
 export const NFTABLES_MODULES: readonly string[] = [
   "nf_tables",
   "nf_conntrack",
@@ -193,11 +180,6 @@ export const NFTABLES_MODULES: readonly string[] = [
 const FLOWTABLE_ADVICE = "a kernel module may be missing: run modprobe -a nft_flow_offload " +
   "nf_flow_table_inet on the node itself, and restart signpost";
 
-/**
- * Returns what the user can do about a refusal.
- *
- * @param options the modules that may be missing
- */
 export function adviceFor(
   { cause, message }: ApplyError,
   { modules = NFTABLES_MODULES }: { readonly modules?: readonly string[] } = {},
@@ -213,14 +195,11 @@ export function adviceFor(
   return "use an nft or a kernel that takes it, or --proxy-mode iptables";
 }
 
-/** Addresses of the documentation ranges (RFC 5737, RFC 3849). */
+/** Documentation ranges (RFC 5737, RFC 3849). */
 const PREFIX: Readonly<Record<Family, string>> = { 4: "192.0.2.", 6: "2001:db8::" };
 const SOURCES: Readonly<Record<Family, string>> = { 4: "198.51.100.0/24", 6: "2001:db8:1::/64" };
 
-/**
- * Service ports that between them use every kind of rule: both families; policies Cluster and Local; random choice,
- * session affinity and hashing.
- */
+/** Service ports that use every kind of rule. */
 export const PROBE_SERVICES: readonly DesiredServicePort[] = FAMILIES.flatMap((family) => {
   const address = (last: number) => `${PREFIX[family]}${last}`;
   const cluster: DesiredServicePort = {

@@ -1,8 +1,4 @@
-/**
- * Reads tables as contents that can be compared: the wanted table, and nft's listings.
- *
- * @module
- */
+/** Reads tables as contents that can be compared: the wanted table, and nft's listings. */
 import type { DesiredState } from "../../model/kernel/desired.ts";
 import { atOnce } from "../../model/ports/in_turns.ts";
 import { parseAddress } from "../../model/values/address.ts";
@@ -17,32 +13,28 @@ import { OWN_TABLES } from "./nft.ts";
 
 /** An element of a set, but for its key. */
 export interface ElementText {
-  /** The value of the key; `""` in a set. */
+  /** `""` in a set. */
   readonly data: string;
-  /** The comment, time or counter; `""` if there is none. */
+  /** The comment, time or counter. */
   readonly remark: string;
 }
 
-/** The elements of a set, by key. */
 export type Elements = ReadonlyMap<string, ElementText>;
 
-/** The contents of a table, comparable. */
 export interface Contents {
-  /** The elements of each set and map. */
   readonly sets: ReadonlyMap<string, Elements>;
-  /** By set or map, its declaration; see `canonicalDeclaration`. */
+  /** By set or map; see `canonicalDeclaration`. */
   readonly declarations: ReadonlyMap<string, string>;
-  /** By chain, its rules as they are written or printed; a base chain's hook comes first. */
+  /** The rules as written or printed; a base chain's hook comes first. */
   readonly chains: ReadonlyMap<string, readonly string[]>;
-  /** By chain, the number of first rules that may stand in any order; of a listing, that is not known. */
+  /** The number of first rules that may stand in any order; not known of a listing. */
   readonly lookUps: ReadonlyMap<string, number>;
-  /** The table's flags, such as `dormant`: then no packet sees it (nft(8)). */
+  /** Such as `dormant`: then no packet sees the table (nft(8)). */
   readonly flags: string;
-  /** All other objects, by the line that begins them: `counter hits`, `comment "…"`. */
+  /** Other objects by their first line: `counter hits`, `comment "…"`. */
   readonly others: readonly string[];
 }
 
-/** The contents of an empty table. */
 export const NO_CONTENTS: Contents = {
   sets: new Map(),
   declarations: new Map(),
@@ -52,7 +44,6 @@ export const NO_CONTENTS: Contents = {
   others: [],
 };
 
-/** Returns the contents of a table that is in the desired state. */
 export function desiredContents(state: DesiredState): Contents {
   return atOnce(readingTable(atOnce(tableOf(state))));
 }
@@ -62,14 +53,9 @@ export function elementKey({ key }: Pick<Element, "key">): string {
   return printListedKey(key);
 }
 
-/** Elements or lines that are read without a break. */
 const BATCH = 100;
 
-/**
- * Returns the contents that a table should have.
- *
- * @yields where other work can be done
- */
+/** @yields where other work can be done */
 export function* readingTable(
   table: Pick<Table, "sets" | "chains" | "elements">,
 ): Generator<undefined, Contents> {
@@ -99,12 +85,7 @@ export function chainRules({ hook, rules }: Chain): readonly string[] {
   return hook === undefined ? rules : [hookRule(`type ${hook}`, "accept"), ...rules];
 }
 
-/**
- * Reads what `nft list table`, `list map` and the like print.
- *
- * @yields where other work can be done
- * @returns `undefined` if there is no table in the text
- */
+/** Reads what `nft list table`, `list map` and the like print. @returns `undefined` if there is no table in the text */
 export function* parsingListing(listing: string): Generator<undefined, Contents | undefined> {
   if (!/^table /m.test(listing)) return undefined;
   const reader = new Reader();
@@ -122,7 +103,6 @@ const NAMED = /^(set|map|flowtable|chain) (\S+)$/;
 /** nft 1.1.7 says behind a set's size how many elements it has. */
 const COUNT = /\s+# count \d+$/;
 
-/** Takes a listing line by line. */
 class Reader implements Contents {
   readonly sets = new Map<string, Elements>();
   readonly declarations = new Map<string, string>();
@@ -130,7 +110,6 @@ class Reader implements Contents {
   readonly lookUps = new Map<string, number>();
   flags = "";
   readonly others: string[] = [];
-  /** Takes the lines of the block that is open. */
   #block: { readonly add: (line: string) => void; readonly end?: () => void } | undefined;
 
   read(line: string): void {
@@ -182,7 +161,6 @@ class Reader implements Contents {
   }
 }
 
-/** A client that stays on an endpoint. */
 interface Client {
   readonly address: string;
   readonly timeoutSeconds: number;
@@ -202,17 +180,15 @@ export function clientsIn({ sets }: Pick<Contents, "sets">, set: string): Client
   });
 }
 
-/** Returns whole seconds; 0 if the text is no time. */
 function seconds(time = ""): number {
   return Math.floor((milliseconds(time) ?? 0) / 1_000);
 }
 
-/** The text between the commas that are in no quotes. */
+/** Matches text between commas that are in no quotes. */
 const ELEMENTS = /(?:"[^"]*"|[^",])+/g;
 const KEY = /^(\S+(?: \. \S+)*)(.*)$/;
 const BESIDES = /^((?: (?:"[^"]*"|(?!: )\S+))*)(?: : (.*))?$/;
 
-/** Yields the elements on one line of a listing. */
 function* parseElements(text: string): Iterable<readonly [key: string, ElementText]> {
   for (const [element] of text.matchAll(ELEMENTS)) {
     const [, key = "", rest = ""] = KEY.exec(element.trim()) ?? [];
@@ -226,10 +202,8 @@ function* parseElements(text: string): Iterable<readonly [key: string, ElementTe
 const DYNAMIC_SIZE = "size 65535";
 
 /**
- * Returns a declaration without elements or devices, whatever version of nft spelled it: `map; flags interval; type …`.
- *
- * @param kind `set`, `map` or `flowtable`
- * @param statements such as `typeof ip daddr` and `flags interval`, in any order
+ * Returns a declaration without elements or devices, in one spelling for all versions of nft: `map; flags interval; type
+ * …`.
  */
 export function canonicalDeclaration(kind: string, statements: readonly string[]): string {
   const all = statements.filter((each) => !each.startsWith("devices = "))
@@ -257,7 +231,7 @@ function canonicalStatement(statement: string): string {
   }
 }
 
-/** The types of expressions in declarations: some versions of nft print these. */
+/** Expressions that some versions of nft print as types. */
 const TYPES: Readonly<Record<string, string>> = {
   "ip saddr": "ipv4_addr",
   "ip daddr": "ipv4_addr",
@@ -283,14 +257,13 @@ const PRIORITIES: Readonly<Record<string, number>> = {
 
 const HOOK = /^(type .*) priority ([^;]*);(?: policy (\w+);)?(.*)$/;
 
-/** Reads a hook as if it were a rule: `type nat hook output priority -100 policy accept`; `undefined` for other lines. */
+/** Reads a hook as a rule: `type nat hook output priority -100 policy accept`; `undefined` for other lines. */
 export function parseHook(line: string): string | undefined {
   const [, type = "", priority = "", policy = "accept", rest = ""] = HOOK.exec(line) ?? [];
   if (type === "") return undefined;
   return `${hookRule(`${type} priority ${priorityNumber(priority)}`, policy)}${rest}`;
 }
 
-/** Returns a base chain's hook as if it were a rule. */
 export function hookRule(hook: string, policy: string): string {
   return `${hook} policy ${policy}`;
 }
@@ -305,7 +278,7 @@ function priorityNumber(text: string): number | string {
 
 const PARSED_HOOK = /^type (\S+) hook (\S+)(?: device .*)? priority (-?\d+) policy (\S+)/;
 
-/** Reads the chains of all tables but ours from what `nft --terse list ruleset` prints. */
+/** Reads the chains of all tables but ours from `nft --terse list ruleset`. */
 export function foreignChains(listing: string): ForeignChain[] {
   const tables = [...listing.matchAll(/^table (\S+ \S+) \{\n([^]*?)^\}/gm)];
   return tables.flatMap(([, table = "", body = ""]) =>

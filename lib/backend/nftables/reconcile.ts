@@ -1,9 +1,4 @@
-/**
- * Holds a large table that packets meet to a state, without writing everything again: reads it back
- * set by set, but for slots, and writes what differs.
- *
- * @module
- */
+/** Writes what differs in a large table that packets meet: reads it back set by set, but for slots. */
 import type { Difference } from "../../model/kernel/differences.ts";
 import { Turns } from "../../model/ports/in_turns.ts";
 import type { Clock } from "../../model/ports/ports.ts";
@@ -26,22 +21,17 @@ import {
 import { renderingDelta } from "./text.ts";
 import type { FullScript } from "./write.ts";
 
-/** Inputs of `reconcile`. */
 export interface ReconcileOptions {
   readonly nft: Pick<Nft, "commit" | "commitAfter" | "listStructure" | "listSet">;
   readonly clock: Pick<Clock, "monotonic" | "sleep">;
-  /** The number of elements that one transaction adds or deletes: `nft` takes 2 kB for each. */
   readonly weight: number;
   /** Called when a set was read, or a part was written; what it throws ends the work. */
   readonly checkpoint: () => void;
 }
 
 /**
- * Compares the kernel's table with a state, and writes what differs. New slots come before what leads
- * to them, old ones go after it. The script counts what differed, but for slots.
- *
- * @returns the table; `undefined` if everything has to be replaced: nft cannot read the table, or it differs in
- *   what parts cannot mend
+ * Writes what differs: new slots before what leads to them, old ones after it. The script counts all but slots. @returns
+ * `undefined` if nft cannot read the table, or parts do not suffice
  */
 export async function reconcile(
   script: FullScript,
@@ -97,23 +87,17 @@ export async function reconcile(
   return isWritten ? table : undefined;
 }
 
-/** The kernel's table beside the desired one. */
 interface ReadBack {
-  /** The chains and sets of the kernel's table, without elements. */
   readonly structure: Contents;
   readonly differences: readonly Difference[];
-  /** See `HeldSlotsFinder`. */
   readonly slotsBefore: ReadonlyMap<string, HeldSlots>;
 }
 
 /**
- * Reads set by set, and keeps only differences: the texts of all elements would take more memory than all else.
- *
- * @returns `undefined` if nft cannot read the table, or frontends are not where they should be
+ * Reads set by set, and keeps only differences. @returns `undefined` if nft cannot read the table, or it lacks frontends
  */
 async function readBack(
   { sets, chains, elements }: Pick<Table, "sets" | "chains"> & {
-    /** All elements but slots, by set. */
     readonly elements: ReadonlyMap<string, readonly Element[]>;
   },
   { nft, turns, checkpoint }: Pick<ReconcileOptions, "nft" | "checkpoint"> & {
@@ -144,7 +128,7 @@ async function readBack(
   return { structure, differences, slotsBefore: finder.found };
 }
 
-/** Returns true for an older version's table: it has slots, but not the map of frontends, which tells how many. */
+/** Returns true for an older version's table, whose slots have no map of frontends. */
 function lacksFrontends(sets: readonly TableSet[], { sets: there }: Contents): boolean {
   const slots = [...there.keys()].flatMap((name) => setNamed(name) ?? [])
     .filter(({ keyType }) => keyType === "slot");
@@ -152,7 +136,6 @@ function lacksFrontends(sets: readonly TableSet[], { sets: there }: Contents): b
   return sets.some((set) => leadsToSlots(set) && families.has(set.family) && !there.has(set.name));
 }
 
-/** Returns the sets whose elements are compared. */
 function setsToRead(sets: readonly TableSet[], { sets: there }: Contents): readonly TableSet[] {
   const wanted = new Set(sets.map(({ name }) => name));
   // Maps that go tell how many slots their frontends have.

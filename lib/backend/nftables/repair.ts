@@ -1,10 +1,6 @@
 /**
- * Compares the kernel's table with the state that was applied last, and makes the change that repairs it.
- *
- * There are two ways. If `nft monitor` told which elements were touched, these alone are compared, and no
- * element is listed. Else the table is read back; a large one by a full sync.
- *
- * @module
+ * Compares the kernel's table with the applied state, and makes the change that repairs it: of touched elements, if `nft
+ * monitor` told them, else of the table. A full sync reads a large one back.
  */
 import type { DesiredServicePort, DesiredState } from "../../model/kernel/desired.ts";
 import type { Difference, Drift } from "../../model/kernel/differences.ts";
@@ -21,7 +17,6 @@ import { elementsOf, type Entry, type Table } from "./table.ts";
 import { inWords, type Touched, type TouchedElements } from "./transactions.ts";
 import type { PartialScript } from "./write.ts";
 
-/** Inputs of `repairScript`. */
 export interface RepairOptions {
   readonly nft: Pick<Nft, "listTable" | "listStructure">;
   readonly dataplane: Pick<NftablesDataplane, "isLarge" | "repair">;
@@ -30,11 +25,8 @@ export interface RepairOptions {
 }
 
 /**
- * Returns the script that brings the table back to a state. No other script may be under way.
- *
- * @param state the state that was applied last
- * @returns `undefined` if a full script has to bring it back: the table is gone, cannot be read, is
- *   too large to be listed, or differs in what parts cannot mend
+ * Returns the script that brings the table back to the applied state. No other script may be under way. @returns
+ * `undefined` if that needs a full script
  */
 export async function repairScript(
   { nft, dataplane, touched, clock }: RepairOptions,
@@ -65,7 +57,6 @@ export async function repairScript(
   return delta && dataplane.repair(delta);
 }
 
-/** Elements whose keys are printed without a break. */
 const BATCH = 200;
 
 function* keysOf(elements: readonly Entry[]): Generator<undefined, ReadonlySet<string>> {
@@ -89,14 +80,13 @@ function about(words: ReadonlySet<string>, { node, services }: DesiredState): De
   return { node, services: new Map([...services].filter(([, ports]) => ports.some(isMeant))) };
 }
 
-/** Returns the touched sets of a table, without its chains; `undefined` if a set is none of ours. */
+/** Returns the touched sets, without chains; `undefined` if a set is none of ours. */
 function withSets(table: Table, touched: TouchedElements): Table | undefined {
   const known = new Map(table.sets.map((set) => [set.name, set]));
   const sets = [...touched.keys()].map((name) => known.get(name) ?? setNamed(name));
   return sets.every((each) => each !== undefined) ? { ...table, sets, chains: [] } : undefined;
 }
 
-/** Returns the table without the elements that were not touched. */
 function only(table: Table, touched: TouchedElements): Table {
   const elements = [...elementsOf(table.elements)].filter((each) =>
     touched.get(each.set.name)?.has(elementKey(each))
@@ -104,7 +94,6 @@ function only(table: Table, touched: TouchedElements): Table {
   return { ...table, elements };
 }
 
-/** Returns a table without elements with the touched elements that are there. */
 function withElements(structure: Contents, touched: TouchedElements): Contents {
   const sets = new Map([...structure.sets.keys()].map((name) => {
     const elements = [...touched.get(name) ?? []];
@@ -113,23 +102,19 @@ function withElements(structure: Contents, touched: TouchedElements): Contents {
   return { ...structure, sets };
 }
 
-/** Inputs of `Look`. */
 export interface LookOptions {
   readonly nft: Pick<Nft, "ruleCounts" | "listTable">;
   readonly dataplane: Pick<
     NftablesDataplane,
     "applied" | "mayDiffer" | "ruleCounts" | "isLarge"
   >;
-  /** The state that the dataplane holds the kernel to. */
   readonly desired: DesiredState;
   readonly clock: Clock;
 }
 
-/** The limit of looks, and milliseconds between two, if scripts come between. */
 const TRIES = 5;
 const PAUSE = 200;
 
-/** A difference in words. */
 interface Finding {
   /** Two looks that find the same have the same id. */
   readonly id: string;
@@ -137,21 +122,20 @@ interface Finding {
   readonly isAdded: boolean;
 }
 
-/** Compares the kernel's table with the state that was applied last, beside syncs. */
+/** Compares the kernel's table with the applied state, beside syncs. */
 export class Look {
   readonly #options: LookOptions;
 
-  /** @param options what to compare, and how to read it */
   constructor(options: LookOptions) {
     this.#options = options;
   }
 
-  /** Compares the names of chains and sets, and the numbers of rules. @returns `undefined` if nothing is missing */
+  /** Compares the names of chains and sets, and the numbers of rules. */
   structure(): Promise<Drift | undefined> {
     return this.#settle(() => this.#missingObjects());
   }
 
-  /** Compares everything, or of a large table the structure. @returns `undefined` if nothing differs */
+  /** Compares everything, but of a large table only the structure. */
   contents(): Promise<Drift | undefined> {
     return this.#options.dataplane.isLarge
       ? this.structure()
@@ -159,8 +143,8 @@ export class Look {
   }
 
   /**
-   * While a partial script is under way, a finding counts only if it is found again. While a full script is, which
-   * may take long and brings everything to the state, nothing counts.
+   * Returns what differs. While a partial script is under way, a finding counts if it is found again; while a full one
+   * is, nothing counts.
    */
   async #settle(find: () => Promise<readonly Finding[]>): Promise<Drift | undefined> {
     const { dataplane, clock } = this.#options;

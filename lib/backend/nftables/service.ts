@@ -1,8 +1,4 @@
-/**
- * One desired service port to the objects of the table that carry it.
- *
- * @module
- */
+/** Turns a desired service port into the objects of the table. */
 import {
   type DesiredNode,
   type DesiredServicePort,
@@ -16,7 +12,6 @@ import { type FrontendKind, tableSet } from "./sets.ts";
 import type { FrontendKey } from "./keys.ts";
 import { type Family, NFT_FAMILY } from "../../model/values/address.ts";
 
-/** The names of chains for traffic from outside, by kind of frontend. */
 const OUTSIDE_CHAIN: Readonly<Record<FrontendKind, string>> = {
   vip: "external",
   nodeport: "nodeport",
@@ -55,7 +50,7 @@ export function objectsOf(port: DesiredServicePort, node: DesiredNode): TableObj
   ];
 }
 
-/** Returns the elements that keep the node's own ports out of reach of external addresses that are local, too. */
+/** Returns the elements that keep the node's own ports out of reach of external addresses that are local. */
 function guardedObjects(port: DesiredServicePort): Element[] {
   const { family, externalIPs, loadBalancerIPs, healthCheckNodePort = 0 } = port;
   const guarded = [...externalIPs, ...loadBalancerIPs].map((address) =>
@@ -66,7 +61,6 @@ function guardedObjects(port: DesiredServicePort): Element[] {
   return [...guarded, element(tableSet("healthChecks", {}), { type: "frontend", ...key })];
 }
 
-/** Cluster IPs: masqueraded where the client is no pod of this node, as configured. */
 function clusterIPObjects(
   port: DesiredServicePort,
   frontend: Frontend,
@@ -88,7 +82,6 @@ function clusterIPObjects(
   ];
 }
 
-/** External addresses and node ports under the external traffic policy Cluster: always masqueraded. */
 function externalObjects(port: DesiredServicePort, frontend: Frontend): TableObject[] {
   if (port.externalTrafficPolicy === "Local") return localObjects(port, frontend);
   const pick = pickFor(port, { policy: "Cluster", map: "endpoints", frontend });
@@ -102,7 +95,7 @@ function externalObjects(port: DesiredServicePort, frontend: Frontend): TableObj
   ];
 }
 
-/** External traffic policy Local: the client's address is kept, and only endpoints of this node are used. */
+/** External traffic policy Local keeps the client's address, and uses only endpoints of this node. */
 function localObjects(port: DesiredServicePort, frontend: Frontend): TableObject[] {
   const { family } = port;
   const { kind, key } = frontend;
@@ -129,7 +122,6 @@ function localObjects(port: DesiredServicePort, frontend: Frontend): TableObject
   ];
 }
 
-/** Endpoints whose own connections may come back to them through this node. */
 function hairpinObjects(port: DesiredServicePort): Element[] {
   const set = tableSet("hairpins", { family: port.family });
   return usedEndpoints(port).filter(({ hairpin }) => hairpin).map(({ address }) =>
@@ -156,7 +148,7 @@ function serviceElement(
   return element(set, key, { data: `goto ${chain}`, comment: name });
 }
 
-/** Returns the objects that all source ranges share. They check before dnat, for the address that the client used. */
+/** Checks source ranges before dnat, for the address that the client used. */
 function sharedFirewallObjects({ ipFamilies }: DesiredNode): TableObject[] {
   const check = ["ct state new jump firewall"];
   const maps = ipFamilies.map((family) => tableSet("firewalls", { family }));
@@ -174,10 +166,8 @@ function sharedFirewallObjects({ ipFamilies }: DesiredNode): TableObject[] {
 }
 
 /**
- * Returns the objects that drop sources outside of a service port's ranges at its load-balancer IPs.
- *
- * An interval set has no protocol in its key, so each protocol has a set: for a field of one byte nft before
- * 1.1 writes a byte-order conversion that kernels from 6.12.115 on refuse.
+ * Drops sources outside of the ranges at load-balancer IPs. Each protocol has a set: with the protocol in an interval
+ * key, nft before 1.1 writes a byte-order conversion that kernels from 6.12.115 on refuse.
  */
 function firewallObjects(port: DesiredServicePort, node: DesiredNode): TableObject[] {
   const { family, protocol, sourceRanges, loadBalancerIPs } = port;
@@ -201,13 +191,12 @@ function firewallObjects(port: DesiredServicePort, node: DesiredNode): TableObje
   return [...sharedFirewallObjects(node), set, chain, ...elements];
 }
 
-/** Returns the name of the chain that drops sources outside of a service port's ranges. */
 export function sourceRangeChain(port: Pick<DesiredServicePort, "family" | "protocol">): string {
   const { stem, family, protocol } = tableSet("sourceRanges", port);
   return `${stem}${family}-${protocol}`;
 }
 
-/** Returns the objects that reject and count a node port on loopback; none if a listener serves it. */
+/** Rejects and counts a node port on loopback, if no listener serves it. */
 function localhostObjects(port: DesiredServicePort, node: DesiredNode): TableObject[] {
   const { name: comment, family, protocol, nodePort } = port;
   const { loopback } = node.families[family];
@@ -236,7 +225,6 @@ function sharedLocalhostObjects(node: DesiredNode): TableObject[] {
   return [...maps, base("filter-input-localhost", "filter hook input priority 0", rules)];
 }
 
-/** Returns the name of the chain that counts what it rejects. */
 export function localhostRejectChain(family: Family, protocol: Protocol): string {
   return `reject-localhost${family}-${protocol}`;
 }

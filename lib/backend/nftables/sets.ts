@@ -1,72 +1,48 @@
-/**
- * Declares the sets and maps of the table in one record, from which names and declarations are made.
- *
- * @module
- */
+/** Declares the sets and maps of the table in one record, from which names and declarations are made. */
 import { FAMILIES, type Family, NFT_FAMILY } from "../../model/values/address.ts";
 import type { DesiredNode } from "../../model/kernel/desired.ts";
 import { type Protocol, PROTOCOLS } from "../../model/cluster/objects.ts";
 import type { KeyType } from "./keys.ts";
 
-/** Names the ways from outside to a service port: a virtual IP or a node port. */
 export type FrontendKind = "vip" | "nodeport";
 
-/** Is the number of maps that hold the slots of service ports with chains of their own. */
+/** The number of maps for the slots of service ports with chains of their own. */
 export const SHARDS = 64;
 
-/** Tells the sets of one role apart. */
 interface Place {
   readonly family: Family;
   readonly protocol: Protocol;
   readonly frontend: FrontendKind;
   /**
-   * The map of `SHARDS`, for service ports with chains of their own; `undefined`: the map of the
-   * shared chains. The kernel goes through all elements of a map for each new chain, and through all
-   * chains for each new element. One map for all would be quadratic.
+   * One of `SHARDS`, or the map of the shared chains. For a new chain the kernel walks all elements of its map, and for
+   * a new element all chains: one map for all would be quadratic.
    */
   readonly shard?: number | undefined;
-  /** The endpoint and its service port. */
   readonly endpoint: string;
 }
 
-/** Describes the sets of one role. */
 interface Row {
-  /** The names without protocol, family, shard and endpoint. */
   readonly stems: Readonly<Partial<Record<FrontendKind | "all", string>>>;
-  /** The parts of a place that tell the sets apart. */
   readonly by: readonly (keyof Place)[];
   readonly key: KeyType;
   /**
-   * The declaration; `IP` and `PROTOCOL` stand for those of the place. A node port has no address:
-   * the first `IP daddr` goes. A body with a colon declares a map.
+   * The declaration, with `IP` and `PROTOCOL` of the place. For a node port the first `IP daddr` goes. A colon makes a
+   * map.
    */
   readonly body: string;
-  /**
-   * Names the source of elements: the one service port that holds the claim to it (`owner`); any number of
-   * `services`, as long as one needs it; the `node`; or the `kernel`, by rules and timeouts.
-   */
+  /** `owner`: the service port with the claim; `services`: any number of them; `node`; `kernel`: rules and timeouts. */
   readonly filledBy: "owner" | "services" | "node" | "kernel";
-  /**
-   * `always`: it is in every table; `accelerated`: in every table with the fast path; `needed`: it is
-   * there while a service port needs it.
-   */
+  /** `accelerated`: in every table with the fast path; `needed`: while a service port needs it. */
   readonly lifetime: "always" | "accelerated" | "needed";
   readonly kind?: "flowtable";
 }
 
-/**
- * The type of a frontend's key. `tcp dport` stands for the port of any protocol: `th dport` in
- * `typeof` does not survive a re-read by nft 1.0.6.
- */
+/** `th dport` in `typeof` does not survive a re-read by nft 1.0.6; `tcp dport` stands for any protocol. */
 const VERDICTS = "typeof IP daddr . meta l4proto . tcp dport : verdict";
 
-/**
- * The maps are apart by protocol. A map with `tcp dport` in its data gives the first rule of a
- * script that names it a hidden `meta l4proto tcp` (nft 1.0.6), and UDP would miss.
- */
+/** One map for each protocol: nft 1.0.6 adds a hidden match of TCP to the first rule that names `tcp dport` data. */
 const SLOTS = "typeof IP daddr . PROTOCOL dport . numgen random mod 2 : IP daddr . PROTOCOL dport";
 
-/** The maps in which packets find the chains of their frontends. */
 const FRONTENDS = {
   by: ["frontend", "family"],
   key: "frontend",
@@ -75,7 +51,6 @@ const FRONTENDS = {
   lifetime: "always",
 } as const;
 
-/** The maps of slots. */
 const ENDPOINTS = {
   by: ["frontend", "family", "protocol", "shard"],
   key: "slot",
@@ -84,7 +59,7 @@ const ENDPOINTS = {
   lifetime: "needed",
 } as const;
 
-/** The sets and maps, by role. Their order is the order of the declarations in a script. */
+/** The order is the order of the declarations in a script. */
 export const ROWS = {
   /** Marks our own transactions for milliseconds: `nft monitor` prints the marks. */
   transactions: {
@@ -95,7 +70,6 @@ export const ROWS = {
     filledBy: "kernel",
     lifetime: "always",
   },
-  /** Leads to the chain of a frontend. */
   services: {
     stems: { vip: "services", nodeport: "nodeports" },
     ...FRONTENDS,
@@ -105,12 +79,10 @@ export const ROWS = {
     stems: { vip: "short-circuits", nodeport: "nodeport-short-circuits" },
     ...FRONTENDS,
   },
-  /** Refuses what has no endpoint. */
   noEndpoints: {
     stems: { vip: "no-endpoints", nodeport: "no-endpoint-nodeports" },
     ...FRONTENDS,
   },
-  /** Rejects node ports on loopback that no listener serves. */
   localhostRejects: {
     stems: { all: "localhost-nodeports" },
     by: ["family"],
@@ -135,7 +107,6 @@ export const ROWS = {
     filledBy: "node",
     lifetime: "always",
   },
-  /** Holds the node's own addresses: its programs stay within reach there. */
   ownAddresses: {
     stems: { all: "own-addresses" },
     by: ["family"],
@@ -144,7 +115,6 @@ export const ROWS = {
     filledBy: "node",
     lifetime: "always",
   },
-  /** Holds external and load-balancer IPs. */
   externalIPs: {
     stems: { all: "external-ips" },
     by: ["family"],
@@ -153,7 +123,6 @@ export const ROWS = {
     filledBy: "services",
     lifetime: "always",
   },
-  /** Holds health-check node ports, which answer on virtual IPs, too. */
   healthChecks: {
     stems: { all: "health-checks" },
     by: [],
@@ -162,7 +131,6 @@ export const ROWS = {
     filledBy: "services",
     lifetime: "always",
   },
-  /** Holds endpoints whose own connections may come back to them through this node. */
   hairpins: {
     stems: { all: "hairpins" },
     by: ["family"],
@@ -179,7 +147,6 @@ export const ROWS = {
     stems: { vip: "local-endpoints", nodeport: "nodeport-local-endpoints" },
     ...ENDPOINTS,
   },
-  /** Leads to the chain that checks the source ranges. */
   firewalls: {
     stems: { all: "firewalls" },
     by: ["family"],
@@ -206,7 +173,6 @@ export const ROWS = {
     lifetime: "accelerated",
     kind: "flowtable",
   },
-  /** Holds the frontends whose long connections take the fast path. */
   accelerated: {
     stems: { vip: "accelerated", nodeport: "accelerated-nodeports" },
     by: ["frontend", "family"],
@@ -215,7 +181,6 @@ export const ROWS = {
     filledBy: "owner",
     lifetime: "accelerated",
   },
-  /** Holds the clients that session affinity keeps on an endpoint. */
   affinityClients: {
     stems: { all: "affinity" },
     by: ["family", "endpoint"],
@@ -226,15 +191,12 @@ export const ROWS = {
   },
 } as const satisfies Readonly<Record<string, Row>>;
 
-/** Names the purpose of a set or map. */
 export type SetRole = keyof typeof ROWS;
 
-/** Tells a set from others of its role. */
 type PlaceOf<R extends SetRole> = Pick<Place, (typeof ROWS)[R]["by"][number]>;
 
 type AnyPlace = { readonly [K in keyof Place]?: Place[K] | undefined };
 
-/** Describes a set or map of the table. */
 export interface TableSet {
   readonly type: "set";
   readonly kind: "set" | "map" | "flowtable";
@@ -245,7 +207,6 @@ export interface TableSet {
   /** The text between the braces of its declaration. */
   readonly body: string;
   readonly keyType: KeyType;
-  /** See `Row`. */
   readonly filledBy: Row["filledBy"];
   /** `undefined`: both families share it. */
   readonly family: Family | undefined;
@@ -253,14 +214,13 @@ export interface TableSet {
   readonly protocol: Protocol | undefined;
 }
 
-/** All sets by name, but for those of endpoints with session affinity. */
+/** All sets but those of endpoints with session affinity. */
 const SETS_BY_NAME: ReadonlyMap<string, TableSet> = new Map(
   ([{ frontend: "vip" }, { frontend: "nodeport" }, {}] as const).flatMap((frontend) =>
     (Object.keys(ROWS) as SetRole[]).flatMap((role) => allSets(role, frontend))
   ).map((set) => [set.name, set]),
 );
 
-/** Returns the sets of a role for a kind of frontend, or those for all frontends. */
 function allSets(role: SetRole, { frontend }: Pick<AnyPlace, "frontend">): TableSet[] {
   const { stems, by }: Row = ROWS[role];
   if (stems[frontend ?? "all"] === undefined || by.includes("endpoint")) return [];
@@ -305,15 +265,13 @@ function nameOf(role: SetRole, place: AnyPlace): string {
   return shard === undefined ? name : `${name}-turns-${shard}`;
 }
 
-/** Returns the set of a role at a place. */
 export function tableSet<R extends SetRole>(role: R, place: PlaceOf<R>): TableSet {
   return SETS_BY_NAME.get(nameOf(role, place)) ?? makeSet(role, place);
 }
 
-/** Matches the sets of endpoints with session affinity: there are as many names as endpoints. */
 const AFFINITY_NAME = new RegExp(`^${ROWS.affinityClients.stems.all}([46])-(.+)$`);
 
-/** Returns the set that has a name in nft's text; `undefined` for the sets of other programs. */
+/** Returns the set of a name; `undefined` for other programs' sets. */
 export function setNamed(name: string): TableSet | undefined {
   const known = SETS_BY_NAME.get(name);
   if (known !== undefined) return known;
@@ -322,10 +280,9 @@ export function setNamed(name: string): TableSet | undefined {
   return family && tableSet("affinityClients", { family, endpoint });
 }
 
-/** The maps in which each connection finds its frontend, and finds it once: their elements may count. */
+/** The role of maps in which each connection finds its frontend, once: their elements may count. */
 export const COUNTING_ROLE = "services";
 
-/** Returns the sets that every table of this node has, in the order of their printing. */
 export function alwaysThere(
   { ipFamilies, countsConnections, acceleration }: Pick<
     DesiredNode,
@@ -344,5 +301,4 @@ export function alwaysThere(
   return [undefined, ...ipFamilies].flatMap((family) => all.filter((set) => set.family === family));
 }
 
-/** Gives each element a counter, in a declaration. */
 export const COUNTER = "counter";

@@ -1,12 +1,7 @@
 /**
- * Holds the slots of a large table to a state without reading them: nft takes 2 kB for each element
- * that it lists, and cannot list a part of a map.
- *
- * They are added again, in portions. To the kernel, an element that is there already is no change, and
- * one with other data is an error: then those of the portion are replaced, and some of the portions that
- * follow without trying: ever more, until one that is tried fits. How many slots a frontend had, `HeldSlotsFinder` finds out.
- *
- * @module
+ * Writes the slots of a large table without reading them: nft takes 2 kB for each element that it lists. To add an
+ * element again is no change, and one with other data is an error. Then the slots of the portion are replaced, and ever
+ * more of the next portions untried, until a trial fits.
  */
 import type { Turns } from "../../model/ports/in_turns.ts";
 import { chunks } from "./delta.ts";
@@ -18,22 +13,19 @@ import { setNamed, type TableSet } from "./sets.ts";
 import { renderingElements } from "./text.ts";
 import { Overlap } from "./write.ts";
 
-/** Some slots of one frontend in a map. */
 interface Slice {
   readonly slots: Pick<Slots, "set" | "key">;
-  /** The destinations of all slots of the frontend; empty if the slots go. */
+  /** Empty if the slots go. */
   readonly destinations: Slots["destinations"];
   readonly from: number;
   readonly to: number;
-  /** The kernel should have so many slots of the frontend, with these destinations or others. */
+  /** The number of slots that the kernel should have of the frontend. */
   readonly held: number;
 }
 
-/** Inputs of `putSlots`. */
 export interface SlotsOptions {
-  /** Gives a transaction to the kernel. */
   readonly apply: (text: string) => Promise<void>;
-  /** Gives a transaction to the kernel when another step has ended; nft reads it before. */
+  /** Gives a transaction to the kernel when another step has ended. */
   readonly applyAfter: (before: Promise<void>, text: string) => Promise<void>;
   readonly turns: Pick<Turns, "run">;
   /** The limit of slots of one transaction; to replace a slot is two operations. */
@@ -41,10 +33,8 @@ export interface SlotsOptions {
 }
 
 /**
- * Writes these slots. A packet always finds the old or the new endpoint.
- *
- * @param held the number of slots of frontends that led to other slots, see `HeldSlotsFinder`; all others had as many
- * @throws {ApplyError} if the kernel takes a slot in no way
+ * Writes slots. A packet always finds the old or the new endpoint. @param held see `HeldSlotsFinder`; all other
+ * frontends had as many slots
  */
 export async function putSlots(
   slots: readonly Slots[],
@@ -78,11 +68,7 @@ export async function putSlots(
   await overlap.end();
 }
 
-/**
- * Deletes the slots to which nothing leads any more.
- *
- * @param wanted the slots and sets of the table
- */
+/** Deletes slots to which nothing leads any more. @param wanted the slots and sets of the table */
 export async function deleteLeftSlots(
   { slots, sets }: { readonly slots: readonly Slots[]; readonly sets: readonly TableSet[] },
   held: ReadonlyMap<string, HeldSlots>,
@@ -110,7 +96,6 @@ type Write = (
   options: Pick<SlotsOptions, "apply" | "turns">,
 ) => Promise<void>;
 
-/** Cuts slices to portions of so many slots. */
 function cut(slices: Iterable<Slice>, most: number): Generator<readonly Slice[], void> {
   return chunks(pieces(slices, most), { weigh: ({ from, to }) => to - from, most });
 }
@@ -162,7 +147,6 @@ function countOf(slices: readonly Slice[]): number {
   return slices.reduce((sum, { from, to }) => sum + to - from, 0);
 }
 
-/** Returns the part of a slice that the kernel should have. */
 function clampToHeld(slice: Slice): Slice {
   return { ...slice, to: Math.max(slice.from, Math.min(slice.to, slice.held)) };
 }
@@ -192,8 +176,8 @@ function* replacing(
 }
 
 /**
- * Returns true if the kernel took a step, false if it refused it. The kernel reports each element that differs; too
- * many reports are an error of another kind (ENOBUFS).
+ * Returns false if the kernel refused a step. It reports each element that differs; too many reports are another error
+ * (ENOBUFS).
  */
 export async function isTaken(step: () => Promise<void>): Promise<boolean> {
   try {
@@ -205,7 +189,6 @@ export async function isTaken(step: () => Promise<void>): Promise<boolean> {
   }
 }
 
-/** The slots that the kernel has of a frontend in a map. */
 export interface HeldSlots {
   readonly set: TableSet;
   readonly key: FrontendKey;
@@ -215,14 +198,12 @@ export interface HeldSlots {
 /** Frontends that are looked at without a break. */
 const BATCH = 100;
 
-/** Finds frontends that lead to other slots than they should, by the chains that they lead to. */
+/** Finds frontends that lead to other slots than they should, by their chains. */
 export class HeldSlotsFinder {
   readonly #before: Choices;
   readonly #after: Choices;
-  /** By `elementId`, what they have now. */
   readonly found = new Map<string, HeldSlots>();
 
-  /** @param chains by name, their rules: those that the kernel has, and those that it should have */
   constructor(
     { held, wanted }: { readonly held: Contents["chains"]; readonly wanted: Contents["chains"] },
   ) {
@@ -230,11 +211,7 @@ export class HeldSlotsFinder {
     this.#after = new Choices(wanted);
   }
 
-  /**
-   * Looks at all elements of a set that `leadsToSlots`.
-   *
-   * @yields where other work can be done
-   */
+  /** Looks at all elements of a set that `leadsToSlots`. @yields where other work can be done */
   *looking(frontends: TableSet, wanted: Contents, held: Contents): Generator<undefined, void> {
     const [before, after] = [held, wanted].map(({ sets }) => sets.get(frontends.name));
     let count = 0;
@@ -248,7 +225,7 @@ export class HeldSlotsFinder {
     }
   }
 
-  /** @param verdicts the chains that an element leads to and should lead to; `""`: none */
+  /** @param verdicts `""`: none */
   #take(
     frontends: TableSet,
     text: string,
@@ -269,19 +246,18 @@ export class HeldSlotsFinder {
   }
 }
 
-/** Returns true if a map leads frontends to chains that choose slots. */
 export function leadsToSlots({ role }: Pick<TableSet, "role">): boolean {
   return role === "services" || role === "shortCircuits";
 }
 
-/** A rule that chooses one of so many slots in a map. */
+/** Matches a rule that chooses one of so many slots in a map. */
 const CHOICE = / mod (\d+)\b.* map @(\S+)/;
 const NEXT = /\b(?:goto|jump) (\S+)/;
 
 /** Another program's rule may name any number. */
 const MOST_SLOTS = 100_000;
 
-/** From how many slots of which maps the chains of a table choose. */
+/** Counts the slots that the chains of a table choose from. */
 class Choices {
   readonly #chains: Contents["chains"];
   readonly #known = new Map<string, Map<string, number>>();
@@ -290,7 +266,7 @@ class Choices {
     this.#chains = chains;
   }
 
-  /** By map, the number of slots that a rule leads to, or a verdict. */
+  /** Returns the number of slots by map, behind a rule or verdict. */
   behind(rule: string): ReadonlyMap<string, number> {
     const known = this.#known.get(rule);
     if (known) return known;

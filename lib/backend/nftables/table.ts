@@ -1,71 +1,60 @@
-/**
- * Describes signpost's table as data. Nothing here knows how nft spells a command.
- *
- * @module
- */
+/** Describes signpost's table as data. Nothing here knows how nft spells a command. */
 import type { Destination } from "../../model/kernel/desired.ts";
 import { familyOf, ipv4Number } from "../../model/values/address.ts";
 import { type FrontendKey, type Key, printKey } from "./keys.ts";
 import type { TableSet } from "./sets.ts";
 
-/** Name of the one table, in family `inet`. */
 export const TABLE = "inet signpost";
 
-/** An element of one of the table's sets or maps. */
 export interface Element {
   readonly type: "element";
   readonly set: TableSet;
   readonly key: Key;
-  /** The value of the key; `""` in a set. */
+  /** `""` in a set. */
   readonly data: string;
   /** The name of the service port; `""` if it is for none in particular. */
   readonly comment: string;
 }
 
-/** Consecutive slots of one frontend in an endpoint map. */
 export interface Slots {
   readonly type: "slots";
   readonly set: TableSet;
   readonly key: FrontendKey;
-  /** The slot of the first destination. */
   readonly first: number;
   readonly destinations: readonly Destination[];
 }
 
-/** An element, or many slots in one object: as elements, a large cluster's take much memory. */
+/** As elements, the slots of a large cluster take much memory. */
 export type Entry = Element | Slots;
 
 /**
- * Names the purpose of a chain. `base`: the kernel calls it; `fixed`: every table has it; `frontend`: some
- * frontends lead to it; `affinity`: it looks for a client's endpoint; `dnat`: it sends to an endpoint.
+ * `base`: the kernel calls it; `fixed`: every table has it; `frontend`: frontends lead to it; `affinity`: it looks for a
+ * client's endpoint; `dnat`: it sends to an endpoint.
  */
 export type ChainRole = "base" | "fixed" | "frontend" | "affinity" | "dnat";
 
-/** A chain. Two chains of one name have the same rules. */
+/** Two chains of one name have the same rules. */
 export interface Chain {
   readonly type: "chain";
   readonly role: ChainRole;
   readonly name: string;
-  /** The hook of a base chain, such as `nat hook output priority -101`; absent: only rules jump to it. */
+  /** Such as `nat hook output priority -101`; absent: only rules jump to it. */
   readonly hook?: string;
   readonly rules: readonly string[];
   /** The number of rules at the beginning that look for a client: their order does not matter. */
   readonly lookUps?: number;
 }
 
-/** A chain before and after. */
 export interface ChainRewrite {
   readonly before: Chain;
   readonly after: Chain;
 }
 
-/** A part of the table that comes and goes with the services. */
 export type TableObject = Entry | Chain | TableSet;
 
-/** The number of services that need each shared object, by id. */
+/** The number of services that need each shared object. */
 export type References = ReadonlyMap<ObjectId, number>;
 
-/** A table as a state wants it. */
 export interface Table {
   readonly sets: readonly TableSet[];
   readonly chains: readonly Chain[];
@@ -73,10 +62,9 @@ export interface Table {
   readonly references: References;
 }
 
-/** A number for IPv4 cluster IPs, of which there are very many: see `vipId`. */
+/** A number for IPv4 cluster IPs, of which there are very many. */
 export type ObjectId = string | number;
 
-/** Returns the name of an object in the table. */
 export function objectId(object: TableObject): ObjectId {
   switch (object.type) {
     case "element":
@@ -89,14 +77,14 @@ export function objectId(object: TableObject): ObjectId {
   }
 }
 
-/** Returns the id of an IPv4 cluster IP. Only these ids are numbers, so it names the set, too. */
+/** Only these ids are numbers. */
 function clusterIPNumber({ set, key }: Element): number | undefined {
   return set.role === "clusterIPs" && key.type === "address" && familyOf(key.address) === 4
     ? ipv4Number(key.address)
     : undefined;
 }
 
-/** Returns the name of an element, or of the slots of a frontend. */
+/** Returns the id of an element, or of the slots of a frontend. */
 export function elementId({ type, set, key }: Pick<Entry, "type" | "set" | "key">): string {
   return `${type} ${set.name} ${printKey(key)}`;
 }
@@ -113,12 +101,10 @@ export function sameContent(a: TableObject, b: TableObject): boolean {
   return a.type === "set" && b.type === "set";
 }
 
-/** Returns the data of a slot: `address . port`. */
 export function slotData({ address, port }: Destination): string {
   return `${address} . ${port}`;
 }
 
-/** Makes an element; its key must be of its set's type. */
 export function element(
   set: TableSet,
   key: Key,
@@ -127,12 +113,10 @@ export function element(
   return { type: "element", set, key, data: options.data ?? "", comment: options.comment ?? "" };
 }
 
-/** Returns the number of elements of an entry. */
 export function sizeOf(entry: Entry): number {
   return entry.type === "slots" ? entry.destinations.length : 1;
 }
 
-/** Yields each entry as elements. */
 export function* elementsOf(entries: Iterable<Entry>): Generator<Element, void> {
   for (const entry of entries) {
     if (entry.type === "element") yield entry;

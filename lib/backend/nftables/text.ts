@@ -1,8 +1,4 @@
-/**
- * Renders tables and changes as text for `nft`, and reads times from its text.
- *
- * @module
- */
+/** Renders tables and changes as text for `nft`, and reads times from its text. */
 import type { Delta } from "./delta.ts";
 import { frontendOfKey, printKey, slotPrinter } from "./keys.ts";
 import {
@@ -21,26 +17,21 @@ import { COUNTING_ROLE, type TableSet } from "./sets.ts";
 const DELETE = `add table ${TABLE}\ndelete table ${TABLE}\n`;
 
 /**
- * The beginning of a script that adds to the table. Up to `CLOSE`, nft takes blocks of any order, and an input that ends
- * before is an error: commands would be taken as far as they come.
+ * Begins a script that adds to the table. nft takes blocks in any order up to `CLOSE`; an input that ends before is an
+ * error, while commands would be taken as far as they come.
  */
 export const OPEN = `table ${TABLE} {\n`;
-/** The end of such a script. */
 export const CLOSE = "}\n";
 
-/** The beginning of a script that replaces the table. */
 export const REPLACE = `${DELETE}${OPEN}`;
 
-/** Returns the script that makes a table from nothing. */
 export function printTable(table: Table): string {
   const declared = new Map(table.sets.map((set) => [set.name, set]));
   return `${REPLACE}${printBlocks(table, declared)}${CLOSE}`;
 }
 
 /**
- * Returns sets, elements and chains as blocks.
- *
- * @param declared the sets so far, by name. A set may be declared again: to the kernel, that is one declaration
+ * Returns sets, elements and chains as blocks. @param declared the sets so far: to the kernel, two declarations are one
  */
 export function printBlocks(
   { sets, chains, elements }: Pick<Table, "sets" | "chains" | "elements">,
@@ -62,16 +53,9 @@ function printChain({ name, hook, rules }: Chain): string {
 }
 
 /**
- * Renders one change of a table that is there, as transactions.
- *
- * A packet that is under way while a transaction commits keeps the rules that it began with, but looks
- * into maps as they are (kernel 6.18; see `nft_do_chain` and `nf_tables_commit_chain` in
- * net/netfilter). So new chains and sets come first, in a transaction of their own: it would find a new
- * chain empty, and its service gone. Elements of frontends that moved go last, in a third one: it would
- * find its slots gone, and be refused. Chains and sets go when nothing names them any more.
- *
- * @yields where other work can be done
- * @returns the transactions in their order; none is empty
+ * Renders a change as transactions. A packet under way keeps its old rules, but sees maps as they are (`nft_do_chain`,
+ * `nf_tables_commit_chain`, kernel 6.18). So new chains and sets come first, and elements of frontends that moved go
+ * last.
  */
 export function* renderingDelta(delta: Delta): Generator<undefined, string[]> {
   const { addSets, addChains, rewriteChains, deleteChains, deleteSets } = delta;
@@ -103,7 +87,6 @@ export function* renderingDelta(delta: Delta): Generator<undefined, string[]> {
   return transactions.map((commands) => commands.join("")).filter((text) => text !== "");
 }
 
-/** Renders new rules or another hook for chains that are there. */
 export function renderRewrites(rewrites: readonly ChainRewrite[]): string[] {
   return [
     ...rewrites.map(({ after }) => `flush chain ${TABLE} ${after.name}\n`),
@@ -123,13 +106,10 @@ function renderRules({ name, rules }: Chain): string {
   return rules.map((rule) => `add rule ${TABLE} ${name} ${rule}\n`).join("");
 }
 
-/** Elements that are rendered without a break. */
 const BATCH = 200;
 
 /**
- * Renders a command for each set or map whose elements change. Slots are deleted whatever they lead to.
- *
- * @yields where other work can be done
+ * Renders a command for each set or map. Slots are deleted whatever they lead to. @yields where other work can be done
  */
 export function* renderingElements(
   verb: "add" | "delete",
@@ -151,7 +131,7 @@ export function* renderingElements(
   return commands;
 }
 
-/** Returns the command that adds or deletes elements of a set or map. @param elements not empty */
+/** @param lines not empty */
 export function elementCommand(
   verb: "add" | "delete",
   { set, lines }: { readonly set: string; readonly lines: readonly string[] },
@@ -159,7 +139,6 @@ export function elementCommand(
   return `${verb} element ${TABLE} ${set} {\n${lines.join(",\n")}\n}\n`;
 }
 
-/** Returns the lines of an entry's elements, with commas between them. */
 function renderEntry(verb: "add" | "delete", entry: Entry, indent: string): string {
   if (entry.type === "element") return indent + renderElement(entry);
   const keyOf = slotPrinter(entry.key);
@@ -171,12 +150,11 @@ function renderEntry(verb: "add" | "delete", entry: Entry, indent: string): stri
 /** nft takes comments of up to 128 bytes; names are ASCII. */
 const MAX_COMMENT = 127;
 
-/** Returns an element's comment as nft takes and prints it; `""` if it has none. */
+/** Returns an element's comment as nft prints it; `""` if it has none. */
 export function commentOf({ comment }: Pick<Element, "comment">): string {
   return comment === "" ? "" : `comment "${comment.slice(0, MAX_COMMENT)}"`;
 }
 
-/** Returns an element's text. */
 export function renderElement(element: Element): string {
   const key = printKey(element.key);
   const remark = commentOf(element);
@@ -188,8 +166,7 @@ function renderPair(key: string, data: string): string {
 }
 
 /**
- * Finds the elements of frontends that leave a map and are served on: by another map's slots, or by
- * session affinity. Packets under way still look there.
+ * Finds elements of frontends that another map's slots or session affinity serve on. Packets under way still look there.
  */
 function leftBehind(
   { deleteElements, addElements }: Pick<Delta, "deleteElements" | "addElements">,
@@ -205,7 +182,7 @@ function leftBehind(
   return new Set(deleteElements.filter((each) => places.has(placeOf(each))));
 }
 
-/** Lists the roles of maps that a packet reads after it found its frontend. */
+/** The roles of maps that a packet reads after it found its frontend. */
 const LOOKED_UP: ReadonlySet<string> = new Set(["endpoints", "localEndpoints", "shortCircuits"]);
 
 /** Returns true for slot 0, which each frontend in a map has. */
@@ -214,7 +191,6 @@ function isFirst(entry: Entry): boolean {
   return entry.key.type !== "slot" || entry.key.slot === 0;
 }
 
-/** Names a frontend in a map. */
 function placeOf(entry: Entry): string {
   return `${entry.set.name} ${frontendOf(entry)}`;
 }
@@ -232,7 +208,7 @@ const UNIT_MILLISECONDS: Readonly<Record<string, number>> = {
   ms: 1,
 };
 
-/** Reads a time as nft writes it, such as `2h59m59s980ms`; `undefined` if the text is no time. */
+/** Reads a time such as `2h59m59s980ms`; `undefined` if the text is no time. */
 export function milliseconds(time: string): number | undefined {
   if (!/^(?:\d+(?:ms|[dhms]))+$/.test(time)) return undefined;
   return [...time.matchAll(/(\d+)(ms|[dhms])/g)].reduce(

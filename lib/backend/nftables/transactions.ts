@@ -1,8 +1,4 @@
-/**
- * Reads the transactions that `nft monitor` prints, and marks our own.
- *
- * @module
- */
+/** Reads the transactions that `nft monitor` prints, and marks our own. */
 import type { Drift } from "../../model/kernel/differences.ts";
 import { atOnce } from "../../model/ports/in_turns.ts";
 import { parseKey, printKey } from "./keys.ts";
@@ -10,25 +6,19 @@ import { type Contents, type ElementText, parsingListing } from "./read.ts";
 import { tableSet } from "./sets.ts";
 import { TABLE } from "./table.ts";
 
-/** The elements and the structure that another program's transaction touched. */
 export interface TouchedByOne {
   /**
-   * The printed line of each element; `undefined` if not all are known: elements that go with their set are not
-   * printed, and a new set may be one of ours again.
+   * `undefined` if not all are known: elements that go with their set are not printed, and a new set may be ours again.
    */
   readonly elementLines: readonly string[] | undefined;
-  /** True if more than elements changed. */
   readonly touchesStructure: boolean;
 }
 
-/** One commit of one program, as far as it is about our table. */
 export interface Transaction extends Drift, TouchedByOne {
-  /** The number of the ruleset that it made; 32 bits, counted on and on. */
+  /** The number of the ruleset, in 32 bits. */
   readonly generation: number;
   readonly marks: readonly number[];
-  /** True if our table was deleted. */
   readonly isWholeTable: boolean;
-  /** The names of added sets and maps. */
   readonly newSets: readonly string[];
 }
 
@@ -36,13 +26,12 @@ const CHANGE = new RegExp(`^(\\w+) (?:ct )?(\\w+) ${TABLE}(?: (\\S+)|\\s*$)`);
 const GENERATION = /^# new generation (\d+)(?: by process (\d+) \((.*)\))?/;
 const LOST = /lost .*events/i;
 
-/** A set or map that stands in a rule, as the kernel names it; it goes with its rule. */
+/** Matches a set or map in a rule, which goes with the rule. */
 const ANONYMOUS = /^__(?:set|map)\d+$/;
 
-/** The limit of element events; of more, all elements have to be compared. */
+/** If more elements change, all have to be compared. */
 const MAX_TOUCHED = 1_000;
 
-/** The lines of a transaction so far. */
 class Lines {
   readonly missing = new Set<string>();
   readonly added = new Set<string>();
@@ -82,16 +71,10 @@ class Lines {
   }
 }
 
-/** Gathers lines to transactions. */
 export class TransactionReader {
   #lines = new Lines();
 
-  /**
-   * Takes the next line.
-   *
-   * @returns the transaction that it ends; `undefined` in the midst of a transaction
-   * @throws {Error} if the kernel dropped events
-   */
+  /** @returns the transaction that the line ends @throws {Error} if the kernel dropped events */
   read(line: string): Transaction | undefined {
     if (!line.startsWith("#")) return void this.#lines.add(line);
     if (LOST.test(line)) throw new Error("the kernel dropped events");
@@ -106,14 +89,13 @@ export class TransactionReader {
   }
 }
 
-/** nft 1.0.6 calls a map that is deleted a set; newer versions call it a map. */
+/** nft 1.0.6 calls a deleted map a set; newer versions call it a map. */
 function describe(kind: string, name: string): string {
   return `${kind === "map" ? "set" : kind} of ${name}`;
 }
 
 const MAX_NAMED = 5;
 
-/** Returns the first few of some things, and the number of all others. */
 export function inWords(things: Iterable<string>): string {
   const all = [...new Set(things)];
   const named = all.slice(0, MAX_NAMED).join(", ");
@@ -121,7 +103,6 @@ export function inWords(things: Iterable<string>): string {
   return more > 0 ? `${named} and ${more} more` : named;
 }
 
-/** The change of an element, as the monitor prints it. */
 interface ElementEvent {
   readonly isDeletion: boolean;
   readonly set: string;
@@ -130,7 +111,7 @@ interface ElementEvent {
 
 const ELEMENT = new RegExp(`^(\\w+) element ${TABLE} (\\S+) \\{ (.*) \\}$`);
 
-/** The present data and remark by set and key; `undefined`: the element is gone. */
+/** `undefined`: the element is gone. */
 export type TouchedElements = ReadonlyMap<string, ReadonlyMap<string, ElementText | undefined>>;
 
 /** Gathers the elements that other programs have touched since the last repair. */
@@ -138,17 +119,15 @@ export class Touched {
   #events: ElementEvent[] | undefined = [];
   #isStructure = false;
 
-  /** Returns true if only elements were touched, and all of them are known. */
   get isElementsOnly(): boolean {
     return (this.#events?.length ?? 0) > 0 && !this.#isStructure;
   }
 
-  /** The words of touched elements: addresses, ports, numbers of slots. */
+  /** Returns the words of touched elements: addresses, ports, numbers of slots. */
   get words(): ReadonlySet<string> {
     return new Set(this.#events?.flatMap(({ text }) => text.split(/[^\w.:]+/)));
   }
 
-  /** Takes another program's transaction. */
   add({ elementLines: lines, touchesStructure }: TouchedByOne): void {
     this.#isStructure ||= touchesStructure;
     const events = lines?.map(parseEvent);
@@ -170,10 +149,8 @@ export class Touched {
   }
 
   /**
-   * Returns the touched elements, and forgets them.
-   *
-   * @param isKnown returns true if the table should have an element: a deleted one was there before
-   * @returns `undefined` if all elements have to be compared
+   * Returns the touched elements, and forgets them. @param isKnown tells if the table should have an element @returns
+   * `undefined` if all have to be compared
    */
   take(isKnown: (set: string, key: string) => boolean): TouchedElements | undefined {
     const events = this.#events;
@@ -196,7 +173,6 @@ function parseEvent(line: string): ElementEvent | undefined {
   return { isDeletion: verb !== "add", set, text };
 }
 
-/** Reads an element as in a listing. */
 function parseElement(set: string, text: string): Contents | undefined {
   return atOnce(
     parsingListing(`table ${TABLE} {\n\tset ${set} {\n\t\telements = { ${text} }\n\t}\n}`),
@@ -205,9 +181,7 @@ function parseElement(set: string, text: string): Contents | undefined {
 
 const TRANSACTIONS = tableSet("transactions", {});
 
-/**
- * The time until a mark goes. A deletion of something instead would have `nft` wait 10 ms for the kernel's clean-up.
- */
+/** The time until a mark goes. For a deletion nft would wait 10 ms for the kernel's clean-up. */
 const TIMEOUT = "10ms";
 
 const MARK = new RegExp(`^add element ${TABLE} ${TRANSACTIONS.name} \\{ (\\S+)`);
@@ -216,23 +190,22 @@ const MARK = new RegExp(`^add element ${TABLE} ${TRANSACTIONS.name} \\{ (\\S+)`)
 export class Marks {
   readonly #first: number;
   #next: number;
-  /** True if the next number is in a script that may be under way. */
+  /** The next number is in a script that may be under way. */
   #isGiven = false;
 
-  /** @param first the number of the first mark: random, so that other processes use other numbers */
+  /** @param first random, so that other processes use other numbers */
   constructor(first: number) {
     this.#first = first;
     this.#next = first;
   }
 
-  /** Returns the commands that mark one more transaction as ours. A refused transaction's number is used again. */
+  /** Returns the commands that mark our next transaction. A refused transaction's number is used again. */
   next(): string {
     const mark = printKey({ type: "mark", mark: this.#next });
     this.#isGiven = true;
     return `add element ${TABLE} ${TRANSACTIONS.name} { ${mark} timeout ${TIMEOUT} }\n`;
   }
 
-  /** Notes that the kernel has taken a transaction. */
   taken(): void {
     if (this.#isGiven) this.#next++;
     this.#isGiven = false;
@@ -244,7 +217,6 @@ export class Marks {
   }
 }
 
-/** Returns the mark in a line of `nft monitor`. */
 export function parseMark(line: string): number | undefined {
   const [, mark] = MARK.exec(line) ?? [];
   const key = mark === undefined ? undefined : parseKey(TRANSACTIONS, mark);

@@ -3,8 +3,6 @@
  *
  * Each of our own transactions carries a mark; a change of our table without a mark is another program's. After a time
  * without a monitor, the table is compared. A large table is not listed for that: a full sync reads it back in parts.
- *
- * @module
  */
 import { Backoff, type BackoffLimits, delayAfter, Limiter } from "../../model/values/timing.ts";
 import type { Drift } from "../../model/kernel/differences.ts";
@@ -21,14 +19,12 @@ import {
 import { TABLE } from "./table.ts";
 import { setNamed } from "./sets.ts";
 
-/** Inputs of `DriftWatch`. */
 export interface DriftWatchOptions {
   readonly streamer: ProcessStreamer;
   readonly nft: Pick<Nft, "listSetNames">;
   readonly marks: Pick<Marks, "isOwn">;
   readonly look: Pick<Look, "structure" | "contents">;
   readonly touched: Pick<Touched, "add" | "all" | "clear">;
-  /** Returns true if the table is too large to be listed. */
   readonly isLarge: () => boolean;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -59,7 +55,6 @@ const RESTARTS: BackoffLimits = { first: 200, longest: 30_000 };
 /** A monitor that lasted so many times the next pause is started again soon. */
 const LONG = 10;
 
-/** Follows the kernel until the signal aborts. */
 export class DriftWatch {
   readonly #options: DriftWatchOptions;
   #foreign: Transaction[] = [];
@@ -67,18 +62,14 @@ export class DriftWatch {
   /** The number of reports of a monitor. */
   #told = 0;
   #looking: Promise<unknown> = Promise.resolve();
-  /** The last look failed. */
   #isUnreadable = false;
   readonly #fullSyncs = new Limiter({ atOnce: 1, pauses: FULL_PAUSES });
-  /** True while a full sync waits for its time. */
   #isWaiting = false;
 
-  /** @param options what to follow and whom to tell */
   constructor(options: DriftWatchOptions) {
     this.#options = options;
   }
 
-  /** Runs both ways of noticing. Never rejects. */
   async run(signal: AbortSignal): Promise<void> {
     await Promise.all([this.#follow(signal), this.#check(signal)]);
   }
@@ -123,7 +114,7 @@ export class DriftWatch {
     }
   }
 
-  /** Looks for missed transactions. A large table's elements are for a full sync. */
+  /** Compares the table; a full sync compares the elements of a large one. */
   async #compare(signal: AbortSignal): Promise<void> {
     const { look, isLarge, onMissed, clock } = this.#options;
     const isFine = await this.#look(() => look.contents());
@@ -137,8 +128,7 @@ export class DriftWatch {
   }
 
   /**
-   * The kernel counts all transactions, and we count ours: the next one of ours shows whether others came
-   * between. Most monitors end by what we do: 1.0.6 crashes, or there is too much to tell.
+   * Waits for a transaction of ours whose number shows that no foreign one was missed. Most monitors end by what we do.
    */
   async #hasMissedNothing(signal: AbortSignal): Promise<boolean> {
     const { clock, logger } = this.#options;
@@ -152,7 +142,7 @@ export class DriftWatch {
     return isComplete;
   }
 
-  /** Gathers reports: the first one starts the time, later ones join. */
+  /** Gathers reports: the first one starts the time. */
   #report(transaction: Transaction): void {
     this.#foreign.push(transaction);
     if (this.#foreign.length > 1) return;
@@ -177,7 +167,7 @@ export class DriftWatch {
     }
   }
 
-  /** Looks, one look at a time; a failure is logged. @returns true if nothing was found */
+  /** Looks, one look at a time. @returns true if nothing was found */
   #look(look: () => Promise<Drift | undefined>): Promise<boolean> {
     const { logger } = this.#options;
     const looked = this.#looking.then(() => this.#lookNow(look)).catch((error) => {
@@ -191,7 +181,7 @@ export class DriftWatch {
     return looked;
   }
 
-  /** Looks again after a report of a monitor, which asks for the same repair. @returns true if nothing was found */
+  /** Looks again after a report, which asks for the same repair. @returns true if nothing was found */
   async #lookNow(look: () => Promise<Drift | undefined>): Promise<boolean> {
     const { onDrift, logger, clock, touched } = this.#options;
     for (let left = MOST_LOOKS; left > 0; left--) {
@@ -217,26 +207,17 @@ export class DriftWatch {
 const REMEMBERED = 1_000;
 
 /**
- * Shows if `nft monitor` missed transactions of other programs.
- *
- * The kernel numbers all transactions (generations), and we number ours (`Marks`). Without a missed one, the
- * difference between both numbers grows only by the reported transactions of other programs.
+ * Shows if a monitor missed foreign transactions. The kernel numbers all transactions (generations), and `Marks` ours.
+ * Only reported foreign ones add to the difference.
  */
 export class Generations {
-  /** The latest generations. */
   readonly #told = new Set<number>();
-  /** The number of reported transactions that other programs made. */
   #others = 0;
-  /** The number of unreported foreign transactions; `undefined` until our next one shows it. */
+  /** Unreported foreign transactions; `undefined` until our next one shows it. */
   #untold: number | "unknown" | undefined;
   #isComplete = false;
 
-  /**
-   * Counts a transaction, once: two monitors may tell of it.
-   *
-   * @param mark our number of it; `undefined`: another program made it
-   * @returns true if it was not told before
-   */
+  /** Counts a transaction once. @param mark absent: a foreign one @returns false if another monitor told it before */
   tell(generation: number, mark: number | undefined): boolean {
     if (this.#told.has(generation)) return false;
     this.#told.add(generation);
@@ -251,24 +232,21 @@ export class Generations {
     return true;
   }
 
-  /** Notes that a monitor ended: our next transaction shows what it missed, if one of ours was told before. */
+  /** Notes that a monitor ended: our next transaction shows if it missed some. */
   interrupted(): void {
     this.#isComplete = false;
     this.#untold ??= "unknown";
   }
 
-  /** True if a transaction of ours has shown since that no other program's was missed. */
   get isComplete(): boolean {
     return this.#isComplete;
   }
 
-  /** Begins again: a full sync compares everything. */
   reset(): void {
     this.#untold = undefined;
   }
 }
 
-/** Inputs of `followMonitor`. */
 export interface FollowOptions {
   readonly streamer: ProcessStreamer;
   readonly nft: Pick<Nft, "listSetNames">;
@@ -286,13 +264,9 @@ function reaches(generation: number, other: number): boolean {
 }
 
 /**
- * Follows the kernel by `nft monitor`, until no monitor is left.
- *
- * A monitor that lost events is ended: the kernel drops events until it has read 16 MB of them, which takes seconds. A
- * new monitor hears at once. If sets come that a monitor does not know, another one takes over: the first one goes on
- * until it has told what the other one heard first, so no transaction is missed while a monitor starts or is refused.
- *
- * @param onHeard receives the generation of the first transaction that the monitor tells
+ * Follows the kernel until no monitor is left. A monitor that lost events ends: the kernel drops events until 16 MB are
+ * read. A monitor that does not know new sets goes on until it has told what its successor heard first. @param onHeard
+ * receives the first generation
  */
 export async function followMonitor(
   options: FollowOptions,
@@ -341,7 +315,6 @@ export async function followMonitor(
   await succession;
 }
 
-/** Starts successors until one hears something, and follows that one. */
 async function followSuccessor(
   options: FollowOptions,
   signal: AbortSignal,
@@ -359,21 +332,13 @@ async function followSuccessor(
   }
 }
 
-/** The limit of sets that are named: thousands come with session affinity, and hold few elements each. */
+/** The limit of named sets: thousands come with session affinity, and hold few elements each. */
 const MAX_SETS = 1_000;
 
 /**
- * Returns the command line of an `nft monitor` that needs 4 MB at any size of the table.
- *
- * `nft monitor` reads and keeps all elements, 1.6 kB each (1.0.6, 1.1.3), but needs only the sets:
- *
- * - `--echo`: keeps no elements that are added;
- * - `flush set …`: does not read the elements of these sets. With `--check`, nothing is sent to the kernel;
- * - `list table …`, last: reads no other table.
- *
- * It prints no elements of sets that come later (`outgrown`).
- *
- * @param sets the sets that the table has now
+ * Returns the command of an `nft monitor` that needs 4 MB. By default it keeps all elements, 1.6 kB each (1.0.6, 1.1.3).
+ * `--echo` keeps no added ones, `flush set` reads none of a set (`--check` sends nothing), `list table` reads no other
+ * table.
  */
 export function monitorCommand(sets: readonly ListedSet[]): readonly [string, ...string[]] {
   const flushes = sets.slice(0, MAX_SETS).flatMap(({ kind, name }) =>
@@ -383,7 +348,7 @@ export function monitorCommand(sets: readonly ListedSet[]): readonly [string, ..
   return ["nft", "--check", "--echo", ...flushes, "monitor", ";", ...list];
 }
 
-/** Returns true if sets came that a monitor does not know. The kernel itself fills sets of session affinity. */
+/** Returns true if a monitor does not know a new set. The kernel itself fills sets of session affinity. */
 function outgrown(known: readonly ListedSet[], added: readonly string[]): boolean {
   return added.some((name) =>
     setNamed(name)?.role !== "affinityClients" && !known.some((each) => each.name === name)

@@ -1,8 +1,4 @@
-/**
- * Makes scripts of changes, and gives large ones to `nft` in portions.
- *
- * @module
- */
+/** Makes scripts of changes, and gives large ones to `nft` in portions. */
 import type { Progress, Script } from "../../model/kernel/dataplane.ts";
 import type { DesiredState } from "../../model/kernel/desired.ts";
 import { atOnce, Turns } from "../../model/ports/in_turns.ts";
@@ -36,7 +32,6 @@ import {
   REPLACE,
 } from "./text.ts";
 
-/** A change of the applied state. */
 export interface PartialScript extends Script {
   readonly kind: "partial";
   /** The text, cut to transactions. */
@@ -45,10 +40,8 @@ export interface PartialScript extends Script {
 }
 
 /**
- * Renders a change; a change of very many elements in parts: nft takes 2 kB for each element of a transaction.
- *
- * @param most elements of a part
- * @yields where other work can be done
+ * Renders a change, and cuts a large one: nft takes 2 kB for each element of a transaction. @param most elements of a
+ * part
  */
 export function* toPartialScript(
   delta: Delta,
@@ -66,25 +59,17 @@ export function* toPartialScript(
 /** The weight of one portion: nft takes 53 MB for 25,000 elements. Larger portions are slower, and come later. */
 export const PORTION_WEIGHT = 25_000;
 
-/** Replaces the table. */
 export class FullScript implements Script {
   readonly kind = "full";
   bytes = 0;
   operations = 0;
 
-  /** @param state the wanted state */
   constructor(readonly state: DesiredState) {}
 
-  /** The whole script. nft gets it in portions or in pieces. */
   get text(): string {
     return printTable(atOnce(tableOf(this.state)));
   }
 
-  /**
-   * Returns the weight of all Services, and true if there can be clients of session affinity.
-   *
-   * @yields where other work can be done
-   */
   *measuring(): Generator<undefined, { readonly weight: number; readonly hasAffinity: boolean }> {
     let [weight, hasAffinity, count] = [0, false, 0];
     for (const ports of this.state.services.values()) {
@@ -96,26 +81,17 @@ export class FullScript implements Script {
   }
 }
 
-/** Services that are measured without a break. */
 const BATCH = 1_000;
 
-/** A part of a table that is made from nothing. */
 interface Portion {
-  /** Blocks, for a script between `OPEN` and `CLOSE`. */
   readonly blocks: string;
   /** Packets meet the table from then on. */
   readonly isLast: boolean;
-  /** The number of portions: an estimate by the number of Services until the last one. */
+  /** An estimate by the number of Services until the last portion. */
   readonly of: number;
 }
 
-/**
- * Yields all of a table in portions. Base chains come last: no packet meets the portions before. The script counts
- * what is written.
- *
- * @param counts counts all portions
- * @yields `undefined` where other work can be done
- */
+/** Yields a table in portions, base chains last: no packet meets the portions before. Counts what is written. */
 export function* portionsOf(
   script: FullScript,
   { most, counts }: { readonly most: number; readonly counts: Counts },
@@ -162,11 +138,7 @@ export function* portionsOf(
 /** The weight of one piece of a transaction. nft reads it while the next one is made. */
 const PIECE_WEIGHT = 500;
 
-/**
- * Yields the transaction that replaces the table, in pieces. Clients of session affinity stay.
- *
- * @param options `prologue`: commands that go first; `clients`: the old table's sets
- */
+/** Yields the transaction that replaces the table, in pieces. @param options `clients`: the old table's sets */
 export function* replacing(
   script: FullScript,
   { prologue, clients, counts }: {
@@ -184,7 +156,7 @@ export function* replacing(
   yield CLOSE + sets.map(({ name }) => renderClients(name, clients)).join("");
 }
 
-/** Returns the command that puts clients of session affinity into a set of the new table; `""` if there are none. */
+/** Returns the command that puts clients of session affinity into a set; `""` if there are none. */
 export function renderClients(set: string, clients: Contents): string {
   const lines = clientsIn(clients, set).map(({ address, timeoutSeconds, expiresSeconds }) =>
     `  ${address} timeout ${timeoutSeconds}s expires ${expiresSeconds}s`
@@ -192,18 +164,16 @@ export function renderClients(set: string, clients: Contents): string {
   return lines.length === 0 ? "" : elementCommand("add", { set, lines });
 }
 
-/** Inputs of `writePortions`. */
 export interface PortionsOptions {
   readonly nft: Pick<Nft, "commitAfter">;
   readonly clock: Pick<Clock, "monotonic" | "sleep">;
   readonly logger: Pick<Logger, "info">;
   readonly weight: number;
   readonly counts: Counts;
-  /** Returns commands that go first in the last transaction: packets meet the table from then on. */
+  /** Returns commands for the beginning of the last transaction: packets meet the table from then on. */
   readonly prologue: () => Promise<string>;
-  /** Called with the number of portions that nft has taken. */
   readonly onProgress: (progress: Progress) => void;
-  /** Called when nft has taken a portion; an error that it throws ends the writing. */
+  /** Called when nft has taken a portion; what it throws ends the writing. */
   readonly checkpoint: () => void;
 }
 
@@ -211,11 +181,8 @@ export interface PortionsOptions {
 const LONG = 10_000;
 
 /**
- * Writes a large table that no packet meets yet, each portion by an nft of its own, whose memory ends with it: one
- * transaction would take 2 kB of nft's memory for each element, and twice the time. Other work is done between
- * two parts of it.
- *
- * @throws {ApplyError} if nft or the kernel refuses a portion; no packet meets the portions before
+ * Writes a large table that no packet meets yet. Each portion has an nft of its own, whose memory ends with it: one
+ * transaction would take 2 kB for each element, and twice the time.
  */
 export async function writePortions(
   script: FullScript,
@@ -255,19 +222,13 @@ export class Overlap {
   #before = Promise.resolve();
   #last = Promise.resolve();
 
-  /**
-   * Begins a step. A failure of it is thrown when the next but one begins, or at the end.
-   *
-   * @param step receives the end of the step before, which fails if that step failed
-   * @throws the error of an earlier step
-   */
+  /** Begins a step with the end of the step before. A failure is thrown when the next but one begins, or at the end. */
   async begin(step: (before: Promise<void>) => Promise<void>): Promise<void> {
     await this.#before;
     [this.#before, this.#last] = [this.#last, step(this.#last)];
     this.#last.catch(() => {});
   }
 
-  /** Waits for all steps. @throws the error of a step */
   async end(): Promise<void> {
     await this.#before;
     await this.#last;
