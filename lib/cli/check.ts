@@ -1,9 +1,4 @@
-/**
- * `signpost check`: looks for what would keep signpost from working on this node. Changes nothing, and
- * needs neither a daemon nor an API server.
- *
- * @module
- */
+/** `signpost check`: finds faults of this node. It changes nothing, and needs no daemon and no API server. */
 import type { Backend } from "../backend/backend.ts";
 import { likelyBackend, type OpenBackend, openBackend } from "../backend/choose.ts";
 import { kubeProxyProcesses } from "../backend/take_over.ts";
@@ -29,11 +24,7 @@ import { resourceOf } from "../source/api/resources.ts";
 /** Milliseconds for the objects. */
 const OBJECTS_LIMIT = 1_000;
 
-/**
- * Checks the node and prints the findings.
- *
- * @returns 2 with an error, 1 with a warning, else 0
- */
+/** Checks the node and prints the findings. @returns 2 with an error, 1 with a warning, else 0 */
 export async function check(
   { output }: CommandOf<"check">,
   context: QueryContext,
@@ -45,7 +36,6 @@ export async function check(
   return severities.has("error") ? 2 : severities.has("warning") ? 1 : 0;
 }
 
-/** Looks at the node. */
 export async function look(context: QueryContext): Promise<CheckReport> {
   const { configuration, nodeName, runtime } = context;
   const [opened, apiServer, daemon, system] = await Promise.all([
@@ -114,16 +104,14 @@ async function findRival(
     : { rules: await backend.foreignRules.findProxy(), processes };
 }
 
-/** The version of the format; it changes only where a field goes or changes its meaning. */
+/** The version of the format; it changes only if a field goes or changes its meaning. */
 const CHECK_VERSION = 1;
 
-/** The facts that were checked, and the findings. */
 export interface CheckReport {
   readonly checkVersion: typeof CHECK_VERSION;
   readonly node: string;
   /** The mode that is or would be used. */
   readonly mode: Mode;
-  /** The kernel's release. */
   readonly kernel: string;
   /** Version of the program that writes the rules; `""`: no rules can be written. */
   readonly program: string;
@@ -133,7 +121,6 @@ export interface CheckReport {
   readonly daemon: boolean;
   /** The objects were looked at, here or by the daemon. */
   readonly objects: boolean;
-  /** Errors first. */
   readonly findings: readonly Finding[];
 }
 
@@ -143,7 +130,6 @@ const COLOURS: Readonly<Record<Severity, Colour>> = {
   info: "faint",
 };
 
-/** Lists the checked facts, then each finding. */
 export function checkTable(report: CheckReport, paint: Paint): string {
   const { node, mode, kernel, program, apiServer, daemon, objects, findings } = report;
   const facts = [

@@ -1,8 +1,4 @@
-/**
- * `signpost cleanup`: removes every rule of signpost, and of kube-proxy if asked.
- *
- * @module
- */
+/** `signpost cleanup`: removes every rule of signpost, and of kube-proxy if asked. */
 import { append } from "../model/values/lists.ts";
 import type { BackendOptions } from "../backend/backend.ts";
 import { cleanUpIpvs, type Removal } from "../backend/take_over.ts";
@@ -12,20 +8,15 @@ import { warnOfRouteLocalnet } from "../backend/sysctl.ts";
 import { describeHolder, lockHolder } from "../daemon/start/one_daemon.ts";
 import { FatalError } from "../model/values/errors.ts";
 
-/** Gives `cleanup` its options and parts. */
 export interface CleanupOptions extends BackendOptions {
-  /** Remove kube-proxy's rules too. */
   readonly kubeProxy: boolean;
-  /** Only print what would be removed. */
   readonly dryRun: boolean;
-  /** Remove them beside a running daemon, too. */
   readonly force: boolean;
   readonly runtime: BackendOptions["runtime"] & Pick<Runtime, "print" | "lock" | "pid" | "clock">;
 }
 
 /**
  * Removes the rules, or prints the scripts that would. Where one program fails, the others go on.
- *
  * @throws {FatalError} that names every failure, or the daemon that runs here
  */
 export async function cleanup(options: CleanupOptions): Promise<void> {

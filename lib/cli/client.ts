@@ -1,8 +1,4 @@
-/**
- * Asks the daemon at its socket, which root has made.
- *
- * @module
- */
+/** Asks the daemon at its socket, which root has made. */
 import type { Configuration } from "../config/configuration.ts";
 import type { CommandLine } from "../model/configuration.ts";
 import { CONNECTIONS_VERSION, type ConnectionsReport } from "../model/connections.ts";
@@ -16,7 +12,6 @@ import { createDecoder } from "../source/objects/decode.ts";
 import type { SavedState } from "../source/saved/format.ts";
 import { readStateText } from "../system/state_file.ts";
 
-/** Names the daemon's socket, and gives the way to ask it. */
 export interface Asking {
   readonly configuration: { readonly signpost: Pick<Configuration["signpost"], "socket"> };
   readonly runtime: Pick<Runtime, "askDaemon">;
@@ -24,7 +19,6 @@ export interface Asking {
 
 /**
  * Checks the version of an answer. No terminal obeys its texts.
- *
  * @param name the field that has the version
  * @throws {FatalError} if it is no answer of signpost, or one of another version
  */
@@ -46,7 +40,6 @@ export function readStatus(answer: unknown): Status {
   return readAnswer<Status>(answer, { name: "statusVersion", known: STATUS_VERSION });
 }
 
-/** Sets what is asked of the daemon's status. */
 export interface StatusOptions {
   /** The Service whose status is wanted, too, as `namespace/name`. */
   readonly service?: string | undefined;
@@ -69,10 +62,8 @@ export async function askStatus(
 
 /**
  * Asks the daemon for its objects, and decodes them like those of an API server.
- *
- * @param options the node that they must be of, the Service if only its objects are wanted, and the
- *   milliseconds that it may take
- * @throws {FatalError} where no daemon answers, or has no objects yet
+ * @param options the objects' node, the only Service (all if absent), and the milliseconds for the answer
+ * @throws {FatalError} if no daemon answers, or has no objects yet
  */
 export async function askObjects(
   daemon: Asking,
@@ -93,7 +84,6 @@ export async function askObjects(
   return state;
 }
 
-/** Returns a path with the parameters that are defined. */
 function withQuery(
   path: string,
   parameters: Readonly<Record<string, string | undefined>>,
@@ -114,7 +104,6 @@ export function readConnections(answer: unknown): ConnectionsReport {
 
 /**
  * Asks the daemon for the connections of each Service.
- *
  * @param most the number of the busiest; `undefined`: as many as the daemon gives
  * @throws {FatalError} if no daemon answers, or not as a daemon that counts them
  */
@@ -128,8 +117,7 @@ export async function askConnections(
 
 /**
  * Asks the daemon what it was started with.
- *
- * @throws {FatalError} where no daemon answers, or not as a daemon of this version does
+ * @throws {FatalError} if no daemon answers, or not as a daemon of this version does
  */
 export async function askCommandLine(daemon: Asking): Promise<CommandLine> {
   const answer = await request(daemon, { method: "GET", path: "/v1/command-line" });
@@ -144,7 +132,6 @@ export async function askCommandLine(daemon: Asking): Promise<CommandLine> {
 
 /**
  * Asks the daemon for the Services whose last good rules it keeps.
- *
  * @throws {FatalError} if no daemon answers, or not as a daemon of this version does
  */
 export async function askHeldBack(daemon: Asking): Promise<readonly HeldBackPorts[]> {
@@ -153,7 +140,6 @@ export async function askHeldBack(daemon: Asking): Promise<readonly HeldBackPort
 
 /**
  * Asks the daemon for the Services of a name in all namespaces.
- *
  * @returns `namespace/name` of each
  * @throws {FatalError} if no daemon answers, or not as a daemon of this version does
  */
@@ -167,16 +153,11 @@ function readList<T>(answer: unknown): readonly T[] {
   throw new FatalError("the program at the socket does not answer like this version of signpost");
 }
 
-/**
- * Asks the daemon for a full sync, which comes soon after.
- *
- * @throws {FatalError} where no daemon answers
- */
+/** Asks the daemon for a full sync, which comes soon after. @throws {FatalError} if no daemon answers */
 export async function requestFullSync(daemon: Asking): Promise<void> {
   await request(daemon, { method: "POST", path: "/v1/full-sync" });
 }
 
-/** Thrown if nothing answers at the socket. */
 export class NoDaemonError extends FatalError {
   override name = "NoDaemonError";
 }

@@ -1,8 +1,4 @@
-/**
- * Performs the command that the command line names. Each command is loaded when it is named.
- *
- * @module
- */
+/** Performs the command that the command line names. Each command is loaded when it is named. */
 import { type Invocation, loadConfiguration } from "../config/load.ts";
 import { FatalError } from "../model/values/errors.ts";
 import type { Logger } from "../model/ports/ports.ts";
@@ -13,10 +9,7 @@ import { openLog, terseLog } from "./log.ts";
 
 /**
  * Does what the command line says.
- *
- * @param argv the words after the program's name
- * @returns the exit code: 0 done, 1 cannot go on, 2 wrong flags or configuration; commands that only
- *   look: 0 nothing is wrong, 1 something is, 2 it cannot be told
+ * @returns 0 done, 1 cannot go on, 2 wrong flags or configuration; for queries: 0 all is well, 1 it is not, 2 unknown
  */
 export async function runCommand(
   argv: readonly string[],
@@ -56,7 +49,7 @@ const OF_THE_NODE: ReadonlySet<string> = new Set([
   "verify",
 ]);
 
-/** @returns the command line with the configuration of this node; an exit code where it has none */
+/** Returns the command line with the configuration of this node, or an exit code if it has none. */
 async function onThisNode(
   invocation: Invocation,
   { argv, runtime }: Pick<Given, "argv" | "runtime">,
@@ -74,7 +67,6 @@ async function onThisNode(
 
 type Run = Extract<Invocation, { readonly type: "run" }>;
 
-/** The command line and the file that it names. */
 type Given = CommandContext & {
   readonly argv: readonly string[];
   readonly file: ConfigurationFile;

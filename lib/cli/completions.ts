@@ -1,9 +1,4 @@
-/**
- * `signpost completions`: prints a script for a shell, or the candidates for the end of a command line,
- * which the script requests at each Tab key.
- *
- * @module
- */
+/** `signpost completions`: prints a script for a shell, or the candidates that the script asks for at each Tab key. */
 import { type CommandOf, type Shell, SHELLS } from "../config/command.ts";
 import { COMMAND_ROWS, type CommandName, COMMANDS } from "../config/commands.ts";
 import type { Flag } from "../config/settings/setting.ts";
@@ -15,7 +10,6 @@ import type { Runtime } from "../model/ports/runtime.ts";
 /** A word, and the description that zsh and fish show beside it. */
 type Candidate = readonly [word: string, description?: string];
 
-/** Tells the script to offer files. */
 const FILES: Candidate = [":files"];
 
 /**
@@ -76,16 +70,11 @@ complete -c signpost -f -a '(__signpost_complete)'
 `,
 };
 
-/** Returns the script of a shell. */
 export function completionScript(shell: Shell): string {
   return SCRIPTS[shell];
 }
 
-/**
- * Prints the script of a shell, or the candidates for a line.
- *
- * @returns 0
- */
+/** Prints the script of a shell, or the candidates for a line. @returns 0 */
 export async function completions(
   { shell, line }: CommandOf<"completions">,
   { print }: Pick<Runtime, "print">,
@@ -100,7 +89,6 @@ export async function completions(
 
 /**
  * Returns the candidates for the last word of a line: commands, flags, values, or words of a command.
- *
  * @param line the words after `signpost`, up to the cursor
  */
 function candidatesFor(line: readonly string[]): readonly Candidate[] {

@@ -1,9 +1,4 @@
-/**
- * Remembers the file of `--config`, and tells if it has changed.
- *
- * @module
- */
-/** Remembers what was read. */
+/** Remembers the file of `--config`, and tells if it has changed. */
 export class ConfigurationFile {
   readonly #read: (path: string) => Promise<string>;
   #path: string | undefined;
@@ -11,12 +6,10 @@ export class ConfigurationFile {
   /** The text that the last look found. */
   #seen: string | undefined;
 
-  /** @param read reads a file as text */
   constructor(read: (path: string) => Promise<string>) {
     this.#read = read;
   }
 
-  /** Returns the last text that was read; `null` if none was. */
   get contents(): { readonly path: string; readonly text: string } | null {
     return this.#path === undefined || this.#last === undefined
       ? null
@@ -33,7 +26,6 @@ export class ConfigurationFile {
   /**
    * Looks at the file, which works for every kind of change: an editor that replaces the file, a ConfigMap whose
    * symbolic link is swapped, a file system that reports nothing.
-   *
    * @returns whether it differs from what was read last. Two looks must see the same: the file may be half written
    */
   async hasChanged(): Promise<boolean> {

@@ -1,8 +1,4 @@
-/**
- * The parts that commands work with, and the name of this Node.
- *
- * @module
- */
+/** The parts that commands work with, and the name of this Node. */
 import type { Runtime } from "../model/ports/runtime.ts";
 import type { SystemdEnvironment } from "../observe/systemd.ts";
 import type { ConfiguredBy } from "../config/load.ts";
@@ -10,14 +6,11 @@ import type { Command } from "../config/command.ts";
 import type { Configuration } from "../config/configuration.ts";
 import type { Logger } from "../model/ports/ports.ts";
 
-/** Gives a command its parts. */
 export interface CommandContext {
   readonly runtime: Runtime;
   /** Aborts when the process is told to stop. */
   readonly signal: AbortSignal;
-  /** The variables that systemd has set. */
   readonly systemd: SystemdEnvironment;
-  /** Calls back at each SIGHUP. */
   readonly reload: (callback: () => void) => void;
 }
 
@@ -26,10 +19,8 @@ export function isQuery(command: Command): command is Query {
   return command.name !== "run" && command.name !== "cleanup";
 }
 
-/** A command that changes nothing. */
 type Query = Exclude<Command, { readonly name: "run" | "cleanup" }>;
 
-/** Gives a query its parts. */
 export interface QueryContext {
   readonly configuration: Configuration;
   readonly nodeName: string;
@@ -37,7 +28,6 @@ export interface QueryContext {
   readonly logger: Logger;
   /** Aborts when the process is told to stop. */
   readonly signal: AbortSignal;
-  /** As in an invocation. */
   readonly configuredBy?: ConfiguredBy | undefined;
 }
 

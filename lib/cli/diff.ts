@@ -1,8 +1,4 @@
-/**
- * `signpost diff`: shows what some manifests would change in the kernel.
- *
- * @module
- */
+/** `signpost diff`: shows what some manifests would change in the kernel. */
 import type { ObjectCache } from "../cache/cache.ts";
 import type { CommandOf } from "../config/command.ts";
 import { objectKey } from "../model/cluster/names.ts";
@@ -25,7 +21,6 @@ import { type Cell, colourTable, type Paint, renderReport } from "./output.ts";
 
 /**
  * Prints the changes.
- *
  * @returns 0 if nothing would change, else 1
  * @throws {FatalError} if the objects cannot be read
  */
@@ -77,7 +72,6 @@ class Proposed {
     this.#cache = cache;
   }
 
-  /** @throws {FatalError} if a file cannot be used */
   async read(
     paths: readonly string[],
     { nodeName, logger }: Pick<QueryContext, "nodeName" | "logger">,
@@ -108,7 +102,6 @@ class Proposed {
     }
   }
 
-  /** Looks at an object as it is in the file. */
   #look(kind: Kind, raw: unknown): void {
     const key = keyOf(raw);
     if (key === undefined) return;

@@ -1,8 +1,4 @@
-/**
- * The help texts: an overview of all commands, and a page for each.
- *
- * @module
- */
+/** The help texts: an overview of all commands, and a page for each. */
 import { COMMAND_ROWS, type CommandName, COMMANDS } from "../config/commands.ts";
 import type { Flag } from "../config/settings/setting.ts";
 import { flagGroupsOf } from "../config/flags.ts";
@@ -14,7 +10,6 @@ const MIN_DESCRIPTION = 20;
 
 /**
  * Returns the help text of a command, or the overview, ending with a line feed.
- *
  * @param columns the width of the terminal; `undefined`: lines are as long as they are
  */
 export function helpText(command?: CommandName, columns?: number): string {

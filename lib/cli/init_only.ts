@@ -1,8 +1,4 @@
-/**
- * `signpost --init-only`: makes the settings that need full root, and nothing else, as kube-proxy does.
- *
- * @module
- */
+/** `signpost --init-only`: makes the settings that need full root, and nothing else, as kube-proxy does. */
 import { FatalError, messageOf } from "../model/values/errors.ts";
 import { openBackend } from "../backend/choose.ts";
 import { ROUTE_LOCALNET, setRouteLocalnet } from "../backend/sysctl.ts";
@@ -14,11 +10,9 @@ import type { Runtime } from "../model/ports/runtime.ts";
 import { answersOnLoopback, desiredNode } from "../policy/node.ts";
 
 /**
- * Finds out if the kernel can hold the rules, and makes the kernel settings that the daemon
- * would make: connection tracking, and `route_localnet` where node ports are to answer on localhost.
- * No rule is written, and the API server is not asked.
- *
- * @throws {FatalError} where the daemon could not work here, or `route_localnet` cannot be set
+ * Probes the kernel, and makes the daemon's kernel settings: connection tracking, and `route_localnet` if node ports
+ * answer on localhost. No rule is written, and the API server is not asked.
+ * @throws {FatalError} if the daemon could not work here, or `route_localnet` cannot be set
  */
 export async function initOnly(options: KernelSettingsOptions): Promise<void> {
   const { configuration, runtime, logger } = options;

@@ -1,8 +1,4 @@
-/**
- * The log of the commands that do something.
- *
- * @module
- */
+/** The log of the commands that do something. */
 import type { Configuration } from "../config/configuration.ts";
 import type { LogFields, Logger } from "../model/ports/ports.ts";
 import type { Runtime } from "../model/ports/runtime.ts";

@@ -1,9 +1,4 @@
-/**
- * Finds the configuration of commands that name no cluster: that of the daemon which runs on this
- * node, else that of the node's configuration file.
- *
- * @module
- */
+/** Finds the configuration of commands that name no cluster: the daemon's, else that of the node's file. */
 import { isAbsolute, join } from "node:path/posix";
 import { CLUSTER_FLAGS } from "../config/commands.ts";
 import { type ConfiguredBy, type Invocation, loadConfiguration } from "../config/load.ts";
@@ -18,7 +13,6 @@ type Run = Extract<Invocation, { readonly type: "run" }>;
 /** The configuration file of the packages' unit. */
 const NODE_FILE = "/etc/signpost/config.yaml";
 
-/** Gives the search for the configuration its parts. */
 export interface NodeConfigurationOptions {
   /** The command's own words; their flags win. */
   readonly argv: readonly string[];
@@ -30,10 +24,8 @@ export interface NodeConfigurationOptions {
 
 /**
  * Finds the configuration, and says in one line whose it is.
- *
- * @returns what the command line comes to with it; the same where flags name a cluster, or where the
- *   node has no configuration and the command can do without
- * @throws {FatalError} where the command cannot do without
+ * @returns the same invocation if flags name a cluster, or if the command needs no configuration and there is none
+ * @throws {FatalError} if the command needs a configuration and there is none
  */
 export async function nodeConfiguration(options: NodeConfigurationOptions): Promise<Invocation> {
   const { invocation, runtime } = options;

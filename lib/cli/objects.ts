@@ -1,7 +1,5 @@
 /**
  * Reads the objects that commands work with: those of the running daemon, else of the cluster, else of the state file.
- *
- * @module
  */
 import type { Backend } from "../backend/backend.ts";
 import { usedBackend } from "../backend/choose.ts";
@@ -23,7 +21,6 @@ import type { NodeFacts, ObjectFacts } from "../findings/facts.ts";
 import { findAll, findingKey, sortFindings } from "../findings/findings.ts";
 import { atOnce } from "../model/ports/in_turns.ts";
 
-/** Sets how the objects are read. */
 export interface ObjectsOptions extends QueryContext {
   /** Milliseconds to wait for them. */
   readonly timeout: number;
@@ -35,7 +32,6 @@ export interface ObjectsOptions extends QueryContext {
   readonly inspect?: NonNullable<StateOptions["inspect"]>;
 }
 
-/** The state of this node, and its source. */
 export interface NodeState {
   readonly state: State;
   readonly backend: Backend;
@@ -51,8 +47,7 @@ const OLD = 5_000;
 
 /**
  * Reads the objects and works out the state of this node.
- *
- * @throws {FatalError} where nothing has the objects, or not in time
+ * @throws {FatalError} if nothing has the objects, or not in time
  */
 export async function readNodeState(options: ObjectsOptions): Promise<NodeState> {
   const { configuration, runtime, service, configuredBy } = options;
@@ -108,7 +103,7 @@ export async function readNodeState(options: ObjectsOptions): Promise<NodeState>
   }
 }
 
-/** @throws {FatalError} where there is no state file to stand in for the source that failed */
+/** @throws {FatalError} if there is no state file to stand in for the source that failed */
 async function readSaved(
   { configuration, nodeName }: QueryContext,
   failure: FatalError,

@@ -1,8 +1,4 @@
-/**
- * `signpost --once`: prints what the daemon would give to the kernel now, and touches nothing.
- *
- * @module
- */
+/** `signpost --once`: prints what the daemon would give to the kernel now, and touches nothing. */
 import { conflictLines } from "../policy/claimed.ts";
 import { likelyBackend } from "../backend/choose.ts";
 import { FAMILIES } from "../model/values/address.ts";
@@ -17,8 +13,7 @@ import type { QueryContext } from "./context.ts";
 
 /**
  * Waits for the full state, prints it on the standard output, and ends.
- *
- * @throws {FatalError} where the objects cannot be had
+ * @throws {FatalError} if the objects cannot be had
  */
 export async function once(
   options: QueryContext & { readonly output: "script" | "json" },
@@ -50,7 +45,6 @@ export async function once(
   await runtime.print(text);
 }
 
-/** Returns the desired state as plain data, services by name. */
 function toJson(state: DesiredState): unknown {
   const names = [...state.services.keys()].sort();
   return {

@@ -1,15 +1,10 @@
-/**
- * Reports in the form that `-o` asks for, and tables for people.
- *
- * @module
- */
+/** Reports in the form that `-o` asks for, and tables for people. */
 import { stringify } from "@std/yaml/stringify";
 import type { OutputFormat } from "../config/command.ts";
 import { FatalError } from "../model/values/errors.ts";
 import { plain, plainData } from "../model/values/text.ts";
 import type { Runtime } from "../model/ports/runtime.ts";
 
-/** Sets how a report is shown. */
 export interface ReportOptions<Report> {
   readonly output: OutputFormat;
   readonly runtime: Pick<Runtime, "isTerminal" | "environment">;
@@ -17,11 +12,7 @@ export interface ReportOptions<Report> {
   readonly table: (report: Report, paint: Paint) => string;
 }
 
-/**
- * Renders a report as text. No terminal obeys its names and messages.
- *
- * @param report plain data
- */
+/** Renders a report as text. No terminal obeys its names and messages. @param report plain data */
 export function renderReport<Report extends object>(
   report: Report,
   { output, runtime, table }: ReportOptions<Report>,
@@ -38,7 +29,6 @@ export function renderReport<Report extends object>(
 
 /**
  * Renders plain data as JSON. Unsafe characters are in its texts only, and are escaped there.
- *
  * @param indent blanks for each level; 0: all on one line
  */
 export function jsonText(data: object, indent: number): string {
@@ -48,13 +38,11 @@ export function jsonText(data: object, indent: number): string {
 /** The sequences by which a terminal shows a text in a colour, or bold or faint (SGR of ECMA-48). */
 const COLOURS = { red: 31, green: 32, yellow: 33, bold: 1, faint: 2 } as const;
 
-/** The look of a text. */
 export type Colour = keyof typeof COLOURS;
 
-/** Puts a text in a colour, where the output is a terminal that may show colours. */
+/** Puts a text in a colour, if the terminal may show colours. */
 export type Paint = (text: string, colour: Colour) => string;
 
-/** @param isColoured true if colours are used */
 export function painter(isColoured: boolean): Paint {
   return (text, colour) => isColoured ? `\x1b[${COLOURS[colour]}m${text}\x1b[0m` : text;
 }
@@ -69,10 +57,8 @@ function paintFor(runtime: Pick<Runtime, "isTerminal" | "environment">): Paint {
   );
 }
 
-/** A cell of a table, maybe in a colour. */
 export type Cell = string | { readonly text: string; readonly colour: Colour };
 
-/** Sets how a table is shown. */
 interface TableOptions {
   /** @default no colours */
   readonly paint?: Paint;
@@ -80,11 +66,7 @@ interface TableOptions {
   readonly indent?: string;
 }
 
-/**
- * Renders rows as `textTable` does; the head is faint.
- *
- * @returns nothing where there is only a head
- */
+/** Renders rows as `textTable` does; the head is faint. @returns nothing if there is only a head */
 export function colourTable(
   [head, ...rows]: readonly (readonly Cell[])[],
   options: TableOptions,
@@ -121,14 +103,11 @@ function textOf(cell: Cell): string {
   return plain(typeof cell === "string" ? cell : cell.text);
 }
 
-/** Tells how a report is shown again and again. */
 interface FollowOptions<Report> {
   readonly render: (report: Report) => string;
-  /** Asks for the next report. @throws {FatalError} if no daemon answers */
   readonly ask: () => Promise<Report>;
   /** Returns the text of an error; `""`: none is shown. */
   readonly problem: (message: string) => string;
-  /** Returns the milliseconds until the next report. */
   readonly pause: (report: Report) => number;
   /** True to draw each report over the one before, until q is typed. */
   readonly isLive: boolean;

@@ -1,9 +1,4 @@
-/**
- * Reads the objects once and works out the desired state: what `--once` and the commands that only
- * look have in common.
- *
- * @module
- */
+/** Reads the objects once and works out the desired state, for `--once` and queries. */
 import { ObjectCache } from "../cache/cache.ts";
 import { Desired, type State } from "../policy/state.ts";
 import type { Configuration } from "../config/configuration.ts";
@@ -18,7 +13,6 @@ import { FatalError, unlessFatal } from "../model/values/errors.ts";
 import { OwnPorts } from "../daemon/objects/own_ports.ts";
 import { findApiServer, readSource, type SourceOptions } from "../daemon/objects/source.ts";
 
-/** Gives the configuration and ports to read the objects. */
 export interface CacheOptions extends Pick<SourceOptions, "inspect"> {
   readonly configuration: Configuration;
   readonly nodeName: string;
@@ -30,13 +24,11 @@ export interface CacheOptions extends Pick<SourceOptions, "inspect"> {
   readonly timeout?: number;
 }
 
-/** Gives the reading of the state its parts. */
 export interface StateOptions extends CacheOptions {
-  /** The backend of the rules. */
   readonly backend: Pick<Backend, "traits" | "probe">;
-  /** The families that rules are written for; those of this node where not given. */
+  /** The families that rules are written for. @default those of this node */
   readonly ipFamilies?: readonly Family[];
-  /** True if manifests are meant for this machine, too; not where not given. */
+  /** True if manifests are meant for this machine, too. @default false */
   readonly isHere?: boolean;
   /** The interface addresses that the running daemon has read. @default those of the interfaces now */
   readonly knownAddresses?: readonly string[] | undefined;
@@ -44,16 +36,11 @@ export interface StateOptions extends CacheOptions {
   readonly refusedFeatures?: RefusedFeatures | undefined;
 }
 
-/**
- * Reads the full state once.
- *
- * @throws {FatalError} where the objects cannot be had, or not in time
- */
+/** Reads the full state once. @throws {FatalError} if the objects cannot be had, or not in time */
 export async function readState(options: StateOptions): Promise<State> {
   return await workOut(await readCache(options), options);
 }
 
-/** Works out the state of objects that were read. */
 export async function workOut(cache: ObjectCache, options: StateOptions): Promise<State> {
   const { backend, configuration, nodeName, runtime } = options;
   const ipFamilies = options.ipFamilies ?? familiesBut(missingFamilies(runtime));
@@ -90,7 +77,6 @@ export async function workOut(cache: ObjectCache, options: StateOptions): Promis
   };
 }
 
-/** Warns of objects that are refused, and of parts that are left out. */
 export function warnOfObjects({ refused, cache }: State, logger: Logger): void {
   for (const refusal of refused) logger.warn("object refused", { ...refusal });
   for (const omission of cache.omissions) {
@@ -123,11 +109,7 @@ async function refusedFeatures(
   }
 }
 
-/**
- * Reads all objects once.
- *
- * @throws {FatalError} where they cannot be had, or not in time
- */
+/** Reads all objects once. @throws {FatalError} if they cannot be had, or not in time */
 async function readCache(options: CacheOptions): Promise<ObjectCache> {
   const { runtime, timeout, signal } = options;
   const cache = new ObjectCache();

@@ -1,8 +1,4 @@
-/**
- * `signpost run`: the daemon, and again with the new configuration whenever a good one is there.
- *
- * @module
- */
+/** `signpost run`: the daemon, and again with the new configuration whenever a good one is there. */
 import { runDaemon } from "../daemon/start/run.ts";
 import { openServiceManager } from "../daemon/reports/service_manager.ts";
 import { LocalhostListeners } from "../localhost/listeners.ts";
@@ -19,7 +15,6 @@ import { FatalError } from "../model/values/errors.ts";
 import { VERSION_TEXT } from "../model/version.ts";
 import type { ServiceManager } from "../observe/systemd.ts";
 
-/** Gives the daemon its command line and parts. */
 export interface RunOptions extends CommandContext {
   readonly argv: readonly string[];
   readonly configuration: Configuration;
@@ -78,13 +73,11 @@ export class ReloadRequest {
   #asked = Promise.withResolvers<void>();
   #isPending = false;
 
-  /** Asks for a reading. */
   readonly ask = (): void => {
     this.#isPending = true;
     this.#asked.resolve();
   };
 
-  /** Resolves when one is asked for. */
   get asked(): Promise<void> {
     return this.#asked.promise;
   }
@@ -98,23 +91,19 @@ export class ReloadRequest {
   }
 }
 
-/** Gives a reload its parts. */
 export interface ReloadOptions {
   readonly argv: readonly string[];
   readonly file: ConfigurationFile;
-  /** The configuration of the running daemon. */
   readonly configuration: Configuration;
   readonly runtime: Runtime;
   readonly logger: Logger;
   readonly manager: Pick<ServiceManager, "reloading" | "reloaded">;
-  /** Made by SIGHUP. */
   readonly request: ReloadRequest;
   readonly signal: AbortSignal;
 }
 
 /**
  * Reads the configuration when that is asked for, or its file changes.
- *
  * @returns the first one that is good and differs; `undefined`: the signal has aborted
  */
 export async function nextConfiguration(

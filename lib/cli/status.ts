@@ -1,8 +1,4 @@
-/**
- * `signpost status`: shows the state of the running daemon.
- *
- * @module
- */
+/** `signpost status`: shows the state of the running daemon. */
 import type { CommandOf } from "../config/command.ts";
 import type { Status } from "../model/status.ts";
 import type { Runtime } from "../model/ports/runtime.ts";
@@ -18,15 +14,9 @@ import { renderFindings } from "./check.ts";
 
 type StatusQuery = CommandOf<"status">;
 
-/** Milliseconds between two looks. */
 const INTERVAL = 1_000;
 
-/**
- * Asks the daemon for its status and prints it.
- *
- * @returns 0 if the daemon is well, or was watched until the end; 1 if it is starting, is not
- *   well, or does not answer
- */
+/** Prints the daemon's status. @returns 0 if it is well, or was watched; 1 if it starts, is not well, or is away */
 export async function status(query: StatusQuery, context: QueryContext): Promise<number> {
   const { runtime, logger } = context;
   try {
@@ -108,14 +98,12 @@ function renderNext(
   }
 }
 
-/** Sets how a status is shown. */
 interface StatusTableOptions {
   /** Milliseconds since the epoch. */
   readonly now: number;
   readonly paint: Paint;
 }
 
-/** Renders a status as text for people. */
 function statusTable(status: Status, { now, paint }: StatusTableOptions): string {
   const { version, facts, watches, syncs, refused, conflicts } = statusView(status, now);
   const { health, colour } = healthOf(status);
@@ -127,7 +115,6 @@ function statusTable(status: Status, { now, paint }: StatusTableOptions): string
   ].join("");
 }
 
-/** Writes nothing if there are no rows. */
 function section({ head, rows }: TextRows): string {
   if (rows.length === 0) return "";
   return `\n${textTable([head.map((cell) => cell.toUpperCase()), ...rows])}`;

@@ -1,11 +1,4 @@
-/**
- * `signpost top`: shows the connections of each Service.
- *
- * The daemon is asked: it knows which Service a frontend belongs to and what was counted before elements were
- * written again, and however many look on, the kernel is read once.
- *
- * @module
- */
+/** `signpost top`: shows the connections of each Service, as the daemon counts them. */
 import type { CommandOf } from "../config/command.ts";
 import { askConnections } from "./client.ts";
 import type { ConnectionsReport } from "../model/connections.ts";
@@ -22,12 +15,7 @@ const NOT_COUNTED = "connections are not counted";
 /** Readings that are waited for until there is a rate: there are two, unless the daemon has just begun. */
 const MOST_READINGS = 4;
 
-/**
- * Asks the daemon for its connections and shows them.
- *
- * @returns 0 where there is an answer, or it was watched until the end; 1 where there is none, or nothing is
- *   counted
- */
+/** Shows the daemon's connections. @returns 0; 1 if it does not answer, or counts none */
 export async function top(query: TopQuery, context: QueryContext): Promise<number> {
   const { runtime, logger } = context;
   try {
@@ -82,7 +70,6 @@ function render(
   return renderReport(shown, { output, runtime, table: topTable });
 }
 
-/** Returns what a report says of one namespace, with its sums. */
 function ofNamespace(report: ConnectionsReport, namespace: string): ConnectionsReport {
   const services = report.services.filter((each) => each.namespace === namespace);
   const total = {
@@ -93,7 +80,6 @@ function ofNamespace(report: ConnectionsReport, namespace: string): ConnectionsR
 }
 
 const HEAD = ["SERVICE", "PORT", "FRONTEND", "PER SECOND", "IN ALL"];
-/** The columns of numbers. */
 const RIGHT: readonly number[] = [3, 4];
 
 /** Renders the connections as text, the busiest first. */

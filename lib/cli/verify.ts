@@ -1,8 +1,4 @@
-/**
- * `signpost verify`: compares the kernel with the desired state.
- *
- * @module
- */
+/** `signpost verify`: compares the kernel with the desired state. */
 import type { Comparison } from "../backend/backend.ts";
 import type { CommandOf } from "../config/command.ts";
 import { ApplyError } from "../model/kernel/dataplane.ts";
@@ -29,12 +25,7 @@ import { formatDuration } from "../observe/human.ts";
 const GRACE = 500;
 const LONGEST_PAUSE = 10_000;
 
-/**
- * Compares the kernel with the desired state, has it fixed if asked, and prints the report.
- *
- * @returns 0 where the kernel has the desired rules (at last), 1 where it does not
- * @throws {FatalError} where it cannot be told
- */
+/** Prints the comparison. @returns 0 if the kernel has the desired rules in the end, else 1 @throws {FatalError} */
 export async function verify(
   query: CommandOf<"verify">,
   context: QueryContext,
@@ -52,7 +43,6 @@ export async function verify(
 
 /**
  * Compares the kernel with the desired state, and has it fixed if asked.
- *
  * @throws {ApplyError | FatalError} if objects or kernel cannot be read
  */
 export async function verification(
@@ -88,7 +78,6 @@ export async function verification(
 
 const UNNEEDED = { result: "unneeded", message: "there is nothing that a sync would fix" } as const;
 
-/** The kernel beside the desired state. */
 interface Look extends Comparison {
   readonly known: NodeState;
   readonly inFlight: readonly ServiceDifference[];
@@ -97,7 +86,6 @@ interface Look extends Comparison {
 /**
  * Compares objects and kernel. If something differs, it looks again a moment later: objects may have changed
  * meanwhile.
- *
  * @param earlier the objects of the last look
  */
 async function look(options: ObjectsOptions, earlier?: NodeState): Promise<Look> {
@@ -142,7 +130,6 @@ async function sockets({ runner }: QueryContext["runtime"]): Promise<string> {
   return (await runner.run(["cat", "/proc/net/tcp", "/proc/net/tcp6"])).stdout;
 }
 
-/** Names where a difference is. */
 function placeOf({ in: place, key }: ServiceDifference): string {
   return `${place} ${key}`;
 }
@@ -164,11 +151,7 @@ function addressesInFlight(
 
 const COLOURS = { missing: "red", extra: "yellow", wrong: "red" } as const;
 
-/**
- * Renders the report as text.
- *
- * @param options `parts`: what the rules are made of, in the plural
- */
+/** Renders the report as text. @param options `parts`: what the rules are made of, in the plural */
 export function verificationTable(
   report: Verification,
   { paint, parts }: { readonly paint: Paint; readonly parts: string },
@@ -229,9 +212,7 @@ function join(key: string, data: string): string {
   return [key === "" ? "all of it" : key, ...data === "" ? [] : [data]].join(" : ");
 }
 
-/** Gives `--fix` its parts. */
 interface FixOptions extends QueryContext {
-  /** Looks again whether the kernel has the desired rules. */
   readonly isSame: () => Promise<boolean>;
   readonly signal: AbortSignal;
 }

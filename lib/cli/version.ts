@@ -1,8 +1,4 @@
-/**
- * `signpost version`: what this program is made of.
- *
- * @module
- */
+/** `signpost version`: what this program is made of. */
 import { COMMIT, COMMIT_DATE } from "../model/commit.ts";
 import type { Build } from "../model/ports/runtime.ts";
 import { VERSION } from "../model/version.ts";

@@ -1,8 +1,4 @@
-/**
- * `signpost --write-config-to`: writes the configuration into a file, as kube-proxy does.
- *
- * @module
- */
+/** `signpost --write-config-to`: writes the configuration into a file, as kube-proxy does. */
 import { stringify } from "@std/yaml/stringify";
 import { FatalError, messageOf } from "../model/values/errors.ts";
 import { openPaths, withDefaults } from "../config/complete.ts";
@@ -12,21 +8,14 @@ import type { Logger } from "../model/ports/ports.ts";
 import type { Runtime } from "../model/ports/runtime.ts";
 import { plain } from "../model/values/text.ts";
 
-/** Gives `--write-config-to` its parts. */
 export interface WriteConfigOptions {
   readonly path: string;
-  /** The settings of file and flags. */
   readonly settings: GivenSettings;
   readonly runtime: Pick<Runtime, "print" | "writeFile">;
   readonly logger: Logger;
 }
 
-/**
- * Writes what flags and file say, with defaults filled in, as a KubeProxyConfiguration in YAML: not what the mode
- * makes of it, so that `mode: ipvs` stays as it is.
- *
- * @throws {FatalError} where the file cannot be written
- */
+/** Writes the settings of file and flags, with defaults. `mode: ipvs` stays. @throws {FatalError} if it cannot */
 export async function writeConfig(options: WriteConfigOptions): Promise<void> {
   const { path, settings, runtime, logger } = options;
   const text = configurationText(settings);
@@ -42,7 +31,6 @@ export function configurationText(settings: GivenSettings): string {
   });
 }
 
-/** A file that a flag names. */
 interface OutputFile {
   readonly flag: string;
   readonly path: string;
@@ -51,11 +39,6 @@ interface OutputFile {
   readonly runtime: Pick<Runtime, "writeFile">;
 }
 
-/**
- * Writes the file that a flag names.
- *
- * @throws {FatalError} if it cannot be written
- */
 export async function writeOutput(
   data: string | Uint8Array,
   { flag, path, also, runtime }: OutputFile,

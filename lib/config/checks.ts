@@ -1,9 +1,4 @@
-/**
- * Checks combinations of settings, as kube-proxy does (pkg/proxy/apis/config/validation), and
- * signpost's own.
- *
- * @module
- */
+/** Checks combinations of settings, as kube-proxy does (pkg/proxy/apis/config/validation), and signpost's own. */
 import type { Configuration } from "./configuration.ts";
 import {
   type AskedMode,
@@ -19,7 +14,6 @@ import type { ProblemLine } from "./file/issues.ts";
 import { FLAGS } from "./flags.ts";
 import { NO_EFFECT } from "./settings/setting.ts";
 
-/** Returns one line for every impossible combination. */
 export function checkCombinations(configuration: Configuration, origin: Origin): string[] {
   const errors = [
     ...checkPeriods(configuration, origin),
@@ -32,7 +26,6 @@ export function checkCombinations(configuration: Configuration, origin: Origin):
   return [...new Set(errors)];
 }
 
-/** A section with sync periods. */
 type Section = ModeSection | "ipvs";
 
 /** Checks the periods of the section in use. kube-proxy ignores the others too. */
@@ -127,7 +120,6 @@ const READ_BY_ONE_MODE: readonly string[] = [...MODE_SECTIONS, "ipvs", "winkerne
  *
  * A bad value is no error in the section of an unused mode, or in an unused cluster CIDR. An
  * unknown field is none, because kube-proxy decodes its file leniently.
- *
  * @param settings `mode`: the configured one; without one it may become nftables or iptables
  */
 export function isJudged(
@@ -144,13 +136,7 @@ export function isJudged(
   return mode === "" ? section === "nftables" || section === "iptables" : section === mode;
 }
 
-/**
- * Returns the warnings of a valid configuration.
- *
- * @param inputs `origin`: the settings and their places; `given`: all flags of the command line, as
- * `--name`
- * @returns one line each; all settings without effect share one
- */
+/** Returns the warnings of a valid configuration. All settings without effect share a line. */
 export function warningsOf(
   { origin, given }: { readonly origin: Origin; readonly given: readonly string[] },
 ): string[] {
@@ -232,7 +218,6 @@ export interface KnownGate extends Pick<Gate, "stage"> {
   readonly enabled: boolean;
 }
 
-/** Returns the gates that affect the rules, with their values. */
 export function knownGates({ featureGates }: Pick<Configuration, "featureGates">): KnownGate[] {
   return [...GATES].map(([name, { stage, isOn }]) => ({
     name,
@@ -241,7 +226,6 @@ export function knownGates({ featureGates }: Pick<Configuration, "featureGates">
   }));
 }
 
-/** Returns true if signpost uses the gate. */
 function hasEffect(name: string): boolean {
   return GATES.get(name)?.hasEffect ?? false;
 }

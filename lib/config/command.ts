@@ -1,8 +1,4 @@
-/**
- * Works out the command that the words and options of a command line ask for.
- *
- * @module
- */
+/** Works out the command that the words and options of a command line ask for. */
 import type { CommandLineResult } from "./command_line.ts";
 import { COMMAND_ROWS, type CommandName, type OptionsOf } from "./commands.ts";
 import { familyOf, parseAddress } from "../model/values/address.ts";
@@ -10,13 +6,10 @@ import { type Protocol, PROTOCOLS } from "../model/cluster/objects.ts";
 import { show } from "../model/values/text.ts";
 import { isDnsName, unbracketed } from "../model/cluster/names.ts";
 
-/** The form of a report. */
 export type OutputFormat = OptionsOf<"check">["output"];
 
-/** The sender of a packet. */
 export type Sender = Exclude<OptionsOf<"explain">["from"], "">;
 
-/** The meaning of the words after a command. */
 interface WordsOf {
   readonly explain: { readonly target: ExplainTarget };
   /** The objects that might be applied: files, folders or `-`. */
@@ -24,13 +17,11 @@ interface WordsOf {
   readonly completions: CompletionsRequest;
 }
 
-/** A command with its options and words. */
 export type CommandOf<N extends CommandName> =
   & { readonly name: N }
   & OptionsOf<N>
   & (N extends keyof WordsOf ? WordsOf[N] : unknown);
 
-/** Any command. */
 export type Command = { readonly [N in CommandName]: CommandOf<N> }[CommandName];
 
 /** Returns the command that a command line asks for, or one line about a fault of its words. */
@@ -84,7 +75,6 @@ function checkExplain(
     : "explain: needs the packet's source: an address before to, or --from";
 }
 
-/** A Service, and maybe one of its ports. */
 export interface ServiceTarget {
   readonly type: "service";
   readonly namespace: string;
@@ -93,30 +83,24 @@ export interface ServiceTarget {
   readonly port: string | undefined;
 }
 
-/** A Service as it was typed. */
 export interface AskedService extends Omit<ServiceTarget, "namespace"> {
   /** `undefined`: the Service of that name, in whatever namespace it is. */
   readonly namespace: string | undefined;
 }
 
-/** The first packet of a connection. */
 export interface PacketTarget {
   readonly type: "packet";
   /** Canonical; `undefined`: not told. */
   readonly source: string | undefined;
-  /** Canonical. */
   readonly address: string;
   readonly port: number;
   readonly protocol: Protocol;
 }
 
-/** The subject of `explain`. */
 export type ExplainTarget = AskedService | PacketTarget;
 
-/** The shells that completion scripts are there for. */
 export const SHELLS = ["bash", "zsh", "fish"] as const;
 
-/** One of `SHELLS`. */
 export type Shell = typeof SHELLS[number];
 
 const FORMS =

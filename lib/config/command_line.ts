@@ -3,8 +3,6 @@
  *
  * It is split as pflag does it for kube-proxy: `--flag=value`, `--flag value`, `--switch`, `-v4`, `-v=4`,
  * `-v 4`, `_` for `-` in names, and `--` before words that are no flags.
- *
- * @module
  */
 import { append } from "../model/values/lists.ts";
 import { isRecord } from "../model/values/record.ts";
@@ -16,14 +14,12 @@ import { findFlag, FLAGS, ownersOf, ownFlagsOf } from "./flags.ts";
 import type { Flag, Setting } from "./settings/setting.ts";
 import { type GivenSettings, ROWS } from "./settings/table.ts";
 
-/** The result of a command line. */
 export interface CommandLineResult {
   readonly command: CommandName;
   /** The words after the command that are no flags. */
   readonly words: readonly string[];
   /** Set if `--help` or `--version` is there. */
   readonly information: "help" | "version" | undefined;
-  /** The valid settings. */
   readonly settings: GivenSettings;
   /** The valid options of the command, by their names. */
   readonly options: Readonly<Record<string, unknown>>;
@@ -37,7 +33,6 @@ export interface CommandLineResult {
   readonly problems: readonly ProblemLine[];
 }
 
-/** Reads a command line without the program's name. */
 export function readCommandLine(argv: readonly string[]): CommandLineResult {
   const { command: word, words, given, errors } = scan(argv);
   const names = given.filter(({ text }) => text !== "false").map(({ flag }) => flag.name);
@@ -80,15 +75,12 @@ function misplaced(flag: Flag, command: CommandName): string[] {
   return [`--${flag.name}: is only for the ${commands} ${owners.join(", ")}, not for ${command}`];
 }
 
-/** A flag on the command line and its text. */
 interface GivenFlag {
   readonly flag: Flag;
   readonly text: string;
 }
 
-/** A command line in pieces. */
 interface Scan extends Pick<CommandLineResult, "command" | "words" | "errors"> {
-  /** In the order of the command line. */
   readonly given: readonly GivenFlag[];
 }
 
@@ -147,7 +139,6 @@ interface Token {
   readonly text: string | undefined;
 }
 
-/** Returns the flag that a token names, and the text that it brings. */
 export function splitFlag(token: string, command: CommandName): Token {
   const [name, text] = cut(token);
   if (name.startsWith("--")) {
@@ -238,7 +229,6 @@ function added(
   return flag.kind === "map" && isRecord(old) && isRecord(value) ? { ...old, ...value } : value;
 }
 
-/** Reads the text of a flag, by its kind. */
 const READ: Readonly<Record<Flag["kind"], (input: string) => unknown>> = {
   text: (input) => input,
   words: (input) => [input],

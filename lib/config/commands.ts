@@ -1,24 +1,18 @@
 /**
  * The tree of commands. Each row has the command's texts and its own flags. Parser, help texts,
  * completion and the man page follow from it.
- *
- * @module
  */
 import { objectName, oneOf, path, text } from "./file/readers.ts";
 import { choice, duration, flagOnly, type Setting, switchFlag } from "./settings/setting.ts";
 
-/** A command of the tree. */
 interface CommandRow {
-  /** Its group in the overview. */
   readonly group: "The daemon" | "This node" | "The program";
-  /** Says in a few words what it does. */
   readonly summary: string;
   /** Usage lines, without the program's name. */
   readonly usage: readonly string[];
   /** Says more, in paragraphs; `""`: nothing more. */
   readonly about: string;
   readonly examples: readonly string[];
-  /** The meaning of each code. */
   readonly exitCodes: readonly (readonly [code: number, meaning: string])[];
   /** True if words other than flags may follow it. */
   readonly takesWords: boolean;
@@ -70,7 +64,6 @@ const NAMESPACE = flagOnly(objectName, "", {
 
 const CLEANUP = switchFlag("cleanup", "The same as the command cleanup.");
 
-/** All commands in the order of the help text. */
 export const COMMAND_TREE = {
   run: {
     group: "The daemon",
@@ -360,13 +353,10 @@ on a line. signpost --version prints only the first line.`,
   },
 } satisfies Readonly<Record<string, CommandRow>>;
 
-/** The name of a command. */
 export type CommandName = keyof typeof COMMAND_TREE;
 
-/** The names of all commands. */
 export const COMMANDS: readonly CommandName[] = Object.keys(COMMAND_TREE) as CommandName[];
 
-/** The rows with a common type. */
 export const COMMAND_ROWS: Readonly<Record<CommandName, CommandRow>> = COMMAND_TREE;
 
 /** The options of a command: the values of its own flags, or their defaults. */

@@ -3,8 +3,6 @@
  *
  * Defaults are those of kube-proxy 1.37 (pkg/proxy/apis/config/v1alpha1/defaults.go), except the
  * mode. They are in the table of settings.
- *
- * @module
  */
 import { familyOf, parseAddress } from "../model/values/address.ts";
 import type { AskedConfiguration, Configuration, Nested } from "./configuration.ts";
@@ -25,7 +23,6 @@ export function completeSettings(given: GivenSettings): Configuration {
   return { ...asked, mode: asked.mode === "ipvs" ? "nftables" : asked.mode };
 }
 
-/** Fills in the defaults. */
 export function withDefaults(given: GivenSettings): AskedConfiguration {
   const { configFile: _, healthzPort: _h, metricsPort: _m, clusterCIDR, ...settings } = complete(
     given,
@@ -44,12 +41,10 @@ export function openPaths(given: GivenSettings): ReadonlySet<string> {
   return new Set(Object.keys(modeSettings(given)).filter((path) => values[path] === undefined));
 }
 
-/** Returns the settings that the configured mode takes from others. */
 function modeSettings(given: GivenSettings): GivenSettings {
   return given.mode === "ipvs" ? ipvsSettings(given) : nftablesSettings(given);
 }
 
-/** Returns every setting in its section. */
 function complete(given: GivenSettings): Nested<Settings> {
   const values: Record<string, unknown> = given;
   const all = [...ROWS].map(([path, { default: fallback, empty }]) => {

@@ -3,8 +3,6 @@
  * (kubeproxy.config.k8s.io/v1alpha1) with its own field names. Signpost's own settings are under `signpost`.
  *
  * Defaults are filled in, durations are milliseconds, addresses are canonical.
- *
- * @module
  */
 import type { ProxyMode } from "../model/configuration.ts";
 import type { Section, Settings } from "./settings/table.ts";

@@ -1,8 +1,4 @@
-/**
- * Prints the configuration in the shape of its file, for `/configz` and `--write-config-to`.
- *
- * @module
- */
+/** Prints the configuration in the shape of its file, for `/configz` and `--write-config-to`. */
 import type { AskedConfiguration, Configuration } from "./configuration.ts";
 import { type MinSyncPeriod, nodePortEntries } from "../model/configuration.ts";
 import type { ModeTraits } from "../model/kernel/traits.ts";
@@ -18,7 +14,6 @@ import { fieldAt } from "../model/values/record.ts";
  *
  * As a file it gives the same configuration. It cannot express servers that are off, a min sync
  * period of 0, and `--master`.
- *
  * @param open unset paths, printed as `null`
  */
 export function toKubeProxyConfiguration(

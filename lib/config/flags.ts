@@ -1,8 +1,4 @@
-/**
- * All flags together: those of each command, those of the settings, and the two that inform.
- *
- * @module
- */
+/** All flags together: those of each command, those of the settings, and the two that inform. */
 import { COMMAND_ROWS, type CommandName, COMMANDS } from "./commands.ts";
 import { type Flag, type FlagGroup, flagsOf } from "./settings/setting.ts";
 import { SETTING_FLAG_GROUPS } from "./settings/table.ts";
@@ -28,7 +24,6 @@ const OWN_FLAGS: ReadonlyMap<CommandName, readonly Flag[]> = new Map(
 /** Every flag. A name may be there for several commands. */
 export const FLAGS: readonly Flag[] = [...[...OWN_FLAGS.values()].flat(), ...SHARED_FLAGS];
 
-/** Returns the flags that only this command takes. */
 export function ownFlagsOf(command: CommandName): readonly Flag[] {
   return OWN_FLAGS.get(command) ?? [];
 }

@@ -1,12 +1,7 @@
-/**
- * Translates settings of kube-proxy's ipvs mode into settings of nftables mode, with warnings.
- *
- * @module
- */
+/** Translates settings of kube-proxy's ipvs mode into settings of nftables mode, with warnings. */
 import type { HashSource, SchedulerName } from "../model/cluster/scheduler.ts";
 import { type GivenSettings, type Origin, placeOf } from "./settings/table.ts";
 
-/** The replacement of an IPVS scheduler. */
 interface Successor {
   readonly scheduler: SchedulerName;
   readonly hash?: HashSource;
@@ -20,10 +15,7 @@ const COUNTS: Successor = {
 };
 const ROUND_ROBIN: Successor = { scheduler: "round-robin" };
 
-/**
- * The kernel's schedulers. kube-proxy gives all endpoints the weight 1, and hashes the source port
- * for `mh`.
- */
+/** The kernel's schedulers. kube-proxy gives all endpoints the weight 1, and hashes the source port for `mh`. */
 const SUCCESSORS: Readonly<Record<string, Successor>> = {
   rr: ROUND_ROBIN,
   wrr: ROUND_ROBIN,
@@ -50,7 +42,6 @@ const SUCCESSORS: Readonly<Record<string, Successor>> = {
   twos: COUNTS,
 };
 
-/** The schedulers that the kernel knows. */
 export const IPVS_SCHEDULERS: readonly string[] = Object.keys(SUCCESSORS);
 
 /** Returns true if the kernel knows the scheduler. kube-proxy reads empty as `rr`. */

@@ -1,10 +1,4 @@
-/**
- * Loads the command line and its configuration file into one checked configuration.
- *
- * Nothing here prints, exits or touches the machine.
- *
- * @module
- */
+/** Loads the command line and its configuration file into one checked configuration. */
 import { append } from "../model/values/lists.ts";
 import { messageOf } from "../model/values/errors.ts";
 import type { Configuration } from "./configuration.ts";
@@ -20,7 +14,6 @@ import type { GivenSettings } from "./settings/table.ts";
 /** The source of the configuration of a command that names no cluster. */
 export type ConfiguredBy = "daemon" | "file";
 
-/** The result of a command line. */
 export type Invocation =
   | {
     readonly type: "run";
@@ -46,15 +39,9 @@ export type Invocation =
     readonly warnings: readonly string[];
   };
 
-/** The inputs of loading. */
 export interface LoadOptions {
-  /**
-   * Reads a text file.
-   *
-   * @throws anything if it cannot be read; the message is shown
-   */
+  /** Reads a text file. @throws anything if it cannot be read; the message is shown */
   readFile(path: string): Promise<string>;
-  /** The text of `--version`. */
   readonly version: string;
   /**
    * A second command line, such as the running daemon's. Its settings apply if the first has none;
@@ -63,12 +50,7 @@ export interface LoadOptions {
   readonly base?: readonly string[];
 }
 
-/**
- * Reads command line and configuration file, and reports all their errors together.
- *
- * @param argv the arguments after the program's name
- * @param options the file reader
- */
+/** Reads command line and configuration file, and reports all their errors together. */
 export async function loadConfiguration(
   argv: readonly string[],
   options: LoadOptions,
@@ -112,7 +94,6 @@ export async function loadConfiguration(
   return { type: "run", command: asked, configuration, settings, given: flags.given, warnings };
 }
 
-/** Reads the words after `help`. */
 function helpFor([word, ...others]: readonly string[]): Invocation {
   const command = COMMANDS.find((name) => name === word);
   const wrong = command === undefined ? word : others[0];

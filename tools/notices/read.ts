@@ -76,11 +76,7 @@ export function noticesModule(notices: readonly Notice[]): string {
     );
     return `  {\n${fields.join("")}  },\n`;
   });
-  return `/**
- * Made by deno task notices; do not edit.
- *
- * @module
- */
+  return `/** Made by deno task notices; do not edit. */
 
 /** All packages. */
 export const NOTICES = [

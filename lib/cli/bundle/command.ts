@@ -1,8 +1,4 @@
-/**
- * `signpost bundle`: gathers what a bug report needs in one archive without secrets.
- *
- * @module
- */
+/** `signpost bundle`: gathers what a bug report needs in one archive without secrets. */
 import { likelyBackend } from "../../backend/choose.ts";
 import { iptablesStructure, nftStructure } from "../../backend/structure.ts";
 import { kubeProxyProcesses } from "../../backend/take_over.ts";
@@ -22,16 +18,13 @@ import { versionReport } from "../version.ts";
 import { configurationText, writeOutput } from "../write_config.ts";
 import { gzippedTar } from "./tar.ts";
 
-/** Gives `bundle` its parts. */
 export interface BundleContext extends QueryContext {
-  /** The settings of file and flags. */
   readonly settings: GivenSettings;
 }
 
 /** Milliseconds to wait for the objects. */
 const TIMEOUT = 5_000;
 
-/** Differences that are listed. */
 const MOST_DIFFERENCES = 1_000;
 
 /** Writes to the standard output. */
@@ -39,7 +32,6 @@ const STDOUT = "-";
 
 /**
  * Gathers, shows what it has, and writes it.
- *
  * @returns 0
  * @throws {FatalError} if the archive cannot be written
  */
@@ -93,7 +85,6 @@ async function readOrExplain(read: Part["read"], context: BundleContext): Promis
   }
 }
 
-/** A file of the bundle. */
 interface Part {
   readonly path: string;
   readonly about: string;

@@ -1,10 +1,5 @@
-/**
- * Writes a tar archive of texts (POSIX.1-2017, pax, "ustar Interchange Format").
- *
- * @module
- */
+/** Writes a tar archive of texts (POSIX.1-2017, pax, "ustar Interchange Format"). */
 
-/** A file of an archive. */
 interface ArchivedFile {
   /** Up to 100 bytes. */
   readonly path: string;
@@ -13,11 +8,7 @@ interface ArchivedFile {
 
 const BLOCK = 512;
 
-/**
- * Returns the archive, by gzip.
- *
- * @param modified the time of all files, milliseconds since the epoch
- */
+/** Returns the archive, by gzip. @param modified the time of all files, milliseconds since the epoch */
 export async function gzippedTar(
   files: readonly ArchivedFile[],
   modified: number,
@@ -46,7 +37,6 @@ function headerOf(
   return padded(new TextEncoder().encode(`${before}${octal(sum, 6)}\0 ${after}`));
 }
 
-/** Fills the last block with zeros. */
 function padded(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
   const blocks = new Uint8Array(Math.ceil(bytes.length / BLOCK) * BLOCK);
   blocks.set(bytes);

@@ -1,8 +1,4 @@
-/**
- * Made by deno task notices; do not edit.
- *
- * @module
- */
+/** Made by deno task notices; do not edit. */
 
 /** All packages. */
 export const NOTICES = [

@@ -1,8 +1,4 @@
-/**
- * `signpost licenses`: the notices of what is in this program.
- *
- * @module
- */
+/** `signpost licenses`: the notices of what is in this program. */
 import { NOTICES } from "./notices.ts";
 
 /** The notice of a package that is in the program: its publisher, its SPDX licence, its licence file or headers. */
@@ -10,7 +6,6 @@ export type Notice = typeof NOTICES[number];
 
 const HEADING = `signpost is under the Apache License 2.0. These are in the program, too:`;
 
-/** Returns the report's text. */
 export function licensesReport(notices: readonly Notice[] = NOTICES): string {
   const list = notices.map(({ name, version, publisher, license }) =>
     `  ${name} ${version} (${publisher}): ${license}`

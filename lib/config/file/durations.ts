@@ -1,8 +1,4 @@
-/**
- * Parses and prints Go durations (package time, `ParseDuration` and `Duration.String`).
- *
- * @module
- */
+/** Parses and prints Go durations (package time, `ParseDuration` and `Duration.String`). */
 
 const MILLISECOND = 1_000_000n;
 const MINUTE = 60_000n * MILLISECOND;
@@ -26,7 +22,6 @@ const LONGEST = 2n ** 63n - 1n;
 
 /**
  * Parses a Go duration.
- *
  * @param text for example `1h30m`, `500ms`, `1.5s`, `0`
  * @returns milliseconds, or `undefined` if the text is no duration
  */
@@ -45,7 +40,6 @@ export function parseDuration(text: string): number | undefined {
 
 /**
  * Prints a duration as Go does.
- *
  * @param milliseconds not `NaN`; nanoseconds are the smallest step
  * @returns for example `30s`, `1m0s`, `24h0m0s`, `1.5s`, `500ms`, `0s`
  */

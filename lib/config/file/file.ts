@@ -1,8 +1,4 @@
-/**
- * Reads a KubeProxyConfiguration file: YAML or JSON text in, checked settings and all problems out.
- *
- * @module
- */
+/** Reads a KubeProxyConfiguration file: YAML or JSON text in, checked settings and all problems out. */
 import { checkValue, formatPath, type Problem, type ProblemLine } from "./issues.ts";
 import { type GivenSettings, ROWS } from "../settings/table.ts";
 import { nearest, plain, show } from "../../model/values/text.ts";
@@ -11,10 +7,8 @@ import { parse } from "@std/yaml";
 import { messageOf } from "../../model/values/errors.ts";
 import { append } from "../../model/values/lists.ts";
 
-/** The API version of the file. */
 export const API_VERSION = "kubeproxy.config.k8s.io/v1alpha1";
 
-/** The kind of the file. */
 export const KIND = "KubeProxyConfiguration";
 
 /** The fields besides settings, and their values. */
@@ -23,7 +17,6 @@ const HEAD: ReadonlyMap<string, string> = new Map([["apiVersion", API_VERSION], 
 /** The settings of the file. See v1alpha1/types.go of kube-proxy. */
 const FILE_ROWS = new Map([...ROWS].filter(([, { inFile }]) => inFile !== false));
 
-/** The result of reading a file. */
 export interface FileResult {
   /** The valid settings, without those that are absent or mean the default. */
   readonly settings: GivenSettings;
@@ -35,7 +28,6 @@ export interface FileResult {
   readonly warnings: readonly string[];
 }
 
-/** The result without a file. */
 export const NO_FILE: FileResult = { settings: {}, errors: [], problems: [], warnings: [] };
 
 /**
@@ -44,7 +36,6 @@ export const NO_FILE: FileResult = { settings: {}, errors: [], problems: [], war
  * Null means the default. So do empty values that kube-proxy replaces by defaults
  * (`SetDefaults_KubeProxyConfiguration`), because kubeadm writes them all. Of repeated fields the
  * last value counts, as in kube-proxy.
- *
  * @param text YAML or JSON, one document
  * @param name the file's name, for messages
  */
@@ -135,11 +126,9 @@ function withoutDefaults(values: ReadonlyMap<string, unknown>): GivenSettings {
   return Object.fromEntries(set);
 }
 
-/** A document, or one line with the error. */
 type ParsedYaml =
   | {
     readonly type: "document";
-    /** Untrusted. */
     readonly document: unknown;
     /** The line of the first repeated key. */
     readonly repeated?: string;

@@ -1,8 +1,4 @@
-/**
- * Checks values against the table of settings, and returns every problem.
- *
- * @module
- */
+/** Checks values against the table of settings, and returns every problem. */
 import { plain, show } from "../../model/values/text.ts";
 import { boolean, Fault } from "./readers.ts";
 import type { Setting } from "../settings/setting.ts";
@@ -19,7 +15,6 @@ export interface Problem {
   readonly message: string;
 }
 
-/** One problem as a line to print. */
 export interface ProblemLine extends Pick<Problem, "kind"> {
   /** The setting: `conntrack.min`. */
   readonly setting: string;

@@ -2,8 +2,6 @@
  * Reads values with a meaning for a node proxy: modes, addresses, ranges, names.
  *
  * The accepted values are those of kube-proxy's pkg/proxy/apis/config/validation.
- *
- * @module
  */
 import { familyOf, parseAddress, parseCidr } from "../../model/values/address.ts";
 import { type AskedMode, MODES, NODE_PORT_WORDS } from "../../model/configuration.ts";
@@ -11,7 +9,6 @@ import { hostPort, isDnsName } from "../../model/cluster/names.ts";
 import { nearest } from "../../model/values/text.ts";
 import { parseDuration } from "./durations.ts";
 
-/** A failed check. */
 export class Fault {
   /** `type` if kube-proxy could not decode the value, `value` if its validation may refuse it. */
   readonly kind: "type" | "value";
@@ -36,12 +33,10 @@ function notAllowed(rule: string): Fault {
 /** Turns an untrusted value into a checked one. */
 export type Reader<T> = (value: unknown) => T | Fault;
 
-/** Reads `true` or `false`. */
 export function boolean(value: unknown): boolean | Fault {
   return typeof value === "boolean" ? value : new Fault("must be true or false");
 }
 
-/** Reads any text. */
 export function text(value: unknown): string | Fault {
   return typeof value === "string" ? value : new Fault("must be text");
 }
@@ -59,7 +54,6 @@ export function integer(least: number, most: number): Reader<number> {
 /** The largest value of Go's `int32`. */
 export const INT32_MAX = 2 ** 31 - 1;
 
-/** Reads a number, 0 or more. */
 export function number(value: unknown): number | Fault {
   return typeof value === "number" && value >= 0 && Number.isFinite(value)
     ? value
@@ -108,7 +102,6 @@ export function proxyMode(value: unknown): AskedMode | Fault {
   return new Fault(`must be ${MODES.join(", ")}, ipvs or empty (nftables if it works)`);
 }
 
-/** Returns a reader of some words, or empty. */
 export function oneOf<T extends string>(...words: readonly T[]): Reader<T | ""> {
   const rule = `must be ${words.slice(0, -1).join(", ")} or ${words.at(-1)}`;
   return (value) =>
@@ -143,7 +136,6 @@ export function address(value: unknown): string | Fault {
 
 /**
  * Reads `address:port`, an address alone, or empty.
- *
  * @returns the canonical form; an IPv6 address without a port has no brackets
  */
 export function bindAddress(value: unknown): string | Fault {
@@ -194,7 +186,6 @@ export function nodePortAddress(value: unknown): string | Fault {
     new Fault(`must be a CIDR, primary, localhost or all${hint(value, NODE_PORT_WORDS)}`);
 }
 
-/** Reads a CIDR. */
 export function cidr(value: unknown): string | Fault {
   if (typeof value !== "string") return new Fault("must be a CIDR");
   return parseCidr(value) ?? notAllowed("must be a CIDR");
@@ -209,7 +200,6 @@ export function nodeName(value: unknown): string | Fault {
     : new Fault("must be a node name: letters, digits, '-' and '.', at most 253");
 }
 
-/** Reads the name of a Kubernetes object, or empty. */
 export function objectName(value: unknown): string | Fault {
   return value === "" || typeof value === "string" && isDnsName(value)
     ? value
@@ -245,7 +235,6 @@ export function serverUrl(value: unknown): string | Fault {
   return url.href.replace(/\/+$/, "");
 }
 
-/** Reads a path without NUL bytes. */
 export function path(value: unknown): string | Fault {
   const result = text(value);
   return typeof result === "string" && result.includes("\0")

@@ -1,8 +1,4 @@
-/**
- * Defines the settings of the kernel's fast path for long connections. kube-proxy has none.
- *
- * @module
- */
+/** Defines the settings of the kernel's fast path for long connections. kube-proxy has none. */
 import { ACCELERATED_SERVICES, type Acceleration } from "../../model/configuration.ts";
 import { INT32_MAX, integer, interfacePattern } from "../file/readers.ts";
 import { choice, list, value } from "./setting.ts";

@@ -1,20 +1,13 @@
-/**
- * Defines settings of the process, and of the node besides rules.
- *
- * @module
- */
+/** Defines settings of the process, and of the node besides rules. */
 import { address, bindAddress, boolean, INT32_MAX, integer, path } from "../file/readers.ts";
 import { choice, duration, flagOnly, switchFlag, value, word } from "./setting.ts";
 import { DEFAULT_LIMITS } from "../../model/configuration.ts";
 
 const HOUR = 3_600_000;
 
-/** The port of `/healthz`. */
 export const HEALTHZ_PORT = 10256;
-/** The port of `/metrics`. */
 export const METRICS_PORT = 10249;
 
-/** The listen addresses of the HTTP servers. */
 export const HEALTH_GROUP = {
   title: "Health and metrics",
   settings: {
@@ -99,7 +92,6 @@ export const CONNTRACK_GROUP = {
   },
 };
 
-/** Logs, files and the process itself. */
 export const PROCESS_GROUP = {
   title: "Process and logs",
   settings: {

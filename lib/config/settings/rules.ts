@@ -1,11 +1,4 @@
-/**
- * Defines the settings of the rules.
- *
- * They are kube-proxy's by name and meaning (cmd/kube-proxy/app/options.go), and
- * `--nftables-masquerade-bit` and `--full-sync-period`.
- *
- * @module
- */
+/** Defines the settings of the rules, most of them kube-proxy's (cmd/kube-proxy/app/options.go). */
 import {
   type AskedMode,
   DETECT_LOCAL_MODES,
@@ -25,7 +18,6 @@ import { choice, duration, list, minSyncPeriod, switches, value } from "./settin
 const SECOND = 1_000;
 const HOUR = 3_600 * SECOND;
 
-/** The form of the rules, and the times of syncs. */
 export const RULE_GROUP = {
   title: "Rules",
   settings: {

@@ -1,8 +1,4 @@
-/**
- * Defines the settings of schedulers: signpost's own, and those of kube-proxy's ipvs mode.
- *
- * @module
- */
+/** Defines the settings of schedulers: signpost's own, and those of kube-proxy's ipvs mode. */
 import {
   HASH_SOURCES,
   type HashSource,

@@ -1,9 +1,4 @@
-/**
- * Defines the row of a setting: its reader, its default, its flag, its form in `/configz`, and its
- * effect.
- *
- * @module
- */
+/** Defines the row of a setting: its reader, its default, its flag, its form in `/configz`, and its effect. */
 import type { MinSyncPeriod } from "../../model/configuration.ts";
 import { formatDuration } from "../file/durations.ts";
 import { boolean, duration as readDuration, oneOf, type Reader } from "../file/readers.ts";
@@ -23,11 +18,9 @@ export type Json =
  */
 export type FlagKind = "boolean" | "text" | "integer" | "number" | "list" | "words" | "map";
 
-/** One flag. */
 export interface Flag {
   /** Without the dashes. */
   readonly name: string;
-  /** The letter of its short form. */
   readonly letter?: string | undefined;
   readonly kind: FlagKind;
   /** The name of its value in the help text; `undefined`: a boolean flag's. */
@@ -36,30 +29,23 @@ export interface Flag {
   readonly sets: readonly string[];
   /** The text of a number that stands without one. */
   readonly alone?: string | undefined;
-  /** One line for the help text. */
   readonly help: string;
   /** The values that it takes, for shell completion. */
   readonly choices?: readonly string[] | undefined;
 }
 
-/** Flags under one title of the help text. */
 export interface FlagGroup {
   readonly title: string;
   readonly flags: readonly Flag[];
 }
 
-/** The optional parts of a setting: its flag, and others. */
 export interface SettingOptions extends Partial<Omit<Flag, "name" | "sets">> {
-  /** The name of its flag, without the dashes. */
   readonly flag?: string;
   /** Paths of other settings that the flag also sets. */
   readonly alsoSets?: readonly string[];
   /** True if KubeProxyConfiguration has it; true by default. */
   readonly inFile?: boolean;
-  /**
-   * The places in which an empty or zero value means the default: none by default, only the file,
-   * or flags too.
-   */
+  /** The places in which an empty or zero value means the default: none by default, only the file, or flags too. */
   readonly empty?: "in the file" | "everywhere";
   /** Set if it has no effect. Then a value other than kube-proxy's default gets a warning. */
   readonly unused?: boolean | "outside ipvs mode";
@@ -76,7 +62,6 @@ export interface Setting<T> extends SettingOptions {
   print(value: T): Json;
 }
 
-/** Returns a setting with one value. */
 export function value<T extends Json>(
   read: Reader<T>,
   fallback: T,
@@ -85,7 +70,6 @@ export function value<T extends Json>(
   return { ...options, shape: "value", read, default: fallback, print: (value) => value };
 }
 
-/** Returns a setting with one value, which only its flag sets. */
 export function flagOnly<T extends Json>(
   read: Reader<T>,
   fallback: T,
@@ -129,7 +113,6 @@ export function duration(fallback: number, options: SettingOptions = {}): Settin
   };
 }
 
-/** Returns a setting with a list, empty by default. */
 export function list<T extends Json>(
   read: Reader<T>,
   options: SettingOptions = {},
@@ -145,10 +128,8 @@ export function switches(
   return { ...options, shape: "switches", read: boolean, default: {}, print };
 }
 
-/** The help text of a flag that has no effect. */
 export const NO_EFFECT = "No effect.";
 
-/** Returns the flags of settings. */
 export function flagsOf(settings: Readonly<Record<string, Setting<unknown>>>): readonly Flag[] {
   return Object.entries(settings).flatMap(([path, row]): Flag[] => {
     const { flag: name, alsoSets = [], letter, alone, choices, help = NO_EFFECT } = row;

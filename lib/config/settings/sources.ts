@@ -1,15 +1,10 @@
-/**
- * Defines the sources of configuration and objects.
- *
- * @module
- */
+/** Defines the sources of configuration and objects. */
 import { nodeName, path, serverUrl, text } from "../file/readers.ts";
 import { PROTOBUF } from "../../model/configuration.ts";
 import { duration, flagOnly, list, switchFlag, value, word } from "./setting.ts";
 
 const MINUTE = 60_000;
 
-/** The sources of configuration and objects. */
 export const SOURCE_GROUP = {
   title: "Sources",
   settings: {

@@ -1,11 +1,6 @@
 /**
- * Builds the table of all settings, their types and their flags.
- *
- * A new setting is one row in a group. The row defines its flag, its default, and its place in the
- * file and `/configz`. The type of the configuration, help texts, completion and the manual page
- * follow from it.
- *
- * @module
+ * Builds the table of all settings. A new setting is one row in a group. The type of the configuration, its flag,
+ * `/configz`, help, completion and the manual page follow from it.
  */
 import { ACCELERATION_GROUP } from "./acceleration.ts";
 import { CONNTRACK_GROUP, HEALTH_GROUP, LIMIT_GROUP, PROCESS_GROUP } from "./process.ts";
@@ -16,7 +11,6 @@ import { SOURCE_GROUP } from "./sources.ts";
 import { UNUSED_GROUP } from "./unused.ts";
 import { plain } from "../../model/values/text.ts";
 
-/** Every setting, by its path. */
 export const SETTINGS = {
   ...SOURCE_GROUP.settings,
   ...RULE_GROUP.settings,
@@ -32,18 +26,14 @@ export const SETTINGS = {
 /** The path of a setting, such as `conntrack.min`. */
 export type SettingPath = keyof typeof SETTINGS;
 
-/** The value of every setting. */
 export type Settings = {
   readonly [P in SettingPath]: (typeof SETTINGS)[P]["default"];
 };
 
-/** The settings that were set. */
 export type GivenSettings = { readonly [P in SettingPath]?: Settings[P] | undefined };
 
-/** All rows, with a common type. */
 export const ROWS: ReadonlyMap<string, Setting<unknown>> = new Map(Object.entries(SETTINGS));
 
-/** The settings of one section, by their names in it. */
 export type Section<T, S extends string> = {
   readonly [P in keyof T as P extends `${S}.${infer Name}` ? Name : never]: T[P];
 };
@@ -53,11 +43,9 @@ interface SettingGroup {
   readonly title: string;
   /** By path: `conntrack.min`. */
   readonly settings: Readonly<Record<string, Setting<unknown>>>;
-  /** Flags that set nothing. */
   readonly flags?: readonly Flag[];
 }
 
-/** The groups in the order of the help text. */
 const GROUPS: readonly SettingGroup[] = [
   SOURCE_GROUP,
   RULE_GROUP,
@@ -70,12 +58,10 @@ const GROUPS: readonly SettingGroup[] = [
   UNUSED_GROUP,
 ];
 
-/** The groups of flags in the order of the help text. */
 export const SETTING_FLAG_GROUPS: readonly FlagGroup[] = GROUPS.map((
   { title, settings, flags = [] },
 ) => ({ title, flags: [...flagsOf(settings), ...flags] }));
 
-/** The title of the flags without effect. */
 export const UNUSED_TITLE = UNUSED_GROUP.title;
 
 /** Values by their names, in sections. */
@@ -98,9 +84,7 @@ export function inSections<T>(
   return result;
 }
 
-/** The settings and their places. */
 export interface Origin {
-  /** The merged settings. */
   readonly settings: GivenSettings;
   readonly file: GivenSettings;
   /** `""` if there is no file. */

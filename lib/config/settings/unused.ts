@@ -1,8 +1,6 @@
 /**
  * Defines kube-proxy's settings without effect here. They are checked and printed by `/configz`.
  * One warning names those that differ from their defaults.
- *
- * @module
  */
 import {
   boolean,
