@@ -234,11 +234,14 @@ export class SurroundingsFollower {
     this.#options = options;
   }
 
-  /** Reads the facts. @returns `isNew`: true if all claims must be checked again */
+  /** Reads the facts if they may have changed. @returns `isNew`: true if all claims must be checked again */
   update(
     objects: Pick<Snapshot, "node" | "slicesOf">,
-    desired: DesiredNode,
+    { desired, mayDiffer }: { readonly desired: DesiredNode; readonly mayDiffer: boolean },
   ): { readonly surroundings: Surroundings; readonly isNew: boolean } {
+    if (this.#surroundings && !mayDiffer) {
+      return { surroundings: this.#surroundings, isNew: false };
+    }
     const { node } = objects;
     const { configuration, ownAddresses = () => [], ownPorts = () => [] } = this.#options;
     const addresses = ownAddresses().filter((each) => !LINK_LOCAL.test(each));

@@ -14,6 +14,7 @@ import type { EndpointSlice, Refusal, Service } from "../model/cluster/objects.t
 import { atOnce } from "../model/ports/in_turns.ts";
 import { only, sameItems } from "../model/values/lists.ts";
 import { sameValue } from "../model/values/record.ts";
+import { API_SERVICE } from "../model/cluster/names.ts";
 import { claimsOf, SurroundingsFollower, type SurroundingsOptions } from "./claimed.ts";
 import { Claims, type Conflict } from "./claims.ts";
 import { indexPorts, slicesOf } from "./endpoints.ts";
@@ -177,7 +178,7 @@ export class Desired implements DesiredState {
   ): Generator<undefined, Step> {
     const all = changed.node && this.#updateNode(objects);
     const alsoDirty = all ? new Set(objects.services.keys()) : NOTHING;
-    const dirty = yield* this.#settleClaims(objects, alsoDirty, changed.services);
+    const dirty = yield* this.#settleClaims(objects, alsoDirty, changed);
     const services = new Map<string, ServiceChange>();
     const conflicts: Conflict[] = [];
     const overLimit: OverLimit[] = [];
@@ -239,11 +240,14 @@ export class Desired implements DesiredState {
   *#settleClaims(
     objects: Snapshot,
     alsoDirty: ReadonlySet<string>,
-    changed: ReadonlySet<string>,
+    changed: Dirty,
   ): Generator<undefined, ReadonlySet<string>> {
     const serviceOf = (key: string) => this.#serviceOf(objects, key);
-    const judged = yield* this.#admission.following(changed, { objects, serviceOf });
-    const around = this.#surroundings.update(objects, this.#nextNode);
+    const judged = yield* this.#admission.following(changed.services, { objects, serviceOf });
+    const around = this.#surroundings.update(objects, {
+      desired: this.#nextNode,
+      mayDiffer: changed.node || changed.services.has(API_SERVICE),
+    });
     const affected = new Set<string>();
     let count = 0;
     const claiming = around.isNew ? judged.union(new Set(objects.services.keys())) : judged;

@@ -136,7 +136,7 @@ Deno.test("an interface of a pod that comes has no claims looked at again, anoth
   });
   const looksAfter = (addresses: string[]) => {
     [ownAddresses, looks] = [addresses, 0];
-    pipeline.desired.update(objects, { services: new Set(), node: false });
+    pipeline.desired.update(objects, { services: new Set(), node: true });
     return looks;
   };
   assertEquals(looksAfter([NODE_IP, "fe80::1", "fe80::2"]), 0);
@@ -269,7 +269,7 @@ Deno.test("new addresses of the API server take what a Service had there", () =>
   pipeline.load([squatter(["192.0.2.6"], 6443)]);
   assertEquals(squat(pipeline), [["192.0.2.6"], []]);
   ownPorts = [API];
-  const step = pipeline.desired.update(pipeline.cache, { services: new Set(), node: false });
+  const step = pipeline.desired.update(pipeline.cache, { services: new Set(), node: true });
   assertEquals([...step.change.services.keys()], ["default/squat"]);
   assertEquals(squat(pipeline), [[], ["the API server"]]);
 });
