@@ -16,7 +16,7 @@ import type { QueryContext } from "./context.ts";
 import { askStatus, requestFullSync } from "./client.ts";
 import { ownAddresses } from "../daemon/objects/own_ports.ts";
 import { missingListeners, wantedListeners } from "../verify/listeners.ts";
-import { LONGEST_PAUSE as LONGEST_ADAPTIVE } from "../sync/pause.ts";
+import { LONGEST_PAUSE as LONGEST_ADAPTIVE } from "../sync/sync.ts";
 import { count, plain } from "../model/values/text.ts";
 import type { Status, SyncSummary } from "../model/status.ts";
 import { formatDuration } from "../observe/human.ts";

@@ -1,6 +1,6 @@
 import { assert, assertAlmostEquals, assertEquals } from "@std/assert";
 import { Limiter } from "../../lib/model/values/timing.ts";
-import { LONGEST_PAUSE, REPAIRS, SyncPauses } from "../../lib/sync/pause.ts";
+import { LONGEST_PAUSE, REPAIRS, SyncPauses } from "../../lib/sync/sync.ts";
 
 /** Pauses after syncs that took so long, one right after the other. */
 function after(durations: readonly number[], minSyncPeriod: number | "adaptive" = "adaptive") {
