@@ -70,13 +70,13 @@ function problemsOf(status: Status, { watches, refused, conflicts }: StatusView)
   const losers = new Set(status.conflicts.map(({ loser }) => loser)).size;
   const kinds: Problems[] = [
     { ...errors, title: count(errors.rows.length, "error"), colour: "red" },
-    { ...warnings, title: count(warnings.rows.length, "warning"), colour: "yellow" },
     {
       ...watches,
       rows: failing,
       title: failing.length === 1 ? "1 watch fails" : `${failing.length} watches fail`,
       colour: "red",
     },
+    { ...warnings, title: count(warnings.rows.length, "warning"), colour: "yellow" },
     { ...refused, title: count(refused.rows.length, "refused object"), colour: "yellow" },
     { ...conflicts, title: `${count(losers, "Service")} in conflict`, colour: "yellow" },
   ];

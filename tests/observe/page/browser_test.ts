@@ -94,7 +94,7 @@ function names(document: string): string[] {
 Deno.test("the browser shows problems first, then the state", async () => {
   await using pages = new Site(page(() => BROKEN));
   const document = await renderedDocument(pages.url(), { time: SHOWN });
-  assertMatch(document, /<nav.*?>1 warning<.*?>1 watch fails<.*?>1 refused object<.*?<\/nav>/);
+  assertMatch(document, /<nav.*?>1 watch fails<.*?>1 warning<.*?>1 refused object<.*?<\/nav>/);
   const places = [FINDING.remedy, "port 0", "adaptive, now 12 ms", "Good to know", "<h3>bank/cash"];
   const found = places.map((text) => document.indexOf(text));
   assertEquals(found, found.toSorted((a, b) => a - b));
@@ -161,6 +161,20 @@ Deno.test("a phone shows the page without scrolling sideways, in letters of 13 p
     }, 1500);`;
   await using pages = new Site(withProbe(page(() => BROKEN), script));
   assertEquals(await told(pages.url("phone"), { time: SHOWN }), "400 true true");
+});
+
+Deno.test("a wide window breaks no name of a setting", async () => {
+  const script = `
+    setTimeout(() => {
+      const text = document.createRange();
+      text.selectNodeContents(document.querySelector("#problem-0 td + td"));
+      tell(innerWidth + " " + text.getClientRects().length);
+    }, 1500);`;
+  const finding = { ...FINDING, where: "nodePortAddresses", what: "what ".repeat(60) };
+  const shown = contents({ status: { ...STATUS, findings: [finding] } });
+  await using pages = new Site(withProbe(page(() => shown), script));
+  const size = { width: 1280, height: 900 };
+  assertEquals(await told(pages.url(), { time: SHOWN, size }), "1280 1");
 });
 
 const EVIL =

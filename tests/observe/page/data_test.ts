@@ -37,7 +37,7 @@ Deno.test("the fast path is a fact of the page", () => {
   assertEquals(said(null), "connections after 20 packets, 2 interfaces");
 });
 
-Deno.test("problems are counted by their kind, errors first", () => {
+Deno.test("problems are counted by their kind, errors and failing watches first", () => {
   const [watch] = STATUS.watches;
   const { problems, notes } = dataOf({
     findings: [
@@ -52,12 +52,12 @@ Deno.test("problems are counted by their kind, errors first", () => {
   });
   assertEquals(problems.map(({ title, colour, rows }) => [title, colour, rows.length]), [
     ["1 error", "red", 1],
-    ["2 warnings", "yellow", 2],
     ["1 watch fails", "red", 1],
+    ["2 warnings", "yellow", 2],
     ["2 refused objects", "yellow", 2],
     ["1 Service in conflict", "yellow", 2],
   ]);
-  assertEquals(problems[1]?.rows[0], [
+  assertEquals(problems[2]?.rows[0], [
     `${FINDING.what} [${FINDING.id}]`,
     FINDING.where,
     FINDING.remedy,
