@@ -258,9 +258,9 @@ const OTHER_MODE = OWN_TABLES.filter((table) => table !== IPVS_TABLE);
 
 const REASONS_TO_LEAVE: Readonly<Record<string, string>> = {
   "filter KUBE-FORWARD":
-    "iptables refuses to forward what nothing accepts (policy or last rule of FORWARD), and this chain accepts Service traffic: it stays, but not beyond a reboot; accept forwarded traffic, or run with --proxy-mode iptables",
+    "the chain FORWARD drops forwarded packets, and this chain accepts those of Services: it stays until the next reboot; accept forwarded packets, or use --proxy-mode iptables",
   "nat KUBE-MARK-MASQ":
-    "rules of another program mark packets by this chain: it stays as it is, and what it marks is masqueraded",
+    "rules of another program mark packets by this chain: it stays, and signpost masquerades the marked packets",
 };
 
 /** iptables mode allows that nft or nftables is missing. */
@@ -330,7 +330,7 @@ export async function cleanUpIpvs(options: IpvsCleanupOptions): Promise<Error[]>
   if (problems.length === 0) return [];
   const advice =
     "install ipvsadm, iproute2, coreutils (cat) or ipset and run this again, or run kube-proxy --cleanup";
-  return [new Error(`left of kube-proxy's ipvs mode: ${problems.join("; ")} (${advice})`)];
+  return [new Error(`leftovers of kube-proxy's ipvs mode: ${problems.join("; ")} (${advice})`)];
 }
 
 /** @returns a line for each part that is left */

@@ -135,7 +135,7 @@ export function checkTable(report: CheckReport, paint: Paint): string {
   const facts = [
     ["mode", `${mode} (${programOf({ nft: program }) || "not usable"}), kernel ${kernel}`],
     ["API server", apiServer || "not asked, objects come from manifests"],
-    ["daemon", daemon ? "runs, and its findings are here" : "does not run"],
+    ["daemon", daemon ? "runs, its findings are included" : "does not run"],
     ["objects", objects ? "checked" : "not read, so addresses and Services are not checked"],
   ];
   const head = `signpost check on ${node}: ${summary(findings, paint)}\n${

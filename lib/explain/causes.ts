@@ -131,7 +131,7 @@ function serviceFindings(inputs: FindingInputs): Finding[] {
     ...isLocal && undetected.length > 0
       ? [warning(
         "pods-not-recognised",
-        "external traffic policy Local, and nothing says which senders are pods: they are treated " +
+        "external traffic policy Local, and no setting says which senders are pods: they are treated " +
           "like clients from outside",
         "set clusterCIDR, or another detectLocalMode",
       )]

@@ -342,7 +342,7 @@ function describeDetector(detector: LocalDetector | undefined): string {
     case "interfacePrefix":
       return `pods come through ${detector.prefix}*`;
     case undefined:
-      return "nothing says which pods are of this node: set clusterCIDR";
+      return "no setting says which pods run on this node: set clusterCIDR";
   }
 }
 

@@ -134,7 +134,7 @@ function detectionFindings({ target, world }: PacketInputs, sender: Sender): Fin
     "pod-not-recognised",
     localDetector?.type === "cidr"
       ? `${target.source} is outside of ${localDetector.cidr}: the rules do not take it for a pod`
-      : "nothing says which senders are pods: the rules do not take it for one",
+      : "no setting says which senders are pods: the rules do not take it for one",
     "set clusterCIDR, or another detectLocalMode",
   )];
 }

@@ -261,7 +261,7 @@ function refusalOf(
   if (setting === "on") return undefined;
   if (setting === "off") return "The status page is off: see --status-page.";
   if (!isLoopbackHost(hostOf(bindAddress))) {
-    return `The status page is off, for this server listens on ${bindAddress}, not on loopback alone: --status-page=on shows it to everyone who can connect.`;
+    return `The status page is off, because this server listens on ${bindAddress}, not on loopback alone: --status-page=on shows it to everyone who can connect.`;
   }
   if (!isLocalName(host)) {
     return "The status page is for http://localhost and addresses; for other names there is --status-page=on.";

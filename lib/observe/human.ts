@@ -72,7 +72,7 @@ export function healthOf(
   }
   return status.nodeEligible
     ? { health: "healthy", colour: "green" }
-    : { health: "healthy, but load balancers are told to go elsewhere", colour: "yellow" };
+    : { health: "healthy, but load balancers are sent elsewhere", colour: "yellow" };
 }
 
 /** Returns the program that writes the rules, with its version. */

@@ -203,7 +203,7 @@ export function describeConflicts(
 
 /** Describes in one line, with the Service's name, the claims that it lost, at least one. */
 export function conflictLine(loser: string, lost: readonly Conflict[]): string {
-  return `Service ${loser} does not get all that it asks for: ${describeConflicts(lost)}`;
+  return `Service ${loser} does not get all its addresses: ${describeConflicts(lost)}`;
 }
 
 /** Returns one line for each Service that lost a claim. */

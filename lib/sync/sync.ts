@@ -125,7 +125,7 @@ export class SyncLoop {
     const { pause, at } = this.#repairPauses.next(clock.monotonic());
     const what = "another program has changed our rules";
     const message = pause === 0
-      ? `${what}; repairing what differs`
+      ? `${what}; repairing the differences`
       : `${what} again and again; repairs wait ${pause / 1000} s: find that program and stop it`;
     logger.warn(message, {
       ...missing !== "" && { missing },
@@ -340,7 +340,7 @@ export class SyncLoop {
       const { failure } = error;
       const retry = kind === "partial" && failure !== "program-failed"
         ? "replacing everything"
-        : "the kernel keeps what it had; trying again";
+        : "the kernel keeps the old rules; trying again";
       logger.error(`${kind} sync failed: ${error.message}; ${retry}`, { failure });
       this.#began = clock.monotonic();
       const failures = this.#progress.failures + 1;

@@ -44,7 +44,7 @@ export class ProgramWatch implements ProcessRunner {
     const over = new AbortController();
     void clock.sleep(SLOW, over.signal).then(() => {
       if (over.signal.aborted) return;
-      logger.warn("a program takes long; it is waited for, and killed at its time limit", {
+      logger.warn("a program takes long; signpost waits, and kills it at its time limit", {
         program: argv.join(" "),
         seconds: SLOW / 1000,
       });

@@ -102,7 +102,7 @@ Deno.test("where nft monitor dies, the table is compared, and only a difference 
   const said = signpost.log.length;
   await killMonitor(signpost);
   await signpost.until("the comparison", () => {
-    const [, after] = signpost.log.slice(said).split("nft monitor has ended");
+    const [, after] = signpost.log.slice(said).split("nft monitor ended");
     return after !== undefined && LOOKED.test(after);
   });
   assertEquals([await stage.metric(REPAIRS), syncs(signpost, "full")], [0, 1]);

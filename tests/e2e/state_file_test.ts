@@ -50,7 +50,7 @@ Deno.test("without an API server signpost starts from the state file, and keeps 
   await stage.api.stop();
   await stage.network.run(NODE, ["nft", "flush", "ruleset"]);
   await using second = await stage.startSynced(state.args);
-  await second.waitForLog(/INFO no rules are in the kernel: those of the state file are written/);
+  await second.waitForLog(/INFO no rules are in the kernel: writing those of the state file/);
   await stage.flowsBecome(second, reaches(["local1"]));
   assertEquals(await stage.metric("signpost_state_stale"), 1);
   assert(await stage.metric("signpost_snapshot_age_seconds") > 0);

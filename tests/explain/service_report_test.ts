@@ -339,7 +339,7 @@ const BROKEN: readonly {
     objects: [loadBalancer({ externalTrafficPolicy: "Local" }), slice([LOCAL])],
     options: { configuration: { clusterCIDRs: [] } },
     causes: [
-      "warning pods-not-recognised: external traffic policy Local, and nothing says which " +
+      "warning pods-not-recognised: external traffic policy Local, and no setting says which " +
       "senders are pods: they are treated like clients from outside",
     ],
     verdict: "delivered",

@@ -100,7 +100,7 @@ Deno.test("iptables mode has no hashing, on any node", () => {
   });
   assertEquals(pipeline.desired.services.get("default/web")?.[0]?.scheduler, undefined);
   assertEquals(pipeline.desired.unsupported().map(unsupportedLine), [
-    "Service default/web does not get all that it asks for: its endpoints are picked at random, " +
+    "Service default/web is served in part: its endpoints are picked at random, " +
     "since they cannot be picked by a hash: iptables cannot, nftables can",
   ]);
 });

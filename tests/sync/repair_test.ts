@@ -26,7 +26,7 @@ Deno.test("a program that hung or could not be started is not asked again before
   fixture.upsert(service(2));
   await fixture.pass(0);
   assertEquals(backend.log.slice(1), ["partial: default/s2 (program-failed)"]);
-  assertMatch(fixture.logger.at("error").join(), /program-failed; the kernel keeps what it had/);
+  assertMatch(fixture.logger.at("error").join(), /program-failed; the kernel keeps the old rules/);
   await fixture.pass(999);
   assertEquals(backend.log.length, 2);
   await fixture.pass(1);

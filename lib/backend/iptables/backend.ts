@@ -164,4 +164,4 @@ export class IptablesBackend extends IptablesDataplane implements Backend<Iptabl
 }
 
 const MIXED =
-  "both iptables-nft and iptables-legacy hold rules on this node; programs that use different ones do not see each other's rules";
+  "both iptables-nft and iptables-legacy have rules on this node; programs of one variant do not see rules of the other";

@@ -223,7 +223,7 @@ export function countOpen({ servers }: IpvsState): number {
 const NO_DEVICE = /does not exist|can't find device/;
 
 const NO_IP =
-  `${IPVS_INTERFACE} is there, and ip, which reads and removes it, is not installed (package iproute2): install it, or run kube-proxy --cleanup`;
+  `${IPVS_INTERFACE} exists, but ip is not installed: install the package iproute2, or run kube-proxy --cleanup`;
 
 const NO_FILE = /No such file/;
 

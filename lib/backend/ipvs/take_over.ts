@@ -275,7 +275,7 @@ export class IpvsTakeOver {
   }
 
   #warnOfLeftovers(problems: readonly string[]): void {
-    for (const problem of problems) this.#warn(`left of kube-proxy's ipvs mode: ${problem}`);
+    for (const problem of problems) this.#warn(`leftovers of kube-proxy's ipvs mode: ${problem}`);
   }
 
   /** Waits, because unseen connections may be open. */
@@ -339,4 +339,4 @@ export class IpvsTakeOver {
 }
 
 const NO_IPVSADM =
-  "kube-proxy's virtual servers can only be removed by ipvsadm, which is not installed (package ipvsadm); or run kube-proxy --cleanup. Until then they are refused new connections";
+  "only ipvsadm can remove kube-proxy's virtual servers: install the package ipvsadm, or run kube-proxy --cleanup. Until then new connections to them are refused";

@@ -91,7 +91,7 @@ export class DriftWatch {
       if (signal.aborted) return;
       this.#generations.interrupted();
       logger.info(
-        "nft monitor has ended (1.0.6 does where source ranges change), or lost events; it is started again, and the table compared",
+        "nft monitor ended (1.0.6 does if source ranges change), or lost events; starting it again and comparing the table",
       );
       const lasted = clock.monotonic() - started;
       const pause = delayAfter(RESTARTS, backoff.failures);

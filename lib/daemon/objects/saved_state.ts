@@ -81,7 +81,7 @@ async function find(
     const pause = () => turns.giveWay();
     const saved = await readStateFile(path, { nodeName, decode: createDecoder(), pause });
     if (!saved) return { type: "nothing" };
-    logger.info("no rules are in the kernel: those of the state file are written", {
+    logger.info("no rules are in the kernel: writing those of the state file", {
       path,
       at: new Date(saved.written).toISOString(),
     });

@@ -160,7 +160,7 @@ export class Observation implements SyncObserver, WatchObserver, Observed {
   }
 
   conflicts(service: string, conflicts: readonly Conflict[]): void {
-    const note = `not all that this Service asks for is its own: ${describeConflicts(conflicts)}`;
+    const note = `this Service does not get all its addresses: ${describeConflicts(conflicts)}`;
     this.#warn(service, { reason: "Conflict", action: "Claim", note });
   }
 

@@ -63,6 +63,6 @@ export function describeUnsupported({ feature, refusal }: Unsupported): string {
 /** Describes the effect for the log, with the name of the Service. */
 export function unsupportedLine(unsupported: Unsupported): string {
   const { service, feature } = unsupported;
-  const verdict = worksWithout(feature) ? "does not get all that it asks for" : "is refused";
+  const verdict = worksWithout(feature) ? "is served in part" : "is refused";
   return `Service ${service} ${verdict}: ${describeUnsupported(unsupported)}`;
 }

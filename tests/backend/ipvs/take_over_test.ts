@@ -251,7 +251,7 @@ Deno.test("without ip it is said that kube-ipvs0 is left, where it is", async ()
     assertEquals(await takeOver.prologue(), "");
     await takeOver.takeOver();
     assertEquals(logger.at("warn").length, isThere ? 1 : 0);
-    if (isThere) assertMatch(logger.at("warn")[0] ?? "", /kube-ipvs0 is there.*package iproute2/);
+    if (isThere) assertMatch(logger.at("warn")[0] ?? "", /kube-ipvs0 exists.*package iproute2/);
     assertEquals(node.changes, []);
   }
 });

@@ -50,7 +50,7 @@ Deno.test("a state file is read where no rules serve the node", async () => {
       "asked for rules",
       "found objects",
       "default/s1",
-      "no rules are in the kernel: those of the state file are written",
+      "no rules are in the kernel: writing those of the state file",
     ]);
     assertEquals(await load(path, true), [
       "asked for rules",

@@ -139,7 +139,7 @@ export function accessWarnings(access: ApiAccess): readonly string[] {
   const hasSecret = token !== undefined || basic !== undefined;
   if (server.protocol === "http:" && hasSecret && !isLocal(server.hostname)) {
     warnings.push(
-      `the credentials go to ${server.origin} unencrypted: who is on the way can read them, and ` +
+      `the credentials go to ${server.origin} unencrypted: another machine can read them, and ` +
         "decide on this node's rules; use https",
     );
   }

@@ -237,7 +237,7 @@ Deno.test("after a monitor that ended the table is compared, and nothing is writ
   await fixture.clock.advance(200);
   await fixture.clock.advance(300);
   assertEquals([fixture.looks.splice(0), fixture.drift], [["contents"], []]);
-  assertMatch(fixture.logger.at("info").join(), /nft monitor has ended/);
+  assertMatch(fixture.logger.at("info").join(), /nft monitor ended/);
   assertEquals(fixture.logger.at("warn"), []);
   fixture.found = MISSING;
   await fixture.end();
