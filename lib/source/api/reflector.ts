@@ -1,9 +1,4 @@
-/**
- * Lists the objects of one kind, then watches them through any failure of the API server.
- *
- * A failure never removes an object. Delivered objects stay until a newer state arrives.
- * @module
- */
+/** Lists the objects of one kind, then watches them. No failure of the API server removes an object. */
 import { Backoff, type BackoffLimits } from "../../model/values/timing.ts";
 import type { Decoder, EventSink, Kind } from "../../model/cluster/objects.ts";
 import { PROTOBUF } from "../../model/configuration.ts";
@@ -24,7 +19,6 @@ import { changeEvent } from "../objects/decode.ts";
 import { type WatchObserver, WatchReport } from "./report.ts";
 import { parseWatchEvent, piecesOf, type WatchEvent } from "./watch_events.ts";
 
-/** The limits of a watch; times are milliseconds. */
 export interface WatchLimits {
   /** The longest silence of a watch. The API server sends a bookmark about every minute. */
   readonly stall: number;
@@ -39,7 +33,6 @@ export interface WatchLimits {
   readonly maxObjects: number;
 }
 
-/** The default limits. */
 export const DEFAULT_LIMITS: WatchLimits = {
   stall: 180_000,
   initialQuiet: 10_000,
@@ -49,7 +42,6 @@ export const DEFAULT_LIMITS: WatchLimits = {
   maxObjects: MAX_OBJECTS,
 };
 
-/** The kinds, and the options of each watch. */
 interface WatchOptions {
   readonly kinds: readonly Kind[];
   readonly client: ApiClient;
@@ -69,10 +61,7 @@ interface WatchOptions {
   readonly random?: () => number;
 }
 
-/**
- * Lists and watches every kind until the signal aborts. Never rejects: failures are retried. Each kind's first
- * event is a `replace`. It is empty if the cluster lacks the kind.
- */
+/** Lists and watches every kind until the signal aborts. Never rejects. Each kind's first event is a `replace`. */
 export async function watchAll(options: WatchOptions): Promise<void> {
   await Promise.all(options.kinds.map((kind) => new Reflector(kind, options).run()));
 }
@@ -123,7 +112,6 @@ class Reflector<K extends Kind> {
     this.#report = new WatchReport(kind, options);
   }
 
-  /** Lists and watches until the signal aborts. Never rejects. */
   async run(): Promise<void> {
     const { signal } = this.options;
     while (!signal.aborted) {
@@ -175,10 +163,7 @@ class Reflector<K extends Kind> {
     this.#report.listed(resourceVersion, snapshot.size);
   }
 
-  /**
-   * Follows one stream to its end.
-   * @param snapshot collects the initial state, if the stream begins with that
-   */
+  /** Follows one stream to its end. @param snapshot collects the initial state, if the stream begins with that */
   async #watch(snapshot?: Snapshot<K>): Promise<void> {
     const { clock, signal } = this.options;
     this.#report.state(snapshot ? "listing" : "connecting");
@@ -339,7 +324,7 @@ class Reflector<K extends Kind> {
     const wish = error instanceof StatusError ? error.retryAfter : 0;
     const delay = this.#backoff.next(Math.min(wish, LONGEST_RETRY_AFTER));
     const isRoutine = error.reason === "dropped" || error.reason === "gone";
-    this.#report.failed(error, { state: "backoff", delay, loud: !(isFirst && isRoutine) });
+    this.#report.failed(error, { delay, loud: !(isFirst && isRoutine) });
     await clock.sleep(delay, signal);
     if (isGone) this.#expired = clock.monotonic();
   }
@@ -362,7 +347,7 @@ class Reflector<K extends Kind> {
   /** Returns true if the cluster lacks an optional resource, or never gave the right to read it. */
   #isAbsent({ reason }: WatchError): boolean {
     const wasRead = this.#report.status.resourceVersion !== "";
-    return this.#collection.optional &&
+    return this.#collection.optional === true &&
       (reason === "not-found" || reason === "forbidden" && !wasRead);
   }
 
@@ -386,10 +371,7 @@ function mayWorkInPages(error: unknown): error is WatchError {
 /** A decimal number without leading zeros. */
 const COMPARABLE = /^[1-9][0-9]*$/;
 
-/**
- * Returns true if a resource version is lower than another of the same resource. Non-numeric versions have no order
- * (KEP-5504).
- */
+/** Returns true if a resource version is lower than another. Non-numeric ones have no order (KEP-5504). */
 function isLower(version: string, other: string): boolean {
   if (!COMPARABLE.test(version) || !COMPARABLE.test(other)) return false;
   return version.length < other.length || version.length === other.length && version < other;

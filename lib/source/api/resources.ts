@@ -1,80 +1,37 @@
-/**
- * Defines the collection of each kind, its selectors, and its lists: complete states, and pages from servers without
- * streaming lists (kubernetes.io/docs/reference/using-api/api-concepts).
- * @module
- */
+/** Defines the collection of each kind and its lists (kubernetes.io/docs/reference/using-api/api-concepts). */
 import type { Decoded, Decoder, Kind, KindMap, ObjectEvent } from "../../model/cluster/objects.ts";
 import { WatchError } from "./failure.ts";
 import type { ApiClient } from "./api_client.ts";
 import { fieldAt } from "../../model/values/record.ts";
 import { HEADLESS, SERVICE_PROXY_NAME } from "../objects/tables.ts";
 
-/** Query parameters. */
-interface Selectors {
-  readonly labelSelector?: string;
-  readonly fieldSelector?: string;
-}
-
-/** A collection of objects with its selectors. */
 export interface Resource {
   readonly path: string;
-  readonly selectors: Selectors;
-  /** Returns true if a manifest's object is one to take. */
-  readonly selects: (raw: unknown) => boolean;
-  /** True if a cluster may lack the resource: ServiceCIDRs came with Kubernetes 1.33. */
-  readonly optional: boolean;
+  /** Query parameters. */
+  readonly selectors: { readonly labelSelector?: string; readonly fieldSelector?: string };
+  /** True if a cluster may lack the resource. */
+  readonly optional?: boolean;
 }
 
-/**
- * Returns the collection of a kind, with kube-proxy's label selectors (cmd/kube-proxy/app/server.go).
- * @param nodeName the name of the only Node to select
- */
+/** Returns the collection of a kind, with kube-proxy's label selectors (cmd/kube-proxy/app/server.go). */
 export function resourceOf(kind: Kind, nodeName: string): Resource {
-  switch (kind) {
-    case "Service":
-      return {
-        path: "/api/v1/services",
-        // Servers before Kubernetes 1.31 have no field selector for cluster IPs. The decoder ignores headless Services.
-        selectors: { labelSelector: `!${SERVICE_PROXY_NAME}` },
-        selects: (raw) =>
-          !hasLabel(raw, SERVICE_PROXY_NAME) && fieldAt(raw, "spec", "clusterIP") !== "None",
-        optional: false,
-      };
-    case "EndpointSlice":
-      return {
-        path: "/apis/discovery.k8s.io/v1/endpointslices",
-        selectors: { labelSelector: `!${HEADLESS}` },
-        selects: (raw) => !hasLabel(raw, HEADLESS),
-        optional: false,
-      };
-    case "Node":
-      return {
-        path: "/api/v1/nodes",
-        selectors: { fieldSelector: `metadata.name=${nodeName}` },
-        selects: (raw) => fieldAt(raw, "metadata", "name") === nodeName,
-        optional: false,
-      };
-    case "ServiceCIDR":
-      return {
-        path: "/apis/networking.k8s.io/v1/servicecidrs",
-        selectors: {},
-        selects: () => true,
-        optional: true,
-      };
-  }
+  const resources: { readonly [K in Kind]: Resource } = {
+    // Servers before Kubernetes 1.31 have no field selector for cluster IPs. The decoder ignores headless Services.
+    Service: { path: "/api/v1/services", selectors: { labelSelector: `!${SERVICE_PROXY_NAME}` } },
+    EndpointSlice: {
+      path: "/apis/discovery.k8s.io/v1/endpointslices",
+      selectors: { labelSelector: `!${HEADLESS}` },
+    },
+    Node: { path: "/api/v1/nodes", selectors: { fieldSelector: `metadata.name=${nodeName}` } },
+    // They came with Kubernetes 1.33.
+    ServiceCIDR: { path: "/apis/networking.k8s.io/v1/servicecidrs", selectors: {}, optional: true },
+  };
+  return resources[kind];
 }
 
-function hasLabel(raw: unknown, name: string): boolean {
-  return fieldAt(raw, "metadata", "labels", name) !== undefined;
-}
-
-/**
- * The most objects of a kind to keep. Kubernetes supports 150,000 pods and 5,000 nodes. The bound protects memory
- * from a faulty server.
- */
+/** The most objects of a kind to keep, against a faulty server. Kubernetes supports 150,000 pods. */
 export const MAX_OBJECTS = 500_000;
 
-/** Returns the error for more objects than are kept. */
 export function tooManyObjects(kind: Kind, max: number): WatchError {
   const message = `the API server names more than ${max} ${kind} objects, more than any cluster ` +
     "has: is it the right server?";
@@ -91,11 +48,7 @@ export class Snapshot<K extends Kind> {
   /** @param max the most objects to take; `MAX_OBJECTS` by default */
   constructor(private readonly kind: K, private readonly max = MAX_OBJECTS) {}
 
-  /**
-   * Takes the current state of an object.
-   * @returns true if its key is new
-   * @throws {WatchError} if there are too many objects
-   */
+  /** Takes the current state of an object. @returns true if its key is new @throws {WatchError} if it is one too many */
   put(decoded: Decoded<K>): boolean {
     const { key } = decoded;
     const isNew = !this.#seen.has(key);
@@ -121,7 +74,6 @@ export class Snapshot<K extends Kind> {
     return new Set([...this.#objects.keys(), ...this.#refused.keys()]);
   }
 
-  /** Returns the complete state as one event. */
   toEvent(): ObjectEvent {
     return {
       type: "replace",
@@ -148,15 +100,10 @@ const MAX_IDLE_PAGES = 10;
 
 interface Listed<K extends Kind> {
   readonly snapshot: Snapshot<K>;
-  /** The resource version from which a watch continues. */
   readonly resourceVersion: string;
 }
 
-/**
- * Lists all objects of a kind. If a continue token has expired (410), everything is listed again in one page, as in
- * client-go: a second paged list might expire too.
- * @throws {WatchError} at the first failure
- */
+/** Lists all objects of a kind. After an expired continue token (410) it lists them in one page, as client-go does. */
 export async function listPages<K extends Kind>(
   kind: K,
   options: ListOptions,
@@ -202,11 +149,6 @@ interface ListPage {
   readonly next: string;
 }
 
-/**
- * Reads one page of a list.
- * @param body the answer, as parsed JSON
- * @throws {WatchError} if it is no list
- */
 function readListPage(body: unknown): ListPage {
   const items = fieldAt(body, "items") ?? [];
   const kind = fieldAt(body, "kind");

@@ -1,7 +1,4 @@
-/**
- * Turns manifest files and folders into events, once or as they change.
- * @module
- */
+/** Turns manifest files and folders into events, once or as they change. */
 import { dirname, join } from "node:path/posix";
 import { type Decoder, type EventSink, type Kind, KINDS } from "../../model/cluster/objects.ts";
 import type { Clock, Logger } from "../../model/ports/ports.ts";
@@ -9,7 +6,6 @@ import { type Manifest, ManifestError, parseManifest } from "./manifests.ts";
 import { errorText, oneLine } from "../../model/values/text.ts";
 import { Snapshot } from "../api/resources.ts";
 
-/** The facts about a path. */
 export interface FileInfo {
   readonly isDirectory: boolean;
   /** Changes with the content: inode, size and time of the last change. */
@@ -25,17 +21,15 @@ export interface Files {
   stat(path: string): Promise<FileInfo>;
 }
 
-/** The paths to load, and the parts of the loader. */
 export interface ManifestSourceOptions {
   /** Files, folders (their `.yaml`, `.yml` and `.json` files, not recursive) and `-`. */
   readonly paths: readonly string[];
   readonly decode: Decoder;
   readonly sink: EventSink;
-  /** The name of the only Node to take. */
   readonly nodeName: string;
   readonly files: Files;
   readonly logger: Logger;
-  /** Called with every object of a known kind, selected or not. */
+  /** Called with every object of a known kind. */
   readonly inspect?: (kind: Kind, raw: unknown) => void;
 }
 
@@ -47,14 +41,10 @@ interface FollowOptions extends ManifestSourceOptions {
 }
 
 /**
- * Loads everything once and delivers a `replace` for each kind.
+ * Loads everything and delivers a `replace` for each kind.
  * @throws {ManifestError} if a path or file cannot be used, with nothing delivered
  */
-export async function loadManifests(options: ManifestSourceOptions): Promise<void> {
-  await deliverAll(options);
-}
-
-async function deliverAll(options: ManifestSourceOptions): Promise<ManifestLoader> {
+export async function loadManifests(options: ManifestSourceOptions): Promise<ManifestLoader> {
   const loader = new ManifestLoader(options);
   const problems = await loader.load();
   if (problems.length > 0) throw new ManifestError(problems.join("; "));
@@ -69,7 +59,7 @@ async function deliverAll(options: ManifestSourceOptions): Promise<ManifestLoade
  */
 export async function followManifests(options: FollowOptions): Promise<void> {
   const { clock, signal, interval = 500 } = options;
-  const loader = await deliverAll(options);
+  const loader = await loadManifests(options);
   while (!signal.aborted) {
     await clock.sleep(interval, signal);
     if (signal.aborted || !await loader.hasSettled()) continue;

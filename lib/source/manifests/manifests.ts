@@ -1,11 +1,7 @@
-/**
- * Parses manifests: the text of a file in, decoded objects out.
- * @module
- */
+/** Parses manifests: the text of a file in, decoded objects out. */
 import { parseAll } from "@std/yaml";
 import type { Decoded, Decoder, Kind } from "../../model/cluster/objects.ts";
 import { kindOf } from "../objects/tables.ts";
-import { resourceOf } from "../api/resources.ts";
 import { errorText, oneLine } from "../../model/values/text.ts";
 import { fieldAt, isRecord, type Json } from "../../model/values/record.ts";
 
@@ -14,12 +10,10 @@ export class ManifestError extends Error {
   override name = "ManifestError";
 }
 
-/** A decoded object of a file. */
 type ManifestObject = { [K in Kind]: { readonly kind: K; readonly decoded: Decoded<K> } }[
   Kind
 ];
 
-/** The content of a file. */
 export interface Manifest {
   readonly objects: readonly ManifestObject[];
   /** Objects of other kinds, as `kind name`. */
@@ -32,18 +26,14 @@ interface ManifestOptions {
   readonly decode: Decoder;
   /** The name of the only Node to take, as in the API watch. */
   readonly nodeName: string;
-  /** Called with every object of a known kind, selected or not. */
+  /** Called with every object of a known kind. */
   readonly inspect?: (kind: Kind, raw: unknown) => void;
 }
 
-/** The depth of nested lists. */
 const MAX_DEPTH = 4;
 
 /**
- * Parses one file: YAML or JSON, one document or many, lists included.
- *
- * Objects are selected as by the API server: no Services or slices of other proxies, no headless Services, only
- * this Node. The default namespace is `default`.
+ * Parses one file: YAML or JSON, one document or many, lists included. Of Nodes it takes this one alone.
  * @throws {ManifestError} if the file is no YAML or JSON, or holds a value that is no object
  */
 export function parseManifest(text: string, options: ManifestOptions): Manifest {
@@ -57,7 +47,7 @@ export function parseManifest(text: string, options: ManifestOptions): Manifest 
       const kind = kindOf(object);
       if (kind !== undefined) options.inspect?.(kind, object);
       if (kind === undefined) skipped.push(name);
-      else if (resourceOf(kind, options.nodeName).selects(object)) {
+      else if (kind !== "Node" || nameOf(object) === options.nodeName) {
         objects.push({ kind, decoded: options.decode(kind, object) } as ManifestObject);
       }
     }

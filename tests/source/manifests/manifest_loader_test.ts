@@ -29,8 +29,8 @@ async function withFolder(test: (example: Case) => Promise<void>): Promise<void>
       sink,
       logger,
       write: (name, text) => Deno.writeTextFile(`${folder}/${name}`, text),
-      load: (...paths) =>
-        loadManifests({
+      load: async (...paths) =>
+        void await loadManifests({
           paths,
           decode: fakeDecode,
           sink: sink.take,
