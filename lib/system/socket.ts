@@ -4,7 +4,6 @@
  *     curl --unix-socket /run/signpost/signpost.sock http://signpost/v1/status
  *
  * A client of the local socket (mode 0660) can see everything, and ask for a look at the node and a full sync, no more.
- * @module
  */
 import { dirname } from "node:path/posix";
 import type { CommandLine } from "../model/configuration.ts";
@@ -16,12 +15,11 @@ import type { Clock, Logger } from "../model/ports/ports.ts";
 import type { DaemonRequest } from "../model/ports/runtime.ts";
 import type { NotifySocket } from "../observe/systemd.ts";
 
-/** The answers of the socket, and its ports. */
 interface SocketOptions {
   readonly path: string;
   /** Returns the status, with that of a Service by `namespace/name` if one is given. */
   readonly status: (service?: string) => Status;
-  /** Brings the findings of the status up to date. */
+  /** Brings the findings up to date. */
   readonly refresh: () => Promise<void>;
   /** Returns the objects of one Service or all as the text of a state; `undefined` if there are none yet. */
   readonly objects: (service?: string) => AsyncIterable<Uint8Array> | undefined;
@@ -29,7 +27,6 @@ interface SocketOptions {
   readonly services: (name: string) => readonly string[];
   /** Returns the busiest Services, at most so many. */
   readonly connections: (most?: number) => Promise<ConnectionsReport>;
-  /** The command line of the daemon, for commands that use its configuration. */
   readonly commandLine: CommandLine;
   /** Services whose last good rules are kept. */
   readonly heldBack: () => readonly HeldBackPorts[];
@@ -97,49 +94,41 @@ async function bind(folder: string, options: SocketOptions) {
   return { server, ino };
 }
 
-async function answer(
-  request: Request,
-  { status, refresh, objects, services, connections, commandLine, heldBack, requestFull }:
-    SocketOptions,
-): Promise<Response> {
+async function answer(request: Request, options: SocketOptions): Promise<Response> {
   const { pathname, searchParams } = new URL(request.url);
   const service = searchParams.get("service") ?? undefined;
-  if (request.method === "GET" && pathname === "/v1/status") {
-    if (searchParams.has("fresh")) await refresh();
-    return Response.json(status(service));
+  const top = searchParams.get("top") ?? "";
+  switch (`${request.method} ${pathname}`) {
+    case "GET /v1/status":
+      if (searchParams.has("fresh")) await options.refresh();
+      return Response.json(options.status(service));
+    case "GET /v1/objects": {
+      const text = options.objects(service);
+      return text
+        ? new Response(ReadableStream.from(text))
+        : Response.json({ error: "the objects are not complete yet" }, { status: 503 });
+    }
+    case "GET /v1/services":
+      return Response.json(options.services(searchParams.get("name") ?? ""));
+    case "GET /v1/connections":
+      return Response.json(
+        await options.connections(/^\d{1,9}$/.test(top) ? Number(top) : undefined),
+      );
+    case "GET /v1/command-line":
+      return Response.json(options.commandLine);
+    case "GET /v1/held-back":
+      return Response.json(options.heldBack());
+    case "POST /v1/full-sync":
+      options.requestFull("asked for at the local socket");
+      return Response.json({ requested: true });
+    default: {
+      const error = `there is no ${request.method} ${pathname}`;
+      return Response.json({ error }, { status: 404 });
+    }
   }
-  if (request.method === "GET" && pathname === "/v1/objects") {
-    const text = objects(service);
-    return text
-      ? new Response(ReadableStream.from(text))
-      : Response.json({ error: "the objects are not complete yet" }, { status: 503 });
-  }
-  if (request.method === "GET" && pathname === "/v1/services") {
-    return Response.json(services(searchParams.get("name") ?? ""));
-  }
-  if (request.method === "GET" && pathname === "/v1/connections") {
-    const top = searchParams.get("top") ?? "";
-    return Response.json(await connections(/^\d{1,9}$/.test(top) ? Number(top) : undefined));
-  }
-  if (request.method === "GET" && pathname === "/v1/command-line") {
-    return Response.json(commandLine);
-  }
-  if (request.method === "GET" && pathname === "/v1/held-back") {
-    return Response.json(heldBack());
-  }
-  if (request.method === "POST" && pathname === "/v1/full-sync") {
-    requestFull("asked for at the local socket");
-    return Response.json({ requested: true });
-  }
-  return Response.json({ error: `there is no ${request.method} ${pathname}` }, { status: 404 });
 }
 
-/**
- * Asks the daemon behind a socket.
- * @param path of the socket
- * @returns the answer, as it was read
- * @throws {Error} if no daemon listens or answers in time, or the daemon does not know the request
- */
+/** Asks the daemon behind a socket. @throws {Error} if none answers in time, or it does not know the request */
 export async function askDaemon(path: string, request: DaemonRequest): Promise<unknown> {
   const { method, read, timeout = TIMEOUT } = request;
   using client = Deno.createHttpClient({ proxy: { transport: "unix", path } });
@@ -156,11 +145,7 @@ export async function askDaemon(path: string, request: DaemonRequest): Promise<u
   return read && response.body ? await read(response.body) : await response.json();
 }
 
-/**
- * Opens a socket to send from.
- * @param address a path, or `@` and an abstract name, as in NOTIFY_SOCKET
- * @throws if no socket can be made, or it is not permitted
- */
+/** Opens a socket to send from. @param address a path, or `@` and an abstract name, as in NOTIFY_SOCKET */
 export function openNotifySocket(address: string): NotifySocket {
   const path = address.startsWith("@") ? `\0${address.slice(1)}` : address;
   const encoder = new TextEncoder();
