@@ -1,7 +1,4 @@
-/**
- * Keeps the last good state of every object, and the Services that changes affect.
- * @module
- */
+/** Keeps the last good state of every object, and the Services that changes affect. */
 import {
   type EndpointSlice,
   type Kind,
@@ -19,7 +16,6 @@ import { objectKey } from "../model/cluster/names.ts";
 import { atOnce } from "../model/ports/in_turns.ts";
 import { FairQueue, type Share } from "./fair_queue.ts";
 
-/** The changes since the last call. */
 export interface Dirty {
   /** `namespace/name` of the Services that changed themselves or in their slices. */
   readonly services: ReadonlySet<string>;
@@ -27,7 +23,6 @@ export interface Dirty {
   readonly node: boolean;
 }
 
-/** A read-only view of the cache. */
 export interface Snapshot {
   readonly services: ReadonlyMap<string, Service>;
   /** @param service `namespace/name` */

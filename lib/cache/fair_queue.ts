@@ -1,10 +1,6 @@
-/**
- * Queues Services (`namespace/name`) for syncs, with fair turns for their namespaces.
- * @module
- */
+/** Queues Services (`namespace/name`) for syncs, with fair turns for their namespaces. */
 import { splitKey } from "../model/cluster/names.ts";
 
-/** A bound on the Services of one sync. */
 export interface Share {
   /** The cost, in elements, that ends a sync's share. */
   readonly most: number;
@@ -40,11 +36,7 @@ export class FairQueue {
     this.#incoming.add(key);
   }
 
-  /**
-   * Takes Services, one of each namespace in turn, up to the cost of one share. A Service that costs more is taken
-   * alone: others would wait for all that it writes.
-   * @param share without it, all are taken
-   */
+  /** Takes Services, one of each namespace in turn, up to the cost of one share. One that costs more is taken alone. */
   take({ most, costOf }: Share = { most: Infinity, costOf: () => 0 }): ReadonlySet<string> {
     const incoming = this.#incoming;
     this.#incoming = new Set();

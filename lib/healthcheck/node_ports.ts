@@ -1,7 +1,6 @@
 /**
  * Serves health-check node ports of Services with `externalTrafficPolicy: Local`. Bodies, headers and codes are
  * kube-proxy's (`pkg/proxy/healthcheck/service_health.go`).
- * @module
  */
 import { messageOf } from "../model/values/errors.ts";
 import { splitKey } from "../model/cluster/names.ts";
@@ -49,7 +48,6 @@ interface OpenPlace extends Place {
   readonly listeners: readonly HttpListener[];
 }
 
-/** Keeps one listener for each Service and address. */
 export class HealthCheckNodePorts {
   /** By the fields of the place, as one text. */
   readonly #open = new Map<string, OpenPlace>();
@@ -190,10 +188,7 @@ interface AddressInputs {
   readonly ownAddresses: readonly string[];
 }
 
-/**
- * Returns the listen addresses in groups that are opened together. A socket on `::` serves both
- * families, so it is used only if both take node ports on all addresses.
- */
+/** Returns the listen addresses in groups that are opened together. A socket on `::` serves both families. */
 export function healthCheckAddresses(
   { families, loadBalancerIPs }: HealthCheckPlace,
   { node, ownAddresses }: AddressInputs,
@@ -218,10 +213,7 @@ export function healthCheckAddresses(
     .map((group) => [...new Set(group)].sort()).filter((group) => group.length > 0);
 }
 
-/**
- * Returns load-balancer IPs that no interface has. A program can listen there if a local route leads to
- * this node; the guest agents of some clouds add such routes.
- */
+/** Returns load-balancer IPs that no interface has. Guest agents of some clouds add local routes to them. */
 export function routedAddresses(
   { families, loadBalancerIPs }: HealthCheckPlace,
   { node, ownAddresses }: AddressInputs,

@@ -1,7 +1,4 @@
-/**
- * Serves node ports on loopback: a TCP listener for each, and a connection for each client.
- * @module
- */
+/** Serves node ports on loopback: a TCP listener for each, and a connection for each client. */
 import { Turns } from "../model/ports/in_turns.ts";
 import type { LocalhostFailure, LocalhostSummary } from "../model/status.ts";
 import type { Clock, Logger, Tcp, TcpConnection, TcpListener } from "../model/ports/ports.ts";
@@ -22,10 +19,8 @@ const RETRY = 5_000;
 /** The most open connections. Each takes two file descriptors. */
 const MOST_CONNECTIONS = 4_096;
 
-/** The key of the log line about too many connections. */
 const CONNECTIONS = "connections";
 
-/** The counts of one family. */
 export interface FamilyCounts {
   listenFailures: number;
   connections: number;

@@ -1,7 +1,4 @@
-/**
- * Decides which node ports need a listener on loopback.
- * @module
- */
+/** Decides which node ports need a listener on loopback. */
 import type { Family } from "../model/values/address.ts";
 import type {
   DesiredServicePort,
@@ -12,7 +9,6 @@ import type {
 import { localhostEndpoints } from "../policy/frontend.ts";
 import type { SyncOutcome } from "../sync/reports.ts";
 
-/** A node port that a listener serves. */
 export interface LocalhostNodePort {
   /** `namespace/name:port`. */
   readonly servicePort: string;

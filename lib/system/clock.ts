@@ -1,13 +1,9 @@
-/**
- * Adapter: the machine's clocks. Tests of no program use it too, so it stands alone.
- * @module
- */
+/** Adapter: the machine's clocks. Tests of no program use it too, so it stands alone. */
 import type { Clock } from "../model/ports/ports.ts";
 
 /** Timers hold 31 bits of milliseconds; one for more ends at once. */
 const MAX_TIMER = 2 ** 31 - 1;
 
-/** Real time. */
 export class SystemClock implements Clock {
   now(): number {
     return Date.now();

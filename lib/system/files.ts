@@ -1,7 +1,4 @@
-/**
- * Adapter: reads manifest files.
- * @module
- */
+/** Adapter: reads manifest files. */
 import type { FileInfo, Files } from "../source/manifests/manifest_loader.ts";
 
 /** Reads standard input once, and keeps the text: a daemon reads its manifests again after a reload. */
@@ -15,7 +12,6 @@ class StandardInput {
 
 const standardInput = new StandardInput();
 
-/** Reads files of this machine, unpacks those that end in `.gz`, and reads standard input as `-`. */
 export const denoFiles: Files = {
   read: async (path) => {
     if (path === "-") return await standardInput.read();

@@ -1,7 +1,4 @@
-/**
- * Adapter: the HTTP client for the API server, chosen by what a connection needs.
- * @module
- */
+/** Adapter: the HTTP client for the API server, chosen by what a connection needs. */
 import { type Proxies, PROXY_VARIABLES } from "../source/api/access/access_source.ts";
 import type { HttpClient, HttpRequest, HttpResponse } from "../source/api/api_client.ts";
 import type { TlsSettings } from "../source/api/access/access.ts";
@@ -9,12 +6,9 @@ import type { ClientRequest, IncomingHttpHeaders } from "node:http";
 import process from "node:process";
 
 /**
- * Makes a client for any server that a kubeconfig can name. It keeps the `fetch` client of the last TLS settings. Open
- * requests outlive their client.
- *
- * `fetch` reads bodies no faster than their reader: `node:https` of Deno 2.9 takes 110 MB beside the heap for a list
- * of 36 MB, and `fetch` 3 MB.
- * @param options `proxies`: the proxies of all requests, whatever the environment names; none by default
+ * Makes a client for any server that a kubeconfig can name. `node:https` of Deno 2.9 takes 110 MB for a list of 36 MB,
+ * and `fetch` 3 MB. Open requests outlive their client.
+ * @param options `proxies`: the proxies of all requests, whatever the environment names
  */
 export function createHttpClient(
   { proxies = {} }: { readonly proxies?: Proxies } = {},
@@ -40,7 +34,6 @@ export function createHttpClient(
   };
 }
 
-/** Bytes that are read at once. */
 const CHUNK = 64 * 1024;
 
 /** Returns true if `fetch` can name the server and trust it. */
@@ -49,10 +42,7 @@ function canFetch({ url, tls }: Pick<HttpRequest, "url" | "tls">): boolean {
     tls.verify && tls.authorities !== undefined && tls.serverName === undefined;
 }
 
-/**
- * Makes Deno trust the authorities of a kubeconfig only. It would add those of a store, Mozilla's by default. This
- * variable chooses the store when the process first needs it.
- */
+/** Keeps Deno from trusting the authorities of a store beside a kubeconfig's: the variable chooses the store. */
 function trustGivenAuthoritiesOnly(): void {
   Deno.env.set("DENO_TLS_CA_STORE", ",");
 }
@@ -122,10 +112,7 @@ async function orAborted(signal: AbortSignal, answer: Promise<Response>): Promis
   }
 }
 
-/**
- * Yields the chunks of a body. An abort ends it here: `fetch` follows the signal through another one that it holds weakly,
- * and once that is collected the abort is lost (Deno 2.9.6).
- */
+/** Yields the chunks of a body. An abort ends it here: `fetch` loses the signal at a garbage collection (Deno 2.9.6). */
 async function* readBody(
   body: ReadableStream<Uint8Array> | null,
   signal: AbortSignal,
@@ -192,10 +179,6 @@ function sendByNode(
 }
 
 function flatten(headers: IncomingHttpHeaders): Record<string, string | undefined> {
-  return Object.fromEntries(
-    Object.entries(headers).map(([name, value]) => [
-      name,
-      Array.isArray(value) ? value.join(", ") : value,
-    ]),
-  );
+  const entries = Object.entries(headers);
+  return Object.fromEntries(entries.map(([name, value]) => [name, value?.toString()]));
 }

@@ -1,7 +1,4 @@
-/**
- * Adapter: HTTP ports over `Deno.serve`.
- * @module
- */
+/** Adapter: HTTP ports over `Deno.serve`. */
 import { messageOf } from "../model/values/errors.ts";
 import { hostPort } from "../model/cluster/names.ts";
 import type { Clock, Logger } from "../model/ports/ports.ts";
@@ -22,19 +19,15 @@ const BACKLOG = 4_096;
 /** Characters of a body that are sent at once: a client that does not read holds no more. */
 const CHUNK = 65_536;
 
-/** The ports of `httpListen`. */
-interface HttpListenOptions {
+/**
+ * Returns a function that listens, and throws errors of bind(2). If no descriptor is free, all connections are ended:
+ * idle clients must not keep out probes or pipes to `nft`.
+ */
+export function httpListen({ clock, logger }: {
   readonly clock: Pick<Clock, "monotonic" | "sleep">;
   readonly logger: Pick<Logger, "warn">;
-}
-
-/**
- * Returns a function that listens. Descriptors are the only bound of connections, as in kube-proxy. If none is free,
- * all connections are ended: idle clients must not keep out probes or pipes to `nft`.
- * @returns throws `Deno.errors.AddrInUse` and other errors of bind(2)
- */
-export function httpListen({ clock, logger }: HttpListenOptions): HttpListen {
-  /** Ends the connections of a port, for each port. */
+}): HttpListen {
+  /** End the connections of each port. */
   const ports = new Set<() => void>();
   let warnedAt = -Infinity;
   const acceptFailed = (error: unknown) => {
@@ -147,7 +140,6 @@ function stream(text: string): ReadableStream<Uint8Array> {
   return ReadableStream.from(chunks()).pipeThrough(new TextEncoderStream());
 }
 
-/** The options of `serveHttp`. */
 export interface ServeOptions {
   /** For the log, for example `healthz`. */
   readonly name: string;
@@ -163,9 +155,8 @@ export interface ServeOptions {
 }
 
 /**
- * Serves until the signal aborts. Binding is tried again every five seconds.
- * @param address where to listen; `0.0.0.0` and `::` are all addresses of both families, as in Go
- * @throws {Error} where binding fails and `hardFail` is set
+ * Serves until the signal aborts. Binding is tried again every five seconds, unless `hardFail` is set.
+ * @param address `0.0.0.0` and `::` are all addresses of both families, as in Go
  */
 export async function serveHttp(address: ListenAddress, options: ServeOptions): Promise<void> {
   const { name, handler, hardFail, listen, failed, clock, logger, signal } = options;

@@ -1,7 +1,4 @@
-/**
- * Adapter: gives memory back to the machine when the daemon rests.
- * @module
- */
+/** Adapter: gives memory back to the machine when the daemon rests. */
 import type { Clock } from "../model/ports/ports.ts";
 
 /** Milliseconds without work until memory is given back. */
@@ -13,7 +10,6 @@ const MOST = 30e6;
 /** Bytes taken since the last collection that make another one worth it. */
 const LEAST = 1.5e6;
 
-/** The memory of V8. */
 interface Heap {
   /** Returns the bytes of objects, unused ones included. */
   readonly used: () => number;

@@ -1,15 +1,10 @@
-/**
- * Adapter: the lock is an abstract Unix socket, which belongs to the network namespace and ends with its process. Nobody
- * reads it. A second socket names the holder.
- * @module
- */
+/** Adapter: the lock is an abstract Unix socket, which the network namespace has. A second socket names the holder. */
 import type { LockHolder, NodeLock } from "../model/ports/runtime.ts";
 import type { ProcessRunner } from "../model/ports/ports.ts";
 
 /** Shown by `ss -xl` as `@signpost`. */
 const PATH = "\0signpost";
 
-/** The lock of the network namespace that this process is in. */
 export class AbstractSocketLock implements NodeLock {
   #isHeld = false;
 
@@ -51,10 +46,7 @@ function bind(path: string): void {
 const HOLDER =
   / @signpost\/(?<pid>\d{1,9})\/(?<version>[\w.+-]{1,64})\/(?<since>[\dTZ:.-]{1,32})$/gm;
 
-/**
- * Returns the one holder that the text of `/proc/net/unix` names. Any process of the namespace may bind such a
- * name: its parts are checked, and two names are none.
- */
+/** Returns the one holder that `/proc/net/unix` names. Any process may bind such a name, so two names are none. */
 export function parseHolders(text: string): LockHolder | undefined {
   const [first, second] = text.matchAll(HOLDER);
   if (!first?.groups || second) return undefined;

@@ -1,7 +1,4 @@
-/**
- * Adapter: runs programs with `Deno.Command`.
- * @module
- */
+/** Adapter: runs programs with `Deno.Command`. */
 import { messageOf } from "../model/values/errors.ts";
 import {
   type ProcessInput,
@@ -15,7 +12,6 @@ import {
 /** Programs get no more of the environment than they need: no NOTIFY_SOCKET, no credentials. */
 const ENVIRONMENT = ["PATH", "XTABLES_LOCKFILE"];
 
-/** The time limits of a program. */
 interface ProcessLimits {
   /** Milliseconds for any program. */
   readonly time: number;

@@ -1,7 +1,4 @@
-/**
- * The adapter around a runner of programs: logs programs that take long, and counts those that fail.
- * @module
- */
+/** The adapter around a runner of programs: logs programs that take long, and counts those that fail. */
 import {
   type Clock,
   type Logger,
@@ -15,7 +12,6 @@ import {
 /** Milliseconds after which the log says which program is waited for. */
 const SLOW = 30_000;
 
-/** The ports of the watch. */
 interface ProgramWatchOptions {
   /** Runs the programs, and ends those that take too long. */
   readonly runner: ProcessRunner;
@@ -26,14 +22,12 @@ interface ProgramWatchOptions {
 /** Called with a program that could not be started, was killed, or did not end in time. */
 type ProgramFailureListener = (program: string, failure: ProgramFailure) => void;
 
-/** Runs programs by another runner, and watches them. */
 export class ProgramWatch implements ProcessRunner {
   readonly #early: (readonly [string, ProgramFailure])[] = [];
   #listener: ProgramFailureListener = (...failure) => this.#early.push(failure);
 
   constructor(private readonly options: ProgramWatchOptions) {}
 
-  /** Calls a listener at every failure, earlier ones included. */
   reportTo(listener: ProgramFailureListener): void {
     for (const failure of this.#early.splice(0)) listener(...failure);
     this.#listener = listener;

@@ -1,7 +1,4 @@
-/**
- * Adapter: the process and the machine, as the commands need them.
- * @module
- */
+/** Adapter: the process and the machine, as the commands need them. */
 import process from "node:process";
 import { lookup } from "node:dns/promises";
 import { familyOf, parseAddress } from "../model/values/address.ts";
@@ -14,7 +11,6 @@ import { DenoProcessRunner, denoStreamer } from "./process.ts";
 import { AbstractSocketLock } from "./node_lock.ts";
 import type { ProcessUsage } from "../observe/metrics/readings.ts";
 
-/** Returns the runtime of this process. */
 export function systemRuntime(): Runtime {
   const interfaces = interfaceReader();
   const clock = new SystemClock();
@@ -117,11 +113,7 @@ function hasIpv6(): boolean {
   }
 }
 
-/**
- * Waits for one of some keys. Meanwhile the terminal shows no keys and passes each one on at once; Ctrl-C stays a
- * signal. The abort restores the terminal.
- * @returns resolves when the key is typed; never if the standard input is no terminal
- */
+/** Waits for one of some keys, for ever if the standard input is no terminal. The abort restores the terminal. */
 async function keyTyped(keys: string, signal: AbortSignal): Promise<void> {
   const { stdin } = Deno;
   if (signal.aborted || !stdin.isTerminal()) return await new Promise<void>(() => {});
@@ -137,10 +129,7 @@ async function keyTyped(keys: string, signal: AbortSignal): Promise<void> {
   }
 }
 
-/**
- * Opens a TCP connection and closes it, or sends an empty UDP datagram. A missing answer is no error. Deno cannot send
- * SCTP.
- */
+/** Opens and closes a TCP connection, or sends an empty UDP datagram. No answer is no error. Deno has no SCTP. */
 async function sendProbe(request: ProbeRequest): Promise<void> {
   if (request.protocol === "tcp") await sendTcp(request);
   else if (request.protocol === "udp") await sendUdp(request);
@@ -177,10 +166,8 @@ async function sendUdp({ address, port, source }: ProbeRequest): Promise<void> {
   }
 }
 
-/** Go's names of machines. */
 const GO_NAMES = { x86_64: "amd64", aarch64: "arm64" } as const;
 
-/** Returns readers of this process's use of the machine. */
 export function processUsage(): ProcessUsage {
   return {
     residentMemory: () => Deno.memoryUsage().rss,

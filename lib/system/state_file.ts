@@ -1,7 +1,4 @@
-/**
- * Adapter: the state file on disk, gzip'd, replaced atomically.
- * @module
- */
+/** Adapter: the state file on disk, gzip'd, replaced atomically. */
 import { dirname } from "node:path/posix";
 import process from "node:process";
 import { messageOf } from "../model/values/errors.ts";
@@ -25,7 +22,6 @@ const BATCH = 16 * 1024;
 /** For 100,000 endpoints, 19 MB of text: level 1 makes 1.42 MB in 29 ms, 2 0.93 in 33, 6 0.84 in 105. */
 const GZIP_LEVEL = 2;
 
-/** The options of writing a state file. */
 export interface WriteStateOptions extends StateHeader {
   /** The file; its folder must be there. */
   readonly path: string;
@@ -37,23 +33,16 @@ export interface WriteStateOptions extends StateHeader {
   readonly maxBytes?: number;
 }
 
-/** The options of reading a state file. */
 interface ReadStateOptions {
-  /** This node. The state of another node is refused. */
   readonly nodeName: string;
   readonly decode: Decoder;
-  /** Lets other work run; awaited after every piece of text. */
-  readonly pause: () => Promise<void>;
-  /** Bytes of uncompressed text at most; 256 MiB by default. */
+  readonly pause: WriteStateOptions["pause"];
   readonly maxBytes?: number;
 }
 
 /**
- * Replaces the state file, mode 0600, with the present state of the objects.
- *
- * The new file is flushed and renamed (rename(2) is atomic), and then the folder is flushed. So one complete file
- * exists at any moment, also after a loss of power.
- * @throws {StateError} if it could not be written; the message is one line that says what to do
+ * Replaces the state file, mode 0600. One complete file exists at any moment, also after a loss of power.
+ * @throws {StateError} if it could not be written
  */
 export async function writeStateFile(
   objects: StateObjects,
@@ -74,7 +63,7 @@ export async function writeStateFile(
   }
 }
 
-/** Returns when the state file was written, milliseconds since the epoch; `undefined` if there is none. */
+/** Returns when the file was written, milliseconds since the epoch; `undefined` if there is none. */
 export async function stateFileTime(path: string): Promise<number | undefined> {
   try {
     return (await Deno.lstat(path)).mtime?.getTime();
@@ -84,11 +73,7 @@ export async function stateFileTime(path: string): Promise<number | undefined> {
   }
 }
 
-/**
- * Reads the state file.
- * @returns `undefined` if there is none
- * @throws {StateError} if it cannot be used; the message is one line with the file and its fault
- */
+/** Reads the state file. @returns `undefined` if there is none @throws {StateError} if it cannot be used */
 export async function readStateFile(
   path: string,
   options: ReadStateOptions,
@@ -103,10 +88,7 @@ export async function readStateFile(
   }
 }
 
-/**
- * Opens the file if only root or this process's user can have made it. A link is refused: it may lead to a file of
- * another purpose.
- */
+/** Opens the file if only root or this process's user can have made it. */
 async function openTrusted(path: string): Promise<Deno.FsFile> {
   const found = await Deno.lstat(path);
   if (found.isSymlink) throw new StateError("it is a symbolic link; remove it");
@@ -124,10 +106,7 @@ async function openTrusted(path: string): Promise<Deno.FsFile> {
   throw new StateError("it was replaced while it was opened");
 }
 
-/**
- * Reads the text of a state.
- * @throws {StateError} if it cannot be used
- */
+/** Reads the text of a state. @throws {StateError} if it cannot be used */
 export async function readStateText(
   text: AsyncIterable<Uint8Array<ArrayBuffer>>,
   { maxBytes = MAX_BYTES, pause, ...options }: ReadStateOptions,

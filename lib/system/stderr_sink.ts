@@ -1,7 +1,4 @@
-/**
- * Adapter: log lines to standard error.
- * @module
- */
+/** Adapter: log lines to standard error. */
 import process from "node:process";
 
 /** Makes a sink for `createLogger` that writes to standard error. A line that cannot be written is lost. */
@@ -17,10 +14,7 @@ export function stderrSink(): (line: string) => void {
   };
 }
 
-/**
- * Returns true if standard error goes to journald, which reads priorities at the beginning of lines.
- * @param journalStream JOURNAL_STREAM, `device:inode`. A child inherits it (systemd.exec(5)).
- */
+/** Returns true if standard error is still the stream of JOURNAL_STREAM, which children inherit (systemd.exec(5)). */
 export function stderrIsJournal(journalStream: string | undefined): boolean {
   if (journalStream === undefined) return false;
   try {

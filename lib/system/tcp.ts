@@ -1,7 +1,4 @@
-/**
- * Adapter: TCP listeners and connections, and the pump between two connections.
- * @module
- */
+/** Adapter: TCP listeners and connections, and the pump between two connections. */
 import type { Tcp, TcpAddress, TcpConnection, TcpListener } from "../model/ports/ports.ts";
 
 /** Closes a connection or listener that may be closed. */
@@ -73,7 +70,6 @@ async function acceptAll(
   }
 }
 
-/** TCP of this process. */
 export const TCP: Tcp = {
   listen({ address: hostname, port }: TcpAddress, accept): TcpListener {
     const listener = Deno.listen({ hostname, port });

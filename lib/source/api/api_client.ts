@@ -1,7 +1,4 @@
-/**
- * Sends requests to the API server, with credentials, deadlines and classified errors.
- * @module
- */
+/** Sends requests to the API server, with credentials, deadlines and classified errors. */
 import type { Clock } from "../../model/ports/ports.ts";
 import {
   AccessError,
@@ -39,7 +36,6 @@ export interface HttpResponse {
   readonly body: AsyncIterable<Uint8Array>;
 }
 
-/** Sends HTTP requests and reuses connections if possible. */
 export interface HttpClient {
   /** Resolves after the headers. Rejects with the system's error, or when aborted. */
   request(request: HttpRequest): Promise<HttpResponse>;
@@ -53,15 +49,12 @@ interface ApiClientOptions {
   readonly access: () => Promise<ApiAccess>;
   readonly readFile: ReadFile;
   readonly clock: Clock;
-  /** The `user-agent` header. */
   readonly userAgent: string;
 }
 
 interface ApiRequest {
-  /** `GET` by default. */
   readonly method?: HttpRequest["method"];
   readonly query?: Readonly<Record<string, string>>;
-  /** Sent as JSON. */
   readonly body?: unknown;
   /** The `accept` header, `application/json` by default. */
   readonly accept?: string;
@@ -93,10 +86,8 @@ const MAX_BODY = 256 * 1024 * 1024;
 /** client-go's code if there was no answer. */
 const NO_ANSWER = "<error>";
 
-/** The number of failed paths to remember. */
 const MAX_REMEMBERED = 100;
 
-/** Talks to one API server. */
 export class ApiClient {
   /** Takes reports of requests. */
   observer: WatchObserver = {};
@@ -105,11 +96,7 @@ export class ApiClient {
 
   constructor(private readonly options: ApiClientOptions) {}
 
-  /**
-   * Sends a request and waits for the headers of the answer.
-   * @throws {StatusError} at any status but 2xx
-   * @throws {WatchError} if there is no answer
-   */
+  /** Sends a request and waits for the headers. @throws {WatchError} without an answer, or if its status is not 2xx */
   async open(path: string, request: ApiRequest): Promise<ApiStream> {
     const exchange = new Exchange(this.options.clock, request);
     try {
@@ -122,11 +109,7 @@ export class ApiClient {
     }
   }
 
-  /**
-   * Sends a request and reads the answer as JSON.
-   * @throws {StatusError} at any status but 2xx
-   * @throws {WatchError} if there is no answer or it is no JSON
-   */
+  /** Sends a request and reads the answer as JSON. @throws {WatchError} as `open`, or if it is no JSON */
   async json(path: string, request: ApiRequest): Promise<unknown> {
     const stream = await this.open(path, request);
     try {
@@ -257,7 +240,7 @@ class Exchange {
       for await (const chunk of response.body) {
         this.#limit.touch();
         yield chunk;
-        if (this.#failure) throw this.#failure;
+        if (this.#failure) break;
       }
     } catch (error) {
       throw this.explain(error, "dropped");
@@ -287,14 +270,9 @@ function describe(path: string, request: ApiRequest): string {
   return `${request.method ?? "GET"} ${oneLine(path)}`;
 }
 
-interface ErrorContext {
-  readonly what: string;
-  readonly exchange: Exchange;
-}
-
 async function readError(
   response: HttpResponse,
-  { what, exchange }: ErrorContext,
+  { what, exchange }: { readonly what: string; readonly exchange: Exchange },
 ): Promise<StatusError> {
   const { status } = response;
   let message = "";
@@ -373,12 +351,10 @@ export class IdleLimit {
     this.#run();
   }
 
-  /** Notes activity: the limit counts from now. */
   touch(): void {
     this.#last = this.options.clock.monotonic();
   }
 
-  /** Stops counting. */
   stop(): void {
     this.#stop.abort();
   }

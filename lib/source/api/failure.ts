@@ -1,9 +1,5 @@
-/**
- * The failures of requests and watches.
- * @module
- */
+/** The failures of requests and watches. */
 
-/** The kinds of failure. */
 type FailureReason =
   | "credentials" // The kubeconfig or a file that it names cannot be used.
   | "connection" // No connection, or TLS was refused.
@@ -20,10 +16,8 @@ type FailureReason =
   | "throttled" // 429.
   | "status"; // Any other status.
 
-/** A request or a stream failed. */
 export class WatchError extends Error {
   override name = "WatchError";
-  /** @param reason the class of the failure */
   constructor(readonly reason: FailureReason, message: string, options?: ErrorOptions) {
     super(message, options);
   }
@@ -33,11 +27,7 @@ export class WatchError extends Error {
 export class StatusError extends WatchError {
   override name = "StatusError";
 
-  /**
-   * @param message one printable line that names the request
-   * @param status of HTTP, for example 410
-   * @param retryAfter milliseconds that the server asks to wait; 0 if it does not
-   */
+  /** @param retryAfter milliseconds that the server asks to wait; 0 if it does not */
   constructor(message: string, readonly status: number, readonly retryAfter = 0) {
     super(REASONS[status] ?? "status", message);
   }

@@ -1,21 +1,11 @@
-/**
- * The reports of watches to metrics and `signpost status`.
- * @module
- */
+/** The reports of watches to metrics and `signpost status`. */
 import type { Kind } from "../../model/cluster/objects.ts";
 import type { Clock, Logger } from "../../model/ports/ports.ts";
 import type { WatchError } from "./failure.ts";
 
-/** The state of a watch. `absent`: the server lacks the resource or the right to it; a retry follows later. */
-type WatchState =
-  | "connecting"
-  | "listing"
-  | "watching"
-  | "backoff"
-  | "absent"
-  | "stopped";
+/** `absent`: the server lacks the resource or the right to it; a retry follows later. */
+type WatchState = "connecting" | "listing" | "watching" | "backoff" | "absent" | "stopped";
 
-/** The state of one watch. */
 export interface WatchStatus {
   readonly kind: Kind;
   readonly state: WatchState;
@@ -31,9 +21,7 @@ export interface WatchStatus {
 
 /** One request to the API server, as in client-go's `rest_client_*` metrics. */
 export interface RequestResult {
-  /** HTTP method. */
   readonly verb: string;
-  /** `host:port`. */
   readonly host: string;
   /** The HTTP status as text, or `<error>` if there was no answer. */
   readonly code: string;
@@ -45,9 +33,7 @@ export interface RequestResult {
   readonly retryOf?: string;
 }
 
-/** The body of an answer. */
 export interface ResponseRead extends Pick<RequestResult, "verb" | "host"> {
-  /** The size in bytes. */
   readonly size: number;
 }
 
@@ -60,48 +46,36 @@ export interface WatchObserver {
   responseRead?(response: ResponseRead): void;
 }
 
-/** The receivers of reports. */
 interface ReportOptions {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly observer?: WatchObserver;
 }
 
-/** Keeps the status of one watch and logs its changes. */
 export class WatchReport {
   #status: WatchStatus;
   /** The last logged failure, so that a lasting failure is one line. */
   #warned = "";
 
   constructor(kind: Kind, private readonly options: ReportOptions) {
-    this.#status = {
-      kind,
-      state: "connecting",
-      resourceVersion: "",
-      lastEvent: 0,
-      lists: 0,
-      lastError: "",
-    };
+    const nothing = { resourceVersion: "", lastEvent: 0, lists: 0, lastError: "" };
+    this.#status = { kind, state: "connecting", ...nothing };
   }
 
-  /** Returns the current status. */
   get status(): WatchStatus {
     return this.#status;
   }
 
-  /** Notes a new state of the watch. */
   state(state: WatchState): void {
     if (state !== this.#status.state) this.#update({ state });
   }
 
-  /** Notes that a complete list was delivered. */
   listed(resourceVersion: string, objects: number): void {
     const { kind, lists } = this.#status;
     this.#update({ resourceVersion, lists: lists + 1 });
     this.options.logger.debug(2, `listed ${kind} objects`, { objects, resourceVersion });
   }
 
-  /** Notes events or a bookmark. */
   alive(resourceVersion: string): void {
     const { kind } = this.#status;
     if (this.#warned !== "") this.options.logger.info(`the watch of ${kind} objects is back`);
@@ -114,25 +88,16 @@ export class WatchReport {
     });
   }
 
-  /**
-   * Notes a failure after which the watch continues.
-   * @param consequence the next state, and its delay in milliseconds
-   */
+  /** Notes a failure after which the watch continues. @param next the delay in milliseconds, and if to warn */
   failed(
-    error: WatchError,
-    consequence: { readonly state: WatchState; readonly delay: number; readonly loud: boolean },
+    { reason, message: error }: WatchError,
+    { delay, loud }: { readonly delay: number; readonly loud: boolean },
   ): void {
     const { kind } = this.#status;
-    const { state, delay, loud } = consequence;
-    this.#update({ state, lastError: error.message });
-    const fields = {
-      kind,
-      reason: error.reason,
-      error: error.message,
-      retryInMs: Math.round(delay),
-    };
-    if (loud && this.#warned !== error.reason) {
-      this.#warned = error.reason;
+    this.#update({ state: "backoff", lastError: error });
+    const fields = { kind, reason, error, retryInMs: Math.round(delay) };
+    if (loud && this.#warned !== reason) {
+      this.#warned = reason;
       this.options.logger.warn(`the watch of ${kind} objects failed, the rules stay`, fields);
     } else {
       this.options.logger.debug(2, `the watch of ${kind} objects failed`, fields);

@@ -1,7 +1,6 @@
 /**
  * Reads the API server's answers: bytes to lines of JSON or frames of protobuf, these to objects and watch events
  * (k8s.io/apimachinery: pkg/util/framer, pkg/apis/meta/v1, pkg/runtime).
- * @module
  */
 import { BinaryReader, WireType } from "@bufbuild/protobuf/wire";
 import { PROTOBUF } from "../../model/configuration.ts";
@@ -28,7 +27,6 @@ export class Remainder {
   #buffer = new Uint8Array();
   #length = 0;
 
-  /** The number of bytes collected. */
   get length(): number {
     return this.#length;
   }
@@ -65,12 +63,7 @@ export function piecesOf(
   return contentType.startsWith(PROTOBUF) ? splitFrames(body) : splitLines(body);
 }
 
-/**
- * Yields the lines that each chunk completes. Only complete lines are decoded, because a character may be split
- * between chunks.
- * @param options `maxLine`: the longest line in bytes
- * @throws {WatchError} if a line is too long or no UTF-8, or the last line is incomplete
- */
+/** Yields the lines that each chunk completes. @throws {WatchError} if one is too long, incomplete or no UTF-8 */
 export async function* splitLines(
   chunks: AsyncIterable<Uint8Array>,
   { maxLine = MAX_PIECE }: { readonly maxLine?: number } = {},
@@ -94,10 +87,8 @@ export async function* splitLines(
     if (lines.length > 0) yield lines;
   }
   if (remainder.length > 0) {
-    throw new WatchError(
-      "garbage",
-      `the stream ended within a line, after ${remainder.length} bytes of it`,
-    );
+    const message = `the stream ended within a line, after ${remainder.length} bytes of it`;
+    throw new WatchError("garbage", message);
   }
 }
 
@@ -109,14 +100,11 @@ function decodeLine(decoder: TextDecoder, bytes: Uint8Array): string {
   }
 }
 
-/** The bytes of a frame's length. */
 const HEADER = 4;
 
 /**
  * Yields the frames that each chunk completes; they are valid until the next call. A big-endian length of four
- * bytes precedes each frame.
- * @param options `maxFrame`: the longest frame in bytes
- * @throws {WatchError} if a frame is too long, or the last one is incomplete
+ * bytes precedes each. @throws {WatchError} if one is too long or incomplete
  */
 export async function* splitFrames(
   chunks: AsyncIterable<Uint8Array>,
@@ -147,10 +135,8 @@ export async function* splitFrames(
     if (frames.length > 0) yield frames;
   }
   if (length !== undefined || remainder.length > 0) {
-    throw new WatchError(
-      "garbage",
-      `the stream ended within a frame, after ${remainder.length} bytes of it`,
-    );
+    const message = `the stream ended within a frame, after ${remainder.length} bytes of it`;
+    throw new WatchError("garbage", message);
   }
 }
 
@@ -173,9 +159,8 @@ const INITIAL_EVENTS_END = "k8s.io/initial-events-end";
 
 /**
  * Parses one line or frame of a watch stream.
- * @returns the event, or `undefined` for an unknown type
- * @throws {StatusError} at an ERROR event, with its code
- * @throws {WatchError} if the piece is no watch event
+ * @returns `undefined` for an unknown type
+ * @throws {WatchError} if the piece is no watch event, or an ERROR
  */
 export function parseWatchEvent(piece: string | Uint8Array): WatchEvent | undefined {
   const event = typeof piece === "string" ? parseJson(piece) : parseFrame(piece);
@@ -252,10 +237,8 @@ function garbage(what: string, piece: string | Uint8Array): WatchError {
   return new WatchError("garbage", `${what} in the watch stream: ${shown}`);
 }
 
-/** Fields by their numbers. */
 type Message = Readonly<Record<number, NumberedField>>;
 
-/** One field of a message. */
 interface NumberedField {
   /** The field's JSON name. */
   readonly name: string;
@@ -263,7 +246,6 @@ interface NumberedField {
   readonly repeated: boolean;
 }
 
-/** Returns the message of a table of fields. */
 function messageOf(fields: Fields): Message {
   return Object.fromEntries(
     Object.entries(fields).map(([name, { number, value, repeated }]) => [
@@ -279,15 +261,10 @@ type MessageObject = Record<string, unknown>;
 /** The most values in a message. A value takes at least two bytes, and etcd objects have at most 1.5 MiB. */
 const MAX_FIELDS = 800_000;
 
-/**
- * Reads a message.
- * @throws {Error} if it ends within a field, a field has the wrong type, or there are too many values
- */
 function readMessage(bytes: Uint8Array, message: Message): MessageObject {
   return readFields(new CountingReader(bytes), bytes.length, message);
 }
 
-/** Counts the values that were read. */
 class CountingReader extends BinaryReader {
   #values = 0;
 
@@ -395,10 +372,7 @@ export function isApiObject(bytes: Uint8Array): boolean {
   return PREFIX.every((byte, i) => bytes[i] === byte);
 }
 
-/**
- * Reads an object of a known kind, or a Status.
- * @throws {Error} if it is neither
- */
+/** Reads an object of a known kind, or a Status. @throws {Error} if it is neither */
 export function readApiObject(bytes: Uint8Array): MessageObject {
   if (!isApiObject(bytes)) throw new Error("an object without its prefix");
   const { typeMeta, raw } = readMessage(bytes.subarray(PREFIX.length), UNKNOWN);

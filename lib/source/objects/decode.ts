@@ -1,7 +1,4 @@
-/**
- * Decodes an API object from JSON into the model, or returns the reason to refuse it.
- * @module
- */
+/** Decodes an API object from JSON into the model, or returns the reason to refuse it. */
 import type {
   Decoded,
   Decoder,
@@ -68,7 +65,6 @@ function sharedPorts<T extends EndpointPort>(): Share<T> {
   return (ports) => lists(ports.map((port) => Object.values(port).join(" ")).join(), ports);
 }
 
-/** Creates a decoder with its own tables of shared values. */
 export function createDecoder(): Decoder {
   const strings = sharedValues<string>();
   const intern: Intern = (text) => strings(text, text);
@@ -133,10 +129,7 @@ export interface Known {
   get<K extends Kind>(kind: K, key: string): KindMap[K] | undefined;
 }
 
-/**
- * Returns a decoder that returns the known object if the decoded one is equal. After a relist, unchanged objects
- * then cause no work.
- */
+/** Returns a decoder that returns the known object for an equal one: after a relist, it causes no work. */
 export function sharing(decode: Decoder, known: Known): Decoder {
   return <K extends Kind>(kind: K, raw: unknown): Decoded<K> => {
     const decoded = decode(kind, raw);

@@ -1,7 +1,4 @@
-/**
- * Encodes objects of the model as API objects that decode to the same values (`tests/source/saved/format_test.ts`).
- * @module
- */
+/** Encodes objects of the model as API objects that decode to the same values (`tests/source/saved/format_test.ts`). */
 import type {
   Endpoint,
   EndpointPort,

@@ -1,7 +1,4 @@
-/**
- * Decodes EndpointSlices (Kubernetes API, discovery.k8s.io/v1 EndpointSlice).
- * @module
- */
+/** Decodes EndpointSlices (Kubernetes API, discovery.k8s.io/v1 EndpointSlice). */
 import { type Family, familyOf, isSpecialAddress } from "../../model/values/address.ts";
 import type { Endpoint, EndpointPort, EndpointSlice } from "../../model/cluster/objects.ts";
 import {
@@ -32,7 +29,6 @@ import {
   readTime,
 } from "./read.ts";
 
-/** The label that names a slice's Service. */
 export const SERVICE_NAME = "kubernetes.io/service-name";
 
 /** The annotation with the time of the Pod change that caused a slice's update. */
@@ -46,9 +42,8 @@ type PlaceFields = EndpointFields["hints"]["value"]["forZones"]["value"];
 const NO_HINTS: readonly string[] = [];
 
 /**
- * Decodes an EndpointSlice. Unusable list entries and hints are left out. Without hints, all endpoints are used.
+ * Decodes an EndpointSlice without unusable list entries and hints. @throws {MalformedError} if it cannot be used
  * @returns `undefined` for a slice without rules: of host names, of a headless Service, or of no Service
- * @throws {MalformedError} if the slice cannot be used
  */
 export function decodeEndpointSlice(
   raw: Raw<typeof ENDPOINT_SLICE>,
@@ -59,11 +54,8 @@ export function decodeEndpointSlice(
   const serviceName = metadata.labels[SERVICE_NAME] ?? "";
   const headless = metadata.labels[HEADLESS] !== undefined;
   const otherProxy = metadata.labels[SERVICE_PROXY_NAME] !== undefined;
-  const addressType = readChoice(raw.addressType || "missing", "addressType", [
-    "IPv4",
-    "IPv6",
-    "FQDN",
-  ]);
+  const types = ["IPv4", "IPv6", "FQDN"] as const;
+  const addressType = readChoice(raw.addressType || "missing", "addressType", types);
   if (serviceName === "" || headless || otherProxy || addressType === "FQDN") return undefined;
 
   const family = addressType === "IPv4" ? 4 : 6;
@@ -77,9 +69,7 @@ export function decodeEndpointSlice(
       omissions,
       read: (value, path) => readEndpoint(value, { ...context, path, family }),
     }),
-    lastChangeTriggerTime: readTime(
-      metadata.annotations[CHANGE_TRIGGER],
-    ),
+    lastChangeTriggerTime: readTime(metadata.annotations[CHANGE_TRIGGER]),
   };
 }
 
@@ -136,17 +126,15 @@ function readCondition(conditions: Raw<Conditions>, name: keyof Conditions, path
 
 /** Returns the first address. The API says that consumers may ignore the rest. */
 function readEndpointAddress(endpoint: Raw<EndpointFields>, path: string, family: Family): string {
+  const place = `${path}.addresses[0]`;
   const first = readArray(endpoint.addresses, `${path}.addresses`)[0];
-  const address = readAddress(first, `${path}.addresses[0]`);
+  const address = readAddress(first, place);
   if (familyOf(address) !== family) {
-    throw new MalformedError(`${path}.addresses[0]`, `must be an IPv${family} address`, first);
+    throw new MalformedError(place, `must be an IPv${family} address`, first);
   }
   if (isSpecialAddress(address)) {
-    throw new MalformedError(
-      `${path}.addresses[0]`,
-      "must not be a loopback, link-local or unspecified address",
-      first,
-    );
+    const rule = "must not be a loopback, link-local or unspecified address";
+    throw new MalformedError(place, rule, first);
   }
   return address;
 }

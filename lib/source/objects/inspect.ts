@@ -1,7 +1,4 @@
-/**
- * Reads facts of an object that the model does not keep, for `explain`.
- * @module
- */
+/** Reads facts of an object that the model does not keep, for `explain`. */
 import { plain } from "../../model/values/text.ts";
 import { objectKey } from "../../model/cluster/names.ts";
 import type { Kind } from "../../model/cluster/objects.ts";
@@ -25,7 +22,6 @@ export interface ServiceFacts {
   readonly proxyModeIngress: number;
 }
 
-/** The facts of an EndpointSlice. */
 interface SliceFacts {
   /** `namespace/name`. */
   readonly key: string;
@@ -35,25 +31,16 @@ interface SliceFacts {
   readonly ignoredBecause: string;
 }
 
-/** Collects the facts of one Service from passing objects. */
 export class Inspector {
-  readonly #namespace: string;
-  readonly #name: string;
   readonly #slices = new Map<string, SliceFacts>();
   #service: ServiceFacts | undefined;
 
-  /** @param service the Service to find */
-  constructor(service: { readonly namespace: string; readonly name: string }) {
-    this.#namespace = service.namespace;
-    this.#name = service.name;
-  }
+  constructor(private readonly wanted: { readonly namespace: string; readonly name: string }) {}
 
-  /** The facts of the Service, if it was seen. */
   get service(): ServiceFacts | undefined {
     return this.#service;
   }
 
-  /** The slices of the Service, by name. */
   get slices(): readonly SliceFacts[] {
     return [...this.#slices.values()].sort((a, b) => a.name < b.name ? -1 : 1);
   }
@@ -63,13 +50,13 @@ export class Inspector {
     if (kind !== "Service" && kind !== "EndpointSlice") return;
     const metadata = fieldAt(raw, "metadata");
     const namespace = text(fieldAt(metadata, "namespace")) || "default";
-    if (namespace !== this.#namespace) return;
+    if (namespace !== this.wanted.namespace) return;
     const name = text(fieldAt(metadata, "name"));
     const labels = fieldAt(metadata, "labels");
-    if (kind === "Service" && name === this.#name) {
+    if (kind === "Service" && name === this.wanted.name) {
       this.#service = serviceFacts(raw, labels);
     } else if (
-      kind === "EndpointSlice" && text(fieldAt(labels, SERVICE_NAME)) === this.#name
+      kind === "EndpointSlice" && text(fieldAt(labels, SERVICE_NAME)) === this.wanted.name
     ) {
       this.#slices.set(name, {
         key: objectKey({ namespace, name }),

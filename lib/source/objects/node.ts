@@ -1,7 +1,4 @@
-/**
- * Decodes Nodes (core/v1 Node) and ServiceCIDRs (networking.k8s.io/v1 ServiceCIDR).
- * @module
- */
+/** Decodes Nodes (core/v1 Node) and ServiceCIDRs (networking.k8s.io/v1 ServiceCIDR). */
 import type { Node, ServiceCIDR } from "../../model/cluster/objects.ts";
 import type { NODE, Raw, SERVICE_CIDR } from "./tables.ts";
 import {
@@ -21,13 +18,9 @@ import {
 /** The taint of a Node that the cluster autoscaler is about to remove. */
 export const AUTOSCALER_TAINT = "ToBeDeletedByClusterAutoscaler";
 
-/** The label that names a Node's zone. */
 export const ZONE_LABEL = "topology.kubernetes.io/zone";
 
-/**
- * Decodes a Node. Unusable list entries and an unusable zone are left out.
- * @throws {MalformedError} if the Node cannot be used
- */
+/** Decodes a Node without unusable list entries and zones. @throws {MalformedError} if it cannot be used */
 export function decodeNode(
   raw: Raw<typeof NODE>,
   metadata: Metadata,
@@ -52,10 +45,7 @@ export function decodeNode(
   };
 }
 
-/**
- * Decodes a ServiceCIDR. Unusable ranges are left out.
- * @throws {MalformedError} if the ServiceCIDR cannot be used
- */
+/** Decodes a ServiceCIDR without unusable ranges. @throws {MalformedError} if it cannot be used */
 export function decodeServiceCIDR(
   raw: Raw<typeof SERVICE_CIDR>,
   metadata: Metadata,

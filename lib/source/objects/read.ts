@@ -1,7 +1,4 @@
-/**
- * Reads fields of untrusted JSON. Each function throws a `MalformedError` that names the path.
- * @module
- */
+/** Reads fields of untrusted JSON. Each function throws a `MalformedError` that names the path. */
 import { parseAddress, parseCidr } from "../../model/values/address.ts";
 import type { EndpointPort, Protocol, ServicePort } from "../../model/cluster/objects.ts";
 import { isRecord, type Json } from "../../model/values/record.ts";
@@ -10,7 +7,6 @@ import { quote } from "../../model/values/text.ts";
 import { isDnsName } from "../../model/cluster/names.ts";
 import type { Field, Fields, ListField, METADATA, Raw, Scalar, Unread } from "./tables.ts";
 
-/** The metadata of an object. */
 export interface Metadata {
   /** `""` for objects without a namespace. */
   readonly namespace: string;
@@ -20,13 +16,10 @@ export interface Metadata {
   readonly raw: Raw<typeof METADATA>;
 }
 
-/** Returns one shared string for equal strings. */
 export type Intern = (text: string) => string;
 
-/** Returns one shared list for equal lists. */
 export type Share<T> = (list: readonly T[]) => readonly T[];
 
-/** The context of decoding one object. */
 export interface DecodeContext {
   readonly intern: Intern;
   readonly sharePorts: Share<ServicePort>;
@@ -46,7 +39,6 @@ export class Omissions {
   readonly #lines: string[] = [];
   #count = 0;
 
-  /** Adds the reason of an omission. */
   add({ message }: MalformedError): void {
     this.#count++;
     if (this.#lines.length < MAX_OMISSIONS) this.#lines.push(message);
@@ -63,10 +55,7 @@ export class Omissions {
 /** Thrown for an unusable field of an API object. The message is one line: path, rule, value. */
 export class MalformedError extends Error {
   override name = "MalformedError";
-  /**
-   * @param path the field, for example `spec.ports[0].port`
-   * @param rule the rule for the value
-   */
+  /** @param path the field, for example `spec.ports[0].port` */
   constructor(path: string, rule: string, value?: unknown) {
     super(`${path} ${rule}${value === undefined ? "" : `, is ${quote(value)}`}`);
   }
@@ -94,10 +83,7 @@ export function readArray(value: unknown, path: string): readonly unknown[] {
   return value;
 }
 
-/**
- * Reads the usable entries of a list. As in kube-proxy, malformed entries are left out.
- * @throws {MalformedError} if the value is no list
- */
+/** Reads the usable entries of a list. As in kube-proxy, malformed entries are left out. */
 export function readEntries<V extends Scalar | Fields, T>(
   value: Unread<ListField<V>> | undefined,
   path: string,
@@ -190,16 +176,12 @@ export function readInteger(
   if (
     typeof value !== "number" || !Number.isInteger(value) || value < range.min || value > range.max
   ) {
-    throw new MalformedError(
-      path,
-      `must be a number from ${range.min} to ${range.max}`,
-      value ?? null,
-    );
+    const rule = `must be a number from ${range.min} to ${range.max}`;
+    throw new MalformedError(path, rule, value ?? null);
   }
   return value;
 }
 
-/** Reads a port, 1 to 65535. */
 export function readPort(value: unknown, path: string): number {
   return readInteger(value, path, { min: 1, max: 65535 });
 }
@@ -213,11 +195,8 @@ export function readProtocol(value: unknown, path: string): Protocol {
 /** Reads a DNS subdomain name (RFC 1123), the rule for every name that signpost reads. */
 export function readName(value: unknown, path: string): string {
   if (typeof value !== "string" || !isDnsName(value)) {
-    throw new MalformedError(
-      path,
-      "must be a DNS name of lower-case letters, digits, '-' and '.'",
-      value ?? null,
-    );
+    const rule = "must be a DNS name of lower-case letters, digits, '-' and '.'";
+    throw new MalformedError(path, rule, value ?? null);
   }
   return value;
 }
@@ -253,10 +232,6 @@ export function readCidr(value: unknown, path: string): string {
 
 /** Reads a time, RFC 3339 or a `Date`, as milliseconds since the epoch. Absent or unreadable is 0. */
 export function readTime(value: unknown): number {
-  const time = value instanceof Date
-    ? value.getTime()
-    : typeof value === "string"
-    ? Date.parse(value)
-    : NaN;
+  const time = typeof value === "string" ? Date.parse(value) : value instanceof Date ? +value : 0;
   return Number.isNaN(time) ? 0 : time;
 }

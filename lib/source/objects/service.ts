@@ -1,7 +1,4 @@
-/**
- * Decodes Services (Kubernetes API, core/v1 Service).
- * @module
- */
+/** Decodes Services (Kubernetes API, core/v1 Service). */
 import { canBeVirtual, FAMILIES, type Family, familyOf } from "../../model/values/address.ts";
 import { type AskedScheduler, HASH_SOURCES, SCHEDULERS } from "../../model/cluster/scheduler.ts";
 import { nodePortKey } from "../../model/cluster/names.ts";
@@ -37,10 +34,8 @@ type Spec = Raw<(typeof SERVICE)["spec"]["value"]>;
 type Status = Raw<(typeof SERVICE)["status"]["value"]>;
 
 /**
- * Decodes a Service. Unusable list entries are left out.
- * @returns `undefined` for a Service without rules: headless, ExternalName, without a cluster IP, or of another
- *   proxy (label `service.kubernetes.io/service-proxy-name`)
- * @throws {MalformedError} if the Service cannot be used
+ * Decodes a Service without unusable list entries. @throws {MalformedError} if it cannot be used
+ * @returns `undefined` for a Service without rules: headless, ExternalName, or of another proxy
  */
 export function decodeService(
   raw: Raw<typeof SERVICE>,
@@ -92,9 +87,7 @@ export function decodeService(
   };
 }
 
-/** The annotation that names a Service's scheduler. */
 export const SCHEDULER_ANNOTATION = "signpost.dev/scheduler";
-/** The annotation that names the key of consistent hashing. */
 export const HASH_ANNOTATION = "signpost.dev/hash";
 
 /** Reads the scheduler. A misspelt value is left out, so the configured scheduler applies. */
@@ -176,16 +169,14 @@ function readLoadBalancerIPs(status: Status, omissions: Omissions): readonly str
 }
 
 /**
- * Reads the source ranges and leaves out unusable ones, as in kube-proxy. If only unusable ones remain, the Service
- * is refused: an empty list would accept every source. A family without a range accepts all its sources, as in
- * kube-proxy, with a warning.
+ * Reads the source ranges, as kube-proxy without unusable ones. If none is usable, the Service is refused: an empty list
+ * would accept every source.
  */
 function readSourceRanges(
   spec: Spec,
-  { loadBalancerIPs, omissions }: {
-    readonly loadBalancerIPs: readonly string[];
-    readonly omissions: Omissions;
-  },
+  { loadBalancerIPs, omissions }:
+    & Pick<Service, "loadBalancerIPs">
+    & Pick<DecodeContext, "omissions">,
 ): readonly string[] {
   const path = "spec.loadBalancerSourceRanges";
   const listed = readArray(spec.loadBalancerSourceRanges, path);
@@ -241,14 +232,13 @@ function readPorts(
 /** Returns the values, by field, that no two ports of a Service may share. */
 function ownedBy(
   { name, protocol, port, nodePort }: ServicePort,
-): (readonly [keyof ServicePort, key: string])[] {
-  return [
+): readonly (readonly [keyof ServicePort, key: string])[] {
+  const all = [
     ["name", `name ${name}`],
     ["port", `port ${nodePortKey(protocol, port)}`],
-    ...nodePort === 0
-      ? []
-      : [["nodePort", `node port ${nodePortKey(protocol, nodePort)}`] as const],
-  ];
+    ["nodePort", `node port ${nodePortKey(protocol, nodePort)}`],
+  ] as const;
+  return nodePort === 0 ? all.slice(0, 2) : all;
 }
 
 function readAffinitySeconds(spec: Spec): number {

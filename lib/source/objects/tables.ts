@@ -1,11 +1,6 @@
 /**
  * The fields that signpost reads of API objects, for the protobuf reader and the decoders. Numbers and names are
- * from the API's generated.proto files (k8s.io/api/core/v1, discovery/v1, networking/v1,
- * k8s.io/apimachinery/pkg/apis/meta/v1).
- *
- * A decoder that reads a field outside its table does not compile. A new field goes here, into the model, into the
- * decoder of its kind, and into `encode.ts`.
- * @module
+ * from the API's generated.proto files. A decoder that reads a field outside its table does not compile.
  */
 import type { Kind } from "../../model/cluster/objects.ts";
 
@@ -17,7 +12,6 @@ export interface Fields {
   readonly [name: string]: Field;
 }
 
-/** One field. */
 export interface Field<V extends Scalar | Fields = Scalar | Fields> {
   /** The field's protobuf number. */
   readonly number: number;
@@ -26,7 +20,6 @@ export interface Field<V extends Scalar | Fields = Scalar | Fields> {
   readonly repeated: boolean;
 }
 
-/** A field that is a list. */
 export interface ListField<V extends Scalar | Fields = Scalar | Fields> extends Field<V> {
   readonly repeated: true;
 }
@@ -35,32 +28,24 @@ function scalar<V extends Scalar>(value: V): (number: number) => Field<V> {
   return (number) => ({ number, value, repeated: false });
 }
 
-/** A text field. */
 export const string = scalar("string");
-/** A 32-bit number field. */
 export const integer = scalar("integer");
-/** A 64-bit number field. */
 export const long = scalar("long");
-/** A boolean field. */
 export const boolean = scalar("boolean");
 /** A view of the input, in protobuf only. */
 export const bytes = scalar("bytes");
 /** A time: RFC 3339 in JSON, a `Date` from protobuf. */
 export const time = scalar("time");
-/** A map of texts to texts. */
 export const map = scalar("map");
 
-/** Returns a field that is a list of texts. */
 export function strings(number: number): ListField<"string"> {
   return { number, value: "string", repeated: true };
 }
 
-/** Returns a field that is a message. */
 export function one<F extends Fields>(number: number, value: F): Field<F> {
   return { number, value, repeated: false };
 }
 
-/** Returns a field that is a list of messages. */
 export function many<F extends Fields>(number: number, value: F): ListField<F> {
   return { number, value, repeated: true };
 }
@@ -146,7 +131,6 @@ export const SERVICE_CIDR = {
   spec: one(2, { cidrs: strings(1) }),
 };
 
-/** The table of each kind. */
 export const TABLES = {
   Service: SERVICE,
   EndpointSlice: ENDPOINT_SLICE,
@@ -154,10 +138,8 @@ export const TABLES = {
   ServiceCIDR: SERVICE_CIDR,
 } satisfies { readonly [K in Kind]: Fields };
 
-/** The tables, by kind. */
 export type Tables = typeof TABLES;
 
-/** The API version of each kind. */
 export const API_VERSION: { readonly [K in Kind]: string } = {
   Service: "v1",
   EndpointSlice: "discovery.k8s.io/v1",

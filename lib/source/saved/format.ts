@@ -10,7 +10,6 @@
  * ```
  *
  * The text is not trusted: each object is decoded like one of an API server. gzip finds damage of a file.
- * @module
  */
 import {
   type Decoded,
@@ -41,7 +40,6 @@ const STATE_VERSION = 3;
 /** Characters. The largest EndpointSlice, of 1,000 endpoints, has 250,000. */
 const MAX_LINE = 16 * 1024 * 1024;
 
-/** The complete state in the endpoint cache. */
 export interface StateObjects {
   readonly services: ReadonlyMap<string, Service>;
   readonly slices: ReadonlyMap<string, EndpointSlice>;
@@ -55,29 +53,22 @@ export function objectsOf(
   keys: readonly string[],
   all: StateObjects & { slicesOf(service: string): readonly EndpointSlice[] },
 ): StateObjects {
-  return {
-    services: only(all.services, keys),
-    slices: new Map(
-      keys.flatMap((key) => all.slicesOf(key)).map((slice) => [objectKey(slice), slice]),
-    ),
-    node: all.node,
-    serviceCIDRs: all.serviceCIDRs,
-  };
+  const { node, serviceCIDRs } = all;
+  const slices = keys.flatMap((key) => all.slicesOf(key));
+  const services = keys.flatMap((key) => all.services.get(key) ?? []);
+  return { services: byKey(services), slices: byKey(slices), node, serviceCIDRs };
 }
 
-function only<T>(all: ReadonlyMap<string, T>, keys: readonly string[]): ReadonlyMap<string, T> {
-  const entries = keys.map((key) => [key, all.get(key)] as const);
-  return new Map(entries.filter((entry): entry is [string, T] => entry[1] !== undefined));
+function byKey<T extends Service | EndpointSlice>(objects: readonly T[]): ReadonlyMap<string, T> {
+  return new Map(objects.map((object) => [objectKey(object), object]));
 }
 
-/** The node and time of a state. */
 export interface StateHeader {
   readonly nodeName: string;
   /** Milliseconds since the epoch. */
   readonly written: number;
 }
 
-/** A state that was read. */
 export interface SavedState {
   /** The time of writing, milliseconds since the epoch by that clock. It may lie in the future. */
   readonly written: number;
@@ -88,13 +79,7 @@ export interface SavedState {
 const FIRST_LINE = '{"apiVersion":"v1","kind":"List","items":[';
 const LAST_LINE = "]}";
 
-/**
- * Yields the lines of a state, each with its line end.
- *
- * The objects are those at the time of the first line. The caches may change while the lines are written, but
- * objects never do.
- * @throws {StateError} if a line would be too long to be read again
- */
+/** Yields the lines of a state as it is at the first line. @throws {StateError} if one is too long to be read again */
 export function* stateLines(objects: StateObjects, header: StateHeader): Generator<string> {
   const states: readonly (readonly [Kind, readonly KindMap[Kind][]])[] = [
     ["Service", [...objects.services.values()]],
@@ -128,13 +113,10 @@ export class StateReader {
   #written = NaN;
   #isComplete = false;
 
-  /** @param options the decoder, and this node's name: another node's state is refused */
+  /** @param options `nodeName`: another node's state is refused */
   constructor(private readonly options: { readonly nodeName: string; readonly decode: Decoder }) {}
 
-  /**
-   * Takes the next piece of text.
-   * @throws {StateError} if the text is no state file, or not usable here
-   */
+  /** Takes the next piece of text. @throws {StateError} if it is not usable here */
   push(text: string): void {
     const lines = text.split("\n");
     const last = lines.pop() ?? "";
@@ -146,10 +128,7 @@ export class StateReader {
     if (this.#rest.length > MAX_LINE) throw this.#damaged("is too long");
   }
 
-  /**
-   * Returns the state after the last piece.
-   * @throws {StateError} if the text ends too early
-   */
+  /** Returns the state after the last piece. @throws {StateError} if the text ends too early */
   finish(): SavedState {
     if (this.#lines === 0 && this.#rest === "") throw new StateError("it is empty");
     if (this.#lines === 0) throw foreign();

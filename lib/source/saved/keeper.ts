@@ -1,11 +1,7 @@
-/**
- * Schedules writes of the state file: rarely, one at a time, and without delaying syncs.
- * @module
- */
+/** Schedules writes of the state file: rarely, one at a time, and without delaying syncs. */
 import { messageOf } from "../../model/values/errors.ts";
 import type { Clock, Logger } from "../../model/ports/ports.ts";
 
-/** The terms of one write. */
 export interface WriteTerms {
   /** Milliseconds since the epoch, for the file's header. */
   readonly written: number;
@@ -15,7 +11,6 @@ export interface WriteTerms {
   readonly signal: AbortSignal;
 }
 
-/** The options of the keeper. */
 export interface StateKeeperOptions {
   /** Writes the complete current state. If it rejects, the old file stays. */
   readonly write: (terms: WriteTerms) => Promise<void>;
@@ -31,7 +26,6 @@ const PERIOD = 60_000;
 /** The rest after a write, as a multiple of its duration: at most half a percent of a processor. */
 const REST = 50;
 
-/** The longest rest in milliseconds. */
 const LONGEST_REST = 600_000;
 
 /** Milliseconds from a first change to its write, so that one write has a whole burst. */
@@ -40,7 +34,6 @@ const DELAY = 5_000;
 /** Milliseconds that a stop waits for a last write. The unit allows 15 s. */
 const STOP_LIMIT = 5_000;
 
-/** Milliseconds of pause between two batches of a write. */
 const PAUSE = 1;
 
 /** Keeps the state file up to date. Nothing runs while there is nothing to write. */

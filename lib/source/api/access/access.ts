@@ -1,7 +1,4 @@
-/**
- * The access to the API server: its address, the trusted authorities, the credentials.
- * @module
- */
+/** The access to the API server: its address, the trusted authorities, the credentials. */
 import { messageOf } from "../../../model/values/errors.ts";
 import { oneLine } from "../../../model/values/text.ts";
 import { X509Certificate } from "node:crypto";
@@ -37,7 +34,6 @@ export interface TlsSettings {
   readonly verify: boolean;
 }
 
-/** The server, credentials and TLS settings of one request. */
 export interface Credentials {
   readonly server: URL;
   /** The `authorization` header. */
@@ -61,10 +57,7 @@ const CERTIFICATES = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/
 const PRIVATE_KEY = /-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY-----/;
 const TOKEN = /^[\x21-\x7e]+$/;
 
-/**
- * Reads the files that the access names, before each request: files are renewed.
- * @throws {AccessError} if a file cannot be read, has the wrong content, or holds no authority that is valid now
- */
+/** Reads the files that the access names, before each request: files are renewed. @throws {AccessError} */
 export async function readCredentials(
   access: ApiAccess,
   { readFile, now }: { readonly readFile: ReadFile; readonly now: () => number },

@@ -1,7 +1,4 @@
-/**
- * Finds the access to the API server (a kubeconfig, `--master`, or the pod's service account), and judges its address.
- * @module
- */
+/** Finds the access to the API server, and judges its address. */
 import { hostPort, unbracketed } from "../../../model/cluster/names.ts";
 import { AccessError, type ApiAccess, type Material, type ReadFile } from "./access.ts";
 import { parseKubeconfig, parseServer } from "./kubeconfig.ts";
@@ -20,7 +17,6 @@ const SYSTEM_BUNDLES = [
   "/etc/ssl/cert.pem",
 ];
 
-/** Returns an environment variable, or `undefined` if it is not set. */
 type Environment = (name: string) => string | undefined;
 
 interface AccessOptions {
@@ -33,11 +29,8 @@ interface AccessOptions {
 }
 
 /**
- * Finds the access to the API server, before each request: files change.
- *
- * As in kube-proxy, the kubeconfig comes before the in-cluster settings, and `master` overrides the server of both.
- * Without a certificate authority, the system's are trusted.
- * @throws {AccessError} with every problem found
+ * Finds the access to the API server, before each request: files change. As in kube-proxy, the kubeconfig comes before
+ * the in-cluster settings, and `master` overrides the server of both. @throws {AccessError}
  */
 export async function loadAccess(options: AccessOptions): Promise<ApiAccess> {
   const access = await readAccess(options);

@@ -1,28 +1,14 @@
-/**
- * Parses kubeconfig files (kubernetes.io/docs/reference/config-api/kubeconfig.v1): text in, access out.
- * @module
- */
+/** Parses kubeconfig files (kubernetes.io/docs/reference/config-api/kubeconfig.v1): text in, access out. */
 import { dirname, isAbsolute, join } from "node:path/posix";
 import { parse as parseYaml } from "@std/yaml";
 import { isRecord, type Json } from "../../../model/values/record.ts";
 import { oneLine } from "../../../model/values/text.ts";
 import { AccessError, type ApiAccess, type Material } from "./access.ts";
 
-/** The facts that a kubeconfig does not contain. */
-interface KubeconfigOptions {
-  /** The path of the file, for its relative paths and for errors. */
-  readonly path: string;
-  /** `--master`: a URL that overrides the cluster's server; `""` if unset. */
-  readonly master?: string;
-}
-
-/**
- * Parses a kubeconfig and resolves its current context.
- * @throws {AccessError} with every problem found, each by file and path in it
- */
+/** Parses a kubeconfig and resolves its current context. @throws {AccessError} with every problem found */
 export function parseKubeconfig(
   source: string,
-  { path, master = "" }: KubeconfigOptions,
+  { path, master = "" }: { readonly path: string; readonly master?: string },
 ): ApiAccess {
   const problems = new Set<string>();
   const config = new Section(parseDocument(source, path), { file: path, path: "", problems });
@@ -48,8 +34,7 @@ export function parseKubeconfig(
 }
 
 /**
- * Parses the URL of an API server, from a kubeconfig or `--master`. As in client-go, the default scheme is `https`
- * with TLS settings, else `http`.
+ * Parses the URL of an API server, by default `https` with TLS settings and `http` without, as in client-go.
  * @returns the URL, or one line that says what is wrong with it
  */
 export function parseServer(server: string, options: { readonly tls: boolean }): URL | string {
@@ -76,7 +61,6 @@ class Section {
     value: unknown,
     private readonly place: {
       readonly file: string;
-      /** The path of the mapping; `""` for the document. */
       readonly path: string;
       readonly problems: Set<string>;
     },
