@@ -162,10 +162,13 @@ export class NftablesBackend implements Backend<NftScript> {
     if (script.kind === "full") this.#devices.replaced();
   }
 
-  repair(applied: DesiredState): Promise<NftScript | undefined> {
+  async repair(applied: DesiredState): Promise<NftScript | undefined> {
     const [nft, dataplane, touched] = [this.#nft, this.#dataplane, this.#touched];
     const { clock } = this.#options.runtime;
-    return repairScript({ nft, dataplane, touched, clock }, applied);
+    const script = await repairScript({ nft, dataplane, touched, clock }, applied);
+    // The script may write the flowtable again, without devices.
+    this.#devices.replaced();
+    return script;
   }
 
   async watchDrift({ desired, onDrift, onChange, signal }: DriftOptions): Promise<void> {

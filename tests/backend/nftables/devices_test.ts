@@ -1,14 +1,26 @@
 import { assertEquals, assertMatch } from "@std/assert";
+import { NftablesBackend } from "../../../lib/backend/nftables/backend.ts";
 import { Devices, matchingInterfaces } from "../../../lib/backend/nftables/devices.ts";
-import { eventually } from "../../support/eventually.ts";
 import { ApplyError } from "../../../lib/model/kernel/dataplane.ts";
-import { ProgramFailedError } from "../../../lib/model/ports/ports.ts";
+import { type Clock, ProgramFailedError } from "../../../lib/model/ports/ports.ts";
+import { MemoryLogger } from "../../support/clock_and_log.ts";
+import { configuration, DEFAULTS } from "../../support/configuration.ts";
+import { eventually } from "../../support/eventually.ts";
+import { Pipeline } from "../../support/pipeline.ts";
+import { wholeInput } from "../../support/whole_input.ts";
 
 /** Prints some interfaces as `/proc/net/dev` does. */
 function table(...names: readonly string[]): string {
   const lines = names.map((name) => `${name.padStart(6)}: 84 1 0 0 0 0 0 0 84 1 0 0 0 0 0 0`);
   return ["Inter-|   Receive  |  Transmit", " face |bytes packets|bytes", ...lines].join("\n");
 }
+
+/** A clock whose time stands still, and sleepers go on. */
+const TIMELESS: Clock = {
+  now: () => 0,
+  monotonic: () => 0,
+  sleep: () => new Promise((resolve) => setTimeout(resolve, 1)),
+};
 
 /** A kernel with interfaces, and with a flowtable that refuses some devices. */
 function stage(options: { readonly refuses?: readonly string[] } = {}) {
@@ -49,11 +61,7 @@ function stage(options: { readonly refuses?: readonly string[] } = {}) {
           ? Promise.resolve({ code: 0, stdout: table(...kernel.interfaces), stderr: "" })
           : Promise.reject(new ProgramFailedError("cat", "timeout", "did not end in time")),
     },
-    clock: {
-      now: () => kernel.now,
-      monotonic: () => kernel.now,
-      sleep: () => new Promise((resolve) => setTimeout(resolve, 1)),
-    },
+    clock: { ...TIMELESS, monotonic: () => kernel.now },
     logger: { warn: (message, fields) => warnings.push(`${message} ${JSON.stringify(fields)}`) },
     streamer: {
       async *lines(argv) {
@@ -102,6 +110,55 @@ Deno.test("a table that was replaced gets its devices at the next look", async (
   devices.replaced();
   await devices.look();
   assertEquals(kernel.devices, ["eth0"]);
+});
+
+Deno.test("a flowtable that a repair wrote again gets its devices at the next look", async () => {
+  const acceleration = { interfaces: ["eth0"], packets: 20, services: "all" } as const;
+  const signpost = { ...DEFAULTS.signpost, acceleration };
+  const { desired } = new Pipeline({ configuration: { signpost } });
+  const kernel = { table: "", devices: ["eth0"] };
+  const answer = (argv: readonly string[], script: string) => {
+    if (argv[0] === "cat") return table("lo", "eth0");
+    if (argv.includes("flowtable")) return `\t\tdevices = { ${kernel.devices.join(", ")} }\n`;
+    if (argv.includes("list")) return kernel.table;
+    if (script.includes("add flowtable")) kernel.devices = script.match(/(?<=")eth0/g) ?? [];
+    return "";
+  };
+  const backend = new NftablesBackend({
+    configuration: configuration({ signpost }),
+    runtime: {
+      runner: {
+        run: async (argv, stdin) => {
+          const script = stdin === undefined ? "" : await wholeInput(stdin);
+          return { code: 0, stdout: answer(argv, script), stderr: "" };
+        },
+      },
+      streamer: { async *lines() {} },
+      clock: TIMELESS,
+      hasIpv6: () => true,
+      pid: 4711,
+      osRelease: () => "6.0.0",
+    },
+    logger: new MemoryLogger(),
+  });
+  await backend.apply(backend.full(desired));
+  const ending = new AbortController();
+  let drifts = 0;
+  const onDrift = () => drifts++;
+  const following = backend.watchDrift({ desired, onDrift, onChange() {}, signal: ending.signal });
+  await eventually("the first look", () => backend.acceleration);
+  await eventually("the drift", () => drifts > 0);
+  const { text } = backend.full(desired);
+  // nft lists the same with tabs, and one statement on each line.
+  kernel.table = text.slice(text.indexOf("table inet signpost {")).replaceAll("  ", "\t")
+    .replaceAll("; ", "\n\t\t").replace(/^\tflowtable [^}]*}\n/m, "");
+  const script = await backend.repair(desired);
+  assertMatch(script?.text ?? "", /^add flowtable inet signpost fast-path/m);
+  if (script) await backend.apply(script);
+  assertEquals(kernel.devices, []);
+  await eventually("the devices", () => kernel.devices.includes("eth0"));
+  ending.abort();
+  await following;
 });
 
 Deno.test("while the interfaces cannot be read, the devices stay", async () => {
