@@ -1,6 +1,6 @@
 /** Reads the filter chains of other programs: of iptables-legacy, which nft does not list, and in iptables mode. */
 import type { ForeignChain } from "../findings/facts.ts";
-import { FAMILIES, type Family } from "../model/values/address.ts";
+import { FAMILIES, type Family, NFT_FAMILY } from "../model/values/address.ts";
 import { append } from "../model/values/lists.ts";
 import { atOnce } from "../model/ports/in_turns.ts";
 import type { ProcessRunner } from "../model/ports/ports.ts";
@@ -64,31 +64,27 @@ const MODULES: ReadonlySet<string> = new Set(
 /** Targets that let the next rule follow. */
 const PASSING: ReadonlySet<string> = new Set(["LOG", "NFLOG", "MARK", "CONNMARK", "TRACE"]);
 
-function translateOption(option: string, value: string, family: Family): string | undefined {
-  const ip = family === 4 ? "ip" : "ip6";
-  switch (option) {
-    case "-p":
-      return `meta l4proto ${value}`;
-    case "-s":
-      return `${ip} saddr ${value}`;
-    case "-d":
-      return `${ip} daddr ${value}`;
-    case "-i":
-      return `iifname "${value}"`;
-    case "-o":
-      return `oifname "${value}"`;
-    case "--dport":
-    case "--dports":
-      return `th dport { ${value.replaceAll(":", "-").replaceAll(",", ", ")} }`;
-    case "--dst-type":
-      return `fib daddr type ${value.toLowerCase()}`;
-    case "--ctstate":
-    case "--state":
-      return value === "DNAT"
-        ? "ct status dnat"
-        : `ct state { ${value.toLowerCase().replaceAll(",", ", ")} }`;
-  }
-  return undefined;
+/** Translates the value of an option into nft's words. */
+const OPTIONS = new Map<string, (value: string, ip: string) => string>([
+  ["-p", (value) => `meta l4proto ${value}`],
+  ["-s", (value, ip) => `${ip} saddr ${value}`],
+  ["-d", (value, ip) => `${ip} daddr ${value}`],
+  ["-i", (value) => `iifname "${value}"`],
+  ["-o", (value) => `oifname "${value}"`],
+  ["--dport", ports],
+  ["--dports", ports],
+  ["--dst-type", (value) => `fib daddr type ${value.toLowerCase()}`],
+  ["--ctstate", states],
+  ["--state", states],
+]);
+
+function ports(value: string): string {
+  return `th dport { ${value.replaceAll(":", "-").replaceAll(",", ", ")} }`;
+}
+
+function states(value: string): string {
+  if (value === "DNAT") return "ct status dnat";
+  return `ct state { ${value.toLowerCase().replaceAll(",", ", ")} }`;
 }
 
 interface Context {
@@ -111,7 +107,7 @@ function translateRule(words: readonly string[], { family, chains }: Context): s
       const verdict = verdictOf(word, value, chains);
       return [...parts, ...verdict].join(" ");
     }
-    const match = translateOption(word, value, family);
+    const match = OPTIONS.get(word)?.(value, NFT_FAMILY[family]);
     if (match !== undefined) parts.push(isNot ? negate(match) : match);
     else if (word !== "--comment" && !(word === "-m" && MODULES.has(value))) {
       parts.push(`xt match "${word}"`);

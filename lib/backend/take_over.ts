@@ -5,7 +5,12 @@ import type { TakeOverReport } from "../model/status.ts";
 import type { Configuration } from "../config/configuration.ts";
 import { messageOf } from "../model/values/errors.ts";
 import type { Variant } from "./iptables/kernel/programs.ts";
-import { cleanUpKernel, isOverwritten, type RemovedRules } from "./iptables/kernel/cleanup.ts";
+import {
+  cleanUpKernel,
+  isOverwritten,
+  type RemovedRules,
+  warnOfKept,
+} from "./iptables/kernel/cleanup.ts";
 import type { Clock, LogFields, Logger, ProcessRunner } from "../model/ports/ports.ts";
 import { deleteTables, KUBE_PROXY_TABLES, Nft, OWN_TABLES, removeTables } from "./nftables/nft.ts";
 import { TABLE } from "./nftables/table.ts";
@@ -182,13 +187,9 @@ export class HandOver {
       dryRun: false,
     });
     for (const { failure } of entries) if (failure) this.#fail(failure);
-    for (const { program, kept, left } of entries) {
-      for (const chain of kept) {
-        logger.warn("a rule of another program leads to this chain: it is emptied, not removed", {
-          program,
-          chain,
-        });
-      }
+    for (const entry of entries) {
+      const { program, left } = entry;
+      warnOfKept(entry, logger);
       for (const chain of left) logger.warn(REASONS_TO_LEAVE[chain] ?? "", { program, chain });
     }
     if (!entries.some(({ failure }) => failure)) {

@@ -18,7 +18,7 @@ import type { BackendMetrics } from "../metrics.ts";
 import { routeLocalnet } from "../sysctl.ts";
 import { type CleanupOptions, HandOver } from "../take_over.ts";
 import { IptablesDataplane } from "./dataplane.ts";
-import { cleanUpKernel, type RemovedRules } from "./kernel/cleanup.ts";
+import { cleanUpKernel, warnOfKept } from "./kernel/cleanup.ts";
 import type { Saved } from "./kernel/saved.ts";
 import { findIptables, type Iptables } from "./kernel/programs.ts";
 import { iptablesMetrics } from "./metrics.ts";
@@ -128,28 +128,16 @@ export class IptablesBackend extends IptablesDataplane implements Backend<Iptabl
   }
 
   async cleanup(options: CleanupOptions): Promise<ApplyError[]> {
-    const entries = await cleanUpKernel(this.#options.runtime.runner, options);
-    for (const entry of entries) if (!entry.failure) await this.#report(entry, options);
+    const { runtime, logger } = this.#options;
+    const entries = await cleanUpKernel(runtime.runner, options);
+    for (const entry of entries.filter(({ failure }) => !failure)) {
+      const { program, text } = entry;
+      const script = `# ${program} --noflush\n${text}`;
+      const removal = { message: "removed from iptables", details: { program }, script };
+      if (text !== "") await options.removed(removal);
+      warnOfKept(entry, logger);
+    }
     return entries.flatMap(({ failure }) => failure ?? []);
-  }
-
-  async #report(
-    { program, text, kept }: RemovedRules,
-    { removed }: CleanupOptions,
-  ): Promise<void> {
-    if (text !== "") {
-      await removed({
-        message: "removed from iptables",
-        details: { program },
-        script: `# ${program} --noflush\n${text}`,
-      });
-    }
-    for (const chain of kept) {
-      this.#options.logger.warn(
-        "a rule of another program leads to this chain: it is emptied, not removed",
-        { program, chain },
-      );
-    }
   }
 
   /** Finds the node's iptables once, since it does not change while the process runs. */

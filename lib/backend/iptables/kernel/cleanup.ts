@@ -1,7 +1,7 @@
 /** Finds the rules of signpost and kube-proxy, and no others, and removes them with every installed iptables. */
-import { FAMILIES, type Family } from "../../../model/values/address.ts";
+import { FAMILIES, type Family, NFT_FAMILY } from "../../../model/values/address.ts";
 import { ApplyError } from "../../../model/kernel/dataplane.ts";
-import type { ProcessRunner } from "../../../model/ports/ports.ts";
+import type { Logger, ProcessRunner } from "../../../model/ports/ports.ts";
 import { type Place, restore, runIfInstalled, save, type Variant } from "./programs.ts";
 import { emptyTable, type FamilyInput, renderFamily, type TableInput } from "../script/rule.ts";
 import {
@@ -80,12 +80,6 @@ function ownerOf(saved: Saved): Owner | undefined {
   return isSignposts(saved) ? "signpost" : "kube-proxy";
 }
 
-function isHooked(saved: Saved): boolean {
-  const nat = saved.get("nat");
-  return nat !== undefined &&
-    jumpsIn(nat).some(({ rule }) => targetOf(rule) === "KUBE-SERVICES");
-}
-
 function isSignposts(saved: Saved): boolean {
   const rules = saved.get("nat")?.chains.get("KUBE-MARK-MASQ") ?? [];
   return rules.some((rule) => argumentOf(rule, "--comment") === OWNER);
@@ -142,6 +136,12 @@ interface CleanUpOptions extends Selection {
   readonly except?: Variant;
 }
 
+/** Warns of chains that could not be removed. */
+export function warnOfKept({ program, kept }: RemovedRules, logger: Logger): void {
+  const message = "a rule of another program leads to this chain: it is emptied, not removed";
+  for (const chain of kept) logger.warn(message, { program, chain });
+}
+
 /**
  * Removes the rules of signpost and kube-proxy, and no others.
  * @returns one entry for each program that had rules to remove, or failed; the others still ran
@@ -168,30 +168,26 @@ export async function cleanUpKernel(
 
 const VARIANTS: readonly Variant[] = ["-nft", "-legacy", ""];
 
+const UNREAD = { text: "", kept: [], left: [], owner: undefined, isHooked: false } as const;
+
 async function cleanUpFamily(
   runner: ProcessRunner,
   options: CleanUpOptions & Place,
 ): Promise<RemovedRules | "nothing" | "not-installed"> {
   const { family, backend, dryRun, successor } = options;
-  const program = programName(family, "-restore", backend);
-  let entry: RemovedRules = {
-    program,
-    text: "",
-    kept: [],
-    left: [],
-    owner: undefined,
-    isHooked: false,
-  };
+  let entry: RemovedRules = { ...UNREAD, program: programName(family, "-restore", backend) };
   try {
     const saved = await savedRules(runner, options);
     if (!saved) return "not-installed";
     const { input, ...rest } = cleanup(saved, options);
+    const nat = saved.get("nat");
+    const jumps = nat ? jumpsIn(nat) : [];
     entry = {
       ...entry,
       ...rest,
       text: atOnce(renderFamily(input)),
       owner: ownerOf(saved),
-      isHooked: isHooked(saved),
+      isHooked: jumps.some(({ rule }) => targetOf(rule) === "KUBE-SERVICES"),
     };
     if (entry.text === "" && entry.left.length === 0) return "nothing";
     if (dryRun || entry.text === "") return entry;
@@ -243,7 +239,7 @@ async function removeEmptyChains(
     if (rules.length > 0 || policy !== "ACCEPT") continue;
     await runIfInstalled(runner, [programName(family, "", backend), "-t", table, "-X", chain]);
   }
-  const name = [family === 4 ? "ip" : "ip6", table] as const;
+  const name = [NFT_FAMILY[family], table] as const;
   const listed = await runIfInstalled(runner, ["nft", "list", "table", ...name]);
   if (listed?.code === 0 && /^table \S+ \S+ \{\s*\}\s*$/.test(listed.stdout)) {
     await runIfInstalled(runner, ["nft", "delete", "table", ...name]).catch(() => {});

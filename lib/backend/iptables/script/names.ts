@@ -45,13 +45,21 @@ export const FIXED_CHAINS: Readonly<Record<Table, readonly string[]>> = {
 };
 
 /** The prefixes of a service port's chains, all in the table `nat`. */
-const SERVICE_PREFIXES: Readonly<Record<keyof ServiceChainNames | "endpoint", string>> = {
+const SERVICE_PREFIXES = {
+  /** Endpoints of the Cluster policy. */
   cluster: "KUBE-SVC-",
+  /** Endpoints of the Local policy. */
   local: "KUBE-SVL-",
+  /** Connections to an external IP, a load-balancer IP or a node port. */
   external: "KUBE-EXT-",
+  /** Sources that may reach the load-balancer IPs. */
   firewall: "KUBE-FW-",
   endpoint: "KUBE-SEP-",
-};
+} as const;
+
+export type ServiceChainNames = Readonly<
+  Record<Exclude<keyof typeof SERVICE_PREFIXES, "endpoint">, string>
+>;
 
 /** Returns true for a service port's chain, of signpost or kube-proxy. */
 export function isServiceChain(name: string): boolean {
@@ -65,28 +73,18 @@ export function leadsToEndpoint(target: string): boolean {
     target !== HAIRPIN_CHAIN && target.startsWith(SERVICE_PREFIXES.endpoint);
 }
 
-export interface ServiceChainNames {
-  /** Endpoints of the Cluster policy. */
-  readonly cluster: string;
-  /** Endpoints of the Local policy. */
-  readonly local: string;
-  /** Connections to an external IP, a load-balancer IP or a node port. */
-  readonly external: string;
-  /** Sources that may reach the load-balancer IPs. */
-  readonly firewall: string;
-}
-
 /**
  * Returns the chains of a service port: as in kube-proxy, a prefix and base32(sha256(name + protocol)).
  * @param name `namespace/name:port`
  */
 export function serviceChainNames(name: string, protocol: Protocol): ServiceChainNames {
   const hash = shortHash(name + protocol, HASH_LENGTH);
+  const { cluster, local, external, firewall } = SERVICE_PREFIXES;
   return {
-    cluster: SERVICE_PREFIXES.cluster + hash,
-    local: SERVICE_PREFIXES.local + hash,
-    external: SERVICE_PREFIXES.external + hash,
-    firewall: SERVICE_PREFIXES.firewall + hash,
+    cluster: cluster + hash,
+    local: local + hash,
+    external: external + hash,
+    firewall: firewall + hash,
   };
 }
 
