@@ -23,7 +23,6 @@ import {
   HAIRPIN_CHAIN,
   type ServiceChainNames,
   serviceChainNames,
-  type Table,
 } from "./names.ts";
 import type { Family } from "../../../model/values/address.ts";
 import { hostPort } from "../../../model/cluster/names.ts";
@@ -153,26 +152,24 @@ function clusterIPRules(context: ServiceContext): SharedRule[] {
   const { table, note, target } = isUsed(context, policy)
     ? { table: "nat" as const, note: "cluster IP", target: `-j ${policyChain(context, policy)}` }
     : { table: "filter" as const, ...refusal(servicePort) };
-  return servicePort.clusterIPs.map((address) =>
-    toAddress(context, { table, chain: "KUBE-SERVICES", address, note, target })
-  );
+  const { clusterIPs } = servicePort;
+  return toAddresses(servicePort, clusterIPs, { table, chain: "KUBE-SERVICES", note, target });
 }
 
 function externalAddressRules(context: ServiceContext): SharedRule[] {
-  const { servicePort: { externalIPs, loadBalancerIPs }, names } = context;
-  if (!context.usesExternalChain) return [];
-  const capture = (note: string, chain: string) => (address: string) =>
-    toAddress(context, {
+  const { servicePort, names, usesExternalChain, usesFirewall } = context;
+  if (!usesExternalChain) return [];
+  const capture = (addresses: readonly string[], note: string, chain: string) =>
+    toAddresses(servicePort, addresses, {
       table: "nat",
       chain: "KUBE-SERVICES",
-      address,
       note,
       target: `-j ${chain}`,
     });
-  const ofLoadBalancers = context.usesFirewall ? names.firewall : names.external;
+  const ofLoadBalancers = usesFirewall ? names.firewall : names.external;
   return [
-    ...externalIPs.map(capture("external IP", names.external)),
-    ...loadBalancerIPs.map(capture("loadbalancer IP", ofLoadBalancers)),
+    ...capture(servicePort.externalIPs, "external IP", names.external),
+    ...capture(servicePort.loadBalancerIPs, "loadbalancer IP", ofLoadBalancers),
   ];
 }
 
@@ -181,32 +178,24 @@ function refusalRules(context: ServiceContext): SharedRule[] {
   const { servicePort } = context;
   const { externalIPs, loadBalancerIPs, externalTrafficPolicy, nodePort, protocol } = servicePort;
   if (isUsed(context, externalTrafficPolicy)) return [];
-  const table = "filter";
-  const chain = "KUBE-EXTERNAL-SERVICES";
+  const place = { table: "filter", chain: "KUBE-EXTERNAL-SERVICES" } as const;
   const { note, target } = refusal(servicePort);
-  const rules = [...externalIPs, ...loadBalancerIPs].map((address) =>
-    toAddress(context, { table, chain, address, note, target })
-  );
-  if (nodePort !== 0) {
-    const match = `-m addrtype --dst-type LOCAL ${port(protocol, nodePort)}`;
-    const words = [`-p ${protocol}`, comment(`${servicePort.name} ${note}`), match, target];
-    rules.push({ table, chain, rule: rule(...words), place: "first" });
-  }
-  return rules;
+  const match = `-m addrtype --dst-type LOCAL ${port(protocol, nodePort)}`;
+  const words = [`-p ${protocol}`, comment(`${servicePort.name} ${note}`), match, target];
+  return [
+    ...toAddresses(servicePort, [...externalIPs, ...loadBalancerIPs], { ...place, note, target }),
+    ...nodePort === 0 ? [] : [{ ...place, rule: rule(...words), place: "first" as const }],
+  ];
 }
 
 /** Drops packets that the firewall chain did not accept: they still have the load balancer's address. */
-function firewallDrops(context: ServiceContext): SharedRule[] {
-  if (!context.usesFirewall) return [];
-  return context.servicePort.loadBalancerIPs.map((address) =>
-    toAddress(context, {
-      table: "filter",
-      chain: "KUBE-PROXY-FIREWALL",
-      address,
-      note: `traffic not accepted by ${context.names.firewall}`,
-      target: "-j DROP",
-    })
-  );
+function firewallDrops({ servicePort, names, usesFirewall }: ServiceContext): SharedRule[] {
+  return toAddresses(servicePort, usesFirewall ? servicePort.loadBalancerIPs : [], {
+    table: "filter",
+    chain: "KUBE-PROXY-FIREWALL",
+    note: `traffic not accepted by ${names.firewall}`,
+    target: "-j DROP",
+  });
 }
 
 function nodePortRules({ servicePort, names, usesExternalChain }: ServiceContext): SharedRule[] {
@@ -240,34 +229,30 @@ function hairpinRules(context: ServiceContext): SharedRule[] {
   }));
 }
 
-function refusal({ hasEndpoints, family }: DesiredServicePort): { note: string; target: string } {
+/** The comment and the end of a rule. */
+interface Treatment {
+  readonly note: string;
+  readonly target: string;
+}
+
+function refusal({ hasEndpoints, family }: DesiredServicePort): Treatment {
   if (hasEndpoints) return { note: "has no local endpoints", target: "-j DROP" };
   return { note: "has no endpoints", target: reject(family) };
 }
 
-function toAddress(
-  { servicePort }: ServiceContext,
-  to: {
-    readonly table: Table;
-    readonly chain: string;
-    readonly address: string;
-    readonly note: string;
-    readonly target: string;
-  },
-): SharedRule {
-  const { family, protocol, name } = servicePort;
-  return {
-    table: to.table,
-    chain: to.chain,
-    rule: rule(
-      `-d ${host(family, to.address)}`,
-      `-p ${protocol}`,
-      comment(`${name} ${to.note}`),
-      port(protocol, servicePort.port),
-      to.target,
-    ),
+/** Returns a rule for the port at each address. */
+function toAddresses(
+  { family, protocol, name, port: number }: DesiredServicePort,
+  addresses: readonly string[],
+  { table, chain, note, target }: Pick<SharedRule, "table" | "chain"> & Treatment,
+): SharedRule[] {
+  const rest = [`-p ${protocol}`, comment(`${name} ${note}`), port(protocol, number), target];
+  return addresses.map((address) => ({
+    table,
+    chain,
+    rule: rule(`-d ${host(family, address)}`, ...rest),
     place: "first",
-  };
+  }));
 }
 
 interface EndpointRules {
