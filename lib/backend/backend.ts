@@ -74,10 +74,7 @@ export interface DesiredStep {
 
 export type ForeignRules = Pick<HandOver, "isServed" | "findProxy" | "run" | "ipvs" | "rival">;
 
-/**
- * A mode: turns desired state into kernel rules and describes them. Its creation does not touch the kernel. Only the
- * daemon applies scripts, after `probe`.
- */
+/** A mode. Its creation does not touch the kernel. Only the daemon applies scripts, after `probe`. */
 export interface Backend<S extends Script = Script> extends Dataplane<S> {
   readonly traits: ModeTraits;
   readonly metrics: BackendMetrics;
@@ -104,10 +101,7 @@ export interface Backend<S extends Script = Script> extends Dataplane<S> {
   describe(node: DesiredNode): RuleNames;
   /** Starts from a state, and returns a function that lists the changes of each step, deletions first. */
   changesFrom(state: DesiredState): (step: DesiredStep) => Change[];
-  /**
-   * Lets another proxy's rules decide before ours from now on; absent if they do anyway. The next daemon undoes it.
-   * @throws {ApplyError}
-   */
+  /** Lets another proxy's rules decide before ours; absent if they do anyway. @throws {ApplyError} */
   stepBehind?(): Promise<void>;
   /** Removes signpost's rules, and kube-proxy's if asked. @returns the failures; a missing program has no rules */
   cleanup(options: CleanupOptions): Promise<ApplyError[]>;

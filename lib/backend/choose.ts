@@ -52,11 +52,7 @@ async function works(backend: Backend): Promise<boolean> {
   }
 }
 
-/**
- * Opens the backend of the configured mode. If none is set, it is nftables if this kernel and nft support the
- * rules, else iptables.
- * @throws {FatalError} that names what is missing
- */
+/** Opens the backend of the configured mode, else the first that works. @throws {FatalError} */
 export async function openBackend(options: BackendOptions): Promise<OpenBackend> {
   const { configuration, runtime } = options;
   const backend = likelyBackend(options);

@@ -169,10 +169,7 @@ interface Series {
   perSecond: number;
 }
 
-/**
- * Sums the connections of each service port by kind of frontend. A sum never falls. Only frontends of the desired state
- * count; the sums of a Service go with the reading after its deletion.
- */
+/** Sums the connections of each desired service port by kind of frontend. A sum never falls. */
 export class ConnectionsByService {
   readonly #services: () => DesiredState["services"];
   readonly #series = new Map<string, Map<string, Series>>();

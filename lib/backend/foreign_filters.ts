@@ -11,10 +11,7 @@ import { runIfInstalled } from "./iptables/kernel/programs.ts";
 import { parseSaved, type SavedTable, tokens } from "./iptables/kernel/saved.ts";
 import { programName } from "./iptables/script/names.ts";
 
-/**
- * Reads the chains of the family `inet`; none if nft cannot. The families `ip` and `ip6` are usually iptables':
- * their `nat` table may be large, and `filter` in iptables mode accepts Service packets.
- */
+/** Reads the chains of the family `inet`; none if nft cannot. `ip` and `ip6` are usually iptables'. */
 export async function inetChains(runner: ProcessRunner): Promise<ForeignChain[]> {
   try {
     return foreignChains(await new Nft(runner).listRuleset("inet"));
@@ -24,10 +21,7 @@ export async function inetChains(runner: ProcessRunner): Promise<ForeignChain[]>
   }
 }
 
-/**
- * Reads the filter chains of both families that iptables-legacy holds.
- * @throws {ApplyError} if a program does not end
- */
+/** Reads the filter chains of iptables-legacy, both families. @throws {ApplyError} if a program does not end */
 export async function legacyChains(runner: ProcessRunner): Promise<ForeignChain[]> {
   const chains: ForeignChain[] = [];
   for (const family of FAMILIES) {

@@ -1,7 +1,4 @@
-/**
- * Describes the rules of this node for a bug report: without elements, and without comments, for people write secrets
- * there.
- */
+/** Describes the rules of this node for a bug report: without elements and comments, which may have secrets. */
 import { FAMILIES } from "../model/values/address.ts";
 import { atOnce } from "../model/ports/in_turns.ts";
 import type { ProcessRunner } from "../model/ports/ports.ts";
@@ -13,11 +10,7 @@ import { Nft, OWN_TABLES } from "./nftables/nft.ts";
 /** Chains of one table of another program that are listed. */
 const MOST_CHAINS = 50;
 
-/**
- * Returns signpost's nftables tables with their rules, and the chains of all other tables with the number
- * of their rules.
- * @throws {ApplyError} if nft cannot be run
- */
+/** Returns signpost's tables, and outlines of all others. @throws {ApplyError} if nft cannot be run */
 export async function nftStructure(runner: ProcessRunner): Promise<string> {
   const listing = withoutTexts(await new Nft(runner).listRuleset());
   return listing.split(/^(?=table )/m).map((table) => {
@@ -27,10 +20,7 @@ export async function nftStructure(runner: ProcessRunner): Promise<string> {
   }).join("");
 }
 
-/**
- * Returns the chains of both variants of iptables with the number of their rules.
- * @throws {ApplyError} if a program does not end
- */
+/** Returns outlines of both variants of iptables. @throws {ApplyError} if a program does not end */
 export async function iptablesStructure(runner: ProcessRunner): Promise<string> {
   const parts: string[] = [];
   for (const variant of ["-nft", "-legacy"] as const) {

@@ -129,11 +129,7 @@ export class HandOver {
     await following;
   }
 
-  /**
-   * Retries failed removals, and looks for a kube-proxy that writes its rules again. When its process has ended,
-   * its rules are removed too. Never rejects.
-   * @returns true if signpost's rules were overwritten and must be written again
-   */
+  /** Retries removals, and removes what a proxy wrote again once it ended. @returns true if a full sync must follow */
   async check(): Promise<boolean> {
     if (this.#state === "removing") await this.#removeOthers();
     if (this.#state !== "done") return false;
@@ -322,10 +318,7 @@ interface IpvsCleanupOptions extends Pick<CleanupOptions, "dryRun" | "removed"> 
   readonly excluded: readonly string[];
 }
 
-/**
- * Removes virtual servers, `kube-ipvs0` and sets. No rule may use the sets any more.
- * @returns an error with advice if a part failed
- */
+/** Removes virtual servers, `kube-ipvs0` and sets, which no rule may use. @returns an error with advice */
 export async function cleanUpIpvs(options: IpvsCleanupOptions): Promise<Error[]> {
   const problems = await cleanUp(options).catch((error) => [messageOf(error)]);
   if (problems.length === 0) return [];

@@ -16,11 +16,7 @@ interface Destination {
   readonly protocol: Protocol;
 }
 
-/**
- * Traces this node's new connections to a destination.
- * @param source an address of this node; `undefined` for any
- * @throws {ApplyError} if the kernel refuses it
- */
+/** Traces new connections from `source`, or any address of this node. @throws {ApplyError} if the kernel refuses it */
 export function startTrace(
   runner: ProcessRunner,
   { source, ...destination }: Destination & { readonly source: string | undefined },

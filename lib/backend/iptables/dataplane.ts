@@ -41,10 +41,7 @@ export class IptablesDataplane implements Dataplane<IptablesScript> {
     this.#iptables = iptables;
   }
 
-  /**
-   * Checks if the administrator changed a sysctl that the rules depend on.
-   * @returns the reason for a full sync, or `undefined`
-   */
+  /** Rereads a sysctl that the rules depend on. @returns the reason for a full sync, or `undefined` */
   async refresh(): Promise<string | undefined> {
     const tcpBeLiberal = await isTcpLiberal(this.#options.runner);
     if (tcpBeLiberal === this.#iptables.tcpBeLiberal) return undefined;
@@ -65,11 +62,7 @@ export class IptablesDataplane implements Dataplane<IptablesScript> {
     return script;
   }
 
-  /**
-   * Gives the script to the kernel. A full one is adapted to the kernel's rules first.
-   * @param checkpoint called after each family
-   * @throws {ApplyError} if a restore program did not take it
-   */
+  /** Gives the script to the kernel. A full one is adapted to the kernel's rules first. @throws {ApplyError} */
   async apply(script: IptablesScript, checkpoint = () => {}): Promise<void> {
     script.bytes = 0;
     for (const input of await this.#inTurns(script.making())) {
@@ -141,11 +134,7 @@ export class IptablesDataplane implements Dataplane<IptablesScript> {
     return bytes;
   }
 
-  /**
-   * Returns the tables without a canary chain, for example `iptables nat`. Another program has flushed them, and a
-   * full script must follow. Locked tables are checked next time.
-   * @throws {ApplyError} if the programs are missing
-   */
+  /** Returns the tables that another program has flushed: `iptables nat`. A locked one is not. @throws {ApplyError} */
   async missingCanaries(): Promise<readonly string[]> {
     const missing: string[] = [];
     for (const family of this.#iptables.families) {

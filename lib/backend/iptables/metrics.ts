@@ -69,10 +69,7 @@ export const PACKET_METRICS: readonly PacketMetric[] = [
   },
 ];
 
-/**
- * Returns the packets of a counted rule, or `undefined` if it is missing.
- * @param listing the output of `iptables -v -S CHAIN` or `iptables-save -c`
- */
+/** Returns the packets of a counted rule in `iptables -v -S` or `iptables-save -c`; `undefined` if it is missing. */
 export function countIn(
   { chain, part }: Pick<PacketMetric, "chain" | "part">,
   listing: string,

@@ -45,10 +45,7 @@ export class IpvsKernel {
     private readonly excluded: readonly string[] = [],
   ) {}
 
-  /**
-   * Reads the state, or returns `undefined` if there is none.
-   * @throws {Error} if `ip` fails, or is not installed and `kube-ipvs0` exists
-   */
+  /** Reads the state; `undefined` if there is none. @throws {Error} if `ip` fails */
   async look(): Promise<IpvsState | undefined> {
     const command = ["ip", "-o", "addr", "show", "dev", IPVS_INTERFACE] as const;
     const link = await this.#try(command);
@@ -94,10 +91,7 @@ export class IpvsKernel {
     return await this.removeSets();
   }
 
-  /**
-   * Removes kube-proxy's sets, which no rule may use any more. Without `ipset` they stay, which is harmless.
-   * @returns a line for each set that could not be removed
-   */
+  /** Removes kube-proxy's sets, which no rule may use any more. @returns a line for each that could not be removed */
   async removeSets(): Promise<string[]> {
     const problems: string[] = [];
     for (const name of await this.sets()) {

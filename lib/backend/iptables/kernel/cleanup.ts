@@ -142,10 +142,7 @@ export function warnOfKept({ program, kept }: RemovedRules, logger: Logger): voi
   for (const chain of kept) logger.warn(message, { program, chain });
 }
 
-/**
- * Removes the rules of signpost and kube-proxy, and no others.
- * @returns one entry for each program that had rules to remove, or failed; the others still ran
- */
+/** Removes rules. @returns an entry for each program that had some, or failed; the others still ran */
 export async function cleanUpKernel(
   runner: ProcessRunner,
   options: CleanUpOptions,
@@ -203,10 +200,7 @@ async function cleanUpFamily(
   }
 }
 
-/**
- * Returns true if kube-proxy has replaced signpost's rules in our variant.
- * @throws {ApplyError} if the rules cannot be read
- */
+/** Returns true if kube-proxy has replaced signpost's rules. @throws {ApplyError} if they cannot be read */
 export async function isOverwritten(runner: ProcessRunner, backend: Variant): Promise<boolean> {
   for (const family of FAMILIES) {
     const saved = await savedRules(runner, { family, backend });

@@ -1,7 +1,4 @@
-/**
- * Runs the iptables programs, classifies their errors, and finds the variant of this node. Rules of iptables-nft and
- * iptables-legacy do not see each other.
- */
+/** Runs the iptables programs. Rules of iptables-nft and iptables-legacy do not see each other. */
 import { FAMILIES, type Family } from "../../../model/values/address.ts";
 import {
   ApplyError,
@@ -25,10 +22,7 @@ export interface Place {
   readonly backend: Variant;
 }
 
-/**
- * Returns the program's result, or `undefined` if it is not installed.
- * @throws {ApplyError} if it could not run to its end
- */
+/** Returns `undefined` if the program is not installed. @throws {ApplyError} if it could not run to its end */
 export async function runIfInstalled(
   runner: ProcessRunner,
   argv: readonly [string, ...string[]],
@@ -53,10 +47,7 @@ async function run(
   throw new ApplyError("program-missing", message);
 }
 
-/**
- * Returns the output of a save program. Without `-t`, iptables-legacy loads no kernel module.
- * @throws {ApplyError} if it failed
- */
+/** Returns a save program's output. Without `-t`, iptables-legacy loads no kernel module. @throws {ApplyError} */
 export async function save(
   runner: ProcessRunner,
   { family, backend }: Place,
@@ -79,10 +70,7 @@ export async function restore(
   if (result.code !== 0) throw failureOf(program, result, text);
 }
 
-/**
- * Lists the rules of a chain, or returns the failure if there is none.
- * @throws {ApplyError} if the program is missing, or could not run to its end
- */
+/** Lists a chain, or returns the failure. @throws {ApplyError} if the program could not run to its end */
 export async function listChain(
   runner: ProcessRunner,
   { family, backend, table, chain }: Place & { readonly table: string; readonly chain: string },
@@ -127,11 +115,7 @@ const ADVICE: Readonly<Record<ApplyFailure, string>> = {
   "unknown": "see iptables-restore(8)",
 };
 
-/**
- * Returns the error of a program that failed.
- * @param program its name
- * @param input its input, from which the faulty line is quoted
- */
+/** Returns the error of a failed program. @param input its input, from which the faulty line is quoted */
 export function failureOf(program: string, result: ProcessResult, input = ""): ApplyError {
   const said = `${result.stderr}\n${result.stdout}`;
   const failure = PATTERNS.find(([pattern]) => pattern.test(said))?.[1] ?? "unknown";
@@ -172,11 +156,7 @@ export interface Iptables {
   readonly version: string;
 }
 
-/**
- * Finds the variant to use, and the families that work.
- * @param wanted the families of the node
- * @throws {ApplyError} if iptables works for no family
- */
+/** Finds the variant, and which of the wanted families work. @throws {ApplyError} if none does */
 export async function findIptables(
   runner: ProcessRunner,
   wanted: readonly Family[] = FAMILIES,

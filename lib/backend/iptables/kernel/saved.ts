@@ -29,10 +29,7 @@ const COUNTERS = /^\[\d+:\d+\] /;
 /** Lines that are parsed without a break. */
 const BATCH = 200;
 
-/**
- * Parses the output of `iptables-save` or `ip6tables-save`, with or without counters. Unknown lines are skipped.
- * @yields when other work can run
- */
+/** Parses `iptables-save`, with or without counters. Unknown lines are skipped. @yields when other work can run */
 export function* parseSaved(text: string): Generator<undefined, Saved> {
   const tables = new Map<string, SavedTable>();
   let chains = new Map<string, string[]>();
@@ -125,10 +122,7 @@ export function isJump(rule: string): boolean {
     /^kube(rnetes|-proxy) /.test(argumentOf(rule, "--comment") ?? "");
 }
 
-/**
- * Returns our chains that other programs' rules lead to. They cannot be removed.
- * @param isOurs true for a rule of a built-in chain that is not another program's
- */
+/** Returns our chains that other programs' rules lead to. @param isOurs for rules of built-in chains */
 export function referencedByOthers(
   { chains, builtIn }: SavedTable,
   isOurs: (rule: string) => boolean = isJump,

@@ -27,10 +27,7 @@ import {
 } from "../kernel/saved.ts";
 import { serviceRules } from "./service_rules.ts";
 
-/**
- * Returns the input that builds one family's tables from nothing, with Services ordered by name.
- * @yields when other work can run; meanwhile the state must not change
- */
+/** Builds one family's tables from nothing, with Services ordered by name. @yields when other work can run */
 export function* fullInput(
   state: DesiredState,
   options: InputOptions,
@@ -83,10 +80,7 @@ function withSharedRules(
   return chains;
 }
 
-/**
- * Adapts the full input to the kernel's rules. Existing jumps stay, and stale chains and jumps of any proxy go. New
- * refusals come first, then each table in one transaction.
- */
+/** Adapts the full input to the kernel's rules. Existing jumps stay, and stale chains and jumps of any proxy go. */
 export function fitToSaved(input: FamilyInput, saved: Saved): FamilyInput {
   const fitted = input.tables.map((table) => {
     const held = saved.get(table.table);
@@ -104,10 +98,7 @@ const EXTERNAL_CHAIN = "KUBE-EXTERNAL-SERVICES";
 
 const REFUSING_CHAINS: readonly string[] = [EXTERNAL_CHAIN, "KUBE-SERVICES", "KUBE-PROXY-FIREWALL"];
 
-/**
- * Returns refusals that the kernel lacks. After kube-proxy's ipvs mode there are none, because they would refuse all
- * traffic of IPVS before table `nat` is written.
- */
+/** Returns refusals that the kernel lacks. After kube-proxy's ipvs mode they would refuse all traffic of IPVS. */
 function newRefusals({ tables }: FamilyInput, saved: Saved): TableInput {
   const table = "filter";
   const held = saved.get(table);
@@ -156,10 +147,7 @@ const FIREWALL = leadTo("KUBE-PROXY-FIREWALL", "load balancer firewall", NEW);
 const SERVICES = leadTo("KUBE-SERVICES", "service portals");
 const POSTROUTING = leadTo("KUBE-POSTROUTING", "postrouting rules");
 
-/**
- * The jumps, equal to kube-proxy's, so that a hand-over finds them in place. Each is inserted at the head of its
- * chain, so the last one comes first.
- */
+/** The jumps, equal to kube-proxy's. Each is inserted at the head of its chain, so the last one comes first. */
 const JUMPS: Readonly<Record<Table, readonly string[]>> = {
   filter: [
     `INPUT ${EXTERNAL}`,

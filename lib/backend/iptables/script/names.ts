@@ -73,10 +73,7 @@ export function leadsToEndpoint(target: string): boolean {
     target !== HAIRPIN_CHAIN && target.startsWith(SERVICE_PREFIXES.endpoint);
 }
 
-/**
- * Returns the chains of a service port: as in kube-proxy, a prefix and base32(sha256(name + protocol)).
- * @param name `namespace/name:port`
- */
+/** Returns chains as in kube-proxy: a prefix and base32(sha256(name + protocol)). @param name `namespace/name:port` */
 export function serviceChainNames(name: string, protocol: Protocol): ServiceChainNames {
   const hash = shortHash(name + protocol, HASH_LENGTH);
   const { cluster, local, external, firewall } = SERVICE_PREFIXES;

@@ -1,6 +1,4 @@
-/**
- * Writes rules as `iptables-save` does, to compare them as text, and renders changes as input of `iptables-restore`.
- */
+/** Writes rules as `iptables-save` does, and renders changes as input of `iptables-restore`. */
 import { ADDRESS_BITS, type Family } from "../../../model/values/address.ts";
 import type { LocalDetector } from "../../../model/kernel/desired.ts";
 import type { Protocol } from "../../../model/cluster/objects.ts";

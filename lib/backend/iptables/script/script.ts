@@ -73,10 +73,7 @@ export class IptablesScript implements Script {
     this.#inputs = inputs;
   }
 
-  /**
-   * Computes the script once, in turns. An earlier access computes it without a break.
-   * @yields when other work can run
-   */
+  /** Computes the script once. An earlier access computes it without a break. @yields when other work can run */
   *making(): Generator<undefined, readonly FamilyInput[]> {
     if (this.#made !== undefined) return this.#made;
     const families: FamilyInput[] = [];
@@ -97,10 +94,7 @@ export class IptablesScript implements Script {
   }
 }
 
-/**
- * Returns the input for one family's step. It deletes rules, so it needs the earlier state in the kernel.
- * @yields when other work can run
- */
+/** Returns one family's step, which needs the earlier state in the kernel. @yields when other work can run */
 function* partialInput(
   change: StateChange,
   options: { readonly family: Family; readonly node: DesiredNode },
