@@ -60,5 +60,6 @@ function printed(
   if (path === "clusterCIDR") return configuration.clusterCIDRs.join(",");
   const value = fieldAt(configuration, ...path.split("."));
   // The value at this path came from this row's reader.
-  return value === undefined ? null : row.print(value);
+  if (value === undefined) return null;
+  return row.print ? row.print(value) : value as Json;
 }

@@ -24,26 +24,8 @@ const WRONG: readonly [string, string][] = [
     "nftables: {syncPeriod: 1d}",
     'nftables.syncPeriod: must be a duration such as 30s, 500ms or 1h30m, is "1d"',
   ],
-  [
-    "mode: userspace",
-    "mode: cannot be userspace, which Kubernetes 1.26 removed: use nftables, or leave it empty",
-  ],
-  [
-    "mode: kernelspace",
-    "mode: cannot be kernelspace, which is for Windows: use nftables, or leave it empty",
-  ],
-  [
-    "mode: winkernel",
-    "mode: cannot be winkernel, which is for Windows: use nftables, or leave it empty",
-  ],
-  [
-    "mode: ebpf",
-    'mode: must be nftables, iptables, ipvs or empty (nftables if it works), is "ebpf"',
-  ],
-  [
-    "mode: [a]",
-    "mode: must be nftables, iptables, ipvs or empty (nftables if it works), is a list",
-  ],
+  ["mode: userspace", 'mode: must be nftables, iptables or ipvs, is "userspace"'],
+  ["mode: [a]", "mode: must be nftables, iptables or ipvs, is a list"],
   [
     "detectLocalMode: NodeCidr",
     "detectLocalMode: must be ClusterCIDR, NodeCIDR, BridgeInterface or InterfaceNamePrefix " +

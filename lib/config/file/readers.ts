@@ -4,7 +4,7 @@
  * The accepted values are those of kube-proxy's pkg/proxy/apis/config/validation.
  */
 import { familyOf, parseAddress, parseCidr } from "../../model/values/address.ts";
-import { type AskedMode, MODES, NODE_PORT_WORDS } from "../../model/configuration.ts";
+import { NODE_PORT_WORDS } from "../../model/configuration.ts";
 import { hostPort, isDnsName } from "../../model/cluster/names.ts";
 import { nearest } from "../../model/values/text.ts";
 import { parseDuration } from "./durations.ts";
@@ -84,22 +84,6 @@ export function quantity(value: unknown): string | Fault {
   return typeof value === "string" && /^(?:\d+(?:\.\d+)?(?:[kMGTPE]i?|[mun])?)?$/.test(value)
     ? value
     : new Fault("must be a size such as 0 or 64Ki");
-}
-
-const RETIRED_MODES: Readonly<Record<string, string>> = {
-  userspace: "cannot be userspace, which Kubernetes 1.26 removed: use nftables, or leave it empty",
-  kernelspace: "cannot be kernelspace, which is for Windows: use nftables, or leave it empty",
-  winkernel: "cannot be winkernel, which is for Windows: use nftables, or leave it empty",
-};
-
-/** Reads `mode`: `nftables`, `iptables`, `ipvs` or empty. */
-export function proxyMode(value: unknown): AskedMode | Fault {
-  if (value === "" || value === "ipvs") return value;
-  const mode = MODES.find((each) => each === value);
-  if (mode !== undefined) return mode;
-  const retired = typeof value === "string" ? RETIRED_MODES[value.toLowerCase()] : undefined;
-  if (retired !== undefined) return new Fault(retired, { complete: true });
-  return new Fault(`must be ${MODES.join(", ")}, ipvs or empty (nftables if it works)`);
 }
 
 export function oneOf<T extends string>(...words: readonly T[]): Reader<T | ""> {

@@ -5,14 +5,7 @@ import {
   type DetectLocalMode,
   MODES,
 } from "../../model/configuration.ts";
-import {
-  boolean,
-  clusterCidrs,
-  integer,
-  interfaceName,
-  nodePortAddress,
-  proxyMode,
-} from "../file/readers.ts";
+import { boolean, clusterCidrs, integer, interfaceName, nodePortAddress } from "../file/readers.ts";
 import { choice, duration, list, minSyncPeriod, switches, value } from "./setting.ts";
 
 const SECOND = 1_000;
@@ -21,10 +14,9 @@ const HOUR = 3_600 * SECOND;
 export const RULE_GROUP = {
   title: "Rules",
   settings: {
-    mode: value<AskedMode>(proxyMode, "", {
+    mode: choice<AskedMode>([...MODES, "ipvs"], "", {
       flag: "proxy-mode",
       value: "MODE",
-      choices: [...MODES, "ipvs"],
       help: "nftables, iptables, or ipvs, which nftables serves; empty: nftables if it works here.",
     }),
     clusterCIDR: value<readonly string[]>(clusterCidrs, [], {

@@ -58,8 +58,8 @@ export interface Setting<T> extends SettingOptions {
   /** Reads the value, or one item of a list. */
   readonly read: Reader<unknown>;
   readonly default: T;
-  /** Prints the value as in KubeProxyConfiguration. */
-  print(value: T): Json;
+  /** Prints the value as in KubeProxyConfiguration. @default unchanged */
+  print?(value: T): Json;
 }
 
 export function value<T extends Json>(
@@ -67,7 +67,7 @@ export function value<T extends Json>(
   fallback: T,
   options: SettingOptions = {},
 ): Setting<T> {
-  return { ...options, shape: "value", read, default: fallback, print: (value) => value };
+  return { ...options, shape: "value", read, default: fallback };
 }
 
 export function flagOnly<T extends Json>(
@@ -89,8 +89,7 @@ export function word<T extends Json>(
   fallback: T,
   options: SettingOptions = {},
 ): Setting<T> {
-  const print = (value: T) => value;
-  return { empty: "everywhere", ...options, shape: "value", read, default: fallback, print };
+  return { empty: "everywhere", ...options, shape: "value", read, default: fallback };
 }
 
 /** Returns a setting that is one of some words. Empty text means the default. */
@@ -117,15 +116,14 @@ export function list<T extends Json>(
   read: Reader<T>,
   options: SettingOptions = {},
 ): Setting<readonly T[]> {
-  return { ...options, shape: "list", read, default: [], print: (values) => values };
+  return { ...options, shape: "list", read, default: [] };
 }
 
 /** Returns a setting with names that are true or false, empty by default. */
 export function switches(
   options: SettingOptions = {},
 ): Setting<Readonly<Record<string, boolean>>> {
-  const print = (value: Readonly<Record<string, boolean>>) => value;
-  return { ...options, shape: "switches", read: boolean, default: {}, print };
+  return { ...options, shape: "switches", read: boolean, default: {} };
 }
 
 export const NO_EFFECT = "No effect.";
