@@ -17,9 +17,8 @@ export async function runCommand(
 ): Promise<number> {
   const { runtime } = context;
   const file = new ConfigurationFile(runtime.readFile);
-  const given = await loadConfiguration(argv, { readFile: file.read, version: VERSION_TEXT });
+  const given = await loadConfiguration(argv, { readFile: file.read });
   const invocation = await onThisNode(given, { argv, runtime });
-  if (typeof invocation === "number") return invocation;
   switch (invocation.type) {
     case "help": {
       const { helpText } = await import("./help.ts");
@@ -28,7 +27,7 @@ export async function runCommand(
       return 0;
     }
     case "version":
-      await runtime.print(invocation.text);
+      await runtime.print(`${VERSION_TEXT}\n`);
       return 0;
     case "errors":
       for (const line of invocation.warnings) runtime.complain(`signpost: warning: ${line}`);
@@ -49,20 +48,13 @@ const OF_THE_NODE: ReadonlySet<string> = new Set([
   "verify",
 ]);
 
-/** Returns the command line with the configuration of this node, or an exit code if it has none. */
 async function onThisNode(
   invocation: Invocation,
   { argv, runtime }: Pick<Given, "argv" | "runtime">,
-): Promise<Invocation | number> {
+): Promise<Invocation> {
   if (invocation.type !== "run" || !OF_THE_NODE.has(invocation.command.name)) return invocation;
   const { nodeConfiguration } = await import("./node_configuration.ts");
-  try {
-    return await nodeConfiguration({ argv, invocation, runtime, version: VERSION_TEXT });
-  } catch (error) {
-    if (!(error instanceof FatalError)) throw error;
-    runtime.complain(`signpost: ${error.message}`);
-    return 2;
-  }
+  return await nodeConfiguration({ argv, invocation, runtime });
 }
 
 type Run = Extract<Invocation, { readonly type: "run" }>;

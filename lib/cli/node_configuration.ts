@@ -1,9 +1,8 @@
 /** Finds the configuration of commands that name no cluster: the daemon's, else that of the node's file. */
 import { isAbsolute, join } from "node:path/posix";
 import { CLUSTER_FLAGS } from "../config/commands.ts";
-import { type ConfiguredBy, type Invocation, loadConfiguration } from "../config/load.ts";
+import { type Invocation, loadConfiguration } from "../config/load.ts";
 import { askCommandLine } from "./client.ts";
-import { FatalError } from "../model/values/errors.ts";
 import type { Configuration } from "../config/configuration.ts";
 import { plain } from "../model/values/text.ts";
 import type { Runtime } from "../model/ports/runtime.ts";
@@ -19,79 +18,68 @@ export interface NodeConfigurationOptions {
   /** The invocation that they give alone. */
   readonly invocation: Run;
   readonly runtime: Pick<Runtime, "readFile" | "environment" | "complain" | "askDaemon">;
-  readonly version: string;
 }
 
 /**
  * Finds the configuration, and says in one line whose it is.
  * @returns the same invocation if flags name a cluster, or if the command needs no configuration and there is none
- * @throws {FatalError} if the command needs a configuration and there is none
  */
 export async function nodeConfiguration(options: NodeConfigurationOptions): Promise<Invocation> {
   const { invocation, runtime } = options;
+  const found = await find(options);
   // Rules can be removed all the same, and a bug be reported.
   const isNeeded = !["bundle", "cleanup"].includes(invocation.command.name);
-  const complain = (line: string) => runtime.complain(`signpost: ${line}`);
-  try {
-    const found = await find(options);
-    if (found.type !== "errors" || isNeeded) return found;
-    found.errors.forEach(complain);
-  } catch (error) {
-    if (!(error instanceof FatalError) || isNeeded) throw error;
-    complain(error.message);
-  }
+  if (found.type !== "errors" || isNeeded) return found;
+  for (const line of found.errors) runtime.complain(`signpost: ${line}`);
   return invocation;
 }
 
 async function find(options: NodeConfigurationOptions): Promise<Invocation> {
   const { invocation, runtime } = options;
-  const { command, given, configuration } = invocation;
+  const { command, given, configuration: { signpost: { socket } } } = invocation;
   // The manifests of a diff are what might be applied, not the cluster.
   const names = CLUSTER_FLAGS.filter((name) => name !== "manifests" || command.name !== "diff");
   // With one of them, flags are all that counts.
   if (names.some((name) => given.includes(`--${name}`))) return invocation;
-  const { socket } = configuration.signpost;
-  const found = await fromDaemon(options) ?? await fromFile(options);
-  if (found) {
-    if (found.invocation.type === "run") {
-      runtime.complain(`signpost: with the configuration of ${found.whose}`);
-      return { ...found.invocation, configuredBy: found.by };
-    }
-    return asErrors(found.invocation, found.whose);
+  const loaded = await fromDaemon(options) ?? await fromFile(options);
+  if (loaded?.type === "run") {
+    const whose = loaded.configuredBy === "daemon" ? daemonAt(socket) : THIS_NODE;
+    runtime.complain(`signpost: with the configuration of ${whose}`);
   }
+  if (loaded) return loaded;
   const needsCluster = ["diff", "explain", "verify"].includes(command.name);
   if (!needsCluster || runtime.environment("KUBERNETES_SERVICE_HOST")) return invocation;
   const daemon = socket === ""
     ? "there is no socket to ask a daemon at"
     : `no daemon answers at ${plain(socket)} (only root and its group may ask)`;
-  throw new FatalError(
-    `no configuration: ${daemon}, and there is no ${NODE_FILE}: start signpost, or name the cluster with --config, --kubeconfig, --master or --manifests`,
-  );
+  const flags = names.map((name) => `--${name}`);
+  const error = `no configuration: ${daemon}, and there is no ${NODE_FILE}: start signpost, or ` +
+    `name the cluster with ${flags.slice(0, -1).join(", ")} or ${flags.at(-1)}`;
+  return { type: "errors", errors: [error], warnings: [] };
 }
 
-interface Found {
-  readonly by: ConfiguredBy;
-  /** Ends a sentence. */
-  readonly whose: string;
-  readonly invocation: Invocation;
+const THIS_NODE = `this node (${NODE_FILE})`;
+
+function daemonAt(socket: string): string {
+  return `the running daemon (${plain(socket)})`;
 }
 
 async function fromDaemon(
-  { argv, invocation: { configuration }, runtime, version }: NodeConfigurationOptions,
-): Promise<Found | undefined> {
+  { argv, invocation: { configuration }, runtime }: NodeConfigurationOptions,
+): Promise<Invocation | undefined> {
   const said = await askCommandLine({ configuration, runtime }).catch(() => undefined);
   if (!said) return undefined;
   const { file, workingDirectory } = said;
-  const whose = `the running daemon (${plain(configuration.signpost.socket)})`;
   const invocation = await loadConfiguration(argv, {
-    version,
     // What the daemon has taken over, whatever the file says by now.
     readFile: (path) => file?.path === path ? Promise.resolve(file.text) : runtime.readFile(path),
     base: said.argv,
   });
-  if (invocation.type !== "run") return { by: "daemon", whose, invocation };
+  if (invocation.type !== "run") {
+    return asErrors(invocation, daemonAt(configuration.signpost.socket));
+  }
   const absolute = startingFrom(workingDirectory, invocation.configuration);
-  return { by: "daemon", whose, invocation: { ...invocation, configuration: absolute } };
+  return { ...invocation, configuration: absolute, configuredBy: "daemon" };
 }
 
 /** Makes paths absolute, as a daemon with this working directory means them. */
@@ -112,23 +100,15 @@ function startingFrom(folder: string, configuration: Configuration): Configurati
 }
 
 async function fromFile(
-  { argv, runtime, version }: NodeConfigurationOptions,
-): Promise<Found | undefined> {
-  let text: string;
-  try {
-    text = await runtime.readFile(NODE_FILE);
-  } catch (error) {
-    if (error instanceof Error && error.name === "NotFound") return undefined;
-    throw error instanceof Error
-      ? new FatalError(`${NODE_FILE}: cannot be read: ${plain(error.message)}`, { cause: error })
-      : error;
-  }
-  const invocation = await loadConfiguration(argv, {
-    version,
-    readFile: (path) => path === NODE_FILE ? Promise.resolve(text) : runtime.readFile(path),
-    base: ["--config", NODE_FILE],
-  });
-  return { by: "file", whose: `this node (${NODE_FILE})`, invocation };
+  { argv, runtime: { readFile } }: NodeConfigurationOptions,
+): Promise<Invocation | undefined> {
+  const isMissing = await readFile(NODE_FILE)
+    .then(() => false, (error) => error instanceof Error && error.name === "NotFound");
+  if (isMissing) return undefined;
+  const invocation = await loadConfiguration(argv, { readFile, base: ["--config", NODE_FILE] });
+  return invocation.type === "run"
+    ? { ...invocation, configuredBy: "file" }
+    : asErrors(invocation, THIS_NODE);
 }
 
 /** Errors of a configuration that was not named on the command line say whose they are. */

@@ -12,7 +12,6 @@ import { loadConfiguration } from "../config/load.ts";
 import { checkSource } from "../daemon/objects/source.ts";
 import type { Runtime } from "../model/ports/runtime.ts";
 import { FatalError } from "../model/values/errors.ts";
-import { VERSION_TEXT } from "../model/version.ts";
 import type { ServiceManager } from "../observe/systemd.ts";
 
 export interface RunOptions extends CommandContext {
@@ -138,7 +137,7 @@ export async function nextConfiguration(
 async function load(
   { argv, file, logger, configuration }: ReloadOptions,
 ): Promise<Configuration | undefined> {
-  const loaded = await loadConfiguration(argv, { readFile: file.read, version: VERSION_TEXT });
+  const loaded = await loadConfiguration(argv, { readFile: file.read });
   if (loaded.type === "errors") {
     for (const error of loaded.errors) refuse(error, logger);
     return undefined;

@@ -30,8 +30,7 @@ export type Invocation =
   }
   /** The help text of that command, or the overview of all, is asked for; exit code 0. */
   | { readonly type: "help"; readonly command: CommandName | undefined }
-  /** Text for stdout; exit code 0. */
-  | { readonly type: "version"; readonly text: string }
+  | { readonly type: "version" }
   /** One line each; exit code 2. */
   | {
     readonly type: "errors";
@@ -42,7 +41,6 @@ export type Invocation =
 export interface LoadOptions {
   /** Reads a text file. @throws anything if it cannot be read; the message is shown */
   readFile(path: string): Promise<string>;
-  readonly version: string;
   /**
    * A second command line, such as the running daemon's. Its settings apply if the first has none;
    * its command does not.
@@ -60,7 +58,7 @@ export async function loadConfiguration(
   if (flags.information === "help") {
     return { type: "help", command: argv[0] === flags.command ? flags.command : undefined };
   }
-  if (flags.information === "version") return { type: "version", text: `${options.version}\n` };
+  if (flags.information === "version") return { type: "version" };
 
   const base = readCommandLine(options.base ?? []);
   const fileName = flags.settings.configFile ?? base.settings.configFile ?? "";

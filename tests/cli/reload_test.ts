@@ -2,7 +2,6 @@ import { assertEquals } from "@std/assert";
 import { ConfigurationFile } from "../../lib/cli/configuration_file.ts";
 import { nextConfiguration, ReloadRequest } from "../../lib/cli/run.ts";
 import { loadConfiguration } from "../../lib/config/load.ts";
-import { VERSION_TEXT } from "../../lib/model/version.ts";
 import { ManualClock, MemoryLogger, settle } from "../support/clock_and_log.ts";
 import { world } from "./runtime.ts";
 
@@ -41,7 +40,7 @@ async function setUp() {
     },
   });
   const argv = ["--config=/config.yaml"];
-  const running = await loadConfiguration(argv, { readFile: file.read, version: VERSION_TEXT });
+  const running = await loadConfiguration(argv, { readFile: file.read });
   if (running.type !== "run") throw new Error("the configuration is no good");
   let { configuration } = running;
   const tell = (word: string) => Promise.resolve(void told.push(word));

@@ -8,7 +8,6 @@ import { ConfigurationFile } from "../../lib/cli/configuration_file.ts";
 import { run } from "../../lib/cli/run.ts";
 import { loadConfiguration } from "../../lib/config/load.ts";
 import type { ProcessRunner } from "../../lib/model/ports/ports.ts";
-import { VERSION_TEXT } from "../../lib/model/version.ts";
 import { MemoryLogger, realClock } from "../support/clock_and_log.ts";
 import { eventually } from "../support/eventually.ts";
 import { FakeNode, KUBE_PROXY_RULES } from "./fake_node.ts";
@@ -66,7 +65,7 @@ async function start(folder: string, health = "") {
     "--hostname-override=node",
     `--manifests=${folder}`,
   ];
-  const loaded = await loadConfiguration(argv, { readFile: file.read, version: VERSION_TEXT });
+  const loaded = await loadConfiguration(argv, { readFile: file.read });
   if (loaded.type !== "run") throw new Error(JSON.stringify(loaded));
   let reload = () => {};
   const running = run({

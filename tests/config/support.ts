@@ -77,7 +77,6 @@ export function load(
       const text = files[path];
       return text === undefined ? Promise.reject(new Error("No such file")) : Promise.resolve(text);
     },
-    version: "signpost 1.2.3",
   });
 }
 

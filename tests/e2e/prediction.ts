@@ -34,7 +34,6 @@ export async function assertPredicted(
   const { a } = inputs;
   const invocation = await loadConfiguration(["--config", "file"], {
     readFile: () => Promise.resolve(JSON.stringify(inputs.config)),
-    version: "",
   });
   if (invocation.type !== "run") throw new Error(JSON.stringify(invocation));
   const { configuration } = invocation;

@@ -47,7 +47,6 @@ for (const name of VALUES) {
       assertEquals(await typeErrors(objects), "");
       const loaded = await loadConfiguration(["--config", "config.yaml"], {
         readFile: (path) => Promise.resolve(fileIn(objects, path)),
-        version: "",
       });
       assertEquals(loaded.type === "run" && loaded.warnings, []);
       const access = parseKubeconfig(fileIn(objects, "kubeconfig.yaml"), {

@@ -53,7 +53,6 @@ Deno.test("the DaemonSet's configuration is taken without an error or a warning"
   const files = await daemonSetFiles();
   const loaded = await loadConfiguration(["--config", "config.yaml"], {
     readFile: (path) => Promise.resolve(files[path] ?? ""),
-    version: "",
   });
   assertEquals(loaded.type === "run" && loaded.warnings, []);
 });

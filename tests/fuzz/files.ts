@@ -64,7 +64,6 @@ async function fuzzConfiguration(random: Random): Promise<void> {
   const text = changedYaml(random, CONFIGURATION);
   const invocation = await loadConfiguration(["--config", "file"], {
     readFile: () => Promise.resolve(text),
-    version: "",
   });
   if (invocation.type !== "errors" && invocation.type !== "run") return;
   if (invocation.type === "errors") assertHarmless(invocation.errors);
