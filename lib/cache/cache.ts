@@ -6,7 +6,6 @@ import {
   KINDS,
   type Node,
   type ObjectEvent,
-  type Omission,
   type Refusal,
   type ReplaceEvent,
   type Service,
@@ -47,8 +46,8 @@ export class ObjectCache implements Snapshot {
   /** Lists, not maps: nearly all have one entry. */
   readonly #slicesByService = new Map<string, EndpointSlice[]>();
   readonly #refused = new Map<string, Refusal>();
-  readonly #omissions = new Map<string, Omission>();
-  #newOmissions = new Map<string, Omission>();
+  readonly #omissions = new Map<string, Refusal>();
+  #newOmissions = new Map<string, Refusal>();
   readonly #delivered = new Set<Kind>();
   #isRestored = false;
   readonly #dirtyServices = new FairQueue();
@@ -81,7 +80,7 @@ export class ObjectCache implements Snapshot {
     return KINDS.filter((kind) => !this.#delivered.has(kind));
   }
 
-  get omissions(): Iterable<Omission> {
+  get omissions(): Iterable<Refusal> {
     return this.#omissions.values();
   }
 
@@ -157,7 +156,7 @@ export class ObjectCache implements Snapshot {
   }
 
   /** Returns new or changed omissions since the last call, to log once each. */
-  takeOmissions(): readonly Omission[] {
+  takeOmissions(): readonly Refusal[] {
     if (this.#newOmissions.size === 0) return [];
     const omissions = [...this.#newOmissions.values()];
     this.#newOmissions = new Map();
@@ -211,7 +210,7 @@ export class ObjectCache implements Snapshot {
   }
 
   #omit(
-    { kind, key, reason }: Pick<Omission, "kind" | "key"> & { readonly reason: string | undefined },
+    { kind, key, reason }: Pick<Refusal, "kind" | "key"> & { readonly reason: string | undefined },
   ): void {
     const id = refusalKey({ kind, key });
     if (reason === this.#omissions.get(id)?.reason) return;

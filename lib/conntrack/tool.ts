@@ -8,10 +8,7 @@ import {
 import { eachLine, oneLine } from "../model/values/text.ts";
 import { type Protocol, PROTOCOLS } from "../model/cluster/objects.ts";
 
-/**
- * Entries that are deleted together: those with the same destination and the same source of the
- * answers. Whether an entry is stale depends on nothing else, so that all that match are.
- */
+/** Selects entries of one destination and one source of answers: all are stale, or none is. */
 export interface Deletion {
   readonly family: Family;
   readonly address: string;
@@ -27,9 +24,9 @@ export class ConntrackError extends Error {
   override name = "ConntrackError";
 }
 
-/** Gathers stale entries to deletions, those of most entries first. */
+/** Gathers stale entries to deletions. */
 export function deletionsOf(entries: Iterable<ConntrackEntry>): Deletion[] {
-  const groups = new Map<string, { readonly deletion: Deletion; count: number }>();
+  const deletions = new Map<string, Deletion>();
   for (const { family, original, reply } of entries) {
     const deletion = {
       family,
@@ -39,12 +36,9 @@ export function deletionsOf(entries: Iterable<ConntrackEntry>): Deletion[] {
       replyPort: reply.sport,
       onlyDefaultZone: original.dst === reply.src && original.dport === reply.sport,
     };
-    const key = deletionArguments(deletion).join(" ");
-    const group = groups.get(key) ?? { deletion, count: 0 };
-    group.count++;
-    groups.set(key, group);
+    deletions.set(deletionArguments(deletion).join(" "), deletion);
   }
-  return [...groups.values()].sort((a, b) => b.count - a.count).map(({ deletion }) => deletion);
+  return [...deletions.values()];
 }
 
 /** The arguments of `conntrack` for a deletion, `-D` first; addresses and numbers only. */
@@ -69,7 +63,6 @@ function protocolArguments(family: Family): string[] {
   return ["-f", `ipv${family}`, "-p", "udp"];
 }
 
-/** Runs `conntrack`. Both verbs throw `ConntrackError`, or `ProgramMissingError` without the program. */
 export class ConntrackTool {
   /** @param runner runs `conntrack`, as root or with CAP_NET_ADMIN */
   constructor(private readonly runner: ProcessRunner) {}

@@ -12,6 +12,7 @@ import { LocalhostNodePorts } from "../localhost/node_ports.ts";
 import { Metrics } from "../observe/metrics/metrics.ts";
 import { httpListen } from "../system/http_servers.ts";
 import { SyncLoop } from "../sync/sync.ts";
+import type { SyncOutcome } from "../sync/reports.ts";
 import { familiesBut } from "../backend/backend.ts";
 import { ConntrackCleaner } from "../conntrack/conntrack.ts";
 import { applyKernelSettings } from "../conntrack/kernel_settings.ts";
@@ -193,16 +194,7 @@ export class Daemon {
       share: traits.share,
       fullSyncPeriod: configuration.signpost.fullSyncPeriod,
       afterSync: [
-        // One step, because other work may run between two.
-        (outcome) => {
-          this.#services.follow(outcome);
-          if (outcome.applied) this.#synced(outcome.applied);
-        },
-        ({ applied, isFull }) =>
-          applied && !isFull ? this.#findings.changed() : this.#findings.suspected(),
-        ({ applied }) => {
-          if (applied) void this.#healthChecks.sync(new Map(this.#desired.healthChecks));
-        },
+        (outcome) => this.#follow(outcome),
         (outcome, turns) => turns.run(conntrack.following(outcome)),
         async (outcome, turns) => {
           await turns.run(localhost.following(outcome));
@@ -216,7 +208,6 @@ export class Daemon {
     });
   }
 
-  /** Runs all parts; the first that fails ends all. */
   async run(): Promise<void> {
     const { runtime, logger, manager, signal } = this.#options;
     logger.info("started", {
@@ -234,6 +225,7 @@ export class Daemon {
         sink: this.#loop.handle,
         known: this.#cache,
         observer: this.#observation,
+        requests: this.#metrics,
       })
     );
     const ended = new AbortController();
@@ -372,6 +364,17 @@ export class Daemon {
     if (node) this.#health.setNode(node);
   }
 
+  /** Follows a try to sync. No other work may run before the statuses of Services are those of the kernel. */
+  #follow(outcome: SyncOutcome): void {
+    const { applied, isFull } = outcome;
+    this.#services.follow(outcome);
+    if (!applied || isFull) this.#findings.suspected();
+    else this.#findings.changed();
+    if (!applied) return;
+    this.#synced(applied);
+    void this.#healthChecks.sync(new Map(this.#desired.healthChecks));
+  }
+
   #synced(kind: Script["kind"]): void {
     const { runtime, logger, signal } = this.#options;
     if (!this.#isReady) {
@@ -389,7 +392,6 @@ export class Daemon {
     this.#report(startingEvent(this.#options.nodeName, this.#opened.backend.traits.name));
   }
 
-  /** Waits a short time for unsent Events. */
   async #lastEvents(): Promise<void> {
     const enough = this.#options.runtime.clock.sleep(LAST_EVENTS, this.#options.signal);
     await Promise.race([this.#events?.flushed(), enough]);

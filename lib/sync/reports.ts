@@ -1,5 +1,5 @@
 /** Reports what Services do not get to the log and the observer, each fact once. */
-import type { ObjectEvent, Omission, Refusal } from "../model/cluster/objects.ts";
+import type { ObjectEvent, Refusal } from "../model/cluster/objects.ts";
 import { type Unsupported, unsupportedLine } from "../model/kernel/traits.ts";
 import type { Logger } from "../model/ports/ports.ts";
 import { conflictLine } from "../policy/claimed.ts";
@@ -41,7 +41,7 @@ export interface SyncObserver {
   /** A Service needs what nft or the kernel refuses; once for each feature. */
   unsupported?(unsupported: Unsupported): void;
   /** A part of an object cannot be used and is left out; each state of it is reported once. */
-  omitted?(omission: Omission): void;
+  omitted?(omission: Refusal): void;
 }
 
 /** The progress of the loop, for health and metrics. */
@@ -72,7 +72,6 @@ export type SyncStep = (
   turns: Pick<Turns, "run">,
 ) => Promise<void> | void;
 
-/** Remembers reported facts until they are over. */
 export class StepReports {
   /** The reported facts, by Service. Few Services have any. */
   readonly #known = new Map<string, Set<string>>();
@@ -81,7 +80,6 @@ export class StepReports {
     private readonly options: { readonly logger: Logger; readonly observer: SyncObserver },
   ) {}
 
-  /** Reports the new facts of a step. */
   report(step: Step): void {
     const { logger, observer } = this.options;
     const before = this.#forget(step.change.services);
@@ -105,14 +103,12 @@ export class StepReports {
     for (const each of step.overLimit) if (isNew(each.key, each.limit)) this.refuse(each);
   }
 
-  /** Reports an object that cannot be used. */
   refuse({ kind, key, reason }: Refusal): void {
     const { logger, observer } = this.options;
     logger.warn("object refused; its last good state stays", { kind, key, reason });
     observer.refused?.({ kind, key, reason });
   }
 
-  /** Forgets the facts of some Services. @returns these facts */
   #forget(services: Step["change"]["services"]): ReadonlyMap<string, ReadonlySet<string>> {
     const forgotten = new Map<string, ReadonlySet<string>>();
     for (const service of services.keys()) {

@@ -27,7 +27,7 @@ function entriesOf(flows: readonly Flow[]) {
   return [...parseEntries(flows.map((each) => `${formatFlow(each)}\n`).join(""))];
 }
 
-Deno.test("flows with one destination and one endpoint are one deletion, the largest first", () => {
+Deno.test("flows with one destination and one endpoint are one deletion", () => {
   const flows = [
     flow(`10.0.0.9:1 > ${VIP}`),
     flow(`10.0.0.1:1 > ${VIP} > ${A}`),
@@ -35,8 +35,8 @@ Deno.test("flows with one destination and one endpoint are one deletion, the lar
     flow(`10.0.0.2:2 > ${VIP} > ${A}`, 7),
   ];
   assertEquals(deletionsOf(entriesOf(flows)).map((each) => deletionArguments(each).join(" ")), [
-    "-D -f ipv4 -p udp --orig-dst 10.96.0.10 --orig-port-dst 53 --reply-src 10.244.0.1 --reply-port-src 5353",
     "-D -f ipv4 -p udp --orig-dst 10.96.0.10 --orig-port-dst 53 --reply-src 10.96.0.10 --reply-port-src 53 -w 0",
+    "-D -f ipv4 -p udp --orig-dst 10.96.0.10 --orig-port-dst 53 --reply-src 10.244.0.1 --reply-port-src 5353",
   ]);
 });
 

@@ -109,7 +109,7 @@ function recordEverything(metrics: Metrics): void {
   metrics.healthAnswered("healthz", 200);
   metrics.programFailures.inc({ program: "nft", reason: "timeout" });
   metrics.refusals.inc({ kind: "Service" });
-  metrics.request({ verb: "GET", host: "h", code: "200", duration: 1_000, size: 0 });
+  metrics.requestDone({ verb: "GET", host: "h", code: "200", duration: 1_000, size: 0 });
 }
 
 const variables = dashboard.templating.list

@@ -10,7 +10,6 @@ import { sameValue } from "../../model/values/record.ts";
 import type { OwnPort } from "../../policy/claims.ts";
 import type { DesiredOptions } from "../../policy/state.ts";
 
-/** The sources of the addresses. */
 interface OwnPortsOptions {
   readonly configuration: Pick<Configuration, "healthzBindAddress">;
   /** Returns the API server by the kubeconfig; `undefined`: there is none, and no port is kept. */
@@ -31,7 +30,6 @@ const FIRST_LOOK = 5_000;
 /** Milliseconds for which an address that is no longer named still counts: names may rotate. */
 const KEPT = 3_600_000;
 
-/** The facts of one look. */
 interface Machine {
   readonly ports: readonly OwnPort[];
   /** The node's own addresses. */
@@ -57,7 +55,6 @@ export class OwnPorts {
     return this.#known.addresses;
   }
 
-  /** The facts of this machine for the policy. */
   get around(): Pick<DesiredOptions, "ownAddresses" | "interfaceAddresses" | "ownPorts"> {
     const { locate, runtime } = this.#options;
     const interfaceAddresses = () => this.#known.addresses;
@@ -69,7 +66,6 @@ export class OwnPorts {
     };
   }
 
-  /** The known addresses of the API server. */
   get serverAddresses(): readonly string[] {
     return [...this.#seen.values()].flatMap(({ port: { address } }) => address ?? []);
   }
@@ -79,11 +75,7 @@ export class OwnPorts {
     await Promise.race([this.look(), this.#options.runtime.clock.sleep(FIRST_LOOK, signal)]);
   }
 
-  /**
-   * Looks once. If the server is not found, its last addresses stay.
-   *
-   * @returns true if anything changed
-   */
+  /** Looks once; the addresses of a server that is not found stay. @returns true if anything changed */
   async look(): Promise<boolean> {
     const { locate, runtime, isHere } = this.#options;
     if (!isHere) return false;
@@ -99,7 +91,6 @@ export class OwnPorts {
     return true;
   }
 
-  /** Looks again and again until the signal aborts. */
   async follow(changed: () => void, signal: AbortSignal): Promise<void> {
     while (this.#options.isHere && !signal.aborted) {
       const pause = this.#options.locate && this.#seen.size === 0 ? FIRST_PERIOD : PERIOD;
@@ -120,10 +111,7 @@ export class OwnPorts {
   }
 }
 
-/**
- * Matches interfaces with virtual IPs: `lo` and dummies for routers, kube-proxy's, PureLB's and
- * kube-router's. An address may have a label of its own, `lo:0`.
- */
+/** Interfaces with virtual IPs: routers', kube-proxy's, PureLB's and kube-router's; `lo:0` is a label. */
 const VIRTUAL = /^(?:lo|dummy.*|kube-ipvs0|kube-lb\d*|kube-dummy-if)(?::.*)?$/;
 
 /** Returns the addresses of interfaces that are the node's own. */

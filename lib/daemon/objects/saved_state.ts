@@ -28,7 +28,6 @@ export async function isServed(
   return false;
 }
 
-/** The state file and its content. */
 interface SavedStateOptions {
   readonly path: string;
   /** Rules in the kernel may be newer than the file. */

@@ -28,7 +28,6 @@ import { watchAll } from "../../source/api/reflector.ts";
 import { FatalError, fatalIf } from "../../model/values/errors.ts";
 import { VERSION } from "../../model/version.ts";
 
-/** The settings and ports of a source. */
 export interface SourceOptions {
   readonly configuration: Configuration;
   readonly nodeName: string;
@@ -39,31 +38,22 @@ export interface SourceOptions {
   readonly inspect?: (kind: Kind, raw: unknown) => void;
 }
 
-/** Takes what a source delivers. */
 interface Receiver {
   readonly sink: (event: ObjectEvent) => void;
   /** Returns the known state of an object. The API server's unchanged objects become this one. */
   readonly known?: Known;
   readonly observer?: WatchObserver;
+  readonly requests?: WatchObserver;
 }
 
-/** A source that looks usable. */
 export interface Source {
   /** `undefined`: manifests. */
   readonly api: ApiServer | undefined;
-  /**
-   * Delivers the full state, then follows changes until the signal aborts.
-   *
-   * @throws {FatalError} if the source cannot be used
-   */
+  /** Delivers the full state, then changes, until the abort. @throws {FatalError} if it cannot be used */
   run(receiver: Receiver): Promise<void>;
 }
 
-/**
- * Opens the source of the configuration. Nothing is asked of an API server.
- *
- * @throws {FatalError} if it cannot be used
- */
+/** Opens the source, without a request to an API server. @throws {FatalError} if it cannot be used */
 export async function openSource(options: SourceOptions): Promise<Source> {
   if (options.configuration.signpost.manifests.length === 0) {
     const api = await findApiServer(options);
@@ -76,21 +66,13 @@ export async function openSource(options: SourceOptions): Promise<Source> {
   return { api: undefined, run };
 }
 
-/**
- * Delivers the full state of manifests once. An API server delivers until the signal aborts.
- *
- * @throws {FatalError} if the source cannot be used
- */
+/** Delivers manifests once; an API server until the abort. @throws {FatalError} if it cannot be used */
 export async function readSource(options: SourceOptions, receiver: Receiver): Promise<void> {
   const { api, run } = await openSource(options);
   await (api ? run(receiver) : loadOnce(options, receiver));
 }
 
-/**
- * Checks if the source of a configuration could be opened. Nothing is asked of an API server.
- *
- * @throws {FatalError} if it could not
- */
+/** Opens and closes the source, without a request. @throws {FatalError} if it cannot be used */
 export async function checkSource(options: SourceOptions): Promise<void> {
   const { api } = await openSource(options);
   if (api) api.close();
@@ -128,7 +110,6 @@ interface ApiServer {
   readonly locate: () => Promise<URL>;
   /** The insecure parts of the access, one line each. */
   readonly warnings: readonly string[];
-  /** Closes connections that nothing uses. */
   readonly close: () => void;
 }
 
@@ -160,18 +141,14 @@ export async function findApiServer(
   return { client, url: server, locate, warnings, close: () => http.close() };
 }
 
-/**
- * Lists and watches until the signal aborts, and closes the connections.
- *
- * @throws {FatalError} if the first list of Services shows that the server is a cluster IP
- */
+/** Lists and watches until the signal aborts. @throws {FatalError} if the server is a cluster IP */
 async function watchApiServer(
   server: ApiServer,
   options: SourceOptions,
-  { sink, known, observer = {} }: Receiver,
+  { sink, known, observer = {}, requests = {} }: Receiver,
 ): Promise<void> {
   const { nodeName, runtime, logger, signal } = options;
-  server.client.observer = observer;
+  server.client.observer = requests;
   const decode = decoderOf(options);
   const failed = Promise.withResolvers<never>();
   let isFirst = true;
@@ -205,7 +182,6 @@ function acceptsProtobuf(
   return (acceptContentTypes || contentType).split(",").some((type) => type.trim() === PROTOBUF);
 }
 
-/** Says why the server cannot be used, as the first list of Services shows it. */
 function coldStartTrap(event: ObjectEvent, server: URL): string | undefined {
   if (event.kind !== "Service" || event.type !== "replace") return undefined;
   const clusterIPs = event.objects.get(API_SERVICE)?.clusterIPs ?? [];

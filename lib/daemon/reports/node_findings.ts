@@ -1,6 +1,4 @@
-/**
- * Keeps the list of node findings up to date, and logs each finding once when it appears and when it goes.
- */
+/** Keeps the list of node findings, and logs each when it appears and when it goes. */
 import type { NodeFacts, RulesetFacts, SystemFacts } from "../../findings/facts.ts";
 import { findAll, findingKey } from "../../findings/findings.ts";
 import type { Finding } from "../../model/status.ts";
@@ -16,7 +14,6 @@ import { ROUTE_LOCALNET, Sysctl } from "../../backend/sysctl.ts";
 interface NodeFindingsOptions {
   /** Gathers the facts; asks programs if `isFull`. */
   readonly gather: (isFull: boolean) => Promise<NodeFacts>;
-  /** Called with each finding that was not there before. */
   readonly appeared: (finding: Finding) => void;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -70,10 +67,7 @@ export class NodeFindings {
     });
   }
 
-  /**
-   * Looks at once; after the first sync also when objects change and every minute, until the signal aborts.
-   * Before it, no program is asked, for the start needs the processors.
-   */
+  /** Looks at once, without programs; after the first sync each minute, and when objects change. */
   async follow(firstSync: Promise<void>, signal: AbortSignal): Promise<void> {
     const { clock } = this.#options;
     await this.#inTurn(() => this.#look(false));

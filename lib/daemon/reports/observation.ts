@@ -6,7 +6,7 @@ import type { Conflict } from "../../policy/claims.ts";
 import type { Script } from "../../model/kernel/dataplane.ts";
 import { describeUnsupported, type Unsupported, worksWithout } from "../../model/kernel/traits.ts";
 import { splitKey } from "../../model/cluster/names.ts";
-import type { Kind, ObjectEvent, Omission, Refusal } from "../../model/cluster/objects.ts";
+import type { Kind, ObjectEvent, Refusal } from "../../model/cluster/objects.ts";
 import type { Finding, SyncSummary } from "../../model/status.ts";
 import type { Clock } from "../../model/ports/ports.ts";
 import type { EventReport } from "../../observe/events.ts";
@@ -14,12 +14,7 @@ import type { ProxyHealth } from "../../observe/health.ts";
 import type { Metrics } from "../../observe/metrics/metrics.ts";
 import type { ChangeCounts, ChangeKind, Observed } from "../../observe/metrics/readings.ts";
 import type { SyncFailure, SyncObserver, SyncWritten } from "../../sync/reports.ts";
-import type {
-  RequestResult,
-  ResponseRead,
-  WatchObserver,
-  WatchStatus,
-} from "../../source/api/report.ts";
+import type { WatchObserver, WatchStatus } from "../../source/api/report.ts";
 
 export interface ObservationOptions {
   readonly cache: ObjectCache;
@@ -29,7 +24,6 @@ export interface ObservationOptions {
   readonly clock: Clock;
   /** Stands for the Node if manifests have none. */
   readonly standInNode: { readonly deleting: boolean } | undefined;
-  /** Sends an Event. */
   readonly report: (event: EventReport) => void;
 }
 
@@ -47,7 +41,6 @@ function noChanges(): Counts {
   return { total: 0, pending: 0, later: 0 };
 }
 
-/** Observes the loop and the watches. */
 export class Observation implements SyncObserver, WatchObserver, Observed {
   readonly #options: ObservationOptions;
   readonly #started: number;
@@ -143,7 +136,7 @@ export class Observation implements SyncObserver, WatchObserver, Observed {
     this.#warn(key, { reason: "Refused", action: "Decode", note });
   }
 
-  omitted({ kind, key, reason }: Omission): void {
+  omitted({ kind, key, reason }: Refusal): void {
     if (kind !== "Service") return;
     const { nodeName } = this.#options;
     const note = `node ${nodeName} leaves out what it cannot use of this Service: ${reason}`;
@@ -176,18 +169,7 @@ export class Observation implements SyncObserver, WatchObserver, Observed {
     this.#watches.set(status.kind, status);
   }
 
-  requestDone(request: RequestResult): void {
-    this.#options.metrics.request(request);
-  }
-
-  responseRead(response: ResponseRead): void {
-    this.#options.metrics.response(response);
-  }
-
-  /**
-   * Follows the Node without waiting for a sync: load balancers must see a drain even if nft fails. A
-   * Node that goes leaves its last state, as in kube-proxy.
-   */
+  /** Follows the Node at once: load balancers must see a drain even if nft fails. */
   #followNode(event: ObjectEvent): void {
     if (event.kind !== "Node") return;
     const { health, cache, standInNode } = this.#options;
@@ -198,7 +180,6 @@ export class Observation implements SyncObserver, WatchObserver, Observed {
     if (isNone && cache.node === undefined && standInNode) health.setNode(standInNode);
   }
 
-  /** Sends a Warning Event about a Service. */
   #warn(key: string, said: Pick<EventReport, "reason" | "action" | "note">): void {
     const { cache, report } = this.#options;
     const { namespace, name } = splitKey(key);

@@ -23,11 +23,7 @@ interface ServersOptions extends HealthServerOptions, MetricsServerOptions {
   readonly signal: AbortSignal;
 }
 
-/**
- * Serves health and metrics until the signal aborts.
- *
- * @throws {FatalError} if an address cannot be bound and `bindAddressHardFail` is set
- */
+/** Serves until the abort. @throws {FatalError} if `bindAddressHardFail` is set and an address is taken */
 export async function serveAll(options: ServersOptions): Promise<void> {
   const { configuration: { healthzBindAddress, metricsBindAddress } } = options;
   await Promise.all([

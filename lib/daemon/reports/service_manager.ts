@@ -10,10 +10,7 @@ import {
 import { openNotifySocket } from "../../system/socket.ts";
 import type { Runtime } from "../../model/ports/runtime.ts";
 
-/**
- * READY=1 comes after the first sync, or after so many milliseconds without one: units that wait
- * for signpost (kubelet) may be what brings the API server up.
- */
+/** Milliseconds until READY=1 without a sync: kubelet may wait for it, and bring the API server up. */
 const READY_LIMIT = 10_000;
 
 /** Returns the service manager of this process. Without one, it does nothing. */
@@ -33,12 +30,9 @@ export function openServiceManager(
 /** Milliseconds without a first sync after which the log says the reason. */
 const LONG_WAIT = 30_000;
 
-/** A first sync that is waited for. */
 export interface Waiting {
   readonly clock: Pick<Clock, "sleep">;
-  /** Resolves after it. */
   readonly firstSync: Promise<void>;
-  /** Names what it waits for, see `waitingFor`. */
   readonly waitingFor: () => string;
   readonly signal: AbortSignal;
 }
@@ -49,14 +43,12 @@ export function waitingFor({ missing, isStale, progress }: {
   readonly isStale: boolean;
   /** The kinds of which no full state has come in. */
   readonly missing: readonly string[];
-  /** The progress of a large table that is written in portions. */
   readonly progress: Progress | undefined;
 }): string {
   if (progress) return `the kernel, which has ${describeProgress(progress)}`;
   return missing.length > 0 && !isStale ? `the first list of ${missing.join(", ")}` : "the kernel";
 }
 
-/** Logs once why there is no first sync. */
 export async function tellOfWaiting(
   { logger, ...waiting }: Waiting & { readonly logger: Logger },
 ): Promise<void> {

@@ -1,6 +1,4 @@
-/**
- * Follows which sync wrote the rules of each Service, and reports the status of its present state.
- */
+/** Follows which sync wrote the rules of each Service, and reports its status. */
 import type { ObjectCache } from "../../cache/cache.ts";
 import type { Refusal } from "../../model/cluster/objects.ts";
 import { describeUnsupported, worksWithout } from "../../model/kernel/traits.ts";
@@ -9,7 +7,6 @@ import type { ServiceStatus, WrittenBy } from "../../model/status.ts";
 import type { Desired } from "../../policy/state.ts";
 import type { SyncOutcome } from "../../sync/reports.ts";
 
-/** The values that the answer is made from. */
 interface ServiceStatusSources {
   readonly cache: Pick<ObjectCache, "isWaiting" | "refused">;
   readonly desired: Pick<Desired, "services" | "overLimit" | "unsupported">;
@@ -17,7 +14,6 @@ interface ServiceStatusSources {
   readonly isWriting: (service: string) => boolean;
 }
 
-/** A sync that the kernel took. */
 interface Written extends WrittenBy {
   /** Milliseconds since the epoch. */
   readonly at: number;
@@ -54,7 +50,6 @@ export class ServiceStatuses {
     this.#failed.clear();
   }
 
-  /** Returns the status of a Service, by `namespace/name`. */
   of(service: string): ServiceStatus {
     const hasRules = (this.#sources.desired.services.get(service) ?? []).length > 0;
     const written = hasRules ? this.#changed.get(service) ?? this.#first : undefined;

@@ -17,7 +17,6 @@ import type { NodeFindings } from "./node_findings.ts";
 import type { Observation } from "./observation.ts";
 import { refusals } from "./service_status.ts";
 
-/** The parts of the daemon that have a status. */
 interface StatusParts {
   readonly options: DaemonOptions;
   readonly opened: Opened;
@@ -111,7 +110,6 @@ export function heldBack(
   }));
 }
 
-/** Conflicts of one Service that are listed. */
 const MOST_CONFLICTS = 20;
 
 function shorten(conflicts: Status["conflicts"]): Status["conflicts"] {

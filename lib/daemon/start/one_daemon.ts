@@ -8,12 +8,9 @@ import type { ServiceManager } from "../../observe/systemd.ts";
 /** Milliseconds between two attempts to take the lock. */
 const PAUSE = 500;
 
-/** The lock, and the ports of a daemon that waits for it. */
 interface OneDaemonOptions {
   readonly lock: NodeLock;
-  /** Describes this daemon to others. */
   readonly self: LockHolder;
-  /** True if the command waits for another daemon's end. */
   readonly wait: boolean;
   readonly manager: Pick<ServiceManager, "ready" | "feedWatchdog">;
   readonly clock: Clock;
@@ -63,7 +60,6 @@ export function lockHolder({ pid, clock }: Pick<Runtime, "pid" | "clock">): Lock
   return { pid, version: VERSION, since: new Date(clock.now()).toISOString() };
 }
 
-/** Returns words for the process that holds the lock. */
 export function describeHolder(holder: LockHolder | undefined): string {
   if (!holder) return UNKNOWN;
   const { pid, version, since } = holder;

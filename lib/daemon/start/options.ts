@@ -9,10 +9,8 @@ import type { ProgramWatch } from "../../system/program_watch.ts";
 import type { ServiceManager } from "../../observe/systemd.ts";
 import type { Source } from "../objects/source.ts";
 
-/** The configuration and the ports of the daemon. */
 export interface DaemonOptions {
   readonly configuration: Configuration;
-  /** The command line of the configuration. */
   readonly commandLine: CommandLine;
   readonly nodeName: string;
   readonly runtime: Runtime;
@@ -24,9 +22,7 @@ export interface DaemonOptions {
   readonly signal: AbortSignal;
 }
 
-/** The backend, the source and the programs of a daemon. */
 export interface Opened extends OpenBackend {
   readonly source: Source;
-  /** Runs all programs. */
   readonly programs: ProgramWatch;
 }

@@ -92,7 +92,6 @@ export interface EndpointSlice extends Omitting {
   readonly lastChangeTriggerTime: number;
 }
 
-/** The fields of this machine's Node that signpost uses. */
 export interface Node extends Omitting {
   readonly name: string;
   readonly uid: string;
@@ -105,13 +104,11 @@ export interface Node extends Omitting {
   readonly deleting: boolean;
 }
 
-/** A ServiceCIDR (networking.k8s.io/v1): ranges from which cluster IPs are allocated. */
 export interface ServiceCIDR extends Omitting {
   readonly name: string;
   readonly cidrs: readonly string[];
 }
 
-/** The kinds that signpost reads, each with its type in the cache. */
 export interface KindMap {
   readonly Service: Service;
   readonly EndpointSlice: EndpointSlice;
@@ -124,21 +121,12 @@ export type Kind = keyof KindMap;
 /** All kinds, in the order in which they are listed. */
 export const KINDS: readonly Kind[] = ["Service", "EndpointSlice", "Node", "ServiceCIDR"];
 
-/** An object that signpost cannot use, and the reason. Its last good state stays. */
+/** An object, or parts of it, that signpost cannot use. The last good state of a refused object stays. */
 export interface Refusal {
   readonly kind: Kind;
   /** `namespace/name`. */
   readonly key: string;
   /** One line: the path in the object, what is wrong with it, the value. */
-  readonly reason: string;
-}
-
-/** The parts of an object that signpost cannot use. The rest of the object counts. */
-export interface Omission {
-  readonly kind: Kind;
-  /** `namespace/name`. */
-  readonly key: string;
-  /** One line: for each entry the path in the object, what is wrong with it, the value. */
   readonly reason: string;
 }
 

@@ -30,12 +30,10 @@ const BODY_BUCKETS = [
 /** 256 bytes to 64 MiB. */
 const SCRIPT_BUCKETS = exponentialBuckets(256, 4, 10);
 
-/** Records events of the daemon. Durations are seconds. */
 export class Metrics {
   readonly #options: MetricsOptions;
   readonly #registry = new Registry();
   readonly #make = new MetricFactory(this.#registry);
-  /** The labels of each family. */
   readonly #families: readonly { readonly ip_family: string }[];
   readonly #failures: readonly { of: FailureMetric["of"]; count: (more: number) => void }[];
 
@@ -111,7 +109,6 @@ export class Metrics {
     defineReadings(this.#make, options);
   }
 
-  /** Returns the metrics in Prometheus' text format. */
   async render(): Promise<{ readonly contentType: string; readonly body: string }> {
     const { contentType } = this.#registry;
     const body = await this.#registry.metrics();
@@ -152,14 +149,14 @@ export class Metrics {
     this.#answers[path].inc({ code: `${status}` });
   }
 
-  request({ verb, host, code, duration, size, retryOf }: RequestResult): void {
+  requestDone({ verb, host, code, duration, size, retryOf }: RequestResult): void {
     this.#requests.inc({ code, host, method: verb });
     this.#requestDuration.observe({ host, verb }, duration / 1000);
     this.#requestSize.observe({ host, verb }, size);
     if (retryOf !== undefined) this.#retries.inc({ code: retryOf, host, verb });
   }
 
-  response({ verb, host, size }: ResponseRead): void {
+  responseRead({ verb, host, size }: ResponseRead): void {
     this.#responseSize.observe({ host, verb }, size);
   }
 

@@ -262,10 +262,10 @@ Deno.test("each mode counts what the kernel holds of us", async () => {
 Deno.test("requests have client-go's labels and buckets", async () => {
   const metrics = start();
   const request = { verb: "GET", host: "api:6443", duration: 20, size: 0 };
-  metrics.request({ ...request, code: "200" });
-  metrics.request({ ...request, code: "<error>", retryOf: "503" });
-  metrics.request({ ...request, verb: "POST", code: "201", size: 300 });
-  metrics.response({ verb: "GET", host: "api:6443", size: 20_000_000 });
+  metrics.requestDone({ ...request, code: "200" });
+  metrics.requestDone({ ...request, code: "<error>", retryOf: "503" });
+  metrics.requestDone({ ...request, verb: "POST", code: "201", size: 300 });
+  metrics.responseRead({ verb: "GET", host: "api:6443", size: 20_000_000 });
   const { body } = await metrics.render();
   assertEquals(samples(body, "rest_client_requests_total"), [
     'rest_client_requests_total{code="200",host="api:6443",method="GET"} 1',
