@@ -29,7 +29,6 @@ import { frontendsOf, type Match } from "../policy/frontend.ts";
 import { takesNodePorts } from "../policy/node.ts";
 
 interface ConntrackCleanerOptions {
-  /** The present desired state. */
   readonly state: DesiredState;
   readonly runtime: Pick<Runtime, "runner" | "clock" | "addresses">;
   readonly metrics: {
@@ -48,10 +47,7 @@ const PAUSE = 1_000;
 /** The same after one that failed or was cut short. */
 const RETRY_PAUSE = 10_000;
 
-/**
- * Finds and deletes stale UDP entries (see `staleEntries`) while syncs go on: a `conntrack` that hangs
- * delays no rule. After a failure there is a warning, and a later clean-up tries again.
- */
+/** Cleans beside the syncs: a `conntrack` that hangs delays no rule. Failures are tried again later. */
 export class ConntrackCleaner {
   readonly #options: ConntrackCleanerOptions;
   readonly #tool: ConntrackTool;
@@ -101,7 +97,6 @@ export class ConntrackCleaner {
     this.#isRunning = false;
   }
 
-  /** Cleans both families. @returns true if nothing is left */
   async #clean(): Promise<boolean> {
     const deadline = this.#now() + BUDGET;
     let isDone = true;

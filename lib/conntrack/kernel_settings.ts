@@ -1,7 +1,4 @@
-/**
- * Makes the settings of the kernel and this process that kube-proxy makes, too
- * (`pkg/proxy/conntrack/sysctls.go`; the kernel's `nf_conntrack-sysctl.rst`).
- */
+/** Makes kube-proxy's settings of the kernel and of this process (`pkg/proxy/conntrack/sysctls.go`). */
 import { messageOf } from "../model/values/errors.ts";
 import type { SettingFailure } from "../findings/facts.ts";
 import type { Configuration } from "../config/configuration.ts";
@@ -10,7 +7,6 @@ import type { Runtime } from "../model/ports/runtime.ts";
 import { Sysctl } from "../backend/sysctl.ts";
 import { oneLine } from "../model/values/text.ts";
 
-/** The configuration and the ports. */
 export interface KernelSettingsOptions {
   readonly configuration: Configuration;
   readonly runtime: Runtime;
@@ -26,7 +22,6 @@ export async function applyKernelSettings(
   return failed;
 }
 
-/** Makes the settings of connection tracking alone. */
 export async function applyConntrackSettings(
   { configuration, runtime, logger }: KernelSettingsOptions,
 ): Promise<readonly SettingFailure[]> {
@@ -55,7 +50,6 @@ async function setOomScore(
   }
 }
 
-/** A kernel setting and its wanted value. */
 export interface ConntrackSysctl {
   /** As sysctl(8) has it. */
   readonly name: string;
@@ -65,7 +59,6 @@ export interface ConntrackSysctl {
   readonly rule: "at least" | "exactly";
 }
 
-/** Reads and writes kernel settings. */
 type SysctlAccess = Pick<Sysctl, "read" | "write">;
 
 const PREFIX = "net.netfilter.nf_conntrack_";
@@ -76,10 +69,7 @@ const ENTRIES_PER_BUCKET = 4;
 /** More entries than these come of `min` alone, whatever the number of processors, as in kube-proxy 1.37. */
 const MAX_SCALED = 1_048_576;
 
-/**
- * Returns the settings of a configuration in their order. 0 and `false` leave a setting unchanged.
- * `nf_conntrack_buckets` is kube-proxy's module parameter `hashsize`, in a place that is more often writable.
- */
+/** Returns the settings that are not 0. `nf_conntrack_buckets` is the module parameter `hashsize`. */
 export function conntrackSysctls(
   conntrack: Configuration["conntrack"],
   { cpus }: { readonly cpus: number },
@@ -98,12 +88,7 @@ export function conntrackSysctls(
   ];
 }
 
-/**
- * Writes the settings that differ. The kernel has them once a rule asks for connection tracking, and
- * the limits are read-only in a network namespace of its own.
- *
- * @returns the failures
- */
+/** Writes the settings that differ. Limits are read-only in a network namespace. @returns the failures */
 export async function applyConntrackSysctls(
   sysctls: readonly ConntrackSysctl[],
   { access, logger }: { readonly access: SysctlAccess; readonly logger: Logger },

@@ -1,7 +1,4 @@
-/**
- * Values of the configuration that have a meaning of their own. `config/configuration.ts` has the
- * whole of it.
- */
+/** Values of the configuration that other folders use. */
 import { isLoopback } from "./values/address.ts";
 
 export const MODES = ["nftables", "iptables"] as const;
@@ -59,7 +56,6 @@ export interface Acceleration {
 /** The arguments and file in use. They hold paths of credentials, not credentials. */
 export interface CommandLine {
   readonly argv: readonly string[];
-  /** The folder in which relative paths start. */
   readonly workingDirectory: string;
   /** The file of `--config`, as it was when its settings were applied; `null` if there is none. */
   readonly file: { readonly path: string; readonly text: string } | null;

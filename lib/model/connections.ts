@@ -11,7 +11,6 @@ export interface FrontendCount {
   readonly connections: number;
 }
 
-/** The source of connection counts. */
 export interface ConnectionCounters {
   /** True if this process wrote all frontends. Until then their counts were 0. */
   readonly areOurs: boolean;

@@ -67,16 +67,13 @@ export interface TakeOverSummary {
 }
 
 export interface AccelerationSummary {
-  /** The packets of a connection before it takes the fast path. */
   readonly packets: number;
-  /** The interfaces between which connections take it. */
   readonly interfaces: readonly string[];
   /** The connections on it at the last count, of all programs; `null` if they cannot be counted. */
   readonly connections: number | null;
 }
 
 export interface WrittenBy {
-  /** Counts the syncs that the kernel took since the daemon's start. */
   readonly number: number;
   readonly kind: "full" | "partial";
 }
@@ -112,7 +109,6 @@ export interface Status {
   readonly kernel: string;
   /** The version of the program that writes the rules; `""` if unknown. */
   readonly nft: string;
-  /** IP families without rules, with the reason. */
   readonly missingFamilies: readonly {
     readonly family: "IPv4" | "IPv6";
     readonly reason: string;
@@ -146,7 +142,6 @@ export interface Status {
   readonly snapshotAgeSeconds: number | null;
   /** Features that nft or the kernel refuses, and how; absent if there are none. */
   readonly refusedFeatures?: readonly { readonly feature: Feature; readonly reason: string }[];
-  /** Present if one Service was asked about. */
   readonly service?: ServiceStatus;
   readonly watches: readonly WatchSummary[];
   readonly syncs: readonly SyncSummary[];

@@ -28,7 +28,6 @@ import { Turns } from "../model/ports/in_turns.ts";
 import PAGE from "./page/page.html" with { type: "text" };
 import { readQuery } from "./page/services.ts";
 
-/** Go's zero time, for a time that never was. */
 const NEVER = "0001-01-01T00:00:00Z";
 
 /** The answer to who asks by another name. */
@@ -111,7 +110,6 @@ export interface MetricsServerOptions {
   readonly configuration: Configuration;
   readonly traits: ModeTraits;
   readonly status: () => Status;
-  /** Returns the contents of the status page. */
   readonly page: () => PageContents | Promise<PageContents>;
 }
 
@@ -167,12 +165,10 @@ function atMostOnceASecond<T>(make: () => Promise<T>, clock: Pick<Clock, "sleep"
   };
 }
 
-/** Returns a status whose progress in portions is one text. */
 function plainStatus({ portions, ...status }: Status): object {
   return { ...status, ...portions && { portions: `${portions.done} of ${portions.of}` } };
 }
 
-/** Prints the facts that are one word or number. */
 function factsPage(
   title: string,
   { facts, separator }: { readonly facts: object; readonly separator: string },
@@ -188,10 +184,7 @@ function hostOf(authority: string): string {
   return unbracketed(authority.replace(/:\d*$/, ""));
 }
 
-/**
- * Returns true for an address, `localhost` and an empty Host. A page of another site can make its own
- * name lead to this server (DNS rebinding), but no address.
- */
+/** Returns true for addresses, `localhost` and an empty Host: no other site (DNS rebinding) has these. */
 function isLocalName(authority = ""): boolean {
   const host = hostOf(authority);
   return host === "" || host === "localhost" || parseAddress(host) !== undefined;

@@ -26,7 +26,6 @@ const MAXIMUM_REMEMBERED = 1024;
 
 interface Sent {
   readonly at: number;
-  /** The number of times, the first one included. */
   count: number;
 }
 
@@ -59,7 +58,6 @@ export class EventRecorder {
   readonly #options: EventRecorderOptions;
   readonly #objects = new Limit(10, 60_000);
   readonly #namespaces = new Limit(25, 10_000);
-  /** Protects the API server. */
   readonly #all = new Limit(100, 200);
   readonly #sent = new BoundedMap<string, Sent>(MAXIMUM_REMEMBERED);
   readonly #failures = new ChangeFilter();
@@ -93,7 +91,6 @@ export class EventRecorder {
     this.#sending ??= this.#sendAll();
   }
 
-  /** Resolves when nothing is left to send. */
   async flushed(): Promise<void> {
     await this.#sending;
   }
@@ -133,20 +130,16 @@ export class EventRecorder {
   }
 }
 
-/** One Event, before it is sent. */
 export interface EventReport {
   readonly regarding: {
     readonly kind: "Service" | "Node";
-    /** `undefined` for a Node. */
     readonly namespace?: string;
     readonly name: string;
     /** `""` if unknown. */
     readonly uid: string;
   };
   readonly type: "Normal" | "Warning";
-  /** The reason: one CamelCase word, for example `FailedToStartServiceHealthcheck`. */
   readonly reason: string;
-  /** The action: one CamelCase word, for example `Listen`. */
   readonly action: string;
   /** A sentence for people; at most 1,024 bytes are kept. */
   readonly note: string;
@@ -158,7 +151,6 @@ interface EventStamp {
   readonly now: number;
   /** Makes the names of Events of one millisecond differ; below 1,000,000. */
   readonly serial: number;
-  /** This node. */
   readonly instance: string;
   /** The number of times since the first one was sent, this one included; 1: no series. */
   readonly count: number;
@@ -176,7 +168,6 @@ export function eventPath({ regarding }: EventReport): string {
   return `/apis/events.k8s.io/v1/namespaces/${namespace}/events`;
 }
 
-/** Returns the JSON value of an Event. */
 export function eventBody(report: EventReport, stamp: EventStamp): Record<string, unknown> {
   const { regarding, type, reason, action, note } = report;
   const time = microTime(stamp.now);
@@ -215,7 +206,6 @@ function cutToBytes(text: string, bytes: number): string {
   return read === text.length ? text : new TextDecoder().decode(buffer.subarray(0, written));
 }
 
-/** Makes an Event about a Node. */
 function nodeEvent(
   nodeName: string,
   said: Pick<EventReport, "type" | "reason" | "note">,
@@ -240,7 +230,6 @@ const REASONS = {
   metrics: "FailedToStartMetricServer",
 } as const;
 
-/** Makes the Event about a server that cannot listen. */
 export function serverFailedEvent(
   nodeName: string,
   { server, error }: { readonly server: keyof typeof REASONS; readonly error: string },

@@ -29,7 +29,6 @@ interface ProxyHealthOptions {
   /** The families that no rules are written for, and why: their health is not asked. */
   readonly missing?: ReadonlyMap<Family, string>;
   readonly sync: () => SyncProgress;
-  /** Returns the progress of a large table that is written in portions. */
   readonly progress?: () => Progress | undefined;
 }
 

@@ -26,17 +26,14 @@ type Level = "error" | "warn" | "info" | "debug";
 /** syslog(3) priorities. */
 const PRIORITIES: Readonly<Record<Level, number>> = { error: 3, warn: 4, info: 6, debug: 7 };
 
-/** Names that a JSON line has for itself. */
 const OWN_NAMES: ReadonlySet<string> = new Set(["ts", "level", "msg", "v"]);
 
-/** Values that need no quotes. */
 const BARE = /^[\w.:/@+[\]-]+$/;
 
 interface Entry {
   readonly level: Level;
   readonly message: string;
   readonly fields: LogFields;
-  /** The `-v` level of a debug line. */
   readonly verbosity?: number;
 }
 

@@ -5,7 +5,6 @@ export const MAXIMUM_TEXT_LENGTH = 4096;
 
 const REDACTED = "[redacted]";
 
-/** Patterns of secrets, with their replacements. */
 const SECRETS: readonly (readonly [RegExp, string])[] = [
   [
     /-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----[^]*?(?:-----END [A-Z ]{0,40}PRIVATE KEY-----|$)/g,
@@ -20,10 +19,7 @@ const SECRETS: readonly (readonly [RegExp, string])[] = [
   ],
 ];
 
-/**
- * Replaces bearer tokens, basic authentication, JSON web tokens, private keys, user names and passwords
- * in URLs, `token:` and `password:` values.
- */
+/** Replaces tokens, keys, passwords, and user names in URLs. */
 export function redactSecrets(text: string): string {
   return SECRETS.reduce((safe, [pattern, instead]) => safe.replace(pattern, instead), text);
 }

@@ -1,6 +1,4 @@
-/**
- * Words a status for people: `signpost status` and the status page show the same facts and rows.
- */
+/** Words a status for `signpost status` and the status page. */
 import type {
   AccelerationSummary,
   LocalhostSummary,
@@ -87,14 +85,12 @@ function factsOf(status: Status, now: number): StatusView["facts"] {
   ];
 }
 
-/** Words the present min sync period; `""` if the daemon does not report it. */
 function minSyncPeriodOf({ minSyncPeriod, syncPauseSeconds }: Status): string {
   return minSyncPeriod === "adaptive"
     ? `adaptive, now ${formatDuration(syncPauseSeconds)}`
     : minSyncPeriod;
 }
 
-/** Writes node ports on loopback in words: `2 listeners, 1 connection`. */
 function formatLocalhost({ listeners, connections }: LocalhostSummary): string {
   return `${count(listeners, "listener")}, ${count(connections, "connection")}`;
 }

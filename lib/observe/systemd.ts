@@ -11,27 +11,21 @@ export interface SystemdEnvironment {
   readonly watchdog: number | undefined;
 }
 
-/** Reads and unsets environment variables; `Deno.env` is one. */
 interface Environment {
   get(name: string): string | undefined;
   delete(name: string): void;
 }
 
-/** Sends datagrams to the notification socket. */
 export interface NotifySocket {
   /** @throws where systemd does not receive, or the address is not permitted */
   send(datagram: string): Promise<void>;
   close(): void;
 }
 
-/** Longest status text that is sent, in UTF-16 code units. */
+/** UTF-16 code units. */
 const MAXIMUM_STATUS_LENGTH = 512;
 
-/**
- * Takes systemd's variables out of the environment, so that child processes do not get them.
- *
- * @param pid this process: WATCHDOG_PID may name another (sd_watchdog_enabled(3))
- */
+/** Takes systemd's variables out of the environment. WATCHDOG_PID may name another process. */
 export function takeSystemdEnvironment(environment: Environment, pid: number): SystemdEnvironment {
   const take = (name: string) => {
     const value = environment.get(name);
@@ -53,7 +47,6 @@ export function takeSystemdEnvironment(environment: Environment, pid: number): S
 interface ServiceManagerOptions {
   /** `undefined`: not started by systemd; then nothing is sent. */
   readonly socket: NotifySocket | undefined;
-  /** From `SystemdEnvironment`. */
   readonly watchdog: number | undefined;
   readonly clock: Pick<Clock, "sleep">;
   readonly logger: Logger;

@@ -87,7 +87,6 @@ export class SyncLoop {
     this.#began = options.clock.monotonic();
   }
 
-  /** Takes an event of a source into the cache. */
   readonly handle = (event: ObjectEvent): void => {
     this.#options.observer.seen?.(event);
     this.#alone(async (turns) => {
@@ -137,19 +136,13 @@ export class SyncLoop {
     this.#notice();
   }
 
-  /**
-   * Takes the objects of a state file in, before `run`. The first sync writes them, whatever event comes
-   * after `run`, and the rules stay until the sources have delivered everything.
-   */
+  /** Takes in the objects of a state file, before `run`. Their rules stay until all sources have delivered. */
   async restore(events: readonly ReplaceEvent[]): Promise<void> {
     this.#isStale = true;
     await this.#alone((turns) => turns.run(this.#options.cache.restoring(events)));
   }
 
-  /**
-   * Milliseconds since the running sync began or last made progress, or from the start until `run`;
-   * 0 while the loop waits.
-   */
+  /** Milliseconds since the running sync began, failed or moved, or from the start to `run`; else 0. */
   get busy(): number {
     if (this.#began === undefined) return 0;
     return this.#options.clock.monotonic() - Math.max(this.#began, this.#progress.moved);
@@ -203,7 +196,6 @@ export class SyncLoop {
     }
   }
 
-  /** Wakes the loop, and tells if a sync is due. */
   #notice(): void {
     const { clock } = this.#options;
     if (this.#hasWork) {
@@ -298,12 +290,7 @@ export class SyncLoop {
     return { step, partial };
   }
 
-  /**
-   * Gives the partial script to the kernel, or replaces everything: if asked, if there is no partial
-   * script, or at once after the kernel refused it.
-   *
-   * @returns the applied script; `undefined`: the kernel keeps its state
-   */
+  /** Writes the partial script, or replaces everything. @returns `undefined` if the kernel refused both */
   async #write(partial: Script | undefined, began: number): Promise<Script | undefined> {
     const { backend, desired, clock, logger } = this.#options;
     let reason = this.#full ?? "the node or very many Services changed";
@@ -418,10 +405,7 @@ export class SyncPauses {
     this.#minSyncPeriod = minSyncPeriod;
   }
 
-  /**
-   * Returns the pause if nothing is urgent and no sync failed. An adaptive one follows the mean of the
-   * last three syncs, so that a slow one is paid for in three pauses.
-   */
+  /** Returns the usual pause. An adaptive one follows the mean of the last three syncs. */
   get usual(): number {
     if (this.#minSyncPeriod !== "adaptive") return this.#minSyncPeriod;
     const counted = this.#durations.map((each) => Math.min(each, LONGEST_COUNTED));

@@ -1,6 +1,4 @@
-/**
- * Builds and splits the keys of objects, service ports and frontends. No other module builds them.
- */
+/** Builds and splits the keys of objects, service ports and frontends; no other module does. */
 import { type Family, familyOf, integerToAddress, ipv4Number } from "../values/address.ts";
 import { type Protocol, PROTOCOLS, type ServicePort } from "./objects.ts";
 
@@ -42,10 +40,7 @@ export function vipKey(address: string, protocol: Protocol, port: number): strin
   return `${address} . ${protocol} . ${port}`;
 }
 
-/**
- * A compact `vipKey` for large maps: a number for IPv4. V8 interns every string that is a map key,
- * and each collection walks the whole string table.
- */
+/** A compact `vipKey`: V8 interns strings that are map keys, and each collection walks them all. */
 export type VipId = number | string;
 
 export function vipId(address: string, protocol: Protocol, port: number): VipId {

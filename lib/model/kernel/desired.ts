@@ -17,12 +17,8 @@ export interface Destination {
 /** The kind of address that a packet uses for a Service. */
 export type FrontendType = "clusterIP" | "externalIP" | "loadBalancerIP" | "nodePort";
 
-/**
- * One service port in one family, as this node treats it, for both modes. It has only the addresses and node
- * ports that the Service holds.
- */
+/** A service port in one family, with only the addresses and node ports that the Service holds. */
 export interface DesiredServicePort {
-  /** `namespace/name:port`. */
   readonly name: string;
   readonly family: Family;
   readonly protocol: Protocol;
@@ -46,10 +42,7 @@ export interface DesiredServicePort {
   readonly clusterEndpoints: readonly Destination[];
   /** The endpoints of the Local policy; empty if no policy is Local. */
   readonly localEndpoints: readonly Destination[];
-  /**
-   * UDP only: serving endpoints outside both lists. Existing flows stay there, as in kube-proxy
-   * (`pkg/proxy/conntrack`), and new ones do not go there.
-   */
+  /** UDP only: endpoints outside both lists that keep existing flows, as in kube-proxy. */
   readonly otherServingEndpoints?: readonly Pick<Destination, "address" | "port">[];
   /** True if long connections to it take the kernel's fast path; absent if not. */
   readonly accelerated?: true;
@@ -74,10 +67,7 @@ export interface DesiredFamily {
   /** `undefined` if no source is known to be local. */
   readonly localDetector: LocalDetector | undefined;
   readonly nodePortAddresses: NodePortAddresses;
-  /**
-   * The treatment of node ports on loopback by nftables rules. `listeners`: user space serves TCP, and UDP and SCTP
-   * are rejected. `rejects`: all three are rejected. Absent: loopback is left alone.
-   */
+  /** In nftables mode, user space serves TCP, or all is rejected; absent: loopback is left alone. */
   readonly loopback?: "listeners" | "rejects";
   /** Ranges of cluster IPs, merged and sorted. */
   readonly serviceCIDRs: readonly string[];
@@ -150,10 +140,7 @@ export function servingEndpoints(
   return [...usedEndpoints(port), ...port.otherServingEndpoints ?? []];
 }
 
-/**
- * Returns true if a node change affects rules that all services share. CIDRs and `ownAddresses` do not: they
- * are set elements, or rules of their own.
- */
+/** Returns true if rules that all Services share change. CIDRs and `ownAddresses` are in sets. */
 export function changesFixedRules({ node }: Pick<StateChange, "node">): boolean {
   return node !== undefined &&
     !sameValue(withoutAddresses(node.before), withoutAddresses(node.after));

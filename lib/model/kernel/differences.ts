@@ -58,12 +58,8 @@ export interface HeldBackPorts extends HeldBack {
   readonly ports: readonly DesiredServicePort[];
 }
 
-/** The result of `--fix`. */
 export interface FixOutcome {
-  /**
-   * `fixed`: after a full sync the kernel holds the desired state. `differs`: it still differs. `failed`: no daemon
-   * answered, or it made no sync. `unneeded`: no difference.
-   */
+  /** `differs`: also after a full sync. `failed`: no daemon answered, or it made no sync. */
   readonly result: "unneeded" | "fixed" | "differs" | "failed";
   readonly message: string;
 }
@@ -85,7 +81,6 @@ export interface Verification {
   readonly inFlight: readonly ServiceDifference[];
   /** Services whose last good rules the daemon keeps: these are the desired ones. */
   readonly heldBack: readonly HeldBack[];
-  /** Rules of other proxies, in words. */
   readonly otherProxies: readonly string[];
   /** `null` without `--fix`. */
   readonly fix: FixOutcome | null;

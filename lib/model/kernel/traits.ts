@@ -13,7 +13,6 @@ export interface ModeTraits {
   readonly refuses: RefusedFeatures;
   /** The cost, in elements, of one partial sync while other Services wait; absent if unbounded. */
   readonly share?: number;
-  /** The word for the parts of its rules, in the plural. */
   readonly parts: string;
 }
 

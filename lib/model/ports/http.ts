@@ -6,7 +6,6 @@ export interface HttpRequest {
   readonly method: string;
   /** The path without its query, as the client wrote it. */
   readonly path: string;
-  /** The query with its question mark; absent if there is none. */
   readonly search?: string;
   /** The Host header as the client wrote it; absent if unknown. */
   readonly host?: string;
@@ -30,7 +29,6 @@ export interface ListenAddress {
 
 export interface HttpListener {
   readonly port: number;
-  /** Closes the listener and all its connections. */
   close(): Promise<void>;
 }
 

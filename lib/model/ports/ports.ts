@@ -19,12 +19,8 @@ export interface ProcessRunner {
   run(argv: readonly [string, ...string[]], stdin?: ProcessInput): Promise<ProcessResult>;
 }
 
-/** Reads the output of a program that keeps running. */
 export interface ProcessStreamer {
-  /**
-   * Yields lines of its standard output until it ends or the signal aborts.
-   * @throws {ProgramMissingError | ProgramFailedError} as `ProcessRunner`
-   */
+  /** Yields lines of its standard output until the end or the abort. It throws as `ProcessRunner`. */
   lines(argv: readonly [string, ...string[]], signal: AbortSignal): AsyncIterable<string>;
 }
 
@@ -57,7 +53,6 @@ export class ProgramFailedError extends Error {
   }
 }
 
-/** The time, injected for tests. */
 export interface Clock {
   /** Returns wall-clock time in milliseconds since the epoch. It may jump. */
   now(): number;

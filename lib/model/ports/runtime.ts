@@ -11,10 +11,7 @@ export interface LockHolder {
 
 /** A lock of the network namespace. The kernel releases it when the process ends. */
 export interface NodeLock {
-  /**
-   * Takes the lock for as long as this process lives; may be called again.
-   * @returns true if this process holds it now; @throws {Error} if the system has no such locks
-   */
+  /** Takes the lock for the life of the process. @throws {Error} if the system has no such locks */
   take(self: LockHolder): boolean;
   /** Returns the process that holds the lock; `undefined`: it does not say who it is. */
   holder(): Promise<LockHolder | undefined>;
@@ -32,7 +29,6 @@ export interface ProbeRequest {
 
 export interface InterfaceAddress {
   readonly name: string;
-  /** Canonical. */
   readonly address: string;
 }
 
@@ -68,7 +64,6 @@ export interface Runtime {
   /** Frees memory one second after work; after small work, if no other work followed. Needs `--expose-gc`. */
   releaseMemory(after: "small" | "large", signal: AbortSignal): void;
   cpus(): number;
-  /** Returns an environment variable, or `undefined` if it is not set. */
   environment(name: string): string | undefined;
   workingDirectory(): string;
   hostname(): string;
@@ -89,8 +84,6 @@ export interface Runtime {
   keyTyped(keys: string, signal: AbortSignal): Promise<void>;
   /** Asks the daemon behind a socket. @returns the answer, as it was read @throws {Error} without an answer */
   askDaemon(path: string, request: DaemonRequest): Promise<unknown>;
-  /** Sends the first packet of a connection. */
   sendProbe(request: ProbeRequest): Promise<void>;
-  /** Writes a line to the standard error. */
   complain(line: string): void;
 }

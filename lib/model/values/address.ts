@@ -1,9 +1,4 @@
-/**
- * Parses IP addresses and CIDRs: untrusted text in, canonical text out.
- *
- * Every address of an API object or a file passes through these functions before it reaches a
- * script.
- */
+/** Parses IP addresses and CIDRs: untrusted text in, canonical text out. */
 import ipaddr from "ipaddr.js";
 
 export type Family = 4 | 6;
@@ -48,10 +43,7 @@ export function familyOf(address: string): Family {
   return address.includes(":") ? 6 : 4;
 }
 
-/**
- * Parses a CIDR and prints it in canonical form, with host bits cleared; `undefined` if the text is no CIDR.
- * White space around it is ignored.
- */
+/** Prints a CIDR in canonical form, without host bits and white space; `undefined`: it is none. */
 export function parseCidr(text: unknown): string | undefined {
   if (typeof text !== "string") return undefined;
   const match = /^([^/]+)\/(\d{1,3})$/.exec(text.trim());
@@ -71,10 +63,7 @@ export function isLoopback(address: string): boolean {
 
 const SPECIAL_RANGES: ReadonlySet<string> = new Set(["unspecified", "loopback", "linkLocal"]);
 
-/**
- * Returns true for unspecified, loopback and link-local addresses, which the API server refuses as endpoints
- * (`ValidateNonSpecialIP`).
- */
+/** Returns true for addresses that the API server refuses as endpoints (`ValidateNonSpecialIP`). */
 export function isSpecialAddress(address: string): boolean {
   if (familyOf(address) === 4) {
     return /^(?:127|169\.254|224\.0\.0)\./.test(address) || address === "0.0.0.0";
@@ -84,10 +73,7 @@ export function isSpecialAddress(address: string): boolean {
 
 const NEVER_VIRTUAL: ReadonlySet<string> = new Set([...SPECIAL_RANGES, "multicast"]);
 
-/**
- * Returns true if an address can be a virtual IP. Loopback, link-local, unspecified, multicast and broadcast
- * addresses cannot: traffic to the node itself, its neighbours or its cloud's metadata service would be taken.
- */
+/** Returns true if an address can be a virtual IP: not the node itself, its neighbours, or metadata. */
 export function canBeVirtual(address: string): boolean {
   return familyOf(address) === 4
     ? !/^(?:0|127|169\.254|22[4-9]|23\d)\./.test(address) && address !== "255.255.255.255"
@@ -135,7 +121,6 @@ export function cidrTest(cidr: string): (address: string) => boolean {
     clearHostBits(addressToInteger(address), family, length) === base;
 }
 
-/** Returns true if a canonical CIDR lies inside another one. */
 export function isInsideCidr(inner: string, outer: string): boolean {
   return cidrContains(outer, baseOf(inner)) && splitCidr(inner).length >= splitCidr(outer).length;
 }
@@ -148,15 +133,11 @@ export function baseOf(cidr: string): string {
   return cidr.slice(0, cidr.indexOf("/"));
 }
 
-/** Returns true for `0.0.0.0/0` and `::/0`. */
 export function isEveryAddress(cidr: string): boolean {
   return cidr.endsWith("/0");
 }
 
-/**
- * Returns the smallest list of CIDRs of one family that covers the same addresses: sorted, without overlaps.
- * The kernel refuses overlapping elements in interval sets (nft(8), `flags interval`).
- */
+/** Merges CIDRs of one family: the kernel refuses overlaps in interval sets (nft(8), `flags interval`). */
 export function mergeCidrs(cidrs: readonly string[]): string[] {
   const parts = cidrs.map(splitCidr).sort((a, b) =>
     a.base < b.base ? -1 : a.base > b.base ? 1 : a.length - b.length

@@ -13,10 +13,7 @@ export class FatalError extends Error {
   override name = "FatalError";
 }
 
-/**
- * Returns a handler for `catch` that makes errors of one type fatal, with the same message. Other errors stay
- * as they are.
- */
+/** Returns a handler for `catch` that makes errors of one type fatal, and keeps all others. */
 export function fatalIf(
   type: abstract new (...parameters: never[]) => Error,
 ): (error: unknown) => never {

@@ -7,10 +7,7 @@ export function shortHash(text: string, length: number): string {
   return encodeBase32(createHash("sha256").update(text).digest()).slice(0, length);
 }
 
-/**
- * Returns a 32-bit hash of a name: FNV-1a with the final mix of MurmurHash3, since names differ at
- * their end only. Nodes of all versions must agree on it.
- */
+/** FNV-1a with MurmurHash3's final mix: names differ at their ends. All versions must agree on it. */
 export function hash32(name: string, seed: number): number {
   let value = 0x811c9dc5 ^ seed;
   for (let i = 0; i < name.length; i++) {

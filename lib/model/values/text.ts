@@ -16,10 +16,7 @@ export function show(value: unknown): string {
   return text.length <= LONGEST ? text : `${text.slice(0, LONGEST)}…`;
 }
 
-/**
- * Characters that terminals obey and log readers split lines at: control, format and private characters, line
- * separators, and surrogates.
- */
+/** Characters that terminals obey or that end lines: control, format, private, separators, surrogates. */
 const UNSAFE = /[\p{Cc}\p{Cf}\p{Co}\p{Cs}\p{Zl}\p{Zp}]/gu;
 
 const SHORT: Readonly<Record<string, string>> = { "\n": "\\n", "\r": "\\r", "\t": "\\t" };
@@ -96,7 +93,6 @@ export function grouped(value: number): string {
   return String(value).replace(/\B(?=(?:\d{3})+$)/g, ",");
 }
 
-/** Returns the Levenshtein distance: insertions, deletions and replacements. */
 function editDistance(from: string, to: string): number {
   let row = Array.from({ length: to.length + 1 }, (_, column) => column);
   for (let line = 1; line <= from.length; line++) {

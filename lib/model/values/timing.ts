@@ -68,7 +68,7 @@ export class Limiter {
   }
 }
 
-/** Milliseconds for which a reading is valid. */
+/** Milliseconds. */
 export const READING_VALID = 5_000;
 /** Milliseconds to wait for a reading before the last value is returned. */
 const PATIENCE = 2_000;
@@ -79,10 +79,7 @@ export interface BoundedReadingOptions<T> {
   readonly known: () => T;
 }
 
-/**
- * Refreshes the value if the last reading has expired. If that fails, the last value stays.
- * @returns a function of the milliseconds for which a reading is valid
- */
+/** Returns a reader that refreshes a value older than `valid` milliseconds; a failure keeps the last. */
 export function boundedReading<T>(
   { clock, refresh, known }: BoundedReadingOptions<T>,
 ): (valid?: number) => Promise<T> {
@@ -111,13 +108,11 @@ export class AutoResetEvent {
   /** @param clock ends waits that no event ends */
   constructor(private readonly clock: Clock) {}
 
-  /** Sets the event: ends the wait, or the next one before it begins. */
   set(): void {
     this.#isSet = true;
     this.#end?.();
   }
 
-  /** Waits until the event is set or the milliseconds are over. */
   async wait(milliseconds: number): Promise<void> {
     if (!this.#isSet) {
       const over = new AbortController();

@@ -11,7 +11,6 @@ import registry from "prom-client/lib/registry.js";
 const Counter: typeof client.Counter = counter;
 const Gauge: typeof client.Gauge = gauge;
 const Histogram: typeof client.Histogram = histogram;
-/** Prints metrics together. */
 export const Registry: typeof client.Registry = registry;
 
 /** Returns bucket limits that grow by a factor, and by a step. */
@@ -77,11 +76,7 @@ export class MetricFactory {
   }
 }
 
-/**
- * Returns the text of a counter that may have very many values: a thousand keep the event loop for 7 ms.
- *
- * @param batches the values that are rendered without a break
- */
+/** Renders a counter of very many values in batches: a thousand values keep the event loop for 7 ms. */
 export async function renderCounter(
   definition: Definition,
   labels: readonly string[],

@@ -17,7 +17,7 @@ import { KUBERNETES_VERSION } from "../../model/version.ts";
 
 /** Reads the resources that the process uses. */
 export interface ProcessUsage {
-  /** Bytes of resident memory. */
+  /** Bytes. */
   residentMemory(): number;
   /** Bytes of V8's heap: taken, filled with objects, and kept outside for them. */
   heap(): { readonly total: number; readonly used: number; readonly external: number };
@@ -47,7 +47,6 @@ export interface Observed {
 
 export interface MetricsOptions {
   readonly backend: BackendMetrics;
-  /** The families that this node serves. */
   readonly families: readonly Family[];
   readonly observed: () => Observed;
   readonly sync: () => SyncProgress;
@@ -58,10 +57,8 @@ export interface MetricsOptions {
   readonly process: ProcessUsage;
   /** Seconds since the state file was written; `undefined`: there is none. */
   readonly snapshotAge: () => number | undefined;
-  /** True while the rules are those of the state file. */
   readonly isStale: () => boolean;
   readonly findings: () => readonly Finding[];
-  /** Returns the objects that cannot be used now. */
   readonly refused: () => readonly Pick<Refusal, "kind">[];
   /** The connections of each Service, in batches with pauses between; `undefined`: they are not counted. */
   readonly connections?: (() => AsyncIterable<readonly ServiceConnections[]>) | undefined;
@@ -80,7 +77,6 @@ const CONNECTIONS = [
   } frontends every 0.25 ms for each of them, and for ${TIMES_AS_LONG.scrape} times as long as the last reading took`,
 ] as const;
 
-/** Defines the metrics of the backend, the process, the node and loopback. */
 export function defineReadings(make: MetricFactory, options: MetricsOptions): void {
   for (const metric of options.backend.readings) make.reading(metric);
   defineSyncs(make, options);

@@ -1,6 +1,4 @@
-/**
- * Makes the values that the status page shows: problems first, each kind counted. Pure: values in, values out.
- */
+/** Makes the values of the status page: problems first, each kind counted. */
 import type { Severity, Status } from "../../model/status.ts";
 import type { ServiceConnections } from "../../model/connections.ts";
 import type { DesiredState } from "../../model/kernel/desired.ts";
@@ -27,12 +25,10 @@ interface Problems extends TextRows {
 /** The JSON that `page.html` shows. */
 export interface PageData extends Pick<StatusView, "version" | "facts" | "watches" | "syncs"> {
   readonly node: string;
-  /** RFC 3339. */
   readonly time: string;
   readonly health: ReturnType<typeof healthOf>;
   /** Only kinds that have problems. */
   readonly problems: readonly Problems[];
-  /** Findings that need no action. */
   readonly notes: TextRows;
   readonly found: FoundServices;
 }

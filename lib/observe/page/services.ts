@@ -22,11 +22,9 @@ export interface ServiceQuery {
 
 /** The frontends of a service port that follow one traffic policy, and their endpoints. */
 interface Route {
-  /** The name of the service port; `""` if it has none. */
   readonly port: string;
   readonly policy: TrafficPolicy;
   readonly frontends: readonly string[];
-  /** The first endpoints. */
   readonly endpoints: readonly { readonly text: string; readonly isLocal: boolean }[];
   readonly endpointCount: number;
   /** `""` if packets go to an endpoint. */
@@ -34,7 +32,6 @@ interface Route {
 }
 
 interface ServiceView {
-  /** `namespace/name`. */
   readonly name: string;
   readonly badges: readonly string[];
   /** `""` if connections are not counted, or there was none. */
@@ -44,7 +41,6 @@ interface ServiceView {
 
 export interface FoundServices {
   readonly matches: number;
-  /** The first matches. */
   readonly services: readonly ServiceView[];
 }
 
@@ -68,10 +64,7 @@ type Load = Pick<ServiceConnections, "connections" | "perSecond">;
 
 const NO_LOAD: Load = { connections: 0, perSecond: 0 };
 
-/**
- * Finds Services by parts of their names, addresses, ports and endpoints; case does not matter. Yields after
- * each Service.
- */
+/** Finds Services by parts of names, addresses, ports and endpoints, in any case. @yields after each */
 export function* findServices(
   services: DesiredState["services"],
   options: {
@@ -108,7 +101,6 @@ export function* findServices(
   return { matches, services: shown };
 }
 
-/** Sums connections by Service. */
 function* loadsOf(
   all: Iterable<ServiceConnections>,
 ): Generator<undefined, ReadonlyMap<string, Load>> {
