@@ -201,7 +201,7 @@ Deno.test("the backend is that of kubelet's hint, and mixed backends are warned 
   }
   await using signpost = await stage.startSynced("iptables");
   assertMatch(signpost.log, /iptables variant: kubelet's chain KUBE-IPTABLES-HINT is there/);
-  assertMatch(signpost.log, / WARN both iptables-nft and iptables-legacy hold rules on this node/);
+  assertMatch(signpost.log, / WARN both iptables-nft and iptables-legacy have rules on this node/);
   assertMatch(await network.run(NODE, ["iptables-legacy-save"]), /KUBE-SVC-/);
   assertNotMatch(await network.run(NODE, ["iptables-nft-save"]), /KUBE-SVC-/);
 });
