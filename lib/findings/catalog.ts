@@ -202,12 +202,12 @@ export const CATALOG = {
     summary:
       "The API server's address on this node is a cluster IP. After a reboot, no rule serves it.",
     remedy:
-      "Set --master or a kubeconfig with the address of a control-plane node, or of the load balancer before the control plane.",
+      "Set --master or a kubeconfig with the address of a control-plane node, or of the load balancer before these nodes.",
   },
   "pod-outside-detected-range": {
     severity: "warning",
     summary:
-      "A pod of this node has an address outside the range of pods, so its traffic counts as traffic from outside.",
+      "A pod of this node has an address outside the range of pods. Its traffic counts as traffic from outside.",
     remedy: "Set clusterCIDR (--cluster-cidr) to the range of all pods.",
   },
   "hash-without-liberal-conntrack": {
