@@ -19,20 +19,26 @@ export interface TestedResult {
   readonly note?: string;
 }
 
-/** Puts all results into the text of docs/tested.md. */
-export function renderTested(page: string, results: readonly TestedResult[]): string {
-  const head =
-    "| Tests | Mode | Passed | Commit | Day | Where | Note |\n|---|---|---:|---|---|---|---|\n";
-  const rows = results.map(({ name, mode, passed, total, commit, date, on, note = "" }) =>
-    `| ${name} | ${mode} | ${passed} of ${total} | ${commit} | ${date} | ${on} | ${note} |\n`
-  );
-  return replaceMarked(page, { name: "tested", text: head + rows.join("") });
+/** Returns the results by place, commit and day. */
+function sittingsOf(results: readonly TestedResult[]): ReadonlyMap<string, TestedResult[]> {
+  return Map.groupBy(results, ({ commit, date, on }) => `${on} (${commit}, ${date})`);
 }
 
-/** Puts a line for each commit and place into the text of README.md. */
+/** Puts a table for each sitting into the text of docs/tested.md. */
+export function renderTested(page: string, results: readonly TestedResult[]): string {
+  const head = "| Tests | Mode | Passed | Note |\n|---|---|---:|---|\n";
+  const tables = [...sittingsOf(results)].map(([sitting, rows]) => {
+    const lines = rows.map(({ name, mode, passed, total, note = "" }) =>
+      `| ${name} | ${mode} | ${passed} of ${total} | ${note} |\n`
+    );
+    return `On ${sitting}:\n\n${head}${lines.join("")}`;
+  });
+  return replaceMarked(page, { name: "tested", text: tables.join("\n") });
+}
+
+/** Puts a line for each sitting into the text of README.md. */
 export function renderTestedSummary(page: string, results: readonly TestedResult[]): string {
-  const sittings = Map.groupBy(results, ({ commit, date, on }) => `${on} (${commit}, ${date})`);
-  const lines = [...sittings].map(([sitting, rows]) => {
+  const lines = [...sittingsOf(results)].map(([sitting, rows]) => {
     const sum = (field: "passed" | "total") => rows.reduce((all, row) => all + row[field], 0);
     return `> - ${sum("passed")} of ${sum("total")} test runs passed on ${sitting}.\n`;
   });
