@@ -92,7 +92,7 @@ async function look(options: ObjectsOptions, earlier?: NodeState): Promise<Look>
   const { configuration, runtime, signal } = options;
   const first = await lookOnce(options, earlier);
   if (first.differences.length === 0) return first;
-  const { minSyncPeriod } = configuration[first.known.backend.traits.section];
+  const { minSyncPeriod } = configuration[first.known.backend.traits.name];
   const gathering = minSyncPeriod === "adaptive" ? LONGEST_ADAPTIVE : minSyncPeriod;
   await runtime.clock.sleep(Math.min(gathering + GRACE, LONGEST_PAUSE), signal);
   if (signal.aborted) throw new FatalError("interrupted");

@@ -1,11 +1,6 @@
 /** Checks combinations of settings, as kube-proxy does (pkg/proxy/apis/config/validation), and signpost's own. */
 import type { Configuration } from "./configuration.ts";
-import {
-  type AskedMode,
-  MODE_SECTIONS,
-  type ModeSection,
-  NODE_PORT_WORDS,
-} from "../model/configuration.ts";
+import { type AskedMode, type Mode, MODES, NODE_PORT_WORDS } from "../model/configuration.ts";
 import { formatDuration } from "./file/durations.ts";
 import { IPVS_SCHEDULERS, ipvsWarnings, isIpvsScheduler } from "./ipvs.ts";
 import { nearest, plain, show } from "../model/values/text.ts";
@@ -26,15 +21,14 @@ export function checkCombinations(configuration: Configuration, origin: Origin):
   return [...new Set(errors)];
 }
 
-type Section = ModeSection | "ipvs";
+type Section = Mode | "ipvs";
 
 /** Checks the periods of the section in use. kube-proxy ignores the others too. */
 function checkPeriods(configuration: Configuration, origin: Origin): string[] {
   const errors: string[] = [];
   const asked = origin.settings.mode ?? "";
-  // A mode without its own section uses the periods of another.
-  const own = [...MODE_SECTIONS, "ipvs" as const].find((section) => section === asked);
-  const sections: readonly Section[] = own ? [own] : MODE_SECTIONS;
+  const own = [...MODES, "ipvs" as const].find((section) => section === asked);
+  const sections: readonly Section[] = own ? [own] : MODES;
   for (const section of sections) {
     const { syncPeriod, minSyncPeriod } = configuration[section];
     if (syncPeriod <= 0) {
@@ -113,7 +107,7 @@ function checkManifests({ settings }: Origin): string[] {
 }
 
 /** The sections that only one mode reads. */
-const READ_BY_ONE_MODE: readonly string[] = [...MODE_SECTIONS, "ipvs", "winkernel"];
+const READ_BY_ONE_MODE: readonly string[] = [...MODES, "ipvs", "winkernel"];
 
 /**
  * Returns true if a problem is an error. A field of another type always is.

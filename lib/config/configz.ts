@@ -43,9 +43,9 @@ export function inEffect(
 /** Returns the part of `/configz` that KubeProxyConfiguration has no field for. */
 export function ownConfiguration(
   configuration: Configuration,
-  { section }: Pick<ModeTraits, "section">,
+  { name }: Pick<ModeTraits, "name">,
 ): Json {
-  return { minSyncPeriod: formatMinSyncPeriod(configuration[section].minSyncPeriod) };
+  return { minSyncPeriod: formatMinSyncPeriod(configuration[name].minSyncPeriod) };
 }
 
 /** Returns `adaptive`, or a Go duration (`1s`). */

@@ -86,7 +86,7 @@ export class Daemon {
     const { clock } = runtime;
     const { backend, missing, source: { api } } = opened;
     const { traits } = backend;
-    const settings = configuration[traits.section];
+    const settings = configuration[traits.name];
     this.#started = clock.now();
     const counters = configuration.signpost.serviceMetrics
       ? opened.refusedFeatures.get("connection-counters") ?? backend.connections
@@ -423,7 +423,7 @@ export class Daemon {
     const { configuration, signal } = this.#options;
     const { traits, foreignRules } = this.#opened.backend;
     return foreignRules.run({
-      period: configuration[traits.section].syncPeriod,
+      period: configuration[traits.name].syncPeriod,
       looked: () => this.#findings.changed(),
       requestFull: (reason) => this.#loop.requestFull(reason),
       signal,

@@ -165,7 +165,7 @@ export function checkNodeAddress(facts: NodeFacts): Finding[] {
 export function checkPodDetection(
   { configuration, traits, objects, nodeName }: NodeFacts,
 ): Finding[] {
-  if (configuration[traits.section].masqueradeAll) return [];
+  if (configuration[traits.name].masqueradeAll) return [];
   const { detectLocalMode, clusterCIDRs } = configuration;
   if (detectLocalMode === "ClusterCIDR" && clusterCIDRs.length === 0) {
     const what = "clusterCIDR is not set, and detectLocalMode is ClusterCIDR: no pod is detected";

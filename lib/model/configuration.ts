@@ -3,12 +3,8 @@ import { isLoopback } from "./values/address.ts";
 
 export const MODES = ["nftables", "iptables"] as const;
 
+/** A mode, and its section of settings. */
 export type Mode = (typeof MODES)[number];
-
-/** The sections of settings for modes. A mode may use the section of another. */
-export const MODE_SECTIONS = ["nftables", "iptables"] as const;
-
-export type ModeSection = (typeof MODE_SECTIONS)[number];
 
 /** The setting `mode`; `""` is nftables if the kernel and nft support it, else iptables. */
 export type ProxyMode = "" | Mode;

@@ -45,7 +45,7 @@ export interface NodeInputs {
 /** Computes the node's part of the desired state. */
 export function desiredNode(inputs: NodeInputs): DesiredNode {
   const { configuration, traits } = inputs;
-  const settings = configuration[traits.section];
+  const settings = configuration[traits.name];
   return {
     ipFamilies: inputs.ipFamilies ?? FAMILIES,
     families: { 4: desiredFamily(inputs, 4), 6: desiredFamily(inputs, 6) },

@@ -145,7 +145,7 @@ Deno.test("/configz has a min sync period that is not set as 0s, as kubeadm's fi
   const shown = async (flags: readonly string[]) => {
     const configuration = configurationOf(await load(flags));
     const { nftables } = configuration;
-    return [nftables.minSyncPeriod, ownConfiguration(configuration, { section: "nftables" })];
+    return [nftables.minSyncPeriod, ownConfiguration(configuration, { name: "nftables" })];
   };
   assertEquals(await shown([]), ["adaptive", { minSyncPeriod: "adaptive" }]);
   assertEquals(await shown(["--iptables-min-sync-period=0"]), [0, { minSyncPeriod: "0s" }]);

@@ -37,7 +37,6 @@ export interface FakeScript extends Script {
 export class FakeBackend implements Backend<FakeScript> {
   readonly traits: ModeTraits = {
     name: "nftables",
-    section: "nftables",
     primaryNodePorts: true,
     localhostNodePorts: "listeners",
     guardsClusterIPs: true,

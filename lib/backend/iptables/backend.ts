@@ -28,7 +28,6 @@ import type { ConnectionCounters } from "../../model/connections.ts";
 
 const TRAITS: ModeTraits = {
   name: "iptables",
-  section: "iptables",
   primaryNodePorts: false,
   localhostNodePorts: "rules",
   guardsClusterIPs: false,

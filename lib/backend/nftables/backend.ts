@@ -41,7 +41,6 @@ const SHARE = 2_000;
 
 const TRAITS: ModeTraits = {
   name: "nftables",
-  section: "nftables",
   primaryNodePorts: true,
   localhostNodePorts: "listeners",
   guardsClusterIPs: true,

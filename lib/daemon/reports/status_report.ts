@@ -51,7 +51,7 @@ export function statusReport(parts: StatusParts): Status {
       family: FAMILY_NAMES[family],
       reason,
     })),
-    minSyncPeriod: formatMinSyncPeriod(options.configuration[traits.section].minSyncPeriod),
+    minSyncPeriod: formatMinSyncPeriod(options.configuration[traits.name].minSyncPeriod),
     syncPauseSeconds: Math.round(loop.pause * 1e3) / 1e6,
     started: formatTime(parts.started),
     healthy,

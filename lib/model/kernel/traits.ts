@@ -1,9 +1,8 @@
 /** The properties of a mode, and the features that nft or the kernel may refuse. */
-import type { Mode, ModeSection } from "../configuration.ts";
+import type { Mode } from "../configuration.ts";
 
 export interface ModeTraits {
   readonly name: Mode;
-  readonly section: ModeSection;
   /** True if node ports answer on the Node's primary addresses only, without `nodePortAddresses`. */
   readonly primaryNodePorts: boolean;
   /** The server of node ports on loopback: rules for 127.0.0.1, or user-space listeners for ::1 too. */
