@@ -2,8 +2,8 @@
 import { finding } from "../../findings/catalog.ts";
 import type { AccelerationSummary } from "../../model/status.ts";
 import type { ConnectionCounters } from "../../model/connections.ts";
-import { ApplyError, type Progress } from "../../model/kernel/dataplane.ts";
-import type { DesiredState, StateChange } from "../../model/kernel/desired.ts";
+import { ApplyError } from "../../model/kernel/dataplane.ts";
+import type { DesiredState } from "../../model/kernel/desired.ts";
 import type { ModeTraits } from "../../model/kernel/traits.ts";
 import type { RulesetFacts } from "../../findings/facts.ts";
 import { type Family, FAMILY_NAMES } from "../../model/values/address.ts";
@@ -24,7 +24,7 @@ import type { BackendMetrics, ReadMetric } from "../metrics.ts";
 import { type CleanupOptions, HandOver } from "../take_over.ts";
 import { NAT_CHAINS } from "./layout.ts";
 import { renderRewrites } from "./text.ts";
-import { ElementCounters, localhostRejects, type LocalhostRejectsOptions } from "./counters.ts";
+import { elementCounters, localhostRejects, type LocalhostRejectsOptions } from "./counters.ts";
 import { NftablesDataplane, type NftScript } from "./dataplane.ts";
 import { Devices } from "./devices.ts";
 import { DriftWatch } from "./watch.ts";
@@ -49,51 +49,47 @@ const TRAITS: ModeTraits = {
   parts: "elements and rules",
 };
 
-export class NftablesBackend implements Backend<NftScript> {
+/** Features that all Services can do without, each with a finding. */
+const UNAVAILABLE = [
+  ["connection-counters", "connections-not-counted", "connections are not counted by Service"],
+  ["acceleration", "acceleration-unavailable", "long connections do not take the fast path"],
+] as const;
+
+export class NftablesBackend extends NftablesDataplane implements Backend<NftScript> {
   readonly traits = TRAITS;
   readonly metrics: BackendMetrics;
   readonly foreignRules: HandOver;
   readonly describe = nftablesNames;
   readonly changesFrom = changesFrom;
+  readonly connections: ConnectionCounters;
   readonly #options: BackendOptions;
   readonly #nft: Nft;
-  readonly #marks = new Marks(randomMark());
+  readonly #marks: Marks;
   readonly #touched = new Touched();
-  readonly #dataplane: NftablesDataplane;
   readonly #devices: Devices;
-  readonly connections: ConnectionCounters;
 
   constructor(options: BackendOptions) {
+    const { runtime, logger, configuration: { signpost: { acceleration } } } = options;
+    const marks = new Marks(randomMark());
+    const nft = new Nft(runtime.runner, marks);
+    const foreignRules = new HandOver({ ...runtime, ...options, variant: undefined });
+    const { clock } = runtime;
+    super(nft, { share: SHARE, prologue: () => foreignRules.prologue(), clock, logger });
     this.#options = options;
-    this.#nft = new Nft(options.runtime.runner, this.#marks);
-    this.foreignRules = new HandOver({ ...options.runtime, ...options, variant: undefined });
-    this.#dataplane = new NftablesDataplane(this.#nft, {
-      share: SHARE,
-      prologue: () => this.foreignRules.prologue(),
-      clock: options.runtime.clock,
-      logger: options.logger,
-    });
-    this.#devices = new Devices({
-      ...options.runtime,
-      // One without marks: the monitor passes over changes of devices.
-      nft: new Nft(options.runtime.runner),
-      logger: options.logger,
-      settings: options.configuration.signpost.acceleration,
-    });
-    this.connections = new ElementCounters({
-      ...options.runtime,
-      nft: this.#nft,
-      dataplane: this.#dataplane,
-    });
+    this.#nft = nft;
+    this.#marks = marks;
+    this.foreignRules = foreignRules;
+    // Without marks: the monitor passes over changes of devices.
+    const unmarked = new Nft(runtime.runner);
+    this.#devices = new Devices({ ...runtime, nft: unmarked, logger, settings: acceleration });
+    this.connections = elementCounters({ nft, dataplane: this, clock });
     this.metrics = nftablesMetrics({
-      nft: this.#nft,
-      elements: () => this.#dataplane.elements,
-      accelerated: options.configuration.signpost.acceleration.interfaces.length === 0
-        ? []
-        : [this.#devices.gauge],
-      clock: options.runtime.clock,
-      families: () => familiesBut(missingFamilies(options.runtime)),
-      failures: () => this.foreignRules.failures,
+      nft,
+      elements: () => this.elements,
+      accelerated: acceleration.interfaces.length === 0 ? [] : [this.#devices.gauge],
+      clock,
+      families: () => familiesBut(missingFamilies(runtime)),
+      failures: () => foreignRules.failures,
     });
   }
 
@@ -111,60 +107,37 @@ export class NftablesBackend implements Backend<NftScript> {
     // Where nft can do neither, the probe says more of it.
     version.catch(() => {});
     const refusedFeatures = await probe(this.#nft, { node, kernel: runtime.osRelease() });
-    const uncounted = refusedFeatures.get("connection-counters");
-    const notAccelerated = refusedFeatures.get("acceleration");
     return {
       version: await version,
       missing,
       refusedFeatures,
-      findings: [
-        ...uncounted === undefined ? [] : [finding("connections-not-counted", {
-          what: `connections are not counted by Service: ${uncounted}`,
-          where: "nft",
-        })],
-        ...notAccelerated === undefined ? [] : [finding("acceleration-unavailable", {
-          what: `long connections do not take the fast path: ${notAccelerated}`,
-          where: "nft",
-        })],
-      ],
+      findings: UNAVAILABLE.flatMap(([feature, id, what]) => {
+        const reason = refusedFeatures.get(feature);
+        return reason === undefined
+          ? []
+          : [finding(id, { what: `${what}: ${reason}`, where: "nft" })];
+      }),
       choice: "",
     };
-  }
-
-  get progress(): Progress | undefined {
-    return this.#dataplane.progress;
-  }
-
-  get isUnfinished(): boolean {
-    return this.#dataplane.isUnfinished;
   }
 
   get acceleration(): AccelerationSummary | undefined {
     return this.#devices.summary;
   }
 
-  full(state: DesiredState): NftScript {
-    return this.#dataplane.full(state);
-  }
-
-  changing(
-    change: StateChange,
-    state: DesiredState,
-  ): Generator<undefined, NftScript | undefined> {
-    return this.#dataplane.changing(change, state);
-  }
-
-  async apply(script: NftScript, checkpoint?: () => void): Promise<void> {
-    // What others did before is read back, or replaced.
+  override async apply(script: NftScript, checkpoint?: () => void): Promise<void> {
+    // A full script replaces or compares what other programs changed before.
     if (script.kind === "full") this.#touched.clear();
-    await this.#dataplane.apply(script, checkpoint);
+    await super.apply(script, checkpoint);
     if (script.kind === "full") this.#devices.replaced();
   }
 
   async repair(applied: DesiredState): Promise<NftScript | undefined> {
-    const [nft, dataplane, touched] = [this.#nft, this.#dataplane, this.#touched];
     const { clock } = this.#options.runtime;
-    const script = await repairScript({ nft, dataplane, touched, clock }, applied);
+    const script = await repairScript(
+      { nft: this.#nft, dataplane: this, touched: this.#touched, clock },
+      applied,
+    );
     // The script may write the flowtable again, without devices.
     this.#devices.replaced();
     return script;
@@ -172,14 +145,14 @@ export class NftablesBackend implements Backend<NftScript> {
 
   async watchDrift({ desired, onDrift, onChange, signal }: DriftOptions): Promise<void> {
     const { configuration, runtime: { streamer, clock }, logger } = this.#options;
-    const [nft, dataplane] = [this.#nft, this.#dataplane];
+    const nft = this.#nft;
     const watch = new DriftWatch({
       streamer,
       nft,
       marks: this.#marks,
-      look: new Look({ nft, dataplane, desired, clock }),
+      look: new Look({ nft, dataplane: this, desired, clock }),
       touched: this.#touched,
-      isLarge: () => dataplane.isLarge,
+      isLarge: () => this.isLarge,
       clock,
       logger,
       checkPeriod: configuration.nftables.syncPeriod,

@@ -12,49 +12,38 @@ import { boundedReading } from "../../model/values/timing.ts";
 import { CounterSums, type ReadMetric } from "../metrics.ts";
 import { localhostRejectChain } from "./service.ts";
 
-export interface ElementCountersOptions {
-  readonly nft: Pick<Nft, "listSet">;
-  readonly dataplane: Pick<NftablesDataplane, "readDuringSyncs" | "elements" | "hasWritten">;
-  readonly clock: Pick<Clock, "sleep">;
-}
-
 /** Milliseconds that a transaction waits for a listing. */
 const LONGEST_WAIT = 2_000;
 
-export class ElementCounters implements ConnectionCounters {
-  readonly #options: ElementCountersOptions;
-
-  constructor(options: ElementCountersOptions) {
-    this.#options = options;
-  }
-
-  /** False for a large table that was read back: its elements have counted on. */
-  get areOurs(): boolean {
-    return this.#options.dataplane.hasWritten;
-  }
-
-  async read(): Promise<Iterable<FrontendCount>> {
-    const { dataplane, clock } = this.#options;
-    const enough = new AbortController();
-    try {
-      const longest = () => clock.sleep(LONGEST_WAIT, enough.signal);
-      return allOf(await dataplane.readDuringSyncs(() => this.#list(), longest));
-    } finally {
-      enough.abort();
-    }
-  }
-
-  async #list(): Promise<ReadonlyMap<string, string>> {
-    const listings = new Map<string, string>();
-    for (const map of countingMaps(this.#options.dataplane.elements)) {
-      listings.set(map, await this.#options.nft.listSet({ kind: "map", name: map }));
+/** Counts connections by the elements that lead to the frontends' chains. */
+export function elementCounters({ nft, dataplane, clock }: {
+  readonly nft: Pick<Nft, "listSet">;
+  readonly dataplane: Pick<NftablesDataplane, "readDuringSyncs" | "elements" | "hasWritten">;
+  readonly clock: Pick<Clock, "sleep">;
+}): ConnectionCounters {
+  const list = async () => {
+    const listings: (readonly [map: string, listing: string])[] = [];
+    for (const name of countingMaps(dataplane.elements)) {
+      listings.push([name, await nft.listSet({ kind: "map", name })]);
     }
     return listings;
-  }
-}
-
-function* allOf(listings: ReadonlyMap<string, string>): Iterable<FrontendCount> {
-  for (const [map, listing] of listings) yield* countsIn(map, listing);
+  };
+  return {
+    /** False for a large table that was read back: its elements have counted on. */
+    get areOurs() {
+      return dataplane.hasWritten;
+    },
+    read: async () => {
+      const enough = new AbortController();
+      try {
+        const longest = () => clock.sleep(LONGEST_WAIT, enough.signal);
+        const listings = await dataplane.readDuringSyncs(list, longest);
+        return listings.values().flatMap(([map, listing]) => countsIn(map, listing));
+      } finally {
+        enough.abort();
+      }
+    },
+  };
 }
 
 /** Returns the maps whose elements count connections: nat chains see the first packet of each, once. */

@@ -133,7 +133,7 @@ export class NftablesDataplane implements Dataplane<NftScript> {
   }
 
   /** Returns a script that brings back what was applied last, and so changes no counts. */
-  repair(delta: Delta): PartialScript {
+  repairing(delta: Delta): PartialScript {
     const script = atOnce(toPartialScript(this.#deferred.leaveOut(delta), this.#options.weight));
     return { ...script, delta: NOTHING };
   }

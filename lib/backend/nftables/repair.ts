@@ -19,7 +19,7 @@ import type { PartialScript } from "./write.ts";
 
 export interface RepairOptions {
   readonly nft: Pick<Nft, "listTable" | "listStructure">;
-  readonly dataplane: Pick<NftablesDataplane, "isLarge" | "repair">;
+  readonly dataplane: Pick<NftablesDataplane, "isLarge" | "repairing">;
   readonly touched: Pick<Touched, "isElementsOnly" | "words" | "take">;
   readonly clock: Pick<Clock, "monotonic" | "sleep">;
 }
@@ -54,7 +54,7 @@ export async function repairScript(
   const held = elements ? withElements(structure, elements) : structure;
   const differences = await turns.run(comparing(wanted, held, { exactSlots: true }));
   const delta = mend({ desired, held, differences });
-  return delta && dataplane.repair(delta);
+  return delta && dataplane.repairing(delta);
 }
 
 const BATCH = 200;

@@ -1,5 +1,5 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import { ElementCounters } from "../../../lib/backend/nftables/counters.ts";
+import { elementCounters } from "../../../lib/backend/nftables/counters.ts";
 import { NftablesDataplane } from "../../../lib/backend/nftables/dataplane.ts";
 import { Nft } from "../../../lib/backend/nftables/nft.ts";
 import { ApplyError } from "../../../lib/model/kernel/dataplane.ts";
@@ -10,7 +10,7 @@ Deno.test("frontends are ours once the kernel has taken a full script, and not w
   const result = { code: 1, stdout: "", stderr: "Error: No buffer space available" };
   const nft = new Nft({ run: () => Promise.resolve(result) });
   const dataplane = new NftablesDataplane(nft);
-  const counters = new ElementCounters({ nft, dataplane, clock: realClock });
+  const counters = elementCounters({ nft, dataplane, clock: realClock });
   const { desired } = new Pipeline();
   await assertRejects(() => dataplane.apply(dataplane.full(desired)), ApplyError);
   assertEquals(counters.areOurs, false);

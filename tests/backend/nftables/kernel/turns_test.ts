@@ -99,7 +99,7 @@ Deno.test("a look at a large table, and its repair, are done in turns", async ()
   touched.all();
   const dataplane = {
     isLarge: false,
-    repair: () => {
+    repairing: () => {
       throw new Error("too much differs");
     },
   };
