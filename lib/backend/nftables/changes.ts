@@ -1,8 +1,9 @@
 /** Shows steps of the desired state as changes, and names the rules that decide about packets. */
-import type { DesiredNode, DesiredState, StateChange } from "../../model/kernel/desired.ts";
+import type { DesiredNode, DesiredServicePort, DesiredState } from "../../model/kernel/desired.ts";
 import { diffing, tableOf, withNodeElements } from "./delta.ts";
 import {
   type Element,
+  element,
   elementId,
   elementsOf,
   type ObjectId,
@@ -25,22 +26,22 @@ export function changesFrom(state: DesiredState): (step: DesiredStep) => Change[
 }
 
 function nftablesChanges({ change, node }: DesiredStep, references: References): Change[] {
-  const owners = ownersOf(change, node);
-  const of = (object: Parameters<typeof objectId>[0]) => owners.get(objectId(object)) ?? "";
-  const services = atOnce(diffing(change.services.values(), { node, references }));
+  const changed = [...change.services.values()];
+  const ownerOf = ownersOf(changed.flatMap(({ before, after }) => [...before, ...after]), node);
+  const services = atOnce(diffing(changed, { node, references }));
   const delta = withNodeElements(services, change);
-  const element = (change: Change["change"]) => (each: Element) => ({
+  const elementChange = (change: Change["change"]) => (each: Element) => ({
     change,
     type: "element" as const,
     in: each.set.name,
     key: printKey(each.key),
     data: each.data,
-    service: each.comment || of(each) || ownerOfSlot(owners, each),
+    service: each.comment || ownerOf(each),
   });
   const rules = (change: Change["change"], name: string, lines: readonly string[]) =>
     lines.map((key) => ({ change, type: "rule" as const, in: name, key, data: "", service: "" }));
   return [
-    ...delta.deleteElements.map(element("delete")),
+    ...delta.deleteElements.map(elementChange("delete")),
     ...delta.deleteChains.map(partChange("delete", "chain")),
     ...delta.deleteSets.map(partChange("delete", "set")),
     ...delta.rewriteChains.flatMap(({ before, after }) => [
@@ -52,7 +53,7 @@ function nftablesChanges({ change, node }: DesiredStep, references: References):
       partChange("add", "chain")(chain),
       ...rules("add", chain.name, chain.rules),
     ]),
-    ...[...elementsOf(delta.addElements)].map(element("add")),
+    ...[...elementsOf(delta.addElements)].map(elementChange("add")),
   ];
 }
 
@@ -63,26 +64,24 @@ function partChange(
   return ({ name }) => ({ change, type, in: name, key: "", data: "", service: "" });
 }
 
-/** Returns the service port that needs each object; `""` for several. */
-function ownersOf({ services }: StateChange, node: DesiredNode): ReadonlyMap<ObjectId, string> {
+/** Returns a function that gives the service port of an element; `""` for several or none. */
+export function ownersOf(
+  ports: readonly DesiredServicePort[],
+  node: DesiredNode,
+): (element: Pick<Element, "set" | "key">) => string {
   const owners = new Map<ObjectId, string>();
-  for (const { before, after } of services.values()) {
-    for (const port of [...before, ...after]) {
-      for (const object of objectsOf(port, node)) {
-        const id = objectId(object);
-        owners.set(id, owners.has(id) && owners.get(id) !== port.name ? "" : port.name);
-      }
+  for (const port of ports) {
+    for (const object of objectsOf(port, node)) {
+      const id = objectId(object);
+      owners.set(id, owners.has(id) && owners.get(id) !== port.name ? "" : port.name);
     }
   }
-  return owners;
-}
-
-function ownerOfSlot(
-  owners: ReadonlyMap<ObjectId, string>,
-  { set, key }: Pick<Element, "set" | "key">,
-): string {
-  if (key.type !== "slot") return "";
-  return owners.get(elementId({ type: "slots", set, key: key.frontend })) ?? "";
+  return ({ set, key }) => {
+    const id = key.type === "slot"
+      ? elementId({ type: "slots", set, key: key.frontend })
+      : objectId(element(set, key));
+    return owners.get(id) ?? "";
+  };
 }
 
 export function nftablesNames(node: DesiredNode): RuleNames {

@@ -9,7 +9,7 @@ import { COUNTER, setNamed, type TableSet } from "./sets.ts";
 import { compareRules } from "../compare.ts";
 import { TABLE } from "./table.ts";
 
-export interface CompareOptions {
+interface CompareOptions {
   /** True if an endpoint needs its own slot, and not any slot of its frontend. */
   readonly exactSlots?: boolean;
 }

@@ -177,26 +177,21 @@ export class NftablesDataplane implements Dataplane<NftScript> {
   }
 
   async #replace(script: FullScript, checkpoint: () => void): Promise<void> {
-    const { clock, weight } = this.#options;
-    const turns = new Turns(clock);
-    const measured = await turns.run(script.measuring());
-    const write = async () => {
-      if (measured.weight <= weight && !this.isLarge) return undefined;
-      return (await this.#nft.listHookedTables()).includes(TABLE)
+    const { weight, hasAffinity } = script.measure();
+    const isLarge = weight > this.#options.weight || this.isLarge;
+    const write = async () =>
+      (await this.#nft.listHookedTables()).includes(TABLE)
         ? await this.#reconcile(script, checkpoint)
         : await this.#writePortions(script, checkpoint);
-    };
-    const { hasAffinity } = measured;
-    this.#counts = await write() ??
-      await this.#replaceAtOnce(script, { hasAffinity, turns, checkpoint });
+    this.#counts = isLarge && await write() ||
+      await this.#replaceAtOnce(script, { hasAffinity, checkpoint });
     this.#deferred.clear();
   }
 
   async #replaceAtOnce(
     script: FullScript,
-    { hasAffinity, turns, checkpoint }: {
+    { hasAffinity, checkpoint }: {
       readonly hasAffinity: boolean;
-      readonly turns: Pick<Turns, "run">;
       readonly checkpoint: () => void;
     },
   ): Promise<Counts> {
@@ -204,6 +199,7 @@ export class NftablesDataplane implements Dataplane<NftScript> {
     const prologue = await this.#options.prologue();
     // Clients must stay on their endpoints.
     const listing = hasAffinity ? await this.#nft.listSets() : "";
+    const turns = new Turns(this.#options.clock);
     const clients = await turns.run(parsingListing(listing)) ?? NO_CONTENTS;
     let counts = new Counts();
     await this.#nft.stream(() => {

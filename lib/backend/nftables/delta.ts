@@ -95,7 +95,7 @@ function setCount<K>(counts: Map<K, number>, key: K, count: number): void {
   else counts.set(key, count);
 }
 
-export interface DiffOptions {
+interface DiffOptions {
   readonly node: DesiredNode;
   readonly references: References;
 }

@@ -24,13 +24,12 @@ import {
   readingTable,
 } from "./read.ts";
 import { atOnce } from "../../model/ports/in_turns.ts";
-import { frontendOfKey, parseKey, printKey } from "./keys.ts";
+import { parseKey, printKey } from "./keys.ts";
+import { ownersOf } from "./changes.ts";
 import { NAT_CHAINS, nodeElements } from "./layout.ts";
-import { affinitySet } from "./pick.ts";
+import { affinityEndpoint } from "./pick.ts";
 import { setNamed } from "./sets.ts";
 import { renderElement } from "./text.ts";
-import { type Frontend, frontendsOf } from "../../policy/frontend.ts";
-import { frontendKey, keyInFamily } from "../../model/cluster/names.ts";
 import { tableOf } from "./delta.ts";
 import type { Nft } from "./nft.ts";
 import { type Element, elementId, elementsOf, TABLE } from "./table.ts";
@@ -49,12 +48,14 @@ export function nftablesRules(contents: Contents | undefined): KernelRules {
 function compareTable(state: DesiredState, held: Contents | undefined): Comparison {
   const desired = desiredContents(state);
   const differences = held ? compareContents(desired, movedBack(held)) : [NO_TABLE];
-  const owners = new Map(desiredFrontends(state));
+  const ownerOf = ownersOf([...state.services.values()].flat(), state.node);
+  const serviceOf = ({ in: place, key: text }: Difference) => {
+    const set = setNamed(place);
+    const key = set && parseKey(set, text);
+    return key ? ownerOf({ set, key }) : "";
+  };
   return {
-    differences: differences.map((each) => ({
-      ...each,
-      service: owners.get(frontendIdOf(each.in, each.key) ?? "") ?? "",
-    })),
+    differences: differences.map((each) => ({ ...each, service: serviceOf(each) })),
     compared: countContents(desired),
   };
 }
@@ -160,7 +161,9 @@ export function stickyClients(
 ): StickyClient[] {
   return ports.filter(({ affinitySeconds }) => affinitySeconds > 0).flatMap((servicePort) => {
     const endpoints = new Map(
-      usedEndpoints(servicePort).map((each) => [affinitySet(servicePort, each).name, each]),
+      usedEndpoints(servicePort).map((
+        each,
+      ) => [affinityEndpoint(servicePort, each).set.name, each]),
     );
     return [...endpoints].flatMap(([set, { address, port }]) =>
       clientsIn(held, set).map(({ address: client, expiresSeconds }) => ({
@@ -172,31 +175,6 @@ export function stickyClients(
       }))
     );
   });
-}
-
-function desiredFrontends(state: DesiredState): [frontend: string, name: string][] {
-  return [...state.services.values()].flat().flatMap((servicePort) =>
-    frontendsOf(servicePort).map((each): [string, string] => [
-      frontendId(servicePort, each),
-      servicePort.name,
-    ])
-  );
-}
-
-/** Returns the id of a frontend: `IPv4 10.96.0.1 . tcp . 80`, `IPv6 udp . 30053`. */
-function frontendId(
-  { family, protocol }: Pick<DesiredServicePort, "family" | "protocol">,
-  { address, port }: Pick<Frontend, "address" | "port">,
-): string {
-  return keyInFamily(family, frontendKey({ address, protocol, port }));
-}
-
-/** Returns `undefined` if the element is of no single frontend. */
-function frontendIdOf(name: string, text: string): string | undefined {
-  const set = setNamed(name);
-  const key = set && parseKey(set, text);
-  const frontend = key && frontendOfKey(key);
-  return set?.family && frontend && frontendId({ family: set.family, ...frontend }, frontend);
 }
 
 const MOST = 2_000;

@@ -28,7 +28,13 @@ export function fixedChains(node: DesiredNode): Chain[] {
     chain("mark-for-masquerade", [`meta mark set meta mark | ${mark}`]),
     chain("reject-traffic", ["reject"]),
     ...node.ipFamilies.flatMap((family) => shortCircuitChains(node, family)),
-    chain("services", node.ipFamilies.flatMap((family) => serviceRules(node, family))),
+    chain(
+      "services",
+      node.ipFamilies.flatMap((family) => [
+        vipRule("services", family),
+        ...nodePortRules(node, { family, role: "services" }),
+      ]),
+    ),
     chain("no-endpoints", node.ipFamilies.map((family) => vipRule("noEndpoints", family))),
     chain(
       "no-endpoint-nodeports",
@@ -136,13 +142,6 @@ function shortCircuitChains(node: DesiredNode, family: Family): Chain[] {
       `fib saddr type local ${lookUps[kind]}`,
     ])
   );
-}
-
-function serviceRules(node: DesiredNode, family: Family): string[] {
-  return [
-    vipRule("services", family),
-    ...nodePortRules(node, { family, role: "services" }),
-  ];
 }
 
 /** Has no node ports in the rules: the kernel does not route an answer from outside to it. */

@@ -10,7 +10,7 @@ import { type Chain, element, elementsOf, type Table } from "./table.ts";
 /** More differences are written anew, in pieces. */
 export const MAX_MENDED = 10_000;
 
-export interface MendOptions {
+interface MendOptions {
   readonly desired: Omit<Table, "references">;
   readonly held: Contents;
   /** With the numbers of slots. */

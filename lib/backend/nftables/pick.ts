@@ -18,7 +18,7 @@ export interface Frontend {
   readonly key: FrontendKey;
 }
 
-export interface PickOptions {
+interface PickOptions {
   readonly policy: TrafficPolicy;
   readonly map: "endpoints" | "localEndpoints";
   readonly frontend: Frontend;
@@ -146,24 +146,13 @@ function affinityPick(port: DesiredServicePort, { policy }: PickOptions): Pick {
   return { chain: dispatch.name, suffix, objects: [...objects, dispatch] };
 }
 
-export function affinitySet(
+/** Returns the set of the clients that stay on an endpoint, and the chain that adds them. */
+export function affinityEndpoint(
   port: DesiredServicePort,
-  endpoint: Omit<Destination, "local" | "hairpin">,
-): TableSet {
-  const { family } = port;
-  return tableSet("affinityClients", { family, endpoint: affinityEndpointName(port, endpoint) });
-}
-
-function affinityEndpointName(
-  port: DesiredServicePort,
-  { address, port: number }: Omit<Destination, "local" | "hairpin">,
-): string {
-  return affinityName(port, `__${hostPort(address, number)}`);
-}
-
-function affinityEndpoint(port: DesiredServicePort, { address, port: number }: Destination) {
+  { address, port: number }: Named,
+): { readonly set: TableSet; readonly chain: Chain } {
   const { family, protocol, affinitySeconds } = port;
-  const name = affinityEndpointName(port, { address, port: number });
+  const name = affinityName(port, `__${hostPort(address, number)}`);
   const ip = NFT_FAMILY[family];
   const set = tableSet("affinityClients", { family, endpoint: name });
   const chain: Chain = {

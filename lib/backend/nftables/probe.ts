@@ -57,7 +57,7 @@ const WITHOUT: Readonly<Record<Feature, (asked: Asked) => Asked>> = {
 };
 const FEATURES = Object.keys(WITHOUT) as Feature[];
 
-export interface ProbeOptions {
+interface ProbeOptions {
   readonly node: DesiredNode;
   readonly kernel: string;
 }

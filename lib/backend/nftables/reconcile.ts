@@ -21,7 +21,7 @@ import {
 import { renderingDelta } from "./text.ts";
 import type { FullScript } from "./write.ts";
 
-export interface ReconcileOptions {
+interface ReconcileOptions {
   readonly nft: Pick<Nft, "commit" | "commitAfter" | "listStructure" | "listSet">;
   readonly clock: Pick<Clock, "monotonic" | "sleep">;
   readonly weight: number;

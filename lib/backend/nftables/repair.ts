@@ -13,11 +13,11 @@ import { mend } from "./mend.ts";
 import { type Nft, readable } from "./nft.ts";
 import { type Contents, elementKey, parsingListing, readingTable } from "./read.ts";
 import { setNamed } from "./sets.ts";
-import { elementsOf, type Entry, type Table } from "./table.ts";
+import { elementsOf, type Table } from "./table.ts";
 import { inWords, type Touched, type TouchedElements } from "./transactions.ts";
 import type { PartialScript } from "./write.ts";
 
-export interface RepairOptions {
+interface RepairOptions {
   readonly nft: Pick<Nft, "listTable" | "listStructure">;
   readonly dataplane: Pick<NftablesDataplane, "isLarge" | "repairing">;
   readonly touched: Pick<Touched, "isElementsOnly" | "words" | "take">;
@@ -34,7 +34,8 @@ export async function repairScript(
 ): Promise<PartialScript | undefined> {
   const turns = new Turns(clock);
   const near = await turns.run(tableOf(about(touched.words, state)));
-  const keys = await turns.run(keysOf(near.elements));
+  const keys = new Set<string>();
+  for (const each of elementsOf(near.elements)) keys.add(`${each.set.name} ${elementKey(each)}`);
   // More may have been touched meanwhile.
   const { isElementsOnly } = touched;
   const elements = touched.take((set, key) => isOfKernel(set) || keys.has(`${set} ${key}`));
@@ -55,17 +56,6 @@ export async function repairScript(
   const differences = await turns.run(comparing(wanted, held, { exactSlots: true }));
   const delta = mend({ desired, held, differences });
   return delta && dataplane.repairing(delta);
-}
-
-const BATCH = 200;
-
-function* keysOf(elements: readonly Entry[]): Generator<undefined, ReadonlySet<string>> {
-  const keys = new Set<string>();
-  for (const each of elementsOf(elements)) {
-    keys.add(`${each.set.name} ${elementKey(each)}`);
-    if (keys.size % BATCH === 0) yield;
-  }
-  return keys;
 }
 
 /** Returns the part of a state that may have elements with some words in them. */

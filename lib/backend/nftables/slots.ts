@@ -23,7 +23,7 @@ interface Slice {
   readonly held: number;
 }
 
-export interface SlotsOptions {
+interface SlotsOptions {
   readonly apply: (text: string) => Promise<void>;
   /** Gives a transaction to the kernel when another step has ended. */
   readonly applyAfter: (before: Promise<void>, text: string) => Promise<void>;

@@ -6,15 +6,12 @@ import { type Contents, type ElementText, parsingListing } from "./read.ts";
 import { tableSet } from "./sets.ts";
 import { TABLE } from "./table.ts";
 
-export interface TouchedByOne {
+export interface Transaction extends Drift {
   /**
    * `undefined` if not all are known: elements that go with their set are not printed, and a new set may be ours again.
    */
   readonly elementLines: readonly string[] | undefined;
   readonly touchesStructure: boolean;
-}
-
-export interface Transaction extends Drift, TouchedByOne {
   /** The number of the ruleset, in 32 bits. */
   readonly generation: number;
   readonly marks: readonly number[];
@@ -128,7 +125,12 @@ export class Touched {
     return new Set(this.#events?.flatMap(({ text }) => text.split(/[^\w.:]+/)));
   }
 
-  add({ elementLines: lines, touchesStructure }: TouchedByOne): void {
+  add(
+    { elementLines: lines, touchesStructure }: Pick<
+      Transaction,
+      "elementLines" | "touchesStructure"
+    >,
+  ): void {
     this.#isStructure ||= touchesStructure;
     const events = lines?.map(parseEvent);
     const isKnown = events?.every((each) => each !== undefined) ?? false;

@@ -19,7 +19,7 @@ import {
 import { TABLE } from "./table.ts";
 import { setNamed } from "./sets.ts";
 
-export interface DriftWatchOptions {
+interface DriftWatchOptions {
   readonly streamer: ProcessStreamer;
   readonly nft: Pick<Nft, "listSetNames">;
   readonly marks: Pick<Marks, "isOwn">;

@@ -70,18 +70,15 @@ export class FullScript implements Script {
     return printTable(atOnce(tableOf(this.state)));
   }
 
-  *measuring(): Generator<undefined, { readonly weight: number; readonly hasAffinity: boolean }> {
-    let [weight, hasAffinity, count] = [0, false, 0];
+  measure(): { readonly weight: number; readonly hasAffinity: boolean } {
+    let [weight, hasAffinity] = [0, false];
     for (const ports of this.state.services.values()) {
-      if (++count % BATCH === 0) yield;
       weight += weightOf(ports);
       hasAffinity ||= ports.some((port) => port.affinitySeconds > 0);
     }
     return { weight, hasAffinity };
   }
 }
-
-const BATCH = 1_000;
 
 interface Portion {
   readonly blocks: string;

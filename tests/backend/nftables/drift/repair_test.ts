@@ -12,15 +12,20 @@ Deno.test("a rule that another program touches while elements are worked out is 
   const endpoints = Array.from({ length: 3_000 }, (_, i) => ({
     addresses: [`10.244.${i >> 8}.${i & 255}`],
   }));
-  pipeline.load(
-    SERVICE.map((each) => each.kind === "EndpointSlice" ? { ...each, endpoints } : each),
-  );
+  // Work on the second Service begins with a new turn.
+  const second = { clusterIP: "10.96.0.2", ports: [{ port: 80 }] };
+  pipeline.load([
+    ...SERVICE.map((each) => each.kind === "EndpointSlice" ? { ...each, endpoints } : each),
+    { kind: "Service", metadata: { namespace: "shop", name: "z" }, spec: second },
+  ]);
   const dataplane = new NftablesDataplane(
     new Nft({ run: () => Promise.reject(new Error("nothing is written")) }),
   );
   const touched = new Touched();
   touched.add({
-    elementLines: ["add element inet signpost services4 { 10.96.0.1 . udp . 80 : drop }"],
+    elementLines: ["10.96.0.1", "10.96.0.2"].map((address) =>
+      `add element inet signpost services4 { ${address} . udp . 80 : drop }`
+    ),
     touchesStructure: false,
   });
   const listings: string[] = [];
