@@ -5,7 +5,7 @@ import type { Backend } from "../backend/backend.ts";
 import { usedBackend } from "../backend/choose.ts";
 import { ObjectCache } from "../cache/cache.ts";
 import { askHeldBack, askObjects, askStatus, type StatusOptions } from "./client.ts";
-import { readState, type StateOptions, workOut } from "./read_state.ts";
+import { readCache, type StateOptions, workOut } from "./read_state.ts";
 import type { ProxyMode } from "../model/configuration.ts";
 import type { HeldBackPorts } from "../model/kernel/differences.ts";
 import { FatalError, messageOf, unlessFatal } from "../model/values/errors.ts";
@@ -57,49 +57,50 @@ export async function readNodeState(options: ObjectsOptions): Promise<NodeState>
     configuredBy === "daemon" ? askObjects(options, options).catch(unlessFatal) : undefined,
   ]);
   const [heldBack, saved] = daemon ? [kept ?? [], objects] : [[], undefined];
-  const withHeldBack = (state: State) => {
-    state.desired.hold(heldBack.map(({ service, ports }) => [service, ports]));
-    return { state, heldBack };
-  };
   const mode: ProxyMode = configuration.mode || (saved && daemon?.mode) || "";
   const given = { ...options, configuration: { ...configuration, mode } };
   const backend = await usedBackend(given);
-  const known = {
+  const { cache, origin } = saved
+    ? { cache: cacheOf(saved), origin: originOf("daemon", saved) }
+    : await readSourceOrFile(options);
+  tellOfAge(origin, runtime);
+  const state = await workOut(cache, {
     ...given,
     backend,
     isHere: saved !== undefined || options.isHere === true,
     ...daemon && daemon.interfaceAddresses.length > 0 && {
       knownAddresses: daemon.interfaceAddresses,
     },
-  };
-  if (daemon && saved) {
-    const origin = originOf("daemon", saved);
-    tellOfAge(origin, runtime);
-    const refusedFeatures = new Map(
-      daemon.refusedFeatures?.map(({ feature, reason }) => [feature, reason]),
-    );
-    const state = await workOut(cacheOf(saved), { ...known, refusedFeatures });
-    return { ...withHeldBack({ ...state, refused: daemon.refused }), backend, origin, daemon };
-  }
-  if (configuredBy === "daemon" && configuration.signpost.manifests.includes("-")) {
+    ...saved && {
+      refusedFeatures: new Map(
+        daemon?.refusedFeatures?.map(({ feature, reason }) => [feature, reason]),
+      ),
+    },
+  });
+  state.desired.hold(heldBack.map(({ service, ports }) => [service, ports]));
+  const { refused = state.refused } = saved && daemon || {};
+  return { state: { ...state, refused }, backend, origin, daemon, heldBack };
+}
+
+/** Reads the objects of the API server or the manifests, else of the state file. */
+async function readSourceOrFile(
+  options: ObjectsOptions,
+): Promise<Pick<NodeState, "origin"> & { readonly cache: ObjectCache }> {
+  const { configuration: { signpost: { manifests } }, runtime, configuredBy, signal } = options;
+  if (configuredBy === "daemon" && manifests.includes("-")) {
     throw new FatalError(
       "the daemon has no objects yet, and reads them from its standard input: name --manifests",
     );
   }
   try {
-    const state = await readState(known);
-    const from = configuration.signpost.manifests.length > 0 ? "manifests" : "api";
-    const origin = originOf(from, { written: runtime.clock.now() });
-    return { ...withHeldBack(state), backend, origin, daemon };
+    const cache = await readCache(options);
+    const from = manifests.length > 0 ? "manifests" : "api";
+    return { cache, origin: originOf(from, { written: runtime.clock.now() }) };
   } catch (error) {
-    if (!(error instanceof FatalError) || configuredBy === undefined || options.signal.aborted) {
-      throw error;
-    }
+    if (!(error instanceof FatalError) || configuredBy === undefined || signal.aborted) throw error;
     const file = await readSaved(options, error);
-    const origin = originOf("state-file", file);
     runtime.complain(`signpost: ${error.message}`);
-    tellOfAge(origin, runtime);
-    return { ...withHeldBack(await workOut(cacheOf(file), known)), backend, origin, daemon };
+    return { cache: cacheOf(file), origin: originOf("state-file", file) };
   }
 }
 

@@ -1,31 +1,20 @@
 /** Reads the objects once and works out the desired state, for `--once` and queries. */
 import { ObjectCache } from "../cache/cache.ts";
 import { Desired, type State } from "../policy/state.ts";
-import type { Configuration } from "../config/configuration.ts";
 import type { Logger } from "../model/ports/ports.ts";
-import type { Runtime } from "../model/ports/runtime.ts";
 import type { Family } from "../model/values/address.ts";
 import { type Backend, familiesBut, missingFamilies } from "../backend/backend.ts";
 import { ApplyError } from "../model/kernel/dataplane.ts";
 import type { RefusedFeatures } from "../model/kernel/traits.ts";
-import type { Service } from "../model/cluster/objects.ts";
 import { FatalError, unlessFatal } from "../model/values/errors.ts";
+import type { QueryContext } from "./context.ts";
 import { OwnPorts } from "../daemon/objects/own_ports.ts";
 import { findApiServer, readSource, type SourceOptions } from "../daemon/objects/source.ts";
 
-export interface CacheOptions extends Pick<SourceOptions, "inspect"> {
-  readonly configuration: Configuration;
-  readonly nodeName: string;
-  readonly runtime: Runtime;
-  readonly logger: Logger;
-  /** Aborts when the process is told to stop. */
-  readonly signal?: AbortSignal;
+export interface StateOptions extends QueryContext, Pick<SourceOptions, "inspect"> {
+  readonly backend: Pick<Backend, "traits" | "probe">;
   /** Milliseconds to wait for the full state; without it, for ever. */
   readonly timeout?: number;
-}
-
-export interface StateOptions extends CacheOptions {
-  readonly backend: Pick<Backend, "traits" | "probe">;
   /** The families that rules are written for. @default those of this node */
   readonly ipFamilies?: readonly Family[];
   /** True if manifests are meant for this machine, too. @default false */
@@ -62,10 +51,7 @@ export async function workOut(cache: ObjectCache, options: StateOptions): Promis
     nodeName,
     ipFamilies,
     ...own.around,
-    refusedFeatures: options.refusedFeatures ?? await refusedFeatures(backend, {
-      configuration,
-      services: cache.services.values(),
-    }),
+    refusedFeatures: options.refusedFeatures ?? await refusedFeatures(backend),
   });
   const { conflicts, overLimit } = desired.update(cache, cache.takeDirty());
   return {
@@ -84,23 +70,8 @@ export function warnOfObjects({ refused, cache }: State, logger: Logger): void {
   }
 }
 
-/**
- * Returns the features that rules can do without and that are refused here. The kernel is asked only
- * if a Service needs one. If it cannot be asked, for example without root, nothing is refused.
- */
-async function refusedFeatures(
-  backend: Pick<Backend, "probe">,
-  { configuration, services }: {
-    readonly configuration: Configuration;
-    readonly services: Iterable<Service>;
-  },
-): Promise<RefusedFeatures> {
-  const { serviceMetrics, scheduler, acceleration } = configuration.signpost;
-  const isNeeded = serviceMetrics || scheduler !== "random" || acceleration.interfaces.length > 0 ||
-    [...services].some(({ sourceRanges, affinitySeconds, scheduler }) =>
-      sourceRanges.length > 0 || affinitySeconds > 0 || scheduler !== undefined
-    );
-  if (!isNeeded) return new Map();
+/** Asks the kernel. If it cannot be asked, for example without root, nothing counts as refused. */
+async function refusedFeatures(backend: Pick<Backend, "probe">): Promise<RefusedFeatures> {
   try {
     return (await backend.probe()).refusedFeatures;
   } catch (error) {
@@ -110,11 +81,11 @@ async function refusedFeatures(
 }
 
 /** Reads all objects once. @throws {FatalError} if they cannot be had, or not in time */
-async function readCache(options: CacheOptions): Promise<ObjectCache> {
+export async function readCache(options: Omit<StateOptions, "backend">): Promise<ObjectCache> {
   const { runtime, timeout, signal } = options;
   const cache = new ObjectCache();
   const done = new AbortController();
-  const stop = signal ? AbortSignal.any([signal, done.signal]) : done.signal;
+  const stop = AbortSignal.any([signal, done.signal]);
   const reading = readSource({ ...options, signal: stop }, {
     sink: (event) => {
       cache.apply(event);
@@ -128,7 +99,7 @@ async function readCache(options: CacheOptions): Promise<ObjectCache> {
     done.abort();
   }
   if (cache.complete) return cache;
-  if (signal?.aborted) throw new FatalError("interrupted before the full state was there");
+  if (signal.aborted) throw new FatalError("interrupted before the full state was there");
   throw new FatalError(
     `the API server has not delivered the full state within ${(timeout ?? 0) / 1000} s`,
   );
