@@ -47,12 +47,12 @@ const OUTPUT = choice(["table", "json", "yaml"], "table", {
   flag: "output",
   letter: "o",
   value: "FORMAT",
-  help: "table (default) for people; json or yaml for programs, see docs/output.md.",
+  help: "table for people; json or yaml for programs, see docs/output.md.",
 });
 
 const TIMEOUT = duration(10_000, {
   flag: "timeout",
-  help: "How long to wait for the objects. Default 10s.",
+  help: "How long to wait for the objects.",
 });
 
 const NAMESPACE = flagOnly(objectName, "", {
@@ -90,7 +90,7 @@ or --switch=false.`,
         flag: "output",
         letter: "o",
         value: "FORMAT",
-        help: "With --once: script (default), or json for the desired state as data.",
+        help: "With --once: script, or json for the desired state as data.",
       }),
       cleanup: CLEANUP,
       initOnly: switchFlag(

@@ -191,3 +191,10 @@ Deno.test("the page of a command shows its own flags first, and few of the daemo
   const flags = [...help.matchAll(/^ {2}(?:-\w, )?--([a-z-]+)/gm)].map(([, name]) => name);
   assertEquals(flags, ["output", "watch", "namespace", "help", "socket"]);
 });
+
+Deno.test("the help of a flag ends with the default of its setting", async () => {
+  const help = helpOf(await load(["help", "run"]));
+  for (const value of ["24h", "5m", "127.0.0.1:10249", "adaptive", "-999"]) {
+    assertStringIncludes(help, ` Default ${value}.\n`);
+  }
+});

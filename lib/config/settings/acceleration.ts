@@ -14,11 +14,11 @@ export const ACCELERATION_GROUP = {
       flag: "acceleration-interfaces",
       value: "PATTERNS",
       help:
-        "Long connections between these interfaces take the kernel's fast path (nftables mode), such as eth0,veth*; see docs/acceleration.md. Default: none.",
+        "Long connections between these interfaces take the kernel's fast path (nftables mode), such as eth0,veth*; see docs/acceleration.md.",
     }),
     "signpost.acceleration.packets": value<number>(integer(1, INT32_MAX), PACKETS, {
       flag: "acceleration-packets",
-      help: "Packets of a connection before it takes the fast path. Default 20.",
+      help: "Packets of a connection before it takes the fast path.",
     }),
     "signpost.acceleration.services": choice<Acceleration["services"]>(
       ACCELERATED_SERVICES,
@@ -27,7 +27,7 @@ export const ACCELERATION_GROUP = {
         flag: "acceleration-services",
         value: "NAME",
         help:
-          "Services whose connections may take it: all (default), or annotated. The annotation signpost.dev/acceleration (on, off) sets it for one Service.",
+          "Services whose connections may take it: all or annotated. The annotation signpost.dev/acceleration (on, off) sets it for one Service.",
       },
     ),
   },

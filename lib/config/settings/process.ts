@@ -14,7 +14,7 @@ export const HEALTH_GROUP = {
     bindAddress: word(address, "0.0.0.0", {
       flag: "bind-address",
       value: "IP",
-      help: "This node's primary IP, if the Node has none. Default 0.0.0.0.",
+      help: "This node's primary IP, if the Node has none.",
     }),
     bindAddressHardFail: value(boolean, false, {
       flag: "bind-address-hard-fail",
@@ -24,23 +24,23 @@ export const HEALTH_GROUP = {
       empty: "in the file",
       flag: "healthz-bind-address",
       value: "IP:PORT",
-      help: "Address of /healthz, /livez and /readyz; empty: none. Default 0.0.0.0:10256.",
+      help: "Address of /healthz, /livez and /readyz; empty: none.",
     }),
     metricsBindAddress: value(bindAddress, `127.0.0.1:${METRICS_PORT}`, {
       empty: "in the file",
       flag: "metrics-bind-address",
       value: "IP:PORT",
-      help: "Address of /metrics and /configz; empty: none. Default 127.0.0.1:10249.",
+      help: "Address of /metrics and /configz; empty: none.",
     }),
     "signpost.statusPage": choice(["auto", "on", "off"], "auto", {
       inFile: false,
       flag: "status-page",
       value: "MODE",
-      help: "The metrics server's page for browsers: auto (default, on loopback alone), on or off.",
+      help: "The metrics server's page for browsers: auto (on loopback alone), on or off.",
     }),
     "signpost.serviceMetrics": value(boolean, true, {
       flag: "service-metrics",
-      help: "Count new connections by Service, for /metrics and signpost top. Default true.",
+      help: "Count new connections by Service, for /metrics and signpost top.",
     }),
     healthzPort: flagOnly(integer(0, 65535), HEALTHZ_PORT, {
       flag: "healthz-port",
@@ -61,19 +61,19 @@ export const CONNTRACK_GROUP = {
   settings: {
     "conntrack.maxPerCore": value(integer(0, INT32_MAX), 32 * 1024, {
       flag: "conntrack-max-per-core",
-      help: "Connections to track per CPU core; 0: leave the limit. Default 32768.",
+      help: "Connections to track per CPU core; 0: leave the limit.",
     }),
     "conntrack.min": value(integer(0, INT32_MAX), 128 * 1024, {
       flag: "conntrack-min",
-      help: "Connections to track at least. Default 131072.",
+      help: "Connections to track at least.",
     }),
     "conntrack.tcpEstablishedTimeout": duration(24 * HOUR, {
       flag: "conntrack-tcp-timeout-established",
-      help: "For idle TCP connections; 0: leave it. Default 24h.",
+      help: "For idle TCP connections; 0: leave it.",
     }),
     "conntrack.tcpCloseWaitTimeout": duration(HOUR, {
       flag: "conntrack-tcp-timeout-close-wait",
-      help: "For TCP connections in CLOSE_WAIT; 0: leave it. Default 1h.",
+      help: "For TCP connections in CLOSE_WAIT; 0: leave it.",
     }),
     "conntrack.tcpBeLiberal": value(boolean, false, {
       flag: "conntrack-tcp-be-liberal",
@@ -105,16 +105,16 @@ export const PROCESS_GROUP = {
     "logging.format": choice(["text", "json"], "text", {
       flag: "logging-format",
       value: "FORMAT",
-      help: "text (default) or json.",
+      help: "The form of log lines: text or json.",
     }),
     oomScoreAdj: value(integer(-1000, 1000), -999, {
       flag: "oom-score-adj",
-      help: "For the kernel's out-of-memory killer, -1000 to 1000. Default -999.",
+      help: "For the kernel's out-of-memory killer, -1000 to 1000.",
     }),
     "signpost.stateFile": flagOnly(path, "/var/lib/signpost/state.json.gz", {
       flag: "state-file",
       value: "FILE",
-      help: "The last complete state; empty: none. Default /var/lib/signpost/state.json.gz.",
+      help: "The last complete state; empty: none.",
     }),
     "signpost.wait": switchFlag(
       "wait",
@@ -123,8 +123,7 @@ export const PROCESS_GROUP = {
     "signpost.socket": flagOnly(path, "/run/signpost/signpost.sock", {
       flag: "socket",
       value: "PATH",
-      help:
-        "Socket for signpost status and other commands; empty: none. Default /run/signpost/signpost.sock.",
+      help: "Socket for signpost status and other commands; empty: none.",
     }),
   },
 };
@@ -135,12 +134,11 @@ export const LIMIT_GROUP = {
   settings: {
     "signpost.limits.service": value(integer(1, INT32_MAX), DEFAULT_LIMITS.service, {
       flag: "max-service-cost",
-      help:
-        "Elements of kernel sets that one Service may cost; see Limits in docs/differences.md. Default 100000.",
+      help: "Elements of kernel sets that one Service may cost; see Limits in docs/differences.md.",
     }),
     "signpost.limits.namespace": value(integer(1, INT32_MAX), DEFAULT_LIMITS.namespace, {
       flag: "max-namespace-cost",
-      help: "Elements that all Services of one namespace may cost. Default 500000.",
+      help: "Elements that all Services of one namespace may cost.",
     }),
   },
 };

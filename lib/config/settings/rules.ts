@@ -27,7 +27,7 @@ export const RULE_GROUP = {
     detectLocalMode: choice<DetectLocalMode>(DETECT_LOCAL_MODES, "ClusterCIDR", {
       flag: "detect-local-mode",
       value: "MODE",
-      help: "How pods of this node are recognised. Default ClusterCIDR.",
+      help: "How pods of this node are recognised.",
     }),
     "detectLocal.bridgeInterface": value(interfaceName, "", {
       flag: "pod-bridge-interface",
@@ -54,7 +54,7 @@ export const RULE_GROUP = {
     "nftables.masqueradeBit": value(integer(0, 31), 14, {
       flag: "nftables-masquerade-bit",
       value: "BIT",
-      help: "The bit of the packet mark in nftables mode, 0 to 31. Default 14.",
+      help: "The bit of the packet mark in nftables mode, 0 to 31.",
     }),
     "iptables.masqueradeBit": value(integer(0, 31), 14, {
       flag: "iptables-masquerade-bit",
@@ -63,32 +63,31 @@ export const RULE_GROUP = {
     }),
     "iptables.localhostNodePorts": value(boolean, true, {
       flag: "iptables-localhost-nodeports",
-      help: "Node ports answer on 127.0.0.1 (iptables mode, IPv4). Default true.",
+      help: "Node ports answer on 127.0.0.1 (iptables mode, IPv4).",
     }),
     "iptables.syncPeriod": duration(30 * SECOND, {
       empty: "in the file",
       flag: "iptables-sync-period",
-      help: "Time between full checks of the rules, in every mode but ipvs. Default 30s.",
+      help: "Time between full checks of the rules, in every mode but ipvs.",
       alsoSets: ["nftables.syncPeriod"],
     }),
     "nftables.syncPeriod": duration(30 * SECOND, { empty: "in the file" }),
     "iptables.minSyncPeriod": minSyncPeriod({
       flag: "iptables-min-sync-period",
-      help:
-        "Shortest pause between two syncs, in every mode but ipvs. Default: adaptive, up to 1s.",
+      help: "Shortest pause between two syncs, in every mode but ipvs; adaptive: up to 1s.",
       alsoSets: ["nftables.minSyncPeriod"],
     }),
     "nftables.minSyncPeriod": minSyncPeriod(),
     "signpost.fullSyncPeriod": duration(HOUR, {
       inFile: false,
       flag: "full-sync-period",
-      help: "Time between replacements of all rules. Default 1h.",
+      help: "Time between replacements of all rules.",
     }),
     "signpost.ipvsGracePeriod": duration(300 * SECOND, {
       inFile: false,
       flag: "ipvs-grace-period",
       kind: "text",
-      help: "How long connections of kube-proxy's ipvs mode may live on. Default 5m.",
+      help: "How long connections of kube-proxy's ipvs mode may live on.",
     }),
     featureGates: switches({
       flag: "feature-gates",

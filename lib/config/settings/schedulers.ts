@@ -28,18 +28,18 @@ export const SCHEDULER_GROUP = {
       value: "NAME",
       help: `How Services spread connections: ${
         SCHEDULERS.join(", ")
-      }. Default random; the annotation signpost.dev/scheduler sets it for one Service.`,
+      }. The annotation signpost.dev/scheduler sets it for one Service.`,
     }),
     "signpost.hash": choice<HashSource>(HASH_SOURCES, "source", {
       flag: "scheduler-hash",
       value: "NAME",
       help:
-        "Input of consistent-hash: source (default), or source-and-port. The annotation signpost.dev/hash sets it for one Service.",
+        "Input of consistent-hash: source or source-and-port. The annotation signpost.dev/hash sets it for one Service.",
     }),
     "signpost.hashTableSize": value(prime(2, MAX_HASH_TABLE_SIZE), HASH_TABLE_SIZE, {
       flag: "hash-table-size",
       help:
-        "Slots of the consistent-hash table: a prime, the same on every node. Default 251. A larger table is more even, and costs more.",
+        "Slots of the consistent-hash table: a prime, the same on every node. A larger table is more even, and costs more.",
     }),
     "ipvs.scheduler": value(text, "", {
       unused: OUTSIDE,
@@ -51,12 +51,12 @@ export const SCHEDULER_GROUP = {
       unused: OUTSIDE,
       empty: "in the file",
       flag: "ipvs-sync-period",
-      help: "With --proxy-mode ipvs: time between full checks of the rules. Default 30s.",
+      help: "With --proxy-mode ipvs: time between full checks of the rules.",
     }),
     "ipvs.minSyncPeriod": minSyncPeriod({
       unused: OUTSIDE,
       flag: "ipvs-min-sync-period",
-      help: "With --proxy-mode ipvs: how long changes are gathered. Default: adaptive.",
+      help: "With --proxy-mode ipvs: how long changes are gathered.",
     }),
     // The take-over from kube-proxy's ipvs mode, and cleanup, read it in every mode.
     "ipvs.excludeCIDRs": list(cidr, {

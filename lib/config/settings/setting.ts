@@ -130,7 +130,7 @@ export const NO_EFFECT = "No effect.";
 
 export function flagsOf(settings: Readonly<Record<string, Setting<unknown>>>): readonly Flag[] {
   return Object.entries(settings).flatMap(([path, row]): Flag[] => {
-    const { flag: name, alsoSets = [], letter, alone, choices, help = NO_EFFECT } = row;
+    const { flag: name, alsoSets = [], letter, alone, choices } = row;
     if (name === undefined) return [];
     const kind = row.kind ?? kindOf(row);
     const isDuration = row.read === readDuration;
@@ -143,10 +143,20 @@ export function flagsOf(settings: Readonly<Record<string, Setting<unknown>>>): r
       value: kind === "boolean" ? undefined : value,
       sets,
       alone,
-      help,
+      help: helpOf(row),
       choices,
     }];
   });
+}
+
+/** Returns the help text, with the default at its end. Zero, false and empty defaults are not named. */
+function helpOf({ help = NO_EFFECT, default: fallback, read }: Setting<unknown>): string {
+  if (help === NO_EFFECT || !fallback || typeof fallback === "object") return help;
+  const text = typeof fallback === "number" && read === readDuration
+    // `24h0m0s` is `24h`.
+    ? formatDuration(fallback).replace(/(?<=[hm])0s$/, "").replace(/(?<=h)0m$/, "")
+    : fallback;
+  return `${help} Default ${text}.`;
 }
 
 function kindOf({ shape, read, default: fallback }: Setting<unknown>): FlagKind {

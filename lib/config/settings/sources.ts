@@ -49,7 +49,7 @@ export const SOURCE_GROUP = {
     configSyncPeriod: duration(15 * MINUTE, {
       empty: "in the file",
       flag: "config-sync-period",
-      help: "Kept for /configz; watches need no refresh. Default 15m.",
+      help: "Kept for /configz; watches need no refresh.",
     }),
   },
 };
