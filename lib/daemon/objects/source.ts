@@ -23,8 +23,7 @@ import {
 } from "../../source/manifests/manifest_loader.ts";
 import { ManifestError } from "../../source/manifests/manifests.ts";
 import { createHttpClient } from "../../system/http_client.ts";
-import type { WatchObserver } from "../../source/api/report.ts";
-import { watchAll } from "../../source/api/reflector.ts";
+import { watchAll, type WatchObserver } from "../../source/api/reflector.ts";
 import { FatalError, fatalIf } from "../../model/values/errors.ts";
 import { VERSION } from "../../model/version.ts";
 

@@ -14,7 +14,7 @@ import type { ProxyHealth } from "../../observe/health.ts";
 import type { Metrics } from "../../observe/metrics/metrics.ts";
 import type { ChangeCounts, ChangeKind, Observed } from "../../observe/metrics/readings.ts";
 import type { SyncFailure, SyncObserver, SyncWritten } from "../../sync/reports.ts";
-import type { WatchObserver, WatchStatus } from "../../source/api/report.ts";
+import type { WatchObserver, WatchStatus } from "../../source/api/reflector.ts";
 
 export interface ObservationOptions {
   readonly cache: ObjectCache;

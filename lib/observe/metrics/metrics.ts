@@ -10,7 +10,7 @@ import { defineReadings, type MetricsOptions, renderConnections } from "./readin
 import type { FailureMetric } from "../../backend/metrics.ts";
 import type { Script } from "../../model/kernel/dataplane.ts";
 import { type Family, FAMILY_NAMES } from "../../model/values/address.ts";
-import type { RequestResult, ResponseRead } from "../../source/api/report.ts";
+import type { RequestResult, ResponseRead } from "../../source/api/api_client.ts";
 
 /** 1 ms to 16 s. */
 const SYNC_BUCKETS = exponentialBuckets(0.001, 2, 15);

@@ -10,7 +10,7 @@ import { type Kind, KINDS, type Refusal } from "../../model/cluster/objects.ts";
 import type { Finding } from "../../model/status.ts";
 import { FAMILIES, type Family, FAMILY_NAMES } from "../../model/values/address.ts";
 import type { Desired } from "../../policy/state.ts";
-import type { WatchStatus } from "../../source/api/report.ts";
+import type { WatchStatus } from "../../source/api/reflector.ts";
 import type { SyncProgress } from "../../sync/reports.ts";
 import { grouped } from "../../model/values/text.ts";
 import { KUBERNETES_VERSION } from "../../model/version.ts";

@@ -9,7 +9,6 @@ import {
   type TlsSettings,
 } from "./access/access.ts";
 import { StatusError, WatchError } from "./failure.ts";
-import type { WatchObserver } from "./report.ts";
 import { isApiObject, readApiObject, Remainder } from "./watch_events.ts";
 import { fieldAt } from "../../model/values/record.ts";
 import { errorText, oneLine } from "../../model/values/text.ts";
@@ -41,6 +40,31 @@ export interface HttpClient {
   request(request: HttpRequest): Promise<HttpResponse>;
   /** Closes idle connections. */
   close(): void;
+}
+
+/** One request to the API server, as in client-go's `rest_client_*` metrics. */
+export interface RequestResult {
+  readonly verb: string;
+  readonly host: string;
+  /** The HTTP status as text, or `<error>` if there was no answer. */
+  readonly code: string;
+  /** Milliseconds until the headers of the answer. */
+  readonly duration: number;
+  /** Bytes of the request's body. */
+  readonly size: number;
+  /** The code of the previous attempt, if that failed. */
+  readonly retryOf?: string;
+}
+
+export interface ResponseRead extends Pick<RequestResult, "verb" | "host"> {
+  readonly size: number;
+}
+
+/** Takes reports. It must be quick and must not throw. */
+export interface RequestObserver {
+  requestDone?(result: RequestResult): void;
+  /** Called when a body has ended or was given up, but not for watches. */
+  responseRead?(response: ResponseRead): void;
 }
 
 interface ApiClientOptions {
@@ -90,7 +114,7 @@ const MAX_REMEMBERED = 100;
 
 export class ApiClient {
   /** Takes reports of requests. */
-  observer: WatchObserver = {};
+  observer: RequestObserver = {};
   /** The code of the last GET by path, if that failed: the next one is a retry. */
   readonly #failed = new BoundedMap<string, string>(MAX_REMEMBERED);
 

@@ -5,7 +5,7 @@ import { PROTOBUF } from "../../model/configuration.ts";
 import { Turns } from "../../model/ports/in_turns.ts";
 import type { Clock, Logger } from "../../model/ports/ports.ts";
 import { errorText } from "../../model/values/text.ts";
-import { type ApiClient, IdleLimit } from "./api_client.ts";
+import { type ApiClient, IdleLimit, type RequestObserver } from "./api_client.ts";
 import { StatusError, WatchError } from "./failure.ts";
 import {
   listPages,
@@ -16,7 +16,6 @@ import {
   tooManyObjects,
 } from "./resources.ts";
 import { changeEvent } from "../objects/decode.ts";
-import { type WatchObserver, WatchReport } from "./report.ts";
 import { parseWatchEvent, piecesOf, type WatchEvent } from "./watch_events.ts";
 
 export interface WatchLimits {
@@ -41,6 +40,27 @@ export const DEFAULT_LIMITS: WatchLimits = {
   pageSize: 500,
   maxObjects: MAX_OBJECTS,
 };
+
+/** `absent`: the server lacks the resource or the right to it; a retry follows later. */
+type WatchState = "connecting" | "listing" | "watching" | "backoff" | "absent" | "stopped";
+
+export interface WatchStatus {
+  readonly kind: Kind;
+  readonly state: WatchState;
+  /** `""` if there is none. */
+  readonly resourceVersion: string;
+  /** The wall-clock time of the last event or bookmark, milliseconds since the epoch; 0 if there was none. */
+  readonly lastEvent: number;
+  /** The number of delivered complete lists, the first one included. */
+  readonly lists: number;
+  /** The last failure in one line; `""` if there is none. */
+  readonly lastError: string;
+}
+
+export interface WatchObserver extends RequestObserver {
+  /** Called when a watch changes its state or takes events. */
+  watchChanged?(status: WatchStatus): void;
+}
 
 interface WatchOptions {
   readonly kinds: readonly Kind[];
@@ -357,6 +377,68 @@ class Reflector<K extends Kind> {
     this.options.logger.info(`going on without ${this.kind} objects: ${reason}`);
     this.options.sink(new Snapshot(this.kind).toEvent());
     this.#report.listed("", 0);
+  }
+}
+
+/** Keeps the status of one watch and logs its changes. */
+class WatchReport {
+  #status: WatchStatus;
+  /** The last logged failure, so that a lasting failure is one line. */
+  #warned = "";
+
+  constructor(
+    kind: Kind,
+    private readonly options: Pick<WatchOptions, "clock" | "logger" | "observer">,
+  ) {
+    const nothing = { resourceVersion: "", lastEvent: 0, lists: 0, lastError: "" };
+    this.#status = { kind, state: "connecting", ...nothing };
+  }
+
+  get status(): WatchStatus {
+    return this.#status;
+  }
+
+  state(state: WatchState): void {
+    if (state !== this.#status.state) this.#update({ state });
+  }
+
+  listed(resourceVersion: string, objects: number): void {
+    const { kind, lists } = this.#status;
+    this.#update({ resourceVersion, lists: lists + 1 });
+    this.options.logger.debug(2, `listed ${kind} objects`, { objects, resourceVersion });
+  }
+
+  alive(resourceVersion: string): void {
+    const { kind } = this.#status;
+    if (this.#warned !== "") this.options.logger.info(`the watch of ${kind} objects is back`);
+    this.#warned = "";
+    this.#update({
+      state: "watching",
+      resourceVersion,
+      lastEvent: this.options.clock.now(),
+      lastError: "",
+    });
+  }
+
+  /** Notes a failure after which the watch continues. @param next the delay in milliseconds, and if to warn */
+  failed(
+    { reason, message: error }: WatchError,
+    { delay, loud }: { readonly delay: number; readonly loud: boolean },
+  ): void {
+    const { kind } = this.#status;
+    this.#update({ state: "backoff", lastError: error });
+    const fields = { kind, reason, error, retryInMs: Math.round(delay) };
+    if (loud && this.#warned !== reason) {
+      this.#warned = reason;
+      this.options.logger.warn(`the watch of ${kind} objects failed, the rules stay`, fields);
+    } else {
+      this.options.logger.debug(2, `the watch of ${kind} objects failed`, fields);
+    }
+  }
+
+  #update(change: Partial<WatchStatus>): void {
+    this.#status = { ...this.#status, ...change };
+    this.options.observer?.watchChanged?.(this.#status);
   }
 }
 

@@ -5,8 +5,10 @@ import {
   type HttpClient,
   type HttpRequest,
   type HttpResponse,
+  type RequestObserver,
+  type RequestResult,
+  type ResponseRead,
 } from "../../../lib/source/api/api_client.ts";
-import type { RequestResult, ResponseRead, WatchObserver } from "../../../lib/source/api/report.ts";
 import { StatusError, WatchError } from "../../../lib/source/api/failure.ts";
 import { encodeObject } from "../../support/protobuf.ts";
 import { chunks } from "./streams.ts";
@@ -37,7 +39,7 @@ class FakeHttp implements HttpClient {
 function client(
   http: HttpClient,
   clock = new ManualClock(),
-  observer: WatchObserver = {},
+  observer: RequestObserver = {},
 ): ApiClient {
   const client = new ApiClient({
     http,

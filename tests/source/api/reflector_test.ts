@@ -4,14 +4,17 @@
  * @module
  */
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import type { WatchObserver, WatchStatus } from "../../../lib/source/api/report.ts";
 import {
   ApiClient,
   type HttpClient,
   type HttpRequest,
   type HttpResponse,
 } from "../../../lib/source/api/api_client.ts";
-import { watchAll } from "../../../lib/source/api/reflector.ts";
+import {
+  watchAll,
+  type WatchObserver,
+  type WatchStatus,
+} from "../../../lib/source/api/reflector.ts";
 import { ANONYMOUS, fakeDecode, MemorySink } from "./fakes.ts";
 import { ManualClock, MemoryLogger, settle } from "../../support/clock_and_log.ts";
 

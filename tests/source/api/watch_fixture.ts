@@ -5,10 +5,14 @@
  */
 import type { Kind } from "../../../lib/model/cluster/objects.ts";
 import { loadAccess } from "../../../lib/source/api/access/access_source.ts";
-import { ApiClient } from "../../../lib/source/api/api_client.ts";
+import { ApiClient, type RequestResult } from "../../../lib/source/api/api_client.ts";
 import { createHttpClient } from "../../../lib/system/http_client.ts";
-import type { RequestResult, WatchStatus } from "../../../lib/source/api/report.ts";
-import { DEFAULT_LIMITS, watchAll, type WatchLimits } from "../../../lib/source/api/reflector.ts";
+import {
+  DEFAULT_LIMITS,
+  watchAll,
+  type WatchLimits,
+  type WatchStatus,
+} from "../../../lib/source/api/reflector.ts";
 import type { RequestType } from "../../support/api_faults.ts";
 import {
   ApiServer,
