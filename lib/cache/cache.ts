@@ -46,8 +46,7 @@ export class ObjectCache implements Snapshot {
   /** Lists, not maps: nearly all have one entry. */
   readonly #slicesByService = new Map<string, EndpointSlice[]>();
   readonly #refused = new Map<string, Refusal>();
-  readonly #omissions = new Map<string, Refusal>();
-  #newOmissions = new Map<string, Refusal>();
+  readonly #newOmissions: Refusal[] = [];
   readonly #delivered = new Set<Kind>();
   #isRestored = false;
   readonly #dirtyServices = new FairQueue();
@@ -78,10 +77,6 @@ export class ObjectCache implements Snapshot {
   /** Returns the kinds that have not delivered a full state. */
   get missing(): readonly Kind[] {
     return KINDS.filter((kind) => !this.#delivered.has(kind));
-  }
-
-  get omissions(): Iterable<Refusal> {
-    return this.#omissions.values();
   }
 
   /** Returns true if every kind has delivered a full state. Nothing may be applied before. */
@@ -157,10 +152,7 @@ export class ObjectCache implements Snapshot {
 
   /** Returns new or changed omissions since the last call, to log once each. */
   takeOmissions(): readonly Refusal[] {
-    if (this.#newOmissions.size === 0) return [];
-    const omissions = [...this.#newOmissions.values()];
-    this.#newOmissions = new Map();
-    return omissions;
+    return this.#newOmissions.splice(0);
   }
 
   *#replace({ kind, objects, refused }: ReplaceEvent): Generator<undefined, Refusal[]> {
@@ -195,8 +187,9 @@ export class ObjectCache implements Snapshot {
     if (previous === object) return;
     if (object === undefined) objects.delete(key);
     else objects.set(key, object);
-    if (previous?.omitted ?? object?.omitted) {
-      this.#omit({ kind, key, reason: object?.omitted?.join("; ") });
+    const reason = object?.omitted?.join("; ");
+    if (reason !== undefined && reason !== previous?.omitted?.join("; ")) {
+      this.#newOmissions.push({ kind, key, reason });
     }
     if (kind === "Service") this.#dirtyServices.add(key);
     else if (kind === "EndpointSlice") {
@@ -207,18 +200,6 @@ export class ObjectCache implements Snapshot {
       this.#node = keepKnown(object as Node, this.#node);
       this.#dirtyNode = true;
     } else this.#dirtyNode = true;
-  }
-
-  #omit(
-    { kind, key, reason }: Pick<Refusal, "kind" | "key"> & { readonly reason: string | undefined },
-  ): void {
-    const id = refusalKey({ kind, key });
-    if (reason === this.#omissions.get(id)?.reason) return;
-    this.#omissions.delete(id);
-    this.#newOmissions.delete(id);
-    if (reason === undefined) return;
-    this.#omissions.set(id, { kind, key, reason });
-    this.#newOmissions.set(id, { kind, key, reason });
   }
 
   #indexSlice(slice: EndpointSlice): void {

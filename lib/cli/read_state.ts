@@ -65,7 +65,7 @@ export async function workOut(cache: ObjectCache, options: StateOptions): Promis
 
 export function warnOfObjects({ refused, cache }: State, logger: Logger): void {
   for (const refusal of refused) logger.warn("object refused", { ...refusal });
-  for (const omission of cache.omissions) {
+  for (const omission of cache.takeOmissions()) {
     logger.warn("a part of the object is left out, the rest of it counts", { ...omission });
   }
 }

@@ -306,15 +306,15 @@ Deno.test("what is left out of an object is told once, until it changes", () => 
   cache.apply(services.upsert(omitting("web", "a is bad", "b is bad")));
   assertEquals(cache.takeOmissions(), []);
   cache.apply(services.upsert(omitting("web", "a is worse")));
-  assertEquals([...cache.omissions], [omission("a is worse")]);
   assertEquals(cache.takeOmissions(), [omission("a is worse")]);
 });
 
 Deno.test("what is left out is over with a better state of the object, and with the object", () => {
   for (const event of [services.upsert(service("web")), services.delete("default/web")]) {
     const cache = cacheOf(services.replace([omitting("web", "a is bad")]));
+    assertEquals(cache.takeOmissions().length, 1);
     cache.apply(event);
-    assertEquals([[...cache.omissions], cache.takeOmissions()], [[], []]);
+    assertEquals(cache.takeOmissions(), []);
     cache.apply(services.upsert(omitting("web", "a is bad")));
     assertEquals(cache.takeOmissions().length, 1);
   }
