@@ -64,19 +64,18 @@ export async function followManifests(options: FollowOptions): Promise<void> {
     await clock.sleep(interval, signal);
     if (signal.aborted || !await loader.hasSettled()) continue;
     loader.warn(await loader.load());
-    if (loader.hasChanged) loader.deliver();
+    loader.deliver();
   }
 }
 
 interface LoadedFile {
-  readonly digest: string;
+  readonly fingerprint: string;
   readonly manifest: Manifest;
 }
 
 /** Keeps the content of the files, and reads them again. */
 class ManifestLoader {
   #loaded = new Map<string, LoadedFile>();
-  #delivered: readonly LoadedFile[] = [];
   /** The facts about the files when they were loaded, and at the last look. */
   #fingerprint = "";
   #seen = "";
@@ -84,13 +83,6 @@ class ManifestLoader {
   #logged = new Set<string>();
 
   constructor(private readonly options: ManifestSourceOptions) {}
-
-  /** True if there is undelivered content. */
-  get hasChanged(): boolean {
-    const now = [...this.#loaded.values()];
-    return now.length !== this.#delivered.length ||
-      now.some((file, index) => file !== this.#delivered[index]);
-  }
 
   /** Reads the changed files. @returns the problems; their files keep the old content */
   async load(): Promise<string[]> {
@@ -125,7 +117,6 @@ class ManifestLoader {
   /** Delivers one `replace` for each kind. The last definition of an object counts. */
   deliver(): void {
     const { logger, sink } = this.options;
-    this.#delivered = [...this.#loaded.values()];
     const snapshots = KINDS.map((kind) => {
       const snapshot = new Snapshot<Kind>(kind);
       for (const [file, { manifest }] of this.#loaded) {
@@ -154,10 +145,9 @@ class ManifestLoader {
     const { decode, files, nodeName, logger, inspect } = this.options;
     const before = this.#loaded.get(file);
     try {
-      const text = await files.read(file);
-      const digest = await sha256(text);
-      if (before?.digest === digest) return before;
-      const manifest = parseManifest(text, {
+      const fingerprint = file === "-" ? "" : (await files.stat(file)).fingerprint;
+      if (before?.fingerprint === fingerprint) return before;
+      const manifest = parseManifest(await files.read(file), {
         file: file === "-" ? "stdin" : file,
         decode,
         nodeName,
@@ -166,7 +156,7 @@ class ManifestLoader {
       for (const object of manifest.skipped) {
         logger.debug(4, "an object of another kind is left out", { file, object });
       }
-      return { digest, manifest };
+      return { fingerprint, manifest };
     } catch (cause) {
       problems.push(
         cause instanceof ManifestError
@@ -199,9 +189,4 @@ async function manifestFiles(path: string, files: Files): Promise<readonly strin
     .filter((name) => /^[^.].*\.(?:ya?ml|json)$/.test(name))
     .sort()
     .map((name) => join(path, name));
-}
-
-async function sha256(text: string): Promise<string> {
-  const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text));
-  return new Uint8Array(digest).toHex();
 }
