@@ -246,17 +246,10 @@ async function writeText(
 ): Promise<void> {
   const encoder = new TextEncoder();
   for (let start = 0; start < text.length;) {
-    const { read, written } = encoder.encodeInto(cut(text, start, WRITE_CHUNK), buffer);
+    const { read, written } = encoder.encodeInto(text.slice(start), buffer);
     await writer.write(buffer.subarray(0, written));
     start += read;
   }
-}
-
-/** Returns at most so many characters from a position, without half a surrogate pair at the end. */
-function cut(text: string, start: number, length: number): string {
-  const end = Math.min(start + length, text.length);
-  const isSplit = end < text.length && /[\ud800-\udbff]/.test(text.charAt(end - 1));
-  return text.slice(start, isSplit ? end - 1 : end);
 }
 
 /** Characters. A program with a longer line is ended. */
