@@ -12,6 +12,7 @@ import {
   type ServiceCIDR,
 } from "../model/cluster/objects.ts";
 import { objectKey } from "../model/cluster/names.ts";
+import type { StateObjects } from "../source/saved/format.ts";
 import { atOnce } from "../model/ports/in_turns.ts";
 import { FairQueue, type Share } from "./fair_queue.ts";
 
@@ -22,14 +23,9 @@ export interface Dirty {
   readonly node: boolean;
 }
 
-export interface Snapshot {
-  readonly services: ReadonlyMap<string, Service>;
+export interface Snapshot extends StateObjects {
   /** @param service `namespace/name` */
   slicesOf(service: string): readonly EndpointSlice[];
-  readonly slices: ReadonlyMap<string, EndpointSlice>;
-  /** `undefined` if it was never seen. */
-  readonly node: Node | undefined;
-  readonly serviceCIDRs: ReadonlyMap<string, ServiceCIDR>;
 }
 
 /** Objects that are stored without a break. */

@@ -40,6 +40,7 @@ const STATE_VERSION = 3;
 /** Characters. The largest EndpointSlice, of 1,000 endpoints, has 250,000. */
 const MAX_LINE = 16 * 1024 * 1024;
 
+/** Objects by `namespace/name`. */
 export interface StateObjects {
   readonly services: ReadonlyMap<string, Service>;
   readonly slices: ReadonlyMap<string, EndpointSlice>;
