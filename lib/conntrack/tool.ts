@@ -98,9 +98,16 @@ export class ConntrackTool {
   }
 }
 
+/** Older kernels refuse to delete a connection that takes the fast path. */
+const BUSY_ADVICE = "; this kernel keeps connections on the fast path: " +
+  "use Linux 5.10.183, 5.15.115, 6.1.32, 6.4 or a later one, or unset signpost.acceleration";
+
 function failure(action: string, { code, stderr }: ProcessResult): ConntrackError {
   const line = stderr.split("\n").find((each) => each.trim() !== "") ?? "it does not say why";
-  return new ConntrackError(`conntrack cannot ${action} (exit ${code}): ${oneLine(line, 200)}`);
+  const advice = line.includes("resource busy") ? BUSY_ADVICE : "";
+  return new ConntrackError(
+    `conntrack cannot ${action} (exit ${code}): ${oneLine(line, 200)}${advice}`,
+  );
 }
 
 /** One direction of a flow. Addresses are canonical. */

@@ -1,4 +1,4 @@
-import { assertEquals, assertRejects } from "@std/assert";
+import { assertEquals, assertMatch, assertRejects } from "@std/assert";
 import fc from "fast-check";
 import { addSuspects, portsToList, type Suspects } from "../../lib/conntrack/conntrack.ts";
 import {
@@ -107,4 +107,12 @@ Deno.test("a refusal is an error of one line that says what the tool said", asyn
     "conntrack cannot list conntrack entries (exit 1): Operation failed: [31mno right",
     "conntrack cannot delete stale UDP conntrack entries (exit 1): Operation failed: [31mno right",
   ]);
+});
+
+Deno.test("a kernel that keeps connections on the fast path is named with what to do", async () => {
+  const fake = new FakeConntrack();
+  fake.failure = { code: 1, stdout: "", stderr: "Operation failed: Device or resource busy\n" };
+  const deleting = () => new ConntrackTool(fake).delete(TO_A);
+  const { message } = await assertRejects(deleting, ConntrackError);
+  assertMatch(message, /busy; this kernel keeps .* 6\.1\.32.*unset signpost\.acceleration$/);
 });
