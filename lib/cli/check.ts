@@ -8,12 +8,12 @@ import { readState } from "./read_state.ts";
 import type { ApiFailure, NodeFacts } from "../findings/facts.ts";
 import { finding } from "../findings/catalog.ts";
 import { FatalError, unlessFatal } from "../model/values/errors.ts";
-import { type Colour, type Paint, renderReport, textTable } from "./output.ts";
+import { type Paint, renderFindings, renderReport, SEVERITY_COLOURS, textTable } from "./output.ts";
 import type { QueryContext } from "./context.ts";
 import { askDaemonOf, findingsOf, objectFacts } from "./objects.ts";
 import type { Mode } from "../model/configuration.ts";
-import type { Finding, Severity } from "../model/status.ts";
-import { count, plain } from "../model/values/text.ts";
+import type { Finding } from "../model/status.ts";
+import { count } from "../model/values/text.ts";
 import { programOf } from "../observe/human.ts";
 import { findApiServer } from "../daemon/objects/source.ts";
 import { type Kind, KINDS } from "../model/cluster/objects.ts";
@@ -124,12 +124,6 @@ export interface CheckReport {
   readonly findings: readonly Finding[];
 }
 
-const COLOURS: Readonly<Record<Severity, Colour>> = {
-  error: "red",
-  warning: "yellow",
-  info: "faint",
-};
-
 export function checkTable(report: CheckReport, paint: Paint): string {
   const { node, mode, kernel, program, apiServer, daemon, objects, findings } = report;
   const facts = [
@@ -147,17 +141,9 @@ export function checkTable(report: CheckReport, paint: Paint): string {
 function summary(findings: readonly Finding[], paint: Paint): string {
   const counted = (["error", "warning"] as const).flatMap((severity) => {
     const { length } = findings.filter((each) => each.severity === severity);
-    return length === 0 ? [] : [paint(count(length, severity), COLOURS[severity])];
+    return length === 0 ? [] : [paint(count(length, severity), SEVERITY_COLOURS[severity])];
   });
   return counted.length === 0 ? paint("all is well", "green") : counted.join(", ");
-}
-
-/** Renders each finding in two lines: the problem and the remedy. */
-export function renderFindings(findings: readonly Finding[], paint: Paint): string {
-  return findings.map(({ id, severity, what, remedy }) =>
-    `${paint(severity, COLOURS[severity])} ${plain(what)} [${id}]\n` +
-    `  ${paint(plain(remedy), "faint")}\n`
-  ).join("");
 }
 
 /** Milliseconds for an answer. */

@@ -10,7 +10,7 @@ import type { ProxyMode } from "../model/configuration.ts";
 import type { HeldBackPorts } from "../model/kernel/differences.ts";
 import { FatalError, messageOf, unlessFatal } from "../model/values/errors.ts";
 import { plain } from "../model/values/text.ts";
-import type { Finding, ObjectsOrigin, Status } from "../model/status.ts";
+import { bySeverity, type Finding, type ObjectsOrigin, type Status } from "../model/status.ts";
 import { formatAgo } from "../observe/human.ts";
 import type { State } from "../policy/state.ts";
 import { createDecoder } from "../source/objects/decode.ts";
@@ -18,7 +18,7 @@ import type { SavedState } from "../source/saved/format.ts";
 import { readStateFile } from "../system/state_file.ts";
 import type { QueryContext } from "./context.ts";
 import type { NodeFacts, ObjectFacts } from "../findings/facts.ts";
-import { findAll, findingKey, sortFindings } from "../findings/findings.ts";
+import { findAll, findingKey } from "../findings/findings.ts";
 import { atOnce } from "../model/ports/in_turns.ts";
 
 export interface ObjectsOptions extends QueryContext {
@@ -164,7 +164,7 @@ export function findingsOf(facts: NodeFacts, daemon: Status | undefined): Findin
   for (const each of [...atOnce(findAll(facts)), ...daemon?.findings ?? []]) {
     all.set(findingKey(each), each);
   }
-  return sortFindings([...all.values()]);
+  return [...all.values()].sort(bySeverity);
 }
 
 /** Takes from a state what findings are worked out from. */

@@ -47,6 +47,31 @@ export function painter(isColoured: boolean): Paint {
   return (text, colour) => isColoured ? `\x1b[${COLOURS[colour]}m${text}\x1b[0m` : text;
 }
 
+/** The colours of findings, of `check` and of `explain`. */
+export const SEVERITY_COLOURS = {
+  error: "red",
+  warning: "yellow",
+  info: "faint",
+  note: "faint",
+} as const;
+
+/** A finding in the words of both kinds of reports. */
+interface ShownFinding {
+  readonly severity: keyof typeof SEVERITY_COLOURS;
+  readonly id: string;
+  readonly what: string;
+  /** `""` if there is none. */
+  readonly remedy: string;
+}
+
+/** Renders each finding in two lines: the problem and the remedy. */
+export function renderFindings(findings: readonly ShownFinding[], paint: Paint): string {
+  return findings.map(({ severity, id, what, remedy }) =>
+    `${paint(severity, SEVERITY_COLOURS[severity])} ${plain(what)} [${id}]\n` +
+    (remedy === "" ? "" : `  ${paint(plain(remedy), "faint")}\n`)
+  ).join("");
+}
+
 /** Returns the painter for a terminal, unless FORCE_COLOR or NO_COLOR says otherwise. */
 function paintFor(runtime: Pick<Runtime, "isTerminal" | "environment">): Paint {
   const force = runtime.environment("FORCE_COLOR") ?? "";

@@ -6,11 +6,10 @@ import { count } from "../model/values/text.ts";
 import { openBackend } from "../backend/choose.ts";
 import { askStatus, NoDaemonError } from "./client.ts";
 import { FatalError } from "../model/values/errors.ts";
-import { follow, jsonText, type Paint, renderReport, textTable } from "./output.ts";
+import { follow, jsonText, type Paint, renderFindings, renderReport, textTable } from "./output.ts";
 import type { QueryContext } from "./context.ts";
 import { formatAgo, formatDuration, healthOf } from "../observe/human.ts";
 import { statusView, type TextRows } from "../observe/status_view.ts";
-import { renderFindings } from "./check.ts";
 
 type StatusQuery = CommandOf<"status">;
 

@@ -1,8 +1,4 @@
-/**
- * Finds why a Service does not work, and what to do about it.
- *
- * @module
- */
+/** Finds why a Service does not work, and what to do about it. */
 import { FAMILIES, familyOf } from "../model/values/address.ts";
 import { describeUnsupported, type Unsupported, worksWithout } from "../model/kernel/traits.ts";
 import { isServiceKey, nameOfHolder } from "../policy/claimed.ts";

@@ -1,8 +1,4 @@
-/**
- * Explains which endpoints of a service port are used on this node, and why others are not.
- *
- * @module
- */
+/** Explains which endpoints of a service port are used on this node, and why others are not. */
 import { isExternal } from "../policy/frontend.ts";
 import type { Candidate, Place, TopologyMode } from "../policy/endpoints.ts";
 import type { DesiredServicePort, Destination } from "../model/kernel/desired.ts";

@@ -1,19 +1,13 @@
-/**
- * Makes findings, and puts them in order.
- *
- * @module
- */
+/** Makes findings, and puts them in order. */
 import { seesFamily } from "../findings/foreign_chains.ts";
-import type { Finding as NodeFinding } from "../model/status.ts";
+import { bySeverity, type Finding as NodeFinding } from "../model/status.ts";
 import type { Family } from "../model/values/address.ts";
 import type { Finding, ForeignDrop } from "./report.ts";
-
-const RANK = { error: 0, warning: 1, note: 2 } as const;
 
 /** Puts errors first, and drops what several ports say alike. */
 export function sortFindings(findings: readonly Finding[]): Finding[] {
   const unique = new Map(findings.map((each) => [`${each.code} ${each.message}`, each]));
-  return [...unique.values()].sort((a, b) => RANK[a.severity] - RANK[b.severity]);
+  return [...unique.values()].sort(bySeverity);
 }
 
 /** The kind that concerns each Service with clients outside of the cluster. */
@@ -44,7 +38,6 @@ export function dropOf(
 
 /**
  * Takes over the node findings that concern a Service.
- *
  * @param isOutside clients outside of the cluster are asked about
  */
 export function aboutService(

@@ -1,8 +1,4 @@
-/**
- * Reads our rules and tracked connections from the kernel, and compares them with the desired state.
- *
- * @module
- */
+/** Reads our rules and tracked connections from the kernel, and compares them with the desired state. */
 import {
   type DesiredNode,
   type DesiredServicePort,
@@ -112,7 +108,6 @@ export async function readKernel(
 
 /**
  * Returns all connections of a family that the kernel tracks.
- *
  * @throws {FatalError} where they cannot be listed
  */
 export async function readConnections(
@@ -142,7 +137,6 @@ const MAX_CONNECTIONS = 1_000;
 
 /**
  * Returns the tracked connections to some service ports.
- *
  * @param entries all that `conntrack -L` prints
  */
 export function connectionsOf(

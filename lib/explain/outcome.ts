@@ -1,8 +1,4 @@
-/**
- * Describes a packet, the rules that it meets, and the outcome.
- *
- * @module
- */
+/** Describes a packet, the rules that it meets, and the outcome. */
 import type { Scheduler } from "../model/cluster/scheduler.ts";
 import type { Sender } from "../config/command.ts";
 import type { Protocol, TrafficPolicy } from "../model/cluster/objects.ts";

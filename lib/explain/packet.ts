@@ -1,10 +1,8 @@
 /**
  * Explains how this node handles the first packet of a connection, by the desired state alone.
  *
- * The order is that of the rules: the firewall of load-balancer IPs, virtual IPs, node ports,
- * refusals, the guard of the cluster IPs' range.
- *
- * @module
+ * The order is that of the rules: the firewall of load-balancer IPs, virtual IPs, node ports, refusals, the guard
+ * of the cluster IPs' range.
  */
 import { cidrContains, familyOf, isLoopback } from "../model/values/address.ts";
 import {
@@ -242,8 +240,8 @@ function nodePortHolder(
 }
 
 /**
- * Explains a packet of this node to a node port on loopback, which no rule leads to an endpoint; `undefined` if signpost
- * does nothing for node ports there.
+ * Explains a packet of this node to a node port on loopback, which no rule leads to an endpoint; `undefined` if
+ * signpost does nothing for node ports there.
  */
 function localhostOutcome(packet: Packet, world: World): Outcome | undefined {
   const { address, port, protocol, sender } = packet;

@@ -1,8 +1,4 @@
-/**
- * Works out the answer about a packet from the desired state and the kernel.
- *
- * @module
- */
+/** Works out the answer about a packet from the desired state and the kernel. */
 import type { PacketTarget, Sender } from "../config/command.ts";
 import { cidrContains, familyOf } from "../model/values/address.ts";
 import type { State } from "../policy/state.ts";
@@ -171,7 +167,6 @@ interface SenderGuess {
 
 /**
  * Tells the sender: this node, a pod, or any other host.
- *
  * @param from as the command line says
  */
 export function senderOf(

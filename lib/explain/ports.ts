@@ -1,8 +1,6 @@
 /**
- * Works out the answer about one port of a Service: its addresses, the outcomes of connections to each,
- * and its endpoints.
- *
- * @module
+ * Works out the answer about one port of a Service: its addresses, the outcomes of connections to each, and its
+ * endpoints.
  */
 import type { Sender } from "../config/command.ts";
 import { findCandidates, indexPorts, slicesOf, topologyMode } from "../policy/endpoints.ts";

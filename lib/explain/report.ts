@@ -1,8 +1,6 @@
 /**
- * The answers of `signpost explain`, as data: what `-o json` prints. Fields are only ever added;
- * `docs/output.md` describes them.
- *
- * @module
+ * The answers of `signpost explain`, as data: what `-o json` prints. Fields are only ever added; `docs/output.md`
+ * describes them.
  */
 import type { Scheduler } from "../model/cluster/scheduler.ts";
 import type { Mode } from "../model/configuration.ts";

@@ -1,8 +1,4 @@
-/**
- * Works out the answer about one Service from objects, desired state and kernel.
- *
- * @module
- */
+/** Works out the answer about one Service from objects, desired state and kernel. */
 import type { ServiceTarget } from "../config/command.ts";
 import type { Conflict } from "../policy/claims.ts";
 import { objectKey } from "../model/cluster/names.ts";

@@ -1,10 +1,8 @@
 /**
  * Traces a real packet through the kernel's rules.
  *
- * nftables marks a packet with `meta nftrace set 1`, and `nft monitor trace` prints each rule that
- * it meets (nft(8), section "meta expressions" and "monitor").
- *
- * @module
+ * nftables marks a packet with `meta nftrace set 1`, and `nft monitor trace` prints each rule that it meets
+ * (nft(8), section "meta expressions" and "monitor").
  */
 import { hostPort } from "../model/cluster/names.ts";
 import { endTrace, LAST_CHAIN, startTrace, TRACE_TABLE, WAYS_OUT } from "../backend/trace.ts";
@@ -134,7 +132,6 @@ const ATTEMPTS = 3;
 
 /**
  * Traces one packet. The table that asks for it is removed, whatever happens.
- *
  * @throws {FatalError} where the kernel does not allow it
  */
 export async function traceConnection(options: TraceOptions): Promise<TraceReport> {

@@ -1,8 +1,4 @@
-/**
- * Checks addresses: of the Node, of pods, of cluster IPs, and of settings.
- *
- * @module
- */
+/** Checks addresses: of the Node, of pods, of cluster IPs, and of settings. */
 import {
   cidrContains,
   cidrTest,
@@ -23,8 +19,8 @@ import { finding } from "./catalog.ts";
 import { lacksNodeAddress } from "../policy/node.ts";
 
 /**
- * Finds settings of the wrong IP family, and node ports that are open wider than they may be meant to be, as kube-proxy
- * does at its start (`checkBadConfig` and `checkBadIPConfig` of cmd/kube-proxy/app/server.go).
+ * Finds settings of the wrong IP family, and node ports that are open wider than they may be meant to be, as
+ * kube-proxy does at its start (`checkBadConfig` and `checkBadIPConfig` of cmd/kube-proxy/app/server.go).
  */
 export function checkFamilies({ objects, configuration, traits }: NodeFacts): Finding[] {
   if (!objects) return [];
@@ -180,8 +176,8 @@ export function checkPodDetection(
 }
 
 /**
- * Finds, for each IP family, the first pod outside the range by which pods are detected. Its traffic is masqueraded,
- * and dropped if a load balancer's policy is Local (k/k#112820).
+ * Finds, for each IP family, the first pod outside the range by which pods are detected. Its traffic is
+ * masqueraded, and dropped if a load balancer's policy is Local (k/k#112820).
  */
 export function* checkPodRange(
   { objects, interfaceAddresses }: NodeFacts,

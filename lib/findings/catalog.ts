@@ -3,8 +3,6 @@
  *
  * A check is a pure function from facts to findings. The log, `check`, `status`, the page, `explain` and the
  * metrics show the same list.
- *
- * @module
  */
 import type { Finding, Severity } from "../model/status.ts";
 

@@ -1,8 +1,4 @@
-/**
- * The facts that node findings are worked out from: plain values, gathered by the daemon or by `check`.
- *
- * @module
- */
+/** The facts that node findings are worked out from: plain values, gathered by the daemon or by `check`. */
 import type { Configuration } from "../config/configuration.ts";
 import type { DesiredServicePort, DesiredState } from "../model/kernel/desired.ts";
 import type { ModeTraits } from "../model/kernel/traits.ts";
@@ -136,7 +132,6 @@ const BATCH = 100;
 
 /**
  * Looks at the ports of all Services.
- *
  * @param look returns true when it has seen enough
  * @yields if other work can be done
  */

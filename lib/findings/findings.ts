@@ -1,11 +1,7 @@
-/**
- * Runs all checks, and makes one list of their findings.
- *
- * @module
- */
+/** Runs all checks, and makes one list of their findings. */
 import { append } from "../model/values/lists.ts";
 import type { NodeFacts } from "./facts.ts";
-import type { Finding } from "../model/status.ts";
+import { bySeverity, type Finding } from "../model/status.ts";
 import {
   checkApiServer,
   checkHealthCheckPorts,
@@ -53,11 +49,8 @@ const CHECKS: readonly Check[] = [
 /** Findings of one kind that are listed. */
 const MOST_OF_A_KIND = 20;
 
-const RANK = { error: 0, warning: 1, info: 2 } as const;
-
 /**
  * Works out all findings of a node, errors first.
- *
  * @yields if other work can be done
  */
 export function* findAll(facts: NodeFacts): Generator<undefined, Finding[]> {
@@ -66,7 +59,7 @@ export function* findAll(facts: NodeFacts): Generator<undefined, Finding[]> {
     const found = check(facts);
     append(all, "next" in found ? yield* found : found);
   }
-  return sortFindings([...Map.groupBy(all, ({ id }) => id).values()].flatMap(capped));
+  return [...Map.groupBy(all, ({ id }) => id).values()].flatMap(capped).sort(bySeverity);
 }
 
 /** Lists the first findings of a kind, and counts the rest in one. */
@@ -76,11 +69,6 @@ function capped(kind: readonly Finding[]): Finding[] {
   if (!more) return listed;
   const what = `… and ${kind.length - MOST_OF_A_KIND} more of this kind`;
   return [...listed, { ...more, what, where: "", services: [] }];
-}
-
-/** Puts errors first, then warnings. */
-export function sortFindings(findings: readonly Finding[]): Finding[] {
-  return findings.toSorted((a, b) => RANK[a.severity] - RANK[b.severity]);
 }
 
 /** Tells findings apart: one kind at one place. */

@@ -1,8 +1,6 @@
 /**
- * Checks the base chains of other programs: firewalls that drop what Services send, and nat chains that
- * decide before ours.
- *
- * @module
+ * Checks the base chains of other programs: firewalls that drop what Services send, and nat chains that decide
+ * before ours.
  */
 import {
   cidrContains,

@@ -1,8 +1,4 @@
-/**
- * Checks the mode against kube-proxy's default, iptables, and against what this node could use.
- *
- * @module
- */
+/** Checks the mode against kube-proxy's default, iptables, and against what this node could use. */
 import type { Configuration } from "../config/configuration.ts";
 import { isLoopbackRange, nodePortRanges } from "../model/configuration.ts";
 import { cidrContains } from "../model/values/address.ts";

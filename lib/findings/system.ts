@@ -1,8 +1,4 @@
-/**
- * Checks what signpost needs of its node: the API server, programs, ports, and limits of the kernel.
- *
- * @module
- */
+/** Checks what signpost needs of its node: the API server, programs, ports, and limits of the kernel. */
 import { answersOnLoopback } from "../policy/node.ts";
 import { type ApiFailure, eachPort, type NodeFacts, type Rival } from "./facts.ts";
 import type { Finding } from "../model/status.ts";
@@ -96,7 +92,6 @@ export function checkUnreadableTables({ ruleset }: NodeFacts): Finding[] {
 
 /**
  * Makes the finding on them.
- *
  * @param nft its version, such as `1.0.6`
  * @param tables such as `inet firewalld`
  */

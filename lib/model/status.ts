@@ -7,6 +7,17 @@ import type { Progress } from "./kernel/dataplane.ts";
 /** `error`: packets are lost, or rules cannot be written. `warning`: some may be. `info`: worth knowing. */
 export type Severity = "error" | "warning" | "info";
 
+/** The order of findings. `explain` says "note" where node findings have "info". */
+const RANK = { error: 0, warning: 1, info: 2, note: 2 } as const;
+
+/** Compares findings: errors come first, then warnings. */
+export function bySeverity(
+  a: { readonly severity: keyof typeof RANK },
+  b: { readonly severity: keyof typeof RANK },
+): number {
+  return RANK[a.severity] - RANK[b.severity];
+}
+
 export interface Finding {
   /** The kind, a row of the catalog. */
   readonly id: string;

@@ -1,8 +1,4 @@
-/**
- * The answer of `signpost diff`, as data: what `-o json` prints. `docs/output.md` describes it.
- *
- * @module
- */
+/** The answer of `signpost diff`, as data: what `-o json` prints. `docs/output.md` describes it. */
 import type { Change } from "../model/kernel/differences.ts";
 import type { ObjectsOrigin } from "../model/status.ts";
 import type { Mode } from "../model/configuration.ts";

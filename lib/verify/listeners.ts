@@ -1,8 +1,4 @@
-/**
- * Compares the listeners that node ports on loopback need with the sockets that listen.
- *
- * @module
- */
+/** Compares the listeners that node ports on loopback need with the sockets that listen. */
 import { hostPort } from "../model/cluster/names.ts";
 import type { DesiredState } from "../model/kernel/desired.ts";
 import type { ServiceDifference } from "../model/kernel/differences.ts";
@@ -33,7 +29,6 @@ const IN_PROC: Readonly<Record<Family, string>> = {
 
 /**
  * Returns what is missing.
- *
  * @param sockets the text of /proc/net/tcp and /proc/net/tcp6 (proc(5))
  */
 export function missingListeners(

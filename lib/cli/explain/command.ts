@@ -1,8 +1,4 @@
-/**
- * `signpost explain`: reads objects and kernel, and explains how this node handles a Service or a packet.
- *
- * @module
- */
+/** `signpost explain`: reads objects and kernel, and explains how this node handles a Service or a packet. */
 import type { AskedService, CommandOf, PacketTarget, ServiceTarget } from "../../config/command.ts";
 import { FAMILIES, familyOf } from "../../model/values/address.ts";
 import type { Finding as NodeFinding } from "../../model/status.ts";
@@ -36,7 +32,6 @@ export interface ExplainContext extends QueryContext {
 
 /**
  * Explains a Service or a packet on the standard output.
- *
  * @returns 0: traffic is delivered, or none of our business; 1: it is not
  * @throws {FatalError} where objects cannot be had
  */
@@ -201,7 +196,6 @@ async function print<Report extends object>(
 
 /**
  * Returns the Service that a name means.
- *
  * @throws {FatalError} if it is in no namespace, or in several
  */
 async function locate(
@@ -241,8 +235,8 @@ const LIMIT_IF_KNOWN = 150;
 const LIMIT = 1_000;
 
 /**
- * Looks at the objects of one Service as they are written: the daemon keeps no selectors, and no
- * Services without virtual IPs.
+ * Looks at the objects of one Service as they are written: the daemon keeps no selectors, and no Services without
+ * virtual IPs.
  */
 class Look {
   readonly #clock: Clock;
@@ -259,8 +253,8 @@ class Look {
   }
 
   /**
-   * Waits until the inspector has seen all, or so many milliseconds have passed since it began. Returns true if
-   * it has seen all.
+   * Waits until the inspector has seen all, or so many milliseconds have passed since it began. Returns true if it
+   * has seen all.
    */
   async wait(limit: number): Promise<boolean> {
     const rest = limit - (this.#clock.monotonic() - this.#began);

@@ -1,12 +1,8 @@
-/**
- * Renders the answers of `explain` as text for people.
- *
- * @module
- */
+/** Renders the answers of `explain` as text for people. */
 import { describeScheduler } from "../../model/cluster/scheduler.ts";
 import { capitalized, count, plain } from "../../model/values/text.ts";
 import { hostPort } from "../../model/cluster/names.ts";
-import { type Cell, type Colour, colourTable, type Paint } from "../output.ts";
+import { type Cell, type Colour, colourTable, type Paint, renderFindings } from "../output.ts";
 import { endpointName, type EndpointReport } from "../../explain/endpoints.ts";
 import { type Outcome, PASSIVE } from "../../explain/outcome.ts";
 import type {
@@ -48,7 +44,7 @@ export function renderService(report: ServiceReport, options: RenderOptions): st
     `On node ${report.node}${zone}, ${report.mode} mode\n` +
     statusLine(report);
   const parts = [
-    head + (report.findings.length === 0 ? "" : `\n${renderFindings(report.findings, paint)}`),
+    head + (report.findings.length === 0 ? "" : `\n${findingsText(report.findings, paint)}`),
     ...report.ports.map((port) => renderPort(port, paint)),
     ...report.ports.length === 0 ? [] : [renderKernel(report.kernel, options)],
     renderSticky(report, paint),
@@ -169,18 +165,15 @@ function renderSticky({ stickyClients }: ServiceReport, paint: Paint): string {
     colourTable([["CLIENT", "STAYS ON", "FOR", "PORT"], ...rows], { paint, indent: "  " });
 }
 
-const SEVERITY_COLOURS: Readonly<Record<Finding["severity"], Colour>> = {
-  error: "red",
-  warning: "yellow",
-  note: "faint",
-};
-
-/** Renders each finding with its remedy. */
-function renderFindings(findings: readonly Finding[], paint: Paint): string {
-  return findings.map(({ severity, code, message, hint }) => {
-    const head = `${paint(severity, SEVERITY_COLOURS[severity])} ${plain(message)} [${code}]\n`;
-    return head + (hint === "" ? "" : `  ${paint(`try: ${plain(hint)}`, "faint")}\n`);
-  }).join("");
+/** Renders each finding with its hint. */
+function findingsText(findings: readonly Finding[], paint: Paint): string {
+  const shown = findings.map(({ severity, code, message, hint }) => ({
+    severity,
+    id: code,
+    what: message,
+    remedy: hint && `try: ${hint}`,
+  }));
+  return renderFindings(shown, paint);
 }
 
 /** The number of correct entries that are shown. Different entries are all shown. */
@@ -290,7 +283,7 @@ export function renderPacket(report: PacketReport, options: RenderOptions): stri
   const parts = [
     head,
     renderEndpoints(outcome, paint),
-    renderFindings(report.findings, paint),
+    findingsText(report.findings, paint),
     report.trace ? renderTrace(report.trace, paint) : "",
     outcome.servicePort === null ? "" : renderKernel(kernel, options),
     renderConnections(report.connections, paint),
