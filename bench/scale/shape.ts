@@ -3,8 +3,7 @@
  *
  * @module
  */
-import { printKey } from "../../lib/backend/nftables/keys.ts";
-import { tableSet } from "../../lib/backend/nftables/sets.ts";
+import { printKey, tableSet } from "../../lib/backend/nftables/sets.ts";
 import { messageOf } from "../../lib/model/values/errors.ts";
 import { clusterIP, SERVICE_PORT } from "../cluster.ts";
 import { Commits } from "../commits.ts";

@@ -10,14 +10,13 @@ import {
   objectId,
   type References,
 } from "./table.ts";
-import { printKey } from "./keys.ts";
+import { printKey, type SetRole, tableSet } from "./sets.ts";
 import { objectsOf, sourceRangeChain } from "./service.ts";
 import type { Change } from "../../model/kernel/differences.ts";
 import type { DesiredStep, RuleNames } from "../backend.ts";
 import { atOnce } from "../../model/ports/in_turns.ts";
 import type { Family } from "../../model/values/address.ts";
 import type { Match } from "../../policy/frontend.ts";
-import { type SetRole, tableSet } from "./sets.ts";
 
 /** Returns a function that gives the changes of each step, deletions first. */
 export function changesFrom(state: DesiredState): (step: DesiredStep) => Change[] {

@@ -4,8 +4,7 @@ import type { Difference } from "../../model/kernel/differences.ts";
 import { atOnce } from "../../model/ports/in_turns.ts";
 import { type Contents, type Elements, type ElementText, EXPIRING } from "./read.ts";
 import { fingerprint } from "./fingerprint.ts";
-import { type FrontendKey, parseKey, printKey } from "./keys.ts";
-import { COUNTER, setNamed, type TableSet } from "./sets.ts";
+import { COUNTER, type FrontendKey, parseKey, printKey, setNamed, type TableSet } from "./sets.ts";
 import { compareRules } from "../compare.ts";
 import { TABLE } from "./table.ts";
 

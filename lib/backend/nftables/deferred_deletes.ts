@@ -1,7 +1,6 @@
 /** Spreads the deletion of very many elements over several steps, so that other Services need not wait. */
 import type { Delta } from "./delta.ts";
-import { type Key, printKey } from "./keys.ts";
-import type { TableSet } from "./sets.ts";
+import { type Key, printKey, type TableSet } from "./sets.ts";
 import { type Element, elementsOf } from "./table.ts";
 
 /** Elements that nothing leads to once their frontend is gone or has fewer endpoints. */

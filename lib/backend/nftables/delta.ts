@@ -7,7 +7,7 @@ import type {
   StateChange,
 } from "../../model/kernel/desired.ts";
 import { slotsFor } from "../../model/cluster/scheduler.ts";
-import { frontendOfKey, printKey } from "./keys.ts";
+import { alwaysThere, frontendOfKey, printKey, type TableSet } from "./sets.ts";
 import { fixedChains, nodeElements } from "./layout.ts";
 import {
   type Chain,
@@ -28,7 +28,6 @@ import {
   type TableObject,
 } from "./table.ts";
 import { objectsOf } from "./service.ts";
-import { alwaysThere, type TableSet } from "./sets.ts";
 
 /** A change of the table, in the order of the services. */
 export interface Delta {

@@ -12,7 +12,7 @@ import {
   mergeCidrs,
   parseAddress,
 } from "../../model/values/address.ts";
-import { PROTOCOL_NAMES } from "./keys.ts";
+import { PROTOCOL_NAMES } from "./sets.ts";
 import { milliseconds } from "./text.ts";
 
 /** Matches a text in quotes, a brace, a comma, or a word. */

@@ -24,11 +24,10 @@ import {
   readingTable,
 } from "./read.ts";
 import { atOnce } from "../../model/ports/in_turns.ts";
-import { parseKey, printKey } from "./keys.ts";
+import { parseKey, printKey, setNamed } from "./sets.ts";
 import { ownersOf } from "./changes.ts";
 import { NAT_CHAINS, nodeElements } from "./layout.ts";
 import { affinityEndpoint } from "./pick.ts";
-import { setNamed } from "./sets.ts";
 import { renderElement } from "./text.ts";
 import { tableOf } from "./delta.ts";
 import type { Nft } from "./nft.ts";

@@ -2,9 +2,8 @@
 import type { Difference } from "../../model/kernel/differences.ts";
 import { parsePlace } from "./compare.ts";
 import { type Delta, NOTHING } from "./delta.ts";
-import { parseKey } from "./keys.ts";
+import { parseKey, setNamed } from "./sets.ts";
 import { type Contents, elementKey } from "./read.ts";
-import { setNamed } from "./sets.ts";
 import { type Chain, element, elementsOf, type Table } from "./table.ts";
 
 /** More differences are written anew, in pieces. */

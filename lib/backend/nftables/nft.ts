@@ -17,22 +17,53 @@ import { unreadableTablesFinding } from "../../findings/system.ts";
 import { TABLE } from "./table.ts";
 import { CLOSE } from "./text.ts";
 import { IPVS_TABLE } from "../ipvs_table.ts";
-import { type TableSet, tableSet } from "./sets.ts";
+import { printKey, type TableSet, tableSet } from "./sets.ts";
 
 export type ListedSet = Pick<TableSet, "kind" | "name">;
 
-/** Marks transactions as ours. */
-interface Marking {
-  next(): string;
-  taken(): void;
+/** The set of the marks. */
+export const TRANSACTIONS = tableSet("transactions", {});
+
+/** The time until a mark goes. For a deletion nft would wait 10 ms for the kernel's clean-up. */
+const TIMEOUT = "10ms";
+
+/** Numbers our own transactions, without a gap in those that the kernel took. */
+export class Marks {
+  readonly #first: number;
+  #next: number;
+  /** The next number is in a script that may be under way. */
+  #isGiven = false;
+
+  /** @param first random, so that other processes use other numbers */
+  constructor(first: number) {
+    this.#first = first;
+    this.#next = first;
+  }
+
+  /** Returns the commands that mark our next transaction. A refused transaction's number is used again. */
+  next(): string {
+    const mark = printKey({ type: "mark", mark: this.#next });
+    this.#isGiven = true;
+    return `add element ${TABLE} ${TRANSACTIONS.name} { ${mark} timeout ${TIMEOUT} }\n`;
+  }
+
+  taken(): void {
+    if (this.#isGiven) this.#next++;
+    this.#isGiven = false;
+  }
+
+  /** Returns true for a mark of ours; the monitor may tell of it before nft has ended. */
+  isOwn(mark: number): boolean {
+    return mark >= this.#first && (mark < this.#next || (this.#isGiven && mark === this.#next));
+  }
 }
 
 /** The part of `nft` that signpost uses. JSON is not needed: some builds lack it. */
 export class Nft {
   readonly #runner: ProcessRunner;
-  readonly #marks: Marking | undefined;
+  readonly #marks: Pick<Marks, "next" | "taken"> | undefined;
 
-  constructor(runner: ProcessRunner, marks?: Marking) {
+  constructor(runner: ProcessRunner, marks?: Pick<Marks, "next" | "taken">) {
     this.#runner = runner;
     this.#marks = marks;
   }

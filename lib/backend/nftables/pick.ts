@@ -8,9 +8,8 @@ import type { TrafficPolicy } from "../../model/cluster/objects.ts";
 import { slotsFor } from "../../model/cluster/scheduler.ts";
 import { hash32, shortHash } from "../../model/values/hash.ts";
 import { hostPort } from "../../model/cluster/names.ts";
-import type { FrontendKey } from "./keys.ts";
+import { type FrontendKey, type FrontendKind, SHARDS, type TableSet, tableSet } from "./sets.ts";
 import type { Chain, Slots, TableObject } from "./table.ts";
-import { type FrontendKind, SHARDS, type TableSet, tableSet } from "./sets.ts";
 import { NFT_FAMILY } from "../../model/values/address.ts";
 
 export interface Frontend {

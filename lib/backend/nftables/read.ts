@@ -4,10 +4,9 @@ import { atOnce } from "../../model/ports/in_turns.ts";
 import { parseAddress } from "../../model/values/address.ts";
 import { eachLine } from "../../model/values/text.ts";
 import { tableOf } from "./delta.ts";
-import { parseKey, printListedKey } from "./keys.ts";
+import { parseKey, printListedKey, setNamed } from "./sets.ts";
 import { type Chain, type Element, elementsOf, type Table } from "./table.ts";
 import { commentOf, milliseconds } from "./text.ts";
-import { setNamed } from "./sets.ts";
 import type { ForeignChain } from "../../findings/facts.ts";
 import { OWN_TABLES } from "./nft.ts";
 

@@ -8,8 +8,7 @@ import type { Protocol, TrafficPolicy } from "../../model/cluster/objects.ts";
 import { base, fromLocalPod, LOOPBACK, NODE_PORT, shortCircuitChain, vipOf } from "./layout.ts";
 import { type Chain, type Element, element, type TableObject } from "./table.ts";
 import { type Frontend, pickFor } from "./pick.ts";
-import { type FrontendKind, tableSet } from "./sets.ts";
-import type { FrontendKey } from "./keys.ts";
+import { type FrontendKey, type FrontendKind, tableSet } from "./sets.ts";
 import { type Family, NFT_FAMILY } from "../../model/values/address.ts";
 
 const OUTSIDE_CHAIN: Readonly<Record<FrontendKind, string>> = {

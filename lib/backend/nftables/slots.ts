@@ -6,10 +6,9 @@
 import type { Turns } from "../../model/ports/in_turns.ts";
 import { chunks } from "./delta.ts";
 import type { Contents } from "./read.ts";
-import { type FrontendKey, parseKey } from "./keys.ts";
+import { type FrontendKey, parseKey, setNamed, type TableSet } from "./sets.ts";
 import { isRefusal } from "./nft.ts";
 import { elementId, slotElement, type Slots } from "./table.ts";
-import { setNamed, type TableSet } from "./sets.ts";
 import { renderingElements } from "./text.ts";
 import { Overlap } from "./write.ts";
 

@@ -1,8 +1,7 @@
 /** Describes signpost's table as data. Nothing here knows how nft spells a command. */
 import type { Destination } from "../../model/kernel/desired.ts";
 import { familyOf, ipv4Number } from "../../model/values/address.ts";
-import { type FrontendKey, type Key, printKey } from "./keys.ts";
-import type { TableSet } from "./sets.ts";
+import { type FrontendKey, type Key, printKey, type TableSet } from "./sets.ts";
 
 export const TABLE = "inet signpost";
 

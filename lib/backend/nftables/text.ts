@@ -1,6 +1,6 @@
 /** Renders tables and changes as text for `nft`, and reads times from its text. */
 import type { Delta } from "./delta.ts";
-import { frontendOfKey, printKey, slotPrinter } from "./keys.ts";
+import { COUNTING_ROLE, frontendOfKey, printKey, slotPrinter, type TableSet } from "./sets.ts";
 import {
   type Chain,
   type ChainRewrite,
@@ -11,10 +11,6 @@ import {
   TABLE,
   type Table,
 } from "./table.ts";
-import { COUNTING_ROLE, type TableSet } from "./sets.ts";
-
-/** Deletes the table. `add` before `delete`: the delete finds a table on a fresh kernel too. */
-const DELETE = `add table ${TABLE}\ndelete table ${TABLE}\n`;
 
 /**
  * Begins a script that adds to the table. nft takes blocks in any order up to `CLOSE`; an input that ends before is an
@@ -23,7 +19,8 @@ const DELETE = `add table ${TABLE}\ndelete table ${TABLE}\n`;
 export const OPEN = `table ${TABLE} {\n`;
 export const CLOSE = "}\n";
 
-export const REPLACE = `${DELETE}${OPEN}`;
+/** `add` before `delete`: the delete finds a table on a fresh kernel too. */
+export const REPLACE = `add table ${TABLE}\ndelete table ${TABLE}\n${OPEN}`;
 
 export function printTable(table: Table): string {
   const declared = new Map(table.sets.map((set) => [set.name, set]));

@@ -1,9 +1,9 @@
-/** Reads the transactions that `nft monitor` prints, and marks our own. */
+/** Reads the transactions that `nft monitor` prints. */
 import type { Drift } from "../../model/kernel/differences.ts";
 import { atOnce } from "../../model/ports/in_turns.ts";
-import { parseKey, printKey } from "./keys.ts";
+import { TRANSACTIONS } from "./nft.ts";
+import { parseKey } from "./sets.ts";
 import { type Contents, type ElementText, parsingListing } from "./read.ts";
-import { tableSet } from "./sets.ts";
 import { TABLE } from "./table.ts";
 
 export interface Transaction extends Drift {
@@ -181,43 +181,7 @@ function parseElement(set: string, text: string): Contents | undefined {
   );
 }
 
-const TRANSACTIONS = tableSet("transactions", {});
-
-/** The time until a mark goes. For a deletion nft would wait 10 ms for the kernel's clean-up. */
-const TIMEOUT = "10ms";
-
 const MARK = new RegExp(`^add element ${TABLE} ${TRANSACTIONS.name} \\{ (\\S+)`);
-
-/** Numbers our own transactions, without a gap in those that the kernel took. */
-export class Marks {
-  readonly #first: number;
-  #next: number;
-  /** The next number is in a script that may be under way. */
-  #isGiven = false;
-
-  /** @param first random, so that other processes use other numbers */
-  constructor(first: number) {
-    this.#first = first;
-    this.#next = first;
-  }
-
-  /** Returns the commands that mark our next transaction. A refused transaction's number is used again. */
-  next(): string {
-    const mark = printKey({ type: "mark", mark: this.#next });
-    this.#isGiven = true;
-    return `add element ${TABLE} ${TRANSACTIONS.name} { ${mark} timeout ${TIMEOUT} }\n`;
-  }
-
-  taken(): void {
-    if (this.#isGiven) this.#next++;
-    this.#isGiven = false;
-  }
-
-  /** Returns true for a mark of ours; the monitor may tell of it before nft has ended. */
-  isOwn(mark: number): boolean {
-    return mark >= this.#first && (mark < this.#next || (this.#isGiven && mark === this.#next));
-  }
-}
 
 export function parseMark(line: string): number | undefined {
   const [, mark] = MARK.exec(line) ?? [];

@@ -7,15 +7,9 @@
 import { Backoff, type BackoffLimits, delayAfter, Limiter } from "../../model/values/timing.ts";
 import type { Drift } from "../../model/kernel/differences.ts";
 import type { Clock, Logger, ProcessStreamer } from "../../model/ports/ports.ts";
-import type { ListedSet, Nft } from "./nft.ts";
+import type { ListedSet, Marks, Nft } from "./nft.ts";
 import type { Look } from "./repair.ts";
-import {
-  inWords,
-  type Marks,
-  type Touched,
-  type Transaction,
-  TransactionReader,
-} from "./transactions.ts";
+import { inWords, type Touched, type Transaction, TransactionReader } from "./transactions.ts";
 import { TABLE } from "./table.ts";
 import { setNamed } from "./sets.ts";
 

@@ -1,7 +1,6 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import type { ListedSet } from "../../../../lib/backend/nftables/nft.ts";
+import { type ListedSet, Marks } from "../../../../lib/backend/nftables/nft.ts";
 import { DriftWatch } from "../../../../lib/backend/nftables/watch.ts";
-import { Marks } from "../../../../lib/backend/nftables/transactions.ts";
 import type { Drift } from "../../../../lib/model/kernel/differences.ts";
 import { ProgramMissingError } from "../../../../lib/model/ports/ports.ts";
 import { ManualClock, MemoryLogger, settle } from "../../../support/clock_and_log.ts";

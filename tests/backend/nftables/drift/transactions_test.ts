@@ -1,9 +1,6 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import {
-  Marks,
-  parseMark,
-  TransactionReader,
-} from "../../../../lib/backend/nftables/transactions.ts";
+import { parseMark, TransactionReader } from "../../../../lib/backend/nftables/transactions.ts";
+import { Marks } from "../../../../lib/backend/nftables/nft.ts";
 
 /** What a reader makes of some lines: all transactions, in words. */
 function read(...lines: readonly string[]): string[] {

@@ -2,14 +2,12 @@ import { assert, assertEquals } from "@std/assert";
 import { tableOf } from "../../../../lib/backend/nftables/delta.ts";
 import { elementsOf } from "../../../../lib/backend/nftables/table.ts";
 import {
+  alwaysThere,
   type FrontendKey,
   type Key,
   parseKey,
   printKey,
   printListedKey,
-} from "../../../../lib/backend/nftables/keys.ts";
-import {
-  alwaysThere,
   ROWS,
   setNamed,
   type TableSet,
