@@ -1,4 +1,4 @@
-/** Asks the daemon at its socket, which root has made. */
+/** Asks the daemon at its socket. Each function throws a `FatalError` if no daemon of this version answers. */
 import type { Configuration } from "../config/configuration.ts";
 import type { CommandLine } from "../model/configuration.ts";
 import { CONNECTIONS_VERSION, type ConnectionsReport } from "../model/connections.ts";
@@ -17,11 +17,7 @@ export interface Asking {
   readonly runtime: Pick<Runtime, "askDaemon">;
 }
 
-/**
- * Checks the version of an answer. No terminal obeys its texts.
- * @param name the field that has the version
- * @throws {FatalError} if it is no answer of signpost, or one of another version
- */
+/** Checks the version of an answer, in the field of that name. No terminal obeys its texts. */
 function readAnswer<T extends object>(
   answer: unknown,
   { name, known }: { readonly name: keyof T & string; readonly known: number },
@@ -35,7 +31,6 @@ function readAnswer<T extends object>(
     : new FatalError(`the program at the socket is not signpost: ${name} is missing`);
 }
 
-/** @throws {FatalError} if the answer is no status, or one of another version */
 export function readStatus(answer: unknown): Status {
   return readAnswer<Status>(answer, { name: "statusVersion", known: STATUS_VERSION });
 }
@@ -50,20 +45,18 @@ export interface StatusOptions {
 /** Milliseconds: a daemon that looks at its node runs programs, each for a minute at most. */
 const FRESH_TIMEOUT = 90_000;
 
-/** Asks the daemon for its status. @throws {FatalError} if no daemon answers, or not as a daemon does */
 export async function askStatus(
   daemon: Asking,
   { service, isFresh = false }: StatusOptions = {},
 ): Promise<Status> {
-  const path = withQuery("/v1/status", { service, fresh: isFresh ? "" : undefined });
-  const timeout = isFresh ? { timeout: FRESH_TIMEOUT } : {};
-  return readStatus(await request(daemon, { method: "GET", path, ...timeout }));
+  const options = isFresh ? { timeout: FRESH_TIMEOUT } : {};
+  const parameters = { service, fresh: isFresh ? "" : undefined };
+  return readStatus(await get(daemon, "/v1/status", { parameters, ...options }));
 }
 
 /**
- * Asks the daemon for its objects, and decodes them like those of an API server.
+ * Asks for the objects, and decodes them like those of an API server.
  * @param options the objects' node, the only Service (all if absent), and the milliseconds for the answer
- * @throws {FatalError} if no daemon answers, or has no objects yet
  */
 export async function askObjects(
   daemon: Asking,
@@ -78,23 +71,11 @@ export async function askObjects(
     const pause = () => Promise.resolve();
     state = await readStateText(body, { nodeName, decode: createDecoder(), pause });
   };
-  const path = withQuery("/v1/objects", { service });
-  await request(daemon, { method: "GET", path, read, timeout });
+  await get(daemon, "/v1/objects", { parameters: { service }, read, timeout });
   if (!state) throw new FatalError("the daemon gave no objects");
   return state;
 }
 
-function withQuery(
-  path: string,
-  parameters: Readonly<Record<string, string | undefined>>,
-): string {
-  const given = Object.entries(parameters).flatMap(([name, value]) =>
-    value === undefined ? [] : [[name, value]]
-  );
-  return given.length === 0 ? path : `${path}?${new URLSearchParams(given)}`;
-}
-
-/** @throws {FatalError} if the answer is no report of connections, or one of another version */
 export function readConnections(answer: unknown): ConnectionsReport {
   return readAnswer<ConnectionsReport>(answer, {
     name: "connectionsVersion",
@@ -102,60 +83,57 @@ export function readConnections(answer: unknown): ConnectionsReport {
   });
 }
 
-/**
- * Asks the daemon for the connections of each Service.
- * @param most the number of the busiest; `undefined`: as many as the daemon gives
- * @throws {FatalError} if no daemon answers, or not as a daemon that counts them
- */
-export async function askConnections(
-  daemon: Asking,
-  most?: number,
-): Promise<ConnectionsReport> {
-  const path = withQuery("/v1/connections", { top: most?.toString() });
-  return readConnections(await request(daemon, { method: "GET", path }));
+/** @param most the number of the busiest Services; `undefined`: as many as the daemon gives */
+export async function askConnections(daemon: Asking, most?: number): Promise<ConnectionsReport> {
+  const parameters = { top: most?.toString() };
+  return readConnections(await get(daemon, "/v1/connections", { parameters }));
 }
 
-/**
- * Asks the daemon what it was started with.
- * @throws {FatalError} if no daemon answers, or not as a daemon of this version does
- */
+/** Asks for the command line that the daemon was started with. */
 export async function askCommandLine(daemon: Asking): Promise<CommandLine> {
-  const answer = await request(daemon, { method: "GET", path: "/v1/command-line" });
+  const answer = await get(daemon, "/v1/command-line");
   const [argv, folder] = [fieldAt(answer, "argv"), fieldAt(answer, "workingDirectory")];
   const isCommandLine = Array.isArray(argv) && argv.every((word) => typeof word === "string") &&
     typeof folder === "string";
-  if (!isCommandLine) {
-    throw new FatalError("the program at the socket does not answer like this version of signpost");
-  }
+  if (!isCommandLine) throw new FatalError(OTHER_PROGRAM);
   return answer as CommandLine;
 }
 
-/**
- * Asks the daemon for the Services whose last good rules it keeps.
- * @throws {FatalError} if no daemon answers, or not as a daemon of this version does
- */
+/** Asks for the Services whose last good rules the daemon keeps. */
 export async function askHeldBack(daemon: Asking): Promise<readonly HeldBackPorts[]> {
-  return readList(await request(daemon, { method: "GET", path: "/v1/held-back" }));
+  return readList(await get(daemon, "/v1/held-back"));
 }
 
-/**
- * Asks the daemon for the Services of a name in all namespaces.
- * @returns `namespace/name` of each
- * @throws {FatalError} if no daemon answers, or not as a daemon of this version does
- */
+/** Asks for the Services of a name in all namespaces, as `namespace/name`. */
 export async function askServices(daemon: Asking, name: string): Promise<readonly string[]> {
-  const path = withQuery("/v1/services", { name });
-  return readList(await request(daemon, { method: "GET", path }));
+  return readList(await get(daemon, "/v1/services", { parameters: { name } }));
 }
 
 function readList<T>(answer: unknown): readonly T[] {
   if (Array.isArray(answer)) return plainData(answer);
-  throw new FatalError("the program at the socket does not answer like this version of signpost");
+  throw new FatalError(OTHER_PROGRAM);
 }
 
-/** Asks the daemon for a full sync, which comes soon after. @throws {FatalError} if no daemon answers */
+const OTHER_PROGRAM = "the program at the socket does not answer like this version of signpost";
+
+/** Asks for a full sync, which comes soon after. */
 export async function requestFullSync(daemon: Asking): Promise<void> {
   await request(daemon, { method: "POST", path: "/v1/full-sync" });
+}
+
+/** @param options `parameters`: those that are undefined are left out */
+function get(
+  daemon: Asking,
+  path: string,
+  { parameters = {}, ...options }: Omit<DaemonRequest, "method" | "path"> & {
+    readonly parameters?: Readonly<Record<string, string | undefined>>;
+  } = {},
+): Promise<unknown> {
+  const given = Object.entries(parameters).flatMap(([name, value]) =>
+    value === undefined ? [] : [[name, value]]
+  );
+  const query = given.length === 0 ? "" : `?${new URLSearchParams(given)}`;
+  return request(daemon, { method: "GET", path: path + query, ...options });
 }
 
 export class NoDaemonError extends FatalError {

@@ -67,10 +67,11 @@ export async function verification(
     inFlight,
     heldBack: heldBack.map(({ service, reason }) => ({ service, reason })),
     otherProxies,
-    fix: !query.fix ? null : isSame ? UNNEEDED : await fix({
-      ...context,
-      isSame: async () => (await look(options, known)).differences.length === 0,
-    }),
+    fix: !query.fix
+      ? null
+      : isSame
+      ? UNNEEDED
+      : await fix(context, async () => (await look(options, known)).differences.length === 0),
     objects: origin,
   };
   return { report, parts: backend.traits.parts };
@@ -212,21 +213,19 @@ function join(key: string, data: string): string {
   return [key === "" ? "all of it" : key, ...data === "" ? [] : [data]].join(" : ");
 }
 
-interface FixOptions extends QueryContext {
-  readonly isSame: () => Promise<boolean>;
-  readonly signal: AbortSignal;
-}
-
 /** Milliseconds to wait for the sync, and between two questions. */
 const DEADLINE = 30_000;
 const INTERVAL = 200;
 
 /** Asks the daemon for a full sync, and says what came of it. */
-async function fix(options: FixOptions): Promise<FixOutcome> {
+async function fix(
+  context: QueryContext,
+  isSame: () => Promise<boolean>,
+): Promise<FixOutcome> {
   try {
-    const before = lastFull(await askStatus(options));
-    await requestFullSync(options);
-    const sync = await nextFull(before, options);
+    const before = lastFull(await askStatus(context));
+    await requestFullSync(context);
+    const sync = await nextFull(before, context);
     if (!sync) {
       return { result: "failed", message: "the daemon has made no full sync: see its log" };
     }
@@ -234,7 +233,7 @@ async function fix(options: FixOptions): Promise<FixOutcome> {
     const done = `the daemon has made a full sync (${operations} operations in ${
       formatDuration(seconds)
     })`;
-    return await options.isSame()
+    return await isSame()
       ? { result: "fixed", message: `${done}; the kernel now has the desired rules` }
       : {
         result: "differs",
@@ -254,12 +253,12 @@ function lastFull({ syncs }: Status): SyncSummary | undefined {
 /** Waits for the first full sync after that one; `undefined`: there was none in time. */
 async function nextFull(
   before: SyncSummary | undefined,
-  options: FixOptions,
+  context: QueryContext,
 ): Promise<SyncSummary | undefined> {
-  const { runtime: { clock }, signal } = options;
+  const { runtime: { clock }, signal } = context;
   const end = clock.monotonic() + DEADLINE;
   while (clock.monotonic() < end && !signal.aborted) {
-    const sync = lastFull(await askStatus(options));
+    const sync = lastFull(await askStatus(context));
     if (sync && sync.at !== before?.at) return sync;
     await clock.sleep(INTERVAL, signal);
   }
