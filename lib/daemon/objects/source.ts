@@ -151,12 +151,12 @@ async function watchApiServer(
   const decode = decoderOf(options);
   const failed = Promise.withResolvers<never>();
   let isFirst = true;
-  const guarded = (event: ObjectEvent) => {
-    const reason = isFirst ? coldStartTrap(event, server.url) : undefined;
+  const accept = (list: ObjectEvent) => {
+    const reason = isFirst ? coldStartTrap(list, server.url) : undefined;
     // What comes later never ends the daemon.
-    isFirst &&= event.kind !== "Service";
+    isFirst &&= list.kind !== "Service";
     if (reason) failed.reject(new FatalError(reason));
-    else sink(event);
+    return !reason;
   };
   const watching = watchAll({
     client: server.client,
@@ -165,7 +165,8 @@ async function watchApiServer(
     decode: known ? sharing(decode, known) : decode,
     // Who wants to see all fields of objects gets them in JSON.
     protobuf: !options.inspect && acceptsProtobuf(options.configuration.clientConnection),
-    sink: guarded,
+    sink,
+    accept,
     clock: runtime.clock,
     logger,
     observer,

@@ -1,6 +1,6 @@
 /** Lists the objects of one kind, then watches them. No failure of the API server removes an object. */
 import { Backoff, type BackoffLimits } from "../../model/values/timing.ts";
-import type { Decoder, EventSink, Kind } from "../../model/cluster/objects.ts";
+import type { Decoder, EventSink, Kind, ObjectEvent } from "../../model/cluster/objects.ts";
 import { PROTOBUF } from "../../model/configuration.ts";
 import { Turns } from "../../model/ports/in_turns.ts";
 import type { Clock, Logger } from "../../model/ports/ports.ts";
@@ -71,6 +71,8 @@ interface WatchOptions {
   /** True if watches ask for protobuf. Then `decode` gets only the fields of its tables. */
   readonly protobuf: boolean;
   readonly sink: EventSink;
+  /** Returns false if a complete list must not be used. */
+  readonly accept?: (list: ObjectEvent) => boolean;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly observer?: WatchObserver;
@@ -176,7 +178,9 @@ class Reflector<K extends Kind> {
   }
 
   #listed(snapshot: Snapshot<K>, resourceVersion: string): void {
-    this.options.sink(snapshot.toEvent());
+    const { accept = () => true, sink } = this.options;
+    const list = snapshot.toEvent();
+    if (accept(list)) sink(list);
     this.#known = snapshot.keys;
     this.#progressed = this.options.clock.monotonic();
     this.#resourceVersion = resourceVersion;
