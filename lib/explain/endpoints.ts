@@ -1,7 +1,6 @@
 /** Explains which endpoints of a service port are used on this node, and why others are not. */
-import { isExternal } from "../policy/frontend.ts";
 import type { Candidate, Place, TopologyMode } from "../policy/endpoints.ts";
-import type { DesiredServicePort, Destination } from "../model/kernel/desired.ts";
+import { type DesiredServicePort, type Destination, isExternal } from "../model/kernel/desired.ts";
 import { hostPort } from "../model/cluster/names.ts";
 import type {
   Endpoint,

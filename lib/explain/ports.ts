@@ -6,20 +6,14 @@ import type { Sender } from "../config/command.ts";
 import { findCandidates, indexPorts, slicesOf, topologyMode } from "../policy/endpoints.ts";
 import { nodePortClaim } from "../policy/claimed.ts";
 import { type Family, familyOf, isSpecialAddress } from "../model/values/address.ts";
-import { type DesiredServicePort, usedEndpoints } from "../model/kernel/desired.ts";
+import { type DesiredServicePort, isExternal, usedEndpoints } from "../model/kernel/desired.ts";
 import { objectKey, servicePortName, vipKey } from "../model/cluster/names.ts";
 import type { Protocol, Service, ServicePort } from "../model/cluster/objects.ts";
 import type { Finding as NodeFinding } from "../model/status.ts";
 import type { State } from "../policy/state.ts";
 import { explainEndpoints } from "./endpoints.ts";
 import { dropOf } from "./finding.ts";
-import {
-  type Frontend,
-  frontendsOf,
-  isExternal,
-  LISTEN_ADDRESS,
-  policyOf,
-} from "../policy/frontend.ts";
+import { type Frontend, frontendsOf, LISTEN_ADDRESS, policyOf } from "../policy/frontend.ts";
 import { takesNodePorts } from "../policy/node.ts";
 import type { Inspector } from "../source/objects/inspect.ts";
 import type { World } from "./outcome.ts";

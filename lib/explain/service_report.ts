@@ -5,7 +5,7 @@ import { objectKey } from "../model/cluster/names.ts";
 import type { Service, ServicePort } from "../model/cluster/objects.ts";
 import type { State } from "../policy/state.ts";
 import { connectionFindings, kernelFindings, kernelReport, type KernelView } from "./kernel.ts";
-import { isExternal } from "../policy/frontend.ts";
+import { isExternal } from "../model/kernel/desired.ts";
 import { aboutService, error, sortFindings, warning } from "./finding.ts";
 import { count } from "../model/values/text.ts";
 import type { Finding as NodeFinding, ObjectsOrigin, ServiceStatus } from "../model/status.ts";

@@ -10,8 +10,7 @@ import {
   parseCidr,
 } from "../model/values/address.ts";
 import { serviceOf } from "../model/cluster/names.ts";
-import type { DesiredServicePort } from "../model/kernel/desired.ts";
-import { isExternal } from "../policy/frontend.ts";
+import { type DesiredServicePort, isExternal } from "../model/kernel/desired.ts";
 import { eachPort, type ForeignChain, type NodeFacts } from "./facts.ts";
 import type { Finding } from "../model/status.ts";
 import { finding } from "./catalog.ts";

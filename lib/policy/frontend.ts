@@ -42,16 +42,6 @@ export function policyOf(servicePort: DesiredServicePort, { type }: Frontend): T
     : servicePort.externalTrafficPolicy;
 }
 
-/** Returns true if a service port has a frontend for clients outside of the cluster. */
-export function isExternal(
-  { externalIPs, loadBalancerIPs, nodePort }: Pick<
-    DesiredServicePort,
-    "externalIPs" | "loadBalancerIPs" | "nodePort"
-  >,
-): boolean {
-  return nodePort !== 0 || loadBalancerIPs.length + externalIPs.length > 0;
-}
-
 /** The listen address of each family. */
 export const LISTEN_ADDRESS: Readonly<Record<Family, string>> = { 4: "127.0.0.1", 6: "::1" };
 

@@ -8,7 +8,7 @@ import {
   mergeCidrs,
 } from "../model/values/address.ts";
 import type { Acceleration } from "../model/configuration.ts";
-import type { DesiredServicePort } from "../model/kernel/desired.ts";
+import { type DesiredServicePort, isExternal } from "../model/kernel/desired.ts";
 import { objectKey, servicePortName, vipKey } from "../model/cluster/names.ts";
 import { compact, only } from "../model/values/lists.ts";
 import type { Protocol, Service, ServicePort } from "../model/cluster/objects.ts";
@@ -19,7 +19,6 @@ import {
   schedulerOf,
 } from "../model/cluster/scheduler.ts";
 import { familiesOf, nodePortClaim } from "./claimed.ts";
-import { isExternal } from "./frontend.ts";
 import {
   type Candidate,
   chooseEndpoints,

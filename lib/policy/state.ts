@@ -6,6 +6,7 @@ import {
   type DesiredServicePort,
   type DesiredState,
   endpointCount,
+  isExternal,
   type ServiceChange,
   type StateChange,
 } from "../model/kernel/desired.ts";
@@ -18,7 +19,6 @@ import { API_SERVICE } from "../model/cluster/names.ts";
 import { claimsOf, SurroundingsFollower, type SurroundingsOptions } from "./claimed.ts";
 import { Claims, type Conflict } from "./claims.ts";
 import { indexPorts, slicesOf } from "./endpoints.ts";
-import { isExternal } from "./frontend.ts";
 import {
   desiredServicePorts,
   type HealthCheck,

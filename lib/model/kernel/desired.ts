@@ -122,6 +122,16 @@ export function endpointsFor(
   return policy === "Local" ? port.localEndpoints : port.clusterEndpoints;
 }
 
+/** Returns true if a service port has a frontend for clients outside of the cluster. */
+export function isExternal(
+  { externalIPs, loadBalancerIPs, nodePort }: Pick<
+    DesiredServicePort,
+    "externalIPs" | "loadBalancerIPs" | "nodePort"
+  >,
+): boolean {
+  return nodePort !== 0 || loadBalancerIPs.length + externalIPs.length > 0;
+}
+
 /** Returns the endpoints of new connections. An endpoint of both policies is listed twice. */
 export function usedEndpoints(port: DesiredServicePort): readonly Destination[] {
   return [...port.clusterEndpoints, ...port.localEndpoints];

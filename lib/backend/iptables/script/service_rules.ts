@@ -4,6 +4,7 @@ import {
   type DesiredServicePort,
   type Destination,
   endpointsFor,
+  isExternal,
 } from "../../../model/kernel/desired.ts";
 import type { TrafficPolicy } from "../../../model/cluster/objects.ts";
 import {
@@ -17,7 +18,6 @@ import {
   type ServiceRules,
   type SharedRule,
 } from "./rule.ts";
-import { isExternal } from "../../../policy/frontend.ts";
 import {
   endpointChainName,
   HAIRPIN_CHAIN,
