@@ -4,10 +4,9 @@ import { FAMILIES, type Family, NFT_FAMILY } from "../model/values/address.ts";
 import { append } from "../model/values/lists.ts";
 import { atOnce } from "../model/ports/in_turns.ts";
 import type { ProcessRunner } from "../model/ports/ports.ts";
-import { ApplyError } from "../model/kernel/dataplane.ts";
+import { ApplyError, runIfInstalled } from "../model/kernel/dataplane.ts";
 import { Nft } from "./nftables/nft.ts";
 import { foreignChains } from "./nftables/read.ts";
-import { runIfInstalled } from "./iptables/kernel/programs.ts";
 import { parseSaved, type SavedTable, tokens } from "./iptables/kernel/saved.ts";
 import { programName } from "./iptables/script/names.ts";
 

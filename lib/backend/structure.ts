@@ -2,7 +2,7 @@
 import { FAMILIES } from "../model/values/address.ts";
 import { atOnce } from "../model/ports/in_turns.ts";
 import type { ProcessRunner } from "../model/ports/ports.ts";
-import { runIfInstalled } from "./iptables/kernel/programs.ts";
+import { runIfInstalled } from "../model/kernel/dataplane.ts";
 import { isOwnChain, parseSaved, type SavedTable } from "./iptables/kernel/saved.ts";
 import { programName } from "./iptables/script/names.ts";
 import { Nft, OWN_TABLES } from "./nftables/nft.ts";

@@ -1,10 +1,6 @@
 /** Reads and writes kernel settings with the program `sysctl`. Deno writes below `/proc` only with all permissions. */
-import {
-  type Clock,
-  type Logger,
-  type ProcessRunner,
-  ProgramMissingError,
-} from "../model/ports/ports.ts";
+import { runIfInstalled } from "../model/kernel/dataplane.ts";
+import type { Clock, Logger, ProcessRunner } from "../model/ports/ports.ts";
 
 export class Sysctl {
   constructor(private readonly runner: ProcessRunner) {}
@@ -20,19 +16,12 @@ export class Sysctl {
   }
 
   async #run(argv: readonly [string, ...string[]]): Promise<string> {
-    try {
-      const { code, stdout, stderr } = await this.runner.run(argv);
-      // sysctl 4 reports a refusal on standard error but exits with 0.
-      if (code !== 0 || stderr.trim() !== "") {
-        throw new Error(stderr.trim().split("\n")[0] || `exit ${code}`);
-      }
-      return stdout;
-    } catch (error) {
-      if (!(error instanceof ProgramMissingError)) throw error;
-      throw new Error("the program sysctl cannot be run: install the package procps", {
-        cause: error,
-      });
-    }
+    const result = await runIfInstalled(this.runner, argv);
+    if (!result) throw new Error("the program sysctl cannot be run: install the package procps");
+    const { code, stdout, stderr } = result;
+    // sysctl 4 reports a refusal on standard error but exits with 0.
+    if (code === 0 && stderr.trim() === "") return stdout;
+    throw new Error(stderr.trim().split("\n")[0] || `exit ${code}`);
   }
 }
 

@@ -10,11 +10,8 @@ import {
   parseAddress,
 } from "../../model/values/address.ts";
 import { hostPort, unbracketed } from "../../model/cluster/names.ts";
-import {
-  type ProcessResult,
-  type ProcessRunner,
-  ProgramMissingError,
-} from "../../model/ports/ports.ts";
+import { runIfInstalled } from "../../model/kernel/dataplane.ts";
+import type { ProcessResult, ProcessRunner } from "../../model/ports/ports.ts";
 import { messageOf } from "../../model/values/errors.ts";
 import { oneLine } from "../../model/values/text.ts";
 import type { Protocol } from "../../model/cluster/objects.ts";
@@ -48,7 +45,7 @@ export class IpvsKernel {
   /** Reads the state; `undefined` if there is none. @throws {Error} if `ip` fails */
   async look(): Promise<IpvsState | undefined> {
     const command = ["ip", "-o", "addr", "show", "dev", IPVS_INTERFACE] as const;
-    const link = await this.#try(command);
+    const link = await runIfInstalled(this.runner, command);
     if (link === undefined) {
       if (await this.#hasInterface()) throw new Error(NO_IP);
       return undefined;
@@ -68,7 +65,7 @@ export class IpvsKernel {
 
   /** Returns true if `ipvsadm` is installed, which alone can remove virtual servers. */
   async canRemoveServers(): Promise<boolean> {
-    return await this.#try(["ipvsadm", "--version"]) !== undefined;
+    return await runIfInstalled(this.runner, ["ipvsadm", "--version"]) !== undefined;
   }
 
   /**
@@ -102,7 +99,7 @@ export class IpvsKernel {
 
   /** Returns the names of kube-proxy's sets; none if `ipset` is not installed. */
   async sets(): Promise<readonly string[]> {
-    const listed = await this.#try(["ipset", "list", "-n"]);
+    const listed = await runIfInstalled(this.runner, ["ipset", "list", "-n"]);
     return (listed?.stdout ?? "").split("\n").filter((name) => OWN_SET.test(name));
   }
 
@@ -143,17 +140,24 @@ export class IpvsKernel {
     ]);
     if (lines.size === 0) return;
     const input = [...lines].map((line) => `${line}\n`).join("");
-    const loaded = await this.#try(["conntrack", "--load-file", "-"], input);
+    const loaded = await runIfInstalled(this.runner, ["conntrack", "--load-file", "-"], input);
     if (loaded === undefined || loaded.code === 0) return;
     // Versions before 1.4.7 have no batches.
-    for (const line of lines) await this.#try(["conntrack", ...line.split(" ")]);
+    for (const line of lines) await runIfInstalled(this.runner, ["conntrack", ...line.split(" ")]);
   }
 
   /** Returns the UDP flows in conntrack. IPVS keeps a flow for minutes after its last packet. */
   async #tracked(flows: readonly IpvsConnection[]): Promise<readonly IpvsConnection[]> {
     const known = new Set<string>();
     for (const family of new Set(flows.map(({ address }) => familyOf(address)))) {
-      const listed = await this.#try(["conntrack", "-L", "-f", `ipv${family}`, "-p", "udp"]);
+      const listed = await runIfInstalled(this.runner, [
+        "conntrack",
+        "-L",
+        "-f",
+        `ipv${family}`,
+        "-p",
+        "udp",
+      ]);
       if (listed?.code !== 0) return flows;
       for (const [tuple] of listed.stdout.matchAll(/src=\S+ dst=\S+ sport=\d+ dport=\d+/g)) {
         known.add(tuple);
@@ -166,42 +170,29 @@ export class IpvsKernel {
 
   /** Returns true if the interface exists, without `ip`. Without `cat`, the answer is false. */
   async #hasInterface(): Promise<boolean> {
-    const devices = await this.#try(["cat", "/proc/net/dev"]);
+    const devices = await runIfInstalled(this.runner, ["cat", "/proc/net/dev"]);
     return devices?.stdout.includes(`${IPVS_INTERFACE}:`) ?? false;
   }
 
   /** Reads a file; empty if it does not exist because the module is not loaded. */
   async #read(path: string): Promise<string> {
     const command = ["cat", path] as const;
-    const result = await this.#try(command);
+    const result = await runIfInstalled(this.runner, command);
     if (result?.code === 0) return result.stdout;
     if (NO_FILE.test(result?.stderr ?? "")) return "";
     throw new Error(failure(command, result));
   }
 
   async #output(argv: readonly [string, ...string[]]): Promise<string> {
-    const result = await this.#try(argv);
+    const result = await runIfInstalled(this.runner, argv);
     if (result?.code !== 0) throw new Error(failure(argv, result));
     return result.stdout;
   }
 
   /** @returns a line if it failed */
   async #run(argv: readonly [string, ...string[]], stdin?: string): Promise<string[]> {
-    const result = await this.#try(argv, stdin);
+    const result = await runIfInstalled(this.runner, argv, stdin);
     return result?.code === 0 ? [] : [failure(argv, result)];
-  }
-
-  /** Runs a program; `undefined` if it is not installed. */
-  async #try(
-    argv: readonly [string, ...string[]],
-    stdin?: string,
-  ): Promise<ProcessResult | undefined> {
-    try {
-      return await this.runner.run(argv, stdin);
-    } catch (error) {
-      if (error instanceof ProgramMissingError) return undefined;
-      throw error;
-    }
   }
 }
 

@@ -1,6 +1,12 @@
 /** The kernel port that the sync loop uses for nftables and iptables. */
 import type { DesiredState, StateChange } from "./desired.ts";
-import { ProgramFailedError } from "../ports/ports.ts";
+import {
+  type ProcessInput,
+  type ProcessResult,
+  type ProcessRunner,
+  ProgramFailedError,
+  ProgramMissingError,
+} from "../ports/ports.ts";
 
 /** A transaction for `nft` or the restore tools. The text of a long one may be computed on access. */
 export interface Script {
@@ -54,4 +60,18 @@ export class ApplyError extends Error {
 export function rethrowAsApplyError(error: unknown): never {
   if (!(error instanceof ProgramFailedError)) throw error;
   throw new ApplyError("program-failed", error.message, { cause: error });
+}
+
+/** Returns `undefined` if the program is not installed. @throws {ApplyError} if it could not run to its end */
+export async function runIfInstalled(
+  runner: ProcessRunner,
+  argv: readonly [string, ...string[]],
+  stdin?: ProcessInput,
+): Promise<ProcessResult | undefined> {
+  try {
+    return await runner.run(argv, stdin);
+  } catch (error) {
+    if (error instanceof ProgramMissingError) return undefined;
+    return rethrowAsApplyError(error);
+  }
 }

@@ -1,8 +1,8 @@
 /** Finds the rules of signpost and kube-proxy, and no others, and removes them with every installed iptables. */
 import { FAMILIES, type Family, NFT_FAMILY } from "../../../model/values/address.ts";
-import { ApplyError } from "../../../model/kernel/dataplane.ts";
+import { ApplyError, runIfInstalled } from "../../../model/kernel/dataplane.ts";
 import type { Logger, ProcessRunner } from "../../../model/ports/ports.ts";
-import { type Place, restore, runIfInstalled, save, type Variant } from "./programs.ts";
+import { type Place, restore, save, type Variant } from "./programs.ts";
 import { emptyTable, type FamilyInput, renderFamily, type TableInput } from "../script/rule.ts";
 import {
   argumentOf,

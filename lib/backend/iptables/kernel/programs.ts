@@ -1,15 +1,7 @@
 /** Runs the iptables programs. Rules of iptables-nft and iptables-legacy do not see each other. */
 import { FAMILIES, type Family } from "../../../model/values/address.ts";
-import {
-  ApplyError,
-  type ApplyFailure,
-  rethrowAsApplyError,
-} from "../../../model/kernel/dataplane.ts";
-import {
-  type ProcessResult,
-  type ProcessRunner,
-  ProgramMissingError,
-} from "../../../model/ports/ports.ts";
+import { ApplyError, type ApplyFailure, runIfInstalled } from "../../../model/kernel/dataplane.ts";
+import type { ProcessResult, ProcessRunner } from "../../../model/ports/ports.ts";
 import { Sysctl } from "../../sysctl.ts";
 import { programName } from "../script/names.ts";
 import { oneLine } from "../../../model/values/text.ts";
@@ -20,20 +12,6 @@ export type Variant = "" | "-nft" | "-legacy";
 export interface Place {
   readonly family: Family;
   readonly backend: Variant;
-}
-
-/** Returns `undefined` if the program is not installed. @throws {ApplyError} if it could not run to its end */
-export async function runIfInstalled(
-  runner: ProcessRunner,
-  argv: readonly [string, ...string[]],
-  stdin?: string,
-): Promise<ProcessResult | undefined> {
-  try {
-    return await runner.run(argv, stdin);
-  } catch (error) {
-    if (error instanceof ProgramMissingError) return undefined;
-    return rethrowAsApplyError(error);
-  }
 }
 
 async function run(
