@@ -4,19 +4,11 @@ import type { DesiredNode, DesiredServicePort, DesiredState } from "../../model/
 import type { Change, Difference } from "../../model/kernel/differences.ts";
 import type { Comparison, DesiredStep, KernelEntry, KernelRules, RuleNames } from "../backend.ts";
 import { compareRules, without } from "../compare.ts";
-import { fullInput } from "./script/full.ts";
+import { fitTable, fullInput } from "./script/full.ts";
 import { CANARY_CHAIN, isServiceChain, leadsToEndpoint, programName } from "./script/names.ts";
 import { countRules, type FamilyInput, type TableInput } from "./script/rule.ts";
 import { atOnce } from "../../model/ports/in_turns.ts";
-import {
-  argumentOf,
-  isJump,
-  referencedByOthers,
-  sameRule,
-  type Saved,
-  type SavedTable,
-  tokens,
-} from "./kernel/saved.ts";
+import { argumentOf, sameRule, type Saved, type SavedTable, tokens } from "./kernel/saved.ts";
 import { serviceRules } from "./script/service_rules.ts";
 import { ADDRESS_BITS, type Family } from "../../model/values/address.ts";
 import type { Match } from "../../policy/frontend.ts";
@@ -161,11 +153,17 @@ export function compareSaved(desired: FamilyInput, saved: Saved): Difference[] {
 }
 
 function compareTable(input: TableInput, held: SavedTable, place: string): Difference[] {
-  const kept = referencedByOthers(held, () => false);
+  const { inserted, deleted, removed } = fitTable(input, held);
+  const removable = new Set(removed);
   // A chain that another program's rule leads to cannot be removed, so it is emptied.
   const stale = [...held.chains].filter(([chain, rules]) =>
-    isServiceChain(chain) && !input.chains.has(chain) && !(kept.has(chain) && rules.length === 0)
+    isServiceChain(chain) && !input.chains.has(chain) &&
+    (rules.length > 0 || removable.has(chain))
   ).map(([chain]) => chain);
+  const toDifference = (type: Difference["type"]) => (jump: string) => {
+    const end = jump.indexOf(" ");
+    return { ...difference(type, `${place} ${jump.slice(0, end)}`), key: jump.slice(end + 1) };
+  };
   return [
     ...[...input.chains].flatMap(([chain, wanted]) => {
       const there = held.chains.get(chain);
@@ -175,24 +173,10 @@ function compareTable(input: TableInput, held: SavedTable, place: string): Diffe
         ? compareRules(withSortedEndpoints(wanted), withSortedEndpoints(there), at)
         : compareRules(wanted, there, { ...at, orderOf: kindOf });
     }),
-    ...compareJumps(input, held, place),
+    ...inserted.map(toDifference("missing")),
+    ...deleted.map(toDifference("extra")),
     ...stale.sort().map((chain) => difference("extra", `${place} ${chain}`)),
   ];
-}
-
-/** Compares the jumps: each must be in its built-in chain once, among the rules of other programs. */
-function compareJumps({ inserted }: TableInput, held: SavedTable, place: string): Difference[] {
-  const wanted = Map.groupBy(inserted, (jump) => jump.slice(0, jump.indexOf(" ")));
-  return [...new Set([...wanted.keys(), ...held.builtIn.keys()])].flatMap((chain) => {
-    const own = (wanted.get(chain) ?? []).map((jump) => jump.slice(chain.length + 1));
-    const there = held.builtIn.get(chain)?.rules.filter(isJump) ?? [];
-    // The order among other programs' rules is not known.
-    return compareRules(own, there, {
-      place: `${place} ${chain}`,
-      keyOf: wordsOf,
-      orderOf: () => "",
-    });
-  });
 }
 
 function wordsOf(rule: string): string {

@@ -3,11 +3,17 @@ import { FAMILIES, type Family, NFT_FAMILY } from "../../../model/values/address
 import { ApplyError, runIfInstalled } from "../../../model/kernel/dataplane.ts";
 import type { Logger, ProcessRunner } from "../../../model/ports/ports.ts";
 import { type Place, restore, save, type Variant } from "./programs.ts";
-import { emptyTable, type FamilyInput, renderFamily, type TableInput } from "../script/rule.ts";
+import { fitTable } from "../script/full.ts";
+import {
+  countOperations,
+  emptyTable,
+  type FamilyInput,
+  renderFamily,
+  type TableInput,
+} from "../script/rule.ts";
 import {
   argumentOf,
   isIpvsModes,
-  isOwnChain,
   jumpsIn,
   parseSaved,
   referencedByOthers,
@@ -53,20 +59,12 @@ export function cleanup(
     const stays = (chain: string) =>
       successor && isNeeded(chain, { table, inUse }) || isRest && isIpvsModes(table.name, chain) ||
       isOthers && !isForgotten(chain, table);
-    const all = [...table.chains.keys()];
-    const chains = all.filter((chain) => isOwnChain(chain) && !stays(chain)).sort();
-    const jumps = jumpsIn(table).filter(({ rule }) => !stays(targetOf(rule) ?? ""));
-    const named = (list: readonly string[]) => list.map((chain) => `${table.name} ${chain}`);
-    if (successor) append(left, named(all.filter(stays)));
-    if (chains.length + jumps.length === 0) continue;
-    const emptied = chains.filter((chain) => inUse.has(chain));
-    append(kept, named(emptied));
-    tables.push({
-      ...emptyTable(table.name),
-      chains: new Map(emptied.map((chain) => [chain, []])),
-      deleted: jumps.map(({ chain, rule }) => `${chain} ${rule}`),
-      removed: chains.filter((chain) => !inUse.has(chain)),
-    });
+    const input = fitTable(emptyTable(table.name), table, stays);
+    const named = (chains: Iterable<string>) =>
+      Array.from(chains, (chain) => `${table.name} ${chain}`);
+    if (successor) append(left, named([...table.chains.keys()].filter(stays)));
+    append(kept, named(input.chains.keys()));
+    if (countOperations(input) > 0) tables.push(input);
   }
   return { input: { family, tables }, kept, left };
 }

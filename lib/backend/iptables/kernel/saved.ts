@@ -116,20 +116,17 @@ export function jumpsIn({ builtIn }: SavedTable): SavedRule[] {
 }
 
 /** Returns true for a rule of a built-in chain that leads to one of our chains and has kube-proxy's comment. */
-export function isJump(rule: string): boolean {
+function isJump(rule: string): boolean {
   const target = targetOf(rule);
   return target !== undefined && isOwnChain(target) &&
     /^kube(rnetes|-proxy) /.test(argumentOf(rule, "--comment") ?? "");
 }
 
-/** Returns our chains that other programs' rules lead to. @param isOurs for rules of built-in chains */
-export function referencedByOthers(
-  { chains, builtIn }: SavedTable,
-  isOurs: (rule: string) => boolean = isJump,
-): ReadonlySet<string> {
+/** Returns our chains that other programs' rules lead to. */
+export function referencedByOthers({ chains, builtIn }: SavedTable): ReadonlySet<string> {
   const others = [
     ...[...chains].filter(([chain]) => !isOwnChain(chain)).flatMap(([, rules]) => rules),
-    ...[...builtIn.values()].flatMap(({ rules }) => rules.filter((rule) => !isOurs(rule))),
+    ...[...builtIn.values()].flatMap(({ rules }) => rules.filter((rule) => !isJump(rule))),
   ];
   return new Set(others.flatMap((rule) => targetOf(rule) ?? []).filter(isOwnChain));
 }

@@ -24,6 +24,7 @@ import {
   sameRule,
   type Saved,
   type SavedTable,
+  targetOf,
 } from "../kernel/saved.ts";
 import { serviceRules } from "./service_rules.ts";
 
@@ -114,15 +115,20 @@ function newRefusals({ tables }: FamilyInput, saved: Saved): TableInput {
   return { ...emptyTable(table), inserted };
 }
 
-function fitTable(input: TableInput, held: SavedTable): TableInput {
+/** Adapts a table's input to the kernel's rules. @param stays true for a chain that is not removed */
+export function fitTable(
+  input: TableInput,
+  held: SavedTable,
+  stays: (chain: string) => boolean = () => false,
+): TableInput {
   const jumps = jumpsIn(held);
   const copiesOf = (jump: string) =>
     jumps.filter(({ chain, rule }) =>
       jump.startsWith(`${chain} `) && sameRule(rule, jump.slice(chain.length + 1))
     );
   const inPlace = input.inserted.map(copiesOf);
-  const stays = new Set(inPlace.flatMap(([first]) => first ?? []));
-  const isStale = (chain: string) => isOwnChain(chain) && !input.chains.has(chain);
+  const wanted = new Set(inPlace.flatMap(([first]) => first ?? []));
+  const isStale = (chain: string) => isOwnChain(chain) && !input.chains.has(chain) && !stays(chain);
   const stale = [...held.chains.keys()].filter(isStale).sort();
   const kept = stale.length > 0 ? referencedByOthers(held) : new Set<string>();
   return {
@@ -131,7 +137,8 @@ function fitTable(input: TableInput, held: SavedTable): TableInput {
       ...input.chains,
       ...stale.filter((chain) => kept.has(chain)).map((chain) => [chain, []] as const),
     ]),
-    deleted: jumps.filter((jump) => !stays.has(jump)).map(({ chain, rule }) => `${chain} ${rule}`),
+    deleted: jumps.filter((jump) => !wanted.has(jump) && !stays(targetOf(jump.rule) ?? ""))
+      .map(({ chain, rule }) => `${chain} ${rule}`),
     inserted: input.inserted.filter((_, i) => inPlace[i]?.length === 0),
     removed: stale.filter((chain) => !kept.has(chain)),
   };
