@@ -118,8 +118,8 @@ Deno.test("a measured figure stands on one page", async () => {
 Deno.test("at most one sentence in twenty of a page has more than 20 words", async () => {
   for (const [name, text] of await pages()) {
     if (name === "CHANGELOG.md") continue;
-    const sentences = proseOf(text.replace(/^[|#].*$/gm, "\n"))
-      .split(/[.:;?!](?=\s|$)|\n\n|\n- /)
+    const sentences = proseOf(text.replace(/^#.*$/gm, "\n"))
+      .split(/[.:;?!](?=\s|$)|\n\n|\n- |\|/)
       .map((sentence) => sentence.trim().split(/\s+/))
       .filter(({ length }) => length > 1);
     const long = sentences.filter(({ length }) => length > 20);
