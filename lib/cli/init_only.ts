@@ -21,7 +21,7 @@ export async function initOnly(options: KernelSettingsOptions): Promise<void> {
   const node = desiredNode({ configuration, traits, node: undefined, serviceCIDRs: [] });
   if (answersOnLoopback(node, 4)) await allowLocalhost(runtime);
   for (const failure of await applyConntrackSettings(options)) {
-    logger.warn("a kernel setting could not be made and stays as it is", { ...failure });
+    logger.warn("a kernel setting could not be changed", { ...failure });
   }
   logger.info("the node is initialised, and --init-only is set: done", { mode: traits.name });
 }

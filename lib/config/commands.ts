@@ -24,7 +24,7 @@ interface CommandRow {
 
 const RUN_CODES: CommandRow["exitCodes"] = [
   [0, "done, or stopped by a signal; rules stay in the kernel"],
-  [1, "cannot work: no nft or iptables, no permission, a kernel without what is needed"],
+  [1, "cannot work: no nft or iptables, no permission, or a kernel that lacks a feature"],
   [2, "the command line or the configuration is wrong; nothing was touched"],
 ];
 

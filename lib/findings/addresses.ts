@@ -100,8 +100,8 @@ export function familyProblems(inputs: FamilyInputs): Finding[] {
         (effect === undefined ? "" : `: ${effect}`),
       where: setting,
     });
-  const effect = `pods of this node are not detected by their IPv${primary} addresses, and their ` +
-    "traffic to cluster IPs is not told apart";
+  const effect = `pods of this node are not detected by their IPv${primary} addresses, and ` +
+    "traffic from outside to cluster IPs is not masqueraded";
   const problems: Finding[] = [];
   if (only(clusterCIDRs)) {
     const used = detectLocalMode === "ClusterCIDR";

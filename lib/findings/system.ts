@@ -19,7 +19,7 @@ export function checkSystem({ rival, system, settingFailures = [] }: NodeFacts):
     ...rival ? [foreignProxy(rival)] : [],
     ...settingFailures.map(({ name, value, reason }) =>
       finding("kernel-setting-refused", {
-        what: `${name} could not be set to ${value} and stays as it is: ${reason}`,
+        what: `${name} could not be set to ${value}: ${reason}`,
         where: name,
         remedy: `Run sysctl -w ${name}=${value} on the node, or set the setting's value to 0.`,
       })

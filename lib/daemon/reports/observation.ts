@@ -139,7 +139,7 @@ export class Observation implements SyncObserver, WatchObserver, Observed {
   omitted({ kind, key, reason }: Refusal): void {
     if (kind !== "Service") return;
     const { nodeName } = this.#options;
-    const note = `node ${nodeName} leaves out what it cannot use of this Service: ${reason}`;
+    const note = `node ${nodeName} leaves out unusable parts of this Service: ${reason}`;
     this.#warn(key, { reason: "Omitted", action: "Decode", note });
   }
 

@@ -67,4 +67,4 @@ export function describeHolder(holder: LockHolder | undefined): string {
 }
 
 const UNKNOWN =
-  "another process holds signpost's lock in this network namespace and does not say what it is (ss -xlp shows @signpost)";
+  "another process holds signpost's lock in this network namespace and gives no name (ss -xlp shows @signpost)";

@@ -122,7 +122,7 @@ class ManifestLoader {
       for (const [file, { manifest }] of this.#loaded) {
         for (const { kind: own, decoded } of manifest.objects) {
           if (own !== kind || snapshot.put(decoded)) continue;
-          const text = `${file}: ${kind} ${decoded.key} is there twice, this one counts`;
+          const text = `${file}: ${kind} ${decoded.key} is defined twice, this definition counts`;
           logger.warn(oneLine(text));
         }
       }

@@ -185,7 +185,7 @@ function readSourceRanges(
   if (ranges.length === 0 && !listed.every(isBlank)) {
     throw new MalformedError(
       path,
-      "must hold a CIDR that can be read, or every source would be let in",
+      "must hold a readable CIDR, or every source would have access",
       listed,
     );
   }

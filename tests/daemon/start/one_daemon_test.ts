@@ -68,7 +68,7 @@ Deno.test("a second daemon ends with one line that names the first", async () =>
   );
   const silent = new FakeLock();
   silent.named = undefined;
-  await assertRejects(() => start(silent, false).only, FatalError, "does not say what it is");
+  await assertRejects(() => start(silent, false).only, FatalError, "gives no name");
 });
 
 Deno.test("a second daemon that is to wait starts when the first has ended", async () => {

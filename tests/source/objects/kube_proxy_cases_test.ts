@@ -52,8 +52,8 @@ Deno.test("source ranges of which none can be read do not let every source in: t
   assertEquals(createDecoder()("Service", raw), {
     type: "refused",
     key: "shop/web",
-    reason: "spec.loadBalancerSourceRanges must hold a CIDR that can be read, " +
-      'or every source would be let in, is ["10.0.0.0/8x",""]',
+    reason: "spec.loadBalancerSourceRanges must hold a readable CIDR, " +
+      'or every source would have access, is ["10.0.0.0/8x",""]',
   });
 });
 
