@@ -6,16 +6,7 @@ import { BinaryReader, WireType } from "@bufbuild/protobuf/wire";
 import { PROTOBUF } from "../../model/configuration.ts";
 import { fieldAt, isRecord, type Json } from "../../model/values/record.ts";
 import { errorText, oneLine } from "../../model/values/text.ts";
-import {
-  bytes,
-  type Fields,
-  integer,
-  long,
-  one,
-  type Scalar,
-  string,
-  TABLES,
-} from "../objects/tables.ts";
+import { type Fields, one, type Scalar, TABLES } from "../objects/tables.ts";
 import { StatusError, WatchError } from "./failure.ts";
 
 /** The longest line or frame in bytes. The largest object in etcd has 1.5 MiB. */
@@ -325,14 +316,14 @@ function readNested(reader: CountingReader, message: Message): MessageObject {
   return readFields(reader, reader.pos + length, message);
 }
 
-const ENTRY: Message = messageOf({ key: string(1), value: string(2) });
+const ENTRY: Message = messageOf({ key: one(1, "string"), value: one(2, "string") });
 
 function readEntry(reader: CountingReader, map: MessageObject): void {
   const { key = "", value = "" } = readNested(reader, ENTRY);
   map[key as string] = value;
 }
 
-const TIME: Message = messageOf({ seconds: long(1) });
+const TIME: Message = messageOf({ seconds: one(1, "long") });
 
 /** Returns an invalid date if the value is out of range. */
 function readTime(reader: CountingReader): Date {
@@ -342,21 +333,21 @@ function readTime(reader: CountingReader): Date {
 
 /** meta/v1 WatchEvent: one frame of a watch stream. */
 const WATCH_EVENT: Message = messageOf({
-  type: string(1),
-  object: one(2, { raw: bytes(1) }),
+  type: one(1, "string"),
+  object: one(2, { raw: one(1, "bytes") }),
 });
 
 /** runtime Unknown: any object. */
 const UNKNOWN: Message = messageOf({
-  typeMeta: one(1, { kind: string(2) }),
-  raw: bytes(2),
+  typeMeta: one(1, { kind: one(2, "string") }),
+  raw: one(2, "bytes"),
 });
 
 /** meta/v1 Status. */
 const STATUS = {
-  message: string(3),
-  details: one(5, { retryAfterSeconds: integer(5) }),
-  code: integer(6),
+  message: one(3, "string"),
+  details: one(5, { retryAfterSeconds: one(5, "integer") }),
+  code: one(6, "integer"),
 };
 
 /** The messages of a server's answers, by kind. */

@@ -70,10 +70,10 @@ function readNodeAddresses(
     read: (value, path) => {
       const { type, address } = readObject(value, path);
       return ADDRESS_TYPES.includes(type)
-        ? [{ type, address: readAddress(address, `${path}.address`) }]
-        : [];
+        ? { type, address: readAddress(address, `${path}.address`) }
+        : undefined;
     },
-  }).flat();
+  });
   const ofType = (wanted: unknown) =>
     entries.filter(({ type }) => type === wanted).map(({ address }) => address);
   return [...new Set(ADDRESS_TYPES.flatMap(ofType))];

@@ -143,21 +143,10 @@ export function readChoice<T extends string>(
   const text = readString(value, path);
   const choice = text === "" ? choices[0] : choices.find((each) => each === text);
   if (choice === undefined) {
-    throw new MalformedError(path, `must be ${choices.join(" or ")}`, value);
+    const rule = `must be ${choices.filter((each) => each !== "").join(" or ")}`;
+    throw new MalformedError(path, rule, value);
   }
   return choice;
-}
-
-/** Reads one of the given strings. Absent, null or `""` is `""`. */
-export function readOptionalChoice<T extends string>(
-  value: unknown,
-  path: string,
-  choices: readonly T[],
-): T | "" {
-  const [first, ...others] = choices;
-  return first === undefined || readString(value, path) === ""
-    ? ""
-    : readChoice(value, path, [first, ...others]);
 }
 
 /** Reads a boolean. Absent or null is the default. */

@@ -17,7 +17,6 @@ import {
   readEntries,
   readInteger,
   readObject,
-  readOptionalChoice,
   readOptionalName,
   readOrOmit,
   readPort,
@@ -90,18 +89,23 @@ export function decodeService(
 export const SCHEDULER_ANNOTATION = "signpost.dev/scheduler";
 export const HASH_ANNOTATION = "signpost.dev/hash";
 
-/** Reads the scheduler. A misspelt value is left out, so the configured scheduler applies. */
-function readScheduler(
+/** Reads an annotation. A misspelt value is left out, so the configuration applies. */
+function readAnnotation<T extends string>(
   { annotations }: Metadata,
+  name: string,
+  { choices, omissions }: { readonly choices: readonly T[]; readonly omissions: Omissions },
+): T | "" {
+  const path = `metadata.annotations[${name}]`;
+  const read = () => readChoice<T | "">(annotations[name], path, ["", ...choices]);
+  return readOrOmit(read, omissions) ?? "";
+}
+
+function readScheduler(
+  metadata: Metadata,
   omissions: Omissions,
 ): { readonly scheduler?: AskedScheduler } {
-  const read = <T extends string>(name: string, choices: readonly T[]) =>
-    readOrOmit(
-      () => readOptionalChoice(annotations[name], `metadata.annotations[${name}]`, choices),
-      omissions,
-    ) ?? "";
-  const name = read(SCHEDULER_ANNOTATION, SCHEDULERS);
-  const hash = read(HASH_ANNOTATION, HASH_SOURCES);
+  const name = readAnnotation(metadata, SCHEDULER_ANNOTATION, { choices: SCHEDULERS, omissions });
+  const hash = readAnnotation(metadata, HASH_ANNOTATION, { choices: HASH_SOURCES, omissions });
   return name === "" && hash === "" ? {} : { scheduler: { name, hash } };
 }
 
@@ -109,14 +113,11 @@ function readScheduler(
 export const ACCELERATION_ANNOTATION = "signpost.dev/acceleration";
 
 function readAcceleration(
-  { annotations }: Metadata,
+  metadata: Metadata,
   omissions: Omissions,
 ): Pick<Service, "acceleration"> {
-  const path = `metadata.annotations[${ACCELERATION_ANNOTATION}]`;
-  const acceleration = readOrOmit(
-    () => readOptionalChoice(annotations[ACCELERATION_ANNOTATION], path, ["on", "off"] as const),
-    omissions,
-  );
+  const choices = ["on", "off"] as const;
+  const acceleration = readAnnotation(metadata, ACCELERATION_ANNOTATION, { choices, omissions });
   return acceleration ? { acceleration } : {};
 }
 

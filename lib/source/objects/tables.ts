@@ -4,7 +4,10 @@
  */
 import type { Kind } from "../../model/cluster/objects.ts";
 
-/** The type of a field that is not a message. `integer` has 32 bits, `long` 64; `time` is meta/v1 Time. */
+/**
+ * The type of a field that is not a message. `integer` has 32 bits, `long` 64. `bytes` is a view of the input. `time` is
+ * meta/v1 Time: RFC 3339 in JSON, a `Date` from protobuf. `map` is of texts.
+ */
 export type Scalar = "string" | "integer" | "long" | "boolean" | "bytes" | "time" | "map";
 
 /** The fields of a message, by their names in JSON. */
@@ -24,29 +27,12 @@ export interface ListField<V extends Scalar | Fields = Scalar | Fields> extends 
   readonly repeated: true;
 }
 
-function scalar<V extends Scalar>(value: V): (number: number) => Field<V> {
-  return (number) => ({ number, value, repeated: false });
-}
-
-export const string = scalar("string");
-export const integer = scalar("integer");
-export const long = scalar("long");
-export const boolean = scalar("boolean");
-/** A view of the input, in protobuf only. */
-export const bytes = scalar("bytes");
-/** A time: RFC 3339 in JSON, a `Date` from protobuf. */
-export const time = scalar("time");
-export const map = scalar("map");
-
-export function strings(number: number): ListField<"string"> {
-  return { number, value: "string", repeated: true };
-}
-
-export function one<F extends Fields>(number: number, value: F): Field<F> {
+/** Returns a field that is one value. */
+export function one<V extends Scalar | Fields>(number: number, value: V): Field<V> {
   return { number, value, repeated: false };
 }
 
-export function many<F extends Fields>(number: number, value: F): ListField<F> {
+export function many<V extends Scalar | Fields>(number: number, value: V): ListField<V> {
   return { number, value, repeated: true };
 }
 
@@ -62,14 +48,14 @@ export type Raw<F extends Fields> = { readonly [N in keyof F]?: Unread<F[N]> };
 
 /** meta/v1 ObjectMeta. */
 export const METADATA = {
-  name: string(1),
-  namespace: string(3),
-  uid: string(5),
-  resourceVersion: string(6),
-  creationTimestamp: time(8),
-  deletionTimestamp: time(9),
-  labels: map(11),
-  annotations: map(12),
+  name: one(1, "string"),
+  namespace: one(3, "string"),
+  uid: one(5, "string"),
+  resourceVersion: one(6, "string"),
+  creationTimestamp: one(8, "time"),
+  deletionTimestamp: one(9, "time"),
+  labels: one(11, "map"),
+  annotations: one(12, "map"),
 };
 
 /** core/v1 Service. */
@@ -77,24 +63,24 @@ export const SERVICE = {
   metadata: one(1, METADATA),
   spec: one(2, {
     ports: many(1, {
-      name: string(1),
-      protocol: string(2),
-      port: integer(3),
-      nodePort: integer(5),
+      name: one(1, "string"),
+      protocol: one(2, "string"),
+      port: one(3, "integer"),
+      nodePort: one(5, "integer"),
     }),
-    clusterIP: string(3),
-    type: string(4),
-    externalIPs: strings(5),
-    sessionAffinity: string(7),
-    loadBalancerSourceRanges: strings(9),
-    externalTrafficPolicy: string(11),
-    healthCheckNodePort: integer(12),
-    sessionAffinityConfig: one(14, { clientIP: one(1, { timeoutSeconds: integer(1) }) }),
-    clusterIPs: strings(18),
-    internalTrafficPolicy: string(22),
+    clusterIP: one(3, "string"),
+    type: one(4, "string"),
+    externalIPs: many(5, "string"),
+    sessionAffinity: one(7, "string"),
+    loadBalancerSourceRanges: many(9, "string"),
+    externalTrafficPolicy: one(11, "string"),
+    healthCheckNodePort: one(12, "integer"),
+    sessionAffinityConfig: one(14, { clientIP: one(1, { timeoutSeconds: one(1, "integer") }) }),
+    clusterIPs: many(18, "string"),
+    internalTrafficPolicy: one(22, "string"),
   }),
   status: one(3, {
-    loadBalancer: one(1, { ingress: many(1, { ip: string(1), ipMode: string(3) }) }),
+    loadBalancer: one(1, { ingress: many(1, { ip: one(1, "string"), ipMode: one(3, "string") }) }),
   }),
 };
 
@@ -102,33 +88,37 @@ export const SERVICE = {
 export const ENDPOINT_SLICE = {
   metadata: one(1, METADATA),
   endpoints: many(2, {
-    addresses: strings(1),
-    conditions: one(2, { ready: boolean(1), serving: boolean(2), terminating: boolean(3) }),
-    nodeName: string(6),
+    addresses: many(1, "string"),
+    conditions: one(2, {
+      ready: one(1, "boolean"),
+      serving: one(2, "boolean"),
+      terminating: one(3, "boolean"),
+    }),
+    nodeName: one(6, "string"),
     hints: one(8, {
-      forZones: many(1, { name: string(1) }),
-      forNodes: many(2, { name: string(1) }),
+      forZones: many(1, { name: one(1, "string") }),
+      forNodes: many(2, { name: one(1, "string") }),
     }),
   }),
-  ports: many(3, { name: string(1), protocol: string(2), port: integer(3) }),
-  addressType: string(4),
+  ports: many(3, { name: one(1, "string"), protocol: one(2, "string"), port: one(3, "integer") }),
+  addressType: one(4, "string"),
 };
 
 /** core/v1 Node. */
 export const NODE = {
   metadata: one(1, METADATA),
   spec: one(2, {
-    podCIDR: string(1),
-    taints: many(5, { key: string(1) }),
-    podCIDRs: strings(7),
+    podCIDR: one(1, "string"),
+    taints: many(5, { key: one(1, "string") }),
+    podCIDRs: many(7, "string"),
   }),
-  status: one(3, { addresses: many(5, { type: string(1), address: string(2) }) }),
+  status: one(3, { addresses: many(5, { type: one(1, "string"), address: one(2, "string") }) }),
 };
 
 /** networking.k8s.io/v1 ServiceCIDR. */
 export const SERVICE_CIDR = {
   metadata: one(1, METADATA),
-  spec: one(2, { cidrs: strings(1) }),
+  spec: one(2, { cidrs: many(1, "string") }),
 };
 
 export const TABLES = {
