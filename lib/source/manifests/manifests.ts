@@ -30,8 +30,6 @@ interface ManifestOptions {
   readonly inspect?: (kind: Kind, raw: unknown) => void;
 }
 
-const MAX_DEPTH = 4;
-
 /**
  * Parses one file: YAML or JSON, one document or many, lists included. Of Nodes it takes this one alone.
  * @throws {ManifestError} if the file is no YAML or JSON, or holds a value that is no object
@@ -42,7 +40,7 @@ export function parseManifest(text: string, options: ManifestOptions): Manifest 
   for (const [index, value] of parseDocuments(text, options.file).entries()) {
     if (value === null || value === undefined) continue;
     const place = `${oneLine(options.file)}: document ${index + 1}`;
-    for (const object of objectsIn(value, { place, depth: 0, apiVersion: "", kind: "" })) {
+    for (const object of objectsIn(value, place)) {
       const name = `${oneLine(String(object["kind"]))} ${oneLine(String(nameOf(object)))}`;
       const kind = kindOf(object);
       if (kind !== undefined) options.inspect?.(kind, object);
@@ -77,60 +75,21 @@ function parseWholeJson(text: string): unknown {
   }
 }
 
-interface ListContext {
-  readonly place: string;
-  readonly depth: number;
-  /** The version and kind of items, if a list such as `ServiceList` has them. */
-  readonly apiVersion: string;
-  readonly kind: string;
-}
-
-function objectsIn(value: unknown, context: ListContext): Json[] {
-  const kind = fieldAt(value, "kind") ?? context.kind;
-  const apiVersion = fieldAt(value, "apiVersion") ?? context.apiVersion;
-  if (!isRecord(value) || typeof kind !== "string" || kind === "") {
-    throw new ManifestError(`${context.place}: no API object (it needs apiVersion and kind)`);
-  }
-  const { items } = value;
-  if (!kind.endsWith("List") || !Array.isArray(items)) {
-    return [withDefaults({ ...value, kind, apiVersion })];
-  }
-  if (context.depth >= MAX_DEPTH) {
-    throw new ManifestError(`${context.place}: more than ${MAX_DEPTH} lists in each other`);
-  }
-  const ofItems = kind === "List" ? { kind: "", apiVersion: "" } : {
-    kind: kind.slice(0, -"List".length),
-    apiVersion: String(apiVersion),
-  };
-  return items.flatMap((item: unknown, index) =>
-    objectsIn(item, {
-      ...ofItems,
-      place: `${context.place}: items[${index}]`,
-      depth: context.depth + 1,
-    })
+/** Returns the items of a list, or the object. Items of a typed list, such as ServiceList, have no kind. */
+function objectsIn(value: unknown, place: string): readonly Json[] {
+  const object = apiObject(value, place);
+  const { kind, apiVersion, items } = object;
+  if (!kind.endsWith("List") || !Array.isArray(items)) return [object];
+  const ofItems = kind === "List" ? {} : { kind: kind.slice(0, -"List".length), apiVersion };
+  return items.map((item: unknown, index) =>
+    apiObject(isRecord(item) ? { ...ofItems, ...item } : item, `${place}: items[${index}]`)
   );
 }
 
-function withDefaults(object: Json): Json {
-  const { metadata } = object;
-  if (!isRecord(metadata)) return object;
-  const { creationTimestamp: created, annotations } = metadata;
-  return {
-    ...object,
-    metadata: {
-      ...metadata,
-      namespace: metadata["namespace"] ?? "default",
-      // YAML has a type for dates, JSON has not.
-      ...(created instanceof Date && { creationTimestamp: created.toISOString() }),
-      ...(isRecord(annotations) && {
-        annotations: Object.fromEntries(
-          Object.entries(annotations).map((
-            [key, value],
-          ) => [key, value instanceof Date ? value.toISOString() : value]),
-        ),
-      }),
-    },
-  };
+function apiObject(value: unknown, place: string): Json & { readonly kind: string } {
+  const kind = fieldAt(value, "kind");
+  if (isRecord(value) && typeof kind === "string" && kind !== "") return { ...value, kind };
+  throw new ManifestError(`${place}: no API object (it needs apiVersion and kind)`);
 }
 
 function nameOf(object: Json): unknown {

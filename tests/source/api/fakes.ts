@@ -23,14 +23,15 @@ export const ANONYMOUS: ApiAccess = {
  * A decoder that keeps the label `version` as the uid of any object, refuses objects with the
  * label `refuse`, and ignores headless Services and those with the label `ignore`.
  */
-export function fakeDecode<K extends Kind>(_kind: K, raw: unknown): Decoded<K> {
+export function fakeDecode<K extends Kind>(kind: K, raw: unknown): Decoded<K> {
   const { metadata, spec } = raw as {
     metadata: { name: string; namespace?: string; labels?: Record<string, string> };
     spec?: { clusterIP?: string };
   };
   const { name, labels = {} } = metadata;
+  const isNamespaced = kind === "Service" || kind === "EndpointSlice";
   // Protobuf says that there is none in so many words.
-  const namespace = metadata.namespace || undefined;
+  const namespace = metadata.namespace || (isNamespaced ? "default" : undefined);
   const key = objectKey({ name, ...(namespace !== undefined && { namespace }) });
   if (labels["refuse"] !== undefined) return { type: "refused", key, reason: labels["refuse"] };
   if (labels["ignore"] !== undefined || spec?.clusterIP === "None") return { type: "ignored", key };

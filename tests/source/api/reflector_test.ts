@@ -183,7 +183,7 @@ Deno.test("nothing is delivered before the end of the initial list is marked", a
     await send(event("DELETED", "b", 4));
     assertEquals(sink.events, []);
     await send(END);
-    assertEquals(sink.summary("Service"), ["replace a"]);
+    assertEquals(sink.summary("Service"), ["replace default/a"]);
   });
 });
 
@@ -261,7 +261,7 @@ for (const type of ["BOOKMARK", "ADDED", "DELETED"]) {
       await send(event(type, "a", 11));
       await clock.advance(250);
       assertEquals([http.requests.length, http.query.get("sendInitialEvents")], [2, "true"]);
-      assertEquals(sink.summary("Service"), ["replace", "upsert a"]);
+      assertEquals(sink.summary("Service"), ["replace", "upsert default/a"]);
       assertMatch(logger.at("warn").join(), /resource version went back from 12 to 11/);
     });
   });
