@@ -12,7 +12,7 @@ import { createDecoder } from "../source/objects/decode.ts";
 import type { SavedState } from "../source/saved/format.ts";
 import { readStateText } from "../system/state_file.ts";
 
-export interface Asking {
+interface Asking {
   readonly configuration: { readonly signpost: Pick<Configuration["signpost"], "socket"> };
   readonly runtime: Pick<Runtime, "askDaemon">;
 }

@@ -12,7 +12,7 @@ type Run = Extract<Invocation, { readonly type: "run" }>;
 /** The configuration file of the packages' unit. */
 const NODE_FILE = "/etc/signpost/config.yaml";
 
-export interface NodeConfigurationOptions {
+interface NodeConfigurationOptions {
   /** The command's own words; their flags win. */
   readonly argv: readonly string[];
   /** The invocation that they give alone. */

@@ -5,7 +5,7 @@ import { FatalError } from "../model/values/errors.ts";
 import { plain, plainData } from "../model/values/text.ts";
 import type { Runtime } from "../model/ports/runtime.ts";
 
-export interface ReportOptions<Report> {
+interface ReportOptions<Report> {
   readonly output: OutputFormat;
   readonly runtime: Pick<Runtime, "isTerminal" | "environment">;
   /** The report for people; it is given texts that are plain already. */

@@ -14,7 +14,7 @@ import type { Runtime } from "../model/ports/runtime.ts";
 import { FatalError } from "../model/values/errors.ts";
 import type { ServiceManager } from "../observe/systemd.ts";
 
-export interface RunOptions extends CommandContext {
+interface RunOptions extends CommandContext {
   readonly argv: readonly string[];
   readonly configuration: Configuration;
   readonly logger: Logger;
@@ -90,7 +90,7 @@ export class ReloadRequest {
   }
 }
 
-export interface ReloadOptions {
+interface ReloadOptions {
   readonly argv: readonly string[];
   readonly file: ConfigurationFile;
   readonly configuration: Configuration;

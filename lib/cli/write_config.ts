@@ -8,7 +8,7 @@ import type { Logger } from "../model/ports/ports.ts";
 import type { Runtime } from "../model/ports/runtime.ts";
 import { plain } from "../model/values/text.ts";
 
-export interface WriteConfigOptions {
+interface WriteConfigOptions {
   readonly path: string;
   readonly settings: GivenSettings;
   readonly runtime: Pick<Runtime, "print" | "writeFile">;

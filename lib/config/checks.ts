@@ -3,7 +3,7 @@ import type { Configuration } from "./configuration.ts";
 import { type AskedMode, type Mode, MODES, NODE_PORT_WORDS } from "../model/configuration.ts";
 import { formatDuration } from "./file/durations.ts";
 import { IPVS_SCHEDULERS, ipvsWarnings, isIpvsScheduler } from "./ipvs.ts";
-import { nearest, plain, show } from "../model/values/text.ts";
+import { didYouMean, plain, show } from "../model/values/text.ts";
 import { isSet, type Origin, placeOf, type SettingPath, SETTINGS } from "./settings/table.ts";
 import type { ProblemLine } from "./file/issues.ts";
 import { FLAGS } from "./flags.ts";
@@ -235,9 +235,9 @@ export function checkFeatureGates(origin: Origin): string[] {
     const place = `${placeOf(origin, "featureGates")}.${plain(name)}`;
     const known = GATES.get(name);
     if (known) return known.isLocked && !on ? [`${place}: is locked to true, leave it out`] : [];
-    const meant = nearest(name, GATES.keys());
-    if (meant !== undefined) return [`${place}: is not a feature gate (did you mean ${meant}?)`];
-    return /^[A-Z][A-Za-z0-9]+$/.test(name) ? [] : [`${place}: is not a feature gate`];
+    const hint = didYouMean(name, GATES.keys());
+    const isForeign = hint === "" && /^[A-Z][A-Za-z0-9]+$/.test(name);
+    return isForeign ? [] : [`${place}: is not a feature gate${hint}`];
   });
   if (origin.settings.mode === "ipvs" && gates["KubeProxyIPVS"] === false) {
     const reason = "cannot be ipvs while the feature gate KubeProxyIPVS is false: use nftables";

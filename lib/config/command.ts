@@ -97,7 +97,7 @@ export interface PacketTarget {
   readonly protocol: Protocol;
 }
 
-export type ExplainTarget = AskedService | PacketTarget;
+type ExplainTarget = AskedService | PacketTarget;
 
 export const SHELLS = ["bash", "zsh", "fish"] as const;
 
@@ -125,7 +125,7 @@ function readExplainTarget(
 }
 
 /** A script for a shell, or what may stand at the end of a command line. */
-export interface CompletionsRequest {
+interface CompletionsRequest {
   readonly shell: Shell;
   /** The words after `signpost`, the last of which is to be completed; `undefined`: the script. */
   readonly line: readonly string[] | undefined;

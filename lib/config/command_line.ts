@@ -6,7 +6,7 @@
  */
 import { append } from "../model/values/lists.ts";
 import { isRecord } from "../model/values/record.ts";
-import { nearest, plain, show } from "../model/values/text.ts";
+import { didYouMean, plain, show } from "../model/values/text.ts";
 import { COMMAND_ROWS, type CommandName, COMMANDS } from "./commands.ts";
 import { checkValue, formatPath, type ProblemLine } from "./file/issues.ts";
 import { Fault } from "./file/readers.ts";
@@ -162,8 +162,8 @@ function cut(token: string): [string, string | undefined] {
 }
 
 function unknown(name: string): string {
-  const meant = nearest(name.replace(/^-+/, ""), FLAGS.map((flag) => flag.name));
-  return `${plain(name)}: unknown flag${meant === undefined ? "" : ` (did you mean --${meant}?)`}`;
+  const names = FLAGS.map((flag) => flag.name);
+  return `${plain(name)}: unknown flag${didYouMean(name.replace(/^-+/, ""), names, "--")}`;
 }
 
 function unexpected(word: string, before: GivenFlag | undefined): string {
@@ -176,9 +176,8 @@ function unexpected(word: string, before: GivenFlag | undefined): string {
 
 /** Says that a word is no command, and names the nearest. */
 export function unexpectedWord(word: string): string {
-  const meant = nearest(word, [...COMMANDS, "help"]);
-  const hint = meant === undefined ? `commands: ${COMMANDS.join(", ")}` : `did you mean ${meant}?`;
-  return `${show(word)}: unknown command or unexpected word (${hint})`;
+  const hint = didYouMean(word, [...COMMANDS, "help"]) || ` (commands: ${COMMANDS.join(", ")})`;
+  return `${show(word)}: unknown command or unexpected word${hint}`;
 }
 
 interface Values extends Pick<CommandLineResult, "errors" | "problems" | "setBy"> {

@@ -64,7 +64,7 @@ const NAMESPACE = flagOnly(objectName, "", {
 
 const CLEANUP = switchFlag("cleanup", "The same as the command cleanup.");
 
-export const COMMAND_TREE = {
+const COMMAND_TREE = {
   run: {
     group: "The daemon",
     summary: "run the daemon",

@@ -38,7 +38,7 @@ export type Invocation =
     readonly warnings: readonly string[];
   };
 
-export interface LoadOptions {
+interface LoadOptions {
   /** Reads a text file. @throws anything if it cannot be read; the message is shown */
   readFile(path: string): Promise<string>;
   /**

@@ -26,6 +26,7 @@ const WRONG: readonly [string, string][] = [
   ],
   ["mode: userspace", 'mode: must be nftables, iptables or ipvs, is "userspace"'],
   ["mode: [a]", "mode: must be nftables, iptables or ipvs, is a list"],
+  ["mode: {toString: 1}", "mode: must be nftables, iptables or ipvs, is a mapping"],
   [
     "detectLocalMode: NodeCidr",
     "detectLocalMode: must be ClusterCIDR, NodeCIDR, BridgeInterface or InterfaceNamePrefix " +

@@ -18,7 +18,7 @@ import { versionReport } from "../version.ts";
 import { configurationText, writeOutput } from "../write_config.ts";
 import { gzippedTar } from "./tar.ts";
 
-export interface BundleContext extends QueryContext {
+interface BundleContext extends QueryContext {
   readonly settings: GivenSettings;
 }
 
@@ -63,7 +63,7 @@ export async function bundle(
   if (output === STDOUT) {
     for (const line of list.trimEnd().split("\n")) runtime.complain(line);
     if (runtime.isTerminal()) {
-      throw new FatalError("--output -: a terminal cannot show an archive; lead it into a file");
+      throw new FatalError("--output -: a terminal cannot show an archive; redirect it to a file");
     }
     await runtime.print(archive);
     return 0;

@@ -1,7 +1,7 @@
 /** Reads a KubeProxyConfiguration file: YAML or JSON text in, checked settings and all problems out. */
 import { checkValue, formatPath, type Problem, type ProblemLine } from "./issues.ts";
 import { type GivenSettings, ROWS } from "../settings/table.ts";
-import { nearest, plain, show } from "../../model/values/text.ts";
+import { didYouMean, plain, show } from "../../model/values/text.ts";
 import { fieldAt, isRecord } from "../../model/values/record.ts";
 import { parse } from "@std/yaml";
 import { messageOf } from "../../model/values/errors.ts";
@@ -113,8 +113,7 @@ function checkDocument(
 }
 
 function unknownField(path: readonly string[], known: Iterable<string>): Problem {
-  const meant = nearest(path.at(-1) ?? "", known);
-  const hint = meant === undefined ? "" : ` (did you mean ${meant}?)`;
+  const hint = didYouMean(path.at(-1) ?? "", known);
   return { path, kind: "unknown", message: `is not a known field, left out${hint}` };
 }
 

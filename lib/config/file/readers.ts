@@ -6,7 +6,7 @@
 import { familyOf, parseAddress, parseCidr } from "../../model/values/address.ts";
 import { NODE_PORT_WORDS } from "../../model/configuration.ts";
 import { hostPort, isDnsName } from "../../model/cluster/names.ts";
-import { nearest } from "../../model/values/text.ts";
+import { didYouMean } from "../../model/values/text.ts";
 import { parseDuration } from "./durations.ts";
 
 export class Fault {
@@ -94,10 +94,9 @@ export function oneOf<T extends string>(...words: readonly T[]): Reader<T | ""> 
       : words.find((word) => word === value) ?? new Fault(rule + hint(value, words));
 }
 
-/** Returns the word that may be meant, in brackets. */
+/** An untrusted mapping may not become text: it may have a `toString` of its own. */
 function hint(value: unknown, words: readonly string[]): string {
-  const meant = typeof value === "string" ? nearest(value, words) : undefined;
-  return meant === undefined ? "" : ` (did you mean ${meant}?)`;
+  return typeof value === "string" ? didYouMean(value, words) : "";
 }
 
 /** Returns a reader of primes within bounds, both included. */
@@ -167,7 +166,9 @@ export function nodePortAddress(value: unknown): string | Fault {
     );
   }
   return parseCidr(value) ??
-    new Fault(`must be a CIDR, primary, localhost or all${hint(value, NODE_PORT_WORDS)}`);
+    new Fault(
+      `must be a CIDR, primary, localhost or all${hint(value, NODE_PORT_WORDS)}`,
+    );
 }
 
 export function cidr(value: unknown): string | Fault {

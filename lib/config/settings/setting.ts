@@ -16,7 +16,7 @@ export type Json =
  * The form of the text after a flag. `boolean` may stand without a value; `list` is parted by
  * commas, `words` is not, both may be repeated; `map` is `Name=true,Name=false`.
  */
-export type FlagKind = "boolean" | "text" | "integer" | "number" | "list" | "words" | "map";
+type FlagKind = "boolean" | "text" | "integer" | "number" | "list" | "words" | "map";
 
 export interface Flag {
   /** Without the dashes. */
@@ -39,7 +39,7 @@ export interface FlagGroup {
   readonly flags: readonly Flag[];
 }
 
-export interface SettingOptions extends Partial<Omit<Flag, "name" | "sets">> {
+interface SettingOptions extends Partial<Omit<Flag, "name" | "sets">> {
   readonly flag?: string;
   /** Paths of other settings that the flag also sets. */
   readonly alsoSets?: readonly string[];

@@ -79,7 +79,7 @@ function plainValue(value: unknown): unknown {
 }
 
 /** Returns the candidate closest to a misspelt name; `undefined` if none is near. */
-export function nearest(name: string, candidates: Iterable<string>): string | undefined {
+function nearest(name: string, candidates: Iterable<string>): string | undefined {
   let best: string | undefined;
   let least = Math.min(4, Math.ceil(name.length / 2));
   for (const candidate of candidates) {
@@ -87,6 +87,12 @@ export function nearest(name: string, candidates: Iterable<string>): string | un
     if (distance < least) [best, least] = [candidate, distance];
   }
   return best;
+}
+
+/** Names the nearest candidate as ` (did you mean …?)`; `""` if none is near. */
+export function didYouMean(name: string, candidates: Iterable<string>, prefix = ""): string {
+  const meant = nearest(name, candidates);
+  return meant === undefined ? "" : ` (did you mean ${prefix}${meant}?)`;
 }
 
 export function grouped(value: number): string {

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { grouped, nearest, plain, show } from "../../../lib/model/values/text.ts";
+import { didYouMean, grouped, plain, show } from "../../../lib/model/values/text.ts";
 
 Deno.test("values appear in messages as one printable line", () => {
   assertEquals(show("a\nb\u001b[31m"), '"a\\nb\\u001b[31m"');
@@ -14,12 +14,12 @@ Deno.test("values appear in messages as one printable line", () => {
 
 Deno.test("a misspelt name finds the nearest one, a strange one finds none", () => {
   const names = ["cluster-cidr", "config", "cleanup"];
-  assertEquals(nearest("cluster-cdir", names), "cluster-cidr");
-  assertEquals(nearest("clusterCIDR", names), "cluster-cidr");
-  assertEquals(nearest("conf", names), undefined);
-  assertEquals(nearest("confg", names), "config");
-  assertEquals(nearest("zzz", names), undefined);
-  assertEquals(nearest("", names), undefined);
+  assertEquals(didYouMean("cluster-cdir", names), " (did you mean cluster-cidr?)");
+  assertEquals(didYouMean("clusterCIDR", names), " (did you mean cluster-cidr?)");
+  assertEquals(didYouMean("conf", names), "");
+  assertEquals(didYouMean("confg", names), " (did you mean config?)");
+  assertEquals(didYouMean("zzz", names), "");
+  assertEquals(didYouMean("", names), "");
 });
 
 Deno.test("long numbers have commas", () => {
