@@ -263,7 +263,7 @@ ${DAEMON_FLAGS}`,
     shares: ["socket"],
     flags: {
       output: OUTPUT,
-      watch: switchFlag("watch", "Show it every second until interrupted."),
+      watch: switchFlag("watch", "Show it every second, until q or Ctrl-C."),
       namespace: NAMESPACE,
     },
   },
