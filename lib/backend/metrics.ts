@@ -17,7 +17,6 @@ export interface Sample {
 export interface ReadMetric {
   readonly type: "gauge" | "counter";
   readonly definition: Definition;
-  readonly labels: readonly string[];
   /** Never rejects, and takes seconds at most. */
   readonly read: () => Iterable<Sample> | Promise<Iterable<Sample>>;
 }

@@ -139,7 +139,7 @@ export class Daemon {
       clock,
       logger,
       instance: nodeName,
-      dropped: () => this.#metrics.droppedEvents.inc(),
+      dropped: () => this.#metrics.droppedEvents.inc({}),
     });
     this.#listen = httpListen({ clock, logger });
     this.#healthChecks = new HealthCheckNodePorts({

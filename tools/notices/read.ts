@@ -30,7 +30,6 @@ const SOURCES: readonly Source[] = [
     headersIn: ["yaml", "encoding"],
   },
   { name: "ipaddr.js", publisher: "whitequark" },
-  { name: "prom-client", publisher: "Simon Nyberg" },
 ];
 
 /** A licence file that all packages under MIT share but for the first lines. */

@@ -121,7 +121,6 @@ export function iptablesMetrics({ clock, dataplane }: MetricsOptions): BackendMe
   const rules = (name: string, help: string, read: (count: RuleCount) => number): ReadMetric => ({
     type: "gauge",
     definition: [`${PREFIX}_${name}`, help],
-    labels: ["ip_family", "table"],
     read: () =>
       [...dataplane.ruleCounts].map((count) => ({
         labels: { ip_family: FAMILY_NAMES[count.family], table: count.table },
@@ -136,7 +135,6 @@ export function iptablesMetrics({ clock, dataplane }: MetricsOptions): BackendMe
   const packets = PACKET_METRICS.map(({ name, help }): ReadMetric => ({
     type: "counter",
     definition: [`kubeproxy_iptables_${name}_packets_total`, help],
-    labels: [],
     read: async () => {
       await readPackets();
       return [{ labels: {}, value: dataplane.packetsOf(name) }];

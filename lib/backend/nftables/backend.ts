@@ -231,7 +231,6 @@ function nftablesMetrics(
       {
         type: "counter",
         definition: [`${prefix}_cleanup_failures_total`, "Removals of leftovers that nft refused"],
-        labels: ["ip_family"],
         read: () =>
           families().map((family) => ({
             labels: { ip_family: FAMILY_NAMES[family] },
@@ -242,7 +241,6 @@ function nftablesMetrics(
       {
         type: "gauge",
         definition: ["signpost_elements", "Elements of a map or set"],
-        labels: ["map"],
         read: () => [...options.elements()].map(([map, value]) => ({ labels: { map }, value })),
       },
       ...accelerated,

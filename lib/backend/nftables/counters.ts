@@ -95,7 +95,6 @@ export function localhostRejects({ nft, elements, clock }: LocalhostRejectsOptio
       "kubeproxy_nftables_localhost_nodeport_rejected_packets_total",
       "Packets to node ports on loopback that the rules rejected",
     ],
-    labels: ["ip_family", "protocol"],
     read: boundedReading({ clock, refresh, known }),
   };
 }

@@ -78,7 +78,6 @@ export class Devices {
     return {
       type: "gauge",
       definition: ["signpost_accelerated_connections", "Connections on the kernel's fast path"],
-      labels: [],
       read: () => this.#connections === null ? [] : [{ labels: {}, value: this.#connections }],
     };
   }

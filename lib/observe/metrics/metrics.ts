@@ -5,7 +5,7 @@
  * have their names, labels and buckets, so that existing dashboards and alerts work. One transaction
  * has the rules of both families, so a sync counts for each of them.
  */
-import { exponentialBuckets, linearBuckets, MetricFactory, Registry } from "./metric_factory.ts";
+import { CONTENT_TYPE, exponentialBuckets, linearBuckets, Registry } from "./registry.ts";
 import { defineReadings, type MetricsOptions, renderConnections } from "./readings.ts";
 import type { FailureMetric } from "../../backend/metrics.ts";
 import type { Script } from "../../model/kernel/dataplane.ts";
@@ -33,7 +33,6 @@ const SCRIPT_BUCKETS = exponentialBuckets(256, 4, 10);
 export class Metrics {
   readonly #options: MetricsOptions;
   readonly #registry = new Registry();
-  readonly #make = new MetricFactory(this.#registry);
   readonly #families: readonly { readonly ip_family: string }[];
   readonly #failures: readonly { of: FailureMetric["of"]; count: (more: number) => void }[];
 
@@ -42,28 +41,30 @@ export class Metrics {
     full: this.#durationOf("full_", "Duration of a full sync, in seconds"),
     partial: this.#durationOf("partial_", "Duration of a partial sync, in seconds"),
   };
-  readonly #programming = this.#make.histogram([
+  readonly #programming = this.#registry.histogram<"ip_family">([
     "kubeproxy_network_programming_duration_seconds",
     "From a change of endpoints until the kernel has it, in seconds",
-  ], { labels: ["ip_family"], buckets: PROGRAMMING_BUCKETS });
-  readonly #conntrackDuration = this.#make.histogram([
+  ], PROGRAMMING_BUCKETS);
+  readonly #conntrackDuration = this.#registry.histogram<"ip_family">([
     "kubeproxy_conntrack_reconciler_sync_duration_seconds",
     "Duration of a clean-up of conntrack entries, in seconds",
-  ], { labels: ["ip_family"], buckets: SYNC_BUCKETS });
-  readonly #conntrackDeleted = this.#make.counter([
+  ], SYNC_BUCKETS);
+  readonly #conntrackDeleted = this.#registry.counter([
     "kubeproxy_conntrack_reconciler_deleted_entries_total",
     "Stale conntrack entries that were deleted",
   ], ["ip_family"]);
   readonly #answers = {
-    healthz: this.#make.counter(["kubeproxy_proxy_healthz_total", "Answers of /healthz"], ["code"]),
-    livez: this.#make.counter(["kubeproxy_proxy_livez_total", "Answers of /livez"], ["code"]),
+    healthz: this.#registry.counter(["kubeproxy_proxy_healthz_total", "Answers of /healthz"], [
+      "code",
+    ]),
+    livez: this.#registry.counter(["kubeproxy_proxy_livez_total", "Answers of /livez"], ["code"]),
   };
 
-  readonly #requests = this.#make.counter(
+  readonly #requests = this.#registry.counter(
     ["rest_client_requests_total", "Requests to the API server"],
     ["code", "host", "method"],
   );
-  readonly #retries = this.#make.counter(
+  readonly #retries = this.#registry.counter(
     ["rest_client_request_retries_total", "Requests that were sent again after a failure"],
     ["code", "host", "verb"],
   );
@@ -80,19 +81,19 @@ export class Metrics {
     BODY_BUCKETS,
   );
 
-  readonly #scriptSize = this.#make.histogram(
+  readonly #scriptSize = this.#registry.histogram<"kind">(
     ["signpost_transaction_bytes", "Size of a transaction"],
-    { labels: ["kind"], buckets: SCRIPT_BUCKETS },
+    SCRIPT_BUCKETS,
   );
-  readonly programFailures = this.#make.counter([
+  readonly programFailures = this.#registry.counter([
     "signpost_program_failures_total",
     "Programs that could not be started, were ended by a signal, or did not end in time",
   ], ["program", "reason"]);
-  readonly refusals = this.#make.counter(
+  readonly refusals = this.#registry.counter(
     ["signpost_objects_refused_total", "Objects that came in and could not be used"],
     ["kind"],
   );
-  readonly droppedEvents = this.#make.counter([
+  readonly droppedEvents = this.#registry.counter([
     "signpost_events_dropped_total",
     "Events that were not sent",
   ]);
@@ -101,20 +102,19 @@ export class Metrics {
     this.#options = options;
     this.#families = options.families.map((family) => ({ ip_family: FAMILY_NAMES[family] }));
     this.#failures = options.backend.failures.map(({ of, definition }) => {
-      const counter = this.#make.counter(definition, ["ip_family"]);
+      const counter = this.#registry.counter(definition, ["ip_family"]);
       const count = (more: number) => this.#families.forEach((labels) => counter.inc(labels, more));
       count(0);
       return { of, count };
     });
-    defineReadings(this.#make, options);
+    defineReadings(this.#registry, options);
   }
 
   async render(): Promise<{ readonly contentType: string; readonly body: string }> {
-    const { contentType } = this.#registry;
-    const body = await this.#registry.metrics();
     const connections = this.#options.connections?.();
-    if (!connections) return { contentType, body };
-    return { contentType, body: `${body}\n${await renderConnections(connections)}\n` };
+    const parts = [await this.#registry.text()];
+    if (connections) parts.push(`${await renderConnections(connections)}\n`);
+    return { contentType: CONTENT_TYPE, body: parts.join("\n") };
   }
 
   synced({ kind, bytes }: Script, seconds: number): void {
@@ -166,13 +166,10 @@ export class Metrics {
 
   #durationOf(kind: string, help: string) {
     const name = `kubeproxy_sync_${kind}proxy_rules_duration_seconds`;
-    return this.#make.histogram([name, help], { labels: ["ip_family"], buckets: SYNC_BUCKETS });
+    return this.#registry.histogram<"ip_family">([name, help], SYNC_BUCKETS);
   }
 
   #clientOf([name, help]: readonly [string, string], buckets: readonly number[]) {
-    return this.#make.histogram([`rest_client_${name}`, help], {
-      labels: ["host", "verb"],
-      buckets,
-    });
+    return this.#registry.histogram<"host" | "verb">([`rest_client_${name}`, help], buckets);
   }
 }

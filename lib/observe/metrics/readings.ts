@@ -1,5 +1,5 @@
 /** Defines the metrics that are read at each scrape. */
-import { type MetricFactory, renderCounter } from "./metric_factory.ts";
+import { counterText, type Registry } from "./registry.ts";
 import { MOST_FRONTENDS, TIMES_AS_LONG } from "../../backend/connections.ts";
 import type { BackendMetrics, Sample } from "../../backend/metrics.ts";
 import type { KnownGate } from "../../config/checks.ts";
@@ -77,7 +77,7 @@ const CONNECTIONS = [
   } frontends every 0.25 ms for each of them, and for ${TIMES_AS_LONG.scrape} times as long as the last reading took`,
 ] as const;
 
-export function defineReadings(make: MetricFactory, options: MetricsOptions): void {
+export function defineReadings(make: Registry, options: MetricsOptions): void {
   for (const metric of options.backend.readings) make.reading(metric);
   defineSyncs(make, options);
   defineWatches(make, options);
@@ -86,7 +86,7 @@ export function defineReadings(make: MetricFactory, options: MetricsOptions): vo
   defineLocalhost(make, options);
 }
 
-function defineSyncs(make: MetricFactory, options: MetricsOptions): void {
+function defineSyncs(make: Registry, options: MetricsOptions): void {
   const { families, observed, sync, desired } = options;
   const byFamily = (milliseconds: number) =>
     milliseconds === 0 ? [] : families.map((family) => ({
@@ -96,20 +96,17 @@ function defineSyncs(make: MetricFactory, options: MetricsOptions): void {
   make.reading({
     type: "gauge",
     definition: [`${SYNC}_last_queued_timestamp_seconds`, "When a sync was last asked for"],
-    labels: ["ip_family"],
     read: () => byFamily(sync().queued),
   });
   make.reading({
     type: "gauge",
     definition: [`${SYNC}_last_timestamp_seconds`, "When a sync last ended well"],
-    labels: ["ip_family"],
     read: () => byFamily(sync().synced),
   });
   for (const [kind, word] of [["EndpointSlice", "endpoint"], ["Service", "service"]] as const) {
     make.reading({
       type: "counter",
       definition: [`${SYNC}_${word}_changes_total`, `Changes of ${word}s seen`],
-      labels: [],
       read: () => [{ labels: {}, value: observed().changes[kind].total }],
     });
     make.readGauge(
@@ -123,7 +120,6 @@ function defineSyncs(make: MetricFactory, options: MetricsOptions): void {
       `${SYNC}_no_local_endpoints_total`,
       "Service ports with a Local traffic policy and no local endpoint",
     ],
-    labels: ["ip_family", "traffic_policy"],
     read: () =>
       FAMILIES.flatMap((family) =>
         (["internal", "external"] as const).map((policy) => ({
@@ -138,7 +134,6 @@ function defineSyncs(make: MetricFactory, options: MetricsOptions): void {
       "signpost_drift_repairs_total",
       "Repairs of rules that another program had changed",
     ],
-    labels: [],
     read: () => [{ labels: {}, value: observed().driftRepairs }],
   });
   make.readGauge(
@@ -147,7 +142,7 @@ function defineSyncs(make: MetricFactory, options: MetricsOptions): void {
   );
 }
 
-function defineWatches(make: MetricFactory, { observed }: MetricsOptions): void {
+function defineWatches(make: Registry, { observed }: MetricsOptions): void {
   const byKind = (read: (watch: WatchStatus) => number | undefined) => () =>
     [...observed().watches].flatMap(([kind, watch]) => {
       const value = read(watch);
@@ -156,7 +151,6 @@ function defineWatches(make: MetricFactory, { observed }: MetricsOptions): void 
   make.reading({
     type: "gauge",
     definition: ["signpost_watch_connected", "1 while the watch is running"],
-    labels: ["kind"],
     read: byKind(({ state }) => state === "watching" ? 1 : 0),
   });
   make.reading({
@@ -165,13 +159,11 @@ function defineWatches(make: MetricFactory, { observed }: MetricsOptions): void 
       "signpost_watch_last_activity_timestamp_seconds",
       "When the watch last delivered anything",
     ],
-    labels: ["kind"],
     read: byKind(({ lastEvent }) => lastEvent === 0 ? undefined : lastEvent / 1000),
   });
   make.reading({
     type: "counter",
     definition: ["signpost_watch_relists_total", "How often a watch started over with a list"],
-    labels: ["kind"],
     read: byKind(({ lists }) => Math.max(0, lists - 1)),
   });
 }
@@ -180,8 +172,7 @@ function defineWatches(make: MetricFactory, { observed }: MetricsOptions): void 
 export function renderConnections(
   connections: AsyncIterable<readonly ServiceConnections[]>,
 ): Promise<string> {
-  const labels = ["namespace", "service", "port", "protocol", "frontend"];
-  return renderCounter(CONNECTIONS, labels, toSamples(connections));
+  return counterText(CONNECTIONS, toSamples(connections));
 }
 
 async function* toSamples(
@@ -195,7 +186,7 @@ async function* toSamples(
   }
 }
 
-function defineProcess(make: MetricFactory, options: MetricsOptions): void {
+function defineProcess(make: Registry, options: MetricsOptions): void {
   const { process, snapshotAge, isStale, findings, refused } = options;
   const gauges: readonly (readonly [string, string, () => number | undefined])[] = [
     ["signpost_snapshot_age_seconds", "Seconds since the state file was written", snapshotAge],
@@ -222,19 +213,16 @@ function defineProcess(make: MetricFactory, options: MetricsOptions): void {
   make.reading({
     type: "counter",
     definition: ["process_cpu_seconds_total", "Processor time, user and system, in seconds"],
-    labels: [],
     read: () => [{ labels: {}, value: process.cpu() }],
   });
   make.reading({
     type: "gauge",
     definition: ["signpost_node_findings", "Findings on this node by kind, see docs/findings.md"],
-    labels: ["id", "severity"],
     read: () => countFindings(findings()),
   });
   make.reading({
     type: "gauge",
     definition: ["signpost_objects_refused", "Objects that cannot be used at present"],
-    labels: ["kind"],
     read: () => countRefused(refused()),
   });
 }
@@ -254,10 +242,13 @@ function countRefused(refused: ReturnType<MetricsOptions["refused"]>): Sample[] 
 }
 
 /** Defines the build. Alerts compare `git_version` over all components, so it begins with kube-proxy's version. */
-function defineBuild(make: MetricFactory, options: MetricsOptions): void {
+function defineBuild(make: Registry, options: MetricsOptions): void {
   const { version, commit, featureGates, process } = options;
-  make.gauge(["signpost_build_info", "Version and commit; always 1"], ["version", "commit"])
-    .set({ version, commit }, 1);
+  make.reading({
+    type: "gauge",
+    definition: ["signpost_build_info", "Version and commit; always 1"],
+    read: () => [{ labels: { version, commit }, value: 1 }],
+  });
   const [major = "", minor = ""] = KUBERNETES_VERSION.split(".");
   const labels = {
     major,
@@ -270,20 +261,27 @@ function defineBuild(make: MetricFactory, options: MetricsOptions): void {
     compiler: "deno",
     platform: process.platform,
   };
-  make.gauge<string>(
-    ["kubernetes_build_info", "The kube-proxy whose behaviour this is, and what it is built with"],
-    Object.keys(labels),
-  ).set(labels, 1);
-  const gates = make.gauge(
-    ["kubernetes_feature_enabled", "1 if a feature gate is on"],
-    ["name", "stage"],
-  );
-  for (const { name, stage, enabled } of featureGates) gates.set({ name, stage }, enabled ? 1 : 0);
+  make.reading({
+    type: "gauge",
+    definition: [
+      "kubernetes_build_info",
+      "The kube-proxy whose behaviour this is, and what it is built with",
+    ],
+    read: () => [{ labels, value: 1 }],
+  });
+  make.reading({
+    type: "gauge",
+    definition: ["kubernetes_feature_enabled", "1 if a feature gate is on"],
+    read: () =>
+      featureGates.map(({ name, stage, enabled }) => ({
+        labels: { name, stage },
+        value: enabled ? 1 : 0,
+      })),
+  });
 }
 
-function defineLocalhost(make: MetricFactory, { families, localhost }: MetricsOptions): void {
+function defineLocalhost(make: Registry, { families, localhost }: MetricsOptions): void {
   if (!localhost) return;
-  const labels = ["ip_family"];
   const byFamily = (read: (counts: FamilyCounts, family: Family) => number) => () =>
     families.map((family) => ({
       labels: { ip_family: FAMILY_NAMES[family] },
@@ -292,7 +290,6 @@ function defineLocalhost(make: MetricFactory, { families, localhost }: MetricsOp
   make.reading({
     type: "gauge",
     definition: [`${LOCALHOST}_listeners`, "Listeners on loopback that are open"],
-    labels,
     read: byFamily((_, family) => localhost.listeners(family)),
   });
   make.reading({
@@ -301,7 +298,6 @@ function defineLocalhost(make: MetricFactory, { families, localhost }: MetricsOp
       `${LOCALHOST}_listener_creation_failures_total`,
       "Listeners on loopback that could not be opened",
     ],
-    labels,
     read: byFamily(({ listenFailures }) => listenFailures),
   });
   make.readGauge(
@@ -314,7 +310,6 @@ function defineLocalhost(make: MetricFactory, { families, localhost }: MetricsOp
       "signpost_localhost_nodeport_connections_total",
       "Connections that reached an endpoint",
     ],
-    labels,
     read: byFamily(({ connections }) => connections),
   });
   make.reading({
@@ -323,7 +318,6 @@ function defineLocalhost(make: MetricFactory, { families, localhost }: MetricsOp
       "signpost_localhost_nodeport_connection_failures_total",
       "Connections that were closed before they reached an endpoint",
     ],
-    labels: [...labels, "reason"],
     read: () =>
       families.flatMap((family) =>
         Object.entries(localhost.counts[family].failures).map(([reason, value]) => ({

@@ -225,12 +225,10 @@ Deno.test("what only one mode has is read when it is asked for", async () => {
       readings: [{
         type: "gauge",
         definition: ["elements", "Elements"],
-        labels: ["map"],
         read: () => [...elements].map(([map, value]) => ({ labels: { map }, value })),
       }, {
         type: "counter",
         definition: ["dropped", "Packets"],
-        labels: [],
         read: () => [{ labels: {}, value: packets++ }],
       }],
     },
@@ -323,7 +321,7 @@ Deno.test("signpost's own metrics tell of drift, watches, refusals and conflicts
   });
   metrics.synced({ kind: "full", text: "", bytes: 5_000, operations: 0 }, 1);
   metrics.refusals.inc({ kind: "EndpointSlice" });
-  metrics.droppedEvents.inc();
+  metrics.droppedEvents.inc({});
   metrics.programFailures.inc({ program: "conntrack", reason: "timeout" });
   const { body } = await metrics.render();
   for (
@@ -360,7 +358,7 @@ Deno.test("without a state file there is no age, and readings are taken again", 
 
 Deno.test("two sets of metrics in one process do not meet", async () => {
   const [one, other] = [start(), start()];
-  one.droppedEvents.inc();
+  one.droppedEvents.inc({});
   assertStringIncludes((await other.render()).body, "signpost_events_dropped_total 0\n");
 });
 
