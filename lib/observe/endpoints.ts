@@ -23,7 +23,6 @@ import type { Metrics } from "./metrics/metrics.ts";
 import { type PageContents, pageData } from "./page/data.ts";
 import { plain, plainData } from "../model/values/text.ts";
 import { unbracketed } from "../model/cluster/names.ts";
-import { createHash } from "node:crypto";
 import { Turns } from "../model/ports/in_turns.ts";
 import PAGE from "./page/page.html" with { type: "text" };
 import { readQuery } from "./page/services.ts";
@@ -204,24 +203,26 @@ interface PageOptions {
 /** The path of the page's JSON. */
 export const DATA_PATH = "/page.json";
 
-/** Lets only the style and the script of the page itself run, and loads only its JSON. */
-export const CONTENT_SECURITY_POLICY = [
-  "default-src 'none'",
-  `style-src '${hashOf("style")}'`,
-  `script-src '${hashOf("script")}'`,
-  "connect-src 'self'",
-  "form-action 'self'",
-  "base-uri 'none'",
-  "frame-ancestors 'none'",
-].join("; ");
+/** Returns the policy that lets only the style and the script of the page itself run, and loads only its JSON. */
+export async function contentSecurityPolicy(): Promise<string> {
+  return [
+    "default-src 'none'",
+    `style-src '${await hashOf("style")}'`,
+    `script-src '${await hashOf("script")}'`,
+    "connect-src 'self'",
+    "form-action 'self'",
+    "base-uri 'none'",
+    "frame-ancestors 'none'",
+  ].join("; ");
+}
 
-function hashOf(tag: "style" | "script"): string {
+async function hashOf(tag: "style" | "script"): Promise<string> {
   const [, text = ""] = PAGE.split(new RegExp(`</?${tag}>`));
-  return `sha256-${createHash("sha256").update(text).digest("base64")}`;
+  const hash = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text));
+  return `sha256-${new Uint8Array(hash).toBase64()}`;
 }
 
 const HEADERS: Readonly<Record<string, string>> = {
-  "Content-Security-Policy": CONTENT_SECURITY_POLICY,
   "Cache-Control": "no-store",
   "Cross-Origin-Opener-Policy": "same-origin",
   "Cross-Origin-Resource-Policy": "same-origin",
@@ -243,8 +244,10 @@ export function pageHandler(options: PageOptions): HttpHandler {
   };
 }
 
-function answer(type: string, body: string): HttpAnswer {
-  return { status: 200, headers: { "Content-Type": type, ...HEADERS }, body };
+async function answer(type: string, body: string): Promise<HttpAnswer> {
+  const policy = await contentSecurityPolicy();
+  const headers = { "Content-Type": type, "Content-Security-Policy": policy, ...HEADERS };
+  return { status: 200, headers, body };
 }
 
 function refusalOf(

@@ -44,6 +44,17 @@ export function takeSystemdEnvironment(environment: Environment, pid: number): S
   };
 }
 
+/**
+ * Returns true if systemd started this process with its output in the journal, which reads priorities at the beginning
+ * of lines. A child that inherits the variables has another number (systemd.exec(5)).
+ */
+export function logsToJournal(
+  { environment, pid }: { environment(name: string): string | undefined; readonly pid: number },
+): boolean {
+  return environment("JOURNAL_STREAM") !== undefined &&
+    environment("SYSTEMD_EXEC_PID") === `${pid}`;
+}
+
 interface ServiceManagerOptions {
   /** `undefined`: not started by systemd; then nothing is sent. */
   readonly socket: NotifySocket | undefined;

@@ -2,8 +2,7 @@
 import { type Proxies, PROXY_VARIABLES } from "../source/api/access/access_source.ts";
 import type { HttpClient, HttpRequest, HttpResponse } from "../source/api/api_client.ts";
 import type { TlsSettings } from "../source/api/access/access.ts";
-import type { ClientRequest, IncomingHttpHeaders } from "node:http";
-import process from "node:process";
+import type { IncomingHttpHeaders } from "node:http";
 
 /**
  * Makes a client for any server that a kubeconfig can name. `node:https` of Deno 2.9 takes 110 MB for a list of 36 MB,
@@ -145,27 +144,23 @@ function explain(error: unknown): unknown {
 }
 
 /** Sends a request to an `https:` URL over a connection of its own. */
-function sendByNode(
+async function sendByNode(
   { method, url, headers, body, tls, signal }: HttpRequest,
   proxies: Proxies,
 ): Promise<HttpResponse> {
-  const { Agent, request } = process.getBuiltinModule("node:https");
+  // Loaded here, because it takes memory and few connections need it.
+  const { Agent, request } = await import("node:https");
   const { promise, resolve, reject } = Promise.withResolvers<HttpResponse>();
-  let outgoing: ClientRequest;
-  try {
-    const agent = new Agent({
-      ...(Object.keys(proxies).length > 0 && { proxyEnv: proxies }),
-      rejectUnauthorized: tls.verify,
-      // Without a list, Deno asks for a permission to read the machine's authorities.
-      ca: [...tls.authorities ?? []],
-      ...(tls.certificate && { cert: tls.certificate }),
-      ...(tls.key && { key: tls.key }),
-      ...(tls.serverName && { servername: tls.serverName }),
-    });
-    outgoing = request(url, { method, headers, agent, signal });
-  } catch (error) {
-    return Promise.reject(error);
-  }
+  const agent = new Agent({
+    ...(Object.keys(proxies).length > 0 && { proxyEnv: proxies }),
+    rejectUnauthorized: tls.verify,
+    // Without a list, Deno asks for a permission to read the machine's authorities.
+    ca: [...tls.authorities ?? []],
+    ...(tls.certificate && { cert: tls.certificate }),
+    ...(tls.key && { key: tls.key }),
+    ...(tls.serverName && { servername: tls.serverName }),
+  });
+  const outgoing = request(url, { method, headers, agent, signal });
   outgoing.on("error", reject);
   outgoing.once("response", (response) => {
     resolve({
@@ -175,7 +170,7 @@ function sendByNode(
     });
   });
   outgoing.end(body);
-  return promise;
+  return await promise;
 }
 
 function flatten(headers: IncomingHttpHeaders): Record<string, string | undefined> {

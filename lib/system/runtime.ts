@@ -1,6 +1,5 @@
 /** Adapter: the process and the machine, as the commands need them. */
-import process from "node:process";
-import { lookup } from "node:dns/promises";
+import { cpus } from "node:os";
 import { familyOf, parseAddress } from "../model/values/address.ts";
 import type { InterfaceAddress, ProbeRequest, Runtime } from "../model/ports/runtime.ts";
 import { askDaemon } from "./socket.ts";
@@ -33,14 +32,17 @@ export function systemRuntime(): Runtime {
     osRelease: () => Deno.osRelease(),
     releaseMemory: (after, signal) => memory?.after(after, signal),
     // Counts all of the kernel: `navigator.hardwareConcurrency` is this process's share.
-    cpus: () => process.getBuiltinModule("node:os").cpus().length,
+    cpus: () => cpus().length,
     environment: (name) => Deno.env.get(name),
     hostname: () => Deno.hostname(),
     hasIpv6,
     addresses: () => interfaces().map(({ address }) => address),
     interfaces,
-    resolve: async (host) =>
-      (await lookup(host, { all: true })).flatMap(({ address }) => parseAddress(address) ?? []),
+    resolve: async (host) => {
+      const { lookup } = await import("node:dns/promises");
+      const found = await lookup(host, { all: true });
+      return found.flatMap(({ address }) => parseAddress(address) ?? []);
+    },
     workingDirectory: () => Deno.cwd(),
     readFile: (path) => Deno.readTextFile(path),
     writeFile,
@@ -135,10 +137,10 @@ async function sendProbe(request: ProbeRequest): Promise<void> {
   else if (request.protocol === "udp") await sendUdp(request);
 }
 
-function sendTcp({ address, port, source, timeout }: ProbeRequest): Promise<void> {
+async function sendTcp({ address, port, source, timeout }: ProbeRequest): Promise<void> {
   // Loaded here, because it takes time and the daemon never needs it.
-  const { connect } = process.getBuiltinModule("node:net");
-  return new Promise((resolve) => {
+  const { connect } = await import("node:net");
+  await new Promise<void>((resolve) => {
     const socket = connect({
       host: address,
       port,
@@ -166,6 +168,12 @@ async function sendUdp({ address, port, source }: ProbeRequest): Promise<void> {
   }
 }
 
+/** The function behind that of node:process, which takes 2 MB. Deno's types leave it out. */
+interface CpuUsage {
+  /** Returns microseconds. */
+  cpuUsage(): { readonly user: number; readonly system: number };
+}
+
 const GO_NAMES = { x86_64: "amd64", aarch64: "arm64" } as const;
 
 export function processUsage(): ProcessUsage {
@@ -176,7 +184,7 @@ export function processUsage(): ProcessUsage {
       return { total: heapTotal, used: heapUsed, external };
     },
     cpu: () => {
-      const { user, system } = process.cpuUsage();
+      const { user, system } = (Deno as unknown as CpuUsage).cpuUsage();
       return (user + system) / 1_000_000;
     },
     started: performance.timeOrigin / 1_000,

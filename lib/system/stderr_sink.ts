@@ -1,5 +1,4 @@
 /** Adapter: log lines to standard error. */
-import process from "node:process";
 
 /** Makes a sink for `createLogger` that writes to standard error. A line that cannot be written is lost. */
 export function stderrSink(): (line: string) => void {
@@ -12,15 +11,4 @@ export function stderrSink(): (line: string) => void {
       // No one is left to tell.
     }
   };
-}
-
-/** Returns true if standard error is still the stream of JOURNAL_STREAM, which children inherit (systemd.exec(5)). */
-export function stderrIsJournal(journalStream: string | undefined): boolean {
-  if (journalStream === undefined) return false;
-  try {
-    const { dev, ino } = process.getBuiltinModule("node:fs").fstatSync(2);
-    return journalStream === `${dev}:${ino}`;
-  } catch {
-    return false;
-  }
 }

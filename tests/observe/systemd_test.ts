@@ -1,5 +1,6 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import {
+  logsToJournal,
   type NotifySocket,
   ServiceManager,
   takeSystemdEnvironment,
@@ -28,6 +29,15 @@ Deno.test("systemd's variables are read and taken away from child processes", ()
   const given = environment(values);
   assertEquals(takeSystemdEnvironment(given, 7), { notifySocket: "/run/x", watchdog: 3_000 });
   assertEquals([...given.map.keys()], ["A"]);
+});
+
+Deno.test("lines go to the journal if systemd started this very process with its output there", () => {
+  const isJournal = (values: Readonly<Record<string, string>>) =>
+    logsToJournal({ environment: (name) => values[name], pid: 7 });
+  assertEquals(isJournal({ JOURNAL_STREAM: "8:1234", SYSTEMD_EXEC_PID: "7" }), true);
+  assertEquals(isJournal({ JOURNAL_STREAM: "8:1234", SYSTEMD_EXEC_PID: "6" }), false);
+  assertEquals(isJournal({ JOURNAL_STREAM: "8:1234" }), false);
+  assertEquals(isJournal({ SYSTEMD_EXEC_PID: "7" }), false);
 });
 
 Deno.test("a watchdog for another process, or none, is no watchdog", () => {

@@ -33,12 +33,3 @@ Deno.test("a standard error that takes nothing does not end the process", async 
     console.log("alive");`);
   assertEquals([code, stdout], [0, "alive\n"]);
 });
-
-Deno.test("standard error is the journal where device and inode are those of JOURNAL_STREAM", async () => {
-  const { stdout } = await run(`
-    import { fstatSync } from "node:fs";
-    const { dev, ino } = fstatSync(2);
-    const streams = [dev + ":" + ino, dev + ":" + (ino + 1), "", undefined];
-    console.log(JSON.stringify(streams.map((stream) => sink.stderrIsJournal(stream))));`);
-  assertEquals(JSON.parse(stdout), [true, false, false, false]);
-});

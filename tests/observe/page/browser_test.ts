@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertMatch, assertNotMatch } from "@std/assert";
 import { httpListen } from "../../../lib/system/http_servers.ts";
 import type { PageContents } from "../../../lib/observe/page/data.ts";
-import { CONTENT_SECURITY_POLICY, DATA_PATH, pageHandler } from "../../../lib/observe/endpoints.ts";
+import { contentSecurityPolicy, DATA_PATH, pageHandler } from "../../../lib/observe/endpoints.ts";
 import type { HttpHandler, HttpListener } from "../../../lib/model/ports/http.ts";
 import { type BrowserOptions, renderedDocument, screenshot } from "../../support/browser.ts";
 import { MemoryLogger, realClock } from "../../support/clock_and_log.ts";
@@ -209,7 +209,7 @@ Deno.test("no name, address or message runs a script", async () => {
 Deno.test("even markup that got into the page would not run, for the policy forbids it", async () => {
   const headers = {
     "Content-Type": "text/html",
-    "Content-Security-Policy": CONTENT_SECURITY_POLICY,
+    "Content-Security-Policy": await contentSecurityPolicy(),
   };
   const body = `<title>mine</title>${EVIL}<script>document.title = "stolen"</script>`;
   await using pages = new Site(() => ({ status: 200, headers, body }));

@@ -11,6 +11,7 @@ import {
   refuseClusterIPServer,
 } from "../../../../lib/source/api/access/access_source.ts";
 import { makeCertificates } from "../../../support/certificates.ts";
+import { run } from "../../../support/command.ts";
 import { ANONYMOUS } from "../fakes.ts";
 
 const POD: Readonly<Record<string, string>> = {
@@ -174,6 +175,11 @@ Deno.test("an authority that has expired, or is not valid yet, is refused by nam
     await assertRejects(() => at(-1), AccessError, "is not valid before");
     const bundle = await at(3, `${authority}\n${CERTIFICATE}\n`);
     assertEquals(bundle.tls.authorities, [CERTIFICATE], "the others of a bundle count");
+    // From 2050 on, dates have another form.
+    const request = ["openssl", "req", "-x509", "-key", "ca.key", "-subj", "/CN=x"];
+    const distant = await run([...request, "-days", "20000"], { cwd: folder });
+    assertEquals((await at(1, distant)).tls.authorities?.length, 1);
+    await assertRejects(() => at(20_001, distant), AccessError, "expired on 20");
   } finally {
     await Deno.remove(folder, { recursive: true });
   }
