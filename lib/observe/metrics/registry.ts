@@ -108,7 +108,9 @@ export async function counterText(
 ): Promise<string> {
   const [name] = definition;
   const parts: string[] = [];
-  for await (const batch of batches) parts.push(...lines(name, printed(batch)));
+  for await (const batch of batches) {
+    for (const line of lines(name, printed(batch))) parts.push(line);
+  }
   return text("counter", definition, parts);
 }
 
