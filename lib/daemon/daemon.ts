@@ -31,12 +31,7 @@ import { Turns } from "../model/ports/in_turns.ts";
 import { refusals, ServiceStatuses } from "./reports/service_status.ts";
 import { OwnPorts } from "./objects/own_ports.ts";
 import { serveAll } from "./reports/servers.ts";
-import {
-  announceReady,
-  tellOfWaiting,
-  type Waiting,
-  waitingFor,
-} from "./reports/service_manager.ts";
+import { announceReady, waitingFor } from "./reports/service_manager.ts";
 import { serveSocket } from "../system/socket.ts";
 import { heldBack, statusReport } from "./reports/status_report.ts";
 import { postJson } from "./objects/source.ts";
@@ -247,24 +242,23 @@ export class Daemon {
       }),
       signal: ended.signal,
     });
-    const waiting: Waiting = {
-      clock: runtime.clock,
-      firstSync,
-      waitingFor: () =>
-        waitingFor({
-          isStale: this.#loop.stale,
-          missing: this.#cache.missing,
-          progress: this.#opened.backend.progress,
-        }),
-      signal,
-    };
     try {
       await untilAborted(signal, [
         writing,
         delivering,
         serving,
         answering,
-        announceReady(manager, waiting),
+        announceReady({
+          ...this.#options,
+          clock: runtime.clock,
+          firstSync,
+          waitingFor: () =>
+            waitingFor({
+              isStale: this.#loop.stale,
+              missing: this.#cache.missing,
+              progress: this.#opened.backend.progress,
+            }),
+        }),
         this.#ownPorts.follow(() => this.#loop.nodeChanged(), signal),
         manager.feedWatchdog(() => this.#loop.busy < STUCK, ended.signal),
         firstSync.then(() => this.#watchDrift()),
@@ -275,7 +269,6 @@ export class Daemon {
         }),
         firstSync.then(() => this.#connections.begin()),
         this.#findings.follow(firstSync, signal),
-        tellOfWaiting({ ...waiting, logger }),
       ]);
     } finally {
       await Promise.all([

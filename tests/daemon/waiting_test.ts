@@ -1,10 +1,6 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import { isServed } from "../../lib/daemon/objects/saved_state.ts";
-import {
-  announceReady,
-  tellOfWaiting,
-  waitingFor,
-} from "../../lib/daemon/reports/service_manager.ts";
+import { announceReady, waitingFor } from "../../lib/daemon/reports/service_manager.ts";
 import { ServiceManager } from "../../lib/observe/systemd.ts";
 import { ManualClock, MemoryLogger, settle } from "../support/clock_and_log.ts";
 
@@ -30,10 +26,13 @@ Deno.test("what the first sync waits for is the kernel with its portions, or a l
 
 Deno.test("30 s without a first sync are told of, with what is waited for", async () => {
   const [clock, logger] = [new ManualClock(), new MemoryLogger()];
-  const told = tellOfWaiting({ ...waiting(clock), logger });
-  await clock.advance(29_999);
+  const { promise: firstSync, resolve } = Promise.withResolvers<void>();
+  const told = announceReady({ ...waiting(clock), firstSync, logger });
+  await clock.advance(10_000);
+  await clock.advance(19_999);
   assertEquals(logger.lines, []);
   await clock.advance(1);
+  resolve();
   await told;
   assertEquals(logger.lines.length, 1);
   assertMatch(logger.lines[0] ?? "", /the moon/);
@@ -42,7 +41,7 @@ Deno.test("30 s without a first sync are told of, with what is waited for", asyn
 Deno.test("after a first sync there is nothing to tell", async () => {
   const [clock, logger] = [new ManualClock(), new MemoryLogger()];
   const firstSync = Promise.resolve();
-  await tellOfWaiting({ ...waiting(clock), firstSync, logger });
+  await announceReady({ ...waiting(clock), firstSync, logger });
   await clock.advance(30_000);
   assertEquals(logger.lines, []);
 });
@@ -57,7 +56,7 @@ Deno.test("systemd hears of a first sync that comes after the service counted as
     logger: new MemoryLogger(),
   });
   const { promise: firstSync, resolve } = Promise.withResolvers<void>();
-  const announced = announceReady(manager, { ...waiting(clock), firstSync });
+  const announced = announceReady({ ...waiting(clock), manager, firstSync });
   await clock.advance(9_999);
   assertEquals(sent, []);
   await clock.advance(1);
@@ -69,7 +68,9 @@ Deno.test("systemd hears of a first sync that comes after the service counted as
 
 function waiting(clock: ManualClock) {
   return {
+    manager: { ready: () => Promise.resolve() },
     clock,
+    logger: new MemoryLogger(),
     firstSync: Promise.withResolvers<void>().promise,
     waitingFor: () => "the moon",
     signal: new AbortController().signal,

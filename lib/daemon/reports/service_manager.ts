@@ -30,8 +30,11 @@ export function openServiceManager(
 /** Milliseconds without a first sync after which the log says the reason. */
 const LONG_WAIT = 30_000;
 
-export interface Waiting {
+/** A first sync that is waited for. */
+interface Waiting {
+  readonly manager: Pick<ServiceManager, "ready">;
   readonly clock: Pick<Clock, "sleep">;
+  readonly logger: Logger;
   readonly firstSync: Promise<void>;
   readonly waitingFor: () => string;
   readonly signal: AbortSignal;
@@ -49,31 +52,21 @@ export function waitingFor({ missing, isStale, progress }: {
   return missing.length > 0 && !isStale ? `the first list of ${missing.join(", ")}` : "the kernel";
 }
 
-export async function tellOfWaiting(
-  { logger, ...waiting }: Waiting & { readonly logger: Logger },
-): Promise<void> {
-  if (await isSyncedWithin(LONG_WAIT, waiting) || waiting.signal.aborted) return;
-  logger.warn("no rules have been written since the start", {
-    seconds: LONG_WAIT / 1000,
-    waitingFor: waiting.waitingFor(),
-  });
-}
-
-/** Says that the service is ready. If the first sync is late, it says what that waits for. */
-export async function announceReady(manager: ServiceManager, waiting: Waiting): Promise<void> {
-  const { firstSync, signal } = waiting;
-  if (!await isSyncedWithin(READY_LIMIT, waiting)) {
-    if (signal.aborted) return;
-    await manager.ready(`no rules are written yet, waiting for ${waiting.waitingFor()}`);
-    await firstSync;
+/** Says that the service is ready. If the first sync is late, systemd and later the log hear why. */
+export async function announceReady(waiting: Waiting): Promise<void> {
+  const { manager, clock, logger, firstSync, waitingFor, signal } = waiting;
+  const isSyncedWithin = (milliseconds: number) =>
+    Promise.race([firstSync.then(() => true), clock.sleep(milliseconds, signal).then(() => false)]);
+  if (!await isSyncedWithin(READY_LIMIT) && !signal.aborted) {
+    await manager.ready(`no rules are written yet, waiting for ${waitingFor()}`);
+    if (!await isSyncedWithin(LONG_WAIT - READY_LIMIT) && !signal.aborted) {
+      const seconds = LONG_WAIT / 1000;
+      logger.warn("no rules have been written since the start", {
+        seconds,
+        waitingFor: waitingFor(),
+      });
+      await firstSync;
+    }
   }
   if (!signal.aborted) await manager.ready("rules are in the kernel");
-}
-
-async function isSyncedWithin(
-  milliseconds: number,
-  { clock, firstSync, signal }: Waiting,
-): Promise<boolean> {
-  const isLate = clock.sleep(milliseconds, signal).then(() => false);
-  return await Promise.race([firstSync.then(() => true), isLate]);
 }
