@@ -1,8 +1,6 @@
 /**
- * Deletes stale UDP entries from the kernel's connection tracking after syncs.
- *
- * A UDP flow keeps the endpoint of its first datagram while its conntrack entry lives, and every datagram
- * prolongs that life. A stale entry loses all datagrams (kube-proxy: `pkg/proxy/conntrack/cleanup.go`).
+ * Deletes stale UDP entries of connection tracking after syncs, as kube-proxy does (`pkg/proxy/conntrack/cleanup.go`).
+ * A flow keeps its first endpoint while its entry lives, and each datagram prolongs that life.
  */
 import {
   changesFixedRules,
@@ -262,14 +260,9 @@ export function* gatheringPresent(
 
 /**
  * Returns the entries that are stale.
- *
- * - The flow goes to a virtual IP and its port, or to a node port on one of the node's own addresses that take node
- *   ports. A port alone proves nothing: pods talk to the same port of hosts elsewhere.
- * - The frontend is present and its answers do not come from one of its endpoints, or it is gone
- *   and its answers come from one of its former endpoints. A flow to a gone frontend that was not
- *   translated, or that another program translated, is not ours.
- * - A flow in a conntrack zone of its own that was not translated is left alone: Open vSwitch and
- *   others track a packet once before and once after its translation.
+ * - They go to a virtual IP, or to a node port on an address that takes them: pods use the same port of other hosts.
+ * - The answers come from no endpoint of the frontend, or from a former endpoint of one that is gone.
+ * - Untranslated ones in a zone of their own stay: Open vSwitch tracks a packet before and after its translation.
  */
 export function* staleEntries(
   entries: Iterable<ConntrackEntry>,

@@ -99,7 +99,11 @@ export async function applyConntrackSysctls(
       if (!await ensure(sysctl, access)) continue;
       logger.info("kernel setting changed", { name: sysctl.name, value: sysctl.value });
     } catch (error) {
-      failed.push({ name: sysctl.name, value: sysctl.value, reason: reason(error) });
+      failed.push({
+        name: sysctl.name,
+        value: sysctl.value,
+        reason: oneLine(messageOf(error), 200),
+      });
     }
   }
   return failed;
@@ -123,8 +127,4 @@ function setting(name: string, value: number, rule: ConntrackSysctl["rule"]): Co
 /** The kernel counts seconds; a shorter time than one is one, not none. */
 function seconds(milliseconds: number): number {
   return milliseconds > 0 ? Math.max(1, Math.floor(milliseconds / 1000)) : 0;
-}
-
-function reason(error: unknown): string {
-  return oneLine(messageOf(error), 200);
 }

@@ -48,7 +48,7 @@ export interface LocalhostSummary {
 export const STATUS_VERSION = 1;
 
 /** The state of one watch. Times are RFC 3339, `""` if there is none. */
-export interface WatchSummary {
+interface WatchSummary {
   readonly kind: Kind;
   readonly state: string;
   readonly resourceVersion: string;

@@ -1,7 +1,4 @@
-/**
- * Answers at the health server (:10256) and the metrics server (127.0.0.1:10249), with kube-proxy's
- * bodies, headers and status codes, and with the status page.
- */
+/** Answers at the health and the metrics server as kube-proxy does, and with the status page. */
 import { inEffect, ownConfiguration, toKubeProxyConfiguration } from "../config/configz.ts";
 import type { Configuration } from "../config/configuration.ts";
 import type { ModeTraits } from "../model/kernel/traits.ts";

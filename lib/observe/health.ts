@@ -1,7 +1,4 @@
-/**
- * Decides if this proxy keeps up, as kube-proxy does (`pkg/proxy/healthcheck/proxy_health.go`). A lost
- * API server does not count: every load balancer would drain every node at once.
- */
+/** Decides if this proxy keeps up, as kube-proxy does. A lost API server must not drain all nodes at once. */
 import { FAMILIES, type Family } from "../model/values/address.ts";
 import type { Progress } from "../model/kernel/dataplane.ts";
 import type { Clock } from "../model/ports/ports.ts";

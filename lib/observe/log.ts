@@ -1,7 +1,4 @@
-/**
- * Writes the log: one line for each event, as text or JSON, for people, journald and log collectors.
- * LogTape keeps its configuration in `globalThis`: two loggers in one process disturb each other.
- */
+/** Writes the log as text or JSON. LogTape has one configuration for a process, so it does not fit. */
 import type { Clock, LogFields, Logger } from "../model/ports/ports.ts";
 import { sanitizeText } from "./redact.ts";
 import { plain } from "../model/values/text.ts";

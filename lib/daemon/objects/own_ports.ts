@@ -1,7 +1,4 @@
-/**
- * Follows the addresses of this machine, and the addresses and ports that the daemon needs itself: its
- * API server's and its health server's. A Service there would lock it out.
- */
+/** Follows the addresses of this machine, and ports where a Service would lock the daemon out. */
 import { isSpecialAddress, parseAddress } from "../../model/values/address.ts";
 import { splitHostPort, unbracketed } from "../../model/cluster/names.ts";
 import type { Configuration } from "../../config/configuration.ts";

@@ -12,7 +12,7 @@ import type { Clock } from "../../model/ports/ports.ts";
 import type { EventReport } from "../../observe/events.ts";
 import type { ProxyHealth } from "../../observe/health.ts";
 import type { Metrics } from "../../observe/metrics/metrics.ts";
-import type { ChangeCounts, ChangeKind, Observed } from "../../observe/metrics/readings.ts";
+import type { ChangeCounts, Observed } from "../../observe/metrics/readings.ts";
 import type { SyncFailure, SyncObserver, SyncWritten } from "../../sync/reports.ts";
 import type { WatchObserver, WatchStatus } from "../../source/api/reflector.ts";
 
@@ -44,22 +44,18 @@ function noChanges(): Counts {
 export class Observation implements SyncObserver, WatchObserver, Observed {
   readonly #options: ObservationOptions;
   readonly #started: number;
-  readonly #watches = new Map<Kind, WatchStatus>();
+  readonly watches = new Map<Kind, WatchStatus>();
+  readonly changes = { EndpointSlice: noChanges(), Service: noChanges() };
+  driftRepairs = 0;
   readonly #syncs = new Map<Script["kind"], SyncSummary>();
   /** Change trigger times of slices that wait for a sync, milliseconds since the epoch. */
   readonly #triggers: number[] = [];
-  readonly #changes = { EndpointSlice: noChanges(), Service: noChanges() };
   /** The number of those triggers in the running sync. */
   #taken = 0;
-  #driftRepairs = 0;
 
   constructor(options: ObservationOptions) {
     this.#options = options;
     this.#started = options.clock.now();
-  }
-
-  get watches(): ReadonlyMap<Kind, WatchStatus> {
-    return this.#watches;
   }
 
   /** The last full and the last partial sync, the older one first. */
@@ -67,23 +63,14 @@ export class Observation implements SyncObserver, WatchObserver, Observed {
     return [...this.#syncs.values()];
   }
 
-  get driftRepairs(): number {
-    return this.#driftRepairs;
-  }
-
-  /** Changes of each kind that came in, and those that the kernel does not have yet. */
-  get changes(): Readonly<Record<ChangeKind, ChangeCounts>> {
-    return this.#changes;
-  }
-
   drifted(): void {
-    this.#driftRepairs += 1;
+    this.driftRepairs += 1;
   }
 
   seen(event: ObjectEvent): void {
     this.#followNode(event);
     if (event.kind !== "EndpointSlice" && event.kind !== "Service") return;
-    const counts = this.#changes[event.kind];
+    const counts = this.changes[event.kind];
     const seen = event.type === "replace" ? event.objects.size : 1;
     counts.total += seen;
     counts.pending += seen;
@@ -97,7 +84,7 @@ export class Observation implements SyncObserver, WatchObserver, Observed {
 
   started(): void {
     this.#taken = this.#triggers.length;
-    for (const counts of Object.values(this.#changes)) counts.later = 0;
+    for (const counts of Object.values(this.changes)) counts.later = 0;
   }
 
   synced({ script, seconds }: SyncWritten): void {
@@ -118,7 +105,7 @@ export class Observation implements SyncObserver, WatchObserver, Observed {
       metrics.networkProgrammed(Math.max(0, now - time) / 1000);
     }
     this.#taken = 0;
-    for (const counts of Object.values(this.#changes)) counts.pending = counts.later;
+    for (const counts of Object.values(this.changes)) counts.pending = counts.later;
   }
 
   failed({ kind, error }: SyncFailure): void {
@@ -166,7 +153,7 @@ export class Observation implements SyncObserver, WatchObserver, Observed {
   }
 
   watchChanged(status: WatchStatus): void {
-    this.#watches.set(status.kind, status);
+    this.watches.set(status.kind, status);
   }
 
   /** Follows the Node at once: load balancers must see a drain even if nft fails. */

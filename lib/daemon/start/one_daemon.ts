@@ -19,10 +19,8 @@ interface OneDaemonOptions {
 }
 
 /**
- * Takes the lock of the network namespace, or waits for it until the signal aborts. A daemon that waits
- * counts as started for systemd: the node has the other one's rules, so kubelet can start.
- *
- * @throws {FatalError} that names the holder, unless this daemon is to wait
+ * Takes the lock of the network namespace, or waits for it until the abort. A daemon that waits counts as started
+ * for systemd: kubelet can use the other one's rules. @throws {FatalError} that names the holder, without `wait`
  */
 export async function beTheOnlyDaemon(options: OneDaemonOptions): Promise<void> {
   const { lock, self, wait, manager, clock, logger, signal } = options;

@@ -1,8 +1,6 @@
 /**
- * The fields of the API's objects that rules need, validated.
- *
- * Addresses and CIDRs are canonical (see `address.ts`). Names are checked. Strings that recur (node
- * names, zones) are shared. Values are never changed in place.
+ * The fields of API objects that rules need: addresses are canonical, names are checked, node names and zones
+ * are shared strings. Values are never changed in place.
  */
 import type { Family } from "../values/address.ts";
 import type { AskedScheduler } from "./scheduler.ts";
@@ -16,7 +14,7 @@ export type Protocol = typeof PROTOCOLS[number];
 export type TrafficPolicy = "Cluster" | "Local";
 
 /** An object with parts that signpost cannot use. */
-export interface Omitting {
+interface Omitting {
   /** The list entries and hints that were left out, one line each. Absent if there are none. */
   readonly omitted?: readonly string[];
 }

@@ -47,7 +47,7 @@ export interface ServiceDifference extends Difference {
 }
 
 /** A Service whose last good rules the daemon keeps. */
-export interface HeldBack {
+interface HeldBack {
   readonly service: string;
   /** The reason why its present state is not used. */
   readonly reason: string;

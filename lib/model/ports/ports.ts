@@ -12,7 +12,6 @@ export type ProcessInput = string | Iterable<string> | AsyncIterable<string>;
 export interface ProcessRunner {
   /**
    * Runs it without a shell. Of a very long standard error, the beginning is returned.
-   *
    * @throws {ProgramMissingError} if the program is not installed
    * @throws {ProgramFailedError} if it cannot be started now, was killed, or did not end in time
    */
@@ -88,7 +87,7 @@ export interface TcpListener {
   close(): Promise<void>;
 }
 
-export interface TcpConnectOptions {
+interface TcpConnectOptions {
   readonly timeout: number;
   readonly signal: AbortSignal;
 }

@@ -14,10 +14,8 @@ const CANONICAL_IPV4 =
 const IPV6_CHARACTERS = /^[0-9a-fA-F:.]{2,45}$/;
 
 /**
- * Parses an address and prints it in canonical form (RFC 5952 for IPv6); `undefined` if the text is no address.
- *
- * As in Go's `ParseIPSloppy`, leading zeros in IPv4 are decimal, and an IPv4-mapped IPv6 address is the IPv4
- * address. Zones (`fe80::1%eth0`) are refused.
+ * Prints an address in canonical form (RFC 5952); `undefined`: it is none, or has a zone. As in Go's
+ * `ParseIPSloppy`, leading zeros in IPv4 are decimal, and an IPv4-mapped address is the IPv4 address.
  */
 export function parseAddress(text: unknown): string | undefined {
   if (typeof text !== "string") return undefined;
@@ -129,7 +127,7 @@ export function cidrsOverlap(one: string, other: string): boolean {
   return cidrContains(one, baseOf(other)) || cidrContains(other, baseOf(one));
 }
 
-export function baseOf(cidr: string): string {
+function baseOf(cidr: string): string {
   return cidr.slice(0, cidr.indexOf("/"));
 }
 

@@ -33,7 +33,7 @@ function unicodeEscape(character: string): string {
   ).join("");
 }
 
-export function replaceUnsafe(text: string, instead: string): string {
+function replaceUnsafe(text: string, instead: string): string {
   return text.replace(UNSAFE, instead);
 }
 

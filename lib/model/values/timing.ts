@@ -73,7 +73,7 @@ export const READING_VALID = 5_000;
 /** Milliseconds to wait for a reading before the last value is returned. */
 const PATIENCE = 2_000;
 
-export interface BoundedReadingOptions<T> {
+interface BoundedReadingOptions<T> {
   readonly clock: Pick<Clock, "monotonic" | "sleep">;
   readonly refresh: () => Promise<void>;
   readonly known: () => T;

@@ -1,9 +1,6 @@
 /**
- * Defines and records all metrics, in a registry of their own.
- *
- * kube-proxy's (`pkg/proxy/metrics`) and client-go's (`component-base/metrics/prometheus/restclient`)
- * have their names, labels and buckets, so that existing dashboards and alerts work. One transaction
- * has the rules of both families, so a sync counts for each of them.
+ * Records metrics with the names, labels and buckets of kube-proxy (`pkg/proxy/metrics`) and client-go
+ * (`component-base/metrics/prometheus/restclient`). A sync has the rules of both families, and counts for each.
  */
 import { CONTENT_TYPE, exponentialBuckets, linearBuckets, Registry } from "./registry.ts";
 import { defineReadings, type MetricsOptions, renderConnections } from "./readings.ts";

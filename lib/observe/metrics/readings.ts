@@ -29,9 +29,6 @@ export interface ProcessUsage {
   readonly platform: string;
 }
 
-/** The kinds whose changes are counted. */
-export type ChangeKind = "EndpointSlice" | "Service";
-
 export interface ChangeCounts {
   readonly total: number;
   /** Those that the kernel does not have yet. */
@@ -40,7 +37,7 @@ export interface ChangeCounts {
 
 /** The daemon's counts of its work. */
 export interface Observed {
-  readonly changes: Readonly<Record<ChangeKind, ChangeCounts>>;
+  readonly changes: Readonly<Record<"EndpointSlice" | "Service", ChangeCounts>>;
   readonly watches: ReadonlyMap<Kind, WatchStatus>;
   readonly driftRepairs: number;
 }
