@@ -9,9 +9,9 @@ import type { Flag } from "../lib/config/settings/setting.ts";
 import { capitalized } from "../lib/model/values/text.ts";
 
 const DESCRIPTION = `signpost runs on every node of a Kubernetes cluster. It watches Services,
-EndpointSlices, its Node and ServiceCIDRs, and holds the rules of this node's kernel (nftables, or
-iptables where that cannot be used) to them: connections to the virtual IPs and node ports of
-Services are sent to their endpoints. It takes the flags and the configuration file of kube-proxy.`;
+EndpointSlices, its Node and ServiceCIDRs. It writes rules into the kernel that send connections to virtual
+IPs and node ports of Services to their endpoints. The rules are nftables rules, or iptables rules if
+nftables does not work. signpost takes the flags and the configuration file of kube-proxy.`;
 
 const FILES: readonly (readonly [string, string])[] = [
   ["/etc/signpost/config.yaml", "The configuration that the systemd unit names."],

@@ -22,6 +22,8 @@ const WORDS: readonly (readonly [RegExp, string])[] = [
   [/\b(?:load balancer|loadbalancer) IPs?\b/, "load-balancer IP"],
   [/\bnodeports?\b|\bNodePorts?\b/, "node port"],
   [/\b[Tt]akeovers?\b|\bhand-?overs?\b/, "take over, take-over"],
+  [/\b(?:is|are) told\b|\b[Ww]hoever\b|\bby itself\b/, "is reported, everyone who, alone"],
+  [/\bas (?:it|they) should be\b|\bwhat it should\b/, "the desired rules, correct"],
   [/\b(?:whitelist|blacklist|master node|sanity)\b/, "allow, deny, control-plane node, check"],
 ];
 

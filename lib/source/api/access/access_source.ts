@@ -125,7 +125,7 @@ export function accessWarnings(access: ApiAccess): readonly string[] {
   const warnings: string[] = [];
   if (server.protocol === "https:" && !verify) {
     warnings.push(
-      `insecure-skip-tls-verify is set: whoever answers at ${server.origin} gets the credentials ` +
+      `insecure-skip-tls-verify is set: everyone who answers at ${server.origin} gets the credentials ` +
         "and decides on this node's rules; set certificate-authority instead",
     );
   }
