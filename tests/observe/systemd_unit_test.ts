@@ -150,7 +150,6 @@ function assertConfined(report: string): void {
     nft: "",
     legacy: "",
     http: "done",
-    inotify: "done",
     sysctl: "done",
     otherSysctl: "EROFS",
     optional: "EROFS",

@@ -58,7 +58,6 @@ async function probe(): Promise<Record<string, string>> {
     nft: await run("nft", "add table inet signpost-probe"),
     legacy: await run("iptables-legacy", "-w", "-t", "filter", "-N", "SIGNPOST-PROBE"),
     http: await attempt(exchange),
-    inotify: await attempt(() => Promise.resolve(Deno.watchFs("/opt").close())),
     childEnvironment: await run("env"),
     sysctl: await attempt(() =>
       Deno.writeTextFile("/proc/sys/net/ipv4/conf/all/route_localnet", "1")
