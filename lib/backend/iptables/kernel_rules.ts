@@ -8,7 +8,7 @@ import { fitTable, fullInput } from "./script/full.ts";
 import { CANARY_CHAIN, isServiceChain, leadsToEndpoint, programName } from "./script/names.ts";
 import { countRules, type FamilyInput, type TableInput } from "./script/rule.ts";
 import { atOnce } from "../../model/ports/in_turns.ts";
-import { argumentOf, sameRule, type Saved, type SavedTable, tokens } from "./kernel/saved.ts";
+import { argumentOf, type Saved, type SavedTable, wordsOf } from "./kernel/saved.ts";
 import { serviceRules } from "./script/service_rules.ts";
 import { ADDRESS_BITS, type Family } from "../../model/values/address.ts";
 import type { Match } from "../../policy/frontend.ts";
@@ -62,7 +62,9 @@ export function iptablesEntries(
     const { shared, chains } = serviceRules(port, node);
     return [
       ...shared.map(({ table, chain, rule }) => {
-        const there = saved.get(table)?.chains.get(chain)?.some((each) => sameRule(each, rule));
+        const words = wordsOf(rule);
+        const rules = saved.get(table)?.chains.get(chain) ?? [];
+        const there = rules.some((each) => each === rule || wordsOf(each) === words);
         return entry(`${table} ${chain}`, rule, there ? "same" : "missing");
       }),
       ...[...chains].flatMap(([chain, rules]) =>
@@ -83,7 +85,7 @@ function chainEntries(
     const [desired, there] = [rules[i], held[i]];
     if (desired === undefined) return entry(place, there ?? "", "extra");
     if (there === undefined) return entry(place, desired, "missing");
-    return sameRule(desired, there)
+    return wordsOf(desired) === wordsOf(there)
       ? entry(place, desired, "same")
       : { in: place, key: `rule ${i + 1}`, desired, held: there, state: "wrong" as const };
   });
@@ -177,10 +179,6 @@ function compareTable(input: TableInput, held: SavedTable, place: string): Diffe
     ...deleted.map(toDifference("extra")),
     ...stale.sort().map((chain) => difference("extra", `${place} ${chain}`)),
   ];
-}
-
-function wordsOf(rule: string): string {
-  return tokens(rule).join("\0");
 }
 
 /** Sorts the endpoints. Each has the same chance at any position. */

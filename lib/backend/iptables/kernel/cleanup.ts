@@ -182,7 +182,7 @@ async function cleanUpFamily(
       ...rest,
       text: atOnce(renderFamily(input)),
       owner: ownerOf(saved),
-      isHooked: jumps.some(({ rule }) => targetOf(rule) === "KUBE-SERVICES"),
+      isHooked: jumps.some((jump) => targetOf(jump) === "KUBE-SERVICES"),
     };
     if (entry.text === "" && entry.left.length === 0) return "nothing";
     if (dryRun || entry.text === "") return entry;

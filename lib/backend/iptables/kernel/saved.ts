@@ -2,12 +2,6 @@
 import { eachLine } from "../../../model/values/text.ts";
 import { FIXED_CHAINS, isServiceChain } from "../script/names.ts";
 
-interface SavedRule {
-  readonly chain: string;
-  /** Without `-A chain`. */
-  readonly rule: string;
-}
-
 export interface SavedTable {
   readonly name: string;
   /** User-defined chains with their rules, each without `-A chain`. */
@@ -73,9 +67,9 @@ export function targetOf(rule: string): string | undefined {
   return argumentOf(rule, "-j") ?? argumentOf(rule, "-g");
 }
 
-/** Returns true if two rules are the same apart from quotes. */
-export function sameRule(one: string, other: string): boolean {
-  return one === other || tokens(one).join("\0") === tokens(other).join("\0");
+/** Returns a key that rules share if they are the same apart from quotes. */
+export function wordsOf(rule: string): string {
+  return tokens(rule).join("\0");
 }
 
 /** Chains of kube-proxy's ipvs mode, which it may have left. The first is of 1.9 and older. */
@@ -109,9 +103,10 @@ export function isOwnChain(name: string): boolean {
   return OWN_CHAINS.has(name) || isServiceChain(name);
 }
 
-export function jumpsIn({ builtIn }: SavedTable): SavedRule[] {
+/** Returns the jumps of signpost or kube-proxy, each after its built-in chain. */
+export function jumpsIn({ builtIn }: SavedTable): string[] {
   return [...builtIn].flatMap(([chain, { rules }]) =>
-    rules.filter(isJump).map((rule) => ({ chain, rule }))
+    rules.filter(isJump).map((rule) => `${chain} ${rule}`)
   );
 }
 

@@ -21,11 +21,12 @@ import {
   isOwnChain,
   jumpsIn,
   referencedByOthers,
-  sameRule,
   type Saved,
   type SavedTable,
   targetOf,
+  wordsOf,
 } from "../kernel/saved.ts";
+import { without } from "../../compare.ts";
 import { serviceRules } from "./service_rules.ts";
 
 /** Builds one family's tables from nothing, with Services ordered by name. @yields when other work can run */
@@ -122,12 +123,6 @@ export function fitTable(
   stays: (chain: string) => boolean = () => false,
 ): TableInput {
   const jumps = jumpsIn(held);
-  const copiesOf = (jump: string) =>
-    jumps.filter(({ chain, rule }) =>
-      jump.startsWith(`${chain} `) && sameRule(rule, jump.slice(chain.length + 1))
-    );
-  const inPlace = input.inserted.map(copiesOf);
-  const wanted = new Set(inPlace.flatMap(([first]) => first ?? []));
   const isStale = (chain: string) => isOwnChain(chain) && !input.chains.has(chain) && !stays(chain);
   const stale = [...held.chains.keys()].filter(isStale).sort();
   const kept = stale.length > 0 ? referencedByOthers(held) : new Set<string>();
@@ -137,9 +132,9 @@ export function fitTable(
       ...input.chains,
       ...stale.filter((chain) => kept.has(chain)).map((chain) => [chain, []] as const),
     ]),
-    deleted: jumps.filter((jump) => !wanted.has(jump) && !stays(targetOf(jump.rule) ?? ""))
-      .map(({ chain, rule }) => `${chain} ${rule}`),
-    inserted: input.inserted.filter((_, i) => inPlace[i]?.length === 0),
+    deleted: without(jumps, { others: input.inserted, keyOf: wordsOf })
+      .filter((jump) => !stays(targetOf(jump) ?? "")),
+    inserted: without(input.inserted, { others: jumps, keyOf: wordsOf }),
     removed: stale.filter((chain) => !kept.has(chain)),
   };
 }

@@ -110,23 +110,36 @@ function* partialInput(
     append(after, rulesOf(each.after));
     yield;
   }
-  const chains = chainChanges(before, after);
-  const shared = sharedChanges(before, after);
-  const added = (table: Table) => ({
-    inserted: texts(shared.added, (rule) => rule.table === table && rule.place === "first"),
-    appended: texts(shared.added, (rule) => rule.table === table && rule.place === "last"),
-  });
-  const deleted = (table: Table) => ({
-    deleted: texts(shared.deleted, (rule) => rule.table === table),
+  const was = before.flatMap(({ shared }) => shared);
+  const is = after.flatMap(({ shared }) => shared);
+  // Two Services with one endpoint have equal rules, so their number counts.
+  const deleted = without(was, { others: is, keyOf });
+  const added = without(is, { others: was, keyOf });
+  const addedTo = (table: Table) => ({
+    inserted: textsOf(added.filter(({ place }) => place === "first"), table),
+    appended: textsOf(added.filter(({ place }) => place === "last"), table),
   });
   return {
     family: options.family,
     tables: [
-      { ...emptyTable("filter"), ...added("filter") },
-      { ...emptyTable("nat"), ...chains, ...deleted("nat"), ...added("nat") },
-      { ...emptyTable("filter"), ...deleted("filter") },
+      { ...emptyTable("filter"), ...addedTo("filter") },
+      {
+        ...emptyTable("nat"),
+        ...chainChanges(before, after),
+        ...addedTo("nat"),
+        deleted: textsOf(deleted, "nat"),
+      },
+      { ...emptyTable("filter"), deleted: textsOf(deleted, "filter") },
     ],
   };
+}
+
+function keyOf({ table, chain, rule }: SharedRule): string {
+  return `${table} ${chain} ${rule}`;
+}
+
+function textsOf(rules: readonly SharedRule[], table: Table): string[] {
+  return rules.filter((rule) => rule.table === table).map(({ chain, rule }) => `${chain} ${rule}`);
 }
 
 function chainChanges(
@@ -144,25 +157,4 @@ function chainChanges(
   const flushed = [...chains.keys(), ...removed]
     .reduce((sum, chain) => sum + (was.get(chain)?.length ?? 0), 0);
   return { chains, removed, flushed };
-}
-
-/** Compares rules with their number: two Services with one endpoint have equal rules. */
-function sharedChanges(
-  before: readonly ServiceRules[],
-  after: readonly ServiceRules[],
-): { readonly deleted: readonly SharedRule[]; readonly added: readonly SharedRule[] } {
-  const was = before.flatMap(({ shared }) => shared);
-  const is = after.flatMap(({ shared }) => shared);
-  return {
-    deleted: without(was, { others: is, keyOf: sharedKey }),
-    added: without(is, { others: was, keyOf: sharedKey }),
-  };
-}
-
-function sharedKey({ table, chain, rule }: SharedRule): string {
-  return `${table} ${chain} ${rule}`;
-}
-
-function texts(rules: readonly SharedRule[], isWanted: (rule: SharedRule) => boolean): string[] {
-  return rules.filter(isWanted).map(({ chain, rule }) => `${chain} ${rule}`);
 }
