@@ -1,67 +1,59 @@
 /** Parses and prints Go durations (package time, `ParseDuration` and `Duration.String`). */
 
-const MILLISECOND = 1_000_000n;
-const MINUTE = 60_000n * MILLISECOND;
+const MINUTE = 60_000;
 
-const UNIT_NANOSECONDS: Readonly<Record<string, bigint>> = {
-  ns: 1n,
-  us: 1_000n,
-  "µs": 1_000n,
-  "μs": 1_000n,
-  ms: MILLISECOND,
-  s: 1_000n * MILLISECOND,
+/** Milliseconds. */
+const UNITS: Readonly<Record<string, number>> = {
+  ns: 1e-6,
+  us: 1e-3,
+  "µs": 1e-3,
+  "μs": 1e-3,
+  ms: 1,
+  s: 1_000,
   m: MINUTE,
-  h: 60n * MINUTE,
+  h: 60 * MINUTE,
 };
 
 const WHOLE = /^[+-]?(?:0|(?:(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+)$/;
-const PART = /(\d*)\.?(\d*)(ns|us|µs|μs|ms|s|m|h)/g;
+const PART = /([\d.]+)(ns|us|µs|μs|ms|s|m|h)/g;
 
-/** The longest Go duration: nanoseconds in a signed 64-bit integer, some 292 years. */
-const LONGEST = 2n ** 63n - 1n;
+/** The longest Go duration in milliseconds: nanoseconds in a signed 64-bit integer, some 292 years. */
+const LONGEST = 2 ** 63 / 1e6;
 
-/**
- * Parses a Go duration.
- * @param text for example `1h30m`, `500ms`, `1.5s`, `0`
- * @returns milliseconds, or `undefined` if the text is no duration
- */
+/** Parses a Go duration such as `1h30m` into milliseconds; `undefined` if the text is none. */
 export function parseDuration(text: string): number | undefined {
   if (!WHOLE.test(text)) return undefined;
-  let nanoseconds = 0n;
-  for (const [, whole = "", fraction = "", unit = ""] of text.matchAll(PART)) {
-    const size = UNIT_NANOSECONDS[unit] ?? 0n;
-    nanoseconds += BigInt(whole) * size;
-    nanoseconds += BigInt(fraction) * size / 10n ** BigInt(fraction.length);
-  }
-  if (nanoseconds > LONGEST) return undefined;
-  const milliseconds = Number(nanoseconds / MILLISECOND) + Number(nanoseconds % MILLISECOND) / 1e6;
+  const parts = Array.from(
+    text.matchAll(PART),
+    ([, count, unit = ""]) => Number(count) * (UNITS[unit] ?? 0),
+  );
+  const size = parts.reduce((sum, part) => sum + part, 0);
+  if (size >= LONGEST) return undefined;
+  const milliseconds = toNanoseconds(size);
   return text.startsWith("-") ? 0 - milliseconds : milliseconds;
 }
 
-/**
- * Prints a duration as Go does.
- * @param milliseconds not `NaN`; nanoseconds are the smallest step
- * @returns for example `30s`, `1m0s`, `24h0m0s`, `1.5s`, `500ms`, `0s`
- */
-export function formatDuration(milliseconds: number): string {
-  const sign = milliseconds < 0 ? "-" : "";
-  const whole = Math.floor(Math.abs(milliseconds));
-  const fraction = Math.round((Math.abs(milliseconds) - whole) * 1e6);
-  const nanoseconds = BigInt(whole) * MILLISECOND + BigInt(fraction);
-  if (nanoseconds === 0n) return "0s";
-  if (nanoseconds < 1_000n) return `${sign}${nanoseconds}ns`;
-  if (nanoseconds < MILLISECOND) return `${sign}${decimal(nanoseconds, 3)}µs`;
-  if (nanoseconds < 1_000n * MILLISECOND) return `${sign}${decimal(nanoseconds, 6)}ms`;
-  const minutes = nanoseconds / MINUTE;
-  const seconds = `${decimal(nanoseconds % MINUTE, 9)}s`;
-  if (minutes === 0n) return `${sign}${seconds}`;
-  if (minutes < 60n) return `${sign}${minutes}m${seconds}`;
-  return `${sign}${minutes / 60n}h${minutes % 60n}m${seconds}`;
+/** Rounds to the smallest step of Go. */
+function toNanoseconds(milliseconds: number): number {
+  return Number(milliseconds.toFixed(6));
 }
 
-/** Prints a decimal fraction: `1500` with 3 places is `1.5`. */
-function decimal(value: bigint, places: number): string {
-  const digits = value.toString().padStart(places + 1, "0");
-  const fraction = digits.slice(-places).replace(/0+$/, "");
-  return digits.slice(0, -places) + (fraction === "" ? "" : `.${fraction}`);
+/** Prints milliseconds as Go does: `30s`, `1m0s`, `24h0m0s`, `1.5s`, `500ms`, `0s`. */
+export function formatDuration(milliseconds: number): string {
+  const sign = milliseconds < 0 ? "-" : "";
+  const size = toNanoseconds(Math.abs(milliseconds));
+  if (size === 0) return "0s";
+  if (size < 0.001) return `${sign}${decimal(size * 1e6, 1)}ns`;
+  if (size < 1) return `${sign}${decimal(size * 1e3, 3)}µs`;
+  if (size < 1_000) return `${sign}${decimal(size, 6)}ms`;
+  const minutes = Math.floor(size / MINUTE);
+  const seconds = `${decimal((size % MINUTE) / 1_000, 9)}s`;
+  if (minutes === 0) return `${sign}${seconds}`;
+  if (minutes < 60) return `${sign}${minutes}m${seconds}`;
+  return `${sign}${Math.floor(minutes / 60)}h${minutes % 60}m${seconds}`;
+}
+
+/** Prints a number without zeros at its end. */
+function decimal(value: number, places: number): string {
+  return value.toFixed(places).replace(/\.?0+$/, "");
 }
