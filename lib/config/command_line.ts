@@ -35,8 +35,9 @@ export interface CommandLineResult {
 
 export function readCommandLine(argv: readonly string[]): CommandLineResult {
   const { command: word, words, given, errors } = scan(argv);
-  const names = given.filter(({ text }) => text !== "false").map(({ flag }) => flag.name);
-  const command = word === "run" && names.includes("cleanup") ? "cleanup" : word;
+  const isOn = (name: string) =>
+    readBoolean(given.findLast(({ flag }) => flag.name === name)?.text ?? "false") === true;
+  const command = word === "run" && isOn("cleanup") ? "cleanup" : word;
   const own = ownFlagsOf(command).map(({ name }) => name);
   const [options, settings] = [
     readValues(given.filter(({ flag }) => own.includes(flag.name)), {
@@ -53,11 +54,7 @@ export function readCommandLine(argv: readonly string[]): CommandLineResult {
   return {
     command,
     words,
-    information: names.includes("help")
-      ? "help"
-      : names.includes("version")
-      ? "version"
-      : undefined,
+    information: isOn("help") ? "help" : isOn("version") ? "version" : undefined,
     // Each value was read by the reader of its row.
     settings: settings.values as GivenSettings,
     options: options.values,

@@ -365,6 +365,9 @@ Deno.test("commands have their own options", async () => {
     [["--cleanup"], { ...CLEANUP, cleanup: true }],
     [["--cleanup=true", "--dry-run"], { ...CLEANUP, cleanup: true, dryRun: true }],
     [["--cleanup=false"], RUN],
+    [["--cleanup=0"], RUN],
+    [["--cleanup", "--cleanup=F"], RUN],
+    [["--help=f", "--version=0"], RUN],
     [["cleanup", "--kube-proxy", "--force"], { ...CLEANUP, kubeProxy: true, force: true }],
   ];
   for (const [argv, command] of cases) {
