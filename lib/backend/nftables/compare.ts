@@ -113,8 +113,7 @@ export function isOfKernel(set: string): boolean {
 const COUNTS = /^counter packets \d+ bytes \d+ ?/;
 
 /**
- * Moves wanted endpoints to their present slots: in another order, the choice is the same. If an endpoint has several
- * slots, a hash chooses, and each slot counts.
+ * Moves wanted endpoints to their present slots: the choice is the same, unless a hash chooses (several slots each).
  */
 function inSlotsOf(there: Elements, wanted: Elements, set: TableSet): Elements {
   const held = byFrontend(there, set);

@@ -139,8 +139,8 @@ export class NftablesDataplane implements Dataplane<NftScript> {
   }
 
   /**
-   * Reads the kernel while scripts come. nft begins again after each transaction: the first one goes ahead, later ones
-   * wait. @param longest ends the waiting
+   * Reads while scripts come. nft begins again after each transaction, so all but the first one wait.
+   * @param longest ends the waiting
    */
   async readDuringSyncs<T>(read: () => Promise<T>, longest: () => Promise<void>): Promise<T> {
     const reading = read();

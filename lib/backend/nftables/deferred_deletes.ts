@@ -26,10 +26,8 @@ export class DeferredDeletes {
   }
 
   /**
-   * Limits the deletions of a step. What no packet can reach waits for a step without other changes, or for the second
-   * step with such changes.
-   *
-   * @param most elements
+   * Limits the deletions. What no packet reaches waits for a step without other changes, or for the second one with
+   * them.
    */
   limit(delta: Delta, most: number): Delta {
     const { deleteElements, addElements, deleteSets } = delta;

@@ -1,6 +1,5 @@
 /**
- * Makes rules comparable: versions of nft print one rule in different ways. Every word counts; only known spellings of
- * the same are made equal.
+ * Makes rules comparable that versions of nft print in different ways. Every word counts, but for known other spellings.
  */
 import { append } from "../../model/values/lists.ts";
 import {
@@ -73,7 +72,7 @@ function withoutCounts(words: readonly string[]): readonly string[] {
 }
 
 /**
- * Leaves out the default kind of a refusal, which nft adds. For `icmp` and `icmpv6`, that is only behind a match of the
+ * Leaves out the default kind of a refusal, which nft adds. `icmp` and `icmpv6` are it only behind a match of the
  * family.
  */
 function withoutDefaults(words: readonly string[]): readonly string[] {

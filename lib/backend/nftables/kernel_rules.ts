@@ -124,8 +124,9 @@ function affinitySets({ sets }: Contents): string[] {
 }
 
 /**
- * Returns the part of a table that belongs to a Service. @param keys the scopes of its elements @param only its chains
- * and sets; by default, all that are not always there
+ * Returns a Service's part of a table.
+ * @param keys the scopes of its elements
+ * @param only its chains and sets; by default, all that are not always there
  */
 function ofService(
   contents: Contents,

@@ -1,7 +1,4 @@
-/**
- * The fixed part of the table. Hooks and priorities are kube-proxy's (KEP-3866): other programs order themselves around
- * them.
- */
+/** The fixed part of the table, with kube-proxy's hooks and priorities (KEP-3866): other programs go by them. */
 import { type Family, NFT_FAMILY } from "../../model/values/address.ts";
 import type { DesiredNode, LocalDetector, NodePortAddresses } from "../../model/kernel/desired.ts";
 import { type Chain, type ChainRewrite, type Element, element } from "./table.ts";

@@ -18,8 +18,8 @@ interface MendOptions {
 }
 
 /**
- * Returns the change that removes the differences. Only chains are written again; other objects keep handles, times and
- * counters. @returns `undefined` if parts do not suffice, or more than `most` differ
+ * Returns the change that removes the differences. Only chains are written again; other objects keep times and counters.
+ * @returns `undefined` if parts do not suffice, or more than `most` differ
  */
 export function mend(
   { desired, held, differences, most = MAX_MENDED }: MendOptions,

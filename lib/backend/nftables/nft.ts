@@ -94,7 +94,7 @@ export class Nft {
 
   /**
    * Gives a script to the kernel when another step has ended, and throws its error. nft reads all but the last brace
-   * before.
+   * now.
    */
   async commitAfter(before: Promise<void>, script: string): Promise<void> {
     await this.stream(async function* () {
@@ -161,17 +161,13 @@ export class Nft {
     throw new ApplyError(failure, message, { cause: result.stderr });
   }
 
-  /**
-   * Lists tables as `family name`. `list tables` of nft 1.0.6 reads all elements, and begins again after each
-   * transaction.
-   */
+  /** Lists tables as `family name`. `list tables` of nft 1.0.6 reads all elements, again after each transaction. */
   async listTables(): Promise<readonly string[]> {
     return [...(await this.#chains()).keys()];
   }
 
   /**
-   * Returns the tables on which nft crashes. A deletion reads the sets of all; only if it crashes, each table is listed
-   * alone.
+   * Returns the tables on which nft crashes. A deletion reads the sets of all; only if it crashes, each is listed alone.
    */
   async unreadableTables(): Promise<readonly string[]> {
     if (!await this.#crashes(["--check", "delete", "table", ...TABLE.split(" ")])) return [];
@@ -401,8 +397,8 @@ export async function deleteTables(nft: Nft, tables: readonly string[]): Promise
 }
 
 /**
- * Deletes tables, and returns the commands that the kernel took. An nft that crashes on another program's table cannot
- * delete, but it can flush.
+ * Deletes tables. An nft that crashes on another program's table can only flush.
+ * @returns the commands that the kernel took
  */
 export async function removeTables(
   nft: Nft,

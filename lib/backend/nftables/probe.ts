@@ -63,8 +63,8 @@ interface ProbeOptions {
 }
 
 /**
- * Has the kernel check a table with all expressions, and takes nothing. @returns refused features that rules can do
- * without @throws {ApplyError} with what all tables need, and what to do
+ * Has the kernel check a table with all expressions, and takes nothing.
+ * @returns refused features that rules can do without
  */
 export async function probe(nft: Nft, { node, kernel }: ProbeOptions): Promise<RefusedFeatures> {
   const all = await checkTable(nft, node, FEATURES);

@@ -200,10 +200,7 @@ function* parseElements(text: string): Iterable<readonly [key: string, ElementTe
 /** The kernel's default for a set that rules fill. */
 const DYNAMIC_SIZE = "size 65535";
 
-/**
- * Returns a declaration without elements or devices, in one spelling for all versions of nft: `map; flags interval; type
- * …`.
- */
+/** Returns a declaration without elements or devices, in one spelling for all versions of nft. */
 export function canonicalDeclaration(kind: string, statements: readonly string[]): string {
   const all = statements.filter((each) => !each.startsWith("devices = "))
     .map(canonicalStatement);

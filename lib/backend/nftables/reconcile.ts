@@ -30,8 +30,8 @@ interface ReconcileOptions {
 }
 
 /**
- * Writes what differs: new slots before what leads to them, old ones after it. The script counts all but slots. @returns
- * `undefined` if nft cannot read the table, or parts do not suffice
+ * Writes what differs: new slots before what leads to them, old ones after it. The script counts all but slots.
+ * @returns `undefined` if nft cannot read the table, or parts do not suffice
  */
 export async function reconcile(
   script: FullScript,

@@ -1,6 +1,6 @@
 /**
- * Compares the kernel's table with the applied state, and makes the change that repairs it: of touched elements, if `nft
- * monitor` told them, else of the table. A full sync reads a large one back.
+ * Repairs the kernel's table: touched elements, if `nft monitor` told them, else all. A full sync reads a large one
+ * back.
  */
 import type { DesiredServicePort, DesiredState } from "../../model/kernel/desired.ts";
 import type { Difference, Drift } from "../../model/kernel/differences.ts";
@@ -25,8 +25,7 @@ interface RepairOptions {
 }
 
 /**
- * Returns the script that brings the table back to the applied state. No other script may be under way. @returns
- * `undefined` if that needs a full script
+ * Returns the script that brings back the applied state, or `undefined` for a full script. No script may be under way.
  */
 export async function repairScript(
   { nft, dataplane, touched, clock }: RepairOptions,
@@ -133,8 +132,8 @@ export class Look {
   }
 
   /**
-   * Returns what differs. While a partial script is under way, a finding counts if it is found again; while a full one
-   * is, nothing counts.
+   * Returns what differs. While a partial script is under way, it must be found again; while a full one is, nothing
+   * counts.
    */
   async #settle(find: () => Promise<readonly Finding[]>): Promise<Drift | undefined> {
     const { dataplane, clock } = this.#options;

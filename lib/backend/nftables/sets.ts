@@ -26,8 +26,7 @@ interface Row {
   readonly by: readonly (keyof Place)[];
   readonly key: KeyType;
   /**
-   * The declaration, with `IP` and `PROTOCOL` of the place. For a node port the first `IP daddr` goes. A colon makes a
-   * map.
+   * The declaration, with `IP` and `PROTOCOL` of the place. A node port lacks the first `IP daddr`. A colon makes a map.
    */
   readonly body: string;
   /** `owner`: the service port with the claim; `services`: any number of them; `node`; `kernel`: rules and timeouts. */

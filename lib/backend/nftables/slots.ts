@@ -32,8 +32,8 @@ interface SlotsOptions {
 }
 
 /**
- * Writes slots. A packet always finds the old or the new endpoint. @param held see `HeldSlotsFinder`; all other
- * frontends had as many slots
+ * Writes slots. A packet finds the old or the new endpoint.
+ * @param held by `HeldSlotsFinder`; others had as many slots
  */
 export async function putSlots(
   slots: readonly Slots[],
@@ -174,10 +174,7 @@ function* replacing(
   return (yield* deleting(held)) + (yield* adding(slices));
 }
 
-/**
- * Returns false if the kernel refused a step. It reports each element that differs; too many reports are another error
- * (ENOBUFS).
- */
+/** Returns false if the kernel refused a step. Too many refused elements are another error (ENOBUFS). */
 export async function isTaken(step: () => Promise<void>): Promise<boolean> {
   try {
     await step();

@@ -51,8 +51,7 @@ function printChain({ name, hook, rules }: Chain): string {
 
 /**
  * Renders a change as transactions. A packet under way keeps its old rules, but sees maps as they are (`nft_do_chain`,
- * `nf_tables_commit_chain`, kernel 6.18). So new chains and sets come first, and elements of frontends that moved go
- * last.
+ * kernel 6.18). So new chains and sets come first, and elements of frontends that moved go last.
  */
 export function* renderingDelta(delta: Delta): Generator<undefined, string[]> {
   const { addSets, addChains, rewriteChains, deleteChains, deleteSets } = delta;

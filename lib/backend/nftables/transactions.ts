@@ -151,8 +151,8 @@ export class Touched {
   }
 
   /**
-   * Returns the touched elements, and forgets them. @param isKnown tells if the table should have an element @returns
-   * `undefined` if all have to be compared
+   * Returns and forgets the touched elements; `undefined`: compare all.
+   * @param isKnown tells if the table should have an element
    */
   take(isKnown: (set: string, key: string) => boolean): TouchedElements | undefined {
     const events = this.#events;

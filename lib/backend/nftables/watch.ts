@@ -38,8 +38,7 @@ const MOST_LOOKS = 3;
 /** Milliseconds after which a new `nft monitor` hears what happens. */
 const SUBSCRIBED = 300;
 /**
- * Milliseconds between two full syncs for missed transactions: changes wait while a full sync runs, and it may itself
- * be too much for the monitor.
+ * Milliseconds between full syncs for missed transactions: changes wait meanwhile, and they may overload the monitor.
  */
 const FULL_PAUSES: BackoffLimits = { first: 60_000, longest: 3_600_000 };
 /** Milliseconds in which a transaction of ours may show that nothing was missed, and between two looks for it. */
