@@ -24,14 +24,14 @@ import {
   readingTable,
 } from "./read.ts";
 import { atOnce } from "../../model/ports/in_turns.ts";
-import { parseKey, printKey, setNamed } from "./sets.ts";
+import { alwaysThere, parseKey, printKey, setNamed } from "./sets.ts";
 import { ownersOf } from "./changes.ts";
-import { NAT_CHAINS, nodeElements } from "./layout.ts";
+import { NAT_CHAINS } from "./layout.ts";
 import { affinityEndpoint } from "./pick.ts";
 import { renderElement } from "./text.ts";
-import { tableOf } from "./delta.ts";
+import { diffing } from "./delta.ts";
 import type { Nft } from "./nft.ts";
-import { type Element, elementId, elementsOf, TABLE } from "./table.ts";
+import { type Element, elementsOf, TABLE, type Table } from "./table.ts";
 
 /** @param contents `undefined`: there is no table */
 export function nftablesRules(contents: Contents | undefined): KernelRules {
@@ -85,20 +85,26 @@ function countContents({ sets, chains }: Contents): number {
   return count;
 }
 
+/** Returns the part of the table that these ports need. */
+function tableOfPorts({ ports, node }: PortsOfNode): Pick<Table, "sets" | "chains" | "elements"> {
+  const changes = [{ before: [], after: ports }];
+  const delta = atOnce(diffing(changes, { node, references: new Map() }));
+  const used = new Set(delta.addElements.map(({ set }) => set.name));
+  const always = alwaysThere(node).filter(({ name }) => used.has(name));
+  return {
+    sets: [...always, ...delta.addSets],
+    chains: delta.addChains,
+    elements: delta.addElements,
+  };
+}
+
 /** Returns the entries of a Service, differences first. @param ports all its ports */
 export function nftablesEntries(
   ports: readonly DesiredServicePort[],
   { node, held }: { readonly node: DesiredNode; readonly held: Contents },
 ): KernelEntry[] {
-  const fixed = desiredContents({ node, services: new Map() });
-  const all = desiredContents({ node, services: new Map([["", ports]]) });
-  const wanted = ofService(all, { fixed });
-  const keys = new Set(
-    [...wanted.sets].flatMap(([set, elements]) =>
-      [...elements.keys()].map((key) => scopeOf(set, key))
-    ),
-  );
-  const there = ofService(held, { fixed, keys, only: wanted });
+  const wanted = atOnce(readingTable(tableOfPorts({ ports, node })));
+  const there = ofService(held, wanted);
   const differences = compareContents(wanted, there)
     .map(({ type, ...place }): KernelEntry => ({ ...place, state: type }));
   const different = new Set(differences.map((each) => `${each.in} ${each.key}`));
@@ -123,29 +129,18 @@ function affinitySets({ sets }: Contents): string[] {
   return [...sets.keys()].filter((name) => setNamed(name)?.role === "affinityClients");
 }
 
-/**
- * Returns a Service's part of a table.
- * @param keys the scopes of its elements
- * @param only its chains and sets; by default, all that are not always there
- */
-function ofService(
-  contents: Contents,
-  { fixed, keys, only }: {
-    readonly fixed: Contents;
-    readonly keys?: ReadonlySet<string>;
-    readonly only?: Contents;
-  },
-): Contents {
-  const isOurs = (set: string, key: string) =>
-    keys ? keys.has(scopeOf(set, key)) : !fixed.sets.get(set)?.has(key);
-  const sets = [...contents.sets].filter(([set]) => !only || only.sets.has(set)).map((
-    [set, elements],
-  ) => [set, new Map([...elements].filter(([key]) => isOurs(set, key)))] as const)
-    .filter(([set, elements]) => elements.size > 0 || only?.sets.has(set) || !fixed.sets.has(set));
-  const chains = [...contents.chains].filter(([name]) =>
-    only ? only.chains.has(name) : !fixed.chains.has(name)
+/** Returns the chains and sets that a Service needs, with the elements of its frontends. */
+function ofService(held: Contents, wanted: Contents): Contents {
+  const scopes = new Set(
+    [...wanted.sets].flatMap(([set, elements]) =>
+      [...elements.keys()].map((key) => scopeOf(set, key))
+    ),
   );
-  return { ...contents, sets: new Map(sets), chains: new Map(chains) };
+  const sets = [...held.sets].filter(([set]) => wanted.sets.has(set)).map(([set, elements]) =>
+    [set, new Map([...elements].filter(([key]) => scopes.has(scopeOf(set, key))))] as const
+  );
+  const chains = [...held.chains].filter(([name]) => wanted.chains.has(name));
+  return { ...held, sets: new Map(sets), chains: new Map(chains) };
 }
 
 /** Returns the scope of an element: all slots of one frontend have the same. */
@@ -191,11 +186,10 @@ export async function heldPorts(
   if (ports.some(({ affinitySeconds }) => affinitySeconds > 0)) return undefined;
   const structure = atOnce(parsingListing(await nft.listStructure()));
   if (!structure) return undefined;
-  const table = atOnce(tableOf({ node, services: new Map([["", ports]]) }));
-  const fixed = new Set(nodeElements(node).map(elementId));
-  const elements = [...elementsOf(table.elements)].filter((each) => !fixed.has(elementId(each)));
+  const table = tableOfPorts({ ports, node });
+  const elements = [...elementsOf(table.elements)];
   if (elements.length > MOST || !await hasAll(nft, elements)) return undefined;
-  const wanted = atOnce(readingTable({ ...table, elements }));
+  const wanted = atOnce(readingTable(table));
   return {
     ...structure,
     sets: new Map(
