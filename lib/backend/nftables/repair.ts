@@ -6,7 +6,7 @@ import type { DesiredServicePort, DesiredState } from "../../model/kernel/desire
 import type { Difference, Drift } from "../../model/kernel/differences.ts";
 import { Turns } from "../../model/ports/in_turns.ts";
 import type { Clock } from "../../model/ports/ports.ts";
-import { comparing, isOfKernel, parsePlace } from "./compare.ts";
+import { chainPlace, comparing, isOfKernel, parsePlace, TABLE_PLACE } from "./compare.ts";
 import type { NftablesDataplane } from "./dataplane.ts";
 import { tableOf } from "./delta.ts";
 import { mend } from "./mend.ts";
@@ -104,13 +104,6 @@ export interface LookOptions {
 const TRIES = 5;
 const PAUSE = 200;
 
-interface Finding {
-  /** Two looks that find the same have the same id. */
-  readonly id: string;
-  readonly what: string;
-  readonly isAdded: boolean;
-}
-
 /** Compares the kernel's table with the applied state, beside syncs. */
 export class Look {
   readonly #options: LookOptions;
@@ -135,61 +128,58 @@ export class Look {
    * Returns what differs. While a partial script is under way, it must be found again; while a full one is, nothing
    * counts.
    */
-  async #settle(find: () => Promise<readonly Finding[]>): Promise<Drift | undefined> {
+  async #settle(find: () => Promise<readonly Difference[]>): Promise<Drift | undefined> {
     const { dataplane, clock } = this.#options;
     if (dataplane.mayDiffer) return undefined;
+    const idOf = (each: Difference) => JSON.stringify(each);
     let { applied } = dataplane;
     let findings = await find();
     for (let tries = 1; tries < TRIES && findings.length > 0; tries++) {
       if (applied !== undefined && applied === dataplane.applied) break;
       await clock.sleep(PAUSE);
       applied = dataplane.applied;
-      const again = new Set((await find()).map(({ id }) => id));
-      findings = findings.filter(({ id }) => again.has(id));
+      const again = new Set((await find()).map(idOf));
+      findings = findings.filter((each) => again.has(idOf(each)));
     }
     if (findings.length === 0 || dataplane.mayDiffer) return undefined;
     const some = (isAdded: boolean) =>
-      inWords(findings.filter((each) => each.isAdded === isAdded).map(({ what }) => what));
+      inWords(findings.filter(({ type }) => (type === "extra") === isAdded).map(describe));
     return { missing: some(false), added: some(true), by: "" };
   }
 
-  async #missingObjects(): Promise<readonly Finding[]> {
+  async #missingObjects(): Promise<readonly Difference[]> {
     const { nft, dataplane } = this.#options;
     const expected = [...dataplane.ruleCounts];
     const found = await nft.ruleCounts();
-    if (found.size === 0) return [WHOLE_TABLE];
+    if (found.size === 0) return [missing(TABLE_PLACE)];
     return expected.flatMap(([name, rules]) => {
       const present = found.get(name);
-      if (present !== undefined && present >= rules) return [];
-      const what = present === undefined ? name : `rule of ${name}`;
-      return [{ id: what, what, isAdded: false }];
+      if (present === undefined) return [missing(name)];
+      return present < rules ? [missing(chainPlace(name), "rule")] : [];
     });
   }
 
-  async #differences(): Promise<readonly Finding[]> {
+  async #differences(): Promise<readonly Difference[]> {
     const { nft, clock, desired: { node, services } } = this.#options;
     const turns = new Turns(clock);
     // The next sync changes the state during this look.
     const state = { node, services: new Map(services) };
     const desired = await turns.run(readingTable(await turns.run(tableOf(state))));
     const held = await turns.run(parsingListing(await nft.listTable()));
-    if (!held) return [WHOLE_TABLE];
-    const differences = await turns.run(comparing(desired, held, { exactSlots: true }));
-    return differences.map((each) => ({
-      id: JSON.stringify(each),
-      what: describe(each),
-      isAdded: each.type === "extra",
-    }));
+    if (!held) return [missing(TABLE_PLACE)];
+    return await turns.run(comparing(desired, held, { exactSlots: true }));
   }
 }
 
-const WHOLE_TABLE: Finding = { id: "table", what: "the whole table", isAdded: false };
+function missing(place: string, key = ""): Difference {
+  return { type: "missing", in: place, key, desired: "", held: "" };
+}
 
 function describe({ in: place, key }: Difference): string {
   const { type, name } = parsePlace(place);
   switch (type) {
     case "table":
-      return key === "" ? place : `${key} of the table`;
+      return key === "" ? "the whole table" : `${key} of the table`;
     case "chain":
       return key === "" ? `chain of ${name}` : `rule of ${name}`;
     case "set":
