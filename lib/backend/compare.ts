@@ -1,6 +1,11 @@
 /** Compares lists of rules, for both modes. */
 import type { Difference } from "../model/kernel/differences.ts";
 
+/** Returns a difference without values. @param key absent: of the whole place */
+export function difference(type: Difference["type"], place: string, key = ""): Difference {
+  return { type, in: place, key, desired: "", held: "" };
+}
+
 /** Returns the rules that the other list lacks, or has less often. Rules with the same key are equal. */
 export function without<Rule>(
   rules: readonly Rule[],
@@ -29,17 +34,16 @@ export function compareRules(
   there: readonly string[],
   { place, keyOf, orderOf = keyOf }: RuleOptions,
 ): Difference[] {
-  const nothing = { in: place, key: "", desired: "", held: "" };
   const missing = without(wanted, { others: there, keyOf });
   const extra = without(there, { others: wanted, keyOf });
   if (missing.length + extra.length > 0) {
     return [
-      ...missing.map((key) => ({ ...nothing, type: "missing" as const, key })),
-      ...extra.map((key) => ({ ...nothing, type: "extra" as const, key })),
+      ...missing.map((key) => difference("missing", place, key)),
+      ...extra.map((key) => difference("extra", place, key)),
     ];
   }
   const moved = wanted.findIndex((rule, i) => orderOf(rule) !== orderOf(there[i] ?? ""));
   if (moved < 0) return [];
   const at = (rules: readonly string[]) => `rule ${moved + 1}: ${rules[moved]}`;
-  return [{ ...nothing, type: "wrong", desired: at(wanted), held: at(there) }];
+  return [{ ...difference("wrong", place), desired: at(wanted), held: at(there) }];
 }

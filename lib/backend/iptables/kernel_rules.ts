@@ -3,7 +3,7 @@ import { append } from "../../model/values/lists.ts";
 import type { DesiredNode, DesiredServicePort, DesiredState } from "../../model/kernel/desired.ts";
 import type { Change, Difference } from "../../model/kernel/differences.ts";
 import type { Comparison, DesiredStep, KernelEntry, KernelRules, RuleNames } from "../backend.ts";
-import { compareRules, without } from "../compare.ts";
+import { compareRules, difference, without } from "../compare.ts";
 import { fitTable, fullInput } from "./script/full.ts";
 import { CANARY_CHAIN, isServiceChain, leadsToEndpoint, programName } from "./script/names.ts";
 import { countRules, type FamilyInput, type TableInput } from "./script/rule.ts";
@@ -164,7 +164,7 @@ function compareTable(input: TableInput, held: SavedTable, place: string): Diffe
   ).map(([chain]) => chain);
   const toDifference = (type: Difference["type"]) => (jump: string) => {
     const end = jump.indexOf(" ");
-    return { ...difference(type, `${place} ${jump.slice(0, end)}`), key: jump.slice(end + 1) };
+    return difference(type, `${place} ${jump.slice(0, end)}`, jump.slice(end + 1));
   };
   return [
     ...[...input.chains].flatMap(([chain, wanted]) => {
@@ -208,10 +208,6 @@ function kindOf(rule: string): string {
   if (/^-d \S+ -j RETURN$/.test(rule)) return "own";
   if (/^-d \S+ -m comment .* no such port" -j REJECT/.test(rule)) return "guard";
   return wordsOf(rule);
-}
-
-function difference(type: Difference["type"], place: string): Difference {
-  return { type, in: place, key: "", desired: "", held: "" };
 }
 
 export function iptablesNames(node: DesiredNode): RuleNames {

@@ -5,7 +5,7 @@ import { atOnce } from "../../model/ports/in_turns.ts";
 import { type Contents, type Elements, type ElementText, EXPIRING } from "./read.ts";
 import { fingerprint } from "./fingerprint.ts";
 import { COUNTER, type FrontendKey, parseKey, printKey, setNamed, type TableSet } from "./sets.ts";
-import { compareRules } from "../compare.ts";
+import { compareRules, difference } from "../compare.ts";
 import { TABLE } from "./table.ts";
 
 interface CompareOptions {
@@ -36,13 +36,12 @@ export function* comparing(
 }
 
 function compareTable(desired: Contents, held: Contents): Difference[] {
-  const place = { in: TABLE_PLACE, desired: "", held: "" };
   const extra = held.others.filter((other) => !desired.others.includes(other));
   return [
     ...held.flags === desired.flags
       ? []
-      : [{ ...place, type: "wrong" as const, key: "flags", held: held.flags }],
-    ...extra.map((key) => ({ ...place, type: "extra" as const, key })),
+      : [{ ...difference("wrong", TABLE_PLACE, "flags"), held: held.flags }],
+    ...extra.map((key) => difference("extra", TABLE_PLACE, key)),
   ];
 }
 
@@ -57,19 +56,15 @@ function* compareChains(desired: Contents, held: Contents): Generator<undefined,
   for (const name of names) {
     // Rules are taken apart for it.
     yield;
-    for (const each of compareChain(desired, held, name)) differences.push(each);
+    append(differences, compareChain(desired, held, name));
   }
   return differences;
 }
 
 function compareChain(desired: Contents, held: Contents, name: string): Difference[] {
   const place = chainPlace(name);
-  const wanted = desired.chains.get(name);
-  const there = held.chains.get(name);
-  if (!wanted || !there) {
-    const type = wanted ? "missing" : "extra";
-    return [{ type, in: place, key: "", desired: "", held: "" }];
-  }
+  const [wanted, there] = [desired.chains.get(name), held.chains.get(name)];
+  if (!wanted || !there) return [difference(wanted ? "missing" : "extra", place)];
   // Chains of session affinity ask endpoints in the order in which they came.
   const anywhere = new Set(wanted.slice(0, desired.lookUps.get(name) ?? 0).map(fingerprint));
   const orderOf = (rule: string) => {
@@ -86,15 +81,14 @@ function* compareSets(
 ): Generator<undefined, Difference[]> {
   const differences: Difference[] = [];
   for (const name of new Set([...desired.sets.keys(), ...held.sets.keys()])) {
-    const place = { in: name, key: "" };
     const [wanted, there] = [desired.sets.get(name), held.sets.get(name)];
     if (!wanted || !there) {
-      differences.push({ type: wanted ? "missing" : "extra", ...place, desired: "", held: "" });
+      differences.push(difference(wanted ? "missing" : "extra", name));
       continue;
     }
     const [before = "", after = ""] = [held, desired].map((each) => each.declarations.get(name));
     if (before !== after) {
-      differences.push({ type: "wrong", ...place, desired: after, held: before });
+      differences.push({ ...difference("wrong", name), desired: after, held: before });
     }
     const set = setNamed(name);
     const left = !exactSlots && set?.keyType === "slot" ? inSlotsOf(there, wanted, set) : wanted;

@@ -13,6 +13,7 @@ import type {
   PortsOfNode,
   StickyClient,
 } from "../backend.ts";
+import { difference } from "../compare.ts";
 import { chainPlace, compareContents, TABLE_PLACE } from "./compare.ts";
 import {
   chainRules,
@@ -46,7 +47,9 @@ export function nftablesRules(contents: Contents | undefined): KernelRules {
 
 function compareTable(state: DesiredState, held: Contents | undefined): Comparison {
   const desired = desiredContents(state);
-  const differences = held ? compareContents(desired, movedBack(held)) : [NO_TABLE];
+  const differences = held
+    ? compareContents(desired, movedBack(held))
+    : [difference("missing", TABLE_PLACE)];
   const ownerOf = ownersOf([...state.services.values()].flat(), state.node);
   const serviceOf = ({ in: place, key: text }: Difference) => {
     const set = setNamed(place);
@@ -69,14 +72,6 @@ function movedBack(held: Contents): Contents {
   }
   return { ...held, chains };
 }
-
-const NO_TABLE: Difference = {
-  type: "missing",
-  in: TABLE_PLACE,
-  key: "",
-  desired: "",
-  held: "",
-};
 
 function countContents({ sets, chains }: Contents): number {
   let count = 0;

@@ -6,6 +6,7 @@ import type { DesiredServicePort, DesiredState } from "../../model/kernel/desire
 import type { Difference, Drift } from "../../model/kernel/differences.ts";
 import { Turns } from "../../model/ports/in_turns.ts";
 import type { Clock } from "../../model/ports/ports.ts";
+import { difference } from "../compare.ts";
 import { chainPlace, comparing, isOfKernel, parsePlace, TABLE_PLACE } from "./compare.ts";
 import type { NftablesDataplane } from "./dataplane.ts";
 import { tableOf } from "./delta.ts";
@@ -151,11 +152,11 @@ export class Look {
     const { nft, dataplane } = this.#options;
     const expected = [...dataplane.ruleCounts];
     const found = await nft.ruleCounts();
-    if (found.size === 0) return [missing(TABLE_PLACE)];
+    if (found.size === 0) return [difference("missing", TABLE_PLACE)];
     return expected.flatMap(([name, rules]) => {
       const present = found.get(name);
-      if (present === undefined) return [missing(name)];
-      return present < rules ? [missing(chainPlace(name), "rule")] : [];
+      if (present === undefined) return [difference("missing", name)];
+      return present < rules ? [difference("missing", chainPlace(name), "rule")] : [];
     });
   }
 
@@ -166,13 +167,9 @@ export class Look {
     const state = { node, services: new Map(services) };
     const desired = await turns.run(readingTable(await turns.run(tableOf(state))));
     const held = await turns.run(parsingListing(await nft.listTable()));
-    if (!held) return [missing(TABLE_PLACE)];
+    if (!held) return [difference("missing", TABLE_PLACE)];
     return await turns.run(comparing(desired, held, { exactSlots: true }));
   }
-}
-
-function missing(place: string, key = ""): Difference {
-  return { type: "missing", in: place, key, desired: "", held: "" };
 }
 
 function describe({ in: place, key }: Difference): string {
