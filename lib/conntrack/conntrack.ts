@@ -196,6 +196,7 @@ export function addSuspects(
   suspects: Readonly<Record<Family, Suspects>>,
   ports: readonly DesiredServicePort[],
 ): void {
+  if (!ports.some(isUdp)) return;
   for (const family of FAMILIES) {
     for (const [key, { servicePort, frontend: { port } }] of udpFrontends(ports, family)) {
       addSuspect(suspects[family], [key, { port, former: endpointsOf(servicePort) }]);
@@ -251,6 +252,7 @@ export function* gatheringPresent(
   let count = 0;
   for (const ports of services.values()) {
     if (++count % SERVICES === 0) yield;
+    if (!ports.some(isUdp)) continue;
     for (const [key, { servicePort }] of udpFrontends(ports, family)) {
       servicePorts.set(key, servicePort);
     }
