@@ -13,6 +13,7 @@ import {
 } from "../model/cluster/objects.ts";
 import { objectKey } from "../model/cluster/names.ts";
 import type { StateObjects } from "../source/saved/format.ts";
+import { sameValue } from "../model/values/record.ts";
 import { atOnce } from "../model/ports/in_turns.ts";
 import { FairQueue, type Share } from "./fair_queue.ts";
 
@@ -29,7 +30,7 @@ export interface Snapshot extends StateObjects {
 }
 
 /** Objects that are stored without a break. */
-const BATCH = 100;
+const BATCH = 20;
 
 /** Stores the state of all objects, by `namespace/name`. */
 export class ObjectCache implements Snapshot {
@@ -91,10 +92,6 @@ export class ObjectCache implements Snapshot {
 
   isWaiting(service: string): boolean {
     return this.#dirtyNode || this.#dirtyServices.has(service);
-  }
-
-  get<K extends Kind>(kind: K, key: string): KindMap[K] | undefined {
-    return this.#objects[kind].get(key);
   }
 
   slicesOf(service: string): readonly EndpointSlice[] {
@@ -180,7 +177,8 @@ export class ObjectCache implements Snapshot {
   #set(kind: Kind, key: string, object: KindMap[Kind] | undefined): void {
     const objects: Map<string, KindMap[Kind]> = this.#objects[kind];
     const previous = objects.get(key);
-    if (previous === object) return;
+    // After a relist, most objects are equal.
+    if (sameValue(previous, object)) return;
     if (object === undefined) objects.delete(key);
     else objects.set(key, object);
     const reason = object?.omitted?.join("; ");

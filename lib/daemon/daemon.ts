@@ -218,7 +218,6 @@ export class Daemon {
     const delivering = begun.then(() =>
       this.#opened.source.run({
         sink: this.#loop.handle,
-        known: this.#cache,
         observer: this.#observation,
         requests: this.#metrics,
       })

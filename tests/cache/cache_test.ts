@@ -119,8 +119,9 @@ Deno.test("an object that comes as it was makes nothing dirty", () => {
   const [web, web1] = [service("web"), slice("web-1", "web")];
   const cache = cacheOf(services.replace([web]), slices.replace([web1]), nodes.replace([NODE]));
   for (const event of [services.replace([web]), slices.upsert(web1), nodes.upsert(NODE)]) {
-    assertEquals(dirtyAfter(cache, event), nothing);
+    assertEquals(dirtyAfter(cache, structuredClone(event)), nothing);
   }
+  assertStrictEquals(cache.services.get("default/web"), web);
 });
 
 Deno.test("a change of a Service or of one of its slices makes that Service dirty", () => {
@@ -210,7 +211,7 @@ Deno.test("objects are of one state before the first list and after the last fir
   atOnce(cache.restoring([services.replace([service("a"), service("b")])]));
   assertEquals([cache.consistent, cache.complete], [true, false]);
   assertEquals([...cache.takeDirty().services], ["default/a", "default/b"]);
-  const same = cache.get("Service", "default/a");
+  const same = cache.services.get("default/a");
   if (!same) throw new Error("no Service");
   cache.apply(services.replace([same]));
   assertEquals(cache.consistent, false);

@@ -1,5 +1,5 @@
 /** Opens the source of the objects: an API server, or manifest files. */
-import { createDecoder, type Known, sharing } from "../../source/objects/decode.ts";
+import { createDecoder } from "../../source/objects/decode.ts";
 import type { Configuration } from "../../config/configuration.ts";
 import { PROTOBUF } from "../../model/configuration.ts";
 import { type Decoder, type Kind, KINDS, type ObjectEvent } from "../../model/cluster/objects.ts";
@@ -39,8 +39,6 @@ export interface SourceOptions {
 
 interface Receiver {
   readonly sink: (event: ObjectEvent) => void;
-  /** Returns the known state of an object. The API server's unchanged objects become this one. */
-  readonly known?: Known;
   readonly observer?: WatchObserver;
   readonly requests?: WatchObserver;
 }
@@ -144,11 +142,10 @@ export async function findApiServer(
 async function watchApiServer(
   server: ApiServer,
   options: SourceOptions,
-  { sink, known, observer = {}, requests = {} }: Receiver,
+  { sink, observer = {}, requests = {} }: Receiver,
 ): Promise<void> {
   const { nodeName, runtime, logger, signal } = options;
   server.client.observer = requests;
-  const decode = decoderOf(options);
   const failed = Promise.withResolvers<never>();
   let isFirst = true;
   const accept = (list: ObjectEvent) => {
@@ -162,7 +159,7 @@ async function watchApiServer(
     client: server.client,
     kinds: KINDS,
     nodeName,
-    decode: known ? sharing(decode, known) : decode,
+    decode: decoderOf(options),
     // Who wants to see all fields of objects gets them in JSON.
     protobuf: !options.inspect && acceptsProtobuf(options.configuration.clientConnection),
     sink,

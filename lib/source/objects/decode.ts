@@ -25,7 +25,7 @@ import {
   readObject,
   type Share,
 } from "./read.ts";
-import { fieldAt, sameValue } from "../../model/values/record.ts";
+import { fieldAt } from "../../model/values/record.ts";
 
 type KindDecoders = {
   readonly [K in Kind]: (
@@ -122,21 +122,4 @@ export function changeEvent<K extends Kind>(kind: K, decoded: Decoded<K>): Objec
     case "ignored":
       return { type: "delete", kind, key };
   }
-}
-
-/** Returns the known object, or `undefined`. */
-export interface Known {
-  get<K extends Kind>(kind: K, key: string): KindMap[K] | undefined;
-}
-
-/** Returns a decoder that returns the known object for an equal one: after a relist, it causes no work. */
-export function sharing(decode: Decoder, known: Known): Decoder {
-  return <K extends Kind>(kind: K, raw: unknown): Decoded<K> => {
-    const decoded = decode(kind, raw);
-    if (decoded.type !== "object") return decoded;
-    const object = known.get(kind, decoded.key);
-    return object !== undefined && sameValue(object, decoded.object)
-      ? { ...decoded, object }
-      : decoded;
-  };
 }
