@@ -77,7 +77,7 @@ export class IpvsKernel {
   async remove({ servers, unread }: IpvsState): Promise<string[]> {
     if (unread !== undefined) return [unread];
     const own = new Set(servers.map(keyOf));
-    const connections = parseConnections(await this.#read("/proc/net/ip_vs_conn"))
+    const connections = parseConnections(await this.#output(["cat", "/proc/net/ip_vs_conn"]))
       .filter((connection) => own.has(keyOf(connection)));
     const problems = [
       ...await this.#removeServers(servers),
@@ -121,7 +121,7 @@ export class IpvsKernel {
   }
 
   async #servers(): Promise<readonly VirtualServer[]> {
-    const all = parseServers(await this.#read("/proc/net/ip_vs"));
+    const all = parseServers(await this.#output(["cat", "/proc/net/ip_vs"]));
     // All others are kube-proxy's, which deletes foreign ones.
     return all.filter(({ address }) => !this.excluded.some((cidr) => cidrContains(cidr, address)));
   }
@@ -150,14 +150,8 @@ export class IpvsKernel {
   async #tracked(flows: readonly IpvsConnection[]): Promise<readonly IpvsConnection[]> {
     const known = new Set<string>();
     for (const family of new Set(flows.map(({ address }) => familyOf(address)))) {
-      const listed = await runIfInstalled(this.runner, [
-        "conntrack",
-        "-L",
-        "-f",
-        `ipv${family}`,
-        "-p",
-        "udp",
-      ]);
+      const argv = ["conntrack", "-L", "-f", `ipv${family}`, "-p", "udp"] as const;
+      const listed = await runIfInstalled(this.runner, argv);
       if (listed?.code !== 0) return flows;
       for (const [tuple] of listed.stdout.matchAll(/src=\S+ dst=\S+ sport=\d+ dport=\d+/g)) {
         known.add(tuple);
@@ -174,19 +168,12 @@ export class IpvsKernel {
     return devices?.stdout.includes(`${IPVS_INTERFACE}:`) ?? false;
   }
 
-  /** Reads a file; empty if it does not exist because the module is not loaded. */
-  async #read(path: string): Promise<string> {
-    const command = ["cat", path] as const;
-    const result = await runIfInstalled(this.runner, command);
-    if (result?.code === 0) return result.stdout;
-    if (NO_FILE.test(result?.stderr ?? "")) return "";
-    throw new Error(failure(command, result));
-  }
-
+  /** Returns a program's output; `""` for a file that does not exist because the module is not loaded. */
   async #output(argv: readonly [string, ...string[]]): Promise<string> {
     const result = await runIfInstalled(this.runner, argv);
-    if (result?.code !== 0) throw new Error(failure(argv, result));
-    return result.stdout;
+    if (result?.code === 0) return result.stdout;
+    if (NO_FILE.test(result?.stderr ?? "")) return "";
+    throw new Error(failure(argv, result));
   }
 
   /** @returns a line if it failed */
