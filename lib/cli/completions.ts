@@ -16,7 +16,7 @@ const FILES: Candidate = [":files"];
  * The scripts. Each calls signpost with the words up to the cursor. It answers with a candidate on each
  * line: a word, a tab and a description.
  */
-const SCRIPTS: Readonly<Record<Shell, string>> = {
+export const COMPLETION_SCRIPTS: Readonly<Record<Shell, string>> = {
   // bash parts words at : and =, and replaces the last part alone.
   bash: `_signpost() {
   local words line word prefix
@@ -70,10 +70,6 @@ complete -c signpost -f -a '(__signpost_complete)'
 `,
 };
 
-export function completionScript(shell: Shell): string {
-  return SCRIPTS[shell];
-}
-
 /** Prints the script of a shell, or the candidates for a line. @returns 0 */
 export async function completions(
   { shell, line }: CommandOf<"completions">,
@@ -81,7 +77,7 @@ export async function completions(
 ): Promise<number> {
   await print(
     line === undefined
-      ? completionScript(shell)
+      ? COMPLETION_SCRIPTS[shell]
       : candidatesFor(line).map((each) => `${each.join("\t")}\n`).join(""),
   );
   return 0;

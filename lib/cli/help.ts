@@ -5,7 +5,7 @@ import { flagGroupsOf } from "../config/flags.ts";
 import { UNUSED_TITLE } from "../config/settings/table.ts";
 import { capitalized } from "../model/values/text.ts";
 
-/** Columns that descriptions need at least; a narrower terminal breaks lines by itself. */
+/** The least columns for descriptions. A narrower terminal breaks the lines. */
 const MIN_DESCRIPTION = 20;
 
 /**

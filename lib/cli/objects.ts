@@ -26,9 +26,9 @@ export interface ObjectsOptions extends QueryContext {
   readonly timeout: number;
   /** The Service that the answer is about, as `namespace/name`: the daemon gives no others. */
   readonly service?: string;
-  /** Tells if manifests are meant for this machine. */
+  /** True if manifests are meant for this machine. */
   readonly isHere?: boolean;
-  /** Is shown each object of the source; those of the daemon and the state file are not shown. */
+  /** Gets each object of the source before it is decoded, but none of the daemon or the state file. */
   readonly inspect?: NonNullable<StateOptions["inspect"]>;
 }
 
@@ -144,7 +144,6 @@ function tellOfAge(origin: ObjectsOrigin, runtime: QueryContext["runtime"]): voi
   runtime.complain(`signpost: ${whose} ${formatAgo(asOf, now)} (${asOf})`);
 }
 
-/** Tells if the objects are of now. */
 export function isCurrent({ asOf }: ObjectsOrigin, now: number): boolean {
   return now - Date.parse(asOf) < OLD;
 }

@@ -13,7 +13,7 @@ import type { QueryContext } from "./context.ts";
 
 /**
  * Waits for the full state, prints it on the standard output, and ends.
- * @throws {FatalError} if the objects cannot be had
+ * @throws {FatalError} if the objects cannot be read
  */
 export async function once(
   options: QueryContext & { readonly output: "script" | "json" },

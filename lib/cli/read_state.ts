@@ -25,7 +25,7 @@ export interface StateOptions extends QueryContext, Pick<SourceOptions, "inspect
   readonly refusedFeatures?: RefusedFeatures | undefined;
 }
 
-/** Reads the full state once. @throws {FatalError} if the objects cannot be had, or not in time */
+/** Reads the full state once. @throws {FatalError} if the objects cannot be read, or not in time */
 export async function readState(options: StateOptions): Promise<State> {
   return await workOut(await readCache(options), options);
 }
@@ -80,7 +80,7 @@ async function refusedFeatures(backend: Pick<Backend, "probe">): Promise<Refused
   }
 }
 
-/** Reads all objects once. @throws {FatalError} if they cannot be had, or not in time */
+/** Reads all objects once. @throws {FatalError} if they cannot be read, or not in time */
 export async function readCache(options: Omit<StateOptions, "backend">): Promise<ObjectCache> {
   const { runtime, timeout, signal } = options;
   const cache = new ObjectCache();

@@ -81,7 +81,7 @@ export class ReloadRequest {
     return this.#asked.promise;
   }
 
-  /** Returns whether one is asked for; the reading that follows answers it. */
+  /** Returns true if a reading is asked for. The caller reads then. */
   take(): boolean {
     const isPending = this.#isPending;
     if (isPending) this.#asked = Promise.withResolvers();

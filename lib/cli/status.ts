@@ -61,8 +61,7 @@ function render(
   { output, namespace }: StatusQuery,
   runtime: Runtime,
 ): string {
-  const table = (shown: Status, paint: Paint) =>
-    statusTable(shown, { now: runtime.clock.now(), paint });
+  const table = (shown: Status, paint: Paint) => statusTable(shown, runtime, paint);
   const shown = namespace === "" ? status : ofNamespace(status, namespace);
   return renderReport(shown, { output, runtime, table });
 }
@@ -97,14 +96,9 @@ function renderNext(
   }
 }
 
-interface StatusTableOptions {
-  /** Milliseconds since the epoch. */
-  readonly now: number;
-  readonly paint: Paint;
-}
-
-function statusTable(status: Status, { now, paint }: StatusTableOptions): string {
-  const { version, facts, watches, syncs, refused, conflicts } = statusView(status, now);
+function statusTable(status: Status, runtime: Runtime, paint: Paint): string {
+  const view = statusView(status, runtime.clock.now());
+  const { version, facts, watches, syncs, refused, conflicts } = view;
   const { health, colour } = healthOf(status);
   return [
     `signpost ${version} on ${status.node}: ${paint(health, colour)}\n`,

@@ -1,5 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
-import { completions, completionScript } from "../../lib/cli/completions.ts";
+import { COMPLETION_SCRIPTS, completions } from "../../lib/cli/completions.ts";
 import { SHELLS } from "../../lib/config/command.ts";
 import { COMMAND_ROWS, COMMANDS } from "../../lib/config/commands.ts";
 import { locateProgram } from "../../tools/programs.ts";
@@ -25,7 +25,7 @@ async function offered(...line: readonly string[]): Promise<string[]> {
 for (const shell of SHELLS) {
   Deno.test(`the script for ${shell} asks signpost with the words of the line`, async () => {
     const script = await printed(shell);
-    assertEquals(script, completionScript(shell));
+    assertEquals(script, COMPLETION_SCRIPTS[shell]);
     assert(script.includes(`signpost completions ${shell} -- `));
   });
 }
@@ -123,7 +123,7 @@ async function complete(shell: "bash" | "zsh" | "fish", line: string): Promise<s
     for (const name of ["one.yaml", "other.txt"]) await Deno.writeTextFile(`${folder}/${name}`, "");
     await Deno.writeTextFile(`${folder}/signpost`, PROGRAM, { mode: 0o755 });
     const start = shell === "zsh" ? "compdef() { }\n" : "";
-    const driver = `${start}${completionScript(shell)}\n${DRIVERS[shell]}`;
+    const driver = `${start}${COMPLETION_SCRIPTS[shell]}\n${DRIVERS[shell]}`;
     const args = shell === "fish" ? [line] : [shell, line];
     const output = await run([shell, "-c", driver, ...args], {
       cwd: folder,

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { completionScript } from "../../lib/cli/completions.ts";
+import { COMPLETION_SCRIPTS } from "../../lib/cli/completions.ts";
 import { licensesReport } from "../../lib/cli/licenses/report.ts";
 import { manPage } from "../man_page.ts";
 
@@ -52,9 +52,9 @@ export async function readContent(): Promise<Content> {
     rbac: await read("examples/install/rbac.yaml"),
     manPage: manPage(),
     completions: {
-      bash: completionScript("bash"),
-      zsh: completionScript("zsh"),
-      fish: completionScript("fish"),
+      bash: COMPLETION_SCRIPTS.bash,
+      zsh: COMPLETION_SCRIPTS.zsh,
+      fish: COMPLETION_SCRIPTS.fish,
     },
     license: await read("LICENSE"),
     notices: licensesReport(),
