@@ -37,18 +37,9 @@ interface Asked {
 }
 
 const WITHOUT: Readonly<Record<Feature, (asked: Asked) => Asked>> = {
-  "source-ranges": ({ node, services }) => ({
-    node,
-    services: services.map((port) => ({ ...port, sourceRanges: [] })),
-  }),
-  "session-affinity": ({ node, services }) => ({
-    node,
-    services: services.map((port) => ({ ...port, affinitySeconds: 0 })),
-  }),
-  hash: ({ node, services }) => ({
-    node,
-    services: services.map(({ scheduler: _, ...port }) => port),
-  }),
+  "source-ranges": eachPort((port) => ({ ...port, sourceRanges: [] })),
+  "session-affinity": eachPort((port) => ({ ...port, affinitySeconds: 0 })),
+  hash: eachPort(({ scheduler: _, ...port }) => port),
   "connection-counters": ({ node, services }) => ({
     node: { ...node, countsConnections: false },
     services,
@@ -56,6 +47,12 @@ const WITHOUT: Readonly<Record<Feature, (asked: Asked) => Asked>> = {
   acceleration: ({ node: { acceleration: _, ...node }, services }) => ({ node, services }),
 };
 const FEATURES = Object.keys(WITHOUT) as Feature[];
+
+function eachPort(
+  change: (port: DesiredServicePort) => DesiredServicePort,
+): (asked: Asked) => Asked {
+  return ({ node, services }) => ({ node, services: services.map(change) });
+}
 
 interface ProbeOptions {
   readonly node: DesiredNode;
