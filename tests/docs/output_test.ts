@@ -8,6 +8,7 @@ import { topTable } from "../../lib/cli/top.ts";
 import { readConnections, readStatus } from "../../lib/cli/client.ts";
 import { type CheckReport, checkTable } from "../../lib/cli/check.ts";
 import { verificationTable } from "../../lib/cli/verify.ts";
+import type { Status } from "../../lib/model/status.ts";
 import type { Verification } from "../../lib/model/kernel/differences.ts";
 import { DIFF_VERSION, type DiffReport } from "../../lib/verify/diff_report.ts";
 
@@ -39,6 +40,26 @@ function modulesBelow(folder: URL): URL[] {
 Deno.test("the example of a status is one that the client reads", () => {
   const [example] = examplesOf("status");
   assertEquals(readStatus(example), example);
+});
+
+type OptionalOf<T> = { [K in keyof T]-?: Pick<T, K> extends Required<Pick<T, K>> ? never : K }[
+  keyof T
+];
+
+/** A new optional field without an entry does not compile. */
+const SOMETIMES: Readonly<Record<OptionalOf<Status>, boolean>> = {
+  portions: true,
+  localhostNodePorts: true,
+  acceleration: true,
+  takeOver: true,
+  refusedFeatures: true,
+  // Only for explain, which asks about one Service.
+  service: false,
+};
+
+Deno.test("docs/output.md names the fields that a status has sometimes", () => {
+  const named = Object.entries(SOMETIMES).filter(([, isPrinted]) => isPrinted);
+  assertEquals(named.filter(([name]) => !TEXT.includes(`| \`${name}\` |`)), []);
 });
 
 Deno.test("the example of connections is one that the client reads and prints", () => {
