@@ -11,11 +11,6 @@ import type { ApiAccess } from "../../../lib/source/api/access/access.ts";
 export const ANONYMOUS: ApiAccess = {
   server: new URL("http://192.0.2.1"),
   certificateAuthority: undefined,
-  clientCertificate: undefined,
-  clientKey: undefined,
-  token: undefined,
-  basic: undefined,
-  tlsServerName: undefined,
   verify: true,
 };
 

@@ -13,12 +13,12 @@ export interface ApiAccess {
   readonly server: URL;
   /** Trusted certificates; `undefined` if the server is not verified. */
   readonly certificateAuthority: Material | undefined;
-  readonly clientCertificate: Material | undefined;
-  readonly clientKey: Material | undefined;
-  readonly token: Material | undefined;
-  readonly basic: { readonly username: string; readonly password: string } | undefined;
+  readonly clientCertificate?: Material | undefined;
+  readonly clientKey?: Material | undefined;
+  readonly token?: Material | undefined;
+  readonly basic?: { readonly username: string; readonly password: string } | undefined;
   /** The TLS server name, if it differs from the URL's host. */
-  readonly tlsServerName: string | undefined;
+  readonly tlsServerName?: string | undefined;
   /** False only if the kubeconfig has `insecure-skip-tls-verify: true`. */
   readonly verify: boolean;
 }

@@ -88,11 +88,7 @@ export function inClusterAccess(environment: Environment, master: string): ApiAc
   return {
     server,
     certificateAuthority: file("ca.crt"),
-    clientCertificate: undefined,
-    clientKey: undefined,
     token: file("token"),
-    basic: undefined,
-    tlsServerName: undefined,
     verify: true,
   };
 }
