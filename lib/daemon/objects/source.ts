@@ -13,7 +13,7 @@ import {
   proxiesIn,
   refuseClusterIPServer,
 } from "../../source/api/access/access_source.ts";
-import { ApiClient } from "../../source/api/api_client.ts";
+import { ApiClient, type RequestObserver } from "../../source/api/api_client.ts";
 import { StatusError } from "../../source/api/failure.ts";
 import { denoFiles } from "../../system/files.ts";
 import {
@@ -40,7 +40,7 @@ export interface SourceOptions {
 interface Receiver {
   readonly sink: (event: ObjectEvent) => void;
   readonly observer?: WatchObserver;
-  readonly requests?: WatchObserver;
+  readonly requests?: RequestObserver;
 }
 
 export interface Source {

@@ -216,6 +216,7 @@ export class ApiClient {
 /** One request in progress. The caller, a limit or `fail` ends it. */
 class Exchange {
   readonly #abort = new AbortController();
+  readonly signal = this.#abort.signal;
   readonly #onAbort = () => this.#abort.abort();
   #limit: IdleLimit;
   #failure: WatchError | undefined;
@@ -230,10 +231,6 @@ class Exchange {
   #limitSilence(milliseconds = DEFAULT_LIMIT): IdleLimit {
     const onIdle = () => this.fail(new WatchError("stalled", "the API server went silent"));
     return new IdleLimit(milliseconds, { clock: this.clock, onIdle });
-  }
-
-  get signal(): AbortSignal {
-    return this.#abort.signal;
   }
 
   fail(error: WatchError): void {

@@ -5,7 +5,7 @@ import { PROTOBUF } from "../../model/configuration.ts";
 import { Turns } from "../../model/ports/in_turns.ts";
 import type { Clock, Logger } from "../../model/ports/ports.ts";
 import { errorText } from "../../model/values/text.ts";
-import { type ApiClient, IdleLimit, type RequestObserver } from "./api_client.ts";
+import { type ApiClient, IdleLimit } from "./api_client.ts";
 import { StatusError, WatchError } from "./failure.ts";
 import {
   listPages,
@@ -57,7 +57,7 @@ export interface WatchStatus {
   readonly lastError: string;
 }
 
-export interface WatchObserver extends RequestObserver {
+export interface WatchObserver {
   /** Called when a watch changes its state or takes events. */
   watchChanged?(status: WatchStatus): void;
 }
@@ -386,7 +386,7 @@ class Reflector<K extends Kind> {
 
 /** Keeps the status of one watch and logs its changes. */
 class WatchReport {
-  #status: WatchStatus;
+  status: WatchStatus;
   /** The last logged failure, so that a lasting failure is one line. */
   #warned = "";
 
@@ -395,25 +395,21 @@ class WatchReport {
     private readonly options: Pick<WatchOptions, "clock" | "logger" | "observer">,
   ) {
     const nothing = { resourceVersion: "", lastEvent: 0, lists: 0, lastError: "" };
-    this.#status = { kind, state: "connecting", ...nothing };
-  }
-
-  get status(): WatchStatus {
-    return this.#status;
+    this.status = { kind, state: "connecting", ...nothing };
   }
 
   state(state: WatchState): void {
-    if (state !== this.#status.state) this.#update({ state });
+    if (state !== this.status.state) this.#update({ state });
   }
 
   listed(resourceVersion: string, objects: number): void {
-    const { kind, lists } = this.#status;
+    const { kind, lists } = this.status;
     this.#update({ resourceVersion, lists: lists + 1 });
     this.options.logger.debug(2, `listed ${kind} objects`, { objects, resourceVersion });
   }
 
   alive(resourceVersion: string): void {
-    const { kind } = this.#status;
+    const { kind } = this.status;
     if (this.#warned !== "") this.options.logger.info(`the watch of ${kind} objects is back`);
     this.#warned = "";
     this.#update({
@@ -429,7 +425,7 @@ class WatchReport {
     { reason, message: error }: WatchError,
     { delay, loud }: { readonly delay: number; readonly loud: boolean },
   ): void {
-    const { kind } = this.#status;
+    const { kind } = this.status;
     this.#update({ state: "backoff", lastError: error });
     const fields = { kind, reason, error, retryInMs: Math.round(delay) };
     if (loud && this.#warned !== reason) {
@@ -441,8 +437,8 @@ class WatchReport {
   }
 
   #update(change: Partial<WatchStatus>): void {
-    this.#status = { ...this.#status, ...change };
-    this.options.observer?.watchChanged?.(this.#status);
+    this.status = { ...this.status, ...change };
+    this.options.observer?.watchChanged?.(this.status);
   }
 }
 

@@ -33,13 +33,10 @@ interface SliceFacts {
 
 export class Inspector {
   readonly #slices = new Map<string, SliceFacts>();
-  #service: ServiceFacts | undefined;
+  /** `undefined` until the Service was seen. */
+  service: ServiceFacts | undefined;
 
   constructor(private readonly wanted: { readonly namespace: string; readonly name: string }) {}
-
-  get service(): ServiceFacts | undefined {
-    return this.#service;
-  }
 
   get slices(): readonly SliceFacts[] {
     return [...this.#slices.values()].sort((a, b) => a.name < b.name ? -1 : 1);
@@ -54,7 +51,7 @@ export class Inspector {
     const name = text(fieldAt(metadata, "name"));
     const labels = fieldAt(metadata, "labels");
     if (kind === "Service" && name === this.wanted.name) {
-      this.#service = serviceFacts(raw, labels);
+      this.service = serviceFacts(raw, labels);
     } else if (
       kind === "EndpointSlice" && text(fieldAt(labels, SERVICE_NAME)) === this.wanted.name
     ) {
