@@ -1,5 +1,5 @@
 /** Finds the configuration of commands that name no cluster: the daemon's, else that of the node's file. */
-import { isAbsolute, join } from "node:path/posix";
+import { isAbsolute, join } from "@std/path/posix";
 import { CLUSTER_FLAGS } from "../config/commands.ts";
 import { type Invocation, loadConfiguration } from "../config/load.ts";
 import { askCommandLine } from "./client.ts";

@@ -5,7 +5,7 @@
  *
  * A client of the local socket (mode 0660) can see everything, and ask for a look at the node and a full sync, no more.
  */
-import { dirname } from "node:path/posix";
+import { dirname } from "@std/path/posix";
 import type { CommandLine } from "../model/configuration.ts";
 import { messageOf } from "../model/values/errors.ts";
 import type { ConnectionsReport } from "../model/connections.ts";

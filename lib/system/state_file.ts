@@ -1,5 +1,5 @@
 /** Adapter: the state file on disk, gzip'd, replaced atomically. */
-import { dirname } from "node:path/posix";
+import { dirname } from "@std/path/posix";
 import { messageOf } from "../model/values/errors.ts";
 import type { Decoder } from "../model/cluster/objects.ts";
 import { plain } from "../model/values/text.ts";

@@ -24,10 +24,11 @@ const SOURCES: readonly Source[] = [
     publisher: "Buf Technologies",
     headersIn: ["dist/esm/wire", "dist/esm/proto-int64.js"],
   },
+  { name: "@noble/hashes", publisher: "Paul Miller" },
   {
     name: "deno-std",
     publisher: "Óscar Otero, from the sources of Deno's standard library",
-    headersIn: ["yaml", "encoding"],
+    headersIn: ["yaml", "encoding", "path"],
   },
   { name: "ipaddr.js", publisher: "whitequark" },
 ];

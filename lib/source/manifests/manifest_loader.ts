@@ -1,5 +1,5 @@
 /** Turns manifest files and folders into events, once or as they change. */
-import { dirname, join } from "node:path/posix";
+import { dirname, join } from "@std/path/posix";
 import { type Decoder, type EventSink, type Kind, KINDS } from "../../model/cluster/objects.ts";
 import type { Clock, Logger } from "../../model/ports/ports.ts";
 import { type Manifest, ManifestError, parseManifest } from "./manifests.ts";

@@ -1,5 +1,5 @@
 /** Parses kubeconfig files (kubernetes.io/docs/reference/config-api/kubeconfig.v1): text in, access out. */
-import { dirname, isAbsolute, join } from "node:path/posix";
+import { dirname, isAbsolute, join } from "@std/path/posix";
 import { parse as parseYaml } from "@std/yaml";
 import { isRecord, type Json } from "../../../model/values/record.ts";
 import { oneLine } from "../../../model/values/text.ts";
