@@ -16,7 +16,7 @@ import type { ChangeCounts, Observed } from "../../observe/metrics/readings.ts";
 import type { SyncFailure, SyncObserver, SyncWritten } from "../../sync/reports.ts";
 import type { WatchObserver, WatchStatus } from "../../source/api/reflector.ts";
 
-export interface ObservationOptions {
+interface ObservationOptions {
   readonly cache: ObjectCache;
   readonly nodeName: string;
   readonly metrics: Metrics;

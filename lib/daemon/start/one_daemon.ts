@@ -1,19 +1,17 @@
 /** Allows one daemon in each network namespace: two would undo each other's rules. */
 import { FatalError } from "../../model/values/errors.ts";
-import type { LockHolder, NodeLock, Runtime } from "../../model/ports/runtime.ts";
+import type { LockHolder, Runtime } from "../../model/ports/runtime.ts";
 import { VERSION } from "../../model/version.ts";
-import type { Clock, Logger } from "../../model/ports/ports.ts";
+import type { Logger } from "../../model/ports/ports.ts";
 import type { ServiceManager } from "../../observe/systemd.ts";
 
 /** Milliseconds between two attempts to take the lock. */
 const PAUSE = 500;
 
 interface OneDaemonOptions {
-  readonly lock: NodeLock;
-  readonly self: LockHolder;
+  readonly runtime: Pick<Runtime, "lock" | "pid" | "clock">;
   readonly wait: boolean;
   readonly manager: Pick<ServiceManager, "ready" | "feedWatchdog">;
-  readonly clock: Clock;
   readonly logger: Logger;
   readonly signal: AbortSignal;
 }
@@ -23,13 +21,14 @@ interface OneDaemonOptions {
  * for systemd: kubelet can use the other one's rules. @throws {FatalError} that names the holder, without `wait`
  */
 export async function beTheOnlyDaemon(options: OneDaemonOptions): Promise<void> {
-  const { lock, self, wait, manager, clock, logger, signal } = options;
+  const { runtime, wait, manager, logger, signal } = options;
+  const { lock, clock } = runtime;
   const over = new AbortController();
   const stop = AbortSignal.any([signal, over.signal]);
   let isTold = false;
   try {
     while (!signal.aborted) {
-      if (lock.take(self)) {
+      if (lock.take(lockHolder(runtime))) {
         if (isTold) logger.info("the other signpost has ended; this one takes over");
         return;
       }

@@ -3,7 +3,7 @@ import { ProgramWatch } from "../../system/program_watch.ts";
 import { Daemon } from "../daemon.ts";
 import type { DaemonOptions } from "./options.ts";
 import { openBackend } from "../../backend/choose.ts";
-import { beTheOnlyDaemon, lockHolder } from "./one_daemon.ts";
+import { beTheOnlyDaemon } from "./one_daemon.ts";
 import { openSource } from "../objects/source.ts";
 
 /** Runs until the signal aborts. The rules stay in the kernel. @throws {FatalError} if it cannot start or go on */
@@ -18,15 +18,7 @@ export async function runDaemon(options: DaemonOptions): Promise<void> {
 
 async function start(given: DaemonOptions): Promise<void> {
   const { runtime, logger } = given;
-  await beTheOnlyDaemon({
-    lock: runtime.lock,
-    self: lockHolder(runtime),
-    wait: given.configuration.signpost.wait,
-    manager: given.manager,
-    clock: runtime.clock,
-    logger,
-    signal: given.signal,
-  });
+  await beTheOnlyDaemon({ ...given, wait: given.configuration.signpost.wait });
   if (given.signal.aborted) return;
   const programs = new ProgramWatch({ ...runtime, logger });
   const options = { ...given, runtime: { ...runtime, runner: programs } };

@@ -6,7 +6,6 @@ import { type NotifySocket, ServiceManager } from "../../../lib/observe/systemd.
 import { ManualClock, MemoryLogger, settle } from "../../support/clock_and_log.ts";
 
 const FIRST: LockHolder = { pid: 4711, version: "0.1.0", since: "2026-01-02T03:04:05.000Z" };
-const SELF: LockHolder = { ...FIRST, pid: 4712 };
 
 /** A lock that another holds until the test lets it go. */
 class FakeLock implements NodeLock {
@@ -41,11 +40,9 @@ function start(lock: NodeLock, wait: boolean) {
   };
   const manager = new ServiceManager({ socket, watchdog: 30_000, clock, logger });
   const only = beTheOnlyDaemon({
-    lock,
-    self: SELF,
+    runtime: { lock, pid: 4712, clock },
     wait,
     manager,
-    clock,
     logger,
     signal: stop.signal,
   });
