@@ -152,11 +152,9 @@ export class HandOver {
 
   async #removeOthers(): Promise<void> {
     this.#state = "removing";
-    const { logger } = this.#options;
     try {
-      const removed = [...await this.#removeTables(), ...await this.#removeChains()];
-      for (const what of removed) {
-        logger.info("took over; the old rules are removed", { what });
+      for (const what of [...await this.#removeTables(), ...await this.#removeChains()]) {
+        this.#options.logger.info("took over; the old rules are removed", { what });
       }
     } catch (error) {
       this.#fail(error);
@@ -164,24 +162,20 @@ export class HandOver {
   }
 
   async #removeTables(): Promise<string[]> {
-    const { variant } = this.#options;
+    const { variant, logger } = this.#options;
     const tables = [
       ...KUBE_PROXY_TABLES,
       ...variant ? OTHER_MODE : [],
       // It remains after a killed signpost.
       ...this.#ipvs.isUnderWay ? [] : [IPVS_TABLE],
     ];
-    const { logger } = this.#options;
     return tablesIn(await removeTables(this.#nft, { tables, logger }).catch(unlessMissing));
   }
 
   /** Sets the state `done` if nothing failed. */
   async #removeChains(): Promise<string[]> {
-    const { logger } = this.#options;
-    const entries = await cleanUpKernel(this.#options.runner, {
-      ...await this.#others(),
-      dryRun: false,
-    });
+    const { runner, logger } = this.#options;
+    const entries = await cleanUpKernel(runner, { ...await this.#others(), dryRun: false });
     for (const { failure } of entries) if (failure) this.#fail(failure);
     for (const entry of entries) {
       const { program, left } = entry;

@@ -45,6 +45,7 @@ export class IptablesBackend extends IptablesDataplane implements Backend<Iptabl
   readonly metrics: BackendMetrics;
   readonly foreignRules: HandOver;
   readonly describe = iptablesNames;
+  readonly changesFrom = () => iptablesChanges;
   readonly connections: ConnectionCounters;
   readonly #options: BackendOptions;
   #found: Iptables | undefined;
@@ -120,10 +121,6 @@ export class IptablesBackend extends IptablesDataplane implements Backend<Iptabl
     const isLegacy = (await this.#find()).backend === "-legacy";
     const legacy = isLegacy ? [] : await legacyChains(runner);
     return { nft: "", unreadable: [], chains: [...inet, ...legacy] };
-  }
-
-  changesFrom(): typeof iptablesChanges {
-    return iptablesChanges;
   }
 
   async cleanup(options: CleanupOptions): Promise<ApplyError[]> {

@@ -157,10 +157,8 @@ export async function findIptables(
   }
   const [first] = families;
   if (first === undefined) throw errors[0];
-  const version = await runIfInstalled(runner, [
-    programName(first, "", choice.backend),
-    "--version",
-  ]);
+  const program = programName(first, "", choice.backend);
+  const version = await runIfInstalled(runner, [program, "--version"]);
   return {
     ...choice,
     families,
