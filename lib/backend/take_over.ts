@@ -283,11 +283,20 @@ export async function kubeProxyProcesses(
   try {
     const { stdout } = await runner.run(["pgrep", "-u", "0", ...here, "-x", "kube-proxy"]);
     const found = (stdout.match(/^\d+$/gm) ?? []).filter((each) => each !== `${daemon}`);
-    return found.map((each) => `kube-proxy (pid ${each})`);
+    const proxies = await Promise.all(
+      found.map(async (each) => await isSignpost(runner, each) ? [] : [`kube-proxy (pid ${each})`]),
+    );
+    return proxies.flat();
   } catch {
     // Without pgrep (package procps), processes cannot be found.
     return [];
   }
+}
+
+/** Returns true if the process is signpost: its image has it under kube-proxy's name, as a link. */
+async function isSignpost(runner: ProcessRunner, pid: string): Promise<boolean> {
+  const maps = await runner.run(["cat", `/proc/${pid}/maps`]).catch(() => undefined);
+  return maps !== undefined && / \/(?:\S*\/)?signpost$/m.test(maps.stdout);
 }
 
 /** A part that a clean-up removed, or would remove. */

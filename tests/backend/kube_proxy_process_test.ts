@@ -13,12 +13,20 @@ const SCRIPT = `
   Deno.chmodSync(folder, 0o755);
   const program = folder + "/kube-proxy";
   Deno.copyFileSync("/bin/sleep", program);
+  Deno.copyFileSync("/bin/sleep", folder + "/signpost");
+  Deno.mkdirSync(folder + "/image");
+  const link = folder + "/image/kube-proxy";
+  Deno.symlinkSync("../signpost", link);
   const start = (command, options = {}) => {
-    const [first, ...args] = [...command, program, "60"];
+    const [first, ...args] = [...command, "60"];
     return new Deno.Command(first, { args, ...options }).spawn();
   };
-  const own = start([]);
-  const apart = [start(["unshare", "-n"]), start([], { uid: 65534, gid: 65534 })];
+  const own = start([program]);
+  const apart = [
+    start(["unshare", "-n", program]),
+    start([program], { uid: 65534, gid: 65534 }),
+    start([link]),
+  ];
   const isStarted = ({ pid }) => Deno.readTextFileSync("/proc/" + pid + "/comm") === "kube-proxy\\n";
   while (![own, ...apart].every(isStarted)) await new Promise((done) => setTimeout(done, 10));
   const runtime = { runner: new DenoProcessRunner(), pid: Deno.pid };
@@ -30,7 +38,7 @@ const SCRIPT = `
   Deno.removeSync(folder, { recursive: true });
 `;
 
-Deno.test("a kube-proxy is one of root in this network namespace, and neither another program of that name nor signpost", async () => {
+Deno.test("a kube-proxy is one of root in this network namespace, and neither another program of that name nor signpost in its place", async () => {
   const command = ["unshare", "-n", Deno.execPath(), "run", "-qA", "--ext=js", "-"];
   assertEquals(await run(command, { stdin: SCRIPT }), "1 true 0\n");
 });
