@@ -9,6 +9,7 @@ import { NOTICES } from "../lib/cli/licenses/notices.ts";
 import { VERSION } from "../lib/model/version.ts";
 import { binaryName, TARGETS } from "./compile/arguments.ts";
 import { type Commit, readCommit } from "./compile/commit.ts";
+import { readPins } from "./image/packages.ts";
 import { buildArchive, buildDebian, writeSums } from "./package/build.ts";
 import { readContent } from "./package/content.ts";
 import type { Maintainer } from "./package/debian.ts";
@@ -86,7 +87,13 @@ async function packageAll(
 async function writeBill(dist: string, release: Release): Promise<string> {
   const { npm } = JSON.parse(await Deno.readTextFile(`${ROOT}deno.lock`)) as { npm: Integrities };
   const version = upstreamVersion(release).replace("~", "-");
-  const bill = billOfMaterials({ version, commit: release.commit, notices: NOTICES, npm });
+  const bill = billOfMaterials({
+    version,
+    commit: release.commit,
+    notices: NOTICES,
+    npm,
+    image: await readPins(),
+  });
   const name = `signpost-${version}.spdx.json`;
   await Deno.writeTextFile(`${dist}/${name}`, `${JSON.stringify(bill, null, 2)}\n`);
   return name;

@@ -13,6 +13,8 @@ export interface Pin {
   /** Below the mirror, such as `debian/pool/main/n/nftables/nftables_1.1.3-1_amd64.deb`. */
   readonly path: string;
   readonly sha256: string;
+  /** With its epoch, which the file's name leaves out. */
+  readonly version: string;
 }
 
 /** The content of `debian.json`. */
@@ -59,11 +61,12 @@ export async function newestPackages(
   return (await packages.files(SUITE, [...all].sort(), architecture)).map((file) => ({
     path: new URL(file.uri).pathname.slice(1),
     sha256: file.sha256,
+    version: decodeURIComponent(file.file.split("_")[1] ?? ""),
   }));
 }
 
 /** Returns the name of the package. */
-export function nameOf({ path }: Pin): string {
+export function nameOf({ path }: Pick<Pin, "path">): string {
   return path.replace(/^.*\//, "").replace(/_.*/, "");
 }
 
