@@ -15,6 +15,7 @@ import { Turns } from "../model/ports/in_turns.ts";
 import { type Logger, ProgramMissingError } from "../model/ports/ports.ts";
 import type { Runtime } from "../model/ports/runtime.ts";
 import { FAMILIES, type Family } from "../model/values/address.ts";
+import { append } from "../model/values/lists.ts";
 import {
   type ConntrackEntry,
   ConntrackError,
@@ -38,6 +39,8 @@ interface ConntrackCleanerOptions {
 
 /** Services that are looked at in one turn. */
 const SERVICES = 100;
+/** Entries that are read in one turn. */
+const ENTRIES = 200;
 /** Milliseconds after which a clean-up stops and leaves the rest for later. */
 const BUDGET = 2_000;
 /** Milliseconds between two clean-ups. */
@@ -151,8 +154,13 @@ export class ConntrackCleaner {
       family,
       localAddresses: new Set(runtime.addresses()),
     });
-    const present = await new Turns(runtime.clock).run(gathering);
-    return deletionsOf(listings.flatMap((each) => [...staleEntries(each, { suspects, present })]));
+    const turns = new Turns(runtime.clock);
+    const present = await turns.run(gathering);
+    const stale: ConntrackEntry[] = [];
+    for (const each of listings) {
+      append(stale, await turns.run(findingStale(each, { suspects, present })));
+    }
+    return deletionsOf(stale);
   }
 
   #giveUp(): true {
@@ -265,16 +273,20 @@ export function* gatheringPresent(
  * - They go to a virtual IP, or to a node port on an address that takes them: pods use the same port of other hosts.
  * - The answers come from no endpoint of the frontend, or from a former endpoint of one that is gone.
  * - Untranslated ones in a zone of their own stay: Open vSwitch tracks a packet before and after its translation.
+ * @yields when other work can run
  */
-export function* staleEntries(
+export function* findingStale(
   entries: Iterable<ConntrackEntry>,
   { suspects, present }: {
     readonly suspects: ReadonlyMap<string, Suspect>;
     readonly present: Present;
   },
-): Generator<ConntrackEntry> {
+): Generator<undefined, ConntrackEntry[]> {
+  const stale: ConntrackEntry[] = [];
   const endpoints = new Map<DesiredServicePort, ReadonlySet<string>>();
+  let count = 0;
   for (const entry of entries) {
+    if (++count % ENTRIES === 0) yield;
     const { protocol, original, reply, zoned } = entry;
     if (protocol !== "udp") continue;
     const source = hostPort(reply.src, reply.sport);
@@ -285,11 +297,12 @@ export function* staleEntries(
     if (servicePort) {
       const serving = endpoints.get(servicePort) ?? endpointsOf(servicePort);
       endpoints.set(servicePort, serving);
-      if (!serving.has(source)) yield entry;
+      if (!serving.has(source)) stale.push(entry);
     } else if (isTranslated && suspects.get(key)?.former.has(source)) {
-      yield entry;
+      stale.push(entry);
     }
   }
+  return stale;
 }
 
 /** Returns the key of the virtual IP that a flow goes to, or of the node port, if its destination can be one. */

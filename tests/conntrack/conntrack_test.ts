@@ -160,6 +160,19 @@ Deno.test("a flow to an endpoint that came while conntrack listed is not deleted
   assertEquals(bench.flows, [TO_C]);
 });
 
+Deno.test("other work runs while a long listing is compared", async () => {
+  const flows = Array.from(
+    { length: 3_000 },
+    (_, i) => flow(`10.0.0.1:${1_000 + i} > ${VIP} > ${B}`),
+  );
+  const bench = new Bench(flows, OF_A);
+  bench.clock.work = 50;
+  await bench.sync(OF_B);
+  for (let i = 0; i < 50; i++) await bench.clock.advance(0);
+  assertEquals(bench.clock.sleeps.filter((each) => each === 0).length > 10, true);
+  assertEquals(bench.flows, flows);
+});
+
 Deno.test("a missing conntrack is warned of once, and not asked for again", async () => {
   const bench = new Bench([TO_A], OF_A);
   bench.conntrack.isMissing = true;

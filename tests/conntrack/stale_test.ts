@@ -2,8 +2,8 @@ import { assertEquals } from "@std/assert";
 import { parseEntry } from "../../lib/conntrack/tool.ts";
 import {
   addSuspects,
+  findingStale,
   gatheringPresent,
-  staleEntries,
   type Suspects,
 } from "../../lib/conntrack/conntrack.ts";
 import type {
@@ -50,7 +50,7 @@ function staleOf(suspects: AllSuspects, state: DesiredState, flows: readonly str
     const present = atOnce(
       gatheringPresent(state, { family, localAddresses: new Set([LOCAL, "127.0.0.1"]) }),
     );
-    return [...staleEntries([entry], { suspects: suspects[family], present })].length > 0;
+    return atOnce(findingStale([entry], { suspects: suspects[family], present })).length > 0;
   });
 }
 
