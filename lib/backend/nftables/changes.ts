@@ -1,16 +1,8 @@
 /** Shows steps of the desired state as changes, and names the rules that decide about packets. */
 import type { DesiredNode, DesiredServicePort, DesiredState } from "../../model/kernel/desired.ts";
 import { diffing, tableOf, withNodeElements } from "./delta.ts";
-import {
-  type Element,
-  element,
-  elementId,
-  elementsOf,
-  type ObjectId,
-  objectId,
-  type References,
-} from "./table.ts";
-import { printKey, type SetRole, tableSet } from "./sets.ts";
+import { type Element, elementId, elementsOf, type References } from "./table.ts";
+import { frontendOfKey, printKey, type SetRole, tableSet } from "./sets.ts";
 import { objectsOf, sourceRangeChain } from "./service.ts";
 import type { Change } from "../../model/kernel/differences.ts";
 import type { DesiredStep, RuleNames } from "../backend.ts";
@@ -68,19 +60,23 @@ export function ownersOf(
   ports: readonly DesiredServicePort[],
   node: DesiredNode,
 ): (element: Pick<Element, "set" | "key">) => string {
-  const owners = new Map<ObjectId, string>();
+  const owners = new Map<string, string>();
   for (const port of ports) {
     for (const object of objectsOf(port, node)) {
-      const id = objectId(object);
+      if (object.type === "chain" || object.type === "set") continue;
+      const id = ownedId(object);
       owners.set(id, owners.has(id) && owners.get(id) !== port.name ? "" : port.name);
     }
   }
-  return ({ set, key }) => {
-    const id = key.type === "slot"
-      ? elementId({ type: "slots", set, key: key.frontend })
-      : objectId(element(set, key));
-    return owners.get(id) ?? "";
-  };
+  return (element) => owners.get(ownedId(element)) ?? "";
+}
+
+/** Returns the id of an element. All elements of a frontend have the same. */
+function ownedId({ set, key }: Pick<Element, "set" | "key">): string {
+  const frontend = frontendOfKey(key);
+  return frontend
+    ? `${set.family} ${printKey(frontend)}`
+    : elementId({ type: "element", set, key });
 }
 
 export function nftablesNames(node: DesiredNode): RuleNames {

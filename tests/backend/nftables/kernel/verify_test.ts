@@ -57,3 +57,22 @@ Deno.test("source ranges are compared by address, port and range, and a missing 
     },
   ]);
 });
+
+Deno.test("an element of a frontend that should not be there names the frontend's Service", async () => {
+  await using kernel = await Kernel.create();
+  const pipeline = new Pipeline();
+  pipeline.load([RANGED]);
+  const dataplane = new NftablesDataplane(kernel.nft);
+  await dataplane.apply(dataplane.full(pipeline.desired));
+  await kernel.script(`
+add element inet signpost source-ranges-udp4 { 192.0.2.10 . 17 . 203.0.114.0/24 }
+add element inet signpost services4 { 10.96.0.10 . udp . 17 : goto reject-traffic }
+add element inet signpost services4 { 10.96.0.10 . udp . 18 : goto reject-traffic }`);
+  const listing = await kernel.nft.listTable();
+  const { differences } = nftablesRules(atOnce(parsingListing(listing))).compare(pipeline.desired);
+  assertEquals(differences.map(({ in: set, key, service }) => [set, key, service]), [
+    ["services4", "10.96.0.10 . udp . 17", "shop/web:seventeen"],
+    ["services4", "10.96.0.10 . udp . 18", ""],
+    ["source-ranges-udp4", "192.0.2.10 . 17 . 203.0.114.0/24", "shop/web:seventeen"],
+  ]);
+});
