@@ -8,7 +8,7 @@ import { Snapshot } from "../api/resources.ts";
 
 export interface FileInfo {
   readonly isDirectory: boolean;
-  /** Changes with the content: inode, size and time of the last change. */
+  /** Changes with the content and the right to read it: inode, size and times of the last changes. */
   readonly fingerprint: string;
 }
 
@@ -62,11 +62,14 @@ export async function followManifests(options: FollowOptions): Promise<void> {
   const loader = await loadManifests(options);
   while (!signal.aborted) {
     await clock.sleep(interval, signal);
-    if (signal.aborted || !await loader.hasSettled()) continue;
+    if (signal.aborted || !await loader.isDue()) continue;
     loader.warn(await loader.load());
     loader.deliver();
   }
 }
+
+/** Looks at files that change each time, until they are loaded nevertheless. */
+const MOST_LOOKS = 5;
 
 interface LoadedFile {
   readonly fingerprint: string;
@@ -79,6 +82,8 @@ class ManifestLoader {
   /** The facts about the files when they were loaded, and at the last look. */
   #fingerprint = "";
   #seen = "";
+  /** Looks since the last load that found changes. */
+  #looks = 0;
   /** Problems that were logged already. */
   #logged = new Set<string>();
 
@@ -88,6 +93,7 @@ class ManifestLoader {
   async load(): Promise<string[]> {
     const problems: string[] = [];
     this.#fingerprint = await this.#look();
+    this.#looks = 0;
     const loaded = new Map<string, LoadedFile>();
     for (const path of this.options.paths) {
       for (const file of await this.#filesAt(path, problems)) {
@@ -99,11 +105,13 @@ class ManifestLoader {
     return problems;
   }
 
-  /** Returns true if the files differ from the loaded ones, and were not changed since the last look. */
-  async hasSettled(): Promise<boolean> {
+  /** Returns true if the files differ from the loaded ones, and have settled or did not for many looks. */
+  async isDue(): Promise<boolean> {
     const before = this.#seen;
     this.#seen = await this.#look();
-    return this.#seen === before && this.#seen !== this.#fingerprint;
+    if (this.#seen === this.#fingerprint) return false;
+    this.#looks++;
+    return this.#seen === before || this.#looks >= MOST_LOOKS;
   }
 
   warn(problems: readonly string[]): void {

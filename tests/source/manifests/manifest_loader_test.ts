@@ -1,6 +1,10 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { denoFiles } from "../../../lib/system/files.ts";
-import { followManifests, loadManifests } from "../../../lib/source/manifests/manifest_loader.ts";
+import {
+  type Files,
+  followManifests,
+  loadManifests,
+} from "../../../lib/source/manifests/manifest_loader.ts";
 import { ManifestError } from "../../../lib/source/manifests/manifests.ts";
 import { eventually } from "../../support/eventually.ts";
 import { fakeDecode, MemorySink } from "../api/fakes.ts";
@@ -49,6 +53,7 @@ async function withFolder(test: (example: Case) => Promise<void>): Promise<void>
 async function following(
   { folder, sink, logger }: Case,
   test: () => Promise<void>,
+  files: Files = denoFiles,
 ): Promise<void> {
   const stop = new AbortController();
   const done = followManifests({
@@ -56,7 +61,7 @@ async function following(
     decode: fakeDecode,
     sink: sink.take,
     nodeName: "node-1",
-    files: denoFiles,
+    files,
     logger,
     clock: realClock,
     signal: stop.signal,
@@ -128,6 +133,22 @@ Deno.test("changed, new and removed files are followed", async () => {
       await Deno.rename(`${example.folder}/.new`, `${example.folder}/b.yaml`);
       await eventually("b was replaced", () => example.version("b") === "2");
     });
+  });
+});
+
+Deno.test("a file that changes all the time does not keep out the changes of others", async () => {
+  await withFolder(async (example) => {
+    await example.write("busy.yaml", service("busy"));
+    await example.write("calm.yaml", service("calm"));
+    let looks = 0;
+    const stat = async (path: string) => {
+      const info = await denoFiles.stat(path);
+      return path.endsWith("busy.yaml") ? { ...info, fingerprint: `${looks++}` } : info;
+    };
+    await following(example, async () => {
+      await example.write("calm.yaml", service("calm", "22"));
+      await eventually("the change", () => example.version("calm") === "22");
+    }, { ...denoFiles, stat });
   });
 });
 
