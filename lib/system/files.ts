@@ -25,7 +25,9 @@ export const denoFiles: Files = {
     return names;
   },
   stat: async (path): Promise<FileInfo> => {
-    const { isDirectory, ino, size, mtime } = await Deno.stat(path);
-    return { isDirectory, fingerprint: `${ino}/${size}/${mtime?.getTime() ?? 0}` };
+    const { isDirectory, ino, size, mtime, ctime } = await Deno.stat(path);
+    // Every change of the node sets ctime, also of the right to read it, but it has whole seconds (Deno 2.9).
+    const fingerprint = [ino, size, mtime?.getTime(), ctime?.getTime()].join("/");
+    return { isDirectory, fingerprint };
   },
 };

@@ -152,6 +152,22 @@ Deno.test("a file that changes all the time does not keep out the changes of oth
   });
 });
 
+Deno.test("a file that is replaced by one of equal size and time is read again", async () => {
+  await withFolder(async (example) => {
+    const path = `${example.folder}/a.yaml`;
+    const time = new Date("2026-01-01T00:00:00Z");
+    await example.write("a.yaml", service("a"));
+    await Deno.utime(path, time, time);
+    await following(example, async () => {
+      await eventually("the change", async () => {
+        await example.write("a.yaml", service("a", "2"));
+        await Deno.utime(path, time, time);
+        return example.version("a") === "2";
+      }, { interval: 300 });
+    });
+  });
+});
+
 Deno.test("a ConfigMap's links are followed when they are swapped", async () => {
   await withFolder(async (example) => {
     const { folder } = example;
