@@ -77,7 +77,7 @@ export class IpvsKernel {
   async remove({ servers, unread }: IpvsState): Promise<string[]> {
     if (unread !== undefined) return [unread];
     const own = new Set(servers.map(keyOf));
-    const connections = parseConnections(await this.#output(["cat", "/proc/net/ip_vs_conn"]))
+    const connections = parseConnections(await this.#read("/proc/net/ip_vs_conn"))
       .filter((connection) => own.has(keyOf(connection)));
     const problems = [
       ...await this.#removeServers(servers),
@@ -121,7 +121,7 @@ export class IpvsKernel {
   }
 
   async #servers(): Promise<readonly VirtualServer[]> {
-    const all = parseServers(await this.#output(["cat", "/proc/net/ip_vs"]));
+    const all = parseServers(await this.#read("/proc/net/ip_vs"));
     // All others are kube-proxy's, which deletes foreign ones.
     return all.filter(({ address }) => !this.excluded.some((cidr) => cidrContains(cidr, address)));
   }
@@ -168,11 +168,16 @@ export class IpvsKernel {
     return devices?.stdout.includes(`${IPVS_INTERFACE}:`) ?? false;
   }
 
-  /** Returns a program's output; `""` for a file that does not exist because the module is not loaded. */
-  async #output(argv: readonly [string, ...string[]]): Promise<string> {
+  /** Returns a file; `""` if it does not exist because the module is not loaded. */
+  #read(path: string): Promise<string> {
+    return this.#output(["cat", path], NO_FILE);
+  }
+
+  /** Returns a program's output. @param none matches an error that means `""` */
+  async #output(argv: readonly [string, ...string[]], none?: RegExp): Promise<string> {
     const result = await runIfInstalled(this.runner, argv);
     if (result?.code === 0) return result.stdout;
-    if (NO_FILE.test(result?.stderr ?? "")) return "";
+    if (none?.test(result?.stderr ?? "")) return "";
     throw new Error(failure(argv, result));
   }
 

@@ -1,4 +1,11 @@
-import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import {
+  assert,
+  assertEquals,
+  assertMatch,
+  assertRejects,
+  assertStringIncludes,
+} from "@std/assert";
+import { IpvsKernel } from "../../../lib/backend/ipvs/kernel.ts";
 import { GUARD_REMOVAL, IpvsTakeOver } from "../../../lib/backend/ipvs/take_over.ts";
 import { cleanUpIpvs, type Removal } from "../../../lib/backend/take_over.ts";
 import { ManualClock, MemoryLogger, settle } from "../../support/clock_and_log.ts";
@@ -293,6 +300,16 @@ Deno.test("without the module ip_vs there is no virtual server, and the interfac
   await run(it, FIRST + 1);
   assertEquals(it.node.changes.includes("ip link delete kube-ipvs0"), true);
   assertEquals(it.logger.at("warn"), []);
+});
+
+Deno.test("where the node's own addresses cannot be read nothing is guarded: it could be one of them", async () => {
+  const { runner } = new FakeIpvs();
+  const failure = { code: 1, stdout: "", stderr: "Dump terminated: No such file or directory" };
+  const kernel = new IpvsKernel({
+    run: async (argv, stdin) =>
+      argv.join(" ") === "ip -o addr show" ? failure : await runner.run(argv, stdin),
+  });
+  await assertRejects(() => kernel.look(), Error, "ip -o addr show: Dump terminated");
 });
 
 Deno.test("in iptables mode what cannot be read is not refused before our rules are there", async () => {
