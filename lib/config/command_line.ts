@@ -35,8 +35,11 @@ export interface CommandLineResult {
 
 export function readCommandLine(argv: readonly string[]): CommandLineResult {
   const { command: word, words, given, errors } = scan(argv);
-  const isOn = (name: string) =>
-    readBoolean(given.findLast(({ flag }) => flag.name === name)?.text ?? "false") === true;
+  const lastOf = (name: string) =>
+    given.findLast(({ flag }) => flag.name === name)?.text ?? "false";
+  const isOn = (name: string) => readBoolean(lastOf(name)) === true;
+  // Go's components print the version for both (component-base/version/verflag).
+  const isVersion = isOn("version") || lastOf("version") === "raw";
   const command = word === "run" && isOn("cleanup") ? "cleanup" : word;
   const own = ownFlagsOf(command).map(({ name }) => name);
   const [options, settings] = [
@@ -54,7 +57,7 @@ export function readCommandLine(argv: readonly string[]): CommandLineResult {
   return {
     command,
     words,
-    information: isOn("help") ? "help" : isOn("version") ? "version" : undefined,
+    information: isOn("help") ? "help" : isVersion ? "version" : undefined,
     // Each value was read by the reader of its row.
     settings: settings.values as GivenSettings,
     options: options.values,

@@ -377,6 +377,7 @@ Deno.test("commands have their own options", async () => {
 
 Deno.test("help and version are values, and win over errors", async () => {
   assertEquals(await load(["--nope", "--version"]), { type: "version" });
+  assertEquals(await load(["--version=raw"]), { type: "version" });
   for (const argv of [["help", "run"], ["run", "-h"], ["run", "--nope", "--help"]]) {
     const help = helpOf(await load(argv));
     assertStringIncludes(help, "\n  --cluster-cidr CIDRS ");
