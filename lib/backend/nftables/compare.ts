@@ -46,7 +46,7 @@ function compareTable(desired: Contents, held: Contents): Difference[] {
 }
 
 function byPlace(a: Difference, b: Difference): number {
-  const [left, right] = [`${a.in} ${a.key}`, `${b.in} ${b.key}`];
+  const [left, right] = a.in === b.in ? [a.key, b.key] : [a.in, b.in];
   return left < right ? -1 : left > right ? 1 : 0;
 }
 
