@@ -1,5 +1,5 @@
 /** Turns manifest files and folders into events, once or as they change. */
-import { dirname, join } from "@std/path/posix";
+import { basename, join } from "@std/path/posix";
 import { type Decoder, type EventSink, type Kind, KINDS } from "../../model/cluster/objects.ts";
 import type { Clock, Logger } from "../../model/ports/ports.ts";
 import { type Manifest, ManifestError, parseManifest } from "./manifests.ts";
@@ -145,7 +145,7 @@ class ManifestLoader {
       return await manifestFiles(path, this.options.files);
     } catch (cause) {
       problems.push(`${oneLine(path)}: cannot be read: ${errorText(cause)}`);
-      return [...this.#loaded.keys()].filter((file) => file === path || dirname(file) === path);
+      return [...this.#loaded.keys()].filter((file) => isAt(path, file));
     }
   }
 
@@ -187,6 +187,11 @@ class ManifestLoader {
     }
     return seen.join("\n");
   }
+}
+
+/** Returns true if the path is the file or its folder. */
+function isAt(path: string, file: string): boolean {
+  return file === path || file === join(path, basename(file));
 }
 
 /** Returns the manifest files at a path: the file, or the sorted files of the folder without hidden ones. */

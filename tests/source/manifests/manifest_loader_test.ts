@@ -53,11 +53,11 @@ async function withFolder(test: (example: Case) => Promise<void>): Promise<void>
 async function following(
   { folder, sink, logger }: Case,
   test: () => Promise<void>,
-  files: Files = denoFiles,
+  { path = folder, files = denoFiles }: { readonly path?: string; readonly files?: Files } = {},
 ): Promise<void> {
   const stop = new AbortController();
   const done = followManifests({
-    paths: [folder],
+    paths: [path],
     decode: fakeDecode,
     sink: sink.take,
     nodeName: "node-1",
@@ -148,7 +148,7 @@ Deno.test("a file that changes all the time does not keep out the changes of oth
     await following(example, async () => {
       await example.write("calm.yaml", service("calm", "22"));
       await eventually("the change", () => example.version("calm") === "22");
-    }, { ...denoFiles, stat });
+    }, { files: { ...denoFiles, stat } });
   });
 });
 
@@ -201,5 +201,18 @@ Deno.test("a file that breaks keeps its last good state, with one warning", asyn
       assertEquals(example.logger.at("warn").length, 1);
     });
     assertEquals(example.sink.lost, []);
+  });
+});
+
+Deno.test("a folder that is named with a slash at its end and goes away keeps its last good state", async () => {
+  await withFolder(async (example) => {
+    const path = `${example.folder}/now/`;
+    await Deno.mkdir(path);
+    await example.write("now/a.yaml", service("a"));
+    await following(example, async () => {
+      await Deno.rename(path, `${example.folder}/away`);
+      await eventually("the warning", () => example.logger.at("warn").length > 0);
+      assertEquals(example.version("a"), "1");
+    }, { path });
   });
 });
