@@ -33,7 +33,7 @@ const MAX_TRIGGERS = 10_000;
 interface Counts extends ChangeCounts {
   total: number;
   pending: number;
-  /** Those that came after the start of the running sync. */
+  /** Changes after the start of the running sync. */
   later: number;
 }
 

@@ -31,7 +31,7 @@ export interface ProcessUsage {
 
 export interface ChangeCounts {
   readonly total: number;
-  /** Those that the kernel does not have yet. */
+  /** Changes that the kernel does not have yet. */
   readonly pending: number;
 }
 
