@@ -5,7 +5,6 @@
  *
  * A client of the local socket (mode 0660) can see everything, and ask for a look at the node and a full sync, no more.
  */
-import { dirname } from "@std/path/posix";
 import type { CommandLine } from "../model/configuration.ts";
 import { messageOf } from "../model/values/errors.ts";
 import type { ConnectionsReport } from "../model/connections.ts";
@@ -66,7 +65,7 @@ export async function serveSocket(options: SocketOptions): Promise<void> {
 
 async function serveOnce(folder: string, options: SocketOptions): Promise<void> {
   const { path } = options;
-  await Deno.mkdir(dirname(path), { recursive: true }).catch(() => {});
+  await Deno.mkdir(path.slice(0, path.lastIndexOf("/")), { recursive: true }).catch(() => {});
   // Nobody else can open the socket before it has its mode.
   await Deno.mkdir(folder, { mode: 0o700 });
   const bound = await bind(folder, options).finally(() =>
