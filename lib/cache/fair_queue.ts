@@ -36,12 +36,14 @@ export class FairQueue {
     this.#incoming.add(key);
   }
 
-  /** Takes Services, one of each namespace in turn, up to the cost of one share. One that costs more is taken alone. */
+  /** Takes Services, one of each namespace in turn, up to the cost of one share. New ones that cost less come first. One that costs more is taken alone. */
   take({ most, costOf }: Share = { most: Infinity, costOf: () => 0 }): ReadonlySet<string> {
     const incoming = this.#incoming;
     this.#incoming = new Set();
     if (!this.#hasBacklog && isWithin(incoming, { most, costOf })) return incoming;
-    for (const key of incoming) if (key !== this.#first) this.#enqueue(key);
+    const byCost = [...incoming].map((key) => ({ key, cost: costOf(key) }))
+      .sort((a, b) => a.cost - b.cost);
+    for (const { key } of byCost) if (key !== this.#first) this.#enqueue(key);
     const taken = new Set<string>();
     for (let cost = 0; cost < most;) {
       const key = this.#next();

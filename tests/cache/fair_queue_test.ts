@@ -42,6 +42,14 @@ Deno.test("a Service that costs more than a turn is taken alone", () => {
   assertEquals(queue.isEmpty, true);
 });
 
+Deno.test("a Service that costs less goes before one that came earlier", () => {
+  const queue = queueOf("large/1", "small/1");
+  const costOf = (key: string) => key === "large/1" ? 100 : 1;
+  assertEquals([...queue.take({ most: 20, costOf })], ["small/1"]);
+  queue.add("small/1");
+  assertEquals([...queue.take({ most: 20, costOf })], ["large/1"]);
+});
+
 Deno.test("without a share all is taken, the backlog too", () => {
   const queue = queueOf("a/1", "a/2", "a/3");
   take(queue, 10);
