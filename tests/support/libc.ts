@@ -182,11 +182,12 @@ export class Libc implements Disposable {
     this.#check("bind", this.#library.symbols.bind(socket, bytes, bytes.length));
   }
 
-  /** Begins to connect; `EINPROGRESS` is not an error. */
-  connect(socket: number, address: SocketAddress): void {
+  /** Begins to connect; `EINPROGRESS` is not an error. `EAGAIN`: the kernel found no free port this time. */
+  connect(socket: number, address: SocketAddress, attempts = 3): void {
     const bytes = encodeSocketAddress(address);
     if (this.#library.symbols.connect(socket, bytes, bytes.length) === 0) return;
     const error = this.#lastError("connect");
+    if (error.code === "EAGAIN" && attempts > 1) return this.connect(socket, address, attempts - 1);
     if (error.code !== "EINPROGRESS") throw error;
   }
 
