@@ -219,7 +219,8 @@ ${DAEMON_FLAGS}`,
         flag: "from",
         value: "SOURCE",
         choices: ["pod", "node", "external"],
-        help: "Sender of the packet: a pod of this node, this node itself, or any other host.",
+        help:
+          "Sender of the packet: pod (of this node), node (this node itself) or external (any other host).",
       }),
       trace: switchFlag(
         "trace",
