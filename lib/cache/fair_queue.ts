@@ -36,13 +36,17 @@ export class FairQueue {
     this.#incoming.add(key);
   }
 
-  /** Takes Services, one of each namespace in turn, up to the cost of one share. New ones that cost less come first. One that costs more is taken alone. */
+  /**
+   * Takes Services, one of each namespace in turn, up to the cost of one share. Among new Services, those that cost less
+   * come first. A Service that costs more than a share is taken alone.
+   */
   take({ most, costOf }: Share = { most: Infinity, costOf: () => 0 }): ReadonlySet<string> {
     const incoming = this.#incoming;
     this.#incoming = new Set();
-    if (!this.#hasBacklog && isWithin(incoming, { most, costOf })) return incoming;
     const byCost = [...incoming].map((key) => ({ key, cost: costOf(key) }))
       .sort((a, b) => a.cost - b.cost);
+    const total = byCost.reduce((sum, { cost }) => sum + cost, 0);
+    if (!this.#hasBacklog && (total <= most || incoming.size === 1)) return incoming;
     for (const { key } of byCost) if (key !== this.#first) this.#enqueue(key);
     const taken = new Set<string>();
     for (let cost = 0; cost < most;) {
@@ -80,14 +84,4 @@ export class FairQueue {
     }
     return undefined;
   }
-}
-
-function isWithin(keys: ReadonlySet<string>, { most, costOf }: Share): boolean {
-  if (most === Infinity) return true;
-  let cost = 0;
-  for (const key of keys) {
-    cost += costOf(key);
-    if (cost > most) return keys.size === 1;
-  }
-  return true;
 }
