@@ -230,6 +230,12 @@ const HEADERS: Readonly<Record<string, string>> = {
 
 /** Answers with the page or its JSON, or with 403 and a line that says how to switch the page on. */
 export function pageHandler(options: PageOptions): HttpHandler {
+  let policy: Promise<string> | undefined;
+  const answer = async (type: string, body: string) => {
+    policy ??= contentSecurityPolicy();
+    const headers = { "Content-Type": type, "Content-Security-Policy": await policy, ...HEADERS };
+    return { status: 200, headers, body };
+  };
   return async (request) => {
     const refusal = refusalOf(request, options);
     if (refusal !== undefined) return textAnswer(`${refusal}\n`, 403);
@@ -239,12 +245,6 @@ export function pageHandler(options: PageOptions): HttpHandler {
     const shown = plainData(await new Turns(options.clock).run(data));
     return answer("application/json", JSON.stringify(shown));
   };
-}
-
-async function answer(type: string, body: string): Promise<HttpAnswer> {
-  const policy = await contentSecurityPolicy();
-  const headers = { "Content-Type": type, "Content-Security-Policy": policy, ...HEADERS };
-  return { status: 200, headers, body };
 }
 
 function refusalOf(
