@@ -86,10 +86,7 @@ export function defineReadings(make: Registry, options: MetricsOptions): void {
 function defineSyncs(make: Registry, options: MetricsOptions): void {
   const { families, observed, sync, desired } = options;
   const byFamily = (milliseconds: number) =>
-    milliseconds === 0 ? [] : families.map((family) => ({
-      labels: { ip_family: FAMILY_NAMES[family] },
-      value: milliseconds / 1000,
-    }));
+    milliseconds === 0 ? [] : samplesOf(families, () => milliseconds / 1000);
   make.reading({
     type: "gauge",
     definition: [`${SYNC}_last_queued_timestamp_seconds`, "When a sync was last asked for"],
@@ -137,6 +134,14 @@ function defineSyncs(make: Registry, options: MetricsOptions): void {
     ["signpost_vip_conflicts", "Virtual IPs and ports that more than one Service claims"],
     () => desired().conflictCount,
   );
+}
+
+/** Reads one value for each family. */
+function samplesOf(families: readonly Family[], read: (family: Family) => number): Sample[] {
+  return families.map((family) => ({
+    labels: { ip_family: FAMILY_NAMES[family] },
+    value: read(family),
+  }));
 }
 
 function defineWatches(make: Registry, { observed }: MetricsOptions): void {
@@ -280,10 +285,7 @@ function defineBuild(make: Registry, options: MetricsOptions): void {
 function defineLocalhost(make: Registry, { families, localhost }: MetricsOptions): void {
   if (!localhost) return;
   const byFamily = (read: (counts: FamilyCounts, family: Family) => number) => () =>
-    families.map((family) => ({
-      labels: { ip_family: FAMILY_NAMES[family] },
-      value: read(localhost.counts[family], family),
-    }));
+    samplesOf(families, (family) => read(localhost.counts[family], family));
   make.reading({
     type: "gauge",
     definition: [`${LOCALHOST}_listeners`, "Listeners on loopback that are open"],
