@@ -375,7 +375,6 @@ function noStep(): Step {
   return { change, conflicts: [], unsupported: [], overLimit: [], growing: new Set() };
 }
 
-/** Sets the pauses between syncs, and between repairs. */
 /** The longest adaptive pause in milliseconds. */
 export const LONGEST_PAUSE = 1_000;
 
@@ -391,6 +390,7 @@ const LONGEST_COUNTED = LONGEST_PAUSE / FACTOR;
 /** Milliseconds of the longest pause before an urgent sync. */
 const URGENT_PAUSE = 100;
 
+/** The pauses after failed syncs, and between repairs. */
 const BACKOFF: BackoffLimits = { first: 1_000, longest: 30_000 };
 
 /** Follows syncs, and returns the pauses between them. All times are monotonic milliseconds. */
@@ -424,6 +424,7 @@ export class SyncPauses {
     return this.#ended + (isUrgent ? Math.min(this.usual, URGENT_PAUSE) : this.usual);
   }
 
+  /** Notes that a sync begins. A quiet second forgets the durations. */
   begin(now: number): void {
     if (now - this.#ended > LONGEST_PAUSE) this.#durations = [];
   }
