@@ -67,7 +67,10 @@ export interface DesiredFamily {
   /** `undefined` if no source is known to be local. */
   readonly localDetector: LocalDetector | undefined;
   readonly nodePortAddresses: NodePortAddresses;
-  /** In nftables mode, user space serves TCP, or all is rejected; absent: loopback is left alone. */
+  /**
+   * Node ports on loopback in nftables mode. `listeners`: user space serves TCP, and rules reject UDP and SCTP.
+   * `rejects`: rules reject all three. Absent: loopback is left alone.
+   */
   readonly loopback?: "listeners" | "rejects";
   /** Ranges of cluster IPs, merged and sorted. */
   readonly serviceCIDRs: readonly string[];
@@ -150,7 +153,10 @@ export function servingEndpoints(
   return [...usedEndpoints(port), ...port.otherServingEndpoints ?? []];
 }
 
-/** Returns true if rules that all Services share change. CIDRs and `ownAddresses` are in sets. */
+/**
+ * Returns true if rules that all Services share change. Ranges of cluster IPs and `ownAddresses` do not count: they are
+ * set elements, or rules of their own.
+ */
 export function changesFixedRules({ node }: Pick<StateChange, "node">): boolean {
   return node !== undefined &&
     !sameValue(withoutAddresses(node.before), withoutAddresses(node.after));

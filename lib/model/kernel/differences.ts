@@ -59,7 +59,7 @@ export interface HeldBackPorts extends HeldBack {
 }
 
 export interface FixOutcome {
-  /** `differs`: also after a full sync. `failed`: no daemon answered, or it made no sync. */
+  /** `differs`: the kernel differs even after a full sync. `failed`: no daemon answered, or it made no sync. */
   readonly result: "unneeded" | "fixed" | "differs" | "failed";
   readonly message: string;
 }

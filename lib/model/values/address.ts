@@ -14,7 +14,7 @@ const CANONICAL_IPV4 =
 const IPV6_CHARACTERS = /^[0-9a-fA-F:.]{2,45}$/;
 
 /**
- * Prints an address in canonical form (RFC 5952); `undefined`: it is none, or has a zone. As in Go's
+ * Prints an address in canonical form (RFC 5952 for IPv6); `undefined`: it is no address, or has a zone. As in Go's
  * `ParseIPSloppy`, leading zeros in IPv4 are decimal, and an IPv4-mapped address is the IPv4 address.
  */
 export function parseAddress(text: unknown): string | undefined {
@@ -41,7 +41,7 @@ export function familyOf(address: string): Family {
   return address.includes(":") ? 6 : 4;
 }
 
-/** Prints a CIDR in canonical form, without host bits and white space; `undefined`: it is none. */
+/** Prints a CIDR in canonical form, without host bits and white space; `undefined`: it is no CIDR. */
 export function parseCidr(text: unknown): string | undefined {
   if (typeof text !== "string") return undefined;
   const match = /^([^/]+)\/(\d{1,3})$/.exec(text.trim());
@@ -71,7 +71,10 @@ export function isSpecialAddress(address: string): boolean {
 
 const NEVER_VIRTUAL: ReadonlySet<string> = new Set([...SPECIAL_RANGES, "multicast"]);
 
-/** Returns true if an address can be a virtual IP: not the node itself, its neighbours, or metadata. */
+/**
+ * Returns false for unspecified, loopback, link-local, multicast and broadcast addresses. A virtual IP there would take
+ * traffic to the node itself, to its neighbours, or to the metadata service of its cloud.
+ */
 export function canBeVirtual(address: string): boolean {
   return familyOf(address) === 4
     ? !/^(?:0|127|169\.254|22[4-9]|23\d)\./.test(address) && address !== "255.255.255.255"
@@ -135,7 +138,10 @@ export function isEveryAddress(cidr: string): boolean {
   return cidr.endsWith("/0");
 }
 
-/** Merges CIDRs of one family: the kernel refuses overlaps in interval sets (nft(8), `flags interval`). */
+/**
+ * Returns the fewest CIDRs of one family that cover the same addresses, sorted. The kernel refuses overlaps in interval
+ * sets (nft(8), `flags interval`).
+ */
 export function mergeCidrs(cidrs: readonly string[]): string[] {
   const parts = cidrs.map(splitCidr).sort((a, b) =>
     a.base < b.base ? -1 : a.base > b.base ? 1 : a.length - b.length

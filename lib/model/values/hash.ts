@@ -8,7 +8,10 @@ export function shortHash(text: string, length: number): string {
   return encodeBase32(sha256(new TextEncoder().encode(text))).slice(0, length);
 }
 
-/** FNV-1a with MurmurHash3's final mix: names differ at their ends. All versions must agree on it. */
+/**
+ * Returns a 32-bit hash of a name: FNV-1a, with MurmurHash3's final mix because names differ at their ends. Nodes of
+ * all versions must agree on it.
+ */
 export function hash32(name: string, seed: number): number {
   let value = 0x811c9dc5 ^ seed;
   for (let i = 0; i < name.length; i++) {
