@@ -116,7 +116,7 @@ function frontendReport(
   };
 }
 
-/** Addresses and node ports that the Service asks for and another one has. */
+/** Reports on addresses and node ports that the Service asks for, but another one has. */
 function lostFrontends(
   desired: DesiredServicePort,
   { service, port, inputs }: {
