@@ -33,13 +33,9 @@ function unicodeEscape(character: string): string {
   ).join("");
 }
 
-function replaceUnsafe(text: string, instead: string): string {
-  return text.replace(UNSAFE, instead);
-}
-
 /** Prints untrusted text as one printable line of limited length. Unsafe characters become spaces. */
 export function oneLine(text: string, limit = 300): string {
-  const line = replaceUnsafe(text.slice(0, 4 * limit), " ").replace(/ {2,}/g, " ").trim();
+  const line = text.slice(0, 4 * limit).replace(UNSAFE, " ").replace(/ {2,}/g, " ").trim();
   return line.length > limit ? `${line.slice(0, limit)}…` : line;
 }
 
