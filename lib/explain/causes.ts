@@ -14,7 +14,7 @@ import { healthCheckAddresses } from "../healthcheck/node_ports.ts";
 import type { DesiredNode } from "../model/kernel/desired.ts";
 
 /** The facts about a Service and its ports. */
-export interface FindingInputs extends CauseInputs {
+interface FindingInputs extends CauseInputs {
   readonly ports: readonly PortReport[];
   readonly conflicts: readonly Conflict[];
   /** Features that the Service needs and the kernel refuses. */

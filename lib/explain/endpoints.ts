@@ -10,7 +10,7 @@ import type {
 } from "../model/cluster/objects.ts";
 
 /** The reason why an endpoint is used or not. */
-export type EndpointCode =
+type EndpointCode =
   | "used"
   | "last-resort"
   | "not-ready"
@@ -43,7 +43,7 @@ export interface EndpointReport {
 }
 
 /** The parts of the report. */
-export interface EndpointInputs {
+interface EndpointInputs {
   /** All slices of the Service, by name. */
   readonly slices: readonly EndpointSlice[];
   readonly port: ServicePort;

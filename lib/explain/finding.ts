@@ -14,7 +14,7 @@ export function sortFindings(findings: readonly Finding[]): Finding[] {
 const ABOUT_OUTSIDE = "firewall-drops-services";
 
 /** Connections from outside to the endpoints of a service port. */
-export interface OutsideConnections {
+interface OutsideConnections {
   readonly found: readonly NodeFinding[];
   readonly family: Family;
   readonly endpoints: readonly { readonly address: string }[];

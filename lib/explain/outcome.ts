@@ -17,7 +17,7 @@ export interface Packet extends PacketDestination {
 }
 
 /** The reason of a verdict. */
-export type OutcomeCode =
+type OutcomeCode =
   | "delivered"
   | "no-endpoints"
   | "no-local-endpoints"
@@ -30,7 +30,7 @@ export type OutcomeCode =
   | "not-a-service";
 
 /** An endpoint that a connection may be sent to. */
-export interface PossibleEndpoint {
+interface PossibleEndpoint {
   readonly address: string;
   readonly port: number;
   /** Of a new connection, 0 to 1. */
@@ -106,7 +106,7 @@ export interface PacketDestination {
 }
 
 /** The state in which the frontend of a packet is found. */
-export interface MatchOptions {
+interface MatchOptions {
   readonly state: DesiredState;
   /** All addresses of this node, loopback included. */
   readonly ownAddresses: readonly string[];

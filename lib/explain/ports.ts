@@ -21,7 +21,7 @@ import { explainPacket } from "./packet.ts";
 import type { FrontendReport, PortReport } from "./report.ts";
 
 /** The parts of the report. */
-export interface PortInputs {
+interface PortInputs {
   readonly service: Service;
   readonly state: State;
   readonly inspector: Inspector | undefined;

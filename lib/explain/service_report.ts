@@ -23,7 +23,7 @@ import {
 } from "./report.ts";
 
 /** The parts of the answer. */
-export interface ServiceInputs {
+interface ServiceInputs {
   readonly target: ServiceTarget;
   readonly state: State;
   /** `undefined`: the objects could not be looked at as they are written. */

@@ -12,7 +12,7 @@ import type { Runtime } from "../model/ports/runtime.ts";
 import { FatalError } from "../model/values/errors.ts";
 
 /** One step of a packet through the kernel's chains. */
-export interface TraceStep {
+interface TraceStep {
   /** `inet signpost`. */
   readonly table: string;
   readonly chain: string;
@@ -113,7 +113,7 @@ function destinationOf(packet: string): string {
 }
 
 /** The packet to trace, and the ports. */
-export interface TraceOptions {
+interface TraceOptions {
   readonly packet: PacketDestination;
   /** An address of this node; `undefined`: whichever the kernel chooses. */
   readonly source: string | undefined;
