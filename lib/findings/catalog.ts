@@ -251,10 +251,10 @@ export const CATALOG = {
 } as const satisfies Record<string, FindingKind>;
 
 /** The id of a kind of finding. */
-export type FindingId = keyof typeof CATALOG;
+type FindingId = keyof typeof CATALOG;
 
 /** The parts of a finding that its kind does not give. */
-export interface FindingDetails {
+interface FindingDetails {
   readonly what: string;
   readonly where: string;
   /** @default the remedy of the kind */

@@ -37,7 +37,7 @@ export interface NodeFacts {
 }
 
 /** The API server, and the way there. */
-export interface ApiServerFacts {
+interface ApiServerFacts {
   /** Its URL, or `kubeconfig` if that names none. */
   readonly where: string;
   /** Unsafe parts of the way there, one line each. */

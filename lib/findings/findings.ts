@@ -22,7 +22,7 @@ import { checkFirewalls, checkNatOrder } from "./foreign_chains.ts";
 import { checkAcceleration, checkMode } from "./mode.ts";
 
 /** Works findings out. A check that goes through all Services yields if other work can be done. */
-export type Check = (
+type Check = (
   facts: NodeFacts,
 ) => readonly Finding[] | Generator<undefined, readonly Finding[]>;
 
