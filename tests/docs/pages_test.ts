@@ -4,6 +4,7 @@
  * @module
  */
 import { assert, assertEquals } from "@std/assert";
+import { FLAGS } from "../../lib/config/flags.ts";
 import { SCHEDULERS } from "../../lib/model/cluster/scheduler.ts";
 import config from "../../deno.json" with { type: "json" };
 
@@ -78,6 +79,19 @@ Deno.test("the tasks that the pages name are there, and CONTRIBUTING.md names ea
   }
   const inTable = named(texts.get("CONTRIBUTING.md") ?? "");
   assertEquals(tasks.filter((task) => !inTable.includes(task)), []);
+});
+
+Deno.test("the flags that the pages for users name are there", async () => {
+  // Flags of kubeadm and of Helm; two pages name flags of tasks.
+  const known = new Set([...FLAGS.map(({ name }) => name), "skip-phases", "set"]);
+  const users = [...await pages()].filter(([name]) =>
+    /^(?:docs\/|README)/.test(name) && !["docs/tested.md", "docs/kernels.md"].includes(name)
+  );
+  const named = users.flatMap(([page, text]) =>
+    [...text.matchAll(/`--([a-z0-9-]+)/g)].map(([, flag = ""]) => ({ page, flag }))
+  );
+  assert(named.length > 20);
+  assertEquals(named.filter(({ flag }) => !known.has(flag)), []);
 });
 
 Deno.test("docs/ipvs.md names every scheduler", async () => {
