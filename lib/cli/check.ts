@@ -92,7 +92,7 @@ function cannotWrite(error: unknown): Pick<OpenBackend, "findings"> {
   };
 }
 
-/** Rules alone are what signpost takes over; with a process, they come back. */
+/** Finds a kube-proxy that runs. Its rules alone are no rival: signpost takes them over. */
 async function findRival(
   backend: Backend,
   { runtime }: Pick<QueryContext, "runtime">,

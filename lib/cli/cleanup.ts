@@ -16,7 +16,7 @@ export interface CleanupOptions extends BackendOptions {
 }
 
 /**
- * Removes the rules, or prints the scripts that would. Where one program fails, the others go on.
+ * Removes the rules, or prints the scripts that would. If one program fails, the others go on.
  * @throws {FatalError} that names every failure, or the daemon that runs here
  */
 export async function cleanup(options: CleanupOptions): Promise<void> {

@@ -64,7 +64,7 @@ type Given = CommandContext & {
   readonly file: ConfigurationFile;
 };
 
-/** Errors that end the process become one line and an exit code. */
+/** Performs a command. An error that ends the process becomes one line and an exit code. */
 async function guarded(invocation: Run, context: Given): Promise<number> {
   const { command, configuration } = invocation;
   const { runtime } = context;

@@ -1,4 +1,4 @@
-/** The parts that commands work with, and the name of this Node. */
+/** Declares the parts that commands work with, and finds the name of this Node. */
 import type { Runtime } from "../model/ports/runtime.ts";
 import type { SystemdEnvironment } from "../observe/systemd.ts";
 import type { ConfiguredBy } from "../config/load.ts";

@@ -1,4 +1,4 @@
-/** The help texts: an overview of all commands, and a page for each. */
+/** Renders the help texts: an overview of all commands, and a page for each. */
 import { COMMAND_ROWS, type CommandName, COMMANDS } from "../config/commands.ts";
 import type { Flag } from "../config/settings/setting.ts";
 import { flagGroupsOf } from "../config/flags.ts";

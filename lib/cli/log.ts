@@ -1,4 +1,4 @@
-/** The log of the commands that do something. */
+/** Opens the logs: the daemon's, and the short lines of queries. */
 import type { Configuration } from "../config/configuration.ts";
 import type { LogFields, Logger } from "../model/ports/ports.ts";
 import type { Runtime } from "../model/ports/runtime.ts";

@@ -111,7 +111,7 @@ async function fromFile(
     : asErrors(invocation, THIS_NODE);
 }
 
-/** Errors of a configuration that was not named on the command line say whose they are. */
+/** Adds the owner of the configuration to its errors: the command line does not name it. */
 function asErrors(invocation: Invocation, whose: string): Invocation {
   if (invocation.type !== "errors") return invocation;
   return {

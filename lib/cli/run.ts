@@ -1,4 +1,4 @@
-/** `signpost run`: the daemon, and again with the new configuration whenever a good one is there. */
+/** `signpost run`: runs the daemon, and starts it again with each good new configuration. */
 import { runDaemon } from "../daemon/start/run.ts";
 import { openServiceManager } from "../daemon/reports/service_manager.ts";
 import { LocalhostListeners } from "../localhost/listeners.ts";

@@ -1,4 +1,4 @@
-/** `signpost version`: what this program is made of. */
+/** `signpost version`: prints the release, the commit and the engine of this program. */
 import { COMMIT, COMMIT_DATE } from "../model/commit.ts";
 import type { Build } from "../model/ports/runtime.ts";
 import { VERSION } from "../model/version.ts";

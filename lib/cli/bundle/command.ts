@@ -31,7 +31,7 @@ const MOST_DIFFERENCES = 1_000;
 const STDOUT = "-";
 
 /**
- * Gathers, shows what it has, and writes it.
+ * Gathers the parts, lists them, and writes the archive.
  * @returns 0
  * @throws {FatalError} if the archive cannot be written
  */

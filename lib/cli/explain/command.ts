@@ -25,15 +25,15 @@ import { WatchError } from "../../source/api/failure.ts";
 type ExplainCommand = CommandOf<"explain">;
 
 /** Gives `explain` its parts. */
-export interface ExplainContext extends QueryContext {
+interface ExplainContext extends QueryContext {
   /** Also shows the kernel's correct entries. */
   readonly isVerbose: boolean;
 }
 
 /**
  * Explains a Service or a packet on the standard output.
- * @returns 0: traffic is delivered, or none of our business; 1: it is not
- * @throws {FatalError} where objects cannot be had
+ * @returns 0 if traffic is delivered, or if signpost does not handle it; else 1
+ * @throws {FatalError} if the objects cannot be read
  */
 export async function explain(command: ExplainCommand, context: ExplainContext): Promise<number> {
   const { timeout } = command;
@@ -42,7 +42,7 @@ export async function explain(command: ExplainCommand, context: ExplainContext):
     : await locate(command.target, { ...context, timeout });
   const inspector = new Inspector(target.type === "service" ? target : { namespace: "", name: "" });
   const asked = { ...context, timeout, inspector };
-  // A daemon's objects do not say all, so the API server is asked meanwhile.
+  // The daemon keeps only a part of the objects, so ask the API server meanwhile.
   const early = target.type === "service" && context.configuredBy === "daemon"
     ? new Look(target, asked)
     : undefined;
@@ -99,7 +99,7 @@ async function printService(
   const { configuration, nodeName, runtime } = context;
   const ports = state.desired.services.get(objectKey(target)) ?? [];
   const kernel = await readKernel(backend, { ports, node: state.desired.node });
-  // An API server that the daemon has lost is not waited for.
+  // If the daemon has lost the API server, do not wait for it.
   const isLost = !isCurrent(origin, runtime.clock.now());
   const limit = isLost ? 0 : ports.length > 0 ? LIMIT_IF_KNOWN : LIMIT;
   const isLookedAt = looking === undefined || await looking.wait(limit);
@@ -230,13 +230,13 @@ async function servicesNamed(
   return [...state.cache.services.keys()].filter((key) => key.endsWith(`/${name}`)).sort();
 }
 
-/** Milliseconds for the answers of the API server, where the daemon knows the Service and where not. */
+/** Milliseconds for the answers of the API server, if the Service has rules and if not. */
 const LIMIT_IF_KNOWN = 150;
 const LIMIT = 1_000;
 
 /**
- * Looks at the objects of one Service as they are written: the daemon keeps no selectors, and no Services without
- * virtual IPs.
+ * Reads the objects of one Service from their source: the daemon keeps no selectors, and no Services without virtual
+ * IPs.
  */
 class Look {
   readonly #clock: Clock;
@@ -244,7 +244,7 @@ class Look {
   readonly #over = new AbortController();
   readonly #done: Promise<boolean>;
 
-  /** Begins to look. */
+  /** Starts the reading. */
   constructor(target: ServiceTarget, context: QueryContext & { readonly inspector: Inspector }) {
     this.#clock = context.runtime.clock;
     this.#began = this.#clock.monotonic();
@@ -253,8 +253,9 @@ class Look {
   }
 
   /**
-   * Waits until the inspector has seen all, or so many milliseconds have passed since it began. Returns true if it
-   * has seen all.
+   * Waits until the inspector has seen all, or until the limit.
+   * @param limit milliseconds since the start
+   * @returns true if the inspector has seen all
    */
   async wait(limit: number): Promise<boolean> {
     const rest = limit - (this.#clock.monotonic() - this.#began);
@@ -264,7 +265,7 @@ class Look {
     return isDone;
   }
 
-  /** Stops to look. */
+  /** Stops the reading. */
   end(): void {
     this.#over.abort();
   }

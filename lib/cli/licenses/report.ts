@@ -1,4 +1,4 @@
-/** `signpost licenses`: the notices of what is in this program. */
+/** `signpost licenses`: prints the notices of the packages in this program. */
 import { NOTICES } from "./notices.ts";
 
 /** The notice of a package that is in the program: its publisher, its SPDX licence, its licence file or headers. */
