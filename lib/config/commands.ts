@@ -1,5 +1,5 @@
 /**
- * The tree of commands. Each row has the command's texts and its own flags. Parser, help texts,
+ * Defines the tree of commands. Each row has the command's texts and its own flags. Parser, help texts,
  * completion and the man page follow from it.
  */
 import { objectName, oneOf, path, text } from "./file/readers.ts";

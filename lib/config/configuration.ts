@@ -1,5 +1,5 @@
 /**
- * The validated configuration, derived from the table of settings: KubeProxyConfiguration
+ * Derives the type of the validated configuration from the table of settings: KubeProxyConfiguration
  * (kubeproxy.config.k8s.io/v1alpha1) with its own field names. Signpost's own settings are under `signpost`.
  *
  * Defaults are filled in, durations are milliseconds, addresses are canonical.

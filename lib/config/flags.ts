@@ -1,4 +1,4 @@
-/** All flags together: those of each command, those of the settings, and the two that inform. */
+/** Gathers all flags: those of each command, those of the settings, --help and --version. */
 import { COMMAND_ROWS, type CommandName, COMMANDS } from "./commands.ts";
 import { type Flag, type FlagGroup, flagsOf } from "./settings/setting.ts";
 import { SETTING_FLAG_GROUPS } from "./settings/table.ts";

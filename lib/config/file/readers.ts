@@ -94,7 +94,7 @@ export function oneOf<T extends string>(...words: readonly T[]): Reader<T | ""> 
       : words.find((word) => word === value) ?? new Fault(rule + hint(value, words));
 }
 
-/** An untrusted mapping may not become text: it may have a `toString` of its own. */
+/** Suggests the nearest word for a text. An untrusted mapping may have a `toString` of its own, so it gives none. */
 function hint(value: unknown, words: readonly string[]): string {
   return typeof value === "string" ? didYouMean(value, words) : "";
 }

@@ -65,7 +65,7 @@ export const SETTING_FLAG_GROUPS: readonly FlagGroup[] = GROUPS.map((
 export const UNUSED_TITLE = UNUSED_GROUP.title;
 
 /** Values by their names, in sections. */
-export interface Sections<T> {
+interface Sections<T> {
   [name: string]: T | Sections<T>;
 }
 
