@@ -4,7 +4,7 @@ import { CLUSTER_FLAGS } from "../config/commands.ts";
 import { type Invocation, loadConfiguration } from "../config/load.ts";
 import { askCommandLine } from "./client.ts";
 import type { Configuration } from "../config/configuration.ts";
-import { plain } from "../model/values/text.ts";
+import { alternatives, plain } from "../model/values/text.ts";
 import type { Runtime } from "../model/ports/runtime.ts";
 
 type Run = Extract<Invocation, { readonly type: "run" }>;
@@ -52,9 +52,8 @@ async function find(options: NodeConfigurationOptions): Promise<Invocation> {
   const daemon = socket === ""
     ? "there is no socket to ask a daemon at"
     : `no daemon answers at ${plain(socket)} (only root and its group may ask)`;
-  const flags = names.map((name) => `--${name}`);
   const error = `no configuration: ${daemon}, and there is no ${NODE_FILE}: start signpost, or ` +
-    `name the cluster with ${flags.slice(0, -1).join(", ")} or ${flags.at(-1)}`;
+    `name the cluster with ${alternatives(names.map((name) => `--${name}`))}`;
   return { type: "errors", errors: [error], warnings: [] };
 }
 

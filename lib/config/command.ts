@@ -3,7 +3,7 @@ import type { CommandLineResult } from "./command_line.ts";
 import { COMMAND_ROWS, type CommandName, type OptionsOf } from "./commands.ts";
 import { familyOf, parseAddress } from "../model/values/address.ts";
 import { type Protocol, PROTOCOLS } from "../model/cluster/objects.ts";
-import { show } from "../model/values/text.ts";
+import { alternatives, show } from "../model/values/text.ts";
 import { isDnsName, unbracketed } from "../model/cluster/names.ts";
 
 export type OutputFormat = OptionsOf<"check">["output"];
@@ -134,7 +134,7 @@ interface CompletionsRequest {
 /** Reads the words after `completions`: a shell, and what its script calls signpost with. */
 function readCompletions(words: readonly string[]): CompletionsRequest | string {
   const [word, ...line] = words;
-  const forms = `give ${SHELLS.slice(0, -1).join(", ")} or ${SHELLS.at(-1)}`;
+  const forms = `give ${alternatives(SHELLS)}`;
   if (word === undefined) return `needs the name of a shell: ${forms}`;
   const shell = SHELLS.find((name) => name === word);
   if (shell === undefined) return `${show(word)}: no such shell; ${forms}`;

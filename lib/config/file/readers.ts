@@ -6,7 +6,7 @@
 import { familyOf, parseAddress, parseCidr } from "../../model/values/address.ts";
 import { NODE_PORT_WORDS } from "../../model/configuration.ts";
 import { hostPort, isDnsName } from "../../model/cluster/names.ts";
-import { didYouMean } from "../../model/values/text.ts";
+import { alternatives, didYouMean } from "../../model/values/text.ts";
 import { parseDuration } from "./durations.ts";
 
 export class Fault {
@@ -87,7 +87,7 @@ export function quantity(value: unknown): string | Fault {
 }
 
 export function oneOf<T extends string>(...words: readonly T[]): Reader<T | ""> {
-  const rule = `must be ${words.slice(0, -1).join(", ")} or ${words.at(-1)}`;
+  const rule = `must be ${alternatives(words)}`;
   return (value) =>
     value === ""
       ? value

@@ -113,6 +113,11 @@ export function count(number: number, word: string): string {
   return `${number} ${word}${number === 1 ? "" : "s"}`;
 }
 
+/** Prints words to choose from: `bash, zsh or fish`. */
+export function alternatives(words: readonly string[]): string {
+  return `${words.slice(0, -1).join(", ")} or ${words.at(-1)}`;
+}
+
 export function capitalized(text: string): string {
   return text.charAt(0).toUpperCase() + text.slice(1);
 }
