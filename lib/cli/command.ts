@@ -1,5 +1,5 @@
 /** Performs the command that the command line names. Each command is loaded when it is named. */
-import { type Invocation, loadConfiguration } from "../config/load.ts";
+import { type Invocation, loadConfiguration, type Run } from "../config/load.ts";
 import { FatalError } from "../model/values/errors.ts";
 import type { Logger } from "../model/ports/ports.ts";
 import { VERSION_TEXT } from "../model/version.ts";
@@ -56,8 +56,6 @@ async function onThisNode(
   const { nodeConfiguration } = await import("./node_configuration.ts");
   return await nodeConfiguration({ argv, invocation, runtime });
 }
-
-type Run = Extract<Invocation, { readonly type: "run" }>;
 
 type Given = CommandContext & {
   readonly argv: readonly string[];

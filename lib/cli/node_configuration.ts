@@ -1,13 +1,11 @@
 /** Finds the configuration of commands that name no cluster: the daemon's, else that of the node's file. */
 import { isAbsolute, join } from "@std/path/posix";
 import { CLUSTER_FLAGS } from "../config/commands.ts";
-import { type Invocation, loadConfiguration } from "../config/load.ts";
+import { type Invocation, loadConfiguration, type Run } from "../config/load.ts";
 import { askCommandLine } from "./client.ts";
 import type { Configuration } from "../config/configuration.ts";
 import { alternatives, plain } from "../model/values/text.ts";
 import type { Runtime } from "../model/ports/runtime.ts";
-
-type Run = Extract<Invocation, { readonly type: "run" }>;
 
 /** The configuration file of the packages' unit. */
 const NODE_FILE = "/etc/signpost/config.yaml";

@@ -38,6 +38,9 @@ export type Invocation =
     readonly warnings: readonly string[];
   };
 
+/** A command to perform. */
+export type Run = Extract<Invocation, { readonly type: "run" }>;
+
 interface LoadOptions {
   /** Reads a text file. @throws anything if it cannot be read; the message is shown */
   readFile(path: string): Promise<string>;
