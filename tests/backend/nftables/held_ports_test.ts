@@ -2,8 +2,6 @@ import { assertEquals } from "@std/assert";
 import { NftablesDataplane } from "../../../lib/backend/nftables/dataplane.ts";
 import { heldPorts, nftablesRules } from "../../../lib/backend/nftables/kernel_rules.ts";
 import { Pipeline } from "../../support/pipeline.ts";
-import { parsingListing } from "../../../lib/backend/nftables/read.ts";
-import { atOnce } from "../../../lib/model/ports/in_turns.ts";
 import { Kernel } from "./kernel.ts";
 
 const SLICE = "endpoints-tcp4";
@@ -45,10 +43,7 @@ Deno.test("the elements of a Service are found without a listing, and read as in
   await using kernel = await Kernel.create();
   const { node, ports, held } = await holding(kernel);
   const entries = nftablesRules(await held()).entries(ports, node);
-  assertEquals(
-    entries,
-    nftablesRules(atOnce(parsingListing(await kernel.nft.listTable()))).entries(ports, node),
-  );
+  assertEquals(entries, nftablesRules(await kernel.contents()).entries(ports, node));
   assertEquals(entries.length > 5 && entries.every(({ state }) => state === "same"), true);
 });
 

@@ -4,7 +4,9 @@
  * @module
  */
 import { Nft } from "../../../lib/backend/nftables/nft.ts";
+import { type Contents, parsingListing } from "../../../lib/backend/nftables/read.ts";
 import { denoStreamer } from "../../../lib/system/process.ts";
+import { atOnce } from "../../../lib/model/ports/in_turns.ts";
 import type { ProcessRunner, ProcessStreamer } from "../../../lib/model/ports/ports.ts";
 import { execute, run } from "../../support/command.ts";
 import { Libc } from "../../support/libc.ts";
@@ -41,6 +43,11 @@ export class Kernel implements AsyncDisposable {
 
   /** The program `nft` in the namespace. */
   readonly nft = new Nft(this.runner);
+
+  /** Lists the table, and reads the listing. @returns `undefined` if there is no table */
+  async contents(): Promise<Contents | undefined> {
+    return atOnce(parsingListing(await this.nft.listTable()));
+  }
 
   /** Runs a script as another program would, which must succeed. */
   async script(text: string): Promise<void> {

@@ -12,7 +12,7 @@ import { repairScript } from "../../../../lib/backend/nftables/repair.ts";
 import { followMonitor } from "../../../../lib/backend/nftables/watch.ts";
 import { Touched, type Transaction } from "../../../../lib/backend/nftables/transactions.ts";
 import { compareContents } from "../../../../lib/backend/nftables/compare.ts";
-import { desiredContents, parsingListing } from "../../../../lib/backend/nftables/read.ts";
+import { desiredContents } from "../../../../lib/backend/nftables/read.ts";
 import { SystemClock } from "../../../../lib/system/clock.ts";
 import { MemoryLogger } from "../../../support/clock_and_log.ts";
 import { eventually } from "../../../support/eventually.ts";
@@ -115,7 +115,7 @@ class Table implements AsyncDisposable {
 
   /** How the kernel differs from what it should hold. */
   async differences(): Promise<string[]> {
-    const held = atOnce(parsingListing(await this.kernel.nft.listTable()));
+    const held = await this.kernel.contents();
     if (!held) return ["no table"];
     return compareContents(desiredContents(this.#pipeline.desired), held, { exactSlots: true })
       .map((each) => JSON.stringify(each));

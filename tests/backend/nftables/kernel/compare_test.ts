@@ -6,7 +6,6 @@ import {
   type Contents,
   desiredContents,
   NO_CONTENTS,
-  parsingListing,
 } from "../../../../lib/backend/nftables/read.ts";
 import { NftablesDataplane } from "../../../../lib/backend/nftables/dataplane.ts";
 import { cluster } from "../../../support/arbitrary.ts";
@@ -35,7 +34,7 @@ class Table implements AsyncDisposable {
 
   /** `undefined`: there is no table. */
   async differences(): Promise<Difference[] | undefined> {
-    const held = atOnce(parsingListing(await this.kernel.nft.listTable()));
+    const held = await this.kernel.contents();
     return held && compareContents(desiredContents(this.pipeline.desired), held);
   }
 

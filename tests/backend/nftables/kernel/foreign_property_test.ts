@@ -2,12 +2,11 @@ import { assert, assertEquals } from "@std/assert";
 import fc from "fast-check";
 import { NftablesDataplane } from "../../../../lib/backend/nftables/dataplane.ts";
 import { compareContents } from "../../../../lib/backend/nftables/compare.ts";
-import { desiredContents, parsingListing } from "../../../../lib/backend/nftables/read.ts";
+import { desiredContents } from "../../../../lib/backend/nftables/read.ts";
 import { cluster } from "../../../support/arbitrary.ts";
 import { execute } from "../../../support/command.ts";
 import { Pipeline } from "../../../support/pipeline.ts";
 import { Kernel } from "../kernel.ts";
-import { atOnce } from "../../../../lib/model/ports/in_turns.ts";
 
 /** Matches and statements that signpost writes nowhere. */
 const FOREIGN = [
@@ -90,7 +89,7 @@ Deno.test("a foreign match or statement in any rule of any cluster is a differen
         await dataplane.apply(dataplane.full(pipeline.desired));
         const desired = desiredContents(pipeline.desired);
         const look = async () => {
-          const held = atOnce(parsingListing(await kernel.nft.listTable()));
+          const held = await kernel.contents();
           return held && compareContents(desired, held);
         };
         assertEquals(await look(), []);

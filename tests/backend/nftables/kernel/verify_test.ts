@@ -1,8 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { nftablesRules } from "../../../../lib/backend/nftables/kernel_rules.ts";
 import { NftablesDataplane } from "../../../../lib/backend/nftables/dataplane.ts";
-import { parsingListing } from "../../../../lib/backend/nftables/read.ts";
-import { atOnce } from "../../../../lib/model/ports/in_turns.ts";
 import { Kernel } from "../kernel.ts";
 import { Pipeline } from "../../../support/pipeline.ts";
 
@@ -24,15 +22,18 @@ const RANGED = {
   status: { loadBalancer: { ingress: [{ ip: "192.0.2.10" }, { ip: "2001:db8:1::10" }] } },
 } as const;
 
-Deno.test("source ranges are compared by address, port and range, and a missing one names its Service", async () => {
-  await using kernel = await Kernel.create();
+/** Writes the Service's rules. @returns a comparison of the kernel's rules with the desired ones */
+async function applied(kernel: Kernel) {
   const pipeline = new Pipeline();
   pipeline.load([RANGED]);
   const dataplane = new NftablesDataplane(kernel.nft);
   await dataplane.apply(dataplane.full(pipeline.desired));
-  const look = async () =>
-    nftablesRules(atOnce(parsingListing(await kernel.nft.listTable()))).compare(pipeline.desired)
-      .differences;
+  return async () => nftablesRules(await kernel.contents()).compare(pipeline.desired).differences;
+}
+
+Deno.test("source ranges are compared by address, port and range, and a missing one names its Service", async () => {
+  await using kernel = await Kernel.create();
+  const look = await applied(kernel);
   assertEquals(await look(), []);
   await kernel.script(`delete element inet signpost source-ranges-udp4 {
     192.0.2.10 . 17 . 198.51.100.0/24
@@ -60,17 +61,12 @@ Deno.test("source ranges are compared by address, port and range, and a missing 
 
 Deno.test("an element of a frontend that should not be there names the frontend's Service", async () => {
   await using kernel = await Kernel.create();
-  const pipeline = new Pipeline();
-  pipeline.load([RANGED]);
-  const dataplane = new NftablesDataplane(kernel.nft);
-  await dataplane.apply(dataplane.full(pipeline.desired));
+  const look = await applied(kernel);
   await kernel.script(`
 add element inet signpost source-ranges-udp4 { 192.0.2.10 . 17 . 203.0.114.0/24 }
 add element inet signpost services4 { 10.96.0.10 . udp . 17 : goto reject-traffic }
 add element inet signpost services4 { 10.96.0.10 . udp . 18 : goto reject-traffic }`);
-  const listing = await kernel.nft.listTable();
-  const { differences } = nftablesRules(atOnce(parsingListing(listing))).compare(pipeline.desired);
-  assertEquals(differences.map(({ in: set, key, service }) => [set, key, service]), [
+  assertEquals((await look()).map(({ in: set, key, service }) => [set, key, service]), [
     ["services4", "10.96.0.10 . udp . 17", "shop/web:seventeen"],
     ["services4", "10.96.0.10 . udp . 18", ""],
     ["source-ranges-udp4", "192.0.2.10 . 17 . 203.0.114.0/24", "shop/web:seventeen"],
