@@ -1,5 +1,6 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { IptablesDataplane } from "../../../lib/backend/iptables/dataplane.ts";
+import { PACKET_METRICS } from "../../../lib/backend/iptables/metrics.ts";
 import { FAMILIES, type Family } from "../../../lib/model/values/address.ts";
 import { ApplyError } from "../../../lib/model/kernel/dataplane.ts";
 import { type ProcessRunner, ProgramMissingError } from "../../../lib/model/ports/ports.ts";
@@ -76,6 +77,24 @@ Deno.test("route_localnet is set when the rule is there that keeps neighbours fr
   const dataplane = newDataplane({ runner, families: [4], routeLocalnet });
   await dataplane.apply(dataplane.full(load(EXAMPLE).desired));
   assertEquals(lines.indexOf("route_localnet"), lines.length - 1);
+});
+
+Deno.test("packet counts are of both families, and full scripts keep them", async () => {
+  const packets: Record<string, number> = {};
+  const runner: ProcessRunner = {
+    run: ([program]) => {
+      const rule = "-A KUBE-FORWARD -m conntrack --ctstate INVALID -j DROP";
+      const saved = `*filter\n:KUBE-FORWARD - [0:0]\n[${packets[program]}:0] ${rule}\nCOMMIT\n`;
+      return Promise.resolve({ code: 0, stdout: saved, stderr: "" });
+    },
+  };
+  const dataplane = newDataplane({ runner });
+  const counts = async (ipv4: number, ipv6: number) => {
+    Object.assign(packets, { "iptables-save": ipv4, "ip6tables-save": ipv6 });
+    await dataplane.apply(dataplane.full(load(EXAMPLE).desired));
+    return PACKET_METRICS.map(({ name }) => dataplane.packetsOf(name));
+  };
+  assertEquals([await counts(6, 1), await counts(2, 0)], [[7, 0], [9, 0]]);
 });
 
 Deno.test("a program that is not installed is named", async () => {

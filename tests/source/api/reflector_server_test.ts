@@ -182,6 +182,17 @@ Deno.test("garbage and half lines on a running stream lose no event", async () =
   });
 });
 
+Deno.test("protobuf that cannot be understood loses no event", async () => {
+  await withWatch({}, async ({ server, sink, logger, requests }) => {
+    server.sendRaw("<html>");
+    await eventually("the stream is back", () => requests("watch").length === 1);
+    server.store.put(service("b", "2"));
+    await eventually("b came", () => sink.version("Service", "default/b") === "2");
+    assertEquals(logger.failures("garbage"), 1);
+    assertEquals(sink.lost, []);
+  });
+});
+
 Deno.test("a server that knows no protobuf is understood", async () => {
   await withWatch({ server: { protobuf: false } }, async ({ server, sink }) => {
     server.store.put(service("b", "2"));
