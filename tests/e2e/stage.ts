@@ -90,7 +90,7 @@ export class Stage implements AsyncDisposable {
     ];
   }
 
-  /** The flag for a socket of the stage's own, where signpost may write. It wins over that of `args`. */
+  /** Returns the flag for the stage's own socket. It wins over that of `args`. */
   get socket(): string[] {
     return ["--socket", this.folder.replace(/^.*signpost-/, "/run/signpost/") + ".sock"];
   }
