@@ -164,17 +164,15 @@ function* compareElements(
     if (++count % BATCH === 0) yield;
     // An element that never goes is another program's.
     if (isFilledByKernel && EXPIRING.test(remark)) continue;
-    const place = { in: name, key };
     const desired = wanted.get(key);
     const left = counts ? remark.replace(COUNTS, "") : remark;
-    if (!desired) differences.push({ type: "extra", ...place, desired: "", held: data });
+    if (!desired) differences.push({ ...difference("extra", name, key), held: data });
     else if (desired.data !== data) {
-      differences.push({ type: "wrong", ...place, desired: desired.data, held: data });
+      differences.push({ ...difference("wrong", name, key), desired: desired.data, held: data });
     } else if (desired.remark !== left) {
       const text = (remark: string) => `${data} ${remark}`.trim();
       differences.push({
-        type: "wrong",
-        ...place,
+        ...difference("wrong", name, key),
         desired: text(desired.remark),
         held: text(left),
       });
@@ -183,7 +181,7 @@ function* compareElements(
   for (const [key, { data }] of wanted) {
     if (++count % BATCH === 0) yield;
     if (!there.has(key)) {
-      differences.push({ type: "missing", in: name, key, desired: data, held: "" });
+      differences.push({ ...difference("missing", name, key), desired: data });
     }
   }
   return differences;
