@@ -148,7 +148,7 @@ export interface PortsOfNode {
 }
 
 /** Families without rules, with the reason, which ends a sentence. */
-export type MissingFamilies = ReadonlyMap<Family, string>;
+type MissingFamilies = ReadonlyMap<Family, string>;
 
 const NO_IPV6 = "this node has no IPv6 (the kernel has no IPv6 sockets)";
 

@@ -26,7 +26,7 @@ import { TABLE } from "./table.ts";
 import { tableSet } from "./sets.ts";
 
 /** Gives nft, a reader of the interfaces, and the patterns of their names. */
-export interface DevicesOptions {
+interface DevicesOptions {
   readonly nft: Pick<Nft, "apply" | "listDevices">;
   /** Runs `cat`: Deno may not read below `/proc`. */
   readonly runner: ProcessRunner;

@@ -322,7 +322,7 @@ export type Key =
   /** Text that another program wrote and no other type reads. */
   | { readonly type: "foreign"; readonly text: string };
 
-export type KeyType = Key["type"];
+type KeyType = Key["type"];
 
 const SEPARATOR = " . ";
 
