@@ -1,4 +1,4 @@
-/** The nftables mode: one table for all Services. */
+/** Implements the nftables mode with one table for all Services. */
 import { finding } from "../../findings/catalog.ts";
 import type { AccelerationSummary } from "../../model/status.ts";
 import type { ConnectionCounters } from "../../model/connections.ts";
@@ -206,7 +206,7 @@ export class NftablesBackend extends NftablesDataplane implements Backend<NftScr
   }
 }
 
-/** Below 2^31: there is room for as many marks again. */
+/** Returns a mark below 2^31, which leaves room for as many marks again. */
 function randomMark(): number {
   return (crypto.getRandomValues(new Uint32Array(1))[0] ?? 0) >>> 1;
 }

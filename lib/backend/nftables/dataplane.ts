@@ -1,4 +1,4 @@
-/** nftables as a dataplane: desired state to scripts, scripts to the kernel. */
+/** Makes nftables scripts of the desired state, and applies them. */
 import type { Dataplane, Progress } from "../../model/kernel/dataplane.ts";
 import {
   changesFixedRules,

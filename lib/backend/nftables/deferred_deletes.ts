@@ -26,8 +26,8 @@ export class DeferredDeletes {
   }
 
   /**
-   * Limits the deletions. What no packet reaches waits for a step without other changes, or for the second one with
-   * them.
+   * Limits the deletions to `most` elements, unless packets reach more. Elements that wait go in a step without other
+   * changes, or in the second one with them.
    */
   limit(delta: Delta, most: number): Delta {
     const { deleteElements, addElements, deleteSets } = delta;

@@ -57,7 +57,7 @@ function canonical(word: string, before: string | undefined): string {
   return word;
 }
 
-/** nft 1.0.6 prints a mask of leading bits as a prefix: `0x80000000/1`. */
+/** Returns a mark with its mask, which nft 1.0.6 prints as a prefix if it is of leading bits: `0x80000000/1`. */
 function canonicalMark(mark: number, prefix: string | undefined): string {
   const text = `0x${mark.toString(16)}`;
   if (prefix === undefined) return text;

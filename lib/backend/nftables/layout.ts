@@ -1,10 +1,10 @@
-/** The fixed part of the table, with kube-proxy's hooks and priorities (KEP-3866): other programs go by them. */
+/** Builds the fixed part of the table with kube-proxy's hooks and priorities (KEP-3866): other programs rely on them. */
 import { type Family, NFT_FAMILY } from "../../model/values/address.ts";
 import type { DesiredNode, LocalDetector, NodePortAddresses } from "../../model/kernel/desired.ts";
 import { type Chain, type ChainRewrite, type Element, element } from "./table.ts";
 import { type FrontendKind, tableSet } from "./sets.ts";
 
-/** The last chain of ours that a packet meets. */
+/** The last chain of ours that a packet meets on its way out. */
 export const LAST_CHAIN = "nat-postrouting";
 
 export function nodeElements(node: DesiredNode): Element[] {
@@ -96,7 +96,7 @@ const LED_HERE = [
   'iifname != "lo" fib daddr . iif type local return',
 ];
 
-/** The node's own programs are within reach of all, even in a range of cluster IPs. */
+/** Returns the rules that keep the node's own programs within reach, even in a range of cluster IPs. */
 function ownAddressRules(node: DesiredNode): string[] {
   return node.ipFamilies.map((family) => `${addressIn("ownAddresses", family)} return`);
 }
@@ -123,7 +123,7 @@ export function shortCircuitChain(family: Family, kind: FrontendKind): string {
   return kind === "vip" ? `short-circuit${family}` : `short-circuit-nodeport${family}`;
 }
 
-/** External traffic policy Local is for traffic from outside: pods and the node itself use all endpoints. */
+/** Returns the chains by which pods and this node use all endpoints: the Local policy is for traffic from outside. */
 function shortCircuitChains(node: DesiredNode, family: Family): Chain[] {
   const { localDetector } = node.families[family];
   const lookUps = {
@@ -186,8 +186,8 @@ export function vipOf(family: Family): string {
 }
 
 /**
- * Long connections take the fast path behind the filters of other programs (priority 60). `ct packets` turns conntrack's
- * counters on. `proto-dst` has a type only behind the protocol.
+ * Returns the chains that put long connections on the fast path, behind the filters of other programs (priority 60).
+ * `ct packets` turns conntrack's counters on. `proto-dst` has a type only behind the protocol.
  */
 function fastPathChains(node: DesiredNode): Chain[] {
   if (!node.acceleration) return [];

@@ -1,4 +1,4 @@
-/** The edge to the program `nft`: runs scripts and says in one line what went wrong. */
+/** Runs the program `nft`, and says in one line what went wrong. */
 import {
   ApplyError,
   type ApplyFailure,
@@ -58,7 +58,7 @@ export class Marks {
   }
 }
 
-/** The part of `nft` that signpost uses. JSON is not needed: some builds lack it. */
+/** The part of `nft` that signpost uses, without JSON, which some builds lack. Its methods throw `ApplyError`. */
 export class Nft {
   readonly #runner: ProcessRunner;
   readonly #marks: Pick<Marks, "next" | "taken"> | undefined;
@@ -93,8 +93,8 @@ export class Nft {
   }
 
   /**
-   * Gives a script to the kernel when another step has ended, and throws its error. nft reads all but the last brace
-   * now.
+   * Gives a script to the kernel when another step has ended. nft reads all but the last brace now.
+   * @throws also the error of the other step
    */
   async commitAfter(before: Promise<void>, script: string): Promise<void> {
     await this.stream(async function* () {
@@ -389,7 +389,7 @@ export const TRACE_TABLE = "inet trace-signpost";
 /** The tables that signpost makes; that of a trace stays only where it was killed. */
 export const OWN_TABLES: readonly string[] = [TABLE, TRACE_TABLE, IPVS_TABLE];
 
-/** Returns the commands that delete those of some tables that exist. */
+/** Returns the commands that delete those of some tables that exist. @throws {ApplyError} if nft cannot list them */
 export async function deleteTables(nft: Nft, tables: readonly string[]): Promise<string> {
   const present = new Set(await nft.listTables());
   return tables.filter((table) => present.has(table))
@@ -399,6 +399,7 @@ export async function deleteTables(nft: Nft, tables: readonly string[]): Promise
 /**
  * Deletes tables. An nft that crashes on another program's table can only flush.
  * @returns the commands that the kernel took
+ * @throws {ApplyError} if it took none
  */
 export async function removeTables(
   nft: Nft,

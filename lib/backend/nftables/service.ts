@@ -94,7 +94,7 @@ function externalObjects(port: DesiredServicePort, frontend: Frontend): TableObj
   ];
 }
 
-/** External traffic policy Local keeps the client's address, and uses only endpoints of this node. */
+/** Returns the objects of the external policy Local: it keeps the client's address, and uses this node's endpoints. */
 function localObjects(port: DesiredServicePort, frontend: Frontend): TableObject[] {
   const { family } = port;
   const { kind, key } = frontend;
@@ -128,7 +128,7 @@ function hairpinObjects(port: DesiredServicePort): Element[] {
   );
 }
 
-/** No endpoint anywhere: reject. Endpoints, but none that the policy allows here: drop. */
+/** Rejects packets if there is no endpoint anywhere, and drops them if only the policy allows none here. */
 function noEndpointsElement(
   { name, family, hasEndpoints }: DesiredServicePort,
   { kind, key }: Frontend,

@@ -76,7 +76,7 @@ export function objectId(object: TableObject): ObjectId {
   }
 }
 
-/** Only these ids are numbers. */
+/** Returns the id of an IPv4 cluster IP. No other object's id is a number. */
 function clusterIPNumber({ set, key }: Element): number | undefined {
   return set.role === "clusterIPs" && key.type === "address" && familyOf(key.address) === 4
     ? ipv4Number(key.address)

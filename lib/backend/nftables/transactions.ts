@@ -86,7 +86,7 @@ export class TransactionReader {
   }
 }
 
-/** nft 1.0.6 calls a deleted map a set; newer versions call it a map. */
+/** Names an object. A map is a set here: nft 1.0.6 calls a deleted map a set, newer versions call it a map. */
 function describe(kind: string, name: string): string {
   return `${kind === "map" ? "set" : kind} of ${name}`;
 }

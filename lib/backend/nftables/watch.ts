@@ -258,8 +258,8 @@ function reaches(generation: number, other: number): boolean {
 
 /**
  * Follows the kernel until no monitor is left. A monitor that lost events ends: the kernel drops events until 16 MB are
- * read. A monitor that does not know new sets goes on until it has told what its successor heard first. @param onHeard
- * receives the first generation
+ * read. A monitor that does not know new sets goes on until it has told what its successor heard first.
+ * @param onHeard receives the first generation
  */
 export async function followMonitor(
   options: FollowOptions,
@@ -341,7 +341,10 @@ export function monitorCommand(sets: readonly ListedSet[]): readonly [string, ..
   return ["nft", "--check", "--echo", ...flushes, "monitor", ";", ...list];
 }
 
-/** Returns true if a monitor does not know a new set. The kernel itself fills sets of session affinity. */
+/**
+ * Returns true if a monitor does not know a new set, whose elements it never prints. Sets of session affinity do not
+ * count, because the kernel fills them.
+ */
 function outgrown(known: readonly ListedSet[], added: readonly string[]): boolean {
   return added.some((name) =>
     setNamed(name)?.role !== "affinityClients" && !known.some((each) => each.name === name)
