@@ -10,7 +10,10 @@ import { foreignChains } from "./nftables/read.ts";
 import { parseSaved, type SavedTable, tokens } from "./iptables/kernel/saved.ts";
 import { programName } from "./iptables/script/names.ts";
 
-/** Reads the chains of the family `inet`; none if nft cannot. `ip` and `ip6` are usually iptables'. */
+/**
+ * Reads the chains of the family `inet`; none if nft cannot. `ip` and `ip6` are usually iptables': their `nat` may be
+ * large, and `filter` in iptables mode accepts Service packets.
+ */
 export async function inetChains(runner: ProcessRunner): Promise<ForeignChain[]> {
   try {
     return foreignChains(await new Nft(runner).listRuleset("inet"));

@@ -34,7 +34,7 @@ const ON = "1";
 /** Milliseconds that a sync waits for the setting. */
 const PATIENCE = 1_000;
 
-/** Sets it. @throws {Error} if that fails */
+/** Sets `route_localnet` to 1. @throws {Error} if that fails */
 export async function setRouteLocalnet(runner: ProcessRunner): Promise<void> {
   const sysctl = new Sysctl(runner);
   if (await sysctl.read(ROUTE_LOCALNET).catch(() => "") !== ON) {
@@ -42,7 +42,7 @@ export async function setRouteLocalnet(runner: ProcessRunner): Promise<void> {
   }
 }
 
-/** Returns a function that sets it without delaying a sync for long. A node finding reports a failure. */
+/** Returns a function that sets `route_localnet` without delaying a sync for long. A node finding reports a failure. */
 export function routeLocalnet(
   { runner, clock }: { readonly runner: ProcessRunner; readonly clock: Pick<Clock, "sleep"> },
 ): () => Promise<void> {

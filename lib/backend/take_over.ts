@@ -112,8 +112,8 @@ export class HandOver {
   }
 
   /**
-   * Removes other proxies' rules once ours are written, and looks for them again until the signal aborts and nothing
-   * more is written.
+   * Removes other proxies' rules, once ours are written. Looks for them again until the signal aborts, and ends when
+   * nothing more is written.
    */
   async run({ period, requestFull, looked, signal }: TakeOverOptions): Promise<void> {
     await this.finish();
@@ -172,7 +172,7 @@ export class HandOver {
     return tablesIn(await removeTables(this.#nft, { tables, logger }).catch(unlessMissing));
   }
 
-  /** Sets the state `done` if nothing failed. */
+  /** Removes the chains of iptables, and sets the state `done` if nothing failed. */
   async #removeChains(): Promise<string[]> {
     const { runner, logger } = this.#options;
     const entries = await cleanUpKernel(runner, { ...await this.#others(), dryRun: false });
@@ -254,7 +254,7 @@ const REASONS_TO_LEAVE: Readonly<Record<string, string>> = {
     "rules of another program mark packets by this chain: it stays, and signpost masquerades the marked packets",
 };
 
-/** iptables mode allows that nft or nftables is missing. */
+/** Returns no script if nft or nftables is missing, which iptables mode allows. */
 function unlessMissing(error: unknown): string {
   if (error instanceof ApplyError && NO_NFTABLES.has(error.failure)) return "";
   throw error;
@@ -293,7 +293,7 @@ export async function kubeProxyProcesses(
   }
 }
 
-/** Returns true if the process is signpost: its image has it under kube-proxy's name, as a link. */
+/** Returns true if the process is signpost, which its image has under kube-proxy's name, too (a link). */
 async function isSignpost(runner: ProcessRunner, pid: string): Promise<boolean> {
   const maps = await runner.run(["cat", `/proc/${pid}/maps`]).catch(() => undefined);
   return maps !== undefined && / \/(?:\S*\/)?signpost$/m.test(maps.stdout);
