@@ -29,7 +29,7 @@ export async function applyConntrackSettings(
   return await applyConntrackSysctls(sysctls, { access: new Sysctl(runtime.runner), logger });
 }
 
-/** Deno cannot write below `/proc`: `choom` (package util-linux) does it. */
+/** Sets the OOM score by `choom` (package util-linux), because Deno cannot write below `/proc`. Never rejects. */
 async function setOomScore(
   { configuration, runtime, logger }: KernelSettingsOptions,
 ): Promise<void> {
@@ -124,7 +124,7 @@ function setting(name: string, value: number, rule: ConntrackSysctl["rule"]): Co
   return value > 0 ? [{ name: `${PREFIX}${name}`, value, rule }] : [];
 }
 
-/** The kernel counts seconds; a shorter time than one is one, not none. */
+/** Rounds down to the kernel's seconds, but a time shorter than one second up to one. */
 function seconds(milliseconds: number): number {
   return milliseconds > 0 ? Math.max(1, Math.floor(milliseconds / 1000)) : 0;
 }

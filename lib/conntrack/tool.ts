@@ -41,7 +41,7 @@ export function deletionsOf(entries: Iterable<ConntrackEntry>): Deletion[] {
   return [...deletions.values()];
 }
 
-/** The arguments of `conntrack` for a deletion, `-D` first; addresses and numbers only. */
+/** Returns the arguments of `conntrack` for a deletion, `-D` first; addresses and numbers only. */
 export function deletionArguments(deletion: Deletion): string[] {
   const { family, address, port, replyAddress, replyPort, onlyDefaultZone } = deletion;
   return [
@@ -63,6 +63,7 @@ function protocolArguments(family: Family): string[] {
   return ["-f", `ipv${family}`, "-p", "udp"];
 }
 
+/** Runs `conntrack`. Its methods throw `ConntrackError`, or `ProgramMissingError` without the program. */
 export class ConntrackTool {
   /** @param runner runs `conntrack`, as root or with CAP_NET_ADMIN */
   constructor(private readonly runner: ProcessRunner) {}
@@ -176,7 +177,7 @@ function isProtocol(word: string): word is Protocol {
   return PROTOCOLS.some((each) => each === word);
 }
 
-/** `zone`, `zone-orig` or `zone-reply`; the default zone is not printed. */
+/** Returns true for a zone other than the default one, which is not printed. */
 function isZoned(fields: ReadonlyMap<string, string>): boolean {
   return ["zone", "zone-orig", "zone-reply"].some((name) => (fields.get(name) ?? "0") !== "0");
 }
