@@ -65,7 +65,7 @@ export async function serveSocket(options: SocketOptions): Promise<void> {
 
 async function serveOnce(folder: string, options: SocketOptions): Promise<void> {
   const { path } = options;
-  await Deno.mkdir(path.slice(0, path.lastIndexOf("/")), { recursive: true }).catch(() => {});
+  await Deno.mkdir(path.slice(0, path.lastIndexOf("/") + 1), { recursive: true }).catch(() => {});
   // Nobody else can open the socket before it has its mode.
   await Deno.mkdir(folder, { mode: 0o700 });
   const bound = await bind(folder, options).finally(() =>

@@ -137,6 +137,28 @@ Deno.test("the next daemon's socket outlives this one, in a folder that was not 
     assertEquals(await askDaemon(path, { method: "GET", path: "/v1/status" }), STATUS);
   }));
 
+Deno.test("a socket whose path has no folder makes none in the working directory", () =>
+  inFolder(async (path) => {
+    const cwd = `${path}.d`;
+    await Deno.mkdir(cwd);
+    const script = `
+      import { serveSocket } from "${new URL("../../lib/system/socket.ts", import.meta.url).href}";
+      const stop = new AbortController();
+      const rename = Deno.rename;
+      Deno.rename = async (from, to) => {
+        await rename(from, to);
+        console.log(to);
+        stop.abort();
+      };
+      const logger = { warn: (...words) => console.log(...words) };
+      const clock = { sleep: () => Promise.resolve() };
+      await serveSocket({ path: "s.sock", clock, logger, signal: stop.signal });
+      for (const { name } of Deno.readDirSync(".")) console.log(name);
+    `;
+    const command = [Deno.execPath(), "run", "-qA", "--ext=js", "-"];
+    assertMatch(await run(command, { stdin: script, cwd }), /^s\.sock\n$/);
+  }));
+
 Deno.test("a folder where no socket can be made is said once", async () => {
   const stop = new AbortController();
   const logger = new MemoryLogger();
