@@ -177,7 +177,7 @@ export class Desired implements DesiredState {
     growth = Infinity,
   ): Generator<undefined, Step> {
     const all = changed.node && this.#updateNode(objects);
-    const alsoDirty = all ? new Set(objects.services.keys()) : NOTHING;
+    const alsoDirty = all ? objects.services : NOTHING;
     const dirty = yield* this.#settleClaims(objects, alsoDirty, changed);
     const services = new Map<string, ServiceChange>();
     const conflicts: Conflict[] = [];
@@ -239,7 +239,7 @@ export class Desired implements DesiredState {
 
   *#settleClaims(
     objects: Snapshot,
-    alsoDirty: ReadonlySet<string>,
+    alsoDirty: ReadonlySetLike<string>,
     changed: Dirty,
   ): Generator<undefined, ReadonlySet<string>> {
     const serviceOf = (key: string) => this.#serviceOf(objects, key);
@@ -250,7 +250,7 @@ export class Desired implements DesiredState {
     });
     const affected = new Set<string>();
     let count = 0;
-    const claiming = around.isNew ? judged.union(new Set(objects.services.keys())) : judged;
+    const claiming = around.isNew ? judged.union(objects.services) : judged;
     for (const key of claiming) {
       if (++count % BATCH === 0) yield;
       const service = this.#admission.inForce(key);
