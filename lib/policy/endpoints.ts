@@ -228,9 +228,9 @@ function keepSlots(
   const waiting = new Map(kept.map((each) => [hostPort(each.address, each.port), each]));
   const slots = previous.slice(start, wanted.length).map((old) => {
     const key = hostPort(old.address, old.port);
-    const kept = waiting.get(key);
+    const same = waiting.get(key);
     waiting.delete(key);
-    return kept;
+    return same;
   });
   const unplaced = [...waiting.values(), ...added].values();
   const filled = slots.flatMap((slot) => slot ?? unplaced.next().value ?? []);
