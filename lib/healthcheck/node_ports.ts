@@ -4,7 +4,7 @@
  */
 import { messageOf } from "../model/values/errors.ts";
 import { splitKey } from "../model/cluster/names.ts";
-import { cidrContains, type Family, familyOf } from "../model/values/address.ts";
+import { cidrContains, type Family, familyOf, isLinkLocal } from "../model/values/address.ts";
 import type { Clock, Logger } from "../model/ports/ports.ts";
 import type { HealthCheck } from "../policy/service.ts";
 import type { ListenFailure } from "../findings/facts.ts";
@@ -174,9 +174,6 @@ export class HealthCheckNodePorts {
   }
 }
 
-/** IPv6 addresses that need an interface. */
-const LINK_LOCAL = "fe80::/10";
-
 /** The families and load-balancer IPs of a Service. Some clouds ask at the load-balancer IPs. */
 interface HealthCheckPlace {
   readonly families: readonly Family[];
@@ -199,7 +196,7 @@ export function healthCheckAddresses(
     const { nodePortAddresses } = node.families[family];
     if (family === 4 && nodePortAddresses.type === "all") return ["0.0.0.0"];
     return ownAddresses.filter((address) =>
-      familyOf(address) === family && !cidrContains(LINK_LOCAL, address) &&
+      familyOf(address) === family && !isLinkLocal(address) &&
       (nodePortAddresses.type === "all" ||
         nodePortAddresses.cidrs.some((cidr) => cidrContains(cidr, address)))
     );

@@ -2,7 +2,13 @@
  * Lists the claims of a Service, and the addresses that no Service can have: those of ServiceCIDRs and of this
  * daemon.
  */
-import { cidrContains, FAMILIES, type Family, familyOf } from "../model/values/address.ts";
+import {
+  cidrContains,
+  FAMILIES,
+  type Family,
+  familyOf,
+  isLinkLocal,
+} from "../model/values/address.ts";
 import type { DesiredNode, FrontendType } from "../model/kernel/desired.ts";
 import { API_SERVICE, hostPort, nodePortKey, vipId } from "../model/cluster/names.ts";
 import type { Service, ServicePort } from "../model/cluster/objects.ts";
@@ -220,9 +226,6 @@ export interface SurroundingsOptions {
   readonly ownPorts?: () => readonly OwnPort[];
 }
 
-/** No Service can have a link-local address, and each pod's interface adds one. */
-const LINK_LOCAL = /^fe[89ab].:/;
-
 /** Keeps the last facts, so that claims are checked again only after a change. */
 export class SurroundingsFollower {
   readonly #options: SurroundingsOptions;
@@ -244,7 +247,8 @@ export class SurroundingsFollower {
     }
     const { node } = objects;
     const { configuration, ownAddresses = () => [], ownPorts = () => [] } = this.#options;
-    const addresses = ownAddresses().filter((each) => !LINK_LOCAL.test(each));
+    // No Service can have a link-local address, and each pod's interface adds one.
+    const addresses = ownAddresses().filter((each) => !isLinkLocal(each));
     append(addresses, node?.addresses ?? []);
     for (const family of FAMILIES) {
       const address = nodeAddress({ configuration, node }, family);

@@ -7,6 +7,7 @@ import {
   cidrContains,
   familyOf,
   integerToAddress,
+  isLinkLocal,
   parseAddress,
 } from "../../model/values/address.ts";
 import { hostPort, unbracketed } from "../../model/cluster/names.ts";
@@ -295,7 +296,7 @@ export function parseInterfaces(
   return [...text.matchAll(/^\d+: (\S+) +inet6? ([0-9a-f.:]+)/gm)].flatMap(
     ([, name = "", each]) => {
       const address = parseAddress(each);
-      return address === undefined || address.startsWith("fe80:") ? [] : [{ name, address }];
+      return address === undefined || isLinkLocal(address) ? [] : [{ name, address }];
     },
   );
 }

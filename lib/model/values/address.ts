@@ -59,6 +59,11 @@ export function isLoopback(address: string): boolean {
   return familyOf(address) === 4 ? address.startsWith("127.") : address === "::1";
 }
 
+/** Returns true for IPv6 addresses that need an interface (`fe80::/10`). @param address canonical */
+export function isLinkLocal(address: string): boolean {
+  return /^fe[89ab].:/.test(address);
+}
+
 const SPECIAL_RANGES: ReadonlySet<string> = new Set(["unspecified", "loopback", "linkLocal"]);
 
 /** Returns true for addresses that the API server refuses as endpoints (`ValidateNonSpecialIP`). */
