@@ -21,7 +21,7 @@ import type { Configuration } from "../config/configuration.ts";
 import type { Snapshot } from "../cache/cache.ts";
 
 /** The node's facts that claims depend on. */
-export interface Surroundings {
+interface Surroundings {
   readonly node: DesiredNode;
   readonly ownAddresses: ReadonlySet<string>;
   readonly ownPorts: readonly OwnPort[];
@@ -30,7 +30,7 @@ export interface Surroundings {
 }
 
 /** The inputs of a Service's claims. */
-export interface ClaimInputs extends Surroundings {
+interface ClaimInputs extends Surroundings {
   /** Returns the endpoints of the Service; few Services need them. */
   readonly endpoints: () => PortIndex;
 }

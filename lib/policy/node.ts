@@ -27,7 +27,7 @@ import type { Node, ServiceCIDR } from "../model/cluster/objects.ts";
 import type { OwnPort } from "./claims.ts";
 
 /** Inputs of `desiredNode`. */
-export interface NodeInputs {
+interface NodeInputs {
   readonly configuration: Configuration;
   readonly traits: ModeTraits;
   readonly node: Node | undefined;

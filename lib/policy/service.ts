@@ -31,7 +31,7 @@ import {
 import type { RefusedFeatures, ServiceFeature, Unsupported } from "../model/kernel/traits.ts";
 
 /** The inputs of a Service's desired ports besides the Service. */
-export interface ServiceInputs {
+interface ServiceInputs {
   /** The Service's slices by their ports. */
   readonly endpoints: PortIndex;
   readonly place: Place;

@@ -67,7 +67,7 @@ interface Wanted {
 }
 
 /** The number of service ports, by the policy that is Local. */
-export interface NoLocal {
+interface NoLocal {
   internal: number;
   external: number;
 }
