@@ -90,7 +90,7 @@ interface ApiRequest {
 }
 
 /** A successful answer with a streamed body. */
-export interface ApiStream {
+interface ApiStream {
   readonly status: number;
   /** The `content-type` header; `""` if there is none. */
   readonly contentType: string;
