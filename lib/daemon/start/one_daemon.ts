@@ -23,12 +23,13 @@ interface OneDaemonOptions {
 export async function beTheOnlyDaemon(options: OneDaemonOptions): Promise<void> {
   const { runtime, wait, manager, logger, signal } = options;
   const { lock, clock } = runtime;
+  const self = lockHolder(runtime);
   const over = new AbortController();
   const stop = AbortSignal.any([signal, over.signal]);
   let isTold = false;
   try {
     while (!signal.aborted) {
-      if (lock.take(lockHolder(runtime))) {
+      if (lock.take(self)) {
         if (isTold) logger.info("the other signpost has ended; this one takes over");
         return;
       }

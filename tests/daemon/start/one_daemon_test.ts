@@ -12,9 +12,12 @@ class FakeLock implements NodeLock {
   named: LockHolder | undefined = FIRST;
   isFree = false;
   takes = 0;
+  /** What the last one who asked for the lock said of itself. */
+  asker: LockHolder | undefined;
 
-  take(): boolean {
+  take(asker?: LockHolder): boolean {
     this.takes++;
+    this.asker = asker;
     return this.isFree;
   }
 
@@ -78,6 +81,17 @@ Deno.test("a second daemon that is to wait starts when the first has ended", asy
   await clock.advance(500);
   await only;
   assertEquals(logger.at("info").length, 2);
+});
+
+Deno.test("a daemon that has waited names the time of its start", async () => {
+  const lock = new FakeLock();
+  const { clock, only } = start(lock, true);
+  await settle();
+  const since = lock.asker?.since;
+  lock.isFree = true;
+  await clock.advance(500);
+  await only;
+  assertEquals([lock.takes, lock.asker?.since], [2, since]);
 });
 
 Deno.test("a daemon that waits can be stopped", async () => {
