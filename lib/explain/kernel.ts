@@ -108,7 +108,7 @@ export async function readKernel(
 
 /**
  * Returns all connections of a family that the kernel tracks.
- * @throws {FatalError} where they cannot be listed
+ * @throws {FatalError} if they cannot be listed
  */
 export async function readConnections(
   runner: ProcessRunner,

@@ -35,9 +35,9 @@ export interface FrontendReport {
   readonly address: string | null;
   readonly port: number;
   readonly policy: TrafficPolicy;
-  /** `namespace/name` of the Service that has it, where that is another one. */
+  /** `namespace/name` of the Service that has it, if that is another Service. */
   readonly heldBy: string | null;
-  /** Empty where another Service has it. */
+  /** Empty if another Service has it. */
   readonly outcomes: readonly (Outcome & { readonly sender: Sender })[];
 }
 
@@ -146,13 +146,13 @@ export interface PacketReport {
     readonly port: number;
     readonly protocol: Protocol;
   };
-  /** Says in a few words what becomes of the packet, or should if the kernel differs. */
+  /** Says in a few words how the node handles the packet, or should if the kernel differs. */
   readonly summary: string;
   /** Follows from the objects alone; `summary` has the kernel and other programs' rules in it. */
   readonly outcome: Outcome;
   /** The chain of another program that drops the packet; `null`: none is known. */
   readonly droppedBy: ForeignDrop | null;
-  /** The endpoint that session affinity has kept this source on, where it has. */
+  /** The endpoint on which session affinity keeps this source. */
   readonly stickyEndpoint: { readonly address: string; readonly port: number } | null;
   readonly findings: readonly Finding[];
   readonly kernel: KernelReport;

@@ -132,7 +132,7 @@ const ATTEMPTS = 3;
 
 /**
  * Traces one packet. The table that asks for it is removed, whatever happens.
- * @throws {FatalError} where the kernel does not allow it
+ * @throws {FatalError} if the kernel does not allow it
  */
 export async function traceConnection(options: TraceOptions): Promise<TraceReport> {
   const { packet, source, outcome, runtime } = options;
