@@ -28,7 +28,7 @@ const IN_PROC: Readonly<Record<Family, string>> = {
 };
 
 /**
- * Returns what is missing.
+ * Returns the listeners that are missing.
  * @param sockets the text of /proc/net/tcp and /proc/net/tcp6 (proc(5))
  */
 export function missingListeners(
