@@ -90,7 +90,7 @@ export function statusReport(parts: StatusParts): Status {
   };
 }
 
-/** Returns the Services whose last good rules are kept, for themselves or an EndpointSlice are refused. */
+/** Returns the Services whose last good rules stay, because the Service or one of its EndpointSlices is refused. */
 export function heldBack(
   { cache, desired }: Pick<StatusParts, "cache" | "desired">,
 ): HeldBackPorts[] {
