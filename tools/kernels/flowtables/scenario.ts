@@ -21,6 +21,7 @@ import {
   service,
   slice,
 } from "../../../tests/e2e/cluster.ts";
+import { median } from "../../../bench/statistics.ts";
 import { run } from "../../../tests/support/command.ts";
 import type { Network } from "../../../tests/support/network.ts";
 import { httpGet } from "../../../tests/support/http.ts";
@@ -382,15 +383,11 @@ async function measureShort(
   }
   const [on, off] = [median(micros.on), median(micros.off)];
   const words = (all: readonly number[]) =>
-    `${median(all)} µs (${Math.min(...all)} to ${Math.max(...all)})`;
+    `${median(all).toFixed(1)} µs (${Math.min(...all)} to ${Math.max(...all)})`;
   findings.fact(
     `a short connection, median of ${2 * ROUNDS} times ${SHORT}: without ${words(micros.off)}, ` +
       `with ${words(micros.on)}, saved ${saved({ on, off })}`,
   );
-}
-
-function median(values: readonly number[]): number {
-  return values.toSorted((a, b) => a - b)[values.length >> 1] ?? NaN;
 }
 
 function saved({ on, off }: Used): string {
