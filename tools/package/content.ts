@@ -32,7 +32,7 @@ export interface Content {
   readonly kubeconfig: string;
   readonly rbac: string;
   readonly manPage: string;
-  readonly completions: { readonly bash: string; readonly zsh: string; readonly fish: string };
+  readonly completions: typeof COMPLETION_SCRIPTS;
   readonly license: string;
   readonly notices: string;
   readonly changelog: string;
@@ -51,11 +51,7 @@ export async function readContent(): Promise<Content> {
     kubeconfig: await read("examples/install/kubeconfig.yaml"),
     rbac: await read("examples/install/rbac.yaml"),
     manPage: manPage(),
-    completions: {
-      bash: COMPLETION_SCRIPTS.bash,
-      zsh: COMPLETION_SCRIPTS.zsh,
-      fish: COMPLETION_SCRIPTS.fish,
-    },
+    completions: COMPLETION_SCRIPTS,
     license: await read("LICENSE"),
     notices: licensesReport(),
     changelog: await read("CHANGELOG.md"),
