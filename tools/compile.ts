@@ -24,7 +24,7 @@ const HELP = `deno task compile: makes a binary of signpost for each target
 
 DENORT_BIN names the runtime; without it, deno compile takes it from its cache or downloads it.`;
 
-/** What the command line asks for. */
+/** The request of the command line. */
 interface Request {
   readonly jitless: boolean;
   readonly targets: readonly Target[];
@@ -48,7 +48,7 @@ function readRequest(args: readonly string[]): Request | string {
   return { jitless: values.jitless, targets, dist };
 }
 
-/** Those of the targets that the runtime in `DENORT_BIN` is for, or a line that says why none is. */
+/** Returns the targets that the runtime in `DENORT_BIN` is for, or a line that says why there is none. */
 async function possibleTargets(targets: readonly Target[]): Promise<readonly Target[] | string> {
   const named = Deno.env.get("DENORT_BIN");
   if (!named) {
@@ -61,7 +61,7 @@ async function possibleTargets(targets: readonly Target[]): Promise<readonly Tar
   return `DENORT_BIN=${named} is no denort for ${targets.join(" or ")}`;
 }
 
-/** Compiles what can be compiled. @returns the exit code: 1 where a binary could not be made, 2 for wrong flags */
+/** Compiles what can be compiled. @returns the exit code: 1 if a binary could not be made, 2 for wrong flags */
 async function main(args: readonly string[]): Promise<number> {
   if (args.includes("--help")) {
     say(HELP);

@@ -32,7 +32,7 @@ const ENVIRONMENT: readonly (readonly [string, string])[] = [
   ["NOTIFY_SOCKET, WATCHDOG_USEC", "The socket and watchdog of systemd."],
 ];
 
-/** The page, ending with a line feed. It tells no date: it changes only with the parser. */
+/** Returns the page, ending with a line feed. It has no date, so it changes only with the parser. */
 export function manPage(): string {
   return [
     `.\\" Made by deno task man; do not edit.`,
@@ -94,7 +94,7 @@ function item(head: string, text: string): string {
   return `.TP\n${head}\n${escape(text)}`;
 }
 
-/** Text that troff prints as it is: no escapes, no lines that it takes for requests. */
+/** Escapes a text, so that troff prints it unchanged: no escapes, no lines that look like requests. */
 function escape(text: string): string {
   return text.replaceAll("\\", "\\e").replaceAll("-", "\\-").replace(/^(?=[.'])/gm, "\\&");
 }

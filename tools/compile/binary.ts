@@ -15,9 +15,9 @@ export async function readTarget(path: string): Promise<Target | undefined> {
  * Compiles the bundle that is in a folder. The runtime is what `DENORT_BIN` names, else what Deno
  * has in its cache, else Deno downloads it.
  *
- * @param options.output where the binary goes; a half-written one never gets there
+ * @param options.output the path of the binary; a half-written binary never gets there
  * @param options.env variables for `deno`, beside this process's own
- * @returns one line that says what is in the way and what to do; `undefined` where it was compiled
+ * @returns one line that says what is in the way and what to do; `undefined` if it was compiled
  */
 export async function makeBinary(
   folder: string,
@@ -42,7 +42,7 @@ export async function makeBinary(
   return undefined;
 }
 
-/** One line out of what `deno compile` said before it failed. */
+/** Returns one line about a failure of `deno compile`. @param stderr its output */
 export function adviceFor(stderr: string, target: Target): string {
   const url = /https?:\/\/\S+\/denort-[\w-]+\.zip/.exec(stderr)?.[0];
   const causes = [...stderr.matchAll(/^\s*(?:\d+: |error: )(.+)$/gm)].map(([, text]) => text);
@@ -52,7 +52,7 @@ export function adviceFor(stderr: string, target: Target): string {
     `download it elsewhere to ${cachedRuntime(target)}, or unpack it and name it in DENORT_BIN`;
 }
 
-/** Where `deno compile` keeps the runtime of its own version. */
+/** Returns the path at which `deno compile` keeps the runtime of its own version. */
 function cachedRuntime(target: Target): string {
   const cache = Deno.env.get("XDG_CACHE_HOME") ?? `${Deno.env.get("HOME")}/.cache`;
   const folder = Deno.env.get("DENO_DIR") ?? `${cache}/deno`;

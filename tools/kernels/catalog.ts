@@ -1,5 +1,5 @@
 /**
- * What `deno task kernels` can run: which of Debian's kernels, with which nft.
+ * Lists the runs of `deno task kernels`: kernels of Debian, each with its nft.
  *
  * @module
  */
@@ -7,30 +7,30 @@
 /** The suites of Debian that kernels and nft come from. */
 const SUITES = ["bullseye", "bookworm", "trixie", "sid"] as const;
 
-/** One of them. */
+/** Names a suite. */
 export type Suite = typeof SUITES[number];
 
 /** Parts that a machine tries alone: the take-over from kube-proxy's ipvs mode, the fast path for long connections. */
 export const SOLE_PARTS = ["ipvs", "flowtables"] as const;
 
-/** One of them. */
+/** Names a part that a machine tries alone. */
 export type SolePart = typeof SOLE_PARTS[number];
 
 /** One start of a virtual machine. */
 export interface MachineRun {
   /** By which `deno task kernels` selects it. */
   readonly name: string;
-  /** Where the kernel comes from. */
+  /** The suite of the kernel. */
   readonly suite: Suite;
   /** The package that always depends on the newest kernel of a series. */
   readonly package: string;
-  /** The kernel's series; `undefined` where it is whatever is newest. */
+  /** The kernel's series; `undefined`: the newest. */
   readonly series?: string;
-  /** Where nft comes from. */
+  /** The suite of nft. */
   readonly nft: Suite;
   /** Another program's table is there, which the nft of this suite wrote; no mode is set. */
   readonly foreignNft?: Suite;
-  /** What the kernel is told besides. */
+  /** More arguments for the kernel. */
   readonly kernelArguments?: readonly string[];
   /** Leaves iptables out: it does not run nft, or the kernel's other row has it. */
   readonly isNftablesOnly?: true;
@@ -40,7 +40,7 @@ export interface MachineRun {
   readonly note: string;
 }
 
-/** All of them. The names of the suites stay; the versions of what they offer do not. */
+/** All runs. The names of the suites stay, and the versions of their packages change. */
 export const MACHINE_RUNS: readonly MachineRun[] = [
   {
     name: "bullseye",
@@ -139,19 +139,19 @@ export const MACHINE_RUNS: readonly MachineRun[] = [
 /** The run that boots nothing: `--once` under qemu's user mode. */
 export const AARCH64 = "aarch64";
 
-/** Everything that can be named. */
+/** The names of all runs. */
 export const NAMES: readonly string[] = [...MACHINE_RUNS.map(({ name }) => name), AARCH64];
 
-/** Whether a run is on a node without IPv6. */
+/** Returns true if a run is on a node without IPv6. */
 export function isWithoutIpv6(run: MachineRun): boolean {
   return run.kernelArguments?.includes("ipv6.disable=1") ?? false;
 }
 
 /**
- * The names to run, in the catalog's order.
+ * Returns the names to run, in the catalog's order.
  *
- * @param wanted all of them where it is empty
- * @throws {Error} where one of them is unknown
+ * @param wanted empty: all
+ * @throws {Error} if a name is unknown
  */
 export function selectNames(wanted: readonly string[]): string[] {
   const unknown = wanted.filter((word) => !NAMES.some((name) => isSelected(name, word)));
@@ -169,8 +169,8 @@ function isSelected(name: string, word: string): boolean {
 }
 
 /**
- * The run of a day: the next one each day, none of the series that the machine itself runs, and not
- * the long ones of ipvs mode and the fast path.
+ * Returns the run of a day: the next one each day. It leaves out the series that the machine itself runs, and the long
+ * runs of ipvs mode and the fast path.
  *
  * @param dayOfYear 1 to 366
  * @param release of the machine's kernel, as `uname -r` prints it
@@ -185,7 +185,7 @@ export function runOfDay(dayOfYear: number, release: string): MachineRun {
   return run;
 }
 
-/** The day of the year, 1 to 366, in UTC. */
+/** Returns the day of the year, 1 to 366, in UTC. */
 export function dayOfYear(date: Date): number {
   const midnight = Date.UTC(date.getUTCFullYear(), date.getUTCMonth(), date.getUTCDate());
   return (midnight - Date.UTC(date.getUTCFullYear(), 0, 1)) / 86_400_000 + 1;

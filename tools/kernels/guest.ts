@@ -1,5 +1,5 @@
 /**
- * What runs in the machine: each step of the plan, a line of JSON for each in `/out/results`.
+ * Runs in the machine: tries each step of the plan, and writes a line of JSON for each into `/out/results`.
  *
  * @module
  */
@@ -22,7 +22,7 @@ import {
   type StepResult,
 } from "./steps.ts";
 
-/** What the machine is to do. */
+/** The work of the machine. */
 export interface Plan {
   readonly steps: readonly (Step & { readonly part: Part })[];
   /** The families that the kernel has. */
@@ -69,7 +69,7 @@ async function readFacts(): Promise<MachineFacts> {
   return { release: Deno.osRelease(), nft: nft.trim(), boot: uptime };
 }
 
-/** One part after another; what comes after a failure has failed too. */
+/** Runs one part after another. After a failure, all later parts fail too. */
 async function runLife(backend: Backend, options: {
   readonly parts: readonly LifePart[];
   readonly plan: Plan;
@@ -127,7 +127,7 @@ async function report(
   return "";
 }
 
-/** The last line of `flows.py` is `N/M flows as expected, K skipped`. */
+/** Plays the flows. The last line of `flows.py` is `N/M flows as expected, K skipped`. */
 async function runFlows(backend: Backend, { conformance, rules }: Plan): Promise<string> {
   const mode = backend === "nftables" ? ["nftables"] : ["iptables", "--route-localnet"];
   const { code, stdout, stderr } = await execute([
@@ -152,13 +152,13 @@ async function judge(step: Step, body: () => Promise<string>): Promise<StepResul
   return { ...step, passed, detail: shorten(text), seconds };
 }
 
-/** An error with what caused it. */
+/** Returns the message of an error, with those of its causes. */
 function describe(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   return error.cause === undefined ? error.message : `${error.message}: ${describe(error.cause)}`;
 }
 
-/** The beginning says what, the end why. */
+/** Keeps the beginning of a text, which names the fault, and the end, which gives the reason. */
 function shorten(text: string): string {
   if (text.length <= LONGEST_DETAIL) return text;
   return `${text.slice(0, LONGEST_DETAIL / 2)} ... ${text.slice(-LONGEST_DETAIL / 2)}`;

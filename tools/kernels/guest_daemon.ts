@@ -21,7 +21,7 @@ import type { Backend, LifePart } from "./steps.ts";
 const DEADLINE = 600_000;
 const PATIENCE = 20_000;
 
-/** What another program does to our rules. */
+/** The commands by which another program removes rules. */
 const DAMAGE: Readonly<Record<Backend, string>> = {
   nftables: "nft flush chain inet signpost services",
   iptables: "iptables -t nat -F; iptables -t nat -X",
@@ -37,7 +37,7 @@ const LEFT: Readonly<Record<Backend, string>> = {
     "grep -v KUBE-IPTABLES-HINT || true",
 };
 
-/** The daemon in a network of its own, part after part, in the order of `LIFE_PARTS`. */
+/** Runs the daemon in a network of its own, part after part, in the order of `LIFE_PARTS`. */
 export class DaemonLife implements AsyncDisposable {
   readonly #backend: Backend;
   readonly #network: Network;
@@ -85,7 +85,7 @@ export class DaemonLife implements AsyncDisposable {
     return life;
   }
 
-  /** Runs one part. @throws where it is not as it should be */
+  /** Runs one part. @throws {Error} if the rules or the packets are wrong */
   run(part: LifePart): Promise<void> {
     switch (part) {
       case "start":

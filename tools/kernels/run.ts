@@ -18,13 +18,13 @@ import {
   stepsOf,
 } from "./steps.ts";
 
-/** What all runs have in common. */
+/** The parts that all runs share. */
 export interface Workshop {
   readonly packages: Packages;
   readonly bundles: Bundles;
   /** A program without libraries. */
   readonly busybox: string;
-  /** The folder with `flows.py`, and one with its rules; `undefined` where it is not there. */
+  /** The folder with `flows.py`, and one with its rules; `undefined`: there is none. */
   readonly flows: { readonly conformance: string; readonly rules: string } | undefined;
   readonly backends: readonly Backend[];
   /** See `Options`. */
@@ -33,11 +33,11 @@ export interface Workshop {
   readonly signal: AbortSignal;
 }
 
-/** What a kernel's image depends on, and a machine needs. */
+/** The packages that a kernel's image depends on and that a machine needs. */
 const KERNEL_PACKAGE = /^linux-(?:image|binary|modules|base)-\d+\.\d+\.\d+/;
-/** What kube-proxy's ipvs mode works with; each is in the package of its name. */
+/** The programs of kube-proxy's ipvs mode. Each is in the package of its name. */
 const IPVS_PROGRAMS = ["ipvsadm", "ipset"];
-/** What kube-proxy's ipvs mode left last. */
+/** The rules that kube-proxy's ipvs mode left last. */
 const RECORDING = new URL("ipvs/recording.json", import.meta.url).pathname;
 const TRAFFIC = new URL("flowtables/traffic.py", import.meta.url).pathname;
 const CONSOLE_LINES = 3;
@@ -46,7 +46,7 @@ const TIME_LIMIT = "not tried: the run was ended before";
 /**
  * Runs one machine in a folder of its own.
  *
- * @throws {NotAvailable} where something cannot be downloaded
+ * @throws {NotAvailable} if a package cannot be downloaded
  */
 export async function runKernel(
   run: MachineRun,
@@ -112,7 +112,7 @@ export async function runKernel(
   };
 }
 
-/** Why a machine ended before its last step. */
+/** Returns the reason why a machine ended before its last step. */
 async function ending(out: string, { signal }: Workshop): Promise<string> {
   if (signal.aborted) return TIME_LIMIT;
   const texts = await Promise.all(

@@ -1,20 +1,20 @@
 /**
- * What is tried in each machine, and what came of it.
+ * Lists the steps of each machine, and their results.
  *
  * @module
  */
 import { isWithoutIpv6, type MachineRun, type SolePart } from "./catalog.ts";
 
-/** How rules get into the kernel. */
+/** The ways of rules into the kernel. */
 export const BACKENDS = ["nftables", "iptables", "iptables-legacy"] as const;
 
-/** One of them. */
+/** Names a way into the kernel. */
 export type Backend = typeof BACKENDS[number];
 
 /** Parts of the daemon's life, in their order. */
 export const LIFE_PARTS = ["start", "drift", "restart", "cleanup"] as const;
 
-/** One of them. */
+/** Names a part of the daemon's life. */
 export type LifePart = typeof LIFE_PARTS[number];
 
 /** The recorded packet flows, and the daemon's life. */
@@ -29,7 +29,7 @@ export interface Step {
   readonly part: Part | "once";
 }
 
-/** What came of it. */
+/** The result of a step. */
 export interface StepResult extends Step {
   readonly passed: boolean;
   /** `52/52` of flows; what was wrong elsewhere. */
@@ -40,7 +40,7 @@ export interface StepResult extends Step {
   readonly isTried?: false;
 }
 
-/** What a machine tells of itself. */
+/** The facts that a machine reports about itself. */
 export interface MachineFacts {
   /** As `uname -r` prints it. */
   readonly release: string;
@@ -60,17 +60,17 @@ export interface RunResult {
   readonly steps: readonly StepResult[];
   /** Seconds. */
   readonly seconds: number;
-  /** What the steps have to say, for people. */
+  /** The report of the steps, for people. */
   readonly report?: string;
-  /** Why it was not run. */
+  /** The reason why it did not run. */
   readonly leftOut?: string;
 }
 
 /**
- * The steps of a run.
+ * Returns the steps of a run.
  *
- * @param options.hasFlows whether the recorded flows are at hand
- * @param options.backends which of them; those that make no sense in a run are left out
+ * @param options.hasFlows true if the recorded flows are at hand
+ * @param options.backends the wanted backends; the run leaves out those that it cannot try
  */
 export function stepsOf(
   run: MachineRun,
@@ -88,10 +88,10 @@ export function stepsOf(
 }
 
 /**
- * The results of all steps, in their order: what has none has failed.
+ * Returns the results of all steps, in their order. A step without a result has failed.
  *
  * @param lines one JSON text for each step that was run
- * @param ended why the machine ended, for those that were not
+ * @param ended the reason why the machine ended, for steps that did not run
  */
 export function collectResults(
   steps: readonly Step[],

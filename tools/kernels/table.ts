@@ -1,5 +1,5 @@
 /**
- * The table of kernels, for the terminal and for documents.
+ * Renders the table of kernels, for the terminal and for documents.
  *
  * @module
  */
@@ -18,7 +18,7 @@ const HEAD = [
   "minutes",
 ];
 
-/** The rows as Markdown, columns as wide as their longest cell. */
+/** Renders the rows as Markdown, with columns as wide as their longest cell. */
 export function renderTable(results: readonly RunResult[]): string {
   const rows = [HEAD, ...results.map(rowOf)];
   const widths = HEAD.map((_, i) => Math.max(...rows.map((row) => row[i]?.length ?? 0)));
@@ -29,7 +29,7 @@ export function renderTable(results: readonly RunResult[]): string {
   return [lines[0], rule, ...lines.slice(1)].join("\n") + "\n";
 }
 
-/** What failed and what was left out: a line for all steps with the same reason. */
+/** Lists failed steps and runs that were left out: a line for all steps with the same reason. */
 export function renderProblems(results: readonly RunResult[]): string[] {
   return results.flatMap(({ name, steps, leftOut }) => {
     if (leftOut !== undefined) return [`left out: ${name}: ${leftOut}`];
@@ -41,14 +41,14 @@ export function renderProblems(results: readonly RunResult[]): string[] {
   });
 }
 
-/** How many steps ended how; what was left out counts as neither. */
+/** Counts the steps that passed and failed. Runs that were left out have none. */
 export function countSteps(results: readonly RunResult[]): { passed: number; failed: number } {
   const steps = results.flatMap((result) => result.steps);
   const passed = steps.filter((step) => step.passed).length;
   return { passed, failed: steps.length - passed };
 }
 
-/** Whether a document has the marks for the table. */
+/** Returns true if a document has the marks for the table. */
 export function hasTable(document: string): boolean {
   return document.includes(marks(NAME)[0]);
 }
@@ -56,7 +56,7 @@ export function hasTable(document: string): boolean {
 /**
  * Puts a text between a document's marks.
  *
- * @throws {Error} where the marks are not there
+ * @throws {Error} if the marks are not there
  */
 export function replaceTable(document: string, text: string): string {
   return replaceMarked(document, { name: NAME, text });

@@ -1,5 +1,5 @@
 /**
- * Licences and notices of the packages that are in the binary, from their files in Deno's cache.
+ * Reads licences and notices of the packages in the binary, from their files in Deno's cache.
  *
  * @module
  */
@@ -13,7 +13,7 @@ interface Source {
   readonly name: string;
   /** Who publishes it on npm. */
   readonly publisher: string;
-  /** Where the files have headers in the place of a file LICENSE; the parts that are in the binary. */
+  /** The folders and files in the binary, if their headers stand for a file LICENSE. */
   readonly headersIn?: readonly string[];
 }
 
@@ -36,7 +36,7 @@ const SOURCES: readonly Source[] = [
 /** A licence file that all packages under MIT share but for the first lines. */
 const MIT_TEXT_OF = "ipaddr.js";
 
-/** The notices of all packages, in the order of their names, and Deno's before them. */
+/** Returns Deno's notice, then those of all packages, in the order of their names. */
 export async function readNotices(): Promise<Notice[]> {
   const lock = await readLock();
   const cache = await npmCache();
@@ -62,13 +62,13 @@ export async function readNotices(): Promise<Notice[]> {
   return [denoNotice(mit), ...packages];
 }
 
-/** Where a package of `deno.lock` is in Deno's cache. */
+/** Returns the folder of a package of `deno.lock` in Deno's cache. */
 export async function packageFolder(name: string): Promise<string> {
   const { npm } = await readLock();
   return `${await npmCache()}/${name}/${versionOf(name, npm)}`;
 }
 
-/** The source of `lib/cli/licenses/notices.ts`. */
+/** Returns the source of `lib/cli/licenses/notices.ts`. */
 export function noticesModule(notices: readonly Notice[]): string {
   const entries = notices.map((notice) => {
     const fields = Object.entries(notice).map(([name, value]) =>
@@ -112,7 +112,7 @@ async function mitText(folder: string, npm: Readonly<Record<string, unknown>>): 
   return text.slice(text.indexOf("Permission is hereby granted")).trim();
 }
 
-/** The comments at the top of all files, each once. */
+/** Returns the comments at the top of all files, each once. */
 async function headersOf(paths: readonly string[]): Promise<string> {
   const files = (await Promise.all(paths.map(filesIn))).flat().sort();
   const headers = await Promise.all(files.map(async (path) => {
@@ -133,7 +133,7 @@ async function filesIn(path: string): Promise<string[]> {
   return found;
 }
 
-/** The folder of Deno's cache that has npm's packages. */
+/** Returns the folder of Deno's cache that has npm's packages. */
 async function npmCache(): Promise<string> {
   const { npmCache } = JSON.parse(await run([Deno.execPath(), "info", "--json"])) as {
     readonly npmCache: string;

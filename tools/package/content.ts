@@ -1,5 +1,5 @@
 /**
- * The files that packages and archives have beside the binary.
+ * Gathers the files that packages and archives have beside the binary.
  *
  * @module
  */
@@ -18,7 +18,7 @@ export interface TextFile {
   readonly mode?: number;
 }
 
-/** What every form of signpost comes with. */
+/** The files that every form of signpost comes with. */
 export interface Content {
   readonly unit: string;
   /** The drop-in of the unit for jitless binaries. */
@@ -38,7 +38,7 @@ export interface Content {
   readonly changelog: string;
 }
 
-/** Reads and makes all of it, from this checkout. */
+/** Reads and makes all files, from this checkout. */
 export async function readContent(): Promise<Content> {
   const read = (name: string) => Deno.readTextFile(`${ROOT}${name}`);
   return {
@@ -59,8 +59,8 @@ export async function readContent(): Promise<Content> {
 }
 
 /**
- * The files of the archive, for machines without dpkg; the binary is `signpost`. They are where they
- * are in the checkout, so that the guides of `docs/install` hold for both.
+ * Returns the files of the archive, for machines without dpkg. The binary is `signpost`. Paths are those of the
+ * checkout, so that the guides of `docs/install` hold for both.
  */
 export function archiveFiles(content: Content): TextFile[] {
   return [

@@ -6,7 +6,7 @@
 import { type Target, TARGETS } from "../compile/arguments.ts";
 import { type Commit, dayOf } from "../compile/commit.ts";
 
-/** What is packaged. */
+/** The release in a package. */
 export interface Release {
   readonly target: Target;
   readonly jitless: boolean;
@@ -15,21 +15,21 @@ export interface Release {
   readonly version: string;
 }
 
-/** What Debian calls the machine of a target. */
+/** Debian's names of the targets' machines. */
 export const ARCHITECTURES: Readonly<Record<Target, string>> = {
   [TARGETS[0]]: "amd64",
   [TARGETS[1]]: "arm64",
 };
 
 /**
- * The version of a package. What is made between releases sorts before the next one; the revision
- * is Debian's, as there may be more than one package of a release.
+ * Returns the version of a package. A package made between releases sorts before the next release. The revision is
+ * Debian's: a release may have more than one package.
  */
 export function debianVersion(release: Release): string {
   return `${upstreamVersion(release)}-1`;
 }
 
-/** The version in names of archives: `0.1.0`, or `0.1.0~git20261123.0123456` of an untagged commit. */
+/** Returns the version in names of archives: `0.1.0`, or `0.1.0~git20261123.0123456` of an untagged commit. */
 export function upstreamVersion({ version, commit, jitless }: Release): string {
   const day = dayOf(commit).replaceAll("-", "");
   const isDirty = commit.hash.endsWith("-dirty");

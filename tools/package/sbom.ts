@@ -1,5 +1,5 @@
 /**
- * The bill of materials of a release, in SPDX 2.3 (https://spdx.github.io/spdx-spec/v2.3/).
+ * Writes the bill of materials of a release, in SPDX 2.3 (https://spdx.github.io/spdx-spec/v2.3/).
  *
  * @module
  */
@@ -7,10 +7,10 @@ import type { Notice } from "../../lib/cli/licenses/report.ts";
 import type { Commit } from "../compile/commit.ts";
 import { nameOf, type Pin, type Pins } from "../image/packages.ts";
 
-/** What `deno.lock` says of a package. */
+/** The hashes of packages in `deno.lock`. */
 export type Integrities = Readonly<Record<string, { readonly integrity: string }>>;
 
-/** What the document is made of. */
+/** The parts of the document. */
 export interface BillOptions {
   readonly version: string;
   readonly commit: Commit;
@@ -20,7 +20,7 @@ export interface BillOptions {
   readonly image: Pins;
 }
 
-/** The document: signpost, and what it contains. */
+/** Returns the document: the packages of the binary, and Debian's packages in the image. */
 export function billOfMaterials({ version, commit, notices, npm, image }: BillOptions): object {
   const packages = notices.map((notice) => ({
     ...named(notice.name, notice.version),
@@ -104,7 +104,7 @@ function relation(spdxElementId: string, relationshipType: string, relatedSpdxEl
   return { spdxElementId, relationshipType, relatedSpdxElement };
 }
 
-/** Deno is no package of npm: its runtime comes with `deno compile`. */
+/** Returns the source of a package. Deno is not from npm: its runtime comes with `deno compile`. */
 function originOf({ name, version }: Notice, npm: Integrities): object {
   const integrity = npm[`${name}@${version}`]?.integrity;
   if (integrity === undefined) {

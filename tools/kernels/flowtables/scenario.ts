@@ -86,7 +86,7 @@ interface Stage extends FlowtableOptions {
   readonly findings: Findings;
 }
 
-/** One Service for each family with an endpoint on each of some hosts. */
+/** Returns a Service for each family, with an endpoint on each of the hosts. */
 function objects(hosts: readonly ("local1" | "local2")[], scheduler = "random"): Manifest[] {
   return [
     ...clusterObjects(ADDRESSES[4]),
@@ -228,7 +228,7 @@ async function inspect(stage: Stage): Promise<void> {
   await ask(stage);
 }
 
-/** The metric counts a connection. */
+/** Tries if the metric counts a connection. */
 async function count(stage: Stage, daemon: Signpost): Promise<void> {
   const { network, findings } = stage;
   const address = ADDRESSES[4].clusterIP;
@@ -244,7 +244,7 @@ async function count(stage: Stage, daemon: Signpost): Promise<void> {
   findings.fact(`the metric: ${said}`);
 }
 
-/** A connection from an interface that no pattern names keeps the usual path. */
+/** Tries if a connection from an interface that no pattern names keeps the usual path. */
 async function exclude(stage: Stage): Promise<void> {
   const { network, findings } = stage;
   const a = ADDRESSES[4];
@@ -256,7 +256,7 @@ async function exclude(stage: Stage): Promise<void> {
   if (answered !== 60 || taken > 0) findings.problem("another interface takes the fast path");
 }
 
-/** `verify` and `explain` know the fast path. */
+/** Tries if `verify` and `explain` know the fast path. */
 async function ask({ network, input, findings }: Stage): Promise<void> {
   const a = ADDRESSES[4];
   const args = ["--config", input.config, "--manifests", input.manifests];
@@ -394,7 +394,7 @@ function saved({ on, off }: Used): string {
   return `${(100 * (1 - on / off)).toFixed(1)} %`;
 }
 
-/** Large: the kernel hands up to 64 KB on as one packet. Small: each packet is one of the wire. */
+/** Sets the size of packets. Large: the kernel hands up to 64 KB on as one packet. Small: as on the wire. */
 async function setSegments(network: Network, size: "large" | "small"): Promise<void> {
   const most = size === "large" ? "65535" : "1";
   for (const host of ["pod", "client", "local1"]) {
