@@ -9,7 +9,7 @@ import { groupings, selectors } from "./promql.ts";
 import { backendOf } from "../support/modes.ts";
 import { service } from "../policy/objects.ts";
 import { Pipeline } from "../support/pipeline.ts";
-import { NO_PROGRESS, NO_WORK, NOTHING_SEEN } from "../observe/support/work.ts";
+import { NO_PROGRESS, NO_WORK, NOTHING_SEEN, WATCHES } from "../observe/support/work.ts";
 
 const FOLDER = `${CHART}/monitoring/`;
 /** What Prometheus adds by itself. */
@@ -40,15 +40,6 @@ const alerts = (parse(await Deno.readTextFile(`${FOLDER}alerts.yaml`)) as {
 const dashboard = JSON.parse(await Deno.readTextFile(`${FOLDER}dashboard.json`)) as Dashboard;
 const queries = dashboard.panels.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr));
 
-const WATCH = {
-  kind: "Service",
-  state: "watching",
-  resourceVersion: "1",
-  lastEvent: 1,
-  lists: 1,
-  lastError: "",
-} as const;
-
 /** Every metric that a daemon can show, with its labels. */
 async function exposedMetrics(): Promise<ReadonlyMap<string, ReadonlySet<string>>> {
   const found = new Map<string, Set<string>>();
@@ -60,7 +51,7 @@ async function exposedMetrics(): Promise<ReadonlyMap<string, ReadonlySet<string>
     const metrics = new Metrics({
       backend: backend.metrics,
       families: [4, 6],
-      observed: () => ({ ...NOTHING_SEEN, watches: new Map([["Service", WATCH] as const]) }),
+      observed: () => ({ ...NOTHING_SEEN, watches: WATCHES }),
       sync: () => ({ ...NO_PROGRESS, queued: 1, synced: 1 }),
       desired: NO_WORK.desired,
       version: "1",

@@ -3,6 +3,7 @@ import fc from "fast-check";
 import { IptablesDataplane } from "../../../lib/backend/iptables/dataplane.ts";
 import { FAMILIES } from "../../../lib/model/values/address.ts";
 import { cluster } from "../../support/arbitrary.ts";
+import { SILENT_RUNNER } from "../../support/modes.ts";
 import { type ApiObject, Pipeline } from "../../support/pipeline.ts";
 import { BACKENDS, Kernel } from "./kernel.ts";
 import { atOnce } from "../../../lib/model/ports/in_turns.ts";
@@ -26,14 +27,13 @@ async function fullOf(kernel: Kernel, objects: readonly ApiObject[]): Promise<Pi
 }
 
 Deno.test("after partial syncs the number of rules is that of a full sync", async () => {
-  const runner = { run: () => Promise.resolve({ code: 0, stdout: "", stderr: "" }) };
   const totals = ({ ruleCounts }: IptablesDataplane) =>
     [...ruleCounts].map(({ family, table, total }) => `${family} ${table} ${total}`);
   await fc.assert(
     fc.asyncProperty(cluster, cluster, cluster, async (a, b, c) => {
       const pipeline = new Pipeline({ mode: "iptables", configuration: CLUSTER_CIDR });
       pipeline.load(a);
-      const dataplane = newDataplane({ runner, backend: "" });
+      const dataplane = newDataplane({ runner: SILENT_RUNNER, backend: "" });
       await dataplane.apply(dataplane.full(pipeline.desired));
       for (const next of [b, c]) {
         const { change } = pipeline.load(next);

@@ -3,13 +3,11 @@ import { CATALOG, finding } from "../../../lib/findings/catalog.ts";
 import { Metrics } from "../../../lib/observe/metrics/metrics.ts";
 import type { MetricsOptions } from "../../../lib/observe/metrics/readings.ts";
 import { processUsage } from "../../../lib/system/runtime.ts";
+import { START } from "../../support/clock_and_log.ts";
 import { backendOf, type Mode } from "../../support/modes.ts";
 import { service } from "../../policy/objects.ts";
 import { Pipeline } from "../../support/pipeline.ts";
-import { NO_PROGRESS, NO_WORK, NOTHING_SEEN } from "../support/work.ts";
-
-/** 2026-01-02, in milliseconds. */
-const NOW = 1_767_323_045_000;
+import { NO_PROGRESS, NO_WORK, NOTHING_SEEN, WATCHES } from "../support/work.ts";
 
 function start({ mode = "nftables", ...options }: Partial<MetricsOptions> & { mode?: Mode } = {}) {
   return new Metrics({
@@ -139,7 +137,7 @@ Deno.test("listeners on loopback, their connections and failures are told by fam
 });
 
 Deno.test("a sync counts for both families, in all and by its kind", async () => {
-  const metrics = start({ sync: () => ({ ...NO_PROGRESS, queued: NOW, synced: NOW }) });
+  const metrics = start({ sync: () => ({ ...NO_PROGRESS, queued: START, synced: START }) });
   metrics.synced({ kind: "partial", text: "", bytes: 5_000, operations: 0 }, 0.003);
   const { body, contentType } = await metrics.render();
   assertStringIncludes(contentType, "text/plain; version=0.0.4");
@@ -305,18 +303,9 @@ Deno.test("the build and the feature gates are told as by Kubernetes' own compon
 });
 
 Deno.test("signpost's own metrics tell of drift, watches, refusals and conflicts", async () => {
-  const watch = {
-    kind: "Service",
-    state: "watching",
-    resourceVersion: "1",
-    lastEvent: NOW,
-    lists: 2,
-    lastError: "",
-  } as const;
-  const watches = new Map([["Service", watch] as const]);
   const metrics = start({
     refused: () => [{ kind: "EndpointSlice" }],
-    observed: () => ({ ...NOTHING_SEEN, driftRepairs: 1, watches }),
+    observed: () => ({ ...NOTHING_SEEN, driftRepairs: 1, watches: WATCHES }),
     desired: () => ({ ...NO_WORK.desired(), conflictCount: 2 }),
   });
   metrics.synced({ kind: "full", text: "", bytes: 5_000, operations: 0 }, 1);

@@ -1,6 +1,7 @@
 /** A daemon's counts of its work, for tests of what shows them. */
 import type { MetricsOptions, Observed } from "../../../lib/observe/metrics/readings.ts";
 import type { SyncProgress } from "../../../lib/sync/reports.ts";
+import { START } from "../../support/clock_and_log.ts";
 
 /** A loop that has done nothing. */
 export const NO_PROGRESS: SyncProgress = {
@@ -17,6 +18,16 @@ export const NOTHING_SEEN: Observed = {
   watches: new Map(),
   driftRepairs: 0,
 };
+
+/** A watch of Services that has listed them again. */
+export const WATCHES: Observed["watches"] = new Map([["Service", {
+  kind: "Service",
+  state: "watching",
+  resourceVersion: "1",
+  lastEvent: START,
+  lists: 2,
+  lastError: "",
+}]]);
 
 /** The sources of metrics of a daemon that has done nothing. */
 export const NO_WORK: Pick<MetricsOptions, "observed" | "sync" | "desired"> = {
