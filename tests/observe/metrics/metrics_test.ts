@@ -1,4 +1,5 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import type { NftablesBackend } from "../../../lib/backend/nftables/backend.ts";
 import { CATALOG, finding } from "../../../lib/findings/catalog.ts";
 import { Metrics } from "../../../lib/observe/metrics/metrics.ts";
 import type { MetricsOptions } from "../../../lib/observe/metrics/readings.ts";
@@ -165,10 +166,15 @@ Deno.test("failures are counted from zero, under the name of the mode", async ()
   const name = "kubeproxy_sync_proxy_rules_nftables_sync_failures_total";
   assertEquals(samples((await nft.render()).body, name), [`${name}{ip_family="IPv4"} 0`]);
   const cleanup = "kubeproxy_sync_proxy_rules_nftables_cleanup_failures_total";
-  assertEquals(samples((await nft.render()).body, cleanup), [
-    `${cleanup}{ip_family="IPv4"} 0`,
-    `${cleanup}{ip_family="IPv6"} 0`,
-  ]);
+  const backend = backendOf("nftables") as NftablesBackend;
+  for (const count of [0, 1]) {
+    backend.foreignRules.failures = count;
+    const { body } = await start({ backend: backend.metrics }).render();
+    assertEquals(samples(body, cleanup), [
+      `${cleanup}{ip_family="IPv4"} ${count}`,
+      `${cleanup}{ip_family="IPv6"} ${count}`,
+    ]);
+  }
   nft.syncFailed("full");
   assertEquals(samples((await nft.render()).body, name), [`${name}{ip_family="IPv4"} 1`]);
 
