@@ -27,7 +27,7 @@ for (const mode of ["nftables", "iptables"] as const) {
     }
     await assertFlows(stage.network, reaches(OLD));
     await installKubeProxy(stage.network, { mode, families: proxiedFamilies() });
-    // A UDP flow from a source port of before would go on to its endpoint.
+    // A UDP flow from a source port that was used before would keep its endpoint.
     await stage.network.flushConntrack();
     await assertFlows(stage.network, reaches(...ENDPOINTS));
 

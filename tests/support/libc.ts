@@ -182,7 +182,7 @@ export class Libc implements Disposable {
     this.#check("bind", this.#library.symbols.bind(socket, bytes, bytes.length));
   }
 
-  /** Begins to connect; `EINPROGRESS` is not an error. `EAGAIN`: the kernel found no free port this time. */
+  /** Begins to connect; `EINPROGRESS` is not an error. Tries again if the kernel found no free port (`EAGAIN`). */
   connect(socket: number, address: SocketAddress, attempts = 3): void {
     const bytes = encodeSocketAddress(address);
     if (this.#library.symbols.connect(socket, bytes, bytes.length) === 0) return;

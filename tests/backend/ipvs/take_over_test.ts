@@ -302,7 +302,7 @@ Deno.test("without the module ip_vs there is no virtual server, and the interfac
   assertEquals(it.logger.at("warn"), []);
 });
 
-Deno.test("where the node's own addresses cannot be read nothing is guarded: it could be one of them", async () => {
+Deno.test("a look fails if the node's addresses cannot be read: a guard could cover one of them", async () => {
   const { runner } = new FakeIpvs();
   const failure = { code: 1, stdout: "", stderr: "Dump terminated: No such file or directory" };
   const kernel = new IpvsKernel({
