@@ -48,7 +48,7 @@ export class Snapshot<K extends Kind> {
   /** @param max the most objects to take; `MAX_OBJECTS` by default */
   constructor(private readonly kind: K, private readonly max = MAX_OBJECTS) {}
 
-  /** Takes the current state of an object. @returns true if its key is new @throws {WatchError} if it is one too many */
+  /** Takes the current state of an object. @returns true if its key is new @throws {WatchError} at one too many */
   put(decoded: Decoded<K>): boolean {
     const { key } = decoded;
     const isNew = !this.#seen.has(key);

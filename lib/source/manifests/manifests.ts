@@ -5,7 +5,7 @@ import { kindOf } from "../objects/tables.ts";
 import { errorText, oneLine } from "../../model/values/text.ts";
 import { fieldAt, isRecord, type Json } from "../../model/values/record.ts";
 
-/** A file that cannot be used; the message has its path and line. */
+/** A file that cannot be used. The message has its path, and the line or the number of the document. */
 export class ManifestError extends Error {
   override name = "ManifestError";
 }

@@ -42,8 +42,8 @@ type PlaceFields = EndpointFields["hints"]["value"]["forZones"]["value"];
 const NO_HINTS: readonly string[] = [];
 
 /**
- * Decodes an EndpointSlice without unusable list entries and hints. @throws {MalformedError} if it cannot be used
- * @returns `undefined` for a slice without rules: of host names, of a headless Service, or of no Service
+ * Decodes an EndpointSlice. Unusable list entries and hints are left out. @throws {MalformedError} if it cannot be used
+ * @returns `undefined` for a slice without rules: of host names, of another proxy, of a headless Service or of none
  */
 export function decodeEndpointSlice(
   raw: Raw<typeof ENDPOINT_SLICE>,

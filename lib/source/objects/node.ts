@@ -20,7 +20,7 @@ export const AUTOSCALER_TAINT = "ToBeDeletedByClusterAutoscaler";
 
 export const ZONE_LABEL = "topology.kubernetes.io/zone";
 
-/** Decodes a Node without unusable list entries and zones. @throws {MalformedError} if it cannot be used */
+/** Decodes a Node. Unusable list entries and zones are left out. @throws {MalformedError} if it cannot be used */
 export function decodeNode(
   raw: Raw<typeof NODE>,
   metadata: Metadata,
@@ -45,7 +45,7 @@ export function decodeNode(
   };
 }
 
-/** Decodes a ServiceCIDR without unusable ranges. @throws {MalformedError} if it cannot be used */
+/** Decodes a ServiceCIDR. Unusable ranges are left out. @throws {MalformedError} if it cannot be used */
 export function decodeServiceCIDR(
   raw: Raw<typeof SERVICE_CIDR>,
   metadata: Metadata,

@@ -33,8 +33,8 @@ type Spec = Raw<(typeof SERVICE)["spec"]["value"]>;
 type Status = Raw<(typeof SERVICE)["status"]["value"]>;
 
 /**
- * Decodes a Service without unusable list entries. @throws {MalformedError} if it cannot be used
- * @returns `undefined` for a Service without rules: headless, ExternalName, or of another proxy
+ * Decodes a Service. Unusable list entries are left out. @throws {MalformedError} if it cannot be used
+ * @returns `undefined` for a Service without rules: headless, ExternalName, without a cluster IP, or of another proxy
  */
 export function decodeService(
   raw: Raw<typeof SERVICE>,
@@ -170,8 +170,8 @@ function readLoadBalancerIPs(status: Status, omissions: Omissions): readonly str
 }
 
 /**
- * Reads the source ranges, as kube-proxy without unusable ones. If none is usable, the Service is refused: an empty list
- * would accept every source.
+ * Reads the source ranges. As in kube-proxy, unusable ones are left out, and a family without a range accepts all its
+ * sources. If none is usable, the Service is refused: an empty list would accept every source.
  */
 function readSourceRanges(
   spec: Spec,

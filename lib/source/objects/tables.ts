@@ -5,8 +5,8 @@
 import type { Kind } from "../../model/cluster/objects.ts";
 
 /**
- * The type of a field that is not a message. `integer` has 32 bits, `long` 64. `bytes` is a view of the input. `time` is
- * meta/v1 Time: RFC 3339 in JSON, a `Date` from protobuf. `map` is of texts.
+ * The type of a field that is not a message. `integer` has 32 bits, `long` 64. `bytes` is a view of the input. `time`
+ * is meta/v1 Time: RFC 3339 in JSON, a `Date` from protobuf. `map` is of texts.
  */
 export type Scalar = "string" | "integer" | "long" | "boolean" | "bytes" | "time" | "map";
 

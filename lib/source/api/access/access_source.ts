@@ -150,7 +150,8 @@ const CLUSTER_NAME = /^kubernetes(?:\.default(?:\.svc(?:\.[a-z0-9.-]+)?)?)?\.?$/
 
 /**
  * Returns the reason to refuse an API server that is reachable only through its own cluster IP: the proxy would need
- * its own rules to learn them (cilium/cilium#9089). A start knows kubelet's variables, later the first list.
+ * its own rules to learn them (cilium/cilium#9089).
+ * @param known kubelet's variables at the start, and the Service once the first list has it
  */
 export function refuseClusterIPServer(server: URL, known: ClusterIPKnowledge): string | undefined {
   const because = clusterIPReason(unbracketed(server.hostname), known);
