@@ -111,7 +111,7 @@ async function orAborted(signal: AbortSignal, answer: Promise<Response>): Promis
   }
 }
 
-/** Yields the chunks of a body. An abort ends it here: `fetch` loses the signal at a garbage collection (Deno 2.9.6). */
+/** Yields the chunks of a body. An abort ends it here: garbage collection makes `fetch` lose the signal (Deno 2.9). */
 async function* readBody(
   body: ReadableStream<Uint8Array> | null,
   signal: AbortSignal,

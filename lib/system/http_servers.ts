@@ -20,14 +20,14 @@ const BACKLOG = 4_096;
 const CHUNK = 65_536;
 
 /**
- * Returns a function that listens, and throws errors of bind(2). If no descriptor is free, all connections are ended:
- * idle clients must not keep out probes or pipes to `nft`.
+ * Returns a function that listens. It throws the errors of bind(2). As in kube-proxy, descriptors alone bound the
+ * connections. If none is free, all connections are ended: idle clients must not keep out probes or pipes to `nft`.
  */
 export function httpListen({ clock, logger }: {
   readonly clock: Pick<Clock, "monotonic" | "sleep">;
   readonly logger: Pick<Logger, "warn">;
 }): HttpListen {
-  /** End the connections of each port. */
+  /** One function for each port, which ends its connections. */
   const ports = new Set<() => void>();
   let warnedAt = -Infinity;
   const acceptFailed = (error: unknown) => {

@@ -1,4 +1,4 @@
-/** Adapter: the lock is an abstract Unix socket, which the network namespace has. A second socket names the holder. */
+/** Adapter: the lock is an abstract Unix socket of the network namespace. A second socket names its holder. */
 import type { LockHolder, NodeLock } from "../model/ports/runtime.ts";
 import type { ProcessRunner } from "../model/ports/ports.ts";
 

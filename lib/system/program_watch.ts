@@ -1,4 +1,4 @@
-/** The adapter around a runner of programs: logs programs that take long, and counts those that fail. */
+/** Adapter: runs programs by another runner, logs those that take long, and reports those that fail. */
 import {
   type Clock,
   type Logger,
