@@ -101,7 +101,7 @@ export class LocalhostListeners {
 
   async #reconcileAll(): Promise<void> {
     const turns = new Turns(this.options.clock);
-    // `sync` notes this work first.
+    // The work ends only after `sync` has stored its promise.
     await Promise.resolve();
     while (this.#isChanged && !this.#closing.signal.aborted) {
       this.#isChanged = false;
