@@ -225,7 +225,7 @@ function refusalKey({ kind, key }: { readonly kind: Kind; readonly key: string }
   return `${kind} ${key}`;
 }
 
-/** Returns the Node. Earlier facts replace those that a new registration lacks, as in kube-proxy (`pkg/proxy/node.go`). */
+/** Returns the Node, with known facts that a new registration lacks, as in kube-proxy (`pkg/proxy/node.go`). */
 function keepKnown(node: Node, known: Node | undefined): Node {
   if (known === undefined) return node;
   const isRegistering = node.addresses.length === 0;
