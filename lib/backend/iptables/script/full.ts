@@ -82,7 +82,10 @@ function withSharedRules(
   return chains;
 }
 
-/** Adapts the full input to the kernel's rules. Existing jumps stay, and stale chains and jumps of any proxy go. */
+/**
+ * Adapts the full input to the kernel's rules. Existing jumps stay, and stale chains and jumps of any proxy go. New
+ * refusals come first: their packets may find an endpoint until the table `nat` is written.
+ */
 export function fitToSaved(input: FamilyInput, saved: Saved): FamilyInput {
   const fitted = input.tables.map((table) => {
     const held = saved.get(table.table);
@@ -100,7 +103,7 @@ const EXTERNAL_CHAIN = "KUBE-EXTERNAL-SERVICES";
 
 const REFUSING_CHAINS: readonly string[] = [EXTERNAL_CHAIN, "KUBE-SERVICES", "KUBE-PROXY-FIREWALL"];
 
-/** Returns refusals that the kernel lacks. After kube-proxy's ipvs mode they would refuse all traffic of IPVS. */
+/** Returns refusals that the kernel lacks; none after kube-proxy's ipvs mode, whose traffic they would refuse. */
 function newRefusals({ tables }: FamilyInput, saved: Saved): TableInput {
   const table = "filter";
   const held = saved.get(table);

@@ -58,7 +58,7 @@ export function fromLocalPod(detector: LocalDetector, not: "" | "!" = ""): Origi
 /** The longest interface name (IFNAMSIZ without the final zero). */
 const LONGEST_INTERFACE_NAME = 15;
 
-/** @param wildcard `+` matches every name with this beginning; a name of full length has no others */
+/** @param wildcard `+` to match every name with this beginning, which a name of full length has alone */
 function interfaceName(name: string, wildcard: "" | "+" = ""): string {
   const text = name.length < LONGEST_INTERFACE_NAME ? name + wildcard : name;
   return /^[\w.:@+-]+$/.test(text) ? text : quote(text);
