@@ -4,10 +4,8 @@
  *
  * Interfaces come and go with pods, and nft refuses a transaction that names a missing one. So devices
  * have transactions of their own, and none of them delays or fails a sync of rules.
- *
- * @module
  */
-import { ApplyError } from "../../model/kernel/dataplane.ts";
+import { ApplyError, runIfInstalled } from "../../model/kernel/dataplane.ts";
 import type { Acceleration } from "../../model/configuration.ts";
 import {
   type Clock,
@@ -25,7 +23,6 @@ import type { Nft } from "./nft.ts";
 import { TABLE } from "./table.ts";
 import { tableSet } from "./sets.ts";
 
-/** Gives nft, a reader of the interfaces, and the patterns of their names. */
 interface DevicesOptions {
   readonly nft: Pick<Nft, "apply" | "listDevices">;
   /** Runs `cat`: Deno may not read below `/proc`. */
@@ -57,7 +54,6 @@ export class Devices {
   readonly #refused = new Set<string>();
   #connections: number | null = null;
 
-  /** @param options what to work with */
   constructor(options: DevicesOptions) {
     this.#options = options;
   }
@@ -172,12 +168,11 @@ export class Devices {
   async #present(): Promise<readonly string[] | undefined> {
     const { runner, settings } = this.#options;
     try {
-      const { code, stdout } = await runner.run(["cat", "/proc/net/dev"]);
-      return code === 0 ? matchingInterfaces(stdout, settings.interfaces) : undefined;
+      const devices = await runIfInstalled(runner, ["cat", "/proc/net/dev"]);
+      if (devices?.code !== 0) return undefined;
+      return matchingInterfaces(devices.stdout, settings.interfaces);
     } catch (error) {
-      if (error instanceof ProgramFailedError || error instanceof ProgramMissingError) {
-        return undefined;
-      }
+      if (error instanceof ApplyError) return undefined;
       throw error;
     }
   }
