@@ -2,7 +2,7 @@
 import { splitHostPort } from "../../model/cluster/names.ts";
 import type { HttpHandler, HttpListen } from "../../model/ports/http.ts";
 import type { Clock, Logger } from "../../model/ports/ports.ts";
-import { FatalError } from "../../model/values/errors.ts";
+import { fatalIf } from "../../model/values/errors.ts";
 import {
   healthServer,
   type HealthServerOptions,
@@ -38,14 +38,10 @@ async function serve(
 ): Promise<void> {
   const { address, configuration, nodeName, report } = options;
   if (address === "") return;
-  try {
-    await serveHttp(splitHostPort(address), {
-      ...options,
-      name: server,
-      failed: (error) => report(serverFailedEvent(nodeName, { server, error })),
-      hardFail: configuration.bindAddressHardFail,
-    });
-  } catch (error) {
-    throw error instanceof Error ? new FatalError(error.message, { cause: error }) : error;
-  }
+  await serveHttp(splitHostPort(address), {
+    ...options,
+    name: server,
+    failed: (error) => report(serverFailedEvent(nodeName, { server, error })),
+    hardFail: configuration.bindAddressHardFail,
+  }).catch(fatalIf(Error));
 }
