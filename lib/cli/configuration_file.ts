@@ -26,7 +26,7 @@ export class ConfigurationFile {
   /**
    * Looks at the file, which works for every kind of change: an editor that replaces the file, a ConfigMap whose
    * symbolic link is swapped, a file system that reports nothing.
-   * @returns whether it differs from what was read last. Two looks must see the same: the file may be half written
+   * @returns true if the text differs from that of the last read. Two looks must see the same: the file may be half written
    */
   async hasChanged(): Promise<boolean> {
     if (this.#path === undefined) return false;
