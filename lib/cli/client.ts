@@ -68,8 +68,7 @@ export async function askObjects(
 ): Promise<SavedState> {
   let state: SavedState | undefined;
   const read = async (body: AsyncIterable<Uint8Array<ArrayBuffer>>) => {
-    const pause = () => Promise.resolve();
-    state = await readStateText(body, { nodeName, decode: createDecoder(), pause });
+    state = await readStateText(body, { nodeName, decode: createDecoder() });
   };
   await get(daemon, "/v1/objects", { parameters: { service }, read, timeout });
   if (!state) throw new FatalError("the daemon gave no objects");

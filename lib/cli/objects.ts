@@ -110,9 +110,8 @@ async function readSaved(
   failure: FatalError,
 ): Promise<SavedState> {
   const path = configuration.signpost.stateFile;
-  const pause = () => Promise.resolve();
   try {
-    const saved = path && await readStateFile(path, { nodeName, decode: createDecoder(), pause });
+    const saved = path && await readStateFile(path, { nodeName, decode: createDecoder() });
     if (saved) return saved;
   } catch (error) {
     throw new FatalError(`${failure.message}; ${plain(messageOf(error))}`, { cause: error });

@@ -32,7 +32,8 @@ export interface WriteStateOptions extends StateHeader {
 interface ReadStateOptions {
   readonly nodeName: string;
   readonly decode: Decoder;
-  readonly pause: WriteStateOptions["pause"];
+  /** As for a write. @default none: nothing else waits */
+  readonly pause?: WriteStateOptions["pause"];
   readonly maxBytes?: number;
 }
 
@@ -117,7 +118,7 @@ export async function readStateText(
     // A small file can hold much text.
     for (let from = 0; from < chunk.length; from += BATCH) {
       reader.push(decoder.decode(chunk.subarray(from, from + BATCH), { stream: true }));
-      await pause();
+      await pause?.();
     }
   }
   reader.push(decoder.decode());
