@@ -1,5 +1,6 @@
 /**
- * Makes rules comparable that versions of nft print in different ways. Every word counts, but for known other spellings.
+ * Makes rules comparable that versions of nft print in different ways. Every word counts. Only spellings that are known
+ * to mean the same are made the same.
  */
 import { append } from "../../model/values/lists.ts";
 import {
@@ -72,8 +73,8 @@ function withoutCounts(words: readonly string[]): readonly string[] {
 }
 
 /**
- * Leaves out the default kind of a refusal, which nft adds. `icmp` and `icmpv6` are it only behind a match of the
- * family.
+ * Leaves out the default kind of a refusal, which nft adds. `icmp` and `icmpv6` are the default only behind a match of
+ * their family. Elsewhere they refuse one family alone.
  */
 function withoutDefaults(words: readonly string[]): readonly string[] {
   const at = words.indexOf("reject");

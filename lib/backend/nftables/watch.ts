@@ -201,7 +201,7 @@ const REMEMBERED = 1_000;
 
 /**
  * Shows if a monitor missed foreign transactions. The kernel numbers all transactions (generations), and `Marks` ours.
- * Only reported foreign ones add to the difference.
+ * If none was missed, the difference of both numbers grows only by the reported foreign transactions.
  */
 export class Generations {
   readonly #told = new Set<number>();

@@ -39,7 +39,7 @@ export interface PartialScript extends Script {
   readonly delta: Delta;
 }
 
-/** Renders a change, and cuts a large one to parts of `most` elements: nft takes 2 kB for each of a transaction. */
+/** Renders a change, and cuts it to parts of `most` elements: nft takes 2 kB for each element of a transaction. */
 export function* toPartialScript(
   delta: Delta,
   most: number,
