@@ -129,7 +129,7 @@ export class HandOver {
     await following;
   }
 
-  /** Retries removals, and removes what a proxy wrote again once it ended. @returns true if a full sync must follow */
+  /** Retries removals, and removes the new rules of a proxy that has ended. @returns true if a full sync must follow */
   async check(): Promise<boolean> {
     if (this.#state === "removing") await this.#removeOthers();
     if (this.#state !== "done") return false;
