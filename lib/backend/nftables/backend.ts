@@ -79,9 +79,7 @@ export class NftablesBackend extends NftablesDataplane implements Backend<NftScr
     this.#nft = nft;
     this.#marks = marks;
     this.foreignRules = foreignRules;
-    // Without marks: the monitor passes over changes of devices.
-    const unmarked = new Nft(runtime.runner);
-    this.#devices = new Devices({ ...runtime, nft: unmarked, logger, settings: acceleration });
+    this.#devices = new Devices({ ...runtime, nft, logger, settings: acceleration });
     this.connections = elementCounters({ nft, dataplane: this, clock });
     this.metrics = nftablesMetrics({
       nft,
