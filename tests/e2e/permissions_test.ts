@@ -30,6 +30,7 @@ const attempts = {
   "read hashes of passwords": () => Deno.readTextFile("/etc/shadow"),
   "read keys of the node": () => Deno.readTextFile("/etc/ssh/ssh_host_ed25519_key"),
   "read keys of root": () => Deno.readTextFile("/root/.ssh/id_ed25519"),
+  "read the memory of the machine": () => Deno.systemMemoryInfo(),
   "read its own variable": () => ofEnvironment(Deno.env.get("PATH")),
 };
 function ofEnvironment(value) {
