@@ -28,7 +28,7 @@ export function parseDuration(text: string): number | undefined {
     ([, count, unit = ""]) => Number(count) * (UNITS[unit] ?? 0),
   );
   const size = parts.reduce((sum, part) => sum + part, 0);
-  if (size >= LONGEST) return undefined;
+  if (size > LONGEST) return undefined;
   const milliseconds = toNanoseconds(size);
   return text.startsWith("-") ? 0 - milliseconds : milliseconds;
 }

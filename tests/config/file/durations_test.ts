@@ -21,6 +21,8 @@ Deno.test("durations are read as Go's time.ParseDuration reads them", () => {
     ["1μs", 0.001],
     ["1ns", 0.000001],
     ["2562047h", 9_223_369_200_000],
+    // Go's longest. A number holds it to 2 µs.
+    ["2562047h47m16.854775807s", 9_223_372_036_854.775],
   ];
   for (const [text, milliseconds] of good) assertEquals(parseDuration(text), milliseconds, text);
 });
@@ -43,6 +45,7 @@ Deno.test("text that is no duration is refused", () => {
     "0x1s",
     "1S",
     "3000000h",
+    "2562047h47m16.9s",
     "1s\n",
   ];
   for (const text of bad) assertEquals(parseDuration(text), undefined, JSON.stringify(text));
