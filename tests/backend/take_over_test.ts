@@ -324,15 +324,25 @@ function setUpIpvs() {
   };
   const handOver = new HandOver(options);
   const stop = new AbortController();
-  /** Follows it, as the daemon does after the first sync and after each check. */
-  const follow = async (seconds: number) => {
-    void handOver.follow(stop.signal);
+  const pass = async (seconds: number) => {
     for (let i = 0; i < seconds / 5; i++) {
       await settle();
       await clock.advance(5_000);
     }
   };
-  return { node, ipvs, logger, handOver, follow, [Symbol.dispose]: () => stop.abort() };
+  const follow = (seconds: number) => {
+    void handOver.follow(stop.signal);
+    return pass(seconds);
+  };
+  /** Runs all of it, with a check every 120 s. */
+  const run = () =>
+    void handOver.run({
+      period: 30_000,
+      requestFull: () => {},
+      looked: () => {},
+      signal: stop.signal,
+    });
+  return { node, ipvs, logger, handOver, pass, follow, run, [Symbol.dispose]: () => stop.abort() };
 }
 
 Deno.test("tables that cannot be listed are there: they are removed later, and what ipvs mode made stays", async () => {
@@ -369,25 +379,24 @@ Deno.test("a kube-proxy of ipvs mode that only its rules tell of keeps what it m
 
 Deno.test("what kube-proxy's ipvs mode makes again is guarded, and goes when it has gone", async () => {
   using it = setUpIpvs();
-  const { node, ipvs, handOver, follow } = it;
-  await handOver.finish();
-  await follow(70);
+  const { node, ipvs, handOver, pass } = it;
+  it.run();
+  await pass(110);
   assertEquals([ipvs.addresses, handOver.ipvs], [undefined, undefined]);
   ipvs.addresses = ["10.96.0.10"];
   ipvs.hasServers = true;
   ipvs.active = 1;
   node.saved.set("iptables-nft-save", KUBE_PROXY_RULES);
   node.kubeProxies.push("4711");
-  await handOver.check();
+  await pass(15);
   assertMatch(node.changes.at(-1) ?? "", /^nft: .*elements = \{ 10\.96\.0\.10 \}/);
-  await follow(400);
+  await pass(400);
   assertMatch(handOver.ipvs?.obstacle ?? "", /kube-proxy \(pid 4711\)/);
   assertEquals(ipvs.addresses, ["10.96.0.10"]);
   node.kubeProxies.pop();
-  await handOver.check();
-  await follow(100);
+  await pass(175);
   assertEquals([handOver.ipvs?.connections, handOver.ipvs?.obstacle], [1, undefined]);
   ipvs.active = 0;
-  await follow(10);
+  await pass(10);
   assertEquals([ipvs.addresses, handOver.ipvs], [undefined, undefined]);
 });
