@@ -130,6 +130,27 @@ Deno.test("a sync that gets on is not stuck: the time counts from its last part"
   assertEquals(loop.progress.moved, clock.monotonic());
 });
 
+Deno.test("the oldest change waits until the kernel has it, and failures in a row are counted", async () => {
+  await using fixture = await SyncFixture.synced([]);
+  const { loop, clock, backend } = fixture;
+  const progress = () => {
+    const { waitingSince, moved, failures } = loop.progress;
+    return { waitingSince, moved, failures };
+  };
+  backend.during = (checkpoint) => checkpoint();
+  backend.failures.push("not-permitted", "not-permitted");
+  const waitingSince = clock.monotonic();
+  fixture.upsert(service(1));
+  await fixture.pass(0);
+  assertEquals(progress(), { waitingSince, moved: -Infinity, failures: 2 });
+  await fixture.pass(1);
+  fixture.upsert(service(2));
+  await fixture.pass(1);
+  assertEquals(progress(), { waitingSince, moved: -Infinity, failures: 2 });
+  await fixture.pass(1_000);
+  assertEquals(progress(), { waitingSince: undefined, moved: clock.monotonic(), failures: 0 });
+});
+
 Deno.test("it is busy from the start until it runs, and until all is done that follows a sync", async () => {
   await using fixture = new SyncFixture();
   const { loop, clock } = fixture;
