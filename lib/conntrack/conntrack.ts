@@ -4,7 +4,6 @@
  */
 import {
   changesFixedRules,
-  type DesiredNode,
   type DesiredServicePort,
   type DesiredState,
   servingEndpoints,
@@ -15,16 +14,9 @@ import { Turns } from "../model/ports/in_turns.ts";
 import { type Logger, ProgramMissingError } from "../model/ports/ports.ts";
 import type { Runtime } from "../model/ports/runtime.ts";
 import { FAMILIES, type Family } from "../model/values/address.ts";
-import { append } from "../model/values/lists.ts";
-import {
-  type ConntrackEntry,
-  ConntrackError,
-  ConntrackTool,
-  type Deletion,
-  deletionsOf,
-} from "./tool.ts";
+import { type ConntrackEntry, ConntrackError, ConntrackTool, deletionsOf } from "./tool.ts";
 import { frontendKey, hostPort } from "../model/cluster/names.ts";
-import { frontendsOf, type Match } from "../policy/frontend.ts";
+import { frontendsOf } from "../policy/frontend.ts";
 import { takesNodePorts } from "../policy/node.ts";
 
 interface ConntrackCleanerOptions {
@@ -145,22 +137,13 @@ export class ConntrackCleaner {
     );
   }
 
-  async #find(family: Family, suspects: Suspects): Promise<Deletion[]> {
+  async #find(family: Family, suspects: Suspects): Promise<string[][]> {
     const { state, runtime } = this.#options;
-    const listings: Iterable<ConntrackEntry>[] = [];
-    for (const port of portsToList(suspects)) listings.push(await this.#tool.list(family, port));
-    // Gathered after the listing: a flow may lead to an endpoint that came meanwhile.
-    const gathering = gatheringPresent(state, {
-      family,
-      localAddresses: new Set(runtime.addresses()),
-    });
-    const turns = new Turns(runtime.clock);
-    const present = await turns.run(gathering);
-    const stale: ConntrackEntry[] = [];
-    for (const each of listings) {
-      append(stale, await turns.run(findingStale(each, { suspects, present })));
-    }
-    return deletionsOf(stale);
+    const entries = await this.#tool.list(family);
+    // The state is read after the listing: a flow may lead to an endpoint that came meanwhile.
+    const localAddresses = new Set(runtime.addresses());
+    const finding = findingStale(entries, { family, suspects, state, localAddresses });
+    return deletionsOf(await new Turns(runtime.clock).run(finding));
   }
 
   #giveUp(): true {
@@ -183,46 +166,32 @@ export class ConntrackCleaner {
   }
 }
 
-/** A frontend whose flows may be stale. */
-interface Suspect {
-  readonly port: number;
-  /** Endpoints that it had, as `address:port`: flows to them are stale if the frontend is gone. */
-  readonly former: ReadonlySet<string>;
-}
+/**
+ * Frontends of one family whose flows may be stale, by `frontendKey`: with the endpoints that each had, as
+ * `address:port`. Flows to them are stale if the frontend is gone.
+ */
+export type Suspects = Map<string, ReadonlySet<string>>;
 
-/** Frontends of one family whose flows may be stale, by `frontendKey`. */
-export type Suspects = Map<string, Suspect>;
-
-/** Frontends that are remembered. Of more, all entries are listed, and flows to deleted frontends stay. */
+/** Frontends that are remembered. Flows to more deleted ones stay. */
 const MOST_SUSPECTS = 10_000;
-
-/** Endpoints of a frontend to which those of later changes are added, while conntrack fails. */
-const MOST_FORMER = 1_000;
 
 /** Adds the UDP frontends of a Service that changes or has changed. */
 export function addSuspects(
   suspects: Readonly<Record<Family, Suspects>>,
   ports: readonly DesiredServicePort[],
 ): void {
-  if (!ports.some(isUdp)) return;
-  for (const family of FAMILIES) {
-    for (const [key, { servicePort, frontend: { port } }] of udpFrontends(ports, family)) {
-      addSuspect(suspects[family], [key, { port, former: endpointsOf(servicePort) }]);
-    }
+  for (const [key, port] of udpFrontends(ports)) {
+    addSuspect(suspects[port.family], [key, endpointsOf(port)]);
   }
 }
 
-function addSuspect(suspects: Suspects, [key, suspect]: readonly [string, Suspect]): void {
+function addSuspect(
+  suspects: Suspects,
+  [key, endpoints]: readonly [string, ReadonlySet<string>],
+): void {
   const known = suspects.get(key);
-  if (known && known.former.size < MOST_FORMER) {
-    suspects.set(key, { ...known, former: known.former.union(suspect.former) });
-  } else if (!known && suspects.size < MOST_SUSPECTS) {
-    suspects.set(key, suspect);
-  }
-}
-
-function isUdp({ protocol }: DesiredServicePort): boolean {
-  return protocol === "udp";
+  if (known) suspects.set(key, known.union(endpoints));
+  else if (suspects.size < MOST_SUSPECTS) suspects.set(key, endpoints);
 }
 
 /** Returns `address:port` of every endpoint that a flow may stay on. */
@@ -232,44 +201,25 @@ function endpointsOf(port: DesiredServicePort): ReadonlySet<string> {
 
 function* udpFrontends(
   ports: readonly DesiredServicePort[],
-  family: Family,
-): Generator<readonly [string, Match]> {
-  for (const servicePort of ports) {
-    if (!isUdp(servicePort) || servicePort.family !== family) continue;
-    for (const frontend of frontendsOf(servicePort)) {
-      yield [frontendKey({ ...frontend, protocol: "udp" }), { servicePort, frontend }];
+): Generator<readonly [string, DesiredServicePort]> {
+  for (const port of ports) {
+    if (port.protocol !== "udp") continue;
+    for (const frontend of frontendsOf(port)) {
+      yield [frontendKey({ ...frontend, protocol: "udp" }), port];
     }
   }
 }
 
-/** The state that flows are compared with. */
-interface Present {
-  readonly node: DesiredNode;
+interface StaleOptions {
+  readonly family: Family;
+  readonly suspects: Suspects;
+  readonly state: DesiredState;
   /** All addresses of the node's interfaces, canonical. */
   readonly localAddresses: ReadonlySet<string>;
-  /** The service ports of the UDP frontends of a family, by `frontendKey`. */
-  readonly servicePorts: ReadonlyMap<string, DesiredServicePort>;
-}
-
-/** Gathers what the flows of a family are compared with. @yields when other work can run */
-export function* gatheringPresent(
-  { node, services }: DesiredState,
-  { family, localAddresses }: Pick<Present, "localAddresses"> & { readonly family: Family },
-): Generator<undefined, Present> {
-  const servicePorts = new Map<string, DesiredServicePort>();
-  let count = 0;
-  for (const ports of services.values()) {
-    if (++count % SERVICES === 0) yield;
-    if (!ports.some(isUdp)) continue;
-    for (const [key, { servicePort }] of udpFrontends(ports, family)) {
-      servicePorts.set(key, servicePort);
-    }
-  }
-  return { node, localAddresses, servicePorts };
 }
 
 /**
- * Returns the entries that are stale.
+ * Returns the entries of a family that are stale.
  * - They go to a virtual IP, or to a node port on an address that takes them: pods use the same port of other hosts.
  * - The answers come from no endpoint of the frontend, or from a former endpoint of one that is gone.
  * - Untranslated ones in a zone of their own stay: Open vSwitch tracks a packet before and after its translation.
@@ -277,56 +227,40 @@ export function* gatheringPresent(
  */
 export function* findingStale(
   entries: Iterable<ConntrackEntry>,
-  { suspects, present }: {
-    readonly suspects: ReadonlyMap<string, Suspect>;
-    readonly present: Present;
-  },
+  { family, suspects, state: { node, services }, localAddresses }: StaleOptions,
 ): Generator<undefined, ConntrackEntry[]> {
-  const stale: ConntrackEntry[] = [];
-  const endpoints = new Map<DesiredServicePort, ReadonlySet<string>>();
   let count = 0;
+  const present = new Map<string, DesiredServicePort>();
+  for (const ports of services.values()) {
+    if (++count % SERVICES === 0) yield;
+    for (const [key, port] of udpFrontends(ports)) {
+      if (port.family === family) present.set(key, port);
+    }
+  }
+  const keyOf = ({ dst, dport }: ConntrackEntry["original"]) => {
+    const vip = frontendKey({ address: dst, protocol: "udp", port: dport });
+    const nodePort = frontendKey({ address: undefined, protocol: "udp", port: dport });
+    const isNodePort = !present.has(vip) && (present.has(nodePort) || suspects.has(nodePort)) &&
+      takesNodePorts(dst, { node, isOwn: localAddresses.has(dst) });
+    return isNodePort ? nodePort : vip;
+  };
+  const serving = new Map<DesiredServicePort, ReadonlySet<string>>();
+  const stale: ConntrackEntry[] = [];
   for (const entry of entries) {
     if (++count % ENTRIES === 0) yield;
     const { protocol, original, reply, zoned } = entry;
-    if (protocol !== "udp") continue;
     const source = hostPort(reply.src, reply.sport);
     const isTranslated = source !== hostPort(original.dst, original.dport);
-    if (!isTranslated && zoned) continue;
-    const key = destinationKey(entry, { suspects, present });
-    const servicePort = present.servicePorts.get(key);
-    if (servicePort) {
-      const serving = endpoints.get(servicePort) ?? endpointsOf(servicePort);
-      endpoints.set(servicePort, serving);
-      if (!serving.has(source)) stale.push(entry);
-    } else if (isTranslated && suspects.get(key)?.former.has(source)) {
+    if (protocol !== "udp" || !isTranslated && zoned) continue;
+    const key = keyOf(original);
+    const port = present.get(key);
+    if (port) {
+      const endpoints = serving.get(port) ?? endpointsOf(port);
+      serving.set(port, endpoints);
+      if (!endpoints.has(source)) stale.push(entry);
+    } else if (isTranslated && suspects.get(key)?.has(source)) {
       stale.push(entry);
     }
   }
   return stale;
-}
-
-/** Returns the key of the virtual IP that a flow goes to, or of the node port, if its destination can be one. */
-function destinationKey(
-  { original: { dst, dport } }: ConntrackEntry,
-  { suspects, present }: {
-    readonly suspects: ReadonlyMap<string, Suspect>;
-    readonly present: Present;
-  },
-): string {
-  const { node, localAddresses, servicePorts } = present;
-  const vip = frontendKey({ address: dst, protocol: "udp", port: dport });
-  const nodePort = frontendKey({ address: undefined, protocol: "udp", port: dport });
-  const isNodePort = !servicePorts.has(vip) &&
-    (servicePorts.has(nodePort) || suspects.has(nodePort)) &&
-    takesNodePorts(dst, { node, isOwn: localAddresses.has(dst) });
-  return isNodePort ? nodePort : vip;
-}
-
-/** Each listing walks all of the kernel's table: from this many ports on, one without a filter is cheaper. */
-const MAX_LISTINGS = 3;
-
-/** Returns the ports to list entries of, so that all entries to the frontends are seen. `undefined`: all ports. */
-export function portsToList(suspects: Suspects): readonly (number | undefined)[] {
-  const ports = new Set(suspects.values().map(({ port }) => port));
-  return suspects.size === MOST_SUSPECTS || ports.size > MAX_LISTINGS ? [undefined] : [...ports];
 }

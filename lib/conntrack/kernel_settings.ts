@@ -22,11 +22,11 @@ export async function applyKernelSettings(
   return failed;
 }
 
-export async function applyConntrackSettings(
+export function applyConntrackSettings(
   { configuration, runtime, logger }: KernelSettingsOptions,
 ): Promise<readonly SettingFailure[]> {
   const sysctls = conntrackSysctls(configuration.conntrack, { cpus: runtime.cpus() });
-  return await applyConntrackSysctls(sysctls, { access: new Sysctl(runtime.runner), logger });
+  return applyConntrackSysctls(sysctls, { access: new Sysctl(runtime.runner), logger });
 }
 
 /** Sets the OOM score by `choom` (package util-linux), because Deno cannot write below `/proc`. Never rejects. */
@@ -59,8 +59,6 @@ export interface ConntrackSysctl {
   readonly rule: "at least" | "exactly";
 }
 
-type SysctlAccess = Pick<Sysctl, "read" | "write">;
-
 const PREFIX = "net.netfilter.nf_conntrack_";
 
 /** So many entries share a bucket of the hash table when it is full, as kube-proxy has it. */
@@ -91,33 +89,24 @@ export function conntrackSysctls(
 /** Writes the settings that differ. Limits are read-only in a network namespace. @returns the failures */
 export async function applyConntrackSysctls(
   sysctls: readonly ConntrackSysctl[],
-  { access, logger }: { readonly access: SysctlAccess; readonly logger: Logger },
+  { access, logger }: {
+    readonly access: Pick<Sysctl, "read" | "write">;
+    readonly logger: Logger;
+  },
 ): Promise<SettingFailure[]> {
   const failed: SettingFailure[] = [];
-  for (const sysctl of sysctls) {
+  for (const { name, value, rule } of sysctls) {
     try {
-      if (!await ensure(sysctl, access)) continue;
-      logger.info("kernel setting changed", { name: sysctl.name, value: sysctl.value });
+      const current = await access.read(name);
+      const isEnough = rule === "at least" && Number(current) > value;
+      if (isEnough || Number(current) === value) continue;
+      await access.write(name, `${value}`);
+      logger.info("kernel setting changed", { name, value });
     } catch (error) {
-      failed.push({
-        name: sysctl.name,
-        value: sysctl.value,
-        reason: oneLine(messageOf(error), 200),
-      });
+      failed.push({ name, value, reason: oneLine(messageOf(error), 200) });
     }
   }
   return failed;
-}
-
-/** @returns true if the setting was changed */
-async function ensure(sysctl: ConntrackSysctl, access: SysctlAccess): Promise<boolean> {
-  const { name, value, rule } = sysctl;
-  const text = (await access.read(name)).trim();
-  const current = /^\d+$/.test(text) ? Number(text) : undefined;
-  if (current === value) return false;
-  if (rule === "at least" && current !== undefined && current > value) return false;
-  await access.write(name, String(value));
-  return true;
 }
 
 function setting(name: string, value: number, rule: ConntrackSysctl["rule"]): ConntrackSysctl[] {

@@ -8,55 +8,30 @@ import {
 import { eachLine, oneLine } from "../model/values/text.ts";
 import { type Protocol, PROTOCOLS } from "../model/cluster/objects.ts";
 
-/** Selects entries of one destination and one source of answers: all are stale, or none is. */
-export interface Deletion {
-  readonly family: Family;
-  readonly address: string;
-  readonly port: number;
-  readonly replyAddress: string;
-  readonly replyPort: number;
-  /** Only entries of the default conntrack zone. */
-  readonly onlyDefaultZone: boolean;
-}
-
 /** `conntrack` was run, and failed. The message is one line. */
 export class ConntrackError extends Error {
   override name = "ConntrackError";
 }
 
-/** Gathers stale entries to deletions. */
-export function deletionsOf(entries: Iterable<ConntrackEntry>): Deletion[] {
-  const deletions = new Map<string, Deletion>();
+/**
+ * Returns the arguments of `conntrack` that delete these entries, addresses and numbers only. Entries with one
+ * destination and one source of answers are one deletion: all are stale, or none is.
+ */
+export function deletionsOf(entries: Iterable<ConntrackEntry>): string[][] {
+  const deletions = new Map<string, string[]>();
   for (const { family, original, reply } of entries) {
-    const deletion = {
-      family,
-      address: original.dst,
-      port: original.dport,
-      replyAddress: reply.src,
-      replyPort: reply.sport,
-      onlyDefaultZone: original.dst === reply.src && original.dport === reply.sport,
-    };
-    deletions.set(deletionArguments(deletion).join(" "), deletion);
+    const isUntranslated = original.dst === reply.src && original.dport === reply.sport;
+    const args = [
+      "-D",
+      ...protocolArguments(family),
+      ...["--orig-dst", original.dst, "--orig-port-dst", `${original.dport}`],
+      ...["--reply-src", reply.src, "--reply-port-src", `${reply.sport}`],
+      // Only entries of the default zone.
+      ...(isUntranslated ? ["-w", "0"] : []),
+    ];
+    deletions.set(args.join(" "), args);
   }
   return [...deletions.values()];
-}
-
-/** Returns the arguments of `conntrack` for a deletion, `-D` first; addresses and numbers only. */
-export function deletionArguments(deletion: Deletion): string[] {
-  const { family, address, port, replyAddress, replyPort, onlyDefaultZone } = deletion;
-  return [
-    "-D",
-    ...protocolArguments(family),
-    "--orig-dst",
-    address,
-    "--orig-port-dst",
-    String(port),
-    "--reply-src",
-    replyAddress,
-    "--reply-port-src",
-    String(replyPort),
-    ...(onlyDefaultZone ? ["-w", "0"] : []),
-  ];
 }
 
 function protocolArguments(family: Family): string[] {
@@ -68,17 +43,16 @@ export class ConntrackTool {
   /** @param runner runs `conntrack`, as root or with CAP_NET_ADMIN */
   constructor(private readonly runner: ProcessRunner) {}
 
-  /** Lists the UDP entries of a family, to one port or to all. */
-  async list(family: Family, port?: number): Promise<Iterable<ConntrackEntry>> {
-    const filter = port === undefined ? [] : ["--orig-port-dst", String(port)];
-    const result = await this.#run(["-L", ...protocolArguments(family), ...filter]);
+  /** Lists the UDP entries of a family. */
+  async list(family: Family): Promise<Iterable<ConntrackEntry>> {
+    const result = await this.#run(["-L", ...protocolArguments(family)]);
     if (result.code !== 0) throw failure("list conntrack entries", result);
     return parseEntries(result.stdout);
   }
 
-  /** Deletes entries. It is no error if they are gone. @returns the number of deleted entries */
-  async delete(deletion: Deletion): Promise<number> {
-    const result = await this.#run(deletionArguments(deletion));
+  /** Deletes entries of `deletionsOf`. It is no error if they are gone. @returns the number of deleted entries */
+  async delete(deletion: readonly string[]): Promise<number> {
+    const result = await this.#run(deletion);
     const isNothing = result.code === 1 && /\b0 flow entries have been deleted/.test(result.stderr);
     if (result.code !== 0 && !isNothing) {
       throw failure("delete stale UDP conntrack entries", result);

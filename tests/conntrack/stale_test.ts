@@ -1,11 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { parseEntry } from "../../lib/conntrack/tool.ts";
-import {
-  addSuspects,
-  findingStale,
-  gatheringPresent,
-  type Suspects,
-} from "../../lib/conntrack/conntrack.ts";
+import { addSuspects, findingStale, type Suspects } from "../../lib/conntrack/conntrack.ts";
 import type {
   DesiredNode,
   DesiredServicePort,
@@ -47,10 +42,9 @@ function staleOf(suspects: AllSuspects, state: DesiredState, flows: readonly str
     const entry = parseEntry(formatFlow(flow(words, Number(zone ?? 0))));
     if (!entry) throw new Error(`this is no flow: ${text}`);
     const { family } = entry;
-    const present = atOnce(
-      gatheringPresent(state, { family, localAddresses: new Set([LOCAL, "127.0.0.1"]) }),
-    );
-    return atOnce(findingStale([entry], { suspects: suspects[family], present })).length > 0;
+    const localAddresses = new Set([LOCAL, "127.0.0.1"]);
+    const options = { family, suspects: suspects[family], state, localAddresses };
+    return atOnce(findingStale([entry], options)).length > 0;
   });
 }
 
