@@ -3,7 +3,6 @@ import { Turns } from "../model/ports/in_turns.ts";
 import type { LocalhostFailure, LocalhostSummary } from "../model/status.ts";
 import type { Clock, Logger, Tcp, TcpConnection, TcpListener } from "../model/ports/ports.ts";
 import type { Family } from "../model/values/address.ts";
-import { ChangeFilter } from "../model/values/bounded.ts";
 import { hostPort } from "../model/cluster/names.ts";
 import { messageOf } from "../model/values/errors.ts";
 import { LISTEN_ADDRESS } from "../policy/frontend.ts";
@@ -18,8 +17,6 @@ const RETRY = 5_000;
 
 /** The most open connections. Each takes two file descriptors. */
 const MOST_CONNECTIONS = 4_096;
-
-const CONNECTIONS = "connections";
 
 export interface FamilyCounts {
   listenFailures: number;
@@ -36,7 +33,6 @@ interface LocalhostListenersOptions {
 }
 
 interface Open {
-  readonly family: Family;
   readonly listener: TcpListener;
   readonly choice: EndpointChoice;
   wanted: LocalhostNodePort;
@@ -46,15 +42,15 @@ interface Open {
 export class LocalhostListeners {
   readonly #open = new Map<string, Open>();
   readonly #failed = new Map<string, LocalhostFailure>();
-  readonly #reported = new ChangeFilter();
   /** The clients, and with each the endpoint once it answers. */
   readonly #connections = new Map<TcpConnection, TcpConnection | undefined>();
   readonly #closing = new AbortController();
   #wanted: ReadonlyMap<string, LocalhostNodePort> = new Map();
   #logger: Logger | undefined;
-  #work: Promise<void> | undefined;
-  #isChanged = false;
+  #work: Promise<void> = Promise.resolve();
   #isRetrying = false;
+  /** True if the log has said that too many connections are open. */
+  #isFull = false;
   readonly counts: Readonly<Record<Family, FamilyCounts>> = { 4: noCounts(), 6: noCounts() };
 
   constructor(private readonly options: LocalhostListenersOptions) {}
@@ -62,14 +58,13 @@ export class LocalhostListeners {
   /** Opens new listeners and closes unwanted ones. All connections stay. Never rejects. */
   sync(wanted: ReadonlyMap<string, LocalhostNodePort>, logger: Logger): Promise<void> {
     this.#logger = logger;
-    this.#isChanged ||= wanted !== this.#wanted || this.#failed.size > 0;
     this.#wanted = wanted;
-    return this.#work ??= this.#reconcileAll();
+    return this.#work = this.#work.then(() => this.#reconcile());
   }
 
   listeners(family: Family): number {
     let count = 0;
-    for (const open of this.#open.values()) if (open.family === family) count++;
+    for (const { wanted } of this.#open.values()) if (wanted.family === family) count++;
     return count;
   }
 
@@ -99,19 +94,9 @@ export class LocalhostListeners {
     await Promise.all(open.map(({ listener }) => listener.close()));
   }
 
-  async #reconcileAll(): Promise<void> {
+  async #reconcile(): Promise<void> {
+    const { signal } = this.#closing;
     const turns = new Turns(this.options.clock);
-    // The work ends only after `sync` has stored its promise.
-    await Promise.resolve();
-    while (this.#isChanged && !this.#closing.signal.aborted) {
-      this.#isChanged = false;
-      await this.#reconcile(turns);
-    }
-    this.#work = undefined;
-    if (this.#failed.size > 0) this.#retryLater();
-  }
-
-  async #reconcile(turns: Turns): Promise<void> {
     const wanted = this.#wanted;
     for (const [key, { listener, wanted: { servicePort, port } }] of this.#open) {
       if (wanted.has(key)) continue;
@@ -120,12 +105,10 @@ export class LocalhostListeners {
       this.#logger?.debug(2, "closed node port on loopback", { servicePort, port });
       await turns.giveWay();
     }
-    for (const key of this.#failed.keys()) {
-      if (!wanted.has(key)) this.#failed.delete(key);
-    }
+    for (const key of this.#failed.keys()) if (!wanted.has(key)) this.#failed.delete(key);
     for (const [key, each] of wanted) {
-      // The wanted ports may change while other work runs.
-      if (this.#isChanged || this.#closing.signal.aborted) return;
+      // Another sync follows if the wanted ports have changed meanwhile.
+      if (this.#wanted !== wanted || signal.aborted) return;
       const open = this.#open.get(key);
       if (open) {
         open.wanted = each;
@@ -133,6 +116,7 @@ export class LocalhostListeners {
       } else this.#start(key, each);
       await turns.giveWay();
     }
+    if (this.#failed.size > 0) this.#retryLater();
   }
 
   #start(key: string, wanted: LocalhostNodePort): void {
@@ -142,7 +126,7 @@ export class LocalhostListeners {
     const choice = new EndpointChoice(wanted, random);
     try {
       const listener = tcp.listen({ address, port }, (client) => void this.#serve(client, open));
-      const open: Open = { family, listener, choice, wanted };
+      const open: Open = { listener, choice, wanted };
       this.#open.set(key, open);
     } catch (error) {
       this.counts[family].listenFailures++;
@@ -164,8 +148,9 @@ export class LocalhostListeners {
   }
 
   async #serve(client: TcpConnection, open: Open): Promise<void> {
-    const counts = this.counts[open.family];
-    if (this.#closing.signal.aborted) return client.close();
+    const { signal } = this.#closing;
+    const counts = this.counts[open.wanted.family];
+    if (signal.aborted) return client.close();
     if (this.#connections.size >= MOST_CONNECTIONS) {
       counts.failures["too-many"]++;
       this.#reportTooMany();
@@ -173,20 +158,21 @@ export class LocalhostListeners {
     }
     this.#connections.set(client, undefined);
     const endpoint = await this.#connect(open);
-    if (!endpoint && !this.#closing.signal.aborted) counts.failures["no-answer"]++;
-    else if (this.#closing.signal.aborted) endpoint?.close();
-    else if (endpoint) {
+    if (signal.aborted) endpoint?.close();
+    else if (!endpoint) counts.failures["no-answer"]++;
+    else {
       counts.connections++;
       this.#connections.set(client, endpoint);
       await client.join(endpoint);
     }
     client.close();
     this.#connections.delete(client);
-    if (this.#connections.size === 0) this.#reported.clear(CONNECTIONS);
+    if (this.#connections.size === 0) this.#isFull = false;
   }
 
   #reportTooMany(): void {
-    if (!this.#reported.changed(CONNECTIONS, "too many")) return;
+    if (this.#isFull) return;
+    this.#isFull = true;
     this.#logger?.warn("node ports on loopback close new connections: too many are open", {
       limit: MOST_CONNECTIONS,
     });

@@ -1,11 +1,6 @@
 /** Decides which node ports need a listener on loopback. */
 import type { Family } from "../model/values/address.ts";
-import type {
-  DesiredServicePort,
-  DesiredState,
-  Destination,
-  StateChange,
-} from "../model/kernel/desired.ts";
+import type { DesiredServicePort, DesiredState, Destination } from "../model/kernel/desired.ts";
 import { localhostEndpoints } from "../policy/frontend.ts";
 import type { SyncOutcome } from "../sync/reports.ts";
 
@@ -22,6 +17,8 @@ export interface LocalhostNodePort {
 
 /** Follows the desired state. It looks at changed Services only. */
 export class LocalhostNodePorts {
+  /** The Services with wanted listeners. */
+  readonly #byService = new Map<string, readonly LocalhostNodePort[]>();
   #wanted: ReadonlyMap<string, LocalhostNodePort> = new Map();
   /** True if `#wanted` is older than the state, because a sync failed. */
   #isBehind = true;
@@ -37,51 +34,26 @@ export class LocalhostNodePorts {
   *following({ change, applied, isFull }: SyncOutcome): Generator<undefined, void> {
     this.#isBehind ||= isFull || applied === undefined || change.node !== undefined;
     if (applied === undefined) return;
-    const { node, services } = this.state;
-    const isServed = node.ipFamilies.some((family) =>
-      node.families[family].loopback === "listeners"
-    );
-    if (!isServed) this.#wanted = this.#wanted.size === 0 ? this.#wanted : new Map();
-    else if (this.#isBehind) this.#wanted = new Map(yield* this.#wantedOf(services.values()));
-    else yield* this.#change(change.services);
+    const { services } = this.state;
+    let isChanged = this.#isBehind;
+    if (this.#isBehind) this.#byService.clear();
+    for (const key of (this.#isBehind ? services : change.services).keys()) {
+      const wanted = (services.get(key) ?? []).flatMap((port) => this.#wantedOf(port));
+      isChanged = this.#byService.delete(key) || wanted.length > 0 || isChanged;
+      if (wanted.length > 0) this.#byService.set(key, wanted);
+      yield;
+    }
     this.#isBehind = false;
+    if (!isChanged) return;
+    const all = [...this.#byService.values()].flat();
+    this.#wanted = new Map(all.map((each) => [`${each.family} ${each.port}`, each]));
   }
 
-  /** Removes all old ports first, because a port may move to another Service. */
-  *#change(services: StateChange["services"]): Generator<undefined, void> {
-    const gone: string[] = [];
-    for (const { before } of services.values()) {
-      for (const { protocol, family, nodePort } of before) {
-        const key = keyOf(family, nodePort);
-        if (protocol === "tcp" && this.#wanted.has(key)) gone.push(key);
-      }
-      yield;
-    }
-    const come = yield* this.#wantedOf([...services.values()].map(({ after }) => after));
-    if (gone.length + come.length === 0) return;
-    const wanted = new Map(this.#wanted);
-    for (const key of gone) wanted.delete(key);
-    for (const [key, each] of come) wanted.set(key, each);
-    this.#wanted = wanted;
+  #wantedOf(port: DesiredServicePort): LocalhostNodePort[] {
+    const { name: servicePort, family, nodePort, affinitySeconds } = port;
+    const endpoints = localhostEndpoints(port, this.state.node);
+    return endpoints.length === 0
+      ? []
+      : [{ servicePort, family, port: nodePort, endpoints, affinitySeconds }];
   }
-
-  *#wantedOf(
-    services: Iterable<readonly DesiredServicePort[]>,
-  ): Generator<undefined, (readonly [string, LocalhostNodePort])[]> {
-    const wanted: (readonly [string, LocalhostNodePort])[] = [];
-    for (const ports of services) {
-      for (const port of ports) {
-        const endpoints = localhostEndpoints(port, this.state.node);
-        const { name: servicePort, family, nodePort, affinitySeconds } = port;
-        const each = { servicePort, family, port: nodePort, endpoints, affinitySeconds };
-        if (endpoints.length > 0) wanted.push([keyOf(family, nodePort), each]);
-      }
-      yield;
-    }
-    return wanted;
-  }
-}
-
-function keyOf(family: Family, port: number): string {
-  return `${family} ${port}`;
 }

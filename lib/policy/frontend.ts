@@ -45,6 +45,14 @@ export function policyOf(servicePort: DesiredServicePort, { type }: Frontend): T
 /** The listen address of each family. */
 export const LISTEN_ADDRESS: Readonly<Record<Family, string>> = { 4: "127.0.0.1", 6: "::1" };
 
+/** Returns true if listeners serve the node ports of this protocol on loopback. */
+export function isServedOnLoopback(
+  { family, protocol }: Pick<DesiredServicePort, "family" | "protocol">,
+  node: DesiredNode,
+): boolean {
+  return node.families[family].loopback === "listeners" && protocol === "tcp";
+}
+
 /**
  * Returns the endpoints of a node port's loopback listener; if empty, there is no listener. As in kube-proxy,
  * policy Local allows only endpoints on this node.
@@ -53,7 +61,7 @@ export function localhostEndpoints(
   port: DesiredServicePort,
   node: DesiredNode,
 ): readonly Destination[] {
-  const { family, protocol, nodePort, externalTrafficPolicy } = port;
-  const isServed = node.families[family].loopback === "listeners" && protocol === "tcp";
-  return isServed && nodePort !== 0 ? endpointsFor(port, externalTrafficPolicy) : [];
+  const { nodePort, externalTrafficPolicy } = port;
+  const isServed = nodePort !== 0 && isServedOnLoopback(port, node);
+  return isServed ? endpointsFor(port, externalTrafficPolicy) : [];
 }

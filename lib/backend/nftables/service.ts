@@ -10,6 +10,7 @@ import { type Chain, type Element, element, type TableObject } from "./table.ts"
 import { type Frontend, pickFor } from "./pick.ts";
 import { type FrontendKey, type FrontendKind, tableSet } from "./sets.ts";
 import { type Family, NFT_FAMILY } from "../../model/values/address.ts";
+import { isServedOnLoopback } from "../../policy/frontend.ts";
 
 const OUTSIDE_CHAIN: Readonly<Record<FrontendKind, string>> = {
   vip: "external",
@@ -198,9 +199,8 @@ export function sourceRangeChain(port: Pick<DesiredServicePort, "family" | "prot
 /** Rejects and counts a node port on loopback, if no listener serves it. */
 function localhostObjects(port: DesiredServicePort, node: DesiredNode): TableObject[] {
   const { name: comment, family, protocol, nodePort } = port;
-  const { loopback } = node.families[family];
-  const isServed = loopback === "listeners" && protocol === "tcp";
-  if (nodePort === 0 || loopback === undefined || isServed) return [];
+  const isRejected = node.families[family].loopback && !isServedOnLoopback(port, node);
+  if (nodePort === 0 || !isRejected) return [];
   const name = localhostRejectChain(family, protocol);
   return [
     ...sharedLocalhostObjects(node),
