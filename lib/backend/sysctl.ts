@@ -1,6 +1,6 @@
 /** Reads and writes kernel settings with the program `sysctl`. Deno writes below `/proc` only with all permissions. */
 import { runIfInstalled } from "../model/kernel/dataplane.ts";
-import type { Clock, Logger, ProcessRunner } from "../model/ports/ports.ts";
+import type { Logger, ProcessRunner } from "../model/ports/ports.ts";
 
 export class Sysctl {
   constructor(private readonly runner: ProcessRunner) {}
@@ -31,28 +31,12 @@ export const ROUTE_LOCALNET = "net.ipv4.conf.all.route_localnet";
 /** The value that other programs expect. It is never reset, because others may need it. */
 const ON = "1";
 
-/** Milliseconds that a sync waits for the setting. */
-const PATIENCE = 1_000;
-
 /** Sets `route_localnet` to 1. @throws {Error} if that fails */
 export async function setRouteLocalnet(runner: ProcessRunner): Promise<void> {
   const sysctl = new Sysctl(runner);
   if (await sysctl.read(ROUTE_LOCALNET).catch(() => "") !== ON) {
     await sysctl.write(ROUTE_LOCALNET, ON);
   }
-}
-
-/** Returns a function that sets `route_localnet` without delaying a sync for long. A node finding reports a failure. */
-export function routeLocalnet(
-  { runner, clock }: { readonly runner: ProcessRunner; readonly clock: Pick<Clock, "sleep"> },
-): () => Promise<void> {
-  let running: Promise<void> | undefined;
-  return async () => {
-    running ??= setRouteLocalnet(runner).catch(() => {}).finally(() => running = undefined);
-    const over = new AbortController();
-    await Promise.race([running, clock.sleep(PATIENCE, over.signal)]);
-    over.abort();
-  };
 }
 
 /** Warns if the setting is still on when no rule of signpost protects local listeners. Never rejects. */

@@ -15,7 +15,7 @@ import {
 } from "../backend.ts";
 import { inetChains, legacyChains } from "../foreign_filters.ts";
 import type { BackendMetrics } from "../metrics.ts";
-import { routeLocalnet } from "../sysctl.ts";
+import { setRouteLocalnet } from "../sysctl.ts";
 import { type CleanupOptions, HandOver } from "../take_over.ts";
 import { IptablesDataplane } from "./dataplane.ts";
 import { cleanUpKernel, warnOfKept } from "./kernel/cleanup.ts";
@@ -52,7 +52,12 @@ export class IptablesBackend extends IptablesDataplane implements Backend<Iptabl
 
   constructor(options: BackendOptions) {
     const { runtime } = options;
-    super({ ...runtime, iptables: ANY_IPTABLES, routeLocalnet: routeLocalnet(runtime) });
+    super({
+      ...runtime,
+      iptables: ANY_IPTABLES,
+      // A node finding reports a failure.
+      routeLocalnet: () => setRouteLocalnet(runtime.runner).catch(() => {}),
+    });
     this.#options = options;
     this.foreignRules = new HandOver({
       ...runtime,

@@ -139,11 +139,6 @@ export class IpvsKernel {
       ...flows.map(flows.length > MOST_ENTRIES.udp ? serverArguments : entryArguments),
       ...open.slice(0, MOST_ENTRIES.tcp).map(entryArguments),
     ]);
-    if (lines.size === 0) return;
-    const input = [...lines].map((line) => `${line}\n`).join("");
-    const loaded = await runIfInstalled(this.runner, ["conntrack", "--load-file", "-"], input);
-    if (loaded === undefined || loaded.code === 0) return;
-    // Versions before 1.4.7 have no batches.
     for (const line of lines) await runIfInstalled(this.runner, ["conntrack", ...line.split(" ")]);
   }
 

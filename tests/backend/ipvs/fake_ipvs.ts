@@ -87,9 +87,7 @@ export class FakeIpvs {
     if (command === "conntrack -L -f ipv4 -p udp") {
       return done(tracked(Math.min(this.trackedFlows, this.udpFlows)));
     }
-    if (argv[0] === "conntrack") {
-      return change(`conntrack: ${stdin.trim().replaceAll("\n", "; ")}`);
-    }
+    if (argv[0] === "conntrack") return change(command);
     if (command === "ipset list -n") return done(`${this.#sets.join("\n")}\n`);
     if (argv[0] === "ipset") {
       this.#sets = this.#sets.filter((name) => name !== argv[2]);
