@@ -6,8 +6,7 @@ import { IPVS_SCHEDULERS, ipvsWarnings, isIpvsScheduler } from "./ipvs.ts";
 import { didYouMean, plain, show } from "../model/values/text.ts";
 import { isSet, type Origin, placeOf, type SettingPath, SETTINGS } from "./settings/table.ts";
 import type { ProblemLine } from "./file/issues.ts";
-import { FLAGS } from "./flags.ts";
-import { NO_EFFECT } from "./settings/setting.ts";
+import { UNUSED_GROUP } from "./settings/unused.ts";
 
 export function checkCombinations(configuration: Configuration, origin: Origin): string[] {
   const errors = [
@@ -153,24 +152,24 @@ export function warningsOf(
   return warnings;
 }
 
+/** Returns the places of settings, gates and flags that are set and have no effect. */
 function withoutEffect(origin: Origin, given: readonly string[]): string[] {
+  const { mode, featureGates = {} } = origin.settings;
   const unused = (Object.keys(SETTINGS) as SettingPath[])
     .filter((path) =>
-      isUnused(path, origin) && isChosen(origin.settings[path], SETTINGS[path].default)
+      isUnused(path, mode) && isChosen(origin.settings[path], SETTINGS[path].default)
     )
     .map((path) => placeOf(origin, path));
-  const gates = Object.keys(origin.settings.featureGates ?? {})
-    .filter((name) => !hasEffect(name))
+  const gates = Object.keys(featureGates).filter((name) => !GATES.get(name)?.hasEffect)
     .map((name) => `${placeOf(origin, "featureGates")}.${name}`);
-  const unset = FLAGS.filter(({ sets, help }) => sets.length === 0 && help === NO_EFFECT)
-    .map(({ name }) => `--${name}`)
-    .filter((name) => given.includes(name));
-  return [...unused, ...gates, ...unset];
+  const flags = UNUSED_GROUP.flags.map(({ name }) => `--${name}`);
+  return [...unused, ...gates, ...flags.filter((flag) => given.includes(flag))];
 }
 
-function isUnused(path: SettingPath, { settings }: Origin): boolean {
-  const { unused } = SETTINGS[path];
-  return unused === "outside ipvs mode" ? settings.mode !== "ipvs" : unused === true;
+function isUnused(path: SettingPath, mode: AskedMode | undefined): boolean {
+  // The take-over from kube-proxy's ipvs mode, and cleanup, read the excluded CIDRs in every mode.
+  const isOfIpvs = path.startsWith("ipvs.") && path !== "ipvs.excludeCIDRs";
+  return path in UNUSED_GROUP.settings || isOfIpvs && mode !== "ipvs";
 }
 
 /** Returns true if a value differs from kube-proxy's default. Empty and zero values do not count. */
@@ -218,10 +217,6 @@ export function knownGates({ featureGates }: Pick<Configuration, "featureGates">
     stage,
     enabled: featureGates[name] ?? isOn,
   }));
-}
-
-function hasEffect(name: string): boolean {
-  return GATES.get(name)?.hasEffect ?? false;
 }
 
 /**

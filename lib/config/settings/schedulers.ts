@@ -5,13 +5,10 @@ import {
   type SchedulerName,
   SCHEDULERS,
 } from "../../model/cluster/scheduler.ts";
-import { boolean, cidr, prime, text } from "../file/readers.ts";
+import { cidr, prime, text } from "../file/readers.ts";
 import { choice, duration, list, minSyncPeriod, value } from "./setting.ts";
 
 const SECOND = 1_000;
-
-/** Marks settings of the ipvs section as unused in other modes. */
-const OUTSIDE = "outside ipvs mode";
 
 /** The default slots of the lookup table for consistent hashing. */
 const HASH_TABLE_SIZE = 251;
@@ -42,45 +39,33 @@ export const SCHEDULER_GROUP = {
         "Slots of the consistent-hash table: a prime, the same on every node. A larger table is more even, and costs more.",
     }),
     "ipvs.scheduler": value(text, "", {
-      unused: OUTSIDE,
       flag: "ipvs-scheduler",
       value: "NAME",
       help: "With --proxy-mode ipvs: the scheduler by its IPVS name; see docs/ipvs.md.",
     }),
     "ipvs.syncPeriod": duration(30 * SECOND, {
-      unused: OUTSIDE,
       empty: "in the file",
       flag: "ipvs-sync-period",
       help: "With --proxy-mode ipvs: time between full checks of the rules.",
     }),
     "ipvs.minSyncPeriod": minSyncPeriod({
-      unused: OUTSIDE,
       flag: "ipvs-min-sync-period",
       help: "With --proxy-mode ipvs: how long changes are gathered.",
     }),
-    // The take-over from kube-proxy's ipvs mode, and cleanup, read it in every mode.
     "ipvs.excludeCIDRs": list(cidr, {
       flag: "ipvs-exclude-cidrs",
       value: "CIDRS",
       help: "Virtual servers of IPVS in these ranges are not kube-proxy's, and stay.",
     }),
-    "ipvs.strictARP": value(boolean, false, {
-      unused: true,
-      flag: "ipvs-strict-arp",
-      help: "No effect: no interface has the addresses of Services.",
-    }),
     "ipvs.tcpTimeout": duration(0, {
-      unused: OUTSIDE,
       flag: "ipvs-tcp-timeout",
       help: "With --proxy-mode ipvs: as --conntrack-tcp-timeout-established.",
     }),
     "ipvs.tcpFinTimeout": duration(0, {
-      unused: OUTSIDE,
       flag: "ipvs-tcpfin-timeout",
       help: "With --proxy-mode ipvs: for TCP connections after a FIN (FIN_WAIT); 0: leave it.",
     }),
     "ipvs.udpTimeout": duration(0, {
-      unused: OUTSIDE,
       flag: "ipvs-udp-timeout",
       help:
         "With --proxy-mode ipvs: as --conntrack-udp-timeout and --conntrack-udp-timeout-stream.",

@@ -47,8 +47,6 @@ interface SettingOptions extends Partial<Omit<Flag, "name" | "sets">> {
   readonly inFile?: boolean;
   /** The places in which an empty or zero value means the default: none by default, only the file, or flags too. */
   readonly empty?: "in the file" | "everywhere";
-  /** Set if it has no effect. Then a value other than kube-proxy's default gets a warning. */
-  readonly unused?: boolean | "outside ipvs mode";
 }
 
 /** One setting. `T` is its type in the configuration. */

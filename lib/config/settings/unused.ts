@@ -16,29 +16,24 @@ import { duration, type Flag, list, NO_EFFECT, value } from "./setting.ts";
 
 const SECOND = 1_000;
 
-/** Settings for Windows, for Go's runtime and logger, and for kube-proxy's client. */
+/** Settings for Windows, for Go's runtime and logger, and for kube-proxy's client. `flags` have no setting. */
 export const UNUSED_GROUP = {
   title: "Accepted without effect",
   settings: {
-    enableProfiling: value(boolean, false, { unused: true, flag: "profiling" }),
-    showHiddenMetricsForVersion: value(text, "", {
-      unused: true,
-      flag: "show-hidden-metrics-for-version",
-    }),
+    "ipvs.strictARP": value(boolean, false, { flag: "ipvs-strict-arp" }),
+    enableProfiling: value(boolean, false, { flag: "profiling" }),
+    showHiddenMetricsForVersion: value(text, "", { flag: "show-hidden-metrics-for-version" }),
     "clientConnection.burst": value(integer(0, INT32_MAX), 10, {
-      unused: true,
       empty: "in the file",
       flag: "kube-api-burst",
     }),
     "clientConnection.qps": value(number, 5, {
-      unused: true,
       empty: "in the file",
       flag: "kube-api-qps",
       kind: "number",
     }),
     "logging.flushFrequency": {
       ...duration(5 * SECOND, {
-        unused: true,
         empty: "in the file",
         flag: "log-flush-frequency",
         kind: "text",
@@ -46,34 +41,28 @@ export const UNUSED_GROUP = {
       }),
       read: durationOrNanoseconds,
     },
-    "logging.options.text.splitStream": value(boolean, false, {
-      unused: true,
-      flag: "log-text-split-stream",
-    }),
+    "logging.options.text.splitStream": value(boolean, false, { flag: "log-text-split-stream" }),
     "logging.options.text.infoBufferSize": value(quantity, "0", {
-      unused: true,
       empty: "in the file",
       flag: "log-text-info-buffer-size",
     }),
-    "logging.options.json.splitStream": value(boolean, false, {
-      unused: true,
-      flag: "log-json-split-stream",
-    }),
+    "logging.options.json.splitStream": value(boolean, false, { flag: "log-json-split-stream" }),
     "logging.options.json.infoBufferSize": value(quantity, "0", {
-      unused: true,
       empty: "in the file",
       flag: "log-json-info-buffer-size",
     }),
-    "logging.vmodule": list(vmoduleItem, { unused: true }),
-    "winkernel.networkName": value(text, "", { unused: true }),
-    "winkernel.sourceVip": value(text, "", { unused: true }),
-    "winkernel.enableDSR": value(boolean, false, { unused: true }),
-    "winkernel.rootHnsEndpointName": value(text, "", { unused: true }),
-    "winkernel.forwardHealthCheckVip": value(boolean, false, { unused: true }),
-    portRange: value(text, "", { unused: true }),
-    windowsRunAsService: value(boolean, false, { unused: true }),
+    "logging.vmodule": list(vmoduleItem),
+    "winkernel.networkName": value(text, ""),
+    "winkernel.sourceVip": value(text, ""),
+    "winkernel.enableDSR": value(boolean, false),
+    "winkernel.rootHnsEndpointName": value(text, ""),
+    "winkernel.forwardHealthCheckVip": value(boolean, false),
+    portRange: value(text, ""),
+    windowsRunAsService: value(boolean, false),
   },
-  flags: ["vmodule", "boot-id-file", "machine-id-file"].map(unused),
+  flags: ["vmodule", "boot-id-file", "machine-id-file"].map((name): Flag => (
+    { name, kind: "text", value: "VALUE", sets: [], help: NO_EFFECT }
+  )),
 };
 
 /** Reads the log level of Go's source files. */
@@ -85,9 +74,4 @@ function vmoduleItem(
   return typeof filePattern === "string" && typeof verbosity === "number"
     ? { filePattern, verbosity }
     : new Fault("must be a mapping with filePattern and verbosity");
-}
-
-/** Returns a flag of Go's runtime and logger that has no setting. */
-function unused(name: string): Flag {
-  return { name, kind: "text", value: "VALUE", sets: [], help: NO_EFFECT };
 }
