@@ -4,7 +4,6 @@ import { type ApiFailure, eachPort, type NodeFacts, type Rival } from "./facts.t
 import type { Finding } from "../model/status.ts";
 import { finding } from "./catalog.ts";
 import { hostPort, serviceOf } from "../model/cluster/names.ts";
-import { needsOf } from "../model/cluster/scheduler.ts";
 
 /** Services that one finding names. */
 const MOST_SERVICES = 20;
@@ -140,7 +139,7 @@ export function* checkMovedConnections(
   if (!objects || configuration.conntrack.tcpBeLiberal) return [];
   const services = new Set<string>();
   yield* eachPort(objects.desired, (port) => {
-    const isMoving = needsOf(port.scheduler).hash && port.protocol === "tcp" &&
+    const isMoving = port.scheduler?.type === "consistent-hash" && port.protocol === "tcp" &&
       port.loadBalancerIPs.length + port.externalIPs.length > 0;
     if (isMoving) services.add(serviceOf(port.name));
     return services.size >= MOST_SERVICES;

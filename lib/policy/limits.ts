@@ -13,13 +13,7 @@ import type { EndpointSlice, Refusal, Service } from "../model/cluster/objects.t
 import { commonStart } from "./endpoints.ts";
 import { only } from "../model/values/lists.ts";
 import { grouped } from "../model/values/text.ts";
-import {
-  ANY_SCHEDULER,
-  needsOf,
-  type SchedulerDefaults,
-  schedulerOf,
-  slotsFor,
-} from "../model/cluster/scheduler.ts";
+import { type SchedulerDefaults, schedulerOf, slotsFor } from "../model/cluster/scheduler.ts";
 import { familiesOf } from "./claimed.ts";
 import type { DesiredServicePort, Destination } from "../model/kernel/desired.ts";
 
@@ -55,7 +49,7 @@ export function costOf(
   slices: readonly EndpointSlice[],
   schedulers: SchedulerDefaults,
 ): number {
-  const scheduler = schedulerOf(service.scheduler ?? ANY_SCHEDULER, schedulers);
+  const scheduler = schedulerOf(service.scheduler, schedulers);
   const ports = service.ports.length;
   const nodePorts = service.ports.filter(({ nodePort }) => nodePort !== 0).length;
   const endpoints = { 4: 0, 6: 0 };
@@ -73,7 +67,7 @@ export function costOf(
     cost += frontends * (1 + slotsFor(endpoints[family], scheduler)) +
       balanced * ports * ofFamily(service.sourceRanges);
     if (service.affinitySeconds > 0) cost += CHAIN_COST * ports * endpoints[family];
-    else if (needsOf(scheduler).ownChains) cost += CHAIN_COST * ports;
+    else if (scheduler?.type === "round-robin") cost += CHAIN_COST * ports;
   }
   return cost;
 }

@@ -12,12 +12,7 @@ import { type DesiredServicePort, isExternal } from "../model/kernel/desired.ts"
 import { objectKey, servicePortName, vipKey } from "../model/cluster/names.ts";
 import { compact, only } from "../model/values/lists.ts";
 import type { Protocol, Service, ServicePort } from "../model/cluster/objects.ts";
-import {
-  ANY_SCHEDULER,
-  needsOf,
-  type SchedulerDefaults,
-  schedulerOf,
-} from "../model/cluster/scheduler.ts";
+import { type SchedulerDefaults, schedulerOf } from "../model/cluster/scheduler.ts";
 import { familiesOf, nodePortClaim } from "./claimed.ts";
 import {
   type Candidate,
@@ -189,7 +184,7 @@ function heldNodePort(
 
 /** Returns the scheduler. With session affinity, the first endpoint of a client is random. */
 function scheduling(
-  { affinitySeconds, scheduler: asked = ANY_SCHEDULER }: Service,
+  { affinitySeconds, scheduler: asked }: Service,
   { schedulers }: ServiceInputs,
 ): Pick<DesiredServicePort, "scheduler"> | undefined {
   const scheduler = affinitySeconds > 0 ? undefined : schedulerOf(asked, schedulers);
@@ -258,7 +253,7 @@ function featuresOf(port: DesiredServicePort): ServiceFeature[] {
       ? ["source-ranges" as const]
       : [],
     ...port.affinitySeconds > 0 ? ["session-affinity" as const] : [],
-    ...needsOf(port.scheduler).hash ? ["hash" as const] : [],
+    ...port.scheduler?.type === "consistent-hash" ? ["hash" as const] : [],
   ];
 }
 

@@ -16,9 +16,6 @@ export interface AskedScheduler {
   readonly hash: HashSource | "";
 }
 
-/** The request of a Service without annotations. */
-export const ANY_SCHEDULER: AskedScheduler = { name: "", hash: "" };
-
 /** A scheduler that needs more than the rules that all service ports share. */
 export type Scheduler =
   | { readonly type: "round-robin" }
@@ -29,51 +26,20 @@ export type Scheduler =
     readonly tableSize: number;
   };
 
-interface SchedulerNeeds {
-  /** True if it hashes the client's address. */
-  readonly hash: boolean;
-  /** True if each of its service ports has its own chains. */
-  readonly ownChains: boolean;
-}
-
-/** A scheduler without an entry does not compile. */
-const NEEDS: Readonly<Record<Scheduler["type"], SchedulerNeeds>> = {
-  "round-robin": { hash: false, ownChains: true },
-  "consistent-hash": { hash: true, ownChains: false },
-};
-
-/** Returns a scheduler's needs. `undefined` is random choice. */
-export function needsOf(scheduler: Scheduler | undefined): SchedulerNeeds {
-  return scheduler ? NEEDS[scheduler.type] : { hash: false, ownChains: false };
-}
-
 export interface SchedulerDefaults {
   readonly scheduler: SchedulerName;
   readonly hash: HashSource;
   readonly hashTableSize: number;
 }
 
-/** A name without an entry does not compile. */
-const SCHEDULER_OF: Readonly<
-  Record<
-    SchedulerName,
-    (asked: AskedScheduler, defaults: SchedulerDefaults) => Scheduler | undefined
-  >
-> = {
-  random: () => undefined,
-  "round-robin": () => ({ type: "round-robin" }),
-  "consistent-hash": ({ hash }, defaults) => ({
-    type: "consistent-hash",
-    hash: hash || defaults.hash,
-    tableSize: defaults.hashTableSize,
-  }),
-};
-
+/** Returns the scheduler of a Service. `undefined` is random choice. */
 export function schedulerOf(
-  asked: AskedScheduler,
+  asked: AskedScheduler | undefined,
   defaults: SchedulerDefaults,
 ): Scheduler | undefined {
-  return SCHEDULER_OF[asked.name || defaults.scheduler](asked, defaults);
+  const type = asked?.name || defaults.scheduler;
+  if (type !== "consistent-hash") return type === "random" ? undefined : { type };
+  return { type, hash: asked?.hash || defaults.hash, tableSize: defaults.hashTableSize };
 }
 
 /** Describes in a phrase how a scheduler picks endpoints. */
@@ -91,19 +57,12 @@ export function describeScheduler(scheduler: Scheduler): string {
 /** Primes, each about twice the one before. */
 const PRIMES = [2, 5, 11, 31, 61, 127, 251, 509, 1021, 2039, 4093, 8191, 16381, 32749, 65521];
 
-/** Returns the slots of a lookup table: the configured number, or enough for each endpoint. */
-function tableSizeFor(endpoints: number, configured: number): number {
-  if (endpoints <= configured) return configured;
-  return PRIMES.find((prime) => prime >= endpoints) ?? PRIMES.at(-1) ?? configured;
-}
-
-/** Returns the number of slots that a service port needs in the kernel. */
+/**
+ * Returns the number of slots that a service port needs in the kernel. A lookup table has the configured number,
+ * or enough for each endpoint.
+ */
 export function slotsFor(endpoints: number, scheduler: Scheduler | undefined): number {
-  switch (scheduler?.type) {
-    case undefined:
-    case "round-robin":
-      return endpoints;
-    case "consistent-hash":
-      return endpoints === 0 ? 0 : tableSizeFor(endpoints, scheduler.tableSize);
-  }
+  if (scheduler?.type !== "consistent-hash" || endpoints === 0) return endpoints;
+  if (endpoints <= scheduler.tableSize) return scheduler.tableSize;
+  return PRIMES.find((prime) => prime >= endpoints) ?? PRIMES.at(-1) ?? endpoints;
 }
