@@ -11,9 +11,9 @@ import {
   type StateChange,
 } from "../model/kernel/desired.ts";
 import type { ModeTraits, RefusedFeatures, Unsupported } from "../model/kernel/traits.ts";
-import type { EndpointSlice, Refusal, Service } from "../model/cluster/objects.ts";
+import type { Refusal, Service } from "../model/cluster/objects.ts";
 import { atOnce } from "../model/ports/in_turns.ts";
-import { only, sameItems } from "../model/values/lists.ts";
+import { append, only } from "../model/values/lists.ts";
 import { sameValue } from "../model/values/record.ts";
 import { API_SERVICE } from "../model/cluster/names.ts";
 import { claimsOf, SurroundingsFollower, type SurroundingsOptions } from "./claimed.ts";
@@ -58,14 +58,6 @@ interface NodeFacts {
   readonly addresses: Readonly<Record<Family, string | undefined>>;
 }
 
-/** The ports that the objects of a growing Service ask for. */
-interface Wanted {
-  readonly service: Service;
-  readonly slices: readonly EndpointSlice[];
-  readonly facts: NodeFacts;
-  readonly ports: readonly DesiredServicePort[];
-}
-
 /** The number of service ports, by the policy that is Local. */
 interface NoLocal {
   internal: number;
@@ -87,13 +79,10 @@ export class Desired implements DesiredState {
   readonly #services = new Map<string, readonly DesiredServicePort[]>();
   /** The earlier ports of Services whose rules stay unchanged, since lost claims may come back. */
   readonly #frozen = new Map<string, readonly DesiredServicePort[]>();
-  /** Services with more additions than one step allows, which are worked out once for all steps. */
-  readonly #growing = new Map<string, Wanted>();
   readonly #healthChecks = new Map<string, HealthCheck>();
   readonly #claims = new Claims();
   /** Services that lost claims, with the number of conflicts. */
   readonly #losers = new Map<string, number>();
-  #conflictCount = 0;
   readonly #unsupported = new Map<string, readonly Unsupported[]>();
   readonly #admission: Admission;
   readonly #surroundings: SurroundingsFollower;
@@ -137,12 +126,11 @@ export class Desired implements DesiredState {
   }
 
   conflicts(): Conflict[] {
-    const losers = [...this.#services.keys()].filter((service) => this.#losers.has(service));
-    return losers.flatMap((service) => this.#claims.conflictsOf(service));
+    return [...this.#losers.keys()].flatMap((service) => this.#claims.conflictsOf(service));
   }
 
   get conflictCount(): number {
-    return this.#conflictCount;
+    return this.#losers.values().reduce((sum, count) => sum + count, 0);
   }
 
   unsupported(): Unsupported[] {
@@ -191,15 +179,13 @@ export class Desired implements DesiredState {
       // An unchanged object costs the later stages nothing.
       const grown = limitGrowth(before, { wanted, most: growth });
       if (grown !== wanted) growing.add(key);
-      else this.#growing.delete(key);
       const after = sameValue(before, grown) ? before : grown;
       services.set(key, { before, after });
-      this.#conflictCount += lost.length - (this.#losers.get(key) ?? 0);
       if (lost.length > 0) this.#losers.set(key, lost.length);
       else this.#losers.delete(key);
       followNoLocal(this.#noLocal, { before, after });
-      for (const conflict of lost) conflicts.push(conflict);
-      for (const each of this.#unsupported.get(key) ?? []) unsupported.push(each);
+      append(conflicts, lost);
+      append(unsupported, this.#unsupported.get(key) ?? []);
       const over = this.#admission.over.get(key);
       if (over) overLimit.push(over);
       weight += 1 + ENDPOINT_WEIGHT * endpointCount(after);
@@ -292,15 +278,9 @@ export class Desired implements DesiredState {
       return { before, after: frozen.map((port) => withoutLost(port, lost)) };
     }
     this.#frozen.delete(key);
-    const slices = slicesOf(objects, key);
-    const facts = this.#facts;
-    const last = this.#growing.get(key);
-    const isSame = last?.service === service && last.facts === facts && lost.size === 0 &&
-      sameItems(last.slices, slices);
-    if (isSame) return { before, after: last.ports };
-    const { zone, addresses: nodeAddresses } = facts;
+    const { zone, addresses: nodeAddresses } = this.#facts;
     const [{ nodeName }, { ipFamilies, acceleration }] = [this.#options, this.#nextNode];
-    const endpoints = indexPorts(slices);
+    const endpoints = indexPorts(slicesOf(objects, key));
     const healthCheck = healthCheckOf(service, { endpoints, nodeName, ipFamilies });
     if (healthCheck) this.#healthChecks.set(key, healthCheck);
     else this.#healthChecks.delete(key);
@@ -320,7 +300,6 @@ export class Desired implements DesiredState {
     });
     if (unsupported.length === 0) this.#unsupported.delete(key);
     else this.#unsupported.set(key, unsupported);
-    if (lost.size === 0) this.#growing.set(key, { service, slices, facts, ports });
     return { before, after: ports };
   }
 }

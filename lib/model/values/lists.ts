@@ -12,10 +12,6 @@ export function only<T>(list: readonly T[], holds: (each: T) => boolean): readon
   return list.every(holds) ? list : compact(list.filter(holds));
 }
 
-export function sameItems<T>(list: readonly T[], other: readonly T[]): boolean {
-  return list.length === other.length && list.every((each, i) => each === other[i]);
-}
-
 /** Appends any number of entries. `push(...more)` throws a RangeError above some 125,000 (V8). */
 export function append<T>(list: T[], more: Iterable<T>): void {
   for (const each of more) list.push(each);
