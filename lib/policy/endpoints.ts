@@ -201,38 +201,24 @@ function destination(
   return { address: endpoint.address, port, local, hairpin: mayBeLocal || isShortCircuit };
 }
 
-/** Returns how many endpoints at the start of two lists are the same. */
-export function commonStart(
-  list: readonly Destination[],
-  other: readonly Destination[],
-): number {
-  let i = 0;
-  for (; i < list.length; i++) {
-    if (list[i]?.address !== other[i]?.address || list[i]?.port !== other[i]?.port) break;
-  }
-  return i;
-}
-
 /** Keeps each endpoint in its slot. New ones fill the holes, then the last ones do. */
 function keepSlots(
   wanted: readonly Destination[],
   previous: readonly Destination[],
 ): Destination[] {
-  const start = commonStart(wanted, previous);
-  // Keys cost more than lookups, so only endpoints that may have a slot get one.
-  const known = new Set(previous.slice(start).map(({ address }) => address));
-  const { kept = [], added = [] } = Object.groupBy(
-    wanted.slice(start),
-    ({ address }) => known.has(address) ? "kept" : "added",
-  );
-  const waiting = new Map(kept.map((each) => [hostPort(each.address, each.port), each]));
-  const slots = previous.slice(start, wanted.length).map((old) => {
-    const key = hostPort(old.address, old.port);
+  const waiting = new Map(wanted.map((each) => [keyOf(each), each]));
+  const slots = previous.slice(0, wanted.length).map((old) => {
+    const key = keyOf(old);
     const same = waiting.get(key);
     waiting.delete(key);
     return same;
   });
-  const unplaced = [...waiting.values(), ...added].values();
+  const unplaced = waiting.values();
   const filled = slots.flatMap((slot) => slot ?? unplaced.next().value ?? []);
-  return [...wanted.slice(0, start), ...filled, ...unplaced];
+  return [...filled, ...unplaced];
+}
+
+/** Returns the key of an endpoint in its service port. */
+export function keyOf({ address, port }: Pick<Destination, "address" | "port">): string {
+  return hostPort(address, port);
 }

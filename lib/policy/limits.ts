@@ -7,10 +7,10 @@
  */
 import { familyOf } from "../model/values/address.ts";
 import type { Snapshot } from "../cache/cache.ts";
-import { hostPort, splitKey } from "../model/cluster/names.ts";
+import { splitKey } from "../model/cluster/names.ts";
 import type { Limits } from "../model/configuration.ts";
 import type { EndpointSlice, Refusal, Service } from "../model/cluster/objects.ts";
-import { commonStart } from "./endpoints.ts";
+import { keyOf } from "./endpoints.ts";
 import { only } from "../model/values/lists.ts";
 import { grouped } from "../model/values/text.ts";
 import { type SchedulerDefaults, schedulerOf, slotsFor } from "../model/cluster/scheduler.ts";
@@ -30,9 +30,12 @@ interface NamedService {
   readonly service: Service | undefined;
 }
 
+/** The state of a Service that is in force. */
 interface Admitted {
   readonly service: Service;
   readonly cost: number;
+  /** Set if its rules stay unchanged, whatever its endpoints do. */
+  readonly isFrozen?: true;
 }
 
 /** Services that are checked between two yields. */
@@ -77,10 +80,10 @@ export class Admission {
   readonly #limits: Limits;
   readonly #schedulers: SchedulerDefaults;
   readonly #admitted = new Map<string, Admitted>();
+  /** The costs of namespaces. */
   readonly #totals = new Map<string, number>();
   readonly #over = new Map<string, OverLimit>();
-  /** Services whose rules stay unchanged. */
-  readonly #frozen = new Set<string>();
+  /** Namespaces whose costs fell. */
   #shrunk = new Set<string>();
 
   /** @param schedulers the scheduler of Services that name none */
@@ -90,18 +93,8 @@ export class Admission {
   }
 
   /** Returns the state of a Service that is in force; `undefined` means no rules. */
-  inForce(key: string): Service | undefined {
-    return this.#admitted.get(key)?.service;
-  }
-
-  /** Returns the cost of the state in force, or 0 if there is none. */
-  costInForce(key: string): number {
-    return this.#admitted.get(key)?.cost ?? 0;
-  }
-
-  /** Returns true if the rules of a Service stay unchanged, whatever its endpoints do. */
-  isFrozen(key: string): boolean {
-    return this.#frozen.has(key);
+  inForce(key: string): Admitted | undefined {
+    return this.#admitted.get(key);
   }
 
   get over(): ReadonlyMap<string, OverLimit> {
@@ -122,10 +115,12 @@ export class Admission {
     const judging = (keys: ReadonlySet<string>) =>
       this.#judging(keys.values().map((key) => ({ key, service: serviceOf(key) })), objects);
     yield* judging(changed);
-    const retries = this.#takeRetries();
-    if (retries.size === 0) return changed;
-    yield* judging(retries);
-    return changed.union(retries);
+    const shrunk = this.#shrunk;
+    this.#shrunk = new Set();
+    const retries = this.#over.keys().filter((key) => shrunk.has(splitKey(key).namespace));
+    const retried = new Set(retries);
+    yield* judging(retried);
+    return changed.union(retried);
   }
 
   /** Checks Services: the oldest first, then the first by name. @yields when other work can run */
@@ -142,30 +137,21 @@ export class Admission {
 
   #judge({ key, service }: NamedService, slices: readonly EndpointSlice[]): void {
     this.#over.delete(key);
-    this.#frozen.delete(key);
     const last = this.#admitted.get(key);
     if (service === undefined) return this.#admit(key, undefined);
-    for (
-      const candidate of last && last.service !== service ? [service, last.service] : [service]
-    ) {
+    const candidates = last && last.service !== service ? [service, last.service] : [service];
+    for (const candidate of candidates) {
       const cost = costOf(candidate, slices, this.#schedulers);
-      const over = this.#excess(key, cost, candidate.namespace);
+      const over = this.#excess(key, cost);
       if (over === undefined) return this.#admit(key, { service: candidate, cost });
       if (!this.#over.has(key)) this.#over.set(key, over);
     }
-    if (last) this.#frozen.add(key);
+    if (last) this.#admitted.set(key, { ...last, isFrozen: true });
   }
 
-  /** Returns refused Services that may fit now, because the cost of their namespace fell. */
-  #takeRetries(): ReadonlySet<string> {
-    const shrunk = this.#shrunk;
-    if (shrunk.size === 0) return shrunk;
-    this.#shrunk = new Set();
-    return new Set(this.#over.keys().filter((key) => shrunk.has(splitKey(key).namespace)));
-  }
-
-  #excess(key: string, cost: number, namespace: string): OverLimit | undefined {
-    const own = this.costInForce(key);
+  #excess(key: string, cost: number): OverLimit | undefined {
+    const { namespace } = splitKey(key);
+    const own = this.#admitted.get(key)?.cost ?? 0;
     const sum = (this.#totals.get(namespace) ?? 0) - own + cost;
     const limits = this.#limits;
     if (cost > limits.service) {
@@ -185,9 +171,9 @@ export class Admission {
   /** Sets the state in force, and replaces the Service's part of its namespace's cost. */
   #admit(key: string, state: Admitted | undefined): void {
     const { namespace } = splitKey(key);
-    const [before, cost] = [this.costInForce(key), state?.cost ?? 0];
-    const total = (this.#totals.get(namespace) ?? 0) + cost - before;
-    if (cost < before) this.#shrunk.add(namespace);
+    const more = (state?.cost ?? 0) - (this.#admitted.get(key)?.cost ?? 0);
+    const total = (this.#totals.get(namespace) ?? 0) + more;
+    if (more < 0) this.#shrunk.add(namespace);
     if (total === 0) this.#totals.delete(namespace);
     else this.#totals.set(namespace, total);
     if (state) this.#admitted.set(key, state);
@@ -224,7 +210,7 @@ export function limitGrowth(
   before: readonly DesiredServicePort[],
   { wanted, most }: { readonly wanted: readonly DesiredServicePort[]; readonly most: number },
 ): readonly DesiredServicePort[] {
-  if (most === Infinity || isSmall(wanted, most)) return wanted;
+  if (most === Infinity) return wanted;
   const known = new Map(before.map((port) => [portKey(port), port]));
   let left = most;
   let isCut = false;
@@ -242,17 +228,6 @@ export function limitGrowth(
   return isCut ? ports : wanted;
 }
 
-/** Returns true if no step to these ports can add more than that: no endpoint needs a look then. */
-function isSmall(ports: readonly DesiredServicePort[], most: number): boolean {
-  let cost = 0;
-  for (const port of ports) {
-    const endpoints = port.clusterEndpoints.length + port.localEndpoints.length;
-    cost += endpoints * costOfEndpoint(port) + addressesOf(port).length * (1 + endpoints);
-    if (cost > most) return false;
-  }
-  return true;
-}
-
 function portKey({ name, family, protocol }: DesiredServicePort): string {
   return `${family} ${protocol} ${name}`;
 }
@@ -268,21 +243,6 @@ function costOfEndpoint(port: DesiredServicePort): number {
   return port.affinitySeconds > 0 ? CHAIN_COST : Math.max(1, addressesOf(port).length);
 }
 
-/** Returns the endpoints that the last list has not, in the order of the list. */
-function newcomers(
-  list: readonly Destination[],
-  last: readonly Destination[] = [],
-): readonly Destination[] {
-  const start = commonStart(list, last);
-  const known = new Set(last.slice(start).map(keyOf));
-  const rest = list.slice(start);
-  return known.size === 0 ? rest : rest.filter((each) => !known.has(keyOf(each)));
-}
-
-function keyOf({ address, port }: Destination): string {
-  return hostPort(address, port);
-}
-
 /** The parts of a port that its last state has not. */
 interface Additions {
   readonly cluster: readonly Destination[];
@@ -293,7 +253,7 @@ interface Additions {
 }
 
 function additions(port: DesiredServicePort, last: DesiredServicePort | undefined): Additions {
-  const known = new Set(last === undefined ? [] : addressesOf(last));
+  const known = new Set(last && addressesOf(last));
   const addresses = addressesOf(port).filter((address) => !known.has(address));
   const cluster = newcomers(port.clusterEndpoints, last?.clusterEndpoints);
   const local = newcomers(port.localEndpoints, last?.localEndpoints);
@@ -304,22 +264,32 @@ function additions(port: DesiredServicePort, last: DesiredServicePort | undefine
   return { cluster, local, addresses, cost };
 }
 
+/** Returns the endpoints that the last list has not, in the order of the list. */
+function newcomers(
+  list: readonly Destination[],
+  last: readonly Destination[] = [],
+): readonly Destination[] {
+  const known = new Set(last.map(keyOf));
+  return list.filter((each) => !known.has(keyOf(each)));
+}
+
 /** Keeps new endpoints and addresses up to a cost. Above 0, it allows at least one of each. */
 function cutPort(
   port: DesiredServicePort,
   { added, most }: { readonly added: Additions; readonly most: number },
 ): DesiredServicePort {
-  const allowed = (each: number) => most === 0 ? 0 : Math.max(1, Math.floor(most / each));
-  const without = <T>(list: readonly T[], newcomers: readonly T[], each: number) => {
-    const late = new Set(newcomers.slice(allowed(each)));
-    return only(list, (entry) => !late.has(entry));
+  const late = new Set<unknown>();
+  const postpone = (newcomers: readonly unknown[], cost: number) => {
+    const allowed = most === 0 ? 0 : Math.max(1, Math.floor(most / cost));
+    for (const each of newcomers.slice(allowed)) late.add(each);
   };
+  const held = <T>(list: readonly T[]) => only(list, (each) => !late.has(each));
   const cost = costOfEndpoint(port);
-  const clusterEndpoints = without(port.clusterEndpoints, added.cluster, cost);
-  const localEndpoints = without(port.localEndpoints, added.local, cost);
-  const each = 1 + clusterEndpoints.length + localEndpoints.length;
-  const late = new Set(added.addresses.slice(allowed(each)));
-  const held = (list: readonly string[]) => only(list, (address) => !late.has(address));
+  postpone(added.cluster, cost);
+  postpone(added.local, cost);
+  const clusterEndpoints = held(port.clusterEndpoints);
+  const localEndpoints = held(port.localEndpoints);
+  postpone(added.addresses, 1 + clusterEndpoints.length + localEndpoints.length);
   return {
     ...port,
     clusterIPs: held(port.clusterIPs),

@@ -143,7 +143,7 @@ export class Desired implements DesiredState {
     const after = service === undefined
       ? 0
       : costOf(service, objects.slicesOf(key), this.#options.configuration.signpost);
-    return Math.max(after, this.#admission.costInForce(key));
+    return Math.max(after, this.#admission.inForce(key)?.cost ?? 0);
   }
 
   overLimit(): OverLimit[] {
@@ -239,7 +239,7 @@ export class Desired implements DesiredState {
     const claiming = around.isNew ? judged.union(objects.services) : judged;
     for (const key of claiming) {
       if (++count % BATCH === 0) yield;
-      const service = this.#admission.inForce(key);
+      const service = this.#admission.inForce(key)?.service;
       const claims = service === undefined ? [] : claimsOf(service, {
         ...around.surroundings,
         endpoints: () => indexPorts(slicesOf(objects, key)),
@@ -266,13 +266,13 @@ export class Desired implements DesiredState {
     conflicts: readonly Conflict[],
   ): Generator<undefined, ServiceChange> {
     const before = this.#services.get(key) ?? [];
-    const service = this.#admission.inForce(key);
+    const { service, isFrozen } = this.#admission.inForce(key) ?? {};
     const lost = conflicts.length === 0 ? NOTHING : new Set(conflicts.map(({ claim }) => claim));
     if (service === undefined) {
       for (const each of [this.#frozen, this.#unsupported, this.#healthChecks]) each.delete(key);
       return { before, after: [] };
     }
-    if (this.#admission.isFrozen(key)) {
+    if (isFrozen) {
       const frozen = this.#frozen.get(key) ?? before;
       this.#frozen.set(key, frozen);
       return { before, after: frozen.map((port) => withoutLost(port, lost)) };
