@@ -63,7 +63,6 @@ const NAMES: Readonly<Record<FrontendType, string>> = {
   externalIP: "an external IP",
 };
 const ORDER: readonly string[] = Object.keys(NAMES);
-const NO_SERVICES: ReadonlySet<string> = new Set();
 
 /** Keeps all claims of all Services. */
 export class Claims {
@@ -73,8 +72,6 @@ export class Claims {
   /** The claims that name a claim in `unless`, by that claim. */
   readonly #dependents = new Map<VipId, Set<Claimant>>();
   readonly #byService = new Map<string, readonly Claimant[]>();
-  /** The number of claims that can be lost without a competitor. */
-  #conditional = 0;
 
   /**
    * Replaces the claims of a Service: all its claims, empty if it is gone. The work follows the change.
@@ -84,13 +81,11 @@ export class Claims {
     service: string,
     { claims, created }: { readonly claims: readonly Claim[]; readonly created: number },
   ): ReadonlySet<string> {
-    const before = this.#byService.get(service) ?? [];
-    if (isSame(before, claims, created)) return NO_SERVICES;
-    const affected = new Set([service]);
+    const affected = new Set<string>();
     const wanted = new Map<VipId, Claim>();
     for (const claim of claims) if (!wanted.has(claim.key)) wanted.set(claim.key, claim);
     const kept = new Map<VipId, Claimant>();
-    for (const claimant of before) {
+    for (const claimant of this.#byService.get(service) ?? []) {
       const claim = wanted.get(claimant.key);
       if (claim && claimant.created === created && isEqual(claimant, claim)) {
         kept.set(claim.key, claimant);
@@ -106,7 +101,6 @@ export class Claims {
 
   conflictsOf(service: string): Conflict[] {
     const conflicts: Conflict[] = [];
-    if (this.#waiting.size === 0 && this.#conditional === 0) return conflicts;
     for (const claimant of this.#byService.get(service) ?? []) {
       if (claimant.isShared) continue;
       const winner = this.#winnerOver(claimant);
@@ -136,8 +130,10 @@ export class Claims {
   #add(claimant: Claimant, affected: Set<string>): Claimant {
     const { key, unless } = claimant;
     const holder = this.#holders.get(key);
-    this.#count(claimant, 1);
-    if (unless !== undefined) addTo(this.#dependents, unless, claimant);
+    affected.add(claimant.service);
+    if (unless !== undefined) {
+      this.#dependents.getOrInsertComputed(unless, () => new Set()).add(claimant);
+    }
     if (holder && compare(holder, claimant) < 0) this.#wait(key, claimant);
     else {
       this.#holders.set(key, claimant);
@@ -149,8 +145,12 @@ export class Claims {
 
   #remove(claimant: Claimant, affected: Set<string>): void {
     const { key, unless } = claimant;
-    this.#count(claimant, -1);
-    if (unless !== undefined) deleteFrom(this.#dependents, unless, claimant);
+    affected.add(claimant.service);
+    if (unless !== undefined) {
+      const dependents = this.#dependents.get(unless);
+      dependents?.delete(claimant);
+      if (dependents?.size === 0) this.#dependents.delete(unless);
+    }
     const waiting = this.#waiting.get(key) ?? [];
     if (this.#holders.get(key) === claimant) {
       const next = waiting.shift();
@@ -161,14 +161,9 @@ export class Claims {
     if (waiting.length === 0) this.#waiting.delete(key);
   }
 
-  #count({ unless, reserved }: Claimant, more: 1 | -1): void {
-    if (unless !== undefined || reserved) this.#conditional += more;
-  }
-
   #wait(key: VipId, claimant: Claimant): void {
-    const waiting = this.#waiting.get(key);
-    if (waiting) waiting.splice(placeOf(claimant, waiting, compare), 0, claimant);
-    else this.#waiting.set(key, [claimant]);
+    const waiting = this.#waiting.getOrInsert(key, []);
+    waiting.splice(placeOf(claimant, waiting, compare), 0, claimant);
   }
 
   /** Collects the Services that a new holder affects. Waiting ones learn of it when they change next. */
@@ -209,27 +204,8 @@ function reasonOf(holder: Claim, loser: Claim): string {
     : `for ${NAMES[holder.type]} comes before ${NAMES[loser.type]}`;
 }
 
-function isSame(before: readonly Claimant[], claims: readonly Claim[], created: number): boolean {
-  return before.length === claims.length && before.every((claimant, i) => {
-    const claim = claims[i];
-    return claim !== undefined && claimant.created === created && isEqual(claimant, claim);
-  });
-}
-
+/** Compares two claims of one key. */
 function isEqual(a: Claim, b: Claim): boolean {
-  return a.key === b.key && a.type === b.type && a.unless === b.unless &&
-    a.isShared === b.isShared &&
+  return a.type === b.type && a.unless === b.unless && a.isShared === b.isShared &&
     a.reserved?.holder === b.reserved?.holder && a.reserved?.because === b.reserved?.because;
-}
-
-function addTo<K, T>(sets: Map<K, Set<T>>, key: K, member: T): void {
-  const set = sets.get(key);
-  if (set) set.add(member);
-  else sets.set(key, new Set([member]));
-}
-
-function deleteFrom<K, T>(sets: Map<K, Set<T>>, key: K, member: T): void {
-  const set = sets.get(key);
-  set?.delete(member);
-  if (set?.size === 0) sets.delete(key);
 }

@@ -40,10 +40,8 @@ export function indexPorts(slices: readonly EndpointSlice[]): PortIndex {
   for (const slice of slices) {
     if (slice.endpoints.length === 0) continue;
     for (const each of slice.ports) {
-      const key = portKey(each, slice.family);
-      const found = index.get(key);
-      if (found === undefined) index.set(key, [{ slice, port: each.port }]);
-      else if (found.at(-1)?.slice !== slice) found.push({ slice, port: each.port });
+      const found = index.getOrInsert(portKey(each, slice.family), []);
+      if (found.at(-1)?.slice !== slice) found.push({ slice, port: each.port });
     }
   }
   return index;
