@@ -14,19 +14,17 @@ import { API_SERVICE, hostPort, nodePortKey, vipId } from "../model/cluster/name
 import type { Service, ServicePort } from "../model/cluster/objects.ts";
 import { grouped } from "../model/values/text.ts";
 import { findCandidates, type PortIndex, slicesOf } from "./endpoints.ts";
-import { nodeAddress, takesNodePorts } from "./node.ts";
+import { type DesiredOptions, nodeAddress, takesNodePorts } from "./node.ts";
 import type { Claim, Conflict, OwnPort, Reservation } from "./claims.ts";
-import { append } from "../model/values/lists.ts";
-import type { Configuration } from "../config/configuration.ts";
 import type { Snapshot } from "../cache/cache.ts";
 
 /** The node's facts that claims depend on. */
-interface Surroundings {
+export interface Surroundings {
   readonly node: DesiredNode;
-  readonly ownAddresses: ReadonlySet<string>;
+  readonly ownAddresses: readonly string[];
   readonly ownPorts: readonly OwnPort[];
   /** Endpoints of the API servers, as `address:port`; empty if they are not published. */
-  readonly apiEndpoints: ReadonlySet<string>;
+  readonly apiEndpoints: readonly string[];
 }
 
 /** The inputs of a Service's claims. */
@@ -106,7 +104,7 @@ function inspect(
 ): Inspected {
   const family = familyOf(address);
   const { serviceCIDRs } = node.families[family];
-  const isOwn = ownAddresses.has(address);
+  const isOwn = ownAddresses.includes(address);
   const cidr = type === "externalIP"
     ? serviceCIDRs.find((each) => cidrContains(each, address))
     : undefined;
@@ -156,9 +154,9 @@ function leadsToServers(
   { endpoints, apiEndpoints }: ClaimInputs,
 ): boolean {
   if (type === "externalIP") return false;
-  const isTrusted = type === "loadBalancerIP" && apiEndpoints.size === 0;
+  const isTrusted = type === "loadBalancerIP" && apiEndpoints.length === 0;
   return findCandidates(endpoints(), { port, family, nodeName: "" }).some((each) =>
-    isTrusted || apiEndpoints.has(hostPort(each.endpoint.address, each.port))
+    isTrusted || apiEndpoints.includes(hostPort(each.endpoint.address, each.port))
   );
 }
 
@@ -170,7 +168,7 @@ function ownNodePort(
   const own = port.protocol === "tcp"
     ? ownPorts.find(({ address, port: number }) =>
       number === port.nodePort &&
-      (address === undefined || familyOf(address) === family && ownAddresses.has(address))
+      (address === undefined || familyOf(address) === family && ownAddresses.includes(address))
     )
     : undefined;
   return {
@@ -217,60 +215,30 @@ export function conflictLines(conflicts: readonly Conflict[]): string[] {
   return [...Map.groupBy(conflicts, ({ loser }) => loser)].map((each) => conflictLine(...each));
 }
 
-/** The sources of these facts. */
-export interface SurroundingsOptions {
-  readonly configuration: Configuration;
-  /** Returns canonical addresses of this machine. The Node's addresses are added. */
-  readonly ownAddresses?: () => readonly string[];
-  /** Returns ports that this process needs. No Service gets a frontend there. */
-  readonly ownPorts?: () => readonly OwnPort[];
-}
-
-/** Keeps the last facts, so that claims are checked again only after a change. */
-export class SurroundingsFollower {
-  readonly #options: SurroundingsOptions;
-  #surroundings: Surroundings | undefined;
-  /** The facts as one text. */
-  #key = "";
-
-  constructor(options: SurroundingsOptions) {
-    this.#options = options;
-  }
-
-  /** Reads the facts if they may have changed. @returns `isNew`: true if all claims must be checked again */
-  update(
-    objects: Pick<Snapshot, "node" | "slicesOf">,
-    { desired, mayDiffer }: { readonly desired: DesiredNode; readonly mayDiffer: boolean },
-  ): { readonly surroundings: Surroundings; readonly isNew: boolean } {
-    if (this.#surroundings && !mayDiffer) {
-      return { surroundings: this.#surroundings, isNew: false };
-    }
-    const { node } = objects;
-    const { configuration, ownAddresses = () => [], ownPorts = () => [] } = this.#options;
+/** Reads the facts that claims depend on. They equal the last ones if nothing changed. */
+export function surroundingsOf(
+  objects: Pick<Snapshot, "node" | "slicesOf">,
+  { desired, options }: {
+    readonly desired: DesiredNode;
+    readonly options: Pick<DesiredOptions, "configuration" | "ownAddresses" | "ownPorts">;
+  },
+): Surroundings {
+  const { configuration, ownAddresses = () => [], ownPorts = () => [] } = options;
+  const { node } = objects;
+  const addresses = new Set([
     // No Service can have a link-local address, and each pod's interface adds one.
-    const addresses = ownAddresses().filter((each) => !isLinkLocal(each));
-    append(addresses, node?.addresses ?? []);
-    for (const family of FAMILIES) {
-      const address = nodeAddress({ configuration, node }, family);
-      if (address !== undefined) addresses.push(address);
-    }
-    const ports = ownPorts();
-    const own = [...new Set(addresses)].sort();
-    const apiEndpoints = ports.some(({ isApiServer }) => isApiServer)
-      ? apiEndpointsOf(objects)
-      : [];
-    const key = JSON.stringify([own, ports, apiEndpoints, desired.families]);
-    const known = key === this.#key ? this.#surroundings : undefined;
-    this.#key = key;
-    this.#surroundings = known ??
-      {
-        node: desired,
-        ownAddresses: new Set(own),
-        ownPorts: ports,
-        apiEndpoints: new Set(apiEndpoints),
-      };
-    return { surroundings: this.#surroundings, isNew: known === undefined };
-  }
+    ...ownAddresses().filter((each) => !isLinkLocal(each)),
+    ...node?.addresses ?? [],
+    ...FAMILIES.flatMap((family) => nodeAddress({ configuration, node }, family) ?? []),
+  ]);
+  const ports = ownPorts();
+  const hasServer = ports.some(({ isApiServer }) => isApiServer);
+  return {
+    node: desired,
+    ownAddresses: [...addresses].sort(),
+    ownPorts: ports,
+    apiEndpoints: hasServer ? apiEndpointsOf(objects) : [],
+  };
 }
 
 /** Returns the endpoints that API servers publish, in any condition. */

@@ -26,20 +26,29 @@ import type {
 import type { Node, ServiceCIDR } from "../model/cluster/objects.ts";
 import type { OwnPort } from "./claims.ts";
 
-/** Inputs of `desiredNode`. */
-interface NodeInputs {
+/** The settings of the desired state, fixed for the life of the process. */
+export interface DesiredOptions {
   readonly configuration: Configuration;
   readonly traits: ModeTraits;
-  readonly node: Node | undefined;
-  readonly serviceCIDRs: readonly ServiceCIDR[];
-  /** Returns addresses of the node's interfaces; none by default. */
-  readonly interfaceAddresses?: () => readonly string[];
-  /** Returns the daemon's own ports, with the API server's once known; absent if there is no API server. */
-  readonly ownPorts?: () => readonly OwnPort[];
+  readonly nodeName: string;
   /** The families that have rules; all by default. */
   readonly ipFamilies?: readonly Family[];
-  /** Features that nft or the kernel refuses; none by default. */
+  /** Features that nft or the kernel refuses; none by default. Services that need them are refused. */
   readonly refusedFeatures?: RefusedFeatures | undefined;
+  /** Returns this machine's addresses that are not virtual IPs; none by default. */
+  readonly interfaceAddresses?: () => readonly string[];
+  /** Returns all canonical addresses of this machine; none by default. */
+  readonly ownAddresses?: () => readonly string[];
+  /**
+   * Returns TCP ports of the daemon and of the API server, once known. No Service gets a frontend there. Absent if
+   * there is no API server.
+   */
+  readonly ownPorts?: () => readonly OwnPort[];
+}
+
+interface NodeInputs extends Omit<DesiredOptions, "nodeName" | "ownAddresses"> {
+  readonly node: Node | undefined;
+  readonly serviceCIDRs: readonly ServiceCIDR[];
 }
 
 /** Computes the node's part of the desired state. */

@@ -10,13 +10,13 @@ import {
   type ServiceChange,
   type StateChange,
 } from "../model/kernel/desired.ts";
-import type { ModeTraits, RefusedFeatures, Unsupported } from "../model/kernel/traits.ts";
+import type { RefusedFeatures, Unsupported } from "../model/kernel/traits.ts";
 import type { Refusal, Service } from "../model/cluster/objects.ts";
 import { atOnce } from "../model/ports/in_turns.ts";
 import { append, only } from "../model/values/lists.ts";
 import { sameValue } from "../model/values/record.ts";
 import { API_SERVICE } from "../model/cluster/names.ts";
-import { claimsOf, SurroundingsFollower, type SurroundingsOptions } from "./claimed.ts";
+import { claimsOf, type Surroundings, surroundingsOf } from "./claimed.ts";
 import { Claims, type Conflict } from "./claims.ts";
 import { indexPorts, slicesOf } from "./endpoints.ts";
 import {
@@ -27,19 +27,7 @@ import {
   withoutRefused,
 } from "./service.ts";
 import { Admission, costOf, limitGrowth, type OverLimit } from "./limits.ts";
-import { desiredNode, nodeAddress } from "./node.ts";
-
-/** The settings of the desired state, fixed for the life of the process. */
-export interface DesiredOptions extends SurroundingsOptions {
-  readonly traits: ModeTraits;
-  readonly nodeName: string;
-  /** The families that have rules; all by default. */
-  readonly ipFamilies?: readonly Family[];
-  /** Features that nft or the kernel refuses. Services that need them are refused. */
-  readonly refusedFeatures?: RefusedFeatures;
-  /** Returns this machine's addresses that are not virtual IPs. */
-  readonly interfaceAddresses?: () => readonly string[];
-}
+import { desiredNode, type DesiredOptions, nodeAddress } from "./node.ts";
 
 /** One step of the desired state. */
 export interface Step {
@@ -85,7 +73,7 @@ export class Desired implements DesiredState {
   readonly #losers = new Map<string, number>();
   readonly #unsupported = new Map<string, readonly Unsupported[]>();
   readonly #admission: Admission;
-  readonly #surroundings: SurroundingsFollower;
+  #surroundings: Surroundings | undefined;
   readonly #refused: RefusedFeatures;
   readonly #noLocal = { 4: { internal: 0, external: 0 }, 6: { internal: 0, external: 0 } };
   #node: DesiredNode;
@@ -100,7 +88,6 @@ export class Desired implements DesiredState {
     this.#refused = new Map([...options.traits.refuses, ...options.refusedFeatures ?? []]);
     this.#node = desiredNode({ ...options, node: undefined, serviceCIDRs: [] });
     this.#nextNode = this.#node;
-    this.#surroundings = new SurroundingsFollower(options);
   }
 
   get node(): DesiredNode {
@@ -230,18 +217,19 @@ export class Desired implements DesiredState {
   ): Generator<undefined, ReadonlySet<string>> {
     const serviceOf = (key: string) => this.#serviceOf(objects, key);
     const judged = yield* this.#admission.following(changed.services, { objects, serviceOf });
-    const around = this.#surroundings.update(objects, {
-      desired: this.#nextNode,
-      mayDiffer: changed.node || changed.services.has(API_SERVICE),
-    });
+    const last = this.#surroundings;
+    const around = last && !changed.node && !changed.services.has(API_SERVICE)
+      ? last
+      : surroundingsOf(objects, { desired: this.#nextNode, options: this.#options });
+    this.#surroundings = around;
     const affected = new Set<string>();
     let count = 0;
-    const claiming = around.isNew ? judged.union(objects.services) : judged;
+    const claiming = sameValue(around, last) ? judged : judged.union(objects.services);
     for (const key of claiming) {
       if (++count % BATCH === 0) yield;
       const service = this.#admission.inForce(key)?.service;
       const claims = service === undefined ? [] : claimsOf(service, {
-        ...around.surroundings,
+        ...around,
         endpoints: () => indexPorts(slicesOf(objects, key)),
       });
       for (const other of this.#claims.set(key, { claims, created: service?.created ?? 0 })) {

@@ -5,7 +5,8 @@
  */
 import { ObjectCache } from "../../lib/cache/cache.ts";
 import { createDecoder } from "../../lib/source/objects/decode.ts";
-import { Desired, type DesiredOptions, type Step } from "../../lib/policy/state.ts";
+import type { DesiredOptions } from "../../lib/policy/node.ts";
+import { Desired, type Step } from "../../lib/policy/state.ts";
 import type { RefusedFeatures } from "../../lib/model/kernel/traits.ts";
 import type { Family } from "../../lib/model/values/address.ts";
 import type { Configuration } from "../../lib/config/configuration.ts";

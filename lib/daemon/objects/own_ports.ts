@@ -5,7 +5,7 @@ import type { Configuration } from "../../config/configuration.ts";
 import type { Runtime } from "../../model/ports/runtime.ts";
 import { sameValue } from "../../model/values/record.ts";
 import type { OwnPort } from "../../policy/claims.ts";
-import type { DesiredOptions } from "../../policy/state.ts";
+import type { DesiredOptions } from "../../policy/node.ts";
 
 interface OwnPortsOptions {
   readonly configuration: Pick<Configuration, "healthzBindAddress">;
