@@ -25,7 +25,7 @@ export interface ObjectsOptions extends QueryContext {
   /** Milliseconds to wait for them. */
   readonly timeout: number;
   /** The Service that the answer is about, as `namespace/name`: the daemon gives no others. */
-  readonly service?: string;
+  readonly service?: string | undefined;
   /** True if manifests are meant for this machine. */
   readonly isHere?: boolean;
   /** Gets each object of the source before it is decoded, but none of the daemon or the state file. */

@@ -13,21 +13,20 @@ export function sortFindings(findings: readonly Finding[]): Finding[] {
 /** The kind that concerns each Service with clients outside of the cluster. */
 const ABOUT_OUTSIDE = "firewall-drops-services";
 
-/** Connections from outside to the endpoints of a service port. */
-interface OutsideConnections {
-  readonly found: readonly NodeFinding[];
-  readonly family: Family;
-  readonly endpoints: readonly { readonly address: string }[];
-  readonly ownAddresses: readonly string[];
-}
-
-/** Returns the finding on the firewall that drops these connections, and its chain; `undefined`: none does. */
+/** Returns the finding on the firewall that drops connections from outside to endpoints, and its chain. */
 export function dropOf(
-  { found, family, endpoints, ownAddresses }: OutsideConnections,
+  { family, endpoints }: {
+    readonly family: Family;
+    readonly endpoints: readonly { readonly address: string }[];
+  },
+  { nodeFindings, ownAddresses }: {
+    readonly nodeFindings: readonly NodeFinding[];
+    readonly ownAddresses: readonly string[];
+  },
 ): { readonly by: ForeignDrop; readonly finding: NodeFinding } | undefined {
   // Packets to an address of this node are not forwarded.
   if (endpoints.every(({ address }) => ownAddresses.includes(address))) return undefined;
-  for (const finding of found) {
+  for (const finding of nodeFindings) {
     const [, table, chain] = /^chain (.+) (\S+)$/.exec(finding.where) ?? [];
     if (finding.id === ABOUT_OUTSIDE && table && chain && seesFamily(table, family)) {
       return { by: { table, chain }, finding };
@@ -44,9 +43,8 @@ export function aboutService(
   key: string,
   { found, isOutside }: { readonly found: readonly NodeFinding[]; readonly isOutside: boolean },
 ): Finding[] {
-  return found.filter(({ id, services }) =>
-    services.includes(key) || isOutside && id === ABOUT_OUTSIDE
-  )
+  return found
+    .filter(({ id, services }) => services.includes(key) || isOutside && id === ABOUT_OUTSIDE)
     .map(({ severity, id, what, remedy }) => ({
       severity: severity === "info" ? "note" : severity,
       code: id,
@@ -65,7 +63,6 @@ export function warning(code: string, message: string, hint = ""): Finding {
   return { severity: "warning", code, message, hint };
 }
 
-/** Makes a finding that is worth knowing. */
 export function note(code: string, message: string, hint = ""): Finding {
   return { severity: "note", code, message, hint };
 }

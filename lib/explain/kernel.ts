@@ -1,113 +1,94 @@
 /** Reads our rules and tracked connections from the kernel, and compares them with the desired state. */
-import {
-  type DesiredNode,
-  type DesiredServicePort,
-  servingEndpoints,
-} from "../model/kernel/desired.ts";
-import { error, note, warning } from "./finding.ts";
-import type { Backend, KernelRules, PortsOfNode } from "../backend/backend.ts";
-import type { Finding, KernelReport, TrackedConnection } from "./report.ts";
-import { append } from "../model/values/lists.ts";
-import { plain } from "../model/values/text.ts";
+import type { Backend, PortsOfNode, StickyClient } from "../backend/backend.ts";
 import { type ConntrackEntry, parseEntries } from "../conntrack/tool.ts";
-import type { Family } from "../model/values/address.ts";
+import { hostPort, splitHostPort } from "../model/cluster/names.ts";
 import { ApplyError } from "../model/kernel/dataplane.ts";
+import { type DesiredServicePort, servingEndpoints } from "../model/kernel/desired.ts";
 import {
   type ProcessRunner,
   ProgramFailedError,
   ProgramMissingError,
 } from "../model/ports/ports.ts";
+import type { Family } from "../model/values/address.ts";
 import { FatalError } from "../model/values/errors.ts";
-import { hostPort, splitHostPort } from "../model/cluster/names.ts";
-import type { Protocol } from "../model/cluster/objects.ts";
+import { append } from "../model/values/lists.ts";
+import { count, plain } from "../model/values/text.ts";
 import { frontendsOf } from "../policy/frontend.ts";
+import { error, note, warning } from "./finding.ts";
+import type { Finding, KernelReport, TrackedConnection } from "./report.ts";
 
-/** The result of reading the kernel. */
-export type KernelView =
-  | {
-    readonly type: "read";
-    readonly rules: Pick<KernelRules, "entries" | "stickyClients">;
-    /** Rules of kube-proxy that were seen, such as `table ip kube-proxy`. */
-    readonly kubeProxy: readonly string[];
-  }
-  /** The kernel has no rules of signpost. */
-  | { readonly type: "empty"; readonly kubeProxy: readonly string[] }
-  | { readonly type: "unread"; readonly reason: string };
-
-/** Compares some service ports with the kernel. */
-export function kernelReport(
-  ports: readonly DesiredServicePort[],
-  { node, view }: { readonly node: DesiredNode; readonly view: KernelView },
-): KernelReport {
-  if (view.type === "unread") return { state: "unread", reason: view.reason, entries: [] };
-  if (view.type === "empty") return { state: "empty", reason: "", entries: [] };
-  const entries = view.rules.entries(ports, node);
-  const isSame = entries.every(({ state }) => state === "same");
-  return { state: isSame ? "same" : "different", reason: "", entries };
+/** The kernel's rules of some service ports. */
+export interface KernelFacts extends KernelReport {
+  readonly stickyClients: readonly StickyClient[];
+  /** Rules of kube-proxy that were seen, such as `table ip kube-proxy`. */
+  readonly kubeProxy: readonly string[];
 }
 
-/** Says what the kernel's state means for traffic. */
-export function kernelFindings(report: KernelReport, view: KernelView): Finding[] {
-  const kubeProxy = view.type === "unread" ? [] : view.kubeProxy;
-  return [
-    ...kubeProxy.map((what) =>
-      warning(
-        "kube-proxy-rules",
-        `rules of kube-proxy are in the kernel, too (${what}): two proxies take the same packets`,
-        "stop kube-proxy, then: signpost cleanup --kube-proxy",
-      )
-    ),
-    ...stateFindings(report),
-  ];
-}
-
-function stateFindings({ state, reason, entries }: KernelReport): Finding[] {
-  switch (state) {
-    case "same":
-      return [];
-    case "unread":
-      return [
-        note("kernel-unread", `the kernel's rules were not read: ${reason}`, "run it as root"),
-      ];
-    case "empty":
-      return [error(
-        "no-rules",
-        "the kernel holds no rules of signpost's",
-        "start signpost, or see its log: journalctl -u signpost",
-      )];
-    case "different": {
-      const wrong = entries.filter((each) => each.state !== "same");
-      const [first] = wrong;
-      const more = wrong.length > 1 ? ` and ${wrong.length - 1} more` : "";
-      return [error(
-        "kernel-differs",
-        `the kernel differs from the desired rules: ${first?.state} in ${first?.in}` +
-          `${first?.key === "" ? "" : `: ${first?.key}`}${more}`,
-        "signpost verify --fix asks the daemon for a full sync",
-      )];
-    }
-  }
-}
-
-/** Reads the kernel's rules of some ports; that they cannot be read is an answer, too. */
+/** Reads the kernel's rules of some ports. If they cannot be read, the result says why. */
 export async function readKernel(
   backend: Pick<Backend, "read" | "foreignRules">,
   about: PortsOfNode,
-): Promise<KernelView> {
+): Promise<KernelFacts> {
+  const nothing = { reason: "", entries: [], stickyClients: [], kubeProxy: [] };
   try {
     const [rules, kubeProxy] = await Promise.all([
       backend.read(about),
       backend.foreignRules.findProxy(),
     ]);
-    return rules.isEmpty ? { type: "empty", kubeProxy } : { type: "read", kubeProxy, rules };
+    if (rules.isEmpty) return { ...nothing, state: "empty", kubeProxy };
+    const entries = rules.entries(about.ports, about.node);
+    const state = entries.every((each) => each.state === "same") ? "same" : "different";
+    const stickyClients = rules.stickyClients(about.ports);
+    return { ...nothing, state, entries, stickyClients, kubeProxy };
   } catch (error) {
     if (!(error instanceof ApplyError)) throw error;
-    return { type: "unread", reason: plain(error.message) };
+    return { ...nothing, state: "unread", reason: plain(error.message) };
+  }
+}
+
+/** Says what the kernel's state means for traffic. */
+export function kernelFindings({ state, reason, entries, kubeProxy }: KernelFacts): Finding[] {
+  const found = kubeProxy.map((what) =>
+    warning(
+      "kube-proxy-rules",
+      `rules of kube-proxy are in the kernel, too (${what}): two proxies take the same packets`,
+      "stop kube-proxy, then: signpost cleanup --kube-proxy",
+    )
+  );
+  switch (state) {
+    case "same":
+      return found;
+    case "unread":
+      return [
+        note("kernel-unread", `the kernel's rules were not read: ${reason}`, "run it as root"),
+      ];
+    case "empty":
+      return [
+        ...found,
+        error(
+          "no-rules",
+          "the kernel holds no rules of signpost's",
+          "start signpost, or see its log: journalctl -u signpost",
+        ),
+      ];
+    case "different": {
+      const [first, ...others] = entries.filter((each) => each.state !== "same");
+      const key = first?.key === "" ? "" : `: ${first?.key}`;
+      const more = others.length > 0 ? ` and ${others.length} more` : "";
+      return [
+        ...found,
+        error(
+          "kernel-differs",
+          `the kernel differs from the desired rules: ${first?.state} in ${first?.in}${key}${more}`,
+          "signpost verify --fix asks the daemon for a full sync",
+        ),
+      ];
+    }
   }
 }
 
 /**
- * Returns all connections of a family that the kernel tracks.
+ * Returns all connections of some families that the kernel tracks.
  * @throws {FatalError} if they cannot be listed
  */
 export async function readConnections(
@@ -132,7 +113,7 @@ export async function readConnections(
   return entries;
 }
 
-/** More than so many of one answer are not shown. */
+/** The most connections in an answer. */
 const MAX_CONNECTIONS = 1_000;
 
 /**
@@ -146,33 +127,31 @@ export function connectionsOf(
     readonly ownAddresses: readonly string[];
   },
 ): TrackedConnection[] {
-  const byFrontend = new Map<string, DesiredServicePort>();
-  for (const port of ports) {
-    for (const frontend of frontendsOf(port)) {
-      const addresses = frontend.address === undefined ? ownAddresses : [frontend.address];
-      for (const address of addresses) {
-        byFrontend.set(flowKey(port.protocol, address, frontend.port), port);
-      }
-    }
-  }
+  const byFrontend = new Map(
+    ports.flatMap((servicePort) =>
+      frontendsOf(servicePort).flatMap(({ address, port }) =>
+        (address === undefined ? ownAddresses : [address])
+          .map((each) => [`${servicePort.protocol} ${hostPort(each, port)}`, servicePort] as const)
+      )
+    ),
+  );
   const found: TrackedConnection[] = [];
   for (const { protocol, original, reply, flags } of entries) {
-    const port = byFrontend.get(flowKey(protocol, original.dst, original.dport));
+    const destination = hostPort(original.dst, original.dport);
+    const port = byFrontend.get(`${protocol} ${destination}`);
     if (!port || found.length >= MAX_CONNECTIONS) continue;
     found.push({
       protocol,
       source: hostPort(original.src, original.sport),
-      destination: hostPort(original.dst, original.dport),
+      destination,
       endpoint: hostPort(reply.src, reply.sport),
       flags,
-      isCurrent: isCurrent(port, reply.src, reply.sport),
+      isCurrent: servingEndpoints(port).some((each) =>
+        each.address === reply.src && each.port === reply.sport
+      ),
     });
   }
   return found;
-}
-
-function isCurrent(port: DesiredServicePort, address: string, number: number): boolean {
-  return servingEndpoints(port).some((each) => each.address === address && each.port === number);
 }
 
 /** Finds UDP flows to addresses that are no endpoints: they last for as long as packets come. */
@@ -186,14 +165,8 @@ export function connectionFindings(
   if (!first) return [];
   return [warning(
     "stale-conntrack",
-    `${stale.length} UDP flow${
-      stale.length === 1 ? " is" : "s are"
-    } tracked to what is no endpoint ` +
-      `now, such as ${first.source} to ${first.destination} by ${first.endpoint}`,
+    `${count(stale.length, "UDP flow")} ${stale.length === 1 ? "is" : "are"} tracked to what is ` +
+      `no endpoint now, such as ${first.source} to ${first.destination} by ${first.endpoint}`,
     `conntrack -D -p udp --orig-dst ${splitHostPort(first.destination).hostname}`,
   )];
-}
-
-function flowKey(protocol: Protocol, address: string, port: number): string {
-  return `${protocol} ${hostPort(address, port)}`;
 }

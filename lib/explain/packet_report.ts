@@ -1,92 +1,88 @@
 /** Works out the answer about a packet from the desired state and the kernel. */
 import type { PacketTarget, Sender } from "../config/command.ts";
-import { cidrContains, familyOf } from "../model/values/address.ts";
-import type { State } from "../policy/state.ts";
-import { connectionFindings, kernelFindings, kernelReport, type KernelView } from "./kernel.ts";
 import { serviceOf } from "../model/cluster/names.ts";
-import type { Finding as NodeFinding, ObjectsOrigin } from "../model/status.ts";
+import type { DesiredServicePort } from "../model/kernel/desired.ts";
+import { cidrContains, familyOf } from "../model/values/address.ts";
 import { aboutService, dropOf, error, sortFindings, warning } from "./finding.ts";
-import { type Outcome, PASSIVE, type World } from "./outcome.ts";
-import { explainPacket, isLocalPod } from "./packet.ts";
+import { connectionFindings, kernelFindings } from "./kernel.ts";
+import { explainPacket, isLocalPod, type Known, type World } from "./packet.ts";
 import {
   EXPLAIN_VERSION,
   type Finding,
   type ForeignDrop,
   type KernelReport,
+  type Outcome,
   type PacketReport,
-  type TrackedConnection,
+  PASSIVE,
+  type TraceReport,
 } from "./report.ts";
-import type { TraceReport } from "./trace.ts";
 
-/** The parts of the answer. */
-export interface PacketInputs {
+/** A packet, how it is known who sends it, and its outcome. */
+export interface AskedPacket {
   readonly target: PacketTarget;
-  /** As the command line says; `undefined`: to be told from the source address. */
-  readonly from: Sender | undefined;
-  readonly state: State;
-  readonly world: World;
-  readonly nodeName: string;
-  readonly origin: ObjectsOrigin;
-  readonly kernel: KernelView;
-  /** The findings on this node. */
-  readonly nodeFindings: readonly NodeFinding[];
-  /** `undefined`: not asked for. */
-  readonly connections?: readonly TrackedConnection[];
-  /** `undefined`: not asked for, or not possible. */
-  readonly trace?: TraceReport;
-  /** The reason why a trace that was asked for is missing; `""`: none is. */
-  readonly traceProblem: string;
+  readonly sender: Sender;
+  readonly senderReason: string;
+  readonly outcome: Outcome;
+  /** The service port that the outcome names, or none. */
+  readonly ports: readonly DesiredServicePort[];
 }
 
-/** Explains a packet. */
-export function explainTarget(inputs: PacketInputs): PacketReport {
-  const { target, state, world, nodeName, trace } = inputs;
+/** Works out the sender and the outcome. @param from the sender as the command line says it */
+export function askAbout(
+  target: PacketTarget,
+  { from, ...known }: World & SenderFacts & { readonly from: Sender | undefined },
+): AskedPacket {
   const { source, address, port, protocol } = target;
-  const { sender, reason } = senderOf({ ...inputs, source }, { ...inputs, cache: state.cache });
-  const outcome = explainPacket({ sender, source, address, port, protocol }, world);
-  const ports = [...state.desired.services.values()].flat()
-    .filter(({ name, family, protocol }) =>
-      name === outcome.servicePort && protocol === target.protocol &&
-      family === familyOf(address)
-    );
-  const kernel = kernelReport(ports, { node: state.desired.node, view: inputs.kernel });
-  const sticky = inputs.kernel.type === "read"
-    ? inputs.kernel.rules.stickyClients(ports).find(({ client }) => client === source)
-    : undefined;
-  const drop = sender === "external" && outcome.verdict === "dnat"
-    ? dropOf({
-      found: inputs.nodeFindings,
-      family: familyOf(address),
-      endpoints: outcome.endpoints,
-      ownAddresses: world.ownAddresses,
-    })
+  const { sender, reason: senderReason } = from === undefined
+    ? senderOf(source, known)
+    : { sender: from, reason: "--from says so" };
+  const outcome = explainPacket({ sender, source, address, port, protocol }, known);
+  const ports = [...known.desired.services.values()].flat().filter((each) =>
+    each.name === outcome.servicePort && each.protocol === protocol &&
+    each.family === familyOf(address)
+  );
+  return { target, sender, senderReason, outcome, ports };
+}
+
+type PacketInputs = Known & AskedPacket & {
+  /** `undefined`: not asked for, or not possible. */
+  readonly trace?: TraceReport | undefined;
+  /** The reason why a trace that was asked for is missing; `""`: none is. */
+  readonly traceProblem: string;
+};
+
+export function explainTarget(inputs: PacketInputs): PacketReport {
+  const { target, sender, senderReason, outcome, kernel, nodeFindings, trace } = inputs;
+  const { source = null, address, port, protocol } = target;
+  const { verdict, endpoints, servicePort } = outcome;
+  const isDelivered = verdict === "dnat";
+  const sticky = kernel.stickyClients.find(({ client }) => client === source);
+  const drop = sender === "external" && isDelivered
+    ? dropOf({ family: familyOf(address), endpoints }, inputs)
     : undefined;
   return {
     explainVersion: EXPLAIN_VERSION,
     kind: "packet",
-    mode: world.traits.name,
-    node: nodeName,
-    packet: { source: source ?? null, sender, senderReason: reason, address, port, protocol },
+    mode: inputs.traits.name,
+    node: inputs.nodeName,
+    packet: { source, sender, senderReason, address, port, protocol },
     summary: summaryOf(outcome, { kernel, drop: drop?.by }),
     outcome,
     droppedBy: drop?.by ?? null,
-    stickyEndpoint: sticky && outcome.verdict === "dnat"
-      ? { address: sticky.address, port: sticky.port }
-      : null,
+    stickyEndpoint: sticky && isDelivered ? { address: sticky.address, port: sticky.port } : null,
     findings: sortFindings([
       ...outcomeFindings(outcome),
-      ...detectionFindings(inputs, sender),
-      ...kernelFindings(kernel, inputs.kernel),
+      ...detectionFindings(inputs),
+      ...kernelFindings(kernel),
       ...connectionFindings(inputs.connections),
-      ...outcome.servicePort === null ? [] : aboutService(serviceOf(outcome.servicePort), {
-        found: inputs.nodeFindings,
-        isOutside: false,
-      }),
+      ...servicePort === null
+        ? []
+        : aboutService(serviceOf(servicePort), { found: nodeFindings, isOutside: false }),
       ...drop ? [error(drop.finding.id, drop.finding.what, drop.finding.remedy)] : [],
       ...trace ? traceFindings(trace) : [],
       ...inputs.traceProblem === "" ? [] : [warning("not-traced", inputs.traceProblem)],
     ]),
-    kernel,
+    kernel: { state: kernel.state, reason: kernel.reason, entries: kernel.entries },
     connections: inputs.connections ?? null,
     trace: trace ?? null,
     objects: inputs.origin,
@@ -116,20 +112,18 @@ function summaryOf(
 function outcomeFindings({ verdict, code, reason, servicePort }: Outcome): Finding[] {
   if (verdict !== "drop" && verdict !== "reject") return [];
   const hint = servicePort === null ? "" : `signpost explain ${serviceOf(servicePort)}`;
-  return [
-    error(code, `the packet is ${PASSIVE[verdict]}: ${reason}`, hint),
-  ];
+  return [error(code, `the packet is ${PASSIVE[verdict]}: ${reason}`, hint)];
 }
 
 /** Warns of a pod that the rules do not recognise: it is masqueraded, or treated as a client from outside. */
-function detectionFindings({ target, world }: PacketInputs, sender: Sender): Finding[] {
-  const family = familyOf(target.address);
-  const { localDetector } = world.state.node.families[family];
-  if (sender !== "pod" || isLocalPod({ sender, source: target.source }, localDetector)) return [];
+function detectionFindings({ target, sender, desired }: PacketInputs): Finding[] {
+  const { source, address } = target;
+  const { localDetector } = desired.node.families[familyOf(address)];
+  if (sender !== "pod" || isLocalPod({ sender, source }, localDetector)) return [];
   return [warning(
     "pod-not-recognised",
     localDetector?.type === "cidr"
-      ? `${target.source} is outside of ${localDetector.cidr}: the rules do not take it for a pod`
+      ? `${source} is outside of ${localDetector.cidr}: the rules do not take it for a pod`
       : "no setting says which senders are pods: the rules do not take it for one",
     "set clusterCIDR, or another detectLocalMode",
   )];
@@ -137,10 +131,12 @@ function detectionFindings({ target, world }: PacketInputs, sender: Sender): Fin
 
 function traceFindings({ agrees, verdict, destination, hasLeft }: TraceReport): Finding[] {
   if (agrees && verdict === "dnat" && !hasLeft) {
-    const endpoint = destination === "" ? "an endpoint" : destination;
     return [error(
       "no-route",
-      `the real packet was to go to ${endpoint}, and did not leave this node: it has no route there`,
+      `the real packet was to go to ${
+        destination || "an endpoint"
+      }, and did not leave this node: ` +
+        "it has no route there",
       "ip route get ENDPOINT; the network plugin makes the routes to pods",
     )];
   }
@@ -159,38 +155,23 @@ function traceFindings({ agrees, verdict, destination, hasLeft }: TraceReport): 
   )];
 }
 
-/** The sender, and how it is known. */
-interface SenderGuess {
-  readonly sender: Sender;
-  readonly reason: string;
-}
+type SenderFacts = Pick<World, "desired" | "ownAddresses"> & Pick<Known, "cache" | "nodeName">;
 
-/**
- * Tells the sender: this node, a pod, or any other host.
- * @param from as the command line says
- */
+/** Tells the sender by its address: this node, a pod, or any other host. */
 export function senderOf(
-  { source = "", from }: {
-    readonly source: string | undefined;
-    readonly from?: Sender | undefined;
-  },
-  { cache, world, nodeName }: Pick<State, "cache"> & {
-    readonly world: World;
-    readonly nodeName: string;
-  },
-): SenderGuess {
-  if (from !== undefined) return { sender: from, reason: "--from says so" };
-  const { node } = cache;
-  if (world.ownAddresses.includes(source) || node?.addresses.includes(source)) {
+  source = "",
+  { cache: { node, slices }, desired, ownAddresses, nodeName }: SenderFacts,
+): { readonly sender: Sender; readonly reason: string } {
+  if (ownAddresses.includes(source) || node?.addresses.includes(source)) {
     return { sender: "node", reason: `${source} is an address of this node` };
   }
   const podCIDR = node?.podCIDRs.find((cidr) => cidrContains(cidr, source));
   if (podCIDR) return { sender: "pod", reason: `${source} is in this node's pod CIDR ${podCIDR}` };
-  const { localDetector } = world.state.node.families[familyOf(source)];
+  const { localDetector } = desired.node.families[familyOf(source)];
   if (localDetector?.type === "cidr" && cidrContains(localDetector.cidr, source)) {
     return { sender: "pod", reason: `${source} is in the cluster CIDR ${localDetector.cidr}` };
   }
-  for (const { name, endpoints } of cache.slices.values()) {
+  for (const { name, endpoints } of slices.values()) {
     if (endpoints.some((each) => each.address === source && each.nodeName === nodeName)) {
       return { sender: "pod", reason: `${source} is an endpoint on this node (slice ${name})` };
     }

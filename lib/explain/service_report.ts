@@ -1,81 +1,82 @@
 /** Works out the answer about one Service from objects, desired state and kernel. */
-import type { ServiceTarget } from "../config/command.ts";
-import type { Conflict } from "../policy/claims.ts";
-import { objectKey } from "../model/cluster/names.ts";
-import type { Service, ServicePort } from "../model/cluster/objects.ts";
-import type { State } from "../policy/state.ts";
-import { connectionFindings, kernelFindings, kernelReport, type KernelView } from "./kernel.ts";
-import { isExternal } from "../model/kernel/desired.ts";
-import { aboutService, error, sortFindings, warning } from "./finding.ts";
+import type { Sender, ServiceTarget } from "../config/command.ts";
+import { objectKey, servicePortName, vipKey } from "../model/cluster/names.ts";
+import type { Protocol, Service, ServicePort } from "../model/cluster/objects.ts";
+import {
+  type DesiredServicePort,
+  type FrontendType,
+  isExternal,
+  usedEndpoints,
+} from "../model/kernel/desired.ts";
+import type { ServiceStatus } from "../model/status.ts";
+import { type Family, familyOf, isSpecialAddress } from "../model/values/address.ts";
 import { count } from "../model/values/text.ts";
-import type { Finding as NodeFinding, ObjectsOrigin, ServiceStatus } from "../model/status.ts";
-import { findCauses, notProxied } from "./causes.ts";
+import { nodePortClaim } from "../policy/claimed.ts";
+import { findCandidates, indexPorts, slicesOf, topologyMode } from "../policy/endpoints.ts";
+import { type Frontend, frontendsOf, LISTEN_ADDRESS, policyOf } from "../policy/frontend.ts";
+import { takesNodePorts } from "../policy/node.ts";
+import type { State } from "../policy/state.ts";
 import type { Inspector } from "../source/objects/inspect.ts";
-import type { World } from "./outcome.ts";
-import { claimKey, portOf, portReport } from "./ports.ts";
+import { findCauses, notProxied } from "./causes.ts";
+import { explainEndpoints } from "./endpoints.ts";
+import { aboutService, dropOf, error, sortFindings, warning } from "./finding.ts";
+import { connectionFindings, kernelFindings } from "./kernel.ts";
+import { explainPacket, type Known } from "./packet.ts";
 import {
   EXPLAIN_VERSION,
   type Finding,
+  type FrontendReport,
   type PortReport,
   type ServiceReport,
-  type TrackedConnection,
   type UnusedSlice,
 } from "./report.ts";
 
-/** The parts of the answer. */
-interface ServiceInputs {
+type ServiceInputs = Known & {
   readonly target: ServiceTarget;
-  readonly state: State;
   /** `undefined`: the objects could not be looked at as they are written. */
   readonly inspector: Inspector | undefined;
-  readonly world: World;
-  readonly nodeName: string;
-  readonly origin: ObjectsOrigin;
   /** `undefined`: no daemon answers. */
   readonly status: ServiceStatus | undefined;
-  readonly externalIPsAllowed: boolean;
-  readonly kernel: KernelView;
-  /** The findings on this node. */
-  readonly nodeFindings: readonly NodeFinding[];
-  /** `undefined`: not asked for. */
-  readonly connections?: readonly TrackedConnection[];
+};
+
+/** Returns the desired ports that are asked about. */
+export function askedPorts(
+  target: ServiceTarget,
+  { cache, desired }: Pick<State, "cache" | "desired">,
+): readonly DesiredServicePort[] {
+  const key = objectKey(target);
+  const service = cache.services.get(key);
+  return (desired.services.get(key) ?? [])
+    .filter((port) => isAsked(service && portOf(service, port), target));
 }
 
-/** Explains a Service. */
+function isAsked(port: ServicePort | undefined, { port: asked }: ServiceTarget): boolean {
+  return asked === undefined || port?.name === asked || String(port?.port) === asked;
+}
+
+/** Returns the port of the Service that a desired port stands for. */
+function portOf(
+  service: Service,
+  { name, protocol, port }: DesiredServicePort,
+): ServicePort | undefined {
+  return service.ports.find((each) =>
+    each.port === port && each.protocol === protocol &&
+    servicePortName(objectKey(service), each) === name
+  );
+}
+
 export function explainService(inputs: ServiceInputs): ServiceReport {
-  const { target, state, inspector, world, nodeName } = inputs;
+  const { target, cache, inspector, kernel, nodeName, status } = inputs;
   const key = objectKey(target);
-  const service = state.cache.services.get(key);
-  const desired = (state.desired.services.get(key) ?? [])
-    .filter((port) => isWanted(portOf(service, port), target));
+  const service = cache.services.get(key);
+  const asked = askedPorts(target, inputs);
+  const ports = service ? asked.map((port) => portReport(port, { service, inputs })) : [];
   const unusedSlices = service ? unusedSlicesOf(inputs) : [];
-  const ports = service ? desired.map((port) => portReport(port, { ...inputs, service })) : [];
-  const kernel = kernelReport(desired, { node: state.desired.node, view: inputs.kernel });
   const findings = sortFindings([
     ...service
-      ? findCauses({
-        service,
-        facts: inspector?.service,
-        slices: state.cache.slicesOf(key),
-        ownAddresses: world.ownAddresses,
-        unusedSlices,
-        ports,
-        conflicts: conflictsOf(key, { ports, state }),
-        unsupported: state.desired.unsupported().filter((each) => each.service === key),
-        node: state.desired.node,
-        isNodeKnown: state.cache.node !== undefined,
-        nodeName,
-        externalIPsAllowed: inputs.externalIPsAllowed,
-      })
-      : [notProxied(target, { inspector, refused: state.refused })],
-    ...service ? refusalFindings(key, state) : [],
-    ...statusFindings(inputs.status),
-    ...service && !service.ports.some((port) => isWanted(port, target))
-      ? [noSuchPort(service, target)]
-      : [],
-    ...service ? kernelFindings(kernel, inputs.kernel) : [],
-    ...omissionFindings(key, state.cache),
-    ...aboutService(key, { found: inputs.nodeFindings, isOutside: desired.some(isExternal) }),
+      ? serviceFindings(service, { ports, unusedSlices, inputs })
+      : [notProxied(target, { inspector, known: inputs }), ...pendingFindings(status)],
+    ...aboutService(key, { found: inputs.nodeFindings, isOutside: asked.some(isExternal) }),
     ...connectionFindings(inputs.connections),
   ]);
   const verdict = findings.some(({ severity }) => severity === "error")
@@ -83,112 +84,210 @@ export function explainService(inputs: ServiceInputs): ServiceReport {
     : service
     ? "delivered"
     : "not-proxied";
+  const [first] = findings;
   return {
     explainVersion: EXPLAIN_VERSION,
     kind: "service",
     service: key,
     type: inspector?.service?.type ?? "",
     selector: inspector?.service?.selector ?? "",
-    mode: world.traits.name,
+    mode: inputs.traits.name,
     node: nodeName,
-    zone: state.cache.node?.zone ?? "",
+    zone: cache.node?.zone ?? "",
     verdict,
-    summary: summarize(key, { verdict, ports, findings }),
+    summary: verdict !== "delivered" && first ? first.message : summarize(key, ports),
     findings,
     ports,
     unusedSlices,
-    kernel,
-    stickyClients: service && inputs.kernel.type === "read"
-      ? inputs.kernel.rules.stickyClients(desired)
-      : [],
+    kernel: { state: kernel.state, reason: kernel.reason, entries: kernel.entries },
+    stickyClients: kernel.stickyClients,
     connections: inputs.connections ?? null,
     objects: inputs.origin,
-    status: inputs.status ?? null,
+    status: status ?? null,
   };
 }
 
-/** Says why the kernel does not have the Service's present state. */
-function statusFindings(status: ServiceStatus | undefined): Finding[] {
-  if (status?.state !== "pending") return [];
-  return [
-    warning("pending", `the kernel has an older state of ${status.service}: ${status.reason}`),
-  ];
-}
-
-function isWanted(port: ServicePort | undefined, { port: wanted }: ServiceTarget): boolean {
-  return wanted === undefined || port?.name === wanted || String(port?.port) === wanted;
-}
-
-/** Names parts of the Service and its slices that cannot be used. */
-function omissionFindings(key: string, cache: State["cache"]): Finding[] {
-  const service = cache.services.get(key);
-  if (!service) return [];
+function serviceFindings(
+  service: Service,
+  { ports, unusedSlices, inputs }: {
+    readonly ports: readonly PortReport[];
+    readonly unusedSlices: readonly UnusedSlice[];
+    readonly inputs: ServiceInputs;
+  },
+): Finding[] {
+  const { target, refused, conflicts, inspector, cache, status } = inputs;
+  const key = objectKey(service);
+  const lost = new Set(
+    ports.flatMap((port) =>
+      port.frontends.filter(({ heldBy }) => heldBy !== null)
+        .map((frontend) => claimKey(port, frontend))
+    ),
+  );
   const objects = [
     { name: `Service ${key}`, omitted: service.omitted },
-    ...Array.from(cache.slicesOf(key), (slice) => ({
-      name: `EndpointSlice ${objectKey(slice)}`,
-      omitted: slice.omitted,
-    })),
+    ...cache.slicesOf(key)
+      .map((slice) => ({ name: `EndpointSlice ${objectKey(slice)}`, omitted: slice.omitted })),
   ];
-  return objects.flatMap(({ name, omitted = [] }) =>
-    omitted.map((reason) => warning("part-left-out", `${name}: a part is left out: ${reason}`))
+  const has = service.ports.map(({ name, port, protocol }) =>
+    `${name === "" ? "" : `${name} `}${port}/${protocol}`
   );
+  return [
+    ...findCauses({
+      service,
+      facts: inspector?.service,
+      ports,
+      unusedSlices,
+      conflicts: conflicts.filter(({ loser, claim }) => loser === key && lost.has(claim)),
+      known: inputs,
+    }),
+    // A well-formed Service can be over a limit.
+    ...refused.filter((each) => each.kind === "Service" && each.key === key)
+      .map(({ reason }) => error("service-refused", `${key} is refused: ${reason}`)),
+    ...pendingFindings(status),
+    ...service.ports.some((port) => isAsked(port, target)) ? [] : [
+      error("no-such-port", `the Service has no port ${target.port}; it has ${has.join(", ")}`),
+    ],
+    ...kernelFindings(inputs.kernel),
+    ...objects.flatMap(({ name, omitted = [] }) =>
+      omitted.map((reason) => warning("part-left-out", `${name}: a part is left out: ${reason}`))
+    ),
+  ];
 }
 
-/** Says that a well-formed Service is over a limit. */
-function refusalFindings(key: string, { refused }: State): Finding[] {
-  return refused.filter((each) => each.kind === "Service" && each.key === key)
-    .map(({ reason }) => error("service-refused", `${key} is refused: ${reason}`));
+function pendingFindings(status: ServiceStatus | undefined): Finding[] {
+  if (status?.state !== "pending") return [];
+  const { service, reason } = status;
+  return [warning("pending", `the kernel has an older state of ${service}: ${reason}`)];
 }
 
 /** Returns slices that were refused, or that are not for this proxy. */
-function unusedSlicesOf({ state, inspector }: ServiceInputs): UnusedSlice[] {
+function unusedSlicesOf({ refused, inspector }: ServiceInputs): UnusedSlice[] {
   return (inspector?.slices ?? []).flatMap(({ key, endpoints, ignoredBecause }) => {
-    const refusal = state.refused.find((each) => each.kind === "EndpointSlice" && each.key === key);
+    const refusal = refused.find((each) => each.kind === "EndpointSlice" && each.key === key);
     const reason = refusal ? `refused as malformed: ${refusal.reason}` : ignoredBecause;
     return reason === "" ? [] : [{ slice: key, endpoints, reason }];
   });
 }
 
-/** Returns conflicts that the wanted ports lose. */
-function conflictsOf(
-  key: string,
-  { ports, state }: { readonly ports: readonly PortReport[]; readonly state: State },
-): Conflict[] {
-  const lost = new Set(
-    ports.flatMap(({ family, protocol, frontends }) =>
-      frontends.filter(({ heldBy }) => heldBy !== null)
-        .map(({ address, port }) => claimKey({ family, protocol, address, port }))
-    ),
-  );
-  return state.conflicts.filter(({ loser, claim }) => loser === key && lost.has(claim));
-}
-
-function noSuchPort(service: Service, { port }: ServiceTarget): Finding {
-  const ports = service.ports.map(({ name, port, protocol }) =>
-    `${name === "" ? "" : `${name} `}${port}/${protocol}`
-  );
-  return error("no-such-port", `the Service has no port ${port}; it has ${ports.join(", ")}`);
-}
-
-function summarize(
-  service: string,
-  { verdict, ports, findings }: {
-    readonly verdict: ServiceReport["verdict"];
-    readonly ports: readonly PortReport[];
-    readonly findings: readonly Finding[];
-  },
-): string {
-  const first = findings[0];
-  if (verdict !== "delivered" && first) return first.message;
-  const used = ports.flatMap(({ endpoints }) => endpoints)
-    .filter(({ usedFor }) => usedFor.length > 0);
-  const addresses = new Set(used.map(({ address }) => address)).size;
+function summarize(service: string, ports: readonly PortReport[]): string {
   const drop = ports.find(({ droppedBy }) => droppedBy !== null)?.droppedBy;
   if (drop) {
     return `${service} works on this node for pods, but table ${drop.table} drops connections from ` +
       `outside (chain ${drop.chain})`;
   }
+  const used = ports.flatMap(({ endpoints }) => endpoints)
+    .filter(({ usedFor }) => usedFor.length > 0);
+  const addresses = new Set(used.map(({ address }) => address)).size;
   return `${service} works on this node: ${count(ports.length, "service port")}, ` +
     `${addresses} endpoint address${addresses === 1 ? "" : "es"} in use`;
+}
+
+/** Reports on one desired port. */
+function portReport(
+  desired: DesiredServicePort,
+  { service, inputs }: { readonly service: Service; readonly inputs: ServiceInputs },
+): PortReport {
+  const { cache, nodeName, inspector } = inputs;
+  const { name, family, protocol } = desired;
+  const slices = slicesOf(cache, objectKey(service));
+  const port = portOf(service, desired) ?? { ...desired, name: "", nodePort: 0 };
+  const place = { nodeName, zone: cache.node?.zone ?? "" };
+  const candidates = findCandidates(indexPorts(slices), { port, family, nodeName });
+  const topology = topologyMode(candidates, place);
+  const drop = isExternal(desired) &&
+    dropOf({ family, endpoints: usedEndpoints(desired) }, inputs);
+  return {
+    name,
+    family,
+    protocol,
+    port: desired.port,
+    targetPort: inspector?.service?.targetPorts.get(port.name) ?? "",
+    topology,
+    affinitySeconds: desired.affinitySeconds,
+    scheduler: desired.scheduler ?? null,
+    sourceRanges: desired.sourceRanges,
+    frontends: [
+      ...frontendsOf(desired).concat(frontendsOnLoopback(desired, inputs))
+        .map((frontend) => frontendReport(frontend, { desired, inputs })),
+      ...lostFrontends({ service, port, desired, inputs }),
+    ],
+    endpoints: explainEndpoints({ slices, port, desired, place, candidates, topology }),
+    droppedBy: drop ? drop.by : null,
+  };
+}
+
+/** Returns the node port on loopback if signpost does something for it. */
+function frontendsOnLoopback(
+  { family, nodePort }: DesiredServicePort,
+  { desired: { node } }: Known,
+): Frontend[] {
+  const isThere = nodePort !== 0 && node.families[family].loopback !== undefined;
+  return isThere ? [{ type: "nodePort", address: LISTEN_ADDRESS[family], port: nodePort }] : [];
+}
+
+const SENDERS: readonly Sender[] = ["pod", "node", "external"];
+
+function frontendReport(
+  frontend: Frontend,
+  { desired, inputs }: { readonly desired: DesiredServicePort; readonly inputs: Known },
+): FrontendReport {
+  const { type, port } = frontend;
+  const { family, protocol } = desired;
+  const { desired: { node }, ownAddresses } = inputs;
+  // One address that takes node ports stands for all of them.
+  const address = frontend.address ??
+    ownAddresses.find((each) =>
+      familyOf(each) === family && !isSpecialAddress(each) &&
+      takesNodePorts(each, { node, isOwn: true })
+    );
+  return {
+    type,
+    address: frontend.address ?? null,
+    port,
+    policy: policyOf(desired, frontend),
+    heldBy: null,
+    outcomes: address === undefined ? [] : SENDERS.map((sender) => ({
+      sender,
+      ...explainPacket({ sender, source: undefined, address, port, protocol }, inputs),
+    })),
+  };
+}
+
+/** Reports on addresses and node ports that the Service asks for, but another one has. */
+function lostFrontends({ service, port, desired, inputs }: {
+  readonly service: Service;
+  readonly port: ServicePort;
+  readonly desired: DesiredServicePort;
+  readonly inputs: Known;
+}): FrontendReport[] {
+  const holders = new Map(
+    inputs.conflicts.filter(({ loser }) => loser === objectKey(service))
+      .map(({ claim, holder }) => [claim, holder]),
+  );
+  const at = (type: FrontendType, addresses: readonly string[]) =>
+    addresses.filter((address) => familyOf(address) === desired.family)
+      .map((address) => ({ type, address, port: port.port }));
+  const asked = [
+    ...at("clusterIP", service.clusterIPs),
+    ...at("loadBalancerIP", service.loadBalancerIPs),
+    ...at("externalIP", service.externalIPs),
+    ...port.nodePort === 0
+      ? []
+      : [{ type: "nodePort" as const, address: null, port: port.nodePort }],
+  ];
+  return asked.flatMap((frontend) => {
+    const heldBy = holders.get(claimKey(desired, frontend));
+    const policy = policyOf(desired, { ...frontend, address: undefined });
+    return heldBy === undefined ? [] : [{ ...frontend, policy, heldBy, outcomes: [] }];
+  });
+}
+
+/** Returns what a Service claims with an address, or (`null`) a node port; see `claimsOf`. */
+function claimKey(
+  { family, protocol }: { readonly family: Family; readonly protocol: Protocol },
+  { address, port }: Pick<FrontendReport, "address" | "port">,
+): string {
+  return address === null
+    ? nodePortClaim({ protocol, nodePort: port }, family)
+    : vipKey(address, protocol, port);
 }

@@ -1,7 +1,7 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import { iptablesEntries } from "../../lib/backend/iptables/kernel_rules.ts";
 import { nftablesEntries, stickyClients } from "../../lib/backend/nftables/kernel_rules.ts";
-import type { KernelView } from "../../lib/explain/kernel.ts";
+import type { KernelFacts } from "../../lib/explain/kernel.ts";
 import { fullScript } from "../../lib/backend/iptables/script/script.ts";
 import { parseSaved } from "../../lib/backend/iptables/kernel/saved.ts";
 import { FAMILIES } from "../../lib/model/values/address.ts";
@@ -37,7 +37,7 @@ function entriesOf(state: DesiredState, text: string): string[] {
 }
 
 Deno.test("a kernel in the desired state holds every entry of the Service", async () => {
-  const { world: { state } } = worldOf(OBJECTS);
+  const { world: { desired: state } } = worldOf(OBJECTS);
   assertEquals(entriesOf(state, await listing(state)), [
     "same services4 10.96.0.10 . tcp . 80 | goto cluster4-tcp-2 | goto cluster4-tcp-2",
     "same cluster-ips4 10.96.0.10 |  | ",
@@ -50,7 +50,7 @@ Deno.test("a kernel in the desired state holds every entry of the Service", asyn
 });
 
 Deno.test("elements that were deleted, added or changed by hand stand first", async () => {
-  const { world: { state } } = worldOf(OBJECTS);
+  const { world: { desired: state } } = worldOf(OBJECTS);
   const text = await listing(
     state,
     `delete element inet signpost endpoints-tcp4 { 10.96.0.10 . 80 . 1 }
@@ -68,7 +68,7 @@ add element inet signpost services4 { 10.96.0.77 . tcp . 80 : goto reject-traffi
 });
 
 Deno.test("clients of session affinity are shown with their endpoint and time", async () => {
-  const { world: { state } } = worldOf([
+  const { world: { desired: state } } = worldOf([
     web({ sessionAffinity: "ClientIP" }),
     slice([LOCAL, REMOTE]),
   ]);
@@ -93,7 +93,7 @@ Deno.test("clients of session affinity are shown with their endpoint and time", 
 });
 
 Deno.test("in iptables mode, rules are compared one by one", () => {
-  const { world: { state } } = worldOf(OBJECTS, { mode: "iptables" });
+  const { world: { desired: state } } = worldOf(OBJECTS, { mode: "iptables" });
   const script = fullScript(state, { families: FAMILIES, tcpBeLiberal: false });
   // What a restore program is given is, but for the verbs, what the save program prints.
   const [, ipv4 = ""] = /# iptables-restore\n([^]*?)# ip6tables-restore/.exec(script.text) ?? [];
@@ -116,21 +116,21 @@ Deno.test("in iptables mode, rules are compared one by one", () => {
 });
 
 Deno.test("explain tells a kernel without rules, with others, with kube-proxy's, or not read", () => {
-  const findings = (kernel: KernelView) =>
+  const findings = (kernel: Partial<KernelFacts>) =>
     explainWeb(OBJECTS, { kernel }).findings.map(({ severity, message }) =>
       `${severity} ${message}`
     );
-  assertEquals(findings({ type: "empty", kubeProxy: [] }), [
+  assertEquals(findings({ state: "empty" }), [
     "error the kernel holds no rules of signpost's",
   ]);
-  assertEquals(findings({ type: "unread", reason: "no permission" }), [
+  assertEquals(findings({ state: "unread", reason: "no permission" }), [
     "note the kernel's rules were not read: no permission",
   ]);
   const entry = { in: "services4", key: "k", desired: "a", held: "b" };
-  const view = (state: "same" | "wrong", kubeProxy: readonly string[] = []): KernelView => ({
-    type: "read",
+  const view = (state: "same" | "wrong", kubeProxy: readonly string[] = []) => ({
+    state: state === "same" ? "same" as const : "different" as const,
+    entries: [{ ...entry, state }],
     kubeProxy,
-    rules: { entries: () => [{ ...entry, state }], stickyClients: () => [] },
   });
   assertEquals(findings(view("same")), []);
   assertEquals(findings(view("wrong")), [

@@ -103,10 +103,23 @@ Deno.test("explain asks the API server, for Services that it does not list, too"
     "not-proxied",
     "headless",
   ]);
-  const named = await signpost(server, "explain", "web", "-o", "json");
-  assertEquals(JSON.parse(named.printed).service, "shop/web");
   const missing = await signpost(server, "explain", "shop/nobody");
   assertEquals(missing.code, 1);
+});
+
+Deno.test("explain reads the objects once, if it is given only the name of the Service, too", async () => {
+  await using server = await startServer();
+  const ask = async (name: string) => {
+    const before = server.requests.length;
+    const { printed } = await signpost(server, "explain", name, "-o", "json");
+    const requests = server.requests.slice(before);
+    const { service, selector } = JSON.parse(printed);
+    const lists = requests.filter(({ path }) => path === "/api/v1/services").length;
+    return { service, selector, lists };
+  };
+  const expected = { service: "shop/web", selector: "app=web", lists: 1 };
+  assertEquals(await ask("shop/web"), expected);
+  assertEquals(await ask("web"), expected);
 });
 
 Deno.test("diff lays manifests over the objects of the API server", async () => {

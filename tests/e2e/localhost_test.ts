@@ -250,6 +250,7 @@ Deno.test("status, explain and verify know the listeners on loopback", async () 
   const { loopback } = ADDRESSES[6];
   const packet = await run("explain", "--from", "node", `[${loopback}]:${NODE_PORT}`);
   assertMatch(packet.text, /is taken by a listener of signpost's/);
+  assertEquals(packet.code, 0, packet.text);
   assertMatch(
     (await run("explain", "shop/web4")).text,
     /127\.0\.0\.1:30080 .* 2 endpoints, by a listener/,

@@ -4,8 +4,7 @@
  * @module
  */
 import { assertEquals } from "@std/assert";
-import type { World } from "../../lib/explain/outcome.ts";
-import { explainPacket } from "../../lib/explain/packet.ts";
+import { explainPacket, type World } from "../../lib/explain/packet.ts";
 import { senderOf } from "../../lib/explain/packet_report.ts";
 import { loadConfiguration } from "../../lib/config/load.ts";
 import { type ApiObject, Pipeline } from "../support/pipeline.ts";
@@ -48,7 +47,7 @@ export async function assertPredicted(
   });
   const ownAddresses = [...own, ...inputs.nodeAddresses];
   const world: World = {
-    state: desired,
+    desired,
     traits: backend.traits,
     ownAddresses,
     rules: backend.describe(desired.node),
@@ -57,7 +56,7 @@ export async function assertPredicted(
   const isTold = !/Interface/.test(configuration.detectLocalMode);
   for (const flow of flows) {
     const source = flow.source ?? sourceOf(flow, a);
-    const { sender } = senderOf({ source }, { cache, world, nodeName: NODE_NAME });
+    const { sender } = senderOf(source, { ...world, cache, nodeName: NODE_NAME });
     for (const protocol of flow.protocols ?? ["tcp", "udp"] as const) {
       const packet = { sender, source, address: flow.to, port: flow.port ?? PORT, protocol };
       const outcome = explainPacket(packet, world);

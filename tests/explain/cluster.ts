@@ -4,11 +4,10 @@
  * @module
  */
 import { Inspector } from "../../lib/source/objects/inspect.ts";
-import type { KernelView } from "../../lib/explain/kernel.ts";
-import type { Outcome, World } from "../../lib/explain/outcome.ts";
-import { explainPacket } from "../../lib/explain/packet.ts";
-import { explainTarget } from "../../lib/explain/packet_report.ts";
-import type { PacketReport, ServiceReport } from "../../lib/explain/report.ts";
+import type { KernelFacts } from "../../lib/explain/kernel.ts";
+import { explainPacket, type Known, type World } from "../../lib/explain/packet.ts";
+import { askAbout, explainTarget } from "../../lib/explain/packet_report.ts";
+import type { Outcome, PacketReport, ServiceReport } from "../../lib/explain/report.ts";
 import { explainService } from "../../lib/explain/service_report.ts";
 import type { State } from "../../lib/policy/state.ts";
 import type { PacketTarget, Sender } from "../../lib/config/command.ts";
@@ -91,7 +90,8 @@ export function slice(endpoints: readonly Fields[], rest: Fields = {}): ApiObjec
 export interface Options {
   readonly configuration?: Partial<Configuration>;
   readonly mode?: "nftables" | "iptables";
-  readonly kernel?: KernelView;
+  /** What is other than in a kernel that has no entry of the Service. */
+  readonly kernel?: Partial<KernelFacts>;
   readonly port?: string;
   readonly ipFamilies?: readonly Family[];
   readonly refusedFeatures?: RefusedFeatures;
@@ -123,7 +123,7 @@ export function worldOf(
   }
   const { cache, desired } = pipeline;
   const world: World = {
-    state: desired,
+    desired,
     traits: traitsOf(mode),
     ownAddresses: ["127.0.0.1", "::1", NODE_ADDRESS],
     rules: backendOf(mode).describe(desired.node),
@@ -138,22 +138,37 @@ export function worldOf(
 const ORIGIN = { from: "api", asOf: "2026-01-02T03:04:05.000Z" } as const;
 
 /** A kernel that was not read. */
-const UNREAD: KernelView = { type: "unread", reason: "a test" };
+const UNREAD = { state: "unread", reason: "a test" } as const;
+
+/** All that the answers are worked out from. */
+function knownOf({ state, world }: ReturnType<typeof worldOf>, options: Options): Known {
+  const { configuration, nodeFindings = [], kernel = UNREAD } = options;
+  return {
+    ...world,
+    ...state,
+    nodeName: NODE_NAME,
+    origin: ORIGIN,
+    externalIPsAllowed: configuration?.featureGates?.["AllowServiceExternalIPs"] !== false,
+    nodeFindings,
+    kernel: {
+      state: "same",
+      reason: "",
+      entries: [],
+      stickyClients: [],
+      kubeProxy: [],
+      ...kernel,
+    },
+  };
+}
 
 /** What explain says of `shop/web`. */
 export function explainWeb(objects: readonly ApiObject[], options: Options = {}): ServiceReport {
-  const { state, world, inspector } = worldOf(objects, options);
+  const all = worldOf(objects, options);
   return explainService({
+    ...knownOf(all, options),
     target: { type: "service", namespace: "shop", name: "web", port: options.port },
-    state,
-    inspector: options.isUnseen ? undefined : inspector,
-    world,
-    nodeName: NODE_NAME,
-    origin: ORIGIN,
+    inspector: options.isUnseen ? undefined : all.inspector,
     status: options.status,
-    externalIPsAllowed: options.configuration?.featureGates?.["AllowServiceExternalIPs"] !== false,
-    kernel: options.kernel ?? UNREAD,
-    nodeFindings: options.nodeFindings ?? [],
   });
 }
 
@@ -188,22 +203,14 @@ export function explainFrom(
   objects: readonly ApiObject[],
   options: Options = {},
 ): PacketReport {
-  const { state, world } = worldOf(objects, options);
-  return explainTarget({
-    target: {
-      type: "packet",
-      source: from.source,
-      address: "10.96.0.10",
-      port: 80,
-      protocol: "tcp",
-    },
-    from: from.from,
-    state,
-    world,
-    nodeName: NODE_NAME,
-    origin: ORIGIN,
-    kernel: options.kernel ?? UNREAD,
-    nodeFindings: options.nodeFindings ?? [],
-    traceProblem: "",
-  });
+  const known = knownOf(worldOf(objects, options), options);
+  const target: PacketTarget = {
+    type: "packet",
+    source: from.source,
+    address: "10.96.0.10",
+    port: 80,
+    protocol: "tcp",
+  };
+  const asked = askAbout(target, { ...known, from: from.from });
+  return explainTarget({ ...known, ...asked, traceProblem: "" });
 }

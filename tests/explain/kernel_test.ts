@@ -25,7 +25,7 @@ function connections(text: string) {
       ports: [{ name: "http", port: 8080 }, { name: "dns", port: 53, protocol: "UDP" }],
     }),
   ]);
-  return connectionsOf([...world.state.services.values()].flat(), {
+  return connectionsOf([...world.desired.services.values()].flat(), {
     entries: parseEntries(text),
     ownAddresses: world.ownAddresses,
   });

@@ -1,5 +1,5 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
-import type { KernelView } from "../../lib/explain/kernel.ts";
+import type { KernelFacts } from "../../lib/explain/kernel.ts";
 import { renderPacket, renderService } from "../../lib/cli/explain/render.ts";
 import { painter } from "../../lib/cli/output.ts";
 import { FINDING } from "../observe/page/contents.ts";
@@ -20,28 +20,27 @@ import { NODE_NAME } from "../support/pipeline.ts";
 const plain = { paint: painter(false), isVerbose: false };
 
 /** A kernel that holds one entry and lacks another, with a client that stays on an endpoint. */
-const KERNEL: KernelView = {
-  type: "read",
+const KERNEL: KernelFacts = {
+  state: "different",
+  reason: "",
   kubeProxy: [],
-  rules: {
-    entries: () => [
-      {
-        in: "services4",
-        key: "192.0.2.10 . tcp . 80",
-        desired: "goto external4-tcp-1",
-        held: "",
-        state: "missing",
-      },
-      { in: "cluster-ips4", key: "10.96.0.10", desired: "", held: "", state: "same" },
-    ],
-    stickyClients: () => [{
-      servicePort: "shop/web:http",
-      client: "203.0.113.9",
-      address: "10.244.0.11",
-      port: 8080,
-      expiresSeconds: 1234,
-    }],
-  },
+  entries: [
+    {
+      in: "services4",
+      key: "192.0.2.10 . tcp . 80",
+      desired: "goto external4-tcp-1",
+      held: "",
+      state: "missing",
+    },
+    { in: "cluster-ips4", key: "10.96.0.10", desired: "", held: "", state: "same" },
+  ],
+  stickyClients: [{
+    servicePort: "shop/web:http",
+    client: "203.0.113.9",
+    address: "10.244.0.11",
+    port: 8080,
+    expiresSeconds: 1234,
+  }],
 };
 
 Deno.test("a broken Service is a page: causes, addresses, endpoints, kernel, clients", async () => {
@@ -85,7 +84,7 @@ Deno.test("a packet is a few lines", async () => {
 });
 
 Deno.test("a packet for which the kernel holds no rules is not said to be delivered, or refused", () => {
-  const kernel = { type: "empty", kubeProxy: [] } as const;
+  const kernel = { state: "empty" } as const;
   const head = (objects: Parameters<typeof explainFrom>[1]) =>
     renderPacket(explainFrom({ source: "10.244.0.11" }, objects, { kernel }), plain).split("\n")[0];
   const packet = "Packet from 10.244.0.11 to 10.96.0.10:80/tcp";

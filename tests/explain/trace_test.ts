@@ -1,5 +1,6 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
-import { TraceReader, type TraceReport } from "../../lib/explain/trace.ts";
+import type { TraceReport } from "../../lib/explain/report.ts";
+import { TraceReader } from "../../lib/explain/trace.ts";
 import { traceScript } from "../../lib/backend/trace.ts";
 import { LOCAL, outcomeOf, REMOTE, slice, web } from "./cluster.ts";
 

@@ -1,31 +1,30 @@
 /** `signpost explain`: reads objects and kernel, and explains how this node handles a Service or a packet. */
 import type { AskedService, CommandOf, PacketTarget, ServiceTarget } from "../../config/command.ts";
-import { FAMILIES, familyOf } from "../../model/values/address.ts";
-import type { Finding as NodeFinding } from "../../model/status.ts";
-import { objectKey } from "../../model/cluster/names.ts";
-import { FatalError } from "../../model/values/errors.ts";
-import { type Paint, renderReport } from "../output.ts";
-import type { QueryContext } from "../context.ts";
-import { connectionsOf, readConnections, readKernel } from "../../explain/kernel.ts";
-import { findFrontend, type World } from "../../explain/outcome.ts";
-import { Inspector } from "../../source/objects/inspect.ts";
-import { explainPacket } from "../../explain/packet.ts";
-import { explainTarget, type PacketInputs, senderOf } from "../../explain/packet_report.ts";
-import { findingsOf, isCurrent, type NodeState, objectFacts, readNodeState } from "../objects.ts";
-import { type RenderOptions, renderPacket, renderService } from "./render.ts";
-import { explainService } from "../../explain/service_report.ts";
-import { traceConnection } from "../../explain/trace.ts";
 import { findApiServer, readSource } from "../../daemon/objects/source.ts";
+import { connectionsOf, readConnections, readKernel } from "../../explain/kernel.ts";
+import type { Known } from "../../explain/packet.ts";
+import { askAbout, type AskedPacket, explainTarget } from "../../explain/packet_report.ts";
+import type { TraceReport, TrackedConnection } from "../../explain/report.ts";
+import { askedPorts, explainService } from "../../explain/service_report.ts";
+import { traceConnection } from "../../explain/trace.ts";
+import { objectKey } from "../../model/cluster/names.ts";
 import type { Kind } from "../../model/cluster/objects.ts";
-import type { Clock } from "../../model/ports/ports.ts";
-import { askServices } from "../client.ts";
+import type { DesiredServicePort } from "../../model/kernel/desired.ts";
+import { FAMILIES, type Family, familyOf } from "../../model/values/address.ts";
+import { FatalError } from "../../model/values/errors.ts";
 import { fieldAt } from "../../model/values/record.ts";
 import { WatchError } from "../../source/api/failure.ts";
+import { Inspector } from "../../source/objects/inspect.ts";
+import { askServices } from "../client.ts";
+import type { QueryContext } from "../context.ts";
+import { findingsOf, isCurrent, type NodeState, objectFacts, readNodeState } from "../objects.ts";
+import { type Paint, renderReport } from "../output.ts";
+import { type RenderOptions, renderPacket, renderService } from "./render.ts";
 
 type ExplainCommand = CommandOf<"explain">;
 
-/** Gives `explain` its parts. */
 interface ExplainContext extends QueryContext {
+  readonly command: ExplainCommand;
   /** Also shows the kernel's correct entries. */
   readonly isVerbose: boolean;
 }
@@ -35,147 +34,124 @@ interface ExplainContext extends QueryContext {
  * @returns 0 if traffic is delivered, or if signpost does not handle it; else 1
  * @throws {FatalError} if the objects cannot be read
  */
-export async function explain(command: ExplainCommand, context: ExplainContext): Promise<number> {
-  const { timeout } = command;
-  const target = command.target.type === "packet"
-    ? command.target
-    : await locate(command.target, { ...context, timeout });
-  const inspector = new Inspector(target.type === "service" ? target : { namespace: "", name: "" });
-  const asked = { ...context, timeout, inspector };
-  // The daemon keeps only a part of the objects, so ask the API server meanwhile.
-  const early = target.type === "service" && context.configuredBy === "daemon"
-    ? new Look(target, asked)
-    : undefined;
-  const known = await readNodeState({
-    ...context,
-    timeout,
-    ...target.type === "service" && { service: objectKey(target) },
-    inspect: (kind, raw) => inspector.look(kind, raw),
-  }).catch((error) => {
-    early?.end();
-    throw error;
-  });
-  const { state, backend, daemon, origin } = known;
-  const world: World = {
-    state: state.desired,
-    traits: backend.traits,
-    ownAddresses: [...context.runtime.addresses(), ...state.cache.node?.addresses ?? []],
-    rules: backend.describe(state.desired.node),
+export async function explain(
+  command: ExplainCommand,
+  options: Omit<ExplainContext, "command">,
+): Promise<number> {
+  const context = { ...options, command };
+  return command.target.type === "service"
+    ? await answerService(command.target, context)
+    : await answerPacket(command.target, context);
+}
+
+async function answerService(asked: AskedService, context: ExplainContext): Promise<number> {
+  const { command, configuredBy, runtime } = context;
+  const { name } = asked;
+  const namespace = asked.namespace ??
+    (configuredBy === "daemon" ? namespaceOf(name, await askServices(context, name)) : undefined);
+  // The source has Services without virtual IPs, too, and in any namespace.
+  const inspectors = new Map<string, Inspector>();
+  const inspectorIn = (namespace: string) => {
+    const inspector = inspectors.get(namespace) ?? new Inspector({ namespace, name });
+    inspectors.set(namespace, inspector);
+    return inspector;
   };
-  const { configuration, nodeName, runtime } = context;
+  const inspect = (kind: Kind, raw: unknown) =>
+    inspectorIn(String(fieldAt(raw, "metadata", "namespace") ?? "default")).look(kind, raw);
+  const service = namespace === undefined ? undefined : objectKey({ namespace, name });
+  const node = await readNodeState({ ...context, timeout: command.timeout, service, inspect });
+  const { state, backend, daemon, origin } = node;
+  const named = () => [...state.cache.services.keys()].filter((key) => key.endsWith(`/${name}`));
+  const target = { ...asked, namespace: namespace ?? namespaceOf(name, named().sort()) };
+  const ports = state.desired.services.get(objectKey(target)) ?? [];
+  // If the daemon has lost the API server, do not wait for it.
+  const isLost = !isCurrent(origin, runtime.clock.now());
+  const limit = isLost ? 0 : ports.length > 0 ? LIMIT_IF_KNOWN : LIMIT;
+  const isSource = origin.from === "api" || origin.from === "manifests";
+  const known = knownOf(node, context);
+  const [kernel, inspector, connections] = await Promise.all([
+    readKernel(backend, { ports: askedPorts(target, state), node: state.desired.node }),
+    isSource ? inspectorIn(target.namespace) : lookAt(target, { ...context, limit }),
+    connectionsTo(ports, { ...context, ...known, families: FAMILIES }),
+  ]);
+  const status = daemon?.service;
+  const report = explainService({ ...known, kernel, connections, target, inspector, status });
+  await print(report, context, renderService);
+  return report.verdict === "broken" ? 1 : 0;
+}
+
+async function answerPacket(target: PacketTarget, context: ExplainContext): Promise<number> {
+  const { command } = context;
+  const node = await readNodeState({ ...context, timeout: command.timeout });
+  const known = knownOf(node, context);
+  const asked = askAbout(target, { ...known, from: command.from || undefined });
+  const { backend, state: { desired } } = node;
+  const families = [familyOf(target.address)];
+  const [kernel, connections] = await Promise.all([
+    readKernel(backend, { ports: asked.ports, node: desired.node }),
+    connectionsTo(asked.ports, { ...context, ...known, families }),
+  ]);
+  const traced = command.trace ? await traceOf(asked, context) : { traceProblem: "" };
+  const report = explainTarget({ ...known, ...asked, ...traced, kernel, connections });
+  await print(report, context, renderPacket);
+  return report.findings.some(({ severity }) => severity === "error") ? 1 : 0;
+}
+
+function knownOf(
+  { state, backend, daemon, origin }: NodeState,
+  { configuration, nodeName, runtime }: QueryContext,
+): Omit<Known, "kernel"> {
+  const { traits } = backend;
+  const interfaceAddresses = runtime.addresses();
   const facts = {
     nodeName,
     configuration,
-    traits: backend.traits,
-    interfaceAddresses: runtime.addresses(),
+    traits,
+    interfaceAddresses,
     apiServerAddresses: state.apiServerAddresses,
     // The daemon that gave them has worked out their findings.
     objects: origin.from === "daemon" ? undefined : objectFacts(state),
     probed: [],
   };
-  const inputs = { ...known, command, context, world, nodeFindings: findingsOf(facts, daemon) };
-  return target.type === "service"
-    ? await printService(target, {
-      ...inputs,
-      inspector,
-      looking: early ?? (inspector.service ? undefined : new Look(target, asked)),
-    })
-    : await printPacket(target, inputs);
-}
-
-interface Asked extends NodeState {
-  readonly command: ExplainCommand;
-  readonly context: ExplainContext;
-  readonly world: World;
-  readonly nodeFindings: readonly NodeFinding[];
-}
-
-async function printService(
-  target: ServiceTarget,
-  asked: Asked & { readonly inspector: Inspector; readonly looking: Look | undefined },
-): Promise<number> {
-  const { command, context, backend, state, world, nodeFindings, origin, daemon } = asked;
-  const { inspector, looking } = asked;
-  const { configuration, nodeName, runtime } = context;
-  const ports = state.desired.services.get(objectKey(target)) ?? [];
-  const kernel = await readKernel(backend, { ports, node: state.desired.node });
-  // If the daemon has lost the API server, do not wait for it.
-  const isLost = !isCurrent(origin, runtime.clock.now());
-  const limit = isLost ? 0 : ports.length > 0 ? LIMIT_IF_KNOWN : LIMIT;
-  const isLookedAt = looking === undefined || await looking.wait(limit);
-  const report = explainService({
-    target,
-    state,
-    inspector: isLookedAt ? inspector : undefined,
-    world,
+  return {
+    ...state,
+    traits,
+    ownAddresses: [...interfaceAddresses, ...state.cache.node?.addresses ?? []],
+    rules: backend.describe(state.desired.node),
     nodeName,
     origin,
-    status: daemon?.service,
     externalIPsAllowed: configuration.featureGates["AllowServiceExternalIPs"] !== false,
-    kernel,
-    nodeFindings,
-    ...command.conntrack && {
-      connections: connectionsOf(ports, {
-        entries: await readConnections(runtime.runner, FAMILIES),
-        ownAddresses: world.ownAddresses,
-      }),
-    },
-  });
-  await print(report, { ...asked, render: renderService });
-  return report.verdict === "broken" ? 1 : 0;
-}
-
-async function printPacket(target: PacketTarget, asked: Asked): Promise<number> {
-  const { command, context, backend, state, world, nodeFindings, origin } = asked;
-  const { nodeName, runtime } = context;
-  const match = findFrontend(target, world);
-  const ports = match ? [match.servicePort] : [];
-  const inputs = {
-    target,
-    from: command.from || undefined,
-    state,
-    world,
-    nodeName,
-    origin,
-    kernel: await readKernel(backend, { ports, node: state.desired.node }),
-    nodeFindings,
-    ...command.conntrack && {
-      connections: connectionsOf(ports, {
-        entries: await readConnections(runtime.runner, [familyOf(target.address)]),
-        ownAddresses: world.ownAddresses,
-      }),
-    },
+    nodeFindings: findingsOf(facts, daemon),
   };
-  const report = explainTarget({ ...inputs, ...await traceIfAsked(inputs, asked) });
-  await print(report, { ...asked, render: renderPacket });
-  return report.findings.some(({ severity }) => severity === "error") ? 1 : 0;
 }
 
-/** Traces a packet if asked. If it cannot, it says why, and the rest of the answer stays. */
-async function traceIfAsked(
-  inputs: Omit<PacketInputs, "trace" | "traceProblem">,
-  { command, context, world }: Asked,
-): Promise<Pick<PacketInputs, "trace" | "traceProblem">> {
-  const { target } = inputs;
-  if (!command.trace) return { traceProblem: "" };
-  const { sender } = senderOf({ ...inputs, source: target.source }, {
-    ...inputs,
-    cache: inputs.state.cache,
-  });
-  if (sender !== "node" || target.protocol === "sctp") {
-    const traceProblem = target.protocol === "sctp"
-      ? "SCTP packets cannot be sent from here: no trace"
-      : "only this node's own packets can be sent from here: no trace (--from node)";
+/** Returns the tracked connections to some ports, if they are asked for. */
+async function connectionsTo(
+  ports: readonly DesiredServicePort[],
+  { command, runtime, families, ownAddresses }: ExplainContext & Pick<Known, "ownAddresses"> & {
+    readonly families: readonly Family[];
+  },
+): Promise<readonly TrackedConnection[] | undefined> {
+  if (!command.conntrack) return undefined;
+  const entries = await readConnections(runtime.runner, families);
+  return connectionsOf(ports, { entries, ownAddresses });
+}
+
+/** Traces a packet. If it cannot, it says why, and the rest of the answer stays. */
+async function traceOf(
+  { target, sender, outcome }: AskedPacket,
+  context: ExplainContext,
+): Promise<{ readonly trace?: TraceReport; readonly traceProblem: string }> {
+  if (target.protocol === "sctp") {
+    return { traceProblem: "SCTP packets cannot be sent from here: no trace" };
+  }
+  if (sender !== "node") {
+    const traceProblem =
+      "only this node's own packets can be sent from here: no trace (--from node)";
     return { traceProblem };
   }
-  const { address, port, protocol, source } = target;
   try {
-    const trace = await traceConnection({
-      packet: target,
-      source,
-      outcome: explainPacket({ sender, source, address, port, protocol }, world),
-      ...context,
-    });
+    const trace = await traceConnection({ ...context, packet: target, outcome });
     return { trace, traceProblem: "" };
   } catch (error) {
     if (!(error instanceof FatalError)) throw error;
@@ -185,28 +161,15 @@ async function traceIfAsked(
 
 async function print<Report extends object>(
   report: Report,
-  { command, context: { runtime, isVerbose }, render }: Asked & {
-    readonly render: (report: Report, options: RenderOptions) => string;
-  },
+  { command: { output }, runtime, isVerbose }: ExplainContext,
+  render: (report: Report, options: RenderOptions) => string,
 ): Promise<void> {
-  const { output } = command;
   const table = (shown: Report, paint: Paint) => render(shown, { paint, isVerbose });
   await runtime.print(renderReport(report, { output, runtime, table }));
 }
 
-/**
- * Returns the Service that a name means.
- * @throws {FatalError} if it is in no namespace, or in several
- */
-async function locate(
-  { type, namespace, name, port }: AskedService,
-  options: QueryContext & { readonly timeout: number },
-): Promise<ServiceTarget> {
-  if (namespace !== undefined) return { type, namespace, name, port };
-  const { configuredBy } = options;
-  const keys = configuredBy === "daemon"
-    ? await askServices(options, name)
-    : await servicesNamed(name, options);
+/** Returns the namespace of the only Service. @throws {FatalError} if it is in no namespace, or in several */
+function namespaceOf(name: string, keys: readonly string[]): string {
   const [key, ...others] = keys;
   if (key === undefined) {
     throw new FatalError(
@@ -216,18 +179,7 @@ async function locate(
   if (others.length > 0) {
     throw new FatalError(`${name} is in several namespaces, name one of ${keys.join(", ")}`);
   }
-  return { type, namespace: key.split("/")[0] ?? "", name, port };
-}
-
-async function servicesNamed(
-  name: string,
-  options: QueryContext & { readonly timeout: number },
-): Promise<readonly string[]> {
-  if (options.configuration.signpost.manifests.includes("-")) {
-    throw new FatalError(`the standard input can be read once: name NAMESPACE/${name}`);
-  }
-  const { state } = await readNodeState(options);
-  return [...state.cache.services.keys()].filter((key) => key.endsWith(`/${name}`)).sort();
+  return key.split("/")[0] ?? "";
 }
 
 /** Milliseconds for the answers of the API server, if the Service has rules and if not. */
@@ -235,75 +187,47 @@ const LIMIT_IF_KNOWN = 150;
 const LIMIT = 1_000;
 
 /**
- * Reads the objects of one Service from their source: the daemon keeps no selectors, and no Services without virtual
- * IPs.
+ * Reads the Service and its slices from their source: the daemon keeps no selectors, and no Services without virtual
+ * IPs. @param options `limit`: milliseconds @returns `undefined`: they were not read in time
  */
-class Look {
-  readonly #clock: Clock;
-  readonly #began: number;
-  readonly #over = new AbortController();
-  readonly #done: Promise<boolean>;
-
-  /** Starts the reading. */
-  constructor(target: ServiceTarget, context: QueryContext & { readonly inspector: Inspector }) {
-    this.#clock = context.runtime.clock;
-    this.#began = this.#clock.monotonic();
-    const signal = AbortSignal.any([context.signal, this.#over.signal]);
-    this.#done = lookAt(target, { ...context, signal });
-  }
-
-  /**
-   * Waits until the inspector has seen all, or until the limit.
-   * @param limit milliseconds since the start
-   * @returns true if the inspector has seen all
-   */
-  async wait(limit: number): Promise<boolean> {
-    const rest = limit - (this.#clock.monotonic() - this.#began);
-    const late = rest > 0 ? this.#clock.sleep(rest, this.#over.signal).then(() => false) : false;
-    const isDone = await Promise.race([this.#done, late]);
-    this.end();
-    return isDone;
-  }
-
-  /** Stops the reading. */
-  end(): void {
-    this.#over.abort();
-  }
-}
-
-/** Shows the Service and its slices to the inspector. Returns true if it has seen them. */
 async function lookAt(
   { namespace, name }: ServiceTarget,
-  context: QueryContext & { readonly inspector: Inspector },
-): Promise<boolean> {
-  const { configuration: { signpost: { manifests } }, signal, inspector } = context;
-  if (manifests.includes("-")) return false;
+  options: ExplainContext & { readonly limit: number },
+): Promise<Inspector | undefined> {
+  const { configuration: { signpost: { manifests } }, runtime: { clock }, limit } = options;
+  if (limit === 0 || manifests.includes("-")) return undefined;
+  const inspector = new Inspector({ namespace, name });
   const inspect = (kind: Kind, raw: unknown) => inspector.look(kind, raw);
-  try {
-    if (manifests.length > 0) {
-      await readSource({ ...context, inspect }, { sink: () => {} });
-      return true;
-    }
-    const { client } = await findApiServer(context);
+  const over = new AbortController();
+  const signal = AbortSignal.any([options.signal, over.signal]);
+  const readApi = async () => {
+    const { client } = await findApiServer(options);
     // Lists, for nodes need no permission to get single objects.
     const show = async (kind: Kind, path: string, query: Record<string, string>) => {
-      for (const item of itemsOf(await client.json(path, { query, signal }))) inspect(kind, item);
+      const items = fieldAt(await client.json(path, { query, signal }), "items");
+      if (Array.isArray(items)) { for (const item of items) inspect(kind, item); }
     };
-    const slices = `/apis/discovery.k8s.io/v1/namespaces/${namespace}/endpointslices`;
     await Promise.all([
       show("Service", `/api/v1/namespaces/${namespace}/services`, {
         fieldSelector: `metadata.name=${name}`,
       }),
-      show("EndpointSlice", slices, { labelSelector: `kubernetes.io/service-name=${name}` }),
+      show("EndpointSlice", `/apis/discovery.k8s.io/v1/namespaces/${namespace}/endpointslices`, {
+        labelSelector: `kubernetes.io/service-name=${name}`,
+      }),
     ]);
-    return true;
+  };
+  const reading = manifests.length > 0
+    ? readSource({ ...options, signal, inspect }, { sink() {} })
+    : readApi();
+  const late = clock.sleep(limit, signal).then(() => undefined);
+  try {
+    return await Promise.race([reading.then(() => inspector), late]);
   } catch (error) {
-    if (error instanceof WatchError || error instanceof FatalError || signal.aborted) return false;
+    if (error instanceof WatchError || error instanceof FatalError || signal.aborted) {
+      return undefined;
+    }
     throw error;
+  } finally {
+    over.abort();
   }
-}
-
-function itemsOf(list: unknown): readonly unknown[] {
-  const items = fieldAt(list, "items");
-  return Array.isArray(items) ? items : [];
 }

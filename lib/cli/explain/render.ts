@@ -3,18 +3,20 @@ import { describeScheduler } from "../../model/cluster/scheduler.ts";
 import { capitalized, count, plain } from "../../model/values/text.ts";
 import { hostPort } from "../../model/cluster/names.ts";
 import { type Cell, type Colour, colourTable, type Paint, renderFindings } from "../output.ts";
-import { endpointName, type EndpointReport } from "../../explain/endpoints.ts";
-import { type Outcome, PASSIVE } from "../../explain/outcome.ts";
-import type {
-  Finding,
-  FrontendReport,
-  KernelReport,
-  PacketReport,
-  PortReport,
-  ServiceReport,
-  TrackedConnection,
+import { endpointName } from "../../explain/endpoints.ts";
+import {
+  type EndpointReport,
+  type Finding,
+  type FrontendReport,
+  type KernelReport,
+  type Outcome,
+  type PacketReport,
+  PASSIVE,
+  type PortReport,
+  type ServiceReport,
+  type TraceReport,
+  type TrackedConnection,
 } from "../../explain/report.ts";
-import type { TraceReport } from "../../explain/trace.ts";
 
 const VERDICTS: Readonly<Record<ServiceReport["verdict"], readonly [Colour, string]>> = {
   delivered: ["green", "works here"],
