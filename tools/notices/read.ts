@@ -51,12 +51,14 @@ export async function readNotices(): Promise<Notice[]> {
       ? await Deno.readTextFile(`${folder}/LICENSE`)
       : await headersOf(headersIn.map((part) => `${folder}/${part}`));
     const isMitWithoutText = license === "MIT" && !text.includes("Permission is hereby granted");
+    const isApacheWithoutText = license.includes("Apache-2.0") && !text.includes(APACHE_TERMS);
+    const missing = isMitWithoutText ? mit : isApacheWithoutText ? await apacheText() : "";
     return {
       name,
       version,
       publisher,
       license,
-      text: `${text.trim()}${isMitWithoutText ? `\n\n${mit}` : ""}`,
+      text: `${text.trim()}\n\n${missing}`.trim(),
     };
   }));
   return [denoNotice(mit), ...packages];
@@ -110,6 +112,14 @@ function versionOf(name: string, npm: Readonly<Record<string, unknown>>): string
 async function mitText(folder: string, npm: Readonly<Record<string, unknown>>): Promise<string> {
   const text = await Deno.readTextFile(`${folder}/${versionOf(MIT_TEXT_OF, npm)}/LICENSE`);
   return text.slice(text.indexOf("Permission is hereby granted")).trim();
+}
+
+const APACHE_TERMS = "TERMS AND CONDITIONS FOR USE, REPRODUCTION, AND DISTRIBUTION";
+
+/** Returns the licence of signpost itself, without the appendix on how to apply it. */
+async function apacheText(): Promise<string> {
+  const text = await Deno.readTextFile(`${ROOT}LICENSE`);
+  return text.slice(0, text.indexOf("APPENDIX:")).trim();
 }
 
 /** Returns the comments at the top of all files, each once. */
