@@ -197,7 +197,7 @@ const BROKEN: readonly {
     objects: [hashed({}, "rr"), slice([LOCAL])],
     causes: [
       "warning part-left-out: Service shop/web: a part is left out: " +
-      'metadata.annotations[signpost.dev/scheduler] must be random or round-robin or consistent-hash, is "rr"',
+      'metadata.annotations["signpost.dev/scheduler"] must be random or round-robin or consistent-hash, is "rr"',
     ],
     verdict: "delivered",
   },

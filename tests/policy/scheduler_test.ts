@@ -64,7 +64,7 @@ for (const value of ["rr", "Random", 7, ["random"], { a: 1 }, "x".repeat(10_000)
     });
     const { omitted = [] } = pipeline.cache.services.get("default/web") ?? {};
     assertEquals(omitted.length, 1);
-    assertEquals(omitted[0]?.startsWith(`metadata.annotations[${SCHEDULER}] must be `), true);
+    assertEquals(omitted[0]?.startsWith(`metadata.annotations["${SCHEDULER}"] must be `), true);
   });
 }
 

@@ -10,32 +10,29 @@ import type {
 } from "../../model/cluster/objects.ts";
 import { objectKey } from "../../model/cluster/names.ts";
 import { quote } from "../../model/values/text.ts";
-import type { METADATA, Raw, Tables } from "./tables.ts";
+import { fieldAt } from "../../model/values/record.ts";
 import { decodeEndpointSlice } from "./endpoint_slice.ts";
 import { decodeNode, decodeServiceCIDR } from "./node.ts";
+import { MalformedError, Omissions, Raw } from "./read.ts";
 import { decodeService } from "./service.ts";
-import {
-  type DecodeContext,
-  type Intern,
-  MalformedError,
-  type Metadata,
-  Omissions,
-  readMap,
-  readName,
-  readObject,
-  type Share,
-} from "./read.ts";
-import { fieldAt } from "../../model/values/record.ts";
 
-type KindDecoders = {
-  readonly [K in Kind]: (
-    raw: Raw<Tables[K]>,
-    metadata: Metadata,
-    context: DecodeContext,
-  ) => KindMap[K] | undefined;
-};
+/** Returns the first of all equal texts, so that memory holds one. */
+export type Intern = (text: string) => string;
 
-const DECODERS: KindDecoders = {
+type Share<T> = (list: readonly T[]) => readonly T[];
+
+export interface DecodeContext {
+  /** `""` for objects without a namespace. */
+  readonly namespace: string;
+  readonly name: string;
+  readonly intern: Intern;
+  readonly sharePorts: Share<ServicePort>;
+  readonly shareEndpointPorts: Share<EndpointPort>;
+}
+
+const DECODERS: {
+  readonly [K in Kind]: (raw: Raw, context: DecodeContext) => KindMap[K] | undefined;
+} = {
   Service: decodeService,
   EndpointSlice: decodeEndpointSlice,
   Node: decodeNode,
@@ -70,37 +67,30 @@ export function createDecoder(): Decoder {
   const intern: Intern = (text) => strings(text, text);
   const sharePorts = sharedPorts<ServicePort>();
   const shareEndpointPorts = sharedPorts<EndpointPort>();
-  return <K extends Kind>(kind: K, raw: unknown): Decoded<K> => {
+  return <K extends Kind>(kind: K, value: unknown): Decoded<K> => {
     let key: string | undefined;
+    const omissions = new Omissions();
+    const raw = new Raw(value, { name: kind, omissions });
     try {
-      const object = readMap(raw, kind) as Raw<Tables[K]>;
-      const metadata = readObject<typeof METADATA>(object.metadata, "metadata");
-      const names = readNames(metadata, kind);
-      key = objectKey(NAMESPACED.has(kind) ? names : { name: names.name });
-      const omissions = new Omissions();
-      const context = { intern, sharePorts, shareEndpointPorts, omissions };
-      const decoded = DECODERS[kind](object, {
-        ...names,
-        labels: readMap(metadata.labels, "metadata.labels"),
-        annotations: readMap(metadata.annotations, "metadata.annotations"),
-        raw: metadata,
-      }, context);
+      const metadata = raw.at("metadata");
+      const given = metadata.at("namespace");
+      const namespace = !NAMESPACED.has(kind) ? "" : given.isAbsent ? "default" : given.name();
+      const name = metadata.at("name").name();
+      key = namespace === "" ? name : objectKey({ namespace, name });
+      const decoded = DECODERS[kind](raw, {
+        namespace: intern(namespace),
+        name,
+        intern,
+        sharePorts,
+        shareEndpointPorts,
+      });
       if (decoded === undefined) return { type: "ignored", key };
       const omitted = omissions.lines;
       return { type: "object", key, object: omitted ? { ...decoded, omitted } : decoded };
     } catch (error) {
       if (!(error instanceof MalformedError)) throw error;
-      return { type: "refused", key: key ?? quote(nameOf(raw)), reason: error.message };
+      return { type: "refused", key: key ?? quote(nameOf(value)), reason: error.message };
     }
-  };
-}
-
-function readNames(raw: Raw<typeof METADATA>, kind: Kind): Pick<Metadata, "namespace" | "name"> {
-  return {
-    namespace: NAMESPACED.has(kind)
-      ? readName(raw.namespace ?? "default", "metadata.namespace")
-      : "",
-    name: readName(raw.name, "metadata.name"),
   };
 }
 

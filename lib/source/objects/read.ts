@@ -1,32 +1,10 @@
-/** Reads fields of untrusted JSON. Each function throws a `MalformedError` that names the path. */
+/** Reads untrusted JSON. Each method throws a `MalformedError` that names the path, the rule and the value. */
 import { parseAddress, parseCidr } from "../../model/values/address.ts";
-import type { EndpointPort, Protocol, ServicePort } from "../../model/cluster/objects.ts";
-import { isRecord, type Json } from "../../model/values/record.ts";
+import type { Protocol } from "../../model/cluster/objects.ts";
+import { isRecord } from "../../model/values/record.ts";
 import { compact } from "../../model/values/lists.ts";
 import { quote } from "../../model/values/text.ts";
 import { isDnsName } from "../../model/cluster/names.ts";
-import type { Field, Fields, ListField, METADATA, Raw, Scalar, Unread } from "./tables.ts";
-
-export interface Metadata {
-  /** `""` for objects without a namespace. */
-  readonly namespace: string;
-  readonly name: string;
-  readonly labels: Json;
-  readonly annotations: Json;
-  readonly raw: Raw<typeof METADATA>;
-}
-
-export type Intern = (text: string) => string;
-
-export type Share<T> = (list: readonly T[]) => readonly T[];
-
-export interface DecodeContext {
-  readonly intern: Intern;
-  readonly sharePorts: Share<ServicePort>;
-  readonly shareEndpointPorts: Share<EndpointPort>;
-  /** Collects the parts that are left out. */
-  readonly omissions: Omissions;
-}
 
 /** The most lines of omissions of one object. */
 const MAX_OMISSIONS = 5;
@@ -39,9 +17,11 @@ export class Omissions {
   readonly #lines: string[] = [];
   #count = 0;
 
-  add({ message }: MalformedError): void {
+  /** Adds a malformed part. @throws any other error */
+  add(error: unknown): void {
+    if (!(error instanceof MalformedError)) throw error;
     this.#count++;
-    if (this.#lines.length < MAX_OMISSIONS) this.#lines.push(message);
+    if (this.#lines.length < MAX_OMISSIONS) this.#lines.push(error.message);
   }
 
   /** Returns a line for each of the first omissions, and the number of the rest; `undefined` if there are none. */
@@ -52,175 +32,181 @@ export class Omissions {
   }
 }
 
-/** Thrown for an unusable field of an API object. The message is one line: path, rule, value. */
+/** Thrown for an unusable value of an API object. The message is one line: path, rule, value. */
 export class MalformedError extends Error {
   override name = "MalformedError";
-  /** @param path the field, for example `spec.ports[0].port` */
-  constructor(path: string, rule: string, value?: unknown) {
-    super(`${path} ${rule}${value === undefined ? "" : `, is ${quote(value)}`}`);
-  }
 }
 
-/** Reads an object with the fields of its table. Absent or null is an empty one. */
-export function readObject<F extends Fields>(
-  value: Unread<Field<F>> | undefined,
-  path: string,
-): Raw<F> {
-  return readMap(value, path) as Raw<F>;
-}
-
-/** Reads an object with any fields. Absent or null is an empty one. */
-export function readMap(value: unknown, path: string): Json {
-  if (value === undefined || value === null) return {};
-  if (!isRecord(value)) throw new MalformedError(path, "must be an object", value);
-  return value;
-}
-
-/** Reads an array. Absent or null is an empty one. */
-export function readArray(value: unknown, path: string): readonly unknown[] {
-  if (value === undefined || value === null) return [];
-  if (!Array.isArray(value)) throw new MalformedError(path, "must be a list", value);
-  return value;
-}
-
-/** Reads the usable entries of a list. As in kube-proxy, malformed entries are left out. */
-export function readEntries<V extends Scalar | Fields, T>(
-  value: Unread<ListField<V>> | undefined,
-  path: string,
-  options: {
-    readonly omissions: Omissions;
-    /** Returns `undefined` for an entry to skip. */
-    readonly read: (entry: Unread<Field<V>>, path: string) => T | undefined;
-  },
-): readonly T[] {
-  const { omissions, read } = options;
-  const entries: T[] = [];
-  const raw = readArray(value, path);
-  let omitted = 0;
-  for (let i = 0; i < raw.length; i++) {
-    try {
-      const entry = read(raw[i] as Unread<Field<V>>, `${path}[${i}]`);
-      if (entry !== undefined) entries.push(entry);
-    } catch (error) {
-      omissions.add(malformed(error));
-      if (++omitted > MAX_OMITTED_ENTRIES) {
-        throw new MalformedError(path, `must have ${MAX_OMITTED_ENTRIES} unusable entries at most`);
-      }
-    }
-  }
-  return compact(entries);
-}
-
-/** Returns a `MalformedError`, and throws any other error. */
-function malformed(error: unknown): MalformedError {
-  if (error instanceof MalformedError) return error;
-  throw error;
-}
-
-/** Returns the value read, or `undefined` if it is malformed and left out. */
-export function readOrOmit<T>(read: () => T, omissions: Omissions): T | undefined {
-  try {
-    return read();
-  } catch (error) {
-    omissions.add(malformed(error));
-    return undefined;
-  }
-}
-
-/** Reads a string. Absent or null is `""`. */
-export function readString(value: unknown, path: string): string {
-  if (value === undefined || value === null) return "";
-  if (typeof value !== "string") throw new MalformedError(path, "must be a string", value);
-  return value;
-}
-
-/** Reads one of the given strings. Absent, null or `""` is the first. */
-export function readChoice<T extends string>(
-  value: unknown,
-  path: string,
-  choices: readonly [T, ...T[]],
-): T {
-  const text = readString(value, path);
-  const choice = text === "" ? choices[0] : choices.find((each) => each === text);
-  if (choice === undefined) {
-    const rule = `must be ${choices.filter((each) => each !== "").join(" or ")}`;
-    throw new MalformedError(path, rule, value);
-  }
-  return choice;
-}
-
-/** Reads a boolean. Absent or null is the default. */
-export function readBoolean(value: unknown, path: string, absent: boolean): boolean {
-  if (value === undefined || value === null) return absent;
-  if (typeof value !== "boolean") throw new MalformedError(path, "must be true or false", value);
-  return value;
-}
-
-/** Reads an integer inside a range, both ends included. */
-export function readInteger(
-  value: unknown,
-  path: string,
-  range: { readonly min: number; readonly max: number },
-): number {
-  if (
-    typeof value !== "number" || !Number.isInteger(value) || value < range.min || value > range.max
-  ) {
-    const rule = `must be a number from ${range.min} to ${range.max}`;
-    throw new MalformedError(path, rule, value ?? null);
-  }
-  return value;
-}
-
-export function readPort(value: unknown, path: string): number {
-  return readInteger(value, path, { min: 1, max: 65535 });
-}
-
-/** Reads a protocol. Absent is TCP. */
-export function readProtocol(value: unknown, path: string): Protocol {
-  const protocol = readChoice(value, path, ["TCP", "UDP", "SCTP"]);
-  return protocol === "TCP" ? "tcp" : protocol === "UDP" ? "udp" : "sctp";
-}
-
-/** Reads a DNS subdomain name (RFC 1123), the rule for every name that signpost reads. */
-export function readName(value: unknown, path: string): string {
-  if (typeof value !== "string" || !isDnsName(value)) {
-    const rule = "must be a DNS name of lower-case letters, digits, '-' and '.'";
-    throw new MalformedError(path, rule, value ?? null);
-  }
-  return value;
-}
-
-/** Reads a DNS subdomain name. Absent, null or `""` is `""`. */
-export function readOptionalName(value: unknown, path: string): string {
-  return value === undefined || value === null || value === "" ? "" : readName(value, path);
+interface Place {
+  /** The name of a field, the index of an entry, or the kind of a whole object. */
+  readonly name: string | number;
+  readonly parent?: Raw;
+  readonly omissions: Omissions;
 }
 
 /** A label value: RFC 1123 letters in either case, `_` too, or nothing. */
 const LABEL_VALUE = /^(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$/;
 
-/** Reads the zone or node of a label or hint: a label value or a DNS name. Absent or null is `""`. */
-export function readPlace(value: unknown, path: string): string {
-  const text = readString(value, path);
-  if (LABEL_VALUE.test(text) || isDnsName(text)) return text;
-  throw new MalformedError(path, "must be the value of a label", value);
-}
+/** An unchecked value of an API object. Go may write null for a field that is absent. */
+export class Raw {
+  constructor(readonly value: unknown, private readonly place: Place) {}
 
-/** Reads an address in canonical form. */
-export function readAddress(value: unknown, path: string): string {
-  const address = parseAddress(value);
-  if (address === undefined) throw new MalformedError(path, "must be an IP address", value ?? null);
-  return address;
-}
+  /** Returns the place, for example `spec.ports[0].port`. */
+  get path(): string {
+    const { name, parent } = this.place;
+    if (parent === undefined) return String(name);
+    if (typeof name === "number") return `${parent.path}[${name}]`;
+    if (parent.place.parent === undefined) return name;
+    return name.includes("/") ? `${parent.path}["${name}"]` : `${parent.path}.${name}`;
+  }
 
-/** Reads a CIDR in canonical form. */
-export function readCidr(value: unknown, path: string): string {
-  const cidr = parseCidr(value);
-  if (cidr === undefined) throw new MalformedError(path, "must be a CIDR", value ?? null);
-  return cidr;
-}
+  get isAbsent(): boolean {
+    return this.value === undefined || this.value === null;
+  }
 
-/** Reads a time, RFC 3339 or a `Date`, as milliseconds since the epoch. Absent or unreadable is 0. */
-export function readTime(value: unknown): number {
-  const time = typeof value === "string" ? Date.parse(value) : value instanceof Date ? +value : 0;
-  return Number.isNaN(time) ? 0 : time;
+  /** Makes the error of a rule that this value breaks. */
+  malformed(rule: string, value: unknown = this.value ?? null): MalformedError {
+    return new MalformedError(`${this.path} ${rule}, is ${quote(value)}`);
+  }
+
+  /** Returns a field. An absent object has none. */
+  at(name: string): Raw {
+    const { value, place: { omissions } } = this;
+    if (!this.isAbsent && !isRecord(value)) throw this.malformed("must be an object");
+    return new Raw(isRecord(value) ? value[name] : undefined, { name, parent: this, omissions });
+  }
+
+  /** Returns an entry of a list. */
+  entry(name: number): Raw {
+    return new Raw(this.list()[name], { name, parent: this, omissions: this.place.omissions });
+  }
+
+  /** Returns the values of a list. An absent list is empty. */
+  list(): readonly unknown[] {
+    if (this.isAbsent) return [];
+    if (!Array.isArray(this.value)) throw this.malformed("must be a list");
+    return this.value;
+  }
+
+  /**
+   * Reads the usable entries of a list. As in kube-proxy, malformed entries are left out.
+   * @param read returns `undefined` for an entry to skip
+   */
+  entries<T>(read: (entry: Raw) => T | undefined): readonly T[] {
+    const entries: T[] = [];
+    const { length } = this.list();
+    let omitted = 0;
+    for (let i = 0; i < length; i++) {
+      try {
+        const entry = read(this.entry(i));
+        if (entry !== undefined) entries.push(entry);
+      } catch (error) {
+        this.place.omissions.add(error);
+        if (++omitted <= MAX_OMITTED_ENTRIES) continue;
+        const rule = `must have ${MAX_OMITTED_ENTRIES} unusable entries at most`;
+        throw new MalformedError(`${this.path} ${rule}`);
+      }
+    }
+    return compact(entries);
+  }
+
+  /** Reads this value, or returns `undefined` if it is malformed and left out. */
+  orOmit<T>(read: (value: Raw) => T): T | undefined {
+    try {
+      return read(this);
+    } catch (error) {
+      this.place.omissions.add(error);
+      return undefined;
+    }
+  }
+
+  /** Notes a rule that this value breaks, and that costs nothing else. */
+  note(rule: string): void {
+    this.place.omissions.add(new MalformedError(`${this.path} ${rule}`));
+  }
+
+  /** Absent is `""`. */
+  text(): string {
+    if (this.isAbsent) return "";
+    if (typeof this.value !== "string") throw this.malformed("must be a string");
+    return this.value;
+  }
+
+  /** Reads one of the given strings. Absent or `""` is the first. */
+  choice<T extends string>(choices: readonly [T, ...T[]]): T {
+    const text = this.text();
+    const choice = text === "" ? choices[0] : choices.find((each) => each === text);
+    if (choice !== undefined) return choice;
+    throw this.malformed(`must be ${choices.filter((each) => each !== "").join(" or ")}`);
+  }
+
+  boolean(absent: boolean): boolean {
+    if (this.isAbsent) return absent;
+    if (typeof this.value !== "boolean") throw this.malformed("must be true or false");
+    return this.value;
+  }
+
+  /** Reads an integer inside a range, both ends included. */
+  integer(min: number, max: number): number {
+    const { value } = this;
+    if (typeof value === "number" && Number.isInteger(value) && value >= min && value <= max) {
+      return value;
+    }
+    throw this.malformed(`must be a number from ${min} to ${max}`);
+  }
+
+  port(): number {
+    return this.integer(1, 65535);
+  }
+
+  /** Absent or 0 is 0. */
+  optionalPort(): number {
+    return this.value ? this.port() : 0;
+  }
+
+  /** Absent is TCP. */
+  protocol(): Protocol {
+    const protocol = this.choice(["TCP", "UDP", "SCTP"]);
+    return protocol === "TCP" ? "tcp" : protocol === "UDP" ? "udp" : "sctp";
+  }
+
+  /** Reads a DNS subdomain name (RFC 1123), the rule for every name that signpost reads. */
+  name(): string {
+    const { value } = this;
+    if (typeof value === "string" && isDnsName(value)) return value;
+    throw this.malformed("must be a DNS name of lower-case letters, digits, '-' and '.'");
+  }
+
+  /** Reads a DNS subdomain name. Absent or `""` is `""`. */
+  optionalName(): string {
+    return this.isAbsent || this.value === "" ? "" : this.name();
+  }
+
+  /** Reads the zone or node of a label or hint: a label value or a DNS name. Absent is `""`. */
+  topology(): string {
+    const text = this.text();
+    if (LABEL_VALUE.test(text) || isDnsName(text)) return text;
+    throw this.malformed("must be the value of a label");
+  }
+
+  /** Reads an address in canonical form. */
+  address(): string {
+    const address = parseAddress(this.value);
+    if (address === undefined) throw this.malformed("must be an IP address");
+    return address;
+  }
+
+  /** Reads a CIDR in canonical form. */
+  cidr(): string {
+    const cidr = parseCidr(this.value);
+    if (cidr === undefined) throw this.malformed("must be a CIDR");
+    return cidr;
+  }
+
+  /** Reads RFC 3339 or a `Date` as milliseconds since the epoch. Absent or unreadable is 0. */
+  time(): number {
+    const { value } = this;
+    const time = typeof value === "string" ? Date.parse(value) : value instanceof Date ? +value : 0;
+    return Number.isNaN(time) ? 0 : time;
+  }
 }

@@ -1,6 +1,6 @@
 /**
  * The fields that signpost reads of API objects, for the protobuf reader and the decoders. Numbers and names are
- * from the API's generated.proto files. A decoder that reads a field outside its table does not compile.
+ * from the API's generated.proto files. A decoder can read no other field (`tests/source/objects/tables_test.ts`).
  */
 import type { Kind } from "../../model/cluster/objects.ts";
 
@@ -15,39 +15,25 @@ export interface Fields {
   readonly [name: string]: Field;
 }
 
-export interface Field<V extends Scalar | Fields = Scalar | Fields> {
+export interface Field {
   /** The field's protobuf number. */
   readonly number: number;
-  readonly value: V;
+  readonly value: Scalar | Fields;
   /** True if it is a list of such values. */
   readonly repeated: boolean;
 }
 
-export interface ListField<V extends Scalar | Fields = Scalar | Fields> extends Field<V> {
-  readonly repeated: true;
-}
-
 /** Returns a field that is one value. */
-export function one<V extends Scalar | Fields>(number: number, value: V): Field<V> {
+export function one(number: number, value: Scalar | Fields): Field {
   return { number, value, repeated: false };
 }
 
-export function many<V extends Scalar | Fields>(number: number, value: V): ListField<V> {
+export function many(number: number, value: Scalar | Fields): Field {
   return { number, value, repeated: true };
 }
 
-declare const field: unique symbol;
-
-/** The unchecked value of a field. It may be anything. */
-export interface Unread<F extends Field> {
-  readonly [field]?: F;
-}
-
-/** An unchecked object. Only the fields of its table can be read. */
-export type Raw<F extends Fields> = { readonly [N in keyof F]?: Unread<F[N]> };
-
 /** meta/v1 ObjectMeta. */
-export const METADATA = {
+const METADATA = {
   name: one(1, "string"),
   namespace: one(3, "string"),
   uid: one(5, "string"),
@@ -59,7 +45,7 @@ export const METADATA = {
 };
 
 /** core/v1 Service. */
-export const SERVICE = {
+const SERVICE = {
   metadata: one(1, METADATA),
   spec: one(2, {
     ports: many(1, {
@@ -85,7 +71,7 @@ export const SERVICE = {
 };
 
 /** discovery.k8s.io/v1 EndpointSlice. */
-export const ENDPOINT_SLICE = {
+const ENDPOINT_SLICE = {
   metadata: one(1, METADATA),
   endpoints: many(2, {
     addresses: many(1, "string"),
@@ -105,7 +91,7 @@ export const ENDPOINT_SLICE = {
 };
 
 /** core/v1 Node. */
-export const NODE = {
+const NODE = {
   metadata: one(1, METADATA),
   spec: one(2, {
     podCIDR: one(1, "string"),
@@ -116,19 +102,17 @@ export const NODE = {
 };
 
 /** networking.k8s.io/v1 ServiceCIDR. */
-export const SERVICE_CIDR = {
+const SERVICE_CIDR = {
   metadata: one(1, METADATA),
   spec: one(2, { cidrs: many(1, "string") }),
 };
 
-export const TABLES = {
+export const TABLES: { readonly [K in Kind]: Fields } = {
   Service: SERVICE,
   EndpointSlice: ENDPOINT_SLICE,
   Node: NODE,
   ServiceCIDR: SERVICE_CIDR,
-} satisfies { readonly [K in Kind]: Fields };
-
-export type Tables = typeof TABLES;
+};
 
 export const API_VERSION: { readonly [K in Kind]: string } = {
   Service: "v1",

@@ -291,7 +291,7 @@ testRefusals("Service", FULL, [
   ["spec.type", 7, "spec.type must be a string, is 7"],
   ["spec.clusterIP", 10, "spec.clusterIP must be a string, is 10"],
   ["spec.clusterIPs", "10.96.0.10", 'spec.clusterIPs must be a list, is "10.96.0.10"'],
-  ["spec.ports", undefined, "spec.ports must hold at least one usable port"],
+  ["spec.ports", undefined, "spec.ports must hold at least one usable port, is null"],
   ["spec.ports", [], "spec.ports must hold at least one usable port, is []"],
   ["spec.ports", null, "spec.ports must hold at least one usable port, is null"],
   ["spec.ports", { port: 80 }, 'spec.ports must be a list, is {"port":80}'],
