@@ -172,7 +172,7 @@ async function ask(
   { kind, nodeName, signal }: Pick<QueryContext, "nodeName" | "signal"> & { readonly kind: Kind },
 ): Promise<ApiFailure[]> {
   const { path, selectors, optional } = resourceOf(kind, nodeName);
-  const limits = { signal, headerLimit: LIMIT, idleLimit: LIMIT };
+  const limits = { signal, silence: LIMIT };
   try {
     // `resourceVersion=0`: from the server's memory, not from etcd.
     await client.json(path, {

@@ -148,12 +148,12 @@ async function watchApiServer(
   server.client.observer = requests;
   const failed = Promise.withResolvers<never>();
   let isFirst = true;
-  const accept = (list: ObjectEvent) => {
-    const reason = isFirst ? coldStartTrap(list, server.url) : undefined;
+  const receive = (event: ObjectEvent) => {
+    const reason = isFirst ? coldStartTrap(event, server.url) : undefined;
     // What comes later never ends the daemon.
-    isFirst &&= list.kind !== "Service";
+    isFirst &&= event.kind !== "Service";
     if (reason) failed.reject(new FatalError(reason));
-    return !reason;
+    else sink(event);
   };
   const watching = watchAll({
     client: server.client,
@@ -162,8 +162,7 @@ async function watchApiServer(
     decode: decoderOf(options),
     // Who wants to see all fields of objects gets them in JSON.
     protobuf: !options.inspect && acceptsProtobuf(options.configuration.clientConnection),
-    sink,
-    accept,
+    sink: receive,
     clock: runtime.clock,
     logger,
     observer,

@@ -12,7 +12,6 @@ import { StatusError, WatchError } from "./failure.ts";
 import { isApiObject, readApiObject, Remainder } from "./watch_events.ts";
 import { fieldAt } from "../../model/values/record.ts";
 import { errorText, oneLine } from "../../model/values/text.ts";
-import { BoundedMap } from "../../model/values/bounded.ts";
 
 /** One request of the port for outgoing HTTP. Its adapters are in `system/http_client.ts`. */
 export interface HttpRequest {
@@ -83,10 +82,8 @@ interface ApiRequest {
   /** The `accept` header, `application/json` by default. */
   readonly accept?: string;
   readonly signal: AbortSignal;
-  /** Milliseconds until the headers must be in; 60 s by default, as the server's own limit. */
-  readonly headerLimit?: number;
-  /** Milliseconds between bytes of the body, 60 s by default. */
-  readonly idleLimit?: number;
+  /** Milliseconds between bytes of the body, 60 s by default. The headers must be in after 60 s at most. */
+  readonly silence?: number;
 }
 
 /** A successful answer with a streamed body. */
@@ -94,29 +91,26 @@ interface ApiStream {
   readonly status: number;
   /** The `content-type` header; `""` if there is none. */
   readonly contentType: string;
-  /** Throws a `WatchError` if the stream breaks off or stalls, or the error given to `fail`. */
+  /** Throws a `WatchError` if the stream breaks off or stalls. */
   readonly body: AsyncIterable<Uint8Array>;
-  /** Ends the stream. The reader of the body gets the error. */
-  fail(error: WatchError): void;
   /** Releases the connection. */
   close(): void;
 }
 
-const DEFAULT_LIMIT = 60_000;
-const MAX_ERROR_BODY = 64 * 1024;
+/** The API server's own limit for a request. */
+const DEFAULT_SILENCE = 60_000;
+
 /** The longest body read as a whole, in bytes: a list from a server that ignores `limit`. */
 const MAX_BODY = 256 * 1024 * 1024;
 
 /** client-go's code if there was no answer. */
 const NO_ANSWER = "<error>";
 
-const MAX_REMEMBERED = 100;
-
 export class ApiClient {
   /** Takes reports of requests. */
   observer: RequestObserver = {};
   /** The code of the last GET by path, if that failed: the next one is a retry. */
-  readonly #failed = new BoundedMap<string, string>(MAX_REMEMBERED);
+  readonly #failed = new Map<string, string>();
 
   constructor(private readonly options: ApiClientOptions) {}
 
@@ -124,9 +118,19 @@ export class ApiClient {
   async open(path: string, request: ApiRequest): Promise<ApiStream> {
     const exchange = new Exchange(this.options.clock, request);
     try {
-      const response = await this.#send(path, { request, exchange });
-      if (response.status >= 200 && response.status < 300) return exchange.stream(response);
-      throw await readError(response, { what: describe(path, request), exchange });
+      const response = await this.#send(path, { ...request, signal: exchange.signal });
+      const { status } = response;
+      if (status < 200 || status >= 300) {
+        const message = await readMessage(exchange.read(response));
+        const wish = parseRetryAfter(response.headers["retry-after"]);
+        throw new StatusError(`${describe(path, request)}: ${status}${message}`, status, wish);
+      }
+      return {
+        status,
+        contentType: response.headers["content-type"] ?? "",
+        body: exchange.read(response),
+        close: () => exchange.close(),
+      };
     } catch (error) {
       exchange.close();
       throw exchange.explain(error, "connection");
@@ -137,12 +141,11 @@ export class ApiClient {
   async json(path: string, request: ApiRequest): Promise<unknown> {
     const stream = await this.open(path, request);
     try {
-      return JSON.parse(decodeText(await readBytes(stream.body, MAX_BODY)));
-    } catch (error) {
-      if (error instanceof WatchError) throw error;
-      throw new WatchError("garbage", `${describe(path, request)}: the answer is no JSON`, {
-        cause: error,
-      });
+      return JSON.parse(decodeText(await readBytes(stream.body)));
+    } catch (cause) {
+      if (cause instanceof WatchError) throw cause;
+      const message = `${describe(path, request)}: the answer is no JSON`;
+      throw new WatchError("garbage", message, { cause });
     } finally {
       stream.close();
     }
@@ -158,30 +161,27 @@ export class ApiClient {
     }
   }
 
-  async #send(
-    path: string,
-    { request, exchange }: { readonly request: ApiRequest; readonly exchange: Exchange },
-  ): Promise<HttpResponse> {
-    const { userAgent } = this.options;
-    const credentials = await this.#credentials();
-    const url = requestUrl(credentials.server, path, request.query ?? {});
-    const sent: HttpRequest = {
-      method: request.method ?? "GET",
+  async #send(path: string, request: ApiRequest): Promise<HttpResponse> {
+    const { method = "GET", accept = "application/json", query = {}, signal } = request;
+    const { server, authorization, tls } = await this.#credentials();
+    const url = requestUrl(server, path, query);
+    const hasBody = request.body !== undefined;
+    const response = await this.#exchange({
+      method,
       url,
       headers: {
-        "accept": request.accept ?? "application/json",
-        "user-agent": userAgent,
-        ...(credentials.authorization && { authorization: credentials.authorization }),
-        ...(request.body !== undefined && { "content-type": "application/json" }),
+        accept,
+        "user-agent": this.options.userAgent,
+        ...(authorization && { authorization }),
+        ...(hasBody && { "content-type": "application/json" }),
       },
-      ...(request.body !== undefined && { body: JSON.stringify(request.body) }),
-      tls: credentials.tls,
-      signal: exchange.signal,
-    };
-    const response = await this.#exchange(sent);
+      ...(hasBody && { body: JSON.stringify(request.body) }),
+      tls,
+      signal,
+    });
     if (url.searchParams.has("watch")) return response;
-    const report = { verb: sent.method, host: url.host };
-    const done = (size: number) => this.observer.responseRead?.({ ...report, size });
+    const done = (size: number) =>
+      this.observer.responseRead?.({ verb: method, host: url.host, size });
     return { ...response, body: counted(response.body, done) };
   }
 
@@ -213,70 +213,61 @@ export class ApiClient {
   }
 }
 
-/** One request in progress. The caller, a limit or `fail` ends it. */
+/** One request in progress. The caller or silence ends it. */
 class Exchange {
   readonly #abort = new AbortController();
   readonly signal = this.#abort.signal;
   readonly #onAbort = () => this.#abort.abort();
-  #limit: IdleLimit;
-  #failure: WatchError | undefined;
+  #limit: number;
+  /** The monotonic time of the last sign of life. */
+  #heard: number;
+  #isSilent = false;
 
   constructor(private readonly clock: Clock, private readonly request: ApiRequest) {
-    const { signal, headerLimit } = request;
+    const { signal, silence = DEFAULT_SILENCE } = request;
     if (signal.aborted) this.#abort.abort();
     signal.addEventListener("abort", this.#onAbort, { once: true });
-    this.#limit = this.#limitSilence(headerLimit);
+    this.#limit = Math.min(silence, DEFAULT_SILENCE);
+    this.#heard = clock.monotonic();
+    void this.#limitSilence();
   }
 
-  #limitSilence(milliseconds = DEFAULT_LIMIT): IdleLimit {
-    const onIdle = () => this.fail(new WatchError("stalled", "the API server went silent"));
-    return new IdleLimit(milliseconds, { clock: this.clock, onIdle });
-  }
-
-  fail(error: WatchError): void {
-    this.#failure ??= error;
-    this.close();
+  async #limitSilence(): Promise<void> {
+    while (!this.signal.aborted) {
+      const left = this.#heard + this.#limit - this.clock.monotonic();
+      if (left > 0) await this.clock.sleep(left, this.signal);
+      else {
+        this.#isSilent = true;
+        this.close();
+      }
+    }
   }
 
   close(): void {
-    this.#limit.stop();
     this.request.signal.removeEventListener("abort", this.#onAbort);
     this.#abort.abort();
   }
 
-  stream(response: HttpResponse): ApiStream {
-    this.#limit.stop();
-    this.#limit = this.#limitSilence(this.request.idleLimit);
-    return {
-      status: response.status,
-      contentType: response.headers["content-type"] ?? "",
-      body: this.read(response),
-      fail: (error) => this.fail(error),
-      close: () => this.close(),
-    };
-  }
-
   async *read(response: HttpResponse): AsyncGenerator<Uint8Array> {
+    this.#limit = this.request.silence ?? DEFAULT_SILENCE;
     try {
       for await (const chunk of response.body) {
-        this.#limit.touch();
+        this.#heard = this.clock.monotonic();
         yield chunk;
-        if (this.#failure) break;
       }
     } catch (error) {
       throw this.explain(error, "dropped");
     }
-    if (this.#failure) throw this.#failure;
+    // An aborted body may end without an error.
+    if (this.#isSilent) throw this.explain(undefined, "dropped");
   }
 
   /** Classifies the system's error: ended by the caller, by a limit, or by the network. */
-  explain(error: unknown, reason: "connection" | "dropped"): unknown {
-    if (error instanceof WatchError) return error;
-    if (this.#failure) return this.#failure;
-    const what = reason === "connection"
-      ? "no connection to the API server"
-      : "the stream broke off";
-    return new WatchError(reason, `${what}: ${errorText(error)}`, { cause: error });
+  explain(cause: unknown, reason: "connection" | "dropped"): unknown {
+    if (cause instanceof WatchError) return cause;
+    if (this.#isSilent) return new WatchError("stalled", "the API server went silent", { cause });
+    const what = reason === "dropped" ? "the stream broke off" : "no connection to the API server";
+    return new WatchError(reason, `${what}: ${errorText(cause)}`, { cause });
   }
 }
 
@@ -291,22 +282,15 @@ function describe(path: string, request: ApiRequest): string {
   return `${request.method ?? "GET"} ${oneLine(path)}`;
 }
 
-async function readError(
-  response: HttpResponse,
-  { what, exchange }: { readonly what: string; readonly exchange: Exchange },
-): Promise<StatusError> {
-  const { status } = response;
-  let message = "";
+/** Returns the message of an error's body after a blank; `""` if there is none. */
+async function readMessage(body: AsyncIterable<Uint8Array>): Promise<string> {
   try {
-    message = statusMessage(await readBytes(exchange.read(response), MAX_ERROR_BODY));
+    const message = statusMessage(await readBytes(body));
+    return message === "" ? "" : ` ${message}`;
   } catch {
     // The status is enough.
+    return "";
   }
-  return new StatusError(
-    `${what}: ${status}${message === "" ? "" : ` ${message}`}`,
-    status,
-    parseRetryAfter(response.headers["retry-after"]),
-  );
 }
 
 /** Returns the `message` of a `Status` object, or the text itself. */
@@ -327,13 +311,12 @@ function parseRetryAfter(header = ""): number {
   return /^\d{1,6}$/.test(header) ? Number(header) * 1000 : 0;
 }
 
-async function readBytes(body: AsyncIterable<Uint8Array>, limit: number): Promise<Uint8Array> {
+async function readBytes(body: AsyncIterable<Uint8Array>): Promise<Uint8Array> {
   const read = new Remainder();
   for await (const chunk of body) {
     read.keep(chunk);
-    if (read.length > limit) {
-      throw new WatchError("garbage", `the answer is longer than ${limit} bytes`);
-    }
+    if (read.length <= MAX_BODY) continue;
+    throw new WatchError("garbage", `the answer is longer than ${MAX_BODY} bytes`);
   }
   return read.join(new Uint8Array());
 }
@@ -355,38 +338,5 @@ async function* counted(
     }
   } finally {
     done(size);
-  }
-}
-
-/** Calls back once after too long an idle time, by monotonic time. */
-export class IdleLimit {
-  readonly #stop = new AbortController();
-  #last = 0;
-
-  /** Starts to count. @param milliseconds the longest idle time */
-  constructor(
-    private readonly milliseconds: number,
-    private readonly options: { readonly clock: Clock; readonly onIdle: () => void },
-  ) {
-    this.touch();
-    this.#run();
-  }
-
-  touch(): void {
-    this.#last = this.options.clock.monotonic();
-  }
-
-  stop(): void {
-    this.#stop.abort();
-  }
-
-  async #run(): Promise<void> {
-    const { clock, onIdle } = this.options;
-    const { signal } = this.#stop;
-    while (!signal.aborted) {
-      const left = this.#last + this.milliseconds - clock.monotonic();
-      if (left <= 0) return onIdle();
-      await clock.sleep(left, signal);
-    }
   }
 }

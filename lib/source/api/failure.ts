@@ -6,8 +6,6 @@ type FailureReason =
   | "dropped" // The stream broke off.
   | "stalled" // No byte arrived in time.
   | "garbage" // A protocol error: no JSON, half a line, an unknown shape.
-  | "too-many" // More objects than any cluster has: perhaps it is the wrong server.
-  | "unmarked" // A streaming list without a mark at its end.
   | "unauthorized" // 401.
   | "forbidden" // 403.
   | "not-found" // 404.

@@ -1,44 +1,31 @@
 /** Lists the objects of one kind, then watches them. No failure of the API server removes an object. */
 import { Backoff, type BackoffLimits } from "../../model/values/timing.ts";
-import type { Decoder, EventSink, Kind, ObjectEvent } from "../../model/cluster/objects.ts";
+import type { Decoder, EventSink, Kind } from "../../model/cluster/objects.ts";
 import { PROTOBUF } from "../../model/configuration.ts";
 import { Turns } from "../../model/ports/in_turns.ts";
 import type { Clock, Logger } from "../../model/ports/ports.ts";
 import { errorText } from "../../model/values/text.ts";
-import { type ApiClient, IdleLimit } from "./api_client.ts";
+import type { ApiClient } from "./api_client.ts";
 import { StatusError, WatchError } from "./failure.ts";
-import {
-  listPages,
-  MAX_OBJECTS,
-  type Resource,
-  resourceOf,
-  Snapshot,
-  tooManyObjects,
-} from "./resources.ts";
+import { listPages, type Resource, resourceOf, Snapshot } from "./resources.ts";
 import { changeEvent } from "../objects/decode.ts";
 import { parseWatchEvent, piecesOf, type WatchEvent } from "./watch_events.ts";
 
 export interface WatchLimits {
   /** The longest silence of a watch. The API server sends a bookmark about every minute. */
   readonly stall: number;
-  /** The longest time without a new object in a streaming list. The server waits 3 s for its cache. */
-  readonly initialQuiet: number;
   /** The delay of a retry if the server does not know the resource. */
   readonly absent: number;
   readonly backoff: BackoffLimits;
   /** Objects in a page of a list, as in client-go. */
   readonly pageSize: number;
-  /** The most objects to keep. */
-  readonly maxObjects: number;
 }
 
-export const DEFAULT_LIMITS: WatchLimits = {
+const DEFAULT_LIMITS: WatchLimits = {
   stall: 180_000,
-  initialQuiet: 10_000,
   absent: 600_000,
   backoff: { first: 250, longest: 30_000 },
   pageSize: 500,
-  maxObjects: MAX_OBJECTS,
 };
 
 /** `absent`: the server lacks the resource or the right to it; a retry follows later. */
@@ -71,8 +58,6 @@ interface WatchOptions {
   /** True if watches ask for protobuf. Then `decode` gets only the fields of its tables. */
   readonly protobuf: boolean;
   readonly sink: EventSink;
-  /** Returns false if a complete list must not be used. */
-  readonly accept?: (list: ObjectEvent) => boolean;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly observer?: WatchObserver;
@@ -88,9 +73,6 @@ export async function watchAll(options: WatchOptions): Promise<void> {
   await Promise.all(options.kinds.map((kind) => new Reflector(kind, options).run()));
 }
 
-/** Failures in a row, without progress, before the resource version is dropped. */
-const FAILURES_BEFORE_RELIST = 5;
-
 /** Milliseconds after which a stream without events counts as a success. */
 const GOOD_STREAM = 30_000;
 
@@ -100,18 +82,8 @@ const LONGEST_RETRY_AFTER = 120_000;
 /** Lines or frames that are taken without a break. */
 const BATCH = 16;
 
-/** One watch stream. */
-interface Stream<K extends Kind> {
-  /** Collects the initial state until its end. */
-  snapshot: Snapshot<K> | undefined;
-  /** Limits the time without a new object in the initial state. */
-  quiet: IdleLimit | undefined;
-  isOpen: boolean;
-  hasProgress: boolean;
-}
-
 class Reflector<K extends Kind> {
-  readonly #collection: Resource;
+  readonly #resource: Resource;
   readonly #limits: WatchLimits;
   readonly #backoff: Backoff;
   readonly #random: () => number;
@@ -123,11 +95,15 @@ class Reflector<K extends Kind> {
   /** Keys of the delivered objects. */
   #known = new Set<string>();
   #streamingList = true;
+  /** Collects the initial state of a stream until its end. */
+  #snapshot: Snapshot<K> | undefined;
+  /** True if the present stream brought a list, an event or a bookmark. */
+  #hasProgress = false;
   /** The monotonic time at which a resource version had last expired. */
   #expired = -Infinity;
 
   constructor(private readonly kind: K, private readonly options: WatchOptions) {
-    this.#collection = resourceOf(kind, options.nodeName);
+    this.#resource = resourceOf(kind, options.nodeName);
     this.#limits = { ...DEFAULT_LIMITS, ...options.limits };
     this.#random = options.random ?? Math.random;
     this.#backoff = new Backoff(this.#limits.backoff, this.#random);
@@ -149,14 +125,13 @@ class Reflector<K extends Kind> {
   async #listAndWatch(): Promise<void> {
     if (this.#resourceVersion === "" && this.#streamingList) {
       try {
-        return await this.#watch(new Snapshot(this.kind, this.#limits.maxObjects));
+        return await this.#watch(new Snapshot(this.kind));
       } catch (error) {
-        const { signal, logger } = this.options;
-        if (this.#resourceVersion !== "" || signal.aborted || !mayWorkInPages(error)) throw error;
-        // A refusal of these parameters, or their being ignored, is for good.
-        this.#streamingList = error.reason !== "unmarked" && error.reason !== "status";
+        if (this.#resourceVersion !== "" || !mayWorkInPages(error)) throw error;
+        // A refusal of these parameters is for good.
+        this.#streamingList = error.reason !== "status";
         const message = `no streaming list of ${this.kind} objects, listing in pages`;
-        logger.debug(1, message, { error: error.message });
+        this.options.logger.debug(1, message, { error: error.message });
       }
     }
     if (this.#resourceVersion === "") await this.#list();
@@ -166,21 +141,14 @@ class Reflector<K extends Kind> {
   async #list(): Promise<void> {
     this.#report.state("listing");
     const { client, decode, signal } = this.options;
-    const { snapshot, resourceVersion } = await listPages(this.kind, {
-      client,
-      signal,
-      decode,
-      resource: this.#collection,
-      pageSize: this.#limits.pageSize,
-      maxObjects: this.#limits.maxObjects,
-    });
+    const { pageSize } = this.#limits;
+    const listing = { client, signal, decode, resource: this.#resource, pageSize };
+    const { snapshot, resourceVersion } = await listPages(this.kind, listing);
     if (!signal.aborted) this.#listed(snapshot, resourceVersion);
   }
 
   #listed(snapshot: Snapshot<K>, resourceVersion: string): void {
-    const { accept = () => true, sink } = this.options;
-    const list = snapshot.toEvent();
-    if (accept(list)) sink(list);
+    this.options.sink(snapshot.toEvent());
     this.#known = snapshot.keys;
     this.#progressed = this.options.clock.monotonic();
     this.#resourceVersion = resourceVersion;
@@ -192,9 +160,10 @@ class Reflector<K extends Kind> {
     const { clock, signal } = this.options;
     this.#report.state(snapshot ? "listing" : "connecting");
     const start = clock.monotonic();
-    const stream = { snapshot, quiet: undefined, isOpen: false, hasProgress: false };
+    this.#snapshot = snapshot;
+    this.#hasProgress = false;
     try {
-      await this.#follow(stream);
+      await this.#follow();
     } catch (error) {
       // The abort ends the body at any place.
       if (signal.aborted) return;
@@ -203,81 +172,70 @@ class Reflector<K extends Kind> {
       const end = clock.monotonic();
       if (end - start >= GOOD_STREAM) this.#backoff.reset();
       // A restored server with a lower version sends nothing until it has passed this one.
-      const isSilent = stream.isOpen && !stream.hasProgress &&
+      const isSilent = this.#report.status.state === "watching" && !this.#hasProgress &&
         end - this.#progressed >= this.#limits.stall;
       if (isSilent) this.#resourceVersion = "";
     }
     if (signal.aborted) return;
-    if (!stream.hasProgress && clock.monotonic() - start < GOOD_STREAM) {
+    if (!this.#hasProgress && clock.monotonic() - start < GOOD_STREAM) {
       throw new WatchError("dropped", "the watch was closed by the server at once");
     }
     this.#report.state("connecting");
     await clock.sleep(this.#limits.backoff.first * this.#random(), signal);
   }
 
-  async #follow(stream: Stream<K>): Promise<void> {
+  async #follow(): Promise<void> {
     const { client, protobuf, signal, clock } = this.options;
-    const { stall } = this.#limits;
-    const answer = await client.open(this.#collection.path, {
-      query: this.#query(stream),
+    const answer = await client.open(this.#resource.path, {
+      query: this.#query(),
       ...(protobuf && { accept: `${PROTOBUF}, application/json` }),
       signal,
-      idleLimit: stall,
-      headerLimit: Math.min(stall, 90_000),
+      silence: this.#limits.stall,
     });
-    stream.isOpen = true;
-    if (!stream.snapshot) this.#report.state("watching");
-    else {
-      const message = "the server does not mark the end of the initial list";
-      const onIdle = () => answer.fail(new WatchError("unmarked", message));
-      stream.quiet = new IdleLimit(this.#limits.initialQuiet, { clock, onIdle });
-    }
+    if (!this.#snapshot) this.#report.state("watching");
     const turns = new Turns(clock);
     try {
       for await (const pieces of piecesOf(answer)) {
-        if (signal.aborted) return;
-        for (let i = 0; i < pieces.length; i += BATCH) {
-          this.#take(pieces.slice(i, i + BATCH), stream);
-          if (!stream.snapshot) continue;
-          await turns.giveWay();
-          if (signal.aborted) return;
+        for (let i = 0; i < pieces.length && !signal.aborted; i += BATCH) {
+          this.#take(pieces.slice(i, i + BATCH));
+          if (this.#snapshot) await turns.giveWay();
         }
+        if (signal.aborted) return;
       }
-      if (stream.snapshot) throw new WatchError("dropped", "the initial list ended unfinished");
+      if (this.#snapshot) throw new WatchError("dropped", "the initial list ended unfinished");
     } finally {
-      stream.quiet?.stop();
       answer.close();
     }
   }
 
-  #query({ snapshot }: Stream<K>): Record<string, string> {
+  #query(): Record<string, string> {
     return {
-      ...this.#collection.selectors,
+      ...this.#resource.selectors,
       watch: "true",
       allowWatchBookmarks: "true",
       timeoutSeconds: String(300 + Math.floor(300 * this.#random())),
-      ...snapshot
+      ...this.#snapshot
         ? { sendInitialEvents: "true", resourceVersionMatch: "NotOlderThan" }
         : { resourceVersion: this.#resourceVersion },
     };
   }
 
-  #take(pieces: readonly (string | Uint8Array)[], stream: Stream<K>): void {
+  #take(pieces: readonly (string | Uint8Array)[]): void {
     let hasProgress = false;
     try {
       for (const piece of pieces) {
         const event = parseWatchEvent(piece);
         if (event === undefined) continue;
-        if (stream.snapshot) hasProgress = this.#gather(event, stream);
+        if (this.#snapshot) hasProgress = this.#gather(event, this.#snapshot);
         else {
           this.#pass(event);
           hasProgress = true;
         }
       }
     } finally {
-      // Events before a bad piece are delivered, so the next watch continues after them.
+      // Events before a bad piece are delivered.
       if (hasProgress) {
-        stream.hasProgress = true;
+        this.#hasProgress = true;
         this.#progressed = this.options.clock.monotonic();
         this.#succeeded();
         this.#report.alive(this.#resourceVersion);
@@ -286,18 +244,16 @@ class Reflector<K extends Kind> {
   }
 
   /** Takes an event of the initial state. @returns true at its end */
-  #gather(event: WatchEvent, stream: Stream<K>): boolean {
-    const { snapshot, quiet } = stream;
+  #gather(event: WatchEvent, snapshot: Snapshot<K>): boolean {
     if (event.type === "bookmark") {
-      if (!event.initialEventsEnd || !snapshot) return false;
-      stream.snapshot = undefined;
-      quiet?.stop();
+      if (!event.initialEventsEnd) return false;
+      this.#snapshot = undefined;
       this.#listed(snapshot, event.resourceVersion);
       return true;
     }
     const decoded = this.options.decode(this.kind, event.object);
-    if (event.type === "deleted") snapshot?.remove(decoded.key);
-    else if (snapshot?.put(decoded)) quiet?.touch();
+    if (event.type === "deleted") snapshot.remove(decoded.key);
+    else snapshot.put(decoded);
     return false;
   }
 
@@ -311,23 +267,13 @@ class Reflector<K extends Kind> {
     if (event.type !== "bookmark") {
       const decoded = this.options.decode(kind, event.object);
       const { key } = decoded;
-      const change = changeEvent(
-        kind,
-        event.type === "deleted" ? { type: "ignored", key } : decoded,
-      );
-      if (change.type !== "delete") this.#know(key);
+      const isDeleted = event.type === "deleted";
+      const change = changeEvent(kind, isDeleted ? { type: "ignored", key } : decoded);
+      if (change.type !== "delete") this.#known.add(key);
       // An ignored object that was never delivered, such as a headless Service, is no change.
       if (change.type !== "delete" || this.#known.delete(key)) this.options.sink(change);
     }
     this.#resourceVersion = event.resourceVersion;
-  }
-
-  #know(key: string): void {
-    const { maxObjects } = this.#limits;
-    if (this.#known.size >= maxObjects && !this.#known.has(key)) {
-      throw tooManyObjects(this.kind, maxObjects);
-    }
-    this.#known.add(key);
   }
 
   async #recover(cause: unknown): Promise<void> {
@@ -335,7 +281,7 @@ class Reflector<K extends Kind> {
     const error = cause instanceof WatchError
       ? cause
       : new WatchError("garbage", `the watch failed: ${errorText(cause)}`, { cause });
-    if (this.#mustList(error)) this.#resourceVersion = "";
+    if (mustList(error)) this.#resourceVersion = "";
     if (this.#isAbsent(error)) {
       this.#deliverNothing(error);
       this.#backoff.reset();
@@ -358,20 +304,10 @@ class Reflector<K extends Kind> {
     if (this.options.clock.monotonic() - this.#expired >= GOOD_STREAM) this.#backoff.reset();
   }
 
-  /** Returns true if the resource version is of no more use. */
-  #mustList(error: WatchError): boolean {
-    if (error.reason === "reverted") return true;
-    const isRepeated = this.#backoff.failures >= FAILURES_BEFORE_RELIST;
-    if (isRepeated && ["garbage", "too-many"].includes(error.reason)) return true;
-    if (!(error instanceof StatusError)) return false;
-    const isPassing = [401, 403, 404, 408, 429].includes(error.status) || error.status >= 500;
-    return !isPassing || /too large resource version/i.test(error.message);
-  }
-
   /** Returns true if the cluster lacks an optional resource, or never gave the right to read it. */
   #isAbsent({ reason }: WatchError): boolean {
     const wasRead = this.#report.status.resourceVersion !== "";
-    return this.#collection.optional === true &&
+    return this.#resource.optional === true &&
       (reason === "not-found" || reason === "forbidden" && !wasRead);
   }
 
@@ -447,7 +383,14 @@ function mayWorkInPages(error: unknown): error is WatchError {
   if (error instanceof StatusError) {
     return [400, 403, 405, 406, 415, 422, 501].includes(error.status);
   }
-  return error instanceof WatchError && ["garbage", "dropped", "unmarked"].includes(error.reason);
+  return error instanceof WatchError && ["garbage", "dropped"].includes(error.reason);
+}
+
+/** Returns true if the resource version is of no more use. As in client-go, garbage leads to a new list. */
+function mustList(error: WatchError): boolean {
+  if (!(error instanceof StatusError)) return ["garbage", "reverted"].includes(error.reason);
+  const isPassing = [401, 403, 404, 408, 429].includes(error.status) || error.status >= 500;
+  return !isPassing || /too large resource version/i.test(error.message);
 }
 
 /** A decimal number without leading zeros. */

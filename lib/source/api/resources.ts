@@ -29,35 +29,18 @@ export function resourceOf(kind: Kind, nodeName: string): Resource {
   return resources[kind];
 }
 
-/** The most objects of a kind to keep, against a faulty server. Kubernetes supports 150,000 pods. */
-export const MAX_OBJECTS = 500_000;
-
-export function tooManyObjects(kind: Kind, max: number): WatchError {
-  const message = `the API server names more than ${max} ${kind} objects, more than any cluster ` +
-    "has: is it the right server?";
-  return new WatchError("too-many", message);
-}
-
 /** Collects decoded objects until a list is complete. */
 export class Snapshot<K extends Kind> {
   readonly #objects = new Map<string, KindMap[K]>();
   readonly #refused = new Map<string, string>();
-  /** The keys of all objects so far, ignored and removed ones too. */
-  readonly #seen = new Set<string>();
 
-  /** @param max the most objects to take; `MAX_OBJECTS` by default */
-  constructor(private readonly kind: K, private readonly max = MAX_OBJECTS) {}
+  constructor(private readonly kind: K) {}
 
-  /** Takes the current state of an object. @returns true if its key is new @throws {WatchError} at one too many */
-  put(decoded: Decoded<K>): boolean {
+  put(decoded: Decoded<K>): void {
     const { key } = decoded;
-    const isNew = !this.#seen.has(key);
-    if (isNew && this.#seen.size >= this.max) throw tooManyObjects(this.kind, this.max);
-    this.#seen.add(key);
     this.remove(key);
     if (decoded.type === "object") this.#objects.set(key, decoded.object);
     if (decoded.type === "refused") this.#refused.set(key, decoded.reason);
-    return isNew;
   }
 
   remove(key: string): void {
@@ -91,12 +74,7 @@ interface ListOptions {
   readonly signal: AbortSignal;
   /** Objects in a page; 0 for all in one page. */
   readonly pageSize: number;
-  /** The most objects to keep; `MAX_OBJECTS` by default. */
-  readonly maxObjects?: number;
 }
-
-/** Successive pages without a new object before the list fails. A filter can leave a few pages empty. */
-const MAX_IDLE_PAGES = 10;
 
 interface Listed<K extends Kind> {
   readonly snapshot: Snapshot<K>;
@@ -109,30 +87,18 @@ export async function listPages<K extends Kind>(
   options: ListOptions,
 ): Promise<Listed<K>> {
   const { client, resource, decode, signal, pageSize } = options;
-  const snapshot = new Snapshot(kind, options.maxObjects);
-  let idlePages = 0;
+  const snapshot = new Snapshot(kind);
   let token = "";
   try {
     for (;;) {
-      const page = readListPage(
-        await client.json(resource.path, {
-          query: {
-            ...resource.selectors,
-            ...(pageSize > 0 && { limit: String(pageSize) }),
-            ...(token !== "" && { continue: token }),
-          },
-          signal,
-        }),
-      );
-      let isIdle = true;
-      for (const item of page.items) {
-        if (snapshot.put(decode(kind, item))) isIdle = false;
-      }
+      const query = {
+        ...resource.selectors,
+        ...(pageSize > 0 && { limit: String(pageSize) }),
+        ...(token !== "" && { continue: token }),
+      };
+      const page = readListPage(await client.json(resource.path, { query, signal }));
+      for (const item of page.items) snapshot.put(decode(kind, item));
       if (page.next === "") return { snapshot, resourceVersion: page.resourceVersion };
-      idlePages = isIdle ? idlePages + 1 : 0;
-      if (page.next === token || idlePages >= MAX_IDLE_PAGES) {
-        throw new WatchError("garbage", "the pages of the list have no end and nothing new");
-      }
       token = page.next;
     }
   } catch (error) {

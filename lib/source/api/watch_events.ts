@@ -189,22 +189,7 @@ function statusError(status: Json): StatusError {
   );
 }
 
-/** The most values in a line: about one a byte of the largest etcd object. More could take hundreds of MB. */
-const MAX_VALUES = 2_000_000;
-
-/** Returns true if a line has more commas and opening brackets than any stored object. */
-function hasTooManyValues(line: string): boolean {
-  if (line.length <= MAX_VALUES) return false;
-  let values = 0;
-  for (let i = 0; i < line.length; i++) {
-    const code = line.charCodeAt(i);
-    if (code === 0x2c || code === 0x5b || code === 0x7b) values++;
-  }
-  return values > MAX_VALUES;
-}
-
 function parseJson(line: string): unknown {
-  if (hasTooManyValues(line)) throw garbage(`more than ${MAX_VALUES} values`, line);
   try {
     return JSON.parse(line);
   } catch {
@@ -249,22 +234,11 @@ function messageOf(fields: Fields): Message {
 /** A parsed message: JSON values, `Uint8Array`, and `Date` for a time. */
 type MessageObject = Record<string, unknown>;
 
-/** The most values in a message. A value takes at least two bytes, and etcd objects have at most 1.5 MiB. */
-const MAX_FIELDS = 800_000;
-
 function readMessage(bytes: Uint8Array, message: Message): MessageObject {
-  return readFields(new CountingReader(bytes), bytes.length, message);
+  return readFields(new BinaryReader(bytes), bytes.length, message);
 }
 
-class CountingReader extends BinaryReader {
-  #values = 0;
-
-  count(): void {
-    if (++this.#values > MAX_FIELDS) throw new Error(`it has more than ${MAX_FIELDS} values`);
-  }
-}
-
-function readFields(reader: CountingReader, end: number, message: Message): MessageObject {
+function readFields(reader: BinaryReader, end: number, message: Message): MessageObject {
   const object: MessageObject = {};
   while (reader.pos < end) {
     const tag = reader.uint32();
@@ -283,15 +257,14 @@ function wireTypeOf({ value }: NumberedField): WireType {
   return isVarint ? WireType.Varint : WireType.LengthDelimited;
 }
 
-function readField(reader: CountingReader, field: NumberedField, object: MessageObject): void {
+function readField(reader: BinaryReader, field: NumberedField, object: MessageObject): void {
   const { name, value, repeated } = field;
-  reader.count();
   if (value === "map") readEntry(reader, (object[name] ??= {}) as MessageObject);
   else if (repeated) ((object[name] ??= []) as unknown[]).push(readValue(reader, value));
   else object[name] = readValue(reader, value);
 }
 
-function readValue(reader: CountingReader, value: Exclude<NumberedField["value"], "map">): unknown {
+function readValue(reader: BinaryReader, value: Exclude<NumberedField["value"], "map">): unknown {
   switch (value) {
     case "string":
       return reader.string();
@@ -311,14 +284,14 @@ function readValue(reader: CountingReader, value: Exclude<NumberedField["value"]
 }
 
 /** Reads a length and the message or map entry after it. */
-function readNested(reader: CountingReader, message: Message): MessageObject {
+function readNested(reader: BinaryReader, message: Message): MessageObject {
   const length = reader.uint32();
   return readFields(reader, reader.pos + length, message);
 }
 
 const ENTRY: Message = messageOf({ key: one(1, "string"), value: one(2, "string") });
 
-function readEntry(reader: CountingReader, map: MessageObject): void {
+function readEntry(reader: BinaryReader, map: MessageObject): void {
   const { key = "", value = "" } = readNested(reader, ENTRY);
   map[key as string] = value;
 }
@@ -326,7 +299,7 @@ function readEntry(reader: CountingReader, map: MessageObject): void {
 const TIME: Message = messageOf({ seconds: one(1, "long") });
 
 /** Returns an invalid date if the value is out of range. */
-function readTime(reader: CountingReader): Date {
+function readTime(reader: BinaryReader): Date {
   const { seconds = 0 } = readNested(reader, TIME);
   return new Date(seconds as number * 1000);
 }

@@ -1,7 +1,5 @@
 import { assertEquals } from "@std/assert";
 import { Backoff, delayAfter } from "../../../lib/model/values/timing.ts";
-import { IdleLimit } from "../../../lib/source/api/api_client.ts";
-import { ManualClock } from "../../support/clock_and_log.ts";
 
 const LIMITS = { first: 250, longest: 30_000 };
 
@@ -33,27 +31,4 @@ Deno.test("without a source of chance, waiting times are those of the doubling",
 Deno.test("what the server asks for is waited at least, spread a little", () => {
   assertEquals(new Backoff(LIMITS, () => 0).next(7000), 7000);
   assertEquals(new Backoff(LIMITS, () => 1).next(7000), 7250);
-});
-
-Deno.test("an idle limit strikes once, after the last sign of life, by monotonic time", async () => {
-  const clock = new ManualClock();
-  let strikes = 0;
-  const limit = new IdleLimit(100, { clock, onIdle: () => strikes++ });
-  await clock.advance(60);
-  limit.touch();
-  await clock.advance(60);
-  limit.touch();
-  await clock.advance(99);
-  assertEquals(strikes, 0);
-  await clock.advance(1);
-  await clock.advance(1000);
-  assertEquals(strikes, 1);
-});
-
-Deno.test("a stopped idle limit never strikes", async () => {
-  const clock = new ManualClock();
-  let strikes = 0;
-  new IdleLimit(100, { clock, onIdle: () => strikes++ }).stop();
-  await clock.advance(1000);
-  assertEquals(strikes, 0);
 });

@@ -149,7 +149,7 @@ Deno.test("each byte gives the body new time, silence ends it", async () => {
     }
   }
   const http: FakeHttp = new FakeHttp(answer(200, slow(() => http.requests[0])));
-  const stream = await client(http, clock).open("/x", { signal, idleLimit: 1000 });
+  const stream = await client(http, clock).open("/x", { signal, silence: 1000 });
   const seen: string[] = [];
   const reading = assertRejects(async () => {
     for await (const chunk of stream.body) seen.push(new TextDecoder().decode(chunk));

@@ -7,12 +7,7 @@ import type { Kind } from "../../../lib/model/cluster/objects.ts";
 import { loadAccess } from "../../../lib/source/api/access/access_source.ts";
 import { ApiClient, type RequestResult } from "../../../lib/source/api/api_client.ts";
 import { createHttpClient } from "../../../lib/system/http_client.ts";
-import {
-  DEFAULT_LIMITS,
-  watchAll,
-  type WatchLimits,
-  type WatchStatus,
-} from "../../../lib/source/api/reflector.ts";
+import { watchAll, type WatchLimits, type WatchStatus } from "../../../lib/source/api/reflector.ts";
 import type { RequestType } from "../../support/api_faults.ts";
 import {
   ApiServer,
@@ -109,7 +104,7 @@ export async function withWatch(
     logger,
     observer,
     signal: stop.signal,
-    limits: { ...DEFAULT_LIMITS, backoff: { first: 10, longest: 50 }, ...setup.limits },
+    limits: { backoff: { first: 10, longest: 50 }, ...setup.limits },
   });
   try {
     if (setup.waitForList !== false) {
