@@ -3,7 +3,7 @@ import { dirname, isAbsolute, join } from "@std/path/posix";
 import { parse as parseYaml } from "@std/yaml";
 import { isRecord, type Json } from "../../../model/values/record.ts";
 import { oneLine } from "../../../model/values/text.ts";
-import { AccessError, type ApiAccess, type Material } from "./access.ts";
+import { AccessError, type ApiAccess, decodeBase64, type Material } from "./access.ts";
 
 /** Parses a kubeconfig and resolves its current context. @throws {AccessError} with every problem found */
 export function parseKubeconfig(
@@ -197,14 +197,4 @@ function resolveAccess({ cluster, user, path, master }: {
     tlsServerName: cluster.text("tls-server-name") || undefined,
     verify,
   };
-}
-
-function decodeBase64(data: string): string | undefined {
-  const compact = data.replace(/\s+/g, "");
-  if (!/^[A-Za-z0-9+/]*={0,2}$/.test(compact)) return undefined;
-  try {
-    return atob(compact);
-  } catch {
-    return undefined;
-  }
 }
