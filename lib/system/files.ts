@@ -1,5 +1,5 @@
 /** Adapter: reads manifest files. */
-import type { FileInfo, Files } from "../source/manifests/manifest_loader.ts";
+import type { FileInfo, Files } from "../source/manifests.ts";
 
 /** Reads standard input once, and keeps the text: a daemon reads its manifests again after a reload. */
 class StandardInput {

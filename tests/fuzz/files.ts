@@ -7,7 +7,7 @@ import { stringify } from "@std/yaml/stringify";
 import { loadConfiguration } from "../../lib/config/load.ts";
 import { AccessError } from "../../lib/source/api/access/access.ts";
 import { parseKubeconfig } from "../../lib/source/api/access/kubeconfig.ts";
-import { ManifestError, parseManifest } from "../../lib/source/manifests/manifests.ts";
+import { ManifestError, parseManifest } from "../../lib/source/manifests.ts";
 import { createDecoder } from "../../lib/source/objects/decode.ts";
 import { StateError, stateLines, StateReader } from "../../lib/source/saved/format.ts";
 import { type ApiObject, NODE_NAME, Pipeline } from "../support/pipeline.ts";

@@ -7,7 +7,7 @@ import {
   writeStateFile,
   type WriteStateOptions,
 } from "../../lib/system/state_file.ts";
-import { loadManifests } from "../../lib/source/manifests/manifest_loader.ts";
+import { loadManifests } from "../../lib/source/manifests.ts";
 import { denoFiles } from "../../lib/system/files.ts";
 import { MemoryLogger } from "../support/clock_and_log.ts";
 import { createDecoder } from "../../lib/source/objects/decode.ts";

@@ -19,9 +19,9 @@ import { denoFiles } from "../../system/files.ts";
 import {
   followManifests,
   loadManifests,
+  ManifestError,
   type ManifestSourceOptions,
-} from "../../source/manifests/manifest_loader.ts";
-import { ManifestError } from "../../source/manifests/manifests.ts";
+} from "../../source/manifests.ts";
 import { createHttpClient } from "../../system/http_client.ts";
 import { watchAll, type WatchObserver } from "../../source/api/reflector.ts";
 import { FatalError, fatalIf } from "../../model/values/errors.ts";

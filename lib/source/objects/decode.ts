@@ -13,22 +13,15 @@ import { quote } from "../../model/values/text.ts";
 import { fieldAt } from "../../model/values/record.ts";
 import { decodeEndpointSlice } from "./endpoint_slice.ts";
 import { decodeNode, decodeServiceCIDR } from "./node.ts";
-import { MalformedError, Omissions, Raw } from "./read.ts";
+import {
+  type DecodeContext,
+  type Intern,
+  MalformedError,
+  Omissions,
+  Raw,
+  type Share,
+} from "./read.ts";
 import { decodeService } from "./service.ts";
-
-/** Returns the first of all equal texts, so that memory holds one. */
-export type Intern = (text: string) => string;
-
-type Share<T> = (list: readonly T[]) => readonly T[];
-
-export interface DecodeContext {
-  /** `""` for objects without a namespace. */
-  readonly namespace: string;
-  readonly name: string;
-  readonly intern: Intern;
-  readonly sharePorts: Share<ServicePort>;
-  readonly shareEndpointPorts: Share<EndpointPort>;
-}
 
 const DECODERS: {
   readonly [K in Kind]: (raw: Raw, context: DecodeContext) => KindMap[K] | undefined;

@@ -3,8 +3,7 @@ import { type Family, familyOf, isSpecialAddress } from "../../model/values/addr
 import type { Endpoint, EndpointPort, EndpointSlice } from "../../model/cluster/objects.ts";
 import { compact } from "../../model/values/lists.ts";
 import { HEADLESS, SERVICE_PROXY_NAME } from "./tables.ts";
-import type { DecodeContext, Intern } from "./decode.ts";
-import type { Raw } from "./read.ts";
+import type { DecodeContext, Intern, Raw } from "./read.ts";
 
 export const SERVICE_NAME = "kubernetes.io/service-name";
 

@@ -1,7 +1,6 @@
 /** Decodes Nodes (core/v1 Node) and ServiceCIDRs (networking.k8s.io/v1 ServiceCIDR). */
 import type { Node, ServiceCIDR } from "../../model/cluster/objects.ts";
-import type { DecodeContext } from "./decode.ts";
-import type { Raw } from "./read.ts";
+import type { DecodeContext, Raw } from "./read.ts";
 
 /** The taint of a Node that the cluster autoscaler is about to remove. */
 export const AUTOSCALER_TAINT = "ToBeDeletedByClusterAutoscaler";

@@ -5,8 +5,7 @@ import { nodePortKey } from "../../model/cluster/names.ts";
 import type { Service, ServicePort } from "../../model/cluster/objects.ts";
 import { compact } from "../../model/values/lists.ts";
 import { SERVICE_PROXY_NAME } from "./tables.ts";
-import type { DecodeContext } from "./decode.ts";
-import type { Raw } from "./read.ts";
+import type { DecodeContext, Raw } from "./read.ts";
 
 /** The API server's default for `sessionAffinityConfig.clientIP.timeoutSeconds`. */
 const DEFAULT_AFFINITY_SECONDS = 10_800;

@@ -4,8 +4,8 @@ import {
   type Files,
   followManifests,
   loadManifests,
-} from "../../../lib/source/manifests/manifest_loader.ts";
-import { ManifestError } from "../../../lib/source/manifests/manifests.ts";
+  ManifestError,
+} from "../../../lib/source/manifests.ts";
 import { eventually } from "../../support/eventually.ts";
 import { fakeDecode, MemorySink } from "../api/fakes.ts";
 import { MemoryLogger, realClock } from "../../support/clock_and_log.ts";

@@ -1,5 +1,5 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import { ManifestError, parseManifest } from "../../../lib/source/manifests/manifests.ts";
+import { ManifestError, parseManifest } from "../../../lib/source/manifests.ts";
 import { createDecoder } from "../../../lib/source/objects/decode.ts";
 import { fakeDecode } from "../api/fakes.ts";
 
@@ -33,6 +33,7 @@ Deno.test("JSON is read, and lists give their kind to their items", () => {
   });
   assertEquals(keys(list), ["Service x/a"]);
   assertEquals(keys(`${list}\n---\n${SERVICE}`).length, 2);
+  assertEquals(keys(`{"apiVersion":"v1","kind":"List","items":[${list}]}`), ["Service x/a"]);
 });
 
 Deno.test("objects of other kinds, and kinds of other groups, are left out by name", () => {

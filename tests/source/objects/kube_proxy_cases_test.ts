@@ -6,7 +6,7 @@
  */
 import { assertEquals } from "@std/assert";
 import { createDecoder } from "../../../lib/source/objects/decode.ts";
-import { parseManifest } from "../../../lib/source/manifests/manifests.ts";
+import { parseManifest } from "../../../lib/source/manifests.ts";
 import { type ApiObject, NODE_NAME, Pipeline } from "../../support/pipeline.ts";
 import { decodeGood, type Json, withValue } from "./decode_fixture.ts";
 

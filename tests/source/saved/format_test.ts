@@ -9,7 +9,7 @@ import {
   type ObjectEvent,
 } from "../../../lib/model/cluster/objects.ts";
 import { StateError, stateLines, StateReader } from "../../../lib/source/saved/format.ts";
-import { loadManifests } from "../../../lib/source/manifests/manifest_loader.ts";
+import { loadManifests } from "../../../lib/source/manifests.ts";
 import { cluster } from "../../support/arbitrary.ts";
 import { MemoryLogger } from "../../support/clock_and_log.ts";
 import { anyState, eventsOf, HEADER, readText, stateOf, textOf } from "./states.ts";

@@ -1,0 +1,274 @@
+/** Turns manifest files and folders into events, once or as they change. */
+import { basename, join } from "@std/path/posix";
+import { parseAll } from "@std/yaml";
+import {
+  type Decoded,
+  type Decoder,
+  type EventSink,
+  type Kind,
+  KINDS,
+} from "../model/cluster/objects.ts";
+import type { Clock, Logger } from "../model/ports/ports.ts";
+import { errorText, oneLine } from "../model/values/text.ts";
+import { fieldAt, isRecord, type Json } from "../model/values/record.ts";
+import { Snapshot } from "./api/resources.ts";
+import { kindOf } from "./objects/tables.ts";
+
+/** A file that cannot be used. The message has its path, and the line or the number of the document. */
+export class ManifestError extends Error {
+  override name = "ManifestError";
+}
+
+/** Reads files and follows links. Rejects with the system's error. */
+export interface Files {
+  /** Reads a file; `-` is standard input, to its end. */
+  read(path: string): Promise<string>;
+  /** Returns the names in a folder. */
+  list(folder: string): Promise<readonly string[]>;
+  stat(path: string): Promise<FileInfo>;
+}
+
+export interface FileInfo {
+  readonly isDirectory: boolean;
+  /** Changes with the content and the right to read it: inode, size and times of the last changes. */
+  readonly fingerprint: string;
+}
+
+interface ParseOptions {
+  readonly decode: Decoder;
+  /** The name of the only Node to take, as in the API watch. */
+  readonly nodeName: string;
+  /** Called with every object of a known kind. */
+  readonly inspect?: (kind: Kind, raw: unknown) => void;
+}
+
+export interface ManifestSourceOptions extends ParseOptions {
+  /** Files, folders (their `.yaml`, `.yml` and `.json` files, not recursive) and `-`. */
+  readonly paths: readonly string[];
+  readonly sink: EventSink;
+  readonly files: Files;
+  readonly logger: Logger;
+}
+
+interface FollowOptions extends ManifestSourceOptions {
+  readonly clock: Clock;
+  readonly signal: AbortSignal;
+  /** Milliseconds between looks at the files; 500 by default. */
+  readonly interval?: number;
+}
+
+/**
+ * Loads everything and delivers a `replace` for each kind.
+ * @throws {ManifestError} if a path or file cannot be used, with nothing delivered
+ */
+export async function loadManifests(options: ManifestSourceOptions): Promise<ManifestLoader> {
+  const loader = new ManifestLoader(options);
+  const problems = await loader.load();
+  if (problems.length > 0) throw new ManifestError(problems.join("; "));
+  loader.deliver();
+  return loader;
+}
+
+/**
+ * Loads everything, then follows changes until the signal aborts. A file that breaks later keeps its last good state,
+ * with one warning.
+ * @throws {ManifestError} at the start only, because the state was never complete
+ */
+export async function followManifests(options: FollowOptions): Promise<void> {
+  const { clock, signal, interval = 500 } = options;
+  const loader = await loadManifests(options);
+  for (;;) {
+    await clock.sleep(interval, signal);
+    if (signal.aborted) return;
+    loader.warn(await loader.load());
+    if (loader.hasChanged) loader.deliver();
+  }
+}
+
+interface LoadedFile {
+  readonly fingerprint: string;
+  /** The last good content. */
+  readonly manifest: Manifest | undefined;
+}
+
+/** Keeps the content of the files, and reads them again. */
+class ManifestLoader {
+  #loaded = new Map<string, LoadedFile>();
+  /** The fingerprints of the last look. */
+  #seen: ReadonlyMap<string, string> | undefined;
+  #delivered: readonly (Manifest | undefined)[] = [];
+  /** The problems of the last look, which were logged. */
+  #logged: readonly string[] = [];
+
+  constructor(private readonly options: ManifestSourceOptions) {}
+
+  /** Reads the changed files. @returns the problems; their files keep the old content */
+  async load(): Promise<readonly string[]> {
+    const { paths, files } = this.options;
+    const problems: string[] = [];
+    const loaded = new Map<string, LoadedFile>();
+    const seen = new Map<string, string>();
+    for (const path of paths) {
+      for (const file of await this.#filesAt(path, problems)) {
+        const before = this.#loaded.get(file);
+        if (before) loaded.set(file, before);
+        try {
+          const fingerprint = file === "-" ? "" : (await files.stat(file)).fingerprint;
+          seen.set(file, fingerprint);
+          // A file that changed since the last look may be half written.
+          const isSettled = this.#seen === undefined || this.#seen.get(file) === fingerprint;
+          if (!isSettled || before?.fingerprint === fingerprint) continue;
+          loaded.set(file, { fingerprint, manifest: before?.manifest });
+          loaded.set(file, { fingerprint, manifest: await this.#read(file) });
+        } catch (cause) {
+          problems.push(problemOf(file, cause));
+        }
+      }
+    }
+    this.#loaded = loaded;
+    this.#seen = seen;
+    return problems;
+  }
+
+  warn(problems: readonly string[]): void {
+    for (const problem of problems) {
+      if (this.#logged.includes(problem)) continue;
+      this.options.logger.warn("manifest refused; its last good state stays", { problem });
+    }
+    this.#logged = problems;
+  }
+
+  get hasChanged(): boolean {
+    const manifests = this.#manifests();
+    return manifests.length !== this.#delivered.length ||
+      manifests.some((each, i) => each !== this.#delivered[i]);
+  }
+
+  /** Delivers one `replace` for each kind. The last definition of an object counts. */
+  deliver(): void {
+    const { logger, sink } = this.options;
+    this.#delivered = this.#manifests();
+    const snapshots = new Map(KINDS.map((kind) => [kind, new Snapshot<Kind>(kind)]));
+    const defined = new Set<string>();
+    for (const [file, { manifest }] of this.#loaded) {
+      for (const { kind, decoded } of manifest?.objects ?? []) {
+        const name = `${kind} ${decoded.key}`;
+        const text = `${file}: ${name} is defined twice, this definition counts`;
+        if (defined.has(name)) logger.warn(oneLine(text));
+        defined.add(name);
+        snapshots.get(kind)?.put(decoded);
+      }
+    }
+    for (const snapshot of snapshots.values()) sink(snapshot.toEvent());
+  }
+
+  #manifests(): readonly (Manifest | undefined)[] {
+    return [...this.#loaded.values()].map(({ manifest }) => manifest);
+  }
+
+  /** Returns the manifest files at a path: the file, or the sorted files of the folder without hidden ones. */
+  async #filesAt(path: string, problems: string[]): Promise<readonly string[]> {
+    const { files } = this.options;
+    try {
+      if (path === "-" || !(await files.stat(path)).isDirectory) return [path];
+      const names = await files.list(path);
+      return names
+        .filter((name) => /^[^.].*\.(?:ya?ml|json)$/.test(name))
+        .sort()
+        .map((name) => join(path, name));
+    } catch (cause) {
+      problems.push(problemOf(path, cause));
+      const isThere = (file: string) => file === path || file === join(path, basename(file));
+      return [...this.#loaded.keys()].filter(isThere);
+    }
+  }
+
+  async #read(file: string): Promise<Manifest> {
+    const { files, logger } = this.options;
+    const name = file === "-" ? "stdin" : file;
+    const manifest = parseManifest(await files.read(file), { ...this.options, file: name });
+    for (const object of manifest.skipped) {
+      logger.debug(4, "an object of another kind is left out", { file, object });
+    }
+    return manifest;
+  }
+}
+
+function problemOf(path: string, cause: unknown): string {
+  if (cause instanceof ManifestError) return cause.message;
+  return `${oneLine(path)}: cannot be read: ${errorText(cause)}`;
+}
+
+type ManifestObject = { readonly kind: Kind; readonly decoded: Decoded<Kind> };
+
+interface Manifest {
+  readonly objects: readonly ManifestObject[];
+  /** Objects of other kinds, as `kind name`. */
+  readonly skipped: readonly string[];
+}
+
+/**
+ * Parses one file: YAML or JSON, one document or many, lists included. Of Nodes it takes this one alone.
+ * @param options `file`: its name in errors
+ * @throws {ManifestError} if the file is no YAML or JSON, or holds a value that is no object
+ */
+export function parseManifest(
+  text: string,
+  { file, decode, nodeName, inspect }: ParseOptions & { readonly file: string },
+): Manifest {
+  const objects: ManifestObject[] = [];
+  const skipped: string[] = [];
+  for (const [index, value] of parseDocuments(text, file).entries()) {
+    if (value === null || value === undefined) continue;
+    const place = `${oneLine(file)}: document ${index + 1}`;
+    for (const object of objectsIn(value, place)) {
+      const name = fieldAt(object, "metadata", "name");
+      const kind = kindOf(object);
+      if (kind === undefined) {
+        skipped.push(`${oneLine(String(object["kind"]))} ${oneLine(String(name))}`);
+        continue;
+      }
+      inspect?.(kind, object);
+      if (kind === "Node" && name !== nodeName) continue;
+      objects.push({ kind, decoded: decode(kind, object) });
+    }
+  }
+  return { objects, skipped };
+}
+
+function parseDocuments(text: string, file: string): readonly unknown[] {
+  const whole = parseWholeJson(text);
+  if (whole !== undefined) return [whole];
+  try {
+    return parseAll(text, { schema: "default" }) as unknown[];
+  } catch (cause) {
+    const line = cause instanceof Error && "line" in cause ? `:${cause.line}` : "";
+    const reason = errorText(cause).replace(/ at line \d+, column \d+:?.*$/, "");
+    throw new ManifestError(`${oneLine(file)}${line}: ${reason}`, { cause });
+  }
+}
+
+/** `JSON.parse` is a hundred times faster than the YAML parser. */
+function parseWholeJson(text: string): unknown {
+  if (!/^\s*[{[]/.test(text)) return undefined;
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Yields the items of a list, or the object. Items of a typed list, such as ServiceList, have no kind. */
+function* objectsIn(value: unknown, place: string): Generator<Json> {
+  const kind = fieldAt(value, "kind");
+  if (!isRecord(value) || typeof kind !== "string" || kind === "") {
+    throw new ManifestError(`${place}: no API object (it needs apiVersion and kind)`);
+  }
+  const { apiVersion, items } = value;
+  if (!kind.endsWith("List") || !Array.isArray(items)) return yield value;
+  const ofItems = kind === "List" ? {} : { kind: kind.slice(0, -"List".length), apiVersion };
+  for (const [index, item] of items.entries()) {
+    const object: unknown = isRecord(item) ? { ...ofItems, ...item } : item;
+    yield* objectsIn(object, `${place}: items[${index}]`);
+  }
+}
