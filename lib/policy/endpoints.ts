@@ -199,13 +199,23 @@ function destination(
   return { address: endpoint.address, port, local, hairpin: mayBeLocal || isShortCircuit };
 }
 
+/** Returns how many endpoints at the start of two lists are the same. Keys of all endpoints take longer. */
+export function commonStart(list: readonly Destination[], other: readonly Destination[]): number {
+  let i = 0;
+  for (; i < list.length; i++) {
+    if (list[i]?.address !== other[i]?.address || list[i]?.port !== other[i]?.port) break;
+  }
+  return i;
+}
+
 /** Keeps each endpoint in its slot. New ones fill the holes, then the last ones do. */
 function keepSlots(
   wanted: readonly Destination[],
   previous: readonly Destination[],
 ): Destination[] {
-  const waiting = new Map(wanted.map((each) => [keyOf(each), each]));
-  const slots = previous.slice(0, wanted.length).map((old) => {
+  const start = commonStart(wanted, previous);
+  const waiting = new Map(wanted.slice(start).map((each) => [keyOf(each), each]));
+  const slots = previous.slice(start, wanted.length).map((old) => {
     const key = keyOf(old);
     const same = waiting.get(key);
     waiting.delete(key);
@@ -213,7 +223,7 @@ function keepSlots(
   });
   const unplaced = waiting.values();
   const filled = slots.flatMap((slot) => slot ?? unplaced.next().value ?? []);
-  return [...filled, ...unplaced];
+  return [...wanted.slice(0, start), ...filled, ...unplaced];
 }
 
 /** Returns the key of an endpoint in its service port. */

@@ -10,7 +10,7 @@ import type { Snapshot } from "../cache/cache.ts";
 import { splitKey } from "../model/cluster/names.ts";
 import type { Limits } from "../model/configuration.ts";
 import type { EndpointSlice, Refusal, Service } from "../model/cluster/objects.ts";
-import { keyOf } from "./endpoints.ts";
+import { commonStart, keyOf } from "./endpoints.ts";
 import { only } from "../model/values/lists.ts";
 import { grouped } from "../model/values/text.ts";
 import { type SchedulerDefaults, schedulerOf, slotsFor } from "../model/cluster/scheduler.ts";
@@ -269,8 +269,10 @@ function newcomers(
   list: readonly Destination[],
   last: readonly Destination[] = [],
 ): readonly Destination[] {
-  const known = new Set(last.map(keyOf));
-  return list.filter((each) => !known.has(keyOf(each)));
+  const start = commonStart(list, last);
+  const known = new Set(last.slice(start).map(keyOf));
+  const rest = list.slice(start);
+  return known.size === 0 ? rest : rest.filter((each) => !known.has(keyOf(each)));
 }
 
 /** Keeps new endpoints and addresses up to a cost. Above 0, it allows at least one of each. */

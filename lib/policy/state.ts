@@ -11,7 +11,7 @@ import {
   type StateChange,
 } from "../model/kernel/desired.ts";
 import type { RefusedFeatures, Unsupported } from "../model/kernel/traits.ts";
-import type { Refusal, Service } from "../model/cluster/objects.ts";
+import type { EndpointSlice, Refusal, Service } from "../model/cluster/objects.ts";
 import { atOnce } from "../model/ports/in_turns.ts";
 import { append, only } from "../model/values/lists.ts";
 import { sameValue } from "../model/values/record.ts";
@@ -46,6 +46,14 @@ interface NodeFacts {
   readonly addresses: Readonly<Record<Family, string | undefined>>;
 }
 
+/** The ports that the objects of a growing Service ask for. */
+interface Wanted {
+  readonly service: Service;
+  readonly slices: readonly EndpointSlice[];
+  readonly facts: NodeFacts;
+  readonly ports: readonly DesiredServicePort[];
+}
+
 /** The number of service ports, by the policy that is Local. */
 interface NoLocal {
   internal: number;
@@ -67,6 +75,8 @@ export class Desired implements DesiredState {
   readonly #services = new Map<string, readonly DesiredServicePort[]>();
   /** The earlier ports of Services whose rules stay unchanged, since lost claims may come back. */
   readonly #frozen = new Map<string, readonly DesiredServicePort[]>();
+  /** Services with more additions than one step allows. Other Services wait for a step, so it works out nothing again. */
+  readonly #growing = new Map<string, Wanted>();
   readonly #healthChecks = new Map<string, HealthCheck>();
   readonly #claims = new Claims();
   /** Services that lost claims, with the number of conflicts. */
@@ -166,6 +176,7 @@ export class Desired implements DesiredState {
       // An unchanged object costs the later stages nothing.
       const grown = limitGrowth(before, { wanted, most: growth });
       if (grown !== wanted) growing.add(key);
+      else this.#growing.delete(key);
       const after = sameValue(before, grown) ? before : grown;
       services.set(key, { before, after });
       if (lost.length > 0) this.#losers.set(key, lost.length);
@@ -266,9 +277,15 @@ export class Desired implements DesiredState {
       return { before, after: frozen.map((port) => withoutLost(port, lost)) };
     }
     this.#frozen.delete(key);
-    const { zone, addresses: nodeAddresses } = this.#facts;
+    const slices = slicesOf(objects, key);
+    const facts = this.#facts;
+    const last = this.#growing.get(key);
+    const isSame = last?.service === service && last.facts === facts && lost.size === 0 &&
+      last.slices.length === slices.length && last.slices.every((each, i) => each === slices[i]);
+    if (isSame) return { before, after: last.ports };
+    const { zone, addresses: nodeAddresses } = facts;
     const [{ nodeName }, { ipFamilies, acceleration }] = [this.#options, this.#nextNode];
-    const endpoints = indexPorts(slicesOf(objects, key));
+    const endpoints = indexPorts(slices);
     const healthCheck = healthCheckOf(service, { endpoints, nodeName, ipFamilies });
     if (healthCheck) this.#healthChecks.set(key, healthCheck);
     else this.#healthChecks.delete(key);
@@ -288,6 +305,7 @@ export class Desired implements DesiredState {
     });
     if (unsupported.length === 0) this.#unsupported.delete(key);
     else this.#unsupported.set(key, unsupported);
+    if (lost.size === 0) this.#growing.set(key, { service, slices, facts, ports });
     return { before, after: ports };
   }
 }
