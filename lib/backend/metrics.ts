@@ -13,12 +13,15 @@ export interface Sample {
   readonly value: number;
 }
 
-/** A value for each set of labels, read at each scrape. */
+/** One value, or a value for each set of labels; `undefined`: it is left out. */
+export type Reading = number | undefined | Iterable<Sample>;
+
+/** A metric that is read at each scrape. */
 export interface ReadMetric {
   readonly type: "gauge" | "counter";
   readonly definition: Definition;
   /** Never rejects, and takes seconds at most. */
-  readonly read: () => Iterable<Sample> | Promise<Iterable<Sample>>;
+  readonly read: () => Reading | Promise<Reading>;
 }
 
 export interface BackendMetrics {

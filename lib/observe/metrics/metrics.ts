@@ -3,7 +3,7 @@
  * (`component-base/metrics/prometheus/restclient`). A sync has the rules of both families, and counts for each.
  */
 import { CONTENT_TYPE, exponentialBuckets, linearBuckets, Registry } from "./registry.ts";
-import { defineReadings, type MetricsOptions, renderConnections } from "./readings.ts";
+import { connectionsText, type MetricsOptions, readings } from "./readings.ts";
 import type { FailureMetric } from "../../backend/metrics.ts";
 import type { Script } from "../../model/kernel/dataplane.ts";
 import { type Family, FAMILY_NAMES } from "../../model/values/address.ts";
@@ -46,49 +46,47 @@ export class Metrics {
     "kubeproxy_conntrack_reconciler_sync_duration_seconds",
     "Duration of a clean-up of conntrack entries, in seconds",
   ], SYNC_BUCKETS);
-  readonly #conntrackDeleted = this.#registry.counter([
+  readonly #conntrackDeleted = this.#registry.counter<"ip_family">([
     "kubeproxy_conntrack_reconciler_deleted_entries_total",
     "Stale conntrack entries that were deleted",
-  ], ["ip_family"]);
+  ]);
   readonly #answers = {
-    healthz: this.#registry.counter(["kubeproxy_proxy_healthz_total", "Answers of /healthz"], [
-      "code",
+    healthz: this.#registry.counter<"code">([
+      "kubeproxy_proxy_healthz_total",
+      "Answers of /healthz",
     ]),
-    livez: this.#registry.counter(["kubeproxy_proxy_livez_total", "Answers of /livez"], ["code"]),
+    livez: this.#registry.counter<"code">(["kubeproxy_proxy_livez_total", "Answers of /livez"]),
   };
 
-  readonly #requests = this.#registry.counter(
+  readonly #requests = this.#registry.counter<"code" | "host" | "method">(
     ["rest_client_requests_total", "Requests to the API server"],
-    ["code", "host", "method"],
   );
-  readonly #retries = this.#registry.counter(
+  readonly #retries = this.#registry.counter<"code" | "host" | "verb">(
     ["rest_client_request_retries_total", "Requests that were sent again after a failure"],
-    ["code", "host", "verb"],
   );
-  readonly #requestDuration = this.#clientOf(
-    ["request_duration_seconds", "Until the API server answered, in seconds"],
-    REQUEST_BUCKETS,
-  );
-  readonly #requestSize = this.#clientOf(
-    ["request_size_bytes", "Size of a request's body, in bytes"],
+  readonly #requestDuration = this.#registry.histogram<"host" | "verb">([
+    "rest_client_request_duration_seconds",
+    "Until the API server answered, in seconds",
+  ], REQUEST_BUCKETS);
+  readonly #requestSize = this.#registry.histogram<"host" | "verb">(
+    ["rest_client_request_size_bytes", "Size of a request's body, in bytes"],
     BODY_BUCKETS,
   );
-  readonly #responseSize = this.#clientOf(
-    ["response_size_bytes", "Size of an answer's body, in bytes; watches do not count"],
-    BODY_BUCKETS,
-  );
+  readonly #responseSize = this.#registry.histogram<"host" | "verb">([
+    "rest_client_response_size_bytes",
+    "Size of an answer's body, in bytes; watches do not count",
+  ], BODY_BUCKETS);
 
   readonly #scriptSize = this.#registry.histogram<"kind">(
     ["signpost_transaction_bytes", "Size of a transaction"],
     SCRIPT_BUCKETS,
   );
-  readonly programFailures = this.#registry.counter([
+  readonly programFailures = this.#registry.counter<"program" | "reason">([
     "signpost_program_failures_total",
     "Programs that could not be started, were ended by a signal, or did not end in time",
-  ], ["program", "reason"]);
-  readonly refusals = this.#registry.counter(
+  ]);
+  readonly refusals = this.#registry.counter<"kind">(
     ["signpost_objects_refused_total", "Objects that came in and could not be used"],
-    ["kind"],
   );
   readonly droppedEvents = this.#registry.counter([
     "signpost_events_dropped_total",
@@ -99,18 +97,19 @@ export class Metrics {
     this.#options = options;
     this.#families = options.families.map((family) => ({ ip_family: FAMILY_NAMES[family] }));
     this.#failures = options.backend.failures.map(({ of, definition }) => {
-      const counter = this.#registry.counter(definition, ["ip_family"]);
+      const counter = this.#registry.counter<"ip_family">(definition);
       const count = (more: number) => this.#families.forEach((labels) => counter.inc(labels, more));
       count(0);
       return { of, count };
     });
-    defineReadings(this.#registry, options);
+    this.droppedEvents.inc({}, 0);
+    for (const metric of readings(options)) this.#registry.reading(metric);
   }
 
   async render(): Promise<{ readonly contentType: string; readonly body: string }> {
     const connections = this.#options.connections?.();
     const parts = [await this.#registry.text()];
-    if (connections) parts.push(`${await renderConnections(connections)}\n`);
+    if (connections) parts.push(`${await connectionsText(connections)}\n`);
     return { contentType: CONTENT_TYPE, body: parts.join("\n") };
   }
 
@@ -124,8 +123,9 @@ export class Metrics {
 
   /** Counts a script that the kernel or the program refused. */
   syncFailed(kind: Script["kind"]): void {
-    this.#fail("sync");
-    if (kind === "partial") this.#fail("partial sync");
+    for (const { of, count } of this.#failures) {
+      if (of === "sync" || kind === "partial") count(1);
+    }
   }
 
   /** Records the time from an endpoint's change until its rules were in the kernel. */
@@ -157,16 +157,8 @@ export class Metrics {
     this.#responseSize.observe({ host, verb }, size);
   }
 
-  #fail(of: FailureMetric["of"]): void {
-    for (const failure of this.#failures) if (failure.of === of) failure.count(1);
-  }
-
   #durationOf(kind: string, help: string) {
     const name = `kubeproxy_sync_${kind}proxy_rules_duration_seconds`;
     return this.#registry.histogram<"ip_family">([name, help], SYNC_BUCKETS);
-  }
-
-  #clientOf([name, help]: readonly [string, string], buckets: readonly number[]) {
-    return this.#registry.histogram<"host" | "verb">([`rest_client_${name}`, help], buckets);
   }
 }

@@ -1,7 +1,7 @@
 /** Defines the metrics that are read at each scrape. */
-import { counterText, type Registry } from "./registry.ts";
+import { counterText } from "./registry.ts";
 import { MOST_FRONTENDS, TIMES_AS_LONG } from "../../backend/connections.ts";
-import type { BackendMetrics, Sample } from "../../backend/metrics.ts";
+import type { BackendMetrics, Definition, ReadMetric, Sample } from "../../backend/metrics.ts";
 import type { KnownGate } from "../../config/checks.ts";
 import { CATALOG } from "../../findings/catalog.ts";
 import type { FamilyCounts, LocalhostListeners } from "../../localhost/listeners.ts";
@@ -74,113 +74,17 @@ const CONNECTIONS = [
   } frontends every 0.25 ms for each of them, and for ${TIMES_AS_LONG.scrape} times as long as the last reading took`,
 ] as const;
 
-export function defineReadings(make: Registry, options: MetricsOptions): void {
-  for (const metric of options.backend.readings) make.reading(metric);
-  defineSyncs(make, options);
-  defineWatches(make, options);
-  defineProcess(make, options);
-  defineBuild(make, options);
-  defineLocalhost(make, options);
-}
-
-function defineSyncs(make: Registry, options: MetricsOptions): void {
-  const { families, observed, sync, desired } = options;
-  const byFamily = (milliseconds: number) =>
-    milliseconds === 0 ? [] : samplesOf(families, () => milliseconds / 1000);
-  make.reading({
-    type: "gauge",
-    definition: [`${SYNC}_last_queued_timestamp_seconds`, "When a sync was last asked for"],
-    read: () => byFamily(sync().queued),
-  });
-  make.reading({
-    type: "gauge",
-    definition: [`${SYNC}_last_timestamp_seconds`, "When a sync last ended well"],
-    read: () => byFamily(sync().synced),
-  });
-  for (const [kind, word] of [["EndpointSlice", "endpoint"], ["Service", "service"]] as const) {
-    make.reading({
-      type: "counter",
-      definition: [`${SYNC}_${word}_changes_total`, `Changes of ${word}s seen`],
-      read: () => [{ labels: {}, value: observed().changes[kind].total }],
-    });
-    make.readGauge(
-      [`${SYNC}_${word}_changes_pending`, `Changes of ${word}s not yet in the kernel`],
-      () => observed().changes[kind].pending,
-    );
-  }
-  make.reading({
-    type: "gauge",
-    definition: [
-      `${SYNC}_no_local_endpoints_total`,
-      "Service ports with a Local traffic policy and no local endpoint",
-    ],
-    read: () =>
-      FAMILIES.flatMap((family) =>
-        (["internal", "external"] as const).map((policy) => ({
-          labels: { ip_family: FAMILY_NAMES[family], traffic_policy: policy },
-          value: desired().noLocal[family][policy],
-        }))
-      ),
-  });
-  make.reading({
-    type: "counter",
-    definition: [
-      "signpost_drift_repairs_total",
-      "Repairs of rules that another program had changed",
-    ],
-    read: () => [{ labels: {}, value: observed().driftRepairs }],
-  });
-  make.readGauge(
-    ["signpost_vip_conflicts", "Virtual IPs and ports that more than one Service claims"],
-    () => desired().conflictCount,
-  );
-}
-
-/** Reads one value for each family. */
-function samplesOf(families: readonly Family[], read: (family: Family) => number): Sample[] {
-  return families.map((family) => ({
-    labels: { ip_family: FAMILY_NAMES[family] },
-    value: read(family),
-  }));
-}
-
-function defineWatches(make: Registry, { observed }: MetricsOptions): void {
-  const byKind = (read: (watch: WatchStatus) => number | undefined) => () =>
-    [...observed().watches].flatMap(([kind, watch]) => {
-      const value = read(watch);
-      return value === undefined ? [] : [{ labels: { kind }, value }];
-    });
-  make.reading({
-    type: "gauge",
-    definition: ["signpost_watch_connected", "1 while the watch is running"],
-    read: byKind(({ state }) => state === "watching" ? 1 : 0),
-  });
-  make.reading({
-    type: "gauge",
-    definition: [
-      "signpost_watch_last_activity_timestamp_seconds",
-      "When the watch last delivered anything",
-    ],
-    read: byKind(({ lastEvent }) => lastEvent === 0 ? undefined : lastEvent / 1000),
-  });
-  make.reading({
-    type: "counter",
-    definition: ["signpost_watch_relists_total", "How often a watch started over with a list"],
-    read: byKind(({ lists }) => Math.max(0, lists - 1)),
-  });
-}
-
 /** Returns the text of the connection counters, the metric with most values. */
-export function renderConnections(
-  connections: AsyncIterable<readonly ServiceConnections[]>,
+export function connectionsText(
+  batches: AsyncIterable<readonly ServiceConnections[]>,
 ): Promise<string> {
-  return counterText(CONNECTIONS, toSamples(connections));
+  return counterText(CONNECTIONS, toSamples(batches));
 }
 
 async function* toSamples(
-  connections: AsyncIterable<readonly ServiceConnections[]>,
+  batches: AsyncIterable<readonly ServiceConnections[]>,
 ): AsyncGenerator<readonly Sample[]> {
-  for await (const batch of connections) {
+  for await (const batch of batches) {
     yield batch.map(({ connections: value, perSecond: _, ...labels }) => ({
       labels: { ...labels, port: `${labels.port}` },
       value,
@@ -188,45 +92,146 @@ async function* toSamples(
   }
 }
 
-function defineProcess(make: Registry, options: MetricsOptions): void {
-  const { process, snapshotAge, isStale, findings, refused } = options;
-  const gauges: readonly (readonly [string, string, () => number | undefined])[] = [
-    ["signpost_snapshot_age_seconds", "Seconds since the state file was written", snapshotAge],
-    [
-      "signpost_state_stale",
-      "1 while the rules are those of the state file",
-      () => isStale() ? 1 : 0,
-    ],
-    ["process_resident_memory_bytes", "Resident memory, in bytes", () => process.residentMemory()],
-    [
-      "process_start_time_seconds",
-      "When the process was started, seconds since the epoch",
-      () => process.started,
-    ],
-    ["nodejs_heap_size_total_bytes", "V8's heap, in bytes", () => process.heap().total],
-    ["nodejs_heap_size_used_bytes", "V8's heap in use, in bytes", () => process.heap().used],
-    [
-      "nodejs_external_memory_bytes",
-      "Memory that V8's objects hold outside of its heap, in bytes",
-      () => process.heap().external,
-    ],
+function gauge(definition: Definition, read: ReadMetric["read"]): ReadMetric {
+  return { type: "gauge", definition, read };
+}
+
+function counter(definition: Definition, read: ReadMetric["read"]): ReadMetric {
+  return { type: "counter", definition, read };
+}
+
+export function readings(options: MetricsOptions): ReadMetric[] {
+  return [
+    ...options.backend.readings,
+    ...syncReadings(options),
+    ...watchReadings(options),
+    ...processReadings(options),
+    ...buildReadings(options),
+    ...localhostReadings(options),
   ];
-  for (const [name, help, read] of gauges) make.readGauge([name, help], read);
-  make.reading({
-    type: "counter",
-    definition: ["process_cpu_seconds_total", "Processor time, user and system, in seconds"],
-    read: () => [{ labels: {}, value: process.cpu() }],
-  });
-  make.reading({
-    type: "gauge",
-    definition: ["signpost_node_findings", "Findings on this node by kind, see docs/findings.md"],
-    read: () => countFindings(findings()),
-  });
-  make.reading({
-    type: "gauge",
-    definition: ["signpost_objects_refused", "Objects that cannot be used at present"],
-    read: () => countRefused(refused()),
-  });
+}
+
+function syncReadings({ families, observed, sync, desired }: MetricsOptions): ReadMetric[] {
+  const seconds = (time: number) => time === 0 ? [] : byFamily(families, () => time / 1000);
+  const changes = (kind: keyof Observed["changes"], word: string) => [
+    counter(
+      [`${SYNC}_${word}_changes_total`, `Changes of ${word}s seen`],
+      () => observed().changes[kind].total,
+    ),
+    gauge(
+      [`${SYNC}_${word}_changes_pending`, `Changes of ${word}s not yet in the kernel`],
+      () => observed().changes[kind].pending,
+    ),
+  ];
+  return [
+    gauge(
+      [`${SYNC}_last_queued_timestamp_seconds`, "When a sync was last asked for"],
+      () => seconds(sync().queued),
+    ),
+    gauge(
+      [`${SYNC}_last_timestamp_seconds`, "When a sync last ended well"],
+      () => seconds(sync().synced),
+    ),
+    ...changes("EndpointSlice", "endpoint"),
+    ...changes("Service", "service"),
+    gauge(
+      [
+        `${SYNC}_no_local_endpoints_total`,
+        "Service ports with a Local traffic policy and no local endpoint",
+      ],
+      () =>
+        FAMILIES.flatMap((family) =>
+          Object.entries(desired().noLocal[family]).map(([policy, value]) => ({
+            labels: { ip_family: FAMILY_NAMES[family], traffic_policy: policy },
+            value,
+          }))
+        ),
+    ),
+    counter(
+      ["signpost_drift_repairs_total", "Repairs of rules that another program had changed"],
+      () => observed().driftRepairs,
+    ),
+    gauge(
+      ["signpost_vip_conflicts", "Virtual IPs and ports that more than one Service claims"],
+      () => desired().conflictCount,
+    ),
+  ];
+}
+
+/** Reads one value for each family. */
+function byFamily(families: readonly Family[], read: (family: Family) => number): Sample[] {
+  return families.map((family) => ({
+    labels: { ip_family: FAMILY_NAMES[family] },
+    value: read(family),
+  }));
+}
+
+function watchReadings({ observed }: MetricsOptions): ReadMetric[] {
+  const byKind = (read: (watch: WatchStatus) => number | undefined) => () =>
+    [...observed().watches].flatMap(([kind, watch]) => {
+      const value = read(watch);
+      return value === undefined ? [] : [{ labels: { kind }, value }];
+    });
+  return [
+    gauge(
+      ["signpost_watch_connected", "1 while the watch is running"],
+      byKind(({ state }) => state === "watching" ? 1 : 0),
+    ),
+    gauge(
+      [
+        "signpost_watch_last_activity_timestamp_seconds",
+        "When the watch last delivered anything",
+      ],
+      byKind(({ lastEvent }) => lastEvent === 0 ? undefined : lastEvent / 1000),
+    ),
+    counter(
+      ["signpost_watch_relists_total", "How often a watch started over with a list"],
+      byKind(({ lists }) => Math.max(0, lists - 1)),
+    ),
+  ];
+}
+
+function processReadings(options: MetricsOptions): ReadMetric[] {
+  const { process, snapshotAge, isStale, findings, refused } = options;
+  return [
+    gauge(
+      ["signpost_snapshot_age_seconds", "Seconds since the state file was written"],
+      snapshotAge,
+    ),
+    gauge(
+      ["signpost_state_stale", "1 while the rules are those of the state file"],
+      () => isStale() ? 1 : 0,
+    ),
+    gauge(
+      ["process_resident_memory_bytes", "Resident memory, in bytes"],
+      () => process.residentMemory(),
+    ),
+    gauge(
+      ["process_start_time_seconds", "When the process was started, seconds since the epoch"],
+      () => process.started,
+    ),
+    gauge(["nodejs_heap_size_total_bytes", "V8's heap, in bytes"], () => process.heap().total),
+    gauge(["nodejs_heap_size_used_bytes", "V8's heap in use, in bytes"], () => process.heap().used),
+    gauge(
+      [
+        "nodejs_external_memory_bytes",
+        "Memory that V8's objects hold outside of its heap, in bytes",
+      ],
+      () => process.heap().external,
+    ),
+    counter(
+      ["process_cpu_seconds_total", "Processor time, user and system, in seconds"],
+      () => process.cpu(),
+    ),
+    gauge(
+      ["signpost_node_findings", "Findings on this node by kind, see docs/findings.md"],
+      () => countFindings(findings()),
+    ),
+    gauge(
+      ["signpost_objects_refused", "Objects that cannot be used at present"],
+      () => countRefused(refused()),
+    ),
+  ];
 }
 
 /** Counts findings. Every kind has a value, so that an alert can tell "none" from "not known". */
@@ -243,16 +248,10 @@ function countRefused(refused: ReturnType<MetricsOptions["refused"]>): Sample[] 
   return KINDS.map((kind) => ({ labels: { kind }, value: counts.get(kind)?.length ?? 0 }));
 }
 
-/** Defines the build. Alerts compare `git_version` over all components, so it begins with kube-proxy's version. */
-function defineBuild(make: Registry, options: MetricsOptions): void {
-  const { version, commit, featureGates, process } = options;
-  make.reading({
-    type: "gauge",
-    definition: ["signpost_build_info", "Version and commit; always 1"],
-    read: () => [{ labels: { version, commit }, value: 1 }],
-  });
+/** Tells the build. Alerts compare `git_version` over all components, so it begins with kube-proxy's version. */
+function buildReadings({ version, commit, featureGates, process }: MetricsOptions): ReadMetric[] {
   const [major = "", minor = ""] = KUBERNETES_VERSION.split(".");
-  const labels = {
+  const kubernetes = {
     major,
     minor,
     git_version: `v${KUBERNETES_VERSION}+signpost.${version}`,
@@ -263,66 +262,59 @@ function defineBuild(make: Registry, options: MetricsOptions): void {
     compiler: "deno",
     platform: process.platform,
   };
-  make.reading({
-    type: "gauge",
-    definition: [
+  return [
+    gauge(
+      ["signpost_build_info", "Version and commit; always 1"],
+      () => [{ labels: { version, commit }, value: 1 }],
+    ),
+    gauge([
       "kubernetes_build_info",
       "The kube-proxy whose behaviour this is, and what it is built with",
-    ],
-    read: () => [{ labels, value: 1 }],
-  });
-  make.reading({
-    type: "gauge",
-    definition: ["kubernetes_feature_enabled", "1 if a feature gate is on"],
-    read: () =>
-      featureGates.map(({ name, stage, enabled }) => ({
-        labels: { name, stage },
-        value: enabled ? 1 : 0,
-      })),
-  });
+    ], () => [{ labels: kubernetes, value: 1 }]),
+    gauge(
+      ["kubernetes_feature_enabled", "1 if a feature gate is on"],
+      () =>
+        featureGates.map(({ name, stage, enabled }) => ({
+          labels: { name, stage },
+          value: enabled ? 1 : 0,
+        })),
+    ),
+  ];
 }
 
-function defineLocalhost(make: Registry, { families, localhost }: MetricsOptions): void {
-  if (!localhost) return;
-  const byFamily = (read: (counts: FamilyCounts, family: Family) => number) => () =>
-    samplesOf(families, (family) => read(localhost.counts[family], family));
-  make.reading({
-    type: "gauge",
-    definition: [`${LOCALHOST}_listeners`, "Listeners on loopback that are open"],
-    read: byFamily((_, family) => localhost.listeners(family)),
-  });
-  make.reading({
-    type: "counter",
-    definition: [
+function localhostReadings({ families, localhost }: MetricsOptions): ReadMetric[] {
+  if (!localhost) return [];
+  const read = (of: (counts: FamilyCounts) => number) => () =>
+    byFamily(families, (family) => of(localhost.counts[family]));
+  return [
+    gauge(
+      [`${LOCALHOST}_listeners`, "Listeners on loopback that are open"],
+      () => byFamily(families, (family) => localhost.listeners(family)),
+    ),
+    counter([
       `${LOCALHOST}_listener_creation_failures_total`,
       "Listeners on loopback that could not be opened",
-    ],
-    read: byFamily(({ listenFailures }) => listenFailures),
-  });
-  make.readGauge(
-    ["signpost_localhost_nodeport_connections", "Connections through listeners on loopback"],
-    () => localhost.connections,
-  );
-  make.reading({
-    type: "counter",
-    definition: [
+    ], read(({ listenFailures }) => listenFailures)),
+    gauge(
+      ["signpost_localhost_nodeport_connections", "Connections through listeners on loopback"],
+      () => localhost.connections,
+    ),
+    counter([
       "signpost_localhost_nodeport_connections_total",
       "Connections that reached an endpoint",
-    ],
-    read: byFamily(({ connections }) => connections),
-  });
-  make.reading({
-    type: "counter",
-    definition: [
-      "signpost_localhost_nodeport_connection_failures_total",
-      "Connections that were closed before they reached an endpoint",
-    ],
-    read: () =>
-      families.flatMap((family) =>
-        Object.entries(localhost.counts[family].failures).map(([reason, value]) => ({
-          labels: { ip_family: FAMILY_NAMES[family], reason },
-          value,
-        }))
-      ),
-  });
+    ], read(({ connections }) => connections)),
+    counter(
+      [
+        "signpost_localhost_nodeport_connection_failures_total",
+        "Connections that were closed before they reached an endpoint",
+      ],
+      () =>
+        families.flatMap((family) =>
+          Object.entries(localhost.counts[family].failures).map(([reason, value]) => ({
+            labels: { ip_family: FAMILY_NAMES[family], reason },
+            value,
+          }))
+        ),
+    ),
+  ];
 }

@@ -1,6 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { localhostRejects, rejectedPackets } from "../../../lib/backend/nftables/counters.ts";
 import { ManualClock } from "../../support/clock_and_log.ts";
+import type { Sample } from "../../../lib/backend/metrics.ts";
 
 function listing(packets: number): string {
   return `table inet signpost {
@@ -30,7 +31,7 @@ Deno.test("rejected packets go on counting when the table is replaced", async ()
   });
   const read = async () => {
     clock.pass(5_000);
-    const all = [...await metric.read()];
+    const all = [...await metric.read() as Iterable<Sample>];
     return all.find(({ labels }) => labels.ip_family === "IPv4" && labels.protocol === "UDP")
       ?.value;
   };
@@ -47,5 +48,8 @@ Deno.test("the kernel is not asked for rejected packets if no node port is rejec
     elements: () => new Map([["services4", 1]]),
     clock: new ManualClock(),
   });
-  assertEquals([...await metric.read()].every(({ value }) => value === 0), true);
+  assertEquals(
+    [...await metric.read() as Iterable<Sample>].every(({ value }) => value === 0),
+    true,
+  );
 });
