@@ -3,7 +3,7 @@ import type { Backend } from "../backend/backend.ts";
 import { likelyBackend, type OpenBackend, openBackend } from "../backend/choose.ts";
 import { kubeProxyProcesses } from "../backend/take_over.ts";
 import type { CommandOf } from "../config/command.ts";
-import { readRuleset, readSystem } from "../daemon/reports/node_findings.ts";
+import { readSystem } from "../daemon/reports/node_findings.ts";
 import { readState } from "./read_state.ts";
 import type { ApiFailure, NodeFacts } from "../findings/facts.ts";
 import { finding } from "../findings/catalog.ts";
@@ -48,7 +48,7 @@ export async function look(context: QueryContext): Promise<CheckReport> {
   const isReachable = apiServer === undefined || apiServer.failures.length === 0;
   const [rival, ruleset, state] = await Promise.all([
     findRival(backend, context),
-    readRuleset(backend),
+    backend.readRuleset().catch(() => undefined),
     // The daemon has them, and its findings.
     daemon || !isReachable ? undefined : readState({
       ...context,

@@ -5,7 +5,7 @@ import { cleanUpIpvs, type Removal } from "../backend/take_over.ts";
 import { allBackends } from "../backend/choose.ts";
 import type { Runtime } from "../model/ports/runtime.ts";
 import { warnOfRouteLocalnet } from "../backend/sysctl.ts";
-import { describeHolder, lockHolder } from "../daemon/start/one_daemon.ts";
+import { describeHolder, lockHolder } from "../daemon/one_daemon.ts";
 import { FatalError } from "../model/values/errors.ts";
 
 export interface CleanupOptions extends BackendOptions {

@@ -1,5 +1,5 @@
 /** `signpost run`: runs the daemon, and starts it again with each good new configuration. */
-import { runDaemon } from "../daemon/start/run.ts";
+import { runDaemon } from "../daemon/daemon.ts";
 import { openServiceManager } from "../daemon/reports/service_manager.ts";
 import { LocalhostListeners } from "../localhost/listeners.ts";
 import { TCP } from "../system/tcp.ts";

@@ -9,39 +9,26 @@ import type { ApplyError, Script } from "../model/kernel/dataplane.ts";
 import type { StateChange } from "../model/kernel/desired.ts";
 import type { Turns } from "../model/ports/in_turns.ts";
 
-/** A script that the kernel took. */
-export interface SyncWritten {
-  readonly script: Script;
-  /** From the start of the sync. */
-  readonly seconds: number;
-}
-
-/** A script that the kernel or its program refused. */
-export interface SyncFailure {
-  readonly kind: Script["kind"];
-  readonly error: ApplyError;
-}
-
 /** Hears of the loop's work, for metrics and Events. */
 export interface SyncObserver {
   /** An event of a source came. The cache does not have it yet. */
   seen?(event: ObjectEvent): void;
   /** A sync takes all changes so far. Later ones wait for the next sync. */
   started?(): void;
-  /** The kernel took a script. */
-  synced?(sync: SyncWritten): void;
-  /** The kernel refused a script. */
-  failed?(failure: SyncFailure): void;
+  /** The kernel took a script. @param seconds from the start of the sync */
+  synced?(script: Script, seconds: number): void;
+  /** The kernel or its program refused a script. */
+  failed?(kind: Script["kind"], error: ApplyError): void;
   /** Another program changed the rules; a repair follows. */
   drifted?(): void;
   /** An object cannot be used; each state of it is reported once. */
   refused?(refusal: Refusal): void;
+  /** A part of an object is left out; each state of it is reported once. */
+  omitted?(omission: Refusal): void;
   /** A Service loses claims; all its new conflicts, once. */
   conflicts?(service: string, conflicts: readonly Conflict[]): void;
   /** A Service needs what nft or the kernel refuses; once for each feature. */
   unsupported?(unsupported: Unsupported): void;
-  /** A part of an object cannot be used and is left out; each state of it is reported once. */
-  omitted?(omission: Refusal): void;
 }
 
 /** The progress of the loop, for health and metrics. */

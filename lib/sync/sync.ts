@@ -71,7 +71,7 @@ export class SyncLoop {
   #began: number | undefined;
   /** The Services that the running sync writes. */
   #writing: Step["change"]["services"] = new Map();
-  #progress: SyncProgress = {
+  readonly #progress: { -readonly [K in keyof SyncProgress]: SyncProgress[K] } = {
     waitingSince: undefined,
     moved: -Infinity,
     failures: 0,
@@ -199,11 +199,8 @@ export class SyncLoop {
   #notice(): void {
     const { clock } = this.#options;
     if (this.#hasWork) {
-      this.#progress = {
-        ...this.#progress,
-        queued: clock.now(),
-        waitingSince: this.#progress.waitingSince ?? clock.monotonic(),
-      };
+      this.#progress.queued = clock.now();
+      this.#progress.waitingSince ??= clock.monotonic();
     }
     this.#wake.set();
   }
@@ -314,7 +311,7 @@ export class SyncLoop {
     const { backend, clock, logger, observer, signal } = this.#options;
     const checkpoint = () => {
       signal.throwIfAborted();
-      this.#progress = { ...this.#progress, moved: clock.monotonic() };
+      this.#progress.moved = clock.monotonic();
     };
     const { kind } = script;
     signal.throwIfAborted();
@@ -330,21 +327,16 @@ export class SyncLoop {
         : "the kernel keeps the old rules; trying again";
       logger.error(`${kind} sync failed: ${error.message}; ${retry}`, { failure });
       this.#began = clock.monotonic();
-      const failures = this.#progress.failures + 1;
-      this.#progress = { ...this.#progress, moved: -Infinity, failures };
-      observer.failed?.({ kind, error });
+      this.#progress.moved = -Infinity;
+      this.#progress.failures += 1;
+      observer.failed?.(kind, error);
       return failure;
     }
     const seconds = (clock.monotonic() - began) / 1000;
     const { operations, bytes } = script;
     logger.debug(2, "synced", { kind, operations, bytes, seconds });
-    this.#progress = {
-      ...this.#progress,
-      waitingSince: undefined,
-      failures: 0,
-      synced: clock.now(),
-    };
-    observer.synced?.({ script, seconds });
+    Object.assign(this.#progress, { waitingSince: undefined, failures: 0, synced: clock.now() });
+    observer.synced?.(script, seconds);
     return undefined;
   }
 

@@ -25,9 +25,9 @@ import { traitsOf } from "../support/modes.ts";
 /** What an observer was told, one line each. */
 function recordingObserver(lines: string[]): SyncObserver {
   return {
-    synced: ({ script, seconds }) => lines.push(`synced ${script.kind} in ${seconds}`),
+    synced: (script, seconds) => lines.push(`synced ${script.kind} in ${seconds}`),
     drifted: () => lines.push("drifted"),
-    failed: ({ kind, error }) => lines.push(`failed ${kind}: ${error.failure}`),
+    failed: (kind, error) => lines.push(`failed ${kind}: ${error.failure}`),
     refused: ({ kind, key }) => lines.push(`refused ${kind} ${key}`),
     omitted: ({ kind, key }) => lines.push(`omitted ${kind} ${key}`),
     conflicts: (_, all) => {

@@ -1,5 +1,5 @@
 /** Keeps the list of node findings, and logs each when it appears and when it goes. */
-import type { NodeFacts, RulesetFacts, SystemFacts } from "../../findings/facts.ts";
+import type { NodeFacts, SystemFacts } from "../../findings/facts.ts";
 import { findAll, findingKey } from "../../findings/findings.ts";
 import type { Finding } from "../../model/status.ts";
 import { ChangeFilter } from "../../model/values/bounded.ts";
@@ -7,7 +7,7 @@ import { messageOf } from "../../model/values/errors.ts";
 import { Turns } from "../../model/ports/in_turns.ts";
 import type { Clock, Logger } from "../../model/ports/ports.ts";
 import { AutoResetEvent } from "../../model/values/timing.ts";
-import type { Backend, BackendOptions } from "../../backend/backend.ts";
+import type { BackendOptions } from "../../backend/backend.ts";
 import { couldUseFirst } from "../../backend/choose.ts";
 import { ROUTE_LOCALNET, Sysctl } from "../../backend/sysctl.ts";
 
@@ -140,13 +140,6 @@ export async function readSystem(
     sysctl.read(ROUTE_LOCALNET).catch(() => undefined),
   ]);
   return { couldUseNftables, conntrack, routeLocalnet };
-}
-
-/** Reads the rules of other programs; `undefined`: they cannot be read. */
-export async function readRuleset(
-  backend: Pick<Backend, "readRuleset">,
-): Promise<RulesetFacts | undefined> {
-  return await backend.readRuleset().catch(() => undefined);
 }
 
 async function readConntrack(sysctl: Sysctl): Promise<SystemFacts["conntrack"]> {

@@ -3,7 +3,7 @@ import type { ObjectCache } from "../../cache/cache.ts";
 import { CATALOG, type FindingKind } from "../../findings/catalog.ts";
 import { describeConflicts } from "../../policy/claimed.ts";
 import type { Conflict } from "../../policy/claims.ts";
-import type { Script } from "../../model/kernel/dataplane.ts";
+import type { ApplyError, Script } from "../../model/kernel/dataplane.ts";
 import { describeUnsupported, type Unsupported, worksWithout } from "../../model/kernel/traits.ts";
 import { splitKey } from "../../model/cluster/names.ts";
 import type { Kind, ObjectEvent, Refusal } from "../../model/cluster/objects.ts";
@@ -13,7 +13,7 @@ import type { EventReport } from "../../observe/events.ts";
 import type { ProxyHealth } from "../../observe/health.ts";
 import type { Metrics } from "../../observe/metrics/metrics.ts";
 import type { ChangeCounts, Observed } from "../../observe/metrics/readings.ts";
-import type { SyncFailure, SyncObserver, SyncWritten } from "../../sync/reports.ts";
+import type { SyncObserver } from "../../sync/reports.ts";
 import type { WatchObserver, WatchStatus } from "../../source/api/reflector.ts";
 
 interface ObservationOptions {
@@ -87,7 +87,7 @@ export class Observation implements SyncObserver, WatchObserver, Observed {
     for (const counts of Object.values(this.changes)) counts.later = 0;
   }
 
-  synced({ script, seconds }: SyncWritten): void {
+  synced(script: Script, seconds: number): void {
     const { metrics, clock } = this.#options;
     const { kind, operations, bytes } = script;
     const now = clock.now();
@@ -108,7 +108,7 @@ export class Observation implements SyncObserver, WatchObserver, Observed {
     for (const counts of Object.values(this.changes)) counts.pending = counts.later;
   }
 
-  failed({ kind, error }: SyncFailure): void {
+  failed(kind: Script["kind"], error: ApplyError): void {
     this.#options.metrics.syncFailed(kind);
     // Another program has changed the rules, and the full sync that follows at once is the repair.
     if (kind === "partial" && error.failure === "conflict") this.drifted();

@@ -1,5 +1,4 @@
 /** Reports the status of the daemon. */
-import type { ObjectCache } from "../../cache/cache.ts";
 import { formatMinSyncPeriod } from "../../config/configz.ts";
 import { COMMIT } from "../../model/commit.ts";
 import { objectKey } from "../../model/cluster/names.ts";
@@ -8,35 +7,13 @@ import type { HeldBackPorts } from "../../model/kernel/differences.ts";
 import { type Status, STATUS_VERSION } from "../../model/status.ts";
 import { FAMILY_NAMES } from "../../model/values/address.ts";
 import { VERSION } from "../../model/version.ts";
-import type { ProxyHealth } from "../../observe/health.ts";
-import type { Desired } from "../../policy/state.ts";
-import type { SyncLoop } from "../../sync/sync.ts";
-import type { OwnPorts } from "../objects/own_ports.ts";
-import type { DaemonOptions, Opened } from "../start/options.ts";
-import type { NodeFindings } from "./node_findings.ts";
-import type { Observation } from "./observation.ts";
+import type { Parts } from "../parts.ts";
 import { refusals } from "./service_status.ts";
 
-interface StatusParts {
-  readonly options: DaemonOptions;
-  readonly opened: Opened;
-  readonly cache: ObjectCache;
-  readonly desired: Desired;
-  readonly loop: SyncLoop;
-  readonly observation: Observation;
-  readonly health: ProxyHealth;
-  readonly findings: NodeFindings;
-  readonly ownPorts: OwnPorts;
-  /** The start of the daemon, milliseconds since the epoch. */
-  readonly started: number;
-  /** Seconds since the state file was written; `undefined`: there is none. */
-  readonly snapshotAge: number | undefined;
-}
-
-export function statusReport(parts: StatusParts): Status {
-  const { options, opened, cache, desired, loop, observation } = parts;
+export function statusReport(parts: Parts): Status {
+  const { options, opened, cache, desired, loop, observation, health } = parts;
   const { progress, acceleration, foreignRules, traits } = opened.backend;
-  const { healthy, nodeEligible } = parts.health.report();
+  const { healthy, nodeEligible } = health.report();
   const takeOver = foreignRules.ipvs;
   const localhost = options.localhost.summary;
   return {
@@ -75,7 +52,7 @@ export function statusReport(parts: StatusParts): Status {
         obstacle: takeOver.obstacle ?? "",
       },
     },
-    snapshotAgeSeconds: parts.snapshotAge ?? null,
+    snapshotAgeSeconds: parts.keeper?.age() ?? null,
     ...opened.refusedFeatures.size > 0 && {
       refusedFeatures: [...opened.refusedFeatures].map(([feature, reason]) => ({
         feature,
@@ -91,9 +68,7 @@ export function statusReport(parts: StatusParts): Status {
 }
 
 /** Returns the Services whose last good rules stay, because the Service or one of its EndpointSlices is refused. */
-export function heldBack(
-  { cache, desired }: Pick<StatusParts, "cache" | "desired">,
-): HeldBackPorts[] {
+export function heldBack({ cache, desired }: Pick<Parts, "cache" | "desired">): HeldBackPorts[] {
   const reasons = new Map<string, string>();
   for (const { kind, key, reason } of refusals({ cache, desired })) {
     const slice = kind === "EndpointSlice" ? cache.slices.get(key) : undefined;

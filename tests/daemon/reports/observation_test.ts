@@ -160,10 +160,7 @@ Deno.test("a Service that needs what the kernel refuses gets a Warning Event tha
 });
 
 /** A sync that changed nothing. */
-const SYNCED = {
-  script: { kind: "full", text: "", bytes: 0, operations: 0 },
-  seconds: 0.1,
-} as const;
+const SYNCED = { kind: "full", text: "", bytes: 0, operations: 0 } as const;
 
 Deno.test("metrics tell what Services do not get, also where the sync of the change that led there failed", async () => {
   const { metrics } = observe();
@@ -193,7 +190,7 @@ Deno.test("the metric of refused objects falls when an object can be used again"
   for (const refusal of refusals) observation.refused(refusal);
   assertEquals(await refused(), "1");
   cache.apply(slice("web-1", 0));
-  observation.synced(SYNCED);
+  observation.synced(SYNCED, 0.1);
   assertEquals(await refused(), "0");
 });
 
@@ -209,11 +206,11 @@ Deno.test("the latency of each change is measured by the sync that follows; whil
   observation.seen(slice("before", clock.now() - 1));
   for (let i = 0; i < 3; i++) observation.seen(slice(`s${i}`, clock.now() + 1));
   observation.started();
-  observation.synced(SYNCED);
+  observation.synced(SYNCED, 0.1);
   assertEquals(await measured(), [3, 3]);
   for (let i = 0; i < 12_000; i++) observation.seen(slice(`s${i % 100}`, clock.now() + 1));
   observation.started();
-  observation.synced(SYNCED);
+  observation.synced(SYNCED, 0.1);
   assertEquals(await measured(), [10_003, 10_003]);
 });
 
@@ -234,9 +231,9 @@ Deno.test("what comes after a sync began waits for the next one, which also has 
   observation.started();
   observation.seen(slice("c", clock.now() + 1));
   assertEquals(await state(), [0, 3]);
-  observation.synced(SYNCED);
+  observation.synced(SYNCED, 0.1);
   assertEquals(await state(), [2, 1]);
   observation.started();
-  observation.synced(SYNCED);
+  observation.synced(SYNCED, 0.1);
   assertEquals(await state(), [3, 0]);
 });

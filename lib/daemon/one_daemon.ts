@@ -1,9 +1,9 @@
 /** Allows one daemon in each network namespace: two would undo each other's rules. */
-import { FatalError } from "../../model/values/errors.ts";
-import type { LockHolder, Runtime } from "../../model/ports/runtime.ts";
-import { VERSION } from "../../model/version.ts";
-import type { Logger } from "../../model/ports/ports.ts";
-import type { ServiceManager } from "../../observe/systemd.ts";
+import { FatalError } from "../model/values/errors.ts";
+import type { LockHolder, Runtime } from "../model/ports/runtime.ts";
+import { VERSION } from "../model/version.ts";
+import type { Logger } from "../model/ports/ports.ts";
+import type { ServiceManager } from "../observe/systemd.ts";
 
 /** Milliseconds between two attempts to take the lock. */
 const PAUSE = 500;

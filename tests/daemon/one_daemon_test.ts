@@ -1,9 +1,9 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import { beTheOnlyDaemon } from "../../../lib/daemon/start/one_daemon.ts";
-import { FatalError } from "../../../lib/model/values/errors.ts";
-import type { LockHolder, NodeLock } from "../../../lib/model/ports/runtime.ts";
-import { type NotifySocket, ServiceManager } from "../../../lib/observe/systemd.ts";
-import { ManualClock, MemoryLogger, settle } from "../../support/clock_and_log.ts";
+import { beTheOnlyDaemon } from "../../lib/daemon/one_daemon.ts";
+import { FatalError } from "../../lib/model/values/errors.ts";
+import type { LockHolder, NodeLock } from "../../lib/model/ports/runtime.ts";
+import { type NotifySocket, ServiceManager } from "../../lib/observe/systemd.ts";
+import { ManualClock, MemoryLogger, settle } from "../support/clock_and_log.ts";
 
 const FIRST: LockHolder = { pid: 4711, version: "0.1.0", since: "2026-01-02T03:04:05.000Z" };
 

@@ -1,11 +1,11 @@
 import { assertRejects } from "@std/assert";
-import { openServiceManager } from "../../../lib/daemon/reports/service_manager.ts";
-import { runDaemon } from "../../../lib/daemon/start/run.ts";
-import { LocalhostListeners } from "../../../lib/localhost/listeners.ts";
-import { TCP } from "../../../lib/system/tcp.ts";
-import { FatalError } from "../../../lib/model/values/errors.ts";
-import { world } from "../../cli/runtime.ts";
-import { DEFAULTS } from "../../support/configuration.ts";
+import { openServiceManager } from "../../lib/daemon/reports/service_manager.ts";
+import { runDaemon } from "../../lib/daemon/daemon.ts";
+import { LocalhostListeners } from "../../lib/localhost/listeners.ts";
+import { TCP } from "../../lib/system/tcp.ts";
+import { FatalError } from "../../lib/model/values/errors.ts";
+import { world } from "../cli/runtime.ts";
+import { DEFAULTS } from "../support/configuration.ts";
 
 const KUBECONFIG = `
 clusters: [{ name: a, cluster: { server: "https://192.0.2.1" } }]
