@@ -2,18 +2,14 @@
 import { FatalError } from "../model/values/errors.ts";
 import type { LockHolder, Runtime } from "../model/ports/runtime.ts";
 import { VERSION } from "../model/version.ts";
-import type { Logger } from "../model/ports/ports.ts";
-import type { ServiceManager } from "../observe/systemd.ts";
+import type { DaemonOptions } from "./parts.ts";
 
 /** Milliseconds between two attempts to take the lock. */
 const PAUSE = 500;
 
-interface OneDaemonOptions {
+interface OneDaemonOptions extends Pick<DaemonOptions, "manager" | "logger" | "signal"> {
   readonly runtime: Pick<Runtime, "lock" | "pid" | "clock">;
   readonly wait: boolean;
-  readonly manager: Pick<ServiceManager, "ready" | "feedWatchdog">;
-  readonly logger: Logger;
-  readonly signal: AbortSignal;
 }
 
 /**
@@ -26,23 +22,18 @@ export async function beTheOnlyDaemon(options: OneDaemonOptions): Promise<void> 
   const self = lockHolder(runtime);
   const over = new AbortController();
   const stop = AbortSignal.any([signal, over.signal]);
-  let isTold = false;
   try {
-    while (!signal.aborted) {
-      if (lock.take(self)) {
-        if (isTold) logger.info("the other signpost has ended; this one takes over");
-        return;
-      }
-      if (!isTold) {
-        const who = describeHolder(await lock.holder());
-        if (!wait) throw new FatalError(`${who}: stop it, or start this one with --wait`);
-        logger.info(`${who}: waiting for its end`);
-        await manager.ready(`waiting for its end: ${who}`);
-        void manager.feedWatchdog(() => true, stop);
-      }
-      isTold = true;
+    if (lock.take(self)) return;
+    const who = describeHolder(await lock.holder());
+    if (!wait) throw new FatalError(`${who}: stop it, or start this one with --wait`);
+    logger.info(`${who}: waiting for its end`);
+    await manager.ready(`waiting for its end: ${who}`);
+    void manager.feedWatchdog(() => true, stop);
+    do {
       await clock.sleep(PAUSE, signal);
-    }
+      if (signal.aborted) return;
+    } while (!lock.take(self));
+    logger.info("the other signpost has ended; this one takes over");
   } catch (error) {
     if (error instanceof FatalError) throw error;
     logger.warn("cannot find out if another signpost runs here; going on", {
@@ -59,10 +50,7 @@ export function lockHolder({ pid, clock }: Pick<Runtime, "pid" | "clock">): Lock
 }
 
 export function describeHolder(holder: LockHolder | undefined): string {
-  if (!holder) return UNKNOWN;
-  const { pid, version, since } = holder;
-  return `another signpost runs in this network namespace (pid ${pid}, version ${version}, since ${since})`;
+  return holder
+    ? `another signpost runs in this network namespace (pid ${holder.pid}, version ${holder.version}, since ${holder.since})`
+    : "another process holds signpost's lock in this network namespace and gives no name (ss -xlp shows @signpost)";
 }
-
-const UNKNOWN =
-  "another process holds signpost's lock in this network namespace and gives no name (ss -xlp shows @signpost)";

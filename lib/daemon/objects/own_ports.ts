@@ -18,9 +18,8 @@ interface OwnPortsOptions {
   readonly runtime: Pick<Runtime, "clock" | "resolve" | "addresses" | "interfaces">;
 }
 
-/** Milliseconds between two looks for the API server's addresses. */
+/** Milliseconds between two looks for the API server's addresses, and while none is known. */
 const PERIOD = 30_000;
-/** The same, while none is known. */
 const FIRST_PERIOD = 1_000;
 /** Milliseconds for the first look, before the first rules. */
 const FIRST_LOOK = 5_000;
@@ -54,12 +53,12 @@ export class OwnPorts {
 
   get around(): Pick<DesiredOptions, "ownAddresses" | "interfaceAddresses" | "ownPorts"> {
     const { locate, runtime } = this.#options;
-    const interfaceAddresses = () => this.#known.addresses;
-    if (!locate) return { interfaceAddresses };
     return {
-      interfaceAddresses,
-      ownAddresses: () => runtime.addresses(),
-      ownPorts: () => this.#known.ports,
+      interfaceAddresses: () => this.#known.addresses,
+      ...locate && {
+        ownAddresses: () => runtime.addresses(),
+        ownPorts: () => this.#known.ports,
+      },
     };
   }
 
@@ -97,14 +96,15 @@ export class OwnPorts {
   }
 
   #read(): Machine {
-    const { configuration: { healthzBindAddress }, locate, isHere, knownAddresses, runtime } =
-      this.#options;
-    const health = !locate || healthzBindAddress === "" ? [] : [healthPort(healthzBindAddress)];
-    return {
-      ports: [...[...this.#seen.values()].map(({ port }) => port), ...health],
-      addresses: isHere ? knownAddresses ?? ownAddresses(runtime) : [],
-      present: isHere ? presentAddresses(runtime) : [],
-    };
+    const { configuration, locate, isHere, knownAddresses, runtime } = this.#options;
+    const ports = [
+      ...[...this.#seen.values()].map(({ port }) => port),
+      ...locate ? healthPorts(configuration.healthzBindAddress) : [],
+    ];
+    const present = runtime.addresses().filter((address) => !isSpecialAddress(address)).sort();
+    return isHere
+      ? { ports, addresses: knownAddresses ?? ownAddresses(runtime), present }
+      : { ports, addresses: [], present: [] };
   }
 }
 
@@ -117,10 +117,6 @@ export function ownAddresses({ interfaces }: Pick<Runtime, "interfaces">): strin
     !VIRTUAL.test(name) && !isSpecialAddress(address)
   );
   return [...new Set(own.map(({ address }) => address))].sort();
-}
-
-function presentAddresses({ addresses }: Pick<Runtime, "addresses">): string[] {
-  return addresses().filter((address) => !isSpecialAddress(address)).sort();
 }
 
 async function findServer(
@@ -141,19 +137,16 @@ async function findServer(
   }));
 }
 
-/** @param bindAddress `address:port` */
-function healthPort(bindAddress: string): OwnPort {
+/** @param bindAddress `address:port`; `""`: there is no health server */
+function healthPorts(bindAddress: string): OwnPort[] {
+  if (bindAddress === "") return [];
   const { hostname, port } = splitHostPort(bindAddress);
   const host = parseAddress(hostname);
-  return {
+  return [{
     isApiServer: false,
     holder: "this node's health server",
     because: "which load balancers ask whether the node takes traffic",
-    address: host === undefined || isUnspecified(host) ? undefined : host,
+    address: host === "0.0.0.0" || host === "::" ? undefined : host,
     port,
-  };
-}
-
-function isUnspecified(address: string): boolean {
-  return address === "0.0.0.0" || address === "::";
+  }];
 }

@@ -1,6 +1,5 @@
 /** Reads the state file at a start without rules, and opens its writer. */
 import type { ForeignRules } from "../../backend/backend.ts";
-import type { ReplaceEvent } from "../../model/cluster/objects.ts";
 import { Turns } from "../../model/ports/in_turns.ts";
 import type { Clock, Logger } from "../../model/ports/ports.ts";
 import { createDecoder } from "../../source/objects/decode.ts";
@@ -41,14 +40,8 @@ interface SavedStateOptions {
 
 /** Names what a start finds: rules that packets meet, or the objects of the state file. */
 type Found =
-  | { readonly type: "rules" }
-  | {
-    readonly type: "objects";
-    readonly events: readonly ReplaceEvent[];
-    /** Milliseconds since the epoch. */
-    readonly written: number;
-  }
-  | { readonly type: "nothing" };
+  | { readonly type: "rules" | "nothing" }
+  | ({ readonly type: "objects" } & NonNullable<Awaited<ReturnType<typeof readStateFile>>>);
 
 /** Opens the writer of a state file, and reads the file if no rules serve the node. */
 export async function openStateFile(

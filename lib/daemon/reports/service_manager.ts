@@ -30,16 +30,6 @@ export function openServiceManager(
 /** Milliseconds without a first sync after which the log says the reason. */
 const LONG_WAIT = 30_000;
 
-/** A first sync that is waited for. */
-interface Waiting {
-  readonly manager: Pick<ServiceManager, "ready">;
-  readonly clock: Pick<Clock, "sleep">;
-  readonly logger: Logger;
-  readonly firstSync: Promise<void>;
-  readonly waitingFor: () => string;
-  readonly signal: AbortSignal;
-}
-
 /** Names what a first sync waits for. */
 export function waitingFor({ missing, isStale, progress }: {
   /** The rules are those of the state file: no list is needed for them. */
@@ -53,18 +43,23 @@ export function waitingFor({ missing, isStale, progress }: {
 }
 
 /** Says that the service is ready. If the first sync is late, systemd and later the log hear why. */
-export async function announceReady(waiting: Waiting): Promise<void> {
-  const { manager, clock, logger, firstSync, waitingFor, signal } = waiting;
+export async function announceReady(
+  { manager, clock, logger, firstSync, waitingFor, signal }: {
+    readonly manager: Pick<ServiceManager, "ready">;
+    readonly clock: Pick<Clock, "sleep">;
+    readonly logger: Logger;
+    readonly firstSync: Promise<void>;
+    readonly waitingFor: () => string;
+    readonly signal: AbortSignal;
+  },
+): Promise<void> {
   const isSyncedWithin = (milliseconds: number) =>
     Promise.race([firstSync.then(() => true), clock.sleep(milliseconds, signal).then(() => false)]);
   if (!await isSyncedWithin(READY_LIMIT) && !signal.aborted) {
     await manager.ready(`no rules are written yet, waiting for ${waitingFor()}`);
     if (!await isSyncedWithin(LONG_WAIT - READY_LIMIT) && !signal.aborted) {
-      const seconds = LONG_WAIT / 1000;
-      logger.warn("no rules have been written since the start", {
-        seconds,
-        waitingFor: waitingFor(),
-      });
+      const why = { seconds: LONG_WAIT / 1000, waitingFor: waitingFor() };
+      logger.warn("no rules have been written since the start", why);
       await firstSync;
     }
   }

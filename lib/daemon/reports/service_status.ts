@@ -39,13 +39,10 @@ export class ServiceStatuses {
       return;
     }
     const written = { number: ++this.#syncs, kind, at: this.#sources.clock.now() };
-    if (!this.#first) {
-      this.#first = written;
-    } else {
-      for (const [key, { before, after }] of change.services) {
-        if (before !== after) this.#note(key, written);
-      }
+    for (const [key, { before, after }] of this.#first ? change.services : []) {
+      if (before !== after) this.#note(key, written);
     }
+    this.#first ??= written;
     for (const key of this.#failed) this.#note(key, written);
     this.#failed.clear();
   }
@@ -57,13 +54,7 @@ export class ServiceStatuses {
     const pending = this.#waiting(service);
     return {
       service,
-      state: rejected !== ""
-        ? "rejected"
-        : pending !== ""
-        ? "pending"
-        : written
-        ? "applied"
-        : "absent",
+      state: rejected ? "rejected" : pending ? "pending" : written ? "applied" : "absent",
       since: written ? new Date(written.at).toISOString() : "",
       sync: written ? { number: written.number, kind: written.kind } : null,
       reason: rejected || pending,
@@ -76,10 +67,9 @@ export class ServiceStatuses {
   }
 
   #rejection(service: string): string {
-    const refusal = refusals(this.#sources).find(({ kind, key }) =>
-      kind === "Service" && key === service
-    );
-    if (refusal) return refusal.reason;
+    for (const { kind, key, reason } of refusals(this.#sources)) {
+      if (kind === "Service" && key === service) return reason;
+    }
     const unsupported = this.#sources.desired.unsupported().find((each) =>
       each.service === service && !worksWithout(each.feature)
     );
