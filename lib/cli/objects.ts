@@ -167,5 +167,5 @@ export function findingsOf(facts: NodeFacts, daemon: Status | undefined): Findin
 
 /** Takes from a state what findings are worked out from. */
 export function objectFacts({ cache, desired }: Pick<State, "cache" | "desired">): ObjectFacts {
-  return { node: cache.node, desired, healthChecks: desired.healthChecks };
+  return { node: cache.node, desired };
 }

@@ -258,9 +258,7 @@ export class Parts {
       probed: findings,
       settingFailures: this.settingFailures,
       healthCheckFailures: this.healthChecks.failures,
-      objects: this.cache.complete
-        ? { node: this.cache.node, desired: this.desired, healthChecks: this.desired.healthChecks }
-        : undefined,
+      objects: this.cache.complete ? { node: this.cache.node, desired: this.desired } : undefined,
     };
   }
 }

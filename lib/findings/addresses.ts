@@ -39,16 +39,7 @@ export function checkFamilies({ objects, configuration, traits }: NodeFacts): Fi
 /** Facts that these checks look at. */
 export interface FamilyInputs {
   /** As it is in effect: with the mode that was chosen and its default node port addresses. */
-  readonly configuration: Pick<
-    Configuration,
-    | "clusterCIDRs"
-    | "detectLocalMode"
-    | "healthzBindAddress"
-    | "ipvs"
-    | "metricsBindAddress"
-    | "nodePortAddresses"
-    | "winkernel"
-  >;
+  readonly configuration: Configuration;
   /** The family of the node's first address. */
   readonly primary: Family;
   readonly podCIDRs: readonly string[];
@@ -61,68 +52,69 @@ export function nodePortProblems(
   { configuration, primary, podCIDRs }: FamilyInputs,
 ): Finding[] {
   const { nodePortAddresses, clusterCIDRs, ipvs } = configuration;
-  const other = otherFamily(primary);
+  const where = "nodePortAddresses";
   if (nodePortAddresses.length === 0) {
-    return [finding("node-ports-on-all-addresses", {
-      what: "nodePortAddresses is not set: node ports answer on all addresses of this node",
-      where: "nodePortAddresses",
-    })];
+    const what = "nodePortAddresses is not set: node ports answer on all addresses of this node";
+    return [finding("node-ports-on-all-addresses", { what, where })];
   }
   if (nodePortAddresses.some((entry) => NODE_PORT_WORDS.includes(entry))) return [];
   const lists = [clusterCIDRs, nodePortAddresses, ipvs.excludeCIDRs, podCIDRs];
   const isDual = lists.some((cidrs) => has(cidrs, 4) && has(cidrs, 6));
-  const open = !has(nodePortAddresses, primary)
-    ? primary
-    : isDual && !has(nodePortAddresses, other)
-    ? other
-    : undefined;
-  return open === undefined ? [] : [finding("node-ports-of-one-family", {
-    what: `nodePortAddresses has only IPv${otherFamily(open)} ranges: node ports answer on all ` +
-      `IPv${open} addresses of this node`,
-    where: "nodePortAddresses",
-    remedy: `Add IPv${open} ranges to nodePortAddresses (--nodeport-addresses).`,
-  })];
+  const needed = isDual ? [primary, otherFamily(primary)] : [primary];
+  const open = needed.find((family) => !has(nodePortAddresses, family));
+  if (open === undefined) return [];
+  const what =
+    `nodePortAddresses has only IPv${otherFamily(open)} ranges: node ports answer on all ` +
+    `IPv${open} addresses of this node`;
+  const remedy = `Add IPv${open} ranges to nodePortAddresses (--nodeport-addresses).`;
+  return [finding("node-ports-of-one-family", { what, where, remedy })];
 }
 
 /** Finds settings that name only addresses of the family that is not the primary one. */
-export function familyProblems(inputs: FamilyInputs): Finding[] {
-  const { configuration, primary, podCIDRs, dualStack } = inputs;
-  const { clusterCIDRs, detectLocalMode, ipvs, winkernel } = configuration;
+export function familyProblems(
+  { configuration, primary, podCIDRs, dualStack }: FamilyInputs,
+): Finding[] {
+  const { detectLocalMode, winkernel: { sourceVip } } = configuration;
   const wrong = otherFamily(primary);
-  const cluster = dualStack ? `IPv${primary}-first` : `IPv${primary}-only`;
-  const only = (cidrs: readonly string[]) => has(cidrs, wrong) && !has(cidrs, primary);
-  const problem = (
-    setting: string,
-    { fatal, effect }: { readonly fatal: boolean; readonly effect?: string },
-  ) =>
-    finding(fatal ? "pod-detection-of-other-family" : "setting-of-other-family", {
-      what: `this node is ${cluster}, and ${setting} has only IPv${wrong} addresses` +
-        (effect === undefined ? "" : `: ${effect}`),
-      where: setting,
-    });
-  const effect = `pods of this node are not detected by their IPv${primary} addresses, and ` +
-    "traffic from outside to cluster IPs is not masqueraded";
-  const problems: Finding[] = [];
-  if (only(clusterCIDRs)) {
-    const used = detectLocalMode === "ClusterCIDR";
-    problems.push(problem("clusterCIDR", { fatal: used && !dualStack, ...used && { effect } }));
-  }
-  if (only(podCIDRs)) {
-    const used = detectLocalMode === "NodeCIDR";
-    problems.push(problem("the Node's spec.podCIDRs", { fatal: used, ...used && { effect } }));
-  }
-  const sourceVip = parseAddress(winkernel.sourceVip);
-  if (sourceVip !== undefined && familyOf(sourceVip) === wrong) {
-    problems.push(problem("winkernel.sourceVip", { fatal: false }));
-  }
-  if (dualStack) return problems;
-  if (only(ipvs.excludeCIDRs)) problems.push(problem("ipvs.excludeCIDRs", { fatal: false }));
-  for (const setting of ["healthzBindAddress", "metricsBindAddress"] as const) {
-    const host = parseAddress(splitHostPort(configuration[setting]).hostname);
-    if (host === undefined || isSpecialAddress(host) || familyOf(host) !== wrong) continue;
-    problems.push(problem(setting, { fatal: false }));
-  }
-  return problems;
+  const node = dualStack ? `IPv${primary}-first` : `IPv${primary}-only`;
+  const check = (
+    where: string,
+    addresses: readonly string[],
+    { isUsed = false, isFatal = false } = {},
+  ) => {
+    if (!has(addresses, wrong) || has(addresses, primary)) return [];
+    const effect = isUsed
+      ? `: pods of this node are not detected by their IPv${primary} addresses, and traffic ` +
+        "from outside to cluster IPs is not masqueraded"
+      : "";
+    const what = `this node is ${node}, and ${where} has only IPv${wrong} addresses${effect}`;
+    const id = isUsed && isFatal ? "pod-detection-of-other-family" : "setting-of-other-family";
+    return [finding(id, { what, where })];
+  };
+  return [
+    ...check("clusterCIDR", configuration.clusterCIDRs, {
+      isUsed: detectLocalMode === "ClusterCIDR",
+      isFatal: !dualStack,
+    }),
+    ...check("the Node's spec.podCIDRs", podCIDRs, {
+      isUsed: detectLocalMode === "NodeCIDR",
+      isFatal: true,
+    }),
+    ...check("winkernel.sourceVip", hostIn(sourceVip)),
+    ...dualStack ? [] : [
+      ...check("ipvs.excludeCIDRs", configuration.ipvs.excludeCIDRs),
+      ...(["healthzBindAddress", "metricsBindAddress"] as const).flatMap((setting) => {
+        const host = hostIn(splitHostPort(configuration[setting]).hostname);
+        return check(setting, host.filter((each) => !isSpecialAddress(each)));
+      }),
+    ],
+  ];
+}
+
+/** Returns an address as a list; none if it is a name. */
+function hostIn(text: string): string[] {
+  const address = parseAddress(text);
+  return address === undefined ? [] : [address];
 }
 
 function has(cidrs: readonly string[], family: Family): boolean {
@@ -185,34 +177,28 @@ export function* checkPodRange(
   if (!objects) return [];
   // Pods on the host's network have the node's addresses.
   const own = new Set(interfaceAddresses);
-  const ranges = FAMILIES.flatMap((family) => rangeOf(family, objects));
-  const found = new Map<Family, Finding>();
+  const { families } = objects.desired.node;
+  // Pods may be detected by their interface instead.
+  const ranges = new Map(FAMILIES.flatMap((family) => {
+    const { localDetector } = families[family];
+    if (localDetector?.type !== "cidr") return [];
+    const { cidr } = localDetector;
+    return [[family, { cidr, contains: cidrTest(cidr) }] as const];
+  }));
+  const found: Finding[] = [];
   yield* eachPort(objects.desired, ({ name, family, clusterEndpoints }) => {
-    const range = found.has(family) ? undefined : ranges.find((each) => each.family === family);
-    if (!range) return false;
-    const stray = clusterEndpoints.find(({ address, local }) =>
-      local && !range.contains(address) && !own.has(address)
-    );
-    if (!stray) return false;
+    const range = ranges.get(family);
+    const stray = range &&
+      clusterEndpoints.find(({ address, local }) =>
+        local && !range.contains(address) && !own.has(address)
+      );
+    if (!stray) return ranges.size === 0;
     const what = `the pod ${stray.address} of this node (${name}) is outside ${range.cidr}`;
-    found.set(family, finding("pod-outside-detected-range", { what, where: range.cidr }));
-    return found.size === ranges.length;
+    found.push(finding("pod-outside-detected-range", { what, where: range.cidr }));
+    ranges.delete(family);
+    return ranges.size === 0;
   });
-  return [...found.values()];
-}
-
-interface Range {
-  readonly family: Family;
-  readonly cidr: string;
-  readonly contains: (address: string) => boolean;
-}
-
-/** Returns the range by which pods are detected; none if it is an interface. */
-function rangeOf(family: Family, { desired }: ObjectFacts): Range[] {
-  const { localDetector } = desired.node.families[family];
-  if (localDetector?.type !== "cidr") return [];
-  const { cidr } = localDetector;
-  return [{ family, cidr, contains: cidrTest(cidr) }];
+  return found;
 }
 
 /** Names that a finding lists. */
@@ -226,32 +212,25 @@ export function* checkAddressPlan(facts: NodeFacts): Generator<undefined, Findin
   const { objects, apiServerAddresses = [] } = facts;
   if (!objects) return [];
   const cidrs = FAMILIES.flatMap((family) => objects.desired.node.families[family].serviceCIDRs);
-  const inUse = new Map(cidrs.map((cidr) => [cidr, knownInside(cidr, facts, objects)]));
   const ranges = cidrs.map((cidr) => ({
     cidr,
     contains: cidrTest(cidr),
+    inside: knownInside(cidr, facts, objects),
     services: new Set<string>(),
   }));
   const traps = new Map<string, string>();
   yield* eachPort(objects.desired, ({ name, clusterIPs, clusterEndpoints }) => {
     const trap = clusterIPs.find((each) => apiServerAddresses.includes(each));
     if (trap !== undefined) traps.set(trap, serviceOf(name));
-    for (const { cidr, contains, services } of ranges) {
+    for (const { contains, inside, services } of ranges) {
       if (services.size >= MOST_NAMED) continue;
       const endpoint = clusterEndpoints.find(({ address }) => contains(address));
-      if (endpoint === undefined || services.has(serviceOf(name))) continue;
-      if (services.size === 0) {
-        inUse.get(cidr)?.push(`the endpoint ${endpoint.address} of ${serviceOf(name)}`);
-      }
-      services.add(serviceOf(name));
+      if (endpoint === undefined) continue;
+      const service = serviceOf(name);
+      if (services.size === 0) inside.push(`the endpoint ${endpoint.address} of ${service}`);
+      services.add(service);
     }
     return false;
-  });
-  const overlaps = ranges.flatMap(({ cidr, services }) => {
-    const names = inUse.get(cidr) ?? [];
-    const what = `the ServiceCIDR ${cidr} contains ${names.join(", ")}`;
-    const details = { what, where: `ServiceCIDR ${cidr}`, services: [...services] };
-    return names.length === 0 ? [] : [finding("service-cidr-overlaps", details)];
   });
   return [
     ...[...traps].map(([address, service]) =>
@@ -261,7 +240,13 @@ export function* checkAddressPlan(facts: NodeFacts): Generator<undefined, Findin
         services: [service],
       })
     ),
-    ...overlaps,
+    ...ranges.filter(({ inside }) => inside.length > 0).map(({ cidr, inside, services }) =>
+      finding("service-cidr-overlaps", {
+        what: `the ServiceCIDR ${cidr} contains ${inside.join(", ")}`,
+        where: `ServiceCIDR ${cidr}`,
+        services: [...services],
+      })
+    ),
   ];
 }
 

@@ -4,6 +4,7 @@ import type { DesiredServicePort, DesiredState } from "../model/kernel/desired.t
 import type { ModeTraits } from "../model/kernel/traits.ts";
 import type { Finding, LocalhostFailure } from "../model/status.ts";
 import type { Node } from "../model/cluster/objects.ts";
+import type { Desired } from "../policy/state.ts";
 
 /** All that is known of a node. A part that is absent was not read, and its checks find nothing. */
 export interface NodeFacts {
@@ -18,32 +19,25 @@ export interface NodeFacts {
   readonly apiServerAddresses?: readonly string[] | undefined;
   /** Present once every list is complete. */
   readonly objects?: ObjectFacts | undefined;
-  /** Present once programs and kernel have been asked. */
   readonly system?: SystemFacts | undefined;
   /** Absent: the objects come from manifests. */
-  readonly apiServer?: ApiServerFacts | undefined;
+  readonly apiServer?: {
+    /** Its URL, or `kubeconfig` if that names none. */
+    readonly where: string;
+    /** Unsafe parts of the way there, one line each. */
+    readonly warnings: readonly string[];
+    /** Requests that it did not answer; empty if it was not asked. */
+    readonly failures: readonly ApiFailure[];
+  } | undefined;
   /** Absent if nft cannot read it. */
   readonly ruleset?: RulesetFacts | undefined;
   /** Another proxy that writes its rules; absent: there is none. */
   readonly rival?: Rival | undefined;
-  /** Kernel settings that signpost could not make. */
   readonly settingFailures?: readonly SettingFailure[] | undefined;
-  /** Health-check node ports that cannot be opened. */
   readonly healthCheckFailures?: readonly ListenFailure[] | undefined;
-  /** Node ports that could not be opened on loopback; absent: all are open. */
   readonly localhostFailures?: readonly LocalhostFailure[] | undefined;
   /** The findings of the probe of programs and kernel. */
   readonly probed: readonly Finding[];
-}
-
-/** The API server, and the way there. */
-interface ApiServerFacts {
-  /** Its URL, or `kubeconfig` if that names none. */
-  readonly where: string;
-  /** Unsafe parts of the way there, one line each. */
-  readonly warnings: readonly string[];
-  /** Requests that it did not answer; empty if it was not asked. */
-  readonly failures: readonly ApiFailure[];
 }
 
 /** A kind of objects that cannot be read. */
@@ -55,11 +49,9 @@ export interface ApiFailure {
   readonly isRefusal: boolean;
 }
 
-/** Another proxy at work on this node. */
+/** Another proxy at work on this node: its tables, chains, and the processes that are seen from here. */
 export interface Rival {
-  /** Its tables and chains. */
   readonly rules: readonly string[];
-  /** Its processes as far as they are seen from here. */
   readonly processes: readonly string[];
 }
 
@@ -103,9 +95,7 @@ export interface ForeignChain {
 export interface ObjectFacts {
   /** `undefined`: no Node of this name exists. */
   readonly node: Node | undefined;
-  readonly desired: DesiredState;
-  /** By `namespace/name`, the health-check node ports. */
-  readonly healthChecks: ReadonlyMap<string, { readonly port: number }>;
+  readonly desired: DesiredState & Pick<Desired, "healthChecks">;
 }
 
 /** A kernel setting that could not be made. */

@@ -6,11 +6,12 @@ import {
   cidrContains,
   FAMILIES,
   type Family,
+  familyOf,
   isInsideCidr,
   parseCidr,
 } from "../model/values/address.ts";
 import { serviceOf } from "../model/cluster/names.ts";
-import { type DesiredServicePort, isExternal } from "../model/kernel/desired.ts";
+import { isExternal } from "../model/kernel/desired.ts";
 import { eachPort, type ForeignChain, type NodeFacts } from "./facts.ts";
 import type { Finding } from "../model/status.ts";
 import { finding } from "./catalog.ts";
@@ -18,77 +19,82 @@ import { finding } from "./catalog.ts";
 /** Our nat chains of prerouting and output have this priority in nftables mode, and the next one in iptables mode. */
 const NAT_PRIORITY = -101;
 
-/** Finds nat chains that decide before ours, or may do so. */
-export function checkNatOrder({ ruleset }: NodeFacts): Finding[] {
-  const bases = baseChains(ruleset?.chains ?? [], {
-    type: "nat",
-    hooks: ["prerouting", "output"],
-  });
-  const early = bases.filter(({ hook }) => hook.priority <= NAT_PRIORITY);
-  return early.map(({ table, name, hook: { hook, priority } }) =>
-    finding("nat-chain-before-ours", {
-      what:
-        `chain ${name} of table ${table} does NAT at ${hook} with priority ${priority}, before Services`,
-      where: `chain ${table} ${name}`,
-    })
+type BaseChain = ForeignChain & { readonly hook: NonNullable<ForeignChain["hook"]> };
+
+function baseChains({ ruleset }: NodeFacts, type: string, hooks: readonly string[]): BaseChain[] {
+  return (ruleset?.chains ?? []).flatMap(({ hook, ...rest }) =>
+    hook?.type === type && hooks.includes(hook.hook) ? [{ ...rest, hook }] : []
   );
+}
+
+/** Finds nat chains that decide before ours, or may do so. */
+export function checkNatOrder(facts: NodeFacts): Finding[] {
+  return baseChains(facts, "nat", ["prerouting", "output"])
+    .filter(({ hook }) => hook.priority <= NAT_PRIORITY)
+    .map(({ table, name, hook: { hook, priority } }) =>
+      finding("nat-chain-before-ours", {
+        what:
+          `chain ${name} of table ${table} does NAT at ${hook} with priority ${priority}, before Services`,
+        where: `chain ${table} ${name}`,
+      })
+    );
 }
 
 /** Finds firewalls that drop new connections from outside to endpoints, or to health-check node ports. */
 export function* checkFirewalls(facts: NodeFacts): Generator<undefined, Finding[]> {
-  const { objects, ruleset } = facts;
-  const chains = ruleset?.chains ?? [];
-  const bases = baseChains(chains, { type: "filter", hooks: ["forward", "input"] });
-  if (!objects || bases.length === 0) return [];
-  const findings: Finding[] = [];
-  for (const sample of yield* samples(facts)) {
+  const bases = baseChains(facts, "filter", ["forward", "input"]);
+  if (bases.length === 0) return [];
+  const found = new Map<string, Finding>();
+  for (const packet of yield* samples(facts)) {
     for (const base of bases) {
-      if (base.hook.hook !== sample.hook || !seesFamily(base.table, sample.packet.family)) continue;
-      if (fateOf(sample.packet, { base, chains }) === "drop") findings.push(dropped(base, sample));
+      const isMet = base.hook.hook === packet.hook && seesFamily(base.table, packet.family);
+      if (!isMet || !drops(packet, base, facts.ruleset?.chains ?? [])) continue;
+      // A chain of both families has one finding.
+      const each = dropped(base, packet);
+      found.set(each.where, each);
     }
   }
-  // A chain of both families has one finding.
-  return [...new Map(findings.map((each) => [each.where, each])).values()];
+  return [...found.values()];
 }
 
-/** A connection that a Service needs, and where it passes. */
-interface Sample {
+/** The first packet of a connection from outside the cluster that a Service needs. */
+interface Packet {
+  /** `forward`: our DNAT sent it to an endpoint. `input`: it is for a health-check node port. */
   readonly hook: "forward" | "input";
   readonly service: string;
-  readonly packet: Packet;
+  readonly family: Family;
+  readonly protocol: string;
+  readonly daddr: string;
+  readonly dport: number;
+  /** Ranges that its source is not in. */
+  readonly notFrom: readonly string[];
 }
 
-type Destination = Pick<Packet, "daddr" | "dport"> & Partial<Pick<Packet, "protocol">>;
-
-/** Returns, for each family, a connection to an endpoint from outside, and one to a health-check node port. */
+/** Returns, for each family, a packet to an endpoint, and one to a health-check node port. */
 function* samples(
   { objects, interfaceAddresses, configuration }: NodeFacts,
-): Generator<undefined, Sample[]> {
+): Generator<undefined, Packet[]> {
   if (!objects) return [];
   const own = new Set(interfaceAddresses);
-  const found = new Map<string, Sample>();
-  const add = (hook: Sample["hook"], port: DesiredServicePort, to: Destination) => {
-    const { family, protocol, name } = port;
-    const packet: Packet = {
-      family,
-      protocol,
-      isDnat: hook === "forward",
+  const found = new Map<string, Packet>();
+  const add = (packet: Omit<Packet, "notFrom">) =>
+    found.set(`${packet.hook} ${packet.family}`, {
+      ...packet,
       notFrom: configuration.clusterCIDRs,
-      ...to,
-    };
-    found.set(`${hook} ${family}`, { hook, service: serviceOf(name), packet });
-  };
-  const nodeAddress = (family: Family) =>
-    objects.node?.addresses.find((address) => address.includes(":") === (family === 6));
+    });
   yield* eachPort(objects.desired, (port) => {
-    const { family, healthCheckNodePort } = port;
+    const { name, family, protocol, healthCheckNodePort: dport } = port;
+    const service = serviceOf(name);
     const endpoint = isExternal(port) && !found.has(`forward ${family}`)
       ? port.clusterEndpoints.find(({ address }) => !own.has(address))
       : undefined;
-    if (endpoint) add("forward", port, { daddr: endpoint.address, dport: endpoint.port });
-    const daddr = nodeAddress(family);
-    if (healthCheckNodePort && daddr !== undefined && !found.has(`input ${family}`)) {
-      add("input", port, { protocol: "tcp", daddr, dport: healthCheckNodePort });
+    if (endpoint) {
+      const { address: daddr, port: dport } = endpoint;
+      add({ hook: "forward", service, family, protocol, daddr, dport });
+    }
+    const daddr = objects.node?.addresses.find((address) => familyOf(address) === family);
+    if (dport && daddr !== undefined && !found.has(`input ${family}`)) {
+      add({ hook: "input", service, family, protocol: "tcp", daddr, dport });
     }
     return found.size === 2 * FAMILIES.length;
   });
@@ -100,96 +106,63 @@ export function seesFamily(table: string, family: Family): boolean {
   return new RegExp(`^(?:inet|ip${family === 6 ? "6" : ""}(?:tables-legacy)?) `).test(table);
 }
 
-function dropped({ table, name }: BaseChain, { hook, service, packet }: Sample): Finding {
+function dropped({ table, name }: BaseChain, packet: Packet): Finding {
+  const { hook, service, daddr, dport, protocol } = packet;
   const chain = `chain ${name} of table ${table}`;
   const where = `chain ${table} ${name}`;
   // Only iptables names its chains in capitals.
   const isIptables = /^ip6?(?:tables-legacy)? filter$/.test(table) && name === name.toUpperCase();
   const variant = table.includes("-legacy") ? "-legacy" : "";
-  const iptables = `${table.startsWith("ip6") ? "ip6tables" : "iptables"}${variant} -I ${name}`;
-  const insert = `nft insert rule ${table} ${name}`;
+  const program = `${table.startsWith("ip6") ? "ip6tables" : "iptables"}${variant}`;
+  const accept = (matches: string, expression: string) =>
+    isIptables
+      ? `Accept them: ${program} -I ${name} ${matches} -j ACCEPT`
+      : `Accept them: nft insert rule ${table} ${name} ${expression} accept`;
   if (hook === "input") {
-    const { dport } = packet;
     return finding("firewall-drops-health-checks", {
       what: `${chain} drops health checks at node port ${dport} (${service})`,
       where,
-      remedy: isIptables
-        ? `Accept them: ${iptables} -p tcp --dport ${dport} -j ACCEPT`
-        : `Accept them: ${insert} tcp dport ${dport} accept`,
+      remedy: accept(`-p tcp --dport ${dport}`, `tcp dport ${dport}`),
       services: [service],
     });
   }
   return finding("firewall-drops-services", {
     what: `${chain} drops connections from outside that Services send to endpoints, such as ` +
-      `${service} to ${packet.daddr} ${packet.protocol} port ${packet.dport}`,
+      `${service} to ${daddr} ${protocol} port ${dport}`,
     where,
-    remedy: isIptables
-      ? `Accept them: ${iptables} -m conntrack --ctstate DNAT -j ACCEPT`
-      : `Accept them: ${insert} ct status dnat accept`,
+    remedy: accept("-m conntrack --ctstate DNAT", "ct status dnat"),
   });
 }
-
-type BaseChain = ForeignChain & { readonly hook: NonNullable<ForeignChain["hook"]> };
-
-function baseChains(
-  chains: readonly ForeignChain[],
-  { type, hooks }: { readonly type: string; readonly hooks: readonly string[] },
-): BaseChain[] {
-  return chains.flatMap(({ hook, ...rest }) =>
-    hook?.type === type && hooks.includes(hook.hook) ? [{ ...rest, hook }] : []
-  );
-}
-
-/** The first packet of a connection from outside the cluster. */
-interface Packet {
-  readonly family: Family;
-  readonly protocol: string;
-  readonly daddr: string;
-  readonly dport: number;
-  /** Our DNAT sent it there; else it is for the node itself. */
-  readonly isDnat: boolean;
-  /** Ranges that its source is not in. */
-  readonly notFrom: readonly string[];
-}
-
-/** `unknown`: a rule that is not understood may accept the packet. */
-type Fate = "accept" | "drop" | "unknown";
-
-/** The result of the rest of a chain; `continue`: its end is reached. */
-type Outcome = Fate | "continue";
 
 /** Rules that are followed for one packet. */
 const MOST_RULES = 10_000;
 
-/** Returns what a base chain does with a packet, as far as its rules are understood. */
-function fateOf(
-  packet: Packet,
-  { base, chains }: { readonly base: ForeignChain; readonly chains: readonly ForeignChain[] },
-): Fate {
+/** Returns true if a base chain drops a packet for certain: each rule that may accept it is understood. */
+function drops(packet: Packet, base: BaseChain, chains: readonly ForeignChain[]): boolean {
   const own = new Map(
     chains.filter(({ table }) => table === base.table).map((each) => [each.name, each.rules]),
   );
   let left = MOST_RULES;
-  const follow = (rules: readonly string[], depth: number): Outcome => {
+  const follow = (rules: readonly string[], depth: number): "drop" | "end" | "may pass" => {
     for (const rule of rules) {
       // The kernel allows 16 jumps.
-      if (left-- <= 0 || depth > 16) return "unknown";
+      if (left-- <= 0 || depth > 16) return "may pass";
       const { match, verdict, target } = readRule(rule, packet);
       if (match === false || verdict === "") continue;
-      if (verdict === "jump" || verdict === "goto") {
-        const outcome = follow(own.get(target) ?? [], depth + 1);
-        if (match === undefined && outcome !== "continue") {
-          if (outcome !== "drop") return "unknown";
-        } else if (outcome !== "continue" || verdict === "goto" && match) return outcome;
-      } else if (verdict === "unknown") return "unknown";
-      else if (verdict === "accept") return match ? "accept" : "unknown";
-      else if (match) return verdict === "return" ? "continue" : "drop";
+      if (verdict === "pass") return "may pass";
+      const isJump = verdict === "jump" || verdict === "goto";
+      const outcome = isJump
+        ? follow(own.get(target) ?? [], depth + 1)
+        : verdict === "drop"
+        ? "drop"
+        : "end";
+      if (outcome === "may pass") return outcome;
+      if (match && (outcome === "drop" || verdict !== "jump")) return outcome;
     }
-    return "continue";
+    return "end";
   };
   const outcome = follow(base.rules, 0);
-  if (outcome !== "continue") return outcome;
-  return base.hook?.policy === "drop" ? "drop" : "accept";
+  return outcome === "drop" || outcome === "end" && base.hook.policy === "drop";
 }
 
 /** `undefined`: it cannot be told. */
@@ -199,53 +172,52 @@ type Match = boolean | undefined;
 const STATEMENTS =
   /\b(?:counter packets \d+ bytes \d+|counter(?: name)? "[^"]*"|counter|log(?: prefix "[^"]*")?(?: (?:level|flags|group|snaplen) \S+)*|comment "[^"]*"|meta mark set \S+(?: [|&^] \S+)*|ct mark set \S+)(?= |$)/g;
 
+/** A verdict that is no drop, return or jump may let the packet pass. */
 const VERDICT =
-  /(?:^| )(?:(accept|drop|return)|(jump|goto) (\S+)|(reject)(?: with .*)?|(queue|vmap|dnat|redirect|tproxy|synproxy|fwd|dup|flow) ?.*)$/;
+  /(?:^| )(?:(return)|(drop)|(reject)(?: with .*)?|(jump|goto) (\S+)|accept|(?:queue|vmap|dnat|redirect|tproxy|synproxy|fwd|dup|flow) ?.*)$/;
 
 interface Rule {
   readonly match: Match;
   /** `""`: none. */
-  readonly verdict: "" | "accept" | "drop" | "return" | "jump" | "goto" | "unknown";
+  readonly verdict: "" | "pass" | "drop" | "return" | "jump" | "goto";
   readonly target: string;
 }
 
 function readRule(text: string, packet: Packet): Rule {
   const rule = text.replace(STATEMENTS, "").replaceAll(/ +/g, " ").trim();
+  // `ct state vmap { established : accept, invalid : drop }`: the packet's state is new.
   const states = /^ct state vmap \{ ([^}]*) \}$/.exec(rule)?.[1];
-  if (states !== undefined) return stateRule(states);
-  const [, plain, jump, target = "", reject, other] = VERDICT.exec(rule) ?? [];
-  const verdict = other ? "unknown" : reject ? "drop" : plain ?? jump ?? "";
-  const matches = rule.replace(VERDICT, "").trim();
-  return { match: matchAll(matches, packet), verdict: verdict as Rule["verdict"], target };
+  if (states !== undefined) {
+    const verdict = /\bnew : ([^,]+)/.exec(states)?.[1]?.trim();
+    return verdict === undefined
+      ? { match: false, verdict: "", target: "" }
+      : readRule(verdict, packet);
+  }
+  const found = VERDICT.exec(rule);
+  const [, back, drop, reject, jump, target = ""] = found ?? [];
+  const verdict = back ?? drop ?? (reject && "drop") ?? jump ?? (found ? "pass" : "");
+  const match = matchAll(rule.replace(VERDICT, "").trim(), packet);
+  return { match, verdict: verdict as Rule["verdict"], target };
 }
 
-/** Reads `ct state vmap { established : accept, invalid : drop }`: the packet's state is new. */
-function stateRule(states: string): Rule {
-  const verdict = /\bnew : (accept|drop|return|jump|goto)(?: (\S+))?/.exec(states);
-  const [, word = "", target = ""] = verdict ?? [];
-  return { match: verdict !== null, verdict: word as Rule["verdict"], target };
-}
-
-/** A value, or values in braces, after an operator. */
-const VALUE = "(!= )?(\\{ [^}]* \\}|\\S+)";
+const STATES: ReadonlySet<string> = new Set(["established", "related", "invalid", "untracked"]);
 
 /** The matches that are understood; each function returns true if a value holds. */
 const MATCHES: readonly (readonly [RegExp, (value: string, packet: Packet) => Match])[] = [
   [pattern("ct state"), (state) => state === "new" || (STATES.has(state) ? false : undefined)],
-  [pattern("ct status"), (status, { isDnat }) => status === "dnat" ? isDnat : undefined],
+  [pattern("ct status"), (what, { hook }) => what === "dnat" ? hook === "forward" : undefined],
   [pattern("(?:iif|iifname|oif|oifname)"), (link) => link === '"lo"' ? false : undefined],
   [pattern("meta nfproto"), (name, { family }) => name === `ipv${family}`],
   [pattern("(?:meta l4proto|ip protocol|ip6 nexthdr)"), (name, { protocol }) => name === protocol],
-  [pattern("fib daddr type"), (type, { isDnat }) => type === "local" && !isDnat],
+  [pattern("fib daddr type"), (type, { hook }) => type === "local" && hook === "input"],
   [pattern("ip6? daddr"), isTo],
   [pattern("ip6? saddr"), isFrom],
-  [pattern("(?:tcp|udp|sctp|th) dport"), (ports, { dport }) => inPorts(ports, dport)],
+  [pattern("(?:tcp|udp|sctp|th) dport"), inPorts],
 ];
 
-const STATES: ReadonlySet<string> = new Set(["established", "related", "invalid", "untracked"]);
-
+/** Matches an expression with a value, or values in braces, after an operator. */
 function pattern(what: string): RegExp {
-  return new RegExp(`^${what} ${VALUE}(?: |$)`);
+  return new RegExp(`^${what} (!= )?(\\{ [^}]* \\}|\\S+)(?: |$)`);
 }
 
 /** Returns true if all matches of a rule hold. */
@@ -253,26 +225,18 @@ function matchAll(text: string, packet: Packet): Match {
   let [rest, all] = [text, true as Match];
   while (rest !== "") {
     if (!suits(rest, packet)) return false;
-    const found = MATCHES.map(([pattern, holds]) => [pattern.exec(rest), holds] as const)
-      .find(([match]) => match);
-    const [match, holds] = found ?? [];
-    if (!match || !holds) return undefined;
-    const [whole, not, values = ""] = match;
-    const isListed = anyOf(
-      values.replaceAll(/^\{ | \}$/g, "").split(/, ?/).map((value) => holds(value, packet)),
+    const [known, holds] = MATCHES.find(([known]) => known.test(rest)) ?? [];
+    const [whole, not, values = ""] = known?.exec(rest) ?? [];
+    if (whole === undefined || !holds) return undefined;
+    const each = values.replaceAll(/^\{ | \}$/g, "").split(/, ?/).map((value) =>
+      holds(value, packet)
     );
-    const result = not && isListed !== undefined ? !isListed : isListed;
-    if (result === false) return false;
-    if (result === undefined) all = undefined;
+    const isListed = each.includes(true) || (each.includes(undefined) ? undefined : false);
+    if (isListed === undefined) all = undefined;
+    else if (isListed === (not !== undefined)) return false;
     rest = rest.slice(whole.length);
   }
   return all;
-}
-
-/** Returns true if one match holds; `undefined` if none does, and one cannot be told. */
-function anyOf(matches: readonly Match[]): Match {
-  if (matches.includes(true)) return true;
-  return matches.includes(undefined) ? undefined : false;
 }
 
 /** Returns true if a match is about the packet's protocol and IP family. */
@@ -294,11 +258,12 @@ function isTo(range: string, { daddr }: Packet): Match {
 
 function isFrom(range: string, { notFrom }: Packet): Match {
   const cidr = cidrOf(range);
-  if (cidr === undefined) return undefined;
-  return notFrom.some((outer) => isInsideCidr(cidr, outer)) ? false : undefined;
+  return cidr !== undefined && notFrom.some((outer) => isInsideCidr(cidr, outer))
+    ? false
+    : undefined;
 }
 
-function inPorts(ports: string, port: number): Match {
+function inPorts(ports: string, { dport }: Packet): Match {
   const [, first, last = first] = /^(\d+)(?:-(\d+))?$/.exec(ports) ?? [];
-  return first === undefined ? undefined : Number(first) <= port && port <= Number(last);
+  return first === undefined ? undefined : Number(first) <= dport && dport <= Number(last);
 }

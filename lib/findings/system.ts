@@ -1,6 +1,6 @@
 /** Checks what signpost needs of its node: the API server, programs, ports, and limits of the kernel. */
 import { answersOnLoopback } from "../policy/node.ts";
-import { type ApiFailure, eachPort, type NodeFacts, type Rival } from "./facts.ts";
+import { eachPort, type NodeFacts } from "./facts.ts";
 import type { Finding } from "../model/status.ts";
 import { finding } from "./catalog.ts";
 import { hostPort, serviceOf } from "../model/cluster/names.ts";
@@ -14,8 +14,16 @@ const ALMOST = 0.9;
 /** Finds another proxy, refused kernel settings, and a table of connection tracking that is almost full. */
 export function checkSystem({ rival, system, settingFailures = [] }: NodeFacts): Finding[] {
   const conntrack = system?.conntrack;
+  const processes = rival?.processes.join(", ") || "no process of it is seen from here";
   return [
-    ...rival ? [foreignProxy(rival)] : [],
+    ...rival === undefined ? [] : [
+      finding("another-proxy", {
+        what: `another proxy keeps writing its rules on this node: ${
+          rival.rules.join(", ")
+        } (${processes})`,
+        where: "kube-proxy",
+      }),
+    ],
     ...settingFailures.map(({ name, value, reason }) =>
       finding("kernel-setting-refused", {
         what: `${name} could not be set to ${value}: ${reason}`,
@@ -48,24 +56,15 @@ export function checkRouteLocalnet({ objects, traits, system }: NodeFacts): Find
   return [finding("route-localnet-on", { what, where })];
 }
 
-function foreignProxy({ rules, processes }: Rival): Finding {
-  const who = processes.length === 0 ? "no process of it is seen from here" : processes.join(", ");
-  return finding("another-proxy", {
-    what: `another proxy keeps writing its rules on this node: ${rules.join(", ")} (${who})`,
-    where: "kube-proxy",
-  });
-}
-
 /** Finds what keeps signpost from the objects: one finding for the way there, or one for each refused kind. */
 export function checkApiServer({ apiServer }: NodeFacts): Finding[] {
   if (!apiServer) return [];
   const { where, warnings, failures } = apiServer;
-  const refused = failures.filter(({ isRefusal }) => isRefusal);
-  const [unreachable] = failures.filter(({ isRefusal }) => !isRefusal);
+  const unreachable = failures.find(({ isRefusal }) => !isRefusal);
   return [
     ...warnings.map((what) => finding("api-access-unsafe", { what, where })),
     ...unreachable ? [finding("api-server-unreachable", { what: unreachable.message, where })] : [],
-    ...refused.map(({ kind, message }: ApiFailure) =>
+    ...failures.filter(({ isRefusal }) => isRefusal).map(({ kind, message }) =>
       finding("api-server-refuses", { what: message, where: kind })
     ),
   ];
@@ -89,11 +88,7 @@ export function checkUnreadableTables({ ruleset }: NodeFacts): Finding[] {
   return [unreadableTablesFinding(ruleset.nft, ruleset.unreadable)];
 }
 
-/**
- * Makes the finding on them.
- * @param nft its version, such as `1.0.6`
- * @param tables such as `inet firewalld`
- */
+/** @param nft its version, such as `1.0.6` @param tables such as `inet firewalld` */
 export function unreadableTablesFinding(nft: string, tables: readonly string[]): Finding {
   const where = tables.map((table) => `table ${table}`).join(", ");
   const what = `nft ${nft} crashes on ${where}, so no rule can be written`;
@@ -112,20 +107,17 @@ export function* checkHealthCheckPorts(
     })
   );
   if (!objects) return taken;
-  const services = Map.groupBy(objects.healthChecks, ([, { port }]) => port);
+  const services = Map.groupBy(objects.desired.healthChecks, ([, { port }]) => port);
   const shared = new Map<string, Finding>();
   yield* eachPort(objects.desired, ({ name, protocol, nodePort }) => {
     const checked = protocol === "tcp" ? services.get(nodePort) : undefined;
     for (const [service] of checked ?? []) {
-      const what = `health-check node port ${nodePort} of ${service} is the node port of ${name}`;
-      shared.set(
-        `${service} ${name}`,
-        finding("health-check-port-is-node-port", {
-          what,
-          where: `${service} port ${nodePort}`,
-          services: [...new Set([service, serviceOf(name)])],
-        }),
-      );
+      const each = finding("health-check-port-is-node-port", {
+        what: `health-check node port ${nodePort} of ${service} is the node port of ${name}`,
+        where: `${service} port ${nodePort}`,
+        services: [...new Set([service, serviceOf(name)])],
+      });
+      shared.set(`${service} ${name}`, each);
     }
     return false;
   });

@@ -22,7 +22,7 @@ export function factsOf(
     traits: traitsOf(options.mode ?? "nftables"),
     interfaceAddresses: cache.node?.addresses ?? [],
     probed: [],
-    objects: { node: cache.node, desired, healthChecks: desired.healthChecks },
+    objects: { node: cache.node, desired },
     ...facts,
   };
 }

@@ -2,7 +2,7 @@
 import { createDecoder } from "../../source/objects/decode.ts";
 import type { Configuration } from "../../config/configuration.ts";
 import { PROTOBUF } from "../../model/configuration.ts";
-import { type Decoder, type Kind, KINDS, type ObjectEvent } from "../../model/cluster/objects.ts";
+import { type Kind, KINDS, type ObjectEvent } from "../../model/cluster/objects.ts";
 import { API_SERVICE } from "../../model/cluster/names.ts";
 import type { Logger } from "../../model/ports/ports.ts";
 import type { Runtime } from "../../model/ports/runtime.ts";
@@ -80,15 +80,6 @@ async function loadOnce(options: SourceOptions, receiver: Receiver): Promise<voi
   await loadManifests(manifestOptions(options, receiver)).catch(fatalIf(ManifestError));
 }
 
-function decoderOf({ inspect }: SourceOptions): Decoder {
-  const decode = createDecoder();
-  if (!inspect) return decode;
-  return (kind, raw) => {
-    inspect(kind, raw);
-    return decode(kind, raw);
-  };
-}
-
 function manifestOptions(options: SourceOptions, { sink }: Receiver): ManifestSourceOptions {
   return {
     ...options,
@@ -123,7 +114,8 @@ export async function findApiServer(
     });
   const first = await access().catch(fatalIf(AccessError));
   const { server } = first;
-  refuse(refuseClusterIPServer(server, { environment: runtime.environment }));
+  const refusal = refuseClusterIPServer(server, { environment: runtime.environment });
+  if (refusal) throw new FatalError(refusal);
   const proxies = configuration.signpost.proxyFromEnvironment ? proxiesIn(runtime.environment) : {};
   const http = createHttpClient({ proxies });
   const client = new ApiClient({
@@ -144,24 +136,30 @@ async function watchApiServer(
   options: SourceOptions,
   { sink, observer = {}, requests = {} }: Receiver,
 ): Promise<void> {
-  const { nodeName, runtime, logger, signal } = options;
+  const { nodeName, runtime, logger, inspect, signal } = options;
   server.client.observer = requests;
   const failed = Promise.withResolvers<never>();
   let isFirst = true;
   const receive = (event: ObjectEvent) => {
-    const reason = isFirst ? coldStartTrap(event, server.url) : undefined;
     // What comes later never ends the daemon.
-    isFirst &&= event.kind !== "Service";
-    if (reason) failed.reject(new FatalError(reason));
+    if (!isFirst || event.kind !== "Service" || event.type !== "replace") return sink(event);
+    isFirst = false;
+    const clusterIPs = event.objects.get(API_SERVICE)?.clusterIPs ?? [];
+    const refusal = refuseClusterIPServer(server.url, { clusterIPs });
+    if (refusal) failed.reject(new FatalError(refusal));
     else sink(event);
   };
+  const decode = createDecoder();
   const watching = watchAll({
     client: server.client,
     kinds: KINDS,
     nodeName,
-    decode: decoderOf(options),
+    decode: (kind, raw) => {
+      inspect?.(kind, raw);
+      return decode(kind, raw);
+    },
     // Who wants to see all fields of objects gets them in JSON.
-    protobuf: !options.inspect && acceptsProtobuf(options.configuration.clientConnection),
+    protobuf: !inspect && acceptsProtobuf(options.configuration.clientConnection),
     sink: receive,
     clock: runtime.clock,
     logger,
@@ -176,16 +174,6 @@ function acceptsProtobuf(
   { acceptContentTypes, contentType }: Configuration["clientConnection"],
 ): boolean {
   return (acceptContentTypes || contentType).split(",").some((type) => type.trim() === PROTOBUF);
-}
-
-function coldStartTrap(event: ObjectEvent, server: URL): string | undefined {
-  if (event.kind !== "Service" || event.type !== "replace") return undefined;
-  const clusterIPs = event.objects.get(API_SERVICE)?.clusterIPs ?? [];
-  return refuseClusterIPServer(server, { clusterIPs });
-}
-
-function refuse(reason: string | undefined): void {
-  if (reason) throw new FatalError(reason);
 }
 
 /** Sends a POST request. @returns the HTTP status @throws {WatchError} without an answer */
