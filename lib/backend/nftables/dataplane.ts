@@ -127,8 +127,7 @@ export class NftablesDataplane implements Dataplane<NftScript> {
       references: this.#counts.references,
     });
     const { share, weight } = this.#options;
-    const limited = this.#deferred.limit(withNodeElements(delta, change), share);
-    yield;
+    const limited = yield* this.#deferred.limiting(withNodeElements(delta, change), share);
     return yield* toPartialScript(limited, weight);
   }
 
