@@ -6,10 +6,7 @@ import { append } from "../../model/values/lists.ts";
 import {
   ADDRESS_BITS,
   addressToInteger,
-  type Family,
   familyOf,
-  integerToAddress,
-  mergeCidrs,
   parseAddress,
 } from "../../model/values/address.ts";
 import { PROTOCOL_NAMES } from "./sets.ts";
@@ -95,27 +92,22 @@ function isRange(word: string): boolean {
     parseAddress(last) !== undefined && familyOf(last) === familyOf(first);
 }
 
+/** Returns the bounds of merged ranges: nft joins neighbours. */
 function merge(ranges: readonly string[]): string[] {
-  return mergeCidrs(ranges.flatMap(cidrsOf));
-}
-
-function cidrsOf(range: string): string[] {
-  const [first = "", last] = range.split("-");
-  if (last !== undefined) return between(familyOf(first), addressToInteger(first), last);
-  return [range.includes("/") ? range : `${range}/${ADDRESS_BITS[familyOf(range)]}`];
-}
-
-function between(family: Family, start: bigint, last: string): string[] {
-  const end = addressToInteger(last);
-  const cidrs: string[] = [];
-  for (let base = start; base <= end;) {
-    let bits = 0n;
-    while (
-      bits < BigInt(ADDRESS_BITS[family]) && base % (2n << bits) === 0n &&
-      base + (2n << bits) - 1n <= end
-    ) bits += 1n;
-    cidrs.push(`${integerToAddress(family, base)}/${ADDRESS_BITS[family] - Number(bits)}`);
-    base += 1n << bits;
+  const merged: { readonly first: bigint; last: bigint }[] = [];
+  for (const range of ranges.map(boundsOf).sort((a, b) => a.first < b.first ? -1 : 1)) {
+    const before = merged.at(-1);
+    if (before === undefined || range.first > before.last + 1n) merged.push(range);
+    else if (range.last > before.last) before.last = range.last;
   }
-  return cidrs;
+  return merged.map(({ first, last }) => `${first}-${last}`);
+}
+
+function boundsOf(range: string): { readonly first: bigint; readonly last: bigint } {
+  const [address = "", end = address] = range.split("-");
+  const [base = "", length] = address.split("/");
+  if (length === undefined) return { first: addressToInteger(base), last: addressToInteger(end) };
+  const size = 1n << BigInt(ADDRESS_BITS[familyOf(base)] - Number(length));
+  const first = addressToInteger(base) / size * size;
+  return { first, last: first + size - 1n };
 }
