@@ -34,7 +34,7 @@ function factsWith(listing: string, objects: readonly ApiObject[] = OBJECTS) {
 
 /** A table `ip filter` whose chain has these rules, as nft prints them. */
 function chain(hook: "forward" | "input", rules: readonly string[], { policy = "drop" } = {}) {
-  const lines = [`type filter hook ${hook} priority filter; policy ${policy};`, ...rules];
+  const lines = [`type filter hook ${hook} priority 0; policy ${policy};`, ...rules];
   return `table ip filter {\n\tchain ${hook.toUpperCase()} {\n${
     lines.map((line) => `\t\t${line}\n`).join("")
   }\t}\n\n\tchain other {\n\t\tip daddr 10.244.0.0/16 accept\n\t}\n}\n`;
@@ -156,8 +156,8 @@ Deno.test("a nat chain that comes before ours is named, one that comes after it 
   const nat = (priority: string, hook = "prerouting") =>
     `table ip vpn {\n\tchain pre {\n\t\ttype nat hook ${hook} priority ${priority}; policy accept;\n\t}\n}\n`;
   const said = (listing: string) => checkNatOrder(factsWith(listing)).map(({ where }) => where);
-  assertEquals(said(nat("dstnat - 1")), ["chain ip vpn pre"]);
+  assertEquals(said(nat("-101")), ["chain ip vpn pre"]);
   assertEquals(said(nat("-150", "output")), ["chain ip vpn pre"]);
-  assertEquals(said(nat("dstnat")), []);
-  assertEquals(said(nat("srcnat", "postrouting")), []);
+  assertEquals(said(nat("-100")), []);
+  assertEquals(said(nat("100", "postrouting")), []);
 });

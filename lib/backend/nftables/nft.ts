@@ -58,7 +58,10 @@ export class Marks {
   }
 }
 
-/** The part of `nft` that signpost uses, without JSON, which some builds lack. Its methods throw `ApplyError`. */
+/**
+ * The part of `nft` that signpost uses, without JSON, which some builds lack. Its methods throw `ApplyError`. `-y`
+ * prints priorities as numbers, which have names in some families and versions.
+ */
 export class Nft {
   readonly #runner: ProcessRunner;
   readonly #marks: Pick<Marks, "next" | "taken"> | undefined;
@@ -154,7 +157,7 @@ export class Nft {
   }
 
   async #list(what: readonly string[]): Promise<string> {
-    const result = await this.#start(["nft", "list", ...what]);
+    const result = await this.#start(["nft", "-y", "list", ...what]);
     if (result.code === 0) return result.stdout;
     const { failure, message } = classify(result.stderr);
     if (failure === "conflict") return "";
@@ -224,7 +227,7 @@ export class Nft {
   /** Lists the rules of all tables or of one family, without elements. */
   async listRuleset(family?: string): Promise<string> {
     const { stdout } = await this.#run([
-      ...["nft", "-t", "list", "ruleset"] as const,
+      ...["nft", "-y", "-t", "list", "ruleset"] as const,
       ...family === undefined ? [] : [family],
     ]);
     return stdout;

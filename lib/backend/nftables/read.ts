@@ -217,8 +217,6 @@ function canonicalStatement(statement: string): string {
       return `type ${rest.split(/( \. | : )/).map((each) => TYPES[each] ?? each).join("")}`;
     case "flags":
       return `flags ${rest.split(/, ?/).sort().join(",")}`;
-    case "hook":
-      return statement.replace(/(?<=priority ).*/, (text) => `${priorityNumber(text)}`);
     case "timeout":
     case "gc-interval":
       return `${word} ${milliseconds(rest) ?? rest}`;
@@ -241,40 +239,22 @@ const TYPES: Readonly<Record<string, string>> = {
   "numgen random mod 2": "integer",
 };
 
-/** nft prints priorities as numbers or by these names, with an offset. */
-const PRIORITIES: Readonly<Record<string, number>> = {
-  raw: -300,
-  mangle: -150,
-  dstnat: -100,
-  filter: 0,
-  security: 50,
-  srcnat: 100,
-};
-
-const HOOK = /^(type .*) priority ([^;]*);(?: policy (\w+);)?(.*)$/;
+/** Matches a hook as `nft --numeric-priority` prints it. */
+const HOOK = /^(type .* priority -?\d+);(?: policy (\w+);)?(.*)$/;
 
 /** Reads a hook as a rule: `type nat hook output priority -100 policy accept`; `undefined` for other lines. */
 export function parseHook(line: string): string | undefined {
-  const [, type = "", priority = "", policy = "accept", rest = ""] = HOOK.exec(line) ?? [];
-  if (type === "") return undefined;
-  return `${hookRule(`${type} priority ${priorityNumber(priority)}`, policy)}${rest}`;
+  const [, hook, policy = "accept", rest = ""] = HOOK.exec(line) ?? [];
+  return hook && hookRule(hook, policy) + rest;
 }
 
 export function hookRule(hook: string, policy: string): string {
   return `${hook} policy ${policy}`;
 }
 
-function priorityNumber(text: string): number | string {
-  const [, name, number, sign, offset] =
-    /^(?:([a-z]+)|(-?\d+))(?: ([+-]) (\d+))?$/.exec(text.trim()) ?? [];
-  const base = name === undefined ? Number(number) : PRIORITIES[name];
-  if (base === undefined || Number.isNaN(base)) return text;
-  return base + Number(offset ?? 0) * (sign === "-" ? -1 : 1);
-}
-
 const PARSED_HOOK = /^type (\S+) hook (\S+)(?: device .*)? priority (-?\d+) policy (\S+)/;
 
-/** Reads the chains of all tables but ours from `nft --terse list ruleset`. */
+/** Reads the chains of all tables but ours from `nft --numeric-priority --terse list ruleset`. */
 export function foreignChains(listing: string): ForeignChain[] {
   const tables = [...listing.matchAll(/^table (\S+ \S+) \{\n([^]*?)^\}/gm)];
   return tables.flatMap(([, table = "", body = ""]) =>
