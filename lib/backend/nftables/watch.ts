@@ -33,16 +33,14 @@ interface DriftWatchOptions {
 const GATHER = 50;
 /** Milliseconds for a monitor to tell of what a look has found, and who did it. */
 const TELLING = 2 * GATHER;
-/** The limit of looks in a row, if monitors report while the table is read. */
-const MOST_LOOKS = 3;
 /** Milliseconds after which a new `nft monitor` hears what happens. */
 const SUBSCRIBED = 300;
 /**
  * Milliseconds between full syncs for missed transactions: changes wait meanwhile, and they may overload the monitor.
  */
 const FULL_PAUSES: BackoffLimits = { first: 60_000, longest: 3_600_000 };
-/** Milliseconds in which a transaction of ours may show that nothing was missed, and between two looks for it. */
-const PROOF = { longest: 10_000, step: 500 };
+/** The limit of generations that two monitors may both tell of: one takes over from the other. */
+const REMEMBERED = 1_000;
 /** Milliseconds until a monitor that ended is started again. */
 const RESTARTS: BackoffLimits = { first: 200, longest: 30_000 };
 /** A monitor that lasted so many times the next pause is started again soon. */
@@ -51,7 +49,8 @@ const LONG = 10;
 export class DriftWatch {
   readonly #options: DriftWatchOptions;
   #foreign: Transaction[] = [];
-  readonly #generations = new Generations();
+  /** Generations that were told. */
+  readonly #known = new Set<number>();
   /** The number of reports of a monitor. */
   #told = 0;
   #looking: Promise<unknown> = Promise.resolve();
@@ -82,7 +81,6 @@ export class DriftWatch {
         onTransaction: (transaction) => this.#take(transaction),
       }, signal);
       if (signal.aborted) return;
-      this.#generations.interrupted();
       logger.info(
         "nft monitor ended (1.0.6 does if source ranges change), or lost events; starting it again and comparing the table",
       );
@@ -95,9 +93,11 @@ export class DriftWatch {
   }
 
   #take(transaction: Transaction): void {
-    const mark = transaction.marks.find((mark) => this.#options.marks.isOwn(mark));
-    if (!this.#generations.tell(transaction.generation, mark)) return;
-    if (mark !== undefined) {
+    if (this.#known.has(transaction.generation)) return;
+    this.#known.add(transaction.generation);
+    const [oldest] = this.#known;
+    if (oldest !== undefined && this.#known.size > REMEMBERED) this.#known.delete(oldest);
+    if (transaction.marks.some((mark) => this.#options.marks.isOwn(mark))) {
       if (!transaction.isWholeTable) return;
       // That undid what others did before.
       this.#foreign = [];
@@ -111,28 +111,12 @@ export class DriftWatch {
   async #compare(signal: AbortSignal): Promise<void> {
     const { look, isLarge, onMissed, clock } = this.#options;
     const isFine = await this.#look(() => look.contents());
-    if (!isFine || !isLarge() || await this.#hasMissedNothing(signal)) return;
-    if (this.#isWaiting) return;
+    if (!isFine || !isLarge() || this.#isWaiting) return;
     this.#isWaiting = true;
     const now = clock.monotonic();
     await clock.sleep(this.#fullSyncs.next(now).at - now, signal);
     this.#isWaiting = false;
     if (!signal.aborted) onMissed("nft monitor missed events");
-  }
-
-  /**
-   * Waits for a transaction of ours whose number shows that no foreign one was missed. Most monitors end by what we do.
-   */
-  async #hasMissedNothing(signal: AbortSignal): Promise<boolean> {
-    const { clock, logger } = this.#options;
-    const generations = this.#generations;
-    for (let waited = 0; !generations.isComplete && waited < PROOF.longest; waited += PROOF.step) {
-      await clock.sleep(PROOF.step, signal);
-    }
-    const { isComplete } = generations;
-    if (isComplete) logger.debug(2, "nft monitor missed no change of another program");
-    else generations.reset();
-    return isComplete;
   }
 
   /** Gathers reports: the first one starts the time. */
@@ -174,69 +158,21 @@ export class DriftWatch {
     return looked;
   }
 
-  /** Looks again after a report, which asks for the same repair. @returns true if nothing was found */
+  /** @returns true if nothing was found */
   async #lookNow(look: () => Promise<Drift | undefined>): Promise<boolean> {
     const { onDrift, logger, clock, touched } = this.#options;
-    for (let left = MOST_LOOKS; left > 0; left--) {
-      const told = this.#told;
-      const drift = await look();
-      this.#isUnreadable = false;
-      if (!drift) {
-        logger.debug(2, "the table has the desired rules");
-        return true;
-      }
-      touched.all();
-      await clock.sleep(TELLING);
-      if (this.#told === told || left === 1) {
-        onDrift(drift);
-        break;
-      }
+    const drift = await look();
+    this.#isUnreadable = false;
+    if (!drift) {
+      logger.debug(2, "the table has the desired rules");
+      return true;
     }
+    touched.all();
+    const told = this.#told;
+    await clock.sleep(TELLING);
+    // A report asks for the same repair.
+    if (this.#told === told) onDrift(drift);
     return false;
-  }
-}
-
-/** The limit of generations that two monitors may both tell of: one takes over from the other. */
-const REMEMBERED = 1_000;
-
-/**
- * Shows if a monitor missed foreign transactions. The kernel numbers all transactions (generations), and `Marks` ours.
- * If none was missed, the difference of both numbers grows only by the reported foreign transactions.
- */
-export class Generations {
-  readonly #told = new Set<number>();
-  #others = 0;
-  /** Unreported foreign transactions; `undefined` until our next one shows it. */
-  #untold: number | "unknown" | undefined;
-  #isComplete = false;
-
-  /** Counts a transaction once. @param mark absent: a foreign one @returns false if another monitor told it before */
-  tell(generation: number, mark: number | undefined): boolean {
-    if (this.#told.has(generation)) return false;
-    this.#told.add(generation);
-    const [oldest] = this.#told;
-    if (oldest !== undefined && this.#told.size > REMEMBERED) this.#told.delete(oldest);
-    if (mark === undefined) this.#others++;
-    else {
-      const untold = generation - mark - this.#others | 0;
-      this.#untold ??= untold;
-      this.#isComplete = untold === this.#untold;
-    }
-    return true;
-  }
-
-  /** Notes that a monitor ended: our next transaction shows if it missed some. */
-  interrupted(): void {
-    this.#isComplete = false;
-    this.#untold ??= "unknown";
-  }
-
-  get isComplete(): boolean {
-    return this.#isComplete;
-  }
-
-  reset(): void {
-    this.#untold = undefined;
   }
 }
 
@@ -266,7 +202,7 @@ export async function followMonitor(
   signal: AbortSignal,
   onHeard: (generation: number) => void = () => {},
 ): Promise<void> {
-  const { streamer, nft, logger, onTransaction } = options;
+  const { streamer, nft, clock, logger, onTransaction } = options;
   const reader = new TransactionReader();
   const handedOver = new AbortController();
   const deserted = new AbortController();
@@ -277,11 +213,16 @@ export async function followMonitor(
     if (told === undefined || takenOverAt === undefined) return;
     if (reaches(told, takenOverAt)) handedOver.abort();
   };
-  const succeed = () =>
-    followSuccessor(options, AbortSignal.any([signal, deserted.signal]), (generation) => {
-      takenOverAt = generation;
-      handOver();
-    });
+  const succeed = async () => {
+    const signals = AbortSignal.any([signal, deserted.signal]);
+    for (let tries = 0; takenOverAt === undefined && !signals.aborted; tries++) {
+      if (tries > 0) await clock.sleep(delayAfter(SUCCESSIONS, tries - 1), signals);
+      await followMonitor(options, signals, (generation) => {
+        takenOverAt = generation;
+        handOver();
+      });
+    }
+  };
   try {
     const known = await nft.listSetNames();
     const either = AbortSignal.any([signal, handedOver.signal]);
@@ -306,23 +247,6 @@ export async function followMonitor(
   // A monitor that ended by itself may have kept something back, and its successor may not hear yet.
   if (!handedOver.signal.aborted) deserted.abort();
   await succession;
-}
-
-async function followSuccessor(
-  options: FollowOptions,
-  signal: AbortSignal,
-  onHeard: (generation: number) => void,
-): Promise<void> {
-  let hasHeard = false;
-  const backoff = new Backoff(SUCCESSIONS);
-  while (!signal.aborted) {
-    await followMonitor(options, signal, (generation) => {
-      hasHeard = true;
-      onHeard(generation);
-    });
-    if (hasHeard) return;
-    await options.clock.sleep(backoff.next(), signal);
-  }
 }
 
 /** The limit of named sets: thousands come with session affinity, and hold few elements each. */
