@@ -10,14 +10,7 @@ import { type Contents, NO_CONTENTS, parsingListing, readingTable } from "./read
 import { type Nft, readable } from "./nft.ts";
 import type { Element, Table } from "./table.ts";
 import { setNamed, type TableSet } from "./sets.ts";
-import {
-  deleteLeftSlots,
-  type HeldSlots,
-  HeldSlotsFinder,
-  isTaken,
-  leadsToSlots,
-  putSlots,
-} from "./slots.ts";
+import { type HeldSlots, HeldSlotsFinder, isTaken, leadsToSlots, SlotWriter } from "./slots.ts";
 import { renderingDelta } from "./text.ts";
 import type { FullScript } from "./write.ts";
 
@@ -46,7 +39,7 @@ export async function reconcile(
   );
   const found = await readBack({ ...table, elements }, { nft, turns, checkpoint });
   if (!found) return undefined;
-  const { structure, differences, slotsBefore } = found;
+  const { structure, differences, held } = found;
   const different = new Set(differences.map((each) => each.in));
   const desired = {
     ...table,
@@ -70,7 +63,7 @@ export async function reconcile(
       script.bytes += text.length;
     }
   };
-  const writer = { apply, applyAfter, turns, portion: Math.ceil(weight / 2) };
+  const options = { held, turns, portion: Math.ceil(weight / 2) };
   const { addSets } = delta;
   const others = { ...delta, addSets: [] };
   // Maps that go may be looked into until the chains that all packets meet are other ones.
@@ -79,10 +72,10 @@ export async function reconcile(
   const toTheEnd = (text: string) => nft.commit(text);
   const isWritten = await isTaken(async () => {
     await step({ ...NOTHING, addSets });
-    await putSlots(slots, slotsBefore, writer);
+    await new SlotWriter({ ...options, apply, applyAfter }).put(slots);
     for (const part of isOnePart ? [others] : cut(others, weight)) await step(part);
     const { sets } = table;
-    await deleteLeftSlots({ slots, sets }, slotsBefore, { ...writer, apply: toTheEnd });
+    await new SlotWriter({ ...options, apply: toTheEnd, applyAfter }).deleteLeft({ slots, sets });
   });
   return isWritten ? table : undefined;
 }
@@ -90,7 +83,7 @@ export async function reconcile(
 interface ReadBack {
   readonly structure: Contents;
   readonly differences: readonly Difference[];
-  readonly slotsBefore: ReadonlyMap<string, HeldSlots>;
+  readonly held: HeldSlots;
 }
 
 /**
@@ -110,7 +103,7 @@ async function readBack(
   if (!structure || lacksFrontends(sets, structure)) return undefined;
   const wanted = await turns.run(readingTable({ sets, chains, elements: [] }));
   const differences = await turns.run(comparing(wanted, structure, { exactSlots: true }));
-  const finder = new HeldSlotsFinder({ held: structure.chains, wanted: wanted.chains });
+  const finder = new HeldSlotsFinder(structure.chains);
   for (const set of setsToRead(sets, structure)) {
     const { name } = set;
     const desired = await turns.run(
@@ -120,12 +113,12 @@ async function readBack(
     const held = isThere ? await read(() => nft.listSet(set)) : NO_CONTENTS;
     checkpoint();
     if (!held || isThere && !held.sets.has(name)) return undefined;
-    if (leadsToSlots(set)) await turns.run(finder.looking(set, desired, held));
+    if (leadsToSlots(set)) await turns.run(finder.looking(set, held));
     // Another set comes or goes with its elements.
     if (!isThere || !wanted.sets.has(name)) continue;
     append(differences, await turns.run(comparing(desired, held, { exactSlots: true })));
   }
-  return { structure, differences, slotsBefore: finder.found };
+  return { structure, differences, held: finder.found };
 }
 
 /** Returns true for an older version's table, whose slots have no map of frontends. */

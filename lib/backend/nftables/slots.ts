@@ -6,23 +6,20 @@
 import type { Turns } from "../../model/ports/in_turns.ts";
 import { chunks } from "./delta.ts";
 import type { Contents } from "./read.ts";
-import { type FrontendKey, parseKey, setNamed, type TableSet } from "./sets.ts";
+import { parseKey, setNamed, type TableSet } from "./sets.ts";
 import { isRefusal } from "./nft.ts";
-import { elementId, slotElement, type Slots } from "./table.ts";
+import { elementId, sizeOf, type Slots } from "./table.ts";
 import { renderingElements } from "./text.ts";
 import { Overlap } from "./write.ts";
 
-interface Slice {
-  readonly slots: Pick<Slots, "set" | "key">;
-  /** Empty if the slots go. */
-  readonly destinations: Slots["destinations"];
-  readonly from: number;
-  readonly to: number;
-  /** The number of slots that the kernel should have of the frontend. */
-  readonly held: number;
-}
+/** The number of slots that the kernel should have, by `elementId`. */
+export type HeldSlots = ReadonlyMap<
+  string,
+  Pick<Slots, "set" | "key"> & { readonly count: number }
+>;
 
 interface SlotsOptions {
+  readonly held: HeldSlots;
   readonly apply: (text: string) => Promise<void>;
   /** Gives a transaction to the kernel when another step has ended. */
   readonly applyAfter: (before: Promise<void>, text: string) => Promise<void>;
@@ -31,147 +28,137 @@ interface SlotsOptions {
   readonly portion: number;
 }
 
-/**
- * Writes slots. A packet finds the old or the new endpoint.
- * @param held by `HeldSlotsFinder`; others had as many slots
- */
-export async function putSlots(
-  slots: readonly Slots[],
-  held: ReadonlyMap<string, HeldSlots>,
-  { apply, applyAfter, turns, portion }: SlotsOptions,
-): Promise<void> {
-  const slices = function* () {
-    for (const each of slots) {
-      const { destinations } = each;
-      const to = destinations.length;
-      const known = held.size > 0 ? held.get(elementId(each)) : undefined;
-      yield { slots: each, destinations, from: 0, to, held: known?.count ?? to };
+type Write = (slots: readonly Slots[]) => Promise<void>;
+
+const BATCH = 100;
+
+/** A deletion needs no data. */
+const NOWHERE = { address: "", port: 0, local: false, hairpin: false };
+
+export class SlotWriter {
+  readonly #options: SlotsOptions;
+
+  constructor(options: SlotsOptions) {
+    this.#options = options;
+  }
+
+  /** Writes slots. A packet finds the old or the new endpoint. */
+  async put(slots: readonly Slots[]): Promise<void> {
+    const { applyAfter, turns, portion } = this.#options;
+    const overlap = new Overlap();
+    let [replacedUntried, untried] = [0, 1];
+    for (const each of cut(slots, portion)) {
+      const isTried = replacedUntried === 0;
+      if (!isTried) replacedUntried--;
+      const text = await turns.run(isTried ? rendering("add", each) : this.#replacing(each));
+      await overlap.begin(async (before) => {
+        const isDone = await isTaken(() => applyAfter(before, text));
+        if (isTried) [replacedUntried, untried] = isDone ? [0, 1] : [untried, untried * 2];
+        if (isDone) return;
+        // nft may have ended before the step before.
+        await before;
+        await (isTried ? this.#replace(each) : this.#add(each));
+      });
+    }
+    await overlap.end();
+  }
+
+  /** Deletes slots to which nothing leads any more. @param wanted the slots and sets of the table */
+  async deleteLeft(
+    { slots, sets }: { readonly slots: readonly Slots[]; readonly sets: readonly TableSet[] },
+  ): Promise<void> {
+    const { held, turns, portion } = this.#options;
+    const there = new Set(sets.map(({ name }) => name));
+    const counts = await turns.run(counting(slots));
+    const left = function* (): Generator<Slots, void> {
+      for (const [id, { set, key, count }] of held) {
+        const first = counts.get(id) ?? 0;
+        // The slots of a map that goes went with it.
+        if (first >= count || !there.has(set.name)) continue;
+        const destinations = Array<typeof NOWHERE>(count - first).fill(NOWHERE);
+        yield { type: "slots", set, key, first, destinations };
+      }
+    };
+    for (const each of cut(left(), portion)) await this.#remove(each);
+  }
+
+  readonly #add: Write = async (slots) => {
+    if (!await this.#isTaken(rendering("add", slots))) await this.#replace(slots);
+  };
+
+  readonly #replace: Write = async (slots) => {
+    if (await this.#isTaken(this.#replacing(slots))) return;
+    // Another program may have deleted some, or left others where none should be.
+    if (countOf(slots) > 1) return await inHalves(slots, this.#add);
+    const { apply, turns } = this.#options;
+    await apply(
+      await turns.run(rendering("delete", slots)) + await turns.run(rendering("add", slots)),
+    );
+  };
+
+  readonly #remove: Write = async (slots) => {
+    const { apply, turns } = this.#options;
+    const text = await turns.run(rendering("delete", slots));
+    try {
+      await apply(text);
+    } catch (error) {
+      if (!isRefusal(error)) throw error;
+      if (countOf(slots) > 1) return await inHalves(slots, this.#remove);
+      // Gone already.
+      if (error.failure !== "conflict") throw error;
     }
   };
-  const overlap = new Overlap();
-  const write = { apply, turns };
-  let [replacedUntried, untried] = [0, 1];
-  for (const each of cut(slices(), portion)) {
-    const isTried = replacedUntried === 0;
-    if (!isTried) replacedUntried--;
-    const text = await turns.run(isTried ? adding(each) : replacing(each, each.map(clampToHeld)));
-    await overlap.begin(async (before) => {
-      const isDone = await isTaken(() => applyAfter(before, text));
-      if (isTried) [replacedUntried, untried] = isDone ? [0, 1] : [untried, untried * 2];
-      if (isDone) return;
-      // nft may have ended before the step before.
-      await before;
-      await (isTried ? replace : put)(each, write);
+
+  async #isTaken(rendered: Generator<undefined, string>): Promise<boolean> {
+    const text = await this.#options.turns.run(rendered);
+    return await isTaken(() => this.#options.apply(text));
+  }
+
+  /** Replaces the slots that the kernel should have, and adds the others. */
+  *#replacing(slots: readonly Slots[]): Generator<undefined, string> {
+    const held = slots.flatMap((each) => {
+      const count = (this.#options.held.get(elementId(each))?.count ?? 0) - each.first;
+      return count > 0 ? [{ ...each, destinations: each.destinations.slice(0, count) }] : [];
     });
-  }
-  await overlap.end();
-}
-
-/** Deletes slots to which nothing leads any more. @param wanted the slots and sets of the table */
-export async function deleteLeftSlots(
-  { slots, sets }: { readonly slots: readonly Slots[]; readonly sets: readonly TableSet[] },
-  held: ReadonlyMap<string, HeldSlots>,
-  { apply, turns, portion }: Omit<SlotsOptions, "applyAfter">,
-): Promise<void> {
-  const there = new Set(sets.map(({ name }) => name));
-  const wanted = new Map<string, number>();
-  for (const each of held.size > 0 ? slots : []) {
-    const id = elementId(each);
-    if (held.has(id)) wanted.set(id, each.destinations.length);
-  }
-  const left = function* () {
-    for (const [id, { set, key, count: to }] of held) {
-      const from = wanted.get(id) ?? 0;
-      // The slots of a map that goes went with it.
-      if (!there.has(set.name) || from >= to) continue;
-      yield { slots: { set, key }, destinations: [], from, to, held: to };
-    }
-  };
-  for (const each of cut(left(), portion)) await remove(each, { apply, turns });
-}
-
-type Write = (
-  slices: readonly Slice[],
-  options: Pick<SlotsOptions, "apply" | "turns">,
-) => Promise<void>;
-
-function cut(slices: Iterable<Slice>, most: number): Generator<readonly Slice[], void> {
-  return chunks(pieces(slices, most), { weigh: ({ from, to }) => to - from, most });
-}
-
-function* pieces(slices: Iterable<Slice>, most: number): Generator<Slice, void> {
-  for (const slice of slices) {
-    for (let { from } = slice; from < slice.to; from += most) {
-      yield { ...slice, from, to: Math.min(slice.to, from + most) };
-    }
+    return (yield* rendering("delete", held)) + (yield* rendering("add", slots));
   }
 }
 
-const put: Write = async (slices, options) => {
-  const { apply, turns } = options;
-  const text = await turns.run(adding(slices));
-  if (!await isTaken(() => apply(text))) await replace(slices, options);
-};
-
-const replace: Write = async (slices, options) => {
-  const { apply, turns } = options;
-  if (countOf(slices) === 1) return await apply(await turns.run(replacing(slices, slices)));
-  const text = await turns.run(replacing(slices, slices.map(clampToHeld)));
-  // Another program may have deleted some, or left others where none should be.
-  if (!await isTaken(() => apply(text))) await inHalves(slices, put, options);
-};
-
-const remove: Write = async (slices, options) => {
-  const { apply, turns } = options;
-  const text = await turns.run(deleting(slices));
-  try {
-    await apply(text);
-  } catch (error) {
-    if (!isRefusal(error)) throw error;
-    if (countOf(slices) > 1) return await inHalves(slices, remove, options);
-    // Gone already.
-    if (error.failure !== "conflict") throw error;
+function* counting(slots: readonly Slots[]): Generator<undefined, ReadonlyMap<string, number>> {
+  const counts = new Map<string, number>();
+  for (const [i, each] of slots.entries()) {
+    if (i % BATCH === 0) yield;
+    counts.set(elementId(each), sizeOf(each));
   }
-};
-
-async function inHalves(
-  slices: readonly Slice[],
-  write: Write,
-  options: Parameters<Write>[1],
-): Promise<void> {
-  for (const half of cut(slices, Math.ceil(countOf(slices) / 2))) await write(half, options);
+  return counts;
 }
 
-function countOf(slices: readonly Slice[]): number {
-  return slices.reduce((sum, { from, to }) => sum + to - from, 0);
-}
-
-function clampToHeld(slice: Slice): Slice {
-  return { ...slice, to: Math.max(slice.from, Math.min(slice.to, slice.held)) };
-}
-
-function* adding(slices: readonly Slice[]): Generator<undefined, string> {
-  const slots = slices.map(({ slots, destinations, from, to }): Slots => ({
-    ...slots,
-    type: "slots",
-    first: from,
-    destinations: destinations.slice(from, to),
-  }));
-  return (yield* renderingElements("add", slots)).join("");
-}
-
-function* deleting(slices: readonly Slice[]): Generator<undefined, string> {
-  const elements = slices.flatMap(({ slots, from, to }) =>
-    Array.from({ length: to - from }, (_, i) => slotElement(slots, from + i, ""))
-  );
-  return (yield* renderingElements("delete", elements)).join("");
-}
-
-function* replacing(
-  slices: readonly Slice[],
-  held: readonly Slice[],
+function* rendering(
+  verb: "add" | "delete",
+  slots: readonly Slots[],
 ): Generator<undefined, string> {
-  return (yield* deleting(held)) + (yield* adding(slices));
+  return (yield* renderingElements(verb, slots)).join("");
+}
+
+function cut(slots: Iterable<Slots>, most: number): Generator<readonly Slots[], void> {
+  return chunks(pieces(slots, most), { weigh: sizeOf, most });
+}
+
+function* pieces(slots: Iterable<Slots>, most: number): Generator<Slots, void> {
+  for (const each of slots) {
+    const { first, destinations } = each;
+    for (let at = 0; at < destinations.length; at += most) {
+      yield { ...each, first: first + at, destinations: destinations.slice(at, at + most) };
+    }
+  }
+}
+
+async function inHalves(slots: readonly Slots[], write: Write): Promise<void> {
+  for (const half of cut(slots, Math.ceil(countOf(slots) / 2))) await write(half);
+}
+
+function countOf(slots: readonly Slots[]): number {
+  return slots.reduce((sum, each) => sum + sizeOf(each), 0);
 }
 
 /** Returns false if the kernel refused a step. Too many refused elements are another error (ENOBUFS). */
@@ -185,65 +172,34 @@ export async function isTaken(step: () => Promise<void>): Promise<boolean> {
   }
 }
 
-export interface HeldSlots {
-  readonly set: TableSet;
-  readonly key: FrontendKey;
-  readonly count: number;
+export function leadsToSlots({ role }: Pick<TableSet, "role">): boolean {
+  return role === "services" || role === "shortCircuits";
 }
 
-/** Frontends that are looked at without a break. */
-const BATCH = 100;
-
-/** Finds frontends that lead to other slots than they should, by their chains. */
+/** Finds the slots that the kernel should have, by the chains that frontends lead to. */
 export class HeldSlotsFinder {
-  readonly #before: Choices;
-  readonly #after: Choices;
-  readonly found = new Map<string, HeldSlots>();
+  readonly #choices: Choices;
+  readonly found = new Map<string, Pick<Slots, "set" | "key"> & { readonly count: number }>();
 
-  constructor(
-    { held, wanted }: { readonly held: Contents["chains"]; readonly wanted: Contents["chains"] },
-  ) {
-    this.#before = new Choices(held);
-    this.#after = new Choices(wanted);
+  constructor(chains: Contents["chains"]) {
+    this.#choices = new Choices(chains);
   }
 
   /** Looks at all elements of a set that `leadsToSlots`. @yields where other work can be done */
-  *looking(frontends: TableSet, wanted: Contents, held: Contents): Generator<undefined, void> {
-    const [before, after] = [held, wanted].map(({ sets }) => sets.get(frontends.name));
+  *looking(frontends: TableSet, held: Contents): Generator<undefined, void> {
     let count = 0;
-    for (const [key, { data }] of before ?? []) {
+    for (const [text, { data }] of held.sets.get(frontends.name) ?? []) {
       if (++count % BATCH === 0) yield;
-      this.#take(frontends, key, { was: data, is: after?.get(key)?.data ?? "" });
-    }
-    for (const [key, { data }] of after ?? []) {
-      if (++count % BATCH === 0) yield;
-      if (!before?.has(key)) this.#take(frontends, key, { was: "", is: data });
+      const key = parseKey(frontends, text);
+      if (key?.type !== "frontend") continue;
+      for (const [map, count] of this.#choices.behind(data)) {
+        const set = setNamed(map);
+        if (set?.keyType !== "slot") continue;
+        const id = elementId({ type: "slots", set, key });
+        if (count > (this.found.get(id)?.count ?? 0)) this.found.set(id, { set, key, count });
+      }
     }
   }
-
-  /** @param verdicts `""`: none */
-  #take(
-    frontends: TableSet,
-    text: string,
-    verdicts: { readonly was: string; readonly is: string },
-  ): void {
-    const was = this.#before.behind(verdicts.was);
-    const is = this.#after.behind(verdicts.is);
-    if (was === is || [...was, ...is].every(([map]) => was.get(map) === is.get(map))) return;
-    const key = parseKey(frontends, text);
-    if (key?.type !== "frontend") return;
-    for (const map of new Set([...was.keys(), ...is.keys()])) {
-      const set = setNamed(map);
-      if (set?.keyType !== "slot") continue;
-      const id = elementId({ type: "slots", set, key });
-      const count = Math.max(was.get(map) ?? 0, this.found.get(id)?.count ?? 0);
-      this.found.set(id, { set, key, count });
-    }
-  }
-}
-
-export function leadsToSlots({ role }: Pick<TableSet, "role">): boolean {
-  return role === "services" || role === "shortCircuits";
 }
 
 /** Matches a rule that chooses one of so many slots in a map. */
