@@ -1,6 +1,6 @@
 /** Shows steps of the desired state as changes, and names the rules that decide about packets. */
 import type { DesiredNode, DesiredServicePort, DesiredState } from "../../model/kernel/desired.ts";
-import { diffing, tableOf, withNodeElements } from "./delta.ts";
+import { diffing, tableOf } from "./delta.ts";
 import { type Element, elementId, elementsOf, type References } from "./table.ts";
 import { frontendOfKey, printKey, type SetRole, tableSet } from "./sets.ts";
 import { objectsOf, sourceRangeChain } from "./service.ts";
@@ -19,8 +19,7 @@ export function changesFrom(state: DesiredState): (step: DesiredStep) => Change[
 function nftablesChanges({ change, node }: DesiredStep, references: References): Change[] {
   const changed = [...change.services.values()];
   const ownerOf = ownersOf(changed.flatMap(({ before, after }) => [...before, ...after]), node);
-  const services = atOnce(diffing(changed, { node, references }));
-  const delta = withNodeElements(services, change);
+  const delta = atOnce(diffing(changed, { node, nodeChange: change.node, references }));
   const elementChange = (change: Change["change"]) => (each: Element) => ({
     change,
     type: "element" as const,

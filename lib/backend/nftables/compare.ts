@@ -65,13 +65,7 @@ function compareChain(desired: Contents, held: Contents, name: string): Differen
   const place = chainPlace(name);
   const [wanted, there] = [desired.chains.get(name), held.chains.get(name)];
   if (!wanted || !there) return [difference(wanted ? "missing" : "extra", place)];
-  // Chains of session affinity ask endpoints in the order in which they came.
-  const anywhere = new Set(wanted.slice(0, desired.lookUps.get(name) ?? 0).map(fingerprint));
-  const orderOf = (rule: string) => {
-    const key = fingerprint(rule);
-    return anywhere.has(key) ? "" : key;
-  };
-  return compareRules(wanted, there, { place, keyOf: fingerprint, orderOf });
+  return compareRules(wanted, there, { place, keyOf: fingerprint });
 }
 
 function* compareSets(

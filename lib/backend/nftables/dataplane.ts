@@ -6,15 +6,7 @@ import {
   type StateChange,
 } from "../../model/kernel/desired.ts";
 import { atOnce, Turns } from "../../model/ports/in_turns.ts";
-import {
-  additionOf,
-  Counts,
-  type Delta,
-  diffing,
-  isLargeChange,
-  NOTHING,
-  withNodeElements,
-} from "./delta.ts";
+import { additionOf, Counts, type Delta, diffing, isLargeChange, NOTHING } from "./delta.ts";
 import { DeferredDeletes } from "./deferred_deletes.ts";
 import type { Nft } from "./nft.ts";
 import { NO_CONTENTS, parsingListing } from "./read.ts";
@@ -124,10 +116,11 @@ export class NftablesDataplane implements Dataplane<NftScript> {
     if (changesFixedRules(change) || isLargeChange(change)) return undefined;
     const delta = yield* diffing(change.services.values(), {
       node: state.node,
+      nodeChange: change.node,
       references: this.#counts.references,
     });
     const { share, weight } = this.#options;
-    const limited = yield* this.#deferred.limiting(withNodeElements(delta, change), share);
+    const limited = yield* this.#deferred.limiting(delta, share);
     return yield* toPartialScript(limited, weight);
   }
 

@@ -12,9 +12,7 @@ import { fixedChains, nodeElements } from "./layout.ts";
 import {
   type Chain,
   type ChainRewrite,
-  type ChainRole,
   type Element,
-  elementId,
   type Entry,
   type ObjectId,
   objectId,
@@ -58,7 +56,7 @@ export function countOperations(delta: Delta): number {
     delta.rewriteChains.length + delta.deleteChains.length + delta.deleteSets.length;
 }
 
-function countElements({ addElements, deleteElements }: Delta): number {
+function countElements({ addElements, deleteElements }: FrontendChange): number {
   return addElements.reduce((sum, each) => sum + sizeOf(each), deleteElements.length);
 }
 
@@ -96,6 +94,7 @@ function setCount<K>(counts: Map<K, number>, key: K, count: number): void {
 
 interface DiffOptions {
   readonly node: DesiredNode;
+  readonly nodeChange?: StateChange["node"];
   readonly references: References;
 }
 
@@ -104,9 +103,10 @@ const BATCH = 200;
 /** Returns the delta of some services; its work follows their size alone. @yields where other work can be done */
 export function* diffing(
   changes: Iterable<ServiceChange>,
-  { node, references }: DiffOptions,
+  { node, nodeChange, references }: DiffOptions,
 ): Generator<undefined, Delta> {
   const collector = new Collector();
+  const objects = (ports: ServicePorts) => ports.flatMap((port) => objectsOf(port, node));
   let weight = 0;
   for (const { before, after } of changes) {
     if (before === after) continue;
@@ -115,20 +115,10 @@ export function* diffing(
       yield;
     }
     weight += weightOf(before) + weightOf(after);
-    if (before.length === 0) {
-      collector.addNew(after.flatMap((port) => objectsOf(port, node)));
-      continue;
-    }
-    const old = objectsById(before, node);
-    const wanted = objectsById(after, node);
-    for (const named of old) {
-      if (!wanted.has(named[0])) collector.remove(named);
-    }
-    for (const named of wanted) {
-      const previous = old.get(named[0]);
-      if (previous === undefined) collector.add(named);
-      else collector.change(previous, named);
-    }
+    collector.compare(objects(before), objects(after));
+  }
+  if (nodeChange) {
+    collector.compare(nodeElements(nodeChange.before), nodeElements(nodeChange.after));
   }
   return collector.finish(references);
 }
@@ -156,20 +146,6 @@ export function* tableOf({ node, services }: DesiredState): Generator<undefined,
 
 export function additionOf({ sets, chains, elements, references }: Table): Delta {
   return { ...NOTHING, addSets: sets, addChains: chains, addElements: elements, references };
-}
-
-export function withNodeElements(delta: Delta, { node }: StateChange): Delta {
-  if (!node) return delta;
-  const [old, wanted] = [nodeElements(node.before), nodeElements(node.after)];
-  const missingIn = (list: readonly Element[]) => {
-    const ids = new Set(list.map(elementId));
-    return (element: Element) => !ids.has(elementId(element));
-  };
-  return {
-    ...delta,
-    deleteElements: [...delta.deleteElements, ...old.filter(missingIn(wanted))],
-    addElements: [...delta.addElements, ...wanted.filter(missingIn(old))],
-  };
 }
 
 /** The weight of a client set and a chain of session affinity, in elements: nft takes as much memory for them. */
@@ -227,10 +203,7 @@ export function fits(delta: Delta, most: number): boolean {
   return countElements(delta) <= most;
 }
 
-interface FrontendChange {
-  readonly addElements: Entry[];
-  readonly deleteElements: Element[];
-}
+type FrontendChange = Pick<Delta, "addElements" | "deleteElements">;
 
 /**
  * Cuts a change for a table that packets meet: chains and sets, all elements of a frontend in one part, the chains that
@@ -238,29 +211,24 @@ interface FrontendChange {
  */
 export function* cut(delta: Delta, most: number): Generator<Delta> {
   const { addSets, addChains, rewriteChains, deleteChains, deleteSets } = delta;
-  const going = new Set(deleteChains.map(({ name }) => name));
-  const whenOf = ({ after: { name, role } }: ChainRewrite) =>
-    going.has(name) ? "last" : role === "fixed" || role === "base" ? "between" : "first";
-  const rewrites = Map.groupBy(rewriteChains, whenOf);
-  const rewritten = (when: ReturnType<typeof whenOf>) => rewrites.get(when) ?? [];
-  yield { ...NOTHING, addSets, addChains, rewriteChains: rewritten("first") };
-  const weigh = ({ addElements, deleteElements }: FrontendChange) =>
-    countElements({ ...NOTHING, addElements, deleteElements });
-  for (const chunk of chunks(byFrontend(delta).values(), { weigh, most })) {
+  const rewritten = (isCommon: boolean) =>
+    rewriteChains.filter(({ after }) => (after.isCommon ?? false) === isCommon);
+  yield { ...NOTHING, addSets, addChains, rewriteChains: rewritten(false) };
+  for (const chunk of chunks(byFrontend(delta).values(), { weigh: countElements, most })) {
     yield {
       ...NOTHING,
       addElements: chunk.flatMap(({ addElements }) => addElements),
       deleteElements: chunk.flatMap(({ deleteElements }) => deleteElements),
     };
   }
-  yield { ...NOTHING, rewriteChains: rewritten("between") };
-  yield { ...NOTHING, rewriteChains: rewritten("last"), deleteChains, deleteSets };
+  yield { ...NOTHING, rewriteChains: rewritten(true) };
+  yield { ...NOTHING, deleteChains, deleteSets };
 }
 
 function byFrontend(
   { addElements, deleteElements }: Delta,
 ): ReadonlyMap<string, FrontendChange> {
-  const changes = new Map<string, FrontendChange>();
+  const changes = new Map<string, { addElements: Entry[]; deleteElements: Element[] }>();
   const changeOf = ({ key }: Entry) => {
     const name = printKey(frontendOfKey(key) ?? key);
     const known = changes.get(name) ?? { addElements: [], deleteElements: [] };
@@ -275,19 +243,6 @@ function byFrontend(
 /** An object that several services may need. */
 type SharedObject = Element | Chain | TableSet;
 
-function objectsById(
-  ports: readonly DesiredServicePort[],
-  node: DesiredNode,
-): Map<ObjectId, TableObject> {
-  const objects = new Map<ObjectId, TableObject>();
-  for (const port of ports) {
-    for (const object of objectsOf(port, node)) objects.set(objectId(object), object);
-  }
-  return objects;
-}
-
-type Named = readonly [id: ObjectId, object: TableObject];
-
 /** Gathers steps. Shared objects are counted, and decided at the end. */
 class Collector {
   readonly #addSlots: Slots[] = [];
@@ -296,21 +251,33 @@ class Collector {
   readonly #rewriteChains: ChainRewrite[] = [];
   readonly #shared = new Map<ObjectId, { readonly object: SharedObject; count: number }>();
 
-  /**
-   * Adds the objects of a new Service. Only shared objects get an id: V8 walks all keys of a map in every collection.
-   */
-  addNew(objects: readonly TableObject[]): void {
+  /** Compares the objects of one Service. */
+  compare(before: readonly TableObject[], after: readonly TableObject[]): void {
+    if (before.length === 0) return this.#addNew(after);
+    const [old, wanted] = [before, after].map((objects) =>
+      new Map(objects.map((each) => [objectId(each), each]))
+    );
+    for (const [id, object] of old ?? []) if (!wanted?.has(id)) this.#remove(id, object);
+    for (const [id, object] of wanted ?? []) {
+      const previous = old?.get(id);
+      if (previous === undefined) this.#add(id, object);
+      else this.#change(id, previous, object);
+    }
+  }
+
+  /** Only shared objects get an id: V8 walks all keys of a map in every collection. */
+  #addNew(objects: readonly TableObject[]): void {
     const shared = new Map<ObjectId, SharedObject>();
     for (const each of objects) {
       const object = this.#addOwn(each);
       if (object) shared.set(objectId(object), object);
     }
-    for (const [id, object] of shared) this.#count(id, { object, step: 1 });
+    for (const [id, object] of shared) this.#count(id, object, 1);
   }
 
-  add([id, each]: Named): void {
+  #add(id: ObjectId, each: TableObject): void {
     const object = this.#addOwn(each);
-    if (object) this.#count(id, { object, step: 1 });
+    if (object) this.#count(id, object, 1);
   }
 
   /** Adds an object of one Service. @returns a shared object */
@@ -321,22 +288,20 @@ class Collector {
     return undefined;
   }
 
-  remove([id, object]: Named): void {
+  #remove(id: ObjectId, object: TableObject): void {
     if (object.type === "slots") this.#writeSlots(object, undefined);
     else if (isPrivate(object)) this.#deleteElements.push(object);
-    else this.#count(id, { object, step: -1 });
+    else this.#count(id, object, -1);
   }
 
-  change(before: TableObject, [id, after]: Named): void {
-    if (after.type === "slots") {
-      this.#writeSlots(before.type === "slots" ? before : undefined, after);
-    } else if (sameContent(before, after)) {
-      return;
-    } else if (before.type === "chain" && after.type === "chain") {
+  #change(id: ObjectId, before: TableObject, after: TableObject): void {
+    if (before.type === "slots" && after.type === "slots") this.#writeSlots(before, after);
+    else if (sameContent(before, after)) return;
+    else if (before.type === "chain" && after.type === "chain") {
       this.#rewriteChains.push({ before, after });
     } else {
-      this.remove([id, before]);
-      this.add([id, after]);
+      this.#remove(id, before);
+      this.#add(id, after);
     }
   }
 
@@ -364,16 +329,13 @@ class Collector {
         ...this.#addElements,
         ...appeared.filter((each) => each.type === "element"),
       ],
-      deleteChains: vanished.filter((each) => each.type === "chain").sort(jumpersFirst),
+      deleteChains: vanished.filter((each) => each.type === "chain"),
       deleteSets: vanished.filter((each) => each.type === "set"),
       references,
     };
   }
 
-  #count(
-    id: ObjectId,
-    { object, step }: { readonly object: SharedObject; readonly step: 1 | -1 },
-  ): void {
+  #count(id: ObjectId, object: SharedObject, step: 1 | -1): void {
     const known = this.#shared.get(id);
     if (known) known.count += step;
     else this.#shared.set(id, { object, count: step });
@@ -397,17 +359,4 @@ class Collector {
 /** Returns true for an element whose key one service port has a claim to. */
 function isPrivate(object: Exclude<TableObject, Slots>): object is Element {
   return object.type === "element" && object.set.filledBy !== "services";
-}
-
-/** The kernel deletes a chain only when nothing jumps to it any more. */
-const JUMPERS_FIRST: Readonly<Record<ChainRole, number>> = {
-  base: 0,
-  fixed: 1,
-  frontend: 1,
-  affinity: 2,
-  dnat: 3,
-};
-
-function jumpersFirst(a: Chain, b: Chain): number {
-  return JUMPERS_FIRST[a.role] - JUMPERS_FIRST[b.role];
 }

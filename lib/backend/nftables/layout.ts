@@ -1,7 +1,7 @@
 /** Builds the fixed part of the table with kube-proxy's hooks and priorities (KEP-3866): other programs rely on them. */
 import { type Family, NFT_FAMILY } from "../../model/values/address.ts";
 import type { DesiredNode, LocalDetector, NodePortAddresses } from "../../model/kernel/desired.ts";
-import { type Chain, type ChainRewrite, type Element, element } from "./table.ts";
+import { type Chain, chain, type ChainRewrite, type Element, element } from "./table.ts";
 import { type FrontendKind, tableSet } from "./sets.ts";
 
 /** The last chain of ours that a packet meets on its way out. */
@@ -22,28 +22,28 @@ export function nodeElements(node: DesiredNode): Element[] {
 export function fixedChains(node: DesiredNode): Chain[] {
   const mark = `0x${node.masqueradeMark.toString(16)}`;
   return [
-    chain("mark-for-masquerade", [`meta mark set meta mark | ${mark}`]),
-    chain("reject-traffic", ["reject"]),
+    common("mark-for-masquerade", [`meta mark set meta mark | ${mark}`]),
+    common("reject-traffic", ["reject"]),
     ...node.ipFamilies.flatMap((family) => shortCircuitChains(node, family)),
-    chain(
+    common(
       "services",
       node.ipFamilies.flatMap((family) => [
         vipRule("services", family),
         ...nodePortRules(node, { family, role: "services" }),
       ]),
     ),
-    chain("no-endpoints", node.ipFamilies.map((family) => vipRule("noEndpoints", family))),
-    chain(
+    common("no-endpoints", node.ipFamilies.map((family) => vipRule("noEndpoints", family))),
+    common(
       "no-endpoint-nodeports",
       node.ipFamilies.flatMap((family) => nodePortRules(node, { family, role: "noEndpoints" })),
     ),
-    chain(
+    common(
       "cluster-ips",
       ["ct status dnat return", ...ownAddressRules(node)]
         .concat(node.ipFamilies.map((family) => `${addressIn("clusterIPs", family)} reject`))
         .concat(node.ipFamilies.map((family) => `${addressIn("serviceCIDRs", family)} drop`)),
     ),
-    chain("virtual-ips", [
+    common("virtual-ips", [
       ...LED_HERE,
       "jump cluster-ips",
       ...ownAddressRules(node),
@@ -131,7 +131,7 @@ function shortCircuitChains(node: DesiredNode, family: Family): Chain[] {
     nodeport: nodePortRule("shortCircuits", family),
   };
   return (["vip", "nodeport"] as const).map((kind) =>
-    chain(shortCircuitChain(family, kind), [
+    common(shortCircuitChain(family, kind), [
       ...(localDetector
         ? [`${fromLocalPod(localDetector, { family, negated: false })} ${lookUps[kind]}`]
         : []),
@@ -209,7 +209,7 @@ function fastPathChains(node: DesiredNode): Chain[] {
     ]);
   });
   return [
-    chain("accelerate", rules),
+    common("accelerate", rules),
     base("filter-forward-established", "filter hook forward priority 60", [
       `ct status dnat ct packets > ${packets} ${between(interfaces)}goto accelerate`,
     ]),
@@ -229,10 +229,10 @@ function between(patterns: readonly string[]): string {
   return `iifname ${match} oifname ${match} `;
 }
 
-function chain(name: string, rules: readonly string[]): Chain {
-  return { type: "chain", role: "fixed", name, rules };
+function common(name: string, rules: readonly string[]): Chain {
+  return chain(name, rules, { isCommon: true });
 }
 
 export function base(name: string, hook: string, rules: readonly string[]): Chain {
-  return { type: "chain", role: "base", name, hook, rules };
+  return chain(name, rules, { hook, isCommon: true });
 }

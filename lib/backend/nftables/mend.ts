@@ -4,7 +4,7 @@ import { parsePlace } from "./compare.ts";
 import { type Delta, NOTHING } from "./delta.ts";
 import { parseKey, setNamed } from "./sets.ts";
 import { type Contents, elementKey } from "./read.ts";
-import { type Chain, element, elementsOf, type Table } from "./table.ts";
+import { type Chain, chain as makeChain, element, elementsOf, type Table } from "./table.ts";
 
 /** More differences are written anew, in pieces. */
 export const MAX_MENDED = 10_000;
@@ -68,13 +68,7 @@ function mendChain(
   { name, chain, all }: Differing & { readonly chain: Chain | undefined },
 ): Delta | undefined {
   if (chain === undefined) {
-    // Its rules go first: one such chain may lead to another.
-    const extra: Chain = { type: "chain", role: "frontend", name, rules: [] };
-    return {
-      ...NOTHING,
-      rewriteChains: [{ before: extra, after: extra }],
-      deleteChains: [extra],
-    };
+    return { ...NOTHING, deleteChains: [makeChain(name, [])] };
   }
   const isMissing = all.some(({ type, key }) => type === "missing" && key === "");
   if (isMissing) return { ...NOTHING, addChains: [chain] };

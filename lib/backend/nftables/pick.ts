@@ -9,7 +9,7 @@ import { slotsFor } from "../../model/cluster/scheduler.ts";
 import { hash32, shortHash } from "../../model/values/hash.ts";
 import { hostPort } from "../../model/cluster/names.ts";
 import { type FrontendKey, type FrontendKind, SHARDS, type TableSet, tableSet } from "./sets.ts";
-import type { Chain, Slots, TableObject } from "./table.ts";
+import { type Chain, chain, type Slots, type TableObject } from "./table.ts";
 import { NFT_FAMILY } from "../../model/values/address.ts";
 
 export interface Frontend {
@@ -108,14 +108,10 @@ function slotPick(
   const packet = kind === "vip" ? `${ip} daddr . ${protocol} dport` : `${protocol} dport`;
   const dnat = (slot: string) => `dnat ${ip} to ${packet} . ${slot} map @${set.name}`;
   const first = dnat("numgen random mod 1");
-  const chain: Chain = {
-    type: "chain",
-    role: "dnat",
-    name: `pick-${set.stem}${suffix}`,
-    rules: destinations.length === 1 ? [first] : [dnat(expression), first],
-  };
+  const rules = destinations.length === 1 ? [first] : [dnat(expression), first];
+  const picking = chain(`pick-${set.stem}${suffix}`, rules);
   const slots: Slots = { type: "slots", set, key, first: 0, destinations };
-  return { chain: chain.name, suffix, objects: [set, chain, slots] };
+  return { chain: picking.name, suffix, objects: [set, picking, slots] };
 }
 
 /**
@@ -124,23 +120,17 @@ function slotPick(
  */
 function affinityPick(port: DesiredServicePort, { policy }: PickOptions): Pick {
   const suffix = `${port.family}-${affinityName(port, "")}`;
-  const endpoints = endpointsFor(port, policy).map((each) => affinityEndpoint(port, each));
   const saddr = `${NFT_FAMILY[port.family]} saddr`;
   // Sorted: the rules do not depend on the order in which endpoints came.
-  const names = endpoints.map(({ chain }) => chain.name).sort();
-  const dispatch: Chain = {
-    type: "chain",
-    role: "affinity",
-    name: `${policy === "Local" ? "affinity-local" : "affinity"}${suffix}`,
-    rules: [
-      ...endpoints.map(({ set, chain }) => `${saddr} @${set.name} goto ${chain.name}`),
-      ...names.slice(0, -1).map((name, i) =>
-        `numgen random mod ${names.length - i} 0 goto ${name}`
-      ),
-      ...names.slice(-1).map((name) => `goto ${name}`),
-    ],
-    lookUps: endpoints.length,
-  };
+  const endpoints = endpointsFor(port, policy).map((each) => affinityEndpoint(port, each))
+    .sort((a, b) => a.chain.name < b.chain.name ? -1 : 1);
+  const dispatch = chain(`${policy === "Local" ? "affinity-local" : "affinity"}${suffix}`, [
+    ...endpoints.map(({ set, chain }) => `${saddr} @${set.name} goto ${chain.name}`),
+    ...endpoints.map(({ chain }, i) => {
+      const left = endpoints.length - i;
+      return `${left > 1 ? `numgen random mod ${left} 0 ` : ""}goto ${chain.name}`;
+    }),
+  ]);
   const objects = endpoints.flatMap(({ set, chain }): TableObject[] => [set, chain]);
   return { chain: dispatch.name, suffix, objects: [...objects, dispatch] };
 }
@@ -154,16 +144,11 @@ export function affinityEndpoint(
   const name = affinityName(port, `__${hostPort(address, number)}`);
   const ip = NFT_FAMILY[family];
   const set = tableSet("affinityClients", { family, endpoint: name });
-  const chain: Chain = {
-    type: "chain",
-    role: "dnat",
-    name: `endpoint${family}-${name}`,
-    rules: [
-      `update @${set.name} { ${ip} saddr timeout ${affinitySeconds}s }`,
-      `meta l4proto ${protocol} dnat ${ip} to ${hostPort(address, number)}`,
-    ],
-  };
-  return { set, chain };
+  const rules = [
+    `update @${set.name} { ${ip} saddr timeout ${affinitySeconds}s }`,
+    `meta l4proto ${protocol} dnat ${ip} to ${hostPort(address, number)}`,
+  ];
+  return { set, chain: chain(`endpoint${family}-${name}`, rules) };
 }
 
 /** The kernel takes names of up to 255 bytes; the hash keeps shortened ones apart. */

@@ -26,8 +26,6 @@ export interface Contents {
   readonly declarations: ReadonlyMap<string, string>;
   /** The rules as written or printed; a base chain's hook comes first. */
   readonly chains: ReadonlyMap<string, readonly string[]>;
-  /** The number of first rules that may stand in any order; not known of a listing. */
-  readonly lookUps: ReadonlyMap<string, number>;
   /** Such as `dormant`: then no packet sees the table (nft(8)). */
   readonly flags: string;
   /** Other objects by their first line: `counter hits`, `comment "…"`. */
@@ -38,7 +36,6 @@ export const NO_CONTENTS: Contents = {
   sets: new Map(),
   declarations: new Map(),
   chains: new Map(),
-  lookUps: new Map(),
   flags: "",
   others: [],
 };
@@ -71,12 +68,7 @@ export function* readingTable(
     sets.get(element.set.name)?.set(elementKey(element), text);
   }
   const rules = new Map(table.chains.map((chain) => [chain.name, chainRules(chain)]));
-  const lookUps = new Map(
-    table.chains.flatMap(({ name, lookUps }) =>
-      lookUps === undefined ? [] : [[name, lookUps] as const]
-    ),
-  );
-  return { sets, declarations, chains: rules, lookUps, flags: "", others: [] };
+  return { sets, declarations, chains: rules, flags: "", others: [] };
 }
 
 /** Returns the rules of a chain; those of a base chain begin with its hook. */
@@ -106,7 +98,6 @@ class Reader implements Contents {
   readonly sets = new Map<string, Elements>();
   readonly declarations = new Map<string, string>();
   readonly chains = new Map<string, string[]>();
-  readonly lookUps = new Map<string, number>();
   flags = "";
   readonly others: string[] = [];
   #block: { readonly add: (line: string) => void; readonly end?: () => void } | undefined;

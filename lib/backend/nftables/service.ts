@@ -6,7 +6,7 @@ import {
 } from "../../model/kernel/desired.ts";
 import type { Protocol, TrafficPolicy } from "../../model/cluster/objects.ts";
 import { base, fromLocalPod, LOOPBACK, NODE_PORT, shortCircuitChain, vipOf } from "./layout.ts";
-import { type Chain, type Element, element, type TableObject } from "./table.ts";
+import { chain, type Element, element, type TableObject } from "./table.ts";
 import { type Frontend, pickFor } from "./pick.ts";
 import { type FrontendKey, type FrontendKind, tableSet } from "./sets.ts";
 import { type Family, NFT_FAMILY } from "../../model/values/address.ts";
@@ -77,7 +77,7 @@ function clusterIPObjects(
   const name = `cluster${pick.suffix}`;
   return [
     ...pick.objects,
-    { type: "chain", role: "frontend", name, rules: [masquerade, `goto ${pick.chain}`] },
+    chain(name, [masquerade, `goto ${pick.chain}`]),
     leadTo(name),
   ];
 }
@@ -87,10 +87,9 @@ function externalObjects(port: DesiredServicePort, frontend: Frontend): TableObj
   const pick = pickFor(port, { policy: "Cluster", map: "endpoints", frontend });
   if (!pick) return [noEndpointsElement(port, frontend, "Cluster")];
   const name = `${OUTSIDE_CHAIN[frontend.kind]}${pick.suffix}`;
-  const rules = ["jump mark-for-masquerade", `goto ${pick.chain}`];
   return [
     ...pick.objects,
-    { type: "chain", role: "frontend", name, rules },
+    chain(name, ["jump mark-for-masquerade", `goto ${pick.chain}`]),
     serviceElement(port, frontend, name),
   ];
 }
@@ -105,18 +104,15 @@ function localObjects(port: DesiredServicePort, frontend: Frontend): TableObject
   if (!cluster && !local) return dropped;
   // Without an endpoint here, only the short circuit is left.
   const name = `${OUTSIDE_CHAIN[kind]}-local${local?.suffix ?? `${family}-0`}`;
-  const rules = [`jump ${shortCircuitChain(family, kind)}`];
   const shortCircuits = tableSet("shortCircuits", { frontend: kind, family });
   return [
     ...(cluster?.objects ?? []),
     ...(cluster ? [element(shortCircuits, key, { data: `goto ${cluster.chain}` })] : []),
     ...(local?.objects ?? []),
-    {
-      type: "chain",
-      role: "frontend",
-      name,
-      rules: local ? [...rules, `goto ${local.chain}`] : rules,
-    },
+    chain(name, [
+      `jump ${shortCircuitChain(family, kind)}`,
+      ...local ? [`goto ${local.chain}`] : [],
+    ]),
     serviceElement(port, frontend, name),
     ...dropped,
   ];
@@ -154,12 +150,7 @@ function sharedFirewallObjects({ ipFamilies }: DesiredNode): TableObject[] {
   const maps = ipFamilies.map((family) => tableSet("firewalls", { family }));
   return [
     ...maps,
-    {
-      type: "chain",
-      role: "frontend",
-      name: "firewall",
-      rules: ipFamilies.map((family, i) => `${vipOf(family)} vmap @${maps[i]?.name}`),
-    },
+    chain("firewall", ipFamilies.map((family, i) => `${vipOf(family)} vmap @${maps[i]?.name}`)),
     base("filter-prerouting", "filter hook prerouting priority -110", check),
     base("filter-output-before-dnat", "filter hook output priority -110", check),
   ];
@@ -174,21 +165,17 @@ function firewallObjects(port: DesiredServicePort, node: DesiredNode): TableObje
   if (sourceRanges.length === 0 || loadBalancerIPs.length === 0) return [];
   const ip = NFT_FAMILY[family];
   const set = tableSet("sourceRanges", { family, protocol });
-  const chain: Chain = {
-    type: "chain",
-    role: "frontend",
-    name: sourceRangeChain(port),
-    rules: [`${ip} daddr . th dport . ${ip} saddr != @${set.name} drop`],
-  };
+  const rule = `${ip} daddr . th dport . ${ip} saddr != @${set.name} drop`;
+  const checking = chain(sourceRangeChain(port), [rule]);
   const firewalls = tableSet("firewalls", { family });
   const elements = loadBalancerIPs.flatMap((address) => {
     const frontend: FrontendKey = { type: "frontend", address, protocol, port: port.port };
     return [
-      element(firewalls, frontend, { data: `goto ${chain.name}` }),
+      element(firewalls, frontend, { data: `goto ${checking.name}` }),
       ...sourceRanges.map((range) => element(set, { type: "sourceRange", frontend, range })),
     ];
   });
-  return [...sharedFirewallObjects(node), set, chain, ...elements];
+  return [...sharedFirewallObjects(node), set, checking, ...elements];
 }
 
 export function sourceRangeChain(port: Pick<DesiredServicePort, "family" | "protocol">): string {
@@ -204,7 +191,7 @@ function localhostObjects(port: DesiredServicePort, node: DesiredNode): TableObj
   const name = localhostRejectChain(family, protocol);
   return [
     ...sharedLocalhostObjects(node),
-    { type: "chain", role: "frontend", name, rules: ["counter reject"] },
+    chain(name, ["counter reject"]),
     element(
       tableSet("localhostRejects", { family }),
       { type: "frontend", address: undefined, protocol, port: nodePort },

@@ -26,22 +26,15 @@ export interface Slots {
 /** As elements, the slots of a large cluster take much memory. */
 export type Entry = Element | Slots;
 
-/**
- * `base`: the kernel calls it; `fixed`: every table has it; `frontend`: frontends lead to it; `affinity`: it looks for a
- * client's endpoint; `dnat`: it sends to an endpoint.
- */
-export type ChainRole = "base" | "fixed" | "frontend" | "affinity" | "dnat";
-
 /** Two chains of one name have the same rules. */
 export interface Chain {
   readonly type: "chain";
-  readonly role: ChainRole;
   readonly name: string;
   /** Such as `nat hook output priority -101`; absent: only rules jump to it. */
   readonly hook?: string;
   readonly rules: readonly string[];
-  /** The number of rules at the beginning that look for a client: their order does not matter. */
-  readonly lookUps?: number;
+  /** True if packets to all Services meet it. */
+  readonly isCommon?: boolean;
 }
 
 export interface ChainRewrite {
@@ -110,6 +103,14 @@ export function element(
   options: { readonly data?: string; readonly comment?: string } = {},
 ): Element {
   return { type: "element", set, key, data: options.data ?? "", comment: options.comment ?? "" };
+}
+
+export function chain(
+  name: string,
+  rules: readonly string[],
+  options: Pick<Chain, "hook" | "isCommon"> = {},
+): Chain {
+  return { type: "chain", name, rules, ...options };
 }
 
 export function sizeOf(entry: Entry): number {

@@ -74,6 +74,8 @@ export function* renderingDelta(delta: Delta): Generator<undefined, string[]> {
     // The elements of another program's map are not known: they may lead to the chains.
     ...deleteSets.filter(({ kind, name }) => kind === "map" && !emptied.has(name))
       .map(({ name }) => `flush map ${TABLE} ${name}\n`),
+    // One may lead to another.
+    ...deleteChains.map(({ name }) => `flush chain ${TABLE} ${name}\n`),
     ...deleteChains.map(({ name }) => `delete chain ${TABLE} ${name}\n`),
     ...deleteSets.map(({ kind, name }) => `delete ${kind} ${TABLE} ${name}\n`),
   ];

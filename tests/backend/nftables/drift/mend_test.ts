@@ -112,8 +112,8 @@ Deno.test("a chain that is missing is made before what leads to it, and one that
       "add chain inet signpost pick-endpoints4-tcp-2",
       "add rule inet signpost pick-endpoints4-tcp-2 …",
       "add rule inet signpost pick-endpoints4-tcp-2 …",
-      "flush chain inet signpost evil",
       `add element inet signpost services4 { ${VIP} comment "shop/web" : goto pick-endpoints4-tcp-2 }`,
+      "flush chain inet signpost evil",
       "delete chain inet signpost evil",
     ],
   );

@@ -184,20 +184,20 @@ const DAMAGES: readonly (readonly [script: string, operations: number, touched: 
   [
     `add chain ${T} evil; add chain ${T} evil2; add rule ${T} evil jump evil2; ` +
     `add rule ${T} evil2 drop; insert rule ${T} services goto evil`,
-    5,
+    3,
     "services",
   ],
-  [`add chain ${T} evil { type filter hook input priority 5; policy drop; }`, 2, ""],
+  [`add chain ${T} evil { type filter hook input priority 5; policy drop; }`, 1, ""],
   [
     `add chain ${T} evil; add map ${T} evils { type ipv4_addr : verdict; }; ` +
     `add element ${T} evils { 192.0.2.1 : goto evil }`,
-    3,
+    2,
     "",
   ],
   [
     `add chain ${T} evil; delete element ${T} services4 { ${VIP} }; ` +
     `add element ${T} services4 { ${VIP} : goto evil }`,
-    4,
+    3,
     "",
   ],
 ];

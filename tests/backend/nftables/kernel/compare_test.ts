@@ -281,7 +281,7 @@ Deno.test("a random choice in front of the look for the client is wrong", async 
       ].join("\n"),
     );
   const [first = "", second = "", random = "", last = ""] = rules;
-  await write([second, first, random, last]);
+  await write([first, second, random, last]);
   assertEquals(await table.differences(), []);
   await write([random, first, second, last]);
   assertEquals((await table.differences())?.map(({ type, in: place }) => [type, place]), [
