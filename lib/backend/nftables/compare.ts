@@ -4,7 +4,7 @@ import type { Difference } from "../../model/kernel/differences.ts";
 import { atOnce } from "../../model/ports/in_turns.ts";
 import { type Contents, type Elements, type ElementText, EXPIRING } from "./read.ts";
 import { fingerprint } from "./fingerprint.ts";
-import { COUNTER, type FrontendKey, parseKey, printKey, setNamed, type TableSet } from "./sets.ts";
+import { COUNTER, parseKey, printKey, setNamed, type TableSet } from "./sets.ts";
 import { compareRules, difference } from "../compare.ts";
 import { TABLE } from "./table.ts";
 
@@ -104,43 +104,25 @@ const COUNTS = /^counter packets \d+ bytes \d+ ?/;
  * Moves wanted endpoints to their present slots: the choice is the same, unless a hash chooses (several slots each).
  */
 function inSlotsOf(there: Elements, wanted: Elements, set: TableSet): Elements {
-  const held = byFrontend(there, set);
   const moved = new Map<string, ElementText>();
-  for (const [id, { frontend, slots }] of byFrontend(wanted, set)) {
-    const rest = new Set(slots.values());
-    const free = new Set(slots.keys());
-    const put = (slot: number, data: string) =>
-      moved.set(printKey({ type: "slot", frontend, slot }), { data, remark: "" });
-    const isHashed = rest.size < slots.size;
-    for (const [slot, data] of isHashed ? slots : []) put(slot, data);
-    if (isHashed) continue;
-    for (const [slot, data] of held.get(id)?.slots ?? []) {
-      if (!free.has(slot) || !rest.delete(data)) continue;
-      free.delete(slot);
-      put(slot, data);
-    }
+  const frontends = Map.groupBy(wanted, ([text]) => {
+    const key = parseKey(set, text);
+    return key?.type === "slot" ? printKey(key.frontend) : text;
+  });
+  for (const slots of frontends.values()) {
+    const rest = new Set(slots.map(([, { data }]) => data));
+    const isHashed = rest.size < slots.length;
+    const stays = slots.map(([text]) => {
+      const data = there.get(text)?.data ?? "";
+      return rest.delete(data) ? data : undefined;
+    });
     const left = [...rest];
-    [...free].forEach((slot, i) => put(slot, left[i] ?? ""));
+    for (const [i, [text, element]] of slots.entries()) {
+      const data = stays[i] ?? left.shift() ?? "";
+      moved.set(text, isHashed ? element : { data, remark: "" });
+    }
   }
   return moved;
-}
-
-interface FrontendSlots {
-  readonly frontend: FrontendKey;
-  readonly slots: Map<number, string>;
-}
-
-function byFrontend(elements: Elements, set: TableSet): Map<string, FrontendSlots> {
-  const frontends = new Map<string, FrontendSlots>();
-  for (const [text, { data }] of elements) {
-    const key = parseKey(set, text);
-    if (key?.type !== "slot") continue;
-    const id = printKey(key.frontend);
-    const known = frontends.get(id);
-    if (known) known.slots.set(key.slot, data);
-    else frontends.set(id, { frontend: key.frontend, slots: new Map([[key.slot, data]]) });
-  }
-  return frontends;
 }
 
 function* compareElements(

@@ -17,7 +17,7 @@ import { unreadableTablesFinding } from "../../findings/system.ts";
 import { TABLE } from "./table.ts";
 import { CLOSE } from "./text.ts";
 import { IPVS_TABLE } from "../ipvs_table.ts";
-import { printKey, type TableSet, tableSet } from "./sets.ts";
+import { type TableSet, tableSet } from "./sets.ts";
 
 export type ListedSet = Pick<TableSet, "kind" | "name">;
 
@@ -40,8 +40,8 @@ export class Marks {
 
   /** Returns the command that marks our next transaction. */
   next(): string {
-    const mark = printKey({ type: "mark", mark: this.#next++ });
-    return `add element ${TABLE} ${TRANSACTIONS.name} { ${mark} timeout ${TIMEOUT} }\n`;
+    const mark = (this.#next++).toString(16);
+    return `add element ${TABLE} ${TRANSACTIONS.name} { 0x${mark} timeout ${TIMEOUT} }\n`;
   }
 
   isOwn(mark: number): boolean {

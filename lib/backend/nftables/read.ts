@@ -134,17 +134,13 @@ class Reader implements Contents {
     const elements = new Map<string, ElementText>();
     this.sets.set(name, elements);
     const statements: string[] = [];
-    const set = setNamed(name);
     let isInElements = false;
     const add = (line: string) => {
       isInElements ||= line.startsWith("elements = {");
       if (!isInElements) return void statements.push(line.replace(COUNT, ""));
       const text = line.replace(/^elements = \{ /, "").replace(/( \})?,?$/, "");
       isInElements = !line.endsWith("}");
-      for (const [printed, element] of parseElements(text)) {
-        const parsed = set && parseKey(set, printed);
-        elements.set(parsed ? printListedKey(parsed) : printed, element);
-      }
+      for (const [key, element] of parseElements(name, text)) elements.set(key, element);
     };
     const end = () => void this.declarations.set(name, canonicalDeclaration(kind, statements));
     return { add, end };
@@ -179,12 +175,18 @@ const ELEMENTS = /(?:"[^"]*"|[^",])+/g;
 const KEY = /^(\S+(?: \. \S+)*)(.*)$/;
 const BESIDES = /^((?: (?:"[^"]*"|(?!: )\S+))*)(?: : (.*))?$/;
 
-function* parseElements(text: string): Iterable<readonly [key: string, ElementText]> {
+/** Reads the elements of a set as nft lists them, with canonical keys. */
+export function* parseElements(
+  name: string,
+  text: string,
+): Iterable<readonly [key: string, ElementText]> {
+  const set = setNamed(name);
   for (const [element] of text.matchAll(ELEMENTS)) {
-    const [, key = "", rest = ""] = KEY.exec(element.trim()) ?? [];
-    if (key === "") continue;
+    const [, printed = "", rest = ""] = KEY.exec(element.trim()) ?? [];
+    if (printed === "") continue;
     const [, besides = rest, data = ""] = BESIDES.exec(rest) ?? [];
-    yield [key, { data, remark: besides.trim() }];
+    const key = set && parseKey(set, printed);
+    yield [key ? printListedKey(key) : printed, { data, remark: besides.trim() }];
   }
 }
 

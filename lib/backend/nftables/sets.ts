@@ -64,7 +64,7 @@ export const ROWS = {
   transactions: {
     stems: { all: "transactions" },
     by: [],
-    key: "mark",
+    key: "foreign",
     body: "typeof meta mark; flags timeout; gc-interval 10s",
     filledBy: "kernel",
     lifetime: "always",
@@ -318,8 +318,7 @@ export type Key =
   | { readonly type: "address"; readonly address: string }
   | { readonly type: "addressPair"; readonly source: string; readonly destination: string }
   | { readonly type: "range"; readonly range: string }
-  | { readonly type: "mark"; readonly mark: number }
-  /** Text that another program wrote and no other type reads. */
+  /** Text that no other type reads: of another program, or a mark. */
   | { readonly type: "foreign"; readonly text: string };
 
 type KeyType = Key["type"];
@@ -340,8 +339,6 @@ export function printKey(key: Key): string {
       return key.address;
     case "range":
       return key.range;
-    case "mark":
-      return `0x${key.mark.toString(16)}`;
     case "foreign":
       return key.text;
   }
@@ -387,8 +384,6 @@ export function parseKey(
       return { type, address: withoutHostLength(text) };
     case "range":
       return { type, range: withoutHostLength(text) };
-    case "mark":
-      return Number.isInteger(Number(text)) ? { type, mark: Number(text) } : undefined;
     case "foreign":
       return { type, text };
   }

@@ -1,9 +1,7 @@
 /** Reads the transactions that `nft monitor` prints. */
 import type { Drift } from "../../model/kernel/differences.ts";
-import { atOnce } from "../../model/ports/in_turns.ts";
 import { TRANSACTIONS } from "./nft.ts";
-import { parseKey } from "./sets.ts";
-import { type Contents, type ElementText, parsingListing } from "./read.ts";
+import { type ElementText, parseElements } from "./read.ts";
 import { TABLE } from "./table.ts";
 
 export interface Transaction extends Drift {
@@ -100,29 +98,28 @@ export function inWords(things: Iterable<string>): string {
   return more > 0 ? `${named} and ${more} more` : named;
 }
 
-interface ElementEvent {
-  readonly isDeletion: boolean;
-  readonly set: string;
-  readonly text: string;
-}
-
 const ELEMENT = new RegExp(`^(\\w+) element ${TABLE} (\\S+) \\{ (.*) \\}$`);
 
-/** `undefined`: the element is gone. */
+/** By set and key; `undefined`: the element is gone. */
 export type TouchedElements = ReadonlyMap<string, ReadonlyMap<string, ElementText | undefined>>;
 
 /** Gathers the elements that other programs have touched since the last repair. */
 export class Touched {
-  #events: ElementEvent[] | undefined = [];
+  /** `undefined`: anything may have been touched. */
+  #elements: Map<string, Map<string, ElementText | undefined>> | undefined = new Map();
+  /** Deleted elements that no other program had touched before. */
+  #deleted: (readonly [set: string, key: string])[] = [];
+  #count = 0;
   #isStructure = false;
 
   get isElementsOnly(): boolean {
-    return (this.#events?.length ?? 0) > 0 && !this.#isStructure;
+    return this.#count > 0 && !this.#isStructure;
   }
 
   /** Returns the words of touched elements: addresses, ports, numbers of slots. */
   get words(): ReadonlySet<string> {
-    return new Set(this.#events?.flatMap(({ text }) => text.split(/[^\w.:]+/)));
+    const keys = [...this.#elements?.values() ?? []].flatMap((each) => [...each.keys()]);
+    return new Set(keys.flatMap((key) => key.split(/[^\w.:]+/)));
   }
 
   add(
@@ -132,21 +129,32 @@ export class Touched {
     >,
   ): void {
     this.#isStructure ||= touchesStructure;
-    const events = lines?.map(parseEvent);
-    const isKnown = events?.every((each) => each !== undefined) ?? false;
-    if (!isKnown || (this.#events?.length ?? 0) + (events?.length ?? 0) > MAX_TOUCHED) this.all();
-    for (const event of events ?? []) if (event) this.#events?.push(event);
+    if (lines === undefined || this.#count + lines.length > MAX_TOUCHED) this.all();
+    else for (const line of lines) this.#addLine(line);
+  }
+
+  #addLine(line: string): void {
+    const [, verb, set = "", text = ""] = ELEMENT.exec(line) ?? [];
+    const [[key, element] = []] = parseElements(set, text);
+    if (key === undefined) return this.all();
+    this.#count++;
+    const known = this.#elements?.get(set) ?? new Map<string, ElementText | undefined>();
+    if (verb !== "add" && !known.has(key)) this.#deleted.push([set, key]);
+    this.#elements?.set(set, known.set(key, verb === "add" ? element : undefined));
   }
 
   /** Notes that anything may have been touched. */
   all(): void {
-    this.#events = undefined;
+    this.clear();
+    this.#elements = undefined;
     this.#isStructure = true;
   }
 
   /** Notes that the table has the desired rules. */
   clear(): void {
-    this.#events = [];
+    this.#elements = new Map();
+    this.#deleted = [];
+    this.#count = 0;
     this.#isStructure = false;
   }
 
@@ -155,36 +163,15 @@ export class Touched {
    * @param isKnown tells if the table should have an element
    */
   take(isKnown: (set: string, key: string) => boolean): TouchedElements | undefined {
-    const events = this.#events;
+    const [elements, deleted] = [this.#elements, this.#deleted];
     this.clear();
-    const touched = new Map<string, Map<string, ElementText | undefined>>();
-    for (const { isDeletion, set, text } of events ?? []) {
-      const [[key, element] = []] = parseElement(set, text)?.sets.get(set) ?? [];
-      if (key === undefined || element === undefined) return undefined;
-      const known = touched.get(set) ?? new Map<string, ElementText | undefined>();
-      if (isDeletion && !known.has(key) && !isKnown(set, key)) return undefined;
-      touched.set(set, known.set(key, isDeletion ? undefined : element));
-    }
-    return events && touched;
+    return deleted.every(([set, key]) => isKnown(set, key)) ? elements : undefined;
   }
 }
 
-function parseEvent(line: string): ElementEvent | undefined {
-  const [, verb = "", set, text] = ELEMENT.exec(line) ?? [];
-  if (set === undefined || text === undefined) return undefined;
-  return { isDeletion: verb !== "add", set, text };
-}
-
-function parseElement(set: string, text: string): Contents | undefined {
-  return atOnce(
-    parsingListing(`table ${TABLE} {\n\tset ${set} {\n\t\telements = { ${text} }\n\t}\n}`),
-  );
-}
-
-const MARK = new RegExp(`^add element ${TABLE} ${TRANSACTIONS.name} \\{ (\\S+)`);
+const MARK = new RegExp(`^add element ${TABLE} ${TRANSACTIONS.name} \\{ (0x[0-9a-f]+) `);
 
 export function parseMark(line: string): number | undefined {
   const [, mark] = MARK.exec(line) ?? [];
-  const key = mark === undefined ? undefined : parseKey(TRANSACTIONS, mark);
-  return key?.type === "mark" ? key.mark : undefined;
+  return mark === undefined ? undefined : Number(mark);
 }

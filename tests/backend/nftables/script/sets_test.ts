@@ -28,7 +28,7 @@ const NODE_PORT: FrontendKey = {
 
 /** A set, its name, one of its keys, and the key's text. */
 const CASES: readonly (readonly [TableSet, string, Key, string])[] = [
-  [tableSet("transactions", {}), "transactions", { type: "mark", mark: 0x1f }, "0x1f"],
+  [tableSet("transactions", {}), "transactions", { type: "foreign", text: "0x1f" }, "0x1f"],
   [tableSet("services", { frontend: "vip", family: 4 }), "services4", VIP, "10.96.0.1 . udp . 53"],
   [
     tableSet("services", { frontend: "nodeport", family: 6 }),
