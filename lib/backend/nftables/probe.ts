@@ -1,7 +1,7 @@
 /** Finds out whether this kernel and this `nft` can carry signpost's rules, and what is refused if not. */
 import { ApplyError } from "../../model/kernel/dataplane.ts";
 import type { DesiredNode, DesiredServicePort } from "../../model/kernel/desired.ts";
-import type { Feature, RefusedFeatures } from "../../model/kernel/traits.ts";
+import { type Feature, FEATURES, type RefusedFeatures } from "../../model/kernel/traits.ts";
 import { FullScript } from "./write.ts";
 import { TABLE } from "./table.ts";
 import { isRefusal, type Nft } from "./nft.ts";
@@ -11,48 +11,20 @@ import { FAMILIES, type Family } from "../../model/values/address.ts";
 /** Is never there, but listings see it for a moment while the kernel takes a check back. */
 const PROBE_TABLE = "inet signpost-probe";
 
-/** Expressions that all tables use, with the kernel module and option of each. */
+/** Expressions that all tables use, with the kernel module of each, and the hook of a chain that may have it. */
 const EXPRESSIONS: readonly (readonly [
   name: string,
   module: string,
-  option: string,
   rule: string,
+  hook?: string,
 ])[] = [
-  ["fib", "nft_fib_inet", "CONFIG_NFT_FIB_INET", "fib saddr type local accept"],
-  ["numgen", "nft_numgen", "CONFIG_NFT_NUMGEN", "numgen random mod 2 0 accept"],
-  ["ct", "nft_ct", "CONFIG_NFT_CT", "ct state new accept"],
-  ["reject", "nft_reject_inet", "CONFIG_NFT_REJECT_INET", "reject"],
-  ["dnat", "nft_nat", "CONFIG_NFT_NAT", "meta l4proto tcp dnat ip to 192.0.2.1:80"],
-  ["masquerade", "nft_masq", "CONFIG_NFT_MASQ", "masquerade fully-random"],
+  ["fib", "nft_fib_inet", "fib saddr type local accept"],
+  ["numgen", "nft_numgen", "numgen random mod 2 0 accept"],
+  ["ct", "nft_ct", "ct state new accept"],
+  ["reject", "nft_reject_inet", "reject"],
+  ["dnat", "nft_nat", "meta l4proto tcp dnat ip to 192.0.2.1:80", "nat hook prerouting"],
+  ["masquerade", "nft_masq", "masquerade fully-random", "nat hook postrouting"],
 ];
-
-const HOOKS: Readonly<Record<string, string>> = {
-  dnat: "nat hook prerouting priority -101",
-  masquerade: "nat hook postrouting priority 100",
-};
-
-interface Asked {
-  readonly node: DesiredNode;
-  readonly services: readonly DesiredServicePort[];
-}
-
-const WITHOUT: Readonly<Record<Feature, (asked: Asked) => Asked>> = {
-  "source-ranges": eachPort((port) => ({ ...port, sourceRanges: [] })),
-  "session-affinity": eachPort((port) => ({ ...port, affinitySeconds: 0 })),
-  hash: eachPort(({ scheduler: _, ...port }) => port),
-  "connection-counters": ({ node, services }) => ({
-    node: { ...node, countsConnections: false },
-    services,
-  }),
-  acceleration: ({ node: { acceleration: _, ...node }, services }) => ({ node, services }),
-};
-const FEATURES = Object.keys(WITHOUT) as Feature[];
-
-function eachPort(
-  change: (port: DesiredServicePort) => DesiredServicePort,
-): (asked: Asked) => Asked {
-  return ({ node, services }) => ({ node, services: services.map(change) });
-}
 
 interface ProbeOptions {
   readonly node: DesiredNode;
@@ -85,17 +57,25 @@ export async function probe(nft: Nft, { node, kernel }: ProbeOptions): Promise<R
 /** @returns the refusal of a table with these features */
 async function checkTable(
   nft: Nft,
-  node: DesiredNode,
+  { acceleration, ...node }: DesiredNode,
   features: readonly Feature[],
 ): Promise<ApplyError | undefined> {
-  const without = FEATURES.filter((feature) => !features.includes(feature));
-  const services = PROBE_SERVICES.filter(({ family }) => node.ipFamilies.includes(family));
-  const asked = without.reduce<Asked>(
-    (left, feature) => WITHOUT[feature](left),
-    { node, services },
-  );
-  const state = { node: asked.node, services: new Map([["probe", asked.services]]) };
-  const { text } = new FullScript(state);
+  const has = (feature: Feature) => features.includes(feature);
+  const services = PROBE_SERVICES.filter(({ family }) => node.ipFamilies.includes(family))
+    .map(({ scheduler, ...port }): DesiredServicePort => ({
+      ...port,
+      ...scheduler && has("hash") ? { scheduler } : {},
+      sourceRanges: has("source-ranges") ? port.sourceRanges : [],
+      affinitySeconds: has("session-affinity") ? port.affinitySeconds : 0,
+    }));
+  const { text } = new FullScript({
+    node: {
+      ...node,
+      ...acceleration && has("acceleration") ? { acceleration } : {},
+      countsConnections: node.countsConnections && has("connection-counters"),
+    },
+    services: new Map([["probe", services]]),
+  });
   return await check(nft, text.replaceAll(`table ${TABLE}`, `table ${PROBE_TABLE}`));
 }
 
@@ -117,28 +97,22 @@ async function explain(
   // Where there is no nf_tables at all, no expression is to blame.
   const bare = await check(nft, `table ${PROBE_TABLE} {\n}\n`);
   if (bare) return `${refusalOf(bare, versions)}; ${adviceFor(bare)}`;
-  const missing: { readonly text: string; readonly advice: string }[] = [];
-  for (const [name, module, option, rule] of EXPRESSIONS) {
-    const hook = HOOKS[name] ?? "filter hook input priority 0";
-    const error = await check(
-      nft,
-      `table ${PROBE_TABLE} {\n  chain probe {\n    type ${hook};\n    ${rule}\n  }\n}\n`,
-    );
-    if (error) {
-      missing.push({
-        text: `${name} (kernel module ${module}, ${option})`,
-        advice: adviceFor(error, { modules: [module] }),
-      });
-    }
+  const [missing, advice] = [[] as string[], new Set<string>()];
+  for (const [name, module, rule, hook = "filter hook input"] of EXPRESSIONS) {
+    const chain = `type ${hook} priority 0;\n    ${rule}\n`;
+    const error = await check(nft, `table ${PROBE_TABLE} {\n  chain probe {\n    ${chain}  }\n}\n`);
+    if (!error) continue;
+    missing.push(`${name} (kernel module ${module}, CONFIG_${module.toUpperCase()})`);
+    advice.add(adviceFor(error, [module]));
   }
   const refusal = refusalOf(refused, versions);
   if (missing.length === 0) return `${refusal}; ${adviceFor(refused)}`;
-  const parts = missing.map(({ text }) => text).join(", ");
-  const advice = [...new Set(missing.map(({ advice }) => advice))].join("; ");
-  return `${refusal}; of what the rules need, ${parts} cannot be had; ${advice}`;
+  return `${refusal}; of what the rules need, ${missing.join(", ")} cannot be had; ${
+    [...advice].join("; ")
+  }`;
 }
 
-export interface Versions {
+interface Versions {
   readonly nft: string;
   readonly kernel: string;
 }
@@ -146,7 +120,7 @@ export interface Versions {
 const LONGEST_QUOTE = 240;
 
 /** Returns one line: `nft 1.0.6 on kernel 6.12.117 refuses: "Error: …" at "…"`. */
-export function refusalOf(error: ApplyError, { nft, kernel }: Versions): string {
+function refusalOf(error: ApplyError, { nft, kernel }: Versions): string {
   const { words, rule } = quote(error);
   const place = rule === "" ? "" : ` at "${rule}"`;
   return `nft ${nft || "of an unknown version"} on kernel ${kernel} refuses: "${words}"${place}`;
@@ -177,9 +151,9 @@ export const NFTABLES_MODULES: readonly string[] = [
 const FLOWTABLE_ADVICE = "a kernel module may be missing: run modprobe -a nft_flow_offload " +
   "nf_flow_table_inet on the node itself, and restart signpost";
 
-export function adviceFor(
+function adviceFor(
   { cause, message }: ApplyError,
-  { modules = NFTABLES_MODULES }: { readonly modules?: readonly string[] } = {},
+  modules: readonly string[] = NFTABLES_MODULES,
 ): string {
   const said = typeof cause === "string" ? cause : message;
   if (/syntax error|typeof serialization|unknown|unexpected/i.test(said)) {
@@ -197,7 +171,9 @@ const PREFIX: Readonly<Record<Family, string>> = { 4: "192.0.2.", 6: "2001:db8::
 const SOURCES: Readonly<Record<Family, string>> = { 4: "198.51.100.0/24", 6: "2001:db8:1::/64" };
 
 /** Service ports that use every kind of rule. */
-export const PROBE_SERVICES: readonly DesiredServicePort[] = FAMILIES.flatMap((family) => {
+export const PROBE_SERVICES: readonly DesiredServicePort[] = FAMILIES.flatMap((
+  family,
+): DesiredServicePort[] => {
   const address = (last: number) => `${PREFIX[family]}${last}`;
   const cluster: DesiredServicePort = {
     name: "probe/cluster",
@@ -216,33 +192,25 @@ export const PROBE_SERVICES: readonly DesiredServicePort[] = FAMILIES.flatMap((f
     localEndpoints: [{ address: address(4), port: 80, local: true, hairpin: true }],
     hasEndpoints: true,
   };
-  const local: DesiredServicePort = {
-    ...cluster,
-    name: "probe/local",
-    protocol: "udp",
-    externalTrafficPolicy: "Local",
-  };
-  const sticky: DesiredServicePort = {
-    ...cluster,
-    name: "probe/sticky",
-    protocol: "sctp",
-    affinitySeconds: 10_800,
-  };
-  const hashed: DesiredServicePort = {
-    ...cluster,
-    name: "probe/hashed",
-    port: 82,
-    nodePort: 30082,
-    scheduler: { type: "consistent-hash", hash: "source-and-port", tableSize: 2 },
-  };
-  const empty: DesiredServicePort = {
-    ...cluster,
-    name: "probe/empty",
-    port: 81,
-    nodePort: 30081,
-    clusterEndpoints: [],
-    localEndpoints: [],
-    hasEndpoints: false,
-  };
-  return [cluster, local, sticky, hashed, empty];
+  return [
+    cluster,
+    { ...cluster, name: "probe/local", protocol: "udp", externalTrafficPolicy: "Local" },
+    { ...cluster, name: "probe/sticky", protocol: "sctp", affinitySeconds: 10_800 },
+    {
+      ...cluster,
+      name: "probe/hashed",
+      port: 82,
+      nodePort: 30082,
+      scheduler: { type: "consistent-hash", hash: "source-and-port", tableSize: 2 },
+    },
+    {
+      ...cluster,
+      name: "probe/empty",
+      port: 81,
+      nodePort: 30081,
+      clusterEndpoints: [],
+      localEndpoints: [],
+      hasEndpoints: false,
+    },
+  ];
 });
