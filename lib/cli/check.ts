@@ -4,13 +4,12 @@ import { likelyBackend, type OpenBackend, openBackend } from "../backend/choose.
 import { kubeProxyProcesses } from "../backend/take_over.ts";
 import type { CommandOf } from "../config/command.ts";
 import { readSystem } from "../daemon/reports/node_findings.ts";
-import { readState } from "./read_state.ts";
 import type { ApiFailure, NodeFacts } from "../findings/facts.ts";
 import { finding } from "../findings/catalog.ts";
 import { FatalError, unlessFatal } from "../model/values/errors.ts";
 import { type Paint, renderFindings, renderReport, SEVERITY_COLOURS, textTable } from "./output.ts";
 import type { QueryContext } from "./context.ts";
-import { askDaemonOf, findingsOf, objectFacts } from "./objects.ts";
+import { askDaemonOf, findingsOf, objectFacts, readState } from "./objects.ts";
 import type { Mode } from "../model/configuration.ts";
 import type { Finding } from "../model/status.ts";
 import { count } from "../model/values/text.ts";

@@ -3,8 +3,8 @@ import type { Configuration } from "../config/configuration.ts";
 import type { CommandLine } from "../model/configuration.ts";
 import { CONNECTIONS_VERSION, type ConnectionsReport } from "../model/connections.ts";
 import type { HeldBackPorts } from "../model/kernel/differences.ts";
-import { type Status, STATUS_VERSION } from "../model/status.ts";
 import type { DaemonRequest, Runtime } from "../model/ports/runtime.ts";
+import { type Status, STATUS_VERSION } from "../model/status.ts";
 import { FatalError } from "../model/values/errors.ts";
 import { fieldAt } from "../model/values/record.ts";
 import { plain, plainData } from "../model/values/text.ts";
@@ -35,6 +35,11 @@ export function readStatus(answer: unknown): Status {
   return readAnswer<Status>(answer, { name: "statusVersion", known: STATUS_VERSION });
 }
 
+export function readConnections(answer: unknown): ConnectionsReport {
+  const version = { name: "connectionsVersion", known: CONNECTIONS_VERSION } as const;
+  return readAnswer<ConnectionsReport>(answer, version);
+}
+
 export interface StatusOptions {
   /** The Service whose status is wanted, too, as `namespace/name`. */
   readonly service?: string | undefined;
@@ -47,11 +52,12 @@ const FRESH_TIMEOUT = 90_000;
 
 export async function askStatus(
   daemon: Asking,
-  { service, isFresh = false }: StatusOptions = {},
+  { service, isFresh }: StatusOptions = {},
 ): Promise<Status> {
-  const options = isFresh ? { timeout: FRESH_TIMEOUT } : {};
   const parameters = { service, fresh: isFresh ? "" : undefined };
-  return readStatus(await get(daemon, "/v1/status", { parameters, ...options }));
+  return readStatus(
+    await ask(daemon, "/v1/status", { parameters, ...isFresh && { timeout: FRESH_TIMEOUT } }),
+  );
 }
 
 /**
@@ -66,31 +72,22 @@ export async function askObjects(
     readonly timeout: number;
   },
 ): Promise<SavedState> {
-  let state: SavedState | undefined;
-  const read = async (body: AsyncIterable<Uint8Array<ArrayBuffer>>) => {
-    state = await readStateText(body, { nodeName, decode: createDecoder() });
-  };
-  await get(daemon, "/v1/objects", { parameters: { service }, read, timeout });
-  if (!state) throw new FatalError("the daemon gave no objects");
-  return state;
-}
-
-export function readConnections(answer: unknown): ConnectionsReport {
-  return readAnswer<ConnectionsReport>(answer, {
-    name: "connectionsVersion",
-    known: CONNECTIONS_VERSION,
-  });
+  const read = (body: AsyncIterable<Uint8Array<ArrayBuffer>>) =>
+    readStateText(body, { nodeName, decode: createDecoder() });
+  return await ask(daemon, "/v1/objects", { parameters: { service }, read, timeout }) as SavedState;
 }
 
 /** @param most the number of the busiest Services; `undefined`: as many as the daemon gives */
 export async function askConnections(daemon: Asking, most?: number): Promise<ConnectionsReport> {
   const parameters = { top: most?.toString() };
-  return readConnections(await get(daemon, "/v1/connections", { parameters }));
+  return readConnections(await ask(daemon, "/v1/connections", { parameters }));
 }
+
+const OTHER_PROGRAM = "the program at the socket does not answer like this version of signpost";
 
 /** Asks for the command line that the daemon was started with. */
 export async function askCommandLine(daemon: Asking): Promise<CommandLine> {
-  const answer = await get(daemon, "/v1/command-line");
+  const answer = await ask(daemon, "/v1/command-line");
   const [argv, folder] = [fieldAt(answer, "argv"), fieldAt(answer, "workingDirectory")];
   const isCommandLine = Array.isArray(argv) && argv.every((word) => typeof word === "string") &&
     typeof folder === "string";
@@ -100,12 +97,12 @@ export async function askCommandLine(daemon: Asking): Promise<CommandLine> {
 
 /** Asks for the Services whose last good rules the daemon keeps. */
 export async function askHeldBack(daemon: Asking): Promise<readonly HeldBackPorts[]> {
-  return readList(await get(daemon, "/v1/held-back"));
+  return readList(await ask(daemon, "/v1/held-back"));
 }
 
 /** Asks for the Services of a name in all namespaces, as `namespace/name`. */
 export async function askServices(daemon: Asking, name: string): Promise<readonly string[]> {
-  return readList(await get(daemon, "/v1/services", { parameters: { name } }));
+  return readList(await ask(daemon, "/v1/services", { parameters: { name } }));
 }
 
 function readList<T>(answer: unknown): readonly T[] {
@@ -113,45 +110,35 @@ function readList<T>(answer: unknown): readonly T[] {
   throw new FatalError(OTHER_PROGRAM);
 }
 
-const OTHER_PROGRAM = "the program at the socket does not answer like this version of signpost";
-
 /** Asks for a full sync, which comes soon after. */
 export async function requestFullSync(daemon: Asking): Promise<void> {
-  await request(daemon, { method: "POST", path: "/v1/full-sync" });
-}
-
-/** @param options `parameters`: those that are undefined are left out */
-function get(
-  daemon: Asking,
-  path: string,
-  { parameters = {}, ...options }: Omit<DaemonRequest, "method" | "path"> & {
-    readonly parameters?: Readonly<Record<string, string | undefined>>;
-  } = {},
-): Promise<unknown> {
-  const given = Object.entries(parameters).flatMap(([name, value]) =>
-    value === undefined ? [] : [[name, value]]
-  );
-  const query = given.length === 0 ? "" : `?${new URLSearchParams(given)}`;
-  return request(daemon, { method: "GET", path: path + query, ...options });
+  await ask(daemon, "/v1/full-sync", { method: "POST" });
 }
 
 export class NoDaemonError extends FatalError {
   override name = "NoDaemonError";
 }
 
-async function request(
+/** @param options `parameters`: those that are undefined are left out */
+async function ask(
   { configuration: { signpost: { socket } }, runtime }: Asking,
-  what: DaemonRequest,
+  path: string,
+  { parameters = {}, method = "GET", ...options }: Partial<Omit<DaemonRequest, "path">> & {
+    readonly parameters?: Readonly<Record<string, string | undefined>>;
+  } = {},
 ): Promise<unknown> {
   if (socket === "") throw new FatalError("there is no socket to ask the daemon at: see --socket");
+  const query = new URLSearchParams();
+  for (const [name, value] of Object.entries(parameters)) {
+    if (value !== undefined) query.set(name, value);
+  }
+  const where = query.size === 0 ? path : `${path}?${query}`;
   try {
-    return await runtime.askDaemon(socket, what);
+    return await runtime.askDaemon(socket, { method, path: where, ...options });
   } catch (cause) {
-    throw new NoDaemonError(
-      `no daemon answers at ${
-        plain(socket)
-      }: is signpost running on this node with that --socket, and may you open it (as root)?`,
-      { cause },
-    );
+    const message =
+      `no daemon answers at ${plain(socket)}: is signpost running on this node with ` +
+      "that --socket, and may you open it (as root)?";
+    throw new NoDaemonError(message, { cause });
   }
 }

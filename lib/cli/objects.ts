@@ -1,35 +1,128 @@
 /**
  * Reads the objects that commands work with: those of the running daemon, else of the cluster, else of the state file.
+ * Works out the desired state from them.
  */
-import type { Backend } from "../backend/backend.ts";
+import { type Backend, familiesBut, missingFamilies } from "../backend/backend.ts";
 import { usedBackend } from "../backend/choose.ts";
 import { ObjectCache } from "../cache/cache.ts";
-import { askHeldBack, askObjects, askStatus, type StatusOptions } from "./client.ts";
-import { readCache, type StateOptions, workOut } from "./read_state.ts";
+import { OwnPorts } from "../daemon/objects/own_ports.ts";
+import { findApiServer, readSource, type SourceOptions } from "../daemon/objects/source.ts";
+import type { NodeFacts, ObjectFacts } from "../findings/facts.ts";
+import { findAll, findingKey } from "../findings/findings.ts";
 import type { ProxyMode } from "../model/configuration.ts";
+import { ApplyError } from "../model/kernel/dataplane.ts";
 import type { HeldBackPorts } from "../model/kernel/differences.ts";
+import type { RefusedFeatures } from "../model/kernel/traits.ts";
+import { atOnce } from "../model/ports/in_turns.ts";
+import type { Logger } from "../model/ports/ports.ts";
+import { bySeverity, type Finding, type ObjectsOrigin, type Status } from "../model/status.ts";
+import type { Family } from "../model/values/address.ts";
 import { FatalError, messageOf, unlessFatal } from "../model/values/errors.ts";
 import { plain } from "../model/values/text.ts";
-import { bySeverity, type Finding, type ObjectsOrigin, type Status } from "../model/status.ts";
 import { formatAgo } from "../observe/human.ts";
-import type { State } from "../policy/state.ts";
+import { Desired, type State } from "../policy/state.ts";
 import { createDecoder } from "../source/objects/decode.ts";
 import type { SavedState } from "../source/saved/format.ts";
 import { readStateFile } from "../system/state_file.ts";
+import { askHeldBack, askObjects, askStatus, type StatusOptions } from "./client.ts";
 import type { QueryContext } from "./context.ts";
-import type { NodeFacts, ObjectFacts } from "../findings/facts.ts";
-import { findAll, findingKey } from "../findings/findings.ts";
-import { atOnce } from "../model/ports/in_turns.ts";
 
-export interface ObjectsOptions extends QueryContext {
-  /** Milliseconds to wait for them. */
+/** `inspect` gets each object of the source, but none of the daemon or the state file. */
+interface ReadOptions extends QueryContext, Pick<SourceOptions, "inspect"> {
+  /** Milliseconds to wait for the objects. @default for ever */
+  readonly timeout?: number;
+}
+
+interface WorkOptions extends QueryContext {
+  readonly backend: Pick<Backend, "traits" | "probe">;
+  /** The families that rules are written for. @default those of this node */
+  readonly ipFamilies?: readonly Family[];
+  /** True if manifests are meant for this machine, too. @default false */
+  readonly isHere?: boolean | undefined;
+  /** The interface addresses that the running daemon has read. @default those of the interfaces now */
+  readonly knownAddresses?: readonly string[] | undefined;
+  /** The daemon that gave the objects: it knows what is refused. @default the kernel is asked */
+  readonly giver?: Status | undefined;
+}
+
+/** Reads the full state once. @throws {FatalError} if the objects cannot be read, or not in time */
+export async function readState(options: ReadOptions & WorkOptions): Promise<State> {
+  return await workOut(await readCache(options), options);
+}
+
+/** Reads all objects once. @throws {FatalError} if they cannot be read, or not in time */
+async function readCache(options: ReadOptions): Promise<ObjectCache> {
+  const { runtime, timeout, signal } = options;
+  const cache = new ObjectCache();
+  const done = new AbortController();
+  const stop = AbortSignal.any([signal, done.signal]);
+  const sink: Parameters<typeof readSource>[1]["sink"] = (event) => {
+    cache.apply(event);
+    if (cache.complete) done.abort();
+  };
+  const reading = readSource({ ...options, signal: stop }, { sink });
+  const late = timeout === undefined ? [] : [runtime.clock.sleep(timeout, stop)];
+  try {
+    await Promise.race([reading, ...late]);
+  } finally {
+    done.abort();
+  }
+  if (cache.complete) return cache;
+  if (signal.aborted) throw new FatalError("interrupted before the full state was there");
+  throw new FatalError(
+    `the API server has not delivered the full state within ${(timeout ?? 0) / 1000} s`,
+  );
+}
+
+async function workOut(cache: ObjectCache, options: WorkOptions): Promise<State> {
+  const { backend, configuration, nodeName, runtime, giver } = options;
+  const isLocal = configuration.signpost.manifests.length > 0;
+  // The objects may come from a daemon or a state file; then there need not be a server.
+  const api = isLocal ? undefined : await findApiServer(options).catch(unlessFatal);
+  const own = new OwnPorts({
+    configuration,
+    runtime,
+    locate: api?.locate,
+    isHere: !isLocal || options.isHere === true,
+    knownAddresses: options.knownAddresses,
+  });
+  await own.look();
+  const desired = new Desired({
+    configuration,
+    traits: backend.traits,
+    nodeName,
+    ipFamilies: options.ipFamilies ?? familiesBut(missingFamilies(runtime)),
+    ...own.around,
+    refusedFeatures: giver
+      ? new Map(giver.refusedFeatures?.map(({ feature, reason }) => [feature, reason]))
+      : await refusedFeatures(backend),
+  });
+  const { conflicts, overLimit } = desired.update(cache, cache.takeDirty());
+  const refused = giver ? giver.refused : [...cache.refused, ...overLimit];
+  return { cache, desired, conflicts, refused, apiServerAddresses: own.serverAddresses };
+}
+
+/** Asks the kernel. If it cannot be asked, for example without root, nothing counts as refused. */
+async function refusedFeatures(backend: Pick<Backend, "probe">): Promise<RefusedFeatures> {
+  try {
+    return (await backend.probe()).refusedFeatures;
+  } catch (error) {
+    if (error instanceof ApplyError) return new Map();
+    throw error;
+  }
+}
+
+export function warnOfObjects({ refused, cache }: State, logger: Logger): void {
+  for (const refusal of refused) logger.warn("object refused", { ...refusal });
+  for (const omission of cache.takeOmissions()) {
+    logger.warn("a part of the object is left out, the rest of it counts", { ...omission });
+  }
+}
+
+export interface ObjectsOptions extends ReadOptions, Pick<WorkOptions, "isHere"> {
   readonly timeout: number;
   /** The Service that the answer is about, as `namespace/name`: the daemon gives no others. */
   readonly service?: string | undefined;
-  /** True if manifests are meant for this machine. */
-  readonly isHere?: boolean;
-  /** Gets each object of the source before it is decoded, but none of the daemon or the state file. */
-  readonly inspect?: NonNullable<StateOptions["inspect"]>;
 }
 
 export interface NodeState {
@@ -42,50 +135,40 @@ export interface NodeState {
   readonly heldBack: readonly HeldBackPorts[];
 }
 
-/** Milliseconds: older objects are worth a line. */
-const OLD = 5_000;
-
 /**
  * Reads the objects and works out the state of this node.
  * @throws {FatalError} if nothing has the objects, or not in time
  */
 export async function readNodeState(options: ObjectsOptions): Promise<NodeState> {
-  const { configuration, runtime, service, configuredBy } = options;
+  const { runtime, configuredBy, isHere } = options;
   const [daemon, kept, objects] = await Promise.all([
-    askDaemonOf(options, { service }),
+    askDaemonOf(options, options),
     askHeldBack(options).catch(unlessFatal),
     configuredBy === "daemon" ? askObjects(options, options).catch(unlessFatal) : undefined,
   ]);
-  const [heldBack, saved] = daemon ? [kept ?? [], objects] : [[], undefined];
-  const mode: ProxyMode = configuration.mode || (saved && daemon?.mode) || "";
-  const given = { ...options, configuration: { ...configuration, mode } };
+  const saved = daemon && objects;
+  const mode: ProxyMode = options.configuration.mode || (saved && daemon.mode) || "";
+  const given = { ...options, configuration: { ...options.configuration, mode } };
   const backend = await usedBackend(given);
-  const { cache, origin } = saved
-    ? { cache: cacheOf(saved), origin: originOf("daemon", saved) }
-    : await readSourceOrFile(options);
+  const { cache, origin } = saved ? stateOf("daemon", saved) : await readSourceOrFile(options);
   tellOfAge(origin, runtime);
+  const addresses = daemon?.interfaceAddresses ?? [];
   const state = await workOut(cache, {
     ...given,
     backend,
-    isHere: saved !== undefined || options.isHere === true,
-    ...daemon && daemon.interfaceAddresses.length > 0 && {
-      knownAddresses: daemon.interfaceAddresses,
-    },
-    ...saved && {
-      refusedFeatures: new Map(
-        daemon?.refusedFeatures?.map(({ feature, reason }) => [feature, reason]),
-      ),
-    },
+    isHere: saved !== undefined || isHere,
+    knownAddresses: addresses.length > 0 ? addresses : undefined,
+    giver: saved && daemon,
   });
+  const heldBack = daemon && kept || [];
   state.desired.hold(heldBack.map(({ service, ports }) => [service, ports]));
-  const { refused = state.refused } = saved && daemon || {};
-  return { state: { ...state, refused }, backend, origin, daemon, heldBack };
+  return { state, backend, origin, daemon, heldBack };
 }
 
+type Objects = Pick<NodeState, "origin"> & { readonly cache: ObjectCache };
+
 /** Reads the objects of the API server or the manifests, else of the state file. */
-async function readSourceOrFile(
-  options: ObjectsOptions,
-): Promise<Pick<NodeState, "origin"> & { readonly cache: ObjectCache }> {
+async function readSourceOrFile(options: ObjectsOptions): Promise<Objects> {
   const { configuration: { signpost: { manifests } }, runtime, configuredBy, signal } = options;
   if (configuredBy === "daemon" && manifests.includes("-")) {
     throw new FatalError(
@@ -95,12 +178,12 @@ async function readSourceOrFile(
   try {
     const cache = await readCache(options);
     const from = manifests.length > 0 ? "manifests" : "api";
-    return { cache, origin: originOf(from, { written: runtime.clock.now() }) };
+    return { cache, origin: { from, asOf: new Date(runtime.clock.now()).toISOString() } };
   } catch (error) {
     if (!(error instanceof FatalError) || configuredBy === undefined || signal.aborted) throw error;
-    const file = await readSaved(options, error);
+    const saved = await readSaved(options, error);
     runtime.complain(`signpost: ${error.message}`);
-    return { cache: cacheOf(file), origin: originOf("state-file", file) };
+    return stateOf("state-file", saved);
   }
 }
 
@@ -119,17 +202,10 @@ async function readSaved(
   throw failure;
 }
 
-function cacheOf({ events }: SavedState): ObjectCache {
+function stateOf(from: ObjectsOrigin["from"], { events, written }: SavedState): Objects {
   const cache = new ObjectCache();
   for (const event of events) cache.apply(event);
-  return cache;
-}
-
-function originOf(
-  from: ObjectsOrigin["from"],
-  { written }: Pick<SavedState, "written">,
-): ObjectsOrigin {
-  return { from, asOf: new Date(written).toISOString() };
+  return { cache, origin: { from, asOf: new Date(written).toISOString() } };
 }
 
 /** Says in one line how old objects are that are not of now. */
@@ -142,6 +218,9 @@ function tellOfAge(origin: ObjectsOrigin, runtime: QueryContext["runtime"]): voi
     : "the objects are those of the state file, as of";
   runtime.complain(`signpost: ${whose} ${formatAgo(asOf, now)} (${asOf})`);
 }
+
+/** Milliseconds: older objects are worth a line. */
+const OLD = 5_000;
 
 export function isCurrent({ asOf }: ObjectsOrigin, now: number): boolean {
   return now - Date.parse(asOf) < OLD;
@@ -158,11 +237,9 @@ export async function askDaemonOf(
 
 /** Works findings out from facts, and adds those that only the daemon knows. */
 export function findingsOf(facts: NodeFacts, daemon: Status | undefined): Finding[] {
-  const all = new Map<string, Finding>();
-  for (const each of [...atOnce(findAll(facts)), ...daemon?.findings ?? []]) {
-    all.set(findingKey(each), each);
-  }
-  return [...all.values()].sort(bySeverity);
+  const all = [...atOnce(findAll(facts)), ...daemon?.findings ?? []];
+  const unique = new Map(all.map((each) => [findingKey(each), each]));
+  return [...unique.values()].sort(bySeverity);
 }
 
 /** Takes from a state what findings are worked out from. */

@@ -1,6 +1,7 @@
 /** `signpost verify`: compares the kernel with the desired state. */
 import type { Comparison } from "../backend/backend.ts";
 import type { CommandOf } from "../config/command.ts";
+import { ownAddresses } from "../daemon/objects/own_ports.ts";
 import { ApplyError } from "../model/kernel/dataplane.ts";
 import {
   type FixOutcome,
@@ -9,17 +10,14 @@ import {
   VERIFY_VERSION,
 } from "../model/kernel/differences.ts";
 import { FatalError, fatalIf } from "../model/values/errors.ts";
-import { type Cell, type Paint, renderReport, textTable } from "./output.ts";
-import { type NodeState, type ObjectsOptions, readNodeState } from "./objects.ts";
-import { warnOfObjects } from "./read_state.ts";
-import type { QueryContext } from "./context.ts";
-import { askStatus, requestFullSync } from "./client.ts";
-import { ownAddresses } from "../daemon/objects/own_ports.ts";
-import { missingListeners, wantedListeners } from "../verify/listeners.ts";
-import { LONGEST_PAUSE as LONGEST_ADAPTIVE } from "../sync/sync.ts";
 import { count, plain } from "../model/values/text.ts";
-import type { Status, SyncSummary } from "../model/status.ts";
 import { formatDuration } from "../observe/human.ts";
+import { LONGEST_PAUSE as LONGEST_ADAPTIVE } from "../sync/sync.ts";
+import { missingListeners, wantedListeners } from "../verify/listeners.ts";
+import { askStatus, requestFullSync } from "./client.ts";
+import type { QueryContext } from "./context.ts";
+import { type NodeState, type ObjectsOptions, readNodeState, warnOfObjects } from "./objects.ts";
+import { type Cell, type Paint, renderReport, textTable } from "./output.ts";
 
 /** Milliseconds that the daemon gets for a change besides the min sync period, and at most in all. */
 const GRACE = 500;
@@ -49,29 +47,25 @@ export async function verification(
   query: { readonly fix: boolean; readonly timeout: number },
   context: QueryContext,
 ): Promise<{ readonly report: Verification; readonly parts: string }> {
-  const { nodeName } = context;
   const options = { ...context, ...query, isHere: true };
   const { known, compared, differences, inFlight } = await look(options);
-  const { state, backend, origin, heldBack } = known;
+  const { state: { desired: { services } }, backend, origin, heldBack } = known;
   const otherProxies = await backend.foreignRules.findProxy();
   const isSame = differences.length === 0;
+  const looksSame = async () => (await look(options, known)).differences.length === 0;
   const report: Verification = {
     verifyVersion: VERIFY_VERSION,
-    node: nodeName,
+    node: context.nodeName,
     mode: backend.traits.name,
     same: isSame && otherProxies.length === 0,
-    services: state.desired.services.size,
-    servicePorts: [...state.desired.services.values()].reduce((sum, { length }) => sum + length, 0),
+    services: services.size,
+    servicePorts: [...services.values()].reduce((sum, { length }) => sum + length, 0),
     compared,
     differences,
     inFlight,
     heldBack: heldBack.map(({ service, reason }) => ({ service, reason })),
     otherProxies,
-    fix: !query.fix
-      ? null
-      : isSame
-      ? UNNEEDED
-      : await fix(context, async () => (await look(options, known)).differences.length === 0),
+    fix: !query.fix ? null : isSame ? UNNEEDED : await fix(context, looksSame),
     objects: origin,
   };
   return { report, parts: backend.traits.parts };
@@ -98,41 +92,34 @@ async function look(options: ObjectsOptions, earlier?: NodeState): Promise<Look>
   await runtime.clock.sleep(Math.min(gathering + GRACE, LONGEST_PAUSE), signal);
   if (signal.aborted) throw new FatalError("interrupted");
   const second = await lookOnce(options, first.known);
-  const held = new Map(first.differences.map((each) => [placeOf(each), each.held]));
+  const held = new Map(first.differences.map((each) => [`${each.in} ${each.key}`, each.held]));
   const { same = [], changing = [] } = Object.groupBy(
     second.differences,
-    (each) => held.get(placeOf(each)) === each.held ? "same" : "changing",
+    (each) => held.get(`${each.in} ${each.key}`) === each.held ? "same" : "changing",
   );
   return { ...second, differences: same, inFlight: [...changing, ...second.inFlight] };
 }
 
 async function lookOnce(options: ObjectsOptions, earlier?: NodeState): Promise<Look> {
-  const { configuration, runtime, logger } = options;
+  const { configuration: { signpost: { manifests } }, runtime, logger } = options;
   // The standard input can be read but once.
-  const readsStdin = earlier?.origin.from === "manifests" &&
-    configuration.signpost.manifests.includes("-");
-  const known = readsStdin ? earlier : await readNodeState(options);
+  const isReadOnce = earlier?.origin.from === "manifests" && manifests.includes("-");
+  const known = isReadOnce ? earlier : await readNodeState(options);
   if (!earlier) warnOfObjects(known.state, logger);
   const { state: { desired }, backend, daemon } = known;
   const { compared, differences } = (await backend.read()).compare(desired);
   const wanted = wantedListeners(desired);
-  const missing = wanted.length === 0 ? [] : missingListeners(wanted, await sockets(runtime));
+  // A program reads the TCP sockets: Deno lets no code read these files itself.
+  const sockets = wanted.length === 0
+    ? ""
+    : (await runtime.runner.run(["cat", "/proc/net/tcp", "/proc/net/tcp6"])).stdout;
   const read = daemon?.interfaceAddresses ?? [];
   return {
     known,
     compared: compared + wanted.length,
-    differences: [...differences, ...missing],
+    differences: [...differences, ...missingListeners(wanted, sockets)],
     inFlight: read.length > 0 ? addressesInFlight(read, ownAddresses(runtime)) : [],
   };
-}
-
-/** Reads the TCP sockets with a program: Deno lets no code read these files itself. */
-async function sockets({ runner }: QueryContext["runtime"]): Promise<string> {
-  return (await runner.run(["cat", "/proc/net/tcp", "/proc/net/tcp6"])).stdout;
-}
-
-function placeOf({ in: place, key }: ServiceDifference): string {
-  return `${place} ${key}`;
 }
 
 /** Lists the addresses that came or went since the daemon read them. */
@@ -140,15 +127,15 @@ function addressesInFlight(
   known: readonly string[],
   now: readonly string[],
 ): readonly ServiceDifference[] {
-  const row = { in: "addresses of this node", desired: "", held: "", service: "" } as const;
-  const [before, after] = [new Set(known), new Set(now)];
-  const rows = (type: "missing" | "extra", keys: ReadonlySet<string>) =>
-    Array.from(keys, (key) => ({ type, ...row, key }));
+  const rows = (type: "missing" | "extra", keys: readonly string[]) =>
+    keys.map((key) => ({ type, in: IN_FLIGHT, key, desired: "", held: "", service: "" }));
   return [
-    ...rows("missing", after.difference(before)),
-    ...rows("extra", before.difference(after)),
+    ...rows("missing", now.filter((each) => !known.includes(each))),
+    ...rows("extra", known.filter((each) => !now.includes(each))),
   ];
 }
+
+const IN_FLIGHT = "addresses of this node";
 
 const COLOURS = { missing: "red", extra: "yellow", wrong: "red" } as const;
 
@@ -157,60 +144,44 @@ export function verificationTable(
   report: Verification,
   { paint, parts }: { readonly paint: Paint; readonly parts: string },
 ): string {
-  const {
-    node,
-    mode,
-    services,
-    servicePorts,
-    compared,
-    differences,
-    inFlight,
-    heldBack,
-    otherProxies,
-  } = report;
-  const scope = `${mode} on ${plain(node)}: ${services} services with ${servicePorts} ports, ` +
-    `${compared} ${parts}`;
+  const { node, mode, services, servicePorts, compared, differences, inFlight } = report;
   const verdict = report.same
     ? paint("the kernel has the desired rules", "green")
     : differences.length === 0
     ? paint("the kernel has the desired rules, and another proxy's rules", "yellow")
     : paint(count(differences.length, "difference"), "red");
+  const section = (title: string, rows: readonly (readonly Cell[])[]) =>
+    rows.length === 0 ? "" : `\n${title}\n${textTable(rows, { paint, indent: "  " })}`;
+  const listed = (list: readonly ServiceDifference[]) =>
+    [...Map.groupBy(list, (each) => each.in)].map(([place, rows]) =>
+      section(plain(place), rows.map(toRow))
+    );
   return [
-    `${scope}\n${verdict}\n`,
-    ...listed(differences, paint),
+    `${mode} on ${plain(node)}: ${services} services with ${servicePorts} ports, ` +
+    `${compared} ${parts}\n${verdict}\n`,
+    ...listed(differences),
     ...inFlight.length === 0 ? [] : [
       "\nin flight: the daemon writes this within a moment, a change of the node's addresses within 30 s\n",
-      ...listed(inFlight, paint),
+      ...listed(inFlight),
     ],
-    ...heldBack.length === 0 ? [] : [
-      "\nheld back: the daemon keeps the last good rules of these Services, and they count as right\n",
-      textTable(heldBack.map(({ service, reason }) => [service, reason]), { indent: "  " }),
-    ],
-    ...otherProxies.length === 0 ? [] : [
-      "\nanother proxy has rules on this node; stop it, then its rules go\n",
-      textTable(otherProxies.map((rules) => [rules]), { indent: "  " }),
-    ],
-    ...report.fix ? [`\n${plain(report.fix.message)}\n`] : [],
+    section(
+      "held back: the daemon keeps the last good rules of these Services, and they count as right",
+      report.heldBack.map(({ service, reason }) => [service, reason]),
+    ),
+    section(
+      "another proxy has rules on this node; stop it, then its rules go",
+      report.otherProxies.map((rules) => [rules]),
+    ),
+    report.fix ? `\n${plain(report.fix.message)}\n` : "",
   ].join("");
 }
 
-function listed(differences: readonly ServiceDifference[], paint: Paint): string[] {
-  return [...Map.groupBy(differences, (each) => each.in)].map(([place, list]) =>
-    `\n${plain(place)}\n${textTable(list.map(toRow), { paint, indent: "  " })}`
-  );
-}
-
 function toRow({ type, key, desired, held, service }: ServiceDifference): Cell[] {
-  const what = type === "missing"
-    ? join(key, desired)
-    : type === "extra"
-    ? join(key, held)
-    : `${key === "" ? "" : `${key} : `}${held} (should be ${desired || "nothing"})`;
+  const value = type === "missing" ? desired : held;
+  const what = type === "wrong"
+    ? `${key === "" ? "" : `${key} : `}${held} (should be ${desired || "nothing"})`
+    : `${key || "all of it"}${value === "" ? "" : ` : ${value}`}`;
   return [{ text: type, colour: COLOURS[type] }, what, service];
-}
-
-function join(key: string, data: string): string {
-  return [key === "" ? "all of it" : key, ...data === "" ? [] : [data]].join(" : ");
 }
 
 /** Milliseconds to wait for the sync, and between two questions. */
@@ -218,22 +189,27 @@ const DEADLINE = 30_000;
 const INTERVAL = 200;
 
 /** Asks the daemon for a full sync, and says what came of it. */
-async function fix(
-  context: QueryContext,
-  isSame: () => Promise<boolean>,
-): Promise<FixOutcome> {
+async function fix(context: QueryContext, looksSame: () => Promise<boolean>): Promise<FixOutcome> {
+  const { runtime: { clock }, signal } = context;
+  const lastFull = async () =>
+    (await askStatus(context)).syncs.findLast(({ kind }) => kind === "full");
   try {
-    const before = lastFull(await askStatus(context));
+    const before = await lastFull();
     await requestFullSync(context);
-    const sync = await nextFull(before, context);
-    if (!sync) {
+    const end = clock.monotonic() + DEADLINE;
+    let sync = await lastFull();
+    while (sync?.at === before?.at) {
+      if (clock.monotonic() >= end || signal.aborted) break;
+      await clock.sleep(INTERVAL, signal);
+      sync = await lastFull();
+    }
+    if (!sync || sync.at === before?.at) {
       return { result: "failed", message: "the daemon has made no full sync: see its log" };
     }
     const { seconds, operations } = sync;
-    const done = `the daemon has made a full sync (${operations} operations in ${
-      formatDuration(seconds)
-    })`;
-    return await isSame()
+    const time = formatDuration(seconds);
+    const done = `the daemon has made a full sync (${operations} operations in ${time})`;
+    return await looksSame()
       ? { result: "fixed", message: `${done}; the kernel now has the desired rules` }
       : {
         result: "differs",
@@ -244,23 +220,4 @@ async function fix(
     if (!(error instanceof FatalError)) throw error;
     return { result: "failed", message: error.message };
   }
-}
-
-function lastFull({ syncs }: Status): SyncSummary | undefined {
-  return syncs.findLast(({ kind }) => kind === "full");
-}
-
-/** Waits for the first full sync after that one; `undefined`: there was none in time. */
-async function nextFull(
-  before: SyncSummary | undefined,
-  context: QueryContext,
-): Promise<SyncSummary | undefined> {
-  const { runtime: { clock }, signal } = context;
-  const end = clock.monotonic() + DEADLINE;
-  while (clock.monotonic() < end && !signal.aborted) {
-    const sync = lastFull(await askStatus(context));
-    if (sync && sync.at !== before?.at) return sync;
-    await clock.sleep(INTERVAL, signal);
-  }
-  return undefined;
 }
