@@ -2,8 +2,11 @@
 import type { ObjectCache } from "../cache/cache.ts";
 import type { CommandOf } from "../config/command.ts";
 import { objectKey } from "../model/cluster/names.ts";
-import type { Decoded, Kind, KindMap, ObjectEvent } from "../model/cluster/objects.ts";
+import type { Decoded, Kind, ObjectEvent } from "../model/cluster/objects.ts";
+import type { Mode } from "../model/configuration.ts";
 import { changesFixedRules } from "../model/kernel/desired.ts";
+import type { Change } from "../model/kernel/differences.ts";
+import type { ObjectsOrigin } from "../model/status.ts";
 import { fatalIf } from "../model/values/errors.ts";
 import { fieldAt } from "../model/values/record.ts";
 import { plain } from "../model/values/text.ts";
@@ -12,11 +15,25 @@ import { loadManifests, ManifestError } from "../source/manifests.ts";
 import { createDecoder } from "../source/objects/decode.ts";
 import { Inspector } from "../source/objects/inspect.ts";
 import { denoFiles } from "../system/files.ts";
-import { DIFF_VERSION, type DiffReport } from "../verify/diff_report.ts";
 import { withAllocatedFields } from "../verify/overlay.ts";
 import type { QueryContext } from "./context.ts";
 import { readNodeState } from "./objects.ts";
 import { type Cell, colourTable, type Paint, renderReport } from "./output.ts";
+
+/** The version of the format; it changes only if a field goes or changes its meaning. */
+export const DIFF_VERSION = 1;
+
+/** The answer, as data: what `-o json` prints. `docs/output.md` describes it. */
+export interface DiffReport {
+  readonly diffVersion: typeof DIFF_VERSION;
+  readonly node: string;
+  readonly mode: Mode;
+  readonly against: "api";
+  readonly objects: readonly string[];
+  readonly present: ObjectsOrigin;
+  readonly changes: readonly Change[];
+  readonly warnings: readonly string[];
+}
 
 /**
  * Prints the changes.
@@ -28,113 +45,89 @@ export async function diff(command: CommandOf<"diff">, context: QueryContext): P
   const { manifests, output, timeout } = command;
   // These manifests might be applied. They are no present objects.
   const signpost = { ...configuration.signpost, manifests: [] };
-  const known = await readNodeState({
-    ...context,
-    timeout,
-    configuration: { ...configuration, signpost },
-  });
-  const { backend, origin, state: { cache, desired } } = known;
+  const present = { ...context, timeout, configuration: { ...configuration, signpost } };
+  const { backend, origin, state: { cache, desired } } = await readNodeState(present);
   const changesOf = backend.changesFrom(desired);
-  const proposed = new Proposed(cache);
-  await proposed.read(manifests, context);
+  const { names, warnings } = await propose(manifests, { ...context, cache });
   const { change, conflicts } = desired.update(cache, cache.takeDirty());
-  const replaces = changesFixedRules(change);
   const report: DiffReport = {
     diffVersion: DIFF_VERSION,
     node: nodeName,
     mode: backend.traits.name,
     against: "api",
-    objects: [...proposed.names],
+    objects: [...names],
     present: origin,
     changes: changesOf({ change, node: desired.node }),
     warnings: [
-      ...proposed.warnings,
+      ...warnings,
       ...conflictLines(conflicts),
-      ...replaces ? ["the Node changes: all rules would be written again"] : [],
+      ...changesFixedRules(change) ? ["the Node changes: all rules would be written again"] : [],
     ],
   };
   await runtime.print(renderReport(report, { output, runtime, table: renderDiff }));
   return report.changes.length === 0 ? 0 : 1;
 }
 
-/** Lays manifests over the objects of a cache, as applying them would. */
-class Proposed {
-  /** `Service shop/web` and so on, in the order of the manifests. */
-  readonly names = new Set<string>();
-  /** Objects that cannot be used, and Services that have no address yet. */
-  readonly warnings: string[] = [];
+/**
+ * Lays manifests over the objects of a cache, as applying them would.
+ * @returns `Service shop/web` and so on, in the order of the manifests, and objects that cannot be used
+ */
+async function propose(
+  paths: readonly string[],
+  { cache, nodeName, logger }: Pick<QueryContext, "nodeName" | "logger"> & {
+    readonly cache: ObjectCache;
+  },
+): Promise<{ readonly names: ReadonlySet<string>; readonly warnings: readonly string[] }> {
+  const names = new Set<string>();
+  const warnings: string[] = [];
+  const warn = (text: string) => void warnings.push(plain(text));
+  const before = new Map(cache.services);
   /** All Services, those without rules too. */
-  readonly #services = new Map<string, Inspector>();
-  readonly #cache: ObjectCache;
-
-  constructor(cache: ObjectCache) {
-    this.#cache = cache;
-  }
-
-  async read(
-    paths: readonly string[],
-    { nodeName, logger }: Pick<QueryContext, "nodeName" | "logger">,
-  ): Promise<void> {
-    const decode = createDecoder();
-    const before = new Map(this.#cache.services);
-    await loadManifests({
-      paths,
-      decode: <K extends Kind>(kind: K, raw: unknown): Decoded<K> => {
-        if (kind !== "Service") return decode(kind, raw);
-        const key = keyOf(raw);
-        const present = key && before.get(objectKey(key));
-        return decode(kind, withAllocatedFields(raw, present));
-      },
-      sink: (event) => this.#apply(event),
-      inspect: (kind, raw) => this.#look(kind, raw),
-      nodeName,
-      files: denoFiles,
-      logger,
-    }).catch(fatalIf(ManifestError));
-    for (const [key, { service }] of this.#services) {
-      const waits = service?.clusterIP === "" && service.type !== "ExternalName" &&
-        service.otherProxy === "";
-      if (!waits || this.#cache.services.has(key)) continue;
-      this.#warn(
-        `Service ${key} has no cluster IP yet: the API server gives it one when it is applied`,
-      );
-    }
-  }
-
-  #look(kind: Kind, raw: unknown): void {
-    const key = keyOf(raw);
-    if (key === undefined) return;
-    const isNamespaced = kind === "Service" || kind === "EndpointSlice";
-    this.names.add(`${kind} ${plain(isNamespaced ? objectKey(key) : key.name)}`);
-    if (kind !== "Service") return;
-    const inspector = new Inspector(key);
-    inspector.look(kind, raw);
-    this.#services.set(objectKey(key), inspector);
-  }
-
-  /** Manifests are only a part of the state: objects that they do not name stay. */
-  #apply(event: ObjectEvent): void {
-    if (event.type !== "replace") return;
-    const { kind, objects, refused } = event;
-    for (const [key, object] of objects) {
-      this.#cache.apply(
-        { type: "upsert", kind, key, object: object as KindMap[typeof kind] } as ObjectEvent,
-      );
-      if (object.omitted) {
-        this.#warn(`of ${kind} ${key} a part would be left out: ${object.omitted.join("; ")}`);
+  const services = new Map<string, Inspector>();
+  const decode = createDecoder();
+  await loadManifests({
+    paths,
+    decode: <K extends Kind>(kind: K, raw: unknown): Decoded<K> => {
+      const key = kind === "Service" ? keyOf(raw) : undefined;
+      return decode(kind, withAllocatedFields(raw, key && before.get(objectKey(key))));
+    },
+    inspect: (kind, raw) => {
+      const key = keyOf(raw);
+      if (key === undefined) return;
+      const isNamespaced = kind === "Service" || kind === "EndpointSlice";
+      names.add(`${kind} ${plain(isNamespaced ? objectKey(key) : key.name)}`);
+      if (kind !== "Service") return;
+      const inspector = new Inspector(key);
+      inspector.look(kind, raw);
+      services.set(objectKey(key), inspector);
+    },
+    // Manifests are only a part of the state: objects that they do not name stay.
+    sink: (event) => {
+      if (event.type !== "replace") return;
+      const { kind, objects, refused } = event;
+      for (const [key, object] of objects) {
+        cache.apply({ type: "upsert", kind, key, object } as ObjectEvent);
+        const omitted = object.omitted?.join("; ");
+        if (omitted) warn(`of ${kind} ${key} a part would be left out: ${omitted}`);
       }
-    }
-    for (const [key, reason] of refused) this.#warn(`${kind} ${key} would be refused: ${reason}`);
-    if (kind !== "Service") return;
-    // A Service that becomes headless or an alias loses its rules.
-    for (const key of this.#services.keys()) {
-      if (!objects.has(key) && !refused.has(key)) this.#cache.apply({ type: "delete", kind, key });
-    }
+      for (const [key, reason] of refused) warn(`${kind} ${key} would be refused: ${reason}`);
+      if (kind !== "Service") return;
+      // A Service that becomes headless or an alias loses its rules.
+      for (const key of services.keys()) {
+        if (!objects.has(key) && !refused.has(key)) cache.apply({ type: "delete", kind, key });
+      }
+    },
+    nodeName,
+    files: denoFiles,
+    logger,
+  }).catch(fatalIf(ManifestError));
+  for (const [key, { service }] of services) {
+    const waits = service?.clusterIP === "" && service.type !== "ExternalName" &&
+      service.otherProxy === "";
+    if (!waits || cache.services.has(key)) continue;
+    warn(`Service ${key} has no cluster IP yet: the API server gives it one when it is applied`);
   }
-
-  #warn(text: string): void {
-    this.warnings.push(plain(text));
-  }
+  return { names, warnings };
 }
 
 function keyOf(raw: unknown): { readonly namespace: string; readonly name: string } | undefined {
@@ -148,7 +141,7 @@ function keyOf(raw: unknown): { readonly namespace: string; readonly name: strin
 /** Renders the changes as lines with `-` and `+`, and their number. */
 function renderDiff(report: DiffReport, paint: Paint): string {
   const { changes, warnings, objects, node, mode } = report;
-  const rows: Cell[][] = changes.map((each) => [
+  const rows = changes.map((each): Cell[] => [
     each.change === "add" ? { text: "+", colour: "green" } : { text: "-", colour: "red" },
     each.type,
     each.in,
@@ -161,14 +154,12 @@ function renderDiff(report: DiffReport, paint: Paint): string {
   const summary = changes.length === 0
     ? paint("nothing would change", "green")
     : `${paint(`${adds} to add`, "green")}, ${paint(`${changes.length - adds} to delete`, "red")}`;
-  return `${
-    paint(`Applying ${plain(what ?? "nothing")}`, "bold")
-  } on node ${node}, ${mode} mode, against ` +
-    `the present objects: ${summary}\n` +
-    warnings.map((each) => `${paint("warning", "yellow")} ${plain(each)}\n`).join("") +
-    (changes.length === 0 ? "" : "\n") +
-    colourTable([["", "WHAT", "WHERE", "KEY", "DATA", "SERVICE"], ...rows], {
-      paint,
-      indent: "  ",
-    });
+  const title = paint(`Applying ${plain(what ?? "nothing")}`, "bold");
+  const head = ["", "WHAT", "WHERE", "KEY", "DATA", "SERVICE"];
+  return [
+    `${title} on node ${node}, ${mode} mode, against the present objects: ${summary}\n`,
+    ...warnings.map((each) => `${paint("warning", "yellow")} ${plain(each)}\n`),
+    changes.length === 0 ? "" : "\n",
+    colourTable([head, ...rows], { paint, indent: "  " }),
+  ].join("");
 }

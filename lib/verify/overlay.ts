@@ -12,57 +12,48 @@ import { fieldAt, isRecord, type Json } from "../model/values/record.ts";
  * @param present the Service of the same name, decoded; `undefined`: it would be new
  */
 export function withAllocatedFields(raw: unknown, present: Service | undefined): unknown {
-  const spec = objectAt(raw, "spec");
   if (!present || !isRecord(raw)) return raw;
-  const isHeadless = spec["clusterIP"] === "None" || spec["type"] === "ExternalName";
+  const { created, uid, clusterIPs, healthCheckNodePort, loadBalancerIPs } = present;
+  const spec = objectAt(raw, "spec");
+  const needsAddress = !spec["clusterIP"] && spec["type"] !== "ExternalName";
+  const ports = spec["ports"];
   return {
     ...raw,
+    // The age decides which Service has an address that two want.
+    metadata: fill(objectAt(raw, "metadata"), {
+      creationTimestamp: created > 0 && new Date(created).toISOString(),
+      uid,
+    }),
     spec: {
-      ...spec,
-      ...!isHeadless && !isSet(spec["clusterIP"]) && {
-        clusterIP: present.clusterIPs[0],
-        clusterIPs: present.clusterIPs,
-      },
-      ...Array.isArray(spec["ports"]) && {
-        ports: spec["ports"].map((port: unknown) => withNodePort(port, present, spec)),
-      },
-      ...present.healthCheckNodePort !== 0 && !isSet(spec["healthCheckNodePort"]) && {
-        healthCheckNodePort: present.healthCheckNodePort,
-      },
+      ...fill(spec, { healthCheckNodePort }),
+      ...needsAddress && { clusterIP: clusterIPs[0], clusterIPs },
+      ...Array.isArray(ports) && { ports: ports.map((port) => withNodePort(port, present, spec)) },
     },
-    ...!isSet(objectAt(raw, "status")["loadBalancer"]) && spec["type"] === "LoadBalancer" && {
-      status: {
-        loadBalancer: { ingress: present.loadBalancerIPs.map((ip) => ({ ip })) },
-      },
+    ...spec["type"] === "LoadBalancer" && {
+      status: fill(objectAt(raw, "status"), {
+        loadBalancer: { ingress: loadBalancerIPs.map((ip) => ({ ip })) },
+      }),
     },
-    metadata: withAge(objectAt(raw, "metadata"), present),
   };
 }
 
 /** Gives a port without a node port the present one, if the type has node ports. */
 function withNodePort(port: unknown, present: Service, spec: Json): unknown {
   const hasNodePorts = spec["type"] === "NodePort" || spec["type"] === "LoadBalancer";
-  if (!isRecord(port) || !hasNodePorts || isSet(port["nodePort"])) return port;
+  if (!isRecord(port) || !hasNodePorts) return port;
   const protocol = String(port["protocol"] ?? "TCP").toLowerCase();
   const same = present.ports.find((each) =>
     each.port === port["port"] && each.protocol === protocol
   );
-  return same && same.nodePort !== 0 ? { ...port, nodePort: same.nodePort } : port;
+  return fill(port, { nodePort: same?.nodePort });
 }
 
-/** Keeps the age: it decides who has an address that two Services want. */
-function withAge(metadata: Json, { created, uid }: Service): Json {
-  return {
-    ...metadata,
-    ...!isSet(metadata["creationTimestamp"]) && created > 0 && {
-      creationTimestamp: new Date(created).toISOString(),
-    },
-    ...!isSet(metadata["uid"]) && uid !== "" && { uid },
-  };
-}
-
-function isSet(value: unknown): boolean {
-  return value !== undefined && value !== null && value !== "";
+/** Adds known fields that the object does not set. */
+function fill(object: Json, fields: Json): Json {
+  const added = Object.entries(fields).filter(([name, value]) =>
+    value && [undefined, null, ""].includes(object[name] as string)
+  );
+  return { ...object, ...Object.fromEntries(added) };
 }
 
 function objectAt(value: unknown, key: string): Json {

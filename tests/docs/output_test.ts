@@ -10,7 +10,7 @@ import { type CheckReport, checkTable } from "../../lib/cli/check.ts";
 import { verificationTable } from "../../lib/cli/verify.ts";
 import type { Status } from "../../lib/model/status.ts";
 import type { Verification } from "../../lib/model/kernel/differences.ts";
-import { DIFF_VERSION, type DiffReport } from "../../lib/verify/diff_report.ts";
+import { DIFF_VERSION, type DiffReport } from "../../lib/cli/diff.ts";
 
 const ROOT = new URL("../../", import.meta.url);
 const TEXT = Deno.readTextFileSync(new URL("docs/output.md", ROOT));
