@@ -1,10 +1,10 @@
 /** Performs the command that the command line names. Each command is loaded when it is named. */
+import type { Command } from "../config/command.ts";
 import { type Invocation, loadConfiguration, type Run } from "../config/load.ts";
 import { FatalError } from "../model/values/errors.ts";
-import type { Logger } from "../model/ports/ports.ts";
 import { VERSION_TEXT } from "../model/version.ts";
 import { ConfigurationFile } from "./configuration_file.ts";
-import { type CommandContext, isQuery, nodeNameOf } from "./context.ts";
+import { type CommandContext, isQuery, nodeNameOf, type QueryContext } from "./context.ts";
 import { openLog, terseLog } from "./log.ts";
 
 /**
@@ -63,39 +63,36 @@ type Given = CommandContext & {
 };
 
 /** Performs a command. An error that ends the process becomes one line and an exit code. */
-async function guarded(invocation: Run, context: Given): Promise<number> {
-  const { command, configuration } = invocation;
-  const { runtime } = context;
-  const logger = isQuery(command)
+async function guarded(invocation: Run, given: Given): Promise<number> {
+  const { command, configuration, warnings } = invocation;
+  const { runtime } = given;
+  const isAsking = isQuery(command);
+  const logger = isAsking
     ? terseLog(runtime, configuration.logging)
     : openLog(configuration, runtime);
-  if (!isQuery(command)) {
-    // The daemon has said them already to who looks at it.
-    for (const warning of invocation.warnings) logger.warn(warning);
-  }
+  // The daemon has said them already to who looks at it.
+  if (!isAsking) { for (const warning of warnings) logger.warn(warning); }
+  const nodeName = nodeNameOf(configuration, runtime);
   try {
-    return await perform(invocation, { ...context, logger });
+    return await perform(command, { ...given, ...invocation, nodeName, logger });
   } catch (error) {
     if (!(error instanceof FatalError)) throw error;
     logger.error(error.message);
-    return isQuery(command) ? 2 : 1;
+    return isAsking ? 2 : 1;
   }
 }
 
+type Context = Given & Omit<Run, "command"> & QueryContext;
+
 /** @returns the exit code */
-async function perform(
-  { command, configuration, settings, configuredBy, given: flags }: Run,
-  given: Given & { readonly logger: Logger },
-): Promise<number> {
-  const { runtime } = given;
-  const nodeName = nodeNameOf(configuration, runtime);
-  const context = { ...given, configuration, nodeName, configuredBy };
+async function perform(command: Command, context: Context): Promise<number> {
+  const { runtime, configuration, given } = context;
   switch (command.name) {
     case "run":
       // In kube-proxy's order.
       if (command.writeConfigTo) {
         const { writeConfig } = await import("./write_config.ts");
-        await writeConfig({ ...context, path: command.writeConfigTo, settings });
+        await writeConfig({ ...context, path: command.writeConfigTo });
       } else if (command.initOnly) {
         await (await import("./init_only.ts")).initOnly(context);
       } else if (command.once) {
@@ -104,17 +101,15 @@ async function perform(
       return 0;
     case "check":
       return await (await import("./check.ts")).check(command, context);
-    case "bundle": {
-      const { bundle } = await import("./bundle/command.ts");
-      return await bundle(command, { ...context, settings });
-    }
+    case "bundle":
+      return await (await import("./bundle/command.ts")).bundle(command, context);
     case "cleanup":
       await (await import("./cleanup.ts")).cleanup({ ...context, ...command });
       return 0;
     case "explain": {
       const { explain } = await import("./explain/command.ts");
       // Not the daemon's own verbosity.
-      const isVerbose = flags.includes("--v") && configuration.logging.verbosity > 0;
+      const isVerbose = given.includes("--v") && configuration.logging.verbosity > 0;
       return await explain(command, { ...context, isVerbose });
     }
     case "diff":

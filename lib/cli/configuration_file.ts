@@ -24,8 +24,7 @@ export class ConfigurationFile {
   };
 
   /**
-   * Looks at the file, which works for every kind of change: an editor that replaces the file, a ConfigMap whose
-   * symbolic link is swapped, a file system that reports nothing.
+   * Reads the file, for a file system need not report changes: a ConfigMap swaps a symbolic link.
    * @returns true if the text differs from that of the last read. Two looks must see the same: the file may be half written
    */
   async hasChanged(): Promise<boolean> {

@@ -15,11 +15,9 @@ export interface CommandContext {
 }
 
 /** Returns true if a command changes nothing. */
-export function isQuery(command: Command): command is Query {
-  return command.name !== "run" && command.name !== "cleanup";
+export function isQuery({ name }: Command): boolean {
+  return name !== "run" && name !== "cleanup";
 }
-
-type Query = Exclude<Command, { readonly name: "run" | "cleanup" }>;
 
 export interface QueryContext {
   readonly configuration: Configuration;

@@ -10,7 +10,6 @@ import type { ConfigurationFile } from "./configuration_file.ts";
 import { openLog } from "./log.ts";
 import { loadConfiguration } from "../config/load.ts";
 import { checkSource } from "../daemon/objects/source.ts";
-import type { Runtime } from "../model/ports/runtime.ts";
 import { FatalError } from "../model/values/errors.ts";
 import type { ServiceManager } from "../observe/systemd.ts";
 
@@ -69,36 +68,23 @@ const SOURCE_PERIOD = 5_000;
 
 /** Remembers that the configuration is to be read again, also while it is read. */
 export class ReloadRequest {
-  #asked = Promise.withResolvers<void>();
-  #isPending = false;
+  #next = Promise.withResolvers<true>();
 
-  readonly ask = (): void => {
-    this.#isPending = true;
-    this.#asked.resolve();
-  };
+  readonly ask = (): void => this.#next.resolve(true);
 
-  get asked(): Promise<void> {
-    return this.#asked.promise;
+  get asked(): Promise<true> {
+    return this.#next.promise;
   }
 
-  /** Returns true if a reading is asked for. The caller reads then. */
-  take(): boolean {
-    const isPending = this.#isPending;
-    if (isPending) this.#asked = Promise.withResolvers();
-    this.#isPending = false;
-    return isPending;
+  /** Begins a reading: later requests are for the next one. */
+  begin(): void {
+    this.#next = Promise.withResolvers();
   }
 }
 
-interface ReloadOptions {
-  readonly argv: readonly string[];
-  readonly file: ConfigurationFile;
-  readonly configuration: Configuration;
-  readonly runtime: Runtime;
-  readonly logger: Logger;
+interface ReloadOptions extends Omit<RunOptions, "systemd" | "reload"> {
   readonly manager: Pick<ServiceManager, "reloading" | "reloaded">;
   readonly request: ReloadRequest;
-  readonly signal: AbortSignal;
 }
 
 /**
@@ -113,9 +99,10 @@ export async function nextConfiguration(
   let refused: Configuration | undefined;
   let checked = 0;
   for (;;) {
-    await Promise.race([clock.sleep(LOOK_PERIOD, signal), request.asked]);
+    const pause = clock.sleep(LOOK_PERIOD, signal).then(() => false);
+    const isAsked = await Promise.race([request.asked, pause]);
     if (signal.aborted) return undefined;
-    const isAsked = request.take();
+    if (isAsked) request.begin();
     if (isAsked || await file.hasChanged()) {
       if (!isAsked) logger.info("the configuration file has changed");
       await manager.reloading();
