@@ -1,6 +1,6 @@
 /** `signpost check`: finds faults of this node. It changes nothing, and needs no daemon and no API server. */
 import type { Backend } from "../backend/backend.ts";
-import { likelyBackend, type OpenBackend, openBackend } from "../backend/choose.ts";
+import { likelyBackend, openBackend } from "../backend/choose.ts";
 import { kubeProxyProcesses } from "../backend/take_over.ts";
 import type { CommandOf } from "../config/command.ts";
 import { readSystem } from "../daemon/reports/node_findings.ts";
@@ -38,7 +38,12 @@ export async function check(
 export async function look(context: QueryContext): Promise<CheckReport> {
   const { configuration, nodeName, runtime } = context;
   const [opened, apiServer, daemon, system] = await Promise.all([
-    openBackend(context).catch(cannotWrite),
+    openBackend(context).catch((error) => {
+      if (!(error instanceof FatalError)) throw error;
+      return {
+        findings: [finding("rules-cannot-be-written", { what: error.message, where: "mode" })],
+      };
+    }),
     askApiServer(context),
     askDaemonOf(context, { isFresh: true }),
     readSystem(context),
@@ -49,12 +54,9 @@ export async function look(context: QueryContext): Promise<CheckReport> {
     findRival(backend, context),
     backend.readRuleset().catch(() => undefined),
     // The daemon has them, and its findings.
-    daemon || !isReachable ? undefined : readState({
-      ...context,
-      backend,
-      timeout: OBJECTS_LIMIT,
-      isHere: true,
-    }).catch(unlessFatal),
+    daemon || !isReachable
+      ? undefined
+      : readState({ ...context, backend, timeout: OBJECTS_LIMIT, isHere: true }).catch(unlessFatal),
   ]);
   const facts: NodeFacts = {
     nodeName,
@@ -83,14 +85,6 @@ export async function look(context: QueryContext): Promise<CheckReport> {
   };
 }
 
-/** Returns the facts that are left if no rules can be written. */
-function cannotWrite(error: unknown): Pick<OpenBackend, "findings"> {
-  if (!(error instanceof FatalError)) throw error;
-  return {
-    findings: [finding("rules-cannot-be-written", { what: error.message, where: "mode" })],
-  };
-}
-
 /** Finds a kube-proxy that runs. Its rules alone are no rival: signpost takes them over. */
 async function findRival(
   backend: Backend,
@@ -98,9 +92,8 @@ async function findRival(
 ): Promise<NodeFacts["rival"]> {
   const daemon = await runtime.lock.holder();
   const processes = await kubeProxyProcesses(runtime, daemon?.pid);
-  return processes.length === 0
-    ? undefined
-    : { rules: await backend.foreignRules.findProxy(), processes };
+  if (processes.length === 0) return undefined;
+  return { rules: await backend.foreignRules.findProxy(), processes };
 }
 
 /** The version of the format; it changes only if a field goes or changes its meaning. */
@@ -131,18 +124,13 @@ export function checkTable(report: CheckReport, paint: Paint): string {
     ["daemon", daemon ? "runs, its findings are included" : "does not run"],
     ["objects", objects ? "checked" : "not read, so addresses and Services are not checked"],
   ];
-  const head = `signpost check on ${node}: ${summary(findings, paint)}\n${
-    textTable(facts, { indent: "  " })
-  }`;
-  return findings.length === 0 ? head : `${head}\n${renderFindings(findings, paint)}`;
-}
-
-function summary(findings: readonly Finding[], paint: Paint): string {
   const counted = (["error", "warning"] as const).flatMap((severity) => {
     const { length } = findings.filter((each) => each.severity === severity);
     return length === 0 ? [] : [paint(count(length, severity), SEVERITY_COLOURS[severity])];
   });
-  return counted.length === 0 ? paint("all is well", "green") : counted.join(", ");
+  const summary = counted.length === 0 ? paint("all is well", "green") : counted.join(", ");
+  return `signpost check on ${node}: ${summary}\n${textTable(facts, { indent: "  " })}` +
+    (findings.length === 0 ? "" : `\n${renderFindings(findings, paint)}`);
 }
 
 /** Milliseconds for an answer. */
@@ -153,12 +141,9 @@ async function askApiServer(context: QueryContext): Promise<NodeFacts["apiServer
   if (context.configuration.signpost.manifests.length > 0) return undefined;
   try {
     const { client, url, warnings, close } = await findApiServer(context);
-    try {
-      const asking = KINDS.map((kind) => ask(client, { kind, ...context }));
-      return { where: url.origin, warnings, failures: (await Promise.all(asking)).flat() };
-    } finally {
-      close();
-    }
+    const asking = KINDS.map((kind) => ask(client, { kind, ...context }));
+    const failures = (await Promise.all(asking).finally(close)).flat();
+    return { where: url.origin, warnings, failures };
   } catch (error) {
     if (!(error instanceof FatalError)) throw error;
     const failure = { kind: "", message: error.message, isRefusal: false };
@@ -174,10 +159,8 @@ async function ask(
   const limits = { signal, silence: LIMIT };
   try {
     // `resourceVersion=0`: from the server's memory, not from etcd.
-    await client.json(path, {
-      query: { ...selectors, limit: "1", resourceVersion: "0" },
-      ...limits,
-    });
+    const query = { ...selectors, limit: "1", resourceVersion: "0" };
+    await client.json(path, { query, ...limits });
     (await client.open(path, { query: { ...selectors, watch: "true" }, ...limits })).close();
     return [];
   } catch (error) {

@@ -24,16 +24,6 @@ interface NodeConfigurationOptions {
  */
 export async function nodeConfiguration(options: NodeConfigurationOptions): Promise<Invocation> {
   const { invocation, runtime } = options;
-  const found = await find(options);
-  // Rules can be removed all the same, and a bug be reported.
-  const isNeeded = !["bundle", "cleanup"].includes(invocation.command.name);
-  if (found.type !== "errors" || isNeeded) return found;
-  for (const line of found.errors) runtime.complain(`signpost: ${line}`);
-  return invocation;
-}
-
-async function find(options: NodeConfigurationOptions): Promise<Invocation> {
-  const { invocation, runtime } = options;
   const { command, given, configuration: { signpost: { socket } } } = invocation;
   // The manifests of a diff are what might be applied, not the cluster.
   const names = CLUSTER_FLAGS.filter((name) => name !== "manifests" || command.name !== "diff");
@@ -43,8 +33,14 @@ async function find(options: NodeConfigurationOptions): Promise<Invocation> {
   if (loaded?.type === "run") {
     const whose = loaded.configuredBy === "daemon" ? daemonAt(socket) : THIS_NODE;
     runtime.complain(`signpost: with the configuration of ${whose}`);
+    return loaded;
   }
-  if (loaded) return loaded;
+  // Rules can be removed all the same, and a bug be reported.
+  const isNeeded = !["bundle", "cleanup"].includes(command.name);
+  if (loaded && isNeeded) return loaded;
+  if (loaded?.type === "errors") {
+    for (const line of loaded.errors) runtime.complain(`signpost: ${line}`);
+  }
   const needsCluster = ["diff", "explain", "verify"].includes(command.name);
   if (!needsCluster || runtime.environment("KUBERNETES_SERVICE_HOST")) return invocation;
   const daemon = socket === ""
@@ -81,18 +77,14 @@ async function fromDaemon(
 
 /** Makes paths absolute, as a daemon with this working directory means them. */
 function startingFrom(folder: string, configuration: Configuration): Configuration {
-  const absolute = (path: string) => path === "" || isAbsolute(path) ? path : join(folder, path);
+  const absolute = (path: string) =>
+    path === "" || path === "-" || isAbsolute(path) ? path : join(folder, path);
   const { clientConnection, signpost } = configuration;
+  const kubeconfig = absolute(clientConnection.kubeconfig);
   return {
     ...configuration,
-    clientConnection: {
-      ...clientConnection,
-      kubeconfig: absolute(clientConnection.kubeconfig),
-    },
-    signpost: {
-      ...signpost,
-      manifests: signpost.manifests.map((path) => path === "-" ? path : absolute(path)),
-    },
+    clientConnection: { ...clientConnection, kubeconfig },
+    signpost: { ...signpost, manifests: signpost.manifests.map(absolute) },
   };
 }
 
@@ -111,8 +103,6 @@ async function fromFile(
 /** Adds the owner of the configuration to its errors: the command line does not name it. */
 function asErrors(invocation: Invocation, whose: string): Invocation {
   if (invocation.type !== "errors") return invocation;
-  return {
-    ...invocation,
-    errors: invocation.errors.map((line) => `the configuration of ${whose}: ${line}`),
-  };
+  const errors = invocation.errors.map((line) => `the configuration of ${whose}: ${line}`);
+  return { ...invocation, errors };
 }

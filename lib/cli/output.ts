@@ -1,6 +1,7 @@
 /** Reports in the form that `-o` asks for, and tables for people. */
 import { stringify } from "@std/yaml/stringify";
 import type { OutputFormat } from "../config/command.ts";
+import type { Finding } from "../model/status.ts";
 import { FatalError } from "../model/values/errors.ts";
 import { plain, plainData } from "../model/values/text.ts";
 import type { Runtime } from "../model/ports/runtime.ts";
@@ -55,17 +56,13 @@ export const SEVERITY_COLOURS = {
   note: "faint",
 } as const;
 
-/** A finding in the words of both kinds of reports. */
-interface ShownFinding {
-  readonly severity: keyof typeof SEVERITY_COLOURS;
-  readonly id: string;
-  readonly what: string;
-  /** `""` if there is none. */
-  readonly remedy: string;
-}
-
-/** Renders each finding in two lines: the problem and the remedy. */
-export function renderFindings(findings: readonly ShownFinding[], paint: Paint): string {
+/** Renders each finding in two lines: the problem and the remedy, if there is one. */
+export function renderFindings(
+  findings: readonly (Pick<Finding, "id" | "what" | "remedy"> & {
+    readonly severity: keyof typeof SEVERITY_COLOURS;
+  })[],
+  paint: Paint,
+): string {
   return findings.map(({ severity, id, what, remedy }) =>
     `${paint(severity, SEVERITY_COLOURS[severity])} ${plain(what)} [${id}]\n` +
     (remedy === "" ? "" : `  ${paint(plain(remedy), "faint")}\n`)
@@ -93,10 +90,10 @@ interface TableOptions {
 
 /** Renders rows as `textTable` does; the head is faint. @returns nothing if there is only a head */
 export function colourTable(
-  [head, ...rows]: readonly (readonly Cell[])[],
+  [head = [], ...rows]: readonly (readonly Cell[])[],
   options: TableOptions,
 ): string {
-  if (!head || rows.length === 0) return "";
+  if (rows.length === 0) return "";
   const faint = head.map((cell): Cell => ({ text: textOf(cell), colour: "faint" }));
   return textTable([faint, ...rows], options);
 }
@@ -133,7 +130,8 @@ interface FollowOptions<Report> {
   readonly ask: () => Promise<Report>;
   /** Returns the text of an error; `""`: none is shown. */
   readonly problem: (message: string) => string;
-  readonly pause: (report: Report) => number;
+  /** Milliseconds between two reports. */
+  readonly pause: number;
   /** True to draw each report over the one before, until q is typed. */
   readonly isLive: boolean;
   readonly runtime: Pick<Runtime, "clock" | "keyTyped" | "print" | "terminalSize">;
@@ -147,19 +145,16 @@ export async function follow<Report>(
 ): Promise<void> {
   const end = new AbortController();
   const either = AbortSignal.any([signal, end.signal]);
+  const next = () =>
+    ask().then(render, (error) => {
+      if (!(error instanceof FatalError)) throw error;
+      return problem(`${plain(error.message)}\n`);
+    });
   const showAll = async () => {
-    let [text, rest] = [render(first), pause(first)];
-    while (!either.aborted) {
+    for (let text = render(first); !either.aborted; text = await next()) {
       await runtime.print(isLive ? redraw(text, runtime.terminalSize()) : text);
-      await runtime.clock.sleep(rest, either);
+      await runtime.clock.sleep(pause, either);
       if (either.aborted) return;
-      try {
-        const report = await ask();
-        [text, rest] = [render(report), pause(report)];
-      } catch (error) {
-        if (!(error instanceof FatalError)) throw error;
-        text = problem(`${plain(error.message)}\n`);
-      }
     }
   };
   if (!isLive) return await showAll();
@@ -188,12 +183,6 @@ function redraw(
 
 /** Cuts a line to so many letters; the sequences that change colours take no place. */
 function cut(line: string, columns: number): string {
-  const parts = line.split(/(\p{Cc}\[\d+m)/u);
   let left = columns;
-  return parts.map((part, i) => {
-    if (i % 2 === 1) return part;
-    const shown = part.slice(0, left);
-    left -= shown.length;
-    return shown;
-  }).join("");
+  return line.replace(/(\p{Cc}\[\d+m)|./gu, (each, sequence) => sequence || left-- > 0 ? each : "");
 }

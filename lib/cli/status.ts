@@ -18,26 +18,25 @@ const INTERVAL = 1_000;
 /** Prints the daemon's status. @returns 0 if it is well, or was watched; 1 if it starts, is not well, or is away */
 export async function status(query: StatusQuery, context: QueryContext): Promise<number> {
   const { runtime, logger } = context;
+  const isTable = query.output === "table";
+  const isLive = runtime.isTerminal() && isTable;
   try {
     const first = await askStatus(context);
-    if (query.watch) {
-      const isTable = query.output === "table";
-      const isLive = runtime.isTerminal() && isTable;
-      await follow(first, {
-        ...context,
-        render: (status) => renderNext(status, query, { runtime, isLive }),
-        ask: () => askStatus(context),
-        problem: (message) => isTable ? message : "",
-        pause: () => INTERVAL,
-        isLive,
-      });
-      return 0;
+    if (!query.watch) {
+      await runtime.print(render(first, query, runtime));
+      const { healthy, syncs, findings } = first;
+      const hasError = findings.some(({ severity }) => severity === "error");
+      return healthy && syncs.length > 0 && !hasError ? 0 : 1;
     }
-    await runtime.print(render(first, query, runtime));
-    const { healthy, syncs, findings } = first;
-    const isWell = healthy && syncs.length > 0 &&
-      findings.every(({ severity }) => severity !== "error");
-    return isWell ? 0 : 1;
+    await follow(first, {
+      ...context,
+      render: (status) => renderNext(status, query, { runtime, isLive }),
+      ask: () => askStatus(context),
+      problem: (message) => isTable ? message : "",
+      pause: INTERVAL,
+      isLive,
+    });
+    return 0;
   } catch (error) {
     if (!(error instanceof FatalError)) throw error;
     logger.error(error.message);
@@ -48,12 +47,10 @@ export async function status(query: StatusQuery, context: QueryContext): Promise
 
 /** Says what keeps a daemon from writing rules here: it ends at its start then. */
 async function explainAbsence(context: QueryContext): Promise<void> {
-  try {
-    await openBackend(context);
-  } catch (error) {
+  await openBackend(context).catch((error) => {
     if (!(error instanceof FatalError)) throw error;
     context.logger.error(`no daemon can write rules here: ${error.message}`);
-  }
+  });
 }
 
 function render(
@@ -109,22 +106,21 @@ function statusTable(status: Status, runtime: Runtime, paint: Paint): string {
 }
 
 function section({ head, rows }: TextRows): string {
-  if (rows.length === 0) return "";
-  return `\n${textTable([head.map((cell) => cell.toUpperCase()), ...rows])}`;
+  const title = head.map((cell) => cell.toUpperCase());
+  return rows.length === 0 ? "" : `\n${textTable([title, ...rows])}`;
 }
 
 /** Renders a status in one line, for logs. */
 function statusLine(status: Status, now: number): string {
+  const { watches, findings, refused, conflicts } = status;
   const last = status.syncs.at(-1);
   const sync = last
     ? `last sync ${last.kind} ${formatAgo(last.at, now)} in ${formatDuration(last.seconds)}`
     : "no sync yet";
-  const watching = status.watches.filter(({ state }) => state === "watching").length;
-  const watches = status.watches.length === 0
-    ? ""
-    : `${watching} of ${status.watches.length} watches, `;
+  const watching = watches.filter(({ state }) => state === "watching").length;
+  const watched = watches.length === 0 ? "" : `${watching} of ${watches.length} watches, `;
   return `${new Date(now).toISOString()} ${healthOf(status).health}, ${status.mode}, ` +
     `${status.services} services, ${status.endpoints} endpoints, ${sync}, ` +
-    `${watches}${count(status.findings.length, "finding")}, ${status.refused.length} refused, ` +
-    `${status.conflicts.length} conflicts, ${status.driftRepairs} drift repairs\n`;
+    `${watched}${count(findings.length, "finding")}, ${refused.length} refused, ` +
+    `${conflicts.length} conflicts, ${status.driftRepairs} drift repairs\n`;
 }

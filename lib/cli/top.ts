@@ -35,7 +35,7 @@ export async function top(query: TopQuery, context: QueryContext): Promise<numbe
           : `${NOT_COUNTED}: ${plain(report.off)}\n`,
       ask: () => askConnections(context, mostShown()),
       problem: (message) => message,
-      pause: ({ everySeconds }) => 1000 * everySeconds,
+      pause: 1000 * first.everySeconds,
       isLive,
     });
     return 0;
@@ -72,10 +72,9 @@ function render(
 
 function ofNamespace(report: ConnectionsReport, namespace: string): ConnectionsReport {
   const services = report.services.filter((each) => each.namespace === namespace);
-  const total = {
-    connections: services.reduce((sum, each) => sum + each.connections, 0),
-    perSecond: services.reduce((sum, each) => sum + each.perSecond, 0),
-  };
+  const sum = (field: "connections" | "perSecond") =>
+    services.reduce((all, each) => all + each[field], 0);
+  const total = { connections: sum("connections"), perSecond: sum("perSecond") };
   return { ...report, services, total };
 }
 

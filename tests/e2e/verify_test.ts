@@ -8,7 +8,7 @@ import type { ServiceReport } from "../../lib/explain/report.ts";
 import type { Status } from "../../lib/model/status.ts";
 import type { Verification } from "../../lib/model/kernel/differences.ts";
 import { renderedDocument } from "../support/browser.ts";
-import type { DiffReport } from "../../lib/verify/diff_report.ts";
+import type { DiffReport } from "../../lib/cli/diff.ts";
 import type { CommandResult } from "../support/command.ts";
 import { installKubeProxy } from "../support/kube_proxy.ts";
 import { runSignpost, type Signpost } from "../support/signpost.ts";
