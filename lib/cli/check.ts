@@ -99,19 +99,15 @@ async function findRival(
 /** The version of the format; it changes only if a field goes or changes its meaning. */
 const CHECK_VERSION = 1;
 
+/** The answer, as data: what `-o json` prints. `docs/output.md` describes it. */
 export interface CheckReport {
   readonly checkVersion: typeof CHECK_VERSION;
   readonly node: string;
-  /** The mode that is or would be used. */
   readonly mode: Mode;
   readonly kernel: string;
-  /** Version of the program that writes the rules; `""`: no rules can be written. */
   readonly program: string;
-  /** URL of the API server, or `kubeconfig` if that names none; `""`: the objects come from manifests. */
   readonly apiServer: string;
-  /** A daemon answered, and its findings are among these. */
   readonly daemon: boolean;
-  /** The objects were looked at, here or by the daemon. */
   readonly objects: boolean;
   readonly findings: readonly Finding[];
 }

@@ -15,10 +15,7 @@ export interface CleanupOptions extends BackendOptions {
   readonly runtime: BackendOptions["runtime"] & Pick<Runtime, "print" | "lock" | "pid" | "clock">;
 }
 
-/**
- * Removes the rules, or prints the scripts that would. If one program fails, the others go on.
- * @throws {FatalError} that names every failure, or the daemon that runs here
- */
+/** Removes the rules, or prints the scripts that would. @throws {FatalError} that names every failure, or the daemon */
 export async function cleanup(options: CleanupOptions): Promise<void> {
   const { dryRun, force, runtime, logger } = options;
   if (!dryRun && !force) await refuseBesideDaemon(options);
@@ -47,17 +44,14 @@ export async function cleanup(options: CleanupOptions): Promise<void> {
   }
 }
 
-/** Takes the lock, so that no daemon starts meanwhile either. A system without locks has none. */
+/** Takes the lock, so that no daemon starts meanwhile either. */
 async function refuseBesideDaemon({ runtime }: CleanupOptions): Promise<void> {
-  if (isTaken(runtime)) return;
+  try {
+    if (runtime.lock.take(lockHolder(runtime))) return;
+  } catch {
+    // A system without locks has no such daemon either.
+    return;
+  }
   const who = describeHolder(await runtime.lock.holder());
   throw new FatalError(`${who}: nothing is removed; stop it, or set --force`);
-}
-
-function isTaken(runtime: CleanupOptions["runtime"]): boolean {
-  try {
-    return runtime.lock.take(lockHolder(runtime));
-  } catch {
-    return true;
-  }
 }

@@ -60,10 +60,7 @@ export async function askStatus(
   );
 }
 
-/**
- * Asks for the objects, and decodes them like those of an API server.
- * @param options the objects' node, the only Service (all if absent), and the milliseconds for the answer
- */
+/** Asks for the objects of a node, or of one Service. @param options `timeout`: milliseconds for the answer */
 export async function askObjects(
   daemon: Asking,
   { nodeName, service, timeout }: {

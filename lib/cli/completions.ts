@@ -12,10 +12,7 @@ type Candidate = readonly [word: string, description?: string];
 
 const FILES: Candidate = [":files"];
 
-/**
- * The scripts. Each calls signpost with the words up to the cursor. It answers with a candidate on each
- * line: a word, a tab and a description.
- */
+/** Each calls signpost with the words up to the cursor. It answers with candidates: a word, a tab, a description. */
 export const COMPLETION_SCRIPTS: Readonly<Record<Shell, string>> = {
   // bash parts words at : and =, and replaces the last part alone.
   bash: `_signpost() {
@@ -83,10 +80,7 @@ export async function completions(
   return 0;
 }
 
-/**
- * Returns the candidates for the last word of a line: commands, flags, values, or words of a command.
- * @param line the words after `signpost`, up to the cursor
- */
+/** Returns the candidates for the last word. @param line the words after `signpost`, up to the cursor */
 function candidatesFor(line: readonly string[]): readonly Candidate[] {
   const named = line.length > 1 ? COMMANDS.find((name) => name === line[0]) : undefined;
   const command = named ?? "run";

@@ -35,11 +35,7 @@ export interface DiffReport {
   readonly warnings: readonly string[];
 }
 
-/**
- * Prints the changes.
- * @returns 0 if nothing would change, else 1
- * @throws {FatalError} if the objects cannot be read
- */
+/** Prints the changes. @returns 0 if nothing would change, else 1 @throws {FatalError} if the objects cannot be read */
 export async function diff(command: CommandOf<"diff">, context: QueryContext): Promise<number> {
   const { configuration, nodeName, runtime } = context;
   const { manifests, output, timeout } = command;
@@ -68,10 +64,7 @@ export async function diff(command: CommandOf<"diff">, context: QueryContext): P
   return report.changes.length === 0 ? 0 : 1;
 }
 
-/**
- * Lays manifests over the objects of a cache, as applying them would.
- * @returns `Service shop/web` and so on, in the order of the manifests, and objects that cannot be used
- */
+/** Lays manifests over the objects of a cache, as applying them would. @returns `names`: `Service shop/web` and so on */
 async function propose(
   paths: readonly string[],
   { cache, nodeName, logger }: Pick<QueryContext, "nodeName" | "logger"> & {

@@ -8,10 +8,7 @@ import { capitalized } from "../model/values/text.ts";
 /** The least columns for descriptions. A narrower terminal breaks the lines. */
 const MIN_DESCRIPTION = 20;
 
-/**
- * Returns the help text of a command, or the overview, ending with a line feed.
- * @param columns the width of the terminal; `undefined`: lines are as long as they are
- */
+/** Returns the help text of a command, or the overview. @param columns of the terminal; `undefined`: no limit */
 export function helpText(command?: CommandName, columns?: number): string {
   const parts = command === undefined ? overview(columns) : commandPage(command, columns);
   return `${parts.filter((part) => part !== "").join("\n\n")}\n`;

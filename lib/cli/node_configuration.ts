@@ -18,10 +18,7 @@ interface NodeConfigurationOptions {
   readonly runtime: Pick<Runtime, "readFile" | "environment" | "complain" | "askDaemon">;
 }
 
-/**
- * Finds the configuration, and says in one line whose it is.
- * @returns the same invocation if flags name a cluster, or if the command needs no configuration and there is none
- */
+/** Finds the configuration, and says in one line whose it is. @returns the same invocation if flags name a cluster */
 export async function nodeConfiguration(options: NodeConfigurationOptions): Promise<Invocation> {
   const { invocation, runtime } = options;
   const { command, given, configuration: { signpost: { socket } } } = invocation;

@@ -1,7 +1,4 @@
-/**
- * Reads the objects that commands work with: those of the running daemon, else of the cluster, else of the state file.
- * Works out the desired state from them.
- */
+/** Reads objects from the running daemon, else the cluster, else the state file, and works out the desired state. */
 import { type Backend, familiesBut, missingFamilies } from "../backend/backend.ts";
 import { usedBackend } from "../backend/choose.ts";
 import { ObjectCache } from "../cache/cache.ts";
@@ -135,10 +132,7 @@ export interface NodeState {
   readonly heldBack: readonly HeldBackPorts[];
 }
 
-/**
- * Reads the objects and works out the state of this node.
- * @throws {FatalError} if nothing has the objects, or not in time
- */
+/** Reads the objects and works out the state of this node. @throws {FatalError} if nothing has them in time */
 export async function readNodeState(options: ObjectsOptions): Promise<NodeState> {
   const { runtime, configuredBy, isHere } = options;
   const [daemon, kept, objects] = await Promise.all([

@@ -10,10 +10,7 @@ import { checkMode } from "../findings/mode.ts";
 import { checkNodeAddress } from "../findings/addresses.ts";
 import type { QueryContext } from "./context.ts";
 
-/**
- * Waits for the full state, prints it on the standard output, and ends.
- * @throws {FatalError} if the objects cannot be read
- */
+/** Waits for the full state, and prints it. @throws {FatalError} if the objects cannot be read */
 export async function once(
   options: QueryContext & { readonly output: "script" | "json" },
 ): Promise<void> {

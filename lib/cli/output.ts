@@ -28,10 +28,7 @@ export function renderReport<Report extends object>(
   }
 }
 
-/**
- * Renders plain data as JSON. Unsafe characters are in its texts only, and are escaped there.
- * @param indent blanks for each level; 0: all on one line
- */
+/** Renders plain data as JSON, and escapes unsafe characters. @param indent blanks for each level; 0: one line */
 export function jsonText(data: object, indent: number): string {
   return JSON.stringify(data, undefined, indent).split("\n").map(plain).join("\n");
 }
@@ -98,10 +95,7 @@ export function colourTable(
   return textTable([faint, ...rows], options);
 }
 
-/**
- * Renders rows in columns, two spaces apart. The last column is not filled up. No cell can move the
- * cursor or begin a line.
- */
+/** Renders rows in columns, two spaces apart. No cell can move the cursor or begin a line. */
 export function textTable(
   rows: readonly (readonly Cell[])[],
   { paint = painter(false), indent = "" }: TableOptions = {},

@@ -87,10 +87,7 @@ interface ReloadOptions extends Omit<RunOptions, "systemd" | "reload"> {
   readonly request: ReloadRequest;
 }
 
-/**
- * Reads the configuration when that is asked for, or its file changes.
- * @returns the first one that is good and differs; `undefined`: the signal has aborted
- */
+/** Waits for a configuration that is good and differs. @returns `undefined`: the signal has aborted */
 export async function nextConfiguration(
   options: ReloadOptions,
 ): Promise<Configuration | undefined> {

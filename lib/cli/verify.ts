@@ -39,10 +39,7 @@ export async function verify(
   return report.same || isFixed ? 0 : 1;
 }
 
-/**
- * Compares the kernel with the desired state, and has it fixed if asked.
- * @throws {ApplyError | FatalError} if objects or kernel cannot be read
- */
+/** Compares, and has it fixed if asked. @throws {ApplyError | FatalError} if objects or kernel cannot be read */
 export async function verification(
   query: { readonly fix: boolean; readonly timeout: number },
   context: QueryContext,
@@ -78,11 +75,7 @@ interface Look extends Comparison {
   readonly inFlight: readonly ServiceDifference[];
 }
 
-/**
- * Compares objects and kernel. If something differs, it looks again a moment later: objects may have changed
- * meanwhile.
- * @param earlier the objects of the last look
- */
+/** Compares, and again a moment later if something differs: objects may have changed. @param earlier the last look's */
 async function look(options: ObjectsOptions, earlier?: NodeState): Promise<Look> {
   const { configuration, runtime, signal } = options;
   const first = await lookOnce(options, earlier);

@@ -45,19 +45,9 @@ export function explainEndpoints(inputs: EndpointInputs): EndpointReport[] {
         : notUsed(endpoint, { ...inputs, policies });
     };
     return slice.endpoints.map((endpoint): EndpointReport => {
-      const { address, nodeName, ready, serving, terminating, zoneHints, nodeHints } = endpoint;
-      return {
-        address,
-        node: nodeName ?? null,
-        ready,
-        serving,
-        terminating,
-        zoneHints,
-        nodeHints,
-        slice: slice.name,
-        port: target,
-        ...judgeIn(endpoint),
-      };
+      const { address, nodeName, ...facts } = endpoint;
+      const node = nodeName ?? null;
+      return { address, node, ...facts, slice: slice.name, port: target, ...judgeIn(endpoint) };
     });
   });
 }

@@ -35,10 +35,7 @@ export function dropOf(
   return undefined;
 }
 
-/**
- * Takes over the node findings that concern a Service.
- * @param isOutside clients outside of the cluster are asked about
- */
+/** Takes over the node findings on a Service. @param isOutside clients outside of the cluster are asked about */
 export function aboutService(
   key: string,
   { found, isOutside }: { readonly found: readonly NodeFinding[]; readonly isOutside: boolean },

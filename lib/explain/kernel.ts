@@ -87,10 +87,7 @@ export function kernelFindings({ state, reason, entries, kubeProxy }: KernelFact
   }
 }
 
-/**
- * Returns all connections of some families that the kernel tracks.
- * @throws {FatalError} if they cannot be listed
- */
+/** Returns all connections of some families that the kernel tracks. @throws {FatalError} if they cannot be listed */
 export async function readConnections(
   runner: ProcessRunner,
   families: readonly Family[],
@@ -99,11 +96,11 @@ export async function readConnections(
   for (const family of families) {
     const { code, stdout, stderr } = await runner.run(["conntrack", "-L", "-f", `ipv${family}`])
       .catch((error) => {
-        if (error instanceof ProgramFailedError) {
-          throw new FatalError(`--conntrack: ${error.message}`, { cause: error });
+        if (error instanceof ProgramMissingError) {
+          throw new FatalError("--conntrack needs the program conntrack (package conntrack-tools)");
         }
-        if (!(error instanceof ProgramMissingError)) throw error;
-        throw new FatalError("--conntrack needs the program conntrack (package conntrack-tools)");
+        if (!(error instanceof ProgramFailedError)) throw error;
+        throw new FatalError(`--conntrack: ${error.message}`, { cause: error });
       });
     if (code !== 0) {
       throw new FatalError(`--conntrack: conntrack -L failed: ${stderr.trim().split("\n")[0]}`);
@@ -116,10 +113,7 @@ export async function readConnections(
 /** The most connections in an answer. */
 const MAX_CONNECTIONS = 1_000;
 
-/**
- * Returns the tracked connections to some service ports.
- * @param entries all that `conntrack -L` prints
- */
+/** Returns the tracked connections to some service ports. @param entries all that `conntrack -L` prints */
 export function connectionsOf(
   ports: readonly DesiredServicePort[],
   { entries, ownAddresses }: {

@@ -1,15 +1,11 @@
-/**
- * The answers of `signpost explain`, as data: what `-o json` prints. Fields are only ever added. `docs/output.md`
- * describes them.
- */
+/** The answers of `signpost explain`, as data. Fields are only ever added. `docs/output.md` describes them. */
 import type { KernelEntry, StickyClient } from "../backend/backend.ts";
-import type { Sender } from "../config/command.ts";
-import type { Protocol, TrafficPolicy } from "../model/cluster/objects.ts";
+import type { PacketTarget, Sender } from "../config/command.ts";
+import type { Endpoint, Protocol, TrafficPolicy } from "../model/cluster/objects.ts";
 import type { Scheduler } from "../model/cluster/scheduler.ts";
 import type { Mode } from "../model/configuration.ts";
-import type { FrontendType } from "../model/kernel/desired.ts";
+import type { DesiredServicePort, Destination, FrontendType } from "../model/kernel/desired.ts";
 import type { ObjectsOrigin, ServiceStatus } from "../model/status.ts";
-import type { Family } from "../model/values/address.ts";
 import type { TopologyMode } from "../policy/endpoints.ts";
 
 /** The version of the format; it changes only if a field goes or changes its meaning. */
@@ -59,12 +55,10 @@ export interface Outcome {
   readonly frontend: FrontendType | null;
   /** The policy whose endpoints are used, not always the one that is configured. */
   readonly policy: TrafficPolicy | null;
-  readonly endpoints: readonly {
-    readonly address: string;
-    readonly port: number;
+  readonly endpoints: readonly (Pick<Destination, "address" | "port"> & {
     readonly probability: number;
     readonly masqueraded: boolean;
-  }[];
+  })[];
   readonly affinitySeconds: number;
   /** `null`: at random. */
   readonly scheduler: Scheduler | null;
@@ -86,22 +80,14 @@ export interface FrontendReport {
   readonly policy: TrafficPolicy;
   /** The Service that has the address instead, or a phrase. */
   readonly heldBy: string | null;
-  /** Empty if another Service has it. */
   readonly outcomes: readonly (Outcome & { readonly sender: Sender })[];
 }
 
-export interface EndpointReport {
-  readonly address: string;
-  /** `null`: the slice has no such port. */
-  readonly port: number | null;
+export interface EndpointReport extends Omit<Endpoint, "nodeName"> {
   readonly node: string | null;
   readonly slice: string;
-  readonly ready: boolean;
-  readonly serving: boolean;
-  readonly terminating: boolean;
-  readonly zoneHints: readonly string[];
-  readonly nodeHints: readonly string[];
-  /** The policies whose traffic it takes; empty: it is not used. */
+  /** `null`: the slice has no such port. */
+  readonly port: number | null;
   readonly usedFor: readonly TrafficPolicy[];
   readonly code:
     | "used"
@@ -119,23 +105,19 @@ export interface EndpointReport {
 
 /** A chain of another program that drops packets. */
 export interface ForeignDrop {
-  /** Such as `inet hostfw`. */
   readonly table: string;
   readonly chain: string;
 }
 
 /** One port of the Service in one family. */
-export interface PortReport {
-  /** `namespace/name:port`. */
-  readonly name: string;
-  readonly family: Family;
-  readonly protocol: Protocol;
-  readonly port: number;
+export interface PortReport extends
+  Pick<
+    DesiredServicePort,
+    "name" | "family" | "protocol" | "port" | "affinitySeconds" | "sourceRanges"
+  > {
   readonly targetPort: string;
   readonly topology: TopologyMode;
-  readonly affinitySeconds: number;
   readonly scheduler: Scheduler | null;
-  readonly sourceRanges: readonly string[];
   readonly frontends: readonly FrontendReport[];
   readonly endpoints: readonly EndpointReport[];
   /** Drops connections from outside to the endpoints. */
@@ -144,7 +126,6 @@ export interface PortReport {
 
 /** A slice that makes no rules. */
 export interface UnusedSlice {
-  /** `namespace/name`. */
   readonly slice: string;
   readonly endpoints: number;
   readonly reason: string;
@@ -153,11 +134,9 @@ export interface UnusedSlice {
 export interface TrackedConnection {
   readonly protocol: Protocol;
   readonly source: string;
-  /** As the client sent it. */
   readonly destination: string;
   readonly endpoint: string;
   readonly flags: readonly string[];
-  /** True if its Service uses the endpoint now. */
   readonly isCurrent: boolean;
 }
 
@@ -169,18 +148,7 @@ export interface KernelReport {
   readonly entries: readonly KernelEntry[];
 }
 
-/** One step of a packet through the kernel's chains. */
-interface TraceStep {
-  /** `inet signpost`. */
-  readonly table: string;
-  readonly chain: string;
-  /** `rule`: one that matched; `policy`: the end of a base chain. */
-  readonly type: "rule" | "policy" | "verdict";
-  readonly text: string;
-  /** `accept`, `drop`, `goto pick-endpoints4-tcp-2` and such. */
-  readonly verdict: string;
-}
-
+/** What a real packet met. */
 export interface TraceReport {
   /** `lost`: the packet was not seen by the rules. */
   readonly verdict: Outcome["verdict"] | "lost";
@@ -191,7 +159,16 @@ export interface TraceReport {
   readonly hasLeft: boolean;
   /** True if it is what the rules should do. */
   readonly agrees: boolean;
-  readonly steps: readonly TraceStep[];
+  readonly steps: readonly {
+    /** `inet signpost`. */
+    readonly table: string;
+    readonly chain: string;
+    /** `rule`: one that matched; `policy`: the end of a base chain. */
+    readonly type: "rule" | "policy" | "verdict";
+    readonly text: string;
+    /** `accept`, `drop`, `goto pick-endpoints4-tcp-2` and such. */
+    readonly verdict: string;
+  }[];
 }
 
 interface Report {
@@ -199,7 +176,6 @@ interface Report {
   readonly mode: Mode;
   readonly node: string;
   readonly summary: string;
-  /** Errors first. */
   readonly findings: readonly Finding[];
   readonly kernel: KernelReport;
   /** `null`: not asked for. */
@@ -223,18 +199,15 @@ export interface ServiceReport extends Report {
 
 export interface PacketReport extends Report {
   readonly kind: "packet";
-  readonly packet: {
+  readonly packet: Pick<PacketTarget, "address" | "port" | "protocol"> & {
     readonly source: string | null;
     readonly sender: Sender;
     readonly senderReason: string;
-    readonly address: string;
-    readonly port: number;
-    readonly protocol: Protocol;
   };
   /** Follows from the objects alone; `summary` has the kernel and other programs' rules in it. */
   readonly outcome: Outcome;
   readonly droppedBy: ForeignDrop | null;
-  readonly stickyEndpoint: { readonly address: string; readonly port: number } | null;
+  readonly stickyEndpoint: Pick<Destination, "address" | "port"> | null;
   /** `null`: not asked for. */
   readonly trace: TraceReport | null;
 }

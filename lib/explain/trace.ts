@@ -1,8 +1,6 @@
 /**
- * Traces a real packet through the kernel's rules.
- *
- * nftables marks a packet with `meta nftrace set 1`, and `nft monitor trace` prints each rule that it meets
- * (nft(8), section "meta expressions" and "monitor").
+ * Traces a real packet: nftables marks it with `meta nftrace set 1`, and `nft monitor trace` prints each rule that it
+ * meets (nft(8), section "meta expressions" and "monitor").
  */
 import { endTrace, LAST_CHAIN, startTrace, TRACE_TABLE, WAYS_OUT } from "../backend/trace.ts";
 import { hostPort } from "../model/cluster/names.ts";
@@ -100,10 +98,7 @@ const LOOK = 50;
 /** The first packet may come before `nft monitor` listens. */
 const ATTEMPTS = 3;
 
-/**
- * Traces one packet. The table that asks for it is removed, whatever happens.
- * @throws {FatalError} if the kernel does not allow it
- */
+/** Traces one packet, and removes the table that asks for it. @throws {FatalError} if the kernel does not allow it */
 export async function traceConnection(options: TraceOptions): Promise<TraceReport> {
   const { packet, outcome, runtime: { clock, runner, streamer, sendProbe } } = options;
   const reader = new TraceReader();

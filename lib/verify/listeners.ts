@@ -27,10 +27,7 @@ const IN_PROC: Readonly<Record<Family, string>> = {
   6: "00000000000000000000000001000000",
 };
 
-/**
- * Returns the listeners that are missing.
- * @param sockets the text of /proc/net/tcp and /proc/net/tcp6 (proc(5))
- */
+/** Returns the listeners that are missing. @param sockets the text of /proc/net/tcp and /proc/net/tcp6 (proc(5)) */
 export function missingListeners(
   wanted: readonly WantedListener[],
   sockets: string,

@@ -1,13 +1,10 @@
-/**
- * Lays manifests over present objects, as `kubectl apply` would: what only the API server gives (cluster IPs, node
- * ports, load-balancer addresses) stays.
- */
+/** Lays manifests over present objects, as `kubectl apply` would: what only the API server gives stays. */
 import type { Service } from "../model/cluster/objects.ts";
 import { fieldAt, isRecord, type Json } from "../model/values/record.ts";
 
 /**
- * Adds to a manifest of a Service what the API server and its controllers gave to the present one. What the
- * manifest says itself counts.
+ * Adds to a manifest of a Service what the API server and its controllers gave to the present one: cluster IPs, node
+ * ports, load-balancer addresses, age. What the manifest says itself counts.
  * @param raw the manifest, untrusted
  * @param present the Service of the same name, decoded; `undefined`: it would be new
  */

@@ -22,19 +22,18 @@ interface BundleContext extends QueryContext {
   readonly settings: GivenSettings;
 }
 
+interface Part {
+  readonly path: string;
+  readonly about: string;
+  readonly read: (context: BundleContext) => string | Promise<string>;
+}
+
 /** Milliseconds to wait for the objects. */
 const TIMEOUT = 5_000;
 
 const MOST_DIFFERENCES = 1_000;
 
-/** Writes to the standard output. */
-const STDOUT = "-";
-
-/**
- * Gathers the parts, lists them, and writes the archive.
- * @returns 0
- * @throws {FatalError} if the archive cannot be written
- */
+/** Gathers the parts, lists them, and writes the archive. @returns 0 @throws {FatalError} if it cannot be written */
 export async function bundle(
   { output }: CommandOf<"bundle">,
   context: BundleContext,
@@ -43,24 +42,19 @@ export async function bundle(
   const now = runtime.clock.now();
   const stamp = new Date(now).toISOString().replaceAll(/[-:]|\.\d+/g, "");
   const name = `signpost-${plain(nodeName).replaceAll(/[^\w.-]/g, "_").slice(0, 50)}-${stamp}`;
-  const texts = await Promise.all(
-    PARTS.map(async ({ path, about, read }) => ({
-      path,
-      about,
-      text: redactSecrets(await readOrExplain(read, context)),
-    })),
-  );
-  const archive = await gzippedTar(
-    texts.map(({ path, text }) => ({ path: `${name}/${path}`, text })),
-    now,
-  );
+  const files = await Promise.all(PARTS.map(async ({ path, about, read }) => {
+    // A bundle is for nodes on which things fail.
+    const text = await Promise.try(read, context)
+      .catch((error) => `could not be read: ${plain(messageOf(error))}\n`);
+    return { path: `${name}/${path}`, row: [path, about], text: redactSecrets(text) };
+  }));
+  const archive = await gzippedTar(files, now);
+  const rows = files.map(({ row, text }) => [...row, formatSize(text.length)]);
   const list =
-    `${count(texts.length, "file")} about ${plain(nodeName)}, without Secrets, tokens, ` +
+    `${count(files.length, "file")} about ${plain(nodeName)}, without Secrets, tokens, ` +
     `keys, passwords and comments of rules. Names and addresses are in them.\n` +
-    textTable(texts.map(({ path, about, text }) => [path, about, formatSize(text.length)]), {
-      indent: "  ",
-    });
-  if (output === STDOUT) {
+    textTable(rows, { indent: "  " });
+  if (output === "-") {
     for (const line of list.trimEnd().split("\n")) runtime.complain(line);
     if (runtime.isTerminal()) {
       throw new FatalError("--output -: a terminal cannot show an archive; redirect it to a file");
@@ -74,21 +68,6 @@ export async function bundle(
   await writeOutput(archive, { flag: "--output", path, also, runtime });
   await runtime.print(`Written to ${plain(path)}\n`);
   return 0;
-}
-
-/** Returns a part's text, or why there is none: a bundle is for nodes on which things fail. */
-async function readOrExplain(read: Part["read"], context: BundleContext): Promise<string> {
-  try {
-    return await read(context);
-  } catch (error) {
-    return `could not be read: ${plain(messageOf(error))}\n`;
-  }
-}
-
-interface Part {
-  readonly path: string;
-  readonly about: string;
-  readonly read: (context: BundleContext) => string | Promise<string>;
 }
 
 const PARTS: readonly Part[] = [

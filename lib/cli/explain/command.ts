@@ -29,11 +29,7 @@ interface ExplainContext extends QueryContext {
   readonly isVerbose: boolean;
 }
 
-/**
- * Explains a Service or a packet on the standard output.
- * @returns 0 if traffic is delivered, or if signpost does not handle it; else 1
- * @throws {FatalError} if the objects cannot be read
- */
+/** Explains a Service or a packet. @returns 1 if traffic is not delivered @throws {FatalError} without objects */
 export async function explain(
   command: ExplainCommand,
   options: Omit<ExplainContext, "command">,
