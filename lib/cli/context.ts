@@ -19,13 +19,10 @@ export function isQuery({ name }: Command): boolean {
   return name !== "run" && name !== "cleanup";
 }
 
-export interface QueryContext {
+export interface QueryContext extends Pick<CommandContext, "runtime" | "signal"> {
   readonly configuration: Configuration;
   readonly nodeName: string;
-  readonly runtime: Runtime;
   readonly logger: Logger;
-  /** Aborts when the process is told to stop. */
-  readonly signal: AbortSignal;
   readonly configuredBy?: ConfiguredBy | undefined;
 }
 

@@ -6,7 +6,6 @@ import {
   applyConntrackSettings,
   type KernelSettingsOptions,
 } from "../conntrack/kernel_settings.ts";
-import type { Runtime } from "../model/ports/runtime.ts";
 import { answersOnLoopback, desiredNode } from "../policy/node.ts";
 
 /**
@@ -19,22 +18,19 @@ export async function initOnly(options: KernelSettingsOptions): Promise<void> {
   // This loads the kernel's modules, too: without them, connection tracking has no settings.
   const { backend: { traits } } = await openBackend(options);
   const node = desiredNode({ configuration, traits, node: undefined, serviceCIDRs: [] });
-  if (answersOnLoopback(node, 4)) await allowLocalhost(runtime);
+  if (answersOnLoopback(node, 4)) {
+    await setRouteLocalnet(runtime.runner).catch((cause) => {
+      throw new FatalError(
+        `${ROUTE_LOCALNET} cannot be set: ${
+          messageOf(cause)
+        }; run --init-only with the rights of ` +
+          "full root, or set iptables.localhostNodePorts to false",
+        { cause },
+      );
+    });
+  }
   for (const failure of await applyConntrackSettings(options)) {
     logger.warn("a kernel setting could not be changed", { ...failure });
   }
   logger.info("the node is initialised, and --init-only is set: done", { mode: traits.name });
-}
-
-async function allowLocalhost({ runner }: Pick<Runtime, "runner">): Promise<void> {
-  try {
-    await setRouteLocalnet(runner);
-  } catch (error) {
-    const reason = messageOf(error);
-    throw new FatalError(
-      `${ROUTE_LOCALNET} cannot be set: ${reason}; run --init-only with the rights of full root, ` +
-        "or set iptables.localhostNodePorts to false",
-      { cause: error },
-    );
-  }
 }

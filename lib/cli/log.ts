@@ -27,11 +27,9 @@ export function terseLog(
   { verbosity }: Pick<Configuration["logging"], "verbosity">,
 ): Logger {
   const say = (prefix: string) => (message: string, fields: LogFields = {}) => {
-    const values = Object.entries(fields)
-      .filter(([, value]) => value !== undefined)
-      .map(([name, value]) => `${name}=${value}`);
-    const text = [message, ...values.length > 0 ? [values.join(", ")] : []].join(": ");
-    runtime.complain(`signpost: ${prefix}${plain(text)}`);
+    const values = Object.entries(fields).filter(([, value]) => value !== undefined)
+      .map(([name, value]) => `${name}=${value}`).join(", ");
+    runtime.complain(`signpost: ${prefix}${plain(message + (values && `: ${values}`))}`);
   };
   const info = say("");
   return {

@@ -163,7 +163,8 @@ type Objects = Pick<NodeState, "origin"> & { readonly cache: ObjectCache };
 
 /** Reads the objects of the API server or the manifests, else of the state file. */
 async function readSourceOrFile(options: ObjectsOptions): Promise<Objects> {
-  const { configuration: { signpost: { manifests } }, runtime, configuredBy, signal } = options;
+  const { configuration, nodeName, runtime, configuredBy, signal } = options;
+  const { manifests, stateFile } = configuration.signpost;
   if (configuredBy === "daemon" && manifests.includes("-")) {
     throw new FatalError(
       "the daemon has no objects yet, and reads them from its standard input: name --manifests",
@@ -175,25 +176,15 @@ async function readSourceOrFile(options: ObjectsOptions): Promise<Objects> {
     return { cache, origin: { from, asOf: new Date(runtime.clock.now()).toISOString() } };
   } catch (error) {
     if (!(error instanceof FatalError) || configuredBy === undefined || signal.aborted) throw error;
-    const saved = await readSaved(options, error);
+    const decode = createDecoder();
+    const saved = stateFile &&
+      await readStateFile(stateFile, { nodeName, decode }).catch((cause) => {
+        throw new FatalError(`${error.message}; ${plain(messageOf(cause))}`, { cause });
+      });
+    if (!saved) throw error;
     runtime.complain(`signpost: ${error.message}`);
     return stateOf("state-file", saved);
   }
-}
-
-/** @throws {FatalError} if there is no state file to stand in for the source that failed */
-async function readSaved(
-  { configuration, nodeName }: QueryContext,
-  failure: FatalError,
-): Promise<SavedState> {
-  const path = configuration.signpost.stateFile;
-  try {
-    const saved = path && await readStateFile(path, { nodeName, decode: createDecoder() });
-    if (saved) return saved;
-  } catch (error) {
-    throw new FatalError(`${failure.message}; ${plain(messageOf(error))}`, { cause: error });
-  }
-  throw failure;
 }
 
 function stateOf(from: ObjectsOrigin["from"], { events, written }: SavedState): Objects {

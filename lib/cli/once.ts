@@ -3,7 +3,6 @@ import { conflictLines } from "../policy/claimed.ts";
 import { likelyBackend } from "../backend/choose.ts";
 import { FAMILIES } from "../model/values/address.ts";
 import { unsupportedLine } from "../model/kernel/traits.ts";
-import type { DesiredState } from "../model/kernel/desired.ts";
 import { objectFacts, readState, warnOfObjects } from "./objects.ts";
 import { logFinding } from "../daemon/reports/node_findings.ts";
 import { checkMode } from "../findings/mode.ts";
@@ -35,16 +34,9 @@ export async function once(
   warnOfObjects(state, logger);
   for (const line of conflictLines(conflicts)) logger.warn(line);
   for (const each of desired.unsupported()) logger.warn(unsupportedLine(each));
+  const services = Object.fromEntries([...desired.services].sort(([a], [b]) => a < b ? -1 : 1));
   const text = output === "json"
-    ? `${JSON.stringify(toJson(desired), undefined, 2)}\n`
+    ? `${JSON.stringify({ node: desired.node, services }, undefined, 2)}\n`
     : backend.full(desired).text;
   await runtime.print(text);
-}
-
-function toJson(state: DesiredState): unknown {
-  const names = [...state.services.keys()].sort();
-  return {
-    node: state.node,
-    services: Object.fromEntries(names.map((name) => [name, state.services.get(name)])),
-  };
 }

@@ -40,17 +40,14 @@ export async function status(query: StatusQuery, context: QueryContext): Promise
   } catch (error) {
     if (!(error instanceof FatalError)) throw error;
     logger.error(error.message);
-    if (error instanceof NoDaemonError) await explainAbsence(context);
+    if (!(error instanceof NoDaemonError)) return 1;
+    // A daemon that cannot write rules here ends at its start.
+    await openBackend(context).catch((obstacle) => {
+      if (!(obstacle instanceof FatalError)) throw obstacle;
+      logger.error(`no daemon can write rules here: ${obstacle.message}`);
+    });
     return 1;
   }
-}
-
-/** Says what keeps a daemon from writing rules here: it ends at its start then. */
-async function explainAbsence(context: QueryContext): Promise<void> {
-  await openBackend(context).catch((error) => {
-    if (!(error instanceof FatalError)) throw error;
-    context.logger.error(`no daemon can write rules here: ${error.message}`);
-  });
 }
 
 function render(

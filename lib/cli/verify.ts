@@ -62,13 +62,15 @@ export async function verification(
     inFlight,
     heldBack: heldBack.map(({ service, reason }) => ({ service, reason })),
     otherProxies,
-    fix: !query.fix ? null : isSame ? UNNEEDED : await fix(context, looksSame),
+    fix: !query.fix
+      ? null
+      : isSame
+      ? { result: "unneeded", message: "there is nothing that a sync would fix" }
+      : await fix(context, looksSame),
     objects: origin,
   };
   return { report, parts: backend.traits.parts };
 }
-
-const UNNEEDED = { result: "unneeded", message: "there is nothing that a sync would fix" } as const;
 
 interface Look extends Comparison {
   readonly known: NodeState;

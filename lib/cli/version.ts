@@ -3,18 +3,10 @@ import { COMMIT, COMMIT_DATE } from "../model/commit.ts";
 import type { Build } from "../model/ports/runtime.ts";
 import { VERSION } from "../model/version.ts";
 
-/** The commit and its day; constants of the program, but for tests. */
-export interface Origin {
-  readonly commit: string;
-  readonly date: string;
-}
-
-const ORIGIN: Origin = { commit: COMMIT, date: COMMIT_DATE };
-
 /** Returns the report's text, one fact on a line, each line with its line feed. */
 export function versionReport(
   { deno, v8, jitless, target }: Build,
-  { commit, date } = ORIGIN,
+  { commit, date } = { commit: COMMIT, date: COMMIT_DATE },
 ): string {
   const facts = [
     `signpost ${VERSION}`,

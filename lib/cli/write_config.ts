@@ -31,26 +31,22 @@ export function configurationText(settings: GivenSettings): string {
   });
 }
 
-interface OutputFile {
-  readonly flag: string;
-  readonly path: string;
-  /** Ends the message: another place for the output. */
-  readonly also: string;
-  readonly runtime: Pick<Runtime, "writeFile">;
-}
-
+/** @param options `also` ends the message of a failure: another place for the output */
 export async function writeOutput(
   data: string | Uint8Array,
-  { flag, path, also, runtime }: OutputFile,
+  { flag, path, also, runtime }: {
+    readonly flag: string;
+    readonly path: string;
+    readonly also: string;
+    readonly runtime: Pick<Runtime, "writeFile">;
+  },
 ): Promise<void> {
-  try {
-    await runtime.writeFile(path, data);
-  } catch (error) {
-    const reason = plain(messageOf(error).split("\n")[0] ?? "");
+  await runtime.writeFile(path, data).catch((cause) => {
+    const reason = plain(messageOf(cause).split("\n")[0] ?? "");
     throw new FatalError(
       `${flag}: ${plain(path)} cannot be written: ${reason}; signpost may write below ` +
         `/run/signpost and /var/lib/signpost only, ${also}`,
-      { cause: error },
+      { cause },
     );
-  }
+  });
 }

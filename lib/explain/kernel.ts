@@ -11,7 +11,6 @@ import {
 } from "../model/ports/ports.ts";
 import type { Family } from "../model/values/address.ts";
 import { FatalError } from "../model/values/errors.ts";
-import { append } from "../model/values/lists.ts";
 import { count, plain } from "../model/values/text.ts";
 import { frontendsOf } from "../policy/frontend.ts";
 import { error, note, warning } from "./finding.ts";
@@ -92,8 +91,7 @@ export async function readConnections(
   runner: ProcessRunner,
   families: readonly Family[],
 ): Promise<ConntrackEntry[]> {
-  const entries: ConntrackEntry[] = [];
-  for (const family of families) {
+  const listings = families.map(async (family) => {
     const { code, stdout, stderr } = await runner.run(["conntrack", "-L", "-f", `ipv${family}`])
       .catch((error) => {
         if (error instanceof ProgramMissingError) {
@@ -105,9 +103,9 @@ export async function readConnections(
     if (code !== 0) {
       throw new FatalError(`--conntrack: conntrack -L failed: ${stderr.trim().split("\n")[0]}`);
     }
-    append(entries, parseEntries(stdout));
-  }
-  return entries;
+    return [...parseEntries(stdout)];
+  });
+  return (await Promise.all(listings)).flat();
 }
 
 /** The most connections in an answer. */

@@ -5,7 +5,6 @@ import type { ServiceDifference } from "../model/kernel/differences.ts";
 import type { Family } from "../model/values/address.ts";
 import { LISTEN_ADDRESS, localhostEndpoints } from "../policy/frontend.ts";
 
-/** A listener that should be there. */
 export interface WantedListener {
   readonly family: Family;
   readonly port: number;
@@ -13,7 +12,6 @@ export interface WantedListener {
   readonly servicePort: string;
 }
 
-/** Returns the listeners that the desired state needs. */
 export function wantedListeners({ node, services }: DesiredState): WantedListener[] {
   return [...services.values()].flatMap((ports) =>
     ports.filter((port) => localhostEndpoints(port, node).length > 0)

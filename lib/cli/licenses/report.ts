@@ -4,8 +4,6 @@ import { NOTICES } from "./notices.ts";
 /** The notice of a package that is in the program: its publisher, its SPDX licence, its licence file or headers. */
 export type Notice = typeof NOTICES[number];
 
-const HEADING = `signpost is under the Apache License 2.0. These are in the program, too:`;
-
 export function licensesReport(notices: readonly Notice[] = NOTICES): string {
   const list = notices.map(({ name, version, publisher, license }) =>
     `  ${name} ${version} (${publisher}): ${license}`
@@ -13,5 +11,6 @@ export function licensesReport(notices: readonly Notice[] = NOTICES): string {
   const texts = notices.map(({ name, version, text }) =>
     `${"=".repeat(76)}\n${name} ${version}\n\n${text}\n`
   );
-  return `${HEADING}\n\n${list.join("\n")}\n\n${texts.join("\n")}`;
+  return "signpost is under the Apache License 2.0. These are in the program, too:\n\n" +
+    `${list.join("\n")}\n\n${texts.join("\n")}`;
 }
