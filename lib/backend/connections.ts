@@ -15,9 +15,6 @@ import { errorText } from "../model/values/text.ts";
 import { frontendKey, keyInFamily, splitKey } from "../model/cluster/names.ts";
 import { frontendsOf } from "../policy/frontend.ts";
 
-/** Frontends that a scrape reads every five seconds. More are read less often. */
-export const MOST_FRONTENDS = 20_000;
-
 /** A reading holds for so many times its duration: iptables-legacy copies the nat table under the writers' lock. */
 export const TIMES_AS_LONG: Readonly<Record<Interest, number>> = { scrape: 50, live: 10 };
 
@@ -50,7 +47,6 @@ export class Connections {
   readonly #options: ConnectionsOptions;
   readonly #byService: ConnectionsByService;
   readonly #read: (valid: number) => Promise<void>;
-  #size = 0;
   /** The duration of the last listing, in milliseconds. */
   #took = 0;
   #hasBegun = false;
@@ -62,11 +58,7 @@ export class Connections {
     const { services, clock } = options;
     this.#options = options;
     this.#byService = new ConnectionsByService(services);
-    this.#read = boundedReading({
-      clock,
-      refresh: () => this.#refresh(),
-      known: () => {},
-    });
+    this.#read = boundedReading({ clock, refresh: () => this.#refresh(), known: () => {} });
   }
 
   get isOn(): boolean {
@@ -123,10 +115,8 @@ export class Connections {
   }
 
   #validFor(interest: Interest): number {
-    const bySize = READING_VALID * (this.#size / MOST_FRONTENDS);
     const least = interest === "scrape" ? READING_VALID : LIVE;
-    const byTime = Math.min(TIMES_AS_LONG[interest] * this.#took, LONGEST);
-    return Math.round(Math.max(least, bySize, byTime));
+    return Math.round(Math.max(least, Math.min(TIMES_AS_LONG[interest] * this.#took, LONGEST)));
   }
 
   async #refresh(): Promise<void> {
@@ -144,7 +134,7 @@ export class Connections {
     }
     const now = clock.monotonic();
     const seconds = this.#readAt === undefined ? undefined : (now - this.#readAt) / 1000;
-    this.#size = await new Turns(clock).run(this.#byService.taking(counts, seconds));
+    await new Turns(clock).run(this.#byService.taking(counts, seconds));
     this.#readAt = now;
     this.#report = { at: new Date(clock.now()).toISOString(), overSeconds: seconds ?? 0 };
   }
@@ -186,13 +176,12 @@ export class ConnectionsByService {
    * Adds the difference to the last reading, or all of a counter that was reset.
    * @param counts the counts of all frontends
    * @param seconds since the last reading; `undefined` at the first one, whose counts are an older process's
-   * @returns the number of frontends
    * @yields when other work can run
    */
   *taking(
     counts: Iterable<FrontendCount>,
     seconds: number | undefined,
-  ): Generator<undefined, number> {
+  ): Generator<undefined, void> {
     const read = new Map<string, FrontendCount>();
     let size = 0;
     for (const count of counts) {
@@ -202,15 +191,16 @@ export class ConnectionsByService {
       if (seconds !== undefined) this.#add(count, this.#sinceLast(count));
     }
     this.#last = read;
-    yield* this.#forgetting();
-    for (const ofService of this.#series.values()) {
+    for (const [service, ofService] of this.#series) {
       yield;
-      for (const series of ofService.values()) {
+      const there = new Set([...this.#frontendsOf(service).values()].map(seriesKey));
+      for (const [key, series] of ofService) {
+        if (!there.has(key)) ofService.delete(key);
         series.perSecond = seconds === undefined ? 0 : series.fresh / seconds;
         series.fresh = 0;
       }
+      if (ofService.size === 0) this.#series.delete(service);
     }
-    return size;
   }
 
   #sinceLast({ frontend, service, connections }: FrontendCount): number {
@@ -240,43 +230,28 @@ export class ConnectionsByService {
     }
   }
 
-  *#forgetting(): Generator<undefined, void> {
-    for (const [service, ofService] of this.#series) {
-      yield;
-      const there = new Set([...this.#frontendsOf(service).values()].map(seriesKey));
-      for (const key of ofService.keys()) if (!there.has(key)) ofService.delete(key);
-      if (ofService.size === 0) this.#series.delete(service);
-    }
-  }
-
   #frontendsOf(service: string): ReadonlyMap<string, Labels> {
-    const ports = this.#services().get(service);
-    if (!ports) return NO_FRONTENDS;
-    const known = this.#frontends.get(ports);
-    if (known) return known;
-    const frontends = frontendLabels(service, ports);
+    const ports = this.#services().get(service) ?? [];
+    const frontends = this.#frontends.get(ports) ?? frontendLabels(service, ports);
     this.#frontends.set(ports, frontends);
     return frontends;
   }
 }
-
-const NO_FRONTENDS: ReadonlyMap<string, Labels> = new Map();
 
 function frontendLabels(
   key: string,
   ports: readonly DesiredServicePort[],
 ): ReadonlyMap<string, Labels> {
   const { namespace, name: service } = splitKey(key);
-  const found = new Map<string, Labels>();
-  for (const port of ports) {
+  return new Map(ports.flatMap((port) => {
     const { family, protocol } = port;
-    for (const { type, address, port: number } of frontendsOf(port)) {
-      const key = keyInFamily(family, frontendKey({ address, protocol, port: number }));
-      const labels = { namespace, service, port: port.port, protocol, frontend: type };
-      if (!found.has(key)) found.set(key, labels);
-    }
-  }
-  return found;
+    return frontendsOf(port).map(({ type, address, port: number }) =>
+      [
+        keyInFamily(family, frontendKey({ address, protocol, port: number })),
+        { namespace, service, port: port.port, protocol, frontend: type },
+      ] as const
+    );
+  }));
 }
 
 function seriesKey({ port, protocol, frontend }: Labels): string {

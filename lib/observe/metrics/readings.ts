@@ -1,6 +1,6 @@
 /** Defines the metrics that are read at each scrape. */
 import { counterText } from "./registry.ts";
-import { MOST_FRONTENDS, TIMES_AS_LONG } from "../../backend/connections.ts";
+import { TIMES_AS_LONG } from "../../backend/connections.ts";
 import type { BackendMetrics, Definition, ReadMetric, Sample } from "../../backend/metrics.ts";
 import type { KnownGate } from "../../config/checks.ts";
 import { CATALOG } from "../../findings/catalog.ts";
@@ -12,7 +12,6 @@ import { FAMILIES, type Family, FAMILY_NAMES } from "../../model/values/address.
 import type { Desired } from "../../policy/state.ts";
 import type { WatchStatus } from "../../source/api/reflector.ts";
 import type { SyncProgress } from "../../sync/reports.ts";
-import { grouped } from "../../model/values/text.ts";
 import { KUBERNETES_VERSION } from "../../model/version.ts";
 
 /** Reads the resources that the process uses. */
@@ -69,9 +68,7 @@ const LOCALHOST = "kubeproxy_nftables_localhost_nodeport";
 const CONNECTIONS = [
   "signpost_service_connections_total",
   "New connections of a service port by kind of frontend, from the first one on. Read from the kernel at " +
-  `most every 5 s, above ${
-    grouped(MOST_FRONTENDS)
-  } frontends every 0.25 ms for each of them, and for ${TIMES_AS_LONG.scrape} times as long as the last reading took`,
+  `most every 5 s, and for ${TIMES_AS_LONG.scrape} times as long as the last reading took`,
 ] as const;
 
 /** Returns the text of the connection counters, the metric with most values. */
