@@ -98,7 +98,7 @@ export function forwardRules(): string[] {
 /** The rules of one service port in the table `nat`. */
 function iptablesService(port: ProxiedPort, network: PodNetwork): string[] {
   const { name, protocol, loadBalancerIP } = port;
-  const { cluster, external } = serviceChainNames(name, protocol);
+  const { Cluster: cluster, external } = serviceChainNames(name, protocol);
   const fromOutside = comment(`masquerade traffic for ${name} external destinations`);
   return [
     `-A KUBE-SERVICES ${to(port, loadBalancerIP, "loadbalancer IP")} -j ${external}`,
@@ -113,14 +113,14 @@ function iptablesService(port: ProxiedPort, network: PodNetwork): string[] {
 
 /** The rule of `KUBE-SERVICES` that leads to a service port's chain. */
 export function clusterIPJump(port: ClusterIPPort): string {
-  const { cluster } = serviceChainNames(port.name, port.protocol);
+  const { Cluster: cluster } = serviceChainNames(port.name, port.protocol);
   return `-A KUBE-SERVICES ${to(port, port.clusterIP, "cluster IP")} -j ${cluster}`;
 }
 
 /** The rules of a service port's own chain, and of those of its endpoints. */
 export function clusterIPRules(port: ClusterIPPort, { family, clusterCIDR }: PodNetwork): string[] {
   const { name, protocol, endpoints } = port;
-  const { cluster } = serviceChainNames(name, protocol);
+  const { Cluster: cluster } = serviceChainNames(name, protocol);
   const picks = endpoints.map((endpoint, i) => {
     const left = endpoints.length - i;
     const chance = left === 1

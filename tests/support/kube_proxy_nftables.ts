@@ -61,7 +61,7 @@ function nftablesSets({ family, nodeIP, ports }: ProxiedFamily): string[] {
 
 /** For example `service-NVLXCNGB-shop/web/tcp/http`. */
 function nftablesChain(port: ProxiedPort, kind = "service"): string {
-  const hash = serviceChainNames(port.name, port.protocol).cluster.slice(-8);
+  const hash = serviceChainNames(port.name, port.protocol).Cluster.slice(-8);
   const [path = "", name = ""] = port.name.split(":");
   return `${kind}-${hash}-${path}/${port.protocol}/${name}`;
 }

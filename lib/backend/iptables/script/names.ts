@@ -47,9 +47,9 @@ export const FIXED_CHAINS: Readonly<Record<Table, readonly string[]>> = {
 /** The prefixes of a service port's chains, all in the table `nat`. */
 const SERVICE_PREFIXES = {
   /** Endpoints of the Cluster policy. */
-  cluster: "KUBE-SVC-",
+  Cluster: "KUBE-SVC-",
   /** Endpoints of the Local policy. */
-  local: "KUBE-SVL-",
+  Local: "KUBE-SVL-",
   /** Connections to an external IP, a load-balancer IP or a node port. */
   external: "KUBE-EXT-",
   /** Sources that may reach the load-balancer IPs. */
@@ -76,12 +76,11 @@ export function leadsToEndpoint(target: string): boolean {
 /** Returns chains as in kube-proxy: a prefix and base32(sha256(name + protocol)). @param name `namespace/name:port` */
 export function serviceChainNames(name: string, protocol: Protocol): ServiceChainNames {
   const hash = shortHash(name + protocol, HASH_LENGTH);
-  const { cluster, local, external, firewall } = SERVICE_PREFIXES;
   return {
-    cluster: cluster + hash,
-    local: local + hash,
-    external: external + hash,
-    firewall: firewall + hash,
+    Cluster: SERVICE_PREFIXES.Cluster + hash,
+    Local: SERVICE_PREFIXES.Local + hash,
+    external: SERVICE_PREFIXES.external + hash,
+    firewall: SERVICE_PREFIXES.firewall + hash,
   };
 }
 

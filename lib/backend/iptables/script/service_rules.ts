@@ -29,20 +29,45 @@ import { hostPort } from "../../../model/cluster/names.ts";
 
 export function serviceRules(servicePort: DesiredServicePort, node: DesiredNode): ServiceRules {
   const context = contextOf(servicePort, node);
+  const { names, policies, usesExternalChain, usesFirewall } = context;
   const chains = new Map<string, readonly string[]>();
-  for (const policy of ["Cluster", "Local"] as const) {
-    if (isUsed(context, policy)) {
-      const { rules, chains: ofEndpoints } = endpointRules(
-        servicePort,
-        endpointsFor(context.servicePort, policy),
-      );
-      chains.set(policyChain(context, policy), [...masqueradeRules(context, policy), ...rules]);
-      for (const [name, rulesOfEndpoint] of ofEndpoints) chains.set(name, rulesOfEndpoint);
-    }
+  for (const policy of policies) {
+    const picks = endpointRules(servicePort, endpointsFor(servicePort, policy));
+    chains.set(names[policy], [...masqueradeRules(context, policy), ...picks.rules]);
+    for (const [name, rules] of picks.chains) chains.set(name, rules);
   }
-  if (context.usesExternalChain) chains.set(context.names.external, externalRules(context));
-  if (context.usesFirewall) chains.set(context.names.firewall, firewallRules(context));
+  if (usesExternalChain) chains.set(names.external, externalRules(context));
+  if (usesFirewall) chains.set(names.firewall, firewallRules(context));
   return { chains, shared: sharedRules(context) };
+}
+
+interface ServiceContext {
+  readonly servicePort: DesiredServicePort;
+  readonly node: DesiredNode;
+  readonly names: ServiceChainNames;
+  /** The policies that have a chain. */
+  readonly policies: readonly TrafficPolicy[];
+  readonly usesExternalChain: boolean;
+  readonly usesFirewall: boolean;
+}
+
+function contextOf(servicePort: DesiredServicePort, node: DesiredNode): ServiceContext {
+  const { clusterIPs, loadBalancerIPs, sourceRanges, hasEndpoints } = servicePort;
+  const { internalTrafficPolicy, externalTrafficPolicy } = servicePort;
+  const usesExternalChain = isExternal(servicePort) && hasEndpoints;
+  const isUsed = (policy: TrafficPolicy) =>
+    endpointsFor(servicePort, policy).length > 0 &&
+    (clusterIPs.length > 0 && internalTrafficPolicy === policy ||
+      // Pods and the node reach external addresses under the Cluster policy.
+      usesExternalChain && (policy === "Cluster" || externalTrafficPolicy === policy));
+  return {
+    servicePort,
+    node,
+    names: serviceChainNames(servicePort.name, servicePort.protocol),
+    policies: (["Cluster", "Local"] as const).filter(isUsed),
+    usesExternalChain,
+    usesFirewall: hasEndpoints && loadBalancerIPs.length > 0 && sourceRanges.length > 0,
+  };
 }
 
 /** Masquerades connections to the cluster IP that are not from pods, since they may be routed through this node. */
@@ -66,32 +91,29 @@ function masqueradeRules({ servicePort, node }: ServiceContext, policy: TrafficP
   );
 }
 
-function externalRules(context: ServiceContext): string[] {
-  const { servicePort: { name, family, externalTrafficPolicy }, names, node } = context;
+function externalRules({ servicePort, names, policies, node }: ServiceContext): string[] {
+  const { name, family, externalTrafficPolicy } = servicePort;
   const to = `${name} external destinations`;
   const rules: string[] = [];
   if (externalTrafficPolicy === "Cluster") {
     rules.push(rule(comment(`masquerade traffic for ${to}`), "-j KUBE-MARK-MASQ"));
-  } else if (isUsed(context, "Cluster")) {
+  } else if (policies.includes("Cluster")) {
     const detector = node.families[family].localDetector;
     if (detector) {
       const { source, input } = fromLocalPod(detector);
-      rules.push(rule(source, input, comment(`pod traffic for ${to}`), `-j ${names.cluster}`));
+      rules.push(rule(source, input, comment(`pod traffic for ${to}`), `-j ${names.Cluster}`));
     }
     const fromNode = "-m addrtype --src-type LOCAL";
     rules.push(
       rule(comment(`masquerade LOCAL traffic for ${to}`), fromNode, "-j KUBE-MARK-MASQ"),
-      rule(comment(`route LOCAL traffic for ${to}`), fromNode, `-j ${names.cluster}`),
+      rule(comment(`route LOCAL traffic for ${to}`), fromNode, `-j ${names.Cluster}`),
     );
   }
-  if (isUsed(context, externalTrafficPolicy)) {
-    rules.push(`-j ${policyChain(context, externalTrafficPolicy)}`);
-  }
+  if (policies.includes(externalTrafficPolicy)) rules.push(`-j ${names[externalTrafficPolicy]}`);
   return rules;
 }
 
-function firewallRules({ servicePort, names }: ServiceContext): string[] {
-  const { name, sourceRanges } = servicePort;
+function firewallRules({ servicePort: { name, sourceRanges }, names }: ServiceContext): string[] {
   return [
     ...sourceRanges.map((range) =>
       rule(`-s ${range}`, comment(`${name} loadbalancer IP`), `-j ${names.external}`)
@@ -100,132 +122,91 @@ function firewallRules({ servicePort, names }: ServiceContext): string[] {
   ];
 }
 
-interface ServiceContext {
-  readonly servicePort: DesiredServicePort;
-  readonly node: DesiredNode;
-  readonly names: ServiceChainNames;
-  readonly usesExternalChain: boolean;
-  readonly usesFirewall: boolean;
-}
+type Place = Omit<SharedRule, "rule">;
 
-function contextOf(servicePort: DesiredServicePort, node: DesiredNode): ServiceContext {
-  const { loadBalancerIPs, sourceRanges, hasEndpoints } = servicePort;
-  return {
-    servicePort,
-    node,
-    names: serviceChainNames(servicePort.name, servicePort.protocol),
-    usesExternalChain: isExternal(servicePort) && hasEndpoints,
-    usesFirewall: hasEndpoints && loadBalancerIPs.length > 0 && sourceRanges.length > 0,
-  };
-}
-
-function policyChain({ names }: ServiceContext, policy: TrafficPolicy): string {
-  return policy === "Cluster" ? names.cluster : names.local;
-}
-
-/** Returns true if a policy's chain exists. Pods and the node reach external addresses under the Cluster policy. */
-function isUsed(context: ServiceContext, policy: TrafficPolicy): boolean {
-  const { servicePort, usesExternalChain } = context;
-  if (endpointsFor(servicePort, policy).length === 0) return false;
-  const internal = servicePort.clusterIPs.length > 0 &&
-    servicePort.internalTrafficPolicy === policy;
-  const external = usesExternalChain &&
-    (policy === "Cluster" || servicePort.externalTrafficPolicy === policy);
-  return internal || external;
-}
+const SERVICES: Place = { table: "nat", chain: "KUBE-SERVICES", place: "first" };
+const NODE_PORTS: Place = { table: "nat", chain: "KUBE-NODEPORTS", place: "last" };
+const HAIRPINS: Place = { table: "nat", chain: HAIRPIN_CHAIN, place: "first" };
+const REFUSED: Place = { table: "filter", chain: "KUBE-SERVICES", place: "first" };
+const REFUSED_OUTSIDE: Place = { ...REFUSED, chain: "KUBE-EXTERNAL-SERVICES" };
+const FIREWALL: Place = { ...REFUSED, chain: "KUBE-PROXY-FIREWALL" };
+const HEALTH_CHECKS: Place = { table: "filter", chain: "KUBE-NODEPORTS", place: "last" };
 
 function sharedRules(context: ServiceContext): SharedRule[] {
+  const { servicePort, names, policies, usesExternalChain, usesFirewall } = context;
+  const { family, protocol, name, clusterIPs, externalIPs, loadBalancerIPs } = servicePort;
+  const { internalTrafficPolicy, externalTrafficPolicy } = servicePort;
+  const toAddresses = (
+    addresses: readonly string[],
+    { note, target, ...place }: Place & Treatment,
+  ) => {
+    const end = [`-p ${protocol}`, comment(`${name} ${note}`), port(protocol, servicePort.port)];
+    return addresses.map((address): SharedRule => ({
+      ...place,
+      rule: rule(`-d ${host(family, address)}`, ...end, target),
+    }));
+  };
+  const external = { ...SERVICES, note: "external IP", target: `-j ${names.external}` };
+  const loadBalancer = {
+    ...SERVICES,
+    note: "loadbalancer IP",
+    target: `-j ${usesFirewall ? names.firewall : names.external}`,
+  };
+  const outside = [...externalIPs, ...loadBalancerIPs];
+  const refusal = refusalOf(servicePort);
   return [
-    ...clusterIPRules(context),
-    ...externalAddressRules(context),
-    ...refusalRules(context),
-    ...firewallDrops(context),
-    ...nodePortRules(context),
-    ...healthCheckRules(context),
+    ...toAddresses(
+      clusterIPs,
+      policies.includes(internalTrafficPolicy)
+        ? { ...SERVICES, note: "cluster IP", target: `-j ${names[internalTrafficPolicy]}` }
+        : { ...REFUSED, ...refusal },
+    ),
+    ...toAddresses(usesExternalChain ? externalIPs : [], external),
+    ...toAddresses(usesExternalChain ? loadBalancerIPs : [], loadBalancer),
+    ...toAddresses(policies.includes(externalTrafficPolicy) ? [] : outside, {
+      ...REFUSED_OUTSIDE,
+      ...refusal,
+    }),
+    // Packets that the firewall chain did not accept still have the load balancer's address.
+    ...toAddresses(usesFirewall ? loadBalancerIPs : [], {
+      ...FIREWALL,
+      note: `traffic not accepted by ${names.firewall}`,
+      target: "-j DROP",
+    }),
+    ...portRules(context),
     ...hairpinRules(context),
   ];
 }
 
-function clusterIPRules(context: ServiceContext): SharedRule[] {
-  const { servicePort } = context;
-  const policy = servicePort.internalTrafficPolicy;
-  const { table, note, target } = isUsed(context, policy)
-    ? { table: "nat" as const, note: "cluster IP", target: `-j ${policyChain(context, policy)}` }
-    : { table: "filter" as const, ...refusal(servicePort) };
-  const { clusterIPs } = servicePort;
-  return toAddresses(servicePort, clusterIPs, { table, chain: "KUBE-SERVICES", note, target });
+/** Returns the rules for the node port and the health-check node port, which has no endpoints. */
+function portRules(
+  { servicePort, names, policies, usesExternalChain }: ServiceContext,
+): SharedRule[] {
+  const { protocol, name, nodePort, healthCheckNodePort = 0 } = servicePort;
+  const { note, target } = refusalOf(servicePort);
+  const rules: SharedRule[] = [];
+  const add = (place: Place, ...words: string[]) => rules.push({ ...place, rule: rule(...words) });
+  if (nodePort !== 0 && !policies.includes(servicePort.externalTrafficPolicy)) {
+    const match = `-m addrtype --dst-type LOCAL ${port(protocol, nodePort)}`;
+    add(REFUSED_OUTSIDE, `-p ${protocol}`, comment(`${name} ${note}`), match, target);
+  }
+  if (nodePort !== 0 && usesExternalChain) {
+    const to = `${port(protocol, nodePort)} -j ${names.external}`;
+    add(NODE_PORTS, `-p ${protocol}`, comment(name), to);
+  }
+  if (healthCheckNodePort !== 0) {
+    const accept = `${port("tcp", healthCheckNodePort)} -j ACCEPT`;
+    add(HEALTH_CHECKS, "-p tcp", comment(`${name} health check node port`), accept);
+  }
+  return rules;
 }
 
-function externalAddressRules(context: ServiceContext): SharedRule[] {
-  const { servicePort, names, usesExternalChain, usesFirewall } = context;
-  if (!usesExternalChain) return [];
-  const capture = (addresses: readonly string[], note: string, chain: string) =>
-    toAddresses(servicePort, addresses, {
-      table: "nat",
-      chain: "KUBE-SERVICES",
-      note,
-      target: `-j ${chain}`,
-    });
-  const ofLoadBalancers = usesFirewall ? names.firewall : names.external;
-  return [
-    ...capture(servicePort.externalIPs, "external IP", names.external),
-    ...capture(servicePort.loadBalancerIPs, "loadbalancer IP", ofLoadBalancers),
-  ];
-}
-
-/** Refuses external traffic if its policy has no endpoint here. */
-function refusalRules(context: ServiceContext): SharedRule[] {
-  const { servicePort } = context;
-  const { externalIPs, loadBalancerIPs, externalTrafficPolicy, nodePort, protocol } = servicePort;
-  if (isUsed(context, externalTrafficPolicy)) return [];
-  const place = { table: "filter", chain: "KUBE-EXTERNAL-SERVICES" } as const;
-  const { note, target } = refusal(servicePort);
-  const match = `-m addrtype --dst-type LOCAL ${port(protocol, nodePort)}`;
-  const words = [`-p ${protocol}`, comment(`${servicePort.name} ${note}`), match, target];
-  return [
-    ...toAddresses(servicePort, [...externalIPs, ...loadBalancerIPs], { ...place, note, target }),
-    ...nodePort === 0 ? [] : [{ ...place, rule: rule(...words), place: "first" as const }],
-  ];
-}
-
-/** Drops packets that the firewall chain did not accept: they still have the load balancer's address. */
-function firewallDrops({ servicePort, names, usesFirewall }: ServiceContext): SharedRule[] {
-  return toAddresses(servicePort, usesFirewall ? servicePort.loadBalancerIPs : [], {
-    table: "filter",
-    chain: "KUBE-PROXY-FIREWALL",
-    note: `traffic not accepted by ${names.firewall}`,
-    target: "-j DROP",
-  });
-}
-
-function nodePortRules({ servicePort, names, usesExternalChain }: ServiceContext): SharedRule[] {
-  const { protocol, nodePort, name } = servicePort;
-  if (nodePort === 0 || !usesExternalChain) return [];
-  const words = [`-p ${protocol}`, comment(name), port(protocol, nodePort), `-j ${names.external}`];
-  return [{ table: "nat", chain: "KUBE-NODEPORTS", rule: rule(...words), place: "last" }];
-}
-
-/** Accepts the load balancer's probe, with or without local endpoints. */
-function healthCheckRules({ servicePort }: ServiceContext): SharedRule[] {
-  const { healthCheckNodePort = 0, name } = servicePort;
-  if (healthCheckNodePort === 0) return [];
-  const note = comment(`${name} health check node port`);
-  const words = ["-p tcp", note, port("tcp", healthCheckNodePort), "-j ACCEPT"];
-  return [{ table: "filter", chain: "KUBE-NODEPORTS", rule: rule(...words), place: "last" }];
-}
-
-function hairpinRules(context: ServiceContext): SharedRule[] {
-  const { servicePort } = context;
-  const used = (["Cluster", "Local"] as const).flatMap((policy) =>
-    isUsed(context, policy) ? endpointsFor(servicePort, policy) : []
-  );
-  const own = used.filter(({ hairpin }) => hairpin)
-    .map(({ address }) => host(servicePort.family, address));
+function hairpinRules({ servicePort, policies }: ServiceContext): SharedRule[] {
+  const own = policies.flatMap((policy) => endpointsFor(servicePort, policy))
+    .filter(({ hairpin }) => hairpin).map(({ address }) => host(servicePort.family, address));
   return [...new Set(own)].map((address) => ({
-    table: "nat",
-    chain: HAIRPIN_CHAIN,
+    ...HAIRPINS,
     rule: `-s ${address} -d ${address} -j KUBE-MARK-MASQ`,
-    place: "first",
   }));
 }
 
@@ -235,24 +216,9 @@ interface Treatment {
   readonly target: string;
 }
 
-function refusal({ hasEndpoints, family }: DesiredServicePort): Treatment {
+function refusalOf({ hasEndpoints, family }: DesiredServicePort): Treatment {
   if (hasEndpoints) return { note: "has no local endpoints", target: "-j DROP" };
   return { note: "has no endpoints", target: reject(family) };
-}
-
-/** Returns a rule for the port at each address. */
-function toAddresses(
-  { family, protocol, name, port: number }: DesiredServicePort,
-  addresses: readonly string[],
-  { table, chain, note, target }: Pick<SharedRule, "table" | "chain"> & Treatment,
-): SharedRule[] {
-  const rest = [`-p ${protocol}`, comment(`${name} ${note}`), port(protocol, number), target];
-  return addresses.map((address) => ({
-    table,
-    chain,
-    rule: rule(`-d ${host(family, address)}`, ...rest),
-    place: "first",
-  }));
 }
 
 interface EndpointRules {

@@ -9,16 +9,16 @@ import {
 
 Deno.test("chains of a service port have the names that kube-proxy gives them", () => {
   assertEquals(serviceChainNames("default/kubernetes:https", "tcp"), {
-    cluster: "KUBE-SVC-NPX46M4PTMTKRN6Y",
-    local: "KUBE-SVL-NPX46M4PTMTKRN6Y",
+    Cluster: "KUBE-SVC-NPX46M4PTMTKRN6Y",
+    Local: "KUBE-SVL-NPX46M4PTMTKRN6Y",
     external: "KUBE-EXT-NPX46M4PTMTKRN6Y",
     firewall: "KUBE-FW-NPX46M4PTMTKRN6Y",
   });
   assertEquals(
-    serviceChainNames("kube-system/kube-dns:dns", "udp").cluster,
+    serviceChainNames("kube-system/kube-dns:dns", "udp").Cluster,
     "KUBE-SVC-TCOU7JCQXEZGVUNU",
   );
-  assertEquals(serviceChainNames("ns1/svc1:p80", "tcp").cluster, "KUBE-SVC-XPGD46QRK7WJZT7O");
+  assertEquals(serviceChainNames("ns1/svc1:p80", "tcp").Cluster, "KUBE-SVC-XPGD46QRK7WJZT7O");
 });
 
 Deno.test("the chain of an endpoint has the name that kube-proxy gives it", () => {
