@@ -13,7 +13,6 @@ import {
 import { hostPort, unbracketed } from "../../model/cluster/names.ts";
 import { runIfInstalled } from "../../model/kernel/dataplane.ts";
 import type { ProcessResult, ProcessRunner } from "../../model/ports/ports.ts";
-import { messageOf } from "../../model/values/errors.ts";
 import { oneLine } from "../../model/values/text.ts";
 import type { Protocol } from "../../model/cluster/objects.ts";
 
@@ -25,8 +24,6 @@ export interface IpvsState {
   readonly vips: readonly string[];
   /** Its virtual servers outside excluded ranges. */
   readonly servers: readonly VirtualServer[];
-  /** The reason why its virtual servers are unknown; `undefined` if they are known. */
-  readonly unread: string | undefined;
 }
 
 /** Matches kube-proxy's sets (`pkg/proxy/ipvs/ipset.go`), whose names it cuts to the kernel's 31 letters. */
@@ -43,7 +40,7 @@ export class IpvsKernel {
     private readonly excluded: readonly string[] = [],
   ) {}
 
-  /** Reads the state; `undefined` if there is none. @throws {Error} if `ip` fails */
+  /** Reads the state; `undefined` if there is none. @throws {Error} if it cannot be read */
   async look(): Promise<IpvsState | undefined> {
     const command = ["ip", "-o", "addr", "show", "dev", IPVS_INTERFACE] as const;
     const link = await runIfInstalled(this.runner, command);
@@ -56,12 +53,7 @@ export class IpvsKernel {
     const bound = new Set(parseInterfaces(link.stdout).map(({ address }) => address));
     const others = parseInterfaces(await this.#output(["ip", "-o", "addr", "show"]))
       .filter(({ name }) => name !== IPVS_INTERFACE).map(({ address }) => address);
-    const vips = [...bound.difference(new Set(others))];
-    try {
-      return { vips, servers: await this.#servers(), unread: undefined };
-    } catch (error) {
-      return { vips, servers: [], unread: messageOf(error) };
-    }
+    return { vips: [...bound.difference(new Set(others))], servers: await this.#servers() };
   }
 
   /** Returns true if `ipvsadm` is installed, which alone can remove virtual servers. */
@@ -75,8 +67,7 @@ export class IpvsKernel {
    * @returns a line for each part that could not be removed
    * @throws {Error} if connections cannot be read; then everything stays
    */
-  async remove({ servers, unread }: IpvsState): Promise<string[]> {
-    if (unread !== undefined) return [unread];
+  async remove({ servers }: IpvsState): Promise<string[]> {
     const own = new Set(servers.map(keyOf));
     const connections = parseConnections(await this.#read("/proc/net/ip_vs_conn"))
       .filter((connection) => own.has(keyOf(connection)));

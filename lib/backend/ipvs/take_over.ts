@@ -152,8 +152,6 @@ interface IpvsTakeOverOptions {
   readonly obstacle: () => Promise<string | undefined>;
 }
 
-const WAITING: ReadonlySet<Progress["step"]> = new Set(["wait", "remove"]);
-
 /** Milliseconds between two looks. */
 const PERIOD = 5_000;
 
@@ -173,7 +171,7 @@ export class IpvsTakeOver {
   }
 
   get report(): TakeOverReport | undefined {
-    if (!this.#progress || !WAITING.has(this.#progress.step)) return undefined;
+    if (this.#progress?.step !== "wait") return undefined;
     const { connections, until } = this.#progress;
     return { connections, until: this.#wallTime(until), obstacle: this.#obstacle };
   }
@@ -192,9 +190,7 @@ export class IpvsTakeOver {
   /** Writes the guard before rules in iptables mode: no virtual IP exposes the node's own ports. Never rejects. */
   async prepare(): Promise<void> {
     const state = await this.#look();
-    // With unknown virtual servers, the guard would refuse their traffic too early.
-    if (!state || state.unread !== undefined) return;
-    await this.#install(guardScript({ ...state, refusesServers: false }));
+    if (state) await this.#install(guardScript({ ...state, refusesServers: false }));
   }
 
   /** Starts the grace period, also again. Called between writing our rules and removing others'. Never rejects. */
@@ -236,15 +232,17 @@ export class IpvsTakeOver {
       const state = await this.#kernel.look();
       // The guard also covers additions of a kube-proxy that still runs.
       if (state) await this.#install(guardScript({ ...state, refusesServers: true }));
-      if (state?.unread !== undefined) return this.#waitToRead(before, state.unread);
       const now = this.#options.clock.monotonic();
       const next = advance(before, { connections: state && countOpen(state), now });
       if (next.step !== "remove") this.#obstacle = undefined;
       if (next.step === "reset") return next;
-      if (state === undefined) return await this.#end(next);
+      if (state === undefined) {
+        await this.#end();
+        return next;
+      }
       if (next.step !== "remove" || !await this.#remove(state)) return { ...next, step: "wait" };
       const after = removed(next, now);
-      if (after.step === "done") await this.#end(after);
+      if (after.step === "done") await this.#end();
       this.#options.logger.info(
         "took over from kube-proxy's ipvs mode: its leftovers are removed",
         {
@@ -255,16 +253,16 @@ export class IpvsTakeOver {
       );
       return after;
     } catch (error) {
-      this.#warn(`leftovers of kube-proxy's ipvs mode are not removed: ${messageOf(error)}`);
-      return before;
+      this.#obstacle = `leftovers of kube-proxy's ipvs mode are not removed: ${messageOf(error)}`;
+      this.#warn(this.#obstacle);
+      return { ...before, idle: 0 };
     }
   }
 
   /** Removes the guard, if nft could create it. */
-  async #end(progress: Progress): Promise<Progress> {
+  async #end(): Promise<void> {
     if (this.#guard !== "") await this.#options.applyNft(GUARD_REMOVAL);
     this.#guard = "";
-    return progress;
   }
 
   /** Removes sets that a killed signpost left. Called when no rule uses them. Never rejects. */
@@ -278,28 +276,16 @@ export class IpvsTakeOver {
     for (const problem of problems) this.#warn(`leftovers of kube-proxy's ipvs mode: ${problem}`);
   }
 
-  /** Waits, because unseen connections may be open. */
-  #waitToRead(before: Progress, why: string): Progress {
-    this.#obstacle =
-      `open connections of kube-proxy's ipvs mode cannot be read, so it stays: ${why}`;
-    this.#warn(this.#obstacle);
-    return { ...before, idle: 0, step: "wait" };
-  }
-
   /** @returns true if nothing is left */
   async #remove(state: IpvsState): Promise<boolean> {
-    this.#obstacle = await this.#findObstacle(state);
+    const canRemove = state.servers.length === 0 || await this.#kernel.canRemoveServers();
+    this.#obstacle = canRemove ? await this.#options.obstacle() : NO_IPVSADM;
     if (this.#obstacle !== undefined) {
       this.#warn(this.#obstacle);
       return false;
     }
     this.#warnOfLeftovers(await this.#kernel.remove(state));
     return await this.#kernel.look() === undefined;
-  }
-
-  async #findObstacle({ servers }: IpvsState): Promise<string | undefined> {
-    const canRemove = servers.length === 0 || await this.#kernel.canRemoveServers();
-    return canRemove ? await this.#options.obstacle() : NO_IPVSADM;
   }
 
   /** Converts a monotonic time. The wall clock may be set meanwhile. */
