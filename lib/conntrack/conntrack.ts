@@ -33,11 +33,9 @@ interface ConntrackCleanerOptions {
 const SERVICES = 100;
 /** Entries that are read in one turn. */
 const ENTRIES = 200;
-/** Milliseconds after which a clean-up stops and leaves the rest for later. */
-const BUDGET = 2_000;
 /** Milliseconds between two clean-ups. */
 const PAUSE = 1_000;
-/** The same after one that failed or was cut short. */
+/** The same after one that failed. */
 const RETRY_PAUSE = 10_000;
 
 /** Cleans beside the syncs: a `conntrack` that hangs delays no rule. Failures are tried again later. */
@@ -91,13 +89,12 @@ export class ConntrackCleaner {
   }
 
   async #clean(): Promise<boolean> {
-    const deadline = this.#now() + BUDGET;
     let isDone = true;
     for (const family of FAMILIES) {
       const suspects = new Map(this.#suspects[family]);
       this.#suspects[family].clear();
       try {
-        await this.#cleanFamily(family, { suspects, deadline });
+        await this.#cleanFamily(family, suspects);
       } catch (error) {
         if (error instanceof ProgramMissingError) return this.#giveUp();
         if (!(error instanceof ConntrackError)) throw error;
@@ -110,40 +107,23 @@ export class ConntrackCleaner {
     return isDone;
   }
 
-  async #cleanFamily(
-    family: Family,
-    { suspects, deadline }: { readonly suspects: Suspects; readonly deadline: number },
-  ): Promise<void> {
+  async #cleanFamily(family: Family, suspects: Suspects): Promise<void> {
     if (suspects.size === 0) return;
-    const { metrics, logger } = this.#options;
-    const started = this.#now();
-    const deletions = await this.#find(family, suspects);
-    let [deleted, done] = [0, 0];
-    // The first one goes however long the listing took, so that something is achieved each time.
-    for (const deletion of deletions) {
-      if (done > 0 && this.#now() >= deadline) break;
-      deleted += await this.#tool.delete(deletion);
-      done++;
-    }
-    const seconds = (this.#now() - started) / 1000;
-    metrics.conntrackReconciled(family, { deleted, seconds });
-    if (deleted > 0) {
-      logger.debug(2, "stale UDP conntrack entries deleted", { family, deleted, seconds });
-    }
-    const left = deletions.length - done;
-    if (left === 0) return;
-    throw new ConntrackError(
-      `stale IPv${family} UDP conntrack entries take long to delete, ${left} deletions are left`,
-    );
-  }
-
-  async #find(family: Family, suspects: Suspects): Promise<string[][]> {
-    const { state, runtime } = this.#options;
+    const { state, runtime: { clock, addresses }, metrics, logger, signal } = this.#options;
+    const started = clock.monotonic();
     const entries = await this.#tool.list(family);
     // The state is read after the listing: a flow may lead to an endpoint that came meanwhile.
-    const localAddresses = new Set(runtime.addresses());
-    const finding = findingStale(entries, { family, suspects, state, localAddresses });
-    return deletionsOf(await new Turns(runtime.clock).run(finding));
+    const options = { family, suspects, state, localAddresses: new Set(addresses()) };
+    const stale = await new Turns(clock).run(findingStale(entries, options));
+    let deleted = 0;
+    for (const deletion of deletionsOf(stale)) {
+      if (signal.aborted) return;
+      deleted += await this.#tool.delete(deletion);
+    }
+    const seconds = (clock.monotonic() - started) / 1000;
+    metrics.conntrackReconciled(family, { deleted, seconds });
+    if (deleted === 0) return;
+    logger.debug(2, "stale UDP conntrack entries deleted", { family, deleted, seconds });
   }
 
   #giveUp(): true {
@@ -159,10 +139,6 @@ export class ConntrackCleaner {
   #warn(message: string): void {
     if (message !== this.#lastWarning) this.#options.logger.warn(message);
     this.#lastWarning = message;
-  }
-
-  #now(): number {
-    return this.#options.runtime.clock.monotonic();
   }
 }
 

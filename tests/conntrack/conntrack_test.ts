@@ -292,22 +292,6 @@ Deno.test("an endpoint that is back after a failure keeps its flows", async () =
   assertEquals(bench.flows, [TO_A]);
 });
 
-Deno.test("a clean-up that takes too long is cut short, and goes on later", async () => {
-  const ports = Array.from(
-    { length: 100 },
-    (_, index) => servicePort([B], { name: `default/s${index}`, clusterIPs: [`10.96.1.${index}`] }),
-  );
-  const flows = ports.map((port) => flow(`10.0.0.1:1000 > ${port.clusterIPs[0]}:53 > ${A}`));
-  const state = stateOf(ports);
-  const bench = new Bench(flows, state);
-  bench.conntrack.beforeEach = () => bench.clock.pass(100);
-  await bench.sync(state, { full: true });
-  assertEquals(bench.flows.length, 81);
-  assertMatch(bench.log.warnings[0] ?? "", /IPv4 .* take long to delete, 81 deletions are left/);
-  for (let round = 0; round < 5; round++) await bench.clock.advance(RETRY_PAUSE);
-  assertEquals(bench.flows, []);
-});
-
 Deno.test("more frontends than are remembered are all looked at", async () => {
   const ports = Array.from({ length: 10_001 }, (_, index) =>
     servicePort([B], {
