@@ -30,8 +30,8 @@ export interface IpvsState {
 export const OWN_SET =
   /^KUBE-(?:6-)?(?:LOOP-BACK|CLUSTER-IP|EXTERNAL-IP(?:-LOCAL)?|LOAD-BALANCER(?:-FW|-LOCAL|-SOURCE-IP|-SOURCE-CIDR?)?|NODE-PORT-(?:LOCAL-)?(?:TCP|UDP|SCTP-HASH?)|HEALTH-CHECK-NODE-PORT|IPVS-IPS)$/;
 
-/** The most conntrack entries that are deleted one by one. More UDP flows are deleted by virtual server. */
-const MOST_ENTRIES = { tcp: 100, udp: 500 };
+/** The most conntrack entries of open connections that are deleted. */
+const MOST_ENTRIES = 100;
 
 export class IpvsKernel {
   /** @param excluded canonical CIDRs whose virtual servers are not kube-proxy's (`ipvs.excludeCIDRs`) */
@@ -119,34 +119,19 @@ export class IpvsKernel {
   }
 
   /**
-   * Deletes conntrack entries. Each deletion walks the whole table, so their number is limited. Deletion by virtual
-   * server also hits flows that are signpost's by now, and loses a pending answer.
+   * Deletes conntrack entries. Each deletion walks the whole table, so their number is limited. UDP flows are deleted
+   * by virtual server: those that are signpost's by now lose a pending answer at most.
    */
   async #forget(connections: readonly IpvsConnection[]): Promise<void> {
     const isUdp = ({ protocol }: IpvsConnection) => protocol === "udp";
-    const flows = await this.#tracked(connections.filter(isUdp));
     const open = connections.filter((each) => !isUdp(each) && each.isEstablished);
-    const lines = new Set([
-      ...flows.map(flows.length > MOST_ENTRIES.udp ? serverArguments : entryArguments),
-      ...open.slice(0, MOST_ENTRIES.tcp).map(entryArguments),
+    const deletions = new Set([
+      ...connections.filter(isUdp).map(serverArguments),
+      ...open.slice(0, MOST_ENTRIES).map(entryArguments),
     ]);
-    for (const line of lines) await runIfInstalled(this.runner, ["conntrack", ...line.split(" ")]);
-  }
-
-  /** Returns the UDP flows in conntrack. IPVS keeps a flow for minutes after its last packet. */
-  async #tracked(flows: readonly IpvsConnection[]): Promise<readonly IpvsConnection[]> {
-    const known = new Set<string>();
-    for (const family of new Set(flows.map(({ address }) => familyOf(address)))) {
-      const argv = ["conntrack", "-L", "-f", `ipv${family}`, "-p", "udp"] as const;
-      const listed = await runIfInstalled(this.runner, argv);
-      if (listed?.code !== 0) return flows;
-      for (const [tuple] of listed.stdout.matchAll(/src=\S+ dst=\S+ sport=\d+ dport=\d+/g)) {
-        known.add(tuple);
-      }
+    for (const each of deletions) {
+      await runIfInstalled(this.runner, ["conntrack", ...each.split(" ")]);
     }
-    return flows.filter(({ client, clientPort, address, port }) =>
-      known.has(`src=${client} dst=${address} sport=${clientPort} dport=${port}`)
-    );
   }
 
   /** Returns true if the interface exists, without `ip`. Without `cat`, the answer is false. */

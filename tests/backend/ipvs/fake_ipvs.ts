@@ -20,8 +20,6 @@ export class FakeIpvs {
   active = 0;
   /** UDP flows to 10.96.0.10. */
   udpFlows = 2;
-  /** How many of them conntrack knows yet. */
-  trackedFlows = Infinity;
   /** Whether its virtual servers are there. */
   hasServers = true;
   /** Virtual servers that are shown when the others have gone. */
@@ -84,9 +82,6 @@ export class FakeIpvs {
       this.hasServers = false;
       return change(`ipvsadm: ${stdin.trim().replaceAll("\n", "; ")}`);
     }
-    if (command === "conntrack -L -f ipv4 -p udp") {
-      return done(tracked(Math.min(this.trackedFlows, this.udpFlows)));
-    }
     if (argv[0] === "conntrack") return change(command);
     if (command === "ipset list -n") return done(`${this.#sets.join("\n")}\n`);
     if (argv[0] === "ipset") {
@@ -115,15 +110,6 @@ Prot LocalAddress:Port Scheduler Flags
 
 /** The client's port of the first flow. */
 const FIRST_PORT = 0xda6f;
-
-function tracked(flows: number): string {
-  return Array.from(
-    { length: flows },
-    (_, i) =>
-      `udp      17 20 src=10.244.0.10 dst=10.96.0.10 sport=${FIRST_PORT + i} dport=80 ` +
-      `src=10.244.1.11 dst=10.244.0.10 sport=8080 dport=${FIRST_PORT + i} mark=0 use=1\n`,
-  ).join("");
-}
 
 function connections(udpFlows: number): string {
   const flows = Array.from({ length: udpFlows }, (_, i) => {
