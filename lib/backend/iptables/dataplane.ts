@@ -80,7 +80,7 @@ export class IptablesDataplane implements Dataplane<IptablesScript> {
     return this.#counts.counts;
   }
 
-  /** Returns a packet count of both families at the last `readPackets` or full script. */
+  /** Returns a packet count of both families at the last `readPackets`. */
   packetsOf(metric: string): number {
     return FAMILIES.reduce((sum, family) => sum + this.#packets.sumOf(`${metric} ${family}`), 0);
   }
@@ -121,16 +121,12 @@ export class IptablesDataplane implements Dataplane<IptablesScript> {
     return atOnce(parseSaved(await save(this.#options.runner, { ...this.#iptables, family })));
   }
 
-  /** Replaces all of signpost's rules and keeps their packet counts. @returns the length written */
+  /** Replaces all of signpost's rules, whose packet counts begin again. @returns the length written */
   async #replace(input: FamilyInput): Promise<number> {
     const { family } = input;
-    const saved = await save(this.#options.runner, { ...this.#iptables, family }, "-c");
+    const saved = await save(this.#options.runner, { ...this.#iptables, family });
     const bytes = await this.#restore(fitToSaved(input, await this.#inTurns(parseSaved(saved))));
-    for (const metric of PACKET_METRICS) {
-      const key = `${metric.name} ${family}`;
-      this.#packets.seen(key, countIn(metric, saved) ?? 0);
-      this.#packets.seen(key, 0);
-    }
+    for (const { name } of PACKET_METRICS) this.#packets.seen(`${name} ${family}`, 0);
     return bytes;
   }
 

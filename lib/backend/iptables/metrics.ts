@@ -69,17 +69,13 @@ export const PACKET_METRICS: readonly PacketMetric[] = [
   },
 ];
 
-/** Returns the packets of a counted rule in `iptables -v -S` or `iptables-save -c`; `undefined` if it is missing. */
+/** Returns the packets of a counted rule in `iptables -v -S`; `undefined` if it is missing. */
 export function countIn(
   { chain, part }: Pick<PacketMetric, "chain" | "part">,
   listing: string,
 ): number | undefined {
-  const rule = new RegExp(
-    `^(?:\\[(\\d+):\\d+\\] )?-A ${chain} (?=.*${part})(?:.*-c (\\d+) )?`,
-    "m",
-  );
-  const [, saved, listed] = rule.exec(listing) ?? [];
-  const count = saved ?? listed;
+  const rule = new RegExp(`^-A ${chain} (?=.*${part}).*-c (\\d+) `, "m");
+  const count = rule.exec(listing)?.[1];
   return count === undefined ? undefined : Number(count);
 }
 

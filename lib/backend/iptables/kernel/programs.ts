@@ -29,10 +29,9 @@ async function run(
 export async function save(
   runner: ProcessRunner,
   { family, backend }: Place,
-  ...options: readonly string[]
 ): Promise<string> {
   const program = programName(family, "-save", backend);
-  const result = await run(runner, [program, ...options]);
+  const result = await run(runner, [program]);
   if (result.code !== 0) throw failureOf(program, result);
   return result.stdout;
 }
