@@ -12,9 +12,6 @@ import {
   StateReader,
 } from "../source/saved/format.ts";
 
-/** Bytes of uncompressed text that are written and read; 30,000 Services of 10 endpoints have 60 MiB. */
-const MAX_BYTES = 256 * 1024 * 1024;
-
 /** Characters that are written, or bytes that are read, between two pauses. */
 const BATCH = 16 * 1024;
 
@@ -25,8 +22,6 @@ export interface WriteStateOptions extends StateHeader {
   readonly pause: () => Promise<void>;
   /** Ends the write; the old file stays. */
   readonly signal?: AbortSignal;
-  /** Bytes of uncompressed text at most; 256 MiB by default. */
-  readonly maxBytes?: number;
 }
 
 interface ReadStateOptions {
@@ -34,7 +29,6 @@ interface ReadStateOptions {
   readonly decode: Decoder;
   /** As for a write. @default none: nothing else waits */
   readonly pause?: WriteStateOptions["pause"];
-  readonly maxBytes?: number;
 }
 
 /**
@@ -96,25 +90,18 @@ async function openTrusted(path: string): Promise<Deno.FsFile> {
   if (((found.mode ?? 0) & 0o022) !== 0) {
     throw new StateError("others may write to it; remove it, or set its mode to 0600");
   }
-  const file = await Deno.open(path);
-  const opened = await file.stat();
-  if (opened.dev === found.dev && opened.ino === found.ino) return file;
-  file.close();
-  throw new StateError("it was replaced while it was opened");
+  return await Deno.open(path);
 }
 
 /** Reads the text of a state. @throws {StateError} if it cannot be used */
 export async function readStateText(
   text: AsyncIterable<Uint8Array<ArrayBuffer>>,
-  { maxBytes = MAX_BYTES, pause, ...options }: ReadStateOptions,
+  { pause, ...options }: ReadStateOptions,
 ): Promise<SavedState> {
   const reader = new StateReader(options);
   // A byte order mark is not skipped but refused, as all else that signpost does not write.
   const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
-  let size = 0;
   for await (const chunk of text) {
-    size += chunk.length;
-    if (size > maxBytes) throw tooLarge(maxBytes);
     // A small file can hold much text.
     for (let from = 0; from < chunk.length; from += BATCH) {
       reader.push(decoder.decode(chunk.subarray(from, from + BATCH), { stream: true }));
@@ -152,35 +139,24 @@ export async function* stateText(
   objects: StateObjects,
   options: Omit<WriteStateOptions, "path">,
 ): AsyncGenerator<Uint8Array<ArrayBuffer>> {
-  const { pause, signal, maxBytes = MAX_BYTES } = options;
+  const { pause, signal } = options;
   const encoder = new TextEncoder();
-  let size = 0;
-  const encode = (text: string): Uint8Array<ArrayBuffer> => {
-    const bytes = encoder.encode(text);
-    size += bytes.length;
-    if (size > maxBytes) throw tooLarge(maxBytes);
-    return bytes;
-  };
   let batch = "";
   for (const line of stateLines(objects, options)) {
     batch += line;
     if (batch.length < BATCH) continue;
-    yield encode(batch);
+    yield encoder.encode(batch);
     batch = "";
     await pause();
     signal?.throwIfAborted();
   }
-  yield encode(batch);
+  yield encoder.encode(batch);
 }
 
 /** Flushes a folder. Without it, a loss of power can undo the rename (fsync(2)). */
 async function flushFolder(folder: string): Promise<void> {
   using opened = await Deno.open(folder);
   await opened.sync();
-}
-
-function tooLarge(maxBytes: number): StateError {
-  return new StateError(`the state is larger than ${maxBytes} bytes`);
 }
 
 function writeError(

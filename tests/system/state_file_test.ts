@@ -258,28 +258,6 @@ Deno.test("the file of a write that a crash ended is replaced, and a link is not
     assertEquals(namesIn(folder), ["other", "state.json.gz"]);
   }));
 
-Deno.test("a state that could not be read again is not written", () =>
-  inFolder(async (path, folder) => {
-    const message = await writeFailure(path, LARGE, { maxBytes: 100_000 });
-    assertEquals(message, `cannot write ${path}: the state is larger than 100000 bytes`);
-    assertEquals(namesIn(folder), []);
-  }));
-
-Deno.test("a file that is too large once unpacked is refused", () =>
-  inFolder(async (path) => {
-    await write(path, LARGE);
-    const message = (await assertRejects(() =>
-      read(path, { maxBytes: 100_000 }), StateError)).message;
-    assertEquals(message, `cannot use ${path}: the state is larger than 100000 bytes`);
-  }));
-
-Deno.test("a small file that unpacks to a line of 64 MiB is refused", () =>
-  inFolder(async (path) => {
-    const zeros = gzipSync(new Uint8Array(64 * 1024 * 1024));
-    Deno.writeFileSync(path, zeros, { mode: 0o600 });
-    assertStringIncludes(await readFailure(path), `cannot use ${path}: `);
-  }));
-
 Deno.test("a changed byte of the file is refused, or changes nothing at all", () =>
   inFolder(async (path) => {
     const objects = stateOf({ services: 4, endpoints: 3 });

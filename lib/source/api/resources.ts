@@ -1,5 +1,5 @@
 /** Defines the collection of each kind and its lists (kubernetes.io/docs/reference/using-api/api-concepts). */
-import type { Decoded, Decoder, Kind, KindMap, ObjectEvent } from "../../model/cluster/objects.ts";
+import type { Decoded, Decoder, Kind, KindMap, ReplaceEvent } from "../../model/cluster/objects.ts";
 import { WatchError } from "./failure.ts";
 import type { ApiClient } from "./api_client.ts";
 import { fieldAt } from "../../model/values/record.ts";
@@ -57,13 +57,9 @@ export class Snapshot<K extends Kind> {
     return new Set([...this.#objects.keys(), ...this.#refused.keys()]);
   }
 
-  toEvent(): ObjectEvent {
-    return {
-      type: "replace",
-      kind: this.kind,
-      objects: this.#objects,
-      refused: this.#refused,
-    } as ObjectEvent;
+  toEvent(): ReplaceEvent {
+    const [objects, refused] = [this.#objects, this.#refused];
+    return { type: "replace", kind: this.kind, objects, refused } as ReplaceEvent;
   }
 }
 

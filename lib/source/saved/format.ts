@@ -12,7 +12,6 @@
  * The text is not trusted: each object is decoded like one of an API server. gzip finds damage of a file.
  */
 import {
-  type Decoded,
   type Decoder,
   type EndpointSlice,
   type Kind,
@@ -28,6 +27,7 @@ import { show } from "../../model/values/text.ts";
 import { encodeObject } from "../objects/encode.ts";
 import { kindOf } from "../objects/tables.ts";
 import { fieldAt, isRecord } from "../../model/values/record.ts";
+import { Snapshot } from "../api/resources.ts";
 
 /** Thrown for an unusable state file. The message is one line: the fault and its line. */
 export class StateError extends Error {
@@ -36,9 +36,6 @@ export class StateError extends Error {
 
 /** The format version that is written, and the only one that is read. */
 const STATE_VERSION = 3;
-
-/** Characters. The largest EndpointSlice, of 1,000 endpoints, has 250,000. */
-const MAX_LINE = 16 * 1024 * 1024;
 
 /** Objects by `namespace/name`. */
 export interface StateObjects {
@@ -80,7 +77,7 @@ export interface SavedState {
 const FIRST_LINE = '{"apiVersion":"v1","kind":"List","items":[';
 const LAST_LINE = "]}";
 
-/** Yields the lines of a state as it is at the first line. @throws {StateError} if one is too long to be read again */
+/** Yields the lines of a state as it is at the first line. */
 export function* stateLines(objects: StateObjects, header: StateHeader): Generator<string> {
   const states: readonly (readonly [Kind, readonly KindMap[Kind][]])[] = [
     ["Service", [...objects.services.values()]],
@@ -90,69 +87,45 @@ export function* stateLines(objects: StateObjects, header: StateHeader): Generat
   ];
   yield `${FIRST_LINE}\n${headerLine(header)}\n`;
   for (const [kind, all] of states) {
-    for (const object of all) {
-      const line = `,${JSON.stringify(encodeObject(kind, object))}\n`;
-      if (line.length > MAX_LINE) {
-        throw new StateError(`${kind} ${objectKey(object)} is too large to be kept`);
-      }
-      yield line;
-    }
+    for (const object of all) yield `,${JSON.stringify(encodeObject(kind, object))}\n`;
   }
   yield `${LAST_LINE}\n`;
 }
 
 /** Reads the text of a state file, in pieces of any size. */
 export class StateReader {
-  readonly #objects: { readonly [K in Kind]: Map<string, KindMap[K]> } = {
-    Service: new Map(),
-    EndpointSlice: new Map(),
-    Node: new Map(),
-    ServiceCIDR: new Map(),
-  };
+  readonly #snapshots = new Map(KINDS.map((kind) => [kind, new Snapshot<Kind>(kind)]));
   #rest = "";
   #lines = 0;
+  #last = "";
   #written = NaN;
-  #isComplete = false;
 
   /** @param options `nodeName`: another node's state is refused */
   constructor(private readonly options: { readonly nodeName: string; readonly decode: Decoder }) {}
 
   /** Takes the next piece of text. @throws {StateError} if it is not usable here */
   push(text: string): void {
-    const lines = text.split("\n");
-    const last = lines.pop() ?? "";
-    for (const line of lines) {
-      this.#line(this.#rest + line);
-      this.#rest = "";
-    }
-    this.#rest += last;
-    if (this.#rest.length > MAX_LINE) throw this.#damaged("is too long");
+    const lines = (this.#rest + text).split("\n");
+    this.#rest = lines.pop() ?? "";
+    for (const line of lines) this.#line(line);
   }
 
   /** Returns the state after the last piece. @throws {StateError} if the text ends too early */
   finish(): SavedState {
-    if (this.#lines === 0 && this.#rest === "") throw new StateError("it is empty");
-    if (this.#lines === 0) throw foreign();
-    if (!this.#isComplete || this.#rest !== "") {
+    if (this.#lines === 0) throw this.#rest === "" ? new StateError("it is empty") : foreign();
+    if (this.#last !== LAST_LINE || this.#rest !== "") {
       throw new StateError("it is truncated: its last line is missing");
     }
-    const events = KINDS.map((kind) => ({
-      type: "replace",
-      kind,
-      objects: this.#objects[kind],
-      refused: new Map(),
-    } as ReplaceEvent));
+    const events = [...this.#snapshots.values()].map((snapshot) => snapshot.toEvent());
     return { written: this.#written, events };
   }
 
   #line(line: string): void {
     this.#lines++;
-    if (this.#isComplete) throw this.#damaged("comes after the end");
+    this.#last = line;
     if (this.#lines === 1 && line !== FIRST_LINE) throw foreign();
     if (this.#lines === 2) this.#written = readHeader(line, this.options.nodeName);
-    if (this.#lines <= 2) return;
-    if (line === LAST_LINE) this.#isComplete = true;
-    else this.#object(line);
+    if (this.#lines > 2 && line !== LAST_LINE) this.#object(line);
   }
 
   #object(line: string): void {
@@ -160,21 +133,12 @@ export class StateReader {
     if (!isRecord(raw)) throw this.#damaged("is not a JSON object");
     const kind = kindOf(raw);
     if (kind === undefined) throw this.#damaged(`is of an unknown kind ${show(raw["kind"])}`);
-    this.#store(kind, this.options.decode(kind, raw));
-  }
-
-  #store(kind: Kind, decoded: Decoded<Kind>): void {
+    const decoded = this.options.decode(kind, raw);
     if (decoded.type !== "object") {
       const reason = decoded.type === "refused" ? decoded.reason : "it makes no rules";
       throw this.#damaged(`(${kind}): ${reason}`);
     }
-    const objects: Map<string, KindMap[Kind]> = this.#objects[kind];
-    const { key, object } = decoded;
-    if (objects.has(key)) throw this.#damaged(`names ${kind} ${key} a second time`);
-    if (kind === "Node" && key !== this.options.nodeName) {
-      throw this.#damaged(`is Node ${key}, and this is ${show(this.options.nodeName)}`);
-    }
-    objects.set(key, object);
+    this.#snapshots.get(kind)?.put(decoded);
   }
 
   #damaged(what: string): StateError {
@@ -183,16 +147,12 @@ export class StateReader {
 }
 
 function headerLine({ nodeName, written }: StateHeader): string {
-  const data = {
-    version: String(STATE_VERSION),
-    nodeName,
-    written: new Date(written).toISOString(),
-  };
+  const version = String(STATE_VERSION);
   return JSON.stringify({
     apiVersion: "v1",
     kind: "ConfigMap",
     metadata: { name: "signpost-state" },
-    data,
+    data: { version, nodeName, written: new Date(written).toISOString() },
   });
 }
 
@@ -214,8 +174,8 @@ function readHeader(line: string, nodeName: string): number {
     );
   }
   const written = Date.parse(String(data["written"]));
-  if (Number.isNaN(written) || headerLine({ nodeName, written }) !== line) {
-    throw new StateError("it is damaged: line 2 is not what signpost writes");
+  if (Number.isNaN(written)) {
+    throw new StateError("it is damaged: line 2 has no time of writing");
   }
   return written;
 }
