@@ -9,9 +9,6 @@ import {
   ProgramMissingError,
 } from "../model/ports/ports.ts";
 
-/** Programs get no more of the environment than they need: no NOTIFY_SOCKET, no credentials. */
-const ENVIRONMENT = ["PATH", "XTABLES_LOCKFILE"];
-
 interface ProcessLimits {
   /** Milliseconds for any program. */
   readonly time: number;
@@ -33,25 +30,12 @@ const MAX_STDERR = 64 * 1024;
 
 /** Runs other programs as children of this process. */
 export class DenoProcessRunner implements ProcessRunner {
-  readonly #env: Record<string, string>;
-  readonly #limits: ProcessLimits;
-
-  /** Reads the environment once. @param limits after which a program is killed */
-  constructor(limits: ProcessLimits = LIMITS) {
-    this.#limits = limits;
-    const entries = ENVIRONMENT.map((name) => [name, Deno.env.get(name)] as const);
-    this.#env = Object.fromEntries(
-      entries.filter((entry): entry is [string, string] => entry[1] !== undefined),
-    );
-  }
+  /** @param limits after which a program is killed */
+  constructor(private readonly limits: ProcessLimits = LIMITS) {}
 
   async run(argv: readonly [string, ...string[]], stdin?: ProcessInput): Promise<ProcessResult> {
     const [program] = argv;
-    const child = spawn(argv, {
-      stdin: stdin === undefined ? "null" : "piped",
-      stderr: "piped",
-      env: this.#env,
-    });
+    const child = spawn(argv, { stdin: stdin === undefined ? "null" : "piped", stderr: "piped" });
     const most = MAX_OUTPUT[LISTS.test(argv.join(" ")) ? "list" : "other"];
     const tooMuch = () => {
       const reason = `printed more than ${most} MiB and was killed`;
@@ -59,17 +43,13 @@ export class DenoProcessRunner implements ProcessRunner {
     };
     const stdout = child.stdout.getReader({ mode: "byob" });
     const stderr = child.stderr.getReader({ mode: "byob" });
-    const deadline = new Deadline(program, this.#limits);
+    const deadline = new Deadline(program, this.limits);
     const writing = new AbortController();
     const work = Promise.all([
       child.status,
       readText(stdout, most * 2 ** 20, tooMuch),
       readText(stderr, MAX_STDERR),
-      stdin === undefined ? undefined : writeAll(child.stdin, {
-        input: deadline.counting(stdin),
-        chunk: typeof stdin === "string" ? MAX_UTF8 * stdin.length : WRITE_CHUNK,
-        signal: writing.signal,
-      }),
+      stdin !== undefined && writeAll(child.stdin, deadline.counting(stdin), writing.signal),
     ]);
     try {
       const [{ code, signal }, out, err] = await Promise.race([work, deadline.passed]);
@@ -89,17 +69,23 @@ export class DenoProcessRunner implements ProcessRunner {
   }
 }
 
+/** Programs get no more of the environment than they need: no NOTIFY_SOCKET, no credentials. */
+function environment(): Record<string, string> {
+  const lockFile = Deno.env.get("XTABLES_LOCKFILE");
+  return {
+    PATH: Deno.env.get("PATH") ?? "",
+    ...lockFile !== undefined && { XTABLES_LOCKFILE: lockFile },
+  };
+}
+
 /** Starts a program whose output is read. */
 function spawn(
   [program, ...args]: readonly [string, ...string[]],
-  options: {
-    readonly stdin: "null" | "piped";
-    readonly stderr: "null" | "piped";
-    readonly env: Record<string, string>;
-  },
+  pipes: { readonly stdin: "null" | "piped"; readonly stderr: "null" | "piped" },
 ): Deno.ChildProcess {
+  const options = { args, stdout: "piped", clearEnv: true, env: environment(), ...pipes } as const;
   try {
-    return new Deno.Command(program, { args, stdout: "piped", clearEnv: true, ...options }).spawn();
+    return new Deno.Command(program, options).spawn();
   } catch (error) {
     throw spawnError(program, error);
   }
@@ -186,11 +172,8 @@ class Deadline {
   }
 }
 
-/** Bytes that are read at once, through one buffer. `child.output()` takes 64 KiB for each stream of each program. */
-const READ_CHUNK = 16 * 1024;
-
-/** Bytes that are written at once: as many as a pipe holds. */
-const WRITE_CHUNK = 64 * 1024;
+/** Bytes that are read or written at once, through one buffer. `child.output()` takes 64 KiB for each stream. */
+const CHUNK = 16 * 1024;
 
 /** Reads text to its end. Text beyond the limit is left out, unless `onMore` throws. */
 async function readText(
@@ -200,7 +183,7 @@ async function readText(
 ): Promise<string> {
   const decoder = new TextDecoder();
   let text = "";
-  let buffer = new Uint8Array(READ_CHUNK);
+  let buffer = new Uint8Array(CHUNK);
   for (;;) {
     const { value, done } = await reader.read(buffer);
     if (done || value === undefined) return text + decoder.decode();
@@ -210,23 +193,16 @@ async function readText(
   }
 }
 
-/** Bytes of one UTF-16 unit in UTF-8, at most. */
-const MAX_UTF8 = 3;
-
 /** Writes the input. A child that ends early reports that by its exit code, so a broken pipe is no error. */
 async function writeAll(
   stream: WritableStream<Uint8Array>,
-  { input, chunk, signal }: {
-    readonly input: AsyncIterable<string>;
-    readonly chunk: number;
-    readonly signal: AbortSignal;
-  },
+  input: AsyncIterable<string>,
+  signal: AbortSignal,
 ): Promise<void> {
   const writer = stream.getWriter();
-  signal.addEventListener("abort", () => void writer.abort(signal.reason).catch(() => {}), {
-    once: true,
-  });
-  const buffer = new Uint8Array(Math.min(WRITE_CHUNK, chunk));
+  const abort = () => void writer.abort(signal.reason).catch(() => {});
+  signal.addEventListener("abort", abort, { once: true });
+  const buffer = new Uint8Array(CHUNK);
   try {
     for await (const piece of input) await writeText(writer, piece, buffer);
     await writer.close();
@@ -264,8 +240,7 @@ async function* lines(
 ): AsyncIterable<string> {
   // An abort before the first line is asked for is no event any more.
   if (signal.aborted) return;
-  const env = { PATH: Deno.env.get("PATH") ?? "" };
-  const child = spawn(argv, { stdin: "null", stderr: "null", env });
+  const child = spawn(argv, { stdin: "null", stderr: "null" });
   const end = () => kill(child, "SIGTERM");
   signal.addEventListener("abort", end, { once: true });
   try {
