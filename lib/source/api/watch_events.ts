@@ -6,10 +6,10 @@ import { BinaryReader, WireType } from "@bufbuild/protobuf/wire";
 import { PROTOBUF } from "../../model/configuration.ts";
 import { fieldAt, isRecord, type Json } from "../../model/values/record.ts";
 import { errorText, oneLine } from "../../model/values/text.ts";
-import { type Fields, one, type Scalar, TABLES } from "../objects/tables.ts";
+import { type Field, type Message, one, TABLES } from "../objects/tables.ts";
 import { StatusError, WatchError } from "./failure.ts";
 
-/** The longest line or frame in bytes. The largest object in etcd has 1.5 MiB. */
+/** The longest line, in characters, or frame, in bytes. The largest object in etcd has 1.5 MiB. */
 const MAX_PIECE = 16 * 1024 * 1024;
 
 /** Collects the parts of an incomplete piece. */
@@ -59,35 +59,28 @@ export async function* splitLines(
   chunks: AsyncIterable<Uint8Array>,
   { maxLine = MAX_PIECE }: { readonly maxLine?: number } = {},
 ): AsyncGenerator<readonly string[]> {
-  const remainder = new Remainder();
   const decoder = new TextDecoder("utf-8", { fatal: true });
-  const checkLength = (more: number) => {
-    if (remainder.length + more <= maxLine) return;
-    throw new WatchError("garbage", `a line is longer than ${maxLine} bytes`);
-  };
+  let rest = "";
   for await (const chunk of chunks) {
-    const lines: string[] = [];
-    let start = 0;
-    for (let end; (end = chunk.indexOf(NEWLINE, start)) >= 0; start = end + 1) {
-      checkLength(end - start);
-      const line = decodeLine(decoder, remainder.join(chunk.subarray(start, end)));
-      if (line !== "" && line !== "\r") lines.push(line);
+    try {
+      rest += decoder.decode(chunk, { stream: true });
+    } catch (cause) {
+      throw new WatchError("garbage", "a line is no UTF-8", { cause });
     }
-    checkLength(chunk.length - start);
-    remainder.keep(chunk.subarray(start));
-    if (lines.length > 0) yield lines;
+    // Without a new line, `rest` stays in parts (V8), so a long line costs no copies.
+    if (chunk.includes(NEWLINE)) {
+      const lines = rest.split("\n");
+      rest = lines.pop() ?? "";
+      const full = lines.filter((line) => line !== "" && line !== "\r");
+      if (full.length > 0) yield full;
+    }
+    if (rest.length > maxLine) {
+      throw new WatchError("garbage", `a line is longer than ${maxLine} characters`);
+    }
   }
-  if (remainder.length > 0) {
-    const message = `the stream ended within a line, after ${remainder.length} bytes of it`;
+  if (rest.length > 0) {
+    const message = `the stream ended within a line, after ${rest.length} characters of it`;
     throw new WatchError("garbage", message);
-  }
-}
-
-function decodeLine(decoder: TextDecoder, bytes: Uint8Array): string {
-  try {
-    return decoder.decode(bytes);
-  } catch (cause) {
-    throw new WatchError("garbage", "a line is no UTF-8", { cause });
   }
 }
 
@@ -213,24 +206,6 @@ function garbage(what: string, piece: string | Uint8Array): WatchError {
   return new WatchError("garbage", `${what} in the watch stream: ${shown}`);
 }
 
-type Message = Readonly<Record<number, NumberedField>>;
-
-interface NumberedField {
-  /** The field's JSON name. */
-  readonly name: string;
-  readonly value: Scalar | Message;
-  readonly repeated: boolean;
-}
-
-function messageOf(fields: Fields): Message {
-  return Object.fromEntries(
-    Object.entries(fields).map(([name, { number, value, repeated }]) => [
-      number,
-      { name, value: typeof value === "string" ? value : messageOf(value), repeated },
-    ]),
-  );
-}
-
 /** A parsed message: JSON values, `Uint8Array`, and `Date` for a time. */
 type MessageObject = Record<string, unknown>;
 
@@ -252,19 +227,19 @@ function readFields(reader: BinaryReader, end: number, message: Message): Messag
   return object;
 }
 
-function wireTypeOf({ value }: NumberedField): WireType {
+function wireTypeOf({ value }: Field): WireType {
   const isVarint = value === "integer" || value === "long" || value === "boolean";
   return isVarint ? WireType.Varint : WireType.LengthDelimited;
 }
 
-function readField(reader: BinaryReader, field: NumberedField, object: MessageObject): void {
+function readField(reader: BinaryReader, field: Field, object: MessageObject): void {
   const { name, value, repeated } = field;
   if (value === "map") readEntry(reader, (object[name] ??= {}) as MessageObject);
   else if (repeated) ((object[name] ??= []) as unknown[]).push(readValue(reader, value));
   else object[name] = readValue(reader, value);
 }
 
-function readValue(reader: BinaryReader, value: Exclude<NumberedField["value"], "map">): unknown {
+function readValue(reader: BinaryReader, value: Exclude<Field["value"], "map">): unknown {
   switch (value) {
     case "string":
       return reader.string();
@@ -289,14 +264,14 @@ function readNested(reader: BinaryReader, message: Message): MessageObject {
   return readFields(reader, reader.pos + length, message);
 }
 
-const ENTRY: Message = messageOf({ key: one(1, "string"), value: one(2, "string") });
+const ENTRY: Message = { 1: one("key", "string"), 2: one("value", "string") };
 
 function readEntry(reader: BinaryReader, map: MessageObject): void {
   const { key = "", value = "" } = readNested(reader, ENTRY);
   map[key as string] = value;
 }
 
-const TIME: Message = messageOf({ seconds: one(1, "long") });
+const TIME: Message = { 1: one("seconds", "long") };
 
 /** Returns an invalid date if the value is out of range. */
 function readTime(reader: BinaryReader): Date {
@@ -305,27 +280,27 @@ function readTime(reader: BinaryReader): Date {
 }
 
 /** meta/v1 WatchEvent: one frame of a watch stream. */
-const WATCH_EVENT: Message = messageOf({
-  type: one(1, "string"),
-  object: one(2, { raw: one(1, "bytes") }),
-});
+const WATCH_EVENT: Message = {
+  1: one("type", "string"),
+  2: one("object", { 1: one("raw", "bytes") }),
+};
 
 /** runtime Unknown: any object. */
-const UNKNOWN: Message = messageOf({
-  typeMeta: one(1, { kind: one(2, "string") }),
-  raw: one(2, "bytes"),
-});
+const UNKNOWN: Message = {
+  1: one("typeMeta", { 2: one("kind", "string") }),
+  2: one("raw", "bytes"),
+};
 
 /** meta/v1 Status. */
-const STATUS = {
-  message: one(3, "string"),
-  details: one(5, { retryAfterSeconds: one(5, "integer") }),
-  code: one(6, "integer"),
+const STATUS: Message = {
+  3: one("message", "string"),
+  5: one("details", { 5: one("retryAfterSeconds", "integer") }),
+  6: one("code", "integer"),
 };
 
 /** The messages of a server's answers, by kind. */
 const OBJECTS: ReadonlyMap<unknown, Message> = new Map(
-  Object.entries({ ...TABLES, Status: STATUS }).map(([kind, fields]) => [kind, messageOf(fields)]),
+  Object.entries({ ...TABLES, Status: STATUS }),
 );
 
 /** The prefix of any object: `k8s\0`. */

@@ -10,104 +10,112 @@ import type { Kind } from "../../model/cluster/objects.ts";
  */
 export type Scalar = "string" | "integer" | "long" | "boolean" | "bytes" | "time" | "map";
 
-/** The fields of a message, by their names in JSON. */
-export interface Fields {
-  readonly [name: string]: Field;
-}
+/** The fields of a message, by their protobuf numbers. */
+export type Message = Readonly<Record<number, Field>>;
 
 export interface Field {
-  /** The field's protobuf number. */
-  readonly number: number;
-  readonly value: Scalar | Fields;
+  /** The field's name in JSON. */
+  readonly name: string;
+  readonly value: Scalar | Message;
   /** True if it is a list of such values. */
   readonly repeated: boolean;
 }
 
 /** Returns a field that is one value. */
-export function one(number: number, value: Scalar | Fields): Field {
-  return { number, value, repeated: false };
+export function one(name: string, value: Scalar | Message): Field {
+  return { name, value, repeated: false };
 }
 
-export function many(number: number, value: Scalar | Fields): Field {
-  return { number, value, repeated: true };
+export function many(name: string, value: Scalar | Message): Field {
+  return { name, value, repeated: true };
 }
 
 /** meta/v1 ObjectMeta. */
-const METADATA = {
-  name: one(1, "string"),
-  namespace: one(3, "string"),
-  uid: one(5, "string"),
-  resourceVersion: one(6, "string"),
-  creationTimestamp: one(8, "time"),
-  deletionTimestamp: one(9, "time"),
-  labels: one(11, "map"),
-  annotations: one(12, "map"),
+const METADATA: Message = {
+  1: one("name", "string"),
+  3: one("namespace", "string"),
+  5: one("uid", "string"),
+  6: one("resourceVersion", "string"),
+  8: one("creationTimestamp", "time"),
+  9: one("deletionTimestamp", "time"),
+  11: one("labels", "map"),
+  12: one("annotations", "map"),
 };
 
 /** core/v1 Service. */
-const SERVICE = {
-  metadata: one(1, METADATA),
-  spec: one(2, {
-    ports: many(1, {
-      name: one(1, "string"),
-      protocol: one(2, "string"),
-      port: one(3, "integer"),
-      nodePort: one(5, "integer"),
+const SERVICE: Message = {
+  1: one("metadata", METADATA),
+  2: one("spec", {
+    1: many("ports", {
+      1: one("name", "string"),
+      2: one("protocol", "string"),
+      3: one("port", "integer"),
+      5: one("nodePort", "integer"),
     }),
-    clusterIP: one(3, "string"),
-    type: one(4, "string"),
-    externalIPs: many(5, "string"),
-    sessionAffinity: one(7, "string"),
-    loadBalancerSourceRanges: many(9, "string"),
-    externalTrafficPolicy: one(11, "string"),
-    healthCheckNodePort: one(12, "integer"),
-    sessionAffinityConfig: one(14, { clientIP: one(1, { timeoutSeconds: one(1, "integer") }) }),
-    clusterIPs: many(18, "string"),
-    internalTrafficPolicy: one(22, "string"),
+    3: one("clusterIP", "string"),
+    4: one("type", "string"),
+    5: many("externalIPs", "string"),
+    7: one("sessionAffinity", "string"),
+    9: many("loadBalancerSourceRanges", "string"),
+    11: one("externalTrafficPolicy", "string"),
+    12: one("healthCheckNodePort", "integer"),
+    14: one("sessionAffinityConfig", {
+      1: one("clientIP", { 1: one("timeoutSeconds", "integer") }),
+    }),
+    18: many("clusterIPs", "string"),
+    22: one("internalTrafficPolicy", "string"),
   }),
-  status: one(3, {
-    loadBalancer: one(1, { ingress: many(1, { ip: one(1, "string"), ipMode: one(3, "string") }) }),
+  3: one("status", {
+    1: one("loadBalancer", {
+      1: many("ingress", { 1: one("ip", "string"), 3: one("ipMode", "string") }),
+    }),
   }),
 };
 
 /** discovery.k8s.io/v1 EndpointSlice. */
-const ENDPOINT_SLICE = {
-  metadata: one(1, METADATA),
-  endpoints: many(2, {
-    addresses: many(1, "string"),
-    conditions: one(2, {
-      ready: one(1, "boolean"),
-      serving: one(2, "boolean"),
-      terminating: one(3, "boolean"),
+const ENDPOINT_SLICE: Message = {
+  1: one("metadata", METADATA),
+  2: many("endpoints", {
+    1: many("addresses", "string"),
+    2: one("conditions", {
+      1: one("ready", "boolean"),
+      2: one("serving", "boolean"),
+      3: one("terminating", "boolean"),
     }),
-    nodeName: one(6, "string"),
-    hints: one(8, {
-      forZones: many(1, { name: one(1, "string") }),
-      forNodes: many(2, { name: one(1, "string") }),
+    6: one("nodeName", "string"),
+    8: one("hints", {
+      1: many("forZones", { 1: one("name", "string") }),
+      2: many("forNodes", { 1: one("name", "string") }),
     }),
   }),
-  ports: many(3, { name: one(1, "string"), protocol: one(2, "string"), port: one(3, "integer") }),
-  addressType: one(4, "string"),
+  3: many("ports", {
+    1: one("name", "string"),
+    2: one("protocol", "string"),
+    3: one("port", "integer"),
+  }),
+  4: one("addressType", "string"),
 };
 
 /** core/v1 Node. */
-const NODE = {
-  metadata: one(1, METADATA),
-  spec: one(2, {
-    podCIDR: one(1, "string"),
-    taints: many(5, { key: one(1, "string") }),
-    podCIDRs: many(7, "string"),
+const NODE: Message = {
+  1: one("metadata", METADATA),
+  2: one("spec", {
+    1: one("podCIDR", "string"),
+    5: many("taints", { 1: one("key", "string") }),
+    7: many("podCIDRs", "string"),
   }),
-  status: one(3, { addresses: many(5, { type: one(1, "string"), address: one(2, "string") }) }),
+  3: one("status", {
+    5: many("addresses", { 1: one("type", "string"), 2: one("address", "string") }),
+  }),
 };
 
 /** networking.k8s.io/v1 ServiceCIDR. */
-const SERVICE_CIDR = {
-  metadata: one(1, METADATA),
-  spec: one(2, { cidrs: many(1, "string") }),
+const SERVICE_CIDR: Message = {
+  1: one("metadata", METADATA),
+  2: one("spec", { 1: many("cidrs", "string") }),
 };
 
-export const TABLES: { readonly [K in Kind]: Fields } = {
+export const TABLES: { readonly [K in Kind]: Message } = {
   Service: SERVICE,
   EndpointSlice: ENDPOINT_SLICE,
   Node: NODE,
