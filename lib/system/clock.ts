@@ -1,7 +1,7 @@
 /** Adapter: the machine's clocks. Tests of no program use it too, so it stands alone. */
 import type { Clock } from "../model/ports/ports.ts";
 
-/** Timers hold 31 bits of milliseconds; one for more ends at once. */
+/** Timers hold 31 bits of milliseconds, 24 days; one for more would end at once. */
 const MAX_TIMER = 2 ** 31 - 1;
 
 export class SystemClock implements Clock {
@@ -21,11 +21,7 @@ export class SystemClock implements Clock {
         signal?.removeEventListener("abort", finish);
         resolve();
       };
-      const wait = (left: number): ReturnType<typeof setTimeout> =>
-        left <= MAX_TIMER
-          ? setTimeout(finish, left)
-          : setTimeout(() => timer = wait(left - MAX_TIMER), MAX_TIMER);
-      let timer = wait(milliseconds);
+      const timer = setTimeout(finish, Math.min(milliseconds, MAX_TIMER));
       signal?.addEventListener("abort", finish);
     });
   }

@@ -2,7 +2,6 @@
 import { type Proxies, PROXY_VARIABLES } from "../source/api/access/access_source.ts";
 import type { HttpClient, HttpRequest, HttpResponse } from "../source/api/api_client.ts";
 import type { TlsSettings } from "../source/api/access/access.ts";
-import type { IncomingHttpHeaders } from "node:http";
 
 /**
  * Makes a client for any server that a kubeconfig can name. `node:https` of Deno 2.9 takes 110 MB for a list of 36 MB,
@@ -12,7 +11,8 @@ import type { IncomingHttpHeaders } from "node:http";
 export function createHttpClient(
   { proxies = {} }: { readonly proxies?: Proxies } = {},
 ): HttpClient {
-  trustGivenAuthoritiesOnly();
+  // Deno must not trust the authorities of a store beside a kubeconfig's. The variable names the stores.
+  Deno.env.set("DENO_TLS_CA_STORE", ",");
   let last: { readonly key: string; readonly client: Deno.HttpClient } | undefined;
   const close = () => {
     last?.client.close();
@@ -39,11 +39,6 @@ const CHUNK = 64 * 1024;
 function canFetch({ url, tls }: Pick<HttpRequest, "url" | "tls">): boolean {
   return url.protocol === "http:" ||
     tls.verify && tls.authorities !== undefined && tls.serverName === undefined;
-}
-
-/** Keeps Deno from trusting the authorities of a store beside a kubeconfig's: the variable chooses the store. */
-function trustGivenAuthoritiesOnly(): void {
-  Deno.env.set("DENO_TLS_CA_STORE", ",");
 }
 
 /** Makes a client with these proxies in the environment, from which Deno takes them. */
@@ -77,18 +72,21 @@ async function sendByFetch(
   { method, url, headers, body, signal }: HttpRequest,
   client: Deno.HttpClient,
 ): Promise<HttpResponse> {
+  // `fetch` may not hear of the abort (see `readBody`).
+  const aborted = new Promise<never>((_, reject) =>
+    signal.addEventListener("abort", () => reject(signal.reason), { once: true })
+  );
+  aborted.catch(() => {});
   try {
-    const response = await orAborted(
+    const answer = fetch(url, {
+      client,
+      method,
+      headers: { "accept-encoding": "identity", ...headers },
+      redirect: "manual",
       signal,
-      fetch(url, {
-        client,
-        method,
-        headers: { "accept-encoding": "identity", ...headers },
-        redirect: "manual",
-        signal,
-        ...(body !== undefined && { body }),
-      }),
-    );
+      ...(body !== undefined && { body }),
+    });
+    const response = await Promise.race([answer, aborted]);
     return {
       status: response.status,
       headers: Object.fromEntries(response.headers),
@@ -96,18 +94,6 @@ async function sendByFetch(
     };
   } catch (error) {
     throw explain(error);
-  }
-}
-
-/** Returns the answer, or rejects at the abort, which `fetch` may not hear of (see `readBody`). */
-async function orAborted(signal: AbortSignal, answer: Promise<Response>): Promise<Response> {
-  const aborted = Promise.withResolvers<never>();
-  const reject = () => aborted.reject(signal.reason);
-  signal.addEventListener("abort", reject, { once: true });
-  try {
-    return await Promise.race([answer, aborted.promise]);
-  } finally {
-    signal.removeEventListener("abort", reject);
   }
 }
 
@@ -163,17 +149,10 @@ async function sendByNode(
   const outgoing = request(url, { method, headers, agent, signal });
   outgoing.on("error", reject);
   outgoing.once("response", (response) => {
-    resolve({
-      status: response.statusCode ?? 0,
-      headers: flatten(response.headers),
-      body: response,
-    });
+    const { statusCode: status = 0, headers } = response;
+    const entries = Object.entries(headers).map(([name, value]) => [name, value?.toString()]);
+    resolve({ status, headers: Object.fromEntries(entries), body: response });
   });
   outgoing.end(body);
   return await promise;
-}
-
-function flatten(headers: IncomingHttpHeaders): Record<string, string | undefined> {
-  const entries = Object.entries(headers);
-  return Object.fromEntries(entries.map(([name, value]) => [name, value?.toString()]));
 }

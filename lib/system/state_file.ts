@@ -43,25 +43,22 @@ export async function writeStateFile(
   const temporary = `${path}.tmp`;
   try {
     signal?.throwIfAborted();
-    await removeLeftover(temporary);
+    // A crash can leave one behind.
+    await Deno.remove(temporary).catch(() => {});
     await writeTemporary(temporary, objects, options);
     await Deno.rename(temporary, path);
     await flushFolder(dirname(path));
   } catch (error) {
     await Deno.remove(temporary).catch(() => {});
     if (signal?.aborted) throw new StateError(`cannot write ${path}: there was no time left`);
-    throw writeError(error, { path, temporary });
+    throw new StateError(`cannot write ${path}: ${writeReason(error, path)}`, { cause: error });
   }
 }
 
 /** Returns when the file was written, milliseconds since the epoch; `undefined` if there is none. */
 export async function stateFileTime(path: string): Promise<number | undefined> {
-  try {
-    return (await Deno.lstat(path)).mtime?.getTime();
-  } catch {
-    // Another failure is reported when the file is written.
-    return undefined;
-  }
+  // Another failure is reported when the file is written.
+  return (await Deno.lstat(path).catch(() => undefined))?.mtime?.getTime();
 }
 
 /** Reads the state file. @returns `undefined` if there is none @throws {StateError} if it cannot be used */
@@ -112,13 +109,6 @@ export async function readStateText(
   return reader.finish();
 }
 
-/** Removes the file of an earlier write that a crash ended. */
-async function removeLeftover(path: string): Promise<void> {
-  await Deno.remove(path).catch((error) => {
-    if (!(error instanceof Deno.errors.NotFound)) throw error;
-  });
-}
-
 async function writeTemporary(
   temporary: string,
   objects: StateObjects,
@@ -159,18 +149,14 @@ async function flushFolder(folder: string): Promise<void> {
   await opened.sync();
 }
 
-function writeError(
-  error: unknown,
-  { path, temporary }: { readonly path: string; readonly temporary: string },
-): StateError {
+function writeReason(error: unknown, path: string): string {
   const off = "or turn the state file off with --state-file ''";
   const folder = dirname(path);
-  const reason = error instanceof Deno.errors.NotFound
-    ? `the folder ${folder} does not exist; make it (StateDirectory= in the unit does), ${off}`
-    : isRefusal(error)
-    ? `${folder} is not writable for signpost; make it so, ${off}`
-    : plainMessage(error).replaceAll(temporary, path);
-  return new StateError(`cannot write ${path}: ${reason}`, { cause: error });
+  if (error instanceof Deno.errors.NotFound) {
+    return `the folder ${folder} does not exist; make it (StateDirectory= in the unit does), ${off}`;
+  }
+  if (isRefusal(error)) return `${folder} is not writable for signpost; make it so, ${off}`;
+  return plainMessage(error);
 }
 
 /** Returns true if the system, or Deno's own permissions, forbid it. */

@@ -56,7 +56,7 @@ export interface Clock {
   /** Returns wall-clock time in milliseconds since the epoch. It may jump. */
   now(): number;
   monotonic(): number;
-  /** Resolves after the time or at the abort; never rejects. After 0, pending socket input has been read. */
+  /** Resolves after the time, 24 days at most, or at the abort. Never rejects. After 0, pending socket input has been read. */
   sleep(milliseconds: number, signal?: AbortSignal): Promise<void>;
 }
 

@@ -16,7 +16,6 @@ export interface ApiAccess {
   readonly clientCertificate?: Material | undefined;
   readonly clientKey?: Material | undefined;
   readonly token?: Material | undefined;
-  readonly basic?: { readonly username: string; readonly password: string } | undefined;
   /** The TLS server name, if it differs from the URL's host. */
   readonly tlsServerName?: string | undefined;
   /** False only if the kubeconfig has `insecure-skip-tls-verify: true`. */
@@ -35,7 +34,6 @@ export interface TlsSettings {
 
 export interface Credentials {
   readonly server: URL;
-  /** The `authorization` header. */
   readonly authorization: string | undefined;
   readonly tls: TlsSettings;
 }
@@ -70,7 +68,7 @@ export async function readCredentials(
   ]);
   return {
     server: access.server,
-    authorization: authorization(access, token),
+    authorization: token && `Bearer ${tokenIn(token)}`,
     tls: {
       authorities: authority && authoritiesIn(authority, now()),
       certificate: certificate && certificatesIn(certificate).join("\n"),
@@ -156,16 +154,8 @@ function privateKeyIn({ text, origin }: ReadText): string {
   return text;
 }
 
-function authorization(access: ApiAccess, token: ReadText | undefined): string | undefined {
-  if (token !== undefined) {
-    const text = token.text.trim();
-    if (!TOKEN.test(text)) {
-      throw new AccessError([`${oneLine(token.origin)}: is empty or no bearer token`]);
-    }
-    return `Bearer ${text}`;
-  }
-  if (access.basic === undefined) return undefined;
-  const { username, password } = access.basic;
-  const bytes = new TextEncoder().encode(`${username}:${password}`);
-  return `Basic ${btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""))}`;
+function tokenIn({ text, origin }: ReadText): string {
+  const token = text.trim();
+  if (TOKEN.test(token)) return token;
+  throw new AccessError([`${oneLine(origin)}: is empty or no bearer token`]);
 }

@@ -33,7 +33,10 @@ interface AccessOptions {
  * the in-cluster settings, and `master` overrides the server of both. @throws {AccessError}
  */
 export async function loadAccess(options: AccessOptions): Promise<ApiAccess> {
-  const access = await readAccess(options);
+  const { kubeconfig, master, environment } = options;
+  const access = kubeconfig === ""
+    ? inClusterAccess(environment, master)
+    : parseKubeconfig(await readKubeconfig(options), { path: kubeconfig, master });
   const { server, verify, certificateAuthority } = access;
   if (certificateAuthority || !verify || server.protocol !== "https:") return access;
   return { ...access, certificateAuthority: await systemAuthorities(options) };
@@ -53,17 +56,13 @@ async function systemAuthorities({ environment, readFile }: AccessOptions): Prom
   ]);
 }
 
-async function readAccess(options: AccessOptions): Promise<ApiAccess> {
-  const { kubeconfig, master } = options;
-  if (kubeconfig === "") return inClusterAccess(options.environment, master);
-  let text: string;
+async function readKubeconfig({ kubeconfig, readFile }: AccessOptions): Promise<string> {
   try {
-    text = await options.readFile(kubeconfig);
+    return await readFile(kubeconfig);
   } catch (cause) {
     const problem = `${oneLine(kubeconfig)}: the kubeconfig cannot be read: ${errorText(cause)}`;
     throw new AccessError([problem], { cause });
   }
-  return parseKubeconfig(text, { path: kubeconfig, master });
 }
 
 /** Returns the in-cluster access, or that of `master` alone, without credentials. @throws {AccessError} */
@@ -96,28 +95,24 @@ export function inClusterAccess(environment: Environment, master: string): ApiAc
 /** Proxy variables by their upper-case names. If empty, requests go to the API server directly. */
 export type Proxies = Readonly<Record<string, string>>;
 
-const NAMES = ["HTTP_PROXY", "HTTPS_PROXY"] as const;
-
-/** Hosts that never go through a proxy. */
-const NEVER = ["localhost", "127.0.0.1", "::1"];
+const NAMES = ["HTTP_PROXY", "HTTPS_PROXY"];
 
 /** The variables that HTTP clients read. */
-export const PROXY_VARIABLES: readonly string[] = [...NAMES, "ALL_PROXY", "NO_PROXY"].flatMap((
-  name,
-) => [name, name.toLowerCase()]);
+export const PROXY_VARIABLES: readonly string[] = [...NAMES, "ALL_PROXY", "NO_PROXY"]
+  .flatMap((name) => [name, name.toLowerCase()]);
 
-/** Returns the proxies of the environment, by names in upper or lower case as in Go. */
+/** Returns the proxies of the environment, by names in upper or lower case as in Go. Loopback has none. */
 export function proxiesIn(environment: Environment): Proxies {
   const read = (name: string) => environment(name) || environment(name.toLowerCase()) || "";
-  const proxies = NAMES.map((name) => [name, read(name)] as const).filter(([, url]) => url !== "");
+  const proxies = NAMES.map((name) => [name, read(name)]).filter(([, url]) => url !== "");
   if (proxies.length === 0) return {};
-  const except = [read("NO_PROXY"), ...NEVER].filter((each) => each !== "").join(",");
-  return { ...Object.fromEntries(proxies), NO_PROXY: except };
+  const except = [read("NO_PROXY"), "localhost", "127.0.0.1", "::1"].filter((each) => each !== "");
+  return { ...Object.fromEntries(proxies), NO_PROXY: except.join() };
 }
 
 /** Returns one warning a line for the administrator. Holds no credentials. */
 export function accessWarnings(access: ApiAccess): readonly string[] {
-  const { server, verify, token, basic } = access;
+  const { server, verify, token } = access;
   const warnings: string[] = [];
   if (server.protocol === "https:" && !verify) {
     warnings.push(
@@ -125,8 +120,7 @@ export function accessWarnings(access: ApiAccess): readonly string[] {
         "and decides on this node's rules; set certificate-authority instead",
     );
   }
-  const hasSecret = token !== undefined || basic !== undefined;
-  if (server.protocol === "http:" && hasSecret && !isLocal(server.hostname)) {
+  if (server.protocol === "http:" && token && !isLocal(server.hostname)) {
     warnings.push(
       `the credentials go to ${server.origin} unencrypted: another machine can read them, and ` +
         "decide on this node's rules; use https",

@@ -142,17 +142,16 @@ function checkCluster(cluster: Section): void {
 }
 
 function checkUser(user: Section): void {
-  const reason = "is refused: a node proxy runs no foreign programs; " +
-    "use a client certificate, token or tokenFile";
-  for (const key of ["exec", "auth-provider"]) if (user.has(key)) user.problem(key, reason);
+  const use = "use a client certificate, token or tokenFile";
+  const foreign = `is refused: a node proxy runs no foreign programs; ${use}`;
+  for (const key of ["exec", "auth-provider"]) if (user.has(key)) user.problem(key, foreign);
+  const basic = `is refused: no API server takes passwords since Kubernetes 1.19; ${use}`;
+  if (user.text("username") !== "") user.problem("username", basic);
   if (user.text("as") !== "") user.problem("as", "is refused: impersonation is not supported");
   const has = (key: string) => user.text(key) + user.text(`${key}-data`) !== "";
   if (has("client-certificate") !== has("client-key")) {
     const missing = has("client-key") ? "client-certificate" : "client-key";
     user.problem(missing, "is missing: a client certificate and its key go together");
-  }
-  if (user.text("username") !== "" && user.text("token") + user.text("tokenFile") !== "") {
-    user.problem("username", "contradicts the token: set one of them");
   }
 }
 
@@ -184,16 +183,15 @@ function resolveAccess({ cluster, user, path, master }: {
     cluster.problem(master === "" ? "server" : "server (overridden by --master)", server);
     return undefined;
   }
-  const [token, username] = [text("token"), text("username")];
+  const [token, tokenFile] = [text("token"), text("tokenFile")];
   return {
     server,
     certificateAuthority,
     clientCertificate: material(user, "client-certificate"),
     clientKey: material(user, "client-key"),
-    token: text("tokenFile") !== "" || token === ""
-      ? file(text("tokenFile"))
+    token: tokenFile !== "" || token === ""
+      ? file(tokenFile)
       : { type: "inline", text: token, origin: `${path}: token` },
-    basic: username === "" ? undefined : { username, password: text("password") },
     tlsServerName: cluster.text("tls-server-name") || undefined,
     verify,
   };

@@ -99,12 +99,6 @@ Deno.test("files are read again each time, tokens are trimmed, bundles are split
   assertEquals(second.authorization, "Bearer two");
 });
 
-Deno.test("username and password make basic authentication, in UTF-8", async () => {
-  const basic = { username: "jörg", password: "x" };
-  const { authorization } = await read({ ...ANONYMOUS, basic }, files({}));
-  assertEquals(authorization, "Basic asO2cmc6eA==");
-});
-
 Deno.test("files that do not hold what they should are named, their contents are not", async () => {
   const secret = "s3cret\nline";
   const cases: readonly (readonly [Partial<ApiAccess>, RegExp])[] = [

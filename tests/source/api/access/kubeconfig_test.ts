@@ -102,9 +102,9 @@ Deno.test("every problem is told, by file and path", () => {
   assertEquals(found.map((problem) => problem.slice(PATH.length + 2).split(": ")[0]), [
     "clusters[0].cluster.proxy-url",
     "clusters[0].cluster.insecure-skip-tls-verify",
+    "users[1].user.username",
     "users[1].user.as",
     "users[1].user.client-key",
-    "users[1].user.username",
     "clusters[0].cluster.certificate-authority-data",
     "clusters[0].cluster.server",
   ]);
