@@ -11,28 +11,40 @@ import type { QueryContext } from "./context.ts";
 import { formatAgo, formatDuration, healthOf } from "../observe/human.ts";
 import { statusView, type TextRows } from "../observe/status_view.ts";
 
-type StatusQuery = CommandOf<"status">;
-
 const INTERVAL = 1_000;
 
 /** Prints the daemon's status. @returns 0 if it is well, or was watched; 1 if it starts, is not well, or is away */
-export async function status(query: StatusQuery, context: QueryContext): Promise<number> {
+export async function status(
+  { output, namespace, watch }: CommandOf<"status">,
+  context: QueryContext,
+): Promise<number> {
   const { runtime, logger } = context;
-  const isTable = query.output === "table";
-  const isLive = runtime.isTerminal() && isTable;
+  const isLive = runtime.isTerminal() && output === "table";
+  const render = (whole: Status): string => {
+    const status = namespace === "" ? whole : ofNamespace(whole, namespace);
+    const table = (shown: Status, paint: Paint) => statusTable(shown, runtime, paint);
+    const text = renderReport(status, { output, runtime, table });
+    if (!watch || isLive) return text;
+    // One status of many is a line, or a document of a stream.
+    return output === "json"
+      ? `${jsonText(status, 0)}\n`
+      : output === "yaml"
+      ? `---\n${text}`
+      : statusLine(status, runtime.clock.now());
+  };
   try {
     const first = await askStatus(context);
-    if (!query.watch) {
-      await runtime.print(render(first, query, runtime));
+    if (!watch) {
+      await runtime.print(render(first));
       const { healthy, syncs, findings } = first;
       const hasError = findings.some(({ severity }) => severity === "error");
       return healthy && syncs.length > 0 && !hasError ? 0 : 1;
     }
     await follow(first, {
       ...context,
-      render: (status) => renderNext(status, query, { runtime, isLive }),
+      render,
       ask: () => askStatus(context),
-      problem: (message) => isTable ? message : "",
+      problem: (message) => output === "table" ? message : "",
       pause: INTERVAL,
       isLive,
     });
@@ -50,16 +62,6 @@ export async function status(query: StatusQuery, context: QueryContext): Promise
   }
 }
 
-function render(
-  status: Status,
-  { output, namespace }: StatusQuery,
-  runtime: Runtime,
-): string {
-  const table = (shown: Status, paint: Paint) => statusTable(shown, runtime, paint);
-  const shown = namespace === "" ? status : ofNamespace(status, namespace);
-  return renderReport(shown, { output, runtime, table });
-}
-
 /** Returns a status with the findings and objects of one namespace, and the findings of the node. */
 function ofNamespace(status: Status, namespace: string): Status {
   const isOf = (key: string) => key.startsWith(`${namespace}/`);
@@ -71,23 +73,6 @@ function ofNamespace(status: Status, namespace: string): Status {
     refused: status.refused.filter(({ key }) => isOf(key)),
     conflicts: status.conflicts.filter(({ holder, loser }) => isOf(holder) || isOf(loser)),
   };
-}
-
-/** Renders one status of many: a screen, a line, or a document of a stream. */
-function renderNext(
-  status: Status,
-  query: StatusQuery,
-  { runtime, isLive }: { readonly runtime: Runtime; readonly isLive: boolean },
-): string {
-  if (isLive) return render(status, query, runtime);
-  switch (query.output) {
-    case "table":
-      return statusLine(status, runtime.clock.now());
-    case "json":
-      return `${jsonText(status, 0)}\n`;
-    case "yaml":
-      return `---\n${render(status, query, runtime)}`;
-  }
 }
 
 function statusTable(status: Status, runtime: Runtime, paint: Paint): string {

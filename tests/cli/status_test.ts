@@ -241,6 +241,21 @@ Deno.test("watching as JSON is one document a line", async () => {
   assertEquals(lines.map((line) => JSON.parse(line)), [STATUS, STATUS]);
 });
 
+Deno.test("watching one namespace leaves out the objects of others, in each format", async () => {
+  const refused = [{ kind: "Service", key: "shop2/bad", reason: "x" }];
+  for (const output of ["json", "yaml", "table"] as const) {
+    const status = { ...STATUS, refused };
+    const { printed } = await run({
+      ...watched([status, status, status]),
+      watch: true,
+      namespace: "shop",
+      output,
+    });
+    const text = printed.join("");
+    assertEquals([text.includes("shop2/bad"), text.includes("1 refused")], [false, false], text);
+  }
+});
+
 Deno.test("an IP family without rules is a line of the status, with the reason", async () => {
   const reason = "this node has no IPv6 (the kernel has no IPv6 sockets)";
   const status = { ...STATUS, missingFamilies: [{ family: "IPv6", reason }] };
