@@ -8,31 +8,34 @@ import { colourTable, follow, type Paint, renderReport } from "./output.ts";
 import type { QueryContext } from "./context.ts";
 import { formatRate } from "../observe/human.ts";
 
-type TopQuery = CommandOf<"top">;
-
 const NOT_COUNTED = "connections are not counted";
 
 /** Readings that are waited for until there is a rate: there are two, unless the daemon has just begun. */
 const MOST_READINGS = 4;
 
 /** Shows the daemon's connections. @returns 0; 1 if it does not answer, or counts none */
-export async function top(query: TopQuery, context: QueryContext): Promise<number> {
+export async function top(
+  { output, namespace, once }: CommandOf<"top">,
+  context: QueryContext,
+): Promise<number> {
   const { runtime, logger } = context;
+  const render = (report: ConnectionsReport): string => {
+    if (report.off !== "") return `${NOT_COUNTED}: ${plain(report.off)}\n`;
+    const shown = namespace === "" ? report : ofNamespace(report, namespace);
+    return renderReport(shown, { output, runtime, table: topTable });
+  };
   try {
     const first = await askConnections(context);
     if (first.off !== "") throw new FatalError(`${NOT_COUNTED}: ${first.off}`);
-    const isLive = !query.once && query.output === "table" && runtime.isTerminal();
+    const isLive = !once && output === "table" && runtime.isTerminal();
     if (!isLive) {
-      await runtime.print(render(await withRates(first, context), query, context));
+      await runtime.print(render(await withRates(first, context)));
       return 0;
     }
-    const mostShown = () => query.namespace === "" ? runtime.terminalSize().rows : undefined;
+    const mostShown = () => namespace === "" ? runtime.terminalSize().rows : undefined;
     await follow(first, {
       ...context,
-      render: (report) =>
-        report.off === ""
-          ? render(report, query, context)
-          : `${NOT_COUNTED}: ${plain(report.off)}\n`,
+      render,
       ask: () => askConnections(context, mostShown()),
       problem: (message) => message,
       pause: 1000 * first.everySeconds,
@@ -59,15 +62,6 @@ async function withRates(
     report = await askConnections(context);
   }
   return report;
-}
-
-function render(
-  report: ConnectionsReport,
-  { output, namespace }: TopQuery,
-  { runtime }: QueryContext,
-): string {
-  const shown = namespace === "" ? report : ofNamespace(report, namespace);
-  return renderReport(shown, { output, runtime, table: topTable });
 }
 
 function ofNamespace(report: ConnectionsReport, namespace: string): ConnectionsReport {

@@ -12,6 +12,13 @@ const OBJECTS = [
   web(),
   slice([LOCAL, REMOTE]),
   web({ clusterIP: "None" }, { metadata: { namespace: "shop", name: "headless" } }),
+  web({ clusterIP: "10.96.0.12" }, {
+    metadata: {
+      namespace: "shop",
+      name: "other",
+      labels: { "service.kubernetes.io/service-proxy-name": "mine" },
+    },
+  }),
 ].map((object) => ({ apiVersion: "v1", ...object })) as unknown as readonly ApiObject[];
 
 const LOCKED_UP: ProcessRunner = {
@@ -103,6 +110,9 @@ Deno.test("explain asks the API server, for Services that it does not list, too"
     "not-proxied",
     "headless",
   ]);
+  // The server leaves these out of the lists of a proxy.
+  const other = await signpost(server, "explain", "shop/other", "-o", "json");
+  assertEquals(JSON.parse(other.printed).findings[0].code, "other-proxy");
   const missing = await signpost(server, "explain", "shop/nobody");
   assertEquals(missing.code, 1);
 });

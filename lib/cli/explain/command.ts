@@ -45,7 +45,7 @@ async function answerService(asked: AskedService, context: ExplainContext): Prom
   const { name } = asked;
   const namespace = asked.namespace ??
     (configuredBy === "daemon" ? namespaceOf(name, await askServices(context, name)) : undefined);
-  // The source has Services without virtual IPs, too, and in any namespace.
+  // One for each namespace: only the objects say in which one the Service is.
   const inspectors = new Map<string, Inspector>();
   const inspectorIn = (namespace: string) => {
     const inspector = inspectors.get(namespace) ?? new Inspector({ namespace, name });
@@ -53,7 +53,7 @@ async function answerService(asked: AskedService, context: ExplainContext): Prom
     return inspector;
   };
   const inspect = (kind: Kind, raw: unknown) =>
-    inspectorIn(String(fieldAt(raw, "metadata", "namespace") ?? "default")).look(kind, raw);
+    inspectorIn(String(fieldAt(raw, "metadata", "namespace") || "default")).look(kind, raw);
   const service = namespace === undefined ? undefined : objectKey({ namespace, name });
   const node = await readNodeState({ ...context, timeout: command.timeout, service, inspect });
   const { state, backend, daemon, origin } = node;
@@ -63,11 +63,12 @@ async function answerService(asked: AskedService, context: ExplainContext): Prom
   // If the daemon has lost the API server, do not wait for it.
   const isLost = !isCurrent(origin, runtime.clock.now());
   const limit = isLost ? 0 : ports.length > 0 ? LIMIT_IF_KNOWN : LIMIT;
-  const isSource = origin.from === "api" || origin.from === "manifests";
   const known = knownOf(node, context);
+  const seen = inspectorIn(target.namespace);
+  const isSeen = origin.from === "manifests" || seen.service !== undefined;
   const [kernel, inspector, connections] = await Promise.all([
     readKernel(backend, { ports: askedPorts(target, state), node: state.desired.node }),
-    isSource ? inspectorIn(target.namespace) : lookAt(target, { ...context, limit }),
+    isSeen ? seen : lookAt(target, { ...context, limit }),
     connectionsTo(ports, { ...context, ...known, families: FAMILIES }),
   ]);
   const status = daemon?.service;
@@ -183,8 +184,8 @@ const LIMIT_IF_KNOWN = 150;
 const LIMIT = 1_000;
 
 /**
- * Reads the Service and its slices from their source: the daemon keeps no selectors, and no Services without virtual
- * IPs. @param options `limit`: milliseconds @returns `undefined`: they were not read in time
+ * Reads the Service and its slices from their source: the daemon keeps no selectors, and lists for a proxy leave some
+ * Services out. @param options `limit`: milliseconds @returns `undefined`: they were not read in time
  */
 async function lookAt(
   { namespace, name }: ServiceTarget,
