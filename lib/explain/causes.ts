@@ -159,11 +159,17 @@ function noEndpoints(port: PortReport, inputs: PortCauses): Finding | undefined 
     const message = `${where}: no EndpointSlice has IPv${family} addresses`;
     return error("no-slices-of-family", message, pods);
   }
-  if (!facts?.selector) {
+  const name = objectKey(service);
+  if (!facts) {
+    const message =
+      `nothing has made EndpointSlices with endpoints for ${name}; its selector is not ` +
+      "known here";
+    return error("no-endpoints-given", message, `compare its selector: ${pods}`);
+  }
+  if (facts.selector === "") {
     return error(
       "no-endpoints-given",
-      `${objectKey(service)} has no selector, and nothing has made EndpointSlices with endpoints ` +
-        "for it",
+      `${name} has no selector, and nothing has made EndpointSlices with endpoints for it`,
       "make EndpointSlices with the label kubernetes.io/service-name, or set spec.selector",
     );
   }

@@ -93,6 +93,15 @@ const BROKEN: readonly {
     ],
   },
   {
+    name: "a Service without endpoints whose selector is not known",
+    objects: [web(), slice([])],
+    options: { isUnseen: true },
+    causes: [
+      "error no-endpoints-given: nothing has made EndpointSlices with endpoints for shop/web; its " +
+      "selector is not known here",
+    ],
+  },
+  {
     name: "a target port that no container has",
     objects: [
       web({
