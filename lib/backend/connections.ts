@@ -9,23 +9,21 @@ import {
 import type { DesiredServicePort, DesiredState } from "../model/kernel/desired.ts";
 import { Turns } from "../model/ports/in_turns.ts";
 import type { Clock, Logger } from "../model/ports/ports.ts";
-import { boundedReading, READING_VALID } from "../model/values/timing.ts";
+import { boundedReading } from "../model/values/timing.ts";
 import { TopK } from "../model/values/bounded.ts";
 import { errorText } from "../model/values/text.ts";
 import { frontendKey, keyInFamily, splitKey } from "../model/cluster/names.ts";
 import { frontendsOf } from "../policy/frontend.ts";
 
 /** A reading holds for so many times its duration: iptables-legacy copies the nat table under the writers' lock. */
-export const TIMES_AS_LONG: Readonly<Record<Interest, number>> = { scrape: 50, live: 10 };
+export const TIMES_AS_LONG = 20;
 
 /** The limit of rows in a report: more would take the event loop for too long. */
 const MOST_REPORTED = 10_000;
 
-/** The longest validity of a reading, in milliseconds. */
+/** The shortest and the longest validity of a reading, in milliseconds. */
+const SHORTEST = 1_000;
 const LONGEST = 300_000;
-
-/** The shortest validity for a person who watches, in milliseconds. */
-const LIVE = 1_000;
 
 /** Series or counts that are handled without a break: a millisecond or two. */
 const BATCH = 100;
@@ -38,9 +36,6 @@ interface ConnectionsOptions {
   readonly clock: Clock;
   readonly logger: Pick<Logger, "debug">;
 }
-
-/** The reason for a reading: a scrape can wait for longer than a person. */
-type Interest = "scrape" | "live";
 
 /** Reads connections at a bounded cost, and adds them up by Service. */
 export class Connections {
@@ -68,17 +63,17 @@ export class Connections {
   /** Begins to count, once the rules are in the kernel, without the counts of an earlier process. Never rejects. */
   async begin(): Promise<void> {
     this.#hasBegun = true;
-    await this.list("live");
+    await this.list();
   }
 
   /** Lists the counts of all Services, after a reading if the last one is too old. Never rejects. */
-  async list(interest: Interest): Promise<Iterable<ServiceConnections>> {
-    if (this.#hasBegun && this.isOn) await this.#read(this.#validFor(interest));
+  async list(): Promise<Iterable<ServiceConnections>> {
+    if (this.#hasBegun && this.isOn) await this.#read(this.#valid);
     return this.#byService.list();
   }
 
-  async *batches(interest: Interest): AsyncGenerator<readonly ServiceConnections[]> {
-    const all = await this.list(interest);
+  async *batches(): AsyncGenerator<readonly ServiceConnections[]> {
+    const all = await this.list();
     const turns = new Turns(this.#options.clock);
     let batch: ServiceConnections[] = [];
     for (const each of all) {
@@ -92,11 +87,11 @@ export class Connections {
   }
 
   /** Returns the busiest, and the sums of all. Never rejects. */
-  async report(interest: Interest, most = MOST_REPORTED): Promise<ConnectionsReport> {
+  async report(most = MOST_REPORTED): Promise<ConnectionsReport> {
     const { node, counters } = this.#options;
     const busiest = new TopK(Math.min(most, MOST_REPORTED), busiestFirst);
     let [connections, perSecond] = [0, 0];
-    for await (const batch of this.batches(interest)) {
+    for await (const batch of this.batches()) {
       for (const each of batch) {
         busiest.add(each);
         connections += each.connections;
@@ -108,15 +103,15 @@ export class Connections {
       node,
       off: typeof counters === "string" ? counters : "",
       ...this.#report,
-      everySeconds: this.#validFor(interest) / 1000,
+      everySeconds: this.#valid / 1000,
       total: { connections, perSecond },
       services: busiest.inOrder(),
     };
   }
 
-  #validFor(interest: Interest): number {
-    const least = interest === "scrape" ? READING_VALID : LIVE;
-    return Math.round(Math.max(least, Math.min(TIMES_AS_LONG[interest] * this.#took, LONGEST)));
+  /** The validity of the last reading, in milliseconds. */
+  get #valid(): number {
+    return Math.round(Math.min(Math.max(SHORTEST, TIMES_AS_LONG * this.#took), LONGEST));
   }
 
   async #refresh(): Promise<void> {

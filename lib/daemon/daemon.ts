@@ -139,7 +139,7 @@ async function serveAll(parts: Parts, signal: AbortSignal): Promise<void> {
     traits: parts.opened.backend.traits,
     status,
     page: async () => ({
-      connections: await connections.list("live"),
+      connections: await connections.list(),
       status: status(),
       services: desired.services,
       now: clock.now(),
@@ -166,7 +166,7 @@ function answer(parts: Parts): Promise<void> {
     refresh: () => findings.refresh(),
     objects: (service) => objects(parts, service),
     services: (name) => [...cache.services.keys()].filter((key) => key.endsWith(`/${name}`)).sort(),
-    connections: (most) => connections.report("live", most),
+    connections: (most) => connections.report(most),
     commandLine,
     heldBack: () => heldBack(parts),
     requestFull: (reason) => loop.requestFull(reason),

@@ -109,7 +109,7 @@ export class Parts {
       isStale: () => this.loop.stale,
       findings: () => this.findings.list,
       refused: () => refusals(this),
-      connections: this.connections.isOn ? () => this.connections.batches("scrape") : undefined,
+      connections: this.connections.isOn ? () => this.connections.batches() : undefined,
       process: processUsage(),
       featureGates: knownGates(configuration),
     });

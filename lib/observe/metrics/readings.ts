@@ -68,7 +68,7 @@ const LOCALHOST = "kubeproxy_nftables_localhost_nodeport";
 const CONNECTIONS = [
   "signpost_service_connections_total",
   "New connections of a service port by kind of frontend, from the first one on. Read from the kernel at " +
-  `most every 5 s, and for ${TIMES_AS_LONG.scrape} times as long as the last reading took`,
+  `most every second, and every ${TIMES_AS_LONG} times the duration of a reading`,
 ] as const;
 
 /** Returns the text of the connection counters, the metric with most values. */

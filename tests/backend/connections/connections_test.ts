@@ -45,22 +45,20 @@ function kernel() {
   return { connections, state, pass };
 }
 
-Deno.test("a scrape reads the kernel at most every five seconds, a person who looks on every second", async () => {
+Deno.test("the kernel is read at most every second, from the start of the rules on", async () => {
   const { connections, state, pass } = kernel();
-  await connections.report("scrape");
+  await connections.report();
   assertEquals(state.reads, 0);
   await connections.begin();
-  await Promise.all([connections.report("scrape"), connections.report("scrape")]);
+  await Promise.all([connections.report(), connections.report()]);
   assertEquals(state.reads, 1);
-  pass(4);
-  await connections.report("scrape");
+  pass(0.9);
+  await connections.report();
   assertEquals(state.reads, 1);
-  await connections.report("live");
-  await connections.report("live");
+  pass(0.1);
+  await connections.report();
+  await connections.report();
   assertEquals(state.reads, 2);
-  pass(5);
-  await connections.report("scrape");
-  assertEquals(state.reads, 3);
 });
 
 Deno.test("rules that this process has written are not read at the start: they had counted nothing", async () => {
@@ -70,7 +68,7 @@ Deno.test("rules that this process has written are not read at the start: they h
   assertEquals(state.reads, 0);
   pass(10);
   state.connections = 40;
-  const { services, overSeconds } = await connections.report("live");
+  const { services, overSeconds } = await connections.report();
   assertEquals([state.reads, overSeconds], [1, 10]);
   assertEquals(services.map((each) => [each.connections, each.perSecond]), [[40, 4]]);
 });
@@ -80,14 +78,11 @@ Deno.test("a kernel that takes long is read less often, even where it fails", as
     const { connections, state, pass } = kernel();
     Object.assign(state, { seconds: 0.5, fails });
     await connections.begin();
-    pass(4);
-    assertEquals([(await connections.report("live")).everySeconds, state.reads], [5, 1]);
-    pass(20);
-    assertEquals([(await connections.report("scrape")).everySeconds, state.reads], [25, 1]);
+    pass(9);
+    assertEquals([(await connections.report()).everySeconds, state.reads], [10, 1]);
     state.seconds = 1000;
     pass(1);
-    await connections.report("scrape");
-    assertEquals([(await connections.report("scrape")).everySeconds, state.reads], [300, 3]);
+    assertEquals([(await connections.report()).everySeconds, state.reads], [300, 2]);
   }
 });
 
@@ -96,10 +91,10 @@ Deno.test("a reading that fails gives what was known before", async () => {
   await connections.begin();
   state.connections = 5;
   pass(5);
-  await connections.report("scrape");
+  await connections.report();
   state.fails = true;
   pass(5);
-  const { services, at } = await connections.report("scrape");
+  const { services, at } = await connections.report();
   assertEquals(services.map(({ connections }) => connections), [5]);
   assertEquals(at, "2026-01-02T03:04:10.000Z");
 });
@@ -110,7 +105,7 @@ Deno.test("the report has what came since the last reading, by second", async ()
   await connections.begin();
   pass(10);
   state.connections = 45;
-  const { services, overSeconds } = await connections.report("live");
+  const { services, overSeconds } = await connections.report();
   assertEquals(overSeconds, 10);
   assertEquals(services, [{
     namespace: "shop",
@@ -129,9 +124,9 @@ Deno.test("where only the busiest are asked for, the sums are those of all", asy
   pass(10);
   state.connections = 20;
   const total = { connections: 20, perSecond: 2 };
-  const some = await connections.report("live", 0);
+  const some = await connections.report(0);
   assertEquals([some.services, some.total], [[], total]);
-  const all = await connections.report("live", 9);
+  const all = await connections.report(9);
   assertEquals([all.services.length, all.total], [1, total]);
 });
 
@@ -168,11 +163,11 @@ Deno.test("of very many Services the report has the busiest, and gives way while
   await connections.begin();
   elapsed += 100_000;
   const before = sleeps;
-  const { services: busiest, total } = await connections.report("live", 3);
+  const { services: busiest, total } = await connections.report(3);
   assertEquals(busiest.map(({ connections }) => connections), [19_999, 19_998, 19_997]);
   assertEquals(total.connections, 19_999 * 10_000);
   assertEquals(sleeps - before > 20_000, true, `${sleeps - before}`);
-  const { services: most } = await connections.report("live");
+  const { services: most } = await connections.report();
   assertEquals(most.length, 10_000);
 });
 
@@ -185,7 +180,7 @@ Deno.test("where nothing is counted, the report says why", async () => {
     logger: { debug: () => {} },
   });
   await connections.begin();
-  assertEquals(await connections.report("live"), {
+  assertEquals(await connections.report(), {
     connectionsVersion: 1,
     node: "node-1",
     off: "serviceMetrics is off",

@@ -399,7 +399,7 @@ Deno.test("connections are counted by service port and kind of frontend, and the
     assertEquals(body.match(new RegExp(`^# (?:HELP|TYPE) ${name}`, "gm"))?.length, 2, "told once");
     const none = await start({ mode, connections: () => inTurn([]) }).render();
     assertMatch(none.body, new RegExp(`\n\n# HELP ${name} .*\n# TYPE ${name} counter\n$`));
-    assertMatch(body, new RegExp(`^# HELP ${name} .* every 5 s, and for 50 times as long`, "m"));
+    assertMatch(body, new RegExp(`^# HELP ${name} .* every second, and every 20 times`, "m"));
   }
   assertEquals((await start().render()).body.includes("signpost_service_connections_total"), false);
 });
