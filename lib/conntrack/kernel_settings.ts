@@ -74,16 +74,18 @@ export function conntrackSysctls(
 ): ConntrackSysctl[] {
   const { maxPerCore, min, tcpBeLiberal } = conntrack;
   const max = maxPerCore > 0 ? Math.max(Math.min(maxPerCore * cpus, MAX_SCALED), min) : 0;
-  return [
-    ...setting("max", max, "at least"),
-    ...setting("buckets", Math.floor(max / ENTRIES_PER_BUCKET), "at least"),
-    ...setting("tcp_timeout_established", seconds(conntrack.tcpEstablishedTimeout), "exactly"),
-    ...setting("tcp_timeout_close_wait", seconds(conntrack.tcpCloseWaitTimeout), "exactly"),
-    ...setting("tcp_timeout_fin_wait", seconds(conntrack.tcpFinWaitTimeout), "exactly"),
-    ...setting("tcp_be_liberal", tcpBeLiberal ? 1 : 0, "exactly"),
-    ...setting("udp_timeout", seconds(conntrack.udpTimeout), "exactly"),
-    ...setting("udp_timeout_stream", seconds(conntrack.udpStreamTimeout), "exactly"),
+  const settings: readonly (readonly [string, number, ConntrackSysctl["rule"]])[] = [
+    ["max", max, "at least"],
+    ["buckets", Math.floor(max / ENTRIES_PER_BUCKET), "at least"],
+    ["tcp_timeout_established", seconds(conntrack.tcpEstablishedTimeout), "exactly"],
+    ["tcp_timeout_close_wait", seconds(conntrack.tcpCloseWaitTimeout), "exactly"],
+    ["tcp_timeout_fin_wait", seconds(conntrack.tcpFinWaitTimeout), "exactly"],
+    ["tcp_be_liberal", tcpBeLiberal ? 1 : 0, "exactly"],
+    ["udp_timeout", seconds(conntrack.udpTimeout), "exactly"],
+    ["udp_timeout_stream", seconds(conntrack.udpStreamTimeout), "exactly"],
   ];
+  return settings.filter(([, value]) => value > 0)
+    .map(([name, value, rule]) => ({ name: PREFIX + name, value, rule }));
 }
 
 /** Writes the settings that differ. Limits are read-only in a network namespace. @returns the failures */
@@ -107,10 +109,6 @@ export async function applyConntrackSysctls(
     }
   }
   return failed;
-}
-
-function setting(name: string, value: number, rule: ConntrackSysctl["rule"]): ConntrackSysctl[] {
-  return value > 0 ? [{ name: `${PREFIX}${name}`, value, rule }] : [];
 }
 
 /** Rounds down to the kernel's seconds, but a time shorter than one second up to one. */

@@ -107,8 +107,11 @@ export interface ConntrackEntry {
   readonly flags: readonly string[];
 }
 
-const PORT = /^\d{1,5}$/;
-const FLAG = /^\[([A-Z_]{1,32})\]$/;
+/** Both directions have the same fields; the original one comes first. */
+const DIRECTION = / src=(\S+) dst=(\S+) sport=(\d{1,5}) dport=(\d{1,5})(?= |$)/g;
+const FLAG = / \[([A-Z_]{1,32})\](?= |$)/g;
+/** A zone other than the default one, which is not printed. */
+const ZONE = / zone(?:-orig|-reply)?=(?!0(?: |$))/;
 
 /** Reads the output of `conntrack -L`, `-L -o extended` or `-D`. It skips lines that are no flow. */
 export function* parseEntries(text: string): Generator<ConntrackEntry> {
@@ -120,53 +123,22 @@ export function* parseEntries(text: string): Generator<ConntrackEntry> {
 
 /** Reads one line, without unknown fields. @returns `undefined` if it is no valid flow */
 export function parseEntry(line: string): ConntrackEntry | undefined {
-  const words = line.split(" ").filter((word) => word !== "");
-  const protocol = words.find(isProtocol);
-  const original = new Map<string, string>();
-  const reply = new Map<string, string>();
-  const flags: string[] = [];
-  for (const word of words) {
-    const flag = FLAG.exec(word)?.[1];
-    const equals = word.indexOf("=");
-    if (flag !== undefined) flags.push(flag);
-    if (equals <= 0) continue;
-    // Both directions have the same fields; the original one comes first.
-    const name = word.slice(0, equals);
-    (original.has(name) ? reply : original).set(name, word.slice(equals + 1));
-  }
-  const there = parseDirection(original);
-  const back = parseDirection(reply);
-  if (!protocol || !there || !back || familyOf(there.src) !== familyOf(back.src)) return undefined;
-  return {
-    family: familyOf(there.src),
-    protocol,
-    original: there,
-    reply: back,
-    zoned: isZoned(original),
-    flags,
-  };
+  const [start = ""] = line.split(" src=", 1);
+  const protocol = PROTOCOLS.find((each) => start.split(" ").includes(each));
+  const [original, reply] = [...line.matchAll(DIRECTION)].map(parseDirection);
+  if (!protocol || !original || !reply) return undefined;
+  const family = familyOf(original.src);
+  if (family !== familyOf(reply.src)) return undefined;
+  const flags = [...line.matchAll(FLAG)].map(([, flag = ""]) => flag);
+  return { family, protocol, original, reply, zoned: ZONE.test(line), flags };
 }
 
-function isProtocol(word: string): word is Protocol {
-  return PROTOCOLS.some((each) => each === word);
-}
-
-/** Returns true for a zone other than the default one, which is not printed. */
-function isZoned(fields: ReadonlyMap<string, string>): boolean {
-  return ["zone", "zone-orig", "zone-reply"].some((name) => (fields.get(name) ?? "0") !== "0");
-}
-
-function parseDirection(fields: ReadonlyMap<string, string>): Direction | undefined {
-  const src = parseAddress(fields.get("src"));
-  const dst = parseAddress(fields.get("dst"));
-  const sport = parsePort(fields.get("sport"));
-  const dport = parsePort(fields.get("dport"));
+function parseDirection(
+  [, from, to, fromPort, toPort]: RegExpMatchArray,
+): Direction | undefined {
+  const src = parseAddress(from);
+  const dst = parseAddress(to);
+  const [sport, dport] = [Number(fromPort), Number(toPort)];
   if (src === undefined || dst === undefined || familyOf(src) !== familyOf(dst)) return undefined;
-  return sport === undefined || dport === undefined ? undefined : { src, dst, sport, dport };
-}
-
-function parsePort(text: string | undefined): number | undefined {
-  if (text === undefined || !PORT.test(text)) return undefined;
-  const port = Number(text);
-  return port <= 65535 ? port : undefined;
+  return sport > 65535 || dport > 65535 ? undefined : { src, dst, sport, dport };
 }
