@@ -242,9 +242,11 @@ function* localFindings(
 
 /** Names an address on which the health-check node port listens. */
 function healthCheckHint({ service, known }: Causes): string {
-  const { loadBalancerIPs, healthCheckNodePort } = service;
-  const place = { families: familiesOf(service), loadBalancerIPs };
+  const { healthCheckNodePort } = service;
   const { desired: { node }, ownAddresses } = known;
+  // Other load-balancer IPs may be another node's.
+  const loadBalancerIPs = service.loadBalancerIPs.filter((each) => ownAddresses.includes(each));
+  const place = { families: familiesOf(service), loadBalancerIPs };
   const [address] = healthCheckAddresses(place, { node, ownAddresses }).flat();
   if (address === undefined) {
     return "no address of this node takes node ports: see nodePortAddresses";

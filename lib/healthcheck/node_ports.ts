@@ -29,19 +29,14 @@ interface HealthCheckNodePortsOptions {
   readonly changed: () => void;
 }
 
-/** Milliseconds until a port that cannot be opened is tried again. */
-const RETRY_MILLISECONDS = 5_000;
-
-/** Milliseconds until a load-balancer IP of another node is tried again. */
-const LOOK_MILLISECONDS = 30_000;
+/** Milliseconds until places that cannot be opened are tried again. */
+const RETRY = 5_000;
 
 /** A group of addresses of a Service, which are opened together. */
 interface Place {
   readonly service: string;
   readonly port: number;
   readonly addresses: readonly string[];
-  /** True if no interface has the address. It may be another node's. */
-  readonly isRouted: boolean;
 }
 
 interface OpenPlace extends Place {
@@ -52,13 +47,12 @@ export class HealthCheckNodePorts {
   /** By the fields of the place, as one text. */
   readonly #open = new Map<string, OpenPlace>();
   readonly #failed = new Map<string, ListenFailure>();
-  /** Places at load-balancer IPs of other nodes. */
+  /** Places at addresses that this node does not have, such as load-balancer IPs of other nodes. */
   readonly #elsewhere = new Set<string>();
   readonly #closing = new AbortController();
   #desired: ReadonlyMap<string, HealthCheck> = new Map();
   #work: Promise<void> = Promise.resolve();
-  /** The running pauses before a sync, in milliseconds. */
-  readonly #waiting = new Set<number>();
+  #isRetrying = false;
 
   constructor(private readonly options: HealthCheckNodePortsOptions) {}
 
@@ -90,10 +84,7 @@ export class HealthCheckNodePorts {
     for (const [key, place] of wanted) {
       if (!this.#open.has(key) && !this.#elsewhere.has(key)) await this.#start(key, place);
     }
-    if (this.#failed.size > 0) this.#syncAfter(RETRY_MILLISECONDS);
-    if (this.#elsewhere.size > 0) {
-      this.#syncAfter(LOOK_MILLISECONDS, () => this.#elsewhere.clear());
-    }
+    if (this.#failed.size + this.#elsewhere.size > 0) this.#retryLater();
   }
 
   #places(): ReadonlyMap<string, Place> {
@@ -101,10 +92,9 @@ export class HealthCheckNodePorts {
     const where = this.options.where();
     for (const [service, { port, localEndpoints, loadBalancerIPs }] of this.#desired) {
       const at = { families: [...localEndpoints.keys()], loadBalancerIPs };
-      const add = (addresses: readonly string[], isRouted: boolean) =>
-        places.set([service, port, ...addresses].join(" "), { service, port, addresses, isRouted });
-      for (const addresses of healthCheckAddresses(at, where)) add(addresses, false);
-      for (const address of routedAddresses(at, where)) add([address], true);
+      for (const addresses of healthCheckAddresses(at, where)) {
+        places.set([service, port, ...addresses].join(" "), { service, port, addresses });
+      }
     }
     return places;
   }
@@ -129,7 +119,7 @@ export class HealthCheckNodePorts {
       }
     } catch (error) {
       await Promise.all(listeners.map((listener) => listener.close()));
-      if (place.isRouted && error instanceof Error && error.name === "AddrNotAvailable") {
+      if (error instanceof Error && error.name === "AddrNotAvailable") {
         this.#elsewhere.add(key);
         return;
       }
@@ -161,15 +151,14 @@ export class HealthCheckNodePorts {
     };
   }
 
-  #syncAfter(milliseconds: number, prepare = () => {}): void {
+  #retryLater(): void {
     const { signal } = this.#closing;
-    if (signal.aborted || this.#waiting.has(milliseconds)) return;
-    this.#waiting.add(milliseconds);
-    void this.options.clock.sleep(milliseconds, signal).then(() => {
-      this.#waiting.delete(milliseconds);
-      if (signal.aborted) return;
-      prepare();
-      return this.sync(this.#desired);
+    if (this.#isRetrying || signal.aborted) return;
+    this.#isRetrying = true;
+    void this.options.clock.sleep(RETRY, signal).then(() => {
+      this.#isRetrying = false;
+      this.#elsewhere.clear();
+      if (!signal.aborted) return this.sync(this.#desired);
     });
   }
 }
@@ -185,7 +174,10 @@ interface AddressInputs {
   readonly ownAddresses: readonly string[];
 }
 
-/** Returns the listen addresses in groups that are opened together. A socket on `::` serves both families. */
+/**
+ * Returns the listen addresses in groups that are opened together. A socket on `::` serves both families. This node may
+ * have a load-balancer IP without an interface: guest agents of some clouds add local routes.
+ */
 export function healthCheckAddresses(
   { families, loadBalancerIPs }: HealthCheckPlace,
   { node, ownAddresses }: AddressInputs,
@@ -203,21 +195,8 @@ export function healthCheckAddresses(
   });
   const open = groups.flat();
   const vips = loadBalancerIPs.filter((address) =>
-    families.includes(familyOf(address)) && ownAddresses.includes(address) &&
-    !open.includes(address) && !(familyOf(address) === 4 && open.includes("0.0.0.0"))
+    families.includes(familyOf(address)) && !isAll(familyOf(address)) && !open.includes(address)
   );
   return [...groups, ...vips.map((address) => [address])]
     .map((group) => [...new Set(group)].sort()).filter((group) => group.length > 0);
-}
-
-/** Returns load-balancer IPs that no interface has. Guest agents of some clouds add local routes to them. */
-export function routedAddresses(
-  { families, loadBalancerIPs }: HealthCheckPlace,
-  { node, ownAddresses }: AddressInputs,
-): readonly string[] {
-  return loadBalancerIPs.filter((address) => {
-    const family = familyOf(address);
-    return families.includes(family) && !ownAddresses.includes(address) &&
-      node.families[family].nodePortAddresses.type !== "all";
-  });
 }
