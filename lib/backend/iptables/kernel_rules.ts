@@ -6,7 +6,7 @@ import type { Comparison, DesiredStep, KernelEntry, KernelRules, RuleNames } fro
 import { compareRules, difference, without } from "../compare.ts";
 import { fitTable, fullInput } from "./script/full.ts";
 import { CANARY_CHAIN, isServiceChain, leadsToEndpoint, programName } from "./script/names.ts";
-import { countRules, type FamilyInput, type TableInput } from "./script/rule.ts";
+import { countRules, type FamilyInput, type SharedRule, type TableInput } from "./script/rule.ts";
 import { atOnce } from "../../model/ports/in_turns.ts";
 import { argumentOf, type Saved, type SavedTable, wordsOf } from "./kernel/saved.ts";
 import { serviceRules } from "./script/service_rules.ts";
@@ -63,8 +63,7 @@ export function iptablesEntries(
     return [
       ...shared.map(({ table, chain, rule }) => {
         const words = wordsOf(rule);
-        const rules = saved.get(table)?.chains.get(chain) ?? [];
-        const there = rules.some((each) => each === rule || wordsOf(each) === words);
+        const there = saved.get(table)?.chains.get(chain)?.some((each) => wordsOf(each) === words);
         return entry(`${table} ${chain}`, rule, there ? "same" : "missing");
       }),
       ...[...chains].flatMap(([chain, rules]) =>
@@ -95,11 +94,8 @@ function entry(place: string, rule: string, state: KernelEntry["state"]): Kernel
   return { in: place, key: rule, desired: "", held: "", state };
 }
 
-interface PlacedRule {
+interface PlacedRule extends Pick<SharedRule, "table" | "chain" | "rule"> {
   readonly family: Family;
-  readonly table: string;
-  readonly chain: string;
-  readonly rule: string;
   /** `namespace/name:port`. */
   readonly service: string;
 }
@@ -111,7 +107,7 @@ function rulesOf(ports: readonly DesiredServicePort[], node: DesiredNode): Place
     return [
       ...shared.map(({ table, chain, rule }) => ({ family, table, chain, rule, service })),
       ...[...chains].flatMap(([chain, rules]) =>
-        rules.map((rule) => ({ family, table: "nat", chain, rule, service }))
+        rules.map((rule) => ({ family, table: "nat" as const, chain, rule, service }))
       ),
     ];
   });

@@ -140,28 +140,20 @@ export async function findIptables(
 ): Promise<Iptables> {
   const choice = await chooseBackend(runner);
   const families: Family[] = [];
-  const missing = new Map<Family, string>();
-  const errors: Error[] = [];
+  const failures = new Map<Family, ApplyError>();
   for (const family of wanted) {
-    try {
-      await checkFamily(runner, family, choice.backend);
-      families.push(family);
-    } catch (error) {
-      if (!(error instanceof Error)) throw error;
-      // A retry may succeed. Until then the family must not be dropped.
-      if (error instanceof ApplyError && error.failure === "program-failed") throw error;
-      missing.set(family, error.message);
-      errors.push(error);
-    }
+    const failure = await checkFamily(runner, { family, backend: choice.backend });
+    if (failure) failures.set(family, failure);
+    else families.push(family);
   }
   const [first] = families;
-  if (first === undefined) throw errors[0];
+  if (first === undefined) throw failures.values().next().value;
   const program = programName(first, "", choice.backend);
   const version = await runIfInstalled(runner, [program, "--version"]);
   return {
     ...choice,
     families,
-    missing,
+    missing: new Map([...failures].map(([family, { message }]) => [family, message])),
     tcpBeLiberal: await isTcpLiberal(runner),
     version: version?.stdout.trim() ?? "",
   };
@@ -224,9 +216,15 @@ async function savedBy(runner: ProcessRunner, backend: Variant): Promise<string 
   return saved;
 }
 
-/** Checks that table `nat` of a family has a POSTROUTING chain, as kube-proxy does. */
-async function checkFamily(runner: ProcessRunner, family: Family, backend: Variant): Promise<void> {
-  const listed = await listChain(runner, { family, backend, table: "nat", chain: "POSTROUTING" });
-  // A busy lock says nothing about the family.
-  if (listed instanceof ApplyError && listed.failure !== "busy") throw listed;
+/** Looks for the chain POSTROUTING of table `nat`, as kube-proxy does. @returns the reason why the family does not work */
+async function checkFamily(runner: ProcessRunner, place: Place): Promise<ApplyError | undefined> {
+  try {
+    const listed = await listChain(runner, { ...place, table: "nat", chain: "POSTROUTING" });
+    // A busy lock says nothing about the family.
+    return listed instanceof ApplyError && listed.failure !== "busy" ? listed : undefined;
+  } catch (error) {
+    // A retry may succeed. Until then the family must not be dropped.
+    if (!(error instanceof ApplyError) || error.failure === "program-failed") throw error;
+    return error;
+  }
 }

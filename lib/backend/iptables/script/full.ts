@@ -70,16 +70,13 @@ function withSharedRules(
   fixed: ReadonlyMap<string, readonly string[]>,
   shared: readonly SharedRule[],
 ): Map<string, readonly string[]> {
-  const chains = new Map<string, string[]>([...fixed.keys()].map((chain) => [chain, []]));
-  const add = (place: SharedRule["place"]) => {
-    for (const rule of shared) {
-      if (rule.place === place) chains.get(rule.chain)?.push(rule.rule);
-    }
-  };
-  add("first");
-  for (const [chain, rules] of fixed) append(chains.get(chain) ?? [], rules);
-  add("last");
-  return chains;
+  const places = Map.groupBy(shared, ({ chain, place }) => `${place} ${chain}`);
+  const at = (place: string) => places.get(place)?.map(({ rule }) => rule) ?? [];
+  return new Map(
+    [...fixed].map((
+      [chain, rules],
+    ) => [chain, [...at(`first ${chain}`), ...rules, ...at(`last ${chain}`)]]),
+  );
 }
 
 /**
