@@ -28,8 +28,6 @@ export interface FamilyCounts {
 interface LocalhostListenersOptions {
   readonly tcp: Tcp;
   readonly clock: Pick<Clock, "monotonic" | "sleep">;
-  /** `Math.random` by default. */
-  readonly random?: () => number;
 }
 
 interface Open {
@@ -120,10 +118,10 @@ export class LocalhostListeners {
   }
 
   #start(key: string, wanted: LocalhostNodePort): void {
-    const { tcp, random = Math.random } = this.options;
+    const { tcp } = this.options;
     const { family, port, servicePort } = wanted;
     const address = LISTEN_ADDRESS[family];
-    const choice = new EndpointChoice(wanted, random);
+    const choice = new EndpointChoice(wanted);
     try {
       const listener = tcp.listen({ address, port }, (client) => void this.#serve(client, open));
       const open: Open = { listener, choice, wanted };
@@ -213,8 +211,7 @@ type Endpoints = Pick<LocalhostNodePort, "endpoints" | "affinitySeconds">;
 export class EndpointChoice {
   #pinned: { readonly endpoint: Destination; readonly at: number } | undefined;
 
-  /** @param random as `Math.random` */
-  constructor(private port: Endpoints, private readonly random: () => number) {}
+  constructor(private port: Endpoints, private readonly random = Math.random) {}
 
   /** Replaces the endpoints. A new affinity timeout ends the affinity of the clients. */
   update(port: Endpoints): void {
