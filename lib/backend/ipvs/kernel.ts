@@ -10,7 +10,7 @@ import {
   isLinkLocal,
   parseAddress,
 } from "../../model/values/address.ts";
-import { hostPort, unbracketed } from "../../model/cluster/names.ts";
+import { hostPort } from "../../model/cluster/names.ts";
 import { runIfInstalled } from "../../model/kernel/dataplane.ts";
 import type { ProcessResult, ProcessRunner } from "../../model/ports/ports.ts";
 import { oneLine } from "../../model/values/text.ts";
@@ -225,7 +225,7 @@ interface IpvsConnection extends ServerAddress {
 }
 
 const PROTOCOLS: Readonly<Record<string, Protocol>> = { TCP: "tcp", UDP: "udp", SCTP: "sctp" };
-const SERVER = /^(TCP|UDP|SCTP)\s+(\[?[0-9A-Fa-f:]+\]?):([0-9A-Fa-f]{4})\s/;
+const SERVER = /^(TCP|UDP|SCTP)\s+\[?([0-9A-Fa-f:]+)\]?:([0-9A-Fa-f]{4})\s/;
 const REAL_SERVER = /^\s+->\s+\S+\s+\S+\s+-?\d+\s+(\d+)\s+(\d+)/;
 
 /** Parses the virtual servers. Servers of a firewall mark have no address and are left out. */
@@ -235,7 +235,11 @@ export function parseServers(text: string): VirtualServer[] {
   for (const line of text.split("\n")) {
     const real = REAL_SERVER.exec(line);
     if (!real) {
-      current = parseServer(line);
+      const [, kind = "", at, port] = SERVER.exec(line) ?? [];
+      const [protocol, address] = [PROTOCOLS[kind], addressOf(at)];
+      current = protocol && address !== undefined
+        ? { protocol, address, port: Number(`0x${port}`), active: 0, inactive: 0 }
+        : undefined;
       if (current) servers.push(current);
     } else if (current) {
       current.active += Number(real[1]);
@@ -270,14 +274,6 @@ export function parseInterfaces(
       return address === undefined || isLinkLocal(address) ? [] : [{ name, address }];
     },
   );
-}
-
-function parseServer(line: string): VirtualServer | undefined {
-  const match = SERVER.exec(line);
-  const protocol = PROTOCOLS[match?.[1] ?? ""];
-  const address = addressOf(unbracketed(match?.[2] ?? ""));
-  if (!match || !protocol || address === undefined) return undefined;
-  return { protocol, address, port: Number(`0x${match[3]}`), active: 0, inactive: 0 };
 }
 
 function addressOf(text: string | undefined): string | undefined {
