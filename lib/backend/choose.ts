@@ -42,23 +42,17 @@ export async function couldUseFirst(options: BackendOptions): Promise<boolean> {
   return mode !== "" && mode !== FIRST && await works(new BACKENDS[FIRST](options));
 }
 
-async function works(backend: Backend): Promise<boolean> {
-  try {
-    await backend.probe();
-    return true;
-  } catch (error) {
+function works(backend: Backend): Promise<boolean> {
+  return backend.probe().then(() => true, (error) => {
     if (error instanceof ApplyError) return false;
     throw error;
-  }
+  });
 }
 
 /** Opens the backend of the configured mode, else the first that works. @throws {FatalError} */
 export async function openBackend(options: BackendOptions): Promise<OpenBackend> {
-  const { configuration, runtime } = options;
-  const backend = likelyBackend(options);
-  const opening = configuration.mode === "" ? openEither(backend, options) : open(backend, options);
-  const opened = await opening.catch(fatalIf(ApplyError));
-  const missing = [...missingFamilies(runtime)].map(([family, reason]) =>
+  const opened = await openEither(options).catch(fatalIf(ApplyError));
+  const missing = [...missingFamilies(options.runtime)].map(([family, reason]) =>
     finding("ip-family-missing", {
       what: `no IPv${family} rules: ${reason}`,
       where: `IPv${family}`,
@@ -70,11 +64,13 @@ export async function openBackend(options: BackendOptions): Promise<OpenBackend>
 /** Names temporary failures, which are no reason for another mode. */
 const PASSING: ReadonlySet<ApplyFailure> = new Set(["program-failed", "owned"]);
 
-async function openEither(first: Backend, options: BackendOptions): Promise<OpenBackend> {
+async function openEither(options: BackendOptions): Promise<OpenBackend> {
   try {
-    return await open(first, options);
+    return await open(likelyBackend(options), options);
   } catch (error) {
-    if (!(error instanceof ApplyError) || PASSING.has(error.failure)) throw error;
+    const isFinal = options.configuration.mode !== "" || !(error instanceof ApplyError) ||
+      PASSING.has(error.failure);
+    if (isFinal) throw error;
     const next = new BACKENDS[NEXT](options);
     const opened = await open(next, options).catch((other: unknown) => {
       if (!(other instanceof ApplyError)) throw other;

@@ -51,7 +51,8 @@ export class HandOver {
   #state: "waiting" | "removing" | "done" = "waiting";
   failures = 0;
   readonly #logged = new Set<string>();
-  #rival: Rival | undefined;
+  /** A proxy that wrote its rules again after their removal. */
+  rival: Rival | undefined;
 
   constructor(options: HandOverOptions) {
     this.#options = options;
@@ -69,11 +70,6 @@ export class HandOver {
 
   get ipvs(): TakeOverReport | undefined {
     return this.#ipvs.report;
-  }
-
-  /** Returns a proxy that wrote its rules again after their removal. */
-  get rival(): Rival | undefined {
-    return this.#rival;
   }
 
   /** Returns true if packets meet a proxy's rules: signpost's of any version and mode, or kube-proxy's. */
@@ -136,8 +132,8 @@ export class HandOver {
     // A kube-proxy that could not be seen has created everything again.
     if (this.#ipvs.report === undefined) await this.#ipvs.takeOver();
     const rules = await this.findProxy();
-    const before = this.#rival?.processes ?? [];
-    this.#rival = undefined;
+    const before = this.rival?.processes ?? [];
+    this.rival = undefined;
     if (rules.length === 0) return false;
     const processes = await kubeProxyProcesses(this.#options);
     if (before.length > 0 && processes.length === 0) {
@@ -146,7 +142,7 @@ export class HandOver {
       await this.#removeOthers();
       return await this.#isOverwritten();
     }
-    this.#rival = { rules, processes };
+    this.rival = { rules, processes };
     return false;
   }
 
