@@ -53,11 +53,12 @@ async function readCache(options: ReadOptions): Promise<ObjectCache> {
   const cache = new ObjectCache();
   const done = new AbortController();
   const stop = AbortSignal.any([signal, done.signal]);
-  const sink: Parameters<typeof readSource>[1]["sink"] = (event) => {
-    cache.apply(event);
-    if (cache.complete) done.abort();
-  };
-  const reading = readSource({ ...options, signal: stop }, { sink });
+  const reading = readSource({ ...options, signal: stop }, {
+    sink: (event) => {
+      cache.apply(event);
+      if (cache.complete) done.abort();
+    },
+  });
   const late = timeout === undefined ? [] : [runtime.clock.sleep(timeout, stop)];
   try {
     await Promise.race([reading, ...late]);

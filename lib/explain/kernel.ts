@@ -9,7 +9,7 @@ import {
   ProgramFailedError,
   ProgramMissingError,
 } from "../model/ports/ports.ts";
-import type { Family } from "../model/values/address.ts";
+import { FAMILIES } from "../model/values/address.ts";
 import { FatalError } from "../model/values/errors.ts";
 import { count, plain } from "../model/values/text.ts";
 import { frontendsOf } from "../policy/frontend.ts";
@@ -86,12 +86,9 @@ export function kernelFindings({ state, reason, entries, kubeProxy }: KernelFact
   }
 }
 
-/** Returns all connections of some families that the kernel tracks. @throws {FatalError} if they cannot be listed */
-export async function readConnections(
-  runner: ProcessRunner,
-  families: readonly Family[],
-): Promise<ConntrackEntry[]> {
-  const listings = families.map(async (family) => {
+/** Returns all connections that the kernel tracks. @throws {FatalError} if they cannot be listed */
+export async function readConnections(runner: ProcessRunner): Promise<ConntrackEntry[]> {
+  const listings = FAMILIES.map(async (family) => {
     const { code, stdout, stderr } = await runner.run(["conntrack", "-L", "-f", `ipv${family}`])
       .catch((error) => {
         if (error instanceof ProgramMissingError) {

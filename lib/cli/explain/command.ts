@@ -10,7 +10,6 @@ import { traceConnection } from "../../explain/trace.ts";
 import { objectKey } from "../../model/cluster/names.ts";
 import type { Kind } from "../../model/cluster/objects.ts";
 import type { DesiredServicePort } from "../../model/kernel/desired.ts";
-import { FAMILIES, type Family, familyOf } from "../../model/values/address.ts";
 import { FatalError } from "../../model/values/errors.ts";
 import { fieldAt } from "../../model/values/record.ts";
 import { WatchError } from "../../source/api/failure.ts";
@@ -19,7 +18,7 @@ import { askServices } from "../client.ts";
 import type { QueryContext } from "../context.ts";
 import { findingsOf, isCurrent, type NodeState, objectFacts, readNodeState } from "../objects.ts";
 import { type Paint, renderReport } from "../output.ts";
-import { type RenderOptions, renderPacket, renderService } from "./render.ts";
+import { renderPacket, renderService } from "./render.ts";
 
 type ExplainCommand = CommandOf<"explain">;
 
@@ -41,7 +40,7 @@ export async function explain(
 }
 
 async function answerService(asked: AskedService, context: ExplainContext): Promise<number> {
-  const { command, configuredBy, runtime } = context;
+  const { command, configuredBy, runtime, isVerbose } = context;
   const { name } = asked;
   const namespace = asked.namespace ??
     (configuredBy === "daemon" ? namespaceOf(name, await askServices(context, name)) : undefined);
@@ -69,28 +68,29 @@ async function answerService(asked: AskedService, context: ExplainContext): Prom
   const [kernel, inspector, connections] = await Promise.all([
     readKernel(backend, { ports: askedPorts(target, state), node: state.desired.node }),
     isSeen ? seen : lookAt(target, { ...context, limit }),
-    connectionsTo(ports, { ...context, ...known, families: FAMILIES }),
+    connectionsTo(ports, { ...context, ...known }),
   ]);
   const status = daemon?.service;
   const report = explainService({ ...known, kernel, connections, target, inspector, status });
-  await print(report, context, renderService);
+  const table = (shown: typeof report, paint: Paint) => renderService(shown, { paint, isVerbose });
+  await runtime.print(renderReport(report, { output: command.output, runtime, table }));
   return report.verdict === "broken" ? 1 : 0;
 }
 
 async function answerPacket(target: PacketTarget, context: ExplainContext): Promise<number> {
-  const { command } = context;
+  const { command, runtime, isVerbose } = context;
   const node = await readNodeState({ ...context, timeout: command.timeout });
   const known = knownOf(node, context);
   const asked = askAbout(target, { ...known, from: command.from || undefined });
   const { backend, state: { desired } } = node;
-  const families = [familyOf(target.address)];
   const [kernel, connections] = await Promise.all([
     readKernel(backend, { ports: asked.ports, node: desired.node }),
-    connectionsTo(asked.ports, { ...context, ...known, families }),
+    connectionsTo(asked.ports, { ...context, ...known }),
   ]);
   const traced = command.trace ? await traceOf(asked, context) : { traceProblem: "" };
   const report = explainTarget({ ...known, ...asked, ...traced, kernel, connections });
-  await print(report, context, renderPacket);
+  const table = (shown: typeof report, paint: Paint) => renderPacket(shown, { paint, isVerbose });
+  await runtime.print(renderReport(report, { output: command.output, runtime, table }));
   return report.findings.some(({ severity }) => severity === "error") ? 1 : 0;
 }
 
@@ -125,12 +125,10 @@ function knownOf(
 /** Returns the tracked connections to some ports, if they are asked for. */
 async function connectionsTo(
   ports: readonly DesiredServicePort[],
-  { command, runtime, families, ownAddresses }: ExplainContext & Pick<Known, "ownAddresses"> & {
-    readonly families: readonly Family[];
-  },
+  { command, runtime, ownAddresses }: ExplainContext & Pick<Known, "ownAddresses">,
 ): Promise<readonly TrackedConnection[] | undefined> {
   if (!command.conntrack) return undefined;
-  const entries = await readConnections(runtime.runner, families);
+  const entries = await readConnections(runtime.runner);
   return connectionsOf(ports, { entries, ownAddresses });
 }
 
@@ -154,15 +152,6 @@ async function traceOf(
     if (!(error instanceof FatalError)) throw error;
     return { traceProblem: error.message };
   }
-}
-
-async function print<Report extends object>(
-  report: Report,
-  { command: { output }, runtime, isVerbose }: ExplainContext,
-  render: (report: Report, options: RenderOptions) => string,
-): Promise<void> {
-  const table = (shown: Report, paint: Paint) => render(shown, { paint, isVerbose });
-  await runtime.print(renderReport(report, { output, runtime, table }));
 }
 
 /** Returns the namespace of the only Service. @throws {FatalError} if it is in no namespace, or in several */

@@ -4,11 +4,11 @@ import { NOTICES } from "./notices.ts";
 /** The notice of a package that is in the program: its publisher, its SPDX licence, its licence file or headers. */
 export type Notice = typeof NOTICES[number];
 
-export function licensesReport(notices: readonly Notice[] = NOTICES): string {
-  const list = notices.map(({ name, version, publisher, license }) =>
+export function licensesReport(): string {
+  const list = NOTICES.map(({ name, version, publisher, license }) =>
     `  ${name} ${version} (${publisher}): ${license}`
   );
-  const texts = notices.map(({ name, version, text }) =>
+  const texts = NOTICES.map(({ name, version, text }) =>
     `${"=".repeat(76)}\n${name} ${version}\n\n${text}\n`
   );
   return "signpost is under the Apache License 2.0. These are in the program, too:\n\n" +
