@@ -9,7 +9,7 @@ import { finding } from "../findings/catalog.ts";
 import { FatalError, unlessFatal } from "../model/values/errors.ts";
 import { type Paint, renderFindings, renderReport, SEVERITY_COLOURS, textTable } from "./output.ts";
 import type { QueryContext } from "./context.ts";
-import { askDaemonOf, findingsOf, objectFacts, readState } from "./objects.ts";
+import { askDaemonOf, findingsOf, readState } from "./objects.ts";
 import type { Mode } from "../model/configuration.ts";
 import type { Finding } from "../model/status.ts";
 import { count } from "../model/values/text.ts";
@@ -69,7 +69,7 @@ export async function look(context: QueryContext): Promise<CheckReport> {
     apiServer,
     rival,
     ruleset,
-    objects: state && objectFacts(state),
+    objects: state && { node: state.cache.node, desired: state.desired },
     probed: opened.findings,
   };
   return {

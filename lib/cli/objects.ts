@@ -4,7 +4,7 @@ import { usedBackend } from "../backend/choose.ts";
 import { ObjectCache } from "../cache/cache.ts";
 import { OwnPorts } from "../daemon/objects/own_ports.ts";
 import { findApiServer, readSource, type SourceOptions } from "../daemon/objects/source.ts";
-import type { NodeFacts, ObjectFacts } from "../findings/facts.ts";
+import type { NodeFacts } from "../findings/facts.ts";
 import { findAll, findingKey } from "../findings/findings.ts";
 import type { ProxyMode } from "../model/configuration.ts";
 import { ApplyError } from "../model/kernel/dataplane.ts";
@@ -226,9 +226,4 @@ export function findingsOf(facts: NodeFacts, daemon: Status | undefined): Findin
   const all = [...atOnce(findAll(facts)), ...daemon?.findings ?? []];
   const unique = new Map(all.map((each) => [findingKey(each), each]));
   return [...unique.values()].sort(bySeverity);
-}
-
-/** Takes from a state what findings are worked out from. */
-export function objectFacts({ cache, desired }: Pick<State, "cache" | "desired">): ObjectFacts {
-  return { node: cache.node, desired };
 }

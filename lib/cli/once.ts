@@ -3,7 +3,7 @@ import { conflictLines } from "../policy/claimed.ts";
 import { likelyBackend } from "../backend/choose.ts";
 import { FAMILIES } from "../model/values/address.ts";
 import { unsupportedLine } from "../model/kernel/traits.ts";
-import { objectFacts, readState, warnOfObjects } from "./objects.ts";
+import { readState, warnOfObjects } from "./objects.ts";
 import { logFinding } from "../daemon/reports/node_findings.ts";
 import { checkMode } from "../findings/mode.ts";
 import { checkNodeAddress } from "../findings/addresses.ts";
@@ -27,7 +27,7 @@ export async function once(
     configuration,
     traits: backend.traits,
     interfaceAddresses: cache.node?.addresses ?? [],
-    objects: objectFacts({ cache, desired }),
+    objects: { node: cache.node, desired },
     probed: [],
   };
   for (const each of [...checkMode(facts), ...checkNodeAddress(facts)]) logFinding(logger, each);

@@ -16,7 +16,7 @@ import { WatchError } from "../../source/api/failure.ts";
 import { Inspector } from "../../source/objects/inspect.ts";
 import { askServices } from "../client.ts";
 import type { QueryContext } from "../context.ts";
-import { findingsOf, isCurrent, type NodeState, objectFacts, readNodeState } from "../objects.ts";
+import { findingsOf, isCurrent, type NodeState, readNodeState } from "../objects.ts";
 import { type Paint, renderReport } from "../output.ts";
 import { renderPacket, renderService } from "./render.ts";
 
@@ -99,6 +99,7 @@ function knownOf(
   { configuration, nodeName, runtime }: QueryContext,
 ): Omit<Known, "kernel"> {
   const { traits } = backend;
+  const { cache, desired } = state;
   const interfaceAddresses = runtime.addresses();
   const facts = {
     nodeName,
@@ -107,14 +108,14 @@ function knownOf(
     interfaceAddresses,
     apiServerAddresses: state.apiServerAddresses,
     // The daemon that gave them has worked out their findings.
-    objects: origin.from === "daemon" ? undefined : objectFacts(state),
+    objects: origin.from === "daemon" ? undefined : { node: cache.node, desired },
     probed: [],
   };
   return {
     ...state,
     traits,
-    ownAddresses: [...interfaceAddresses, ...state.cache.node?.addresses ?? []],
-    rules: backend.describe(state.desired.node),
+    ownAddresses: [...interfaceAddresses, ...cache.node?.addresses ?? []],
+    rules: backend.describe(desired.node),
     nodeName,
     origin,
     externalIPsAllowed: configuration.featureGates["AllowServiceExternalIPs"] !== false,

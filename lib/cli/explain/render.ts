@@ -18,8 +18,7 @@ import {
   type TrackedConnection,
 } from "../../explain/report.ts";
 
-/** Sets how a report is shown. */
-export interface RenderOptions {
+interface RenderOptions {
   readonly paint: Paint;
   /** Also shows the kernel's correct entries. */
   readonly isVerbose: boolean;
