@@ -71,7 +71,7 @@ async function guarded(invocation: Run, given: Given): Promise<number> {
     ? terseLog(runtime, configuration.logging)
     : openLog(configuration, runtime);
   // The daemon has said them already to who looks at it.
-  if (!isAsking) { for (const warning of warnings) logger.warn(warning); }
+  for (const warning of isAsking ? [] : warnings) logger.warn(warning);
   const nodeName = nodeNameOf(configuration, runtime);
   try {
     return await perform(command, { ...given, ...invocation, nodeName, logger });

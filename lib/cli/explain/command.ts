@@ -190,18 +190,18 @@ async function lookAt(
   const readApi = async () => {
     const { client } = await findApiServer(options);
     // Lists, for nodes need no permission to get single objects.
-    const show = async (kind: Kind, path: string, query: Record<string, string>) => {
-      const items = fieldAt(await client.json(path, { query, signal }), "items");
-      if (Array.isArray(items)) { for (const item of items) inspect(kind, item); }
-    };
-    await Promise.all([
-      show("Service", `/api/v1/namespaces/${namespace}/services`, {
+    const lists = [
+      ["Service", `/api/v1/namespaces/${namespace}/services`, {
         fieldSelector: `metadata.name=${name}`,
-      }),
-      show("EndpointSlice", `/apis/discovery.k8s.io/v1/namespaces/${namespace}/endpointslices`, {
+      }],
+      ["EndpointSlice", `/apis/discovery.k8s.io/v1/namespaces/${namespace}/endpointslices`, {
         labelSelector: `kubernetes.io/service-name=${name}`,
-      }),
-    ]);
+      }],
+    ] as const;
+    await Promise.all(lists.map(async ([kind, path, query]) => {
+      const items = fieldAt(await client.json(path, { query, signal }), "items");
+      for (const item of Array.isArray(items) ? items : []) inspect(kind, item);
+    }));
   };
   const reading = manifests.length > 0
     ? readSource({ ...options, signal, inspect }, { sink() {} })
