@@ -2,10 +2,10 @@
 import { inEffect, ownConfiguration, toKubeProxyConfiguration } from "../config/configz.ts";
 import type { Configuration } from "../config/configuration.ts";
 import type { ModeTraits } from "../model/kernel/traits.ts";
-import { FAMILY_NAMES, isLoopback, parseAddress } from "../model/values/address.ts";
+import { type Family, FAMILY_NAMES, isLoopback, parseAddress } from "../model/values/address.ts";
 import type { Finding, Status } from "../model/status.ts";
 import type { Clock } from "../model/ports/ports.ts";
-import type { HealthReport, ProxyHealth } from "./health.ts";
+import type { ProxyHealth } from "./health.ts";
 import { describeProgress } from "./human.ts";
 import {
   type HttpAnswer,
@@ -42,15 +42,25 @@ export function healthServer(
   { health: proxy, metrics, findings }: HealthServerOptions,
 ): HttpHandler {
   const answer = (path: "healthz" | "livez") => (): HttpAnswer => {
-    const health = proxy.report();
-    const isHealthy = health.healthy && (path === "livez" || health.nodeEligible);
+    const { healthy, nodeEligible, families, missing, progress, ...health } = proxy.report();
+    const isHealthy = healthy && (path === "livez" || nodeEligible);
     const status = isHealthy ? 200 : 503;
     metrics.healthAnswered(path, status);
     const wrong = findings().filter(({ severity }) => severity !== "info");
+    const currentTime = formatTime(health.currentTime);
+    const lastUpdated = formatTime(health.lastUpdated);
     const body = {
-      ...healthBody(health, { path, isHealthy }),
+      // A healthy proxy has the present state, though nothing may have been written for long.
+      lastUpdated: isHealthy ? currentTime : lastUpdated,
+      currentTime,
+      ...path === "healthz" && { nodeEligible },
       // The status stays: a restart mends no finding, and the rules in the kernel still serve.
-      ...wrong.some(({ severity }) => severity === "error") && { healthy: false },
+      healthy: healthy && wrong.every(({ severity }) => severity !== "error"),
+      ...progress && { progress: describeProgress(progress) },
+      ...families.length > 0 && {
+        status: byName(families.map((family) => [family, { lastUpdated, healthy }])),
+      },
+      ...missing.size > 0 && { missing: byName(missing) },
       ...wrong.length > 0 && { findings: [...new Set(wrong.map(({ id }) => id))] },
     };
     return jsonAnswer(JSON.stringify(body), status);
@@ -70,30 +80,10 @@ export function healthServer(
   );
 }
 
-function healthBody(
-  health: HealthReport,
-  { path, isHealthy }: { readonly path: "healthz" | "livez"; readonly isHealthy: boolean },
-): object {
-  const currentTime = formatTime(health.currentTime);
-  const { healthy } = health;
-  const lastUpdated = formatTime(health.lastUpdated);
-  const status = Object.fromEntries(
-    health.families.map((family) => [FAMILY_NAMES[family], { lastUpdated, healthy }]),
+function byName(values: Iterable<readonly [Family, unknown]>): object {
+  return Object.fromEntries(
+    Array.from(values, ([family, value]) => [FAMILY_NAMES[family], value]),
   );
-  return {
-    // A healthy proxy has the present state, though nothing may have been written for long.
-    lastUpdated: isHealthy ? currentTime : lastUpdated,
-    currentTime,
-    ...(path === "healthz" && { nodeEligible: health.nodeEligible }),
-    healthy,
-    ...(health.progress && { progress: describeProgress(health.progress) }),
-    ...(health.families.length > 0 && { status }),
-    ...(health.missing.size > 0 && {
-      missing: Object.fromEntries(
-        [...health.missing].map(([family, reason]) => [FAMILY_NAMES[family], reason]),
-      ),
-    }),
-  };
 }
 
 function formatTime(milliseconds: number | undefined): string {
@@ -111,12 +101,12 @@ export interface MetricsServerOptions {
 
 export function metricsServer(options: MetricsServerOptions): HttpHandler {
   const { configuration, traits, clock, page: contents } = options;
-  const { metricsBindAddress: bindAddress, signpost: { statusPage } } = configuration;
+  const { metricsBindAddress: bindAddress, signpost: { statusPage: setting } } = configuration;
   const ok = () => textAnswer("ok");
   const metrics = atMostOnceASecond(() => options.metrics.render(), clock);
-  const page = pageHandler({ setting: statusPage, bindAddress, clock, contents });
+  const page = pageHandler({ setting, bindAddress, clock, contents });
   const local = (answer: () => HttpAnswer): HttpHandler => ({ host }) =>
-    statusPage === "on" || isLocalName(host) ? answer() : textAnswer(OTHER_NAME, 403);
+    setting === "on" || isLocalName(host) ? answer() : textAnswer(OTHER_NAME, 403);
   return routePaths(
     new Map<string, HttpHandler>([
       ["/", page],
@@ -138,12 +128,14 @@ export function metricsServer(options: MetricsServerOptions): HttpHandler {
           }))
         ),
       ],
-      ["/flagz", local(() => factsPage("flagz", { facts: configuration, separator: "=" }))],
+      ["/flagz", local(() => factsPage("flagz", factsIn(configuration, "=")))],
       [
         "/statusz",
-        local(() =>
-          factsPage("statusz", { facts: plainStatus(options.status()), separator: ": " })
-        ),
+        local(() => {
+          const { portions, ...status } = options.status();
+          const progress = portions && { portions: `${portions.done} of ${portions.of}` };
+          return factsPage("statusz", factsIn({ ...status, ...progress }, ": "));
+        }),
       ],
     ]),
   );
@@ -161,19 +153,13 @@ function atMostOnceASecond<T>(make: () => Promise<T>, clock: Pick<Clock, "sleep"
   };
 }
 
-function plainStatus({ portions, ...status }: Status): object {
-  return { ...status, ...portions && { portions: `${portions.done} of ${portions.of}` } };
+function factsIn(facts: object, separator: string): string {
+  return Object.entries(facts).filter(([, value]) => typeof value !== "object")
+    .map(([name, value]) => `${name}${separator}${plain(redactSecrets(String(value)))}\n`).join("");
 }
 
-function factsPage(
-  title: string,
-  { facts, separator }: { readonly facts: object; readonly separator: string },
-): HttpAnswer {
-  const lines = Object.entries(facts).filter(([, value]) => typeof value !== "object")
-    .map(([name, value]) => `${name}${separator}${plain(redactSecrets(String(value)))}\n`);
-  return textAnswer(
-    `signpost ${title}\nFor people to read; the format may change.\n\n${lines.join("")}`,
-  );
+function factsPage(title: string, lines: string): HttpAnswer {
+  return textAnswer(`signpost ${title}\nFor people to read; the format may change.\n\n${lines}`);
 }
 
 function hostOf(authority: string): string {
@@ -253,16 +239,11 @@ function refusalOf(
 ): string | undefined {
   if (setting === "on") return undefined;
   if (setting === "off") return "The status page is off: see --status-page.";
-  if (!isLoopbackHost(hostOf(bindAddress))) {
+  const address = parseAddress(hostOf(bindAddress));
+  if (address === undefined || !isLoopback(address)) {
     return `The status page is off, because this server listens on ${bindAddress}, not on loopback alone: --status-page=on shows it to everyone who can connect.`;
   }
-  if (!isLocalName(host)) {
-    return "The status page is for http://localhost and addresses; for other names there is --status-page=on.";
-  }
-  return undefined;
-}
-
-function isLoopbackHost(host: string): boolean {
-  const address = parseAddress(host);
-  return address !== undefined && isLoopback(address);
+  return isLocalName(host)
+    ? undefined
+    : "The status page is for http://localhost and addresses; for other names there is --status-page=on.";
 }

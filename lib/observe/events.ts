@@ -24,16 +24,6 @@ const PAUSE = 300_000;
 const MAXIMUM_QUEUE = 100;
 const MAXIMUM_REMEMBERED = 1024;
 
-interface Sent {
-  readonly at: number;
-  count: number;
-}
-
-interface Queued {
-  readonly report: EventReport;
-  readonly count: number;
-}
-
 /** Limits Events with the same key: a burst at once, then one in each interval. */
 class Limit {
   /** By key, the number of Events that are allowed now, as of a monotonic time. */
@@ -59,9 +49,12 @@ export class EventRecorder {
   readonly #objects = new Limit(10, 60_000);
   readonly #namespaces = new Limit(25, 10_000);
   readonly #all = new Limit(100, 200);
-  readonly #sent = new BoundedMap<string, Sent>(MAXIMUM_REMEMBERED);
+  /** By object, reason and note, when an Event was sent, and how often it has occurred. */
+  readonly #sent = new BoundedMap<string, { readonly at: number; count: number }>(
+    MAXIMUM_REMEMBERED,
+  );
   readonly #failures = new ChangeFilter();
-  readonly #queue: Queued[] = [];
+  readonly #queue: { readonly report: EventReport; readonly count: number }[] = [];
   #pausedUntil = -Infinity;
   #serial = 0;
   #sending: Promise<void> | undefined;
@@ -98,14 +91,12 @@ export class EventRecorder {
   async #sendAll(): Promise<void> {
     const { clock, dropped } = this.#options;
     for (let next = this.#queue.shift(); next; next = this.#queue.shift()) {
-      const failure = clock.monotonic() < this.#pausedUntil ? "" : await this.#send(next);
-      if (failure === undefined) {
-        this.#failures.clear("post");
-        continue;
-      }
-      dropped?.();
+      const isPaused = clock.monotonic() < this.#pausedUntil;
+      const failure = isPaused ? "" : await this.#send(next.report, next.count);
+      if (failure === undefined) this.#failures.clear("post");
+      else dropped?.();
       // Lost Events are no error of the proxy: one line, until the reason changes.
-      if (failure !== "" && this.#failures.changed("post", failure)) {
+      if (failure && this.#failures.changed("post", failure)) {
         this.#options.logger.info("cannot send Events", { reason: failure });
       }
     }
@@ -113,7 +104,7 @@ export class EventRecorder {
   }
 
   /** Sends an Event. @returns the failure, if there is one */
-  async #send({ report, count }: Queued): Promise<string | undefined> {
+  async #send(report: EventReport, count: number): Promise<string | undefined> {
     const { clock, instance, post } = this.#options;
     this.#serial = (this.#serial + 1) % 1_000_000;
     const stamp = { now: clock.now(), serial: this.#serial, instance, count };
@@ -145,17 +136,6 @@ export interface EventReport {
   readonly note: string;
 }
 
-/** The time and the sender of an Event. */
-interface EventStamp {
-  /** Wall-clock time, milliseconds since the epoch. */
-  readonly now: number;
-  /** Makes the names of Events of one millisecond differ; below 1,000,000. */
-  readonly serial: number;
-  readonly instance: string;
-  /** The number of times since the first one was sent, this one included; 1: no series. */
-  readonly count: number;
-}
-
 /** The API server refuses longer notes. */
 const MAXIMUM_NOTE_BYTES = 1024;
 /** Leaves room for the suffix in a name of 253 characters. */
@@ -168,9 +148,20 @@ export function eventPath({ regarding }: EventReport): string {
   return `/apis/events.k8s.io/v1/namespaces/${namespace}/events`;
 }
 
-export function eventBody(report: EventReport, stamp: EventStamp): Record<string, unknown> {
-  const { regarding, type, reason, action, note } = report;
-  const time = microTime(stamp.now);
+export function eventBody(
+  { regarding, type, reason, action, note }: EventReport,
+  stamp: {
+    /** Wall-clock time, milliseconds since the epoch. */
+    readonly now: number;
+    /** Makes the names of Events of one millisecond differ; below 1,000,000. */
+    readonly serial: number;
+    readonly instance: string;
+    /** The number of times since the first one was sent, this one included; 1: no series. */
+    readonly count: number;
+  },
+): Record<string, unknown> {
+  // meta/v1 `MicroTime` wants six digits.
+  const time = new Date(stamp.now).toISOString().replace("Z", "000Z");
   const base = regarding.name.slice(0, MAXIMUM_NAME_LENGTH).replace(/[^a-z0-9]+$/, "");
   const suffix = (BigInt(stamp.now) * 1_000_000n + BigInt(stamp.serial)).toString(16);
   return {
@@ -193,11 +184,6 @@ export function eventBody(report: EventReport, stamp: EventStamp): Record<string
     note: cutToBytes(plain(sanitizeText(note)), MAXIMUM_NOTE_BYTES),
     ...(stamp.count > 1 && { series: { count: stamp.count, lastObservedTime: time } }),
   };
-}
-
-/** meta/v1 `MicroTime` wants six digits. */
-function microTime(milliseconds: number): string {
-  return new Date(milliseconds).toISOString().replace("Z", "000Z");
 }
 
 function cutToBytes(text: string, bytes: number): string {

@@ -24,12 +24,10 @@ interface ProxyHealthOptions {
   /** Milliseconds that an update may wait; kube-proxy: two sync periods. */
   readonly timeout: number;
   /** The families that no rules are written for, and why: their health is not asked. */
-  readonly missing?: ReadonlyMap<Family, string>;
+  readonly missing?: HealthReport["missing"];
   readonly sync: () => SyncProgress;
   readonly progress?: () => Progress | undefined;
 }
-
-const NONE: ReadonlyMap<Family, string> = new Map();
 
 /** Failures in a row after which progress no longer counts: each try ends in a failure. */
 const MOST_FAILURES = 2;
@@ -51,7 +49,7 @@ export class ProxyHealth {
   }
 
   report(): HealthReport {
-    const missing = this.options.missing ?? NONE;
+    const { missing = new Map() } = this.options;
     const lastUpdated = this.options.sync().synced || undefined;
     // Before the first sync it is still starting up, and healthy.
     const healthy = lastUpdated === undefined || !this.#isLate();

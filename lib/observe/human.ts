@@ -1,6 +1,6 @@
 /** Prints times, sizes and health for people. */
 import type { Progress } from "../model/kernel/dataplane.ts";
-import type { Status } from "../model/status.ts";
+import type { Severity, Status } from "../model/status.ts";
 import { count } from "../model/values/text.ts";
 
 const UNITS: readonly (readonly [unit: string, seconds: number])[] = [
@@ -37,8 +37,7 @@ export function formatRate(perSecond: number): string {
 /** Prints a number of bytes: `812 B`, `3.2 kB`, `14 MB`. */
 export function formatSize(bytes: number): string {
   if (bytes < 1000) return `${bytes} B`;
-  const [unit, size] = bytes < 999_500 ? ["kB", 1000] : ["MB", 1_000_000];
-  const value = bytes / Number(size);
+  const [value, unit] = bytes < 999_500 ? [bytes / 1e3, "kB"] : [bytes / 1e6, "MB"];
   return `${value.toFixed(value < 10 ? 1 : 0)} ${unit}`;
 }
 
@@ -47,32 +46,26 @@ export function describeProgress({ done, of }: Progress): string {
   return `portions ${done} of ${of}`;
 }
 
+type Colour = "green" | "yellow" | "red";
+
 /** Describes the health of the daemon. */
 export function healthOf(
-  status: Pick<Status, "healthy" | "nodeEligible" | "stale" | "portions" | "findings" | "syncs">,
-): { readonly health: string; readonly colour: "green" | "yellow" | "red" } {
-  if (!status.healthy) return { health: "unhealthy: an update waits for too long", colour: "red" };
-  const errors = status.findings.filter(({ severity }) => severity === "error").length;
-  if (errors > 0) return { health: `unhealthy: ${count(errors, "error")}`, colour: "red" };
-  if (status.portions) {
-    return {
-      health: `starting: ${describeProgress(status.portions)} are in the kernel`,
-      colour: "yellow",
-    };
-  }
-  if (status.syncs.length === 0) {
-    return { health: "starting: no rules are written yet", colour: "yellow" };
-  }
-  if (status.stale) {
-    return { health: "healthy, with the rules of the state file", colour: "yellow" };
-  }
-  const warnings = status.findings.filter(({ severity }) => severity === "warning").length;
-  if (status.nodeEligible && warnings > 0) {
-    return { health: `healthy, with ${count(warnings, "warning")}`, colour: "yellow" };
-  }
-  return status.nodeEligible
-    ? { health: "healthy", colour: "green" }
-    : { health: "healthy, but load balancers are sent elsewhere", colour: "yellow" };
+  { healthy, nodeEligible, stale, portions, findings, syncs }: Pick<
+    Status,
+    "healthy" | "nodeEligible" | "stale" | "portions" | "findings" | "syncs"
+  >,
+): { readonly health: string; readonly colour: Colour } {
+  const say = (colour: Colour, health: string) => ({ health, colour });
+  const all = (severity: Severity) => findings.filter((each) => each.severity === severity).length;
+  const [errors, warnings] = [all("error"), all("warning")];
+  if (!healthy) return say("red", "unhealthy: an update waits for too long");
+  if (errors > 0) return say("red", `unhealthy: ${count(errors, "error")}`);
+  if (portions) return say("yellow", `starting: ${describeProgress(portions)} are in the kernel`);
+  if (syncs.length === 0) return say("yellow", "starting: no rules are written yet");
+  if (stale) return say("yellow", "healthy, with the rules of the state file");
+  if (!nodeEligible) return say("yellow", "healthy, but load balancers are sent elsewhere");
+  if (warnings > 0) return say("yellow", `healthy, with ${count(warnings, "warning")}`);
+  return say("green", "healthy");
 }
 
 /** Returns the program that writes the rules, with its version. */

@@ -56,12 +56,7 @@ export function statusView(status: Status, now: number): StatusView {
     },
     conflicts: {
       head: ["Conflict", "Held by", "Wanted by", "Why"],
-      rows: status.conflicts.map(({ claim, holder, loser, because }) => [
-        claim,
-        holder,
-        loser,
-        because,
-      ]),
+      rows: status.conflicts.map((each) => [each.claim, each.holder, each.loser, each.because]),
     },
   };
 }
@@ -69,7 +64,9 @@ export function statusView(status: Status, now: number): StatusView {
 function factsOf(status: Status, now: number): StatusView["facts"] {
   const program = status.nft === "" ? status.mode : `${status.mode} (${programOf(status)})`;
   const { localhostNodePorts, acceleration, takeOver, snapshotAgeSeconds: age } = status;
-  const minSyncPeriod = minSyncPeriodOf(status);
+  const minSyncPeriod = status.minSyncPeriod === "adaptive"
+    ? `adaptive, now ${formatDuration(status.syncPauseSeconds)}`
+    : status.minSyncPeriod;
   return [
     ["mode", `${program}, kernel ${status.kernel}`],
     ...status.missingFamilies.map(({ family, reason }) => [family, `no rules: ${reason}`] as const),
@@ -85,12 +82,6 @@ function factsOf(status: Status, now: number): StatusView["facts"] {
   ];
 }
 
-function minSyncPeriodOf({ minSyncPeriod, syncPauseSeconds }: Status): string {
-  return minSyncPeriod === "adaptive"
-    ? `adaptive, now ${formatDuration(syncPauseSeconds)}`
-    : minSyncPeriod;
-}
-
 function formatLocalhost({ listeners, connections }: LocalhostSummary): string {
   return `${count(listeners, "listener")}, ${count(connections, "connection")}`;
 }
@@ -104,7 +95,6 @@ function formatAcceleration({ packets, interfaces, connections }: AccelerationSu
 /** Words a take-over: `from ipvs: waiting for 3 connections, until 04:55 UTC`. */
 function formatTakeOver({ from, connections, until, obstacle }: TakeOverSummary): string {
   if (obstacle !== "") return `from ${from}: ${obstacle}`;
-  return `from ${from}: waiting for ${count(connections, "connection")}, until ${
-    until.slice(11, 16)
-  } UTC`;
+  const time = until.slice(11, 16);
+  return `from ${from}: waiting for ${count(connections, "connection")}, until ${time} UTC`;
 }

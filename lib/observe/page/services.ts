@@ -75,10 +75,10 @@ export function* findServices(
   const { query, connections } = options;
   const loads = yield* loadsOf(connections);
   const words = query.words.toLowerCase().split(/\s+/).filter((word) => word !== "");
-  const compare = query.sort === "name" ? byName : busiestFirst(loads);
   const first = new TopK<readonly [string, readonly DesiredServicePort[]]>(
     MOST_SERVICES,
-    ([a], [b]) => compare(a, b),
+    ([a], [b]) =>
+      query.sort === "connections" && busiestFirst(loads.get(a), loads.get(b)) || (a < b ? -1 : 1),
   );
   let matches = 0;
   for (const [name, ports] of services) {
@@ -117,23 +117,14 @@ function* loadsOf(
   return loads;
 }
 
-function byName(a: string, b: string): number {
-  return a < b ? -1 : 1;
-}
-
-function busiestFirst(loads: ReadonlyMap<string, Load>): (a: string, b: string) => number {
-  return (a, b) => {
-    const [one, other] = [loads.get(a) ?? NO_LOAD, loads.get(b) ?? NO_LOAD];
-    return other.perSecond - one.perSecond || other.connections - one.connections || byName(a, b);
-  };
+function busiestFirst(one = NO_LOAD, other = NO_LOAD): number {
+  return other.perSecond - one.perSecond || other.connections - one.connections;
 }
 
 function loadText(load: Load | undefined): string {
   if (load === undefined) return "";
-  const total = grouped(load.connections);
-  return `${formatRate(load.perSecond)}/s, ${total} ${
-    load.connections === 1 ? "connection" : "connections"
-  }`;
+  const word = load.connections === 1 ? "connection" : "connections";
+  return `${formatRate(load.perSecond)}/s, ${grouped(load.connections)} ${word}`;
 }
 
 function searchText(name: string, ports: readonly DesiredServicePort[]): string {
