@@ -3,7 +3,7 @@ import { type Backend, familiesBut, missingFamilies } from "../backend/backend.t
 import { usedBackend } from "../backend/choose.ts";
 import { ObjectCache } from "../cache/cache.ts";
 import { OwnPorts } from "../daemon/objects/own_ports.ts";
-import { findApiServer, readSource, type SourceOptions } from "../daemon/objects/source.ts";
+import { findApiServer, openSource, type SourceOptions } from "../daemon/objects/source.ts";
 import type { NodeFacts } from "../findings/facts.ts";
 import { findAll, findingKey } from "../findings/findings.ts";
 import type { ProxyMode } from "../model/configuration.ts";
@@ -53,7 +53,8 @@ async function readCache(options: ReadOptions): Promise<ObjectCache> {
   const cache = new ObjectCache();
   const done = new AbortController();
   const stop = AbortSignal.any([signal, done.signal]);
-  const reading = readSource({ ...options, signal: stop }, {
+  const source = await openSource({ ...options, signal: stop });
+  const reading = source.run({
     sink: (event) => {
       cache.apply(event);
       if (cache.complete) done.abort();

@@ -1,6 +1,6 @@
 /** `signpost explain`: reads objects and kernel, and explains how this node handles a Service or a packet. */
 import type { AskedService, CommandOf, PacketTarget, ServiceTarget } from "../../config/command.ts";
-import { findApiServer, readSource } from "../../daemon/objects/source.ts";
+import { findApiServer, inspectManifests } from "../../daemon/objects/source.ts";
 import { connectionsOf, readConnections, readKernel } from "../../explain/kernel.ts";
 import type { Known } from "../../explain/packet.ts";
 import { askAbout, type AskedPacket, explainTarget } from "../../explain/packet_report.ts";
@@ -204,7 +204,7 @@ async function lookAt(
     }));
   };
   const reading = manifests.length > 0
-    ? readSource({ ...options, signal, inspect }, { sink() {} })
+    ? inspectManifests({ ...options, signal, inspect })
     : readApi();
   const late = clock.sleep(limit, signal).then(() => undefined);
   try {

@@ -57,40 +57,34 @@ export async function openSource(options: SourceOptions): Promise<Source> {
     return { api, run: (receiver) => watchApiServer(api, options, receiver) };
   }
   const { runtime: { clock }, signal } = options;
-  const run = (receiver: Receiver) =>
-    followManifests({ ...manifestOptions(options, receiver), clock, signal })
+  const run = ({ sink }: Receiver) =>
+    followManifests({ ...manifestOptions(options), sink, clock, signal })
       .catch(fatalIf(ManifestError));
   return { api: undefined, run };
-}
-
-/** Delivers manifests once; an API server until the abort. @throws {FatalError} if it cannot be used */
-export async function readSource(options: SourceOptions, receiver: Receiver): Promise<void> {
-  const { api, run } = await openSource(options);
-  await (api ? run(receiver) : loadOnce(options, receiver));
 }
 
 /** Opens and closes the source, without a request. @throws {FatalError} if it cannot be used */
 export async function checkSource(options: SourceOptions): Promise<void> {
   const { api } = await openSource(options);
   if (api) api.close();
-  else await loadOnce(options, { sink() {} });
+  else await inspectManifests(options);
 }
 
-async function loadOnce(options: SourceOptions, receiver: Receiver): Promise<void> {
-  await loadManifests(manifestOptions(options, receiver)).catch(fatalIf(ManifestError));
+/** Reads the manifests once, for `inspect`. @throws {FatalError} if they cannot be used */
+export async function inspectManifests(options: SourceOptions): Promise<void> {
+  await loadManifests(manifestOptions(options)).catch(fatalIf(ManifestError));
 }
 
-function manifestOptions(options: SourceOptions, { sink }: Receiver): ManifestSourceOptions {
+function manifestOptions(options: SourceOptions): ManifestSourceOptions {
   return {
     ...options,
-    sink,
+    sink() {},
     paths: options.configuration.signpost.manifests,
     decode: createDecoder(),
     files: denoFiles,
   };
 }
 
-/** The API server of the configuration, and how to reach it. */
 interface ApiServer {
   readonly client: ApiClient;
   readonly url: URL;
