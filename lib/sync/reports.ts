@@ -15,9 +15,8 @@ export interface SyncObserver {
   seen?(event: ObjectEvent): void;
   /** A sync takes all changes so far. Later ones wait for the next sync. */
   started?(): void;
-  /** The kernel took a script. @param seconds from the start of the sync */
+  /** @param seconds from the start of the sync */
   synced?(script: Script, seconds: number): void;
-  /** The kernel or its program refused a script. */
   failed?(kind: Script["kind"], error: ApplyError): void;
   /** Another program changed the rules; a repair follows. */
   drifted?(): void;
@@ -44,7 +43,6 @@ export interface SyncProgress {
   readonly synced: number;
 }
 
-/** The result of a sync. */
 export interface SyncOutcome {
   readonly change: StateChange;
   /** True if the kernel may have held something else before: at a start, after failures and drift. */
@@ -69,7 +67,12 @@ export class StepReports {
 
   report(step: Step): void {
     const { logger, observer } = this.options;
-    const before = this.#forget(step.change.services);
+    const before = new Map<string, ReadonlySet<string>>();
+    for (const service of step.change.services.keys()) {
+      const known = this.#known.get(service);
+      if (known) before.set(service, known);
+      this.#known.delete(service);
+    }
     const isNew = (service: string, fact: string) => {
       const facts = this.#known.get(service) ?? new Set();
       this.#known.set(service, facts.add(fact));
@@ -94,15 +97,5 @@ export class StepReports {
     const { logger, observer } = this.options;
     logger.warn("object refused; its last good state stays", { kind, key, reason });
     observer.refused?.({ kind, key, reason });
-  }
-
-  #forget(services: Step["change"]["services"]): ReadonlyMap<string, ReadonlySet<string>> {
-    const forgotten = new Map<string, ReadonlySet<string>>();
-    for (const service of services.keys()) {
-      const known = this.#known.get(service);
-      if (known) forgotten.set(service, known);
-      this.#known.delete(service);
-    }
-    return forgotten;
   }
 }

@@ -42,12 +42,6 @@ interface SyncOptions {
   readonly signal: AbortSignal;
 }
 
-interface Planned {
-  readonly step: Step;
-  /** `undefined`: only a full script leads there. */
-  readonly partial: Script | undefined;
-}
-
 /** Owns the applied state. One sync runs at a time; the cache merges changes that come meanwhile. */
 export class SyncLoop {
   readonly #options: SyncOptions;
@@ -69,7 +63,6 @@ export class SyncLoop {
   #hasBacklog = false;
   /** The start of the running sync, or its last failure; `undefined` while the loop waits. */
   #began: number | undefined;
-  /** The Services that the running sync writes. */
   #writing: Step["change"]["services"] = new Map();
   readonly #progress: { -readonly [K in keyof SyncProgress]: SyncProgress[K] } = {
     waitingSince: undefined,
@@ -122,11 +115,10 @@ export class SyncLoop {
     const { clock, logger, observer } = this.#options;
     if (this.#repairAt < Infinity) return;
     const { pause, at } = this.#repairPauses.next(clock.monotonic());
-    const what = "another program has changed our rules";
-    const message = pause === 0
-      ? `${what}; repairing the differences`
-      : `${what} again and again; repairs wait ${pause / 1000} s: find that program and stop it`;
-    logger.warn(message, {
+    const then = pause === 0
+      ? "; repairing the differences"
+      : ` again and again; repairs wait ${pause / 1000} s: find that program and stop it`;
+    logger.warn(`another program has changed our rules${then}`, {
       ...missing !== "" && { missing },
       ...added !== "" && { added },
       ...by !== "" && { by },
@@ -152,7 +144,6 @@ export class SyncLoop {
     return this.#progress;
   }
 
-  /** Returns true if the running sync writes this Service. */
   isWriting(service: string): boolean {
     return this.#writing.has(service);
   }
@@ -264,18 +255,23 @@ export class SyncLoop {
     return undefined;
   }
 
-  /** Computes the next step, and its partial script. The state is ahead of the kernel afterwards. */
-  *#planning(): Generator<undefined, Planned> {
+  /**
+   * Computes the next step, and its partial script; `undefined`: only a full script leads there. The state is ahead
+   * of the kernel afterwards.
+   */
+  *#planning(): Generator<
+    undefined,
+    { readonly step: Step; readonly partial?: Script | undefined }
+  > {
     const { cache, desired, backend, observer } = this.#options;
     observer.started?.();
     // Between the state file and the last of the first lists the rules stay.
-    if (!cache.consistent) return { step: noStep(), partial: undefined };
+    if (!cache.consistent) return { step: noStep() };
     this.#isStale &&= !cache.complete;
     const isFirst = this.#full !== undefined && desired.services.size === 0;
     const most = isFirst ? undefined : this.#options.share;
-    const share = most === undefined
-      ? undefined
-      : { most, costOf: (key: string) => desired.costOf(cache, key) };
+    const costOf = (key: string) => desired.costOf(cache, key);
+    const share = most === undefined ? undefined : { most, costOf };
     const step = yield* desired.updating(cache, cache.takeDirty(share), most);
     cache.putBack(step.growing);
     this.#hasBacklog = cache.isDirty;
@@ -306,7 +302,6 @@ export class SyncLoop {
     return script;
   }
 
-  /** Gives a script to the kernel. @returns the failure, if there is one */
   async #apply(script: Script, began: number): Promise<ApplyFailure | undefined> {
     const { backend, clock, logger, observer, signal } = this.#options;
     const checkpoint = () => {
@@ -373,7 +368,6 @@ export const LONGEST_PAUSE = 1_000;
 /** Pauses are this many times as long as syncs, so that syncs take a fifth of the time. */
 const FACTOR = 4;
 
-/** The number of syncs that set a pause. */
 const COUNTED = 3;
 
 /** A longer sync counts as this many milliseconds. */
