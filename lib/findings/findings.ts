@@ -2,24 +2,10 @@
 import { append } from "../model/values/lists.ts";
 import type { NodeFacts } from "./facts.ts";
 import { bySeverity, type Finding } from "../model/status.ts";
-import {
-  checkApiServer,
-  checkHealthCheckPorts,
-  checkLocalhost,
-  checkMovedConnections,
-  checkRouteLocalnet,
-  checkSystem,
-  checkUnreadableTables,
-} from "./system.ts";
-import {
-  checkAddressPlan,
-  checkFamilies,
-  checkNodeAddress,
-  checkPodDetection,
-  checkPodRange,
-} from "./addresses.ts";
+import * as addresses from "./addresses.ts";
 import { checkFirewalls, checkNatOrder } from "./foreign_chains.ts";
 import { checkAcceleration, checkMode } from "./mode.ts";
+import * as system from "./system.ts";
 
 /** Works findings out. A check that goes through all Services yields if other work can be done. */
 type Check = (
@@ -30,18 +16,18 @@ const CHECKS: readonly Check[] = [
   ({ probed }) => probed,
   checkMode,
   checkAcceleration,
-  checkSystem,
-  checkRouteLocalnet,
-  checkApiServer,
-  checkNodeAddress,
-  checkFamilies,
-  checkPodDetection,
-  checkPodRange,
-  checkAddressPlan,
-  checkHealthCheckPorts,
-  checkMovedConnections,
-  checkUnreadableTables,
-  checkLocalhost,
+  system.checkSystem,
+  system.checkRouteLocalnet,
+  system.checkApiServer,
+  addresses.checkNodeAddress,
+  addresses.checkFamilies,
+  addresses.checkPodDetection,
+  addresses.checkPodRange,
+  addresses.checkAddressPlan,
+  system.checkHealthCheckPorts,
+  system.checkMovedConnections,
+  system.checkUnreadableTables,
+  system.checkLocalhost,
   checkNatOrder,
   checkFirewalls,
 ];
