@@ -44,7 +44,6 @@ export async function beTheOnlyDaemon(options: OneDaemonOptions): Promise<void> 
   }
 }
 
-/** Returns what this process tells others of itself. */
 export function lockHolder({ pid, clock }: Pick<Runtime, "pid" | "clock">): LockHolder {
   return { pid, version: VERSION, since: new Date(clock.now()).toISOString() };
 }

@@ -67,7 +67,6 @@ export class Parts {
   readonly findings: NodeFindings;
   readonly services: ServiceStatuses;
   readonly ownPorts: OwnPorts;
-  /** Milliseconds since the epoch. */
   readonly started: number;
   /** When the objects of the state file were written, milliseconds since the epoch. */
   restored = 0;
@@ -78,7 +77,6 @@ export class Parts {
   readonly #firstSync = Promise.withResolvers<void>();
   /** The kernel has the rules. */
   isReady = false;
-  /** The Event of the start was sent. */
   #isAnnounced = false;
 
   constructor(readonly options: DaemonOptions, readonly opened: Opened) {
@@ -206,7 +204,6 @@ export class Parts {
     });
   }
 
-  /** Resolves when the kernel has the rules. */
   get firstSync(): Promise<void> {
     return this.#firstSync.promise;
   }

@@ -26,7 +26,6 @@ import { readQuery } from "./page/services.ts";
 
 const NEVER = "0001-01-01T00:00:00Z";
 
-/** The answer to who asks by another name. */
 const OTHER_NAME =
   "This path answers http://localhost and addresses; for other names there is --status-page=on.\n";
 
@@ -183,7 +182,6 @@ interface PageOptions {
   readonly contents: () => PageContents | Promise<PageContents>;
 }
 
-/** The path of the page's JSON. */
 export const DATA_PATH = "/page.json";
 
 /** Returns the policy that lets only the style and the script of the page itself run, and loads only its JSON. */

@@ -13,7 +13,6 @@ interface EventRecorderOptions {
   readonly clock: Pick<Clock, "now" | "monotonic">;
   readonly logger: Logger;
   readonly instance: string;
-  /** Called for each Event that is not sent. */
   readonly dropped?: () => void;
 }
 
@@ -103,7 +102,6 @@ export class EventRecorder {
     this.#sending = undefined;
   }
 
-  /** Sends an Event. @returns the failure, if there is one */
   async #send(report: EventReport, count: number): Promise<string | undefined> {
     const { clock, instance, post } = this.#options;
     this.#serial = (this.#serial + 1) % 1_000_000;

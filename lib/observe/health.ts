@@ -23,7 +23,6 @@ interface ProxyHealthOptions {
   readonly clock: Pick<Clock, "now" | "monotonic">;
   /** Milliseconds that an update may wait; kube-proxy: two sync periods. */
   readonly timeout: number;
-  /** The families that no rules are written for, and why: their health is not asked. */
   readonly missing?: HealthReport["missing"];
   readonly sync: () => SyncProgress;
   readonly progress?: () => Progress | undefined;
@@ -32,7 +31,6 @@ interface ProxyHealthOptions {
 /** Failures in a row after which progress no longer counts: each try ends in a failure. */
 const MOST_FAILURES = 2;
 
-/** Follows syncs and the Node. */
 export class ProxyHealth {
   #nodeEligible = false;
 

@@ -48,7 +48,6 @@ export function describeProgress({ done, of }: Progress): string {
 
 type Colour = "green" | "yellow" | "red";
 
-/** Describes the health of the daemon. */
 export function healthOf(
   { healthy, nodeEligible, stale, portions, findings, syncs }: Pick<
     Status,

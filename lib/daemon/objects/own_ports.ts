@@ -28,7 +28,6 @@ const KEPT = 3_600_000;
 
 interface Machine {
   readonly ports: readonly OwnPort[];
-  /** The node's own addresses. */
   readonly addresses: readonly string[];
   /** The addresses of all interfaces: health-check node ports listen on virtual IPs, too. */
   readonly present: readonly string[];
@@ -111,7 +110,6 @@ export class OwnPorts {
 /** Interfaces with virtual IPs: routers', kube-proxy's, PureLB's and kube-router's; `lo:0` is a label. */
 const VIRTUAL = /^(?:lo|dummy.*|kube-ipvs0|kube-lb\d*|kube-dummy-if)(?::.*)?$/;
 
-/** Returns the addresses of interfaces that are the node's own. */
 export function ownAddresses({ interfaces }: Pick<Runtime, "interfaces">): string[] {
   const own = interfaces().filter(({ name, address }) =>
     !VIRTUAL.test(name) && !isSpecialAddress(address)

@@ -33,7 +33,6 @@ export class NodeFindings {
   #list: readonly Finding[] = [];
   /** Resolves after all looks so far. One runs at a time, so an older list never replaces a newer one. */
   #looks: Promise<void> = Promise.resolve();
-  /** The requested look that has not begun. */
   #requested: Promise<void> | undefined;
   /** Monotonic time of the next look at the whole node. */
   #next = -Infinity;
@@ -71,13 +70,11 @@ export class NodeFindings {
   async follow(firstSync: Promise<void>, signal: AbortSignal): Promise<void> {
     const { clock } = this.#options;
     await this.#inTurn(() => this.#look(false));
-    const aborted = Promise.withResolvers<void>();
-    signal.addEventListener("abort", () => {
-      aborted.resolve();
-      this.#changed.set();
-    }, { once: true });
-    await Promise.race([firstSync, aborted.promise]);
-    this.#next = clock.monotonic();
+    const aborted = new Promise<void>((resolve) =>
+      signal.addEventListener("abort", () => resolve(), { once: true })
+    );
+    void aborted.then(() => this.#changed.set());
+    await Promise.race([firstSync, aborted]);
     while (!signal.aborted) {
       const began = clock.monotonic();
       const isFull = began >= this.#next;

@@ -12,7 +12,7 @@ import type { Clock } from "../../model/ports/ports.ts";
 import type { EventReport } from "../../observe/events.ts";
 import type { ProxyHealth } from "../../observe/health.ts";
 import type { Metrics } from "../../observe/metrics/metrics.ts";
-import type { ChangeCounts, Observed } from "../../observe/metrics/readings.ts";
+import type { Observed } from "../../observe/metrics/readings.ts";
 import type { SyncObserver } from "../../sync/reports.ts";
 import type { WatchObserver, WatchStatus } from "../../source/api/reflector.ts";
 
@@ -30,15 +30,9 @@ interface ObservationOptions {
 /** Limits the changes whose latency one sync measures. While syncs fail, many more may come in. */
 const MAX_TRIGGERS = 10_000;
 
-interface Counts extends ChangeCounts {
-  total: number;
-  pending: number;
-  /** Changes after the start of the running sync. */
-  later: number;
-}
-
-function noChanges(): Counts {
-  return { total: 0, pending: 0, later: 0 };
+/** `taken`: the pending changes of the running sync. */
+function noChanges() {
+  return { total: 0, pending: 0, taken: 0 };
 }
 
 export class Observation implements SyncObserver, WatchObserver, Observed {
@@ -74,7 +68,6 @@ export class Observation implements SyncObserver, WatchObserver, Observed {
     const seen = event.type === "replace" ? event.objects.size : 1;
     counts.total += seen;
     counts.pending += seen;
-    counts.later += seen;
     if (event.kind !== "EndpointSlice" || event.type !== "upsert") return;
     // Changes from before the start say nothing about this process (as in kube-proxy).
     const { lastChangeTriggerTime } = event.object;
@@ -84,7 +77,7 @@ export class Observation implements SyncObserver, WatchObserver, Observed {
 
   started(): void {
     this.#taken = this.#triggers.length;
-    for (const counts of Object.values(this.changes)) counts.later = 0;
+    for (const counts of Object.values(this.changes)) counts.taken = counts.pending;
   }
 
   synced(script: Script, seconds: number): void {
@@ -92,20 +85,19 @@ export class Observation implements SyncObserver, WatchObserver, Observed {
     const { kind, operations, bytes } = script;
     const now = clock.now();
     this.#syncs.delete(kind);
-    this.#syncs.set(kind, {
-      kind,
-      at: new Date(now).toISOString(),
-      // Microseconds are exact enough.
-      seconds: Math.round(seconds * 1e6) / 1e6,
-      operations,
-      bytes,
-    });
+    // Microseconds are exact enough.
+    const rounded = Math.round(seconds * 1e6) / 1e6;
+    const at = new Date(now).toISOString();
+    this.#syncs.set(kind, { kind, at, seconds: rounded, operations, bytes });
     metrics.synced(script, seconds);
     for (const time of this.#triggers.splice(0, this.#taken)) {
       metrics.networkProgrammed(Math.max(0, now - time) / 1000);
     }
     this.#taken = 0;
-    for (const counts of Object.values(this.changes)) counts.pending = counts.later;
+    for (const counts of Object.values(this.changes)) {
+      counts.pending -= counts.taken;
+      counts.taken = 0;
+    }
   }
 
   failed(kind: Script["kind"], error: ApplyError): void {

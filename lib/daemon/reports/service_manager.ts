@@ -30,11 +30,9 @@ export function openServiceManager(
 /** Milliseconds without a first sync after which the log says the reason. */
 const LONG_WAIT = 30_000;
 
-/** Names what a first sync waits for. */
 export function waitingFor({ missing, isStale, progress }: {
   /** The rules are those of the state file: no list is needed for them. */
   readonly isStale: boolean;
-  /** The kinds of which no full state has come in. */
   readonly missing: readonly string[];
   readonly progress: Progress | undefined;
 }): string {

@@ -32,7 +32,6 @@ export class ServiceStatuses {
     this.#sources = sources;
   }
 
-  /** Follows a try to sync. */
   follow({ change, applied: kind }: Pick<SyncOutcome, "change" | "applied">): void {
     if (kind === undefined) {
       for (const key of change.services.keys()) this.#failed.add(key);

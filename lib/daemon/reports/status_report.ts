@@ -38,9 +38,9 @@ export function statusReport(parts: Parts): Status {
     ...progress && { portions: progress },
     interfaceAddresses: parts.ownPorts.addresses,
     services: desired.services.size,
-    servicePorts: sum(desired.services.values(), (ports) => ports.length),
+    servicePorts: desired.services.values().reduce((sum, { length }) => sum + length, 0),
     endpointSlices: cache.slices.size,
-    endpoints: sum(cache.slices.values(), ({ endpoints }) => endpoints.length),
+    endpoints: cache.slices.values().reduce((sum, { endpoints }) => sum + endpoints.length, 0),
     driftRepairs: observation.driftRepairs,
     ...localhost && { localhostNodePorts: localhost },
     ...acceleration && { acceleration },
@@ -98,10 +98,4 @@ function shorten(conflicts: Status["conflicts"]): Status["conflicts"] {
 
 function formatTime(milliseconds: number): string {
   return milliseconds === 0 ? "" : new Date(milliseconds).toISOString();
-}
-
-function sum<T>(values: Iterable<T>, size: (value: T) => number): number {
-  let total = 0;
-  for (const value of values) total += size(value);
-  return total;
 }

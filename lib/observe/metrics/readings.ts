@@ -28,15 +28,12 @@ export interface ProcessUsage {
   readonly platform: string;
 }
 
-export interface ChangeCounts {
-  readonly total: number;
-  /** Changes that the kernel does not have yet. */
-  readonly pending: number;
-}
-
 /** The daemon's counts of its work. */
 export interface Observed {
-  readonly changes: Readonly<Record<"EndpointSlice" | "Service", ChangeCounts>>;
+  /** All changes, and those that the kernel does not have yet. */
+  readonly changes: Readonly<
+    Record<"EndpointSlice" | "Service", { readonly total: number; readonly pending: number }>
+  >;
   readonly watches: ReadonlyMap<Kind, WatchStatus>;
   readonly driftRepairs: number;
 }
