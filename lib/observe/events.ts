@@ -44,7 +44,6 @@ class Limit {
 
 /** Queues Events and sends them one after the other. */
 export class EventRecorder {
-  readonly #options: EventRecorderOptions;
   readonly #objects = new Limit(10, 60_000);
   readonly #namespaces = new Limit(25, 10_000);
   readonly #all = new Limit(100, 200);
@@ -58,13 +57,11 @@ export class EventRecorder {
   #serial = 0;
   #sending: Promise<void> | undefined;
 
-  constructor(options: EventRecorderOptions) {
-    this.#options = options;
-  }
+  constructor(private readonly options: EventRecorderOptions) {}
 
   /** Queues an Event. It drops repeated ones, and those over the limits. */
   record(report: EventReport): void {
-    const now = this.#options.clock.monotonic();
+    const now = this.options.clock.monotonic();
     const { regarding: { kind, namespace = "", name } } = report;
     const object = `${kind} ${objectKey({ namespace, name })}`;
     const key = JSON.stringify([object, report.reason, report.note]);
@@ -76,7 +73,7 @@ export class EventRecorder {
     const isAllowed = now >= this.#pausedUntil && this.#queue.length < MAXIMUM_QUEUE &&
       this.#objects.take(object, now) && this.#namespaces.take(namespace, now) &&
       this.#all.take("", now);
-    if (!isAllowed) return this.#options.dropped?.();
+    if (!isAllowed) return this.options.dropped?.();
     const count = (earlier?.count ?? 0) + 1;
     this.#sent.set(key, { at: now, count });
     this.#queue.push({ report, count });
@@ -88,7 +85,7 @@ export class EventRecorder {
   }
 
   async #sendAll(): Promise<void> {
-    const { clock, dropped } = this.#options;
+    const { clock, dropped } = this.options;
     for (let next = this.#queue.shift(); next; next = this.#queue.shift()) {
       const isPaused = clock.monotonic() < this.#pausedUntil;
       const failure = isPaused ? "" : await this.#send(next.report, next.count);
@@ -96,14 +93,14 @@ export class EventRecorder {
       else dropped?.();
       // Lost Events are no error of the proxy: one line, until the reason changes.
       if (failure && this.#failures.changed("post", failure)) {
-        this.#options.logger.info("cannot send Events", { reason: failure });
+        this.options.logger.info("cannot send Events", { reason: failure });
       }
     }
     this.#sending = undefined;
   }
 
   async #send(report: EventReport, count: number): Promise<string | undefined> {
-    const { clock, instance, post } = this.#options;
+    const { clock, instance, post } = this.options;
     this.#serial = (this.#serial + 1) % 1_000_000;
     const stamp = { now: clock.now(), serial: this.#serial, instance, count };
     try {

@@ -44,7 +44,6 @@ interface SyncOptions {
 
 /** Owns the applied state. One sync runs at a time; the cache merges changes that come meanwhile. */
 export class SyncLoop {
-  readonly #options: SyncOptions;
   readonly #wake: AutoResetEvent;
   readonly #reports: StepReports;
   readonly #pauses: SyncPauses;
@@ -72,8 +71,7 @@ export class SyncLoop {
     synced: 0,
   };
 
-  constructor(options: SyncOptions) {
-    this.#options = options;
+  constructor(private readonly options: SyncOptions) {
     this.#reports = new StepReports(options);
     this.#pauses = new SyncPauses(options.minSyncPeriod);
     this.#wake = new AutoResetEvent(options.clock);
@@ -81,9 +79,9 @@ export class SyncLoop {
   }
 
   readonly handle = (event: ObjectEvent): void => {
-    this.#options.observer.seen?.(event);
+    this.options.observer.seen?.(event);
     this.#alone(async (turns) => {
-      const { cache, logger, observer } = this.#options;
+      const { cache, logger, observer } = this.options;
       for (const refusal of await turns.run(cache.applying(event))) this.#reports.refuse(refusal);
       for (const omission of cache.takeOmissions()) {
         logger.warn("a part of the object is left out, the rest of it counts", { ...omission });
@@ -99,7 +97,7 @@ export class SyncLoop {
   /** Takes in that the node's addresses changed, or the ports that no Service may have. */
   nodeChanged(): void {
     void this.#alone(() => {
-      this.#options.cache.markNode();
+      this.options.cache.markNode();
       this.#notice();
     });
   }
@@ -112,7 +110,7 @@ export class SyncLoop {
 
   /** Asks for a repair after a change by another program, at once or after a pause. */
   drifted({ missing, added, by }: Drift): void {
-    const { clock, logger, observer } = this.#options;
+    const { clock, logger, observer } = this.options;
     if (this.#repairAt < Infinity) return;
     const { pause, at } = this.#repairPauses.next(clock.monotonic());
     const then = pause === 0
@@ -131,13 +129,13 @@ export class SyncLoop {
   /** Takes in the objects of a state file, before `run`. Their rules stay until all sources have delivered. */
   async restore(events: readonly ReplaceEvent[]): Promise<void> {
     this.#isStale = true;
-    await this.#alone((turns) => turns.run(this.#options.cache.restoring(events)));
+    await this.#alone((turns) => turns.run(this.options.cache.restoring(events)));
   }
 
   /** Milliseconds since the running sync began, failed or moved, or from the start to `run`; else 0. */
   get busy(): number {
     if (this.#began === undefined) return 0;
-    return this.#options.clock.monotonic() - Math.max(this.#began, this.#progress.moved);
+    return this.options.clock.monotonic() - Math.max(this.#began, this.#progress.moved);
   }
 
   get progress(): SyncProgress {
@@ -160,7 +158,7 @@ export class SyncLoop {
 
   /** Runs until the signal aborts and the running transaction has ended. The rules stay in the kernel. */
   async run(): Promise<void> {
-    const { clock, fullSyncPeriod, signal } = this.#options;
+    const { clock, fullSyncPeriod, signal } = this.options;
     signal.addEventListener("abort", () => this.#wake.set(), { once: true });
     this.#began = undefined;
     while (!signal.aborted) {
@@ -188,7 +186,7 @@ export class SyncLoop {
   }
 
   #notice(): void {
-    const { clock } = this.#options;
+    const { clock } = this.options;
     if (this.#hasWork) {
       this.#progress.queued = clock.now();
       this.#progress.waitingSince ??= clock.monotonic();
@@ -198,7 +196,7 @@ export class SyncLoop {
 
   /** True if there is anything to sync, and objects to make rules of. */
   get #hasWork(): boolean {
-    const { cache } = this.#options;
+    const { cache } = this.options;
     if (this.#isUrgent) return cache.complete || this.#isStale;
     const isChanged = cache.isDirty || this.#isUnfinished || this.#isStale && cache.complete;
     return cache.consistent && isChanged;
@@ -209,17 +207,17 @@ export class SyncLoop {
   }
 
   get #isRepairDue(): boolean {
-    return this.#options.clock.monotonic() >= this.#repairAt;
+    return this.options.clock.monotonic() >= this.#repairAt;
   }
 
   /** True if the last sync left changes or deletions to the next one. */
   get #isUnfinished(): boolean {
-    return this.#hasBacklog || this.#options.backend.isUnfinished === true;
+    return this.#hasBacklog || this.options.backend.isUnfinished === true;
   }
 
   /** Brings the kernel to the state of the objects, whatever asked for it. */
   async #sync(): Promise<void> {
-    const { clock } = this.#options;
+    const { clock } = this.options;
     const began = this.#began = clock.monotonic();
     this.#pauses.begin(began);
     const isRepair = this.#isRepairDue && this.#full === undefined;
@@ -242,7 +240,7 @@ export class SyncLoop {
 
   /** Repairs by parts what another program changed, or asks for a full sync. */
   async #repair(began: number): Promise<Script | undefined> {
-    const { desired, backend, logger } = this.#options;
+    const { desired, backend, logger } = this.options;
     this.#repairAt = Infinity;
     const script = await backend.repair(desired);
     if (script?.text === "") {
@@ -263,13 +261,13 @@ export class SyncLoop {
     undefined,
     { readonly step: Step; readonly partial?: Script | undefined }
   > {
-    const { cache, desired, backend, observer } = this.#options;
+    const { cache, desired, backend, observer } = this.options;
     observer.started?.();
     // Between the state file and the last of the first lists the rules stay.
     if (!cache.consistent) return { step: noStep() };
     this.#isStale &&= !cache.complete;
     const isFirst = this.#full !== undefined && desired.services.size === 0;
-    const most = isFirst ? undefined : this.#options.share;
+    const most = isFirst ? undefined : this.options.share;
     const costOf = (key: string) => desired.costOf(cache, key);
     const share = most === undefined ? undefined : { most, costOf };
     const step = yield* desired.updating(cache, cache.takeDirty(share), most);
@@ -285,7 +283,7 @@ export class SyncLoop {
 
   /** Writes the partial script, or replaces everything. @returns `undefined` if the kernel refused both */
   async #write(partial: Script | undefined, began: number): Promise<Script | undefined> {
-    const { backend, desired, clock, logger } = this.#options;
+    const { backend, desired, clock, logger } = this.options;
     let reason = this.#full ?? "the node or very many Services changed";
     if (partial && this.#full === undefined) {
       const failure = await this.#apply(partial, began);
@@ -303,7 +301,7 @@ export class SyncLoop {
   }
 
   async #apply(script: Script, began: number): Promise<ApplyFailure | undefined> {
-    const { backend, clock, logger, observer, signal } = this.#options;
+    const { backend, clock, logger, observer, signal } = this.options;
     const checkpoint = () => {
       signal.throwIfAborted();
       this.#progress.moved = clock.monotonic();
@@ -336,7 +334,7 @@ export class SyncLoop {
   }
 
   async #follow(outcome: SyncOutcome): Promise<void> {
-    const { afterSync, clock, signal } = this.#options;
+    const { afterSync, clock, signal } = this.options;
     const turns = new Turns(clock);
     for (const step of afterSync) {
       await turns.giveWay();
@@ -347,7 +345,7 @@ export class SyncLoop {
 
   /** Runs work on the objects in turns, after all such work that was asked for before. */
   #alone<T>(work: (turns: Turns) => T | Promise<T>): Promise<T> {
-    const done = this.#objects.then(() => work(new Turns(this.#options.clock)));
+    const done = this.#objects.then(() => work(new Turns(this.options.clock)));
     this.#objects = done.catch(() => {});
     return done;
   }

@@ -35,13 +35,11 @@ interface Machine {
 
 /** Knows the daemon's own ports, and follows the API server's name. */
 export class OwnPorts {
-  readonly #options: OwnPortsOptions;
   /** By `address port`, with the time of the last look that found it, on the monotonic clock. */
   readonly #seen = new Map<string, { readonly port: OwnPort; readonly at: number }>();
   #known: Machine;
 
-  constructor(options: OwnPortsOptions) {
-    this.#options = options;
+  constructor(private readonly options: OwnPortsOptions) {
     this.#known = this.#read();
   }
 
@@ -51,7 +49,7 @@ export class OwnPorts {
   }
 
   get around(): Pick<DesiredOptions, "ownAddresses" | "interfaceAddresses" | "ownPorts"> {
-    const { locate, runtime } = this.#options;
+    const { locate, runtime } = this.options;
     return {
       interfaceAddresses: () => this.#known.addresses,
       ...locate && {
@@ -67,12 +65,12 @@ export class OwnPorts {
 
   /** Looks once, but not for long. `follow` finds the rest. */
   async begin(signal: AbortSignal): Promise<void> {
-    await Promise.race([this.look(), this.#options.runtime.clock.sleep(FIRST_LOOK, signal)]);
+    await Promise.race([this.look(), this.options.runtime.clock.sleep(FIRST_LOOK, signal)]);
   }
 
   /** Looks once; the addresses of a server that is not found stay. @returns true if anything changed */
   async look(): Promise<boolean> {
-    const { locate, runtime, isHere } = this.#options;
+    const { locate, runtime, isHere } = this.options;
     if (!isHere) return false;
     const at = runtime.clock.monotonic();
     const found = locate ? await findServer(locate, runtime).catch(() => []) : [];
@@ -87,15 +85,15 @@ export class OwnPorts {
   }
 
   async follow(changed: () => void, signal: AbortSignal): Promise<void> {
-    while (this.#options.isHere && !signal.aborted) {
-      const pause = this.#options.locate && this.#seen.size === 0 ? FIRST_PERIOD : PERIOD;
-      await this.#options.runtime.clock.sleep(pause, signal);
+    while (this.options.isHere && !signal.aborted) {
+      const pause = this.options.locate && this.#seen.size === 0 ? FIRST_PERIOD : PERIOD;
+      await this.options.runtime.clock.sleep(pause, signal);
       if (!signal.aborted && await this.look()) changed();
     }
   }
 
   #read(): Machine {
-    const { configuration, locate, isHere, knownAddresses, runtime } = this.#options;
+    const { configuration, locate, isHere, knownAddresses, runtime } = this.options;
     const ports = [
       ...[...this.#seen.values()].map(({ port }) => port),
       ...locate ? healthPorts(configuration.healthzBindAddress) : [],

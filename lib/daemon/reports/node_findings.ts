@@ -27,7 +27,6 @@ const PAUSE = 1_000;
 const TIMES_AS_LONG = 20;
 
 export class NodeFindings {
-  readonly #options: NodeFindingsOptions;
   readonly #changed: AutoResetEvent;
   readonly #failures = new ChangeFilter();
   #list: readonly Finding[] = [];
@@ -37,8 +36,7 @@ export class NodeFindings {
   /** Monotonic time of the next look at the whole node. */
   #next = -Infinity;
 
-  constructor(options: NodeFindingsOptions) {
-    this.#options = options;
+  constructor(private readonly options: NodeFindingsOptions) {
     this.#changed = new AutoResetEvent(options.clock);
   }
 
@@ -68,7 +66,7 @@ export class NodeFindings {
 
   /** Looks at once, without programs; after the first sync each minute, and when objects change. */
   async follow(firstSync: Promise<void>, signal: AbortSignal): Promise<void> {
-    const { clock } = this.#options;
+    const { clock } = this.options;
     await this.#inTurn(() => this.#look(false));
     const aborted = new Promise<void>((resolve) =>
       signal.addEventListener("abort", () => resolve(), { once: true })
@@ -92,7 +90,7 @@ export class NodeFindings {
 
   /** Works the list out. If that fails, the last list stays: rules do not depend on it. */
   async #look(isFull: boolean): Promise<void> {
-    const { gather, clock, logger } = this.#options;
+    const { gather, clock, logger } = this.options;
     try {
       this.#take(await new Turns(clock).run(findAll(await gather(isFull))));
     } catch (error) {
@@ -103,7 +101,7 @@ export class NodeFindings {
   }
 
   #take(found: readonly Finding[]): void {
-    const { appeared, logger } = this.#options;
+    const { appeared, logger } = this.options;
     const [before, after] = [this.#list, found].map((list) => new Set(list.map(findingKey)));
     for (const each of found) {
       if (before?.has(findingKey(each))) continue;

@@ -36,7 +36,6 @@ function noChanges() {
 }
 
 export class Observation implements SyncObserver, WatchObserver, Observed {
-  readonly #options: ObservationOptions;
   readonly #started: number;
   readonly watches = new Map<Kind, WatchStatus>();
   readonly changes = { EndpointSlice: noChanges(), Service: noChanges() };
@@ -47,8 +46,7 @@ export class Observation implements SyncObserver, WatchObserver, Observed {
   /** The number of those triggers in the running sync. */
   #taken = 0;
 
-  constructor(options: ObservationOptions) {
-    this.#options = options;
+  constructor(private readonly options: ObservationOptions) {
     this.#started = options.clock.now();
   }
 
@@ -81,7 +79,7 @@ export class Observation implements SyncObserver, WatchObserver, Observed {
   }
 
   synced(script: Script, seconds: number): void {
-    const { metrics, clock } = this.#options;
+    const { metrics, clock } = this.options;
     const { kind, operations, bytes } = script;
     const now = clock.now();
     this.#syncs.delete(kind);
@@ -101,13 +99,13 @@ export class Observation implements SyncObserver, WatchObserver, Observed {
   }
 
   failed(kind: Script["kind"], error: ApplyError): void {
-    this.#options.metrics.syncFailed(kind);
+    this.options.metrics.syncFailed(kind);
     // Another program has changed the rules, and the full sync that follows at once is the repair.
     if (kind === "partial" && error.failure === "conflict") this.drifted();
   }
 
   refused({ kind, key, reason }: Refusal): void {
-    const { metrics, nodeName } = this.#options;
+    const { metrics, nodeName } = this.options;
     metrics.refusals.inc({ kind });
     if (kind !== "Service") return;
     const note =
@@ -117,7 +115,7 @@ export class Observation implements SyncObserver, WatchObserver, Observed {
 
   omitted({ kind, key, reason }: Refusal): void {
     if (kind !== "Service") return;
-    const { nodeName } = this.#options;
+    const { nodeName } = this.options;
     const note = `node ${nodeName} leaves out unusable parts of this Service: ${reason}`;
     this.#warn(key, { reason: "Omitted", action: "Decode", note });
   }
@@ -127,7 +125,7 @@ export class Observation implements SyncObserver, WatchObserver, Observed {
     const kinds: Readonly<Record<string, FindingKind>> = CATALOG;
     const reason = kinds[id]?.event;
     if (reason === undefined) return;
-    const note = `node ${this.#options.nodeName}: ${what}`;
+    const note = `node ${this.options.nodeName}: ${what}`;
     for (const key of services) this.#warn(key, { reason, action: "Listen", note });
   }
 
@@ -140,7 +138,7 @@ export class Observation implements SyncObserver, WatchObserver, Observed {
     const consequence = worksWithout(refusal.feature)
       ? "does not serve this Service as it asks"
       : "refuses this Service";
-    const note = `node ${this.#options.nodeName} ${consequence}: ${describeUnsupported(refusal)}`;
+    const note = `node ${this.options.nodeName} ${consequence}: ${describeUnsupported(refusal)}`;
     this.#warn(refusal.service, { reason: "NotSupported", action: "Apply", note });
   }
 
@@ -151,7 +149,7 @@ export class Observation implements SyncObserver, WatchObserver, Observed {
   /** Follows the Node at once: load balancers must see a drain even if nft fails. */
   #followNode(event: ObjectEvent): void {
     if (event.kind !== "Node") return;
-    const { health, cache, standInNode } = this.#options;
+    const { health, cache, standInNode } = this.options;
     if (event.type === "upsert") return health.setNode(event.object);
     if (event.type !== "replace") return;
     for (const node of event.objects.values()) health.setNode(node);
@@ -160,7 +158,7 @@ export class Observation implements SyncObserver, WatchObserver, Observed {
   }
 
   #warn(key: string, said: Pick<EventReport, "reason" | "action" | "note">): void {
-    const { cache, report } = this.#options;
+    const { cache, report } = this.options;
     const { namespace, name } = splitKey(key);
     const uid = cache.services.get(key)?.uid ?? "";
     report({ regarding: { kind: "Service", namespace, name, uid }, type: "Warning", ...said });

@@ -21,23 +21,20 @@ interface Written extends WrittenBy {
 
 /** The status of each Service. Services that did not change since the first sync take no memory. */
 export class ServiceStatuses {
-  readonly #sources: ServiceStatusSources;
   #first: Written | undefined;
   #syncs = 0;
   readonly #changed = new Map<string, Written>();
   /** Services whose change the kernel refused, until a sync succeeds. */
   readonly #failed = new Set<string>();
 
-  constructor(sources: ServiceStatusSources) {
-    this.#sources = sources;
-  }
+  constructor(private readonly sources: ServiceStatusSources) {}
 
   follow({ change, applied: kind }: Pick<SyncOutcome, "change" | "applied">): void {
     if (kind === undefined) {
       for (const key of change.services.keys()) this.#failed.add(key);
       return;
     }
-    const written = { number: ++this.#syncs, kind, at: this.#sources.clock.now() };
+    const written = { number: ++this.#syncs, kind, at: this.sources.clock.now() };
     for (const [key, { before, after }] of this.#first ? change.services : []) {
       if (before !== after) this.#note(key, written);
     }
@@ -47,7 +44,7 @@ export class ServiceStatuses {
   }
 
   of(service: string): ServiceStatus {
-    const hasRules = (this.#sources.desired.services.get(service) ?? []).length > 0;
+    const hasRules = (this.sources.desired.services.get(service) ?? []).length > 0;
     const written = hasRules ? this.#changed.get(service) ?? this.#first : undefined;
     const rejected = this.#rejection(service);
     const pending = this.#waiting(service);
@@ -61,15 +58,15 @@ export class ServiceStatuses {
   }
 
   #note(key: string, written: Written): void {
-    if (this.#sources.desired.services.has(key)) this.#changed.set(key, written);
+    if (this.sources.desired.services.has(key)) this.#changed.set(key, written);
     else this.#changed.delete(key);
   }
 
   #rejection(service: string): string {
-    for (const { kind, key, reason } of refusals(this.#sources)) {
+    for (const { kind, key, reason } of refusals(this.sources)) {
       if (kind === "Service" && key === service) return reason;
     }
-    const unsupported = this.#sources.desired.unsupported().find((each) =>
+    const unsupported = this.sources.desired.unsupported().find((each) =>
       each.service === service && !worksWithout(each.feature)
     );
     return unsupported ? describeUnsupported(unsupported) : "";
@@ -77,8 +74,8 @@ export class ServiceStatuses {
 
   #waiting(service: string): string {
     if (this.#failed.has(service)) return "the last sync failed and is tried again";
-    if (this.#sources.isWriting(service)) return "a sync writes it now";
-    return this.#sources.cache.isWaiting(service) ? "the next sync writes it" : "";
+    if (this.sources.isWriting(service)) return "a sync writes it now";
+    return this.sources.cache.isWaiting(service) ? "the next sync writes it" : "";
   }
 }
 

@@ -28,7 +28,6 @@ const BODY_BUCKETS = [
 const SCRIPT_BUCKETS = exponentialBuckets(256, 4, 10);
 
 export class Metrics {
-  readonly #options: MetricsOptions;
   readonly #registry = new Registry();
   readonly #families: readonly { readonly ip_family: string }[];
   readonly #failures: readonly { of: FailureMetric["of"]; count: (more: number) => void }[];
@@ -93,8 +92,7 @@ export class Metrics {
     "Events that were not sent",
   ]);
 
-  constructor(options: MetricsOptions) {
-    this.#options = options;
+  constructor(private readonly options: MetricsOptions) {
     this.#families = options.families.map((family) => ({ ip_family: FAMILY_NAMES[family] }));
     this.#failures = options.backend.failures.map(({ of, definition }) => {
       const counter = this.#registry.counter<"ip_family">(definition);
@@ -107,7 +105,7 @@ export class Metrics {
   }
 
   async render(): Promise<{ readonly contentType: string; readonly body: string }> {
-    const connections = this.#options.connections?.();
+    const connections = this.options.connections?.();
     const parts = [await this.#registry.text()];
     if (connections) parts.push(`${await connectionsText(connections)}\n`);
     return { contentType: CONTENT_TYPE, body: parts.join("\n") };
