@@ -1,12 +1,6 @@
-/**
- * Node findings: every kind, and how one is made. `docs/findings.md` lists this table.
- *
- * A check is a pure function from facts to findings. The log, `check`, `status`, the page, `explain` and the
- * metrics show the same list.
- */
+/** Declares every kind of node finding, and makes findings. `docs/findings.md` lists this table. */
 import type { Finding, Severity } from "../model/status.ts";
 
-/** One kind of finding, as the docs list it. */
 export interface FindingKind {
   readonly severity: Severity;
   /** Says what is wrong, as one sentence. */
@@ -250,23 +244,12 @@ export const CATALOG = {
   },
 } as const satisfies Record<string, FindingKind>;
 
-/** The id of a kind of finding. */
-type FindingId = keyof typeof CATALOG;
-
-/** The parts of a finding that its kind does not give. */
-interface FindingDetails {
-  readonly what: string;
-  readonly where: string;
-  /** @default the remedy of the kind */
-  readonly remedy?: string;
-  /** @default [] */
-  readonly services?: readonly string[];
-}
-
-/** Makes a finding of a declared kind. */
+/** Makes a finding of a declared kind. The remedy is that of the kind by default. */
 export function finding(
-  id: FindingId,
-  { what, where, remedy = CATALOG[id].remedy, services = [] }: FindingDetails,
+  id: keyof typeof CATALOG,
+  { what, where, remedy = CATALOG[id].remedy, services = [] }:
+    & Pick<Finding, "what" | "where">
+    & Partial<Pick<Finding, "remedy" | "services">>,
 ): Finding {
   return { id, severity: CATALOG[id].severity, what, where, remedy, services };
 }

@@ -1,7 +1,4 @@
-/**
- * Checks the base chains of other programs: firewalls that drop what Services send, and nat chains that decide
- * before ours.
- */
+/** Checks base chains of other programs: firewalls that drop what Services send, and nat chains before ours. */
 import {
   cidrContains,
   FAMILIES,
