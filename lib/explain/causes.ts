@@ -2,39 +2,75 @@
 import type { ServiceTarget } from "../config/command.ts";
 import { healthCheckAddresses } from "../healthcheck/node_ports.ts";
 import { hostPort, objectKey, servicePortName } from "../model/cluster/names.ts";
-import type { Service } from "../model/cluster/objects.ts";
+import type { Service, ServicePort } from "../model/cluster/objects.ts";
 import { describeUnsupported, worksWithout } from "../model/kernel/traits.ts";
+import type { ServiceStatus } from "../model/status.ts";
 import { FAMILIES, familyOf } from "../model/values/address.ts";
 import { count } from "../model/values/text.ts";
 import { isServiceKey, nameOfHolder } from "../policy/claimed.ts";
 import type { Conflict } from "../policy/claims.ts";
-import type { Inspector, ServiceFacts } from "../source/objects/inspect.ts";
+import type { Inspector } from "../source/objects/inspect.ts";
 import { error, note, warning } from "./finding.ts";
+import { kernelFindings } from "./kernel.ts";
 import type { Known } from "./packet.ts";
 import type { Finding, PortReport, UnusedSlice } from "./report.ts";
 
-/** A Service that has a virtual IP. */
-interface Causes {
+/** All that is known about a Service that is asked about. */
+export type ServiceInputs = Known & {
+  readonly target: ServiceTarget;
+  /** `undefined`: the objects could not be looked at as they are written. */
+  readonly inspector: Inspector | undefined;
+  /** `undefined`: no daemon answers. */
+  readonly status: ServiceStatus | undefined;
+};
+
+/** A Service that has a virtual IP, with the ports that are asked about. Its conflicts are those of these ports. */
+type Causes = ServiceInputs & {
   readonly service: Service;
-  /** The Service as it is written. */
-  readonly facts: ServiceFacts | undefined;
-  /** The ports that are asked about. */
   readonly ports: readonly PortReport[];
   readonly unusedSlices: readonly UnusedSlice[];
-  /** Conflicts that these ports lose. */
-  readonly conflicts: readonly Conflict[];
-  readonly known: Known;
-}
+};
 
 /** Finds all causes why a Service does not work as its objects say. */
 export function findCauses(inputs: Causes): Finding[] {
+  const { service, target, ports, refused, status, cache } = inputs;
+  const key = objectKey(service);
+  const objects = [
+    { name: `Service ${key}`, omitted: service.omitted },
+    ...cache.slicesOf(key)
+      .map((slice) => ({ name: `EndpointSlice ${objectKey(slice)}`, omitted: slice.omitted })),
+  ];
+  const has = service.ports.map(({ name, port, protocol }) =>
+    `${name === "" ? "" : `${name} `}${port}/${protocol}`
+  );
   return [
     ...conflictFindings(inputs),
     ...unsupportedFindings(inputs),
     ...sliceFindings(inputs),
-    ...inputs.ports.flatMap((port) => [...portFindings(port, inputs)]),
+    ...ports.flatMap((port) => [...portFindings(port, inputs)]),
     ...serviceFindings(inputs),
+    // A well-formed Service can be over a limit.
+    ...refused.filter((each) => each.kind === "Service" && each.key === key)
+      .map(({ reason }) => error("service-refused", `${key} is refused: ${reason}`)),
+    ...pendingFindings(status),
+    ...service.ports.some((port) => isAsked(port, target)) ? [] : [
+      error("no-such-port", `the Service has no port ${target.port}; it has ${has.join(", ")}`),
+    ],
+    ...kernelFindings(inputs.kernel),
+    ...objects.flatMap(({ name, omitted = [] }) =>
+      omitted.map((reason) => warning("part-left-out", `${name}: a part is left out: ${reason}`))
+    ),
   ];
+}
+
+export function isAsked(port: ServicePort | undefined, { port: asked }: ServiceTarget): boolean {
+  return asked === undefined || port?.name === asked || String(port?.port) === asked;
+}
+
+export function pendingFindings(status: ServiceStatus | undefined): Finding[] {
+  if (status?.state !== "pending") return [];
+  const { service, reason } = status;
+  return [warning("pending", `the kernel has an older state of ${service}: ${reason}`)];
 }
 
 /** Conflicts that get a line of their own. */
@@ -68,7 +104,7 @@ function showService(key: string): string {
 }
 
 /** Names features that nft or the kernel refuses, and families that the node does not have. */
-function unsupportedFindings({ service, known: { desired } }: Causes): Finding[] {
+function unsupportedFindings({ service, desired }: Causes): Finding[] {
   const families = familiesOf(service);
   const missing = families.filter((family) => !desired.node.ipFamilies.includes(family));
   const say = missing.length === families.length ? error : warning;
@@ -132,9 +168,10 @@ type PortCauses = Causes & { readonly where: string };
 
 /** Says why no endpoint of a port can be used. */
 function noEndpoints(port: PortReport, inputs: PortCauses): Finding | undefined {
-  const { facts, service, unusedSlices, known, where } = inputs;
+  const { service, unusedSlices, cache, where } = inputs;
+  const facts = inputs.inspector?.service;
   const { family, endpoints, targetPort } = port;
-  const slices = known.cache.slicesOf(objectKey(service));
+  const slices = cache.slicesOf(objectKey(service));
   const labels = facts?.selector ? ` -l ${facts.selector}` : "";
   const pods = `kubectl get pods -n ${service.namespace}${labels} --show-labels`;
   const all = count(endpoints.length, "endpoint");
@@ -188,9 +225,9 @@ function noEndpoints(port: PortReport, inputs: PortCauses): Finding | undefined 
  * controller takes the names over, so another program made these.
  */
 function otherPortName(port: PortReport, inputs: PortCauses): Finding | undefined {
-  const { service, known, where } = inputs;
+  const { service, cache, where } = inputs;
   const key = objectKey(service);
-  const slices = known.cache.slicesOf(key).filter(({ family }) => family === port.family);
+  const slices = cache.slicesOf(key).filter(({ family }) => family === port.family);
   const names = new Set(slices.flatMap(({ ports }) => ports.map(({ name }) => name)));
   if (names.size === 0 || service.ports.some(({ name }) => names.has(name))) return undefined;
   const wanted = service.ports.find((each) => servicePortName(key, each) === port.name)?.name;
@@ -241,9 +278,8 @@ function* localFindings(
 }
 
 /** Names an address on which the health-check node port listens. */
-function healthCheckHint({ service, known }: Causes): string {
+function healthCheckHint({ service, desired: { node }, ownAddresses }: Causes): string {
   const { healthCheckNodePort } = service;
-  const { desired: { node }, ownAddresses } = known;
   // Other load-balancer IPs may be another node's.
   const loadBalancerIPs = service.loadBalancerIPs.filter((each) => ownAddresses.includes(each));
   const place = { families: familiesOf(service), loadBalancerIPs };
@@ -255,8 +291,9 @@ function healthCheckHint({ service, known }: Causes): string {
   return `ask it: curl http://${hostPort(everywhere[address] ?? address, healthCheckNodePort)}/`;
 }
 
-function* serviceFindings({ service, facts, known }: Causes): Generator<Finding> {
-  const { desired: { node }, cache, nodeName, externalIPsAllowed } = known;
+function* serviceFindings(inputs: Causes): Generator<Finding> {
+  const { service, desired: { node }, cache, nodeName, externalIPsAllowed } = inputs;
+  const facts = inputs.inspector?.service;
   const families = familiesOf(service);
   for (const address of [...service.externalIPs, ...service.loadBalancerIPs]) {
     if (families.includes(familyOf(address))) continue;
@@ -309,13 +346,7 @@ function* serviceFindings({ service, facts, known }: Causes): Generator<Finding>
 }
 
 /** Says why signpost makes no rules for a Service: it is malformed, not there, or not for a proxy. */
-export function notProxied(
-  target: ServiceTarget,
-  { inspector, known: { refused } }: {
-    readonly inspector: Pick<Inspector, "service"> | undefined;
-    readonly known: Known;
-  },
-): Finding {
+export function notProxied({ target, inspector, refused }: ServiceInputs): Finding {
   const key = objectKey(target);
   const refusal = refused.find((each) => each.kind === "Service" && each.key === key);
   if (refusal) return error("service-refused", `${key} is refused as malformed: ${refusal.reason}`);

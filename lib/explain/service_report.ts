@@ -8,7 +8,6 @@ import {
   isExternal,
   usedEndpoints,
 } from "../model/kernel/desired.ts";
-import type { ServiceStatus } from "../model/status.ts";
 import { type Family, familyOf, isSpecialAddress } from "../model/values/address.ts";
 import { count } from "../model/values/text.ts";
 import { nodePortClaim } from "../policy/claimed.ts";
@@ -16,28 +15,19 @@ import { findCandidates, indexPorts, slicesOf, topologyMode } from "../policy/en
 import { type Frontend, frontendsOf, LISTEN_ADDRESS, policyOf } from "../policy/frontend.ts";
 import { takesNodePorts } from "../policy/node.ts";
 import type { State } from "../policy/state.ts";
-import type { Inspector } from "../source/objects/inspect.ts";
-import { findCauses, notProxied } from "./causes.ts";
+import type { Conflict } from "../policy/claims.ts";
+import { findCauses, isAsked, notProxied, pendingFindings, type ServiceInputs } from "./causes.ts";
 import { explainEndpoints } from "./endpoints.ts";
-import { aboutService, dropOf, error, sortFindings, warning } from "./finding.ts";
-import { connectionFindings, kernelFindings } from "./kernel.ts";
+import { aboutService, dropOf, sortFindings } from "./finding.ts";
+import { connectionFindings } from "./kernel.ts";
 import { explainPacket, type Known } from "./packet.ts";
 import {
   EXPLAIN_VERSION,
-  type Finding,
   type FrontendReport,
   type PortReport,
   type ServiceReport,
   type UnusedSlice,
 } from "./report.ts";
-
-type ServiceInputs = Known & {
-  readonly target: ServiceTarget;
-  /** `undefined`: the objects could not be looked at as they are written. */
-  readonly inspector: Inspector | undefined;
-  /** `undefined`: no daemon answers. */
-  readonly status: ServiceStatus | undefined;
-};
 
 /** Returns the desired ports that are asked about. */
 export function askedPorts(
@@ -48,10 +38,6 @@ export function askedPorts(
   const service = cache.services.get(key);
   return (desired.services.get(key) ?? [])
     .filter((port) => isAsked(service && portOf(service, port), target));
-}
-
-function isAsked(port: ServicePort | undefined, { port: asked }: ServiceTarget): boolean {
-  return asked === undefined || port?.name === asked || String(port?.port) === asked;
 }
 
 /** Returns the port of the Service that a desired port stands for. */
@@ -72,10 +58,11 @@ export function explainService(inputs: ServiceInputs): ServiceReport {
   const asked = askedPorts(target, inputs);
   const ports = service ? asked.map((port) => portReport(port, { service, inputs })) : [];
   const unusedSlices = service ? unusedSlicesOf(inputs) : [];
+  const conflicts = conflictsOf(key, { ports, conflicts: inputs.conflicts });
   const findings = sortFindings([
     ...service
-      ? serviceFindings(service, { ports, unusedSlices, inputs })
-      : [notProxied(target, { inspector, known: inputs }), ...pendingFindings(status)],
+      ? findCauses({ ...inputs, service, ports, unusedSlices, conflicts })
+      : [notProxied(inputs), ...pendingFindings(status)],
     ...aboutService(key, { found: inputs.nodeFindings, isOutside: asked.some(isExternal) }),
     ...connectionFindings(inputs.connections),
   ]);
@@ -107,57 +94,18 @@ export function explainService(inputs: ServiceInputs): ServiceReport {
   };
 }
 
-function serviceFindings(
-  service: Service,
-  { ports, unusedSlices, inputs }: {
-    readonly ports: readonly PortReport[];
-    readonly unusedSlices: readonly UnusedSlice[];
-    readonly inputs: ServiceInputs;
-  },
-): Finding[] {
-  const { target, refused, conflicts, inspector, cache, status } = inputs;
-  const key = objectKey(service);
+/** Returns the conflicts that the ports lose. */
+function conflictsOf(key: string, { ports, conflicts }: {
+  readonly ports: readonly PortReport[];
+  readonly conflicts: readonly Conflict[];
+}): Conflict[] {
   const lost = new Set(
     ports.flatMap((port) =>
       port.frontends.filter(({ heldBy }) => heldBy !== null)
         .map((frontend) => claimKey(port, frontend))
     ),
   );
-  const objects = [
-    { name: `Service ${key}`, omitted: service.omitted },
-    ...cache.slicesOf(key)
-      .map((slice) => ({ name: `EndpointSlice ${objectKey(slice)}`, omitted: slice.omitted })),
-  ];
-  const has = service.ports.map(({ name, port, protocol }) =>
-    `${name === "" ? "" : `${name} `}${port}/${protocol}`
-  );
-  return [
-    ...findCauses({
-      service,
-      facts: inspector?.service,
-      ports,
-      unusedSlices,
-      conflicts: conflicts.filter(({ loser, claim }) => loser === key && lost.has(claim)),
-      known: inputs,
-    }),
-    // A well-formed Service can be over a limit.
-    ...refused.filter((each) => each.kind === "Service" && each.key === key)
-      .map(({ reason }) => error("service-refused", `${key} is refused: ${reason}`)),
-    ...pendingFindings(status),
-    ...service.ports.some((port) => isAsked(port, target)) ? [] : [
-      error("no-such-port", `the Service has no port ${target.port}; it has ${has.join(", ")}`),
-    ],
-    ...kernelFindings(inputs.kernel),
-    ...objects.flatMap(({ name, omitted = [] }) =>
-      omitted.map((reason) => warning("part-left-out", `${name}: a part is left out: ${reason}`))
-    ),
-  ];
-}
-
-function pendingFindings(status: ServiceStatus | undefined): Finding[] {
-  if (status?.state !== "pending") return [];
-  const { service, reason } = status;
-  return [warning("pending", `the kernel has an older state of ${service}: ${reason}`)];
+  return conflicts.filter(({ loser, claim }) => loser === key && lost.has(claim));
 }
 
 /** Returns slices that were refused, or that are not for this proxy. */
