@@ -11,6 +11,7 @@ import { openLog } from "./log.ts";
 import { loadConfiguration } from "../config/load.ts";
 import { checkSource } from "../daemon/objects/source.ts";
 import { FatalError } from "../model/values/errors.ts";
+import { AutoResetEvent } from "../model/values/timing.ts";
 import type { ServiceManager } from "../observe/systemd.ts";
 
 interface RunOptions extends CommandContext {
@@ -30,8 +31,8 @@ const STOP_LIMIT = 10_000;
 export async function run(options: RunOptions): Promise<void> {
   const { runtime, signal, systemd, argv, file } = options;
   const manager = openServiceManager(systemd, options);
-  const request = new ReloadRequest();
-  options.reload(request.ask);
+  const request = new AutoResetEvent(runtime.clock);
+  options.reload(() => request.set());
   const late = Promise.withResolvers<undefined>();
   const stop = () => void runtime.clock.sleep(STOP_LIMIT).then(() => late.resolve(undefined));
   signal.addEventListener("abort", stop, { once: true });
@@ -66,25 +67,10 @@ const LOOK_PERIOD = 1_000;
 /** Milliseconds between two looks at a kubeconfig or manifests that cannot be used. */
 const SOURCE_PERIOD = 5_000;
 
-/** Remembers that the configuration is to be read again, also while it is read. */
-export class ReloadRequest {
-  #next = Promise.withResolvers<true>();
-
-  readonly ask = (): void => this.#next.resolve(true);
-
-  get asked(): Promise<true> {
-    return this.#next.promise;
-  }
-
-  /** Begins a reading: later requests are for the next one. */
-  begin(): void {
-    this.#next = Promise.withResolvers();
-  }
-}
-
 interface ReloadOptions extends Omit<RunOptions, "systemd" | "reload"> {
   readonly manager: Pick<ServiceManager, "reloading" | "reloaded">;
-  readonly request: ReloadRequest;
+  /** Set if the configuration is to be read again. */
+  readonly request: AutoResetEvent;
 }
 
 /** Waits for a configuration that is good and differs. @returns `undefined`: the signal has aborted */
@@ -96,10 +82,8 @@ export async function nextConfiguration(
   let refused: Configuration | undefined;
   let checked = 0;
   for (;;) {
-    const pause = clock.sleep(LOOK_PERIOD, signal).then(() => false);
-    const isAsked = await Promise.race([request.asked, pause]);
+    const isAsked = await request.wait(LOOK_PERIOD, signal);
     if (signal.aborted) return undefined;
-    if (isAsked) request.begin();
     if (isAsked || await file.hasChanged()) {
       if (!isAsked) logger.info("the configuration file has changed");
       await manager.reloading();

@@ -1,7 +1,8 @@
 import { assertEquals } from "@std/assert";
 import { ConfigurationFile } from "../../lib/cli/configuration_file.ts";
-import { nextConfiguration, ReloadRequest } from "../../lib/cli/run.ts";
+import { nextConfiguration } from "../../lib/cli/run.ts";
 import { loadConfiguration } from "../../lib/config/load.ts";
+import { AutoResetEvent } from "../../lib/model/values/timing.ts";
 import { ManualClock, MemoryLogger, settle } from "../support/clock_and_log.ts";
 import { world } from "./runtime.ts";
 
@@ -27,7 +28,7 @@ async function setUp() {
   const file = new ConfigurationFile(() => Promise.resolve(contents.text));
   const [clock, over, log] = [new ManualClock(), new AbortController(), new MemoryLogger()];
   const told: string[] = [];
-  const request = new ReloadRequest();
+  const request = new AutoResetEvent(clock);
   /** The next reading of a kubeconfig finds a SIGHUP in between. */
   let during = () => {};
   const { runtime } = world({
@@ -68,7 +69,7 @@ Deno.test("a good configuration ends the wait, on request and when the file has 
   const { contents, clock, request, told, next } = await setUp();
   const asked = next();
   contents.text = withKubeconfig("/asked");
-  request.ask();
+  request.set();
   assertEquals(await asked, "/asked");
   const changed = next();
   contents.text = withKubeconfig("/changed");
@@ -82,7 +83,7 @@ Deno.test("a bad configuration is refused, and the wait goes on", async () => {
   const { contents, over, request, told, next, errors } = await setUp();
   const waiting = next();
   contents.text = "{";
-  request.ask();
+  request.set();
   await settle();
   assertEquals([told, errors()], [["reloading", "reloaded"], 1]);
   over.abort();
@@ -94,7 +95,7 @@ Deno.test("a configuration without its kubeconfig is refused once, and taken whe
   const waiting = next();
   contents.text = withKubeconfig("/late");
   contents.isThere = false;
-  request.ask();
+  request.set();
   for (let i = 0; i < 12; i++) await clock.advance(1_000);
   assertEquals(errors(), 1);
   contents.isThere = true;
@@ -107,10 +108,10 @@ Deno.test("a refused configuration is forgotten when the file is as it was", asy
   const waiting = next();
   contents.text = withKubeconfig("/late");
   contents.isThere = false;
-  request.ask();
+  request.set();
   await settle();
   contents.text = withKubeconfig("/running");
-  request.ask();
+  request.set();
   await settle();
   contents.isThere = true;
   for (let i = 0; i < 6; i++) await clock.advance(1_000);
@@ -124,9 +125,9 @@ Deno.test("a request during a reading is answered by the next one", async () => 
   contents.text = withKubeconfig("/first");
   during(() => {
     contents.text = withKubeconfig("/second");
-    request.ask();
+    request.set();
     during(() => {});
   });
-  request.ask();
+  request.set();
   assertEquals([await first, await next()], ["/first", "/second"]);
 });

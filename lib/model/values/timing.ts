@@ -113,14 +113,19 @@ export class AutoResetEvent {
     this.#end?.();
   }
 
-  async wait(milliseconds: number): Promise<void> {
-    if (!this.#isSet) {
+  /** Waits for the event, the time or the abort. @returns true if the event was set */
+  async wait(milliseconds: number, signal?: AbortSignal): Promise<boolean> {
+    if (!this.#isSet && !signal?.aborted) {
       const over = new AbortController();
-      this.#end = () => over.abort();
+      const end = this.#end = () => over.abort();
+      signal?.addEventListener("abort", end);
       await this.clock.sleep(Math.min(milliseconds, MAX_TIMER), over.signal);
+      signal?.removeEventListener("abort", end);
       this.#end = undefined;
     }
+    const wasSet = this.#isSet;
     this.#isSet = false;
+    return wasSet;
   }
 }
 
