@@ -96,23 +96,17 @@ export function spawnError(program: string, error: unknown): Error {
   if (error instanceof Deno.errors.NotFound) {
     return new ProgramMissingError(program, { cause: error });
   }
-  const reason = messageOf(error);
-  return new ProgramFailedError(program, "not-started", `cannot be started now: ${reason}`, {
-    cause: error,
-  });
+  const reason = `cannot be started now: ${messageOf(error)}`;
+  return new ProgramFailedError(program, "not-started", reason, { cause: error });
 }
 
 /** The signals by which the kernel or the C library ends a program at fault. */
-const CRASHES: ReadonlySet<Deno.Signal> = new Set([
-  "SIGSEGV",
-  "SIGABRT",
-  "SIGBUS",
-  "SIGILL",
-  "SIGFPE",
-]);
+const CRASHES: readonly Deno.Signal[] = ["SIGSEGV", "SIGABRT", "SIGBUS", "SIGILL", "SIGFPE"];
 
 function killed(program: string, signal: Deno.Signal): ProgramFailedError {
-  if (CRASHES.has(signal)) return new ProgramFailedError(program, "crash", `crashed (${signal})`);
+  if (CRASHES.includes(signal)) {
+    return new ProgramFailedError(program, "crash", `crashed (${signal})`);
+  }
   const hint = signal === "SIGKILL" ? " (out of memory? the kernel's log tells)" : "";
   return new ProgramFailedError(program, "signal", `was ended by the signal ${signal}${hint}`);
 }
@@ -133,7 +127,7 @@ class Deadline {
   #isOver = false;
 
   constructor(private readonly program: string, private readonly limits: ProcessLimits) {
-    this.#passed.promise.catch(() => {});
+    this.passed.catch(() => {});
     this.#start(0);
   }
 
@@ -164,11 +158,10 @@ class Deadline {
     if (this.#isOver) return;
     const { time, timePerMebibyte } = this.limits;
     const limit = time + timePerMebibyte * characters / 2 ** 20;
-    const reason = `did not end within ${Math.round(limit / 100) / 10} s and was killed`;
-    this.#timer = setTimeout(
-      () => this.#passed.reject(new ProgramFailedError(this.program, "timeout", reason)),
-      limit,
-    );
+    this.#timer = setTimeout(() => {
+      const reason = `did not end within ${Math.round(limit / 100) / 10} s and was killed`;
+      this.#passed.reject(new ProgramFailedError(this.program, "timeout", reason));
+    }, limit);
   }
 }
 

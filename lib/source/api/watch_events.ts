@@ -156,30 +156,22 @@ export function parseWatchEvent(piece: string | Uint8Array): WatchEvent | undefi
   if (typeof resourceVersion !== "string" || resourceVersion === "") {
     throw garbage("no resourceVersion in the object", piece);
   }
-  switch (type) {
-    case "ADDED":
-    case "MODIFIED":
-      return { type: "changed", object, resourceVersion };
-    case "DELETED":
-      return { type: "deleted", object, resourceVersion };
-    case "BOOKMARK": {
-      const initialEventsEnd =
-        fieldAt(object, "metadata", "annotations", INITIAL_EVENTS_END) === "true";
-      return { type: "bookmark", resourceVersion, initialEventsEnd };
-    }
-    default:
-      return undefined;
+  if (type === "BOOKMARK") {
+    const initialEventsEnd =
+      fieldAt(object, "metadata", "annotations", INITIAL_EVENTS_END) === "true";
+    return { type: "bookmark", resourceVersion, initialEventsEnd };
   }
+  if (type === "DELETED") return { type: "deleted", object, resourceVersion };
+  const isChange = type === "ADDED" || type === "MODIFIED";
+  return isChange ? { type: "changed", object, resourceVersion } : undefined;
 }
 
 function statusError(status: Json): StatusError {
   const code = typeof status["code"] === "number" ? status["code"] : 500;
   const seconds = fieldAt(status, "details", "retryAfterSeconds");
-  return new StatusError(
-    `the watch was ended by the server: ${code} ${oneLine(String(status["message"] ?? ""))}`,
-    code,
-    typeof seconds === "number" && seconds > 0 ? seconds * 1000 : 0,
-  );
+  const wish = typeof seconds === "number" && seconds > 0 ? seconds * 1000 : 0;
+  const message = oneLine(String(status["message"] ?? ""));
+  return new StatusError(`the watch was ended by the server: ${code} ${message}`, code, wish);
 }
 
 function parseJson(line: string): unknown {
@@ -234,10 +226,15 @@ function wireTypeOf({ value }: Field): WireType {
 
 function readField(reader: BinaryReader, field: Field, object: MessageObject): void {
   const { name, value, repeated } = field;
-  if (value === "map") readEntry(reader, (object[name] ??= {}) as MessageObject);
-  else if (repeated) ((object[name] ??= []) as unknown[]).push(readValue(reader, value));
+  if (value === "map") {
+    const { key = "", value: text = "" } = readNested(reader, ENTRY);
+    ((object[name] ??= {}) as MessageObject)[key as string] = text;
+  } else if (repeated) ((object[name] ??= []) as unknown[]).push(readValue(reader, value));
   else object[name] = readValue(reader, value);
 }
+
+const ENTRY: Message = { 1: one("key", "string"), 2: one("value", "string") };
+const TIME: Message = { 1: one("seconds", "long") };
 
 function readValue(reader: BinaryReader, value: Exclude<Field["value"], "map">): unknown {
   switch (value) {
@@ -251,8 +248,11 @@ function readValue(reader: BinaryReader, value: Exclude<Field["value"], "map">):
       return reader.bool();
     case "bytes":
       return reader.bytes();
-    case "time":
-      return readTime(reader);
+    case "time": {
+      // Out of range, it is an invalid date.
+      const { seconds = 0 } = readNested(reader, TIME);
+      return new Date(seconds as number * 1000);
+    }
     default:
       return readNested(reader, value);
   }
@@ -262,21 +262,6 @@ function readValue(reader: BinaryReader, value: Exclude<Field["value"], "map">):
 function readNested(reader: BinaryReader, message: Message): MessageObject {
   const length = reader.uint32();
   return readFields(reader, reader.pos + length, message);
-}
-
-const ENTRY: Message = { 1: one("key", "string"), 2: one("value", "string") };
-
-function readEntry(reader: BinaryReader, map: MessageObject): void {
-  const { key = "", value = "" } = readNested(reader, ENTRY);
-  map[key as string] = value;
-}
-
-const TIME: Message = { 1: one("seconds", "long") };
-
-/** Returns an invalid date if the value is out of range. */
-function readTime(reader: BinaryReader): Date {
-  const { seconds = 0 } = readNested(reader, TIME);
-  return new Date(seconds as number * 1000);
 }
 
 /** meta/v1 WatchEvent: one frame of a watch stream. */

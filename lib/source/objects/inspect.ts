@@ -44,36 +44,33 @@ export class Inspector {
 
   /** Reads one object. Malformed fields count as empty. */
   look(kind: Kind, raw: unknown): void {
-    if (kind !== "Service" && kind !== "EndpointSlice") return;
     const metadata = fieldAt(raw, "metadata");
     const namespace = text(fieldAt(metadata, "namespace")) || "default";
     if (namespace !== this.wanted.namespace) return;
     const name = text(fieldAt(metadata, "name"));
     const labels = fieldAt(metadata, "labels");
-    if (kind === "Service" && name === this.wanted.name) {
-      this.service = serviceFacts(raw, labels);
-    } else if (
-      kind === "EndpointSlice" && text(fieldAt(labels, SERVICE_NAME)) === this.wanted.name
-    ) {
-      this.#slices.set(name, {
-        key: objectKey({ namespace, name }),
-        name,
-        endpoints: list(fieldAt(raw, "endpoints")).length,
-        ignoredBecause: ignoredBecause(raw, labels),
-      });
-    }
+    if (kind === "Service" && name === this.wanted.name) this.service = serviceFacts(raw, labels);
+    const isSlice = kind === "EndpointSlice" &&
+      text(fieldAt(labels, SERVICE_NAME)) === this.wanted.name;
+    if (!isSlice) return;
+    this.#slices.set(name, {
+      key: objectKey({ namespace, name }),
+      name,
+      endpoints: list(fieldAt(raw, "endpoints")).length,
+      ignoredBecause: ignoredBecause(raw, labels),
+    });
   }
 }
 
 function serviceFacts(raw: unknown, labels: unknown): ServiceFacts {
   const spec = fieldAt(raw, "spec");
+  const selector = fieldAt(spec, "selector");
   const ingress = list(fieldAt(raw, "status", "loadBalancer", "ingress"));
   return {
     type: text(fieldAt(spec, "type")) || "ClusterIP",
     clusterIP: text(fieldAt(spec, "clusterIP")),
-    selector: entries(fieldAt(spec, "selector")).map(([key, value]) =>
-      `${plain(key)}=${text(value)}`
-    ).join(),
+    selector: Object.entries(isRecord(selector) ? selector : {})
+      .map(([key, value]) => `${plain(key)}=${text(value)}`).join(),
     targetPorts: new Map(
       list(fieldAt(spec, "ports")).map((port) => [
         text(fieldAt(port, "name")),
@@ -97,10 +94,6 @@ function ignoredBecause(raw: unknown, labels: unknown): string {
 
 function list(value: unknown): readonly unknown[] {
   return Array.isArray(value) ? value : [];
-}
-
-function entries(value: unknown): [string, unknown][] {
-  return isRecord(value) ? Object.entries(value) : [];
 }
 
 /** Returns printable text: reports go to terminals. */
