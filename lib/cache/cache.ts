@@ -40,6 +40,9 @@ export class ObjectCache implements Snapshot {
     Node: new Map(),
     ServiceCIDR: new Map(),
   };
+  readonly services: ReadonlyMap<string, Service> = this.#objects.Service;
+  readonly slices: ReadonlyMap<string, EndpointSlice> = this.#objects.EndpointSlice;
+  readonly serviceCIDRs: ReadonlyMap<string, ServiceCIDR> = this.#objects.ServiceCIDR;
   /** Lists, not maps: nearly all have one entry. */
   readonly #slicesByService = new Map<string, EndpointSlice[]>();
   readonly #refused = new Map<string, Refusal>();
@@ -51,18 +54,6 @@ export class ObjectCache implements Snapshot {
   #dirtyNode = true;
   #node: Node | undefined;
 
-  get services(): ReadonlyMap<string, Service> {
-    return this.#objects.Service;
-  }
-
-  get slices(): ReadonlyMap<string, EndpointSlice> {
-    return this.#objects.EndpointSlice;
-  }
-
-  get serviceCIDRs(): ReadonlyMap<string, ServiceCIDR> {
-    return this.#objects.ServiceCIDR;
-  }
-
   get node(): Node | undefined {
     return this.#node;
   }
@@ -71,7 +62,6 @@ export class ObjectCache implements Snapshot {
     return this.#refused.values();
   }
 
-  /** Returns the kinds that have not delivered a full state. */
   get missing(): readonly Kind[] {
     return KINDS.filter((kind) => !this.#delivered.has(kind));
   }

@@ -25,13 +25,8 @@ export interface Files {
   read(path: string): Promise<string>;
   /** Returns the names in a folder. */
   list(folder: string): Promise<readonly string[]>;
-  stat(path: string): Promise<FileInfo>;
-}
-
-export interface FileInfo {
-  readonly isDirectory: boolean;
-  /** Changes with the content and the right to read it: inode, size and times of the last changes. */
-  readonly fingerprint: string;
+  /** Returns a fingerprint that changes with the content and the right to read it. */
+  stat(path: string): Promise<{ readonly isDirectory: boolean; readonly fingerprint: string }>;
 }
 
 interface ParseOptions {
@@ -96,7 +91,8 @@ class ManifestLoader {
   #loaded = new Map<string, LoadedFile>();
   /** The fingerprints of the last look. */
   #seen: ReadonlyMap<string, string> | undefined;
-  #delivered: readonly (Manifest | undefined)[] = [];
+  /** True if a file came, went or was read since the last delivery. */
+  hasChanged = true;
   /** The problems of the last look, which were logged. */
   #logged: readonly string[] = [];
 
@@ -118,6 +114,7 @@ class ManifestLoader {
           // A file that changed since the last look may be half written.
           const isSettled = this.#seen === undefined || this.#seen.get(file) === fingerprint;
           if (!isSettled || before?.fingerprint === fingerprint) continue;
+          this.hasChanged = true;
           loaded.set(file, { fingerprint, manifest: before?.manifest });
           loaded.set(file, { fingerprint, manifest: await this.#read(file) });
         } catch (cause) {
@@ -125,6 +122,7 @@ class ManifestLoader {
         }
       }
     }
+    this.hasChanged ||= loaded.size !== this.#loaded.size;
     this.#loaded = loaded;
     this.#seen = seen;
     return problems;
@@ -138,16 +136,10 @@ class ManifestLoader {
     this.#logged = problems;
   }
 
-  get hasChanged(): boolean {
-    const manifests = this.#manifests();
-    return manifests.length !== this.#delivered.length ||
-      manifests.some((each, i) => each !== this.#delivered[i]);
-  }
-
   /** Delivers one `replace` for each kind. The last definition of an object counts. */
   deliver(): void {
     const { logger, sink } = this.options;
-    this.#delivered = this.#manifests();
+    this.hasChanged = false;
     const snapshots = new Map(KINDS.map((kind) => [kind, new Snapshot<Kind>(kind)]));
     const defined = new Set<string>();
     for (const [file, { manifest }] of this.#loaded) {
@@ -160,10 +152,6 @@ class ManifestLoader {
       }
     }
     for (const snapshot of snapshots.values()) sink(snapshot.toEvent());
-  }
-
-  #manifests(): readonly (Manifest | undefined)[] {
-    return [...this.#loaded.values()].map(({ manifest }) => manifest);
   }
 
   /** Returns the manifest files at a path: the file, or the sorted files of the folder without hidden ones. */

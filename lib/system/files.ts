@@ -1,5 +1,5 @@
 /** Adapter: reads manifest files. */
-import type { FileInfo, Files } from "../source/manifests.ts";
+import type { Files } from "../source/manifests.ts";
 
 /** Reads standard input once, and keeps the text: a daemon reads its manifests again after a reload. */
 class StandardInput {
@@ -24,7 +24,7 @@ export const denoFiles: Files = {
     for await (const { name } of Deno.readDir(folder)) names.push(name);
     return names;
   },
-  stat: async (path): Promise<FileInfo> => {
+  stat: async (path) => {
     const { isDirectory, ino, size, mtime, ctime } = await Deno.stat(path);
     // Every change of the node sets ctime, also of the right to read it, but it has whole seconds (Deno 2.9).
     const fingerprint = [ino, size, mtime?.getTime(), ctime?.getTime()].join("/");

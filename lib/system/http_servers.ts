@@ -99,7 +99,6 @@ interface Server {
   readonly port: number;
   /** Rejects if accept(2) fails. Open connections stay. */
   readonly finished: Promise<void>;
-  /** Ends the socket and all its connections. */
   end(): void;
 }
 

@@ -28,9 +28,7 @@ const MAX_OUTPUT = { list: 256, other: 16 };
 /** Characters of standard error that are kept. Errors stand at its beginning. */
 const MAX_STDERR = 64 * 1024;
 
-/** Runs other programs as children of this process. */
 export class DenoProcessRunner implements ProcessRunner {
-  /** @param limits after which a program is killed */
   constructor(private readonly limits: ProcessLimits = LIMITS) {}
 
   async run(argv: readonly [string, ...string[]], stdin?: ProcessInput): Promise<ProcessResult> {
@@ -78,7 +76,6 @@ function environment(): Record<string, string> {
   };
 }
 
-/** Starts a program whose output is read. */
 function spawn(
   [program, ...args]: readonly [string, ...string[]],
   pipes: { readonly stdin: "null" | "piped"; readonly stderr: "null" | "piped" },
@@ -131,7 +128,6 @@ class Deadline {
     this.#start(0);
   }
 
-  /** Rejects when the time is over. */
   get passed(): Promise<never> {
     return this.#passed.promise;
   }
@@ -224,7 +220,6 @@ async function writeText(
 /** Characters. A program with a longer line is ended. */
 const MAX_LINE = 1024 * 1024;
 
-/** Children of this process that print line by line. */
 export const denoStreamer: ProcessStreamer = { lines };
 
 async function* lines(

@@ -13,7 +13,6 @@ import {
 const SLOW = 30_000;
 
 interface ProgramWatchOptions {
-  /** Runs the programs, and ends those that take too long. */
   readonly runner: ProcessRunner;
   readonly clock: Pick<Clock, "sleep">;
   readonly logger: Logger;

@@ -27,7 +27,6 @@ interface SocketOptions {
   /** Returns the busiest Services, at most so many. */
   readonly connections: (most?: number) => Promise<ConnectionsReport>;
   readonly commandLine: CommandLine;
-  /** Services whose last good rules are kept. */
   readonly heldBack: () => readonly HeldBackPorts[];
   readonly requestFull: (reason: string) => void;
   readonly clock: Pick<Clock, "sleep">;

@@ -1,7 +1,6 @@
 /** Adapter: TCP listeners and connections, and the pump between two connections. */
 import type { Tcp, TcpAddress, TcpConnection, TcpListener } from "../model/ports/ports.ts";
 
-/** Closes a connection or listener that may be closed. */
 export function tryToClose(connection: { close(): void }): void {
   try {
     connection.close();

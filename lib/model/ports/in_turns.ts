@@ -1,7 +1,6 @@
 /** Runs long work in turns, so that the event loop can do other work between them. */
 import type { Clock } from "./ports.ts";
 
-/** Runs work to its end without a break. */
 export function atOnce<T>(work: Generator<undefined, T>): T {
   for (;;) {
     const { done, value } = work.next();

@@ -23,7 +23,6 @@ export interface ProcessStreamer {
   lines(argv: readonly [string, ...string[]], signal: AbortSignal): AsyncIterable<string>;
 }
 
-/** Thrown by a `ProcessRunner` for a program that is not installed. */
 export class ProgramMissingError extends Error {
   override name = "ProgramMissingError";
   constructor(readonly program: string, options?: ErrorOptions) {
@@ -87,14 +86,12 @@ export interface TcpListener {
   close(): Promise<void>;
 }
 
-interface TcpConnectOptions {
-  readonly timeout: number;
-  readonly signal: AbortSignal;
-}
-
 export interface Tcp {
   /** Listens until the listener is closed. `accept` must not throw. @throws {Error} of bind(2) or listen(2) */
   listen(at: TcpAddress, accept: (connection: TcpConnection) => void): TcpListener;
   /** Opens a connection. @throws {Error} if the peer refuses or does not answer in time, or at the abort */
-  connect(to: TcpAddress, options: TcpConnectOptions): Promise<TcpConnection>;
+  connect(
+    to: TcpAddress,
+    options: { readonly timeout: number; readonly signal: AbortSignal },
+  ): Promise<TcpConnection>;
 }

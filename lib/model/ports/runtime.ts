@@ -44,7 +44,6 @@ export interface Build {
   readonly target: string;
 }
 
-/** A question to the daemon. */
 export interface DaemonRequest {
   readonly method: "GET" | "POST";
   /** `/v1/status`, `/v1/objects`, `/v1/services`, `/v1/connections`, `/v1/command-line`, `/v1/held-back` or, to post, `/v1/full-sync`. */

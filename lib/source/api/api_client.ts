@@ -19,13 +19,11 @@ export interface HttpRequest {
   readonly url: URL;
   readonly headers: Readonly<Record<string, string>>;
   readonly body?: string;
-  /** Used for `https:` URLs. */
   readonly tls: TlsSettings;
   /** Ends the request at any stage. Pending promises reject. */
   readonly signal: AbortSignal;
 }
 
-/** An answer after its headers. */
 export interface HttpResponse {
   readonly status: number;
   /** By lower-case name. */
@@ -37,7 +35,6 @@ export interface HttpResponse {
 export interface HttpClient {
   /** Resolves after the headers. Rejects with the system's error, or when aborted. */
   request(request: HttpRequest): Promise<HttpResponse>;
-  /** Closes idle connections. */
   close(): void;
 }
 
@@ -86,14 +83,12 @@ interface ApiRequest {
   readonly silence?: number;
 }
 
-/** A successful answer with a streamed body. */
 interface ApiStream {
   readonly status: number;
   /** The `content-type` header; `""` if there is none. */
   readonly contentType: string;
   /** Throws a `WatchError` if the stream breaks off or stalls. */
   readonly body: AsyncIterable<Uint8Array>;
-  /** Releases the connection. */
   close(): void;
 }
 
@@ -107,7 +102,6 @@ const MAX_BODY = 256 * 1024 * 1024;
 const NO_ANSWER = "<error>";
 
 export class ApiClient {
-  /** Takes reports of requests. */
   observer: RequestObserver = {};
   /** The code of the last GET by path, if that failed: the next one is a retry. */
   readonly #failed = new Map<string, string>();

@@ -1,5 +1,5 @@
 /** Lists the objects of one kind, then watches them. No failure of the API server removes an object. */
-import { Backoff, type BackoffLimits } from "../../model/values/timing.ts";
+import { Backoff } from "../../model/values/timing.ts";
 import type { Decoder, EventSink, Kind } from "../../model/cluster/objects.ts";
 import { PROTOBUF } from "../../model/configuration.ts";
 import { Turns } from "../../model/ports/in_turns.ts";
@@ -7,26 +7,22 @@ import type { Clock, Logger } from "../../model/ports/ports.ts";
 import { errorText } from "../../model/values/text.ts";
 import type { ApiClient } from "./api_client.ts";
 import { StatusError, WatchError } from "./failure.ts";
-import { listPages, type Resource, resourceOf, Snapshot } from "./resources.ts";
+import { readListPage, type Resource, resourceOf, Snapshot } from "./resources.ts";
 import { changeEvent } from "../objects/decode.ts";
 import { parseWatchEvent, piecesOf, type WatchEvent } from "./watch_events.ts";
 
-export interface WatchLimits {
+/** Times are in milliseconds. */
+const LIMITS = {
   /** The longest silence of a watch. The API server sends a bookmark about every minute. */
-  readonly stall: number;
-  /** The delay of a retry if the server does not know the resource. */
-  readonly absent: number;
-  readonly backoff: BackoffLimits;
-  /** Objects in a page of a list, as in client-go. */
-  readonly pageSize: number;
-}
-
-const DEFAULT_LIMITS: WatchLimits = {
   stall: 180_000,
+  /** The delay of a retry if the server does not know the resource. */
   absent: 600_000,
   backoff: { first: 250, longest: 30_000 },
+  /** Objects in a page of a list, as in client-go. */
   pageSize: 500,
 };
+
+export type WatchLimits = Readonly<typeof LIMITS>;
 
 /** `absent`: the server lacks the resource or the right to it; a retry follows later. */
 type WatchState = "connecting" | "listing" | "watching" | "backoff" | "absent" | "stopped";
@@ -104,7 +100,7 @@ class Reflector<K extends Kind> {
 
   constructor(private readonly kind: K, private readonly options: WatchOptions) {
     this.#resource = resourceOf(kind, options.nodeName);
-    this.#limits = { ...DEFAULT_LIMITS, ...options.limits };
+    this.#limits = { ...LIMITS, ...options.limits };
     this.#random = options.random ?? Math.random;
     this.#backoff = new Backoff(this.#limits.backoff, this.#random);
     this.#report = new WatchReport(kind, options);
@@ -138,13 +134,31 @@ class Reflector<K extends Kind> {
     await this.#watch();
   }
 
-  async #list(): Promise<void> {
+  /** Lists in pages. After an expired continue token (410) it lists all in one page, as client-go does. */
+  async #list({ pageSize } = this.#limits): Promise<void> {
     this.#report.state("listing");
     const { client, decode, signal } = this.options;
-    const { pageSize } = this.#limits;
-    const listing = { client, signal, decode, resource: this.#resource, pageSize };
-    const { snapshot, resourceVersion } = await listPages(this.kind, listing);
-    if (!signal.aborted) this.#listed(snapshot, resourceVersion);
+    const snapshot = new Snapshot(this.kind);
+    let token = "";
+    for (;;) {
+      const query = {
+        ...this.#resource.selectors,
+        ...(pageSize > 0 && { limit: String(pageSize) }),
+        ...(token !== "" && { continue: token }),
+      };
+      const answer = await client.json(this.#resource.path, { query, signal }).catch((error) => {
+        if (token !== "" && error instanceof WatchError && error.reason === "gone") {
+          return undefined;
+        }
+        throw error;
+      });
+      if (answer === undefined) return await this.#list({ ...this.#limits, pageSize: 0 });
+      const { items, next, resourceVersion } = readListPage(answer);
+      for (const item of items) snapshot.put(decode(this.kind, item));
+      if (signal.aborted) return;
+      if (next === "") return this.#listed(snapshot, resourceVersion);
+      token = next;
+    }
   }
 
   #listed(snapshot: Snapshot<K>, resourceVersion: string): void {

@@ -1,7 +1,6 @@
 /** Defines the collection of each kind and its lists (kubernetes.io/docs/reference/using-api/api-concepts). */
-import type { Decoded, Decoder, Kind, KindMap, ReplaceEvent } from "../../model/cluster/objects.ts";
+import type { Decoded, Kind, KindMap, ReplaceEvent } from "../../model/cluster/objects.ts";
 import { WatchError } from "./failure.ts";
-import type { ApiClient } from "./api_client.ts";
 import { fieldAt } from "../../model/values/record.ts";
 import { HEADLESS, SERVICE_PROXY_NAME } from "../objects/tables.ts";
 
@@ -63,47 +62,6 @@ export class Snapshot<K extends Kind> {
   }
 }
 
-interface ListOptions {
-  readonly client: ApiClient;
-  readonly resource: Resource;
-  readonly decode: Decoder;
-  readonly signal: AbortSignal;
-  /** Objects in a page; 0 for all in one page. */
-  readonly pageSize: number;
-}
-
-interface Listed<K extends Kind> {
-  readonly snapshot: Snapshot<K>;
-  readonly resourceVersion: string;
-}
-
-/** Lists all objects of a kind. After an expired continue token (410) it lists them in one page, as client-go does. */
-export async function listPages<K extends Kind>(
-  kind: K,
-  options: ListOptions,
-): Promise<Listed<K>> {
-  const { client, resource, decode, signal, pageSize } = options;
-  const snapshot = new Snapshot(kind);
-  let token = "";
-  try {
-    for (;;) {
-      const query = {
-        ...resource.selectors,
-        ...(pageSize > 0 && { limit: String(pageSize) }),
-        ...(token !== "" && { continue: token }),
-      };
-      const page = readListPage(await client.json(resource.path, { query, signal }));
-      for (const item of page.items) snapshot.put(decode(kind, item));
-      if (page.next === "") return { snapshot, resourceVersion: page.resourceVersion };
-      token = page.next;
-    }
-  } catch (error) {
-    const isExpired = token !== "" && error instanceof WatchError && error.reason === "gone";
-    if (!isExpired) throw error;
-    return await listPages(kind, { ...options, pageSize: 0 });
-  }
-}
-
 interface ListPage {
   readonly items: readonly unknown[];
   readonly resourceVersion: string;
@@ -111,7 +69,8 @@ interface ListPage {
   readonly next: string;
 }
 
-function readListPage(body: unknown): ListPage {
+/** Reads one answer of a list. @throws {WatchError} if it is none */
+export function readListPage(body: unknown): ListPage {
   const items = fieldAt(body, "items") ?? [];
   const kind = fieldAt(body, "kind");
   const resourceVersion = fieldAt(body, "metadata", "resourceVersion");

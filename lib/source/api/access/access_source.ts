@@ -20,7 +20,6 @@ const SYSTEM_BUNDLES = [
 type Environment = (name: string) => string | undefined;
 
 interface AccessOptions {
-  /** A path; `""` if there is none. */
   readonly kubeconfig: string;
   /** `--master`: a URL that overrides the server; `""` if unset. */
   readonly master: string;

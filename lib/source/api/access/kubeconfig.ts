@@ -109,7 +109,6 @@ class Section {
     return new Section(entries[index]?.[field], { ...this.place, path });
   }
 
-  /** Returns the names of a list's entries, for an error. */
   names(list: string): string {
     return this.#list(list).map(({ name }) => String(name)).join(", ") || "none";
   }
