@@ -23,7 +23,6 @@ export class ManifestError extends Error {
 export interface Files {
   /** Reads a file; `-` is standard input, to its end. */
   read(path: string): Promise<string>;
-  /** Returns the names in a folder. */
   list(folder: string): Promise<readonly string[]>;
   /** Returns a fingerprint that changes with the content and the right to read it. */
   stat(path: string): Promise<{ readonly isDirectory: boolean; readonly fingerprint: string }>;
@@ -86,7 +85,6 @@ interface LoadedFile {
   readonly manifest: Manifest | undefined;
 }
 
-/** Keeps the content of the files, and reads them again. */
 class ManifestLoader {
   #loaded = new Map<string, LoadedFile>();
   /** The fingerprints of the last look. */

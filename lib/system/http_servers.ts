@@ -166,26 +166,20 @@ export async function serveHttp(address: ListenAddress, options: ServeOptions): 
   while (!signal.aborted) {
     try {
       const listener = listen({ hostname, port }, handler);
-      logger.debug(1, "listening", {
-        server: name,
-        address: hostPort(address.hostname, listener.port),
-      });
+      const at = hostPort(address.hostname, listener.port);
+      logger.debug(1, "listening", { server: name, address: at });
       await new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }));
       return await listener.close();
     } catch (error) {
       const reason = messageOf(error);
       const message = `${name} server: cannot listen on ${where}: ${reason}`;
-      const isNew = reason !== lastReason;
-      lastReason = reason;
-      if (isNew) failed?.(message);
+      if (reason !== lastReason) failed?.(message);
       if (hardFail) throw new Error(message, { cause: error });
-      if (isNew) {
-        logger.error("cannot listen; trying again every 5 seconds", {
-          server: name,
-          address: where,
-          error: reason,
-        });
+      const fields = { server: name, address: where, error: reason };
+      if (reason !== lastReason) {
+        logger.error("cannot listen; trying again every 5 seconds", fields);
       }
+      lastReason = reason;
     }
     await clock.sleep(RETRY_MILLISECONDS, signal);
   }

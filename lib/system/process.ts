@@ -182,7 +182,7 @@ async function readText(
   }
 }
 
-/** Writes the input. A child that ends early reports that by its exit code, so a broken pipe is no error. */
+/** Writes the input through one buffer. A child that ends early reports that by its exit code, not by a broken pipe. */
 async function writeAll(
   stream: WritableStream<Uint8Array>,
   input: AsyncIterable<string>,
@@ -191,29 +191,22 @@ async function writeAll(
   const writer = stream.getWriter();
   const abort = () => void writer.abort(signal.reason).catch(() => {});
   signal.addEventListener("abort", abort, { once: true });
+  const encoder = new TextEncoder();
   const buffer = new Uint8Array(CHUNK);
   try {
-    for await (const piece of input) await writeText(writer, piece, buffer);
+    for await (const piece of input) {
+      for (let start = 0; start < piece.length;) {
+        const { read, written } = encoder.encodeInto(piece.slice(start), buffer);
+        await writer.write(buffer.subarray(0, written));
+        start += read;
+      }
+    }
     await writer.close();
   } catch (error) {
     if (error instanceof Deno.errors.BrokenPipe) return;
     // Pieces could not be made: the program sees the end of its input, and then it ends.
     await writer.abort(error).catch(() => {});
     throw error;
-  }
-}
-
-/** Writes a text through a buffer, which is free again at the end. */
-async function writeText(
-  writer: WritableStreamDefaultWriter<Uint8Array>,
-  text: string,
-  buffer: Uint8Array,
-): Promise<void> {
-  const encoder = new TextEncoder();
-  for (let start = 0; start < text.length;) {
-    const { read, written } = encoder.encodeInto(text.slice(start), buffer);
-    await writer.write(buffer.subarray(0, written));
-    start += read;
   }
 }
 

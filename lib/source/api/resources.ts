@@ -6,7 +6,6 @@ import { HEADLESS, SERVICE_PROXY_NAME } from "../objects/tables.ts";
 
 export interface Resource {
   readonly path: string;
-  /** Query parameters. */
   readonly selectors: { readonly labelSelector?: string; readonly fieldSelector?: string };
   /** True if a cluster may lack the resource. */
   readonly optional?: boolean;

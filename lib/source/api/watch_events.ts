@@ -26,9 +26,8 @@ export class Remainder {
   keep(part: Uint8Array): void {
     const length = this.#length + part.length;
     if (length > this.#buffer.length) {
-      const buffer = new Uint8Array(Math.max(length, 2 * this.#buffer.length));
-      buffer.set(this.#buffer.subarray(0, this.#length));
-      this.#buffer = buffer;
+      const size = Math.max(length, 2 * this.#buffer.length);
+      this.#buffer = new Uint8Array(this.#buffer.buffer.transfer(size));
     }
     this.#buffer.set(part, this.#length);
     this.#length = length;
@@ -182,7 +181,6 @@ function parseJson(line: string): unknown {
   }
 }
 
-/** @returns an object with the shape of a line */
 function parseFrame(frame: Uint8Array): unknown {
   try {
     const { type, object } = readMessage(frame, WATCH_EVENT);
@@ -291,7 +289,6 @@ const OBJECTS: ReadonlyMap<unknown, Message> = new Map(
 /** The prefix of any object: `k8s\0`. */
 const PREFIX: readonly number[] = [0x6b, 0x38, 0x73, 0x00];
 
-/** Returns true if the bytes are an object in protobuf. */
 export function isApiObject(bytes: Uint8Array): boolean {
   return PREFIX.every((byte, i) => bytes[i] === byte);
 }

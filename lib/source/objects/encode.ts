@@ -29,7 +29,6 @@ export function encodeObject<K extends Kind>(kind: K, object: KindMap[K]): Encod
   return { apiVersion: API_VERSION[kind], kind, ...ENCODERS[kind](object) };
 }
 
-/** Returns the list, or `undefined` if it is empty. */
 function listOf<T>(list: readonly T[]): readonly T[] | undefined {
   return list.length === 0 ? undefined : list;
 }

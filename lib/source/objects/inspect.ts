@@ -12,7 +12,7 @@ export interface ServiceFacts {
   readonly clusterIP: string;
   /** `app=web,tier=front`; `""` if there is no selector. */
   readonly selector: string;
-  /** The `targetPort` by port name. */
+  /** By port name. */
   readonly targetPorts: ReadonlyMap<string, string>;
   /** The label `service.kubernetes.io/service-proxy-name`; `""` if absent. */
   readonly otherProxy: string;

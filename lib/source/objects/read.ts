@@ -23,25 +23,25 @@ export interface DecodeContext {
 /** The most lines of omissions of one object. */
 const MAX_OMISSIONS = 5;
 
-/** The most unusable entries of one list, which bounds the time they take. */
-const MAX_OMITTED_ENTRIES = 10_000;
+/** The most unusable parts of one object, which bounds the time they take. */
+const MAX_OMITTED = 10_000;
 
 /** The unusable parts of one object. */
 export class Omissions {
   readonly #lines: string[] = [];
-  #count = 0;
+  count = 0;
 
   /** Adds a malformed part. @throws any other error */
   add(error: unknown): void {
     if (!(error instanceof MalformedError)) throw error;
-    this.#count++;
+    this.count++;
     if (this.#lines.length < MAX_OMISSIONS) this.#lines.push(error.message);
   }
 
   /** Returns a line for each of the first omissions, and the number of the rest; `undefined` if there are none. */
   get lines(): readonly string[] | undefined {
-    if (this.#count === 0) return undefined;
-    const more = this.#count - this.#lines.length;
+    if (this.count === 0) return undefined;
+    const more = this.count - this.#lines.length;
     return more === 0 ? this.#lines : [...this.#lines, `and ${more} more`];
   }
 }
@@ -109,17 +109,11 @@ export class Raw {
   entries<T>(read: (entry: Raw) => T | undefined): readonly T[] {
     const entries: T[] = [];
     const { length } = this.list();
-    let omitted = 0;
     for (let i = 0; i < length; i++) {
-      try {
-        const entry = read(this.entry(i));
-        if (entry !== undefined) entries.push(entry);
-      } catch (error) {
-        this.place.omissions.add(error);
-        if (++omitted <= MAX_OMITTED_ENTRIES) continue;
-        const rule = `must have ${MAX_OMITTED_ENTRIES} unusable entries at most`;
-        throw new MalformedError(`${this.path} ${rule}`);
-      }
+      const entry = this.entry(i).orOmit(read);
+      if (entry !== undefined) entries.push(entry);
+      if (this.place.omissions.count <= MAX_OMITTED) continue;
+      throw new MalformedError(`${this.path} must have ${MAX_OMITTED} unusable entries at most`);
     }
     return compact(entries);
   }
@@ -160,7 +154,6 @@ export class Raw {
     return this.value;
   }
 
-  /** Reads an integer inside a range, both ends included. */
   integer(min: number, max: number): number {
     const { value } = this;
     if (typeof value === "number" && Number.isInteger(value) && value >= min && value <= max) {
@@ -203,14 +196,12 @@ export class Raw {
     throw this.malformed("must be the value of a label");
   }
 
-  /** Reads an address in canonical form. */
   address(): string {
     const address = parseAddress(this.value);
     if (address === undefined) throw this.malformed("must be an IP address");
     return address;
   }
 
-  /** Reads a CIDR in canonical form. */
   cidr(): string {
     const cidr = parseCidr(this.value);
     if (cidr === undefined) throw this.malformed("must be a CIDR");

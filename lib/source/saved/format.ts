@@ -92,7 +92,6 @@ export function* stateLines(objects: StateObjects, header: StateHeader): Generat
   yield `${LAST_LINE}\n`;
 }
 
-/** Reads the text of a state file, in pieces of any size. */
 export class StateReader {
   readonly #snapshots = new Map(KINDS.map((kind) => [kind, new Snapshot<Kind>(kind)]));
   #rest = "";

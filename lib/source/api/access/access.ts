@@ -79,10 +79,7 @@ export async function readCredentials(
   };
 }
 
-interface ReadText {
-  readonly text: string;
-  readonly origin: string;
-}
+type ReadText = Extract<Material, { readonly type: "inline" }>;
 
 async function readMaterial(
   material: Material | undefined,
@@ -91,7 +88,7 @@ async function readMaterial(
   if (material === undefined) return undefined;
   if (material.type === "inline") return material;
   try {
-    return { text: await readFile(material.path), origin: material.path };
+    return { type: "inline", text: await readFile(material.path), origin: material.path };
   } catch (cause) {
     const problem = `${oneLine(material.path)}: cannot be read: ${oneLine(messageOf(cause))}`;
     throw new AccessError([problem], { cause });
