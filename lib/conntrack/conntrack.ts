@@ -14,9 +14,10 @@ import { Turns } from "../model/ports/in_turns.ts";
 import { type Logger, ProgramMissingError } from "../model/ports/ports.ts";
 import type { Runtime } from "../model/ports/runtime.ts";
 import { FAMILIES, type Family } from "../model/values/address.ts";
+import { append } from "../model/values/lists.ts";
 import { type ConntrackEntry, ConntrackError, ConntrackTool, deletionsOf } from "./tool.ts";
 import { frontendKey, hostPort } from "../model/cluster/names.ts";
-import { frontendsOf } from "../policy/frontend.ts";
+import { frontendsOf, type Match } from "../policy/frontend.ts";
 import { takesNodePorts } from "../policy/node.ts";
 
 interface ConntrackCleanerOptions {
@@ -111,10 +112,13 @@ export class ConntrackCleaner {
     if (suspects.size === 0) return;
     const { state, runtime: { clock, addresses }, metrics, logger, signal } = this.#options;
     const started = clock.monotonic();
-    const entries = await this.#tool.list(family);
-    // The state is read after the listing: a flow may lead to an endpoint that came meanwhile.
-    const options = { family, suspects, state, localAddresses: new Set(addresses()) };
-    const stale = await new Turns(clock).run(findingStale(entries, options));
+    const stale: ConntrackEntry[] = [];
+    for (const port of portsToList(suspects)) {
+      const entries = await this.#tool.list(family, port);
+      // The state is read after the listing: a flow may lead to an endpoint that came meanwhile.
+      const options = { family, suspects, state, localAddresses: new Set(addresses()) };
+      append(stale, await new Turns(clock).run(findingStale(entries, options)));
+    }
     let deleted = 0;
     for (const deletion of deletionsOf(stale)) {
       if (signal.aborted) return;
@@ -142,13 +146,17 @@ export class ConntrackCleaner {
   }
 }
 
-/**
- * Frontends of one family whose flows may be stale, by `frontendKey`: with the endpoints that each had, as
- * `address:port`. Flows to them are stale if the frontend is gone.
- */
-export type Suspects = Map<string, ReadonlySet<string>>;
+/** A frontend whose flows may be stale. */
+interface Suspect {
+  readonly port: number;
+  /** Endpoints that it had, as `address:port`: flows to them are stale if the frontend is gone. */
+  readonly former: ReadonlySet<string>;
+}
 
-/** Frontends that are remembered. Flows to more deleted ones stay. */
+/** Frontends of one family whose flows may be stale, by `frontendKey`. */
+export type Suspects = Map<string, Suspect>;
+
+/** Frontends that are remembered. Of more, all entries are listed, and flows to deleted frontends stay. */
 const MOST_SUSPECTS = 10_000;
 
 /** Adds the UDP frontends of a Service that changes or has changed. */
@@ -156,18 +164,24 @@ export function addSuspects(
   suspects: Readonly<Record<Family, Suspects>>,
   ports: readonly DesiredServicePort[],
 ): void {
-  for (const [key, port] of udpFrontends(ports)) {
-    addSuspect(suspects[port.family], [key, endpointsOf(port)]);
+  for (const [key, { servicePort, frontend: { port } }] of udpFrontends(ports)) {
+    addSuspect(suspects[servicePort.family], [key, { port, former: endpointsOf(servicePort) }]);
   }
 }
 
-function addSuspect(
-  suspects: Suspects,
-  [key, endpoints]: readonly [string, ReadonlySet<string>],
-): void {
+function addSuspect(suspects: Suspects, [key, { port, former }]: readonly [string, Suspect]): void {
   const known = suspects.get(key);
-  if (known) suspects.set(key, known.union(endpoints));
-  else if (suspects.size < MOST_SUSPECTS) suspects.set(key, endpoints);
+  if (known) suspects.set(key, { port, former: known.former.union(former) });
+  else if (suspects.size < MOST_SUSPECTS) suspects.set(key, { port, former });
+}
+
+/** Each listing walks all of the kernel's table: from this many ports on, one without a filter is cheaper. */
+const MAX_LISTINGS = 3;
+
+/** Returns the ports to list entries of; `undefined`: all. A node may have 100,000 entries of other ports. */
+export function portsToList(suspects: Suspects): readonly (number | undefined)[] {
+  const ports = new Set(suspects.values().map(({ port }) => port));
+  return suspects.size === MOST_SUSPECTS || ports.size > MAX_LISTINGS ? [undefined] : [...ports];
 }
 
 /** Returns `address:port` of every endpoint that a flow may stay on. */
@@ -177,11 +191,11 @@ function endpointsOf(port: DesiredServicePort): ReadonlySet<string> {
 
 function* udpFrontends(
   ports: readonly DesiredServicePort[],
-): Generator<readonly [string, DesiredServicePort]> {
-  for (const port of ports) {
-    if (port.protocol !== "udp") continue;
-    for (const frontend of frontendsOf(port)) {
-      yield [frontendKey({ ...frontend, protocol: "udp" }), port];
+): Generator<readonly [string, Match]> {
+  for (const servicePort of ports) {
+    if (servicePort.protocol !== "udp") continue;
+    for (const frontend of frontendsOf(servicePort)) {
+      yield [frontendKey({ ...frontend, protocol: "udp" }), { servicePort, frontend }];
     }
   }
 }
@@ -209,8 +223,8 @@ export function* findingStale(
   const present = new Map<string, DesiredServicePort>();
   for (const ports of services.values()) {
     if (++count % SERVICES === 0) yield;
-    for (const [key, port] of udpFrontends(ports)) {
-      if (port.family === family) present.set(key, port);
+    for (const [key, { servicePort }] of udpFrontends(ports)) {
+      if (servicePort.family === family) present.set(key, servicePort);
     }
   }
   const keyOf = ({ dst, dport }: ConntrackEntry["original"]) => {
@@ -234,7 +248,7 @@ export function* findingStale(
       const endpoints = serving.get(port) ?? endpointsOf(port);
       serving.set(port, endpoints);
       if (!endpoints.has(source)) stale.push(entry);
-    } else if (isTranslated && suspects.get(key)?.has(source)) {
+    } else if (isTranslated && suspects.get(key)?.former.has(source)) {
       stale.push(entry);
     }
   }

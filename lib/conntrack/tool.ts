@@ -43,9 +43,10 @@ export class ConntrackTool {
   /** @param runner runs `conntrack`, as root or with CAP_NET_ADMIN */
   constructor(private readonly runner: ProcessRunner) {}
 
-  /** Lists the UDP entries of a family. */
-  async list(family: Family): Promise<Iterable<ConntrackEntry>> {
-    const result = await this.#run(["-L", ...protocolArguments(family)]);
+  /** Lists the UDP entries of a family, to one port or to all. */
+  async list(family: Family, port?: number): Promise<Iterable<ConntrackEntry>> {
+    const filter = port === undefined ? [] : ["--orig-port-dst", `${port}`];
+    const result = await this.#run(["-L", ...protocolArguments(family), ...filter]);
     if (result.code !== 0) throw failure("list conntrack entries", result);
     return parseEntries(result.stdout);
   }

@@ -81,13 +81,13 @@ class Bench {
   }
 }
 
-Deno.test("what a change has made stale is deleted", async () => {
+Deno.test("what a change has made stale is listed narrowly and deleted", async () => {
   const bench = new Bench([TO_A, TO_B, UNRELATED], OF_A);
   bench.conntrack.beforeEach = () => bench.clock.pass(250);
   await bench.sync(OF_B);
   assertEquals(bench.flows, [TO_B, UNRELATED]);
   assertEquals(bench.conntrack.processes, [
-    "conntrack -L -f ipv4 -p udp",
+    "conntrack -L -f ipv4 -p udp --orig-port-dst 53",
     "conntrack -D -f ipv4 -p udp --orig-dst 10.96.0.10 --orig-port-dst 53 --reply-src 10.244.0.1 --reply-port-src 5353",
   ]);
   assertEquals(bench.cleaned, [[4, 1, 0.5]]);
@@ -292,7 +292,7 @@ Deno.test("an endpoint that is back after a failure keeps its flows", async () =
   assertEquals(bench.flows, [TO_A]);
 });
 
-Deno.test("more frontends than are remembered are all looked at", async () => {
+Deno.test("more frontends than are remembered are all looked at, and their entries are listed at once", async () => {
   const ports = Array.from({ length: 10_001 }, (_, index) =>
     servicePort([B], {
       name: `default/s${index}`,

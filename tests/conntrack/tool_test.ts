@@ -1,5 +1,6 @@
 import { assertEquals, assertMatch, assertRejects } from "@std/assert";
 import fc from "fast-check";
+import { addSuspects, portsToList, type Suspects } from "../../lib/conntrack/conntrack.ts";
 import {
   ConntrackError,
   ConntrackTool,
@@ -7,6 +8,7 @@ import {
   parseEntries,
 } from "../../lib/conntrack/tool.ts";
 import { FakeConntrack, type Flow, flow, formatFlow } from "./fake_conntrack.ts";
+import { servicePort } from "./states.ts";
 
 const A = "10.244.0.1:5353";
 const VIP = "10.96.0.10:53";
@@ -27,6 +29,18 @@ Deno.test("flows with one destination and one endpoint are one deletion", () => 
     "-D -f ipv4 -p udp --orig-dst 10.96.0.10 --orig-port-dst 53 --reply-src 10.96.0.10 --reply-port-src 53 -w 0",
     "-D -f ipv4 -p udp --orig-dst 10.96.0.10 --orig-port-dst 53 --reply-src 10.244.0.1 --reply-port-src 5353",
   ]);
+});
+
+Deno.test("a listing is of the ports of the frontends, or of all if they are many", () => {
+  const ports = (...fields: Parameters<typeof servicePort>[1][]) => {
+    const suspects = { 4: new Map() as Suspects, 6: new Map() as Suspects };
+    addSuspects(suspects, fields.map((each) => servicePort([], each)));
+    return portsToList(suspects[4]);
+  };
+  assertEquals(ports({ externalIPs: ["192.0.2.1"] }), [53]);
+  assertEquals(ports({ nodePort: 30053 }), [53, 30053]);
+  assertEquals(ports({ port: 1 }, { port: 2 }, { port: 3 }, { port: 4 }), [undefined]);
+  assertEquals(ports(), []);
 });
 
 const addresses = fc.constantFrom("10.96.0.10", "10.96.0.11", "10.244.0.1");
