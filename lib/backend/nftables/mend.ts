@@ -2,7 +2,7 @@
 import type { Difference } from "../../model/kernel/differences.ts";
 import { parsePlace } from "./compare.ts";
 import { type Delta, NOTHING } from "./delta.ts";
-import { parseKey, setNamed } from "./sets.ts";
+import { parseKey, setNamed, type TableSet } from "./sets.ts";
 import { type Contents, elementKey } from "./read.ts";
 import { type Chain, chain as makeChain, element, elementsOf, type Table } from "./table.ts";
 
@@ -26,14 +26,13 @@ export function mend(
 ): Delta | undefined {
   if (differences.length > most) return undefined;
   const chains = new Map(desired.chains.map((each) => [each.name, each]));
-  const parts: Delta[] = [];
+  const parts: Partial<Delta>[] = [];
   for (const [text, all] of Map.groupBy(differences, (each) => each.in)) {
-    const place = parsePlace(text);
-    const { name } = place;
+    const { type, name } = parsePlace(text);
     if (!PLAIN_NAME.test(name)) return undefined;
-    const part = place.type === "chain"
-      ? mendChain({ name, chain: chains.get(name), all })
-      : mendSet({ name, declared: held.declarations.get(name) ?? "", all });
+    const part = type === "chain"
+      ? mendChain(chains.get(name) ?? name, all)
+      : mendSet({ name, kind: kindOf(held.declarations.get(name) ?? "") }, all);
     if (part === undefined) return undefined;
     parts.push(part);
   }
@@ -44,14 +43,14 @@ export function mend(
   return {
     ...NOTHING,
     addSets: desired.sets.filter(({ name }) => isNew(name)),
-    addChains: parts.flatMap((each) => each.addChains),
-    rewriteChains: parts.flatMap((each) => each.rewriteChains),
-    deleteElements: parts.flatMap((each) => each.deleteElements),
+    addChains: parts.flatMap((each) => each.addChains ?? []),
+    rewriteChains: parts.flatMap((each) => each.rewriteChains ?? []),
+    deleteElements: parts.flatMap((each) => each.deleteElements ?? []),
     addElements: [...elementsOf(desired.elements)].filter((element) =>
       isNew(element.set.name) || lacking.has(`${element.set.name} ${elementKey(element)}`)
     ),
-    deleteChains: parts.flatMap((each) => each.deleteChains),
-    deleteSets: parts.flatMap((each) => each.deleteSets),
+    deleteChains: parts.flatMap((each) => each.deleteChains ?? []),
+    deleteSets: parts.flatMap((each) => each.deleteSets ?? []),
   };
 }
 
@@ -59,44 +58,37 @@ export function mend(
 const PLAIN_NAME = /^[A-Za-z_][\w./-]*$/;
 const PLAIN_KEY = /^[\w.:/]+(?:(?: \. |-)[\w.:/]+)*$/;
 
-interface Differing {
-  readonly name: string;
-  readonly all: readonly Difference[];
-}
-
+/** @param chain the name of one that should not be there */
 function mendChain(
-  { name, chain, all }: Differing & { readonly chain: Chain | undefined },
-): Delta | undefined {
-  if (chain === undefined) {
-    return { ...NOTHING, deleteChains: [makeChain(name, [])] };
-  }
-  const isMissing = all.some(({ type, key }) => type === "missing" && key === "");
-  if (isMissing) return { ...NOTHING, addChains: [chain] };
+  chain: Chain | string,
+  all: readonly Difference[],
+): Partial<Delta> | undefined {
+  if (typeof chain === "string") return { deleteChains: [makeChain(chain, [])] };
+  if (all.some(({ type, key }) => type === "missing" && key === "")) return { addChains: [chain] };
   const { hook, ...unhooked } = chain;
   const hasOtherHook = all.some(({ key }) => /^type \S+ hook /.test(key));
   // Other chains lead to one without a hook, so it cannot be deleted.
   if (hasOtherHook && hook === undefined) return undefined;
-  return {
-    ...NOTHING,
-    rewriteChains: [{ before: hasOtherHook ? unhooked : chain, after: chain }],
-  };
+  return { rewriteChains: [{ before: hasOtherHook ? unhooked : chain, after: chain }] };
 }
 
 function mendSet(
-  { name, declared, all }: Differing & { readonly declared: string },
-): Delta | undefined {
-  const [whole] = all.filter(({ key }) => key === "");
+  there: Pick<TableSet, "kind" | "name">,
+  all: readonly Difference[],
+): Partial<Delta> | undefined {
+  const whole = all.find(({ key }) => key === "");
   if (whole?.type === "wrong") return undefined;
-  if (whole?.type === "missing") return NOTHING;
-  if (whole) {
-    const kind = (["map", "flowtable"] as const).find((each) => declared.startsWith(each)) ?? "set";
-    return { ...NOTHING, deleteSets: [{ kind, name }] };
-  }
-  const set = setNamed(name);
+  if (whole) return whole.type === "extra" ? { deleteSets: [there] } : {};
+  const set = setNamed(there.name);
   const extra = all.filter(({ type }) => type !== "missing");
   if (set === undefined || !extra.every(({ key }) => PLAIN_KEY.test(key))) return undefined;
-  const deleteElements = extra.map(({ key: text }) =>
-    element(set, parseKey(set, text) ?? { type: "foreign", text })
-  );
-  return { ...NOTHING, deleteElements };
+  return {
+    deleteElements: extra.map(({ key: text }) =>
+      element(set, parseKey(set, text) ?? { type: "foreign", text })
+    ),
+  };
+}
+
+function kindOf(declaration: string): TableSet["kind"] {
+  return (["map", "flowtable"] as const).find((kind) => declaration.startsWith(kind)) ?? "set";
 }
