@@ -6,7 +6,7 @@ import { ApplyError } from "../../model/kernel/dataplane.ts";
 import type { DesiredState } from "../../model/kernel/desired.ts";
 import type { ModeTraits } from "../../model/kernel/traits.ts";
 import type { RulesetFacts } from "../../findings/facts.ts";
-import { type Family, FAMILY_NAMES } from "../../model/values/address.ts";
+import { FAMILY_NAMES } from "../../model/values/address.ts";
 import { atOnce } from "../../model/ports/in_turns.ts";
 import { desiredNode } from "../../policy/node.ts";
 import {
@@ -20,11 +20,11 @@ import {
   type Probed,
 } from "../backend.ts";
 import { legacyChains } from "../foreign_filters.ts";
-import type { BackendMetrics, ReadMetric } from "../metrics.ts";
+import type { BackendMetrics } from "../metrics.ts";
 import { type CleanupOptions, HandOver } from "../take_over.ts";
 import { NAT_CHAINS } from "./layout.ts";
 import { renderRewrites } from "./text.ts";
-import { elementCounters, localhostRejects, type LocalhostRejectsOptions } from "./counters.ts";
+import { elementCounters, localhostRejects } from "./counters.ts";
 import { NftablesDataplane, type NftScript } from "./dataplane.ts";
 import { Devices } from "./devices.ts";
 import { DriftWatch } from "./watch.ts";
@@ -48,6 +48,8 @@ const TRAITS: ModeTraits = {
   share: SHARE,
   parts: "elements and rules",
 };
+
+const METRICS = "kubeproxy_sync_proxy_rules_nftables";
 
 /** Features that all Services can do without, each with a finding. */
 const UNAVAILABLE = [
@@ -81,14 +83,33 @@ export class NftablesBackend extends NftablesDataplane implements Backend<NftScr
     this.foreignRules = foreignRules;
     this.#devices = new Devices({ ...runtime, nft, logger, settings: acceleration });
     this.connections = elementCounters({ nft, dataplane: this, clock });
-    this.metrics = nftablesMetrics({
-      nft,
-      elements: () => this.elements,
-      accelerated: acceleration.interfaces.length === 0 ? [] : [this.#devices.gauge],
-      clock,
-      families: () => familiesBut(missingFamilies(runtime)),
-      failures: () => foreignRules.failures,
-    });
+    this.metrics = {
+      failures: [{
+        of: "sync",
+        definition: [`${METRICS}_sync_failures_total`, "Transactions that nft refused"],
+      }],
+      readings: [
+        {
+          type: "counter",
+          definition: [
+            `${METRICS}_cleanup_failures_total`,
+            "Removals of leftovers that nft refused",
+          ],
+          read: () =>
+            familiesBut(missingFamilies(runtime)).map((family) => ({
+              labels: { ip_family: FAMILY_NAMES[family] },
+              value: foreignRules.failures,
+            })),
+        },
+        localhostRejects({ nft, elements: () => this.elements, clock }),
+        {
+          type: "gauge",
+          definition: ["signpost_elements", "Elements of a map or set"],
+          read: () => [...this.elements].map(([map, value]) => ({ labels: { map }, value })),
+        },
+        ...acceleration.interfaces.length === 0 ? [] : [this.#devices.gauge],
+      ],
+    };
   }
 
   async probe(): Promise<Probed> {
@@ -207,41 +228,4 @@ export class NftablesBackend extends NftablesDataplane implements Backend<NftScr
 /** Returns a mark below 2^31, which leaves room for as many marks again. */
 function randomMark(): number {
   return (crypto.getRandomValues(new Uint32Array(1))[0] ?? 0) >>> 1;
-}
-
-function nftablesMetrics(
-  { accelerated, families, failures, ...options }: LocalhostRejectsOptions & {
-    readonly accelerated: readonly ReadMetric[];
-    readonly families: () => readonly Family[];
-    /** Returns the number of removals of leftovers that failed. */
-    readonly failures: () => number;
-  },
-): BackendMetrics {
-  const prefix = "kubeproxy_sync_proxy_rules_nftables";
-  return {
-    failures: [
-      {
-        of: "sync",
-        definition: [`${prefix}_sync_failures_total`, "Transactions that nft refused"],
-      },
-    ],
-    readings: [
-      {
-        type: "counter",
-        definition: [`${prefix}_cleanup_failures_total`, "Removals of leftovers that nft refused"],
-        read: () =>
-          families().map((family) => ({
-            labels: { ip_family: FAMILY_NAMES[family] },
-            value: failures(),
-          })),
-      },
-      localhostRejects(options),
-      {
-        type: "gauge",
-        definition: ["signpost_elements", "Elements of a map or set"],
-        read: () => [...options.elements()].map(([map, value]) => ({ labels: { map }, value })),
-      },
-      ...accelerated,
-    ],
-  };
 }

@@ -64,7 +64,7 @@ export function* countsIn(map: string, listing: string): Iterable<FrontendCount>
   }
 }
 
-export interface LocalhostRejectsOptions {
+interface LocalhostRejectsOptions {
   readonly nft: Pick<Nft, "listStructure">;
   readonly elements: () => ReadonlyMap<string, number>;
   readonly clock: Pick<Clock, "monotonic" | "sleep">;
