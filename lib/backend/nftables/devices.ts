@@ -43,7 +43,6 @@ const MOST = 200;
 /** Milliseconds between two counts of connections: so many times as long as one takes, within bounds. */
 const COUNT_PERIOD = { least: 10_000, timesAsLong: 100, most: 300_000 };
 
-/** Follows the interfaces of the node. */
 export class Devices {
   readonly #options: DevicesOptions;
   /** The interfaces that matched at the last look; `undefined`: the flowtable must be read. */

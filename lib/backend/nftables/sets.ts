@@ -33,7 +33,6 @@ interface Row {
   readonly filledBy: "owner" | "services" | "node" | "kernel";
   /** `accelerated`: in every table with the fast path; `needed`: while a service port needs it. */
   readonly lifetime: "always" | "accelerated" | "needed";
-  readonly kind?: "flowtable";
 }
 
 /** `th dport` in `typeof` does not survive a re-read by nft 1.0.6; `tcp dport` stands for any protocol. */
@@ -47,6 +46,13 @@ const FRONTENDS = {
   key: "frontend",
   body: VERDICTS,
   filledBy: "owner",
+  lifetime: "always",
+} as const;
+
+const ADDRESSES = {
+  by: ["family"],
+  key: "address",
+  body: "typeof IP daddr",
   lifetime: "always",
 } as const;
 
@@ -69,10 +75,7 @@ export const ROWS = {
     filledBy: "kernel",
     lifetime: "always",
   },
-  services: {
-    stems: { vip: "services", nodeport: "nodeports" },
-    ...FRONTENDS,
-  },
+  services: { stems: { vip: "services", nodeport: "nodeports" }, ...FRONTENDS },
   /** Leads pods and this node to the cluster's endpoints, under the Local policy. */
   shortCircuits: {
     stems: { vip: "short-circuits", nodeport: "nodeport-short-circuits" },
@@ -90,14 +93,7 @@ export const ROWS = {
     filledBy: "owner",
     lifetime: "needed",
   },
-  clusterIPs: {
-    stems: { all: "cluster-ips" },
-    by: ["family"],
-    key: "address",
-    body: "typeof IP daddr",
-    filledBy: "services",
-    lifetime: "always",
-  },
+  clusterIPs: { stems: { all: "cluster-ips" }, ...ADDRESSES, filledBy: "services" },
   serviceCIDRs: {
     stems: { all: "service-cidrs" },
     by: ["family"],
@@ -106,22 +102,8 @@ export const ROWS = {
     filledBy: "node",
     lifetime: "always",
   },
-  ownAddresses: {
-    stems: { all: "own-addresses" },
-    by: ["family"],
-    key: "address",
-    body: "typeof IP daddr",
-    filledBy: "node",
-    lifetime: "always",
-  },
-  externalIPs: {
-    stems: { all: "external-ips" },
-    by: ["family"],
-    key: "address",
-    body: "typeof IP daddr",
-    filledBy: "services",
-    lifetime: "always",
-  },
+  ownAddresses: { stems: { all: "own-addresses" }, ...ADDRESSES, filledBy: "node" },
+  externalIPs: { stems: { all: "external-ips" }, ...ADDRESSES, filledBy: "services" },
   healthChecks: {
     stems: { all: "health-checks" },
     by: [],
@@ -170,7 +152,6 @@ export const ROWS = {
     body: "hook ingress priority 0; counter",
     filledBy: "kernel",
     lifetime: "accelerated",
-    kind: "flowtable",
   },
   accelerated: {
     stems: { vip: "accelerated", nodeport: "accelerated-nodeports" },
@@ -234,13 +215,13 @@ function allSets(role: SetRole, { frontend }: Pick<AnyPlace, "frontend">): Table
 }
 
 function makeSet(role: SetRole, place: AnyPlace): TableSet {
-  const { key, body, filledBy, kind }: Row = ROWS[role];
+  const { key, body, filledBy }: Row = ROWS[role];
   const { frontend, family, protocol } = place;
   const ip = NFT_FAMILY[family ?? 4];
   const declared = frontend === "nodeport" ? body.replace("IP daddr . ", "") : body;
   return {
     type: "set",
-    kind: kind ?? (body.includes(" : ") ? "map" : "set"),
+    kind: role === "fastPath" ? "flowtable" : body.includes(" : ") ? "map" : "set",
     role,
     name: nameOf(role, place),
     stem: stemOf(role, place),

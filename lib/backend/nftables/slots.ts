@@ -176,32 +176,6 @@ export function leadsToSlots({ role }: Pick<TableSet, "role">): boolean {
   return role === "services" || role === "shortCircuits";
 }
 
-/** Finds the slots that the kernel should have, by the chains that frontends lead to. */
-export class HeldSlotsFinder {
-  readonly #choices: Choices;
-  readonly found = new Map<string, Pick<Slots, "set" | "key"> & { readonly count: number }>();
-
-  constructor(chains: Contents["chains"]) {
-    this.#choices = new Choices(chains);
-  }
-
-  /** Looks at all elements of a set that `leadsToSlots`. @yields where other work can be done */
-  *looking(frontends: TableSet, held: Contents): Generator<undefined, void> {
-    let count = 0;
-    for (const [text, { data }] of held.sets.get(frontends.name) ?? []) {
-      if (++count % BATCH === 0) yield;
-      const key = parseKey(frontends, text);
-      if (key?.type !== "frontend") continue;
-      for (const [map, count] of this.#choices.behind(data)) {
-        const set = setNamed(map);
-        if (set?.keyType !== "slot") continue;
-        const id = elementId({ type: "slots", set, key });
-        if (count > (this.found.get(id)?.count ?? 0)) this.found.set(id, { set, key, count });
-      }
-    }
-  }
-}
-
 /** Matches a rule that chooses one of so many slots in a map. */
 const CHOICE = / mod (\d+)\b.* map @(\S+)/;
 const NEXT = /\b(?:goto|jump) (\S+)/;
@@ -209,28 +183,45 @@ const NEXT = /\b(?:goto|jump) (\S+)/;
 /** Another program's rule may name any number. */
 const MOST_SLOTS = 100_000;
 
-/** Counts the slots that the chains of a table choose from. */
-class Choices {
+/** Finds the slots that the kernel should have, by the chains that frontends lead to. */
+export class HeldSlotsFinder {
   readonly #chains: Contents["chains"];
-  readonly #known = new Map<string, Map<string, number>>();
+  readonly #counts = new Map<string, Map<string, number>>();
+  readonly found = new Map<string, Pick<Slots, "set" | "key"> & { readonly count: number }>();
 
   constructor(chains: Contents["chains"]) {
     this.#chains = chains;
   }
 
+  /** Looks at all elements of a set that `leadsToSlots`. @yields where other work can be done */
+  *looking(frontends: TableSet, held: Contents): Generator<undefined, void> {
+    let looked = 0;
+    for (const [text, { data }] of held.sets.get(frontends.name) ?? []) {
+      if (++looked % BATCH === 0) yield;
+      const key = parseKey(frontends, text);
+      if (key?.type !== "frontend") continue;
+      for (const [map, count] of this.#behind(data)) {
+        const set = setNamed(map);
+        if (set?.keyType !== "slot") continue;
+        const id = elementId({ type: "slots", set, key });
+        if (count > (this.found.get(id)?.count ?? 0)) this.found.set(id, { set, key, count });
+      }
+    }
+  }
+
   /** Returns the number of slots by map, behind a rule or verdict. */
-  behind(rule: string): ReadonlyMap<string, number> {
-    const known = this.#known.get(rule);
+  #behind(rule: string): ReadonlyMap<string, number> {
+    const known = this.#counts.get(rule);
     if (known) return known;
     const counts = new Map<string, number>();
-    this.#known.set(rule, counts);
-    const add = (map: string, count: number) =>
-      counts.set(map, Math.max(count, counts.get(map) ?? 0));
-    const [, count, map] = CHOICE.exec(rule) ?? [];
-    if (count !== undefined && map !== undefined) add(map, Math.min(Number(count), MOST_SLOTS));
+    this.#counts.set(rule, counts);
+    const [, mod, choice] = CHOICE.exec(rule) ?? [];
+    if (choice !== undefined) counts.set(choice, Math.min(Number(mod), MOST_SLOTS));
     const [, chain = ""] = NEXT.exec(rule) ?? [];
     for (const each of this.#chains.get(chain) ?? []) {
-      for (const [map, count] of this.behind(each)) add(map, count);
+      for (const [map, count] of this.#behind(each)) {
+        counts.set(map, Math.max(count, counts.get(map) ?? 0));
+      }
     }
     return counts;
   }

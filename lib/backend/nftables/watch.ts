@@ -158,7 +158,6 @@ export class DriftWatch {
     return looked;
   }
 
-  /** @returns true if nothing was found */
   async #lookNow(look: () => Promise<Drift | undefined>): Promise<boolean> {
     const { onDrift, logger, clock, touched } = this.#options;
     const drift = await look();
