@@ -82,7 +82,7 @@ export class NftablesBackend extends NftablesDataplane implements Backend<NftScr
     this.#marks = marks;
     this.foreignRules = foreignRules;
     this.#devices = new Devices({ ...runtime, nft, logger, settings: acceleration });
-    this.connections = elementCounters({ nft, dataplane: this, clock });
+    this.connections = elementCounters({ nft, dataplane: this });
     this.metrics = {
       failures: [{
         of: "sync",

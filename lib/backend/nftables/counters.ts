@@ -11,14 +11,10 @@ import { boundedReading } from "../../model/values/timing.ts";
 import { CounterSums, type ReadMetric } from "../metrics.ts";
 import { localhostRejectChain } from "./service.ts";
 
-/** Milliseconds that a transaction waits for a listing. */
-const LONGEST_WAIT = 2_000;
-
 /** Counts connections by the elements that lead to the frontends' chains. */
-export function elementCounters({ nft, dataplane, clock }: {
+export function elementCounters({ nft, dataplane }: {
   readonly nft: Pick<Nft, "listSet">;
   readonly dataplane: Pick<NftablesDataplane, "readDuringSyncs" | "elements" | "hasWritten">;
-  readonly clock: Pick<Clock, "sleep">;
 }): ConnectionCounters {
   const list = async () => {
     const listings: (readonly [map: string, listing: string])[] = [];
@@ -33,14 +29,8 @@ export function elementCounters({ nft, dataplane, clock }: {
       return dataplane.hasWritten;
     },
     read: async () => {
-      const enough = new AbortController();
-      try {
-        const longest = () => clock.sleep(LONGEST_WAIT, enough.signal);
-        const listings = await dataplane.readDuringSyncs(list, longest);
-        return listings.values().flatMap(([map, listing]) => countsIn(map, listing));
-      } finally {
-        enough.abort();
-      }
+      const listings = await dataplane.readDuringSyncs(list);
+      return listings.values().flatMap(([map, listing]) => countsIn(map, listing));
     },
   };
 }

@@ -47,6 +47,9 @@ interface Reading {
   readonly done: () => Promise<void>;
 }
 
+/** Milliseconds that a transaction waits for a reading. */
+const LONGEST_WAIT = 2_000;
+
 /** The table of all services. A full script is the delta from no table. */
 export class NftablesDataplane implements Dataplane<NftScript> {
   readonly #nft: Nft;
@@ -130,15 +133,13 @@ export class NftablesDataplane implements Dataplane<NftScript> {
     return { ...script, delta: NOTHING };
   }
 
-  /**
-   * Reads while scripts come. nft begins again after each transaction, so all but the first one wait.
-   * @param longest ends the waiting
-   */
-  async readDuringSyncs<T>(read: () => Promise<T>, longest: () => Promise<void>): Promise<T> {
-    const reading = read();
-    const current: Reading = {
+  /** Reads while scripts come. nft begins again after each transaction, so all but the first one wait for a while. */
+  async readDuringSyncs<T>(read: () => Promise<T>): Promise<T> {
+    const enough = new AbortController();
+    const reading = read().finally(() => enough.abort());
+    const current = {
       isDisturbed: false,
-      done: () => Promise.race([reading.then(() => {}, () => {}), longest()]),
+      done: () => this.#options.clock.sleep(LONGEST_WAIT, enough.signal),
     };
     this.#reading = current;
     try {

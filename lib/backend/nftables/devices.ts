@@ -5,16 +5,9 @@
  * Interfaces come and go with pods, and nft refuses a transaction that names a missing one. So devices
  * have transactions of their own, and none of them delays or fails a sync of rules.
  */
-import { ApplyError, runIfInstalled } from "../../model/kernel/dataplane.ts";
+import { ApplyError } from "../../model/kernel/dataplane.ts";
 import type { Acceleration } from "../../model/configuration.ts";
-import {
-  type Clock,
-  type Logger,
-  type ProcessRunner,
-  type ProcessStreamer,
-  ProgramFailedError,
-  ProgramMissingError,
-} from "../../model/ports/ports.ts";
+import type { Clock, Logger, ProcessRunner, ProcessStreamer } from "../../model/ports/ports.ts";
 import type { AccelerationSummary } from "../../model/status.ts";
 import { FAMILIES } from "../../model/values/address.ts";
 import { sameValue } from "../../model/values/record.ts";
@@ -109,9 +102,8 @@ export class Devices {
         for await (const _ of this.#options.streamer.lines([...argv], signal)) count++;
       }
       return count;
-    } catch (error) {
-      if (error instanceof ProgramFailedError || error instanceof ProgramMissingError) return null;
-      throw error;
+    } catch {
+      return null;
     }
   }
 
@@ -166,14 +158,10 @@ export class Devices {
   /** Returns the interfaces that match, sorted; `undefined` if they cannot be read. */
   async #present(): Promise<readonly string[] | undefined> {
     const { runner, settings } = this.#options;
-    try {
-      const devices = await runIfInstalled(runner, ["cat", "/proc/net/dev"]);
-      if (devices?.code !== 0) return undefined;
-      return matchingInterfaces(devices.stdout, settings.interfaces);
-    } catch (error) {
-      if (error instanceof ApplyError) return undefined;
-      throw error;
-    }
+    const devices = await runner.run(["cat", "/proc/net/dev"]).catch(() => undefined);
+    return devices?.code === 0
+      ? matchingInterfaces(devices.stdout, settings.interfaces)
+      : undefined;
   }
 }
 

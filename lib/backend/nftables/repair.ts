@@ -40,9 +40,14 @@ export async function repairScript(
   const { isElementsOnly } = touched;
   const elements = touched.take((set, key) => isOfKernel(set) || keys.has(`${set} ${key}`));
   if (dataplane.isLarge && elements === undefined) return undefined;
-  const isWhole = elements === undefined || !isElementsOnly;
-  const desired = isWhole ? await turns.run(tableOf(state)) : withSets(near, elements);
-  if (!desired) return undefined;
+  const touchedSets = [...elements?.keys() ?? []].map(setNamed);
+  const isWhole = !elements || !isElementsOnly || touchedSets.includes(undefined);
+  const known = new Map(near.sets.map((set) => [set.name, set]));
+  const desired = isWhole ? await turns.run(tableOf(state)) : {
+    ...near,
+    sets: touchedSets.flatMap((set) => set ? known.get(set.name) ?? set : []),
+    chains: [],
+  };
   const listing = () => elements ? nft.listStructure() : nft.listTable();
   const structure = await turns.run(
     isWhole
@@ -68,13 +73,6 @@ function about(words: ReadonlySet<string>, { node, services }: DesiredState): De
       endpoints.some(({ address, hairpin }) => hairpin && has(address))
     );
   return { node, services: new Map([...services].filter(([, ports]) => ports.some(isMeant))) };
-}
-
-/** Returns the touched sets, without chains; `undefined` if a set is none of ours. */
-function withSets(table: Table, touched: TouchedElements): Table | undefined {
-  const known = new Map(table.sets.map((set) => [set.name, set]));
-  const sets = [...touched.keys()].map((name) => known.get(name) ?? setNamed(name));
-  return sets.every((each) => each !== undefined) ? { ...table, sets, chains: [] } : undefined;
 }
 
 function only(table: Table, touched: TouchedElements): Table {

@@ -3,14 +3,13 @@ import { elementCounters } from "../../../lib/backend/nftables/counters.ts";
 import { NftablesDataplane } from "../../../lib/backend/nftables/dataplane.ts";
 import { Nft } from "../../../lib/backend/nftables/nft.ts";
 import { ApplyError } from "../../../lib/model/kernel/dataplane.ts";
-import { realClock } from "../../support/clock_and_log.ts";
 import { Pipeline } from "../../support/pipeline.ts";
 
 Deno.test("frontends are ours once the kernel has taken a full script, and not where it took none", async () => {
   const result = { code: 1, stdout: "", stderr: "Error: No buffer space available" };
   const nft = new Nft({ run: () => Promise.resolve(result) });
   const dataplane = new NftablesDataplane(nft);
-  const counters = elementCounters({ nft, dataplane, clock: realClock });
+  const counters = elementCounters({ nft, dataplane });
   const { desired } = new Pipeline();
   await assertRejects(() => dataplane.apply(dataplane.full(desired)), ApplyError);
   assertEquals(counters.areOurs, false);
