@@ -89,10 +89,11 @@ export function localhostRejects({ nft, elements, clock }: LocalhostRejectsOptio
   };
 }
 
+/** Matches a chain that rejects node ports on loopback, with its counter. */
+const REJECTING = /^\tchain (reject-localhost\S+) \{\n\t\tcounter packets (\d+) /gm;
+
 export function rejectedPackets(listing: string): ReadonlyMap<string, number> {
-  return new Map(CHAINS.flatMap(({ chain }) => {
-    const pattern = new RegExp(`^\\tchain ${chain} \\{\\n\\t\\tcounter packets (\\d+) `, "m");
-    const packets = pattern.exec(listing)?.[1];
-    return packets === undefined ? [] : [[chain, Number(packets)] as const];
-  }));
+  return new Map(
+    [...listing.matchAll(REJECTING)].map(([, chain = "", packets]) => [chain, Number(packets)]),
+  );
 }

@@ -267,18 +267,16 @@ export class Nft {
       `the program ${program} owns the table ${table} (flags owner): end it, and the rules follow`;
   }
 
-  async #unreadable(tables: readonly string[], cause: Error): Promise<ApplyError> {
-    const { what, remedy } = unreadableTablesFinding(await this.version(), tables);
-    return new ApplyError("unreadable", `${what}: ${remedy}`, { cause });
-  }
-
   async #start(argv: readonly [string, ...string[]], stdin?: ProcessInput): Promise<ProcessResult> {
     try {
       return await this.#runner.run(argv, stdin);
     } catch (error) {
       if (error instanceof ProgramFailedError && error.failure === "crash") {
         const tables = await this.unreadableTables();
-        if (tables.length > 0) throw await this.#unreadable(tables, error);
+        if (tables.length > 0) {
+          const { what, remedy } = unreadableTablesFinding(await this.version(), tables);
+          throw new ApplyError("unreadable", `${what}: ${remedy}`, { cause: error });
+        }
       }
       if (!(error instanceof ProgramMissingError)) return rethrowAsApplyError(error);
       throw new ApplyError(
@@ -299,18 +297,17 @@ const ENDED: ReadonlySet<ProgramFailure> = new Set(["crash", "signal", "output"]
 /** The line of an nft that read the script to its end. */
 const KERNEL_ANSWER = /Could not process rule/;
 
-/** Failures that say nothing about what the kernel takes. */
-const PROGRAM_FAILURES: ReadonlySet<ApplyFailure> = new Set([
-  "program-missing",
-  "program-failed",
-  "unreadable",
-  "not-permitted",
-  "owned",
+/** The other failures say nothing about what the kernel takes. */
+const REFUSALS: ReadonlySet<ApplyFailure> = new Set([
+  "not-supported",
+  "conflict",
+  "busy",
+  "unknown",
 ]);
 
 /** Returns true if nft ended and gave the kernel's refusal. */
 export function isRefusal(error: unknown): error is ApplyError {
-  return error instanceof ApplyError && !PROGRAM_FAILURES.has(error.failure);
+  return error instanceof ApplyError && REFUSALS.has(error.failure);
 }
 
 /** Our table, or that of the probe, with the name of the program that owns it. */

@@ -100,50 +100,46 @@ class Reader implements Contents {
   readonly chains = new Map<string, string[]>();
   flags = "";
   readonly others: string[] = [];
-  #block: { readonly add: (line: string) => void; readonly end?: () => void } | undefined;
+  /** Takes the lines inside of a block. */
+  #take: (line: string) => void = () => {};
 
   read(line: string): void {
-    if (line === "\t}") {
-      this.#block?.end?.();
-      this.#block = undefined;
-    } else if (line.startsWith("\t\t")) {
-      this.#block?.add(line.trim());
-    } else if (BLOCK.test(line)) {
-      const [, head = ""] = BLOCK.exec(line) ?? [];
-      const [, kind = "", name = ""] = NAMED.exec(head) ?? [];
-      if (kind === "") this.others.push(head);
-      this.#block = kind === "chain"
-        ? this.#chain(name)
-        : kind === ""
-        ? { add() {} }
-        : this.#set(kind, name);
-    } else if (line.startsWith("\t")) {
-      const [, flags] = /^flags (.*)$/.exec(line.trim()) ?? [];
-      if (flags === undefined) this.others.push(line.trim());
-      else this.flags = flags;
-    }
+    if (line.startsWith("\t\t")) return this.#take(line.trim());
+    const [, head] = BLOCK.exec(line) ?? [];
+    if (head !== undefined) this.#take = this.#begin(head);
+    else if (line.startsWith("\tflags ")) this.flags = line.slice("\tflags ".length);
+    else if (line.startsWith("\t") && line !== "\t}") this.others.push(line.trim());
   }
 
-  #chain(name: string) {
+  #begin(head: string): (line: string) => void {
+    const [, kind = "", name = ""] = NAMED.exec(head) ?? [];
+    if (kind === "") {
+      this.others.push(head);
+      return () => {};
+    }
+    if (kind !== "chain") return this.#beginSet(kind, name);
     const rules: string[] = [];
     this.chains.set(name, rules);
-    return { add: (line: string) => void rules.push(parseHook(line) ?? line) };
+    return (line) => rules.push(parseHook(line) ?? line);
   }
 
-  #set(kind: string, name: string) {
+  #beginSet(kind: string, name: string): (line: string) => void {
     const elements = new Map<string, ElementText>();
     this.sets.set(name, elements);
     const statements: string[] = [];
+    const declare = () => this.declarations.set(name, canonicalDeclaration(kind, statements));
+    declare();
     let isInElements = false;
-    const add = (line: string) => {
+    return (line) => {
       isInElements ||= line.startsWith("elements = {");
-      if (!isInElements) return void statements.push(line.replace(COUNT, ""));
+      if (!isInElements) {
+        statements.push(line.replace(COUNT, ""));
+        return declare();
+      }
       const text = line.replace(/^elements = \{ /, "").replace(/( \})?,?$/, "");
       isInElements = !line.endsWith("}");
       for (const [key, element] of parseElements(name, text)) elements.set(key, element);
     };
-    const end = () => void this.declarations.set(name, canonicalDeclaration(kind, statements));
-    return { add, end };
   }
 }
 
