@@ -47,11 +47,6 @@ export interface DaemonOptions {
   readonly signal: AbortSignal;
 }
 
-export interface Opened extends OpenBackend {
-  readonly source: Source;
-  readonly programs: ProgramWatch;
-}
-
 export class Parts {
   readonly cache = new ObjectCache();
   readonly desired: Desired;
@@ -79,7 +74,10 @@ export class Parts {
   isReady = false;
   #isAnnounced = false;
 
-  constructor(readonly options: DaemonOptions, readonly opened: Opened) {
+  constructor(
+    readonly options: DaemonOptions,
+    readonly opened: OpenBackend & { readonly source: Source; readonly programs: ProgramWatch },
+  ) {
     const { configuration, nodeName, runtime: { clock }, logger, signal } = options;
     const { backend, missing, refusedFeatures, source: { api } } = opened;
     const { traits } = backend;

@@ -29,17 +29,13 @@ const NEVER = "0001-01-01T00:00:00Z";
 const OTHER_NAME =
   "This path answers http://localhost and addresses; for other names there is --status-page=on.\n";
 
-export interface HealthServerOptions {
+/** Returns the handler of the health server: kube-proxy's `/healthz` and `/livez`, and `/readyz`. */
+export function healthServer({ health: proxy, metrics, findings }: {
   readonly health: Pick<ProxyHealth, "report">;
   readonly metrics: Pick<Metrics, "healthAnswered">;
-  /** The present node findings. Anyone may ask, so only their kinds are shown. */
+  /** Anyone may ask, so only the kinds of these findings are shown. */
   readonly findings: () => readonly Finding[];
-}
-
-/** Returns the handler of the health server: kube-proxy's `/healthz` and `/livez`, and `/readyz`. */
-export function healthServer(
-  { health: proxy, metrics, findings }: HealthServerOptions,
-): HttpHandler {
+}): HttpHandler {
   const answer = (path: "healthz" | "livez") => (): HttpAnswer => {
     const { healthy, nodeEligible, families, missing, progress, ...health } = proxy.report();
     const isHealthy = healthy && (path === "livez" || nodeEligible);

@@ -4,7 +4,7 @@ import type { Progress } from "../model/kernel/dataplane.ts";
 import type { Clock } from "../model/ports/ports.ts";
 import type { SyncProgress } from "../sync/reports.ts";
 
-export interface HealthReport {
+interface HealthReport {
   readonly healthy: boolean;
   /** The Node was seen, and is not being deleted: load balancers may send traffic here. */
   readonly nodeEligible: boolean;
