@@ -22,8 +22,10 @@ import { lacksNodeAddress } from "../policy/node.ts";
  * Finds settings of the wrong IP family, and node ports that are open wider than they may be meant to be, as
  * kube-proxy does at its start (`checkBadConfig` and `checkBadIPConfig` of cmd/kube-proxy/app/server.go).
  */
-export function checkFamilies({ objects, configuration, traits }: NodeFacts): Finding[] {
-  if (!objects) return [];
+export function* checkFamilies(
+  { objects, configuration, traits }: NodeFacts,
+): Generator<Finding> {
+  if (!objects) return;
   const { node, desired } = objects;
   const { bindAddress } = configuration;
   const own = isSpecialAddress(bindAddress) ? node?.addresses[0] : bindAddress;
@@ -33,7 +35,8 @@ export function checkFamilies({ objects, configuration, traits }: NodeFacts): Fi
     podCIDRs: node?.podCIDRs ?? [],
     dualStack: desired.node.ipFamilies.length > 1,
   };
-  return [...nodePortProblems(inputs), ...familyProblems(inputs)];
+  yield* nodePortProblems(inputs);
+  yield* familyProblems(inputs);
 }
 
 /** Facts that these checks look at. */
@@ -48,67 +51,64 @@ export interface FamilyInputs {
 }
 
 /** Finds node ports that are open on more addresses than the setting names. */
-export function nodePortProblems(
+export function* nodePortProblems(
   { configuration, primary, podCIDRs }: FamilyInputs,
-): Finding[] {
+): Generator<Finding> {
   const { nodePortAddresses, clusterCIDRs, ipvs } = configuration;
   const where = "nodePortAddresses";
   if (nodePortAddresses.length === 0) {
     const what = "nodePortAddresses is not set: node ports answer on all addresses of this node";
-    return [finding("node-ports-on-all-addresses", { what, where })];
+    return yield finding("node-ports-on-all-addresses", { what, where });
   }
-  if (nodePortAddresses.some((entry) => NODE_PORT_WORDS.includes(entry))) return [];
+  if (nodePortAddresses.some((entry) => NODE_PORT_WORDS.includes(entry))) return;
   const lists = [clusterCIDRs, nodePortAddresses, ipvs.excludeCIDRs, podCIDRs];
   const isDual = lists.some((cidrs) => has(cidrs, 4) && has(cidrs, 6));
   const needed = isDual ? [primary, otherFamily(primary)] : [primary];
   const open = needed.find((family) => !has(nodePortAddresses, family));
-  if (open === undefined) return [];
+  if (open === undefined) return;
   const what =
     `nodePortAddresses has only IPv${otherFamily(open)} ranges: node ports answer on all ` +
     `IPv${open} addresses of this node`;
   const remedy = `Add IPv${open} ranges to nodePortAddresses (--nodeport-addresses).`;
-  return [finding("node-ports-of-one-family", { what, where, remedy })];
+  yield finding("node-ports-of-one-family", { what, where, remedy });
 }
 
 /** Finds settings that name only addresses of the family that is not the primary one. */
-export function familyProblems(
+export function* familyProblems(
   { configuration, primary, podCIDRs, dualStack }: FamilyInputs,
-): Finding[] {
+): Generator<Finding> {
   const { detectLocalMode, winkernel: { sourceVip } } = configuration;
   const wrong = otherFamily(primary);
   const node = dualStack ? `IPv${primary}-first` : `IPv${primary}-only`;
-  const check = (
+  function* check(
     where: string,
     addresses: readonly string[],
     { isUsed = false, isFatal = false } = {},
-  ) => {
-    if (!has(addresses, wrong) || has(addresses, primary)) return [];
+  ) {
+    if (!has(addresses, wrong) || has(addresses, primary)) return;
     const effect = isUsed
       ? `: pods of this node are not detected by their IPv${primary} addresses, and traffic ` +
         "from outside to cluster IPs is not masqueraded"
       : "";
     const what = `this node is ${node}, and ${where} has only IPv${wrong} addresses${effect}`;
     const id = isUsed && isFatal ? "pod-detection-of-other-family" : "setting-of-other-family";
-    return [finding(id, { what, where })];
-  };
-  return [
-    ...check("clusterCIDR", configuration.clusterCIDRs, {
-      isUsed: detectLocalMode === "ClusterCIDR",
-      isFatal: !dualStack,
-    }),
-    ...check("the Node's spec.podCIDRs", podCIDRs, {
-      isUsed: detectLocalMode === "NodeCIDR",
-      isFatal: true,
-    }),
-    ...check("winkernel.sourceVip", hostIn(sourceVip)),
-    ...dualStack ? [] : [
-      ...check("ipvs.excludeCIDRs", configuration.ipvs.excludeCIDRs),
-      ...(["healthzBindAddress", "metricsBindAddress"] as const).flatMap((setting) => {
-        const host = hostIn(splitHostPort(configuration[setting]).hostname);
-        return check(setting, host.filter((each) => !isSpecialAddress(each)));
-      }),
-    ],
-  ];
+    yield finding(id, { what, where });
+  }
+  yield* check("clusterCIDR", configuration.clusterCIDRs, {
+    isUsed: detectLocalMode === "ClusterCIDR",
+    isFatal: !dualStack,
+  });
+  yield* check("the Node's spec.podCIDRs", podCIDRs, {
+    isUsed: detectLocalMode === "NodeCIDR",
+    isFatal: true,
+  });
+  yield* check("winkernel.sourceVip", hostIn(sourceVip));
+  if (dualStack) return;
+  yield* check("ipvs.excludeCIDRs", configuration.ipvs.excludeCIDRs);
+  for (const setting of ["healthzBindAddress", "metricsBindAddress"] as const) {
+    const host = hostIn(splitHostPort(configuration[setting]).hostname);
+    yield* check(setting, host.filter((each) => !isSpecialAddress(each)));
+  }
 }
 
 /** Returns an address as a list; none if it is a name. */
@@ -126,45 +126,44 @@ function otherFamily(family: Family): Family {
 }
 
 /** Compares the Node with its name and with the addresses of the interfaces. */
-export function checkNodeAddress(facts: NodeFacts): Finding[] {
+export function* checkNodeAddress(facts: NodeFacts): Generator<Finding> {
   const { objects, nodeName, configuration, interfaceAddresses } = facts;
-  if (!objects) return [];
+  if (!objects) return;
   const { node } = objects;
   const where = `Node ${nodeName}`;
   if (lacksNodeAddress({ ...facts, node })) {
     const what =
       `no address of this node is known (${where}), so node ports answer on all its addresses`;
-    return [finding("node-address-unknown", { what, where })];
+    return yield finding("node-address-unknown", { what, where });
   }
   if (node === undefined) {
     // Manifests may do without a Node.
-    if (configuration.signpost.manifests.length > 0) return [];
-    return [finding("node-unknown", { what: `there is no ${where}`, where })];
+    if (configuration.signpost.manifests.length > 0) return;
+    return yield finding("node-unknown", { what: `there is no ${where}`, where });
   }
   const own = new Set(interfaceAddresses);
-  if (node.addresses.length === 0 || node.addresses.some((each) => own.has(each))) return [];
+  if (node.addresses.length === 0 || node.addresses.some((each) => own.has(each))) return;
   const what = `${where} has ${node.addresses.join(", ")}; no interface here has ${
     node.addresses.length === 1 ? "it" : "any of them"
   }`;
-  return [finding("node-address-elsewhere", { what, where })];
+  yield finding("node-address-elsewhere", { what, where });
 }
 
 /** Checks that pods are detected at all. */
-export function checkPodDetection(
+export function* checkPodDetection(
   { configuration, traits, objects, nodeName }: NodeFacts,
-): Finding[] {
-  if (configuration[traits.name].masqueradeAll) return [];
+): Generator<Finding> {
+  if (configuration[traits.name].masqueradeAll) return;
   const { detectLocalMode, clusterCIDRs } = configuration;
   if (detectLocalMode === "ClusterCIDR" && clusterCIDRs.length === 0) {
     const what = "clusterCIDR is not set, and detectLocalMode is ClusterCIDR: no pod is detected";
-    return [finding("pods-not-detected", { what, where: "clusterCIDR" })];
+    yield finding("pods-not-detected", { what, where: "clusterCIDR" });
   }
   if (detectLocalMode === "NodeCIDR" && objects?.node?.podCIDRs.length === 0) {
     const where = `Node ${nodeName}`;
     const what = `${where} has no podCIDRs, and detectLocalMode is NodeCIDR: no pod is detected`;
-    return [finding("pods-not-detected", { what, where })];
+    yield finding("pods-not-detected", { what, where });
   }
-  return [];
 }
 
 /**
@@ -173,8 +172,8 @@ export function checkPodDetection(
  */
 export function* checkPodRange(
   { objects, interfaceAddresses }: NodeFacts,
-): Generator<undefined, Finding[]> {
-  if (!objects) return [];
+): Generator<Finding | undefined> {
+  if (!objects) return;
   // Pods on the host's network have the node's addresses.
   const own = new Set(interfaceAddresses);
   const { families } = objects.desired.node;
@@ -198,7 +197,7 @@ export function* checkPodRange(
     ranges.delete(family);
     return ranges.size === 0;
   });
-  return found;
+  yield* found;
 }
 
 /** Names that a finding lists. */
@@ -208,9 +207,9 @@ const MOST_NAMED = 20;
  * Finds what has an address in a ServiceCIDR, and the API server at a cluster IP. The API server may give such an
  * address to a Service, and nftables mode drops new connections to it.
  */
-export function* checkAddressPlan(facts: NodeFacts): Generator<undefined, Finding[]> {
+export function* checkAddressPlan(facts: NodeFacts): Generator<Finding | undefined> {
   const { objects, apiServerAddresses = [] } = facts;
-  if (!objects) return [];
+  if (!objects) return;
   const cidrs = FAMILIES.flatMap((family) => objects.desired.node.families[family].serviceCIDRs);
   const ranges = cidrs.map((cidr) => ({
     cidr,
@@ -232,22 +231,17 @@ export function* checkAddressPlan(facts: NodeFacts): Generator<undefined, Findin
     }
     return false;
   });
-  return [
-    ...[...traps].map(([address, service]) =>
-      finding("api-server-is-cluster-ip", {
-        what: `the API server ${address} is the cluster IP of Service ${service}`,
-        where: `Service ${service}`,
-        services: [service],
-      })
-    ),
-    ...ranges.filter(({ inside }) => inside.length > 0).map(({ cidr, inside, services }) =>
-      finding("service-cidr-overlaps", {
-        what: `the ServiceCIDR ${cidr} contains ${inside.join(", ")}`,
-        where: `ServiceCIDR ${cidr}`,
-        services: [...services],
-      })
-    ),
-  ];
+  for (const [address, service] of traps) {
+    const what = `the API server ${address} is the cluster IP of Service ${service}`;
+    const where = `Service ${service}`;
+    yield finding("api-server-is-cluster-ip", { what, where, services: [service] });
+  }
+  for (const { cidr, inside, services } of ranges) {
+    if (inside.length === 0) continue;
+    const what = `the ServiceCIDR ${cidr} contains ${inside.join(", ")}`;
+    const where = `ServiceCIDR ${cidr}`;
+    yield finding("service-cidr-overlaps", { what, where, services: [...services] });
+  }
 }
 
 /** Names what is known without a look at the Services. */

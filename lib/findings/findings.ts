@@ -1,5 +1,4 @@
 /** Runs all checks, and makes one list of their findings. */
-import { append } from "../model/values/lists.ts";
 import type { NodeFacts } from "./facts.ts";
 import { bySeverity, type Finding } from "../model/status.ts";
 import * as addresses from "./addresses.ts";
@@ -7,10 +6,8 @@ import { checkFirewalls, checkNatOrder } from "./foreign_chains.ts";
 import { checkAcceleration, checkMode } from "./mode.ts";
 import * as system from "./system.ts";
 
-/** Works findings out. A check that goes through all Services yields if other work can be done. */
-type Check = (
-  facts: NodeFacts,
-) => readonly Finding[] | Generator<undefined, readonly Finding[]>;
+/** Works findings out. A check that goes through all Services yields `undefined` if other work can be done. */
+type Check = (facts: NodeFacts) => Iterable<Finding | undefined>;
 
 const CHECKS: readonly Check[] = [
   ({ probed }) => probed,
@@ -42,8 +39,10 @@ const MOST_OF_A_KIND = 20;
 export function* findAll(facts: NodeFacts): Generator<undefined, Finding[]> {
   const all: Finding[] = [];
   for (const check of CHECKS) {
-    const found = check(facts);
-    append(all, "next" in found ? yield* found : found);
+    for (const found of check(facts)) {
+      if (found) all.push(found);
+      else yield;
+    }
   }
   return [...Map.groupBy(all, ({ id }) => id).values()].flatMap(capped).sort(bySeverity);
 }

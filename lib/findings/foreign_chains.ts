@@ -25,22 +25,19 @@ function baseChains({ ruleset }: NodeFacts, type: string, hooks: readonly string
 }
 
 /** Finds nat chains that decide before ours, or may do so. */
-export function checkNatOrder(facts: NodeFacts): Finding[] {
-  return baseChains(facts, "nat", ["prerouting", "output"])
-    .filter(({ hook }) => hook.priority <= NAT_PRIORITY)
-    .map(({ table, name, hook: { hook, priority } }) =>
-      finding("nat-chain-before-ours", {
-        what:
-          `chain ${name} of table ${table} does NAT at ${hook} with priority ${priority}, before Services`,
-        where: `chain ${table} ${name}`,
-      })
-    );
+export function* checkNatOrder(facts: NodeFacts): Generator<Finding> {
+  for (const { table, name, hook } of baseChains(facts, "nat", ["prerouting", "output"])) {
+    if (hook.priority > NAT_PRIORITY) continue;
+    const what = `chain ${name} of table ${table} does NAT at ${hook.hook} with priority ` +
+      `${hook.priority}, before Services`;
+    yield finding("nat-chain-before-ours", { what, where: `chain ${table} ${name}` });
+  }
 }
 
 /** Finds firewalls that drop new connections from outside to endpoints, or to health-check node ports. */
-export function* checkFirewalls(facts: NodeFacts): Generator<undefined, Finding[]> {
+export function* checkFirewalls(facts: NodeFacts): Generator<Finding | undefined> {
   const bases = baseChains(facts, "filter", ["forward", "input"]);
-  if (bases.length === 0) return [];
+  if (bases.length === 0) return;
   const found = new Map<string, Finding>();
   for (const packet of yield* samples(facts)) {
     for (const base of bases) {
@@ -51,7 +48,7 @@ export function* checkFirewalls(facts: NodeFacts): Generator<undefined, Finding[
       found.set(each.where, each);
     }
   }
-  return [...found.values()];
+  yield* found.values();
 }
 
 /** The first packet of a connection from outside the cluster that a Service needs. */

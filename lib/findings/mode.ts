@@ -7,27 +7,23 @@ import type { Finding } from "../model/status.ts";
 import { finding } from "./catalog.ts";
 
 /** Compares the mode in effect with the mode that is set. */
-export function checkMode({ configuration, traits, system }: NodeFacts): Finding[] {
+export function* checkMode({ configuration, traits, system }: NodeFacts): Generator<Finding> {
   const where = "mode";
   if (system?.couldUseNftables) {
-    return [finding("mode-without-need", {
-      what: `mode ${configuration.mode} is set, and nftables works on this node`,
-      where,
-    })];
+    const what = `mode ${configuration.mode} is set, and nftables works on this node`;
+    return yield finding("mode-without-need", { what, where });
   }
   // The mode that answers on the Node's own addresses alone is not kube-proxy's default.
   const what = traits.primaryNodePorts ? describeOpenMode(configuration) : undefined;
-  return what === undefined ? [] : [finding("mode-is-open", { what, where })];
+  if (what !== undefined) yield finding("mode-is-open", { what, where });
 }
 
 /** Tells that the mode has no fast path. What nft or the kernel refuses is a finding of the probe. */
-export function checkAcceleration({ configuration, traits }: NodeFacts): Finding[] {
+export function* checkAcceleration({ configuration, traits }: NodeFacts): Generator<Finding> {
   const reason = traits.refuses.get("acceleration");
-  if (reason === undefined || configuration.signpost.acceleration.interfaces.length === 0) {
-    return [];
-  }
+  if (reason === undefined || configuration.signpost.acceleration.interfaces.length === 0) return;
   const what = `long connections do not take the fast path in ${traits.name} mode: ${reason}`;
-  return [finding("acceleration-unavailable", { what, where: "mode" })];
+  yield finding("acceleration-unavailable", { what, where: "mode" });
 }
 
 const LOCALHOST = "127.0.0.1";

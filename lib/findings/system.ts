@@ -12,80 +12,70 @@ const MOST_SERVICES = 20;
 const ALMOST = 0.9;
 
 /** Finds another proxy, refused kernel settings, and a table of connection tracking that is almost full. */
-export function checkSystem({ rival, system, settingFailures = [] }: NodeFacts): Finding[] {
-  const conntrack = system?.conntrack;
-  const processes = rival?.processes.join(", ") || "no process of it is seen from here";
-  return [
-    ...rival === undefined ? [] : [
-      finding("another-proxy", {
-        what: `another proxy keeps writing its rules on this node: ${
-          rival.rules.join(", ")
-        } (${processes})`,
-        where: "kube-proxy",
-      }),
-    ],
-    ...settingFailures.map(({ name, value, reason }) =>
-      finding("kernel-setting-refused", {
-        what: `${name} could not be set to ${value}: ${reason}`,
-        where: name,
-        remedy: `Run sysctl -w ${name}=${value} on the node, or set the setting's value to 0.`,
-      })
-    ),
-    ...conntrack === undefined || conntrack.entries < ALMOST * conntrack.max ? [] : [
-      finding("conntrack-table-almost-full", {
-        what: `connection tracking has ${conntrack.entries} of ${conntrack.max} entries`,
-        where: "net.netfilter.nf_conntrack_max",
-      }),
-    ],
-  ];
+export function* checkSystem(
+  { rival, system, settingFailures = [] }: NodeFacts,
+): Generator<Finding> {
+  if (rival) {
+    const rules = rival.rules.join(", ");
+    const who = rival.processes.join(", ") || "no process of it is seen from here";
+    const what = `another proxy keeps writing its rules on this node: ${rules} (${who})`;
+    yield finding("another-proxy", { what, where: "kube-proxy" });
+  }
+  for (const { name, value, reason } of settingFailures) {
+    const what = `${name} could not be set to ${value}: ${reason}`;
+    const remedy = `Run sysctl -w ${name}=${value} on the node, or set the setting's value to 0.`;
+    yield finding("kernel-setting-refused", { what, where: name, remedy });
+  }
+  const { entries, max } = system?.conntrack ?? { entries: 0, max: Infinity };
+  if (entries >= ALMOST * max) {
+    const what = `connection tracking has ${entries} of ${max} entries`;
+    yield finding("conntrack-table-almost-full", { what, where: "net.netfilter.nf_conntrack_max" });
+  }
 }
 
 /** Compares `route_localnet` with the need for it: node ports on 127.0.0.1 in iptables mode. */
-export function checkRouteLocalnet({ objects, traits, system }: NodeFacts): Finding[] {
+export function* checkRouteLocalnet({ objects, traits, system }: NodeFacts): Generator<Finding> {
   const value = system?.routeLocalnet;
-  if (!objects || value === undefined) return [];
+  if (!objects || value === undefined) return;
   const where = "net.ipv4.conf.all.route_localnet";
+  const isOff = value === "0";
+  // Other proxies and iptables mode set it; nftables mode never needs it.
   if (answersOnLoopback(objects.desired.node, 4)) {
     const what = `node ports do not answer on loopback: ${where} is 0`;
-    return value === "0" ? [finding("route-localnet-off", { what, where })] : [];
+    if (isOff) yield finding("route-localnet-off", { what, where });
+  } else if (traits.localhostNodePorts !== "rules" && !isOff) {
+    const what = `${where} is ${value} and no node port needs it: only signpost's rules keep ` +
+      "neighbours from what listens on 127.0.0.1";
+    yield finding("route-localnet-on", { what, where });
   }
-  // Other proxies and iptables mode set it; nftables mode never needs it.
-  if (traits.localhostNodePorts === "rules" || value === "0") return [];
-  const what = `${where} is ${value} and no node port needs it: only signpost's rules keep ` +
-    "neighbours from what listens on 127.0.0.1";
-  return [finding("route-localnet-on", { what, where })];
 }
 
 /** Finds what keeps signpost from the objects: one finding for the way there, or one for each refused kind. */
-export function checkApiServer({ apiServer }: NodeFacts): Finding[] {
-  if (!apiServer) return [];
+export function* checkApiServer({ apiServer }: NodeFacts): Generator<Finding> {
+  if (!apiServer) return;
   const { where, warnings, failures } = apiServer;
+  for (const what of warnings) yield finding("api-access-unsafe", { what, where });
   const unreachable = failures.find(({ isRefusal }) => !isRefusal);
-  return [
-    ...warnings.map((what) => finding("api-access-unsafe", { what, where })),
-    ...unreachable ? [finding("api-server-unreachable", { what: unreachable.message, where })] : [],
-    ...failures.filter(({ isRefusal }) => isRefusal).map(({ kind, message }) =>
-      finding("api-server-refuses", { what: message, where: kind })
-    ),
-  ];
+  if (unreachable) yield finding("api-server-unreachable", { what: unreachable.message, where });
+  for (const { kind, message, isRefusal } of failures) {
+    if (isRefusal) yield finding("api-server-refuses", { what: message, where: kind });
+  }
 }
 
 /** Names each node port that no listener could open. */
-export function checkLocalhost({ localhostFailures = [] }: NodeFacts): Finding[] {
-  return localhostFailures.map(({ servicePort, address, port, error }) => {
+export function* checkLocalhost({ localhostFailures = [] }: NodeFacts): Generator<Finding> {
+  for (const { servicePort, address, port, error } of localhostFailures) {
     const where = hostPort(address, port);
-    return finding("localhost-node-port-taken", {
-      what: `cannot listen on ${where} for ${servicePort}: ${error}`,
-      where,
-      services: [serviceOf(servicePort)],
-    });
-  });
+    const what = `cannot listen on ${where} for ${servicePort}: ${error}`;
+    const services = [serviceOf(servicePort)];
+    yield finding("localhost-node-port-taken", { what, where, services });
+  }
 }
 
 /** Finds tables on which nft crashes: it crashes on sets that nft 1.1.3 and newer wrote. */
-export function checkUnreadableTables({ ruleset }: NodeFacts): Finding[] {
-  if (!ruleset || ruleset.unreadable.length === 0) return [];
-  return [unreadableTablesFinding(ruleset.nft, ruleset.unreadable)];
+export function* checkUnreadableTables({ ruleset }: NodeFacts): Generator<Finding> {
+  if (!ruleset || ruleset.unreadable.length === 0) return;
+  yield unreadableTablesFinding(ruleset.nft, ruleset.unreadable);
 }
 
 /** @param nft its version, such as `1.0.6` @param tables such as `inet firewalld` */
@@ -98,15 +88,15 @@ export function unreadableTablesFinding(nft: string, tables: readonly string[]):
 /** Finds health-check node ports that cannot be opened, or that lead to another Service's endpoints. */
 export function* checkHealthCheckPorts(
   { objects, healthCheckFailures = [] }: NodeFacts,
-): Generator<undefined, Finding[]> {
-  const taken = healthCheckFailures.map(({ service, port, reason }) =>
-    finding("health-check-port-taken", {
+): Generator<Finding | undefined> {
+  for (const { service, port, reason } of healthCheckFailures) {
+    yield finding("health-check-port-taken", {
       what: `this node cannot listen on health-check node port ${port} of ${service}: ${reason}`,
       where: `${service} port ${port}`,
       services: [service],
-    })
-  );
-  if (!objects) return taken;
+    });
+  }
+  if (!objects) return;
   const services = Map.groupBy(objects.desired.healthChecks, ([, { port }]) => port);
   const shared = new Map<string, Finding>();
   yield* eachPort(objects.desired, ({ name, protocol, nodePort }) => {
@@ -121,14 +111,14 @@ export function* checkHealthCheckPorts(
     }
     return false;
   });
-  return [...taken, ...shared.values()];
+  yield* shared.values();
 }
 
 /** Finds Services whose flows routers may move: conntrack refuses what comes back after others have gone on. */
 export function* checkMovedConnections(
   { objects, configuration }: NodeFacts,
-): Generator<undefined, Finding[]> {
-  if (!objects || configuration.conntrack.tcpBeLiberal) return [];
+): Generator<Finding | undefined> {
+  if (!objects || configuration.conntrack.tcpBeLiberal) return;
   const services = new Set<string>();
   yield* eachPort(objects.desired, (port) => {
     const isMoving = port.scheduler?.type === "consistent-hash" && port.protocol === "tcp" &&
@@ -136,12 +126,11 @@ export function* checkMovedConnections(
     if (isMoving) services.add(serviceOf(port.name));
     return services.size >= MOST_SERVICES;
   });
-  const [first] = services;
-  if (first === undefined) return [];
-  return [finding("hash-without-liberal-conntrack", {
+  if (services.size === 0) return;
+  yield finding("hash-without-liberal-conntrack", {
     what: `${[...services].join(", ")} has external addresses and is spread by a hash: ` +
       "TCP connections that routers move between nodes become invalid when they come back",
     where: "conntrack.tcpBeLiberal",
     services: [...services],
-  })];
+  });
 }

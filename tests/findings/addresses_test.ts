@@ -13,9 +13,8 @@ import type { GivenSettings } from "../../lib/config/settings/table.ts";
 import type { Family } from "../../lib/model/values/address.ts";
 import { node, service, slice } from "../policy/objects.ts";
 import { type ApiObject, NODE_NAME } from "../support/pipeline.ts";
-import { factsOf } from "./facts.ts";
+import { factsOf, listOf } from "./facts.ts";
 import type { Configuration } from "../../lib/config/configuration.ts";
-import { atOnce } from "../../lib/model/ports/in_turns.ts";
 import { DEFAULTS } from "../support/configuration.ts";
 
 function inputs(
@@ -64,14 +63,14 @@ const BAD_CONFIG: readonly (readonly [string, GivenSettings, Family, boolean])[]
 
 for (const [name, settings, primary, isWrong] of BAD_CONFIG) {
   Deno.test(`Test_checkBadConfig: ${name}`, () => {
-    assertEquals(nodePortProblems(inputs(settings, { primary })).length, isWrong ? 1 : 0);
+    assertEquals(listOf(nodePortProblems(inputs(settings, { primary }))).length, isWrong ? 1 : 0);
   });
 }
 
 Deno.test("node ports on a word are no problem in any family", () => {
   for (const word of ["primary", "localhost", "all"]) {
     const settings = { clusterCIDR: DUAL, nodePortAddresses: ["192.168.0.0/24", word] };
-    assertEquals(nodePortProblems(inputs(settings, { primary: 6 })), []);
+    assertEquals(listOf(nodePortProblems(inputs(settings, { primary: 6 }))), []);
   }
 });
 
@@ -207,7 +206,7 @@ const BAD_IP_CONFIG: readonly IpCase[] = [
 for (const { name, settings, single, dual, ...node } of BAD_IP_CONFIG) {
   Deno.test(`Test_checkBadIPConfig: ${name}`, () => {
     const outcome = (dualStack: boolean): Outcome => {
-      const problems = familyProblems(inputs(settings, { ...node, dualStack }));
+      const problems = listOf(familyProblems(inputs(settings, { ...node, dualStack })));
       if (problems.length === 0) return "fine";
       return problems.some(({ id }) => id === "pod-detection-of-other-family") ? "fatal" : "warned";
     };
@@ -224,7 +223,7 @@ Deno.test("a wrong family is told with the setting and what comes of it", () => 
 });
 
 const idsOf = (facts: Parameters<typeof checkNodeAddress>[0]) =>
-  checkNodeAddress(facts).map(({ id }) => id);
+  listOf(checkNodeAddress(facts)).map(({ id }) => id);
 
 Deno.test("a node of which no address is known opens node ports on all addresses", () => {
   assertEquals(idsOf(factsOf([])), ["node-address-unknown"]);
@@ -249,7 +248,7 @@ Deno.test("a Node whose address no interface has is named with it", () => {
   const facts = factsOf([node(["192.168.77.3"])], {
     facts: { interfaceAddresses: ["127.0.0.1", "192.168.77.2"] },
   });
-  assertEquals(checkNodeAddress(facts).map(({ id, what, where }) => [id, what, where]), [[
+  assertEquals(listOf(checkNodeAddress(facts)).map(({ id, what, where }) => [id, what, where]), [[
     "node-address-elsewhere",
     `Node ${NODE_NAME} has 192.168.77.3; no interface here has it`,
     `Node ${NODE_NAME}`,
@@ -269,7 +268,7 @@ function said(objects: readonly ApiObject[], interfaceAddresses: readonly string
     configuration: { clusterCIDRs: ["10.244.0.0/16"] },
     facts: { interfaceAddresses },
   });
-  return atOnce(checkPodRange(facts)).map(({ what }) => what);
+  return listOf(checkPodRange(facts)).map(({ what }) => what);
 }
 
 Deno.test("the first pod of this node outside the range of all pods is named", () => {
@@ -301,7 +300,7 @@ Deno.test("very many Services are looked at in turns", () => {
 Deno.test("a node without a clusterCIDR or podCIDRs detects no pod, which masqueradeAll makes good", () => {
   const found = (configuration: Partial<Configuration>, podCIDRs: readonly string[] = []) => {
     const node = { kind: "Node", metadata: { name: NODE_NAME }, spec: { podCIDRs } };
-    return checkPodDetection(factsOf([node], { configuration })).map(({ where }) => where);
+    return listOf(checkPodDetection(factsOf([node], { configuration }))).map(({ where }) => where);
   };
   assertEquals(found({ clusterCIDRs: [] }), ["clusterCIDR"]);
   assertEquals(found({ clusterCIDRs: ["10.244.0.0/16"] }), []);
@@ -329,7 +328,7 @@ function found(
     [cidrs, service("web", { clusterIP }), slice("web", [endpoint]), ...objects],
     { facts: { apiServerAddresses: apiServers }, configuration: { clusterCIDRs } },
   );
-  return atOnce(checkAddressPlan(facts)).map(({ id, what, services }) => [id, what, services]);
+  return listOf(checkAddressPlan(facts)).map(({ id, what, services }) => [id, what, services]);
 }
 
 Deno.test("an address plan without overlaps has no finding", () => {

@@ -4,9 +4,15 @@
  * @module
  */
 import type { NodeFacts } from "../../lib/findings/facts.ts";
+import type { Finding } from "../../lib/model/status.ts";
 import { configuration } from "../support/configuration.ts";
 import { traitsOf } from "../support/modes.ts";
 import { type ApiObject, NODE_NAME, Pipeline, type PipelineOptions } from "../support/pipeline.ts";
+
+/** The findings of a check, without its pauses. */
+export function listOf(check: Iterable<Finding | undefined>): Finding[] {
+  return [...check].filter((each) => each !== undefined);
+}
 
 /** Facts of a node that has these objects. */
 export function factsOf(

@@ -2,10 +2,9 @@ import { assertEquals } from "@std/assert";
 import { foreignChains } from "../../lib/backend/nftables/read.ts";
 import { checkFirewalls, checkNatOrder } from "../../lib/findings/foreign_chains.ts";
 import type { Finding } from "../../lib/model/status.ts";
-import { atOnce } from "../../lib/model/ports/in_turns.ts";
 import { service, slice } from "../policy/objects.ts";
 import { type ApiObject, NODE_NAME } from "../support/pipeline.ts";
-import { factsOf } from "./facts.ts";
+import { factsOf, listOf } from "./facts.ts";
 
 const NODE: ApiObject = {
   kind: "Node",
@@ -41,7 +40,7 @@ function chain(hook: "forward" | "input", rules: readonly string[], { policy = "
 }
 
 function found(listing: string, objects?: readonly ApiObject[]): Finding[] {
-  return atOnce(checkFirewalls(factsWith(listing, objects)));
+  return listOf(checkFirewalls(factsWith(listing, objects)));
 }
 
 const COUNT = "counter packets 4 bytes 240";
@@ -155,7 +154,8 @@ Deno.test("an endless row of jumps is followed for a while only", () => {
 Deno.test("a nat chain that comes before ours is named, one that comes after it is not", () => {
   const nat = (priority: string, hook = "prerouting") =>
     `table ip vpn {\n\tchain pre {\n\t\ttype nat hook ${hook} priority ${priority}; policy accept;\n\t}\n}\n`;
-  const said = (listing: string) => checkNatOrder(factsWith(listing)).map(({ where }) => where);
+  const said = (listing: string) =>
+    listOf(checkNatOrder(factsWith(listing))).map(({ where }) => where);
   assertEquals(said(nat("-101")), ["chain ip vpn pre"]);
   assertEquals(said(nat("-150", "output")), ["chain ip vpn pre"]);
   assertEquals(said(nat("-100")), []);

@@ -3,10 +3,11 @@ import { checkAcceleration, checkMode } from "../../lib/findings/mode.ts";
 import type { Configuration } from "../../lib/config/configuration.ts";
 import { configurationOf, load, loadFile, runOf } from "../config/support.ts";
 import type { Mode } from "../support/modes.ts";
-import { factsOf } from "./facts.ts";
+import { factsOf, listOf } from "./facts.ts";
 
 function said(configuration: Configuration, mode: Mode = "nftables"): string {
-  return checkMode({ ...factsOf([], { mode }), configuration }).map(({ what }) => what).join();
+  return listOf(checkMode({ ...factsOf([], { mode }), configuration })).map(({ what }) => what)
+    .join();
 }
 
 async function saidOf(...argv: readonly string[]): Promise<string> {
@@ -39,7 +40,7 @@ Deno.test("acceleration that the mode does not have is worth knowing", async () 
   const configuration = configurationOf(await load(["--acceleration-interfaces=eth0,veth*"]));
   assertEquals(configuration.signpost.acceleration.interfaces, ["eth0", "veth*"]);
   const ids = (mode: Mode) =>
-    checkAcceleration({ ...factsOf([], { mode }), configuration }).map(({ id }) => id);
+    listOf(checkAcceleration({ ...factsOf([], { mode }), configuration })).map(({ id }) => id);
   assertEquals(ids("iptables"), ["acceleration-unavailable"]);
   assertEquals(ids("nftables"), []);
 });
@@ -62,7 +63,7 @@ Deno.test("iptables mode that is set where nftables works is worth knowing", () 
     configuration: { mode: "iptables" },
     facts: { system: { couldUseNftables: true } },
   });
-  assertEquals(checkMode(facts).map(({ id, severity, what }) => [id, severity, what]), [
+  assertEquals(listOf(checkMode(facts)).map(({ id, severity, what }) => [id, severity, what]), [
     ["mode-without-need", "info", "mode iptables is set, and nftables works on this node"],
   ]);
 });

@@ -9,14 +9,13 @@ import {
   checkSystem,
   checkUnreadableTables,
 } from "../../lib/findings/system.ts";
-import { factsOf } from "./facts.ts";
-import { atOnce } from "../../lib/model/ports/in_turns.ts";
+import { factsOf, listOf } from "./facts.ts";
 import { ingress, service } from "../policy/objects.ts";
 import { DEFAULTS } from "../support/configuration.ts";
 import type { ApiObject } from "../support/pipeline.ts";
 
 function said(facts: Partial<NodeFacts>): string[] {
-  return checkSystem(factsOf([], { facts })).map(({ id, what }) => `${id}: ${what}`);
+  return listOf(checkSystem(factsOf([], { facts }))).map(({ id, what }) => `${id}: ${what}`);
 }
 
 Deno.test("the rules and processes of another proxy are named", () => {
@@ -50,7 +49,9 @@ function saidOfRouteLocalnet(
   options: Parameters<typeof factsOf>[1],
 ): string[] {
   const system = { couldUseNftables: false, routeLocalnet };
-  return checkRouteLocalnet(factsOf([], { ...options, facts: { system } })).map(({ id }) => id);
+  return listOf(checkRouteLocalnet(factsOf([], { ...options, facts: { system } }))).map(({ id }) =>
+    id
+  );
 }
 
 Deno.test("node ports on localhost in iptables mode need route_localnet", () => {
@@ -70,7 +71,7 @@ Deno.test("nftables mode does not need route_localnet", () => {
 
 function refusals(failures: readonly ApiFailure[], warnings: readonly string[] = []): unknown[] {
   const apiServer = { where: "https://api:6443", warnings, failures };
-  return checkApiServer(factsOf([], { facts: { apiServer } }))
+  return listOf(checkApiServer(factsOf([], { facts: { apiServer } })))
     .map(({ id, what, where }) => [id, what, where]);
 }
 
@@ -123,13 +124,13 @@ Deno.test("a node port that cannot be opened on loopback is named with its Servi
 });
 
 Deno.test("node ports on loopback that are open are no finding", () => {
-  assertEquals(checkLocalhost(factsOf([])), []);
+  assertEquals(listOf(checkLocalhost(factsOf([]))), []);
 });
 
 function crashes(unreadable: readonly string[]): string[] {
   const ruleset = { nft: "1.0.6", unreadable, chains: [] };
   const facts = factsOf([], { facts: { ruleset } });
-  return checkUnreadableTables(facts).map(({ severity, what }) => `${severity}: ${what}`);
+  return listOf(checkUnreadableTables(facts)).map(({ severity, what }) => `${severity}: ${what}`);
 }
 
 Deno.test("tables on which nft crashes are an error that names them", () => {
@@ -155,7 +156,7 @@ function nodePort(protocol: string) {
 }
 
 const healthChecks = (facts: Parameters<typeof checkHealthCheckPorts>[0]) =>
-  atOnce(checkHealthCheckPorts(facts)).map(({ id, what, services }) => [id, what, services]);
+  listOf(checkHealthCheckPorts(facts)).map(({ id, what, services }) => [id, what, services]);
 
 Deno.test("a health-check node port that is another Service's node port names both", () => {
   assertEquals(healthChecks(factsOf([LOCAL, nodePort("TCP")])), [[
@@ -187,7 +188,7 @@ function hashed(name: string, spec: Record<string, unknown>): ApiObject {
 
 function servicesOf(objects: readonly ApiObject[], tcpBeLiberal = false): readonly string[] {
   const conntrack = { ...DEFAULTS.conntrack, tcpBeLiberal };
-  return atOnce(checkMovedConnections(factsOf(objects, { configuration: { conntrack } })))
+  return listOf(checkMovedConnections(factsOf(objects, { configuration: { conntrack } })))
     .flatMap(({ services }) => services);
 }
 
