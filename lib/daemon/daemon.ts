@@ -3,12 +3,11 @@ import { openBackend } from "../backend/choose.ts";
 import { applyKernelSettings } from "../conntrack/kernel_settings.ts";
 import { ApplyError } from "../model/kernel/dataplane.ts";
 import { splitHostPort } from "../model/cluster/names.ts";
-import type { HttpHandler } from "../model/ports/http.ts";
 import { Turns } from "../model/ports/in_turns.ts";
 import { fatalIf } from "../model/values/errors.ts";
 import { VERSION } from "../model/version.ts";
 import { healthServer, metricsServer } from "../observe/endpoints.ts";
-import { serverFailedEvent } from "../observe/events.ts";
+import { nodeEvent } from "../observe/events.ts";
 import { objectsOf } from "../source/saved/format.ts";
 import { serveHttp } from "../system/http_servers.ts";
 import { ProgramWatch } from "../system/program_watch.ts";
@@ -116,39 +115,45 @@ async function run(parts: Parts): Promise<void> {
 async function serveAll(parts: Parts, signal: AbortSignal): Promise<void> {
   const { configuration, nodeName, runtime: { clock }, logger } = parts.options;
   const { health, metrics, findings, desired, connections, listen, report } = parts;
-  const { healthzBindAddress, metricsBindAddress, bindAddressHardFail } = configuration;
   const status = () => statusReport(parts);
-  const serve = async (name: "healthz" | "metrics", handler: HttpHandler) => {
-    const address = name === "healthz" ? healthzBindAddress : metricsBindAddress;
-    if (address === "") return;
-    await serveHttp(splitHostPort(address), {
-      name,
-      handler,
-      hardFail: bindAddressHardFail,
-      listen,
-      failed: (error) => report(serverFailedEvent(nodeName, { server: name, error })),
+  // The reasons of their Events are kube-proxy's.
+  const servers = [{
+    name: "healthz",
+    address: configuration.healthzBindAddress,
+    reason: "FailedToStartProxierHealthcheck",
+    handler: healthServer({ health, metrics, findings: () => findings.list }),
+  }, {
+    name: "metrics",
+    address: configuration.metricsBindAddress,
+    reason: "FailedToStartMetricServer",
+    handler: metricsServer({
+      metrics,
       clock,
-      logger,
-      signal,
-    }).catch(fatalIf(Error));
-  };
-  const metricsHandler = metricsServer({
-    metrics,
-    clock,
-    configuration,
-    traits: parts.opened.backend.traits,
-    status,
-    page: async () => ({
-      connections: await connections.list(),
-      status: status(),
-      services: desired.services,
-      now: clock.now(),
+      configuration,
+      traits: parts.opened.backend.traits,
+      status,
+      page: async () => ({
+        connections: await connections.list(),
+        status: status(),
+        services: desired.services,
+        now: clock.now(),
+      }),
     }),
-  });
-  await Promise.all([
-    serve("healthz", healthServer({ health, metrics, findings: () => findings.list })),
-    serve("metrics", metricsHandler),
-  ]);
+  }];
+  const serving = servers.filter(({ address }) => address !== "").map(
+    ({ name, address, reason, handler }) =>
+      serveHttp(splitHostPort(address), {
+        name,
+        handler,
+        hardFail: configuration.bindAddressHardFail,
+        listen,
+        failed: (note) => report(nodeEvent(nodeName, { type: "Warning", reason, note })),
+        clock,
+        logger,
+        signal,
+      }),
+  );
+  await Promise.all(serving).catch(fatalIf(Error));
 }
 
 /** Answers at the local socket, if there is one, until the signal aborts. */

@@ -17,7 +17,7 @@ import type { HttpListen } from "../model/ports/http.ts";
 import type { Logger } from "../model/ports/ports.ts";
 import type { Runtime } from "../model/ports/runtime.ts";
 import { VERSION } from "../model/version.ts";
-import { EventRecorder, type EventReport, startingEvent } from "../observe/events.ts";
+import { EventRecorder, type EventReport, nodeEvent } from "../observe/events.ts";
 import { ProxyHealth } from "../observe/health.ts";
 import { Metrics } from "../observe/metrics/metrics.ts";
 import type { ServiceManager } from "../observe/systemd.ts";
@@ -233,7 +233,8 @@ export class Parts {
     this.keeper?.changed();
     if (this.#isAnnounced) return;
     this.#isAnnounced = true;
-    this.report(startingEvent(nodeName, this.opened.backend.traits.name));
+    const note = `signpost ${VERSION} in ${this.opened.backend.traits.name} mode`;
+    this.report(nodeEvent(nodeName, { type: "Normal", reason: "Starting", note }));
   }
 
   #facts(): NodeFacts {

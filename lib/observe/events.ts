@@ -5,7 +5,6 @@ import type { Clock, Logger } from "../model/ports/ports.ts";
 import { BoundedMap, ChangeFilter } from "../model/values/bounded.ts";
 import { sanitizeText } from "./redact.ts";
 import { plain } from "../model/values/text.ts";
-import { VERSION } from "../model/version.ts";
 
 interface EventRecorderOptions {
   /** Sends one POST request and returns the status of the answer; it may reject. */
@@ -187,33 +186,12 @@ function cutToBytes(text: string, bytes: number): string {
   return read === text.length ? text : new TextDecoder().decode(buffer.subarray(0, written));
 }
 
-function nodeEvent(
+/** Makes an Event about the Node. */
+export function nodeEvent(
   nodeName: string,
   said: Pick<EventReport, "type" | "reason" | "note">,
 ): EventReport {
   // kubelet and kube-proxy put the name where the UID belongs, and `kubectl describe node` looks for it.
   const regarding = { kind: "Node", name: nodeName, uid: nodeName } as const;
   return { regarding, action: "StartKubeProxy", ...said };
-}
-
-/** Makes the Event of a start, for when the kernel has the first full state. */
-export function startingEvent(nodeName: string, mode: string): EventReport {
-  return nodeEvent(nodeName, {
-    type: "Normal",
-    reason: "Starting",
-    note: `signpost ${VERSION} in ${mode} mode`,
-  });
-}
-
-/** kube-proxy's reason for an Event about each server that cannot listen. */
-const REASONS = {
-  healthz: "FailedToStartProxierHealthcheck",
-  metrics: "FailedToStartMetricServer",
-} as const;
-
-export function serverFailedEvent(
-  nodeName: string,
-  { server, error }: { readonly server: keyof typeof REASONS; readonly error: string },
-): EventReport {
-  return nodeEvent(nodeName, { type: "Warning", reason: REASONS[server], note: error });
 }
