@@ -6,6 +6,7 @@ type FailureReason =
   | "dropped" // The stream broke off.
   | "stalled" // No byte arrived in time.
   | "garbage" // A protocol error: no JSON, half a line, an unknown shape.
+  | "too-many" // More objects than any cluster has: perhaps it is the wrong server.
   | "unauthorized" // 401.
   | "forbidden" // 403.
   | "not-found" // 404.

@@ -7,7 +7,14 @@ import type { Clock, Logger } from "../../model/ports/ports.ts";
 import { errorText } from "../../model/values/text.ts";
 import type { ApiClient } from "./api_client.ts";
 import { StatusError, WatchError } from "./failure.ts";
-import { readListPage, type Resource, resourceOf, Snapshot } from "./resources.ts";
+import {
+  MAX_OBJECTS,
+  readListPage,
+  type Resource,
+  resourceOf,
+  Snapshot,
+  tooManyObjects,
+} from "./resources.ts";
 import { changeEvent } from "../objects/decode.ts";
 import { parseWatchEvent, piecesOf, type WatchEvent } from "./watch_events.ts";
 
@@ -20,6 +27,7 @@ const LIMITS = {
   backoff: { first: 250, longest: 30_000 },
   /** Objects in a page of a list, as in client-go. */
   pageSize: 500,
+  maxObjects: MAX_OBJECTS,
 };
 
 export type WatchLimits = Readonly<typeof LIMITS>;
@@ -75,6 +83,9 @@ const GOOD_STREAM = 30_000;
 /** The longest delay in milliseconds that a server can ask for. */
 const LONGEST_RETRY_AFTER = 120_000;
 
+/** Successive pages without a new object before the list fails. A filter can leave a few pages empty. */
+const MAX_IDLE_PAGES = 10;
+
 /** Lines or frames that are taken without a break. */
 const BATCH = 16;
 
@@ -121,7 +132,7 @@ class Reflector<K extends Kind> {
   async #listAndWatch(): Promise<void> {
     if (this.#resourceVersion === "" && this.#streamingList) {
       try {
-        return await this.#watch(new Snapshot(this.kind));
+        return await this.#watch(new Snapshot(this.kind, this.#limits.maxObjects));
       } catch (error) {
         if (this.#resourceVersion !== "" || !mayWorkInPages(error)) throw error;
         // A refusal of these parameters is for good.
@@ -138,7 +149,8 @@ class Reflector<K extends Kind> {
   async #list({ pageSize } = this.#limits): Promise<void> {
     this.#report.state("listing");
     const { client, decode, signal } = this.options;
-    const snapshot = new Snapshot(this.kind);
+    const snapshot = new Snapshot(this.kind, this.#limits.maxObjects);
+    let idlePages = 0;
     let token = "";
     for (;;) {
       const query = {
@@ -154,9 +166,13 @@ class Reflector<K extends Kind> {
       });
       if (answer === undefined) return await this.#list({ ...this.#limits, pageSize: 0 });
       const { items, next, resourceVersion } = readListPage(answer);
-      for (const item of items) snapshot.put(decode(this.kind, item));
+      const added = items.filter((item) => snapshot.put(decode(this.kind, item)));
       if (signal.aborted) return;
       if (next === "") return this.#listed(snapshot, resourceVersion);
+      idlePages = added.length === 0 ? idlePages + 1 : 0;
+      if (next === token || idlePages >= MAX_IDLE_PAGES) {
+        throw new WatchError("garbage", "the pages of the list have no end and nothing new");
+      }
       token = next;
     }
   }
@@ -283,11 +299,19 @@ class Reflector<K extends Kind> {
       const { key } = decoded;
       const isDeleted = event.type === "deleted";
       const change = changeEvent(kind, isDeleted ? { type: "ignored", key } : decoded);
-      if (change.type !== "delete") this.#known.add(key);
+      if (change.type !== "delete") this.#know(key);
       // An ignored object that was never delivered, such as a headless Service, is no change.
       if (change.type !== "delete" || this.#known.delete(key)) this.options.sink(change);
     }
     this.#resourceVersion = event.resourceVersion;
+  }
+
+  #know(key: string): void {
+    const { maxObjects } = this.#limits;
+    if (this.#known.size >= maxObjects && !this.#known.has(key)) {
+      throw tooManyObjects(this.kind, maxObjects);
+    }
+    this.#known.add(key);
   }
 
   async #recover(cause: unknown): Promise<void> {
@@ -402,7 +426,9 @@ function mayWorkInPages(error: unknown): error is WatchError {
 
 /** Returns true if the resource version is of no more use. As in client-go, garbage leads to a new list. */
 function mustList(error: WatchError): boolean {
-  if (!(error instanceof StatusError)) return ["garbage", "reverted"].includes(error.reason);
+  if (!(error instanceof StatusError)) {
+    return ["garbage", "too-many", "reverted"].includes(error.reason);
+  }
   const isPassing = [401, 403, 404, 408, 429].includes(error.status) || error.status >= 500;
   return !isPassing || /too large resource version/i.test(error.message);
 }

@@ -27,18 +27,34 @@ export function resourceOf(kind: Kind, nodeName: string): Resource {
   return resources[kind];
 }
 
+/** The most objects of a kind to keep, against a faulty server. Kubernetes supports 150,000 pods. */
+export const MAX_OBJECTS = 500_000;
+
+export function tooManyObjects(kind: Kind, max: number): WatchError {
+  const message = `the API server names more than ${max} ${kind} objects, more than any cluster ` +
+    "has: is it the right server?";
+  return new WatchError("too-many", message);
+}
+
 /** Collects decoded objects until a list is complete. */
 export class Snapshot<K extends Kind> {
   readonly #objects = new Map<string, KindMap[K]>();
   readonly #refused = new Map<string, string>();
+  /** The keys of all objects so far, ignored and removed ones too. */
+  readonly #seen = new Set<string>();
 
-  constructor(private readonly kind: K) {}
+  constructor(private readonly kind: K, private readonly max = MAX_OBJECTS) {}
 
-  put(decoded: Decoded<K>): void {
+  /** Takes the current state of an object. @returns true if its key is new @throws {WatchError} at one too many */
+  put(decoded: Decoded<K>): boolean {
     const { key } = decoded;
+    const isNew = !this.#seen.has(key);
+    if (isNew && this.#seen.size >= this.max) throw tooManyObjects(this.kind, this.max);
+    this.#seen.add(key);
     this.remove(key);
     if (decoded.type === "object") this.#objects.set(key, decoded.object);
     if (decoded.type === "refused") this.#refused.set(key, decoded.reason);
+    return isNew;
   }
 
   remove(key: string): void {

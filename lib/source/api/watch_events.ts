@@ -173,7 +173,22 @@ function statusError(status: Json): StatusError {
   return new StatusError(`the watch was ended by the server: ${code} ${message}`, code, wish);
 }
 
+/** The most values in a line: about one a byte of the largest etcd object. More could take hundreds of MB. */
+const MAX_VALUES = 2_000_000;
+
+/** Returns true if a line has more commas and opening brackets than any stored object. */
+function hasTooManyValues(line: string): boolean {
+  if (line.length <= MAX_VALUES) return false;
+  let values = 0;
+  for (let i = 0; i < line.length; i++) {
+    const code = line.charCodeAt(i);
+    if (code === 0x2c || code === 0x5b || code === 0x7b) values++;
+  }
+  return values > MAX_VALUES;
+}
+
 function parseJson(line: string): unknown {
+  if (hasTooManyValues(line)) throw garbage(`more than ${MAX_VALUES} values`, line);
   try {
     return JSON.parse(line);
   } catch {
@@ -199,11 +214,22 @@ function garbage(what: string, piece: string | Uint8Array): WatchError {
 /** A parsed message: JSON values, `Uint8Array`, and `Date` for a time. */
 type MessageObject = Record<string, unknown>;
 
+/** The most values in a message. A value takes at least two bytes, and etcd objects have at most 1.5 MiB. */
+const MAX_FIELDS = 800_000;
+
 function readMessage(bytes: Uint8Array, message: Message): MessageObject {
-  return readFields(new BinaryReader(bytes), bytes.length, message);
+  return readFields(new CountingReader(bytes), bytes.length, message);
 }
 
-function readFields(reader: BinaryReader, end: number, message: Message): MessageObject {
+class CountingReader extends BinaryReader {
+  #values = 0;
+
+  count(): void {
+    if (++this.#values > MAX_FIELDS) throw new Error(`it has more than ${MAX_FIELDS} values`);
+  }
+}
+
+function readFields(reader: CountingReader, end: number, message: Message): MessageObject {
   const object: MessageObject = {};
   while (reader.pos < end) {
     const tag = reader.uint32();
@@ -222,8 +248,9 @@ function wireTypeOf({ value }: Field): WireType {
   return isVarint ? WireType.Varint : WireType.LengthDelimited;
 }
 
-function readField(reader: BinaryReader, field: Field, object: MessageObject): void {
+function readField(reader: CountingReader, field: Field, object: MessageObject): void {
   const { name, value, repeated } = field;
+  reader.count();
   if (value === "map") {
     const { key = "", value: text = "" } = readNested(reader, ENTRY);
     ((object[name] ??= {}) as MessageObject)[key as string] = text;
@@ -234,7 +261,7 @@ function readField(reader: BinaryReader, field: Field, object: MessageObject): v
 const ENTRY: Message = { 1: one("key", "string"), 2: one("value", "string") };
 const TIME: Message = { 1: one("seconds", "long") };
 
-function readValue(reader: BinaryReader, value: Exclude<Field["value"], "map">): unknown {
+function readValue(reader: CountingReader, value: Exclude<Field["value"], "map">): unknown {
   switch (value) {
     case "string":
       return reader.string();
@@ -257,7 +284,7 @@ function readValue(reader: BinaryReader, value: Exclude<Field["value"], "map">):
 }
 
 /** Reads a length and the message or map entry after it. */
-function readNested(reader: BinaryReader, message: Message): MessageObject {
+function readNested(reader: CountingReader, message: Message): MessageObject {
   const length = reader.uint32();
   return readFields(reader, reader.pos + length, message);
 }

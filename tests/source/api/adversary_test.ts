@@ -3,9 +3,16 @@
  *
  * @module
  */
-import { assert, assertEquals } from "@std/assert";
-import { Remainder } from "../../../lib/source/api/watch_events.ts";
+import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
+import { ApiClient, type HttpClient } from "../../../lib/source/api/api_client.ts";
+import { watchAll } from "../../../lib/source/api/reflector.ts";
+import { parseWatchEvent, Remainder } from "../../../lib/source/api/watch_events.ts";
 import { createDecoder } from "../../../lib/source/objects/decode.ts";
+import { eventually } from "../../support/eventually.ts";
+import { encodeEvent } from "../../support/protobuf.ts";
+import { ANONYMOUS, fakeDecode, MemorySink } from "./fakes.ts";
+import { ManualClock, MemoryLogger } from "../../support/clock_and_log.ts";
+import { service, withWatch } from "./watch_fixture.ts";
 
 const MB = 1024 * 1024;
 
@@ -25,6 +32,137 @@ Deno.test("a line in chunks of one byte takes a small multiple of its length", (
   assertEquals(remainder.join(chunk), new Uint8Array(4 * MB + 1).fill(0x61));
 });
 
+/** Lists Services from a server that refuses streaming lists, up to the first list or failure of one. */
+async function listFrom(page: (request: number) => unknown, maxObjects?: number) {
+  const stop = new AbortController();
+  const sink = new MemorySink();
+  let pages = 0;
+  let failure: string | undefined;
+  const http: HttpClient = {
+    request: ({ url }) => {
+      const isList = !url.searchParams.has("watch");
+      const body = (async function* () {
+        if (isList) yield new TextEncoder().encode(JSON.stringify(page(pages++)));
+      })();
+      return Promise.resolve({ status: isList ? 200 : 400, headers: {}, body });
+    },
+    close: () => {},
+  };
+  const clock = new ManualClock();
+  const readFile = () => Promise.reject(new Error("no files"));
+  await watchAll({
+    kinds: ["Service"],
+    client: new ApiClient({
+      http,
+      clock,
+      access: () => Promise.resolve(ANONYMOUS),
+      readFile,
+      userAgent: "test",
+    }),
+    nodeName: "",
+    protobuf: false,
+    decode: fakeDecode,
+    sink: (event) => {
+      sink.take(event);
+      stop.abort();
+    },
+    clock,
+    logger: new MemoryLogger(),
+    observer: {
+      watchChanged: ({ state, lastError }) => {
+        if (state !== "backoff") return;
+        failure = lastError;
+        stop.abort();
+      },
+    },
+    signal: stop.signal,
+    ...maxObjects !== undefined && { limits: { maxObjects } },
+  });
+  return { pages, failure, objects: sink.state.get("Service")?.size };
+}
+
+function page(names: readonly string[], next: string) {
+  const items = names.map((name) => ({ metadata: { name } }));
+  return { kind: "ServiceList", metadata: { resourceVersion: "1", continue: next }, items };
+}
+
+Deno.test("a continue token that repeats itself ends the list", async () => {
+  const { pages, failure } = await listFrom((request) => page([`s${request}`], "again"));
+  assertEquals(failure, "the pages of the list have no end and nothing new");
+  assertEquals(pages, 2);
+});
+
+Deno.test("ten pages without a new object end the list, fewer do not", async () => {
+  const endless = await listFrom((request) => page(["a"], `token-${request}`));
+  assertEquals(endless.failure, "the pages of the list have no end and nothing new");
+  assertEquals(endless.pages, 11);
+  const sparse = await listFrom((request) =>
+    page(request % 10 === 9 ? [`s${request}`] : [], request < 50 ? `token-${request}` : "")
+  );
+  assertEquals([sparse.failure, sparse.objects], [undefined, 5]);
+});
+
+Deno.test("pages with new objects for ever end at the limit of objects", async () => {
+  const { pages, failure } = await listFrom(
+    (request) => page([`s${request}`], `token-${request}`),
+    100,
+  );
+  assertStringIncludes(failure ?? "", "more than 100 Service objects");
+  assertEquals(pages, 101);
+});
+
+for (const protobuf of [true, false]) {
+  Deno.test(`a watch keeps no more objects than the limit, in ${protobuf ? "protobuf" : "JSON"}`, async () => {
+    await withWatch({ protobuf, limits: { maxObjects: 10 } }, async ({ server, sink, status }) => {
+      for (let i = 0; i < 9; i++) server.store.put(service(`s${i}`, "1"));
+      server.store.put(service("a", "2"));
+      await eventually("ten are there", () => sink.version("Service", "default/a") === "2");
+      server.store.put(service("one-too-many", "1"));
+      await eventually("it is seen", () => status().lastError.includes("more than 10 Service"));
+      assertEquals(sink.state.get("Service")?.size, 10);
+      server.store.delete("Service", "default/s0");
+      server.store.delete("Service", "default/one-too-many");
+      server.store.put(service("a", "3"));
+      await eventually("it goes on", () => sink.version("Service", "default/a") === "3");
+      assertEquals(sink.state.get("Service")?.size, 9);
+      assertEquals(sink.lost, ["default/s0"]);
+    });
+  });
+}
+
+Deno.test("a list of more objects than the limit is not taken, and is asked for again and again", async () => {
+  await withWatch(
+    { objects: 20, limits: { maxObjects: 10 }, waitForList: false },
+    async (watched) => {
+      const { server, sink, logger, requests } = watched;
+      await eventually("it is seen", () => logger.failures("too-many") > 2);
+      assertEquals(sink.events, []);
+      assertEquals(requests("list").length, 0, "pages would bring no fewer");
+      for (let i = 1; i < 20; i++) server.store.delete("Service", `default/extra-${i}`);
+      await eventually("the list", () => sink.events.length > 0);
+    },
+  );
+});
+
+Deno.test("14 MB of empty ports are refused before they fill the memory", () => {
+  // An EndpointSlice: field 3 of it is a port.
+  const ports = new Uint8Array(14 * MB);
+  for (let i = 0; i < ports.length; i += 2) ports[i] = (3 << 3) | 2;
+  const frame = encodeEvent("ADDED", wrap(ports)).subarray(4);
+  const before = used();
+  assertThrows(() => parseWatchEvent(frame), Error, "more than 800000 values");
+  assert(used() - before < 150 * MB, `${used() - before} bytes`);
+});
+
+for (const [what, text] of [["[", "["], ["{}", "{},"], ["0", "0,"]] as const) {
+  Deno.test(`14 MB of ${what} in JSON are refused before they fill the memory`, () => {
+    const line = `{"type":"ADDED","object":[${text.repeat(14 * MB / text.length)}`;
+    const before = used();
+    assertThrows(() => parseWatchEvent(line), Error, "more than 2000000 values");
+    assert(used() - before < 32 * MB, `${used() - before} bytes`);
+  });
+}
+
 Deno.test("a list with nothing usable in it is given up after ten thousand entries", () => {
   const ports = Array.from({ length: 10_002 }, () => ({}));
   const raw = { metadata: { name: "web" }, spec: { clusterIP: "10.96.0.1", ports } };
@@ -35,3 +173,28 @@ Deno.test("a list with nothing usable in it is given up after ten thousand entri
     reason: "spec.ports must have 10000 unusable entries at most",
   });
 });
+
+/** An EndpointSlice as the API server sends it. */
+function wrap(raw: Uint8Array): Uint8Array {
+  const field = (number: number, bytes: Uint8Array) =>
+    join([new Uint8Array([(number << 3) | 2]), varint(bytes.length), bytes]);
+  const kind = new TextEncoder().encode("EndpointSlice");
+  const unknown = join([field(1, field(2, kind)), field(2, raw)]);
+  return join([new Uint8Array([0x6b, 0x38, 0x73, 0]), unknown]);
+}
+
+function varint(value: number): Uint8Array {
+  const bytes: number[] = [];
+  for (; value > 0x7f; value >>>= 7) bytes.push((value & 0x7f) | 0x80);
+  return new Uint8Array([...bytes, value]);
+}
+
+function join(parts: readonly Uint8Array[]): Uint8Array {
+  const joined = new Uint8Array(parts.reduce((sum, { length }) => sum + length, 0));
+  let offset = 0;
+  for (const part of parts) {
+    joined.set(part, offset);
+    offset += part.length;
+  }
+  return joined;
+}
