@@ -44,17 +44,14 @@ function canFetch({ url, tls }: Pick<HttpRequest, "url" | "tls">): boolean {
 /** Makes a client with these proxies in the environment, from which Deno takes them. */
 function withProxies<T>(proxies: Proxies, make: () => T): T {
   const saved = PROXY_VARIABLES.map((name) => [name, Deno.env.get(name)] as const);
+  const set = (name: string, text: string | undefined) =>
+    text === undefined ? Deno.env.delete(name) : Deno.env.set(name, text);
   try {
-    for (const name of PROXY_VARIABLES) setVariable(name, proxies[name]);
+    for (const name of PROXY_VARIABLES) set(name, proxies[name]);
     return make();
   } finally {
-    for (const [name, text] of saved) setVariable(name, text);
+    for (const [name, text] of saved) set(name, text);
   }
-}
-
-function setVariable(name: string, text: string | undefined): void {
-  if (text === undefined) Deno.env.delete(name);
-  else Deno.env.set(name, text);
 }
 
 function createClient(tls: TlsSettings): Deno.HttpClient {

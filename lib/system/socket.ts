@@ -62,34 +62,29 @@ export async function serveSocket(options: SocketOptions): Promise<void> {
   }
 }
 
+/** Binds under an own name first: Deno removes its socket by that name, which must not be another daemon's. */
 async function serveOnce(folder: string, options: SocketOptions): Promise<void> {
-  const { path } = options;
+  const { path, signal } = options;
+  const own = `${folder}/s`;
+  const bind = async () => {
+    // A server does not notice an earlier abort.
+    if (signal.aborted) return undefined;
+    const listening = { path: own, signal, onListen: () => {} };
+    const { finished } = Deno.serve(listening, (request) => answer(request, options));
+    await Deno.chmod(own, MODE);
+    const { ino } = await Deno.stat(own);
+    await Deno.rename(own, path);
+    return { finished, ino };
+  };
   await Deno.mkdir(path.slice(0, path.lastIndexOf("/") + 1), { recursive: true }).catch(() => {});
   // Nobody else can open the socket before it has its mode.
   await Deno.mkdir(folder, { mode: 0o700 });
-  const bound = await bind(folder, options).finally(() =>
+  const bound = await bind().finally(() =>
     Deno.remove(folder, { recursive: true }).catch(() => {})
   );
-  if (!bound) return;
-  await bound.server.finished;
+  await bound?.finished;
   const there = await Deno.stat(path).catch(() => undefined);
-  if (there?.ino === bound.ino) await Deno.remove(path).catch(() => {});
-}
-
-/** Binds under an own name first: Deno removes its socket by that name, which must not be another daemon's. */
-async function bind(folder: string, options: SocketOptions) {
-  const { path, signal } = options;
-  const own = `${folder}/s`;
-  // A server does not notice an earlier abort.
-  if (signal.aborted) return undefined;
-  const server = Deno.serve(
-    { path: own, signal, onListen: () => {} },
-    (request) => answer(request, options),
-  );
-  await Deno.chmod(own, MODE);
-  const { ino } = await Deno.stat(own);
-  await Deno.rename(own, path);
-  return { server, ino };
+  if (bound && there?.ino === bound.ino) await Deno.remove(path).catch(() => {});
 }
 
 async function answer(request: Request, options: SocketOptions): Promise<Response> {

@@ -49,14 +49,12 @@ export interface WatchStatus {
 }
 
 export interface WatchObserver {
-  /** Called when a watch changes its state or takes events. */
   watchChanged?(status: WatchStatus): void;
 }
 
 interface WatchOptions {
   readonly kinds: readonly Kind[];
   readonly client: ApiClient;
-  /** The name of the Node to watch. */
   readonly nodeName: string;
   readonly decode: Decoder;
   /** True if watches ask for protobuf. Then `decode` gets only the fields of its tables. */
@@ -65,7 +63,6 @@ interface WatchOptions {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly observer?: WatchObserver;
-  /** Ends the watches. */
   readonly signal: AbortSignal;
   readonly limits?: Partial<WatchLimits>;
   /** Returns 0 to 1; `Math.random` by default. */

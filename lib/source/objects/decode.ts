@@ -6,21 +6,13 @@ import type {
   Kind,
   KindMap,
   ObjectEvent,
-  ServicePort,
 } from "../../model/cluster/objects.ts";
 import { objectKey } from "../../model/cluster/names.ts";
 import { quote } from "../../model/values/text.ts";
 import { fieldAt } from "../../model/values/record.ts";
 import { decodeEndpointSlice } from "./endpoint_slice.ts";
 import { decodeNode, decodeServiceCIDR } from "./node.ts";
-import {
-  type DecodeContext,
-  type Intern,
-  MalformedError,
-  Omissions,
-  Raw,
-  type Share,
-} from "./read.ts";
+import { type DecodeContext, MalformedError, Omissions, Raw } from "./read.ts";
 import { decodeService } from "./service.ts";
 
 const DECODERS: {
@@ -38,28 +30,24 @@ const NAMESPACED: ReadonlySet<Kind> = new Set<Kind>(["Service", "EndpointSlice"]
 const MAX_SHARED = 50_000;
 
 /** Returns a function that returns the first value of each text. */
-function sharedValues<T>(): (text: string, value: T) => T {
-  const values = new Map<string, T>();
-  return (text, value) => {
+function sharedValues<V>(): <T extends V>(text: string, value: T) => T {
+  const values = new Map<string, V>();
+  return <T extends V>(text: string, value: T) => {
     const known = values.get(text);
-    if (known !== undefined) return known;
+    if (known !== undefined) return known as T;
     if (values.size >= MAX_SHARED) values.clear();
     values.set(text, value);
     return value;
   };
 }
 
-/** Shares lists of equal ports. Names have no blanks or commas, so the text is unique. */
-function sharedPorts<T extends EndpointPort>(): Share<T> {
-  const lists = sharedValues<readonly T[]>();
-  return (ports) => lists(ports.map((port) => Object.values(port).join(" ")).join(), ports);
-}
-
 export function createDecoder(): Decoder {
   const strings = sharedValues<string>();
-  const intern: Intern = (text) => strings(text, text);
-  const sharePorts = sharedPorts<ServicePort>();
-  const shareEndpointPorts = sharedPorts<EndpointPort>();
+  const intern = (text: string) => strings(text, text);
+  const lists = sharedValues<readonly EndpointPort[]>();
+  // Names have no blanks or commas, so the text is unique.
+  const sharePorts: DecodeContext["sharePorts"] = (ports) =>
+    lists(ports.map((port) => Object.values(port).join(" ")).join(), ports);
   return <K extends Kind>(kind: K, value: unknown): Decoded<K> => {
     let key: string | undefined;
     const omissions = new Omissions();
@@ -70,28 +58,17 @@ export function createDecoder(): Decoder {
       const namespace = !NAMESPACED.has(kind) ? "" : given.isAbsent ? "default" : given.name();
       const name = metadata.at("name").name();
       key = namespace === "" ? name : objectKey({ namespace, name });
-      const decoded = DECODERS[kind](raw, {
-        namespace: intern(namespace),
-        name,
-        intern,
-        sharePorts,
-        shareEndpointPorts,
-      });
+      const names = { namespace: intern(namespace), name };
+      const decoded = DECODERS[kind](raw, { ...names, intern, sharePorts });
       if (decoded === undefined) return { type: "ignored", key };
       const omitted = omissions.lines;
       return { type: "object", key, object: omitted ? { ...decoded, omitted } : decoded };
     } catch (error) {
       if (!(error instanceof MalformedError)) throw error;
-      return { type: "refused", key: key ?? quote(nameOf(value)), reason: error.message };
+      key ??= quote(fieldAt(value, "metadata", "name") ?? "(no name)");
+      return { type: "refused", key, reason: error.message };
     }
   };
-}
-
-/** Returns the best name of a broken object. */
-function nameOf(raw: unknown): unknown {
-  if (fieldAt(raw, "metadata") === undefined) return "(no metadata)";
-  const name = fieldAt(raw, "metadata", "name");
-  return name === undefined ? "(no name)" : name;
 }
 
 /** Returns the event of one changed object. An ignored object counts as deleted. */

@@ -3,7 +3,7 @@ import { type Family, familyOf, isSpecialAddress } from "../../model/values/addr
 import type { Endpoint, EndpointPort, EndpointSlice } from "../../model/cluster/objects.ts";
 import { compact } from "../../model/values/lists.ts";
 import { HEADLESS, SERVICE_PROXY_NAME } from "./tables.ts";
-import type { DecodeContext, Intern, Raw } from "./read.ts";
+import type { DecodeContext, Raw } from "./read.ts";
 
 export const SERVICE_NAME = "kubernetes.io/service-name";
 
@@ -48,9 +48,9 @@ export function decodeEndpointSlice(raw: Raw, context: DecodeContext): EndpointS
 /** Reads the ports. As in kube-proxy, ports without a number (null means every port) are left out. */
 function readEndpointPorts(
   raw: Raw,
-  { intern, shareEndpointPorts }: DecodeContext,
+  { intern, sharePorts }: DecodeContext,
 ): readonly EndpointPort[] {
-  return shareEndpointPorts(raw.entries((entry) => {
+  return sharePorts(raw.entries((entry) => {
     const port = entry.at("port");
     if (port.isAbsent) return undefined;
     return {
@@ -61,7 +61,7 @@ function readEndpointPorts(
   }));
 }
 
-function readEndpoint(raw: Raw, family: Family, intern: Intern): Endpoint {
+function readEndpoint(raw: Raw, family: Family, intern: DecodeContext["intern"]): Endpoint {
   const conditions = raw.at("conditions");
   const hints = raw.at("hints").orOmit((each) => readHints(each, intern)) ?? NO_HINTS;
   const nodeName = raw.at("nodeName").optionalName();
@@ -89,7 +89,7 @@ function readEndpointAddress(raw: Raw, family: Family): string {
 }
 
 /** Reads the hints. A bad hint never removes the endpoint. */
-function readHints(raw: Raw, intern: Intern): Hints {
+function readHints(raw: Raw, intern: DecodeContext["intern"]): Hints {
   if (raw.isAbsent) return NO_HINTS;
   const readPlace = (hint: Raw) => intern(hint.at("name").topology());
   const places = (name: string) => raw.at(name).orOmit((list) => list.entries(readPlace)) ?? NONE;

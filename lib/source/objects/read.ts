@@ -1,23 +1,19 @@
 /** Reads untrusted JSON. Each method throws a `MalformedError` that names the path, the rule and the value. */
 import { parseAddress, parseCidr } from "../../model/values/address.ts";
-import type { EndpointPort, Protocol, ServicePort } from "../../model/cluster/objects.ts";
+import type { EndpointPort, Protocol } from "../../model/cluster/objects.ts";
 import { isRecord } from "../../model/values/record.ts";
 import { compact } from "../../model/values/lists.ts";
 import { quote } from "../../model/values/text.ts";
 import { isDnsName } from "../../model/cluster/names.ts";
 
-/** Returns the first of all equal texts, so that memory holds one. */
-export type Intern = (text: string) => string;
-
-export type Share<T> = (list: readonly T[]) => readonly T[];
-
 export interface DecodeContext {
   /** `""` for objects without a namespace. */
   readonly namespace: string;
   readonly name: string;
-  readonly intern: Intern;
-  readonly sharePorts: Share<ServicePort>;
-  readonly shareEndpointPorts: Share<EndpointPort>;
+  /** Returns the first of all equal texts, so that memory holds one. */
+  readonly intern: (text: string) => string;
+  /** Returns the first of all lists of equal ports. */
+  readonly sharePorts: <T extends EndpointPort>(ports: readonly T[]) => readonly T[];
 }
 
 /** The most lines of omissions of one object. */

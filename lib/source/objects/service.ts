@@ -130,28 +130,23 @@ function readPorts(raw: Raw, { intern, sharePorts }: DecodeContext): readonly Se
       port: entry.at("port").port(),
       nodePort: entry.at("nodePort").optionalPort(),
     };
-    const owned = ownedBy(port);
-    for (const [field, key] of owned) {
-      if (taken.has(key)) throw entry.at(field).malformed("must be of one port only", port[field]);
+    const { protocol, nodePort } = port;
+    // The values, by field, that no two ports of a Service may share.
+    const owned = {
+      name: `name ${port.name}`,
+      port: `port ${nodePortKey(protocol, port.port)}`,
+      ...nodePort !== 0 && { nodePort: `node port ${nodePortKey(protocol, nodePort)}` },
+    };
+    for (const [field, key] of Object.entries(owned)) {
+      if (!taken.has(key)) continue;
+      throw entry.at(field).malformed("must be of one port only", port[field as keyof ServicePort]);
     }
-    for (const [, key] of owned) taken.add(key);
+    for (const key of Object.values(owned)) taken.add(key);
     return port;
   });
   if (ports.length === 0) throw raw.malformed("must hold at least one usable port");
   // No other Service has the same node port, so such a list does not recur.
   return ports.some(({ nodePort }) => nodePort !== 0) ? ports : sharePorts(ports);
-}
-
-/** Returns the values, by field, that no two ports of a Service may share. */
-function ownedBy(
-  { name, protocol, port, nodePort }: ServicePort,
-): readonly (readonly [keyof ServicePort, key: string])[] {
-  const all = [
-    ["name", `name ${name}`],
-    ["port", `port ${nodePortKey(protocol, port)}`],
-    ["nodePort", `node port ${nodePortKey(protocol, nodePort)}`],
-  ] as const;
-  return nodePort === 0 ? all.slice(0, 2) : all;
 }
 
 function readAffinitySeconds(spec: Raw): number {

@@ -101,11 +101,9 @@ export class StateKeeper {
     const started = clock.monotonic();
     this.#waitingSince = undefined;
     try {
-      await write({
-        written: clock.now(),
-        pause: () => this.#pause(),
-        signal: this.#outOfTime.signal,
-      });
+      // At a stop there are no syncs to wait for.
+      const pause = () => clock.sleep(PAUSE, this.#stopping.signal);
+      await write({ written: clock.now(), pause, signal: this.#outOfTime.signal });
       this.#written = started;
       this.#report(undefined);
     } catch (error) {
@@ -115,11 +113,6 @@ export class StateKeeper {
     const ended = clock.monotonic();
     const rest = Math.min(REST * (ended - started), LONGEST_REST);
     this.#restsUntil = ended + Math.max(PERIOD, rest);
-  }
-
-  /** Pauses between batches. At a stop there are no syncs to wait for. */
-  #pause(): Promise<void> {
-    return this.options.clock.sleep(PAUSE, this.#stopping.signal);
   }
 
   /** Logs a new failure once, and its end. */
