@@ -96,7 +96,7 @@ Deno.test("a bundle of a running daemon has what a bug report needs, and no secr
   assertEquals(json("verify.json")["services"], 1);
   const nft = texts.get("nft.txt") ?? "";
   assertStringIncludes(nft, "chain nat-prerouting {");
-  assertStringIncludes(nft, "chain forward: 1 rules, type filter hook forward priority filter");
+  assertStringIncludes(nft, "chain forward: 1 rules, type filter hook forward priority 0");
   assertEquals(nft.includes(a.clusterIP), false);
   assertStringIncludes(texts.get("configuration.yaml") ?? "", "kind: KubeProxyConfiguration");
   assertStringIncludes(texts.get("versions.txt") ?? "", "kernel: ");
