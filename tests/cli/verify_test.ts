@@ -71,7 +71,8 @@ class Node implements AsyncDisposable {
       ...it.runtime,
       clock: {
         ...clock,
-        sleep: async (milliseconds: number) => {
+        sleep: async (milliseconds: number, signal?: AbortSignal) => {
+          if (signal?.aborted) return;
           await clock.sleep(milliseconds);
           if (milliseconds < 60_000) await meanwhile?.();
           // Only the limit of the reading takes for ever.
