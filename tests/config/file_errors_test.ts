@@ -8,7 +8,7 @@ const WRONG: readonly [string, string][] = [
   ["iptables: {masqueradeBit: 1.5}", "iptables.masqueradeBit: must be 0 to 31, is 1.5"],
   ["iptables: {masqueradeBit: '14'}", 'iptables.masqueradeBit: must be 0 to 31, is "14"'],
   ["iptables: {masqueradeAll: 1}", "iptables.masqueradeAll: must be true or false, is 1"],
-  ["iptables: [1]", "iptables: must be a mapping of fields, is a list"],
+  ["iptables: [1]", "iptables: must be a mapping of fields, is [1]"],
   ["iptables: yes please", 'iptables: must be a mapping of fields, is "yes please"'],
   ["conntrack: {min: -1}", "conntrack.min: must be a whole number, 0 or more, is -1"],
   [
@@ -25,8 +25,8 @@ const WRONG: readonly [string, string][] = [
     'nftables.syncPeriod: must be a duration such as 30s, 500ms or 1h30m, is "1d"',
   ],
   ["mode: userspace", 'mode: must be nftables, iptables or ipvs, is "userspace"'],
-  ["mode: [a]", "mode: must be nftables, iptables or ipvs, is a list"],
-  ["mode: {toString: 1}", "mode: must be nftables, iptables or ipvs, is a mapping"],
+  ["mode: [a]", 'mode: must be nftables, iptables or ipvs, is ["a"]'],
+  ["mode: {toString: 1}", 'mode: must be nftables, iptables or ipvs, is {"toString":1}'],
   [
     "detectLocalMode: NodeCidr",
     "detectLocalMode: must be ClusterCIDR, NodeCIDR, BridgeInterface or InterfaceNamePrefix " +
@@ -147,7 +147,7 @@ Deno.test("a file that is no KubeProxyConfiguration is one error", async () => {
   const head = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\n";
   const cases: readonly [string, string][] = [
     ["", 'must be a KubeProxyConfiguration of kubeproxy.config.k8s.io/v1alpha1, is ""'],
-    ["[]", "must be a KubeProxyConfiguration of kubeproxy.config.k8s.io/v1alpha1, is a list"],
+    ["[]", "must be a KubeProxyConfiguration of kubeproxy.config.k8s.io/v1alpha1, is []"],
     ["mode: ipvs", "apiVersion: must be kubeproxy.config.k8s.io/v1alpha1, is missing"],
     ["apiVersion: v1", 'apiVersion: must be kubeproxy.config.k8s.io/v1alpha1, is "v1"'],
     [head, "kind: must be KubeProxyConfiguration, is missing"],

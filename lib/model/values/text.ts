@@ -8,12 +8,20 @@ export function* eachLine(text: string): Generator<string, void> {
 
 const LONGEST = 80;
 
-/** Prints a value as one printable line of limited length: `"a\nb"`, `40`, `a list`. */
+/** Prints any value as one printable line of limited length: `"a\nb"`, `40`, `{"name":"web"}`. */
 export function show(value: unknown): string {
-  if (Array.isArray(value)) return "a list";
-  if (typeof value === "object" && value !== null) return "a mapping";
-  const text = plain(typeof value === "string" ? JSON.stringify(value) : String(value));
+  const text = plain(toText(value).slice(0, 2 * LONGEST));
   return text.length <= LONGEST ? text : `${text.slice(0, LONGEST)}…`;
+}
+
+function toText(value: unknown): string {
+  if (typeof value !== "string" && typeof value !== "object") return String(value);
+  try {
+    return JSON.stringify(value);
+  } catch {
+    // A YAML document may contain itself.
+    return "(an object that JSON cannot express)";
+  }
 }
 
 /** Characters that terminals obey or that end lines: control, format, private, separators, surrogates. */
@@ -43,21 +51,6 @@ export function errorText(error: unknown): string {
   if (!(error instanceof Error)) return oneLine(String(error));
   const code = "code" in error && typeof error.code === "string" ? error.code : "";
   return oneLine(error.message || code || error.name);
-}
-
-/** Prints a value as JSON for a message, at most 80 characters. */
-export function quote(value: unknown): string {
-  const text = plain(toJson(value).slice(0, 2 * LONGEST));
-  return text.length > LONGEST ? `${text.slice(0, LONGEST - 3)}...` : text;
-}
-
-/** A YAML file can hold a value that JSON cannot: an object that contains itself. */
-function toJson(value: unknown): string {
-  try {
-    return JSON.stringify(value) ?? String(value);
-  } catch {
-    return `(${typeof value} that JSON cannot express)`;
-  }
 }
 
 /** Escapes unsafe characters in all texts and field names of plain data. */

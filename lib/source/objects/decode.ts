@@ -8,7 +8,7 @@ import type {
   ObjectEvent,
 } from "../../model/cluster/objects.ts";
 import { objectKey } from "../../model/cluster/names.ts";
-import { quote } from "../../model/values/text.ts";
+import { show } from "../../model/values/text.ts";
 import { fieldAt } from "../../model/values/record.ts";
 import { decodeEndpointSlice } from "./endpoint_slice.ts";
 import { decodeNode, decodeServiceCIDR } from "./node.ts";
@@ -65,7 +65,7 @@ export function createDecoder(): Decoder {
       return { type: "object", key, object: omitted ? { ...decoded, omitted } : decoded };
     } catch (error) {
       if (!(error instanceof MalformedError)) throw error;
-      key ??= quote(fieldAt(value, "metadata", "name") ?? "(no name)");
+      key ??= show(fieldAt(value, "metadata", "name") ?? "(no name)");
       return { type: "refused", key, reason: error.message };
     }
   };

@@ -3,7 +3,7 @@ import { parseAddress, parseCidr } from "../../model/values/address.ts";
 import type { EndpointPort, Protocol } from "../../model/cluster/objects.ts";
 import { isRecord } from "../../model/values/record.ts";
 import { compact } from "../../model/values/lists.ts";
-import { quote } from "../../model/values/text.ts";
+import { show } from "../../model/values/text.ts";
 import { isDnsName } from "../../model/cluster/names.ts";
 
 export interface DecodeContext {
@@ -76,7 +76,7 @@ export class Raw {
 
   /** Makes the error of a rule that this value breaks. */
   malformed(rule: string, value: unknown = this.value ?? null): MalformedError {
-    return new MalformedError(`${this.path} ${rule}, is ${quote(value)}`);
+    return new MalformedError(`${this.path} ${rule}, is ${show(value)}`);
   }
 
   /** Returns a field. An absent object has none. */
