@@ -41,13 +41,17 @@ export const NO_FILE: FileResult = { settings: {}, errors: [], problems: [], war
  */
 export function readConfigurationFile(text: string, name: string): FileResult {
   const file = plain(name);
-  const parsed = parseYaml(text);
-  if (parsed.type === "error") return { ...NO_FILE, errors: [`${file}: ${parsed.message}`] };
-  const { document, repeated } = parsed;
+  const failed = (reason: string) => ({ ...NO_FILE, errors: [`${file}: ${reason}`] });
+  let document: unknown;
+  try {
+    document = parse(text, { schema: "core", allowDuplicateKeys: true });
+  } catch (error) {
+    return failed(firstLine(error));
+  }
   const wrongType = checkType(document);
-  if (wrongType !== undefined) return { ...NO_FILE, errors: [`${file}: ${wrongType}`] };
-
+  if (wrongType !== undefined) return failed(wrongType);
   const { values, problems } = checkDocument(document);
+  const repeated = repeatedKey(text);
   return {
     settings: withoutDefaults(values),
     errors: [],
@@ -69,8 +73,7 @@ function checkType(document: unknown): string | undefined {
   for (const [field, expected] of HEAD) {
     const found = fieldAt(document, field);
     if (found === expected) continue;
-    const is = found === undefined || found === null ? "missing" : show(found);
-    return `${field}: must be ${expected}, is ${is}`;
+    return `${field}: must be ${expected}, is ${found == null ? "missing" : show(found)}`;
   }
   return undefined;
 }
@@ -125,36 +128,13 @@ function withoutDefaults(values: ReadonlyMap<string, unknown>): GivenSettings {
   return Object.fromEntries(set);
 }
 
-type ParsedYaml =
-  | {
-    readonly type: "document";
-    readonly document: unknown;
-    /** The line of the first repeated key. */
-    readonly repeated?: string;
-  }
-  | { readonly type: "error"; readonly message: string };
-
-/**
- * Parses one document. Of repeated keys the last value counts, as in kube-proxy. The parser names the line of the
- * first one only.
- */
-function parseYaml(text: string): ParsedYaml {
+/** Returns the line of the first repeated key; `undefined`: there is none. @param text YAML that can be parsed leniently */
+function repeatedKey(text: string): string | undefined {
   try {
-    return { type: "document", document: parse(text, { schema: "core" }) };
+    parse(text, { schema: "core" });
+    return undefined;
   } catch (error) {
-    const message = firstLine(error);
-    const line = /duplicated key at line (\d+)/.exec(message)?.[1];
-    return line === undefined ? { type: "error", message } : parseLeniently(text, line);
-  }
-}
-
-/** Parses with repeated keys allowed. The text after the first one may be no YAML. */
-function parseLeniently(text: string, repeated: string): ParsedYaml {
-  try {
-    const document = parse(text, { schema: "core", allowDuplicateKeys: true });
-    return { type: "document", document, repeated };
-  } catch (error) {
-    return { type: "error", message: firstLine(error) };
+    return /duplicated key at line (\d+)/.exec(messageOf(error))?.[1];
   }
 }
 
