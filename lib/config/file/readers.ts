@@ -37,9 +37,17 @@ export function boolean(value: unknown): boolean | Fault {
   return typeof value === "boolean" ? value : new Fault("must be true or false");
 }
 
-export function text(value: unknown): string | Fault {
-  return typeof value === "string" ? value : new Fault("must be text");
+/** Returns a reader of texts that pass a test. */
+function textThat(passes: (text: string) => boolean, rule: string): Reader<string> {
+  return (value) => typeof value === "string" && passes(value) ? value : new Fault(rule);
 }
+
+export const text: Reader<string> = textThat(() => true, "must be text");
+
+export const path: Reader<string> = textThat(
+  (path) => !path.includes("\0"),
+  "must be text without a NUL byte",
+);
 
 /** Returns a reader of integers within bounds, both included. */
 export function integer(least: number, most: number): Reader<number> {
@@ -91,25 +99,23 @@ export function oneOf<T extends string>(...words: readonly T[]): Reader<T | ""> 
   return (value) =>
     value === ""
       ? value
-      : words.find((word) => word === value) ?? new Fault(rule + hint(value, words));
-}
-
-/** Suggests the nearest word for a text. An untrusted mapping may have a `toString` of its own, so it gives none. */
-function hint(value: unknown, words: readonly string[]): string {
-  return typeof value === "string" ? didYouMean(value, words) : "";
+      : words.find((word) => word === value) ?? new Fault(rule + didYouMean(value, words));
 }
 
 /** Returns a reader of primes within bounds, both included. */
 export function prime(least: number, most: number): Reader<number> {
   const rule = `must be a prime from ${least} to ${most}, such as 251 or 1021`;
-  return (value) => {
-    if (typeof value !== "number" || !Number.isInteger(value)) return new Fault(rule);
-    if (value < least || value > most) return notAllowed(rule);
+  const isPrime = (value: number) => {
     for (let divisor = 2; divisor * divisor <= value; divisor++) {
-      if (value % divisor === 0) return notAllowed(rule);
+      if (value % divisor === 0) return false;
     }
-    return value;
+    return true;
   };
+  return (value) =>
+    typeof value === "number" && Number.isInteger(value) && value >= least && value <= most &&
+      isPrime(value)
+      ? value
+      : new Fault(rule);
 }
 
 /** Reads an IP address in canonical form, or empty. */
@@ -167,7 +173,7 @@ export function nodePortAddress(value: unknown): string | Fault {
   }
   return parseCidr(value) ??
     new Fault(
-      `must be a CIDR, primary, localhost or all${hint(value, NODE_PORT_WORDS)}`,
+      `must be a CIDR, primary, localhost or all${didYouMean(value, NODE_PORT_WORDS)}`,
     );
 }
 
@@ -185,27 +191,25 @@ export function nodeName(value: unknown): string | Fault {
     : new Fault("must be a node name: letters, digits, '-' and '.', at most 253");
 }
 
-export function objectName(value: unknown): string | Fault {
-  return value === "" || typeof value === "string" && isDnsName(value)
-    ? value
-    : new Fault("must be a name: letters, digits, '-' and '.', at most 253");
-}
+export const objectName: Reader<string> = textThat(
+  (name) => name === "" || isDnsName(name),
+  "must be a name: letters, digits, '-' and '.', at most 253",
+);
 
-/** Reads the name or prefix of a network interface (15 characters, Linux's IFNAMSIZ - 1), or empty. */
-export function interfaceName(value: unknown): string | Fault {
-  if (value === "") return "";
-  // It refuses wildcards of nft (*) and iptables (+), and characters that could end a quoted name.
-  return typeof value === "string" && /^[A-Za-z0-9_.:@=-]{1,15}$/.test(value)
-    ? value
-    : new Fault("must be an interface name, at most 15 letters, digits or _ . : @ = -");
-}
+/**
+ * Reads the name or prefix of a network interface (15 characters, Linux's IFNAMSIZ - 1), or empty. It refuses
+ * wildcards of nft (*) and iptables (+), and characters that could end a quoted name.
+ */
+export const interfaceName: Reader<string> = textThat(
+  (name) => /^[A-Za-z0-9_.:@=-]{0,15}$/.test(name),
+  "must be an interface name, at most 15 letters, digits or _ . : @ = -",
+);
 
 /** Reads an interface name, or the beginning of names with `*` after it. */
-export function interfacePattern(value: unknown): string | Fault {
-  return typeof value === "string" && /^(?=.{1,15}$)[A-Za-z0-9_.@=-]*\*?$/.test(value)
-    ? value
-    : new Fault("must be an interface name, or the beginning of names and *, such as veth*");
-}
+export const interfacePattern: Reader<string> = textThat(
+  (pattern) => /^(?=.{1,15}$)[A-Za-z0-9_.@=-]*\*?$/.test(pattern),
+  "must be an interface name, or the beginning of names and *, such as veth*",
+);
 
 /** Reads the API server's URL in canonical form without a slash at its end, or empty. */
 export function serverUrl(value: unknown): string | Fault {
@@ -218,11 +222,4 @@ export function serverUrl(value: unknown): string | Fault {
     return new Fault("must be a URL such as https://10.0.0.1:6443");
   }
   return url.href.replace(/\/+$/, "");
-}
-
-export function path(value: unknown): string | Fault {
-  const result = text(value);
-  return typeof result === "string" && result.includes("\0")
-    ? new Fault("must not contain a NUL byte")
-    : result;
 }

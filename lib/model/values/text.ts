@@ -78,9 +78,9 @@ function nearest(name: string, candidates: Iterable<string>): string | undefined
   return best;
 }
 
-/** Names the nearest candidate as ` (did you mean …?)`; `""` if none is near. */
-export function didYouMean(name: string, candidates: Iterable<string>, prefix = ""): string {
-  const meant = nearest(name, candidates);
+/** Names the nearest candidate as ` (did you mean …?)`; `""` if none is near, or the name is no text. */
+export function didYouMean(name: unknown, candidates: Iterable<string>, prefix = ""): string {
+  const meant = typeof name === "string" ? nearest(name, candidates) : undefined;
   return meant === undefined ? "" : ` (did you mean ${prefix}${meant}?)`;
 }
 
