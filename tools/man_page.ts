@@ -64,7 +64,7 @@ function synopsis(): string {
 
 function commandText(name: CommandName): string {
   const facts = COMMAND_ROWS[name];
-  const paragraphs = facts.about.split("\n\n").filter((part) => part !== "")
+  const paragraphs = (facts.about ?? "").split("\n\n").filter((part) => part !== "")
     .map((part) => `.PP\n${escape(part)}`);
   return [
     `.SS signpost ${name}`,

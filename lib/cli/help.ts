@@ -27,7 +27,7 @@ function overview(columns: number | undefined): string[] {
 }
 
 function commandPage(command: CommandName, columns: number | undefined): string[] {
-  const { summary, usage, about, examples, exitCodes, shares } = COMMAND_ROWS[command];
+  const { summary, usage, about = "", examples, exitCodes, shares } = COMMAND_ROWS[command];
   const groups = flagGroupsOf(command);
   const width = widthOf(groups.flatMap(({ flags }) => flags.map(nameOf)));
   return [
@@ -39,7 +39,7 @@ function commandPage(command: CommandName, columns: number | undefined): string[
         ? section(title, flags.map(({ name }) => `--${name}`))
         : section(title, twoColumns(flags.map((flag) => [nameOf(flag), flag.help]), columns, width))
     ),
-    shares === "all" || shares.length === 0
+    shares === "all" || shares === undefined
       ? ""
       : 'It takes the other flags of the daemon, too: see "signpost help run".',
     section("Examples", examples),

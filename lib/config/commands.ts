@@ -10,14 +10,14 @@ interface CommandRow {
   readonly summary: string;
   /** Usage lines, without the program's name. */
   readonly usage: readonly string[];
-  /** Says more, in paragraphs; `""`: nothing more. */
-  readonly about: string;
+  /** Says more, in paragraphs. */
+  readonly about?: string;
   readonly examples: readonly string[];
   readonly exitCodes: readonly (readonly [code: number, meaning: string])[];
-  /** True if words other than flags may follow it. */
-  readonly takesWords: boolean;
+  /** Set if words other than flags may follow it. */
+  readonly takesWords?: true;
   /** The daemon's flags that its help shows beside its own. It takes the others, too. */
-  readonly shares: readonly string[] | "all";
+  readonly shares?: readonly string[] | "all";
   /** Its own flags, by the names of its options. */
   readonly flags: Readonly<Record<string, Setting<unknown>>>;
 }
@@ -79,7 +79,6 @@ or --switch=false.`,
       "signpost --once -o json --manifests services.yaml --proxy-mode iptables",
     ],
     exitCodes: RUN_CODES,
-    takesWords: false,
     shares: "all",
     flags: {
       once: switchFlag(
@@ -126,7 +125,6 @@ is changed.`,
       [1, "there are warnings"],
       [2, "there are errors: signpost does not work; or the command line is wrong"],
     ],
-    takesWords: false,
     shares: NODE,
     flags: { output: OUTPUT },
   },
@@ -149,7 +147,6 @@ writes the archive. It needs no daemon and no API server: if a part cannot be re
       [0, "written"],
       [2, "the command line is wrong, or the archive cannot be written"],
     ],
-    takesWords: false,
     shares: NODE,
     flags: {
       output: flagOnly(text, "", {
@@ -168,7 +165,6 @@ writes the archive. It needs no daemon and no API server: if a part cannot be re
       `Stop the daemon first: beside a running daemon, cleanup removes nothing and ends with 1.`,
     examples: ["signpost cleanup --dry-run", "signpost cleanup --kube-proxy"],
     exitCodes: RUN_CODES,
-    takesWords: false,
     shares: ["config", "proxy-mode", "socket", "v"],
     flags: {
       cleanup: CLEANUP,
@@ -241,7 +237,6 @@ ${DAEMON_FLAGS}`,
       [1, "rules differ, or another proxy has rules there too; both are listed"],
       [2, CANNOT],
     ],
-    takesWords: false,
     shares: NODE,
     flags: {
       output: OUTPUT,
@@ -253,14 +248,12 @@ ${DAEMON_FLAGS}`,
     group: "This node",
     summary: "show the state of the running daemon",
     usage: ["status [--watch] [flags]"],
-    about: "",
     examples: ["signpost status", "signpost status --watch", "signpost status -o yaml"],
     exitCodes: [
       [0, "the daemon is healthy, or --watch was interrupted"],
       [1, "no daemon answers, it is starting, or it is unhealthy"],
       [2, "the command line is wrong"],
     ],
-    takesWords: false,
     shares: ["socket"],
     flags: {
       output: OUTPUT,
@@ -282,7 +275,6 @@ counts nothing with --service-metrics=false.`,
       [1, "no daemon answers, or it counts no connections"],
       [2, "the command line is wrong"],
     ],
-    takesWords: false,
     shares: ["socket"],
     flags: {
       output: OUTPUT,
@@ -325,7 +317,6 @@ them, then the API server of /etc/signpost/config.yaml, then the state file. Wit
     ],
     exitCodes: PRINTED,
     takesWords: true,
-    shares: [],
     flags: {},
   },
   version: {
@@ -337,8 +328,6 @@ them, then the API server of /etc/signpost/config.yaml, then the state file. Wit
 on a line. signpost --version prints only the first line.`,
     examples: ["signpost version"],
     exitCodes: PRINTED,
-    takesWords: false,
-    shares: [],
     flags: {},
   },
   licenses: {
@@ -348,8 +337,6 @@ on a line. signpost --version prints only the first line.`,
     about: `Prints name, version, publisher, licence and notices of each package in the program.`,
     examples: ["signpost licenses | less"],
     exitCodes: PRINTED,
-    takesWords: false,
-    shares: [],
     flags: {},
   },
 } satisfies Readonly<Record<string, CommandRow>>;

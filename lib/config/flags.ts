@@ -41,7 +41,7 @@ export function findFlag(name: string, command: CommandName): Flag | undefined {
 
 /** Returns the flags that a command's help and completion show: its own, then those that it shares. */
 export function flagGroupsOf(command: CommandName): readonly FlagGroup[] {
-  const { shares } = COMMAND_ROWS[command];
+  const { shares = [] } = COMMAND_ROWS[command];
   const own = ownFlagsOf(command);
   if (shares === "all") return [{ title: "What to do", flags: own }, ...SHARED_FLAG_GROUPS];
   const groups = [

@@ -1,6 +1,6 @@
 /** Defines settings of the process, and of the node besides rules. */
 import { address, bindAddress, boolean, INT32_MAX, integer, path } from "../file/readers.ts";
-import { choice, duration, flagOnly, switchFlag, value, word } from "./setting.ts";
+import { choice, duration, flagOnly, switchFlag, value } from "./setting.ts";
 import { DEFAULT_LIMITS } from "../../model/configuration.ts";
 
 const HOUR = 3_600_000;
@@ -11,7 +11,8 @@ export const METRICS_PORT = 10249;
 export const HEALTH_GROUP = {
   title: "Health and metrics",
   settings: {
-    bindAddress: word(address, "0.0.0.0", {
+    bindAddress: value<string>(address, "0.0.0.0", {
+      empty: "everywhere",
       flag: "bind-address",
       value: "IP",
       help: "This node's primary IP, if the Node has none.",

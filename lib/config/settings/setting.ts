@@ -61,7 +61,7 @@ export interface Setting<T> extends SettingOptions {
 }
 
 export function value<T extends Json>(
-  read: Reader<T>,
+  read: Reader<T | "">,
   fallback: T,
   options: SettingOptions = {},
 ): Setting<T> {
@@ -81,22 +81,13 @@ export function switchFlag(flag: string, help: string): Setting<boolean> {
   return flagOnly<boolean>(boolean, false, { flag, help });
 }
 
-/** Returns a setting of which empty text means the default. */
-export function word<T extends Json>(
-  read: Reader<T | "">,
-  fallback: T,
-  options: SettingOptions = {},
-): Setting<T> {
-  return { empty: "everywhere", ...options, shape: "value", read, default: fallback };
-}
-
 /** Returns a setting that is one of some words. Empty text means the default. */
 export function choice<const T extends string>(
   choices: readonly T[],
   fallback: NoInfer<T>,
   options: SettingOptions,
 ): Setting<T> {
-  return word<T>(oneOf(...choices), fallback, { choices, ...options });
+  return value<T>(oneOf(...choices), fallback, { choices, empty: "everywhere", ...options });
 }
 
 /** Returns a setting with a duration in milliseconds. */
@@ -119,7 +110,7 @@ export function list<T extends Json>(
 
 /** Returns a setting with names that are true or false, empty by default. */
 export function switches(
-  options: SettingOptions = {},
+  options: SettingOptions,
 ): Setting<Readonly<Record<string, boolean>>> {
   return { ...options, shape: "switches", read: boolean, default: {} };
 }

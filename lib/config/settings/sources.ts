@@ -1,7 +1,7 @@
 /** Defines the sources of configuration and objects. */
 import { nodeName, path, serverUrl, text } from "../file/readers.ts";
 import { PROTOBUF } from "../../model/configuration.ts";
-import { duration, flagOnly, list, switchFlag, value, word } from "./setting.ts";
+import { duration, flagOnly, list, switchFlag, value } from "./setting.ts";
 
 const MINUTE = 60_000;
 
@@ -28,7 +28,8 @@ export const SOURCE_GROUP = {
       "proxy-from-environment",
       "Reach the API server through the proxy that HTTPS_PROXY or HTTP_PROXY names.",
     ),
-    "clientConnection.contentType": word(text, PROTOBUF, {
+    "clientConnection.contentType": value<string>(text, PROTOBUF, {
+      empty: "everywhere",
       flag: "kube-api-content-type",
       value: "VALUE",
       help: "Encoding of watches: application/vnd.kubernetes.protobuf or application/json.",
