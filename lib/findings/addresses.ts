@@ -5,7 +5,6 @@ import {
   FAMILIES,
   type Family,
   familyOf,
-  isInsideCidr,
   isSpecialAddress,
   parseAddress,
 } from "../model/values/address.ts";
@@ -256,6 +255,6 @@ function knownInside(
   return [
     ...inside(apiServerAddresses).map((each) => `the API server ${each}`),
     ...inside(node?.addresses ?? []).map((each) => `this node's address ${each}`),
-    ...[...ranges].filter((range) => isInsideCidr(range, cidr)).map((each) => `pods (${each})`),
+    ...[...ranges].filter((range) => cidrContains(cidr, range)).map((each) => `pods (${each})`),
   ].slice(0, MOST_NAMED);
 }

@@ -4,7 +4,6 @@ import {
   FAMILIES,
   type Family,
   familyOf,
-  isInsideCidr,
   parseCidr,
 } from "../model/values/address.ts";
 import { serviceOf } from "../model/cluster/names.ts";
@@ -252,7 +251,7 @@ function isTo(range: string, { daddr }: Packet): Match {
 
 function isFrom(range: string, { notFrom }: Packet): Match {
   const cidr = cidrOf(range);
-  return cidr !== undefined && notFrom.some((outer) => isInsideCidr(cidr, outer))
+  return cidr !== undefined && notFrom.some((outer) => cidrContains(outer, cidr))
     ? false
     : undefined;
 }

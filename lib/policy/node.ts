@@ -8,7 +8,6 @@ import {
   type Family,
   familyOf,
   isEveryAddress,
-  isInsideCidr,
   isLoopback,
   isSpecialAddress,
   mergeCidrs,
@@ -171,7 +170,7 @@ function podRangesIn(
   { configuration: { clusterCIDRs }, node }: NodeInputs,
 ): readonly string[] {
   return [...clusterCIDRs, ...node?.podCIDRs ?? []].filter((range) =>
-    serviceCIDRs.some((cidr) => isInsideCidr(range, cidr))
+    serviceCIDRs.some((cidr) => cidrContains(cidr, range))
   );
 }
 

@@ -115,28 +115,19 @@ export function integerToAddress(family: Family, value: bigint): string {
   return address instanceof ipaddr.IPv6 ? address.toRFC5952String() : address.toString();
 }
 
-export function cidrContains(cidr: string, address: string): boolean {
-  return familyOf(cidr) === familyOf(address) && cidrTest(cidr)(address);
+/** Returns true if a CIDR contains an address, or all of another CIDR. */
+export function cidrContains(cidr: string, inner: string): boolean {
+  return covers(splitCidr(cidr), splitCidr(inner));
 }
 
 /** Returns a `cidrContains` for many addresses, which parses the CIDR once. */
-export function cidrTest(cidr: string): (address: string) => boolean {
-  const { family, base, length } = splitCidr(cidr);
-  return (address) =>
-    familyOf(address) === family &&
-    clearHostBits(addressToInteger(address), family, length) === base;
-}
-
-export function isInsideCidr(inner: string, outer: string): boolean {
-  return cidrContains(outer, baseOf(inner)) && splitCidr(inner).length >= splitCidr(outer).length;
+export function cidrTest(cidr: string): (inner: string) => boolean {
+  const outer = splitCidr(cidr);
+  return (inner) => covers(outer, splitCidr(inner));
 }
 
 export function cidrsOverlap(one: string, other: string): boolean {
-  return cidrContains(one, baseOf(other)) || cidrContains(other, baseOf(one));
-}
-
-function baseOf(cidr: string): string {
-  return cidr.slice(0, cidr.indexOf("/"));
+  return cidrContains(one, other) || cidrContains(other, one);
 }
 
 export function isEveryAddress(cidr: string): boolean {
@@ -151,12 +142,17 @@ export function mergeCidrs(cidrs: readonly string[]): string[] {
   const parts = cidrs.map(splitCidr).sort((a, b) =>
     a.base < b.base ? -1 : a.base > b.base ? 1 : a.length - b.length
   );
-  const merged: typeof parts = [];
+  const merged: CidrParts[] = [];
   for (const part of parts) {
-    const last = merged.at(-1);
-    if (last && clearHostBits(part.base, part.family, last.length) === last.base) continue;
-    merged.push(part);
-    joinNeighbours(merged);
+    let [last, joined] = [merged.at(-1), part];
+    if (last && covers(last, part)) continue;
+    // Two halves of a range become that range, which may be a half again.
+    while (last && last.length === joined.length && covers(parentOf(last), joined)) {
+      joined = parentOf(last);
+      merged.pop();
+      last = merged.at(-1);
+    }
+    merged.push(joined);
   }
   return merged.map(({ family, base, length }) => formatCidr(family, base, length));
 }
@@ -170,9 +166,9 @@ export function cutOut(cidrs: readonly string[], holes: readonly string[]): read
 }
 
 function cutOne(cidr: string, hole: string): string[] {
-  if (!cidrsOverlap(cidr, hole)) return [cidr];
+  if (cidrContains(hole, cidr)) return [];
+  if (!cidrContains(cidr, hole)) return [cidr];
   const { family, base, length } = splitCidr(cidr);
-  if (length >= splitCidr(hole).length) return [];
   const half = 1n << BigInt(ADDRESS_BITS[family] - length - 1);
   return [base, base + half].flatMap((each) => cutOne(formatCidr(family, each, length + 1), hole));
 }
@@ -183,27 +179,23 @@ interface CidrParts {
   readonly length: number;
 }
 
-/** Replaces the last two parts by their parent while they are its halves. */
-function joinNeighbours(parts: CidrParts[]): void {
-  for (let right = parts.at(-1), left = parts.at(-2); left && right; right = parts.at(-1)) {
-    const { family, base, length } = left;
-    const half = 1n << BigInt(ADDRESS_BITS[family] - length);
-    const isPair = length === right.length && length > 0 && base + half === right.base &&
-      clearHostBits(base, family, length - 1) === base;
-    if (!isPair) return;
-    parts.splice(-2, 2, { family, base, length: length - 1 });
-    left = parts.at(-2);
-  }
+/** Splits a CIDR. An address is one of full length. */
+function splitCidr(cidr: string): CidrParts {
+  const [address = "", length] = cidr.split("/");
+  const family = familyOf(address);
+  const base = addressToInteger(address);
+  return { family, base, length: length === undefined ? ADDRESS_BITS[family] : Number(length) };
 }
 
-function splitCidr(cidr: string): CidrParts {
-  const slash = cidr.indexOf("/");
-  const address = cidr.slice(0, slash);
-  return {
-    family: familyOf(address),
-    base: addressToInteger(address),
-    length: Number(cidr.slice(slash + 1)),
-  };
+function covers(outer: CidrParts, inner: CidrParts): boolean {
+  const { family, base, length } = outer;
+  return family === inner.family && length <= inner.length &&
+    clearHostBits(inner.base, family, length) === base;
+}
+
+/** Returns the range of which a range is a half. */
+function parentOf({ family, base, length }: CidrParts): CidrParts {
+  return { family, base: clearHostBits(base, family, length - 1), length: length - 1 };
 }
 
 function clearHostBits(value: bigint, family: Family, length: number): bigint {

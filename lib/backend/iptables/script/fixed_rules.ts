@@ -1,9 +1,9 @@
 /** Builds the rules that do not depend on Services, as in kube-proxy's iptables mode. */
 import {
+  cidrContains,
   cidrsOverlap,
   type Family,
   isEveryAddress,
-  isInsideCidr,
 } from "../../../model/values/address.ts";
 import type { DesiredNode, DesiredServicePort } from "../../../model/kernel/desired.ts";
 import { answersOnLoopback } from "../../../policy/node.ts";
@@ -116,7 +116,7 @@ function nodePortJumps(node: DesiredNode, family: Family): string[] {
   const noLoopback = answersOnLoopback(node, family) ? "" : `! -d ${loopback}`;
   if (nodePortAddresses.type === "all") return [rule(noLoopback, end)];
   const ranges = nodePortAddresses.cidrs.filter((cidr) =>
-    noLoopback === "" || !isInsideCidr(cidr, loopback)
+    noLoopback === "" || !cidrContains(loopback, cidr)
   );
   const guard = noLoopback !== "" && ranges.some((range) => cidrsOverlap(range, loopback));
   return [
