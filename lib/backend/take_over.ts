@@ -1,7 +1,7 @@
 /** Takes over from kube-proxy, or from signpost's other mode, without a gap: signpost's rules come first. */
 import { IPVS_TABLE } from "./ipvs_table.ts";
 import { ApplyError, type ApplyFailure } from "../model/kernel/dataplane.ts";
-import type { TakeOverReport } from "../model/status.ts";
+import type { TakeOverSummary } from "../model/status.ts";
 import type { Configuration } from "../config/configuration.ts";
 import { messageOf } from "../model/values/errors.ts";
 import type { Variant } from "./iptables/kernel/programs.ts";
@@ -68,7 +68,7 @@ export class HandOver {
     });
   }
 
-  get ipvs(): TakeOverReport | undefined {
+  get ipvs(): TakeOverSummary | undefined {
     return this.#ipvs.report;
   }
 

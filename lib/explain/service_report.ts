@@ -8,6 +8,7 @@ import {
   isExternal,
   usedEndpoints,
 } from "../model/kernel/desired.ts";
+import type { Conflict } from "../model/status.ts";
 import { type Family, familyOf, isSpecialAddress } from "../model/values/address.ts";
 import { count } from "../model/values/text.ts";
 import { nodePortClaim } from "../policy/claimed.ts";
@@ -15,7 +16,6 @@ import { findCandidates, indexPorts, slicesOf, topologyMode } from "../policy/en
 import { type Frontend, frontendsOf, LISTEN_ADDRESS, policyOf } from "../policy/frontend.ts";
 import { takesNodePorts } from "../policy/node.ts";
 import type { State } from "../policy/state.ts";
-import type { Conflict } from "../policy/claims.ts";
 import { findCauses, isAsked, notProxied, pendingFindings, type ServiceInputs } from "./causes.ts";
 import { explainEndpoints } from "./endpoints.ts";
 import { aboutService, dropOf, sortFindings } from "./finding.ts";

@@ -1,6 +1,6 @@
 /** The status of a running daemon, and the findings on its node. */
 import type { Mode } from "./configuration.ts";
-import type { Kind } from "./cluster/objects.ts";
+import type { Kind, Refusal } from "./cluster/objects.ts";
 import type { Feature } from "./kernel/traits.ts";
 import type { Progress } from "./kernel/dataplane.ts";
 
@@ -110,6 +110,17 @@ export interface ObjectsOrigin {
   readonly asOf: string;
 }
 
+/** An address and port, or a node port, that a Service claims and does not get. */
+export interface Conflict {
+  /** The claim, as `address . protocol . port` or `node port protocol . port`. */
+  readonly claim: string;
+  /** `namespace/name` of the Service that holds it, or another holder in words. */
+  readonly holder: string;
+  readonly loser: string;
+  /** The reason why the holder comes first, as the end of a sentence. */
+  readonly because: string;
+}
+
 /** Everything that `signpost status -o json` prints. */
 export interface Status {
   readonly statusVersion: typeof STATUS_VERSION;
@@ -156,26 +167,7 @@ export interface Status {
   readonly service?: ServiceStatus;
   readonly watches: readonly WatchSummary[];
   readonly syncs: readonly SyncSummary[];
-  readonly refused: readonly {
-    readonly kind: Kind;
-    readonly key: string;
-    readonly reason: string;
-  }[];
+  readonly refused: readonly Refusal[];
   /** Of each loser the first few, and a last one that counts the rest. */
-  readonly conflicts: readonly {
-    readonly claim: string;
-    readonly holder: string;
-    readonly loser: string;
-    /** The reason why the holder comes first. */
-    readonly because: string;
-  }[];
-}
-
-/** A take-over from kube-proxy's ipvs mode. */
-export interface TakeOverReport {
-  readonly connections: number;
-  /** The deadline of these connections, milliseconds since the epoch. */
-  readonly until: number;
-  /** The reason why nothing is removed after the deadline; `undefined` if there is none. */
-  readonly obstacle: string | undefined;
+  readonly conflicts: readonly Conflict[];
 }

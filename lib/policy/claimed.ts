@@ -15,7 +15,8 @@ import type { Service, ServicePort } from "../model/cluster/objects.ts";
 import { grouped } from "../model/values/text.ts";
 import { findCandidates, type PortIndex, slicesOf } from "./endpoints.ts";
 import { type DesiredOptions, nodeAddress, takesNodePorts } from "./node.ts";
-import type { Claim, Conflict, OwnPort, Reservation } from "./claims.ts";
+import type { Claim, OwnPort, Reservation } from "./claims.ts";
+import type { Conflict } from "../model/status.ts";
 import type { Snapshot } from "../cache/cache.ts";
 
 /** The node's facts that claims depend on. */
@@ -192,11 +193,7 @@ const MOST_NAMED = 5;
 
 /** Describes in one line the claims that a Service lost, at least one. */
 export function describeConflicts(
-  conflicts: readonly {
-    readonly claim: string;
-    readonly holder: string;
-    readonly because: string;
-  }[],
+  conflicts: readonly Omit<Conflict, "loser">[],
 ): string {
   const named = conflicts.slice(0, MOST_NAMED).map(({ claim, holder, because }) =>
     `${claim} belongs to ${nameOfHolder(holder)}, ${because}`

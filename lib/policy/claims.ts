@@ -7,6 +7,7 @@
  */
 import { type VipId, vipKeyOf } from "../model/cluster/names.ts";
 import type { FrontendType } from "../model/kernel/desired.ts";
+import type { Conflict } from "../model/status.ts";
 import { placeOf } from "../model/values/lists.ts";
 
 /** A holder of an address and port that comes before any Service. */
@@ -37,17 +38,6 @@ export interface Claim {
   readonly isShared?: true;
   /** Set if no Service can hold it. */
   readonly reserved?: Reservation;
-}
-
-/** An address and port, or a node port, that a Service claims and does not get. */
-export interface Conflict {
-  /** The claim, as `address . protocol . port` or `node port protocol . port`. */
-  readonly claim: string;
-  /** `namespace/name` of the Service that holds it, or another holder in words. */
-  readonly holder: string;
-  readonly loser: string;
-  /** The reason why the holder comes first, as the end of a sentence. */
-  readonly because: string;
 }
 
 interface Claimant extends Claim {

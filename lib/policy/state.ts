@@ -17,7 +17,8 @@ import { append, only } from "../model/values/lists.ts";
 import { sameValue } from "../model/values/record.ts";
 import { API_SERVICE } from "../model/cluster/names.ts";
 import { claimsOf, type Surroundings, surroundingsOf } from "./claimed.ts";
-import { Claims, type Conflict } from "./claims.ts";
+import { Claims } from "./claims.ts";
+import type { Conflict } from "../model/status.ts";
 import { indexPorts, slicesOf } from "./endpoints.ts";
 import {
   desiredServicePorts,

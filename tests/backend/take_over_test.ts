@@ -395,7 +395,7 @@ Deno.test("what kube-proxy's ipvs mode makes again is guarded, and goes when it 
   assertEquals(ipvs.addresses, ["10.96.0.10"]);
   node.kubeProxies.pop();
   await pass(175);
-  assertEquals([handOver.ipvs?.connections, handOver.ipvs?.obstacle], [1, undefined]);
+  assertEquals([handOver.ipvs?.connections, handOver.ipvs?.obstacle], [1, ""]);
   ipvs.active = 0;
   await pass(10);
   assertEquals([ipvs.addresses, handOver.ipvs], [undefined, undefined]);

@@ -3,7 +3,7 @@
  * period. Then the virtual servers, the interface and the sets are removed.
  */
 import { messageOf } from "../../model/values/errors.ts";
-import type { TakeOverReport } from "../../model/status.ts";
+import type { TakeOverSummary } from "../../model/status.ts";
 import type { Clock, Logger, ProcessRunner } from "../../model/ports/ports.ts";
 import {
   countOpen,
@@ -170,10 +170,11 @@ export class IpvsTakeOver {
     this.#kernel = new IpvsKernel(options.runner, options.excluded);
   }
 
-  get report(): TakeOverReport | undefined {
+  get report(): TakeOverSummary | undefined {
     if (this.#progress?.step !== "wait") return undefined;
     const { connections, until } = this.#progress;
-    return { connections, until: this.#wallTime(until), obstacle: this.#obstacle };
+    const obstacle = this.#obstacle ?? "";
+    return { from: "ipvs", connections, until: this.#wallTime(until), obstacle };
   }
 
   get isUnderWay(): boolean {
@@ -204,7 +205,7 @@ export class IpvsTakeOver {
     if (state === undefined) return;
     await this.#install(guardScript({ ...state, refusesServers: true }));
     logger.info("taking over from kube-proxy's ipvs mode: open connections live on", {
-      until: new Date(this.#wallTime(this.#progress.until)).toISOString(),
+      until: this.#wallTime(this.#progress.until),
       virtualServers: state.servers.length,
       addresses: state.vips.length,
     });
@@ -288,10 +289,10 @@ export class IpvsTakeOver {
     return await this.#kernel.look() === undefined;
   }
 
-  /** Converts a monotonic time. The wall clock may be set meanwhile. */
-  #wallTime(monotonic: number): number {
+  /** Converts a monotonic time to RFC 3339. The wall clock may be set meanwhile. */
+  #wallTime(monotonic: number): string {
     const { clock } = this.#options;
-    return clock.now() + monotonic - clock.monotonic();
+    return new Date(clock.now() + monotonic - clock.monotonic()).toISOString();
   }
 
   #warn(message: string): void {

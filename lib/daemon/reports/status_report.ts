@@ -44,14 +44,7 @@ export function statusReport(parts: Parts): Status {
     driftRepairs: observation.driftRepairs,
     ...localhost && { localhostNodePorts: localhost },
     ...acceleration && { acceleration },
-    ...takeOver && {
-      takeOver: {
-        from: "ipvs",
-        connections: takeOver.connections,
-        until: formatTime(takeOver.until),
-        obstacle: takeOver.obstacle ?? "",
-      },
-    },
+    ...takeOver && { takeOver },
     snapshotAgeSeconds: parts.keeper?.age() ?? null,
     ...opened.refusedFeatures.size > 0 && {
       refusedFeatures: [...opened.refusedFeatures].map(([feature, reason]) => ({

@@ -268,7 +268,7 @@ Deno.test("where virtual servers cannot be read nothing is removed: connections 
   assertMatch(it.takeOver.report?.obstacle ?? "", /cat \/proc\/net\/ip_vs: it is not installed/);
   it.node.missing.clear();
   await run(it, 1);
-  assertEquals([it.takeOver.report?.connections, it.takeOver.report?.obstacle], [1, undefined]);
+  assertEquals([it.takeOver.report?.connections, it.takeOver.report?.obstacle], [1, ""]);
   await run(it, 5);
   assertEquals(it.node.addresses, undefined);
 });
