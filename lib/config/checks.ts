@@ -109,11 +109,8 @@ function checkManifests({ settings }: Origin): string[] {
 const READ_BY_ONE_MODE: readonly string[] = [...MODES, "ipvs", "winkernel"];
 
 /**
- * Returns true if a problem is an error. A field of another type always is.
- *
- * A bad value is no error in the section of an unused mode, or in an unused cluster CIDR. An
- * unknown field is none, because kube-proxy decodes its file leniently.
- * @param settings `mode`: the configured one; without one it may become nftables or iptables
+ * Returns true if a problem is an error: a field of another type, or a bad value, but for the section of an unused
+ * mode and an unused cluster CIDR. An unknown field is none, because kube-proxy decodes its file leniently.
  */
 export function isJudged(
   { setting, kind }: ProblemLine,
@@ -126,10 +123,10 @@ export function isJudged(
   if (setting === "clusterCIDR") return detectLocalMode === "ClusterCIDR";
   const [section = ""] = setting.split(".");
   if (!READ_BY_ONE_MODE.includes(section)) return true;
+  // Without a mode, it may become nftables or iptables.
   return mode === "" ? section === "nftables" || section === "iptables" : section === mode;
 }
 
-/** Returns the warnings of a valid configuration. All settings without effect share a line. */
 export function warningsOf(
   { origin, given }: { readonly origin: Origin; readonly given: readonly string[] },
 ): string[] {

@@ -106,7 +106,6 @@ export type Shell = typeof SHELLS[number];
 const FORMS =
   "give a Service (name, namespace/name or namespace/name:port) or a packet (SOURCE to IP:PORT/PROTOCOL)";
 
-/** Reads the words after `explain`. Returns one line about a fault. */
 function readExplainTarget(
   words: readonly string[],
   { namespace }: { readonly namespace: string },

@@ -1,6 +1,5 @@
 /**
  * Reads the command line: words in, checked settings and options of a command out, and all problems.
- *
  * It is split as pflag does it for kube-proxy: `--flag=value`, `--flag value`, `--switch`, `-v4`, `-v=4`,
  * `-v 4`, `_` for `-` in names, and `--` before words that are no flags.
  */
@@ -18,10 +17,8 @@ export interface CommandLineResult {
   readonly command: CommandName;
   /** The words after the command that are no flags. */
   readonly words: readonly string[];
-  /** Set if `--help` or `--version` is there. */
   readonly information: "help" | "version" | undefined;
   readonly settings: GivenSettings;
-  /** The valid options of the command, by their names. */
   readonly options: Readonly<Record<string, unknown>>;
   /** The flag that set a path: `conntrack.min` to `--conntrack-min`. */
   readonly setBy: ReadonlyMap<string, string>;
@@ -151,7 +148,6 @@ export function splitFlag(token: string, command: CommandName): Token {
   return { flag, name: name.slice(0, 2), text: token.slice(2) };
 }
 
-/** Returns the name of the flag with that letter; `""` if there is none. */
 function nameOf(letter: string, command: CommandName): string {
   return [...ownFlagsOf(command), ...FLAGS].find((flag) => flag.letter === letter)?.name ?? "";
 }
@@ -174,7 +170,6 @@ function unexpected(word: string, before: GivenFlag | undefined): string {
   return isCommand ? `${word}: the command must be the first word` : unexpectedWord(word);
 }
 
-/** Says that a word is no command, and names the nearest. */
 export function unexpectedWord(word: string): string {
   const hint = didYouMean(word, [...COMMANDS, "help"]) || ` (commands: ${COMMANDS.join(", ")})`;
   return `${show(word)}: unknown command or unexpected word${hint}`;

@@ -1,7 +1,4 @@
-/**
- * Defines the tree of commands. Each row has the command's texts and its own flags. Parser, help texts,
- * completion and the man page follow from it.
- */
+/** Defines the commands with their texts and flags. Parser, help texts, completion and the man page follow from it. */
 import { objectName, oneOf, path, text } from "./file/readers.ts";
 import { choice, duration, flagOnly, type Setting, switchFlag } from "./settings/setting.ts";
 

@@ -1,8 +1,6 @@
 /**
- * Merges file, flags and defaults. Flags override the file, and the file overrides defaults.
- *
- * Defaults are those of kube-proxy 1.37 (pkg/proxy/apis/config/v1alpha1/defaults.go), except the
- * mode. They are in the table of settings.
+ * Merges file, flags and defaults. Flags override the file, and the file overrides defaults. But for the mode, these
+ * are kube-proxy's (pkg/proxy/apis/config/v1alpha1/defaults.go).
  */
 import { familyOf, parseAddress } from "../model/values/address.ts";
 import type { AskedConfiguration, Configuration, Nested } from "./configuration.ts";
@@ -11,7 +9,6 @@ import { ipvsSettings } from "./ipvs.ts";
 import { HEALTHZ_PORT, METRICS_PORT } from "./settings/process.ts";
 import { type GivenSettings, inSections, ROWS, type Settings } from "./settings/table.ts";
 
-/** Merges the settings of file and flags. Flags override the file. */
 export function mergeSettings(file: GivenSettings, flags: GivenSettings): GivenSettings {
   const featureGates = { ...file.featureGates, ...flags.featureGates };
   return { ...file, ...flags, featureGates };
@@ -57,10 +54,8 @@ function complete(given: GivenSettings): Nested<Settings> {
 }
 
 /**
- * Returns the settings of nftables mode.
- *
- * Without a mode, kube-proxy uses iptables. So a file for it has values in the iptables section,
- * which must apply if signpost chooses nftables.
+ * Returns the settings of nftables mode. Without a mode, kube-proxy uses iptables. So the iptables section of its file
+ * must apply if signpost chooses nftables.
  */
 function nftablesSettings(given: GivenSettings): GivenSettings {
   if (given.mode) return {};

@@ -1,8 +1,7 @@
 /**
  * Derives the type of the validated configuration from the table of settings: KubeProxyConfiguration
- * (kubeproxy.config.k8s.io/v1alpha1) with its own field names. Signpost's own settings are under `signpost`.
- *
- * Defaults are filled in, durations are milliseconds, addresses are canonical.
+ * (kubeproxy.config.k8s.io/v1alpha1) with its own field names, and signpost's own settings under `signpost`. Defaults
+ * are filled in, durations are milliseconds, addresses are canonical.
  */
 import type { ProxyMode } from "../model/configuration.ts";
 import type { Section, Settings } from "./settings/table.ts";

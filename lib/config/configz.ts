@@ -9,11 +9,8 @@ import { inSections, ROWS } from "./settings/table.ts";
 import { fieldAt } from "../model/values/record.ts";
 
 /**
- * Prints the configuration as a KubeProxyConfiguration (v1alpha1) with every field, and Go
- * durations (`30s`, `1m0s`).
- *
- * As a file it gives the same configuration. It cannot express servers that are off, a min sync
- * period of 0, and `--master`.
+ * Prints the configuration as a KubeProxyConfiguration (v1alpha1) with every field. As a file it gives the same
+ * configuration, but cannot express servers that are off, a min sync period of 0, and `--master`.
  * @param open unset paths, printed as `null`
  */
 export function toKubeProxyConfiguration(
@@ -28,10 +25,7 @@ export function toKubeProxyConfiguration(
   return { apiVersion: API_VERSION, kind: KIND, ...inSections(rows) };
 }
 
-/**
- * Returns the configuration as kube-proxy shows it at run time: with the chosen mode and its
- * default for node port addresses.
- */
+/** Returns the configuration at run time: with the chosen mode and its default for node port addresses. */
 export function inEffect(
   configuration: Configuration,
   traits: Pick<ModeTraits, "name" | "primaryNodePorts">,

@@ -38,7 +38,6 @@ export type Invocation =
     readonly warnings: readonly string[];
   };
 
-/** A command to perform. */
 export type Run = Extract<Invocation, { readonly type: "run" }>;
 
 interface LoadOptions {

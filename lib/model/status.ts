@@ -89,7 +89,6 @@ export interface WrittenBy {
   readonly kind: "full" | "partial";
 }
 
-/** The rules of one Service, as the daemon knows them. */
 export interface ServiceStatus {
   /** `namespace/name`. */
   readonly service: string;
@@ -103,7 +102,6 @@ export interface ServiceStatus {
   readonly reason: string;
 }
 
-/** The source of an answer's objects. */
 export interface ObjectsOrigin {
   readonly from: "daemon" | "api" | "manifests" | "state-file";
   /** RFC 3339: the objects are those of this time. */

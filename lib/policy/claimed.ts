@@ -1,7 +1,4 @@
-/**
- * Lists the claims of a Service, and the addresses that no Service can have: those of ServiceCIDRs and of this
- * daemon.
- */
+/** Lists the claims of a Service, and addresses that no Service can have: of ServiceCIDRs and of this daemon. */
 import {
   cidrContains,
   FAMILIES,
@@ -19,7 +16,6 @@ import type { Claim, OwnPort, Reservation } from "./claims.ts";
 import type { Conflict } from "../model/status.ts";
 import type { Snapshot } from "../cache/cache.ts";
 
-/** The node's facts that claims depend on. */
 export interface Surroundings {
   readonly node: DesiredNode;
   readonly ownAddresses: readonly string[];
@@ -28,13 +24,11 @@ export interface Surroundings {
   readonly apiEndpoints: readonly string[];
 }
 
-/** The inputs of a Service's claims. */
 interface ClaimInputs extends Surroundings {
   /** Returns the endpoints of the Service; few Services need them. */
   readonly endpoints: () => PortIndex;
 }
 
-/** Returns all claims of a Service: addresses with ports, and node ports. */
 export function claimsOf(service: Service, inputs: ClaimInputs): Claim[] {
   const addresses = addressesOf(service, inputs);
   const claims: Claim[] = [];
@@ -179,7 +173,6 @@ function ownNodePort(
   };
 }
 
-/** Returns the name of a claim's holder for messages. */
 export function nameOfHolder(holder: string): string {
   return isServiceKey(holder) ? `Service ${holder}` : holder;
 }
@@ -207,7 +200,6 @@ export function conflictLine(loser: string, lost: readonly Conflict[]): string {
   return `Service ${loser} does not get all its addresses: ${describeConflicts(lost)}`;
 }
 
-/** Returns one line for each Service that lost a claim. */
 export function conflictLines(conflicts: readonly Conflict[]): string[] {
   return [...Map.groupBy(conflicts, ({ loser }) => loser)].map((each) => conflictLine(...each));
 }

@@ -1,9 +1,8 @@
 /**
- * Decides which Service holds a virtual IP or node port that several claim.
- *
- * The type of address comes first, because it tells the author. The API server allocates cluster IPs and node
- * ports, controllers write load-balancer IPs, and any user may list external IPs. Among claims of one type the
- * oldest Service comes first, then the first by name. The next one gets it when the holder releases it.
+ * Decides which Service holds a virtual IP or node port that several claim. The type of address comes first, because it
+ * tells the author: the API server allocates cluster IPs and node ports, controllers write load-balancer IPs, and any
+ * user may list external IPs. Then the oldest Service comes first, then the first by name. If the holder releases it,
+ * the next one gets it.
  */
 import { type VipId, vipKeyOf } from "../model/cluster/names.ts";
 import type { FrontendType } from "../model/kernel/desired.ts";
@@ -54,7 +53,6 @@ const NAMES: Readonly<Record<FrontendType, string>> = {
 };
 const ORDER: readonly string[] = Object.keys(NAMES);
 
-/** Keeps all claims of all Services. */
 export class Claims {
   readonly #holders = new Map<VipId, Claimant>();
   /** The waiting claimants by claim, the next holder first. */
@@ -63,10 +61,7 @@ export class Claims {
   readonly #dependents = new Map<VipId, Set<Claimant>>();
   readonly #byService = new Map<string, readonly Claimant[]>();
 
-  /**
-   * Replaces the claims of a Service: all its claims, empty if it is gone. The work follows the change.
-   * @returns Services that may have gained or lost a claim, itself included
-   */
+  /** Replaces the claims of a Service. @returns Services that may have gained or lost a claim, itself included */
   set(
     service: string,
     { claims, created }: { readonly claims: readonly Claim[]; readonly created: number },

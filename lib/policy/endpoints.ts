@@ -1,6 +1,5 @@
 /**
  * Turns the slices of a Service into the destinations of a port, in slot order.
- *
  * Readiness, termination, topology hints and traffic policies choose the endpoints, as in kube-proxy
  * (`CategorizeEndpoints`; KEP-1669 terminating endpoints, KEP-2433 and KEP-3015 topology hints).
  */
@@ -23,7 +22,6 @@ export function slicesOf(
   return slices.length < 2 ? slices : slices.toSorted((a, b) => a.name < b.name ? -1 : 1);
 }
 
-/** The slices of a Service by port, for a direct lookup. */
 export type PortIndex = ReadonlyMap<string, readonly SlicePort[]>;
 
 interface SlicePort {
@@ -100,20 +98,17 @@ export interface Candidate {
   readonly port: number;
 }
 
-/** The name and zone of this node. */
 export interface Place {
   readonly nodeName: string;
   /** `""` if unknown. */
   readonly zone: string;
 }
 
-/** The lists that a service port needs. */
 export interface Need {
   readonly cluster: boolean;
   readonly local: boolean;
 }
 
-/** The endpoints in use, one list for each policy. */
 export interface Chosen {
   readonly cluster: readonly Candidate[];
   readonly local: readonly Candidate[];
@@ -226,7 +221,6 @@ function keepSlots(
   return [...wanted.slice(0, start), ...filled, ...unplaced];
 }
 
-/** Returns the key of an endpoint in its service port. */
 export function keyOf({ address, port }: Pick<Destination, "address" | "port">): string {
   return hostPort(address, port);
 }

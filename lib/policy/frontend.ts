@@ -9,7 +9,6 @@ import {
 import type { TrafficPolicy } from "../model/cluster/objects.ts";
 import type { Family } from "../model/values/address.ts";
 
-/** One address, or the node port, of a service port. */
 export interface Frontend {
   readonly type: FrontendType;
   /** Canonical; `undefined` for a node port, which uses all of the node's addresses. */
@@ -17,7 +16,6 @@ export interface Frontend {
   readonly port: number;
 }
 
-/** A frontend and the service port that holds it. */
 export interface Match {
   readonly servicePort: DesiredServicePort;
   readonly frontend: Frontend;
@@ -35,7 +33,6 @@ export function frontendsOf(servicePort: DesiredServicePort): Frontend[] {
   ];
 }
 
-/** Returns the policy for traffic to a frontend. */
 export function policyOf(servicePort: DesiredServicePort, { type }: Frontend): TrafficPolicy {
   return type === "clusterIP"
     ? servicePort.internalTrafficPolicy

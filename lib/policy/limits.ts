@@ -1,6 +1,5 @@
 /**
  * Limits the cost that one Service and one namespace have on every node.
- *
  * A Service over a limit is refused like a malformed object: its last state within the limits stays in force. If
  * only its endpoints grew, its rules stay unchanged. A Service that was never within the limits has no rules. One
  * step of a Service is limited too, so that others need not wait for it.
@@ -17,10 +16,8 @@ import { type SchedulerDefaults, schedulerOf, slotsFor } from "../model/cluster/
 import { familiesOf } from "./claimed.ts";
 import type { DesiredServicePort, Destination } from "../model/kernel/desired.ts";
 
-/** A Service over a limit. */
 export interface OverLimit extends Refusal {
   readonly kind: "Service";
-  /** The setting of the limit. */
   readonly limit: string;
 }
 
@@ -75,12 +72,10 @@ export function costOf(
   return cost;
 }
 
-/** Decides which Services are within the limits. */
 export class Admission {
   readonly #limits: Limits;
   readonly #schedulers: SchedulerDefaults;
   readonly #admitted = new Map<string, Admitted>();
-  /** The costs of namespaces. */
   readonly #totals = new Map<string, number>();
   readonly #over = new Map<string, OverLimit>();
   /** Namespaces whose costs fell. */
@@ -101,10 +96,7 @@ export class Admission {
     return this.#over;
   }
 
-  /**
-   * Checks changed Services, then refused ones that may fit now. @returns all Services that were checked
-   * @yields when other work can run
-   */
+  /** Checks changed Services, then refused ones that may fit now. @returns all Services that were checked */
   *following(
     changed: ReadonlySet<string>,
     { objects, serviceOf }: {
@@ -201,10 +193,8 @@ function over(
 
 /**
  * Limits one step of a Service. Removals are complete. New ports, addresses and endpoints follow in list order up
- * to the cost of one step. Each step adds something.
- * @param before the ports after the last step
- * @param most elements
- * @returns the wanted ports themselves if the step adds no more than that
+ * to the cost of one step (`most`, in elements). Each step adds something. The last one returns the wanted ports
+ * themselves.
  */
 export function limitGrowth(
   before: readonly DesiredServicePort[],
@@ -238,7 +228,6 @@ function addressesOf(port: DesiredServicePort): readonly string[] {
   return nodePort === 0 ? all : [...all, `node port ${nodePort}`];
 }
 
-/** Returns the cost of one endpoint in elements. */
 function costOfEndpoint(port: DesiredServicePort): number {
   return port.affinitySeconds > 0 ? CHAIN_COST : Math.max(1, addressesOf(port).length);
 }

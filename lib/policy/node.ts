@@ -38,10 +38,7 @@ export interface DesiredOptions {
   readonly interfaceAddresses?: () => readonly string[];
   /** Returns all canonical addresses of this machine; none by default. */
   readonly ownAddresses?: () => readonly string[];
-  /**
-   * Returns TCP ports of the daemon and of the API server, once known. No Service gets a frontend there. Absent if
-   * there is no API server.
-   */
+  /** Returns TCP ports that no Service gets: the daemon's and the API server's. Absent if there is no API server. */
   readonly ownPorts?: () => readonly OwnPort[];
 }
 
@@ -50,7 +47,6 @@ interface NodeInputs extends Omit<DesiredOptions, "nodeName" | "ownAddresses"> {
   readonly serviceCIDRs: readonly ServiceCIDR[];
 }
 
-/** Computes the node's part of the desired state. */
 export function desiredNode(inputs: NodeInputs): DesiredNode {
   const { configuration, traits } = inputs;
   const settings = configuration[traits.name];
@@ -89,10 +85,7 @@ export function nodeAddress(
   return inputs.node?.addresses.find((address) => familyOf(address) === family);
 }
 
-/**
- * Returns true if node ports answer on an address: on loopback by the setting, else if the node has it.
- * @param options.isOwn true if an interface of the node has the address
- */
+/** Returns true if node ports answer on an address: on loopback by the setting, else if an interface has it. */
 export function takesNodePorts(
   address: string,
   { node, isOwn }: { readonly node: DesiredNode; readonly isOwn: boolean },

@@ -25,9 +25,7 @@ import {
 } from "./endpoints.ts";
 import type { RefusedFeatures, ServiceFeature, Unsupported } from "../model/kernel/traits.ts";
 
-/** The inputs of a Service's desired ports besides the Service. */
 interface ServiceInputs {
-  /** The Service's slices by their ports. */
   readonly endpoints: PortIndex;
   readonly place: Place;
   /** The node's own address in each family, for source ranges that contain it. */
@@ -75,7 +73,6 @@ interface PortInputs {
   readonly port: ServicePort;
   readonly family: Family;
   readonly ranges: readonly string[];
-  /** The ports of the last sync, by `slotsKey`. */
   readonly last: ReadonlyMap<string, DesiredServicePort>;
 }
 
@@ -285,7 +282,6 @@ export function withoutRefused(
   return { ports: left, unsupported };
 }
 
-/** The health check of one Service. */
 export interface HealthCheck {
   readonly port: number;
   /** The number of distinct addresses of ready endpoints on this node, for each family with a cluster IP. */
@@ -293,13 +289,11 @@ export interface HealthCheck {
   readonly loadBalancerIPs: readonly string[];
 }
 
-/** Returns the health check of a Service, or `undefined` if it has none. */
 export function healthCheckOf(
   service: Service,
   { endpoints, nodeName, ipFamilies }: {
     readonly endpoints: PortIndex;
     readonly nodeName: string;
-    /** The families that rules are written for. */
     readonly ipFamilies: readonly Family[];
   },
 ): HealthCheck | undefined {

@@ -30,7 +30,6 @@ import {
 import { Admission, costOf, limitGrowth, type OverLimit } from "./limits.ts";
 import { desiredNode, type DesiredOptions, nodeAddress } from "./node.ts";
 
-/** One step of the desired state. */
 export interface Step {
   readonly change: StateChange;
   readonly conflicts: readonly Conflict[];
@@ -67,10 +66,8 @@ const BATCH = 25;
 const BATCH_WEIGHT = 20;
 const ENDPOINT_WEIGHT = 0.1;
 
-/** The empty set of Services that lost no claim. */
 const NOTHING: ReadonlySet<string> = new Set();
 
-/** The desired state with the indexes to follow changes. */
 export class Desired implements DesiredState {
   readonly #options: DesiredOptions;
   readonly #services = new Map<string, readonly DesiredServicePort[]>();
@@ -114,7 +111,6 @@ export class Desired implements DesiredState {
     for (const [service, ports] of kept) this.#services.set(service, ports);
   }
 
-  /** Returns the health checks by `namespace/name` of the Service. */
   get healthChecks(): ReadonlyMap<string, HealthCheck> {
     return this.#healthChecks;
   }
@@ -196,7 +192,6 @@ export class Desired implements DesiredState {
     return { change: { node, services }, conflicts, unsupported, overLimit, growing };
   }
 
-  /** Stores the new state. */
   #commit(objects: Snapshot, services: StateChange["services"]): StateChange["node"] {
     for (const [key, { after }] of services) {
       // A Service that has gone may hold its rules until its own turn.

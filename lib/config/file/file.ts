@@ -31,13 +31,9 @@ export interface FileResult {
 export const NO_FILE: FileResult = { settings: {}, errors: [], problems: [], warnings: [] };
 
 /**
- * Reads the text of a KubeProxyConfiguration file.
- *
- * Null means the default. So do empty values that kube-proxy replaces by defaults
- * (`SetDefaults_KubeProxyConfiguration`), because kubeadm writes them all. Of repeated fields the
- * last value counts, as in kube-proxy.
- * @param text YAML or JSON, one document
- * @param name the file's name, for messages
+ * Reads the text of a file. Null means the default. So do empty values that kube-proxy replaces by defaults
+ * (`SetDefaults_KubeProxyConfiguration`), because kubeadm writes them all. Of repeated fields the last value counts,
+ * as in kube-proxy.
  */
 export function readConfigurationFile(text: string, name: string): FileResult {
   const file = plain(name);
@@ -128,7 +124,7 @@ function withoutDefaults(values: ReadonlyMap<string, unknown>): GivenSettings {
   return Object.fromEntries(set);
 }
 
-/** Returns the line of the first repeated key; `undefined`: there is none. @param text YAML that can be parsed leniently */
+/** Returns the line of the first repeated key; `undefined`: there is none. */
 function repeatedKey(text: string): string | undefined {
   try {
     parse(text, { schema: "core" });

@@ -1,8 +1,4 @@
-/**
- * Reads values with a meaning for a node proxy: modes, addresses, ranges, names.
- *
- * The accepted values are those of kube-proxy's pkg/proxy/apis/config/validation.
- */
+/** Reads values: modes, addresses, ranges, names. It accepts those of kube-proxy's pkg/proxy/apis/config/validation. */
 import { familyOf, parseAddress, parseCidr } from "../../model/values/address.ts";
 import { NODE_PORT_WORDS } from "../../model/configuration.ts";
 import { hostPort, isDnsName } from "../../model/cluster/names.ts";
@@ -30,7 +26,6 @@ function notAllowed(rule: string): Fault {
   return new Fault(rule, { kind: "value" });
 }
 
-/** Turns an untrusted value into a checked one. */
 export type Reader<T> = (value: unknown) => T | Fault;
 
 export function boolean(value: unknown): boolean | Fault {
@@ -123,10 +118,7 @@ export function address(value: unknown): string | Fault {
   return value === "" ? "" : parseAddress(value) ?? new Fault("must be an IP address");
 }
 
-/**
- * Reads `address:port`, an address alone, or empty.
- * @returns the canonical form; an IPv6 address without a port has no brackets
- */
+/** Reads `address:port`, an address alone, or empty. The canonical IPv6 address without a port has no brackets. */
 export function bindAddress(value: unknown): string | Fault {
   const single = address(value);
   if (!(single instanceof Fault)) return single;

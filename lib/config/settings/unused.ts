@@ -1,7 +1,4 @@
-/**
- * Defines kube-proxy's settings without effect here. They are checked and printed by `/configz`.
- * One warning names those that differ from their defaults.
- */
+/** Defines kube-proxy's settings without effect here: checked, printed by `/configz`, and named in one warning. */
 import {
   boolean,
   durationOrNanoseconds,

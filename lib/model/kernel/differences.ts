@@ -28,7 +28,6 @@ export interface Change {
 /** Version of the report; it grows when a field goes or changes its meaning. */
 export const VERIFY_VERSION = 1;
 
-/** One difference between the desired state and the kernel. */
 export interface Difference {
   readonly type: "missing" | "extra" | "wrong";
   /** The set, map, chain or table: `services4`, `chain services`, `iptables nat KUBE-SERVICES`. */
@@ -40,7 +39,6 @@ export interface Difference {
   readonly held: string;
 }
 
-/** A difference with the service port that it affects. */
 export interface ServiceDifference extends Difference {
   /** `namespace/name:port`; `""` if all, or none that is known. */
   readonly service: string;
@@ -53,7 +51,6 @@ interface HeldBack {
   readonly reason: string;
 }
 
-/** The same with its ports as they are in force. */
 export interface HeldBackPorts extends HeldBack {
   readonly ports: readonly DesiredServicePort[];
 }

@@ -25,13 +25,11 @@ export const FEATURES = [
 
 export type Feature = typeof FEATURES[number];
 
-/** A feature that some Services need. */
 export type ServiceFeature = Exclude<Feature, "connection-counters" | "acceleration">;
 
 /** The refused features, each with one line that says who refuses what. */
 export type RefusedFeatures = ReadonlyMap<Feature, string>;
 
-/** A Service that needs a refused feature. */
 export interface Unsupported {
   readonly service: string;
   readonly feature: ServiceFeature;
@@ -53,12 +51,10 @@ export function worksWithout(feature: ServiceFeature): boolean {
   return feature === "hash";
 }
 
-/** Describes the effect on a Service in one sentence. */
 export function describeUnsupported({ feature, refusal }: Unsupported): string {
   return `${LEFT_OUT[feature]}: ${refusal}`;
 }
 
-/** Describes the effect for the log, with the name of the Service. */
 export function unsupportedLine(unsupported: Unsupported): string {
   const { service, feature } = unsupported;
   const verdict = worksWithout(feature) ? "is served in part" : "is refused";
