@@ -1,74 +1,12 @@
 /** Checks combinations of settings, as kube-proxy does (pkg/proxy/apis/config/validation), and signpost's own. */
 import type { Configuration } from "./configuration.ts";
-import { type AskedMode, type Mode, MODES, NODE_PORT_WORDS } from "../model/configuration.ts";
+import { type AskedMode, MODES, NODE_PORT_WORDS } from "../model/configuration.ts";
 import { formatDuration } from "./file/durations.ts";
-import { IPVS_SCHEDULERS, ipvsWarnings, isIpvsScheduler } from "./ipvs.ts";
+import { IPVS_SCHEDULERS, ipvsWarnings } from "./ipvs.ts";
 import { didYouMean, plain, show } from "../model/values/text.ts";
-import { isSet, type Origin, placeOf, type SettingPath, SETTINGS } from "./settings/table.ts";
+import { type Origin, placeOf, type SettingPath, SETTINGS } from "./settings/table.ts";
 import type { ProblemLine } from "./file/issues.ts";
 import { UNUSED_GROUP } from "./settings/unused.ts";
-
-export function checkCombinations(configuration: Configuration, origin: Origin): string[] {
-  const errors = [
-    ...checkPeriods(configuration, origin),
-    ...checkIpvsScheduler(configuration, origin),
-    ...checkDetectLocal(configuration, origin),
-    ...checkNodePortWords(origin),
-    ...checkManifests(origin),
-  ];
-  // One flag may set both modes.
-  return [...new Set(errors)];
-}
-
-type Section = Mode | "ipvs";
-
-/** Checks the periods of the section in use. kube-proxy ignores the others too. */
-function checkPeriods(configuration: Configuration, origin: Origin): string[] {
-  const errors: string[] = [];
-  const asked = origin.settings.mode ?? "";
-  const own = [...MODES, "ipvs" as const].find((section) => section === asked);
-  const sections: readonly Section[] = own ? [own] : MODES;
-  for (const section of sections) {
-    const { syncPeriod, minSyncPeriod } = configuration[section];
-    if (syncPeriod <= 0) {
-      errors.push(`${placeOf(origin, `${section}.syncPeriod`)}: must be above 0`);
-      continue;
-    }
-    const set = minSyncPeriodOf(section, origin);
-    if (set !== undefined && minSyncPeriod !== "adaptive" && minSyncPeriod > syncPeriod) {
-      const [sync, min] = [formatDuration(syncPeriod), formatDuration(minSyncPeriod)];
-      errors.push(
-        `${placeOf(origin, set)}: must not be longer than the sync period (${sync}), is ${min}`,
-      );
-    }
-  }
-  if (configuration.configSyncPeriod <= 0) {
-    errors.push(`${placeOf(origin, "configSyncPeriod")}: must be above 0`);
-  }
-  if (configuration.signpost.fullSyncPeriod <= 0) {
-    errors.push(`${placeOf(origin, "signpost.fullSyncPeriod")}: must be above 0`);
-  }
-  return errors;
-}
-
-/** Returns the setting of a section's min sync period, or `undefined` if it is adaptive. */
-function minSyncPeriodOf(section: Section, origin: Origin) {
-  // Without a mode, nftables uses the periods of the iptables section.
-  const paths = section === "nftables"
-    ? ["nftables.minSyncPeriod", "iptables.minSyncPeriod"] as const
-    : [`${section}.minSyncPeriod`] as const;
-  return paths.find((path) => isSet(origin, path));
-}
-
-/** Checks the scheduler. kube-proxy fails at its start if the kernel refuses it. */
-function checkIpvsScheduler({ ipvs }: Configuration, origin: Origin): string[] {
-  const { scheduler } = ipvs;
-  if (origin.settings.mode !== "ipvs" || isIpvsScheduler(scheduler)) return [];
-  return [
-    `${placeOf(origin, "ipvs.scheduler")}: must be one of ${IPVS_SCHEDULERS.join(", ")}, ` +
-    `is ${show(scheduler)}`,
-  ];
-}
 
 /** The setting that a mode of finding local pods needs, and its flag. */
 const NEEDED_BY: Partial<
@@ -78,32 +16,52 @@ const NEEDED_BY: Partial<
   InterfaceNamePrefix: ["interfaceNamePrefix", "--pod-interface-name-prefix"],
 };
 
-function checkDetectLocal(
-  { detectLocalMode, detectLocal }: Configuration,
-  origin: Origin,
-): string[] {
+export function checkCombinations(configuration: Configuration, origin: Origin): string[] {
+  const { mode = "", nodePortAddresses = [], ...settings } = origin.settings;
+  const { detectLocalMode, detectLocal, ipvs, configSyncPeriod, signpost } = configuration;
+  // One flag may set both modes.
+  const errors = new Set<string>();
+  const refuse = (path: SettingPath, rule: string) =>
+    errors.add(`${placeOf(origin, path)}: ${rule}`);
+  // kube-proxy ignores the sections of unused modes, too.
+  for (const section of mode === "" ? MODES : [mode]) {
+    const { syncPeriod, minSyncPeriod } = configuration[section];
+    if (syncPeriod <= 0) refuse(`${section}.syncPeriod`, ABOVE_ZERO);
+    else if (minSyncPeriod !== "adaptive" && minSyncPeriod > syncPeriod) {
+      // Without a mode, nftables uses the periods of the iptables section.
+      const own = `${section}.minSyncPeriod` as const;
+      const [sync, min] = [formatDuration(syncPeriod), formatDuration(minSyncPeriod)];
+      refuse(
+        settings[own] === undefined ? "iptables.minSyncPeriod" : own,
+        `must not be longer than the sync period (${sync}), is ${min}`,
+      );
+    }
+  }
+  if (configSyncPeriod <= 0) refuse("configSyncPeriod", ABOVE_ZERO);
+  if (signpost.fullSyncPeriod <= 0) refuse("signpost.fullSyncPeriod", ABOVE_ZERO);
+  // kube-proxy fails at its start if the kernel refuses the scheduler. It reads empty as rr.
+  if (mode === "ipvs" && !["", ...IPVS_SCHEDULERS].includes(ipvs.scheduler)) {
+    const names = IPVS_SCHEDULERS.join(", ");
+    refuse("ipvs.scheduler", `must be one of ${names}, is ${show(ipvs.scheduler)}`);
+  }
   const [field, flag] = NEEDED_BY[detectLocalMode] ?? [];
-  if (field === undefined || detectLocal[field] !== "") return [];
-  const place = placeOf(origin, "detectLocalMode");
-  return [`${place}: ${detectLocalMode} needs ${flag} or detectLocal.${field}`];
+  if (field && detectLocal[field] === "") {
+    refuse("detectLocalMode", `${detectLocalMode} needs ${flag} or detectLocal.${field}`);
+  }
+  // As in kube-proxy, a CIDR may be repeated, and a word may not.
+  for (const [i, entry] of nodePortAddresses.entries()) {
+    if (!NODE_PORT_WORDS.includes(entry) || nodePortAddresses.indexOf(entry) === i) continue;
+    const place = placeOf(origin, "nodePortAddresses");
+    const index = origin.setBy.has("nodePortAddresses") ? "" : `[${i}]`;
+    errors.add(`${place}${index}: Duplicate value: ${show(entry)}`);
+  }
+  if (settings["signpost.manifests"]?.includes("")) {
+    refuse("signpost.manifests", "must be a file, a folder or -, is empty");
+  }
+  return [...errors];
 }
 
-/** Checks for repeated words. As in kube-proxy, a CIDR may be repeated. */
-function checkNodePortWords(origin: Origin): string[] {
-  const entries = origin.settings.nodePortAddresses ?? [];
-  const place = placeOf(origin, "nodePortAddresses");
-  const isFlag = origin.setBy.has("nodePortAddresses");
-  return entries.flatMap((entry, i) =>
-    NODE_PORT_WORDS.includes(entry) && entries.indexOf(entry) < i
-      ? [`${place}${isFlag ? "" : `[${i}]`}: Duplicate value: ${show(entry)}`]
-      : []
-  );
-}
-
-function checkManifests({ settings }: Origin): string[] {
-  const isEmpty = settings["signpost.manifests"]?.includes("");
-  return isEmpty ? ["--manifests: must be a file, a folder or -, is empty"] : [];
-}
+const ABOVE_ZERO = "must be above 0";
 
 /** The sections that only one mode reads. */
 const READ_BY_ONE_MODE: readonly string[] = [...MODES, "ipvs", "winkernel"];

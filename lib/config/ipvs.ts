@@ -44,11 +44,6 @@ const SUCCESSORS: Readonly<Record<string, Successor>> = {
 
 export const IPVS_SCHEDULERS: readonly string[] = Object.keys(SUCCESSORS);
 
-/** Returns true if the kernel knows the scheduler. kube-proxy reads empty as `rr`. */
-export function isIpvsScheduler(name: string): boolean {
-  return name === "" || IPVS_SCHEDULERS.includes(name);
-}
-
 /**
  * Returns the settings that serve ipvs mode. As in kube-proxy, the iptables section sets
  * masquerading, and node ports answer on all addresses but loopback. The IPVS timeouts become

@@ -70,16 +70,11 @@ function addressesOf(
   { clusterIPs, loadBalancerIPs, externalIPs }: Service,
   surroundings: Surroundings,
 ): readonly Inspected[] {
-  const addresses: Inspected[] = [];
-  const add = (list: readonly string[], type: FrontendType, before: readonly string[]) => {
-    for (const address of list) {
-      if (!before.includes(address)) addresses.push(inspect(address, type, surroundings));
-    }
-  };
-  add(clusterIPs, "clusterIP", []);
-  add(loadBalancerIPs, "loadBalancerIP", clusterIPs);
-  add(externalIPs, "externalIP", [...clusterIPs, ...loadBalancerIPs]);
-  return addresses;
+  const types = new Map<string, FrontendType>();
+  for (const address of clusterIPs) types.set(address, "clusterIP");
+  for (const address of loadBalancerIPs) types.getOrInsert(address, "loadBalancerIP");
+  for (const address of externalIPs) types.getOrInsert(address, "externalIP");
+  return [...types].map(([address, type]) => inspect(address, type, surroundings));
 }
 
 /** An address with its facts that are the same for every port. */

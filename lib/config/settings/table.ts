@@ -93,11 +93,6 @@ export interface Origin {
   readonly setBy: ReadonlyMap<string, string>;
 }
 
-/** Returns true if the file or a flag sets a path, such as `conntrack.min`. */
-export function isSet(origin: Origin, path: SettingPath): boolean {
-  return origin.settings[path] !== undefined;
-}
-
 /** Returns the place of a path: `--conntrack-min`, `/etc/x.yaml: conntrack.min`, or the path itself. */
 export function placeOf({ file, fileName, setBy }: Origin, path: SettingPath): string {
   return setBy.get(path) ?? (file[path] !== undefined ? `${plain(fileName)}: ${path}` : path);
