@@ -146,18 +146,21 @@ export class Admission {
     const own = this.#admitted.get(key)?.cost ?? 0;
     const sum = (this.#totals.get(namespace) ?? 0) - own + cost;
     const limits = this.#limits;
-    if (cost > limits.service) {
-      return over(key, "--max-service-cost", {
-        asks: `it costs ${grouped(cost)} elements (its frontends with their endpoints, and ports)`,
-        limit: `one Service may cost ${grouped(limits.service)}`,
-      });
-    }
+    const isLarge = cost > limits.service;
     // A change that costs no more than before is never refused.
-    if (cost <= own || sum <= limits.namespace) return undefined;
-    return over(key, "--max-namespace-cost", {
-      asks: `with it, namespace ${namespace} costs ${grouped(sum)} elements`,
-      limit: `one namespace may cost ${grouped(limits.namespace)}`,
-    });
+    if (!isLarge && (cost <= own || sum <= limits.namespace)) return undefined;
+    const what = "elements (its frontends with their endpoints, and ports)";
+    const limit = isLarge ? "--max-service-cost" : "--max-namespace-cost";
+    const asks = isLarge
+      ? `it costs ${grouped(cost)} ${what}, one Service may cost ${grouped(limits.service)}`
+      : `with it, namespace ${namespace} costs ${grouped(sum)} elements, ` +
+        `one namespace may cost ${grouped(limits.namespace)}`;
+    return {
+      kind: "Service",
+      key,
+      limit,
+      reason: `${asks} (${limit}): ask for less, or raise the limit`,
+    };
   }
 
   /** Sets the state in force, and replaces the Service's part of its namespace's cost. */
@@ -176,19 +179,6 @@ export class Admission {
 function olderFirst(a: NamedService, b: NamedService): number {
   const age = (a.service?.created ?? 0) - (b.service?.created ?? 0);
   return age !== 0 ? age : a.key < b.key ? -1 : 1;
-}
-
-function over(
-  key: string,
-  limit: string,
-  texts: { readonly asks: string; readonly limit: string },
-): OverLimit {
-  return {
-    kind: "Service",
-    key,
-    limit,
-    reason: `${texts.asks}, ${texts.limit} (${limit}): ask for less, or raise the limit`,
-  };
 }
 
 /**

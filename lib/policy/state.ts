@@ -163,8 +163,6 @@ export class Desired implements DesiredState {
     const dirty = yield* this.#settleClaims(objects, alsoDirty, changed);
     const services = new Map<string, ServiceChange>();
     const conflicts: Conflict[] = [];
-    const overLimit: OverLimit[] = [];
-    const unsupported: Unsupported[] = [];
     const growing = new Set<string>();
     let weight = 0;
     for (const key of dirty) {
@@ -180,15 +178,14 @@ export class Desired implements DesiredState {
       else this.#losers.delete(key);
       followNoLocal(this.#noLocal, { before, after });
       append(conflicts, lost);
-      append(unsupported, this.#unsupported.get(key) ?? []);
-      const over = this.#admission.over.get(key);
-      if (over) overLimit.push(over);
       weight += 1 + ENDPOINT_WEIGHT * endpointCount(after);
       if (weight < BATCH_WEIGHT) continue;
       yield;
       weight = 0;
     }
     const node = this.#commit(objects, services);
+    const unsupported = [...dirty].flatMap((key) => this.#unsupported.get(key) ?? []);
+    const overLimit = [...dirty].flatMap((key) => this.#admission.over.get(key) ?? []);
     return { change: { node, services }, conflicts, unsupported, overLimit, growing };
   }
 
