@@ -139,17 +139,14 @@ interface Token {
 export function splitFlag(token: string, command: CommandName): Token {
   const [name, text] = cut(token);
   if (name.startsWith("--")) {
-    return { flag: findFlag(name.slice(2).replaceAll("_", "-"), command), name, text };
+    const long = name.slice(2).replaceAll("_", "-");
+    return { flag: findFlag(command, (each) => each.name === long), name, text };
   }
   const isLong = name.length > 2 && FLAGS.some((flag) => flag.name === name.slice(1));
   const letter = isLong || !name.startsWith("-") ? "" : name[1];
-  const flag = letter ? findFlag(nameOf(letter, command), command) : undefined;
+  const flag = letter ? findFlag(command, (each) => each.letter === letter) : undefined;
   if (flag === undefined || name.length === 2) return { flag, name, text };
   return { flag, name: name.slice(0, 2), text: token.slice(2) };
-}
-
-function nameOf(letter: string, command: CommandName): string {
-  return [...ownFlagsOf(command), ...FLAGS].find((flag) => flag.letter === letter)?.name ?? "";
 }
 
 function cut(token: string): [string, string | undefined] {

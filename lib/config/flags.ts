@@ -34,9 +34,12 @@ export function ownersOf(flag: Flag): readonly CommandName[] {
   return COMMANDS.filter((command) => ownFlagsOf(command).some(({ name }) => name === flag.name));
 }
 
-/** Returns the flag of that name that a command takes; else one that other commands take. */
-export function findFlag(name: string, command: CommandName): Flag | undefined {
-  return [...ownFlagsOf(command), ...SHARED_FLAGS, ...FLAGS].find((flag) => flag.name === name);
+/** Returns the first flag that fits: of those that a command takes, else of other commands. */
+export function findFlag(
+  command: CommandName,
+  fits: (flag: Flag) => boolean,
+): Flag | undefined {
+  return [...ownFlagsOf(command), ...SHARED_FLAGS, ...FLAGS].find(fits);
 }
 
 /** Returns the flags that a command's help and completion show: its own, then those that it shares. */

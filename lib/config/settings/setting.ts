@@ -119,22 +119,12 @@ export const NO_EFFECT = "No effect.";
 
 export function flagsOf(settings: Readonly<Record<string, Setting<unknown>>>): readonly Flag[] {
   return Object.entries(settings).flatMap(([path, row]): Flag[] => {
-    const { flag: name, alsoSets = [], letter, alone, choices } = row;
+    const { flag: name, alsoSets = [], letter, alone, choices, kind = kindOf(row) } = row;
     if (name === undefined) return [];
-    const kind = row.kind ?? kindOf(row);
-    const isDuration = row.read === readDuration;
-    const value = row.value ?? (isDuration ? "DURATION" : kind === "integer" ? "N" : "VALUE");
-    const sets = [path, ...alsoSets];
-    return [{
-      name,
-      letter,
-      kind,
-      value: kind === "boolean" ? undefined : value,
-      sets,
-      alone,
-      help: helpOf(row),
-      choices,
-    }];
+    const usual = row.read === readDuration ? "DURATION" : kind === "integer" ? "N" : "VALUE";
+    const value = kind === "boolean" ? undefined : row.value ?? usual;
+    const [sets, help] = [[path, ...alsoSets], helpOf(row)];
+    return [{ name, letter, kind, value, sets, alone, help, choices }];
   });
 }
 
