@@ -12,7 +12,7 @@ import type { Conflict } from "../model/status.ts";
 import { type Family, familyOf, isSpecialAddress } from "../model/values/address.ts";
 import { count } from "../model/values/text.ts";
 import { nodePortClaim } from "../policy/claimed.ts";
-import { findCandidates, indexPorts, slicesOf, topologyMode } from "../policy/endpoints.ts";
+import { findCandidates, indexPorts, topologyMode } from "../policy/endpoints.ts";
 import { type Frontend, frontendsOf, LISTEN_ADDRESS, policyOf } from "../policy/frontend.ts";
 import { takesNodePorts } from "../policy/node.ts";
 import type { State } from "../policy/state.ts";
@@ -137,7 +137,7 @@ function portReport(
 ): PortReport {
   const { cache, nodeName, inspector } = inputs;
   const { name, family, protocol } = desired;
-  const slices = slicesOf(cache, objectKey(service));
+  const slices = cache.slicesOf(objectKey(service));
   const port = portOf(service, desired) ?? { ...desired, name: "", nodePort: 0 };
   const place = { nodeName, zone: cache.node?.zone ?? "" };
   const candidates = findCandidates(indexPorts(slices), { port, family, nodeName });

@@ -10,7 +10,7 @@ import type { DesiredNode, FrontendType } from "../model/kernel/desired.ts";
 import { API_SERVICE, hostPort, nodePortKey, vipId } from "../model/cluster/names.ts";
 import type { Service, ServicePort } from "../model/cluster/objects.ts";
 import { grouped } from "../model/values/text.ts";
-import { findCandidates, type PortIndex, slicesOf } from "./endpoints.ts";
+import { findCandidates, type PortIndex } from "./endpoints.ts";
 import { type DesiredOptions, nodeAddress, takesNodePorts } from "./node.ts";
 import type { Claim, OwnPort, Reservation } from "./claims.ts";
 import type { Conflict } from "../model/status.ts";
@@ -227,7 +227,7 @@ export function surroundingsOf(
 
 /** Returns the endpoints that API servers publish, in any condition. */
 function apiEndpointsOf(objects: Pick<Snapshot, "slicesOf">): string[] {
-  return slicesOf(objects, API_SERVICE).flatMap(({ ports, endpoints }) =>
+  return objects.slicesOf(API_SERVICE).flatMap(({ ports, endpoints }) =>
     ports.flatMap(({ port }) => endpoints.map(({ address }) => hostPort(address, port)))
   );
 }

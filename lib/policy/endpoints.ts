@@ -5,22 +5,12 @@
  */
 import type { Family } from "../model/values/address.ts";
 import type { Destination } from "../model/kernel/desired.ts";
-import type { Snapshot } from "../cache/cache.ts";
 import { hostPort } from "../model/cluster/names.ts";
 import { compact } from "../model/values/lists.ts";
 import type { Endpoint, EndpointSlice, ServicePort } from "../model/cluster/objects.ts";
 
 /** The longest list that is sorted by address, so that the kernel's state follows from the objects alone. */
 const MAX_SORTED = 32;
-
-/** Returns the slices of a Service, by name. @param service its `namespace/name` */
-export function slicesOf(
-  objects: Pick<Snapshot, "slicesOf">,
-  service: string,
-): readonly EndpointSlice[] {
-  const slices = objects.slicesOf(service);
-  return slices.length < 2 ? slices : slices.toSorted((a, b) => a.name < b.name ? -1 : 1);
-}
 
 export type PortIndex = ReadonlyMap<string, readonly SlicePort[]>;
 

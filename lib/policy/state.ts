@@ -19,7 +19,7 @@ import { API_SERVICE } from "../model/cluster/names.ts";
 import { claimsOf, type Surroundings, surroundingsOf } from "./claimed.ts";
 import { Claims } from "./claims.ts";
 import type { Conflict } from "../model/status.ts";
-import { indexPorts, slicesOf } from "./endpoints.ts";
+import { indexPorts } from "./endpoints.ts";
 import {
   desiredServicePorts,
   type HealthCheck,
@@ -234,7 +234,7 @@ export class Desired implements DesiredState {
       const service = this.#admission.inForce(key)?.service;
       const claims = service === undefined ? [] : claimsOf(service, {
         ...around,
-        endpoints: () => indexPorts(slicesOf(objects, key)),
+        endpoints: () => indexPorts(objects.slicesOf(key)),
       });
       for (const other of this.#claims.set(key, { claims, created: service?.created ?? 0 })) {
         if (!judged.has(other)) affected.add(other);
@@ -270,7 +270,7 @@ export class Desired implements DesiredState {
       return { before, after: frozen.map((port) => withoutLost(port, lost)) };
     }
     this.#frozen.delete(key);
-    const slices = slicesOf(objects, key);
+    const slices = objects.slicesOf(key);
     const facts = this.#facts;
     const last = this.#growing.get(key);
     const isSame = last?.service === service && last.facts === facts && lost.size === 0 &&
