@@ -73,8 +73,6 @@ export function costOf(
 }
 
 export class Admission {
-  readonly #limits: Limits;
-  readonly #schedulers: SchedulerDefaults;
   readonly #admitted = new Map<string, Admitted>();
   readonly #totals = new Map<string, number>();
   readonly #over = new Map<string, OverLimit>();
@@ -82,10 +80,7 @@ export class Admission {
   #shrunk = new Set<string>();
 
   /** @param schedulers the scheduler of Services that name none */
-  constructor(limits: Limits, schedulers: SchedulerDefaults) {
-    this.#limits = limits;
-    this.#schedulers = schedulers;
-  }
+  constructor(private readonly limits: Limits, private readonly schedulers: SchedulerDefaults) {}
 
   /** Returns the state of a Service that is in force; `undefined` means no rules. */
   inForce(key: string): Admitted | undefined {
@@ -133,7 +128,7 @@ export class Admission {
     if (service === undefined) return this.#admit(key, undefined);
     const candidates = last && last.service !== service ? [service, last.service] : [service];
     for (const candidate of candidates) {
-      const cost = costOf(candidate, slices, this.#schedulers);
+      const cost = costOf(candidate, slices, this.schedulers);
       const over = this.#excess(key, cost);
       if (over === undefined) return this.#admit(key, { service: candidate, cost });
       if (!this.#over.has(key)) this.#over.set(key, over);
@@ -145,7 +140,7 @@ export class Admission {
     const { namespace } = splitKey(key);
     const own = this.#admitted.get(key)?.cost ?? 0;
     const sum = (this.#totals.get(namespace) ?? 0) - own + cost;
-    const limits = this.#limits;
+    const { limits } = this;
     const isLarge = cost > limits.service;
     // A change that costs no more than before is never refused.
     if (!isLarge && (cost <= own || sum <= limits.namespace)) return undefined;

@@ -3,11 +3,8 @@
 /** A map that drops its oldest key when it is full. */
 export class BoundedMap<K, V> {
   readonly #entries = new Map<K, V>();
-  readonly #capacity: number;
 
-  constructor(capacity: number) {
-    this.#capacity = capacity;
-  }
+  constructor(private readonly capacity: number) {}
 
   get(key: K): V | undefined {
     return this.#entries.get(key);
@@ -17,7 +14,7 @@ export class BoundedMap<K, V> {
   set(key: K, value: V): void {
     this.#entries.delete(key);
     this.#entries.set(key, value);
-    if (this.#entries.size <= this.#capacity) return;
+    if (this.#entries.size <= this.capacity) return;
     const oldest = this.#entries.keys().next();
     if (!oldest.done) this.#entries.delete(oldest.value);
   }
@@ -32,21 +29,19 @@ const SPARE = 1_000;
 
 /** Keeps the first K of all entries that are added. */
 export class TopK<T> {
-  readonly #most: number;
-  readonly #compare: (one: T, other: T) => number;
   #kept: T[] = [];
 
-  constructor(most: number, compare: (one: T, other: T) => number) {
-    this.#most = most;
-    this.#compare = compare;
-  }
+  constructor(
+    private readonly most: number,
+    private readonly compare: (one: T, other: T) => number,
+  ) {}
 
   add(thing: T): void {
-    if (this.#kept.push(thing) >= 2 * this.#most + SPARE) this.#kept = this.inOrder();
+    if (this.#kept.push(thing) >= 2 * this.most + SPARE) this.#kept = this.inOrder();
   }
 
   inOrder(): T[] {
-    return this.#kept.sort(this.#compare).slice(0, this.#most);
+    return this.#kept.sort(this.compare).slice(0, this.most);
   }
 }
 

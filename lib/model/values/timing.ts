@@ -48,17 +48,14 @@ export interface LimiterOptions {
 
 /** Limits how often something is done: some runs at once, then later and later. */
 export class Limiter {
-  readonly #options: LimiterOptions;
   #inARow = 0;
   #last = -Infinity;
 
-  constructor(options: LimiterOptions) {
-    this.#options = options;
-  }
+  constructor(private readonly options: LimiterOptions) {}
 
   /** Returns the pause before the next run, and the time of that run. */
   next(now: number): { readonly pause: number; readonly at: number } {
-    const { atOnce, pauses } = this.#options;
+    const { atOnce, pauses } = this.options;
     if (now - this.#last > pauses.longest) this.#inARow = 0;
     const more = this.#inARow - atOnce;
     const pause = more < 0 ? 0 : delayAfter(pauses, more);
