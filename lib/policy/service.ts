@@ -55,7 +55,7 @@ export function* desiredServicePorts(
   for (const family of familiesOf(service)) {
     const ranges = sourceRanges(service, family, inputs.nodeAddresses[family]);
     for (const port of service.ports) {
-      const desired = desiredServicePort(service, { key, inputs, port, family, ranges, last });
+      const desired = desiredServicePort(service, { ...inputs, key, port, family, ranges, last });
       all.push(desired);
       weight += 1 + desired.clusterEndpoints.length + desired.localEndpoints.length;
       if (weight < BATCH) continue;
@@ -66,10 +66,9 @@ export function* desiredServicePorts(
   return compact(all);
 }
 
-interface PortInputs {
+interface PortInputs extends ServiceInputs {
   /** `namespace/name` of the Service. */
   readonly key: string;
-  readonly inputs: ServiceInputs;
   readonly port: ServicePort;
   readonly family: Family;
   readonly ranges: readonly string[];
@@ -77,17 +76,18 @@ interface PortInputs {
 }
 
 /** Returns the key of a port's slots within its Service. Few distinct keys keep V8's string table small. */
-function slotsKey({ name, family, protocol }: SlotsOwner, service: string): string {
+function slotsKey(
+  { name, family, protocol }: Pick<DesiredServicePort, "name" | "family" | "protocol">,
+  service: string,
+): string {
   return `${family} ${protocol} ${name.slice(service.length)}`;
 }
 
-type SlotsOwner = Pick<DesiredServicePort, "name" | "family" | "protocol">;
-
 function desiredServicePort(
   service: Service,
-  { key, inputs, port, family, ranges, last }: PortInputs,
+  inputs: PortInputs,
 ): DesiredServicePort {
-  const { endpoints, place, lost } = inputs;
+  const { key, port, family, ranges, last, endpoints, place, lost } = inputs;
   const { protocol } = port;
   const name = servicePortName(key, port);
   const held = (addresses: readonly string[], others: readonly string[] = []) =>
@@ -239,21 +239,6 @@ function sourceRanges(
 
 const NO_RANGES: readonly string[] = [];
 
-interface Reduced {
-  readonly ports: readonly DesiredServicePort[];
-  readonly unsupported: readonly Unsupported[];
-}
-
-function featuresOf(port: DesiredServicePort): ServiceFeature[] {
-  return [
-    ...port.sourceRanges.length > 0 && port.loadBalancerIPs.length > 0
-      ? ["source-ranges" as const]
-      : [],
-    ...port.affinitySeconds > 0 ? ["session-affinity" as const] : [],
-    ...port.scheduler?.type === "consistent-hash" ? ["hash" as const] : [],
-  ];
-}
-
 /**
  * Removes the parts that need a refused feature. A load-balancer IP without its source ranges would be open to all,
  * and a port without its affinity would mix up its clients: they get no rules.
@@ -261,25 +246,24 @@ function featuresOf(port: DesiredServicePort): ServiceFeature[] {
 export function withoutRefused(
   ports: readonly DesiredServicePort[],
   { service, refused }: { readonly service: string; readonly refused: RefusedFeatures },
-): Reduced {
+): { readonly ports: readonly DesiredServicePort[]; readonly unsupported: readonly Unsupported[] } {
   if (refused.size === 0) return { ports, unsupported: [] };
-  const needed = new Set<ServiceFeature>();
+  const unsupported = new Map<ServiceFeature, Unsupported>();
+  const lacks = (feature: ServiceFeature, isNeeded: boolean) => {
+    const refusal = isNeeded ? refused.get(feature) : undefined;
+    if (refusal !== undefined) unsupported.set(feature, { service, feature, refusal });
+    return refusal !== undefined;
+  };
   const left = ports.flatMap((port) => {
-    const missing = featuresOf(port).filter((feature) => refused.has(feature));
-    for (const feature of missing) needed.add(feature);
-    if (missing.includes("session-affinity")) return [];
-    const { scheduler: _, ...random } = port;
-    const held = missing.includes("hash") ? random : port;
-    return missing.includes("source-ranges")
-      ? [{ ...held, loadBalancerIPs: [], sourceRanges: [] }]
-      : [held];
+    const { scheduler, ...random } = port;
+    const hasRanges = port.sourceRanges.length > 0 && port.loadBalancerIPs.length > 0;
+    const isOpen = lacks("source-ranges", hasRanges);
+    const isMixed = lacks("session-affinity", port.affinitySeconds > 0);
+    const held = lacks("hash", scheduler?.type === "consistent-hash") ? random : port;
+    if (isMixed) return [];
+    return isOpen ? [{ ...held, loadBalancerIPs: [], sourceRanges: [] }] : [held];
   });
-  const unsupported = [...needed].map((feature) => ({
-    service,
-    feature,
-    refusal: refused.get(feature) ?? "",
-  }));
-  return { ports: left, unsupported };
+  return { ports: left, unsupported: [...unsupported.values()] };
 }
 
 export interface HealthCheck {
