@@ -17,11 +17,15 @@ export function toKubeProxyConfiguration(
   configuration: AskedConfiguration,
   open: ReadonlySet<string> = new Set(),
 ): Json {
+  const printed = (path: string, { print }: Setting<unknown>): Json => {
+    if (path === "clusterCIDR") return configuration.clusterCIDRs.join(",");
+    // The value at this path came from this row's reader.
+    const value = fieldAt(configuration, ...path.split("."));
+    return print ? print(value) : value as Json;
+  };
   const rows = [...ROWS].filter(([, { inFile }]) => inFile !== false)
     .sort(([one], [other]) => one < other ? -1 : 1)
-    .map(([path, row]) =>
-      [path, open.has(path) ? null : printed(configuration, { path, row })] as const
-    );
+    .map(([path, row]) => [path, open.has(path) ? null : printed(path, row)] as const);
   return { apiVersion: API_VERSION, kind: KIND, ...inSections(rows) };
 }
 
@@ -45,15 +49,4 @@ export function ownConfiguration(
 /** Returns `adaptive`, or a Go duration (`1s`). */
 export function formatMinSyncPeriod(value: MinSyncPeriod): string {
   return value === "adaptive" ? value : formatDuration(value);
-}
-
-function printed(
-  configuration: AskedConfiguration,
-  { path, row }: { readonly path: string; readonly row: Setting<unknown> },
-): Json {
-  if (path === "clusterCIDR") return configuration.clusterCIDRs.join(",");
-  const value = fieldAt(configuration, ...path.split("."));
-  // The value at this path came from this row's reader.
-  if (value === undefined) return null;
-  return row.print ? row.print(value) : value as Json;
 }
