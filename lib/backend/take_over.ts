@@ -7,6 +7,7 @@ import { messageOf } from "../model/values/errors.ts";
 import type { Variant } from "./iptables/kernel/programs.ts";
 import {
   cleanUpKernel,
+  type CleanUpOptions,
   isOverwritten,
   type RemovedRules,
   warnOfKept,
@@ -36,9 +37,7 @@ const CHECK_OTHERS = 4;
 interface TakeOverOptions {
   /** The sync period, in milliseconds. */
   readonly period: number;
-  /** Asks for a full sync. */
   readonly requestFull: (reason: string) => void;
-  /** Called after each look for another proxy. */
   readonly looked: () => void;
   readonly signal: AbortSignal;
 }
@@ -303,11 +302,7 @@ export interface Removal {
   readonly script: string;
 }
 
-export interface CleanupOptions {
-  /** True to remove kube-proxy's rules too. */
-  readonly kubeProxy: boolean;
-  /** If true, nothing is removed. */
-  readonly dryRun: boolean;
+export interface CleanupOptions extends Pick<CleanUpOptions, "kubeProxy" | "dryRun"> {
   readonly removed: (removal: Removal) => Promise<void>;
 }
 

@@ -61,9 +61,7 @@ export class LocalhostListeners {
   }
 
   listeners(family: Family): number {
-    let count = 0;
-    for (const { wanted } of this.#open.values()) if (wanted.family === family) count++;
-    return count;
+    return this.#open.values().filter(({ wanted }) => wanted.family === family).toArray().length;
   }
 
   get connections(): number {

@@ -28,7 +28,7 @@ interface IptablesDataplaneOptions {
 /** Applies scripts with one variant of iptables. Each table of each family is one transaction. */
 export class IptablesDataplane implements Dataplane<IptablesScript> {
   readonly #options: IptablesDataplaneOptions;
-  readonly #counts = new RuleCounts();
+  readonly ruleCounts = new RuleCounts();
   readonly #packets = new CounterSums();
   #iptables: UsedIptables;
 
@@ -69,15 +69,11 @@ export class IptablesDataplane implements Dataplane<IptablesScript> {
       script.bytes += script.kind === "full"
         ? await this.#replace(input)
         : await this.#restore(input);
-      this.#counts.applied(script.kind, input);
+      this.ruleCounts.applied(script.kind, input);
       checkpoint();
     }
     // The rule that protects localhost from neighbours is in place now.
     if (script.routeLocalnet) await this.#options.routeLocalnet();
-  }
-
-  get ruleCounts(): RuleCounts["counts"] {
-    return this.#counts.counts;
   }
 
   /** Returns a packet count of both families at the last `readPackets`. */

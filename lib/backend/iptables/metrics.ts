@@ -19,7 +19,7 @@ interface RuleCount {
 export class RuleCounts {
   readonly #counts = new Map<string, RuleCount>();
 
-  get counts(): Iterable<RuleCount> {
+  [Symbol.iterator](): Iterator<RuleCount> {
     return this.#counts.values();
   }
 

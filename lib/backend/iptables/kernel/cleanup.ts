@@ -127,7 +127,7 @@ export interface RemovedRules extends Pick<Cleanup, "kept" | "left"> {
   readonly failure?: ApplyError;
 }
 
-interface CleanUpOptions extends Selection {
+export interface CleanUpOptions extends Selection {
   /** If true, nothing is removed. */
   readonly dryRun: boolean;
   /** The variant that signpost itself uses. */

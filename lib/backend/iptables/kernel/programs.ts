@@ -129,7 +129,6 @@ export interface Iptables {
   readonly missing: ReadonlyMap<Family, string>;
   /** True if the node accepts TCP packets out of window. */
   readonly tcpBeLiberal: boolean;
-  /** The output of `iptables --version`. */
   readonly version: string;
 }
 
