@@ -11,7 +11,8 @@ import { CLUSTER_CIDR, NODE_NAME } from "./cluster.ts";
 import { Commits } from "./commits.ts";
 import type { Libc } from "./libc.ts";
 import { Churn, sleepUntil } from "./parts/changes.ts";
-import { readCpuSeconds, readMemory } from "./processes.ts";
+import { measureMemory } from "./parts/memory.ts";
+import { readCpuSeconds } from "./processes.ts";
 import { describeMachine, describeSitting } from "./program.ts";
 import { megabytes, milliseconds, progress } from "./report.ts";
 import type { Results } from "./results.ts";
@@ -102,8 +103,7 @@ async function measureOne(
     const before = await readCpuSeconds(child.pid);
     const latencies = await change(stage, changes);
     const cpu = (await readCpuSeconds(child.pid) - before) * 1000 / changes;
-    await sleepUntil(performance.now() + 3_000);
-    const { rss, pss } = await readMemory(child.pid);
+    const { rss, pss } = await measureMemory(child);
     return {
       firstSync,
       p50: quantile(latencies, 0.5),

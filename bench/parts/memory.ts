@@ -8,11 +8,11 @@ import { type Memory, readMemory } from "../processes.ts";
 import type { Stage } from "../stage.ts";
 import { type Churn, sleepUntil } from "./changes.ts";
 
-/** Milliseconds that the daemon rests before its memory is read. */
-const REST = 3_000;
+/** Milliseconds that a program rests before its memory is read. V8 collects garbage within 25 s after much work. */
+const REST = 30_000;
 
-/** The memory of the daemon at rest. */
-export async function measureMemory(daemon: Daemon): Promise<Memory> {
+/** The memory of a program at rest. */
+export async function measureMemory(daemon: { readonly pid: number }): Promise<Memory> {
   await sleepUntil(performance.now() + REST);
   return await readMemory(daemon.pid);
 }
