@@ -95,10 +95,11 @@ Deno.test("the image is an OCI layout with a manifest for each binary, the same 
     for (const descriptor of index.manifests) {
       const manifest = await layout.blob<{ config: Descriptor; layers: Descriptor[] }>(descriptor);
       const config = await layout.blob<{
-        config: { Entrypoint: string[] };
+        config: { Entrypoint: string[]; Env: string[] };
         rootfs: { diff_ids: string[] };
       }>(manifest.config);
       assertEquals(config.config.Entrypoint, ["/usr/local/bin/signpost"]);
+      assertEquals(config.config.Env.includes("MALLOC_ARENA_MAX=1"), true);
       const listings: string[] = [];
       for (const [i, layer] of manifest.layers.entries()) {
         await layout.bytes(layer);
