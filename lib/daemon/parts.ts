@@ -12,7 +12,6 @@ import type { LocalhostListeners } from "../localhost/listeners.ts";
 import { LocalhostNodePorts } from "../localhost/node_ports.ts";
 import { COMMIT } from "../model/commit.ts";
 import type { CommandLine } from "../model/configuration.ts";
-import type { Script } from "../model/kernel/dataplane.ts";
 import type { HttpListen } from "../model/ports/http.ts";
 import type { Logger } from "../model/ports/ports.ts";
 import type { Runtime } from "../model/ports/runtime.ts";
@@ -215,11 +214,11 @@ export class Parts {
     if (!applied || isFull) this.findings.suspected();
     else this.findings.changed();
     if (!applied) return;
-    this.#synced(applied);
+    this.#synced();
     void this.healthChecks.sync(new Map(this.desired.healthChecks));
   }
 
-  #synced(kind: Script["kind"]): void {
+  #synced(): void {
     const { nodeName, runtime, logger, signal } = this.options;
     if (!this.isReady) {
       this.isReady = true;
@@ -227,7 +226,7 @@ export class Parts {
       logger.info("ready", { services, in: `${runtime.clock.now() - this.started}ms` });
     }
     this.#firstSync.resolve();
-    runtime.releaseMemory(kind === "full" ? "large" : "small", signal);
+    runtime.releaseMemory(signal);
     // The state of the file must not be written back as a new one.
     if (!this.cache.complete) return;
     this.keeper?.changed();

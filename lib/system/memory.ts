@@ -4,7 +4,7 @@ import type { Clock } from "../model/ports/ports.ts";
 /** Milliseconds without work until memory is given back. */
 const REST = 1_000;
 
-/** Bytes of objects up to which memory is given back, in 50 ms. Above, V8's memory reducer does it after 20 s. */
+/** Bytes of objects up to which memory is given back, in 50 ms. Above, V8's memory reducer does it in small steps. */
 const MOST = 30e6;
 
 /** Bytes taken since the last collection that make another one worth it. */
@@ -30,7 +30,7 @@ export function v8Heap(): Heap | undefined {
   };
 }
 
-/** Gives memory back after work. A full sync leaves several times the size of its script, which V8 would keep. */
+/** Gives memory back after work: a small heap never has so much garbage that V8 itself would look for it. */
 export class MemoryRelease {
   /** Pieces of work so far. */
   #pieces = 0;
@@ -40,10 +40,10 @@ export class MemoryRelease {
   constructor(private readonly clock: Clock, private readonly heap: Heap) {}
 
   /** See `Runtime.releaseMemory`. */
-  after(work: "small" | "large", signal: AbortSignal): void {
+  afterWork(signal: AbortSignal): void {
     const piece = ++this.#pieces;
     void this.clock.sleep(REST, signal).then(() => {
-      if (!signal.aborted && (work === "large" || piece === this.#pieces)) this.#release();
+      if (!signal.aborted && piece === this.#pieces) this.#release();
     });
   }
 

@@ -30,7 +30,7 @@ export function systemRuntime(): Runtime {
       target: Deno.build.target,
     },
     osRelease: () => Deno.osRelease(),
-    releaseMemory: (after, signal) => memory?.after(after, signal),
+    releaseMemory: (signal) => memory?.afterWork(signal),
     // Counts all of the kernel: `navigator.hardwareConcurrency` is this process's share.
     cpus: () => cpus().length,
     environment: (name) => Deno.env.get(name),

@@ -18,16 +18,16 @@ class Bench {
     },
   });
 
-  work(size: "small" | "large", bytes = 2e6): void {
+  work(bytes = 2e6): void {
     this.unused += bytes;
-    this.memory.after(size, this.stop.signal);
+    this.memory.afterWork(this.stop.signal);
   }
 }
 
-Deno.test("memory is given back a second after the last of several small pieces of work", async () => {
+Deno.test("memory is given back a second after the last of several pieces of work", async () => {
   const bench = new Bench();
   for (let i = 0; i < 5; i++) {
-    bench.work("small");
+    bench.work();
     await bench.clock.advance(900);
   }
   assertEquals(bench.collections, 0);
@@ -37,19 +37,10 @@ Deno.test("memory is given back a second after the last of several small pieces 
   assertEquals(bench.collections, 1);
 });
 
-Deno.test("memory is given back after a large piece of work though others follow at once", async () => {
-  const bench = new Bench();
-  bench.work("large");
-  await bench.clock.advance(900);
-  bench.work("small");
-  await bench.clock.advance(100);
-  assertEquals(bench.collections, 1);
-});
-
 Deno.test("objects are not looked through for less than a megabyte and a half since the last time", async () => {
   const bench = new Bench();
   const rest = async (bytes: number) => {
-    bench.work("small", bytes);
+    bench.work(bytes);
     await bench.clock.advance(1_000);
     return bench.collections;
   };
@@ -62,14 +53,14 @@ Deno.test("objects are not looked through for less than a megabyte and a half si
 Deno.test("a large heap is left to V8: to look through it would block the event loop", async () => {
   const bench = new Bench();
   bench.live = 31e6;
-  bench.work("large");
+  bench.work();
   await bench.clock.advance(1_000);
   assertEquals(bench.collections, 0);
 });
 
 Deno.test("a daemon that stops does not look for memory", async () => {
   const bench = new Bench();
-  bench.work("large");
+  bench.work();
   bench.stop.abort();
   await bench.clock.advance(2_000);
   assertEquals(bench.collections, 0);

@@ -17,25 +17,32 @@ export type Target = typeof TARGETS[number];
 const MAX_HEAP = 1024;
 
 /**
- * How V8 keeps its heap small; the task `start` has the same. `--expose-gc` lets the daemon give
- * memory back when it rests (lib/system/memory.ts). Young objects get 2 MiB, not 16: at 10,000
- * Services that is 30 MB less at rest and 90 MB less at the peak, for the same CPU time; with 1 MiB, the
- * first sync of 1,000,000 endpoints takes a quarter more of it. What has
- * survived a collection may grow by 50 % until the next one, not by up to 300 %: with 30 %, the start of 1,000,000
- * endpoints has 15 collections, not 10, and 40 MB less at its peak. At rest it is the same, for V8 collects twice more
- * when little is allocated (its memory reducer). Functions
- * are optimised 25 and 100 times later, for the optimisers' own code and memory count, too: at 1,000 Services that is
- * 4 MB less than 10 times later, at 44,125 a start takes 2 to 13 % more CPU time. Of fragmented
- * memory, 1 MiB is moved at one go, not 4: the longest collection of 30,000 Services takes 47 ms, not 68. Pages of
- * young objects are kept as they are where 30 % are in use, not 70: what is not moved has no pointers to update.
+ * How V8 keeps its memory small; the task `start` has the same. `--expose-gc` lets the daemon give
+ * memory back when it rests (lib/system/memory.ts).
+ *
+ * - Young objects get 2 MiB, not 16: at 10,000 Services that is 30 MB less at rest and 90 MB less at the peak, for the
+ *   same CPU time. With 1 MiB, the first sync of 1,000,000 endpoints takes a quarter more of it.
+ * - What has survived a collection may grow by 50 % until the next one, not by up to 300 %. With 30 %, the start of
+ *   1,000,000 endpoints has 15 collections, not 10, and 40 MB less at its peak.
+ * - V8 collects twice more, in small steps, once little is allocated (its memory reducer). It waits for 1 s, not for 30
+ *   and 8: at 10,000 Services, 30 MB of the start go half a minute earlier.
+ * - Of fragmented memory, 1 MiB is moved at once, not 4: the longest collection of 30,000 Services takes 47 ms, not 68.
+ * - Pages of young objects are kept as they are if 30 % are in use, not 70: what is not moved has no pointers to update.
+ * - Functions get type feedback and machine code after 100 calls, not 8, and are optimised 75 and 100 times later, loops
+ *   as late: the code and the optimisers' own pages count, too. At 100 Services nothing is optimised, which is 2.5 MB less.
  */
 export const V8_FLAGS = [
   "--expose-gc",
   "--max-semi-space-size=2",
   "--heap-growing-percent=50",
+  "--memory-reducer-delay-ms=1000",
+  "--gc-memory-reducer-start-delay-ms=1000",
   "--compaction-max-evacuated-bytes-mb=1",
   "--page-promotion-threshold=30",
-  "--invocation-count-for-maglev=10000",
+  "--invocation-count-for-feedback-allocation=100",
+  "--invocation-count-for-maglev=30000",
+  "--invocation-count-for-maglev-osr=10000",
+  "--invocation-count-for-osr=20000",
   "--invocation-count-for-turbofan=300000",
 ].join(",");
 

@@ -55,7 +55,7 @@ export async function openStateFile(
     lastWritten,
     write: async (terms) => {
       await writeStateFile(cache, { ...terms, path, nodeName });
-      runtime.releaseMemory("small", signal);
+      runtime.releaseMemory(signal);
     },
   });
   return { keeper, found: lastWritten === undefined ? { type: "nothing" } : await find(options) };

@@ -63,8 +63,8 @@ export interface Runtime {
   readonly pid: number;
   readonly build: Build;
   osRelease(): string;
-  /** Frees memory one second after work; after small work, if no other work followed. Needs `--expose-gc`. */
-  releaseMemory(after: "small" | "large", signal: AbortSignal): void;
+  /** Frees memory if no other work follows for one second. Needs `--expose-gc`. */
+  releaseMemory(signal: AbortSignal): void;
   cpus(): number;
   environment(name: string): string | undefined;
   workingDirectory(): string;
