@@ -43,7 +43,8 @@ export const CATALOG = {
   "api-server-unreachable": {
     severity: "error",
     summary: "signpost cannot reach the API server, so it learns of no changes.",
-    remedy: "Check the server's address in the kubeconfig (--kubeconfig), and the network to it.",
+    remedy:
+      "Check the kubeconfig (--kubeconfig), the server's address in it, and the network to it.",
   },
   "api-server-refuses": {
     severity: "error",
