@@ -167,6 +167,19 @@ Deno.test({
 });
 
 Deno.test({
+  name: "the rules go from nodes that have gone back to kube-proxy, too",
+  ignore,
+  fn: async () => {
+    const settings = "cleanup=true,nodeSelector.node-proxy=signpost";
+    const objects = await render("-f", valuesFile("default"), "--set", settings);
+    const found = objects.find(({ kind }) => kind === "DaemonSet") as unknown as {
+      spec: { template: { spec: { nodeSelector: unknown } } };
+    };
+    assertEquals(found.spec.template.spec.nodeSelector, { "kubernetes.io/os": "linux" });
+  },
+});
+
+Deno.test({
   name: "a change of the configuration replaces the pods",
   ignore,
   fn: async () => {
