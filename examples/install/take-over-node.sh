@@ -63,12 +63,12 @@ node=$1
 ready=$(kubectl get node "$node" -o 'jsonpath={.status.conditions[?(@.type=="Ready")].status}') || fail "there is no such node"
 system get daemonset kube-proxy -o 'jsonpath={.spec.template.spec.affinity}' | grep -q node-proxy ||
   fail "kube-proxy's DaemonSet does not know the label node-proxy: apply examples/install/kube-proxy-patch.yaml"
-[ "$direction" = over ] || { back; exit 0; }
-
-[ "$ready" = True ] || fail "the node is not Ready"
 selected=$(system get daemonset signpost -o 'jsonpath={.spec.template.spec.nodeSelector.node-proxy}') ||
   fail "there is no DaemonSet signpost in kube-system"
 [ "$selected" = signpost ] || fail "signpost's DaemonSet needs the nodeSelector node-proxy: signpost"
+[ "$direction" = over ] || { back; exit 0; }
+
+[ "$ready" = True ] || fail "the node is not Ready"
 
 if [ "$(kubectl get node "$node" -o 'jsonpath={.metadata.labels.node-proxy}')" != signpost ]; then
   kubectl label --overwrite node "$node" node-proxy=none > /dev/null || fail "cannot set the label node-proxy"

@@ -21,7 +21,7 @@ case "$*" in
   'label '*node-proxy-) : > "$STATE/label" ;;
   *'daemonset kube-proxy'*) is not-patched || echo node-proxy ;;
   *'daemonset signpost'*image*) echo ghcr.io/example/signpost:1 ;;
-  *'daemonset signpost'*) echo signpost ;;
+  *'daemonset signpost'*) is everywhere || echo signpost ;;
   *'get pod -l k8s-app=kube-proxy'*) [ "$label" ] || echo kube-proxy-1 ;;
   *'get pod -l app'*) [ "$label" != signpost ] || echo signpost-1 ;;
   *'wait pod -l app'*) ! is crashing ;;
@@ -76,6 +76,7 @@ for (
   const [broken, message] of [
     ["not-ready", "worker-1: the node is not Ready"],
     ["not-patched", "apply examples/install/kube-proxy-patch.yaml"],
+    ["everywhere", "signpost's DaemonSet needs the nodeSelector node-proxy: signpost"],
   ] as const
 ) {
   Deno.test(`a node is left alone if the cluster is ${broken}`, async () => {
@@ -106,6 +107,13 @@ Deno.test("--back brings kube-proxy back, then removes the rules with the Daemon
   assertEquals([back.code, back.label, back.stderr], [0, "", ""]);
   assertStringIncludes(back.applied, "name: signpost-cleanup-worker-1\n");
   assertStringIncludes(back.applied, "image: ghcr.io/example/signpost:1\n");
+});
+
+Deno.test("--back leaves a node alone if signpost's pod would not leave it", async () => {
+  const args = ["--back", "worker-1"];
+  const failed = await takeOver(args, { broken: ["everywhere"], label: "signpost" });
+  assertEquals([failed.code, failed.label], [1, "signpost"]);
+  assertStringIncludes(failed.stderr, "signpost's DaemonSet needs the nodeSelector");
 });
 
 Deno.test("--back again starts a new pod in the place of one that failed", async () => {
