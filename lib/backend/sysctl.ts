@@ -39,15 +39,17 @@ export async function setRouteLocalnet(runner: ProcessRunner): Promise<void> {
   }
 }
 
-/** Warns if the setting is still on when no rule of signpost protects local listeners. Never rejects. */
+/**
+ * Warns if the setting is still on when no rule of signpost protects local listeners. On the way back, kube-proxy needs
+ * it and has a rule of its own. Never rejects.
+ */
 export async function warnOfRouteLocalnet(
   { runner, logger }: { readonly runner: ProcessRunner; readonly logger: Logger },
 ): Promise<void> {
   const value = await new Sysctl(runner).read(ROUTE_LOCALNET).catch(() => "0");
   if (value === "0") return;
   logger.warn(
-    `no node port answers on loopback, and ${ROUTE_LOCALNET} is still ${value}: neighbours can reach ` +
-      `what listens on 127.0.0.1; ` +
-      `if nothing else needs it, run sysctl -w ${ROUTE_LOCALNET}=0`,
+    `${ROUTE_LOCALNET} is still ${value}, as kube-proxy's iptables mode needs it; without kube-proxy, neighbours ` +
+      `can reach what listens on 127.0.0.1: run sysctl -w ${ROUTE_LOCALNET}=0`,
   );
 }
