@@ -138,7 +138,7 @@ export class Parts {
     this.healthChecks = new HealthCheckNodePorts({
       where: () => ({ node: this.desired.node, ownAddresses: options.runtime.addresses() }),
       listen: this.listen,
-      isHealthy: () => this.health.isHealthy(),
+      isHealthy: () => this.health.report().healthy,
       clock,
       logger,
       changed: () => this.findings.changed(),

@@ -5,6 +5,7 @@ import type { Clock } from "../model/ports/ports.ts";
 import type { SyncProgress } from "../sync/reports.ts";
 
 interface HealthReport {
+  /** No update waits for too long; the Node does not count. */
   readonly healthy: boolean;
   /** The Node was seen, and is not being deleted: load balancers may send traffic here. */
   readonly nodeEligible: boolean;
@@ -39,11 +40,6 @@ export class ProxyHealth {
   /** Takes the last known Node. If the Node is deleted, its last state stays. */
   setNode(node: { readonly deleting: boolean }): void {
     this.#nodeEligible = !node.deleting;
-  }
-
-  /** Returns true if no update waits for too long; the Node does not count. */
-  isHealthy(): boolean {
-    return this.report().healthy;
   }
 
   report(): HealthReport {

@@ -71,7 +71,8 @@ export class ServiceManager {
 
   /** Says that the service has started, or sets the text that `systemctl status` shows. */
   ready(status: string): Promise<void> {
-    return this.#send(["READY=1", statusLine(status)]);
+    const line = `STATUS=${plain(status.slice(0, MAXIMUM_STATUS_LENGTH))}`;
+    return this.#send(["READY=1", line]);
   }
 
   reloaded(): Promise<void> {
@@ -109,8 +110,4 @@ export class ServiceManager {
       }
     }
   }
-}
-
-function statusLine(text: string): string {
-  return `STATUS=${plain(text.slice(0, MAXIMUM_STATUS_LENGTH))}`;
 }

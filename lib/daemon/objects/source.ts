@@ -144,6 +144,9 @@ async function watchApiServer(
     else sink(event);
   };
   const decode = createDecoder();
+  // As in client-go: the setting for answers, else the one for requests.
+  const { acceptContentTypes, contentType } = options.configuration.clientConnection;
+  const types = (acceptContentTypes || contentType).split(",");
   const watching = watchAll({
     client: server.client,
     kinds: KINDS,
@@ -153,7 +156,7 @@ async function watchApiServer(
       return decode(kind, raw);
     },
     // Who wants to see all fields of objects gets them in JSON.
-    protobuf: !inspect && acceptsProtobuf(options.configuration.clientConnection),
+    protobuf: !inspect && types.some((type) => type.trim() === PROTOBUF),
     sink: receive,
     clock: runtime.clock,
     logger,
@@ -161,13 +164,6 @@ async function watchApiServer(
     signal,
   });
   await Promise.race([watching, failed.promise]).finally(server.close);
-}
-
-/** Reads these settings as client-go does: the one for answers, else the one for requests. */
-function acceptsProtobuf(
-  { acceptContentTypes, contentType }: Configuration["clientConnection"],
-): boolean {
-  return (acceptContentTypes || contentType).split(",").some((type) => type.trim() === PROTOBUF);
 }
 
 /** Sends a POST request. @returns the HTTP status @throws {WatchError} without an answer */

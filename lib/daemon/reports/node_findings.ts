@@ -116,11 +116,9 @@ export class NodeFindings {
   }
 }
 
-const LEVELS = { error: "error", warning: "warn", info: "info" } as const;
-
 /** Logs a finding at the level of its severity. */
 export function logFinding(logger: Logger, { id, severity, what, where, remedy }: Finding): void {
-  logger[LEVELS[severity]](what, { finding: id, where, remedy });
+  logger[severity === "warning" ? "warn" : severity](what, { finding: id, where, remedy });
 }
 
 /** Reads the facts of programs and settings. @param before the last facts, of which some never change */
