@@ -8,30 +8,28 @@ import { COUNTER, parseKey, printKey, setNamed, type TableSet } from "./sets.ts"
 import { compareRules, difference } from "../compare.ts";
 import { TABLE } from "./table.ts";
 
-interface CompareOptions {
-  /** True if an endpoint needs its own slot, and not any slot of its frontend. */
-  readonly exactSlots?: boolean;
-}
-
-/** Returns all differences, but for clients of session affinity and marks of transactions. */
-export function compareContents(
-  desired: Contents,
-  held: Contents,
-  options: CompareOptions = {},
-): Difference[] {
-  return atOnce(comparing(desired, held, options));
+/** Returns the differences of `comparing`, but an endpoint may have any slot of its frontend. */
+export function compareContents(desired: Contents, held: Contents): Difference[] {
+  const sets = [...desired.sets].map(([name, wanted]) => {
+    const [set, there] = [setNamed(name), held.sets.get(name)];
+    const isMoved = set?.keyType === "slot" && there !== undefined;
+    return [name, isMoved ? inSlotsOf(there, wanted, set) : wanted] as const;
+  });
+  return atOnce(comparing({ ...desired, sets: new Map(sets) }, held));
 }
 
 const BATCH = 100;
 
-/** @yields where other work can be done */
+/**
+ * Returns all differences, but for clients of session affinity and marks of transactions.
+ * @yields where other work can be done
+ */
 export function* comparing(
   desired: Contents,
   held: Contents,
-  { exactSlots = false }: CompareOptions = {},
 ): Generator<undefined, Difference[]> {
   const chains = yield* compareChains(desired, held);
-  const sets = yield* compareSets(desired, held, exactSlots);
+  const sets = yield* compareSets(desired, held);
   return [...compareTable(desired, held), ...[...chains, ...sets].sort(byPlace)];
 }
 
@@ -71,7 +69,6 @@ function compareChain(desired: Contents, held: Contents, name: string): Differen
 function* compareSets(
   desired: Contents,
   held: Contents,
-  exactSlots: boolean,
 ): Generator<undefined, Difference[]> {
   const differences: Difference[] = [];
   for (const name of new Set([...desired.sets.keys(), ...held.sets.keys()])) {
@@ -84,10 +81,8 @@ function* compareSets(
     if (before !== after) {
       differences.push({ ...difference("wrong", name), desired: after, held: before });
     }
-    const set = setNamed(name);
-    const left = !exactSlots && set?.keyType === "slot" ? inSlotsOf(there, wanted, set) : wanted;
     const counts = after.split("; ").includes(COUNTER);
-    append(differences, yield* compareElements(name, { wanted: left, there, counts }));
+    append(differences, yield* compareElements(name, { wanted, there, counts }));
   }
   return differences;
 }

@@ -6,7 +6,7 @@ import {
   type StateChange,
 } from "../../model/kernel/desired.ts";
 import { atOnce, Turns } from "../../model/ports/in_turns.ts";
-import { additionOf, Counts, type Delta, diffing, isLargeChange, NOTHING } from "./delta.ts";
+import { Counts, type Delta, diffing, isLargeChange, NOTHING } from "./delta.ts";
 import { DeferredDeletes } from "./deferred_deletes.ts";
 import type { Nft } from "./nft.ts";
 import { NO_CONTENTS, parsingListing } from "./read.ts";
@@ -214,7 +214,8 @@ export class NftablesDataplane implements Dataplane<NftScript> {
     const { operations } = script;
     if (operations > 0) logger.info("read the table back, and wrote what differed", { operations });
     const counts = new Counts();
-    counts.add(additionOf(table));
+    const { sets: addSets, chains: addChains, elements: addElements, references } = table;
+    counts.add({ ...NOTHING, addSets, addChains, addElements, references });
     return counts;
   }
 

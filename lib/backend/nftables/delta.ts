@@ -144,10 +144,6 @@ export function* tableOf({ node, services }: DesiredState): Generator<undefined,
   };
 }
 
-export function additionOf({ sets, chains, elements, references }: Table): Delta {
-  return { ...NOTHING, addSets: sets, addChains: chains, addElements: elements, references };
-}
-
 /** The weight of a client set and a chain of session affinity, in elements: nft takes as much memory for them. */
 const AFFINITY_WEIGHT = 10;
 

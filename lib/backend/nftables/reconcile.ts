@@ -1,7 +1,6 @@
 /** Writes what differs in a large table that packets meet: reads it back set by set, but for slots. */
 import type { Difference } from "../../model/kernel/differences.ts";
 import { Turns } from "../../model/ports/in_turns.ts";
-import type { Clock } from "../../model/ports/ports.ts";
 import { append } from "../../model/values/lists.ts";
 import { countOperations, cut, type Delta, fits, NOTHING, tableOf } from "./delta.ts";
 import { mend } from "./mend.ts";
@@ -12,14 +11,10 @@ import type { Element, Table } from "./table.ts";
 import { setNamed, type TableSet } from "./sets.ts";
 import { type HeldSlots, HeldSlotsFinder, isTaken, leadsToSlots, SlotWriter } from "./slots.ts";
 import { renderingDelta } from "./text.ts";
-import type { FullScript } from "./write.ts";
+import type { FullScript, PortionsOptions } from "./write.ts";
 
-interface ReconcileOptions {
+interface ReconcileOptions extends Pick<PortionsOptions, "clock" | "weight" | "checkpoint"> {
   readonly nft: Pick<Nft, "commit" | "commitAfter" | "listStructure" | "listSet">;
-  readonly clock: Pick<Clock, "monotonic" | "sleep">;
-  readonly weight: number;
-  /** Called when a set was read, or a part was written; what it throws ends the work. */
-  readonly checkpoint: () => void;
 }
 
 /**
@@ -102,7 +97,7 @@ async function readBack(
   const structure = await read(() => nft.listStructure());
   if (!structure || lacksFrontends(sets, structure)) return undefined;
   const wanted = await turns.run(readingTable({ sets, chains, elements: [] }));
-  const differences = await turns.run(comparing(wanted, structure, { exactSlots: true }));
+  const differences = await turns.run(comparing(wanted, structure));
   const finder = new HeldSlotsFinder(structure.chains);
   for (const set of setsToRead(sets, structure)) {
     const { name } = set;
@@ -116,7 +111,7 @@ async function readBack(
     if (leadsToSlots(set)) await turns.run(finder.looking(set, held));
     // Another set comes or goes with its elements.
     if (!isThere || !wanted.sets.has(name)) continue;
-    append(differences, await turns.run(comparing(desired, held, { exactSlots: true })));
+    append(differences, await turns.run(comparing(desired, held)));
   }
   return { structure, differences, held: finder.found };
 }

@@ -58,7 +58,7 @@ export async function repairScript(
   if (!structure) return undefined;
   const wanted = await turns.run(readingTable(elements ? only(desired, elements) : desired));
   const held = elements ? withElements(structure, elements) : structure;
-  const differences = await turns.run(comparing(wanted, held, { exactSlots: true }));
+  const differences = await turns.run(comparing(wanted, held));
   const delta = mend({ desired, held, differences });
   return delta && dataplane.repairing(delta);
 }
@@ -166,7 +166,7 @@ export class Look {
     const desired = await turns.run(readingTable(await turns.run(tableOf(state))));
     const held = await turns.run(parsingListing(await nft.listTable()));
     if (!held) return [difference("missing", TABLE_PLACE)];
-    return await turns.run(comparing(desired, held, { exactSlots: true }));
+    return await turns.run(comparing(desired, held));
   }
 }
 

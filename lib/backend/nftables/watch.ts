@@ -13,15 +13,11 @@ import { inWords, type Touched, type Transaction, TransactionReader } from "./tr
 import { TABLE } from "./table.ts";
 import { setNamed } from "./sets.ts";
 
-interface DriftWatchOptions {
-  readonly streamer: ProcessStreamer;
-  readonly nft: Pick<Nft, "listSetNames">;
+interface DriftWatchOptions extends Omit<FollowOptions, "onTransaction"> {
   readonly marks: Pick<Marks, "isOwn">;
   readonly look: Pick<Look, "structure" | "contents">;
   readonly touched: Pick<Touched, "add" | "all" | "clear">;
   readonly isLarge: () => boolean;
-  readonly clock: Clock;
-  readonly logger: Logger;
   /** Milliseconds between two looks at the structure of the table. */
   readonly checkPeriod: number;
   readonly onDrift: (drift: Drift) => void;

@@ -167,7 +167,7 @@ export interface PortionsOptions {
   /** Returns commands for the beginning of the last transaction: packets meet the table from then on. */
   readonly prologue: () => Promise<string>;
   readonly onProgress: (progress: Progress) => void;
-  /** Called when nft has taken a portion; what it throws ends the writing. */
+  /** Called when a set was read, or nft has taken a part; what it throws ends the work. */
   readonly checkpoint: () => void;
 }
 

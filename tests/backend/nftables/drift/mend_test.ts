@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { MAX_MENDED, mend } from "../../../../lib/backend/nftables/mend.ts";
-import { compareContents } from "../../../../lib/backend/nftables/compare.ts";
+import { comparing } from "../../../../lib/backend/nftables/compare.ts";
 import {
   type Contents,
   type ElementText,
@@ -38,7 +38,7 @@ function mended(
     chains: new Map(chains),
   };
   damage(held);
-  const differences = compareContents(atOnce(readingTable(desired)), held, { exactSlots: true });
+  const differences = atOnce(comparing(atOnce(readingTable(desired)), held));
   const delta = mend({ desired, held, differences });
   if (delta === undefined) return undefined;
   return atOnce(renderingDelta(delta)).join("").replaceAll(

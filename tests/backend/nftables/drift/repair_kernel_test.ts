@@ -11,7 +11,7 @@ import {
 import { repairScript } from "../../../../lib/backend/nftables/repair.ts";
 import { followMonitor } from "../../../../lib/backend/nftables/watch.ts";
 import { Touched, type Transaction } from "../../../../lib/backend/nftables/transactions.ts";
-import { compareContents } from "../../../../lib/backend/nftables/compare.ts";
+import { comparing } from "../../../../lib/backend/nftables/compare.ts";
 import { desiredContents } from "../../../../lib/backend/nftables/read.ts";
 import { SystemClock } from "../../../../lib/system/clock.ts";
 import { MemoryLogger } from "../../../support/clock_and_log.ts";
@@ -117,7 +117,7 @@ class Table implements AsyncDisposable {
   async differences(): Promise<string[]> {
     const held = await this.kernel.contents();
     if (!held) return ["no table"];
-    return compareContents(desiredContents(this.#pipeline.desired), held, { exactSlots: true })
+    return atOnce(comparing(desiredContents(this.#pipeline.desired), held))
       .map((each) => JSON.stringify(each));
   }
 
