@@ -32,7 +32,7 @@ import { affinityEndpoint } from "./pick.ts";
 import { renderElement } from "./text.ts";
 import { diffing } from "./delta.ts";
 import type { Nft } from "./nft.ts";
-import { type Element, elementsOf, TABLE, type Table } from "./table.ts";
+import { elementsOf, TABLE, type Table } from "./table.ts";
 
 /** @param contents `undefined`: there is no table */
 export function nftablesRules(contents: Contents | undefined): KernelRules {
@@ -183,7 +183,19 @@ export async function heldPorts(
   if (!structure) return undefined;
   const table = tableOfPorts({ ports, node });
   const elements = [...elementsOf(table.elements)];
-  if (elements.length > MOST || !await hasAll(nft, elements)) return undefined;
+  // nft lists intervals before it adds to them.
+  const isAskable = elements.length <= MOST &&
+    !elements.some(({ set }) => set.body.includes("interval"));
+  if (!isAskable) return undefined;
+  // The kernel refuses to create an element that it has, and takes it again (nft(8), `--check`).
+  const lines = elements.flatMap((each) => {
+    const place = `element ${TABLE} ${each.set.name} { ${renderElement(each)} }\n`;
+    return [`create ${place}`, `add ${place}`];
+  });
+  const existing = await nft.existingLines(lines.join(""));
+  if (!elements.every((_, i) => existing.has(2 * i + 1) && !existing.has(2 * i + 2))) {
+    return undefined;
+  }
   const wanted = atOnce(readingTable(table));
   return {
     ...structure,
@@ -191,22 +203,4 @@ export async function heldPorts(
       [...structure.sets.keys()].map((name) => [name, wanted.sets.get(name) ?? new Map()]),
     ),
   };
-}
-
-/**
- * Returns true if the kernel has all elements: then it refuses to create each, and takes each again (nft(8), `--check`).
- */
-async function hasAll(
-  nft: Pick<Nft, "existingLines">,
-  elements: readonly Element[],
-): Promise<boolean> {
-  // nft lists intervals before it adds to them.
-  if (elements.some(({ set }) => set.body.includes("interval"))) return false;
-  if (elements.length === 0) return true;
-  const lines = elements.flatMap((each) => {
-    const place = `element ${TABLE} ${each.set.name} { ${renderElement(each)} }\n`;
-    return [`create ${place}`, `add ${place}`];
-  });
-  const existing = await nft.existingLines(lines.join(""));
-  return elements.every((_, i) => existing.has(2 * i + 1) && !existing.has(2 * i + 2));
 }
