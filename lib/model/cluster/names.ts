@@ -50,10 +50,8 @@ export function vipId(address: string, protocol: Protocol, port: number): VipId 
 
 export function vipKeyOf(id: VipId): string {
   if (typeof id === "string") return id;
-  const [place, protocol = "tcp"] = [
-    Math.floor(id / PROTOCOLS.length),
-    PROTOCOLS[id % PROTOCOLS.length],
-  ];
+  const protocol = PROTOCOLS[id % PROTOCOLS.length] ?? "tcp";
+  const place = Math.floor(id / PROTOCOLS.length);
   const address = integerToAddress(4, BigInt(Math.floor(place / PORTS)));
   return vipKey(address, protocol, place % PORTS);
 }

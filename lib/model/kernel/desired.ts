@@ -1,9 +1,8 @@
 /** The desired state of this node and its changes, independent of nft and iptables. */
-import { FAMILIES, type Family } from "../values/address.ts";
+import type { Family } from "../values/address.ts";
 import type { Acceleration } from "../configuration.ts";
 import type { Scheduler } from "../cluster/scheduler.ts";
 import type { Protocol, TrafficPolicy } from "../cluster/objects.ts";
-import { sameValue } from "../values/record.ts";
 
 export interface Destination {
   readonly address: string;
@@ -153,23 +152,14 @@ export function servingEndpoints(
   return [...usedEndpoints(port), ...port.otherServingEndpoints ?? []];
 }
 
-/**
- * Returns true if rules that all Services share change. Ranges of cluster IPs and `ownAddresses` do not count: they are
- * set elements, or rules of their own.
- */
+/** Facts that are set elements, or rules of their own. */
+const VARIABLE: readonly string[] = ["serviceCIDRs", "guardedCIDRs", "ownAddresses"];
+
+/** Returns true if rules that all Services share change. */
 export function changesFixedRules({ node }: Pick<StateChange, "node">): boolean {
-  return node !== undefined &&
-    !sameValue(withoutAddresses(node.before), withoutAddresses(node.after));
+  return node !== undefined && fixedFacts(node.before) !== fixedFacts(node.after);
 }
 
-function withoutAddresses({ families, ...rest }: DesiredNode): unknown {
-  return [
-    rest,
-    ...FAMILIES.map((family) => ({
-      ...families[family],
-      serviceCIDRs: [],
-      guardedCIDRs: [],
-      ownAddresses: [],
-    })),
-  ];
+function fixedFacts(node: DesiredNode): string {
+  return JSON.stringify(node, (field, value) => VARIABLE.includes(field) ? undefined : value);
 }
