@@ -164,7 +164,7 @@ export function verificationTable(
       report.heldBack.map(({ service, reason }) => [service, reason]),
     ),
     section(
-      "another proxy has rules on this node; stop it, then its rules go",
+      "another proxy has rules on this node; stop it, then start signpost again: it removes them",
       report.otherProxies.map((rules) => [rules]),
     ),
     report.fix ? `\n${plain(report.fix.message)}\n` : "",

@@ -51,7 +51,7 @@ export function kernelFindings({ state, reason, entries, kubeProxy }: KernelFact
     warning(
       "kube-proxy-rules",
       `rules of kube-proxy are in the kernel, too (${what}): two proxies take the same packets`,
-      "stop kube-proxy, then: signpost cleanup --kube-proxy",
+      "stop kube-proxy, then start signpost again: it removes them",
     )
   );
   switch (state) {

@@ -8,6 +8,10 @@ import { hostPort, serviceOf } from "../model/cluster/names.ts";
 /** Services that one finding names. */
 const MOST_SERVICES = 20;
 
+/** The remedy if no process of the other proxy is seen. */
+const RESTART = "Stop the other proxy, such as the DaemonSet kube-proxy in kube-system, " +
+  "then start signpost again: it removes the rules at its start.";
+
 /** Share of the table of connection tracking from which on it is almost full. */
 const ALMOST = 0.9;
 
@@ -19,7 +23,9 @@ export function* checkSystem(
     const rules = rival.rules.join(", ");
     const who = rival.processes.join(", ") || "no process of it is seen from here";
     const what = `another proxy keeps writing its rules on this node: ${rules} (${who})`;
-    yield finding("another-proxy", { what, where: "kube-proxy" });
+    // A pod does not see when the process ends.
+    const remedy = rival.processes.length === 0 ? { remedy: RESTART } : {};
+    yield finding("another-proxy", { what, where: "kube-proxy", ...remedy });
   }
   for (const { name, value, reason } of settingFailures) {
     const what = `${name} could not be set to ${value}: ${reason}`;

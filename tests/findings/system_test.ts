@@ -26,6 +26,16 @@ Deno.test("the rules and processes of another proxy are named", () => {
   ]);
 });
 
+Deno.test("signpost must start again after a proxy whose process it does not see, as in a pod", () => {
+  const remedies = (processes: readonly string[]) => {
+    const rival = { rules: ["table ip kube-proxy"], processes };
+    return listOf(checkSystem(factsOf([], { facts: { rival } })))
+      .map(({ remedy }) => remedy.replace(/^.* in kube-system[.,] ?/, ""));
+  };
+  assertEquals(remedies(["kube-proxy (pid 4711)"]), ["signpost then removes its rules."]);
+  assertEquals(remedies([]), ["then start signpost again: it removes the rules at its start."]);
+});
+
 Deno.test("a table of connection tracking is almost full from nine tenths on", () => {
   const withEntries = (entries: number) =>
     said({ system: { couldUseNftables: false, conntrack: { entries, max: 100 } } });
