@@ -3,10 +3,17 @@
  *
  * @module
  */
-import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
+import {
+  assert,
+  assertEquals,
+  assertRejects,
+  assertStringIncludes,
+  assertThrows,
+} from "@std/assert";
 import { ApiClient, type HttpClient } from "../../../lib/source/api/api_client.ts";
 import { watchAll } from "../../../lib/source/api/reflector.ts";
-import { parseWatchEvent, Remainder } from "../../../lib/source/api/watch_events.ts";
+import { WatchError } from "../../../lib/source/api/failure.ts";
+import { parseWatchEvent, splitFrames, splitLines } from "../../../lib/source/api/watch_events.ts";
 import { createDecoder } from "../../../lib/source/objects/decode.ts";
 import { eventually } from "../../support/eventually.ts";
 import { encodeEvent } from "../../support/protobuf.ts";
@@ -22,15 +29,25 @@ function used(): number {
   return heapUsed + external;
 }
 
-Deno.test("a line in chunks of one byte takes a small multiple of its length", () => {
-  const remainder = new Remainder();
-  const chunk = new Uint8Array([0x61]);
-  const before = used();
-  for (let i = 0; i < 4 * MB; i++) remainder.keep(chunk);
-  const growth = used() - before;
-  assert(growth < 32 * MB, `${growth} bytes`);
-  assertEquals(remainder.join(chunk), new Uint8Array(4 * MB + 1).fill(0x61));
-});
+for (const [what, split] of [["line", splitLines], ["frame", splitFrames]] as const) {
+  Deno.test(`a ${what} in chunks of one byte takes a small multiple of its length`, async () => {
+    const before = used();
+    let growth = 0;
+    const body = (async function* () {
+      // As a frame, it is longer.
+      yield new Uint8Array([0, 0x61, 0x61, 0x61]);
+      const chunk = new Uint8Array([0x61]);
+      for (let i = 0; i < 4 * MB; i++) yield chunk;
+      growth = used() - before;
+    })();
+    await assertRejects(
+      () => Array.fromAsync<unknown>(split(body)),
+      WatchError,
+      `within a ${what}`,
+    );
+    assert(growth < 32 * MB, `${growth} bytes`);
+  });
+}
 
 /** Lists Services from a server that refuses streaming lists, up to the first list or failure of one. */
 async function listFrom(page: (request: number) => unknown, maxObjects?: number) {
