@@ -19,8 +19,8 @@ import { type ApiObject, ApiStore, type Collection, COLLECTIONS, makeFilter } fr
 import { ApiStream } from "./api_stream.ts";
 import type { Certificates } from "./certificates.ts";
 
-/** How the server treats `sendInitialEvents`: as it should, or with 422. */
-export type StreamingLists = "yes" | "refuse";
+/** How the server treats `sendInitialEvents`: as it should, with 422, or as if it was not there. */
+export type StreamingLists = "yes" | "refuse" | "ignore";
 
 /** A rule of a ClusterRole. */
 export interface PolicyRule {
@@ -275,7 +275,7 @@ export class ApiServer {
       format,
       matches: filterOf(query),
       since,
-      markEnd: wantsInitial && !this.#silent,
+      markEnd: wantsInitial && mode === "yes" && !this.#silent,
     });
     if (this.#silent) stream.silence();
     this.#streams.add(stream);

@@ -22,6 +22,8 @@ import { parseWatchEvent, piecesOf, type WatchEvent } from "./watch_events.ts";
 const LIMITS = {
   /** The longest silence of a watch. The API server sends a bookmark about every minute. */
   stall: 180_000,
+  /** The longest time without a new object in a streaming list. The server waits 3 s for its cache. */
+  quiet: 10_000,
   /** The delay of a retry if the server does not know the resource. */
   absent: 600_000,
   backoff: { first: 250, longest: 30_000 },
@@ -133,7 +135,7 @@ class Reflector<K extends Kind> {
       } catch (error) {
         if (this.#resourceVersion !== "" || !mayWorkInPages(error)) throw error;
         // A refusal of these parameters is for good.
-        this.#streamingList = error.reason !== "status";
+        this.#streamingList &&= error.reason !== "status";
         const message = `no streaming list of ${this.kind} objects, listing in pages`;
         this.options.logger.debug(1, message, { error: error.message });
       }
@@ -221,6 +223,8 @@ class Reflector<K extends Kind> {
     });
     if (!this.#snapshot) this.#report.state("watching");
     const turns = new Turns(clock);
+    const over = new AbortController();
+    if (this.#snapshot) void this.#endIfQuiet(this.#snapshot, answer, over.signal);
     try {
       for await (const pieces of piecesOf(answer)) {
         for (let i = 0; i < pieces.length && !signal.aborted; i += BATCH) {
@@ -231,8 +235,26 @@ class Reflector<K extends Kind> {
       }
       if (this.#snapshot) throw new WatchError("dropped", "the initial list ended unfinished");
     } finally {
+      over.abort();
       answer.close();
     }
+  }
+
+  /** Gives a streaming list up that names nothing new. Some proxies before API servers do not mark its end. */
+  async #endIfQuiet(
+    snapshot: Snapshot<K>,
+    stream: { close(): void },
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { clock, logger } = this.options;
+    for (let seen = -1; seen < snapshot.seen;) {
+      seen = snapshot.seen;
+      await clock.sleep(this.#limits.quiet, signal);
+      if (signal.aborted || this.#snapshot !== snapshot) return;
+    }
+    logger.debug(1, `the streaming list of ${this.kind} objects has no end`);
+    this.#streamingList = false;
+    stream.close();
   }
 
   #query(): Record<string, string> {

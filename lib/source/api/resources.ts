@@ -66,6 +66,11 @@ export class Snapshot<K extends Kind> {
     return this.#objects.size;
   }
 
+  /** The number of keys so far, ignored and removed ones too. */
+  get seen(): number {
+    return this.#seen.size;
+  }
+
   /** Returns the keys of objects that are not ignored. */
   get keys(): Set<string> {
     return new Set([...this.#objects.keys(), ...this.#refused.keys()]);

@@ -46,24 +46,26 @@ Deno.test("services of other proxies and headless ones do not come in, nor leave
   });
 });
 
-Deno.test("a server that refuses streaming lists is listed in pages", async () => {
-  await withWatch({
-    server: { streamingLists: "refuse" },
-    limits: { pageSize: 2 },
-    objects: 5,
-  }, async (
-    { server, sink, requests },
-  ) => {
-    assertEquals(requests("list").length, 3);
-    assertEquals(sink.state.get("Service")?.size, 5);
-    server.store.put(service("b", "2"));
-    await eventually("b is there", () => sink.version("Service", "default/b") === "2");
-    server.compact();
-    await eventually("it is listed again", () => requests("list").length === 6);
-    assertEquals(requests("streamingList").length, 1, "it is not asked for a second time");
-    assertEquals(sink.lost, []);
+for (const streamingLists of ["refuse", "ignore"] as const) {
+  Deno.test(`a server that would ${streamingLists} streaming lists is listed in pages`, async () => {
+    await withWatch({
+      server: { streamingLists },
+      limits: { quiet: 100, pageSize: 2 },
+      objects: 5,
+    }, async (
+      { server, sink, requests },
+    ) => {
+      assertEquals(requests("list").length, 3);
+      assertEquals(sink.state.get("Service")?.size, 5);
+      server.store.put(service("b", "2"));
+      await eventually("b is there", () => sink.version("Service", "default/b") === "2");
+      server.compact();
+      await eventually("it is listed again", () => requests("list").length === 6);
+      assertEquals(requests("streamingList").length, 1, "it is not asked for a second time");
+      assertEquals(sink.lost, []);
+    });
   });
-});
+}
 
 Deno.test("an expired continue token lists everything in one page", async () => {
   const options: WatchSetup = {

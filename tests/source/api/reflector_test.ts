@@ -187,6 +187,23 @@ Deno.test("nothing is delivered before the end of the initial list is marked", a
   });
 });
 
+Deno.test("a streaming list that names nothing new for ten seconds gives way to a paged one", async () => {
+  await play(async ({ http, clock }) => {
+    const send = await http.stream();
+    await send(event("ADDED", "a", 1));
+    await clock.advance(9_000);
+    await send(event("ADDED", "b", 2));
+    await clock.advance(1_000);
+    await send(event("BOOKMARK", "", 3));
+    await send(event("MODIFIED", "b", 4));
+    await clock.advance(9_999);
+    assertEquals(http.requests.length, 1);
+    await clock.advance(1);
+    assertEquals(http.requests.length, 2);
+    assertEquals(http.query.get("limit"), "500");
+  });
+});
+
 Deno.test("three minutes of silence end a stream, bookmarks keep it", async () => {
   await play(async ({ http, clock, logger }) => {
     const send = await http.stream();
