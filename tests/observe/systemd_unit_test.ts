@@ -107,6 +107,8 @@ Deno.test({
       Result: "success",
     });
     assertStringIncludes(await systemd.run("nft", "list", "tables"), "signpost-probe");
+    // A pod of signpost that waits for the unit's end has it mounted.
+    assertEquals(await systemd.run("ls", "-d", "/run/signpost"), "/run/signpost\n");
   },
 });
 
