@@ -244,6 +244,7 @@ class Exchange {
 
   async *read(response: HttpResponse): AsyncGenerator<Uint8Array> {
     this.#limit = this.request.silence ?? DEFAULT_SILENCE;
+    this.#heard = this.clock.monotonic();
     try {
       for await (const chunk of response.body) {
         this.#heard = this.clock.monotonic();

@@ -165,6 +165,23 @@ Deno.test("each byte gives the body new time, silence ends it", async () => {
   assertEquals(seen, ["a", "b", "c"]);
 });
 
+Deno.test("late headers take no time from the body", async () => {
+  const clock = new ManualClock();
+  async function* late(): AsyncGenerator<Uint8Array> {
+    await clock.sleep(50_000);
+    yield new TextEncoder().encode("{}");
+  }
+  const http: HttpClient = {
+    request: () => clock.sleep(50_000).then(() => answer(200, late())),
+    close: () => {},
+  };
+  const asking = get(http, clock);
+  await settle();
+  await clock.advance(50_000);
+  await clock.advance(50_000);
+  assertEquals(await asking, {});
+});
+
 Deno.test("an aborted caller ends its request", async () => {
   const stop = new AbortController();
   const http = new FakeHttp();
