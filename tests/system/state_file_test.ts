@@ -258,6 +258,14 @@ Deno.test("the file of a write that a crash ended is replaced, and a link is not
     assertEquals(namesIn(folder), ["other", "state.json.gz"]);
   }));
 
+Deno.test("a small file that unpacks to a line of 64 MiB is refused", () =>
+  inFolder(async (path) => {
+    const zeros = gzipSync(new Uint8Array(64 * 1024 * 1024));
+    Deno.writeFileSync(path, zeros, { mode: 0o600 });
+    const message = `cannot use ${path}: it is damaged: line 0 is too long`;
+    assertEquals(await readFailure(path), message);
+  }));
+
 Deno.test("a changed byte of the file is refused, or changes nothing at all", () =>
   inFolder(async (path) => {
     const objects = stateOf({ services: 4, endpoints: 3 });

@@ -37,6 +37,9 @@ export class StateError extends Error {
 /** The format version that is written, and the only one that is read. */
 const STATE_VERSION = 3;
 
+/** Characters; a small gzip file can hold a line without end. The largest EndpointSlice has 250,000. */
+const MAX_LINE = 16 * 1024 * 1024;
+
 /** Objects by `namespace/name`. */
 export interface StateObjects {
   readonly services: ReadonlyMap<string, Service>;
@@ -104,9 +107,11 @@ export class StateReader {
 
   /** Takes the next piece of text. @throws {StateError} if it is not usable here */
   push(text: string): void {
-    const lines = (this.#rest + text).split("\n");
+    const lines = text.split("\n");
+    lines[0] = this.#rest + lines[0];
     this.#rest = lines.pop() ?? "";
     for (const line of lines) this.#line(line);
+    if (this.#rest.length > MAX_LINE) throw this.#damaged("is too long");
   }
 
   /** Returns the state after the last piece. @throws {StateError} if the text ends too early */

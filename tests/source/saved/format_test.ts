@@ -225,6 +225,14 @@ for (const [what, [search, replacement]] of Object.entries(FORGERIES)) {
   });
 }
 
+Deno.test("a line without end is refused before it fills the memory", () => {
+  const reader = new StateReader({ nodeName: HEADER.nodeName, decode: createDecoder() });
+  const piece = "x".repeat(1024 * 1024);
+  assertThrows(() => {
+    for (let i = 0; i < 64; i++) reader.push(piece);
+  }, StateError);
+});
+
 Deno.test("a refusal names the line, the field, the rule and the value", () => {
   assertEquals(
     refusal(forge(/"addressType":"IPv4"/, '"addressType":"IPv5"')),
