@@ -87,7 +87,11 @@ async function openTrusted(path: string): Promise<Deno.FsFile> {
   if (((found.mode ?? 0) & 0o022) !== 0) {
     throw new StateError("others may write to it; remove it, or set its mode to 0600");
   }
-  return await Deno.open(path);
+  const file = await Deno.open(path);
+  const opened = await file.stat();
+  if (opened.dev === found.dev && opened.ino === found.ino) return file;
+  file.close();
+  throw new StateError("it was replaced while it was opened");
 }
 
 /** Reads the text of a state. @throws {StateError} if it cannot be used */

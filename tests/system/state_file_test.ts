@@ -46,8 +46,8 @@ function write(
   });
 }
 
-async function read(path: string, options: { readonly maxBytes?: number } = {}) {
-  return (await readStateFile(path, { ...READ, ...options }))?.events;
+async function read(path: string) {
+  return (await readStateFile(path, READ))?.events;
 }
 
 async function readFailure(path: string): Promise<string> {
@@ -256,6 +256,24 @@ Deno.test("the file of a write that a crash ended is replaced, and a link is not
     }
     assertEquals(Deno.readTextFileSync(other), "kept");
     assertEquals(namesIn(folder), ["other", "state.json.gz"]);
+  }));
+
+Deno.test("a file that takes the place of a trusted one before it is opened is refused", () =>
+  inFolder(async (path, folder) => {
+    await write(path, LARGE);
+    await write(`${folder}/other`, LARGE);
+    const { lstat } = Deno;
+    Deno.lstat = async (found) => {
+      const info = await lstat(found);
+      await Deno.rename(`${folder}/other`, path);
+      return info;
+    };
+    try {
+      const message = `cannot use ${path}: it was replaced while it was opened`;
+      assertEquals(await readFailure(path), message);
+    } finally {
+      Deno.lstat = lstat;
+    }
   }));
 
 Deno.test("a small file that unpacks to a line of 64 MiB is refused", () =>
