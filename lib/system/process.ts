@@ -67,13 +67,13 @@ export class DenoProcessRunner implements ProcessRunner {
   }
 }
 
-/** Programs get no more of the environment than they need: no NOTIFY_SOCKET, no credentials. */
+/**
+ * Programs get no more of the environment than they need: no NOTIFY_SOCKET, no credentials. An empty PATH would be
+ * the working directory.
+ */
 function environment(): Record<string, string> {
-  const lockFile = Deno.env.get("XTABLES_LOCKFILE");
-  return {
-    PATH: Deno.env.get("PATH") ?? "",
-    ...lockFile !== undefined && { XTABLES_LOCKFILE: lockFile },
-  };
+  const entries = ["PATH", "XTABLES_LOCKFILE"].map((name) => [name, Deno.env.get(name)]);
+  return Object.fromEntries(entries.filter(([, text]) => text));
 }
 
 function spawn(

@@ -36,6 +36,31 @@ Deno.test("pieces are made while the program reads, and one that cannot be made 
   assertEquals((await runner.run(["true"], pieces(3))).code, 0);
 });
 
+Deno.test("a program of the working directory is not run, also without PATH", async () => {
+  const folder = await Deno.makeTempDir({ prefix: "signpost-process-" });
+  try {
+    await Deno.writeTextFile(`${folder}/nft`, "#!/bin/sh\necho not nft\n", { mode: 0o755 });
+    const script = `
+      import { DenoProcessRunner } from "${new URL(
+      "../../lib/system/process.ts",
+      import.meta.url,
+    )}";
+      Deno.env.delete("PATH");
+      console.log(await new DenoProcessRunner().run(["nft"]).catch(({ name }) => name));
+    `;
+    const runner = new DenoProcessRunner();
+    const { stdout } = await runner.run([
+      "sh",
+      "-c",
+      `cd ${folder} && exec "$0" run -qA --no-check --ext=js -`,
+      Deno.execPath(),
+    ], script);
+    assertEquals(stdout, "ProgramFailedError\n");
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+});
+
 Deno.test("a program that is not there is named", async () => {
   const error = await assertRejects(
     () => new DenoProcessRunner().run(["no-such-program"]),
