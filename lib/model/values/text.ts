@@ -16,8 +16,10 @@ export function show(value: unknown): string {
 
 function toText(value: unknown): string {
   if (typeof value !== "string" && typeof value !== "object") return String(value);
+  let left = LONGEST;
   try {
-    return JSON.stringify(value);
+    // Aliases can make a YAML document very much larger than its text. Each value prints at least one character.
+    return JSON.stringify(value, (_, each) => left-- > 0 ? each : undefined);
   } catch {
     // A YAML document may contain itself.
     return "(an object that JSON cannot express)";

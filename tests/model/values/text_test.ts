@@ -12,6 +12,13 @@ Deno.test("values appear in messages as one printable line", () => {
   assertEquals(plain("a\tb é"), "a\\tb é");
 });
 
+Deno.test("a value that aliases make larger than memory is printed as far as its line goes", () => {
+  let value: unknown = "x";
+  for (let depth = 0; depth < 40; depth++) value = [value, value];
+  assertEquals(show(value), `${"[".repeat(40)}"x","x"],["x","x"]],[["x","x"],["x","x"]…`);
+  assertEquals(show(Array(200).fill(1)), `[${"1,".repeat(39)}1…`);
+});
+
 Deno.test("a misspelt name finds the nearest one, a strange one finds none", () => {
   const names = ["cluster-cidr", "config", "cleanup"];
   assertEquals(didYouMean("cluster-cdir", names), " (did you mean cluster-cidr?)");
