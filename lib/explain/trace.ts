@@ -5,6 +5,7 @@
 import { endTrace, LAST_CHAIN, startTrace, TRACE_TABLE, WAYS_OUT } from "../backend/trace.ts";
 import { hostPort } from "../model/cluster/names.ts";
 import { ApplyError } from "../model/kernel/dataplane.ts";
+import { ProgramFailedError } from "../model/ports/ports.ts";
 import type { Runtime } from "../model/ports/runtime.ts";
 import { FatalError } from "../model/values/errors.ts";
 import type { PacketDestination } from "./packet.ts";
@@ -107,9 +108,7 @@ export async function traceConnection(options: TraceOptions): Promise<TraceRepor
   const follow = async () => {
     for await (const line of streamer.lines(["nft", "monitor", "trace"], signal)) reader.take(line);
   };
-  const following = follow();
-  try {
-    await startTrace(runner, packet);
+  const send = async () => {
     for (let attempt = 0; attempt < ATTEMPTS && !reader.hasBegun && !signal.aborted; attempt++) {
       await clock.sleep(BEGIN, signal);
       await sendProbe({ ...packet, timeout: PATIENCE });
@@ -118,14 +117,20 @@ export async function traceConnection(options: TraceOptions): Promise<TraceRepor
         await clock.sleep(LOOK, signal);
       }
     }
+    stop.abort();
+  };
+  try {
+    await startTrace(runner, packet);
+    try {
+      await Promise.all([follow(), send()]);
+    } finally {
+      stop.abort();
+      await endTrace(runner);
+    }
   } catch (error) {
-    throw error instanceof ApplyError
+    throw error instanceof ApplyError || error instanceof ProgramFailedError
       ? new FatalError(`--trace: ${error.message}`, { cause: error })
       : error;
-  } finally {
-    stop.abort();
-    await endTrace(runner);
   }
-  await following;
   return reader.report(packet, outcome);
 }

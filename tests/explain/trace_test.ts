@@ -1,7 +1,9 @@
-import { assertEquals, assertStringIncludes } from "@std/assert";
+import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import type { TraceReport } from "../../lib/explain/report.ts";
-import { TraceReader } from "../../lib/explain/trace.ts";
+import { traceConnection, TraceReader } from "../../lib/explain/trace.ts";
 import { traceScript } from "../../lib/backend/trace.ts";
+import { ProgramFailedError, ProgramMissingError } from "../../lib/model/ports/ports.ts";
+import { FatalError } from "../../lib/model/values/errors.ts";
 import { LOCAL, outcomeOf, REMOTE, slice, web } from "./cluster.ts";
 
 const PACKET = { address: "10.96.0.10", port: 80, protocol: "tcp" } as const;
@@ -100,3 +102,37 @@ Deno.test("the script asks for the first packets of one connection, in a table o
     "    ip6 daddr fd00::a udp dport 53 meta nftrace set 1\n",
   );
 });
+
+Deno.test("where nft is missing or cannot be started, the trace ends with a line that says so", async () => {
+  const run = () => Promise.resolve({ code: 0, stdout: "", stderr: "" });
+  const trace = (error: Error, runner = run) =>
+    traceConnection({
+      packet: { ...PACKET, source: undefined },
+      outcome: OUTCOME,
+      runtime: {
+        clock: { now: () => 0, monotonic: () => 0, sleep: () => Promise.resolve() },
+        runner: { run: runner },
+        streamer: { lines: () => fails(error) },
+        sendProbe: () => Promise.resolve(),
+      },
+      signal: new AbortController().signal,
+    });
+  const missing = new ProgramMissingError("nft");
+  await assertRejects(
+    () => trace(missing, () => Promise.reject(missing)),
+    FatalError,
+    "--trace: the program nft cannot be run",
+  );
+  const busy = new ProgramFailedError("nft", "not-started", "cannot be started now: no memory");
+  await assertRejects(
+    () => trace(busy),
+    FatalError,
+    "--trace: nft cannot be started now: no memory",
+  );
+});
+
+// deno-lint-ignore require-yield
+async function* fails(error: Error): AsyncGenerator<string> {
+  await Promise.resolve();
+  throw error;
+}
