@@ -158,13 +158,14 @@ async function sendTcp({ address, port, source, timeout }: ProbeRequest): Promis
 
 async function sendUdp({ address, port, source }: ProbeRequest): Promise<void> {
   const hostname = source ?? (familyOf(address) === 4 ? "0.0.0.0" : "::");
-  const socket = Deno.listenDatagram({ transport: "udp", hostname, port: 0 });
+  let socket;
   try {
+    socket = Deno.listenDatagram({ transport: "udp", hostname, port: 0 });
     await socket.send(new Uint8Array(0), { transport: "udp", hostname: address, port });
   } catch {
-    // No route, or refused by the rules: the trace tells.
+    // No address or route here, or refused by the rules: the trace tells.
   } finally {
-    socket.close();
+    socket?.close();
   }
 }
 

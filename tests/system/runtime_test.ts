@@ -1,6 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { existsSync } from "node:fs";
 import { runWithFewDescriptors } from "../support/few_descriptors.ts";
+import { systemRuntime } from "../../lib/system/runtime.ts";
 import { signpostCommand } from "../support/signpost.ts";
 
 Deno.test("a reader that has seen enough of the output is no error", async () => {
@@ -15,6 +16,14 @@ Deno.test("a reader that has seen enough of the output is no error", async () =>
   assertEquals(code, 0);
   assertEquals(stderr.split("\n").filter((line) => !/Warning|^$/.test(line)), []);
 });
+
+for (const protocol of ["tcp", "udp"] as const) {
+  Deno.test(`a ${protocol} packet that cannot be sent from an address is no error`, async () => {
+    // TEST-NET-1 (RFC 5737): no machine has this address.
+    const [source, address] = ["192.0.2.1", "127.0.0.1"];
+    await systemRuntime().sendProbe({ source, address, port: 9, protocol, timeout: 1_000 });
+  });
+}
 
 Deno.test("the processors are those that the kernel lists, not this process's share of them", async () => {
   const online = (await Deno.readTextFile("/sys/devices/system/cpu/online")).trim();
