@@ -132,6 +132,23 @@ Deno.test("explain reads the objects once, if it is given only the name of the S
   assertEquals(await ask("web"), expected);
 });
 
+Deno.test("explain refuses an object whose namespace is no text, and explains another", async () => {
+  const bad = web({}, { metadata: { name: "bad", namespace: { toString: 1 } } });
+  const objects = [
+    ...[...CLUSTER, bad, web()].map((object) => ({ apiVersion: "v1", ...object })),
+    { apiVersion: "discovery.k8s.io/v1", ...slice([LOCAL]) },
+  ];
+  await withManifest(objects, async (path) => {
+    const { code, printed, complaints } = await runOnNode([
+      ...["explain", "shop/web", "-o", "json", "--manifests", path],
+      ...["--proxy-mode=nftables", "--hostname-override=node-1"],
+    ]);
+    assertEquals(complaints, []);
+    const { service, selector } = JSON.parse(printed);
+    assertEquals([code, service, selector], [0, "shop/web", "app=web"]);
+  });
+});
+
 Deno.test("diff lays manifests over the objects of the API server", async () => {
   await using server = await startServer();
   // A manifest as people write it: without the cluster IP.

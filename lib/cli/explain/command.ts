@@ -51,8 +51,10 @@ async function answerService(asked: AskedService, context: ExplainContext): Prom
     inspectors.set(namespace, inspector);
     return inspector;
   };
-  const inspect = (kind: Kind, raw: unknown) =>
-    inspectorIn(String(fieldAt(raw, "metadata", "namespace") || "default")).look(kind, raw);
+  const inspect = (kind: Kind, raw: unknown) => {
+    const given = fieldAt(raw, "metadata", "namespace");
+    inspectorIn(typeof given === "string" && given || "default").look(kind, raw);
+  };
   const service = namespace === undefined ? undefined : objectKey({ namespace, name });
   const node = await readNodeState({ ...context, timeout: command.timeout, service, inspect });
   const { state, backend, daemon, origin } = node;
