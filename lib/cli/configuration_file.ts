@@ -24,7 +24,7 @@ export class ConfigurationFile {
   };
 
   /**
-   * Reads the file, for a file system need not report changes: a ConfigMap swaps a symbolic link.
+   * Reads the file. Watching it would miss changes: a ConfigMap swaps a symbolic link, some file systems report nothing.
    * @returns true if the text differs from that of the last read. Two looks must see the same: the file may be half written
    */
   async hasChanged(): Promise<boolean> {
