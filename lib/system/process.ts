@@ -20,10 +20,14 @@ interface ProcessLimits {
 const LIMITS: ProcessLimits = { time: 60_000, timePerMebibyte: 10_000 };
 
 /** Programs that list what the kernel holds. */
-const LISTS = /^(?:nft (?:-t |--terse )?list |\S*tables\S*-save\b|conntrack |ipset list|cat\b)/;
+const LISTS = /^(?:nft (?:-\S+ )*list |\S*tables\S*-save\b|conntrack |ipset list|cat\b)/;
 
 /** MiB of standard output after which a program is killed: a table of 1,000,000 elements takes 150. */
 const MAX_OUTPUT = { list: 256, other: 16 };
+
+export function maxOutput(argv: readonly string[]): number {
+  return MAX_OUTPUT[LISTS.test(argv.join(" ")) ? "list" : "other"];
+}
 
 /** Characters of standard error that are kept. Errors stand at its beginning. */
 const MAX_STDERR = 64 * 1024;
@@ -34,7 +38,7 @@ export class DenoProcessRunner implements ProcessRunner {
   async run(argv: readonly [string, ...string[]], stdin?: ProcessInput): Promise<ProcessResult> {
     const [program] = argv;
     const child = spawn(argv, { stdin: stdin === undefined ? "null" : "piped", stderr: "piped" });
-    const most = MAX_OUTPUT[LISTS.test(argv.join(" ")) ? "list" : "other"];
+    const most = maxOutput(argv);
     const tooMuch = () => {
       const reason = `printed more than ${most} MiB and was killed`;
       throw new ProgramFailedError(program, "output", reason);

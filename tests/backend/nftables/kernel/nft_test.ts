@@ -6,6 +6,7 @@ import {
   ProgramMissingError,
 } from "../../../../lib/model/ports/ports.ts";
 import { classify, Nft } from "../../../../lib/backend/nftables/nft.ts";
+import { maxOutput } from "../../../../lib/system/process.ts";
 import { Kernel } from "../kernel.ts";
 
 /** What nft 1.0.6 writes to its standard error, and what it means. */
@@ -176,6 +177,25 @@ Deno.test("the version is read from what nft prints", async () => {
   for (const [stdout, version] of versions) {
     assertEquals(await fake({ stdout }).nft.version(), version);
   }
+});
+
+Deno.test("all that lists the kernel's state may print as much as a large table needs", async () => {
+  const limits: number[] = [];
+  const nft = new Nft({
+    run: (argv) => {
+      limits.push(maxOutput(argv));
+      return Promise.resolve({ code: 0, stdout: "", stderr: "" });
+    },
+  });
+  await nft.listSets();
+  await nft.listSet({ kind: "map", name: "services4" });
+  await nft.listTable();
+  await nft.listTables();
+  await nft.listStructure();
+  await nft.listRuleset();
+  assertEquals(new Set(limits), new Set([maxOutput(["cat"])]));
+  await nft.version();
+  assertEquals(limits.at(-1), 16);
 });
 
 Deno.test("where there is no table there are no sets", async () => {
