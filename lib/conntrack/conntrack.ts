@@ -34,6 +34,8 @@ interface ConntrackCleanerOptions {
 const SERVICES = 100;
 /** Entries that are read in one turn. */
 const ENTRIES = 200;
+/** Milliseconds after which entries are listed again: those without traffic end by themselves meanwhile. */
+const FRESH = 10_000;
 /** Milliseconds between two clean-ups. */
 const PAUSE = 1_000;
 /** The same after one that failed. */
@@ -119,9 +121,14 @@ export class ConntrackCleaner {
       const options = { family, suspects, state, localAddresses: new Set(addresses()) };
       append(stale, await new Turns(clock).run(findingStale(entries, options)));
     }
+    const listed = clock.monotonic();
     let deleted = 0;
     for (const deletion of deletionsOf(stale)) {
       if (signal.aborted) return;
+      if (clock.monotonic() - listed > FRESH) {
+        for (const suspect of suspects) addSuspect(this.#suspects[family], suspect);
+        break;
+      }
       deleted += await this.#tool.delete(deletion);
     }
     const seconds = (clock.monotonic() - started) / 1000;
@@ -159,6 +166,9 @@ export type Suspects = Map<string, Suspect>;
 /** Frontends that are remembered. Of more, all entries are listed, and flows to deleted frontends stay. */
 const MOST_SUSPECTS = 10_000;
 
+/** Endpoints of a frontend to which those of later changes are added, while conntrack fails. */
+const MOST_FORMER = 1_000;
+
 /** Adds the UDP frontends of a Service that changes or has changed. */
 export function addSuspects(
   suspects: Readonly<Record<Family, Suspects>>,
@@ -171,8 +181,11 @@ export function addSuspects(
 
 function addSuspect(suspects: Suspects, [key, { port, former }]: readonly [string, Suspect]): void {
   const known = suspects.get(key);
-  if (known) suspects.set(key, { port, former: known.former.union(former) });
-  else if (suspects.size < MOST_SUSPECTS) suspects.set(key, { port, former });
+  if (known && known.former.size < MOST_FORMER) {
+    suspects.set(key, { port, former: known.former.union(former) });
+  } else if (!known && suspects.size < MOST_SUSPECTS) {
+    suspects.set(key, { port, former });
+  }
 }
 
 /** Each listing walks all of the kernel's table: from this many ports on, one without a filter is cheaper. */

@@ -292,6 +292,34 @@ Deno.test("an endpoint that is back after a failure keeps its flows", async () =
   assertEquals(bench.flows, [TO_A]);
 });
 
+Deno.test("many deletions end early, and entries are listed again: those without traffic end by themselves", async () => {
+  const ports = Array.from(
+    { length: 100 },
+    (_, index) => servicePort([B], { name: `default/s${index}`, clusterIPs: [`10.96.1.${index}`] }),
+  );
+  const flows = ports.map((port) => flow(`10.0.0.1:1000 > ${port.clusterIPs[0]}:53 > ${A}`));
+  const state = stateOf(ports);
+  const bench = new Bench(flows, state);
+  bench.conntrack.beforeEach = () => bench.clock.pass(500);
+  await bench.sync(state, { full: true });
+  assertEquals([bench.flows.length, bench.log.warnings], [79, []]);
+  bench.conntrack.flows = bench.flows.slice(-1);
+  await bench.clock.advance(PAUSE);
+  assertEquals([bench.flows, bench.processes], [[], 24]);
+});
+
+Deno.test("while conntrack fails, a limited number of former endpoints is remembered", async () => {
+  const count = 1_005;
+  const endpoints = Array.from({ length: count }, (_, i) => `10.245.${i >> 8}.${i & 255}:5353`);
+  const bench = new Bench(endpoints.map((each) => flow(`10.0.0.1:1000 > ${VIP} > ${each}`)));
+  bench.conntrack.failure = FAILURE;
+  for (const each of endpoints) await bench.sync(stateOf([servicePort([each])]));
+  await bench.sync(EMPTY);
+  bench.conntrack.failure = undefined;
+  await bench.clock.advance(RETRY_PAUSE);
+  assertEquals(bench.flows.length, 5);
+});
+
 Deno.test("more frontends than are remembered are all looked at, and their entries are listed at once", async () => {
   const ports = Array.from({ length: 10_001 }, (_, index) =>
     servicePort([B], {
