@@ -10,7 +10,7 @@ import {
 } from "../model/cluster/objects.ts";
 import type { Clock, Logger } from "../model/ports/ports.ts";
 import { errorText, oneLine } from "../model/values/text.ts";
-import { fieldAt, isRecord, type Json } from "../model/values/record.ts";
+import { fieldAt, isRecord, type Json, sameValue } from "../model/values/record.ts";
 import { Snapshot } from "./api/resources.ts";
 import { kindOf } from "./objects/tables.ts";
 
@@ -75,9 +75,12 @@ export async function followManifests(options: FollowOptions): Promise<void> {
     await clock.sleep(interval, signal);
     if (signal.aborted) return;
     loader.warn(await loader.load());
-    if (loader.hasChanged) loader.deliver();
+    if (loader.isDue) loader.deliver();
   }
 }
+
+/** Looks that find changes, one after the other, until what is loaded is delivered nevertheless. */
+const MOST_LOOKS = 5;
 
 interface LoadedFile {
   readonly fingerprint: string;
@@ -90,11 +93,18 @@ class ManifestLoader {
   /** The fingerprints of the last look. */
   #seen: ReadonlyMap<string, string> | undefined;
   /** True if a file came, went or was read since the last delivery. */
-  hasChanged = true;
+  #hasChanged = true;
+  /** The looks in a row, up to the last one, that found other files than the look before. */
+  #restless = 0;
   /** The problems of the last look, which were logged. */
   #logged: readonly string[] = [];
 
   constructor(private readonly options: ManifestSourceOptions) {}
+
+  /** True if changes can be delivered. While files change, an object may be on its way from one to another. */
+  get isDue(): boolean {
+    return this.#hasChanged && (this.#restless === 0 || this.#restless >= MOST_LOOKS);
+  }
 
   /** Reads the changed files. @returns the problems; their files keep the old content */
   async load(): Promise<readonly string[]> {
@@ -112,7 +122,7 @@ class ManifestLoader {
           // A file that changed since the last look may be half written.
           const isSettled = this.#seen === undefined || this.#seen.get(file) === fingerprint;
           if (!isSettled || before?.fingerprint === fingerprint) continue;
-          this.hasChanged = true;
+          this.#hasChanged = true;
           loaded.set(file, { fingerprint, manifest: before?.manifest });
           loaded.set(file, { fingerprint, manifest: await this.#read(file) });
         } catch (cause) {
@@ -120,7 +130,8 @@ class ManifestLoader {
         }
       }
     }
-    this.hasChanged ||= loaded.size !== this.#loaded.size;
+    this.#hasChanged ||= loaded.size !== this.#loaded.size;
+    this.#restless = sameValue([...seen], [...this.#seen ?? []]) ? 0 : this.#restless + 1;
     this.#loaded = loaded;
     this.#seen = seen;
     return problems;
@@ -137,7 +148,8 @@ class ManifestLoader {
   /** Delivers one `replace` for each kind. The last definition of an object counts. */
   deliver(): void {
     const { logger, sink } = this.options;
-    this.hasChanged = false;
+    this.#hasChanged = false;
+    this.#restless = 0;
     const snapshots = new Map(KINDS.map((kind) => [kind, new Snapshot<Kind>(kind)]));
     const defined = new Set<string>();
     for (const [file, { manifest }] of this.#loaded) {

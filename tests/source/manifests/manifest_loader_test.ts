@@ -136,6 +136,38 @@ Deno.test("changed, new and removed files are followed", async () => {
   });
 });
 
+const STEPS: Readonly<Record<string, readonly ((example: Case) => Promise<void>)[]>> = {
+  "a file that gets another name": [
+    ({ folder }) => Deno.rename(`${folder}/a.yaml`, `${folder}/b.yaml`),
+  ],
+  "a file that an editor moves away and writes anew": [
+    ({ folder }) => Deno.rename(`${folder}/a.yaml`, `${folder}/a.yaml~`),
+    ({ write }) => write("a.yaml", service("a")),
+  ],
+  "an object that moves to another file": [
+    ({ write }) => write("a.yaml", service("other")),
+    ({ write }) => write("b.yaml", service("a")),
+  ],
+};
+
+for (const [what, steps] of Object.entries(STEPS)) {
+  Deno.test(`${what} takes no object away, though a look comes in between`, async () => {
+    await withFolder(async (example) => {
+      await example.write("a.yaml", service("a"));
+      let looks = 0;
+      const list = async (folder: string) => {
+        await steps[looks++ - 2]?.(example);
+        return await denoFiles.list(folder);
+      };
+      await following(example, async () => {
+        await eventually("the second state", () => example.sink.events.length > 4);
+        assertEquals(example.sink.lost, []);
+        assertEquals(example.version("a"), "1");
+      }, { files: { ...denoFiles, list } });
+    });
+  });
+}
+
 Deno.test("a file that changes all the time does not keep out the changes of others", async () => {
   await withFolder(async (example) => {
     await example.write("busy.yaml", service("busy"));
