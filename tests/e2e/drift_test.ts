@@ -109,7 +109,7 @@ Deno.test("where nft monitor dies, the table is compared, and only a difference 
   assertEquals(signpost.log.includes("another program"), false);
 });
 
-Deno.test("what another program changes of a large table while nft monitor is away is put back by one full sync, in 100 MB of nft", async () => {
+Deno.test("what another program changes of a large table while nft monitor is away is put back by one full sync, in 100 MB of nft; where no other program changed anything, there is none", async () => {
   const large = Array.from({ length: 60 }, (_, i) => largeService(i)).flat();
   await using stage = await Stage.create({ objects: [...OBJECTS, ...large] });
   await using signpost = await stage.startSynced();
@@ -121,6 +121,8 @@ Deno.test("what another program changes of a large table while nft monitor is aw
   await using peak = new PeakWatch(signpost.pid);
   using churn = startChurn(stage);
   await untilPartials(signpost, 5);
+  await killMonitor(signpost);
+  await signpost.until("a proof", () => /missed no change of another program/.test(signpost.log));
   churn.stop();
   await stage.tableBecomesExpected(signpost);
   assertEquals(syncs(signpost, "full"), 1);

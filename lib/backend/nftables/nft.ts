@@ -27,10 +27,12 @@ export const TRANSACTIONS = tableSet("transactions", {});
 /** The time until a mark goes. For a deletion nft would wait 10 ms for the kernel's clean-up. */
 const TIMEOUT = "10ms";
 
-/** Marks our own transactions with numbers. */
+/** Numbers our own transactions, without a gap in those that the kernel took. */
 export class Marks {
   readonly #first: number;
   #next: number;
+  /** The next number is in a script that may be under way. */
+  #isGiven = false;
 
   /** @param first random, so that other processes use other numbers */
   constructor(first: number) {
@@ -38,14 +40,21 @@ export class Marks {
     this.#next = first;
   }
 
-  /** Returns the command that marks our next transaction. */
+  /** Returns the command that marks our next transaction. A refused transaction's number is used again. */
   next(): string {
-    const mark = (this.#next++).toString(16);
+    const mark = this.#next.toString(16);
+    this.#isGiven = true;
     return `add element ${TABLE} ${TRANSACTIONS.name} { 0x${mark} timeout ${TIMEOUT} }\n`;
   }
 
+  taken(): void {
+    if (this.#isGiven) this.#next++;
+    this.#isGiven = false;
+  }
+
+  /** Returns true for a mark of ours; the monitor may tell of it before nft has ended. */
   isOwn(mark: number): boolean {
-    return mark >= this.#first && mark < this.#next;
+    return mark >= this.#first && (mark < this.#next || (this.#isGiven && mark === this.#next));
   }
 }
 
@@ -55,9 +64,9 @@ export class Marks {
  */
 export class Nft {
   readonly #runner: ProcessRunner;
-  readonly #marks: Pick<Marks, "next"> | undefined;
+  readonly #marks: Pick<Marks, "next" | "taken"> | undefined;
 
-  constructor(runner: ProcessRunner, marks?: Pick<Marks, "next">) {
+  constructor(runner: ProcessRunner, marks?: Pick<Marks, "next" | "taken">) {
     this.#runner = runner;
     this.#marks = marks;
   }
@@ -70,6 +79,7 @@ export class Nft {
   /** Gives a script for our table to the kernel, as `apply` does, with a mark. */
   async commit(script: string): Promise<void> {
     await this.apply(script + this.#mark());
+    this.#marks?.taken();
   }
 
   /**
@@ -82,6 +92,7 @@ export class Nft {
       return await this.commit((await Array.fromAsync(pieces())).join(""));
     }
     await this.#seeSuccess(result);
+    this.#marks?.taken();
   }
 
   /**

@@ -35,8 +35,8 @@ const SUBSCRIBED = 300;
  * Milliseconds between full syncs for missed transactions: changes wait meanwhile, and they may overload the monitor.
  */
 const FULL_PAUSES: BackoffLimits = { first: 60_000, longest: 3_600_000 };
-/** The limit of generations that two monitors may both tell of: one takes over from the other. */
-const REMEMBERED = 1_000;
+/** Milliseconds in which a transaction of ours may show that nothing was missed, and between two looks for it. */
+const PROOF = { longest: 10_000, step: 500 };
 /** Milliseconds until a monitor that ended is started again. */
 const RESTARTS: BackoffLimits = { first: 200, longest: 30_000 };
 /** A monitor that lasted so many times the next pause is started again soon. */
@@ -45,8 +45,7 @@ const LONG = 10;
 export class DriftWatch {
   readonly #options: DriftWatchOptions;
   #foreign: Transaction[] = [];
-  /** Generations that were told. */
-  readonly #known = new Set<number>();
+  readonly #generations = new Generations();
   /** The number of reports of a monitor. */
   #told = 0;
   #looking: Promise<unknown> = Promise.resolve();
@@ -77,6 +76,7 @@ export class DriftWatch {
         onTransaction: (transaction) => this.#take(transaction),
       }, signal);
       if (signal.aborted) return;
+      this.#generations.interrupted();
       logger.info(
         "nft monitor ended (1.0.6 does if source ranges change), or lost events; starting it again and comparing the table",
       );
@@ -89,11 +89,9 @@ export class DriftWatch {
   }
 
   #take(transaction: Transaction): void {
-    if (this.#known.has(transaction.generation)) return;
-    this.#known.add(transaction.generation);
-    const [oldest] = this.#known;
-    if (oldest !== undefined && this.#known.size > REMEMBERED) this.#known.delete(oldest);
-    if (transaction.marks.some((mark) => this.#options.marks.isOwn(mark))) {
+    const mark = transaction.marks.find((mark) => this.#options.marks.isOwn(mark));
+    if (!this.#generations.tell(transaction.generation, mark)) return;
+    if (mark !== undefined) {
       if (!transaction.isWholeTable) return;
       // That undid what others did before.
       this.#foreign = [];
@@ -107,12 +105,29 @@ export class DriftWatch {
   async #compare(signal: AbortSignal): Promise<void> {
     const { look, isLarge, onMissed, clock } = this.#options;
     const isFine = await this.#look(() => look.contents());
-    if (!isFine || !isLarge() || this.#isWaiting) return;
+    if (!isFine || !isLarge() || await this.#hasMissedNothing(signal)) return;
+    if (this.#isWaiting) return;
     this.#isWaiting = true;
     const now = clock.monotonic();
     await clock.sleep(this.#fullSyncs.next(now).at - now, signal);
     this.#isWaiting = false;
     if (!signal.aborted) onMissed("nft monitor missed events");
+  }
+
+  /**
+   * Waits for a transaction of ours whose number shows that no foreign one was missed. Most monitors end by what we do,
+   * and all changes wait for a full sync of a large table.
+   */
+  async #hasMissedNothing(signal: AbortSignal): Promise<boolean> {
+    const { clock, logger } = this.#options;
+    const generations = this.#generations;
+    for (let waited = 0; !generations.isComplete && waited < PROOF.longest; waited += PROOF.step) {
+      await clock.sleep(PROOF.step, signal);
+    }
+    const { isComplete } = generations;
+    if (isComplete) logger.debug(2, "nft monitor missed no change of another program");
+    else generations.reset();
+    return isComplete;
   }
 
   /** Gathers reports: the first one starts the time. */
@@ -168,6 +183,50 @@ export class DriftWatch {
     // A report asks for the same repair.
     if (this.#told === told) onDrift(drift);
     return false;
+  }
+}
+
+/** The limit of generations that two monitors may both tell of: one takes over from the other. */
+const REMEMBERED = 1_000;
+
+/**
+ * Shows if a monitor missed foreign transactions. The kernel numbers all transactions (generations), and `Marks` ours.
+ * If none was missed, the difference of both numbers grows only by the reported foreign transactions.
+ */
+export class Generations {
+  readonly #told = new Set<number>();
+  #others = 0;
+  /** Unreported foreign transactions; `undefined` until our next one shows it. */
+  #untold: number | "unknown" | undefined;
+  #isComplete = false;
+
+  /** Counts a transaction once. @param mark absent: a foreign one @returns false if another monitor told it before */
+  tell(generation: number, mark: number | undefined): boolean {
+    if (this.#told.has(generation)) return false;
+    this.#told.add(generation);
+    const [oldest] = this.#told;
+    if (oldest !== undefined && this.#told.size > REMEMBERED) this.#told.delete(oldest);
+    if (mark === undefined) this.#others++;
+    else {
+      const untold = generation - mark - this.#others | 0;
+      this.#untold ??= untold;
+      this.#isComplete = untold === this.#untold;
+    }
+    return true;
+  }
+
+  /** Notes that a monitor ended: our next transaction shows if it missed some. */
+  interrupted(): void {
+    this.#isComplete = false;
+    this.#untold ??= "unknown";
+  }
+
+  get isComplete(): boolean {
+    return this.#isComplete;
+  }
+
+  reset(): void {
+    this.#untold = undefined;
   }
 }
 

@@ -68,7 +68,7 @@ class FakeNft {
       const stderr = isRefused ? "Error: Could not process rule: File exists" : "";
       return { code: isRefused ? 1 : 0, stdout: "", stderr };
     },
-  }, { next: () => this.next() });
+  }, { next: () => this.next(), taken() {} });
 }
 
 /** Returns the portions that a state is written in, and what they count. */
@@ -149,7 +149,7 @@ class WaitingNft {
       for await (const piece of stdin) this.read[index] += piece;
       return { code: await this.taken[index]?.promise ?? 0, stdout: "", stderr: "" };
     },
-  }, { next: () => "# mark\n" });
+  }, { next: () => "# mark\n", taken() {} });
 }
 
 Deno.test("nft reads the next portion while the kernel takes one, and has its end when that is done", async () => {

@@ -96,6 +96,10 @@ Deno.test("a mark is an element that times out, and only its maker knows it", ()
   assertEquals(read(line, "# new generation 7"), ["- + by  #4096"]);
   assertEquals(parseMark(line), 0x1000);
   assertEquals([0xfff, 0x1000, 0x1001].map((mark) => marks.isOwn(mark)), [false, true, false]);
+  assertEquals(marks.next(), command, "the kernel did not take it");
+  marks.taken();
+  marks.taken();
+  assertEquals(marks.isOwn(0x1001), false);
   assertEquals(marks.next().includes("0x1001"), true);
   assertEquals([0x1000, 0x1001].map((mark) => marks.isOwn(mark)), [true, true]);
 });
