@@ -123,7 +123,8 @@ export class NftablesDataplane implements Dataplane<NftScript> {
       references: this.#counts.references,
     });
     const { share, weight } = this.#options;
-    const limited = yield* this.#deferred.limiting(delta, share);
+    const limited = this.#deferred.limit(delta, share);
+    yield;
     return yield* toPartialScript(limited, weight);
   }
 

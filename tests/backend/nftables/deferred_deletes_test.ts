@@ -1,7 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { DeferredDeletes } from "../../../lib/backend/nftables/deferred_deletes.ts";
 import { type Delta, NOTHING } from "../../../lib/backend/nftables/delta.ts";
-import { atOnce } from "../../../lib/model/ports/in_turns.ts";
 import { element } from "../../../lib/backend/nftables/table.ts";
 import { tableSet } from "../../../lib/backend/nftables/sets.ts";
 
@@ -13,8 +12,6 @@ function slot(number: number) {
 }
 
 const slots = (...numbers: readonly number[]) => numbers.map(slot);
-const limit = (deferred: DeferredDeletes, delta: Delta, most: number) =>
-  atOnce(deferred.limiting(delta, most));
 const deleting = (...numbers: readonly number[]): Delta => ({
   ...NOTHING,
   deleteElements: slots(...numbers),
@@ -22,25 +19,25 @@ const deleting = (...numbers: readonly number[]): Delta => ({
 
 Deno.test("a step deletes a share of its elements, and later steps delete the rest", () => {
   const deferred = new DeferredDeletes();
-  assertEquals(limit(deferred, deleting(0, 1, 2, 3, 4), 2).deleteElements, slots(0, 1));
-  assertEquals(limit(deferred, NOTHING, 2).deleteElements, slots(2, 3));
-  assertEquals(limit(deferred, NOTHING, 2).deleteElements, slots(4));
+  assertEquals(deferred.limit(deleting(0, 1, 2, 3, 4), 2).deleteElements, slots(0, 1));
+  assertEquals(deferred.limit(NOTHING, 2).deleteElements, slots(2, 3));
+  assertEquals(deferred.limit(NOTHING, 2).deleteElements, slots(4));
   assertEquals(deferred.isEmpty, true);
 });
 
 Deno.test("every second step with changes of its own deletes elements that wait", () => {
   const deferred = new DeferredDeletes();
-  limit(deferred, deleting(0, 1, 2), 1);
-  const steps = [7, 8, 9].map((number) => limit(deferred, deleting(number), 3).deleteElements);
+  deferred.limit(deleting(0, 1, 2), 1);
+  const steps = [7, 8, 9].map((number) => deferred.limit(deleting(number), 3).deleteElements);
   assertEquals(steps, [slots(7, 1, 2), slots(8), slots(9)]);
 });
 
 Deno.test("a step that adds a waiting element deletes the old one", () => {
   const deferred = new DeferredDeletes();
-  limit(deferred, deleting(0, 1, 2), 1);
-  const { deleteElements } = limit(deferred, { ...NOTHING, addElements: slots(2) }, 1);
+  deferred.limit(deleting(0, 1, 2), 1);
+  const { deleteElements } = deferred.limit({ ...NOTHING, addElements: slots(2) }, 1);
   assertEquals(deleteElements, slots(2));
-  assertEquals(limit(deferred, NOTHING, 9).deleteElements, slots(1));
+  assertEquals(deferred.limit(NOTHING, 9).deleteElements, slots(1));
 });
 
 Deno.test("an element that packets reach is deleted at once", () => {
@@ -50,13 +47,13 @@ Deno.test("an element that packets reach is deleted at once", () => {
   );
   const deferred = new DeferredDeletes();
   const step = { ...NOTHING, deleteElements: frontends };
-  assertEquals(limit(deferred, step, 1).deleteElements, frontends);
+  assertEquals(deferred.limit(step, 1).deleteElements, frontends);
   assertEquals(deferred.isEmpty, true);
 });
 
 Deno.test("waiting elements go with their map", () => {
   const deferred = new DeferredDeletes();
-  limit(deferred, deleting(0, 1, 2), 1);
-  assertEquals(limit(deferred, { ...NOTHING, deleteSets: [set] }, 9).deleteElements, []);
+  deferred.limit(deleting(0, 1, 2), 1);
+  assertEquals(deferred.limit({ ...NOTHING, deleteSets: [set] }, 9).deleteElements, []);
   assertEquals(deferred.isEmpty, true);
 });
