@@ -199,14 +199,20 @@ function keepSlots(
   previous: readonly Destination[],
 ): Destination[] {
   const start = commonStart(wanted, previous);
-  const waiting = new Map(wanted.slice(start).map((each) => [keyOf(each), each]));
+  // Keys cost more than lookups, so only endpoints that may have a slot get one.
+  const known = new Set(previous.slice(start).map(({ address }) => address));
+  const { kept = [], added = [] } = Object.groupBy(
+    wanted.slice(start),
+    ({ address }) => known.has(address) ? "kept" : "added",
+  );
+  const waiting = new Map(kept.map((each) => [keyOf(each), each]));
   const slots = previous.slice(start, wanted.length).map((old) => {
     const key = keyOf(old);
     const same = waiting.get(key);
     waiting.delete(key);
     return same;
   });
-  const unplaced = waiting.values();
+  const unplaced = [...waiting.values(), ...added].values();
   const filled = slots.flatMap((slot) => slot ?? unplaced.next().value ?? []);
   return [...wanted.slice(0, start), ...filled, ...unplaced];
 }
