@@ -64,7 +64,7 @@ export async function soakNeighbours(elements: number): Promise<NeighbourReport>
       await until((held) => held > elements);
     }),
     deleted: await during(async () => {
-      await removeOthers(stage);
+      await removeOthers(stage, BETWEEN_OBJECTS);
       await until((held) => held < SLICE);
     }),
   };

@@ -26,12 +26,12 @@ async function reaches(stage: Stage, host: string): Promise<boolean> {
   return outcome?.type === "answer" && outcome.answer.host === host;
 }
 
-/** Removes the objects of all tenants but `shop`. */
-export async function removeOthers({ api: { store } }: Stage): Promise<void> {
+/** Removes the objects of all tenants but `shop`. @param pause milliseconds after each object */
+export async function removeOthers({ api: { store } }: Stage, pause = 0): Promise<void> {
   for (const kind of ["Service", "EndpointSlice"]) {
     for (const key of store.keys(kind)) {
       if (!key.startsWith("shop/")) store.delete(kind, key);
-      await giveWay();
+      await sleep(pause);
     }
   }
 }
