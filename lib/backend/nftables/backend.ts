@@ -36,8 +36,8 @@ import { changesFrom, nftablesNames } from "./changes.ts";
 import { foreignChains, parsingListing } from "./read.ts";
 import { heldPorts, nftablesRules } from "./kernel_rules.ts";
 
-/** nft and the kernel take 30 ms for so many elements of one step. */
-const SHARE = 2_000;
+/** A step of so many elements takes twice as long as one of a single element, and others wait for it. */
+const SHARE = 500;
 
 const TRAITS: ModeTraits = {
   name: "nftables",
