@@ -24,7 +24,9 @@ export interface Surroundings {
   readonly apiEndpoints: readonly string[];
 }
 
-interface ClaimInputs extends Surroundings {
+interface ClaimInputs extends Omit<Surroundings, "ownAddresses"> {
+  /** Thousands, while kube-proxy's ipvs mode has all virtual IPs on an interface. */
+  readonly ownAddresses: ReadonlySet<string>;
   /** Returns the endpoints of the Service; few Services need them. */
   readonly endpoints: () => PortIndex;
 }
@@ -68,13 +70,13 @@ function balancerClaim(address: string): string {
 /** Returns each address once, with its first type. */
 function addressesOf(
   { clusterIPs, loadBalancerIPs, externalIPs }: Service,
-  surroundings: Surroundings,
+  inputs: ClaimInputs,
 ): readonly Inspected[] {
   const types = new Map<string, FrontendType>();
   for (const address of clusterIPs) types.set(address, "clusterIP");
   for (const address of loadBalancerIPs) types.getOrInsert(address, "loadBalancerIP");
   for (const address of externalIPs) types.getOrInsert(address, "externalIP");
-  return [...types].map(([address, type]) => inspect(address, type, surroundings));
+  return [...types].map(([address, type]) => inspect(address, type, inputs));
 }
 
 /** An address with its facts that are the same for every port. */
@@ -90,11 +92,11 @@ interface Inspected {
 function inspect(
   address: string,
   type: FrontendType,
-  { node, ownAddresses }: Surroundings,
+  { node, ownAddresses }: ClaimInputs,
 ): Inspected {
   const family = familyOf(address);
   const { serviceCIDRs } = node.families[family];
-  const isOwn = ownAddresses.includes(address);
+  const isOwn = ownAddresses.has(address);
   const cidr = type === "externalIP"
     ? serviceCIDRs.find((each) => cidrContains(each, address))
     : undefined;
@@ -153,12 +155,12 @@ function leadsToServers(
 function ownNodePort(
   port: ServicePort,
   family: Family,
-  { ownPorts, ownAddresses }: Surroundings,
+  { ownPorts, ownAddresses }: ClaimInputs,
 ): Claim {
   const own = port.protocol === "tcp"
     ? ownPorts.find(({ address, port: number }) =>
       number === port.nodePort &&
-      (address === undefined || familyOf(address) === family && ownAddresses.includes(address))
+      (address === undefined || familyOf(address) === family && ownAddresses.has(address))
     )
     : undefined;
   return {

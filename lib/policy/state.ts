@@ -226,6 +226,7 @@ export class Desired implements DesiredState {
       ? last
       : surroundingsOf(objects, { desired: this.#nextNode, options: this.#options });
     this.#surroundings = around;
+    const ownAddresses = new Set(around.ownAddresses);
     const affected = new Set<string>();
     let count = 0;
     const claiming = sameValue(around, last) ? judged : judged.union(objects.services);
@@ -234,6 +235,7 @@ export class Desired implements DesiredState {
       const service = this.#admission.inForce(key)?.service;
       const claims = service === undefined ? [] : claimsOf(service, {
         ...around,
+        ownAddresses,
         endpoints: () => indexPorts(objects.slicesOf(key)),
       });
       for (const other of this.#claims.set(key, { claims, created: service?.created ?? 0 })) {
