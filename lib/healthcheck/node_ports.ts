@@ -124,7 +124,7 @@ export class HealthCheckNodePorts {
       await Promise.all(listeners.map((listener) => listener.close()));
       if (error instanceof Error && error.name === "AddrNotAvailable") {
         this.#elsewhere.add(key);
-        return;
+        return this.#recovered(key);
       }
       const isNew = !this.#failed.has(key);
       this.#failed.set(key, { service, port, reason: messageOf(error) });

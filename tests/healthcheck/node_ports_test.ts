@@ -173,6 +173,23 @@ Deno.test("a load-balancer IP that is not this node's is no failure, and is trie
   assertEquals(network.open.size, 0);
 });
 
+Deno.test("a failure at a load-balancer IP ends when the IP leaves this node", async () => {
+  const network = fakeNetwork();
+  let isOurs = true;
+  const { ports, clock, changes } = start((address, handler) => {
+    if (address.hostname === "203.0.113.50" && !isOurs) {
+      throw new Deno.errors.AddrNotAvailable("not here");
+    }
+    return network.listen(address, handler);
+  });
+  network.taken.add("203.0.113.50 31000");
+  await ports.sync(new Map([["a/b", { ...check(31000), loadBalancerIPs: ["203.0.113.50"] }]]));
+  isOurs = false;
+  await clock.advance(5_000);
+  assertEquals([ports.failures, changes], [[], [1, 0]]);
+  await ports.close();
+});
+
 Deno.test("each family tells of its own endpoints", async () => {
   const network = fakeNetwork();
   const { ports } = start(network.listen, ["192.0.2.1", "2001:db8::1"]);
