@@ -109,7 +109,7 @@ function debianChangelog(
 /** Debian has the text of the Apache License on each machine, and wants no copy of it. */
 function copyright({ notices }: Content): string {
   const text = notices.replace(
-    /^ *Apache License\n[\s\S]*? +END OF TERMS AND CONDITIONS\n[\s\S]*?identification within third-party archives\.\n/m,
+    /^ *Apache License\n[\s\S]*? +END OF TERMS AND CONDITIONS\n/m,
     "The text of the license is in /usr/share/common-licenses/Apache-2.0.\n",
   );
   return `signpost
