@@ -68,11 +68,7 @@ export class NodeFindings {
   async follow(firstSync: Promise<void>, signal: AbortSignal): Promise<void> {
     const { clock } = this.options;
     await this.#inTurn(() => this.#look(false));
-    const aborted = new Promise<void>((resolve) =>
-      signal.addEventListener("abort", () => resolve(), { once: true })
-    );
-    void aborted.then(() => this.#changed.set());
-    await Promise.race([firstSync, aborted]);
+    await firstSync;
     while (!signal.aborted) {
       const began = clock.monotonic();
       const isFull = began >= this.#next;
@@ -80,7 +76,7 @@ export class NodeFindings {
       await this.#inTurn(() => this.#look(isFull));
       const took = clock.monotonic() - began;
       await clock.sleep(Math.max(PAUSE, TIMES_AS_LONG * took), signal);
-      if (!signal.aborted) await this.#changed.wait(Math.max(0, this.#next - clock.monotonic()));
+      await this.#changed.wait(Math.max(0, this.#next - clock.monotonic()), signal);
     }
   }
 
