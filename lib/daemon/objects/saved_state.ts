@@ -3,7 +3,7 @@ import type { ForeignRules } from "../../backend/backend.ts";
 import { Turns } from "../../model/ports/in_turns.ts";
 import type { Clock, Logger } from "../../model/ports/ports.ts";
 import { createDecoder } from "../../source/objects/decode.ts";
-import { StateError, type StateObjects } from "../../source/saved/format.ts";
+import { type SavedState, StateError, type StateObjects } from "../../source/saved/format.ts";
 import { readStateFile, stateFileTime, writeStateFile } from "../../system/state_file.ts";
 import { StateKeeper } from "../../source/saved/keeper.ts";
 import type { Runtime } from "../../model/ports/runtime.ts";
@@ -41,7 +41,7 @@ interface SavedStateOptions {
 /** Names what a start finds: rules that packets meet, or the objects of the state file. */
 type Found =
   | { readonly type: "rules" | "nothing" }
-  | ({ readonly type: "objects" } & NonNullable<Awaited<ReturnType<typeof readStateFile>>>);
+  | ({ readonly type: "objects" } & SavedState);
 
 /** Opens the writer of a state file, and reads the file if no rules serve the node. */
 export async function openStateFile(
