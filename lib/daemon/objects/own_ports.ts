@@ -98,10 +98,9 @@ export class OwnPorts {
       ...[...this.#seen.values()].map(({ port }) => port),
       ...locate ? healthPorts(configuration.healthzBindAddress) : [],
     ];
+    if (!isHere) return { ports, addresses: [], present: [] };
     const present = runtime.addresses().filter((address) => !isSpecialAddress(address)).sort();
-    return isHere
-      ? { ports, addresses: knownAddresses ?? ownAddresses(runtime), present }
-      : { ports, addresses: [], present: [] };
+    return { ports, addresses: knownAddresses ?? ownAddresses(runtime), present };
   }
 }
 
