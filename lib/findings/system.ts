@@ -32,9 +32,9 @@ export function* checkSystem(
     const remedy = `Run sysctl -w ${name}=${value} on the node, or set the setting's value to 0.`;
     yield finding("kernel-setting-refused", { what, where: name, remedy });
   }
-  const { entries, max } = system?.conntrack ?? { entries: 0, max: Infinity };
-  if (entries >= ALMOST * max) {
-    const what = `connection tracking has ${entries} of ${max} entries`;
+  const conntrack = system?.conntrack;
+  if (conntrack && conntrack.entries >= ALMOST * conntrack.max) {
+    const what = `connection tracking has ${conntrack.entries} of ${conntrack.max} entries`;
     yield finding("conntrack-table-almost-full", { what, where: "net.netfilter.nf_conntrack_max" });
   }
 }
@@ -44,16 +44,16 @@ export function* checkRouteLocalnet({ objects, traits, system }: NodeFacts): Gen
   const value = system?.routeLocalnet;
   if (!objects || value === undefined) return;
   const where = "net.ipv4.conf.all.route_localnet";
-  const isOff = value === "0";
-  // Other proxies and iptables mode set it; nftables mode never needs it.
   if (answersOnLoopback(objects.desired.node, 4)) {
+    if (value !== "0") return;
     const what = `node ports do not answer on loopback: ${where} is 0`;
-    if (isOff) yield finding("route-localnet-off", { what, where });
-  } else if (traits.localhostNodePorts !== "rules" && !isOff) {
-    const what = `${where} is ${value} and no node port needs it: only signpost's rules keep ` +
-      "neighbours from what listens on 127.0.0.1";
-    yield finding("route-localnet-on", { what, where });
+    return yield finding("route-localnet-off", { what, where });
   }
+  // Other proxies and iptables mode set it; nftables mode never needs it.
+  if (traits.localhostNodePorts === "rules" || value === "0") return;
+  const what = `${where} is ${value} and no node port needs it: only signpost's rules keep ` +
+    "neighbours from what listens on 127.0.0.1";
+  yield finding("route-localnet-on", { what, where });
 }
 
 /** Finds what keeps signpost from the objects: one finding for the way there, or one for each refused kind. */
