@@ -76,18 +76,18 @@ function* samples(
       notFrom: configuration.clusterCIDRs,
     });
   yield* eachPort(objects.desired, (port) => {
-    const { name, family, protocol, healthCheckNodePort: dport } = port;
-    const service = serviceOf(name);
+    const { name, family, protocol, healthCheckNodePort } = port;
     const endpoint = isExternal(port) && !found.has(`forward ${family}`)
       ? port.clusterEndpoints.find(({ address }) => !own.has(address))
       : undefined;
     if (endpoint) {
       const { address: daddr, port: dport } = endpoint;
-      add({ hook: "forward", service, family, protocol, daddr, dport });
+      add({ hook: "forward", service: serviceOf(name), family, protocol, daddr, dport });
     }
     const daddr = objects.node?.addresses.find((address) => familyOf(address) === family);
-    if (dport && daddr !== undefined && !found.has(`input ${family}`)) {
-      add({ hook: "input", service, family, protocol: "tcp", daddr, dport });
+    if (healthCheckNodePort && daddr !== undefined && !found.has(`input ${family}`)) {
+      const dport = healthCheckNodePort;
+      add({ hook: "input", service: serviceOf(name), family, protocol: "tcp", daddr, dport });
     }
     return found.size === 2 * FAMILIES.length;
   });
