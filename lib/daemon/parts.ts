@@ -82,6 +82,15 @@ export class Parts {
     const { traits } = backend;
     const settings = configuration[traits.name];
     this.started = clock.now();
+    this.ownPorts = new OwnPorts({ ...options, locate: api?.locate, isHere: true });
+    this.desired = new Desired({
+      configuration,
+      traits,
+      nodeName,
+      ipFamilies: familiesBut(missing),
+      refusedFeatures,
+      ...this.ownPorts.around,
+    });
     this.connections = new Connections({
       node: nodeName,
       counters: configuration.signpost.serviceMetrics
@@ -97,7 +106,7 @@ export class Parts {
       families: familiesBut(missing),
       observed: () => this.observation,
       sync: () => this.loop.progress,
-      desired: () => this.desired,
+      desired: this.desired,
       version: VERSION,
       commit: COMMIT,
       snapshotAge: () => this.keeper?.age(),
@@ -117,15 +126,6 @@ export class Parts {
       missing,
       sync: () => this.loop.progress,
       progress: () => backend.progress,
-    });
-    this.ownPorts = new OwnPorts({ ...options, locate: api?.locate, isHere: true });
-    this.desired = new Desired({
-      configuration,
-      traits,
-      nodeName,
-      ipFamilies: familiesBut(missing),
-      refusedFeatures,
-      ...this.ownPorts.around,
     });
     this.events = api && new EventRecorder({
       post: (path, body) => postJson(api, { path, body, signal }),

@@ -43,7 +43,7 @@ export interface MetricsOptions {
   readonly families: readonly Family[];
   readonly observed: () => Observed;
   readonly sync: () => SyncProgress;
-  readonly desired: () => Pick<Desired, "noLocal" | "conflictCount">;
+  readonly desired: Pick<Desired, "noLocal" | "conflictCount">;
   readonly version: string;
   readonly commit: string;
   readonly featureGates: readonly KnownGate[];
@@ -135,7 +135,7 @@ function syncReadings({ families, observed, sync, desired }: MetricsOptions): Re
       ],
       () =>
         FAMILIES.flatMap((family) =>
-          Object.entries(desired().noLocal[family]).map(([policy, value]) => ({
+          Object.entries(desired.noLocal[family]).map(([policy, value]) => ({
             labels: { ip_family: FAMILY_NAMES[family], traffic_policy: policy },
             value,
           }))
@@ -147,7 +147,7 @@ function syncReadings({ families, observed, sync, desired }: MetricsOptions): Re
     ),
     gauge(
       ["signpost_vip_conflicts", "Virtual IPs and ports that more than one Service claims"],
-      () => desired().conflictCount,
+      () => desired.conflictCount,
     ),
   ];
 }

@@ -72,7 +72,7 @@ function observe(standInNode?: { readonly deleting: boolean }) {
     families: [4, 6],
     ...NO_WORK,
     observed: () => observation,
-    desired: () => DESIRED,
+    desired: DESIRED,
     version: "",
     commit: "",
     snapshotAge: () => undefined,

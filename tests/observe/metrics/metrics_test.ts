@@ -203,7 +203,7 @@ Deno.test("changes, policies, rules, conntrack and health have kube-proxy's labe
   const metrics = start({
     mode: "iptables",
     observed: () => ({ ...NOTHING_SEEN, changes }),
-    desired: () => ({ noLocal, conflictCount: 0 }),
+    desired: { noLocal, conflictCount: 0 },
   });
   metrics.conntrackReconciled(4, { seconds: 0.1, deleted: 9 });
   metrics.healthAnswered("healthz", 503);
@@ -312,7 +312,7 @@ Deno.test("signpost's own metrics tell of drift, watches, refusals and conflicts
   const metrics = start({
     refused: () => [{ kind: "EndpointSlice" }],
     observed: () => ({ ...NOTHING_SEEN, driftRepairs: 1, watches: WATCHES }),
-    desired: () => ({ ...NO_WORK.desired(), conflictCount: 2 }),
+    desired: { ...NO_WORK.desired, conflictCount: 2 },
   });
   metrics.synced({ kind: "full", text: "", bytes: 5_000, operations: 0 }, 1);
   metrics.refusals.inc({ kind: "EndpointSlice" });

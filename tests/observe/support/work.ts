@@ -33,8 +33,8 @@ export const WATCHES: Observed["watches"] = new Map([["Service", {
 export const NO_WORK: Pick<MetricsOptions, "observed" | "sync" | "desired"> = {
   observed: () => NOTHING_SEEN,
   sync: () => NO_PROGRESS,
-  desired: () => ({
+  desired: {
     noLocal: { 4: { internal: 0, external: 0 }, 6: { internal: 0, external: 0 } },
     conflictCount: 0,
-  }),
+  },
 };
