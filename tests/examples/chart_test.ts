@@ -144,16 +144,17 @@ Deno.test({
   },
 });
 
+const renderCleanup = async (setting: string) => {
+  const objects = await render("-f", valuesFile("default"), "--set", `cleanup=true,${setting}`);
+  return { objects, daemonSets: objects.filter(({ kind }) => kind === "DaemonSet") };
+};
+
 Deno.test({
   name: "with cleanup, a pod on each node removes the rules, and signpost is not there",
   ignore,
   fn: async () => {
-    const settings = "cleanup=true,image.pullPolicy=Always";
-    const objects = await render("-f", valuesFile("default"), "--set", settings);
-    const names = objects.filter(({ kind }) => kind === "DaemonSet").map(({ metadata }) =>
-      metadata.name
-    );
-    assertEquals(names, ["signpost-cleanup"]);
+    const { objects, daemonSets } = await renderCleanup("image.pullPolicy=Always");
+    assertEquals(daemonSets.map(({ metadata }) => metadata.name), ["signpost-cleanup"]);
     assertEquals(await typeErrors(objects), "");
     const pod = await Deno.readTextFile(`${EXAMPLES}install/cleanup-pod.yaml`);
     const [{ spec }] = objectsIn(pod) as unknown as [{ spec: { containers: unknown[] } }];
@@ -170,11 +171,10 @@ Deno.test({
   name: "the rules go from nodes that have gone back to kube-proxy, too",
   ignore,
   fn: async () => {
-    const settings = "cleanup=true,nodeSelector.node-proxy=signpost";
-    const objects = await render("-f", valuesFile("default"), "--set", settings);
-    const found = objects.find(({ kind }) => kind === "DaemonSet") as unknown as {
-      spec: { template: { spec: { nodeSelector: unknown } } };
-    };
+    const { daemonSets } = await renderCleanup("nodeSelector.node-proxy=signpost");
+    const [found] = daemonSets as unknown as [
+      { spec: { template: { spec: { nodeSelector: unknown } } } },
+    ];
     assertEquals(found.spec.template.spec.nodeSelector, { "kubernetes.io/os": "linux" });
   },
 });
