@@ -49,22 +49,24 @@ Deno.test("nothing is applied before every watch has delivered its first state",
   await stage.flowsBecome(signpost, reaches(["local1"]));
 });
 
-Deno.test("a server that refuses streaming lists is listed in pages", async () => {
-  const fillers = Array.from({ length: 1100 }, (_, index) => 300 + index)
-    .flatMap((index) => [serviceObject(index), sliceObject(index, 1)]);
-  await using stage = await Stage.create({
-    objects: [...fillers, ...WEB, ...on("local1")],
-    api: { streamingLists: "refuse" },
+for (const streamingLists of ["refuse", "ignore"] as const) {
+  Deno.test(`a server that would ${streamingLists} a streaming list is listed in pages`, async () => {
+    const fillers = Array.from({ length: 1100 }, (_, index) => 300 + index)
+      .flatMap((index) => [serviceObject(index), sliceObject(index, 1)]);
+    await using stage = await Stage.create({
+      objects: [...fillers, ...WEB, ...on("local1")],
+      api: { streamingLists },
+    });
+    await using signpost = await stage.startSynced();
+    await stage.flowsBecome(signpost, reaches(["local1"]));
+    for (const path of ["/api/v1/services", "/apis/discovery.k8s.io/v1/endpointslices"]) {
+      const pages = stage.api.requests.filter((each) => each.path === path && each.query["limit"]);
+      assert(pages.filter(({ query }) => query["continue"]).length >= 2, `${path} in 3 pages`);
+    }
+    stage.apply(...on("remote1"));
+    await stage.flowsBecome(signpost, reaches(["remote1"]));
   });
-  await using signpost = await stage.startSynced();
-  await stage.flowsBecome(signpost, reaches(["local1"]));
-  for (const path of ["/api/v1/services", "/apis/discovery.k8s.io/v1/endpointslices"]) {
-    const pages = stage.api.requests.filter((each) => each.path === path && each.query["limit"]);
-    assert(pages.filter(({ query }) => query["continue"]).length >= 2, `${path} in 3 pages`);
-  }
-  stage.apply(...on("remote1"));
-  await stage.flowsBecome(signpost, reaches(["remote1"]));
-});
+}
 
 Deno.test("410 lists again without removing rules, and finds what was deleted meanwhile", async () => {
   const extra = service(ADDRESSES[4], { name: "extra", spec: { clusterIP: "10.96.0.77" } });
