@@ -98,6 +98,9 @@ const DEFAULT_SILENCE = 60_000;
 /** The longest body read as a whole, in bytes: a list from a server that ignores `limit`. */
 const MAX_BODY = 256 * 1024 * 1024;
 
+/** The same, for the message of an error. */
+const MAX_ERROR_BODY = 64 * 1024;
+
 /** client-go's code if there was no answer. */
 const NO_ANSWER = "<error>";
 
@@ -135,7 +138,7 @@ export class ApiClient {
   async json(path: string, request: ApiRequest): Promise<unknown> {
     const stream = await this.open(path, request);
     try {
-      return JSON.parse(decodeText(await readBytes(stream.body)));
+      return JSON.parse(decodeText(await readBytes(stream.body, MAX_BODY)));
     } catch (cause) {
       if (cause instanceof WatchError) throw cause;
       const message = `${describe(path, request)}: the answer is no JSON`;
@@ -280,7 +283,7 @@ function describe(path: string, request: ApiRequest): string {
 /** Returns the message of an error's body after a blank; `""` if there is none. */
 async function readMessage(body: AsyncIterable<Uint8Array>): Promise<string> {
   try {
-    const message = statusMessage(await readBytes(body));
+    const message = statusMessage(await readBytes(body, MAX_ERROR_BODY));
     return message === "" ? "" : ` ${message}`;
   } catch {
     // The status is enough.
@@ -306,12 +309,12 @@ function parseRetryAfter(header = ""): number {
   return /^\d{1,6}$/.test(header) ? Number(header) * 1000 : 0;
 }
 
-async function readBytes(body: AsyncIterable<Uint8Array>): Promise<Uint8Array> {
+async function readBytes(body: AsyncIterable<Uint8Array>, limit: number): Promise<Uint8Array> {
   const read = new Remainder();
   for await (const chunk of body) {
     read.keep(chunk);
-    if (read.length <= MAX_BODY) continue;
-    throw new WatchError("garbage", `the answer is longer than ${MAX_BODY} bytes`);
+    if (read.length <= limit) continue;
+    throw new WatchError("garbage", `the answer is longer than ${limit} bytes`);
   }
   return read.join(new Uint8Array());
 }

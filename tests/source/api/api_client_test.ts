@@ -102,6 +102,15 @@ Deno.test("an error status carries the server's message in one line, and its Ret
   assert(http.requests[0]?.signal.aborted, "the connection is let go");
 });
 
+Deno.test("an error status counts though its message has no end", async () => {
+  let read = 0;
+  async function* endless(): AsyncGenerator<Uint8Array> {
+    for (; read < 1024; read++) yield await Promise.resolve(new Uint8Array(1024).fill(0x61));
+  }
+  const error = await assertRejects(() => get(new FakeHttp(answer(503, endless()))), StatusError);
+  assertEquals([error.message, read], ["GET /api/v1/nodes: 503", 64]);
+});
+
 Deno.test("an error status counts though its message does not come", async () => {
   const clock = new ManualClock();
   async function* silent(): AsyncGenerator<Uint8Array> {
