@@ -32,7 +32,7 @@ interface HealthCheckNodePortsOptions {
 /** Milliseconds until places that cannot be opened are tried again. */
 const RETRY = 5_000;
 
-/** The same, if this node has none of their addresses: a thousand such places take 80 ms. */
+/** The same for places whose address this node does not have: a thousand of them take 80 ms. */
 const LOOK = 30_000;
 
 /** A group of addresses of a Service, which are opened together. */
@@ -55,7 +55,8 @@ export class HealthCheckNodePorts {
   readonly #closing = new AbortController();
   #desired: ReadonlyMap<string, HealthCheck> = new Map();
   #work: Promise<void> = Promise.resolve();
-  #isRetrying = false;
+  /** The pauses before the next tries that have begun. */
+  readonly #pauses = new Set<number>();
 
   constructor(private readonly options: HealthCheckNodePortsOptions) {}
 
@@ -87,7 +88,8 @@ export class HealthCheckNodePorts {
     for (const [key, place] of wanted) {
       if (!this.#open.has(key) && !this.#elsewhere.has(key)) await this.#start(key, place);
     }
-    if (this.#failed.size + this.#elsewhere.size > 0) this.#retryLater();
+    if (this.#failed.size > 0) this.#retryAfter(RETRY);
+    if (this.#elsewhere.size > 0) this.#retryAfter(LOOK);
   }
 
   #places(): ReadonlyMap<string, Place> {
@@ -154,14 +156,13 @@ export class HealthCheckNodePorts {
     };
   }
 
-  #retryLater(): void {
+  #retryAfter(pause: number): void {
     const { signal } = this.#closing;
-    if (this.#isRetrying || signal.aborted) return;
-    this.#isRetrying = true;
-    const pause = this.#failed.size > 0 ? RETRY : LOOK;
+    if (this.#pauses.has(pause) || signal.aborted) return;
+    this.#pauses.add(pause);
     void this.options.clock.sleep(pause, signal).then(() => {
-      this.#isRetrying = false;
-      this.#elsewhere.clear();
+      this.#pauses.delete(pause);
+      if (pause === LOOK) this.#elsewhere.clear();
       if (!signal.aborted) return this.sync(this.#desired);
     });
   }

@@ -190,6 +190,24 @@ Deno.test("a failure at a load-balancer IP ends when the IP leaves this node", a
   await ports.close();
 });
 
+Deno.test("a port that is taken is tried again after 5 seconds beside IPs of other nodes", async () => {
+  const network = fakeNetwork();
+  const tried: string[] = [];
+  const { ports, clock } = start((address, handler) => {
+    if (address.hostname === "192.0.2.1") return network.listen(address, handler);
+    tried.push(address.hostname);
+    throw new Deno.errors.AddrNotAvailable("not here");
+  });
+  const desired = { ...check(31000), loadBalancerIPs: ["203.0.113.50"] };
+  await ports.sync(new Map([["shop/web", desired]]));
+  network.taken.add("192.0.2.1 31001");
+  await ports.sync(new Map([["shop/web", desired], ["shop/api", check(31001)]]));
+  network.taken.clear();
+  await clock.advance(5_000);
+  assertEquals([ports.failures, tried.length], [[], 1]);
+  await ports.close();
+});
+
 Deno.test("each family tells of its own endpoints", async () => {
   const network = fakeNetwork();
   const { ports } = start(network.listen, ["192.0.2.1", "2001:db8::1"]);
