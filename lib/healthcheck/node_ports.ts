@@ -77,7 +77,7 @@ export class HealthCheckNodePorts {
   }
 
   async #reconcile(): Promise<void> {
-    if (this.#desired.size === 0 && this.#open.size === 0) return;
+    if (this.#desired.size + this.#open.size + this.#failed.size === 0) return;
     const wanted = this.#places();
     for (const [key, place] of [...this.#open]) {
       if (!wanted.has(key)) await this.#shut(key, place);

@@ -208,6 +208,16 @@ Deno.test("a port that is taken is tried again after 5 seconds beside IPs of oth
   await ports.close();
 });
 
+Deno.test("the failure of a Service ends with it, though nothing else is wanted", async () => {
+  const network = fakeNetwork();
+  const { ports, changes } = start(network.listen);
+  network.taken.add("192.0.2.1 31000");
+  await ports.sync(new Map([["shop/web", check(31000)]]));
+  await ports.sync(new Map());
+  assertEquals([ports.failures, changes], [[], [1, 0]]);
+  await ports.close();
+});
+
 Deno.test("each family tells of its own endpoints", async () => {
   const network = fakeNetwork();
   const { ports } = start(network.listen, ["192.0.2.1", "2001:db8::1"]);
