@@ -89,11 +89,11 @@ interface LoadedFile {
 }
 
 class ManifestLoader {
-  #loaded = new Map<string, LoadedFile>();
+  #loaded: ReadonlyMap<string, LoadedFile> = new Map();
+  /** The files of the last delivery, also those that are away for a look. */
+  #delivered = this.#loaded;
   /** The fingerprints of the last look. */
   #seen: ReadonlyMap<string, string> | undefined;
-  /** True if a file came, went or was read since the last delivery. */
-  #hasChanged = true;
   /** The looks in a row, up to the last one, that found other files than the look before. */
   #restless = 0;
   /** The problems of the last look, which were logged. */
@@ -103,7 +103,9 @@ class ManifestLoader {
 
   /** True if changes can be delivered. While files change, an object may be on its way from one to another. */
   get isDue(): boolean {
-    return this.#hasChanged && (this.#restless === 0 || this.#restless >= MOST_LOOKS);
+    if (this.#restless > 0 && this.#restless < MOST_LOOKS) return false;
+    return this.#loaded.size !== this.#delivered.size ||
+      [...this.#loaded].some(([file, content]) => this.#delivered.get(file) !== content);
   }
 
   /** Reads the changed files. @returns the problems; their files keep the old content */
@@ -114,7 +116,7 @@ class ManifestLoader {
     const seen = new Map<string, string>();
     for (const path of paths) {
       for (const file of await this.#filesAt(path, problems)) {
-        const before = this.#loaded.get(file);
+        const before = this.#loaded.get(file) ?? this.#delivered.get(file);
         if (before) loaded.set(file, before);
         try {
           const fingerprint = file === "-" ? "" : (await files.stat(file)).fingerprint;
@@ -122,7 +124,6 @@ class ManifestLoader {
           // A file that changed since the last look may be half written.
           const isSettled = this.#seen === undefined || this.#seen.get(file) === fingerprint;
           if (!isSettled || before?.fingerprint === fingerprint) continue;
-          this.#hasChanged = true;
           loaded.set(file, { fingerprint, manifest: before?.manifest });
           loaded.set(file, { fingerprint, manifest: await this.#read(file) });
         } catch (cause) {
@@ -130,7 +131,6 @@ class ManifestLoader {
         }
       }
     }
-    this.#hasChanged ||= loaded.size !== this.#loaded.size;
     this.#restless = sameValue([...seen], [...this.#seen ?? []]) ? 0 : this.#restless + 1;
     this.#loaded = loaded;
     this.#seen = seen;
@@ -148,7 +148,7 @@ class ManifestLoader {
   /** Delivers one `replace` for each kind. The last definition of an object counts. */
   deliver(): void {
     const { logger, sink } = this.options;
-    this.#hasChanged = false;
+    this.#delivered = this.#loaded;
     this.#restless = 0;
     const snapshots = new Map(KINDS.map((kind) => [kind, new Snapshot<Kind>(kind)]));
     const defined = new Set<string>();

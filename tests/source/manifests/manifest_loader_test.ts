@@ -236,6 +236,28 @@ Deno.test("a file that breaks keeps its last good state, with one warning", asyn
   });
 });
 
+Deno.test("a file that is away for a look and comes back broken keeps its last good state", async () => {
+  await withFolder(async (example) => {
+    await example.write("a.yaml", service("a"));
+    const steps = [
+      () => Deno.remove(`${example.folder}/a.yaml`),
+      () => example.write("a.yaml", "kind: [\n"),
+    ];
+    let looks = 0;
+    const list = async (folder: string) => {
+      await steps[looks++ - 2]?.();
+      return await denoFiles.list(folder);
+    };
+    await following(example, async () => {
+      await eventually("a warning", () => example.logger.at("warn").length === 1);
+      await example.write("b.yaml", service("b"));
+      await eventually("b is there", () => example.version("b") === "1");
+      assertEquals(example.version("a"), "1");
+    }, { files: { ...denoFiles, list } });
+    assertEquals(example.sink.lost, []);
+  });
+});
+
 Deno.test("a folder that is named with a slash at its end and goes away keeps its last good state", async () => {
   await withFolder(async (example) => {
     const path = `${example.folder}/now/`;
