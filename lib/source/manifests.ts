@@ -58,7 +58,7 @@ interface FollowOptions extends ManifestSourceOptions {
 export async function loadManifests(options: ManifestSourceOptions): Promise<ManifestLoader> {
   const loader = new ManifestLoader(options);
   const problems = await loader.load();
-  if (problems.length > 0) throw new ManifestError(problems.join("; "));
+  if (problems.size > 0) throw new ManifestError([...problems].join("; "));
   loader.deliver();
   return loader;
 }
@@ -97,7 +97,7 @@ class ManifestLoader {
   /** The looks in a row, up to the last one, that found other files than the look before. */
   #restless = 0;
   /** The problems of the last look, which were logged. */
-  #logged: readonly string[] = [];
+  #logged: ReadonlySet<string> = new Set();
 
   constructor(private readonly options: ManifestSourceOptions) {}
 
@@ -109,9 +109,9 @@ class ManifestLoader {
   }
 
   /** Reads the changed files. @returns the problems; their files keep the old content */
-  async load(): Promise<readonly string[]> {
+  async load(): Promise<ReadonlySet<string>> {
     const { paths, files } = this.options;
-    const problems: string[] = [];
+    const problems = new Set<string>();
     const loaded = new Map<string, LoadedFile>();
     const seen = new Map<string, string>();
     for (const path of paths) {
@@ -127,7 +127,7 @@ class ManifestLoader {
           loaded.set(file, { fingerprint, manifest: before?.manifest });
           loaded.set(file, { fingerprint, manifest: await this.#read(file) });
         } catch (cause) {
-          problems.push(problemOf(file, cause));
+          problems.add(problemOf(file, cause));
         }
       }
     }
@@ -137,9 +137,9 @@ class ManifestLoader {
     return problems;
   }
 
-  warn(problems: readonly string[]): void {
+  warn(problems: ReadonlySet<string>): void {
     for (const problem of problems) {
-      if (this.#logged.includes(problem)) continue;
+      if (this.#logged.has(problem)) continue;
       this.options.logger.warn("manifest refused; its last good state stays", { problem });
     }
     this.#logged = problems;
@@ -165,7 +165,7 @@ class ManifestLoader {
   }
 
   /** Returns the manifest files at a path: the file, or the sorted files of the folder without hidden ones. */
-  async #filesAt(path: string, problems: string[]): Promise<readonly string[]> {
+  async #filesAt(path: string, problems: Set<string>): Promise<readonly string[]> {
     const { files } = this.options;
     try {
       if (path === "-" || !(await files.stat(path)).isDirectory) return [path];
@@ -175,7 +175,7 @@ class ManifestLoader {
         .sort()
         .map((name) => join(path, name));
     } catch (cause) {
-      problems.push(problemOf(path, cause));
+      problems.add(problemOf(path, cause));
       const isThere = (file: string) => file === path || file === join(path, basename(file));
       return [...this.#loaded.keys()].filter(isThere);
     }

@@ -258,6 +258,25 @@ Deno.test("a file that is away for a look and comes back broken keeps its last g
   });
 });
 
+Deno.test("a file that is named and goes away keeps its last good state, with one warning", async () => {
+  await withFolder(async (example) => {
+    const path = `${example.folder}/a.yaml`;
+    await example.write("a.yaml", service("a"));
+    let looks = 0;
+    const stat = (file: string) => {
+      looks++;
+      return denoFiles.stat(file);
+    };
+    await following(example, async () => {
+      await Deno.remove(path);
+      const before = looks;
+      await eventually("some looks", () => looks > before + 10);
+      assertEquals(example.logger.at("warn").length, 1);
+      assertEquals(example.version("a"), "1");
+    }, { path, files: { ...denoFiles, stat } });
+  });
+});
+
 Deno.test("a folder that is named with a slash at its end and goes away keeps its last good state", async () => {
   await withFolder(async (example) => {
     const path = `${example.folder}/now/`;
