@@ -145,7 +145,7 @@ class Reflector<K extends Kind> {
   }
 
   /** Lists in pages. After an expired continue token (410) it lists all in one page, as client-go does. */
-  async #list({ pageSize } = this.#limits): Promise<void> {
+  async #list(pageSize = this.#limits.pageSize): Promise<void> {
     this.#report.state("listing");
     const { client, decode, signal } = this.options;
     const snapshot = new Snapshot(this.kind, this.#limits.maxObjects);
@@ -163,7 +163,7 @@ class Reflector<K extends Kind> {
         }
         throw error;
       });
-      if (answer === undefined) return await this.#list({ ...this.#limits, pageSize: 0 });
+      if (answer === undefined) return await this.#list(0);
       const { items, next, resourceVersion } = readListPage(answer);
       const added = items.filter((item) => snapshot.put(decode(this.kind, item)));
       if (signal.aborted) return;
