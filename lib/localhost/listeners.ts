@@ -56,6 +56,7 @@ export class LocalhostListeners {
   /** Opens new listeners and closes unwanted ones. All connections stay. Never rejects. */
   sync(wanted: ReadonlyMap<string, LocalhostNodePort>, logger: Logger): Promise<void> {
     this.#logger = logger;
+    if (wanted === this.#wanted && this.#failed.size === 0) return this.#work;
     this.#wanted = wanted;
     return this.#work = this.#work.then(() => this.#reconcile());
   }
