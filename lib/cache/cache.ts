@@ -43,7 +43,7 @@ export class ObjectCache implements Snapshot {
   readonly services: ReadonlyMap<string, Service> = this.#objects.Service;
   readonly slices: ReadonlyMap<string, EndpointSlice> = this.#objects.EndpointSlice;
   readonly serviceCIDRs: ReadonlyMap<string, ServiceCIDR> = this.#objects.ServiceCIDR;
-  /** Lists, not maps: nearly all have one entry. In no order: a user's 100,000 slices of one Service took 50 s. */
+  /** Lists, not maps: nearly all have one entry. To keep an order took 50 s for 100,000 slices of one Service. */
   readonly #slicesByService = new Map<string, EndpointSlice[]>();
   readonly #refused = new Map<string, Refusal>();
   readonly #newOmissions: Refusal[] = [];
