@@ -3,12 +3,10 @@ import type { CommandOf } from "../config/command.ts";
 import { askConnections } from "./client.ts";
 import type { ConnectionsReport } from "../model/connections.ts";
 import { FatalError } from "../model/values/errors.ts";
-import { grouped, plain } from "../model/values/text.ts";
+import { grouped } from "../model/values/text.ts";
 import { colourTable, follow, type Paint, renderReport } from "./output.ts";
 import type { QueryContext } from "./context.ts";
 import { formatRate } from "../observe/human.ts";
-
-const NOT_COUNTED = "connections are not counted";
 
 /** Readings that are waited for until there is a rate: there are two, unless the daemon has just begun. */
 const MOST_READINGS = 4;
@@ -20,13 +18,11 @@ export async function top(
 ): Promise<number> {
   const { runtime, logger } = context;
   const render = (report: ConnectionsReport): string => {
-    if (report.off !== "") return `${NOT_COUNTED}: ${plain(report.off)}\n`;
     const shown = namespace === "" ? report : ofNamespace(report, namespace);
     return renderReport(shown, { output, runtime, table: topTable });
   };
   try {
-    const first = await askConnections(context);
-    if (first.off !== "") throw new FatalError(`${NOT_COUNTED}: ${first.off}`);
+    const first = await ask(context);
     const isLive = !once && output === "table" && runtime.isTerminal();
     if (!isLive) {
       await runtime.print(render(await withRates(first, context)));
@@ -36,7 +32,7 @@ export async function top(
     await follow(first, {
       ...context,
       render,
-      ask: () => askConnections(context, mostShown()),
+      ask: () => ask(context, mostShown()),
       problem: (message) => message,
       pause: 1000 * first.everySeconds,
       isLive,
@@ -49,6 +45,13 @@ export async function top(
   }
 }
 
+/** Asks the daemon. @throws {FatalError} if it does not answer, or counts no connections */
+async function ask(context: QueryContext, most?: number): Promise<ConnectionsReport> {
+  const report = await askConnections(context, most);
+  if (report.off !== "") throw new FatalError(`connections are not counted: ${report.off}`);
+  return report;
+}
+
 /** Reads again until the report has rates: a rate takes two readings. */
 async function withRates(
   first: ConnectionsReport,
@@ -59,7 +62,7 @@ async function withRates(
   for (let readings = 1; readings < MOST_READINGS && !signal.aborted; readings++) {
     if (readings > 1 && report.overSeconds > 0) break;
     await runtime.clock.sleep(1000 * report.everySeconds, signal);
-    report = await askConnections(context);
+    report = await ask(context);
   }
   return report;
 }

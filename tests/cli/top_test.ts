@@ -1,4 +1,4 @@
-import { assertEquals, assertMatch } from "@std/assert";
+import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { top } from "../../lib/cli/top.ts";
 import { readConnections } from "../../lib/cli/client.ts";
 import type { ConnectionsReport } from "../../lib/model/connections.ts";
@@ -168,6 +168,46 @@ Deno.test("a daemon that counts nothing is told of in one line, with exit code 1
     1,
     ["signpost: connections are not counted: --service-metrics is off"],
   ]);
+});
+
+Deno.test("a daemon that stops counting between two readings ends it in the same way", async () => {
+  const off = "--service-metrics is off";
+  const stopped = { ...CONNECTIONS, off, services: [] };
+  for (const output of ["json", "yaml", "table"] as const) {
+    const { code, printed, complaints } = await run({
+      ask: answering(CONNECTIONS, stopped),
+      output,
+    });
+    assertEquals([code, printed, complaints], [
+      1,
+      [],
+      ["signpost: connections are not counted: --service-metrics is off"],
+    ]);
+  }
+});
+
+Deno.test("a terminal shows it again once the daemon counts again", async () => {
+  const stop = new AbortController();
+  const screens: string[] = [];
+  const stopped = { ...CONNECTIONS, off: "--service-metrics is off", services: [] };
+  await run({
+    ask: answering(CONNECTIONS, stopped, CONNECTIONS),
+    signal: stop.signal,
+    runtime: {
+      isTerminal: () => true,
+      keyTyped: () => new Promise(() => {}),
+      print: (text) => {
+        screens.push(String(text));
+        if (screens.length === 4) stop.abort();
+        return Promise.resolve();
+      },
+    },
+  });
+  assertStringIncludes(
+    screens[2] ?? "",
+    "\x1b[Hconnections are not counted: --service-metrics is off\x1b",
+  );
+  assertMatch(screens[3] ?? "", /shop\/web/);
 });
 
 Deno.test("without a daemon, or with one of another version, there is one line, and exit code 1", async () => {
