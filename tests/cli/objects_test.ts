@@ -1,11 +1,13 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import { runCommand } from "../../lib/cli/command.ts";
 import type { ServiceReport } from "../../lib/explain/report.ts";
+import type { Runtime } from "../../lib/model/ports/runtime.ts";
 import type { ServiceStatus } from "../../lib/model/status.ts";
 import { objectsOf, type StateObjects } from "../../lib/source/saved/format.ts";
 import { serveSocket } from "../../lib/system/socket.ts";
 import { stateText, writeStateFile } from "../../lib/system/state_file.ts";
 import { CLUSTER, LOCAL, REMOTE, slice, web, worldOf } from "../explain/cluster.ts";
+import { ApiServer } from "../support/api_server.ts";
 import { CONNECTIONS, STATUS } from "../observe/page/contents.ts";
 import { realClock } from "../support/clock_and_log.ts";
 import { eventually } from "../support/eventually.ts";
@@ -33,6 +35,8 @@ async function onNode(
     age = 12,
     hasFile = false,
     named = ["shop/web"],
+    ready = () => Promise.resolve(),
+    runtime: changes = {},
   }: {
     readonly daemon?: boolean;
     /** The daemon has no objects yet. */
@@ -43,6 +47,9 @@ async function onNode(
     readonly hasFile?: boolean;
     /** Services of the name that is asked about. */
     readonly named?: readonly string[];
+    /** The daemon sends its objects only after this. */
+    readonly ready?: () => Promise<unknown>;
+    readonly runtime?: Partial<Runtime>;
   } = {},
 ) {
   const folder = await Deno.makeTempDir({ prefix: "signpost-objects-" });
@@ -68,6 +75,7 @@ async function onNode(
             `mode: nftables\nclientConnection: {kubeconfig: ${folder}/kubeconfig}\n`,
         )
         : Deno.readTextFile(path),
+    ...changes,
   });
   await using resources = new AsyncDisposableStack();
   resources.defer(() => Deno.remove(folder, { recursive: true }));
@@ -85,7 +93,7 @@ async function onNode(
       objects: (service) => {
         asked.push(service);
         if (isEmpty) return undefined;
-        return text(service ? objectsOf([service, "shop/old"], cache) : cache);
+        return after(ready(), text(service ? objectsOf([service, "shop/old"], cache) : cache));
       },
       connections: () => Promise.resolve(CONNECTIONS),
       commandLine: { argv, workingDirectory: "/", file: null },
@@ -115,6 +123,11 @@ async function onNode(
   return { code, printed: printed.join(""), complaints: complaints.join("\n"), asked };
 }
 
+async function* after<T>(ready: Promise<unknown>, parts: AsyncIterable<T>): AsyncGenerator<T> {
+  await ready;
+  yield* parts;
+}
+
 const EXPLAIN = ["explain", "shop/web", "-o", "json"];
 
 Deno.test("explain has the daemon's objects and status of the Service, and says how old they are", async () => {
@@ -126,6 +139,28 @@ Deno.test("explain has the daemon's objects and status of the Service, and says 
   assertEquals(findings.map(({ code }) => code), ["pending", "kernel-unread"]);
   assertMatch(complaints, /the daemon's objects are as of 12s ago \(2026-01-02T03:03:53\.000Z\)/);
   assertEquals(asked, ["shop/web"]);
+});
+
+Deno.test("explain asks the API server for the Service while the daemon gives its objects", async () => {
+  const server = new ApiServer();
+  await server.start();
+  await using resources = new AsyncDisposableStack();
+  resources.defer(() => server.stop());
+  const path = "/api/v1/namespaces/shop/services";
+  for (const words of ["shop/web", "web"]) {
+    const before = server.requests.length;
+    const { printed } = await onNode(["explain", words, "-o", "json"], {
+      args: [`--master=${server.url}`],
+      // Requests have time limits.
+      runtime: { clock: realClock },
+      ready: () =>
+        eventually(
+          "the question",
+          () => server.requests.slice(before).some((each) => each.path === path),
+        ),
+    });
+    assertEquals(JSON.parse(printed).objects.from, "daemon");
+  }
 });
 
 for (const words of ["web", "svc/web", "web:http", "web -n shop"]) {

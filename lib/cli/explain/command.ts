@@ -56,20 +56,21 @@ async function answerService(asked: AskedService, context: ExplainContext): Prom
     inspectorIn(typeof given === "string" && given || "default").look(kind, raw);
   };
   const service = namespace === undefined ? undefined : objectKey({ namespace, name });
-  const node = await readNodeState({ ...context, timeout: command.timeout, service, inspect });
+  const reading = readNodeState({ ...context, timeout: command.timeout, service, inspect });
+  const look = (namespace: string) => lookAt({ namespace, name }, { ...context, reading });
+  // The daemon keeps only a part of the objects, so ask the API server meanwhile.
+  const early = configuredBy === "daemon" && namespace !== undefined ? look(namespace) : undefined;
+  const node = await reading;
   const { state, backend, daemon, origin } = node;
   const named = () => [...state.cache.services.keys()].filter((key) => key.endsWith(`/${name}`));
   const target = { ...asked, namespace: namespace ?? namespaceOf(name, named().sort()) };
   const ports = state.desired.services.get(objectKey(target)) ?? [];
-  // If the daemon has lost the API server, do not wait for it.
-  const isLost = !isCurrent(origin, runtime.clock.now());
-  const limit = isLost ? 0 : ports.length > 0 ? LIMIT_IF_KNOWN : LIMIT;
   const known = knownOf(node, context);
   const seen = inspectorIn(target.namespace);
   const isSeen = origin.from === "manifests" || seen.service !== undefined;
   const [kernel, inspector, connections] = await Promise.all([
     readKernel(backend, { ports: askedPorts(target, state), node: state.desired.node }),
-    isSeen ? seen : lookAt(target, { ...context, limit }),
+    isSeen ? seen : early ?? look(target.namespace),
     connectionsTo(ports, { ...context, ...known }),
   ]);
   const status = daemon?.service;
@@ -171,20 +172,21 @@ function namespaceOf(name: string, keys: readonly string[]): string {
   return key.split("/")[0] ?? "";
 }
 
-/** Milliseconds for the answers of the API server, if the Service has rules and if not. */
+/** Milliseconds for the answers of the API server since it was asked, if the Service has rules and if not. */
 const LIMIT_IF_KNOWN = 150;
 const LIMIT = 1_000;
 
 /**
  * Reads the Service and its slices from their source: the daemon keeps no selectors, and lists for a proxy leave some
- * Services out. @param options `limit`: milliseconds @returns `undefined`: they were not read in time
+ * Services out. @param options `reading` says how long to wait @returns `undefined`: they were not read in time
  */
 async function lookAt(
-  { namespace, name }: ServiceTarget,
-  options: ExplainContext & { readonly limit: number },
+  { namespace, name }: Pick<ServiceTarget, "namespace" | "name">,
+  options: ExplainContext & { readonly reading: Promise<NodeState> },
 ): Promise<Inspector | undefined> {
-  const { configuration: { signpost: { manifests } }, runtime: { clock }, limit } = options;
-  if (limit === 0 || manifests.includes("-")) return undefined;
+  const { configuration: { signpost: { manifests } }, runtime: { clock } } = options;
+  if (manifests.includes("-")) return undefined;
+  const began = clock.monotonic();
   const inspector = new Inspector({ namespace, name });
   const inspect = (kind: Kind, raw: unknown) => inspector.look(kind, raw);
   const over = new AbortController();
@@ -205,12 +207,20 @@ async function lookAt(
       for (const item of Array.isArray(items) ? items : []) inspect(kind, item);
     }));
   };
-  const reading = manifests.length > 0
+  const looking = manifests.length > 0
     ? inspectManifests({ ...options, signal, inspect })
     : readApi();
-  const late = clock.sleep(limit, signal).then(() => undefined);
+  const late = async () => {
+    const { state, origin } = await options.reading;
+    // If the daemon has lost the API server, do not wait for it.
+    if (!isCurrent(origin, clock.now())) return undefined;
+    const ports = state.desired.services.get(objectKey({ namespace, name })) ?? [];
+    const limit = ports.length > 0 ? LIMIT_IF_KNOWN : LIMIT;
+    await clock.sleep(Math.max(0, began + limit - clock.monotonic()), signal);
+    return undefined;
+  };
   try {
-    return await Promise.race([reading.then(() => inspector), late]);
+    return await Promise.race([looking.then(() => inspector), late()]);
   } catch (error) {
     if (error instanceof WatchError || error instanceof FatalError || signal.aborted) {
       return undefined;
