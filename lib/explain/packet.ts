@@ -17,7 +17,7 @@ import {
 } from "../model/kernel/desired.ts";
 import type { ModeTraits } from "../model/kernel/traits.ts";
 import type { Finding as NodeFinding, ObjectsOrigin } from "../model/status.ts";
-import { cidrContains, familyOf, isLoopback } from "../model/values/address.ts";
+import { cidrContains, type Family, familyOf, isLoopback } from "../model/values/address.ts";
 import {
   frontendsOf,
   LISTEN_ADDRESS,
@@ -334,21 +334,27 @@ function withoutFrontend(packet: Packet, world: World): Outcome {
 }
 
 /** Names the Service whose node port does not answer on this address of the node; `undefined`: none has it. */
-function nodePortElsewhere(packet: Packet, { desired, ownAddresses }: World): string | undefined {
+function nodePortElsewhere(packet: Packet, world: World): string | undefined {
+  const { desired, ownAddresses } = world;
   const { address, port, protocol } = packet;
   const holder = ownAddresses.includes(address) || isLoopback(address)
     ? nodePortHolder(packet, desired)
     : undefined;
   if (!holder) return undefined;
-  const open = new Set(
-    ownAddresses.filter((each) =>
-      familyOf(each) === holder.family &&
-      takesNodePorts(each, { node: desired.node, isOwn: true })
-    ),
-  );
+  const open = new Set(nodePortAddresses(holder.family, world));
   return `${port}/${protocol} is the node port of ${holder.name}, which answers on ` +
     `${open.size === 0 ? "no address of this node" : [...open].join(", ")}; signpost leaves ` +
     `packets to ${address} alone`;
+}
+
+/** Returns the addresses of this node that take node ports. An address that the Node has, too, may be there twice. */
+export function nodePortAddresses(
+  family: Family,
+  { desired: { node }, ownAddresses }: World,
+): string[] {
+  return ownAddresses.filter((each) =>
+    familyOf(each) === family && takesNodePorts(each, { node, isOwn: true })
+  );
 }
 
 /** Returns the service port whose node port a packet is for, whatever the address. */

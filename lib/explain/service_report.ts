@@ -14,13 +14,12 @@ import { count } from "../model/values/text.ts";
 import { nodePortClaim } from "../policy/claimed.ts";
 import { findCandidates, indexPorts, topologyMode } from "../policy/endpoints.ts";
 import { type Frontend, frontendsOf, LISTEN_ADDRESS, policyOf } from "../policy/frontend.ts";
-import { takesNodePorts } from "../policy/node.ts";
 import type { State } from "../policy/state.ts";
 import { findCauses, isAsked, notProxied, pendingFindings, type ServiceInputs } from "./causes.ts";
 import { explainEndpoints } from "./endpoints.ts";
 import { aboutService, dropOf, sortFindings } from "./finding.ts";
 import { connectionFindings } from "./kernel.ts";
-import { explainPacket, type Known } from "./packet.ts";
+import { explainPacket, type Known, nodePortAddresses } from "./packet.ts";
 import {
   EXPLAIN_VERSION,
   type FrontendReport,
@@ -181,13 +180,9 @@ function frontendReport(
 ): FrontendReport {
   const { type, port } = frontend;
   const { family, protocol } = desired;
-  const { desired: { node }, ownAddresses } = inputs;
   // One address that takes node ports stands for all of them.
   const address = frontend.address ??
-    ownAddresses.find((each) =>
-      familyOf(each) === family && !isSpecialAddress(each) &&
-      takesNodePorts(each, { node, isOwn: true })
-    );
+    nodePortAddresses(family, inputs).find((each) => !isSpecialAddress(each));
   return {
     type,
     address: frontend.address ?? null,
