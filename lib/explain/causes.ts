@@ -140,11 +140,12 @@ function* portFindings(port: PortReport, inputs: Causes): Generator<Finding> {
   const { endpoints, sourceRanges, frontends } = port;
   const where = `${port.name} (IPv${port.family})`;
   const outcomes = frontends.flatMap(({ outcomes }) => outcomes);
+  const causes = { ...inputs, where };
   if (outcomes.some(({ code }) => code === "no-endpoints")) {
-    const finding = noEndpoints(port, { ...inputs, where });
+    const finding = noEndpoints(port, causes);
     if (finding) yield finding;
   }
-  yield* localFindings(port, { ...inputs, where });
+  yield* localFindings(port, causes);
   const addresses = frontends
     .filter(({ type, heldBy }) => type === "loadBalancerIP" && heldBy === null)
     .map(({ address }) => address);
@@ -174,9 +175,9 @@ function noEndpoints(port: PortReport, inputs: PortCauses): Finding | undefined 
   const labels = facts?.selector ? ` -l ${facts.selector}` : "";
   const pods = `kubectl get pods -n ${service.namespace}${labels} --show-labels`;
   const all = count(endpoints.length, "endpoint");
-  if (endpoints.length > 0) {
-    const [wrong, ...others] = endpoints.filter(({ code }) => code === "wrong-port");
-    if (!wrong || others.length + 1 < endpoints.length) {
+  const [first] = endpoints;
+  if (first) {
+    if (endpoints.some(({ code }) => code !== "wrong-port")) {
       return error(
         "none-ready",
         `${where}: none of ${all} is ready`,
@@ -186,7 +187,7 @@ function noEndpoints(port: PortReport, inputs: PortCauses): Finding | undefined 
     const target = targetPort === "" ? "" : ` targetPort ${targetPort}:`;
     return otherPortName(port, inputs) ?? error(
       "wrong-target-port",
-      `${where}:${target} none of ${all} has this port (${wrong.reason})`,
+      `${where}:${target} none of ${all} has this port (${first.reason})`,
       "give targetPort the name or number of a port of the Pods' containers",
     );
   }
