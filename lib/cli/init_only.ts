@@ -20,13 +20,10 @@ export async function initOnly(options: KernelSettingsOptions): Promise<void> {
   const node = desiredNode({ configuration, traits, node: undefined, serviceCIDRs: [] });
   if (answersOnLoopback(node, 4)) {
     await setRouteLocalnet(runtime.runner).catch((cause) => {
-      throw new FatalError(
-        `${ROUTE_LOCALNET} cannot be set: ${
-          messageOf(cause)
-        }; run --init-only with the rights of ` +
-          "full root, or set iptables.localhostNodePorts to false",
-        { cause },
-      );
+      const remedy =
+        "run --init-only with the rights of full root, or set iptables.localhostNodePorts to false";
+      const message = `${ROUTE_LOCALNET} cannot be set: ${messageOf(cause)}; ${remedy}`;
+      throw new FatalError(message, { cause });
     });
   }
   for (const failure of await applyConntrackSettings(options)) {
