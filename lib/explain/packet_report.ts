@@ -131,12 +131,10 @@ function detectionFindings({ target, sender, desired }: PacketInputs): Finding[]
 
 function traceFindings({ agrees, verdict, destination, hasLeft }: TraceReport): Finding[] {
   if (agrees && verdict === "dnat" && !hasLeft) {
+    const endpoint = destination || "an endpoint";
     return [error(
       "no-route",
-      `the real packet was to go to ${
-        destination || "an endpoint"
-      }, and did not leave this node: ` +
-        "it has no route there",
+      `the real packet was to go to ${endpoint}, and did not leave this node: it has no route there`,
       "ip route get ENDPOINT; the network plugin makes the routes to pods",
     )];
   }
