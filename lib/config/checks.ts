@@ -67,8 +67,8 @@ const ABOVE_ZERO = "must be above 0";
 const READ_BY_ONE_MODE: readonly string[] = [...MODES, "ipvs", "winkernel"];
 
 /**
- * Returns true if a problem is an error: a field of another type, or a bad value, but for the section of an unused
- * mode and an unused cluster CIDR. An unknown field is none, because kube-proxy decodes its file leniently.
+ * Returns true if a problem is an error: a field of another type, or a bad value that is used. The section of another
+ * mode is unused, and so may the cluster CIDR be. An unknown field is no error: kube-proxy decodes its file leniently.
  */
 export function isJudged(
   { setting, kind }: ProblemLine,
