@@ -105,18 +105,20 @@ Deno.test("the script asks for the first packets of one connection, in a table o
 
 Deno.test("where nft is missing or cannot be started, the trace ends with a line that says so", async () => {
   const run = () => Promise.resolve({ code: 0, stdout: "", stderr: "" });
-  const trace = (error: Error, runner = run) =>
-    traceConnection({
+  const trace = (error: Error, runner = run) => {
+    const linesThatFail = { [Symbol.asyncIterator]: () => ({ next: () => Promise.reject(error) }) };
+    return traceConnection({
       packet: { ...PACKET, source: undefined },
       outcome: OUTCOME,
       runtime: {
         clock: { now: () => 0, monotonic: () => 0, sleep: () => Promise.resolve() },
         runner: { run: runner },
-        streamer: { lines: () => fails(error) },
+        streamer: { lines: () => linesThatFail },
         sendProbe: () => Promise.resolve(),
       },
       signal: new AbortController().signal,
     });
+  };
   const missing = new ProgramMissingError("nft");
   await assertRejects(
     () => trace(missing, () => Promise.reject(missing)),
@@ -130,9 +132,3 @@ Deno.test("where nft is missing or cannot be started, the trace ends with a line
     "--trace: nft cannot be started now: no memory",
   );
 });
-
-// deno-lint-ignore require-yield
-async function* fails(error: Error): AsyncGenerator<string> {
-  await Promise.resolve();
-  throw error;
-}
