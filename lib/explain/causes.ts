@@ -14,7 +14,7 @@ import { kernelFindings } from "./kernel.ts";
 import type { Known } from "./packet.ts";
 import type { Finding, PortReport, UnusedSlice } from "./report.ts";
 
-/** All that is known about a Service that is asked about. */
+/** Adds the Service that is asked about to what is known. */
 export type ServiceInputs = Known & {
   readonly target: ServiceTarget;
   /** `undefined`: the objects could not be looked at as they are written. */

@@ -52,7 +52,7 @@ export interface World {
   readonly rules: RuleNames;
 }
 
-/** All that the answers are worked out from. */
+/** Holds the facts that the answers are worked out from. */
 export type Known = World & State & {
   readonly nodeName: string;
   readonly origin: ObjectsOrigin;

@@ -21,7 +21,7 @@ export interface Finding {
   readonly hint: string;
 }
 
-/** True if the source address is replaced by this node's, and why. */
+/** Tells if the source address is replaced by this node's, and why. */
 export interface Masquerade {
   readonly applies: boolean;
   readonly code:
@@ -148,7 +148,7 @@ export interface KernelReport {
   readonly entries: readonly KernelEntry[];
 }
 
-/** What a real packet met. */
+/** Tells which rules a real packet met, and its end. */
 export interface TraceReport {
   /** `lost`: the packet was not seen by the rules. */
   readonly verdict: Outcome["verdict"] | "lost";

@@ -90,7 +90,7 @@ export function slice(endpoints: readonly Fields[], rest: Fields = {}): ApiObjec
 export interface Options {
   readonly configuration?: Partial<Configuration>;
   readonly mode?: "nftables" | "iptables";
-  /** What is other than in a kernel that has no entry of the Service. */
+  /** Changes a kernel that has no entry of the Service. @default the kernel was not read */
   readonly kernel?: Partial<KernelFacts>;
   readonly port?: string;
   readonly ipFamilies?: readonly Family[];
@@ -140,7 +140,7 @@ const ORIGIN = { from: "api", asOf: "2026-01-02T03:04:05.000Z" } as const;
 /** A kernel that was not read. */
 const UNREAD = { state: "unread", reason: "a test" } as const;
 
-/** All that the answers are worked out from. */
+/** Gathers the facts that the answers are worked out from. */
 function knownOf({ state, world }: ReturnType<typeof worldOf>, options: Options): Known {
   const { configuration, nodeFindings = [], kernel = UNREAD } = options;
   return {
