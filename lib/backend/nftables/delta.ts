@@ -34,7 +34,7 @@ export interface Delta {
   readonly rewriteChains: readonly ChainRewrite[];
   readonly deleteElements: readonly Element[];
   readonly addElements: readonly Entry[];
-  readonly deleteChains: readonly Chain[];
+  readonly deleteChains: readonly Pick<Chain, "name">[];
   readonly deleteSets: readonly Pick<TableSet, "kind" | "name">[];
   /** New counts of the shared objects whose count changes; 0: gone. */
   readonly references: References;

@@ -4,7 +4,7 @@ import { parsePlace } from "./compare.ts";
 import { type Delta, NOTHING } from "./delta.ts";
 import { parseKey, setNamed, type TableSet } from "./sets.ts";
 import { type Contents, elementKey } from "./read.ts";
-import { type Chain, chain as makeChain, element, elementsOf, type Table } from "./table.ts";
+import { type Chain, element, elementsOf, type Table } from "./table.ts";
 
 /** More differences are written anew, in pieces. */
 export const MAX_MENDED = 10_000;
@@ -31,7 +31,7 @@ export function mend(
     const { type, name } = parsePlace(text);
     if (!PLAIN_NAME.test(name)) return undefined;
     const part = type === "chain"
-      ? mendChain(chains.get(name) ?? name, all)
+      ? mendChain({ name, wanted: chains.get(name) }, all)
       : mendSet({ name, kind: kindOf(held.declarations.get(name) ?? "") }, all);
     if (part === undefined) return undefined;
     parts.push(part);
@@ -58,18 +58,17 @@ export function mend(
 const PLAIN_NAME = /^[A-Za-z_][\w./-]*$/;
 const PLAIN_KEY = /^[\w.:/]+(?:(?: \. |-)[\w.:/]+)*$/;
 
-/** @param chain the name of one that should not be there */
 function mendChain(
-  chain: Chain | string,
+  { name, wanted }: { readonly name: string; readonly wanted: Chain | undefined },
   all: readonly Difference[],
 ): Partial<Delta> | undefined {
-  if (typeof chain === "string") return { deleteChains: [makeChain(chain, [])] };
-  if (all.some(({ type, key }) => type === "missing" && key === "")) return { addChains: [chain] };
-  const { hook, ...unhooked } = chain;
+  if (wanted === undefined) return { deleteChains: [{ name }] };
+  if (all.some(({ type, key }) => type === "missing" && key === "")) return { addChains: [wanted] };
+  const { hook, ...unhooked } = wanted;
   const hasOtherHook = all.some(({ key }) => /^type \S+ hook /.test(key));
   // Other chains lead to one without a hook, so it cannot be deleted.
   if (hasOtherHook && hook === undefined) return undefined;
-  return { rewriteChains: [{ before: hasOtherHook ? unhooked : chain, after: chain }] };
+  return { rewriteChains: [{ before: hasOtherHook ? unhooked : wanted, after: wanted }] };
 }
 
 function mendSet(
