@@ -236,6 +236,10 @@ function byFrontend(
   return changes;
 }
 
+function byId(objects: readonly TableObject[]): ReadonlyMap<ObjectId, TableObject> {
+  return new Map(objects.map((each) => [objectId(each), each]));
+}
+
 /** An object that several services may need. */
 type SharedObject = Element | Chain | TableSet;
 
@@ -250,12 +254,10 @@ class Collector {
   /** Compares the objects of one Service. */
   compare(before: readonly TableObject[], after: readonly TableObject[]): void {
     if (before.length === 0) return this.#addNew(after);
-    const [old, wanted] = [before, after].map((objects) =>
-      new Map(objects.map((each) => [objectId(each), each]))
-    );
-    for (const [id, object] of old ?? []) if (!wanted?.has(id)) this.#remove(id, object);
-    for (const [id, object] of wanted ?? []) {
-      const previous = old?.get(id);
+    const [old, wanted] = [byId(before), byId(after)];
+    for (const [id, object] of old) if (!wanted.has(id)) this.#remove(id, object);
+    for (const [id, object] of wanted) {
+      const previous = old.get(id);
       if (previous === undefined) this.#add(id, object);
       else this.#change(id, previous, object);
     }
