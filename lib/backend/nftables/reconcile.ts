@@ -34,7 +34,7 @@ export async function reconcile(
   );
   const found = await readBack({ ...table, elements }, { nft, turns, checkpoint });
   if (!found) return undefined;
-  const { structure, differences, held } = found;
+  const { structure, differences, heldSlots } = found;
   const different = new Set(differences.map((each) => each.in));
   const desired = {
     ...table,
@@ -58,7 +58,7 @@ export async function reconcile(
       script.bytes += text.length;
     }
   };
-  const options = { held, turns, portion: Math.ceil(weight / 2) };
+  const options = { held: heldSlots, turns, portion: Math.ceil(weight / 2) };
   const { addSets } = delta;
   const others = { ...delta, addSets: [] };
   // Maps that go may be looked into until the chains that all packets meet are other ones.
@@ -78,7 +78,7 @@ export async function reconcile(
 interface ReadBack {
   readonly structure: Contents;
   readonly differences: readonly Difference[];
-  readonly held: HeldSlots;
+  readonly heldSlots: ReadonlyMap<string, HeldSlots>;
 }
 
 /**
@@ -113,7 +113,7 @@ async function readBack(
     if (!isThere || !wanted.sets.has(name)) continue;
     append(differences, await turns.run(comparing(desired, held)));
   }
-  return { structure, differences, held: finder.found };
+  return { structure, differences, heldSlots: finder.found };
 }
 
 /** Returns true for an older version's table, whose slots have no map of frontends. */

@@ -12,14 +12,14 @@ import { elementId, sizeOf, type Slots } from "./table.ts";
 import { renderingElements } from "./text.ts";
 import { Overlap } from "./write.ts";
 
-/** The number of slots that the kernel should have, by `elementId`. */
-export type HeldSlots = ReadonlyMap<
-  string,
-  Pick<Slots, "set" | "key"> & { readonly count: number }
->;
+/** The number of slots that the kernel should have of a frontend. */
+export interface HeldSlots extends Pick<Slots, "set" | "key"> {
+  readonly count: number;
+}
 
 interface SlotsOptions {
-  readonly held: HeldSlots;
+  /** By `elementId`. */
+  readonly held: ReadonlyMap<string, HeldSlots>;
   readonly apply: (text: string) => Promise<void>;
   /** Gives a transaction to the kernel when another step has ended. */
   readonly applyAfter: (before: Promise<void>, text: string) => Promise<void>;
@@ -187,7 +187,7 @@ const MOST_SLOTS = 100_000;
 export class HeldSlotsFinder {
   readonly #chains: Contents["chains"];
   readonly #counts = new Map<string, Map<string, number>>();
-  readonly found = new Map<string, Pick<Slots, "set" | "key"> & { readonly count: number }>();
+  readonly found = new Map<string, HeldSlots>();
 
   constructor(chains: Contents["chains"]) {
     this.#chains = chains;
