@@ -268,13 +268,15 @@ export async function followMonitor(
     if (reaches(told, takenOverAt)) handedOver.abort();
   };
   const succeed = async () => {
-    const signals = AbortSignal.any([signal, deserted.signal]);
-    for (let tries = 0; takenOverAt === undefined && !signals.aborted; tries++) {
-      if (tries > 0) await clock.sleep(delayAfter(SUCCESSIONS, tries - 1), signals);
-      await followMonitor(options, signals, (generation) => {
+    const either = AbortSignal.any([signal, deserted.signal]);
+    const backoff = new Backoff(SUCCESSIONS);
+    while (!either.aborted) {
+      await followMonitor(options, either, (generation) => {
         takenOverAt = generation;
         handOver();
       });
+      if (takenOverAt !== undefined) return;
+      await clock.sleep(backoff.next(), either);
     }
   };
   try {
