@@ -38,6 +38,7 @@ interface TakeOverOptions {
   /** The sync period, in milliseconds. */
   readonly period: number;
   readonly requestFull: (reason: string) => void;
+  /** Called after each look for another proxy. */
   readonly looked: () => void;
   readonly signal: AbortSignal;
 }
