@@ -196,7 +196,9 @@ const REMEMBERED = 1_000;
 export class Generations {
   readonly #told = new Set<number>();
   #others = 0;
-  /** Unreported foreign transactions; `undefined` until our next one shows it. */
+  /**
+   * Unreported foreign transactions; `undefined` until our next one shows it, `"unknown"` if a monitor ended before that.
+   */
   #untold: number | "unknown" | undefined;
   #isComplete = false;
 
