@@ -46,8 +46,8 @@ function write(
   });
 }
 
-async function read(path: string) {
-  return (await readStateFile(path, READ))?.events;
+async function read(path: string, options: { readonly maxBytes?: number } = {}) {
+  return (await readStateFile(path, { ...READ, ...options }))?.events;
 }
 
 async function readFailure(path: string): Promise<string> {
@@ -256,6 +256,21 @@ Deno.test("the file of a write that a crash ended is replaced, and a link is not
     }
     assertEquals(Deno.readTextFileSync(other), "kept");
     assertEquals(namesIn(folder), ["other", "state.json.gz"]);
+  }));
+
+Deno.test("a state that could not be read again is not written", () =>
+  inFolder(async (path, folder) => {
+    const message = await writeFailure(path, LARGE, { maxBytes: 100_000 });
+    assertEquals(message, `cannot write ${path}: the state is larger than 100000 bytes`);
+    assertEquals(namesIn(folder), []);
+  }));
+
+Deno.test("a file that is too large once unpacked is refused", () =>
+  inFolder(async (path) => {
+    await write(path, LARGE);
+    const message = (await assertRejects(() =>
+      read(path, { maxBytes: 100_000 }), StateError)).message;
+    assertEquals(message, `cannot use ${path}: the state is larger than 100000 bytes`);
   }));
 
 Deno.test("a file that takes the place of a trusted one before it is opened is refused", () =>

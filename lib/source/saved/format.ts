@@ -80,7 +80,7 @@ export interface SavedState {
 const FIRST_LINE = '{"apiVersion":"v1","kind":"List","items":[';
 const LAST_LINE = "]}";
 
-/** Yields the lines of a state as it is at the first line. */
+/** Yields the lines of a state as it is at the first line. @throws {StateError} if one is too long to be read again */
 export function* stateLines(objects: StateObjects, header: StateHeader): Generator<string> {
   const states: readonly (readonly [Kind, readonly KindMap[Kind][]])[] = [
     ["Service", [...objects.services.values()]],
@@ -90,13 +90,20 @@ export function* stateLines(objects: StateObjects, header: StateHeader): Generat
   ];
   yield `${FIRST_LINE}\n${headerLine(header)}\n`;
   for (const [kind, all] of states) {
-    for (const object of all) yield `,${JSON.stringify(encodeObject(kind, object))}\n`;
+    for (const object of all) {
+      const line = `,${JSON.stringify(encodeObject(kind, object))}\n`;
+      if (line.length > MAX_LINE) {
+        throw new StateError(`${kind} ${objectKey(object)} is too large to be kept`);
+      }
+      yield line;
+    }
   }
   yield `${LAST_LINE}\n`;
 }
 
 export class StateReader {
-  readonly #snapshots = new Map(KINDS.map((kind) => [kind, new Snapshot<Kind>(kind)]));
+  /** The size of the text bounds them. */
+  readonly #snapshots = new Map(KINDS.map((kind) => [kind, new Snapshot<Kind>(kind, Infinity)]));
   #rest = "";
   #lines = 0;
   #last = "";
@@ -142,7 +149,13 @@ export class StateReader {
       const reason = decoded.type === "refused" ? decoded.reason : "it makes no rules";
       throw this.#damaged(`(${kind}): ${reason}`);
     }
-    this.#snapshots.get(kind)?.put(decoded);
+    const { key } = decoded;
+    if (kind === "Node" && key !== this.options.nodeName) {
+      throw this.#damaged(`is Node ${key}, and this is ${show(this.options.nodeName)}`);
+    }
+    if (this.#snapshots.get(kind)?.put(decoded) === false) {
+      throw this.#damaged(`names ${kind} ${key} a second time`);
+    }
   }
 
   #damaged(what: string): StateError {
@@ -178,8 +191,8 @@ function readHeader(line: string, nodeName: string): number {
     );
   }
   const written = Date.parse(String(data["written"]));
-  if (Number.isNaN(written)) {
-    throw new StateError("it is damaged: line 2 has no time of writing");
+  if (Number.isNaN(written) || headerLine({ nodeName, written }) !== line) {
+    throw new StateError("it is damaged: line 2 is not what signpost writes");
   }
   return written;
 }

@@ -142,11 +142,12 @@ Deno.test("a text that ends anywhere before its end is refused", () => {
   assertEquals(refusal(""), "it is empty");
 });
 
-Deno.test("lines that are added, and a missing header, are refused", () => {
+Deno.test("lines that are doubled or added, and a missing header, are refused", () => {
   const lines = EXAMPLE.split("\n").slice(0, -1);
   const text = (changed: readonly (string | undefined)[]) => changed.join("\n") + "\n";
   const [list, header, first, second, ...others] = lines;
   const variants = {
+    doubled: text([list, header, first, first, second, ...others]),
     added: EXAMPLE + "{}\n",
     twice: EXAMPLE + EXAMPLE,
     rest: EXAMPLE + "x",
@@ -159,6 +160,7 @@ Deno.test("lines that are added, and a missing header, are refused", () => {
   }
   assertEquals(refusal(variants.headerless), "it is not a state file of signpost");
   assertEquals(refusal(variants.listless), "it is not a state file of signpost");
+  assertStringIncludes(refusal(variants.doubled), "line 4 names Service default/web-0 a second");
 });
 
 Deno.test("a file that is not ours is called foreign", () => {
@@ -214,6 +216,12 @@ const FORGERIES: Readonly<Record<string, readonly [RegExp | string, string]>> = 
     '"apiVersion":"v2","kind":"Service"',
   ],
   "a line without its comma": [/,(\{"apiVersion":"v1","kind":"Service")/, "$1"],
+  "the node of another name": [
+    ',{"apiVersion":"v1","kind":"Service"',
+    ',{"apiVersion":"v1","kind":"Node","metadata":{"name":"node-2"}}\n' +
+    ',{"apiVersion":"v1","kind":"Service"',
+  ],
+  "a header with more to say": ['"version":"3"', '"version":"3","more":"1"'],
   "a time of writing that is none": [/"written":"[^"]*"/, '"written":"now"'],
 };
 
