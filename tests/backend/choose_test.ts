@@ -5,23 +5,24 @@ import type { ProxyMode } from "../../lib/model/configuration.ts";
 import { configuration } from "../support/configuration.ts";
 import { atOnce } from "../../lib/model/ports/in_turns.ts";
 import { Pipeline } from "../support/pipeline.ts";
-import { ManualClock, MemoryLogger } from "../support/clock_and_log.ts";
+import { ManualClock, MemoryLogger, settle } from "../support/clock_and_log.ts";
+import type { ProcessResult, ProcessRunner } from "../../lib/model/ports/ports.ts";
 import { FakeNode } from "../cli/fake_node.ts";
 
 const SILENT = { async *lines(): AsyncIterable<string> {} };
 
 function open(
-  node: FakeNode,
+  node: Pick<FakeNode, "runner">,
   mode: ProxyMode,
   logger = new MemoryLogger(),
-  hasIpv6 = true,
+  { hasIpv6 = true, clock = new ManualClock() } = {},
 ) {
   const osRelease = () => "6.12.117";
   const runtime = {
     runner: node.runner,
     pid: 4711,
     streamer: SILENT,
-    clock: new ManualClock(),
+    clock,
     hasIpv6: () => hasIpv6,
     osRelease,
   };
@@ -92,19 +93,7 @@ Deno.test("iptables mode goes by nf_conntrack_tcp_be_liberal, at the start and w
   const node = new FakeNode();
   node.sysctls.set(name, "1");
   const clock = new ManualClock();
-  const runtime = {
-    runner: node.runner,
-    streamer: SILENT,
-    clock,
-    hasIpv6: () => true,
-    pid: 4711,
-    osRelease: () => "6.1.0",
-  };
-  const opened = await openBackend({
-    configuration: configuration({ mode: "iptables" }),
-    runtime,
-    logger: new MemoryLogger(),
-  });
+  const opened = await open(node, "iptables", undefined, { clock });
   const pipeline = new Pipeline({ mode: "iptables" });
   pipeline.load([]);
   const drops = () => opened.backend.full(pipeline.desired).text.includes("INVALID -j DROP");
@@ -151,6 +140,38 @@ Deno.test("a route_localnet that cannot be set keeps no rule back", async () => 
   assertEquals(logger.at("warn"), []);
 });
 
+Deno.test("a sysctl that hangs is waited for two seconds, is not started twice, and sets the rest later", async () => {
+  const node = new FakeNode();
+  const clock = new ManualClock();
+  const first = Promise.withResolvers<ProcessResult>();
+  const name = "net.ipv4.conf.all.route_localnet";
+  let reads = 0;
+  const runner: ProcessRunner = {
+    run: (argv, stdin) => {
+      if (argv.join(" ") !== `sysctl -n ${name}`) return node.runner.run(argv, stdin);
+      reads++;
+      return first.promise;
+    },
+  };
+  const { backend } = await open({ runner }, "iptables", undefined, { clock });
+  const pipeline = new Pipeline({ mode: "iptables" });
+  pipeline.load([]);
+  for (let sync = 0; sync < 2; sync++) {
+    let isDone = false;
+    const applied = backend.apply(backend.full(pipeline.desired)).then(() => isDone = true);
+    await settle();
+    await clock.advance(1_999);
+    assertEquals(isDone, false);
+    await clock.advance(1);
+    assertEquals(isDone, true);
+    await applied;
+  }
+  assertEquals([reads, node.sysctls.get(name)], [1, undefined]);
+  first.resolve({ code: 0, stdout: "0\n", stderr: "" });
+  await clock.advance(0);
+  assertEquals([reads, node.sysctls.get(name)], [1, "1"]);
+});
+
 const DUAL_SERVICE = {
   kind: "Service",
   metadata: { namespace: "shop", name: "web" },
@@ -171,7 +192,7 @@ for (const mode of ["nftables", "iptables"] as const) {
   Deno.test(`on a node without IPv6, ${mode} mode writes IPv4 rules alone, and a finding says so`, async () => {
     const node = new FakeNode(mode === "nftables" ? [] : ["-legacy"]);
     const logger = new MemoryLogger();
-    const opened = await open(node, mode, logger, false);
+    const opened = await open(node, mode, logger, { hasIpv6: false });
     const reason = "this node has no IPv6 (the kernel has no IPv6 sockets)";
     assertEquals([...opened.missing], [[6, reason]]);
     assertEquals(opened.findings.map(({ id, what }) => [id, what]), [

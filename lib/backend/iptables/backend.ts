@@ -15,6 +15,7 @@ import {
 } from "../backend.ts";
 import { inetChains, legacyChains } from "../foreign_filters.ts";
 import type { BackendMetrics } from "../metrics.ts";
+import { boundedReading } from "../../model/values/timing.ts";
 import { setRouteLocalnet } from "../sysctl.ts";
 import { type CleanupOptions, HandOver } from "../take_over.ts";
 import { IptablesDataplane } from "./dataplane.ts";
@@ -52,12 +53,13 @@ export class IptablesBackend extends IptablesDataplane implements Backend<Iptabl
 
   constructor(options: BackendOptions) {
     const { runtime } = options;
-    super({
-      ...runtime,
-      iptables: ANY_IPTABLES,
-      // A node finding reports a failure.
-      routeLocalnet: () => setRouteLocalnet(runtime.runner).catch(() => {}),
+    // A sysctl that hangs must not delay a sync for long. A node finding reports a failure.
+    const setBriefly = boundedReading({
+      clock: runtime.clock,
+      refresh: () => setRouteLocalnet(runtime.runner),
+      known: () => {},
     });
+    super({ ...runtime, iptables: ANY_IPTABLES, routeLocalnet: () => setBriefly(0) });
     this.#options = options;
     this.foreignRules = new HandOver({
       ...runtime,

@@ -21,7 +21,7 @@ interface IptablesDataplaneOptions {
   /** Measures turns of long work. Without it, work runs without a break. */
   readonly clock?: Pick<Clock, "monotonic" | "sleep">;
   readonly iptables: UsedIptables;
-  /** Sets `net.ipv4.conf.all.route_localnet`, which node ports on 127.0.0.1 need. Never rejects. */
+  /** Sets `net.ipv4.conf.all.route_localnet`, which node ports on 127.0.0.1 need. Is quick and never rejects. */
   readonly routeLocalnet: () => Promise<void>;
 }
 
