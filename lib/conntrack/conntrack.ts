@@ -14,7 +14,6 @@ import { Turns } from "../model/ports/in_turns.ts";
 import { type Logger, ProgramMissingError } from "../model/ports/ports.ts";
 import type { Runtime } from "../model/ports/runtime.ts";
 import { FAMILIES, type Family } from "../model/values/address.ts";
-import { append } from "../model/values/lists.ts";
 import { type ConntrackEntry, ConntrackError, ConntrackTool, deletionsOf } from "./tool.ts";
 import { frontendKey, hostPort } from "../model/cluster/names.ts";
 import { frontendsOf, type Match } from "../policy/frontend.ts";
@@ -114,13 +113,12 @@ export class ConntrackCleaner {
     if (suspects.size === 0) return;
     const { state, runtime: { clock, addresses }, metrics, logger, signal } = this.#options;
     const started = clock.monotonic();
-    const stale: ConntrackEntry[] = [];
-    for (const port of portsToList(suspects)) {
-      const entries = await this.#tool.list(family, port);
-      // The state is read after the listing: a flow may lead to an endpoint that came meanwhile.
-      const options = { family, suspects, state, localAddresses: new Set(addresses()) };
-      append(stale, await new Turns(clock).run(findingStale(entries, options)));
-    }
+    const listings: Iterable<ConntrackEntry>[] = [];
+    for (const port of portsToList(suspects)) listings.push(await this.#tool.list(family, port));
+    // The state is read after the listings: a flow may lead to an endpoint that came meanwhile.
+    const entries = listings.values().flatMap((listing) => listing);
+    const options = { family, suspects, state, localAddresses: new Set(addresses()) };
+    const stale = await new Turns(clock).run(findingStale(entries, options));
     const listed = clock.monotonic();
     let deleted = 0;
     for (const deletion of deletionsOf(stale)) {
