@@ -42,6 +42,12 @@ export class IpvsKernel {
 
   /** Reads the state; `undefined` if there is none. @throws {Error} if it cannot be read */
   async look(): Promise<IpvsState | undefined> {
+    const vips = await this.vips();
+    return vips && { vips, servers: await this.#servers() };
+  }
+
+  /** Reads the addresses that only `kube-ipvs0` has; `undefined` without it. @throws {Error} if `ip` fails */
+  async vips(): Promise<readonly string[] | undefined> {
     const command = ["ip", "-o", "addr", "show", "dev", IPVS_INTERFACE] as const;
     const link = await runIfInstalled(this.runner, command);
     if (link === undefined) {
@@ -53,7 +59,7 @@ export class IpvsKernel {
     const bound = new Set(parseInterfaces(link.stdout).map(({ address }) => address));
     const others = parseInterfaces(await this.#output(["ip", "-o", "addr", "show"]))
       .filter(({ name }) => name !== IPVS_INTERFACE).map(({ address }) => address);
-    return { vips: [...bound.difference(new Set(others))], servers: await this.#servers() };
+    return [...bound.difference(new Set(others))];
   }
 
   /** Returns true if `ipvsadm` is installed, which alone can remove virtual servers. */

@@ -190,7 +190,8 @@ export class IpvsTakeOver {
 
   /** Writes the guard before rules in iptables mode: no virtual IP exposes the node's own ports. Never rejects. */
   async prepare(): Promise<void> {
-    const state = await this.#look();
+    // With unknown virtual servers, the guard would refuse their traffic too early.
+    const state = await this.#kernel.look().catch(() => undefined);
     if (state) await this.#install(guardScript({ ...state, refusesServers: false }));
   }
 
@@ -301,12 +302,14 @@ export class IpvsTakeOver {
     this.#options.logger.warn(message);
   }
 
+  /** Reads the state for a guard, which needs the virtual IPs at least. Never rejects. */
   async #look(): Promise<IpvsState | undefined> {
     try {
       return await this.#kernel.look();
     } catch (error) {
       this.#warn(`cannot read the leftovers of kube-proxy's ipvs mode: ${messageOf(error)}`);
-      return undefined;
+      const vips = await this.#kernel.vips().catch(() => undefined);
+      return vips && { vips, servers: [] };
     }
   }
 
