@@ -70,13 +70,12 @@ function withSharedRules(
   fixed: ReadonlyMap<string, readonly string[]>,
   shared: readonly SharedRule[],
 ): Map<string, readonly string[]> {
-  const places = Map.groupBy(shared, ({ chain, place }) => `${place} ${chain}`);
-  const at = (place: string) => places.get(place)?.map(({ rule }) => rule) ?? [];
-  return new Map(
-    [...fixed].map((
-      [chain, rules],
-    ) => [chain, [...at(`first ${chain}`), ...rules, ...at(`last ${chain}`)]]),
+  const at = (place: SharedRule["place"], chain: string) =>
+    shared.filter((each) => each.place === place && each.chain === chain).map(({ rule }) => rule);
+  const chains = [...fixed].map(([chain, rules]) =>
+    [chain, [...at("first", chain), ...rules, ...at("last", chain)]] as const
   );
+  return new Map(chains);
 }
 
 /**
