@@ -137,25 +137,30 @@ export class Admission {
   }
 
   #excess(key: string, cost: number): OverLimit | undefined {
-    const { namespace } = splitKey(key);
-    const own = this.#admitted.get(key)?.cost ?? 0;
-    const sum = (this.#totals.get(namespace) ?? 0) - own + cost;
     const { limits } = this;
-    const isLarge = cost > limits.service;
-    // A change that costs no more than before is never refused.
-    if (!isLarge && (cost <= own || sum <= limits.namespace)) return undefined;
-    const what = "elements (its frontends with their endpoints, and ports)";
-    const limit = isLarge ? "--max-service-cost" : "--max-namespace-cost";
-    const asks = isLarge
-      ? `it costs ${grouped(cost)} ${what}, one Service may cost ${grouped(limits.service)}`
-      : `with it, namespace ${namespace} costs ${grouped(sum)} elements, ` +
-        `one namespace may cost ${grouped(limits.namespace)}`;
-    return {
+    const over = (limit: string, asks: string): OverLimit => ({
       kind: "Service",
       key,
       limit,
       reason: `${asks} (${limit}): ask for less, or raise the limit`,
-    };
+    });
+    if (cost > limits.service) {
+      return over(
+        "--max-service-cost",
+        `it costs ${grouped(cost)} elements (its frontends with their endpoints, and ports), ` +
+          `one Service may cost ${grouped(limits.service)}`,
+      );
+    }
+    const { namespace } = splitKey(key);
+    const own = this.#admitted.get(key)?.cost ?? 0;
+    const sum = (this.#totals.get(namespace) ?? 0) - own + cost;
+    // A change that costs no more than before is never refused.
+    if (cost <= own || sum <= limits.namespace) return undefined;
+    return over(
+      "--max-namespace-cost",
+      `with it, namespace ${namespace} costs ${grouped(sum)} elements, ` +
+        `one namespace may cost ${grouped(limits.namespace)}`,
+    );
   }
 
   /** Sets the state in force, and replaces the Service's part of its namespace's cost. */
