@@ -184,7 +184,7 @@ function destination(
   return { address: endpoint.address, port, local, hairpin: mayBeLocal || isShortCircuit };
 }
 
-/** Returns how many endpoints at the start of two lists are the same. Keys of all endpoints take longer. */
+/** Returns how many endpoints at the start of two lists are the same. These need no keys, which take longer. */
 export function commonStart(list: readonly Destination[], other: readonly Destination[]): number {
   let i = 0;
   for (; i < list.length; i++) {

@@ -73,7 +73,7 @@ export class Desired implements DesiredState {
   readonly #services = new Map<string, readonly DesiredServicePort[]>();
   /** The earlier ports of Services whose rules stay unchanged, since lost claims may come back. */
   readonly #frozen = new Map<string, readonly DesiredServicePort[]>();
-  /** Services with more additions than one step allows. Other Services wait for a step, so it works out nothing again. */
+  /** Services with more additions than one step allows. They are worked out once, since others wait for each step. */
   readonly #growing = new Map<string, Wanted>();
   readonly #healthChecks = new Map<string, HealthCheck>();
   readonly #claims = new Claims();

@@ -57,7 +57,7 @@ export function describeScheduler(scheduler: Scheduler): string {
 /** Primes, each about twice the one before. */
 const PRIMES = [2, 5, 11, 31, 61, 127, 251, 509, 1021, 2039, 4093, 8191, 16381, 32749, 65521];
 
-/** Returns the slots of a service port in the kernel. A lookup table has the configured number, or enough for each. */
+/** Returns the slots of a service port. A lookup table has the configured number, or enough for each endpoint. */
 export function slotsFor(endpoints: number, scheduler: Scheduler | undefined): number {
   if (scheduler?.type !== "consistent-hash" || endpoints === 0) return endpoints;
   if (endpoints <= scheduler.tableSize) return scheduler.tableSize;
