@@ -66,7 +66,7 @@ export class Limiter {
 }
 
 /** Milliseconds. */
-export const READING_VALID = 5_000;
+const READING_VALID = 5_000;
 /** Milliseconds to wait for a reading before the last value is returned. */
 const PATIENCE = 2_000;
 
