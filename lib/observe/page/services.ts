@@ -77,8 +77,10 @@ export function* findServices(
   const words = query.words.toLowerCase().split(/\s+/).filter((word) => word !== "");
   const first = new TopK<readonly [string, readonly DesiredServicePort[]]>(
     MOST_SERVICES,
-    ([a], [b]) =>
-      query.sort === "connections" && busiestFirst(loads.get(a), loads.get(b)) || (a < b ? -1 : 1),
+    ([a], [b]) => {
+      const byLoad = query.sort === "name" ? 0 : busiestFirst(loads.get(a), loads.get(b));
+      return byLoad || (a < b ? -1 : 1);
+    },
   );
   let matches = 0;
   for (const [name, ports] of services) {
