@@ -328,7 +328,9 @@ export class SyncLoop {
     const seconds = (clock.monotonic() - began) / 1000;
     const { operations, bytes } = script;
     logger.debug(2, "synced", { kind, operations, bytes, seconds });
-    Object.assign(this.#progress, { waitingSince: undefined, failures: 0, synced: clock.now() });
+    this.#progress.waitingSince = undefined;
+    this.#progress.failures = 0;
+    this.#progress.synced = clock.now();
     observer.synced?.(script, seconds);
     return undefined;
   }
