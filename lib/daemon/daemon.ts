@@ -45,7 +45,9 @@ async function start(given: DaemonOptions): Promise<void> {
   // The kubeconfig is read while nft is asked what the kernel can do.
   const [opened, source] = await Promise.all([openBackend(options), openSource(options)]);
   if (signal.aborted) return;
-  await run(new Parts(options, { ...opened, programs, source }));
+  const parts = new Parts(options, { ...opened, source });
+  programs.reportTo((program, reason) => parts.metrics.programFailures.inc({ program, reason }));
+  await run(parts);
 }
 
 async function run(parts: Parts): Promise<void> {

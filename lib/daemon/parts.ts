@@ -25,7 +25,6 @@ import type { StateKeeper } from "../source/saved/keeper.ts";
 import type { SyncOutcome } from "../sync/reports.ts";
 import { SyncLoop } from "../sync/sync.ts";
 import { httpListen } from "../system/http_servers.ts";
-import type { ProgramWatch } from "../system/program_watch.ts";
 import { processUsage } from "../system/runtime.ts";
 import { OwnPorts } from "./objects/own_ports.ts";
 import { postJson, type Source } from "./objects/source.ts";
@@ -75,7 +74,7 @@ export class Parts {
 
   constructor(
     readonly options: DaemonOptions,
-    readonly opened: OpenBackend & { readonly source: Source; readonly programs: ProgramWatch },
+    readonly opened: OpenBackend & { readonly source: Source },
   ) {
     const { configuration, nodeName, runtime: { clock }, logger, signal } = options;
     const { backend, missing, refusedFeatures, source: { api } } = opened;
@@ -117,9 +116,6 @@ export class Parts {
       process: processUsage(),
       featureGates: knownGates(configuration),
     });
-    opened.programs.reportTo((program, reason) =>
-      this.metrics.programFailures.inc({ program, reason })
-    );
     this.health = new ProxyHealth({
       clock,
       timeout: 2 * settings.syncPeriod,
