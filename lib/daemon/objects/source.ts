@@ -70,7 +70,7 @@ export async function checkSource(options: SourceOptions): Promise<void> {
   else await inspectManifests(options);
 }
 
-/** Reads the manifests once, for `inspect`. @throws {FatalError} if they cannot be used */
+/** Reads the manifests once, and keeps nothing; `inspect` gets each object. @throws {FatalError} if they cannot be used */
 export async function inspectManifests(options: SourceOptions): Promise<void> {
   await loadManifests(manifestOptions(options)).catch(fatalIf(ManifestError));
 }
