@@ -10,7 +10,6 @@ import type { NodeFacts, RulesetFacts, SettingFailure, SystemFacts } from "../fi
 import { HealthCheckNodePorts } from "../healthcheck/node_ports.ts";
 import type { LocalhostListeners } from "../localhost/listeners.ts";
 import { LocalhostNodePorts } from "../localhost/node_ports.ts";
-import { COMMIT } from "../model/commit.ts";
 import type { CommandLine } from "../model/configuration.ts";
 import type { HttpListen } from "../model/ports/http.ts";
 import type { Logger } from "../model/ports/ports.ts";
@@ -106,8 +105,6 @@ export class Parts {
       observed: () => this.observation,
       sync: () => this.loop.progress,
       desired: this.desired,
-      version: VERSION,
-      commit: COMMIT,
       snapshotAge: () => this.keeper?.age(),
       isStale: () => this.loop.stale,
       findings: () => this.findings.list,

@@ -8,7 +8,7 @@ import { SystemClock } from "./clock.ts";
 import { MemoryRelease, v8Heap } from "./memory.ts";
 import { DenoProcessRunner, denoStreamer } from "./process.ts";
 import { AbstractSocketLock } from "./node_lock.ts";
-import type { ProcessUsage } from "../observe/metrics/readings.ts";
+import type { ProcessUsage } from "../observe/metrics/metrics.ts";
 
 export function systemRuntime(): Runtime {
   const interfaces = interfaceReader();
@@ -179,11 +179,7 @@ const GO_NAMES = { x86_64: "amd64", aarch64: "arm64" } as const;
 
 export function processUsage(): ProcessUsage {
   return {
-    residentMemory: () => Deno.memoryUsage().rss,
-    heap: () => {
-      const { heapTotal, heapUsed, external } = Deno.memoryUsage();
-      return { total: heapTotal, used: heapUsed, external };
-    },
+    memory: () => Deno.memoryUsage(),
     cpu: () => {
       const { user, system } = (Deno as unknown as CpuUsage).cpuUsage();
       return (user + system) / 1_000_000;

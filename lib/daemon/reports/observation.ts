@@ -11,8 +11,7 @@ import type { Finding, SyncSummary } from "../../model/status.ts";
 import type { Clock } from "../../model/ports/ports.ts";
 import type { EventReport } from "../../observe/events.ts";
 import type { ProxyHealth } from "../../observe/health.ts";
-import type { Metrics } from "../../observe/metrics/metrics.ts";
-import type { Observed } from "../../observe/metrics/readings.ts";
+import type { Metrics, Observed } from "../../observe/metrics/metrics.ts";
 import type { SyncObserver } from "../../sync/reports.ts";
 import type { WatchObserver, WatchStatus } from "../../source/api/reflector.ts";
 

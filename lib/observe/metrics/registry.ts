@@ -64,7 +64,14 @@ export class Registry {
   }
 
   reading({ type, definition, read }: ReadMetric): void {
-    this.#texts.push(async () => text(type, definition, samplesIn(definition, await read())));
+    const [name] = definition;
+    this.#texts.push(async () => {
+      const lines: string[] = [];
+      for await (const batch of batchesOf(await read())) {
+        for (const { labels, value } of batch) lines.push(`${name}${print(labels)} ${value}`);
+      }
+      return text(type, definition, lines);
+    });
   }
 
   /** Returns the text of all metrics. */
@@ -73,25 +80,16 @@ export class Registry {
   }
 }
 
-/** Returns the text of a counter that may have very many values, in batches with pauses between. */
-export async function counterText(
-  definition: Definition,
-  batches: AsyncIterable<readonly Sample[]>,
-): Promise<string> {
-  const lines: string[] = [];
-  for await (const batch of batches) {
-    for (const line of samplesIn(definition, batch)) lines.push(line);
-  }
-  return text("counter", definition, lines);
-}
-
 function text(type: string, [name, help]: Definition, lines: Iterable<string>): string {
   return [`# HELP ${name} ${escape(help)}`, `# TYPE ${name} ${type}`, ...lines].join("\n");
 }
 
-function* samplesIn([name]: Definition, reading: Reading): Generator<string> {
-  const samples = typeof reading === "number" ? [{ labels: {}, value: reading }] : reading ?? [];
-  for (const { labels, value } of samples) yield `${name}${print(labels)} ${value}`;
+type Batches = Iterable<Iterable<Sample>> | AsyncIterable<Iterable<Sample>>;
+
+function batchesOf(reading: Reading): Batches {
+  if (reading === undefined) return [];
+  if (typeof reading === "number") return [[{ labels: {}, value: reading }]];
+  return Symbol.asyncIterator in reading ? reading : [reading];
 }
 
 /** Returns `{code="200"}`; `""` without labels. */

@@ -2,7 +2,9 @@ import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/as
 import type { NftablesBackend } from "../../../lib/backend/nftables/backend.ts";
 import { CATALOG, finding } from "../../../lib/findings/catalog.ts";
 import { Metrics } from "../../../lib/observe/metrics/metrics.ts";
-import type { MetricsOptions } from "../../../lib/observe/metrics/readings.ts";
+import type { MetricsOptions } from "../../../lib/observe/metrics/metrics.ts";
+import { COMMIT } from "../../../lib/model/commit.ts";
+import { VERSION } from "../../../lib/model/version.ts";
 import { processUsage } from "../../../lib/system/runtime.ts";
 import { START } from "../../support/clock_and_log.ts";
 import { backendOf, type Mode } from "../../support/modes.ts";
@@ -15,15 +17,12 @@ function start({ mode = "nftables", ...options }: Partial<MetricsOptions> & { mo
     backend: backendOf(mode).metrics,
     families: [4, 6],
     ...NO_WORK,
-    version: "1.2.3",
-    commit: "abc",
     snapshotAge: () => 7,
     isStale: () => false,
     findings: () => [],
     refused: () => [],
     process: {
-      residentMemory: () => 1024,
-      heap: () => ({ total: 30, used: 20, external: 10 }),
+      memory: () => ({ rss: 1024, heapTotal: 30, heapUsed: 20, external: 10 }),
       cpu: () => 2.5,
       started: 100,
       platform: "linux/arm64",
@@ -298,7 +297,7 @@ Deno.test("the build and the feature gates are told as by Kubernetes' own compon
   const { body } = await start().render();
   for (
     const line of [
-      'kubernetes_build_info{major="1",minor="37",git_version="v1.37.2+signpost.1.2.3",git_commit="abc",git_tree_state="",build_date="",go_version="",compiler="deno",platform="linux/arm64"} 1',
+      `kubernetes_build_info{major="1",minor="37",git_version="v1.37.2+signpost.${VERSION}",git_commit="${COMMIT}",git_tree_state="",build_date="",go_version="",compiler="deno",platform="linux/arm64"} 1`,
       'kubernetes_feature_enabled{name="AllowServiceExternalIPs",stage=""} 0',
       'kubernetes_feature_enabled{name="MultiCIDRServiceAllocator",stage=""} 1',
       "nodejs_heap_size_total_bytes 30",
@@ -321,7 +320,7 @@ Deno.test("signpost's own metrics tell of drift, watches, refusals and conflicts
   const { body } = await metrics.render();
   for (
     const line of [
-      'signpost_build_info{version="1.2.3",commit="abc"} 1',
+      `signpost_build_info{version="${VERSION}",commit="${COMMIT}"} 1`,
       "signpost_drift_repairs_total 1",
       'signpost_program_failures_total{program="conntrack",reason="timeout"} 1',
       'signpost_transaction_bytes_sum{kind="full"} 5000',
@@ -362,9 +361,10 @@ Deno.test({
   permissions: "none",
   fn: () => {
     const usage = processUsage();
-    assert(usage.residentMemory() > 1_000_000);
+    const { rss, heapTotal, heapUsed } = usage.memory();
+    assert(rss > 1_000_000);
     assert(usage.cpu() > 0);
-    assert(usage.heap().total >= usage.heap().used && usage.heap().used > 100_000);
+    assert(heapTotal >= heapUsed && heapUsed > 100_000);
     assertMatch(usage.platform, /^linux\/(?:amd64|arm64)$/);
     assert(usage.started > 1_600_000_000);
   },

@@ -1,5 +1,5 @@
 /** A daemon's counts of its work, for tests of what shows them. */
-import type { MetricsOptions, Observed } from "../../../lib/observe/metrics/readings.ts";
+import type { MetricsOptions, Observed } from "../../../lib/observe/metrics/metrics.ts";
 import type { SyncProgress } from "../../../lib/sync/reports.ts";
 import { START } from "../../support/clock_and_log.ts";
 
