@@ -11,7 +11,7 @@ import { nodeEvent } from "../observe/events.ts";
 import { objectsOf } from "../source/saved/format.ts";
 import { serveHttp } from "../system/http_servers.ts";
 import { ProgramWatch } from "../system/program_watch.ts";
-import { serveSocket } from "../system/socket.ts";
+import { serveSocket, type SocketRoutes } from "../system/socket.ts";
 import { stateText } from "../system/state_file.ts";
 import { openStateFile } from "./objects/saved_state.ts";
 import { openSource } from "./objects/source.ts";
@@ -159,42 +159,52 @@ async function serveAll(parts: Parts, signal: AbortSignal): Promise<void> {
 }
 
 /** Answers at the local socket, if there is one, until the signal aborts. */
-function answer(parts: Parts): Promise<void> {
-  const { configuration, commandLine, runtime: { clock }, logger, signal } = parts.options;
-  const { services, findings, cache, connections, loop } = parts;
+async function answer(parts: Parts): Promise<void> {
+  const { configuration, runtime: { clock }, logger, signal } = parts.options;
   const path = configuration.signpost.socket;
-  if (path === "") return Promise.resolve();
-  return serveSocket({
-    path,
-    status: (service) => ({
-      ...statusReport(parts),
-      ...service !== undefined && { service: services.of(service) },
-    }),
-    refresh: () => findings.refresh(),
-    objects: (service) => objects(parts, service),
-    services: (name) => [...cache.services.keys()].filter((key) => key.endsWith(`/${name}`)).sort(),
-    connections: (most) => connections.report(most),
-    commandLine,
-    heldBack: () => heldBack(parts),
-    requestFull: (reason) => loop.requestFull(reason),
-    clock,
-    logger,
-    signal,
-  });
+  if (path === "") return;
+  await serveSocket({ path, routes: socketRoutes(parts), clock, logger, signal });
 }
 
-/** Returns all objects, or those of one Service and of the Services that hold its claims. */
-function objects(parts: Parts, service?: string): AsyncIterable<Uint8Array> | undefined {
+/** Returns the answers of the local socket. Its clients are `lib/cli/client.ts`. */
+export function socketRoutes(parts: Parts): SocketRoutes {
+  const { options, services, findings, cache, connections, loop } = parts;
+  return {
+    "GET /v1/status": async (query) => {
+      if (query.has("fresh")) await findings.refresh();
+      const service = query.get("service");
+      return { ...statusReport(parts), ...service !== null && { service: services.of(service) } };
+    },
+    "GET /v1/objects": (query) => objects(parts, query.get("service")),
+    "GET /v1/services": (query) => {
+      const end = `/${query.get("name") ?? ""}`;
+      return [...cache.services.keys()].filter((key) => key.endsWith(end)).sort();
+    },
+    "GET /v1/connections": (query) => {
+      const top = query.get("top") ?? "";
+      return connections.report(/^\d{1,9}$/.test(top) ? Number(top) : undefined);
+    },
+    "GET /v1/command-line": () => options.commandLine,
+    "GET /v1/held-back": () => heldBack(parts),
+    "POST /v1/full-sync": () => {
+      loop.requestFull("asked for at the local socket");
+      return { requested: true };
+    },
+  };
+}
+
+/** Returns all objects, or those of one Service and of the Services that hold its claims, as the text of a state. */
+function objects(parts: Parts, service: string | null): ReadableStream<Uint8Array> | undefined {
   const { nodeName, runtime: { clock } } = parts.options;
   const { cache, desired } = parts;
   if (!cache.consistent) return undefined;
   const turns = new Turns(clock);
   const rivals = desired.conflicts().filter(({ loser }) => loser === service);
-  const objects = service === undefined
+  const objects = service === null
     ? cache
     : objectsOf([service, ...rivals.map(({ holder }) => holder)], cache);
   const pause = () => turns.giveWay();
-  return stateText(objects, { nodeName, written: asOf(parts), pause });
+  return ReadableStream.from(stateText(objects, { nodeName, written: asOf(parts), pause }));
 }
 
 /** Returns the time whose objects these are, milliseconds since the epoch. */

@@ -5,32 +5,24 @@
  *
  * A client of the local socket (mode 0660) can see everything, and ask for a look at the node and a full sync, no more.
  */
-import type { CommandLine } from "../model/configuration.ts";
 import { messageOf } from "../model/values/errors.ts";
-import type { ConnectionsReport } from "../model/connections.ts";
-import type { HeldBackPorts } from "../model/kernel/differences.ts";
-import type { Status } from "../model/status.ts";
 import type { Clock, Logger } from "../model/ports/ports.ts";
 import type { DaemonRequest } from "../model/ports/runtime.ts";
 import type { NotifySocket } from "../observe/systemd.ts";
 
+/**
+ * Answers requests by method and path, as `GET /v1/status`: with bytes, or a value to send as JSON. `undefined` means
+ * that the objects are not complete yet.
+ */
+export type SocketRoutes = Readonly<
+  Record<string, (query: URLSearchParams) => unknown | Promise<unknown>>
+>;
+
 interface SocketOptions {
   readonly path: string;
-  /** Returns the status, with that of a Service by `namespace/name` if one is given. */
-  readonly status: (service?: string) => Status;
-  /** Brings the findings up to date. */
-  readonly refresh: () => Promise<void>;
-  /** Returns the objects of one Service or all as the text of a state; `undefined` if there are none yet. */
-  readonly objects: (service?: string) => AsyncIterable<Uint8Array> | undefined;
-  /** Returns the Services of that name in all namespaces, as `namespace/name`. */
-  readonly services: (name: string) => readonly string[];
-  /** Returns the busiest Services, at most so many. */
-  readonly connections: (most?: number) => Promise<ConnectionsReport>;
-  readonly commandLine: CommandLine;
-  readonly heldBack: () => readonly HeldBackPorts[];
-  readonly requestFull: (reason: string) => void;
+  readonly routes: SocketRoutes;
   readonly clock: Pick<Clock, "sleep">;
-  readonly logger: Logger;
+  readonly logger: Pick<Logger, "warn">;
   readonly signal: AbortSignal;
 }
 
@@ -63,14 +55,16 @@ export async function serveSocket(options: SocketOptions): Promise<void> {
 }
 
 /** Binds under an own name first: Deno removes its socket by that name, which must not be another daemon's. */
-async function serveOnce(folder: string, options: SocketOptions): Promise<void> {
-  const { path, signal } = options;
+async function serveOnce(
+  folder: string,
+  { path, routes, signal }: SocketOptions,
+): Promise<void> {
   const own = `${folder}/s`;
   const bind = async () => {
     // A server does not notice an earlier abort.
     if (signal.aborted) return undefined;
     const listening = { path: own, signal, onListen: () => {} };
-    const { finished } = Deno.serve(listening, (request) => answer(request, options));
+    const { finished } = Deno.serve(listening, (request) => answer(request, routes));
     await Deno.chmod(own, MODE);
     const { ino } = await Deno.stat(own);
     await Deno.rename(own, path);
@@ -87,38 +81,16 @@ async function serveOnce(folder: string, options: SocketOptions): Promise<void> 
   if (bound && there?.ino === bound.ino) await Deno.remove(path).catch(() => {});
 }
 
-async function answer(request: Request, options: SocketOptions): Promise<Response> {
+async function answer(request: Request, routes: SocketRoutes): Promise<Response> {
   const { pathname, searchParams } = new URL(request.url);
-  const service = searchParams.get("service") ?? undefined;
-  const top = searchParams.get("top") ?? "";
-  switch (`${request.method} ${pathname}`) {
-    case "GET /v1/status":
-      if (searchParams.has("fresh")) await options.refresh();
-      return Response.json(options.status(service));
-    case "GET /v1/objects": {
-      const text = options.objects(service);
-      return text
-        ? new Response(ReadableStream.from(text))
-        : Response.json({ error: "the objects are not complete yet" }, { status: 503 });
-    }
-    case "GET /v1/services":
-      return Response.json(options.services(searchParams.get("name") ?? ""));
-    case "GET /v1/connections":
-      return Response.json(
-        await options.connections(/^\d{1,9}$/.test(top) ? Number(top) : undefined),
-      );
-    case "GET /v1/command-line":
-      return Response.json(options.commandLine);
-    case "GET /v1/held-back":
-      return Response.json(options.heldBack());
-    case "POST /v1/full-sync":
-      options.requestFull("asked for at the local socket");
-      return Response.json({ requested: true });
-    default: {
-      const error = `there is no ${request.method} ${pathname}`;
-      return Response.json({ error }, { status: 404 });
-    }
-  }
+  const wanted = `${request.method} ${pathname}`;
+  const route = routes[wanted];
+  if (!route) return Response.json({ error: `there is no ${wanted}` }, { status: 404 });
+  const answer = await route(searchParams);
+  if (answer instanceof ReadableStream) return new Response(answer);
+  return answer === undefined
+    ? Response.json({ error: "the objects are not complete yet" }, { status: 503 })
+    : Response.json(answer);
 }
 
 /** Asks the daemon behind a socket. @throws {Error} if none answers in time, or it does not know the request */

@@ -8,7 +8,7 @@ import { serveSocket } from "../../lib/system/socket.ts";
 import { stateText, writeStateFile } from "../../lib/system/state_file.ts";
 import { CLUSTER, LOCAL, REMOTE, slice, web, worldOf } from "../explain/cluster.ts";
 import { ApiServer } from "../support/api_server.ts";
-import { CONNECTIONS, STATUS } from "../observe/page/contents.ts";
+import { STATUS } from "../observe/page/contents.ts";
 import { realClock } from "../support/clock_and_log.ts";
 import { eventually } from "../support/eventually.ts";
 import { NOW, world } from "./runtime.ts";
@@ -89,18 +89,22 @@ async function onNode(
   if (daemon) {
     const done = serveSocket({
       path: socket,
-      status: (service) => ({ ...STATUS, ...service === "shop/web" && { service: SERVICE } }),
-      objects: (service) => {
-        asked.push(service);
-        if (isEmpty) return undefined;
-        return after(ready(), text(service ? objectsOf([service, "shop/old"], cache) : cache));
+      routes: {
+        "GET /v1/status": (query) => ({
+          ...STATUS,
+          ...query.get("service") === "shop/web" && { service: SERVICE },
+        }),
+        "GET /v1/objects": (query) => {
+          const service = query.get("service") ?? undefined;
+          asked.push(service);
+          if (isEmpty) return undefined;
+          const objects = service ? objectsOf([service, "shop/old"], cache) : cache;
+          return ReadableStream.from(after(ready(), text(objects)));
+        },
+        "GET /v1/command-line": () => ({ argv, workingDirectory: "/", file: null }),
+        "GET /v1/held-back": () => [],
+        "GET /v1/services": () => named,
       },
-      connections: () => Promise.resolve(CONNECTIONS),
-      commandLine: { argv, workingDirectory: "/", file: null },
-      heldBack: () => [],
-      services: () => named,
-      refresh: () => Promise.resolve(),
-      requestFull: () => {},
       clock: realClock,
       logger: world().logger,
       signal: stop.signal,

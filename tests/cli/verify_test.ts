@@ -6,7 +6,7 @@ import { verificationTable, verify } from "../../lib/cli/verify.ts";
 import type { OutputFormat } from "../../lib/config/command.ts";
 import type { Verification } from "../../lib/model/kernel/differences.ts";
 import type { ProcessRunner } from "../../lib/model/ports/ports.ts";
-import { CONNECTIONS, STATUS } from "../observe/page/contents.ts";
+import { STATUS } from "../observe/page/contents.ts";
 import { Kernel } from "../backend/nftables/kernel.ts";
 import { realClock } from "../support/clock_and_log.ts";
 import { configuration, DEFAULTS } from "../support/configuration.ts";
@@ -259,15 +259,15 @@ function daemon(
     syncs: STATUS.syncs.map((sync) => ({ ...sync, at: new Date(written).toISOString() })),
   });
   const done = serveSocket({
-    commandLine: { argv: [], workingDirectory: "/", file: null },
-    heldBack: () => [],
-    services: () => [],
     path: node.socket,
-    status,
-    objects: () => undefined,
-    connections: () => Promise.resolve(CONNECTIONS),
-    refresh: () => Promise.resolve(),
-    requestFull: () => void write().then(() => written += 1),
+    routes: {
+      "GET /v1/status": status,
+      "GET /v1/held-back": () => [],
+      "POST /v1/full-sync": () => {
+        void write().then(() => written += 1);
+        return { requested: true };
+      },
+    },
     clock: realClock,
     logger: world().logger,
     signal: stop.signal,

@@ -1,47 +1,34 @@
 import { assertEquals, assertMatch, assertNotEquals, assertRejects } from "@std/assert";
-import { askDaemon, serveSocket } from "../../lib/system/socket.ts";
-import { CONNECTIONS, STATUS } from "../observe/page/contents.ts";
+import { askDaemon, serveSocket, type SocketRoutes } from "../../lib/system/socket.ts";
+import { STATUS } from "../observe/page/contents.ts";
 import { run } from "../support/command.ts";
 import { eventually } from "../support/eventually.ts";
 import { MemoryLogger, realClock } from "../support/clock_and_log.ts";
-
-const COMMAND_LINE = { argv: ["run"], workingDirectory: "/", file: null };
 
 /** A socket that is served until disposed. */
 async function serve(path: string) {
   const before = await inodeOf(path);
   const stop = new AbortController();
   const logger = new MemoryLogger();
-  const asked: string[] = [];
-  const most: (number | undefined)[] = [];
-  let status = STATUS;
-  const done = serveSocket({
-    path,
-    status: () => status,
-    objects: (service) => service === "none/none" ? undefined : textOf(service ?? "all"),
-    services: (name) => [`shop/${name}`],
-    connections: (wanted) => {
-      most.push(wanted);
-      return Promise.resolve(CONNECTIONS);
+  let asked = 0;
+  const routes: SocketRoutes = {
+    "GET /v1/status": () => STATUS,
+    "GET /v1/services": (query) => [`shop/${query.get("name")}`],
+    "GET /v1/objects": (query) => {
+      const service = query.get("service") ?? "all";
+      return service === "none/none" ? undefined : ReadableStream.from(textOf(service));
     },
-    commandLine: COMMAND_LINE,
-    heldBack: () => [],
-    refresh: async () => {
+    "POST /v1/full-sync": async () => {
       await realClock.sleep(1);
-      status = { ...STATUS, healthy: !STATUS.healthy };
+      return { asked: ++asked };
     },
-    requestFull: (reason) => asked.push(reason),
-    clock: realClock,
-    logger,
-    signal: stop.signal,
-  });
+  };
+  const done = serveSocket({ path, routes, clock: realClock, logger, signal: stop.signal });
   await eventually("the socket", async () => {
     assertNotEquals(await inodeOf(path), before);
     return await askDaemon(path, { method: "GET", path: "/v1/status" });
   });
   return {
-    asked,
-    most,
     [Symbol.asyncDispose]: async () => {
       stop.abort();
       await done;
@@ -67,36 +54,20 @@ async function inFolder(test: (path: string) => Promise<void>): Promise<void> {
   }
 }
 
-Deno.test("the socket gives the status, takes the wish for a full sync, and is for owner and group", () =>
+Deno.test("the socket answers by method and path, with the query, and is for owner and group", () =>
   inFolder(async (path) => {
     {
-      await using daemon = await serve(path);
+      await using _ = await serve(path);
       assertEquals(await askDaemon(path, { method: "GET", path: "/v1/status" }), STATUS);
-      const commandLine = { method: "GET", path: "/v1/command-line" } as const;
-      assertEquals(await askDaemon(path, commandLine), COMMAND_LINE);
       const services = { method: "GET", path: "/v1/services?name=web" } as const;
       assertEquals(await askDaemon(path, services), ["shop/web"]);
       const requested = await askDaemon(path, { method: "POST", path: "/v1/full-sync" });
-      assertEquals(requested, { requested: true });
-      assertEquals(daemon.asked, ["asked for at the local socket"]);
-      for (const query of ["", "?top=20", "?top=-1", "?top=all"]) {
-        const request = { method: "GET", path: `/v1/connections${query}` } as const;
-        assertEquals(await askDaemon(path, request), CONNECTIONS);
-      }
-      assertEquals(daemon.most, [undefined, 20, undefined, undefined]);
+      assertEquals(requested, { asked: 1 });
       assertEquals(((await Deno.stat(path)).mode ?? 0) & 0o777, 0o660);
       await assertRejects(() => askDaemon(path, { method: "GET", path: "/v1/full-sync" }));
       await assertRejects(() => askDaemon(path, { method: "POST", path: "/v2/status" }));
     }
     await assertRejects(() => Deno.stat(path), Deno.errors.NotFound);
-  }));
-
-Deno.test("the socket gives the status after a look at the node, if that is wanted", () =>
-  inFolder(async (path) => {
-    await using _ = await serve(path);
-    const ask = (query: string) => askDaemon(path, { method: "GET", path: `/v1/status${query}` });
-    assertEquals(await ask(""), STATUS);
-    assertEquals(await ask("?fresh"), { ...STATUS, healthy: !STATUS.healthy });
   }));
 
 Deno.test("nobody else opens the socket before it has its mode, whatever the umask", () =>
@@ -169,14 +140,7 @@ Deno.test("a folder where no socket can be made is said once", async () => {
   };
   await serveSocket({
     path: "/proc/none/s.sock",
-    status: () => STATUS,
-    objects: () => undefined,
-    services: () => [],
-    connections: () => Promise.resolve(CONNECTIONS),
-    commandLine: COMMAND_LINE,
-    heldBack: () => [],
-    refresh: () => Promise.resolve(),
-    requestFull: () => {},
+    routes: {},
     clock: { sleep },
     logger,
     signal: stop.signal,

@@ -54,7 +54,7 @@ Deno.test("the local socket comes back when descriptors are free again", async (
     const warnings = [];
     serveSocket({
       path,
-      status: () => "here",
+      routes: { "GET /v1/status": () => "here" },
       clock: { sleep },
       logger: { warn: (_, { reason }) => warnings.push(reason) },
       signal: new AbortController().signal,
