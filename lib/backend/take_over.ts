@@ -62,8 +62,7 @@ export class HandOver {
       ...options,
       grace: signpost.ipvsGracePeriod,
       excluded: ipvs.excludeCIDRs,
-      applyNft: (script) => this.#nft.apply(script),
-      isGuarded: async () => (await this.#nft.listTables()).includes(IPVS_TABLE),
+      nft: this.#nft,
       obstacle: () => this.#liveProxy(),
     });
   }
@@ -179,7 +178,7 @@ export class HandOver {
       for (const chain of left) logger.warn(REASONS_TO_LEAVE[chain] ?? "", { program, chain });
     }
     if (!entries.some(({ failure }) => failure)) {
-      await this.#ipvs.removeSets();
+      if (!this.#ipvs.isUnderWay) await this.#ipvs.removeSets();
       this.#state = "done";
     }
     return entries.filter(({ text, failure }) => text !== "" && !failure).map(describe);
@@ -314,36 +313,34 @@ interface IpvsCleanupOptions extends Pick<CleanupOptions, "dryRun" | "removed"> 
 }
 
 /** Removes virtual servers, `kube-ipvs0` and sets, which no rule may use. @returns an error with advice */
-export async function cleanUpIpvs(options: IpvsCleanupOptions): Promise<Error[]> {
-  const problems = await cleanUp(options).catch((error) => [messageOf(error)]);
-  if (problems.length === 0) return [];
-  const advice =
-    "install ipvsadm, iproute2, coreutils (cat) or ipset and run this again, or run kube-proxy --cleanup";
-  return [new Error(`leftovers of kube-proxy's ipvs mode: ${problems.join("; ")} (${advice})`)];
-}
-
-/** @returns a line for each part that is left */
-async function cleanUp(options: IpvsCleanupOptions): Promise<string[]> {
-  const { runner, excluded, dryRun, removed } = options;
+export async function cleanUpIpvs(
+  { runner, excluded, dryRun, removed }: IpvsCleanupOptions,
+): Promise<Error[]> {
   const kernel = new IpvsKernel(runner, excluded);
-  const state = await kernel.look();
-  const sets = await kernel.sets();
-  if (!state && sets.length === 0) return [];
-  const remove = () => state ? kernel.remove(state) : kernel.removeSets();
-  const problems = dryRun ? [] : await remove();
-  if (problems.length > 0) return problems;
-  const servers = (state?.servers ?? []).map(({ protocol, address, port }) =>
-    `# virtual server ${protocol} ${hostPort(address, port)}\n`
-  );
-  const link = state ? [`# ip link delete ${IPVS_INTERFACE}\n`] : [];
-  await removed({
-    message: "removed leftovers of kube-proxy's ipvs mode",
-    details: {
-      virtualServers: servers.length,
-      interface: state && IPVS_INTERFACE,
-      sets: sets.length,
-    },
-    script: [...servers, ...link, ...sets.map((name) => `# ipset destroy ${name}\n`)].join(""),
-  });
-  return [];
+  try {
+    const state = await kernel.look();
+    const sets = await kernel.sets();
+    if (!state && sets.length === 0) return [];
+    if (state && !dryRun) await kernel.remove(state);
+    const problems = dryRun ? [] : await kernel.removeSets();
+    if (problems.length > 0) throw new Error(problems.join("; "));
+    const servers = (state?.servers ?? []).map(({ protocol, address, port }) =>
+      `# virtual server ${protocol} ${hostPort(address, port)}\n`
+    );
+    const link = state ? [`# ip link delete ${IPVS_INTERFACE}\n`] : [];
+    await removed({
+      message: "removed leftovers of kube-proxy's ipvs mode",
+      details: {
+        virtualServers: servers.length,
+        interface: state && IPVS_INTERFACE,
+        sets: sets.length,
+      },
+      script: [...servers, ...link, ...sets.map((name) => `# ipset destroy ${name}\n`)].join(""),
+    });
+    return [];
+  } catch (error) {
+    const advice =
+      "install ipvsadm, iproute2, coreutils (cat) or ipset and run this again, or run kube-proxy --cleanup";
+    return [new Error(`leftovers of kube-proxy's ipvs mode: ${messageOf(error)} (${advice})`)];
+  }
 }

@@ -345,6 +345,16 @@ function setUpIpvs() {
   return { node, ipvs, logger, handOver, pass, follow, run, [Symbol.dispose]: () => stop.abort() };
 }
 
+Deno.test("sets that a signpost before did not come to are removed, but not while they are in use", async () => {
+  using it = setUpIpvs();
+  await it.handOver.finish();
+  assertEquals(it.ipvs.changes, []);
+  using later = setUpIpvs();
+  later.ipvs.addresses = undefined;
+  await later.handOver.finish();
+  assertEquals(later.ipvs.changes.map((line) => line.split(" ")[1]), ["destroy", "destroy"]);
+});
+
 Deno.test("tables that cannot be listed are there: they are removed later, and what ipvs mode made stays", async () => {
   const { node, logger, handOver } = setUp("-nft");
   node.tables.add("ip kube-proxy");

@@ -2,7 +2,7 @@
  * Reads and removes the kernel state of kube-proxy's ipvs mode besides rules. It reads `/proc/net/ip_vs` and
  * `ip_vs_conn` with `cat`, because Deno may not (Linux, `net/netfilter/ipvs/ip_vs_ctl.c` and `ip_vs_conn.c`).
  */
-import { append } from "../../model/values/lists.ts";
+import { messageOf } from "../../model/values/errors.ts";
 import {
   cidrContains,
   familyOf,
@@ -48,18 +48,16 @@ export class IpvsKernel {
 
   /** Reads the addresses that only `kube-ipvs0` has; `undefined` without it. @throws {Error} if `ip` fails */
   async vips(): Promise<readonly string[] | undefined> {
-    const command = ["ip", "-o", "addr", "show", "dev", IPVS_INTERFACE] as const;
-    const link = await runIfInstalled(this.runner, command);
-    if (link === undefined) {
-      if (await this.#hasInterface()) throw new Error(NO_IP);
-      return undefined;
-    }
-    if (NO_DEVICE.test(link.stderr)) return undefined;
-    if (link.code !== 0) throw new Error(failure(command, link));
-    const bound = new Set(parseInterfaces(link.stdout).map(({ address }) => address));
-    const others = parseInterfaces(await this.#output(["ip", "-o", "addr", "show"]))
-      .filter(({ name }) => name !== IPVS_INTERFACE).map(({ address }) => address);
-    return [...bound.difference(new Set(others))];
+    const command = ["ip", "addr", "show"] as const;
+    const listed = await runIfInstalled(this.runner, command);
+    if (listed === undefined && await this.#hasInterface()) throw new Error(NO_IP);
+    if (listed === undefined) return undefined;
+    if (listed.code !== 0) throw new Error(failure(command, listed));
+    const addresses = parseInterfaces(listed.stdout);
+    const bound = addresses.get(IPVS_INTERFACE);
+    addresses.delete(IPVS_INTERFACE);
+    const others = new Set([...addresses.values()].flat());
+    return bound?.filter((address) => !others.has(address));
   }
 
   /** Returns true if `ipvsadm` is installed, which alone can remove virtual servers. */
@@ -70,27 +68,22 @@ export class IpvsKernel {
   /**
    * Removes the virtual servers, the interface, and then conntrack entries of open connections. These entries would
    * send the next packet to an address that is gone.
-   * @returns a line for each part that could not be removed
-   * @throws {Error} if connections cannot be read; then everything stays
+   * @throws {Error} if connections cannot be read, then everything stays, or at the first part that cannot be removed
    */
-  async remove({ servers }: IpvsState): Promise<string[]> {
+  async remove({ servers }: IpvsState): Promise<void> {
     const own = new Set(servers.map(keyOf));
     const connections = parseConnections(await this.#read("/proc/net/ip_vs_conn"))
       .filter((connection) => own.has(keyOf(connection)));
-    const problems = [
-      ...await this.#removeServers(servers),
-      ...await this.#run(["ip", "link", "delete", IPVS_INTERFACE]),
-    ];
-    if (problems.length > 0) return problems;
+    await this.#removeServers(servers);
+    await this.#run(["ip", "link", "delete", IPVS_INTERFACE]);
     await this.#forget(connections);
-    return await this.removeSets();
   }
 
   /** Removes kube-proxy's sets, which no rule may use any more. @returns a line for each that could not be removed */
   async removeSets(): Promise<string[]> {
     const problems: string[] = [];
     for (const name of await this.sets()) {
-      append(problems, await this.#run(["ipset", "destroy", name]));
+      await this.#run(["ipset", "destroy", name]).catch((error) => problems.push(messageOf(error)));
     }
     return problems;
   }
@@ -105,17 +98,15 @@ export class IpvsKernel {
    * Removes virtual servers until none is left. If other network namespaces have some, the kernel omits those that
    * do not fit into a page (`ip_vs_info_seq_next`).
    */
-  async #removeServers(first: readonly ServerAddress[]): Promise<string[]> {
+  async #removeServers(first: readonly ServerAddress[]): Promise<void> {
     let before = "";
     for (let servers = first; servers.length > 0; servers = await this.#servers()) {
       const lines = servers.map(({ protocol, address, port }) =>
         `-D ${SERVICE[protocol]} ${hostPort(address, port)}\n`
       ).join("");
-      if (lines === before) return [`ipvsadm has left ${servers.length} virtual servers`];
-      const problems = await this.#run(["ipvsadm", "-R"], before = lines);
-      if (problems.length > 0) return problems;
+      if (lines === before) throw new Error(`ipvsadm has left ${servers.length} virtual servers`);
+      await this.#run(["ipvsadm", "-R"], { stdin: before = lines });
     }
-    return [];
   }
 
   async #servers(): Promise<readonly VirtualServer[]> {
@@ -148,34 +139,20 @@ export class IpvsKernel {
 
   /** Returns a file; `""` if it does not exist because the module is not loaded. */
   #read(path: string): Promise<string> {
-    return this.#output(["cat", path], NO_FILE);
+    return this.#run(["cat", path], { none: NO_FILE });
   }
 
-  /** Returns a program's output. @param none matches an error that means `""` */
-  async #output(argv: readonly [string, ...string[]], none?: RegExp): Promise<string> {
-    const result = await runIfInstalled(this.runner, argv);
+  /** Returns a program's output. @param none matches an error that means `""` @throws {Error} if it failed */
+  async #run(
+    argv: readonly [string, ...string[]],
+    { stdin, none }: { readonly stdin?: string; readonly none?: RegExp } = {},
+  ): Promise<string> {
+    const result = await runIfInstalled(this.runner, argv, stdin);
     if (result?.code === 0) return result.stdout;
     if (none?.test(result?.stderr ?? "")) return "";
     throw new Error(failure(argv, result));
   }
-
-  /** @returns a line if it failed */
-  async #run(argv: readonly [string, ...string[]], stdin?: string): Promise<string[]> {
-    const result = await runIfInstalled(this.runner, argv, stdin);
-    return result?.code === 0 ? [] : [failure(argv, result)];
-  }
 }
-
-/** Counts the open connections in IPVS: established ones, and UDP flows. */
-export function countOpen({ servers }: IpvsState): number {
-  return servers.reduce(
-    (sum, { protocol, active, inactive }) => sum + active + (protocol === "udp" ? inactive : 0),
-    0,
-  );
-}
-
-/** Matches the error of `ip` from iproute2 and BusyBox. */
-const NO_DEVICE = /does not exist|can't find device/;
 
 const NO_IP =
   `${IPVS_INTERFACE} exists, but ip is not installed: install the package iproute2, or run kube-proxy --cleanup`;
@@ -218,10 +195,8 @@ export interface ServerAddress {
 }
 
 interface VirtualServer extends ServerAddress {
-  /** Connections in the state ESTABLISHED, of all its real servers. */
-  active: number;
-  /** All other connections: UDP flows, and connections that begin or end. */
-  inactive: number;
+  /** Open connections of all its real servers: established ones, and UDP flows. */
+  open: number;
 }
 
 interface IpvsConnection extends ServerAddress {
@@ -244,12 +219,13 @@ export function parseServers(text: string): VirtualServer[] {
       const [, kind = "", at, port] = SERVER.exec(line) ?? [];
       const [protocol, address] = [PROTOCOLS[kind], addressOf(at)];
       current = protocol && address !== undefined
-        ? { protocol, address, port: Number(`0x${port}`), active: 0, inactive: 0 }
+        ? { protocol, address, port: Number(`0x${port}`), open: 0 }
         : undefined;
       if (current) servers.push(current);
     } else if (current) {
-      current.active += Number(real[1]);
-      current.inactive += Number(real[2]);
+      // Inactive connections of other protocols begin or end.
+      const [, active, inactive] = real;
+      current.open += Number(active) + (current.protocol === "udp" ? Number(inactive) : 0);
     }
   }
   return servers;
@@ -270,16 +246,18 @@ export function parseConnections(text: string): IpvsConnection[] {
   });
 }
 
-/** Parses the canonical addresses in `ip -o addr show`, without link-local ones. */
-export function parseInterfaces(
-  text: string,
-): { readonly name: string; readonly address: string }[] {
-  return [...text.matchAll(/^\d+: (\S+) +inet6? ([0-9a-f.:]+)/gm)].flatMap(
-    ([, name = "", each]) => {
-      const address = parseAddress(each);
-      return address === undefined || isLinkLocal(address) ? [] : [{ name, address }];
-    },
-  );
+/** Parses the canonical addresses of each interface in `ip addr show`, without link-local ones. */
+export function parseInterfaces(text: string): Map<string, string[]> {
+  const interfaces = text.matchAll(/^\d+: ([^:@\s]+)(.*\n(?:\D.*\n)*)/gm);
+  return new Map([...interfaces].map(([, name = "", lines = ""]) => {
+    const addresses = [...lines.matchAll(/^ +inet6? ([0-9a-f.:]+)/gm)];
+    return [
+      name,
+      addresses.flatMap(([, each]) => parseAddress(each) ?? []).filter((each) =>
+        !isLinkLocal(each)
+      ),
+    ];
+  }));
 }
 
 function addressOf(text: string | undefined): string | undefined {

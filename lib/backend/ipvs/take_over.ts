@@ -6,7 +6,6 @@ import { messageOf } from "../../model/values/errors.ts";
 import type { TakeOverSummary } from "../../model/status.ts";
 import type { Clock, Logger, ProcessRunner } from "../../model/ports/ports.ts";
 import {
-  countOpen,
   IPVS_INTERFACE,
   IpvsKernel,
   type IpvsState,
@@ -88,23 +87,19 @@ function set(name: string, key: string, elements: readonly string[]): string {
   return `  set ${name} {\n    typeof ${key}\n${list}  }\n`;
 }
 
-export interface Look {
-  /** Connections in IPVS to kube-proxy's virtual servers; `undefined` if nothing is left of it. */
-  readonly connections: number | undefined;
-  /** Milliseconds on the monotonic clock. */
-  readonly now: number;
-}
-
-export interface Progress {
-  /** The earliest time of the removal, milliseconds on the monotonic clock. */
+/** The state of a take-over that is under way. Times are milliseconds on the monotonic clock. */
+interface Progress {
+  /** The earliest time of the removal. */
   readonly earliest: number;
-  /** The time at which open connections end, and in step `reset` the guard, on the monotonic clock. */
+  /** The time at which open connections end, and after the removal the guard. */
   readonly until: number;
   readonly connections: number;
   /** Looks in a row without a connection. */
   readonly idle: number;
-  /** `reset`: everything is removed, and packets of old connections get a TCP reset. */
-  readonly step: "wait" | "remove" | "reset" | "done";
+  /** True if everything is removed, and packets of old connections get a TCP reset. */
+  readonly isRemoved: boolean;
+  /** The reason why the removal waits longer; `""` if there is none. */
+  readonly obstacle: string;
 }
 
 /** A second look finds connections that were being opened at the first one. */
@@ -113,35 +108,16 @@ const IDLE_LOOKS = 2;
 /** Two sync periods of kube-proxy (30 s by default), after which rewritten rules reveal an unseen process. */
 const KUBE_PROXY_SYNCS = 60_000;
 
-export function begin({ now, grace }: { readonly now: number; readonly grace: number }): Progress {
-  const earliest = now + Math.min(grace, KUBE_PROXY_SYNCS);
-  return { earliest, until: now + grace, connections: 0, idle: 0, step: "wait" };
-}
-
 /** Milliseconds during which clients of ended connections get a reset. */
 const RESETS = 60_000;
 
-export function removed(before: Progress, now: number): Progress {
-  const isOver = before.connections === 0;
-  return { ...before, until: now + RESETS, step: isOver ? "done" : "reset" };
-}
-
-export function advance(before: Progress, { connections, now }: Look): Progress {
-  if (connections === undefined) {
-    const isReset = before.step === "reset" && now < before.until;
-    return { ...before, connections: 0, idle: 0, step: isReset ? "reset" : "done" };
-  }
-  const idle = connections === 0 ? before.idle + 1 : 0;
-  const isOver = now >= before.until || idle >= IDLE_LOOKS && now >= before.earliest;
-  return { ...before, connections, idle, step: isOver ? "remove" : "wait" };
-}
-
 interface IpvsTakeOverOptions {
   readonly runner: ProcessRunner;
-  /** Gives a script to nft. Rejects if that fails. */
-  readonly applyNft: (script: string) => Promise<void>;
-  /** Returns true if the kernel has the guard's table. Rejects if that is unknown. */
-  readonly isGuarded: () => Promise<boolean>;
+  /** The part of `Nft` that the guard needs. */
+  readonly nft: {
+    apply(script: string): Promise<void>;
+    listTables(): Promise<readonly string[]>;
+  };
   readonly clock: Clock;
   readonly logger: Logger;
   /** The grace period of open connections, in milliseconds. */
@@ -158,9 +134,9 @@ const PERIOD = 5_000;
 export class IpvsTakeOver {
   readonly #options: IpvsTakeOverOptions;
   readonly #kernel: IpvsKernel;
+  /** `undefined` before a take-over, and when it is done. */
   #progress: Progress | undefined;
   #running: Promise<void> | undefined;
-  #obstacle: string | undefined;
   /** The guard in the kernel, or about to be written. */
   #guard = "";
   #lastWarning = "";
@@ -171,14 +147,13 @@ export class IpvsTakeOver {
   }
 
   get report(): TakeOverSummary | undefined {
-    if (this.#progress?.step !== "wait") return undefined;
-    const { connections, until } = this.#progress;
-    const obstacle = this.#obstacle ?? "";
+    if (!this.#progress || this.#progress.isRemoved) return undefined;
+    const { connections, until, obstacle } = this.#progress;
     return { from: "ipvs", connections, until: this.#wallTime(until), obstacle };
   }
 
   get isUnderWay(): boolean {
-    return this.#progress !== undefined && this.#progress.step !== "done";
+    return this.#progress !== undefined;
   }
 
   /** Returns commands for the first transaction, after which IPVS gets no new connections. Never rejects. */
@@ -199,14 +174,16 @@ export class IpvsTakeOver {
   async takeOver(): Promise<void> {
     const state = await this.#look();
     // If this look fails after an earlier success, the guard stays until the next one.
-    const isReset = this.#progress?.step === "reset";
-    if (state === undefined && (this.#guard === "" || isReset)) return;
+    if (state === undefined && (this.#guard === "" || this.#progress?.isRemoved)) return;
     const { clock, grace, logger } = this.#options;
-    this.#progress = begin({ now: clock.monotonic(), grace });
+    const now = clock.monotonic();
+    const earliest = now + Math.min(grace, KUBE_PROXY_SYNCS);
+    const until = now + grace;
+    this.#progress = { earliest, until, connections: 0, idle: 0, isRemoved: false, obstacle: "" };
     if (state === undefined) return;
     await this.#install(guardScript({ ...state, refusesServers: true }));
     logger.info("taking over from kube-proxy's ipvs mode: open connections live on", {
-      until: this.#wallTime(this.#progress.until),
+      until: this.#wallTime(until),
       virtualServers: state.servers.length,
       addresses: state.vips.length,
     });
@@ -220,74 +197,65 @@ export class IpvsTakeOver {
   async #follow(signal: AbortSignal): Promise<void> {
     while (this.#progress && !signal.aborted) {
       const before = this.#progress;
-      const next = await this.#step(before);
+      const next = await this.#step(before).catch((error) => ({
+        ...before,
+        idle: 0,
+        obstacle: `leftovers of kube-proxy's ipvs mode are not removed: ${messageOf(error)}`,
+      }));
+      if (next?.obstacle) this.#warn(next.obstacle);
       // A new take-over may have begun meanwhile.
       if (this.#progress === before) this.#progress = next;
-      if (this.#progress.step === "done") return;
-      await this.#options.clock.sleep(PERIOD, signal);
+      if (this.#progress) await this.#options.clock.sleep(PERIOD, signal);
     }
   }
 
-  /** @returns the next state; `done` if nothing is left */
-  async #step(before: Progress): Promise<Progress> {
-    try {
-      const state = await this.#kernel.look();
-      // The guard also covers additions of a kube-proxy that still runs.
-      if (state) await this.#install(guardScript({ ...state, refusesServers: true }));
-      const now = this.#options.clock.monotonic();
-      const next = advance(before, { connections: state && countOpen(state), now });
-      if (next.step !== "remove") this.#obstacle = undefined;
-      if (next.step === "reset") return next;
-      if (state === undefined) {
-        await this.#end();
-        return next;
-      }
-      if (next.step !== "remove" || !await this.#remove(state)) return { ...next, step: "wait" };
-      const after = removed(next, now);
-      if (after.step === "done") await this.#end();
-      this.#options.logger.info(
-        "took over from kube-proxy's ipvs mode: its leftovers are removed",
-        {
-          interface: IPVS_INTERFACE,
-          virtualServers: state.servers.length,
-          connectionsEnded: next.connections,
-        },
-      );
-      return after;
-    } catch (error) {
-      this.#obstacle = `leftovers of kube-proxy's ipvs mode are not removed: ${messageOf(error)}`;
-      this.#warn(this.#obstacle);
-      return { ...before, idle: 0 };
+  /** @returns the next state; `undefined` if nothing is left. Rejects if something cannot be read or removed */
+  async #step(before: Progress): Promise<Progress | undefined> {
+    const { clock, logger } = this.#options;
+    const state = await this.#kernel.look();
+    const now = clock.monotonic();
+    if (state === undefined) {
+      if (before.isRemoved && now < before.until) return before;
+      return await this.#end();
     }
+    // The guard also covers additions of a kube-proxy that still runs.
+    await this.#install(guardScript({ ...state, refusesServers: true }));
+    const connections = state.servers.reduce((sum, { open }) => sum + open, 0);
+    const idle = connections === 0 ? before.idle + 1 : 0;
+    const next = { ...before, connections, idle, isRemoved: false, obstacle: "" };
+    const isOver = now >= before.until || idle >= IDLE_LOOKS && now >= before.earliest;
+    if (!isOver) return next;
+    const obstacle = await this.#findObstacle(state);
+    if (obstacle !== "") return { ...next, obstacle };
+    await this.#kernel.remove(state);
+    await this.removeSets();
+    if (await this.#kernel.look() !== undefined) return next;
+    if (connections === 0) await this.#end();
+    logger.info("took over from kube-proxy's ipvs mode: its leftovers are removed", {
+      interface: IPVS_INTERFACE,
+      virtualServers: state.servers.length,
+      connectionsEnded: connections,
+    });
+    return connections === 0 ? undefined : { ...next, until: now + RESETS, isRemoved: true };
   }
 
   /** Removes the guard, if nft could create it. */
-  async #end(): Promise<void> {
-    if (this.#guard !== "") await this.#options.applyNft(GUARD_REMOVAL);
+  async #end(): Promise<undefined> {
+    if (this.#guard !== "") await this.#options.nft.apply(GUARD_REMOVAL);
     this.#guard = "";
   }
 
-  /** Removes sets that a killed signpost left. Called when no rule uses them. Never rejects. */
+  /** Removes kube-proxy's sets, which no rule may use any more. Never rejects. */
   async removeSets(): Promise<void> {
-    if (this.isUnderWay) return;
     const removing = this.#kernel.removeSets();
-    this.#warnOfLeftovers(await removing.catch((error: unknown) => [messageOf(error)]));
-  }
-
-  #warnOfLeftovers(problems: readonly string[]): void {
+    const problems = await removing.catch((error: unknown) => [messageOf(error)]);
     for (const problem of problems) this.#warn(`leftovers of kube-proxy's ipvs mode: ${problem}`);
   }
 
-  /** @returns true if nothing is left */
-  async #remove(state: IpvsState): Promise<boolean> {
-    const canRemove = state.servers.length === 0 || await this.#kernel.canRemoveServers();
-    this.#obstacle = canRemove ? await this.#options.obstacle() : NO_IPVSADM;
-    if (this.#obstacle !== undefined) {
-      this.#warn(this.#obstacle);
-      return false;
-    }
-    this.#warnOfLeftovers(await this.#kernel.remove(state));
-    return await this.#kernel.look() === undefined;
+  /** Returns the reason to wait; `""` if there is none. */
+  async #findObstacle({ servers }: IpvsState): Promise<string> {
+    const canRemove = servers.length === 0 || await this.#kernel.canRemoveServers();
+    return canRemove ? await this.#options.obstacle() ?? "" : NO_IPVSADM;
   }
 
   /** Converts a monotonic time to RFC 3339. The wall clock may be set meanwhile. */
@@ -315,8 +283,9 @@ export class IpvsTakeOver {
 
   async #install(guard: string): Promise<void> {
     try {
-      if (guard === this.#guard && await this.#options.isGuarded()) return;
-      await this.#options.applyNft(guard);
+      const { nft } = this.#options;
+      if (guard === this.#guard && (await nft.listTables()).includes(IPVS_TABLE)) return;
+      await nft.apply(guard);
       this.#guard = guard;
     } catch (error) {
       this.#warn(

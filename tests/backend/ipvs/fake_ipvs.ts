@@ -20,6 +20,8 @@ export class FakeIpvs {
   active = 0;
   /** UDP flows to 10.96.0.10. */
   udpFlows = 2;
+  /** Whether nft lists the guard's table. */
+  isGuarded = true;
   /** Whether its virtual servers are there. */
   hasServers = true;
   /** Virtual servers that are shown when the others have gone. */
@@ -45,27 +47,27 @@ export class FakeIpvs {
 
   #run(argv: readonly string[], stdin: string): ProcessResult {
     const done = (stdout = "") => ({ code: 0, stdout, stderr: "" });
-    const failed = (stderr: string) => ({ code: 1, stdout: "", stderr });
     const command = argv.join(" ");
     const change = (text: string) => {
       this.changes.push(text);
       return done();
     };
+    if (command === "nft list chains") {
+      return done(this.isGuarded ? "table inet ipvs-signpost {\n}\n" : "");
+    }
     if (argv[0] === "nft") {
       this.scripts.push(stdin);
       return done();
     }
-    if (command === "ip -o addr show") {
-      return done(
-        this.others.map((address, i) => `${i}: eth${i}    inet ${address}/24\n`).join(""),
+    if (command === "ip addr show") {
+      const others = this.others.map((each, i) =>
+        `${i + 1}: eth${i}@if7: <UP> mtu 1500\n${inet(each, 24)}`
       );
-    }
-    if (command === "ip -o addr show dev kube-ipvs0") {
-      if (!this.addresses) return failed('Device "kube-ipvs0" does not exist.');
-      const line = (address: string) => `9: kube-ipvs0    inet ${address}/32 scope global\n`;
-      return done(
-        `${this.addresses.map(line).join("")}9: kube-ipvs0    inet6 fe80::1/64 scope link\n`,
-      );
+      const own = `9: kube-ipvs0: <BROADCAST,NOARP> mtu 1500 state DOWN group default
+    link/ether 8e:aa:5b:0c:1d:02 brd ff:ff:ff:ff:ff:ff
+    inet6 fe80::1/64 scope link
+${this.addresses?.map((each) => inet(each, 32)).join("")}`;
+      return done(`${others.join("")}${this.addresses ? own : ""}`);
     }
     if (command === "ip link delete kube-ipvs0") {
       this.addresses = undefined;
@@ -101,6 +103,10 @@ TCP  C0A80002:01BB wlc
 TCP  C00002C8:7581 wlc
 `;
   }
+}
+
+function inet(address: string, bits: number): string {
+  return `    inet ${address}/${bits} scope global\n       valid_lft forever preferred_lft forever\n`;
 }
 
 const HEAD = `IP Virtual Server version 1.2.1 (size=4096)

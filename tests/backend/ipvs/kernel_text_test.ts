@@ -28,9 +28,9 @@ TCP CB00710A AE52 0A60001A 0050 0AF4000B 1F90 FIN_WAIT          7
 
 Deno.test("virtual servers are read with the connections of all their real servers", () => {
   assertEquals(parseServers(SERVERS), [
-    { protocol: "tcp", address: "192.168.1.2", port: 30080, active: 3, inactive: 2 },
-    { protocol: "udp", address: "fd00:10:96::20", port: 80, active: 0, inactive: 7 },
-    { protocol: "sctp", address: "10.96.0.10", port: 80, active: 0, inactive: 0 },
+    { protocol: "tcp", address: "192.168.1.2", port: 30080, open: 3 },
+    { protocol: "udp", address: "fd00:10:96::20", port: 80, open: 7 },
+    { protocol: "sctp", address: "10.96.0.10", port: 80, open: 0 },
   ]);
   assertEquals(parseServers(""), []);
 });
@@ -56,18 +56,34 @@ Deno.test("what is no such line is passed over", () => {
 
 /** As iproute2 6.1 prints it. */
 const ADDRESSES =
-  `1: lo    inet 127.0.0.1/8 scope host lo\\       valid_lft forever preferred_lft forever
-2: eth0    inet 192.168.0.2/24 brd 192.168.0.255 scope global eth0\\       valid_lft forever
-2: eth0    inet6 fe80::5054:ff:fe12:3456/64 scope link \\       valid_lft forever
-7: tun0    inet 10.8.0.2 peer 10.8.0.1/32 scope global tun0\\       valid_lft forever
-9: kube-ipvs0    inet6 fd00:10:96::a/128 scope global \\       valid_lft forever
+  `1: lo: <LOOPBACK,UP,LOWER_UP> mtu 65536 qdisc noqueue state UNKNOWN group default qlen 1000
+    link/loopback 00:00:00:00:00:00 brd 00:00:00:00:00:00
+    inet 127.0.0.1/8 scope host lo
+       valid_lft forever preferred_lft forever
+2: eth0@if17: <BROADCAST,MULTICAST,UP,LOWER_UP> mtu 1500 qdisc noqueue state UP group default
+    link/ether 52:54:00:12:34:56 brd ff:ff:ff:ff:ff:ff link-netnsid 0
+    inet 192.168.0.2/24 brd 192.168.0.255 scope global eth0
+       valid_lft forever preferred_lft forever
+    inet6 fe80::5054:ff:fe12:3456/64 scope link
+       valid_lft forever preferred_lft forever
+7: tun0: <POINTOPOINT,NOARP,UP,LOWER_UP> mtu 1500 qdisc fq_codel state UNKNOWN group default qlen 500
+    link/none
+    inet 10.8.0.2 peer 10.8.0.1/32 scope global tun0
+       valid_lft forever preferred_lft forever
+8: dummy0: <BROADCAST,NOARP> mtu 1500 qdisc noop state DOWN group default qlen 1000
+    link/ether 8e:aa:5b:0c:1d:01 brd ff:ff:ff:ff:ff:ff
+9: kube-ipvs0: <BROADCAST,NOARP> mtu 1500 qdisc noop state DOWN group default
+    link/ether 8e:aa:5b:0c:1d:02 brd ff:ff:ff:ff:ff:ff
+    inet6 fd00:10:96::a/128 scope global
+       valid_lft forever preferred_lft forever
 `;
 
 Deno.test("addresses are read with their interface, but for those of the link alone", () => {
-  assertEquals(parseInterfaces(ADDRESSES).map(({ name, address }) => `${name} ${address}`), [
-    "lo 127.0.0.1",
-    "eth0 192.168.0.2",
-    "tun0 10.8.0.2",
-    "kube-ipvs0 fd00:10:96::a",
-  ]);
+  assertEquals(Object.fromEntries(parseInterfaces(ADDRESSES)), {
+    lo: ["127.0.0.1"],
+    eth0: ["192.168.0.2"],
+    tun0: ["10.8.0.2"],
+    dummy0: [],
+    "kube-ipvs0": ["fd00:10:96::a"],
+  });
 });

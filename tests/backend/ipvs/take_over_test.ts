@@ -6,6 +6,7 @@ import {
   assertStringIncludes,
 } from "@std/assert";
 import { IpvsKernel } from "../../../lib/backend/ipvs/kernel.ts";
+import { Nft } from "../../../lib/backend/nftables/nft.ts";
 import { GUARD_REMOVAL, IpvsTakeOver } from "../../../lib/backend/ipvs/take_over.ts";
 import { cleanUpIpvs, type Removal } from "../../../lib/backend/take_over.ts";
 import { ManualClock, MemoryLogger, settle } from "../../support/clock_and_log.ts";
@@ -16,24 +17,29 @@ const GRACE = 120_000;
 /** Periods in which nothing is removed yet. */
 const FIRST = 12;
 
-function setUp(node = new FakeIpvs()) {
+function setUp(node = new FakeIpvs(), grace = GRACE) {
   const clock = new ManualClock();
   const logger = new MemoryLogger();
-  const state: { obstacle: string | undefined; isGuarded: boolean } = {
-    obstacle: undefined,
-    isGuarded: true,
-  };
+  const state: { obstacle: string | undefined } = { obstacle: undefined };
   const takeOver = new IpvsTakeOver({
     runner: node.runner,
-    applyNft: async (script) => void await node.runner.run(["nft", "-f", "-"], script),
-    isGuarded: () => Promise.resolve(state.isGuarded),
+    nft: new Nft(node.runner),
     clock,
     logger,
-    grace: GRACE,
+    grace,
     excluded: ["192.0.2.128/25"],
     obstacle: () => Promise.resolve(state.obstacle),
   });
-  return { node, clock, logger, state, takeOver };
+  /** Looks once, after a period. */
+  const look = async () => {
+    const stop = new AbortController();
+    const running = takeOver.run(stop.signal);
+    await settle();
+    stop.abort();
+    await running;
+    await clock.advance(PERIOD);
+  };
+  return { node, clock, logger, state, takeOver, look };
 }
 
 /** Runs it until it waits for the time to pass. */
@@ -86,7 +92,7 @@ Deno.test("a look that fails once removes no guard: the take-over goes on at the
   const it = setUp();
   const { node, takeOver } = it;
   await takeOver.prologue();
-  node.failures.set("ip -o addr show dev", "busy");
+  node.failures.set("ip addr show", "busy");
   await takeOver.takeOver();
   await run(it, 2);
   assertEquals([takeOver.isUnderWay, node.scripts.length], [true, 0]);
@@ -96,18 +102,6 @@ Deno.test("a look that fails once removes no guard: the take-over goes on at the
   assertEquals(node.scripts.filter((script) => script === GUARD_REMOVAL).length, 1);
   await takeOver.takeOver();
   assertEquals(takeOver.isUnderWay, false);
-});
-
-Deno.test("sets that a signpost before did not come to are removed, but not while they are in use", async () => {
-  const { node, takeOver } = setUp();
-  await takeOver.takeOver();
-  await takeOver.removeSets();
-  assertEquals(node.changes, []);
-  node.addresses = undefined;
-  const later = setUp(node);
-  await later.takeOver.takeOver();
-  await later.takeOver.removeSets();
-  assertEquals(node.changes.map((line) => line.split(" ")[1]), ["destroy", "destroy"]);
 });
 
 Deno.test("all of it goes when the last connection has ended", async () => {
@@ -133,6 +127,35 @@ Deno.test("all of it goes when the last connection has ended", async () => {
   assertEquals(node.scripts.at(-1), GUARD_REMOVAL);
   assertEquals(takeOver.report, undefined);
   assertEquals(logger.at("warn"), []);
+});
+
+Deno.test("without a connection it is removed at the second look in a row: one may just be opened", async () => {
+  const it = setUp();
+  it.node.active = 1;
+  await it.takeOver.takeOver();
+  await run(it, FIRST);
+  for (const active of [0, 1, 0]) {
+    it.node.active = active;
+    await it.look();
+    assertEquals(it.node.changes, []);
+  }
+  await it.look();
+  assertEquals(it.node.addresses, undefined);
+});
+
+Deno.test("for a minute nothing is removed, but for those who want less", async () => {
+  const it = setUp();
+  await it.takeOver.takeOver();
+  await run(it, FIRST - 1);
+  assertEquals(it.node.changes, []);
+  await run(it, 1);
+  assertEquals(it.node.addresses, undefined);
+
+  const soon = setUp(new FakeIpvs(), 0);
+  soon.node.active = 1;
+  await soon.takeOver.takeOver();
+  await soon.look();
+  assertEquals(soon.node.addresses, undefined);
 });
 
 Deno.test("virtual servers that the kernel has not shown at first are removed as well", async () => {
@@ -204,9 +227,9 @@ Deno.test("a guard that another program removes comes back at the next look", as
   await it.takeOver.takeOver();
   await run(it, 3);
   assertEquals(it.node.scripts.length, 1);
-  it.state.isGuarded = false;
+  it.node.isGuarded = false;
   await run(it, 1);
-  it.state.isGuarded = true;
+  it.node.isGuarded = true;
   const scripts = it.node.scripts.length;
   assertEquals(it.node.scripts.at(-1), it.node.scripts[0]);
   await run(it, 3);
@@ -276,7 +299,7 @@ Deno.test("a reading that fails within the grace time does not end it", async ()
   const it = setUp();
   it.node.active = 1;
   await it.takeOver.takeOver();
-  for (const command of ["cat", "ip -o", "cat /proc/net/ip_vs_conn"]) {
+  for (const command of ["cat", "ip addr", "cat /proc/net/ip_vs_conn"]) {
     it.node.failures.set(command, "Too many open files in system");
     await run(it, 3);
     it.node.failures.clear();
@@ -299,9 +322,9 @@ Deno.test("a look fails if the node's addresses cannot be read: a guard could co
   const failure = { code: 1, stdout: "", stderr: "Dump terminated: No such file or directory" };
   const kernel = new IpvsKernel({
     run: async (argv, stdin) =>
-      argv.join(" ") === "ip -o addr show" ? failure : await runner.run(argv, stdin),
+      argv.join(" ") === "ip addr show" ? failure : await runner.run(argv, stdin),
   });
-  await assertRejects(() => kernel.look(), Error, "ip -o addr show: Dump terminated");
+  await assertRejects(() => kernel.look(), Error, "ip addr show: Dump terminated");
 });
 
 Deno.test("in iptables mode what cannot be read is not refused before our rules are there", async () => {
@@ -312,7 +335,7 @@ Deno.test("in iptables mode what cannot be read is not refused before our rules 
 });
 
 Deno.test("cleanup fails where virtual servers cannot be read, and removes nothing", async () => {
-  for (const command of ["cat /proc/net/ip_vs", "cat /proc/net/ip_vs_conn", "ip -o addr"]) {
+  for (const command of ["cat /proc/net/ip_vs", "cat /proc/net/ip_vs_conn", "ip addr"]) {
     const node = new FakeIpvs();
     node.failures.set(command, "Too many open files");
     const removed = () => Promise.resolve();
