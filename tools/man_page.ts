@@ -3,9 +3,14 @@
  *
  * @module
  */
-import { COMMAND_ROWS, type CommandName, COMMANDS } from "../lib/config/commands.ts";
-import { ownFlagsOf, SHARED_FLAG_GROUPS } from "../lib/config/flags.ts";
-import type { Flag } from "../lib/config/settings/setting.ts";
+import {
+  COMMAND_ROWS,
+  type CommandName,
+  COMMANDS,
+  ownFlagsOf,
+  SHARED_FLAG_GROUPS,
+} from "../lib/config/commands.ts";
+import type { Flag } from "../lib/config/setting.ts";
 import { capitalized } from "../lib/model/values/text.ts";
 
 const DESCRIPTION = `signpost runs on every node of a Kubernetes cluster. It watches Services,

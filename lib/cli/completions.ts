@@ -1,10 +1,9 @@
 /** `signpost completions`: prints a script for a shell, or the candidates that the script asks for at each Tab key. */
 import { type CommandOf, type Shell, SHELLS } from "../config/command.ts";
-import { COMMAND_ROWS, type CommandName, COMMANDS } from "../config/commands.ts";
-import type { Flag } from "../config/settings/setting.ts";
+import { COMMAND_ROWS, type CommandName, COMMANDS, flagGroupsOf } from "../config/commands.ts";
+import type { Flag } from "../config/setting.ts";
 import { splitFlag } from "../config/command_line.ts";
-import { flagGroupsOf } from "../config/flags.ts";
-import { UNUSED_TITLE } from "../config/settings/table.ts";
+import { UNUSED_TITLE } from "../config/settings.ts";
 import type { Runtime } from "../model/ports/runtime.ts";
 
 /** A word, and the description that zsh and fish show beside it. */

@@ -1,8 +1,6 @@
 /** Renders the help texts: an overview of all commands, and a page for each. */
-import { COMMAND_ROWS, type CommandName, COMMANDS } from "../config/commands.ts";
-import type { Flag } from "../config/settings/setting.ts";
-import { flagGroupsOf } from "../config/flags.ts";
-import { UNUSED_TITLE } from "../config/settings/table.ts";
+import { COMMAND_ROWS, type CommandName, COMMANDS, flagGroupsOf } from "../config/commands.ts";
+import { UNUSED_TITLE } from "../config/settings.ts";
 import { capitalized } from "../model/values/text.ts";
 
 /** The least columns for descriptions. A narrower terminal breaks the lines. */
@@ -29,7 +27,7 @@ function overview(columns: number | undefined): string[] {
 function commandPage(command: CommandName, columns: number | undefined): string[] {
   const { summary, usage, about = "", examples, exitCodes, shares } = COMMAND_ROWS[command];
   const groups = flagGroupsOf(command);
-  const width = widthOf(groups.flatMap(({ flags }) => flags.map(nameOf)));
+  const width = widthOf(groups.flatMap(({ flags }) => flags.map(({ usage }) => usage)));
   return [
     `${capitalized(summary)}.`,
     section("Usage", usage.map((line) => `signpost ${line}`)),
@@ -37,7 +35,7 @@ function commandPage(command: CommandName, columns: number | undefined): string[
     ...groups.map(({ title, flags }) =>
       title === UNUSED_TITLE
         ? section(title, flags.map(({ name }) => `--${name}`))
-        : section(title, twoColumns(flags.map((flag) => [nameOf(flag), flag.help]), columns, width))
+        : section(title, twoColumns(flags.map(({ usage, help }) => [usage, help]), columns, width))
     ),
     shares === "all" || shares === undefined
       ? ""
@@ -49,10 +47,6 @@ function commandPage(command: CommandName, columns: number | undefined): string[
 
 function section(title: string, lines: readonly string[]): string {
   return `${title}:\n${lines.map((line) => `  ${line}`).join("\n")}`;
-}
-
-function nameOf({ name, letter, value }: Flag): string {
-  return `${letter ? `-${letter}, ` : ""}--${name}${value ? ` ${value}` : ""}`;
 }
 
 /** Sets names and descriptions side by side; descriptions are wrapped to the terminal. */

@@ -4,9 +4,16 @@ import { type AskedMode, MODES, NODE_PORT_WORDS } from "../model/configuration.t
 import { formatDuration } from "./file/durations.ts";
 import { IPVS_SCHEDULERS, ipvsWarnings } from "./ipvs.ts";
 import { didYouMean, plain, show } from "../model/values/text.ts";
-import { type Origin, placeOf, type SettingPath, SETTINGS } from "./settings/table.ts";
-import type { ProblemLine } from "./file/issues.ts";
-import { UNUSED_GROUP } from "./settings/unused.ts";
+import { flagsOf, type ProblemLine, type Setting } from "./setting.ts";
+import {
+  type Origin,
+  placeOf,
+  ROWS,
+  SETTING_GROUPS,
+  type SettingPath,
+  UNUSED_FLAGS,
+  UNUSED_TITLE,
+} from "./settings.ts";
 
 /** The setting that a mode of finding local pods needs, and its flag. */
 const NEEDED_BY: Partial<
@@ -77,7 +84,7 @@ export function isJudged(
     readonly detectLocalMode: Configuration["detectLocalMode"];
   },
 ): boolean {
-  if (kind !== "value") return kind === "type";
+  if (kind !== "value") return kind !== "ignored";
   if (setting === "clusterCIDR") return detectLocalMode === "ClusterCIDR";
   const [section = ""] = setting.split(".");
   if (!READ_BY_ONE_MODE.includes(section)) return true;
@@ -110,21 +117,19 @@ export function warningsOf(
 /** Returns the places of settings, gates and flags that are set and have no effect. */
 function withoutEffect(origin: Origin, given: readonly string[]): string[] {
   const { mode, featureGates = {} } = origin.settings;
-  const unused = (Object.keys(SETTINGS) as SettingPath[])
-    .filter((path) =>
-      isUnused(path, mode) && isChosen(origin.settings[path], SETTINGS[path].default)
-    )
-    .map((path) => placeOf(origin, path));
+  const unused = ([...ROWS] as [SettingPath, Setting<unknown>][])
+    .filter(([path, row]) => isUnused(path, mode) && isChosen(origin.settings[path], row.default))
+    .map(([path]) => placeOf(origin, path));
   const gates = Object.keys(featureGates).filter((name) => !GATES.get(name)?.hasEffect)
     .map((name) => `${placeOf(origin, "featureGates")}.${name}`);
-  const flags = UNUSED_GROUP.flags.map(({ name }) => `--${name}`);
+  const flags = flagsOf(UNUSED_FLAGS).map(({ name }) => `--${name}`);
   return [...unused, ...gates, ...flags.filter((flag) => given.includes(flag))];
 }
 
 function isUnused(path: SettingPath, mode: AskedMode | undefined): boolean {
   // The take-over from kube-proxy's ipvs mode, and cleanup, read the excluded CIDRs in every mode.
   const isOfIpvs = path.startsWith("ipvs.") && path !== "ipvs.excludeCIDRs";
-  return path in UNUSED_GROUP.settings || isOfIpvs && mode !== "ipvs";
+  return path in SETTING_GROUPS[UNUSED_TITLE] || isOfIpvs && mode !== "ipvs";
 }
 
 /** Returns true if a value differs from kube-proxy's default. Empty and zero values do not count. */

@@ -26,22 +26,23 @@ export type Command = { readonly [N in CommandName]: CommandOf<N> }[CommandName]
 
 /** Returns the command that a command line asks for, or one line about a fault of its words. */
 export function readCommand(line: CommandLineResult): Command | string {
-  const { command: name, words, settings, options } = line;
-  const withDefaults = Object.entries(COMMAND_ROWS[name].flags).map(([option, row]) =>
-    [option, isUnset(options[option]) ? row.default : options[option]] as const
-  );
+  const { command: name, words, values } = line;
+  const withDefaults = Object.entries(COMMAND_ROWS[name].flags).map(([option, row]) => {
+    const value = values[option] ?? "";
+    return [option, value === "" ? row.default : value] as const;
+  });
   // Each value was read by the reader of its row.
   const command = { name, ...Object.fromEntries(withDefaults) } as Command;
   switch (command.name) {
     case "run":
-      return options["output"] && !command.once ? "--output: only with --once" : command;
+      return values["output"] && !command.once ? "--output: only with --once" : command;
     case "explain": {
       const target = readExplainTarget(words, command);
       if (typeof target === "string") return `explain: ${target}`;
       return checkExplain(target, command) ?? { ...command, target };
     }
     case "diff": {
-      const manifests = [...settings["signpost.manifests"] ?? [], ...words];
+      const manifests = [...values["signpost.manifests"] ?? [], ...words];
       return manifests.length === 0
         ? "diff: needs the objects that might be applied: --manifests FILE"
         : { ...command, manifests };
@@ -53,10 +54,6 @@ export function readCommand(line: CommandLineResult): Command | string {
     default:
       return command;
   }
-}
-
-function isUnset(value: unknown): boolean {
-  return value === undefined || value === "";
 }
 
 function checkExplain(

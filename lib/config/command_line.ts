@@ -6,27 +6,22 @@
 import { append } from "../model/values/lists.ts";
 import { isRecord } from "../model/values/record.ts";
 import { didYouMean, plain, show } from "../model/values/text.ts";
-import { COMMAND_ROWS, type CommandName, COMMANDS } from "./commands.ts";
-import { checkValue, formatPath, type ProblemLine } from "./file/issues.ts";
+import { COMMAND_ROWS, type CommandName, COMMANDS, findFlag, FLAGS, ownersOf } from "./commands.ts";
 import { Fault } from "./file/readers.ts";
-import { findFlag, FLAGS, ownersOf, ownFlagsOf } from "./flags.ts";
-import type { Flag, Setting } from "./settings/setting.ts";
-import { type GivenSettings, ROWS } from "./settings/table.ts";
+import { checkValue, type Flag, type ProblemLine } from "./setting.ts";
+import { type GivenSettings, ROWS } from "./settings.ts";
 
 export interface CommandLineResult {
   readonly command: CommandName;
   /** The words after the command that are no flags. */
   readonly words: readonly string[];
   readonly information: "help" | "version" | undefined;
-  readonly settings: GivenSettings;
-  readonly options: Readonly<Record<string, unknown>>;
+  /** The values of settings by their paths, and of the command's options by their names. */
+  readonly values: GivenSettings & Readonly<Record<string, unknown>>;
   /** The flag that set a path: `conntrack.min` to `--conntrack-min`. */
   readonly setBy: ReadonlyMap<string, string>;
   /** All flags that were given, as `--name`. */
   readonly given: readonly string[];
-  /** The errors of the command line, whatever the settings; one line each. */
-  readonly errors: readonly string[];
-  /** The problems of the settings: `--cluster-cidr: must be …`. */
   readonly problems: readonly ProblemLine[];
 }
 
@@ -38,38 +33,20 @@ export function readCommandLine(argv: readonly string[]): CommandLineResult {
   // Go's components print the version for both (component-base/version/verflag).
   const isVersion = isOn("version") || lastOf("version") === "raw";
   const command = word === "run" && isOn("cleanup") ? "cleanup" : word;
-  const own = ownFlagsOf(command).map(({ name }) => name);
-  const [options, settings] = [
-    readValues(given.filter(({ flag }) => own.includes(flag.name)), {
-      rows: new Map(Object.entries(COMMAND_ROWS[command].flags)),
-    }),
-    readValues(given.filter(({ flag }) => ownersOf(flag).length === 0), { rows: ROWS }),
-  ];
-  const wrong = [
-    ...errors,
-    ...options.errors,
-    ...settings.errors,
-    ...given.flatMap(({ flag }) => misplaced(flag, command)),
-  ];
+  const { problems, ...read } = readValues(given, command);
   return {
     command,
     words,
     information: isOn("help") ? "help" : isVersion ? "version" : undefined,
-    // Each value was read by the reader of its row.
-    settings: settings.values as GivenSettings,
-    options: options.values,
-    setBy: settings.setBy,
     given: [...new Set(given.map(({ flag }) => `--${flag.name}`))],
-    errors: [...new Set(wrong)],
-    problems: [...options.problems, ...settings.problems],
+    problems: [...errors.map(errorLine), ...problems],
+    ...read,
   };
 }
 
-function misplaced(flag: Flag, command: CommandName): string[] {
-  const owners = ownersOf(flag);
-  if (owners.length === 0 || owners.includes(command)) return [];
-  const commands = owners.length === 1 ? "command" : "commands";
-  return [`--${flag.name}: is only for the ${commands} ${owners.join(", ")}, not for ${command}`];
+/** Returns an error of the command line, whatever the settings. */
+function errorLine(line: string): ProblemLine {
+  return { setting: "", kind: "type", line };
 }
 
 interface GivenFlag {
@@ -77,8 +54,9 @@ interface GivenFlag {
   readonly text: string;
 }
 
-interface Scan extends Pick<CommandLineResult, "command" | "words" | "errors"> {
+interface Scan extends Pick<CommandLineResult, "command" | "words"> {
   readonly given: readonly GivenFlag[];
+  readonly errors: readonly string[];
 }
 
 /** Splits a command line. Names are checked, values are not. */
@@ -172,22 +150,25 @@ export function unexpectedWord(word: string): string {
   return `${show(word)}: unknown command or unexpected word${hint}`;
 }
 
-interface Values extends Pick<CommandLineResult, "errors" | "problems" | "setBy"> {
-  readonly values: Readonly<Record<string, unknown>>;
-}
-
-/** Reads the texts of flags, and checks the values by their rows. Problems name the flag. */
+/** Reads the texts of flags, and checks the values by their rows. */
 function readValues(
   given: readonly GivenFlag[],
-  { rows }: { readonly rows: ReadonlyMap<string, Setting<unknown>> },
-): Values {
+  command: CommandName,
+): Pick<CommandLineResult, "values" | "setBy" | "problems"> {
+  const rows = new Map([...ROWS, ...Object.entries(COMMAND_ROWS[command].flags)]);
   const texts = new Map<string, unknown>();
   const setBy = new Map<string, string>();
-  const errors: string[] = [];
+  const problems: ProblemLine[] = [];
   for (const { flag, text } of given) {
+    const owners = ownersOf(flag);
+    if (owners.length > 0 && !owners.includes(command)) {
+      const commands = `${owners.length === 1 ? "command" : "commands"} ${owners.join(", ")}`;
+      problems.push(errorLine(`--${flag.name}: is only for the ${commands}, not for ${command}`));
+      continue;
+    }
     const value = READ[flag.kind](text);
     if (value instanceof Fault) {
-      errors.push(`--${flag.name}: ${value.rule}, is ${show(text)}`);
+      problems.push(errorLine(`--${flag.name}: ${value.rule}, is ${show(text)}`));
       continue;
     }
     for (const path of flag.sets) {
@@ -196,19 +177,16 @@ function readValues(
     }
   }
   const values: Record<string, unknown> = {};
-  const problems: ProblemLine[] = [];
-  for (const [path, value] of texts) {
-    const row = rows.get(path);
-    const checked = row ? checkValue(row, value) : { value: undefined, problems: [] };
-    if (checked.problems.length === 0) values[path] = checked.value;
-    for (const problem of checked.problems) {
-      const inside = problem.path.filter((key) => typeof key !== "number");
-      const place = inside.length === 0 ? "" : `${formatPath(inside)}: `;
-      const line = `${setBy.get(path)}: ${place}${problem.message}`;
-      problems.push({ setting: path, kind: problem.kind, line });
+  for (const [setting, text] of texts) {
+    const row = rows.get(setting);
+    if (row === undefined) continue;
+    const checked = checkValue(row, text);
+    if (checked.problems.length === 0) values[setting] = checked.value;
+    for (const { kind, message } of checked.problems) {
+      problems.push({ setting, kind, line: `${setBy.get(setting)}: ${message}` });
     }
   }
-  return { values, setBy, errors, problems };
+  return { values, setBy, problems };
 }
 
 /** Returns the value of a flag that may be repeated: lists grow, all else is replaced. */

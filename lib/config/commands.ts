@@ -1,6 +1,19 @@
-/** Defines the commands with their texts and flags. Parser, help texts, completion and the man page follow from it. */
+/**
+ * Defines the commands with their texts and flags, and gathers all flags. Parser, help texts, completion and the man
+ * page follow from it.
+ */
 import { objectName, oneOf, path, text } from "./file/readers.ts";
-import { choice, duration, flagOnly, type Setting, switchFlag } from "./settings/setting.ts";
+import {
+  choice,
+  duration,
+  type Flag,
+  type FlagGroup,
+  flagOnly,
+  flagsOf,
+  type Setting,
+  switchFlag,
+} from "./setting.ts";
+import { SETTING_GROUPS, UNUSED_FLAGS, UNUSED_TITLE } from "./settings.ts";
 
 interface CommandRow {
   readonly group: "The daemon" | "This node" | "The program";
@@ -41,25 +54,21 @@ const DAEMON_FLAGS =
 the state file. With --config, --kubeconfig, --master or --manifests, only the flags count. Nothing is changed.`;
 
 const OUTPUT = choice(["table", "json", "yaml"], "table", {
-  flag: "output",
-  letter: "o",
-  value: "FORMAT",
+  flag: "-o, --output FORMAT",
   help: "table for people; json or yaml for programs, see docs/output.md.",
 });
 
 const TIMEOUT = duration(10_000, {
-  flag: "timeout",
+  flag: "--timeout DURATION",
   help: "How long to wait for the objects.",
 });
 
 const NAMESPACE = flagOnly(objectName, "", {
-  flag: "namespace",
-  letter: "n",
-  value: "NAME",
+  flag: "-n, --namespace NAME",
   help: "Only Services of this namespace.",
 });
 
-const CLEANUP = switchFlag("cleanup", "The same as the command cleanup.");
+const CLEANUP = switchFlag("--cleanup", "The same as the command cleanup.");
 
 const COMMAND_TREE = {
   run: {
@@ -79,23 +88,20 @@ or --switch=false.`,
     shares: "all",
     flags: {
       once: switchFlag(
-        "once",
+        "--once",
         "Print the script for the present state, and exit. Nothing is changed.",
       ),
       output: choice(["script", "json"], "script", {
-        flag: "output",
-        letter: "o",
-        value: "FORMAT",
+        flag: "-o, --output FORMAT",
         help: "With --once: script, or json for the desired state as data.",
       }),
       cleanup: CLEANUP,
       initOnly: switchFlag(
-        "init-only",
+        "--init-only",
         "Change the kernel settings that need full root, and exit.",
       ),
       writeConfigTo: flagOnly(path, "", {
-        flag: "write-config-to",
-        value: "FILE",
+        flag: "--write-config-to FILE",
         help: "Write flags and file with defaults as a KubeProxyConfiguration, and exit.",
       }),
     },
@@ -147,9 +153,7 @@ writes the archive. It needs no daemon and no API server: if a part cannot be re
     shares: NODE,
     flags: {
       output: flagOnly(text, "", {
-        flag: "output",
-        letter: "o",
-        value: "FILE",
+        flag: "-o, --output FILE",
         help: "The archive, or - for standard output. Default: a new file in /var/lib/signpost.",
       }),
     },
@@ -165,13 +169,13 @@ writes the archive. It needs no daemon and no API server: if a part cannot be re
     shares: ["config", "proxy-mode", "socket", "v"],
     flags: {
       cleanup: CLEANUP,
-      kubeProxy: switchFlag("kube-proxy", "Remove kube-proxy's rules too."),
+      kubeProxy: switchFlag("--kube-proxy", "Remove kube-proxy's rules too."),
       dryRun: switchFlag(
-        "dry-run",
+        "--dry-run",
         "Print the rules that cleanup would remove. Nothing is changed.",
       ),
       force: switchFlag(
-        "force",
+        "--force",
         "Remove the rules also beside a running daemon, which writes them again.",
       ),
     },
@@ -209,17 +213,16 @@ ${DAEMON_FLAGS}`,
       output: OUTPUT,
       namespace: NAMESPACE,
       from: flagOnly(oneOf("pod", "node", "external"), "", {
-        flag: "from",
-        value: "SOURCE",
+        flag: "--from SOURCE",
         choices: ["pod", "node", "external"],
         help:
           "Sender of the packet: pod (of this node), node (this node itself) or external (any other host).",
       }),
       trace: switchFlag(
-        "trace",
+        "--trace",
         "Send one packet from this node and show which rules of the kernel it meets.",
       ),
-      conntrack: switchFlag("conntrack", "Show conntrack entries, too."),
+      conntrack: switchFlag("--conntrack", "Show conntrack entries, too."),
       timeout: TIMEOUT,
     },
   },
@@ -237,7 +240,7 @@ ${DAEMON_FLAGS}`,
     shares: NODE,
     flags: {
       output: OUTPUT,
-      fix: switchFlag("fix", "Ask the daemon for a full sync if rules differ."),
+      fix: switchFlag("--fix", "Ask the daemon for a full sync if rules differ."),
       timeout: TIMEOUT,
     },
   },
@@ -254,7 +257,7 @@ ${DAEMON_FLAGS}`,
     shares: ["socket"],
     flags: {
       output: OUTPUT,
-      watch: switchFlag("watch", "Show it every second, until q or Ctrl-C."),
+      watch: switchFlag("--watch", "Show it every second, until q or Ctrl-C."),
       namespace: NAMESPACE,
     },
   },
@@ -275,7 +278,7 @@ counts nothing with --service-metrics=false.`,
     shares: ["socket"],
     flags: {
       output: OUTPUT,
-      once: switchFlag("once", "Print one table, also in a terminal."),
+      once: switchFlag("--once", "Print one table, also in a terminal."),
       namespace: NAMESPACE,
     },
   },
@@ -349,3 +352,56 @@ export type OptionsOf<N extends CommandName> = {
   readonly [P in keyof (typeof COMMAND_TREE)[N]["flags"]]:
     (typeof COMMAND_TREE)[N]["flags"][P] extends Setting<infer T> ? T : never;
 };
+
+/** `--help` and `--version`: they win over everything else. */
+const INFORMATION_FLAGS = {
+  help: switchFlag("-h, --help", "Print this text and exit."),
+  version: switchFlag("--version", "Print the version and exit."),
+};
+
+/** The flags that every command takes, in the order of the help text. */
+export const SHARED_FLAG_GROUPS: readonly FlagGroup[] = Object
+  .entries({
+    ...SETTING_GROUPS,
+    [UNUSED_TITLE]: { ...SETTING_GROUPS[UNUSED_TITLE], ...UNUSED_FLAGS },
+    Information: INFORMATION_FLAGS,
+  })
+  .map(([title, settings]) => ({ title, flags: flagsOf(settings) }));
+
+const SHARED_FLAGS: readonly Flag[] = SHARED_FLAG_GROUPS.flatMap(({ flags }) => flags);
+
+/** Every flag. A name may be there for several commands. */
+export const FLAGS: readonly Flag[] = [...COMMANDS.flatMap(ownFlagsOf), ...SHARED_FLAGS];
+
+export function ownFlagsOf(command: CommandName): readonly Flag[] {
+  return flagsOf(COMMAND_ROWS[command].flags);
+}
+
+/** Returns the commands that have a flag of their own of that name; none if every command takes it. */
+export function ownersOf(flag: Flag): readonly CommandName[] {
+  if (SHARED_FLAGS.includes(flag)) return [];
+  return COMMANDS.filter((command) => ownFlagsOf(command).some(({ name }) => name === flag.name));
+}
+
+/** Returns the first flag that fits: of those that a command takes, else of other commands. */
+export function findFlag(
+  command: CommandName,
+  fits: (flag: Flag) => boolean,
+): Flag | undefined {
+  return [...ownFlagsOf(command), ...SHARED_FLAGS, ...FLAGS].find(fits);
+}
+
+/** Returns the flags that a command's help and completion show: its own, then those that it shares. */
+export function flagGroupsOf(command: CommandName): readonly FlagGroup[] {
+  const { shares = [] } = COMMAND_ROWS[command];
+  const own = ownFlagsOf(command);
+  if (shares === "all") return [{ title: "What to do", flags: own }, ...SHARED_FLAG_GROUPS];
+  const groups = [
+    { title: "Flags", flags: [...own, ...SHARED_FLAGS.filter(({ name }) => name === "help")] },
+    {
+      title: "Flags of the daemon",
+      flags: SHARED_FLAGS.filter(({ name }) => shares.includes(name)),
+    },
+  ];
+  return groups.filter(({ flags }) => flags.length > 0);
+}

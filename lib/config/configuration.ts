@@ -1,19 +1,33 @@
 /**
- * Derives the type of the validated configuration from the table of settings: KubeProxyConfiguration
- * (kubeproxy.config.k8s.io/v1alpha1) with its own field names, and signpost's own settings under `signpost`. Defaults
- * are filled in, durations are milliseconds, addresses are canonical.
+ * Makes the configuration out of file, flags and defaults. Its type is that of KubeProxyConfiguration
+ * (kubeproxy.config.k8s.io/v1alpha1) with its own field names, and signpost's own settings under `signpost`. Durations
+ * are milliseconds, addresses are canonical. Flags override the file, and the file overrides defaults. But for the
+ * mode, these are kube-proxy's (pkg/proxy/apis/config/v1alpha1/defaults.go).
  */
+import { hostPort } from "../model/cluster/names.ts";
 import type { ProxyMode } from "../model/configuration.ts";
-import type { Section, Settings } from "./settings/table.ts";
+import { familyOf, parseAddress } from "../model/values/address.ts";
+import { ipvsSettings } from "./ipvs.ts";
+import {
+  type GivenSettings,
+  HEALTHZ_PORT,
+  inSections,
+  METRICS_PORT,
+  ROWS,
+  type Settings,
+} from "./settings.ts";
 
 /** Turns paths into nested sections: `conntrack.min` is `min` in `conntrack`. */
-export type Nested<T> = {
-  readonly [H in keyof T as H extends string ? First<H> : never]: First<H> extends keyof T
-    ? T[First<H>]
-    : First<H> extends string ? Nested<Section<T, First<H>>>
-    : never;
+type Nested<T> = {
+  readonly [P in keyof T as Head<P>]: P extends `${infer S}.${string}` ? Nested<Section<T, S>>
+    : T[P];
 };
-type First<P> = P extends `${infer Head}.${string}` ? Head : P;
+
+type Head<P> = P extends `${infer S}.${string}` ? S : P;
+
+type Section<T, S extends string> = {
+  readonly [P in keyof T as P extends `${S}.${infer Name}` ? Name : never]: T[P];
+};
 
 /** Settings that only tell how others are found. */
 type Unkept = "configFile" | "healthzPort" | "metricsPort" | "clusterCIDR";
@@ -26,3 +40,89 @@ export type AskedConfiguration = Omit<Nested<Settings>, Unkept> & {
 
 /** The configuration with the mode that serves it: `ipvs` is served by nftables rules. */
 export type Configuration = Omit<AskedConfiguration, "mode"> & { readonly mode: ProxyMode };
+
+export function mergeSettings(file: GivenSettings, flags: GivenSettings): GivenSettings {
+  const featureGates = { ...file.featureGates, ...flags.featureGates };
+  return { ...file, ...flags, featureGates };
+}
+
+/** Fills in defaults, and the settings that the mode takes from others. */
+export function completeSettings(given: GivenSettings): Configuration {
+  const asked = withDefaults({ ...given, ...modeSettings(given) });
+  return { ...asked, mode: asked.mode === "ipvs" ? "nftables" : asked.mode };
+}
+
+export function withDefaults(given: GivenSettings): AskedConfiguration {
+  const { configFile: _, healthzPort: _h, metricsPort: _m, clusterCIDR, ...settings } = complete(
+    given,
+  );
+  return {
+    ...settings,
+    ...completeServers(given, settings.bindAddress),
+    clusterCIDRs: clusterCIDR,
+    nodePortAddresses: [...new Set(settings.nodePortAddresses)],
+  };
+}
+
+/** Returns unset paths whose values the configured mode takes from other settings. */
+export function openPaths(given: GivenSettings): ReadonlySet<string> {
+  const values: Record<string, unknown> = given;
+  return new Set(Object.keys(modeSettings(given)).filter((path) => values[path] === undefined));
+}
+
+function modeSettings(given: GivenSettings): GivenSettings {
+  return given.mode === "ipvs" ? ipvsSettings(given) : nftablesSettings(given);
+}
+
+function complete(given: GivenSettings): Nested<Settings> {
+  const values: Record<string, unknown> = given;
+  const all = [...ROWS].map(([path, { default: fallback, empty }]) => {
+    const value = values[path];
+    const isDefault = value === undefined || (value === "" && empty === "everywhere");
+    return [path, isDefault ? fallback : value] as const;
+  });
+  // It has all paths of the table, each with a value of its row's reader.
+  return inSections(all) as Nested<Settings>;
+}
+
+/**
+ * Returns the settings of nftables mode. Without a mode, kube-proxy uses iptables. So the iptables section of its file
+ * must apply if signpost chooses nftables.
+ */
+function nftablesSettings(given: GivenSettings): GivenSettings {
+  if (given.mode) return {};
+  return {
+    "nftables.masqueradeAll": given["nftables.masqueradeAll"] || given["iptables.masqueradeAll"],
+    "nftables.masqueradeBit": given["nftables.masqueradeBit"] ?? given["iptables.masqueradeBit"],
+    "nftables.syncPeriod": given["nftables.syncPeriod"] ?? given["iptables.syncPeriod"],
+    "nftables.minSyncPeriod": given["nftables.minSyncPeriod"] ?? given["iptables.minSyncPeriod"],
+  };
+}
+
+/** Returns the listen addresses of the servers. The default has the family of the bind address. */
+function completeServers(
+  given: GivenSettings,
+  bindAddress: string,
+): Pick<Configuration, "healthzBindAddress" | "metricsBindAddress"> {
+  const isIPv4 = familyOf(bindAddress) === 4;
+  return {
+    healthzBindAddress: serverAddress(given.healthzBindAddress, {
+      host: isIPv4 ? "0.0.0.0" : "::",
+      port: given.healthzPort ?? HEALTHZ_PORT,
+    }),
+    metricsBindAddress: serverAddress(given.metricsBindAddress, {
+      host: isIPv4 ? "127.0.0.1" : "::1",
+      port: given.metricsPort ?? METRICS_PORT,
+    }),
+  };
+}
+
+/** Returns a listen address. Port 0, from the deprecated port flags, means no server. */
+function serverAddress(
+  setting: string | undefined,
+  { host, port }: { readonly host: string; readonly port: number },
+): string {
+  if (setting === "" || port === 0) return "";
+  if (setting === undefined) return hostPort(host, port);
+  return parseAddress(setting) === undefined ? setting : hostPort(setting, port);
+}

@@ -4,8 +4,8 @@ import { type MinSyncPeriod, nodePortEntries } from "../model/configuration.ts";
 import type { ModeTraits } from "../model/kernel/traits.ts";
 import { formatDuration } from "./file/durations.ts";
 import { API_VERSION, KIND } from "./file/file.ts";
-import type { Json, Setting } from "./settings/setting.ts";
-import { inSections, ROWS } from "./settings/table.ts";
+import type { Json, Setting } from "./setting.ts";
+import { inSections, ROWS } from "./settings.ts";
 import { fieldAt } from "../model/values/record.ts";
 
 /**

@@ -1,6 +1,6 @@
 /** Translates settings of kube-proxy's ipvs mode into settings of nftables mode, with warnings. */
 import type { HashSource, SchedulerName } from "../model/cluster/scheduler.ts";
-import { type GivenSettings, type Origin, placeOf } from "./settings/table.ts";
+import { type GivenSettings, type Origin, placeOf } from "./settings.ts";
 
 interface Successor {
   readonly scheduler: SchedulerName;

@@ -1,15 +1,14 @@
 /** Loads the command line and its configuration file into one checked configuration. */
 import { append } from "../model/values/lists.ts";
 import { messageOf } from "../model/values/errors.ts";
-import type { Configuration } from "./configuration.ts";
+import { completeSettings, type Configuration, mergeSettings } from "./configuration.ts";
 import { checkCombinations, checkFeatureGates, isJudged, warningsOf } from "./checks.ts";
 import { type Command, readCommand } from "./command.ts";
-import { completeSettings, mergeSettings } from "./complete.ts";
-import { type FileResult, NO_FILE, readConfigurationFile } from "./file/file.ts";
+import { type FileResult, readConfigurationFile } from "./file/file.ts";
 import { readCommandLine, unexpectedWord } from "./command_line.ts";
 import { type CommandName, COMMANDS } from "./commands.ts";
 import { plain } from "../model/values/text.ts";
-import type { GivenSettings } from "./settings/table.ts";
+import type { GivenSettings } from "./settings.ts";
 
 /** The source of the configuration of a command that names no cluster. */
 export type ConfiguredBy = "daemon" | "file";
@@ -63,32 +62,25 @@ export async function loadConfiguration(
   if (flags.information === "version") return { type: "version" };
 
   const base = readCommandLine(options.base ?? []);
-  const fileName = flags.settings.configFile ?? base.settings.configFile ?? "";
+  const fileName = flags.values.configFile ?? base.values.configFile ?? "";
   const file = await loadFile(fileName, options);
-  const settings = mergeSettings(
-    mergeSettings(file.settings, base.settings),
-    flags.settings,
-  );
+  const settings = mergeSettings(mergeSettings(file.settings, base.values), flags.values);
   const configuration = completeSettings(settings);
   const setBy = new Map([...base.setBy, ...flags.setBy]);
   const origin = { settings, file: file.settings, fileName, setBy };
-  const asked = readCommand(flags);
-  const problems = [...base.problems, ...flags.problems, ...file.problems];
   const { detectLocalMode } = configuration;
-  const judged = problems.filter((problem) =>
-    isJudged(problem, { mode: settings.mode ?? "", detectLocalMode })
-  );
+  const judging = { mode: settings.mode ?? "", detectLocalMode };
+  const problems = [...base.problems, ...flags.problems, ...file.problems];
+  const judged = problems.filter((problem) => isJudged(problem, judging));
+  const ignored = problems.filter(({ kind }) => kind === "ignored");
+  const asked = readCommand(flags);
   const errors = [
-    ...base.errors,
-    ...flags.errors,
     ...new Set(judged.map(({ line }) => line)),
-    ...file.errors,
     ...checkFeatureGates(origin),
     ...checkCombinations(configuration, origin),
     ...typeof asked === "string" ? [asked] : [],
   ];
-  const ignored = problems.filter(({ kind }) => kind === "unknown").map(({ line }) => line);
-  const warnings = [...ignored, ...file.warnings];
+  const warnings = ignored.map(({ line }) => line);
   if (errors.length > 0 || typeof asked === "string") return { type: "errors", errors, warnings };
   append(warnings, warningsOf({ origin, given: flags.given }));
   return { type: "run", command: asked, configuration, settings, given: flags.given, warnings };
@@ -103,13 +95,13 @@ function helpFor([word, ...others]: readonly string[]): Invocation {
 }
 
 async function loadFile(name: string, { readFile }: LoadOptions): Promise<FileResult> {
-  if (name === "") return NO_FILE;
+  if (name === "") return { settings: {}, problems: [] };
   let text: string;
   try {
     text = await readFile(name);
   } catch (error) {
-    const reason = messageOf(error);
-    return { ...NO_FILE, errors: [`${plain(name)}: cannot be read: ${plain(reason)}`] };
+    const line = `${plain(name)}: cannot be read: ${plain(messageOf(error))}`;
+    return { settings: {}, problems: [{ setting: "", kind: "type", line }] };
   }
   return readConfigurationFile(text, name);
 }

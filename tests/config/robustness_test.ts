@@ -1,7 +1,7 @@
 import { assert, assertMatch } from "@std/assert";
 import { stringify } from "@std/yaml/stringify";
 import fc from "fast-check";
-import { FLAGS } from "../../lib/config/flags.ts";
+import { FLAGS } from "../../lib/config/commands.ts";
 import { load } from "./support.ts";
 
 const FIELDS = [

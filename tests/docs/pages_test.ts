@@ -4,7 +4,7 @@
  * @module
  */
 import { assert, assertEquals } from "@std/assert";
-import { FLAGS } from "../../lib/config/flags.ts";
+import { FLAGS } from "../../lib/config/commands.ts";
 import { SCHEDULERS } from "../../lib/model/cluster/scheduler.ts";
 import config from "../../deno.json" with { type: "json" };
 

@@ -8,8 +8,8 @@ import {
   familyProblems,
   nodePortProblems,
 } from "../../lib/findings/addresses.ts";
-import { completeSettings } from "../../lib/config/complete.ts";
-import type { GivenSettings } from "../../lib/config/settings/table.ts";
+import { completeSettings } from "../../lib/config/configuration.ts";
+import type { GivenSettings } from "../../lib/config/settings.ts";
 import type { Family } from "../../lib/model/values/address.ts";
 import { node, service, slice } from "../policy/objects.ts";
 import { type ApiObject, NODE_NAME } from "../support/pipeline.ts";

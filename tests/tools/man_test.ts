@@ -1,7 +1,6 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { manPage } from "../../tools/man_page.ts";
-import { COMMANDS } from "../../lib/config/commands.ts";
-import { FLAGS } from "../../lib/config/flags.ts";
+import { COMMANDS, FLAGS } from "../../lib/config/commands.ts";
 
 Deno.test("the manual page in docs/ is that of the parser", async () => {
   const written = await Deno.readTextFile(new URL("../../docs/signpost.1", import.meta.url));

@@ -3,7 +3,7 @@ import { likelyBackend } from "../../backend/choose.ts";
 import { iptablesStructure, nftStructure } from "../../backend/structure.ts";
 import { kubeProxyProcesses } from "../../backend/take_over.ts";
 import type { CommandOf } from "../../config/command.ts";
-import type { GivenSettings } from "../../config/settings/table.ts";
+import type { GivenSettings } from "../../config/settings.ts";
 import { askStatus } from "../client.ts";
 import { readSystem } from "../../daemon/reports/node_findings.ts";
 import { FatalError, messageOf } from "../../model/values/errors.ts";

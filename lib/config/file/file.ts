@@ -1,11 +1,10 @@
 /** Reads a KubeProxyConfiguration file: YAML or JSON text in, checked settings and all problems out. */
-import { checkValue, formatPath, type Problem, type ProblemLine } from "./issues.ts";
-import { type GivenSettings, ROWS } from "../settings/table.ts";
+import { checkValue, type ProblemLine } from "../setting.ts";
+import { type GivenSettings, inSections, ROWS } from "../settings.ts";
 import { didYouMean, plain, show } from "../../model/values/text.ts";
 import { fieldAt, isRecord } from "../../model/values/record.ts";
 import { parse } from "@std/yaml";
 import { messageOf } from "../../model/values/errors.ts";
-import { append } from "../../model/values/lists.ts";
 
 export const API_VERSION = "kubeproxy.config.k8s.io/v1alpha1";
 
@@ -20,15 +19,9 @@ const FILE_ROWS = new Map([...ROWS].filter(([, { inFile }]) => inFile !== false)
 export interface FileResult {
   /** The valid settings, without those that are absent or mean the default. */
   readonly settings: GivenSettings;
-  /** The reasons why it is no configuration at all, one line each, with the file's name. */
-  readonly errors: readonly string[];
   /** The problems, with file and path: `/etc/x.yaml: conntrack.min: must be …`. */
   readonly problems: readonly ProblemLine[];
-  /** Says that a field is set more than once. */
-  readonly warnings: readonly string[];
 }
-
-export const NO_FILE: FileResult = { settings: {}, errors: [], problems: [], warnings: [] };
 
 /**
  * Reads the text of a file. Null means the default. So do empty values that kube-proxy replaces by defaults
@@ -37,28 +30,31 @@ export const NO_FILE: FileResult = { settings: {}, errors: [], problems: [], war
  */
 export function readConfigurationFile(text: string, name: string): FileResult {
   const file = plain(name);
-  const failed = (reason: string) => ({ ...NO_FILE, errors: [`${file}: ${reason}`] });
-  let document: unknown;
+  const failed = (reason: string): FileResult => (
+    { settings: {}, problems: [{ setting: "", kind: "type", line: `${file}: ${reason}` }] }
+  );
   try {
-    document = parse(text, { schema: "core", allowDuplicateKeys: true });
+    const { document, repeated } = parseDocument(text);
+    const wrongType = checkType(document);
+    if (wrongType !== undefined) return failed(wrongType);
+    const { settings, problems } = checkDocument(document, file);
+    if (repeated === undefined) return { settings, problems };
+    const line = `${file}: line ${repeated}: a field is set more than once, the last value counts`;
+    return { settings, problems: [...problems, { setting: "", kind: "ignored", line }] };
   } catch (error) {
     return failed(firstLine(error));
   }
-  const wrongType = checkType(document);
-  if (wrongType !== undefined) return failed(wrongType);
-  const { values, problems } = checkDocument(document);
-  const repeated = repeatedKey(text);
-  return {
-    settings: withoutDefaults(values),
-    errors: [],
-    problems: problems.map(({ path, kind, message }) => {
-      const setting = formatPath(path);
-      return { setting, kind, line: `${file}: ${setting}: ${message}` };
-    }),
-    warnings: repeated === undefined
-      ? []
-      : [`${file}: line ${repeated}: a field is set more than once, the last value counts`],
-  };
+}
+
+/** @returns `repeated`: the line of the first repeated key */
+function parseDocument(text: string): { readonly document: unknown; readonly repeated?: string } {
+  try {
+    return { document: parse(text, { schema: "core" }) };
+  } catch (error) {
+    const [, repeated] = /duplicated key at line (\d+)/.exec(messageOf(error)) ?? [];
+    if (repeated === undefined) throw error;
+    return { document: parse(text, { schema: "core", allowDuplicateKeys: true }), repeated };
+  }
 }
 
 /** Checks the kind, so that another kind is one error, not one for each field. */
@@ -74,64 +70,38 @@ function checkType(document: unknown): string | undefined {
   return undefined;
 }
 
-/** Returns the valid values of a document by path, and all problems. @param document untrusted */
-function checkDocument(
-  document: unknown,
-): { readonly values: ReadonlyMap<string, unknown>; readonly problems: readonly Problem[] } {
-  const values = new Map<string, unknown>();
-  const problems: Problem[] = [];
-  const paths = [...FILE_ROWS.keys(), ...HEAD.keys()];
-  const walk = (section: unknown, path: readonly string[]): void => {
-    if (section === null || section === undefined) return;
-    if (!isRecord(section)) {
-      const message = `must be a mapping of fields, is ${show(section)}`;
-      problems.push({ path, kind: "type", message });
-      return;
-    }
-    const prefix = path.map((key) => `${key}.`).join("");
-    const names = new Set(
-      paths.filter((each) => each.startsWith(prefix))
-        .map((each) => each.slice(prefix.length).split(".")[0] ?? ""),
-    );
-    for (const [key, value] of Object.entries(section)) {
-      const [name, inner] = [prefix + key, [...path, key]];
-      const row = FILE_ROWS.get(name);
-      if (!names.has(key)) problems.push(unknownField(inner, names));
-      else if (row) {
-        const checked = checkValue(row, value);
-        if (checked.problems.length === 0) values.set(name, checked.value);
-        append(
-          problems,
-          checked.problems.map((each) => ({ ...each, path: [...inner, ...each.path] })),
-        );
-      } else if (!HEAD.has(name)) walk(value, inner);
+/** Returns the valid values of a document, and all problems. @param document untrusted */
+function checkDocument(document: unknown, file: string): FileResult {
+  const settings: Record<string, unknown> = {};
+  const problems: ProblemLine[] = [];
+  const report = (setting: string, kind: ProblemLine["kind"], message: string) =>
+    void problems.push({ setting, kind, line: `${file}: ${setting}: ${message}` });
+  const visit = (value: unknown, path: string, known: Readonly<Record<string, unknown>>): void => {
+    const row = FILE_ROWS.get(path);
+    if (value === null || value === undefined) return;
+    if (row) {
+      const checked = checkValue(row, value);
+      for (const { inside, kind, message } of checked.problems) {
+        report(path + inside, kind, message);
+      }
+      // As flags, empty values are real values.
+      const isDefault = !checked.value && row.empty === "in the file";
+      if (checked.problems.length === 0 && !isDefault) settings[path] = checked.value;
+    } else if (!isRecord(value)) {
+      report(path, "type", `must be a mapping of fields, is ${show(value)}`);
+    } else {
+      for (const [key, inner] of Object.entries(value)) {
+        const innerPath = path === "" ? plain(key) : `${path}.${plain(key)}`;
+        const field = fieldAt(known, key);
+        if (field === undefined) {
+          const hint = didYouMean(key, Object.keys(known));
+          report(innerPath, "ignored", `is not a known field, left out${hint}`);
+        } else if (isRecord(field)) visit(inner, innerPath, field);
+      }
     }
   };
-  walk(document, []);
-  return { values, problems };
-}
-
-function unknownField(path: readonly string[], known: Iterable<string>): Problem {
-  const hint = didYouMean(path.at(-1) ?? "", known);
-  return { path, kind: "unknown", message: `is not a known field, left out${hint}` };
-}
-
-/** Removes the empty values that mean a default in the file. As flags they are real values. */
-function withoutDefaults(values: ReadonlyMap<string, unknown>): GivenSettings {
-  const set = [...values].filter(([path, value]) =>
-    value !== undefined && (Boolean(value) || FILE_ROWS.get(path)?.empty !== "in the file")
-  );
-  return Object.fromEntries(set);
-}
-
-/** Returns the line of the first repeated key; `undefined`: there is none. */
-function repeatedKey(text: string): string | undefined {
-  try {
-    parse(text, { schema: "core" });
-    return undefined;
-  } catch (error) {
-    return /duplicated key at line (\d+)/.exec(messageOf(error))?.[1];
-  }
+  visit(document, "", inSections<unknown>([...FILE_ROWS, ...HEAD]));
+  return { settings, problems };
 }
 
 function firstLine(error: unknown): string {

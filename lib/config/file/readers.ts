@@ -5,25 +5,17 @@ import { hostPort, isDnsName } from "../../model/cluster/names.ts";
 import { alternatives, didYouMean } from "../../model/values/text.ts";
 import { parseDuration } from "./durations.ts";
 
+/** The reason why a value is refused. */
 export class Fault {
-  /** `type` if kube-proxy could not decode the value, `value` if its validation may refuse it. */
-  readonly kind: "type" | "value";
-  /** True if the message needs no value. */
-  readonly complete: boolean;
-
-  /** @param rule follows the name of the field: `must be 0 to 31` */
   constructor(
+    /** Follows the name of the field: `must be 0 to 31`. */
     readonly rule: string,
-    { kind = "type", complete = false }: Partial<Pick<Fault, "kind" | "complete">> = {},
-  ) {
-    this.kind = kind;
-    this.complete = complete;
-  }
-}
-
-/** Returns the fault of a value of the right type that is not allowed. */
-function notAllowed(rule: string): Fault {
-  return new Fault(rule, { kind: "value" });
+    /**
+     * `type` if kube-proxy could not decode the value, `value` if its validation may refuse it, `secret` if no message
+     * may show the value.
+     */
+    readonly kind: "type" | "value" | "secret" = "type",
+  ) {}
 }
 
 export type Reader<T> = (value: unknown) => T | Fault;
@@ -50,7 +42,7 @@ export function integer(least: number, most: number): Reader<number> {
   const text = most === INT32_MAX && least === 0 ? "must be a whole number, 0 or more" : rule;
   return (value) => {
     if (typeof value !== "number" || !Number.isInteger(value)) return new Fault(text);
-    return value >= least && value <= most ? value : notAllowed(text);
+    return value >= least && value <= most ? value : new Fault(text, "value");
   };
 }
 
@@ -73,7 +65,7 @@ export function duration(value: unknown): number | Fault {
   if (milliseconds === undefined) {
     return new Fault("must be a duration such as 30s, 500ms or 1h30m");
   }
-  return milliseconds < 0 ? notAllowed("must not be negative") : milliseconds;
+  return milliseconds < 0 ? new Fault("must not be negative", "value") : milliseconds;
 }
 
 /** Reads a duration or a number of nanoseconds (component-base's `TimeOrMetaDuration`), in milliseconds. */
@@ -144,9 +136,9 @@ export function clusterCidrs(value: unknown): readonly string[] | Fault {
   const cidrs: string[] = [];
   for (const part of value.split(",")) {
     const cidr = parseCidr(part);
-    if (cidr === undefined) return notAllowed(rule);
+    if (cidr === undefined) return new Fault(rule, "value");
     if (cidrs.some((other) => familyOf(other) === familyOf(cidr))) {
-      return notAllowed(`must have at most one IPv${familyOf(cidr)} CIDR`);
+      return new Fault(`must have at most one IPv${familyOf(cidr)} CIDR`, "value");
     }
     cidrs.push(cidr);
   }
@@ -171,7 +163,7 @@ export function nodePortAddress(value: unknown): string | Fault {
 
 export function cidr(value: unknown): string | Fault {
   if (typeof value !== "string") return new Fault("must be a CIDR");
-  return parseCidr(value) ?? notAllowed("must be a CIDR");
+  return parseCidr(value) ?? new Fault("must be a CIDR", "value");
 }
 
 /** Reads a node's name in lower case, trimmed as in kube-proxy's `GetHostname`, or empty. */
@@ -208,10 +200,21 @@ export function serverUrl(value: unknown): string | Fault {
   if (value === "") return "";
   const url = typeof value === "string" && /^https?:\/\//.test(value) ? URL.parse(value) : null;
   if (url !== null && (url.username !== "" || url.password !== "")) {
-    return new Fault("must not hold a password: use a kubeconfig", { complete: true });
+    return new Fault("must not hold a password: use a kubeconfig", "secret");
   }
   if (url === null || url.search !== "" || url.hash !== "") {
     return new Fault("must be a URL such as https://10.0.0.1:6443");
   }
   return url.href.replace(/\/+$/, "");
+}
+
+/** Reads the log level of Go's source files. */
+export function vmoduleItem(
+  item: unknown,
+): { readonly filePattern: string; readonly verbosity: number } | Fault {
+  const { filePattern, verbosity }: { filePattern?: unknown; verbosity?: unknown } =
+    typeof item === "object" && item !== null ? item : {};
+  return typeof filePattern === "string" && typeof verbosity === "number"
+    ? { filePattern, verbosity }
+    : new Fault("must be a mapping with filePattern and verbosity");
 }
