@@ -2,41 +2,38 @@
 import { runIfInstalled } from "../model/kernel/dataplane.ts";
 import type { Logger, ProcessRunner } from "../model/ports/ports.ts";
 
-export class Sysctl {
-  constructor(private readonly runner: ProcessRunner) {}
+/** @throws {Error} if there is no such setting, or no `sysctl` */
+export async function readSysctl(runner: ProcessRunner, name: string): Promise<string> {
+  return (await sysctl(runner, "-n", name)).trim();
+}
 
-  /** @throws {Error} if there is no such setting, or no `sysctl` */
-  async read(name: string): Promise<string> {
-    return (await this.#run(["sysctl", "-n", name])).trim();
-  }
+/** @throws {Error} if the kernel or the container refuses it */
+export async function writeSysctl(
+  runner: ProcessRunner,
+  setting: { readonly name: string; readonly value: number },
+): Promise<void> {
+  await sysctl(runner, "-q", "-w", `${setting.name}=${setting.value}`);
+}
 
-  /** @throws {Error} if the kernel or the container refuses it */
-  async write(name: string, value: string): Promise<void> {
-    await this.#run(["sysctl", "-q", "-w", `${name}=${value}`]);
-  }
-
-  async #run(argv: readonly [string, ...string[]]): Promise<string> {
-    const result = await runIfInstalled(this.runner, argv);
-    if (!result) throw new Error("the program sysctl cannot be run: install the package procps");
-    const { code, stdout, stderr } = result;
-    // sysctl 4 reports a refusal on standard error but exits with 0.
-    if (code === 0 && stderr.trim() === "") return stdout;
-    throw new Error(stderr.trim().split("\n")[0] || `exit ${code}`);
-  }
+async function sysctl(runner: ProcessRunner, ...args: string[]): Promise<string> {
+  const result = await runIfInstalled(runner, ["sysctl", ...args]);
+  if (!result) throw new Error("the program sysctl cannot be run: install the package procps");
+  const { code, stdout, stderr } = result;
+  // sysctl 4 reports a refusal on standard error but exits with 0.
+  if (code === 0 && stderr.trim() === "") return stdout;
+  throw new Error(stderr.trim().split("\n")[0] || `exit ${code}`);
 }
 
 /** Needed by node ports on 127.0.0.1. Without a protecting rule, neighbours reach local listeners (CVE-2020-8558). */
 export const ROUTE_LOCALNET = "net.ipv4.conf.all.route_localnet";
 
-/** The value that other programs expect. It is never reset, because others may need it. */
-const ON = "1";
-
-/** Sets `route_localnet` to 1. @throws {Error} if that fails */
+/**
+ * Sets `route_localnet` to 1, the value that other programs expect. It is never reset, because others may need it.
+ * @throws {Error} if that fails
+ */
 export async function setRouteLocalnet(runner: ProcessRunner): Promise<void> {
-  const sysctl = new Sysctl(runner);
-  if (await sysctl.read(ROUTE_LOCALNET).catch(() => "") !== ON) {
-    await sysctl.write(ROUTE_LOCALNET, ON);
-  }
+  if (await readSysctl(runner, ROUTE_LOCALNET).catch(() => "") === "1") return;
+  await writeSysctl(runner, { name: ROUTE_LOCALNET, value: 1 });
 }
 
 /**
@@ -46,7 +43,7 @@ export async function setRouteLocalnet(runner: ProcessRunner): Promise<void> {
 export async function warnOfRouteLocalnet(
   { runner, logger }: { readonly runner: ProcessRunner; readonly logger: Logger },
 ): Promise<void> {
-  const value = await new Sysctl(runner).read(ROUTE_LOCALNET).catch(() => "0");
+  const value = await readSysctl(runner, ROUTE_LOCALNET).catch(() => "0");
   if (value === "0") return;
   logger.warn(
     `${ROUTE_LOCALNET} is still ${value}, as kube-proxy's iptables mode needs it; without kube-proxy, neighbours ` +

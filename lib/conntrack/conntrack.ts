@@ -11,10 +11,16 @@ import {
 } from "../model/kernel/desired.ts";
 import type { Script } from "../model/kernel/dataplane.ts";
 import { Turns } from "../model/ports/in_turns.ts";
-import { type Logger, ProgramMissingError } from "../model/ports/ports.ts";
+import { type Logger, ProgramFailedError, ProgramMissingError } from "../model/ports/ports.ts";
 import type { Runtime } from "../model/ports/runtime.ts";
 import { FAMILIES, type Family } from "../model/values/address.ts";
-import { type ConntrackEntry, ConntrackError, ConntrackTool, deletionsOf } from "./tool.ts";
+import {
+  type ConntrackEntry,
+  ConntrackError,
+  deleteEntries,
+  deletionsOf,
+  listUdpEntries,
+} from "./tool.ts";
 import { frontendKey, hostPort } from "../model/cluster/names.ts";
 import { frontendsOf, type Match } from "../policy/frontend.ts";
 import { takesNodePorts } from "../policy/node.ts";
@@ -43,8 +49,7 @@ const RETRY_PAUSE = 10_000;
 /** Cleans beside the syncs: a `conntrack` that hangs delays no rule. Failures are tried again later. */
 export class ConntrackCleaner {
   readonly #options: ConntrackCleanerOptions;
-  readonly #tool: ConntrackTool;
-  readonly #suspects: Readonly<Record<Family, Suspects>> = { 4: new Map(), 6: new Map() };
+  readonly #suspects: Record<Family, Suspects> = { 4: new Map(), 6: new Map() };
   /** The kernel has what the last sync wanted. */
   #isSynced = false;
   #isRunning = false;
@@ -53,7 +58,6 @@ export class ConntrackCleaner {
 
   constructor(options: ConntrackCleanerOptions) {
     this.#options = options;
-    this.#tool = new ConntrackTool(options.runtime.runner);
   }
 
   /** Notes what a sync may have made stale, and starts a clean-up if it succeeded. @yields when other work can run */
@@ -64,16 +68,12 @@ export class ConntrackCleaner {
   }): Generator<undefined, void> {
     if (this.#isMissing) return;
     this.#isSynced = applied !== undefined;
-    let count = 0;
-    for (const { before, after } of change.services.values()) {
-      if (++count % SERVICES === 0) yield;
-      if (before === after) continue;
-      addSuspects(this.#suspects, before);
-      addSuspects(this.#suspects, after);
-    }
+    const changed = change.services.values().filter(({ before, after }) => before !== after)
+      .flatMap(({ before, after }) => [before, after]);
     // Other addresses of the node may take node ports where the fixed rules change.
     const all = isFull || changesFixedRules(change) ? this.#options.state.services.values() : [];
-    for (const ports of all) {
+    let count = 0;
+    for (const ports of [changed, all].values().flatMap((each) => each)) {
       if (++count % SERVICES === 0) yield;
       addSuspects(this.#suspects, ports);
     }
@@ -84,37 +84,39 @@ export class ConntrackCleaner {
     const { runtime: { clock }, signal } = this.#options;
     this.#isRunning = true;
     while (this.#isSynced && !signal.aborted && FAMILIES.some((f) => this.#suspects[f].size > 0)) {
-      const isDone = await this.#clean();
+      let isDone = true;
+      for (const family of FAMILIES) isDone = await this.#clean(family) && isDone;
+      if (isDone) this.#lastWarning = "";
       await clock.sleep(isDone ? PAUSE : RETRY_PAUSE, signal);
     }
     this.#isRunning = false;
   }
 
-  async #clean(): Promise<boolean> {
-    let isDone = true;
-    for (const family of FAMILIES) {
-      const suspects = new Map(this.#suspects[family]);
-      this.#suspects[family].clear();
-      try {
-        await this.#cleanFamily(family, suspects);
-      } catch (error) {
-        if (error instanceof ProgramMissingError) return this.#giveUp();
-        if (!(error instanceof ConntrackError)) throw error;
-        this.#warn(`${error.message}; trying again later`);
-        for (const suspect of suspects) addSuspect(this.#suspects[family], suspect);
-        isDone = false;
-      }
+  /** @returns false if it failed, and must be tried again */
+  async #clean(family: Family): Promise<boolean> {
+    const suspects = this.#suspects[family];
+    this.#suspects[family] = new Map();
+    try {
+      if (suspects.size > 0) await this.#deleteStale(family, suspects);
+      return true;
+    } catch (error) {
+      if (error instanceof ProgramMissingError) return this.#giveUp();
+      const isFailed = error instanceof ProgramFailedError;
+      if (!isFailed && !(error instanceof ConntrackError)) throw error;
+      const what = isFailed ? "stale UDP conntrack entries are not deleted: " : "";
+      this.#warn(`${what}${error.message}; trying again later`);
+      this.#keep(family, suspects);
+      return false;
     }
-    if (isDone) this.#lastWarning = "";
-    return isDone;
   }
 
-  async #cleanFamily(family: Family, suspects: Suspects): Promise<void> {
-    if (suspects.size === 0) return;
-    const { state, runtime: { clock, addresses }, metrics, logger, signal } = this.#options;
+  async #deleteStale(family: Family, suspects: Suspects): Promise<void> {
+    const { state, runtime: { runner, clock, addresses }, metrics, logger, signal } = this.#options;
     const started = clock.monotonic();
     const listings: Iterable<ConntrackEntry>[] = [];
-    for (const port of portsToList(suspects)) listings.push(await this.#tool.list(family, port));
+    for (const port of portsToList(suspects)) {
+      listings.push(await listUdpEntries(runner, { family, port }));
+    }
     // The state is read after the listings: a flow may lead to an endpoint that came meanwhile.
     const entries = listings.values().flatMap((listing) => listing);
     const options = { family, suspects, state, localAddresses: new Set(addresses()) };
@@ -124,15 +126,19 @@ export class ConntrackCleaner {
     for (const deletion of deletionsOf(stale)) {
       if (signal.aborted) return;
       if (clock.monotonic() - listed > FRESH) {
-        for (const suspect of suspects) addSuspect(this.#suspects[family], suspect);
+        this.#keep(family, suspects);
         break;
       }
-      deleted += await this.#tool.delete(deletion);
+      deleted += await deleteEntries(runner, deletion);
     }
     const seconds = (clock.monotonic() - started) / 1000;
     metrics.conntrackReconciled(family, { deleted, seconds });
     if (deleted === 0) return;
     logger.debug(2, "stale UDP conntrack entries deleted", { family, deleted, seconds });
+  }
+
+  #keep(family: Family, suspects: Suspects): void {
+    for (const suspect of suspects) addSuspect(this.#suspects[family], suspect);
   }
 
   #giveUp(): true {

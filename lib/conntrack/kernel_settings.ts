@@ -2,9 +2,9 @@
 import { messageOf } from "../model/values/errors.ts";
 import type { SettingFailure } from "../findings/facts.ts";
 import type { Configuration } from "../config/configuration.ts";
-import type { Logger } from "../model/ports/ports.ts";
+import type { Logger, ProcessRunner } from "../model/ports/ports.ts";
 import type { Runtime } from "../model/ports/runtime.ts";
-import { Sysctl } from "../backend/sysctl.ts";
+import { readSysctl, writeSysctl } from "../backend/sysctl.ts";
 import { oneLine } from "../model/values/text.ts";
 
 export interface KernelSettingsOptions {
@@ -26,7 +26,7 @@ export function applyConntrackSettings(
   { configuration, runtime, logger }: KernelSettingsOptions,
 ): Promise<readonly SettingFailure[]> {
   const sysctls = conntrackSysctls(configuration.conntrack, { cpus: runtime.cpus() });
-  return applyConntrackSysctls(sysctls, { access: new Sysctl(runtime.runner), logger });
+  return applyConntrackSysctls(sysctls, { runner: runtime.runner, logger });
 }
 
 /** Sets the OOM score by `choom` (package util-linux), because Deno cannot write below `/proc`. Never rejects. */
@@ -91,18 +91,15 @@ export function conntrackSysctls(
 /** Writes the settings that differ. Limits are read-only in a network namespace. @returns the failures */
 export async function applyConntrackSysctls(
   sysctls: readonly ConntrackSysctl[],
-  { access, logger }: {
-    readonly access: Pick<Sysctl, "read" | "write">;
-    readonly logger: Logger;
-  },
+  { runner, logger }: { readonly runner: ProcessRunner; readonly logger: Logger },
 ): Promise<SettingFailure[]> {
   const failed: SettingFailure[] = [];
   for (const { name, value, rule } of sysctls) {
     try {
-      const current = await access.read(name);
+      const current = await readSysctl(runner, name);
       const isEnough = rule === "at least" && Number(current) > value;
       if (isEnough || Number(current) === value) continue;
-      await access.write(name, `${value}`);
+      await writeSysctl(runner, { name, value });
       logger.info("kernel setting changed", { name, value });
     } catch (error) {
       failed.push({ name, value, reason: oneLine(messageOf(error), 200) });

@@ -1,10 +1,6 @@
 /** Runs the program `conntrack` (conntrack-tools), and reads its answers. */
 import { type Family, familyOf, parseAddress } from "../model/values/address.ts";
-import {
-  type ProcessResult,
-  type ProcessRunner,
-  ProgramFailedError,
-} from "../model/ports/ports.ts";
+import type { ProcessResult, ProcessRunner } from "../model/ports/ports.ts";
 import { eachLine, oneLine } from "../model/values/text.ts";
 import { type Protocol, PROTOCOLS } from "../model/cluster/objects.ts";
 
@@ -38,40 +34,31 @@ function protocolArguments(family: Family): string[] {
   return ["-f", `ipv${family}`, "-p", "udp"];
 }
 
-/** Runs `conntrack`. Its methods throw `ConntrackError`, or `ProgramMissingError` without the program. */
-export class ConntrackTool {
-  /** @param runner runs `conntrack`, as root or with CAP_NET_ADMIN */
-  constructor(private readonly runner: ProcessRunner) {}
+/** Lists the UDP entries of a family, to one port or to all. @throws {ConntrackError} and the errors of `run` */
+export async function listUdpEntries(
+  runner: ProcessRunner,
+  { family, port }: { readonly family: Family; readonly port?: number | undefined },
+): Promise<Iterable<ConntrackEntry>> {
+  const filter = port === undefined ? [] : ["--orig-port-dst", `${port}`];
+  const result = await runner.run(["conntrack", "-L", ...protocolArguments(family), ...filter]);
+  if (result.code !== 0) throw failure("list conntrack entries", result);
+  return parseEntries(result.stdout);
+}
 
-  /** Lists the UDP entries of a family, to one port or to all. */
-  async list(family: Family, port?: number): Promise<Iterable<ConntrackEntry>> {
-    const filter = port === undefined ? [] : ["--orig-port-dst", `${port}`];
-    const result = await this.#run(["-L", ...protocolArguments(family), ...filter]);
-    if (result.code !== 0) throw failure("list conntrack entries", result);
-    return parseEntries(result.stdout);
-  }
-
-  /** Deletes entries of `deletionsOf`. It is no error if they are gone. @returns the number of deleted entries */
-  async delete(deletion: readonly string[]): Promise<number> {
-    const result = await this.#run(deletion);
-    const isNothing = result.code === 1 && /\b0 flow entries have been deleted/.test(result.stderr);
-    if (result.code !== 0 && !isNothing) {
-      throw failure("delete stale UDP conntrack entries", result);
-    }
-    // It prints each entry that it deleted.
-    return [...parseEntries(result.stdout)].length;
-  }
-
-  async #run(args: readonly string[]): Promise<ProcessResult> {
-    try {
-      return await this.runner.run(["conntrack", ...args]);
-    } catch (error) {
-      if (!(error instanceof ProgramFailedError)) throw error;
-      throw new ConntrackError(`stale UDP conntrack entries are not deleted: ${error.message}`, {
-        cause: error,
-      });
-    }
-  }
+/**
+ * Deletes entries of `deletionsOf`. It is no error if they are gone.
+ * @returns the number of deleted entries
+ * @throws {ConntrackError} and the errors of `run`
+ */
+export async function deleteEntries(
+  runner: ProcessRunner,
+  deletion: readonly string[],
+): Promise<number> {
+  const result = await runner.run(["conntrack", ...deletion]);
+  const isNothing = result.code === 1 && /\b0 flow entries have been deleted/.test(result.stderr);
+  if (result.code !== 0 && !isNothing) throw failure("delete stale UDP conntrack entries", result);
+  // It prints each entry that it deleted.
+  return [...parseEntries(result.stdout)].length;
 }
 
 /** Older kernels refuse to delete a connection that takes the fast path. */

@@ -10,7 +10,7 @@ import type { ProcessRunner } from "../../lib/model/ports/ports.ts";
 import { NftablesDataplane } from "../../lib/backend/nftables/dataplane.ts";
 import { Nft } from "../../lib/backend/nftables/nft.ts";
 import { SystemClock } from "../../lib/system/clock.ts";
-import { Sysctl } from "../../lib/backend/sysctl.ts";
+import { readSysctl } from "../../lib/backend/sysctl.ts";
 import { execute } from "../support/command.ts";
 import { DEFAULTS } from "../support/configuration.ts";
 import { EventLoop } from "../support/event_loop.ts";
@@ -270,8 +270,8 @@ Deno.test("hundreds of flows to a gone endpoint go at once, and a start finds wh
 Deno.test("the timeouts of a network namespace are set, its read-only limits are returned", async () => {
   await using bench = await Bench.create("IPv4");
   await bench.sync([], { clean: false });
-  const access = new Sysctl(bench.runner);
-  const read = (name: string) => access.read(`net.netfilter.nf_conntrack_${name}`);
+  const { runner } = bench;
+  const read = (name: string) => readSysctl(runner, `net.netfilter.nf_conntrack_${name}`);
   const settings = {
     ...DEFAULTS.conntrack,
     maxPerCore: Number(await read("max")) + 4,
@@ -280,12 +280,12 @@ Deno.test("the timeouts of a network namespace are set, its read-only limits are
     tcpBeLiberal: true,
   };
   const sysctls = conntrackSysctls(settings, { cpus: 1 });
-  const failed = await applyConntrackSysctls(sysctls, { access, logger: bench.log });
+  const failed = await applyConntrackSysctls(sysctls, { runner, logger: bench.log });
   assertEquals(
     [await read("tcp_timeout_established"), await read("udp_timeout_stream")],
     ["1234", "77"],
   );
   assertEquals(await read("tcp_be_liberal"), "1");
   assertEquals(failed[0]?.name, "net.netfilter.nf_conntrack_max");
-  assertEquals(await applyConntrackSysctls(sysctls.slice(2), { access, logger: bench.log }), []);
+  assertEquals(await applyConntrackSysctls(sysctls.slice(2), { runner, logger: bench.log }), []);
 });

@@ -4,6 +4,7 @@ import {
   type ConntrackSysctl,
   conntrackSysctls,
 } from "../../lib/conntrack/kernel_settings.ts";
+import type { ProcessResult } from "../../lib/model/ports/ports.ts";
 import { DEFAULTS } from "../support/configuration.ts";
 import { MemoryLogger } from "../support/clock_and_log.ts";
 
@@ -51,21 +52,25 @@ Deno.test("the time after a FIN, which mode ipvs takes from ipvs.tcpFinTimeout",
   ]);
 });
 
+function failed(stderr: string): Promise<ProcessResult> {
+  return Promise.resolve({ code: 1, stdout: "", stderr });
+}
+
 /** Settings in memory. */
 function fakeSysctls(values: Record<string, string>, readOnly: readonly string[] = []) {
   const writes: string[] = [];
   return {
     writes,
-    read: (name: string) => {
-      const value = values[name];
-      return value === undefined
-        ? Promise.reject(new Error(`cannot stat\n${name}`))
-        : Promise.resolve(value);
-    },
-    write: (name: string, value: string) => {
-      if (readOnly.includes(name)) return Promise.reject(new Error("Read-only file system"));
-      writes.push(`${name}=${value}`);
-      return Promise.resolve();
+    runner: {
+      run: ([, option, ...args]: readonly string[]): Promise<ProcessResult> => {
+        const setting = args.at(-1) ?? "";
+        const [name = ""] = setting.split("=");
+        const value = option === "-n" ? values[name] : "";
+        if (value === undefined) return failed(`cannot stat ${name}\n`);
+        if (option === "-q" && readOnly.includes(name)) return failed("Read-only file system\n");
+        if (option === "-q") writes.push(setting);
+        return Promise.resolve({ code: 0, stdout: value, stderr: "" });
+      },
     },
   };
 }
@@ -78,9 +83,9 @@ const SYSCTLS: readonly ConntrackSysctl[] = [
 Deno.test("a limit is raised, never lowered; a timeout is set either way", async () => {
   const logger = new MemoryLogger();
   const written = async (max: string, timeout: string) => {
-    const access = fakeSysctls({ max, timeout });
-    assertEquals(await applyConntrackSysctls(SYSCTLS, { access, logger }), []);
-    return access.writes;
+    const { runner, writes } = fakeSysctls({ max, timeout });
+    assertEquals(await applyConntrackSysctls(SYSCTLS, { runner, logger }), []);
+    return writes;
   };
   assertEquals(await written("99\n", "11\n"), ["max=100", "timeout=10"]);
   assertEquals(await written("101\n", "9\n"), ["timeout=10"]);
@@ -91,13 +96,13 @@ Deno.test("a limit is raised, never lowered; a timeout is set either way", async
 
 Deno.test("what cannot be set is returned, and the others are set", async () => {
   const logger = new MemoryLogger();
-  const access = fakeSysctls({ max: "1", last: "1" }, ["max"]);
+  const { runner, writes } = fakeSysctls({ max: "1", last: "1" }, ["max"]);
   const sysctls = [...SYSCTLS, { name: "last", value: 2, rule: "exactly" as const }];
-  assertEquals(await applyConntrackSysctls(sysctls, { access, logger }), [
+  assertEquals(await applyConntrackSysctls(sysctls, { runner, logger }), [
     { name: "max", value: 100, reason: "Read-only file system" },
     { name: "timeout", value: 10, reason: "cannot stat timeout" },
   ]);
-  assertEquals([access.writes, logger.warnings], [["last=2"], []]);
+  assertEquals([writes, logger.warnings], [["last=2"], []]);
 });
 
 /** `net.netfilter.nf_conntrack_max` for kube-proxy's two settings; 0: it is left as it is. */

@@ -3,8 +3,9 @@ import fc from "fast-check";
 import { addSuspects, portsToList, type Suspects } from "../../lib/conntrack/conntrack.ts";
 import {
   ConntrackError,
-  ConntrackTool,
+  deleteEntries,
   deletionsOf,
+  listUdpEntries,
   parseEntries,
 } from "../../lib/conntrack/tool.ts";
 import { FakeConntrack, type Flow, flow, formatFlow } from "./fake_conntrack.ts";
@@ -70,16 +71,15 @@ Deno.test("deletions remove all flows that are like the chosen ones, and no othe
     const kept = all.filter((each) =>
       !kinds.has(destinationOf(each)) || isUntranslated(each) && each.zone !== 0
     );
-    const tool = new ConntrackTool(fake);
     let deleted = 0;
-    for (const each of deletionsOf(entriesOf(doomed))) deleted += await tool.delete(each);
+    for (const each of deletionsOf(entriesOf(doomed))) deleted += await deleteEntries(fake, each);
     assertEquals(fake.flows, kept);
     assertEquals(deleted, all.length - kept.length);
   }));
 });
 
 Deno.test("flows that are gone already are no error", async () => {
-  assertEquals(await new ConntrackTool(new FakeConntrack()).delete(TO_A), 0);
+  assertEquals(await deleteEntries(new FakeConntrack(), TO_A), 0);
 });
 
 Deno.test("a refusal is an error of one line that says what the tool said", async () => {
@@ -89,10 +89,9 @@ Deno.test("a refusal is an error of one line that says what the tool said", asyn
     stdout: "",
     stderr: "\nOperation failed: \u001b[31mno right\nsecond\n",
   };
-  const tool = new ConntrackTool(fake);
   const messages = [
-    (await assertRejects(() => tool.list(4), ConntrackError)).message,
-    (await assertRejects(() => tool.delete(TO_A), ConntrackError)).message,
+    (await assertRejects(() => listUdpEntries(fake, { family: 4 }), ConntrackError)).message,
+    (await assertRejects(() => deleteEntries(fake, TO_A), ConntrackError)).message,
   ];
   assertEquals(messages, [
     "conntrack cannot list conntrack entries (exit 1): Operation failed: [31mno right",
@@ -103,7 +102,7 @@ Deno.test("a refusal is an error of one line that says what the tool said", asyn
 Deno.test("a kernel that keeps connections on the fast path is named with what to do", async () => {
   const fake = new FakeConntrack();
   fake.failure = { code: 1, stdout: "", stderr: "Operation failed: Device or resource busy\n" };
-  const deleting = () => new ConntrackTool(fake).delete(TO_A);
+  const deleting = () => deleteEntries(fake, TO_A);
   const { message } = await assertRejects(deleting, ConntrackError);
   assertMatch(message, /busy; this kernel keeps .* 6\.1\.32.*unset signpost\.acceleration$/);
 });

@@ -5,11 +5,11 @@ import type { Finding } from "../../model/status.ts";
 import { ChangeFilter } from "../../model/values/bounded.ts";
 import { messageOf } from "../../model/values/errors.ts";
 import { Turns } from "../../model/ports/in_turns.ts";
-import type { Clock, Logger } from "../../model/ports/ports.ts";
+import type { Clock, Logger, ProcessRunner } from "../../model/ports/ports.ts";
 import { AutoResetEvent } from "../../model/values/timing.ts";
 import type { BackendOptions } from "../../backend/backend.ts";
 import { couldUseFirst } from "../../backend/choose.ts";
-import { ROUTE_LOCALNET, Sysctl } from "../../backend/sysctl.ts";
+import { readSysctl, ROUTE_LOCALNET } from "../../backend/sysctl.ts";
 
 interface NodeFindingsOptions {
   /** Gathers the facts; asks programs if `isFull`. */
@@ -122,18 +122,18 @@ export async function readSystem(
   options: BackendOptions,
   before?: SystemFacts,
 ): Promise<SystemFacts> {
-  const sysctl = new Sysctl(options.runtime.runner);
+  const { runner } = options.runtime;
   const [couldUseNftables, conntrack, routeLocalnet] = await Promise.all([
     before?.couldUseNftables ?? couldUseFirst(options),
-    readConntrack(sysctl),
-    sysctl.read(ROUTE_LOCALNET).catch(() => undefined),
+    readConntrack(runner),
+    readSysctl(runner, ROUTE_LOCALNET).catch(() => undefined),
   ]);
   return { couldUseNftables, conntrack, routeLocalnet };
 }
 
-async function readConntrack(sysctl: Sysctl): Promise<SystemFacts["conntrack"]> {
+async function readConntrack(runner: ProcessRunner): Promise<SystemFacts["conntrack"]> {
   const read = async (name: string) =>
-    Number(await sysctl.read(`net.netfilter.nf_conntrack_${name}`));
+    Number(await readSysctl(runner, `net.netfilter.nf_conntrack_${name}`));
   try {
     const [entries, max] = await Promise.all([read("count"), read("max")]);
     // A limit of 0 is none.

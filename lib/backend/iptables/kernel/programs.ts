@@ -2,7 +2,7 @@
 import { FAMILIES, type Family } from "../../../model/values/address.ts";
 import { ApplyError, type ApplyFailure, runIfInstalled } from "../../../model/kernel/dataplane.ts";
 import type { ProcessResult, ProcessRunner } from "../../../model/ports/ports.ts";
-import { Sysctl } from "../../sysctl.ts";
+import { readSysctl } from "../../sysctl.ts";
 import { programName } from "../script/names.ts";
 import { oneLine } from "../../../model/values/text.ts";
 
@@ -161,8 +161,7 @@ export async function findIptables(
 /** Returns true if the node accepts TCP packets out of window. Administrators also set this sysctl. */
 export async function isTcpLiberal(runner: ProcessRunner): Promise<boolean> {
   const name = "net.netfilter.nf_conntrack_tcp_be_liberal";
-  const value = await new Sysctl(runner).read(name).catch(() => "");
-  return /^[1-9]/.test(value);
+  return /^[1-9]/.test(await readSysctl(runner, name).catch(() => ""));
 }
 
 const KUBELET_HINTS = ["KUBE-IPTABLES-HINT", "KUBE-KUBELET-CANARY"] as const;
