@@ -44,9 +44,8 @@ export async function measureWork(
   const total = { servicePorts: 0, operations: 0, bytes: 0 };
   const follow = async (line: string) => {
     const decoded = decode("EndpointSlice", JSON.parse(line));
-    if (decoded.type !== "object") throw new Error(`${decoded.type}: ${line}`);
-    const { key, object } = decoded;
-    cache.apply({ type: "upsert", kind: "EndpointSlice", key, object });
+    if (decoded.type !== "upsert") throw new Error(`${decoded.type}: ${line}`);
+    cache.apply(decoded);
     const { change } = desired.update(cache, cache.takeDirty());
     const script = atOnce(dataplane.changing(change, desired));
     if (script === undefined) throw new Error("the change of an endpoint asks for a full sync");

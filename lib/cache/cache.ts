@@ -5,6 +5,7 @@ import {
   type KindMap,
   KINDS,
   type Node,
+  type ObjectChange,
   type ObjectEvent,
   type Refusal,
   type ReplaceEvent,
@@ -13,6 +14,7 @@ import {
 } from "../model/cluster/objects.ts";
 import { objectKey } from "../model/cluster/names.ts";
 import type { StateObjects } from "../source/saved/format.ts";
+import { append } from "../model/values/lists.ts";
 import { sameValue } from "../model/values/record.ts";
 import { atOnce } from "../model/ports/in_turns.ts";
 import { FairQueue, type Share } from "./fair_queue.ts";
@@ -107,7 +109,7 @@ export class ObjectCache implements Snapshot {
       case "delete":
       case "upsert":
         this.#refused.delete(refusalKey(event));
-        this.#set(event.kind, event.key, event.type === "upsert" ? event.object : undefined);
+        this.#set(event);
         return [];
     }
   }
@@ -139,22 +141,24 @@ export class ObjectCache implements Snapshot {
     return this.#newOmissions.splice(0);
   }
 
-  *#replace({ kind, objects, refused }: ReplaceEvent): Generator<undefined, Refusal[]> {
+  *#replace({ kind, changes }: ReplaceEvent): Generator<undefined, Refusal[]> {
     let count = 0;
     for (const key of this.#objects[kind].keys()) {
-      if (!objects.has(key) && !refused.has(key)) this.#set(kind, key, undefined);
-      if (++count % BATCH === 0) yield;
-    }
-    for (const [key, object] of objects) {
-      this.#set(kind, key, object);
+      if (!changes.has(key)) this.#set({ type: "delete", kind, key });
       if (++count % BATCH === 0) yield;
     }
     for (const refusal of this.#refused.values()) {
-      if (refusal.kind === kind && !refused.has(refusal.key)) {
+      if (refusal.kind === kind && changes.get(refusal.key)?.type !== "refuse") {
         this.#refused.delete(refusalKey(refusal));
       }
     }
-    return [...refused].flatMap(([key, reason]) => this.#refuse({ kind, key, reason }));
+    const refusals: Refusal[] = [];
+    for (const change of changes.values()) {
+      if (change.type === "refuse") append(refusals, this.#refuse(change));
+      else this.#set(change);
+      if (++count % BATCH === 0) yield;
+    }
+    return refusals;
   }
 
   #refuse({ kind, key, reason }: Refusal): Refusal[] {
@@ -165,7 +169,9 @@ export class ObjectCache implements Snapshot {
   }
 
   /** Stores or removes one object and marks the Services that depend on it. */
-  #set(kind: Kind, key: string, object: KindMap[Kind] | undefined): void {
+  #set(change: Exclude<ObjectChange, { readonly type: "refuse" }>): void {
+    const { kind, key } = change;
+    const object = change.type === "upsert" ? change.object : undefined;
     const objects: Map<string, KindMap[Kind]> = this.#objects[kind];
     const previous = objects.get(key);
     // After a relist, most objects are equal.

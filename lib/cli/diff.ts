@@ -2,7 +2,7 @@
 import type { ObjectCache } from "../cache/cache.ts";
 import type { CommandOf } from "../config/command.ts";
 import { objectKey } from "../model/cluster/names.ts";
-import type { Decoded, Kind, ObjectEvent } from "../model/cluster/objects.ts";
+import type { Kind, ObjectChange } from "../model/cluster/objects.ts";
 import type { Mode } from "../model/configuration.ts";
 import { changesFixedRules } from "../model/kernel/desired.ts";
 import type { Change } from "../model/kernel/differences.ts";
@@ -80,7 +80,7 @@ async function propose(
   const decode = createDecoder();
   await loadManifests({
     paths,
-    decode: <K extends Kind>(kind: K, raw: unknown): Decoded<K> => {
+    decode: <K extends Kind>(kind: K, raw: unknown): ObjectChange<K> => {
       const key = kind === "Service" ? keyOf(raw) : undefined;
       return decode(kind, withAllocatedFields(raw, key && before.get(objectKey(key))));
     },
@@ -97,17 +97,13 @@ async function propose(
     // Manifests are only a part of the state: objects that they do not name stay.
     sink: (event) => {
       if (event.type !== "replace") return;
-      const { kind, objects, refused } = event;
-      for (const [key, object] of objects) {
-        cache.apply({ type: "upsert", kind, key, object } as ObjectEvent);
-        const omitted = object.omitted?.join("; ");
+      for (const change of event.changes.values()) {
+        const { kind, key } = change;
+        if (change.type === "refuse") warn(`${kind} ${key} would be refused: ${change.reason}`);
+        // A Service that becomes headless or an alias loses its rules.
+        else cache.apply(change);
+        const omitted = change.type === "upsert" && change.object.omitted?.join("; ");
         if (omitted) warn(`of ${kind} ${key} a part would be left out: ${omitted}`);
-      }
-      for (const [key, reason] of refused) warn(`${kind} ${key} would be refused: ${reason}`);
-      if (kind !== "Service") return;
-      // A Service that becomes headless or an alias loses its rules.
-      for (const key of services.keys()) {
-        if (!objects.has(key) && !refused.has(key)) cache.apply({ type: "delete", kind, key });
       }
     },
     nodeName,

@@ -47,14 +47,17 @@ export interface LocalhostSummary {
 /** Version of the local socket's answers; it grows when a field goes or changes its meaning. */
 export const STATUS_VERSION = 1;
 
-/** The state of one watch. Times are RFC 3339, `""` if there is none. */
-interface WatchSummary {
+/** The state of one watch. */
+export interface WatchSummary {
   readonly kind: Kind;
   readonly state: string;
+  /** `""` if there is none. */
   readonly resourceVersion: string;
+  /** The time of the last event or bookmark, RFC 3339; `""` if there was none. */
   readonly lastEvent: string;
-  /** The number of complete lists, the first one included. */
+  /** The number of delivered complete lists, the first one included. */
   readonly lists: number;
+  /** The last failure in one line; `""` if there is none. */
   readonly lastError: string;
 }
 

@@ -2,16 +2,16 @@
 import { basename, join } from "@std/path/posix";
 import { parseAll } from "@std/yaml";
 import {
-  type Decoded,
   type Decoder,
   type EventSink,
   type Kind,
   KINDS,
+  type ObjectChange,
+  type ReplaceEvent,
 } from "../model/cluster/objects.ts";
 import type { Clock, Logger } from "../model/ports/ports.ts";
 import { errorText, oneLine } from "../model/values/text.ts";
 import { fieldAt, isRecord, type Json, sameValue } from "../model/values/record.ts";
-import { Snapshot } from "./api/resources.ts";
 import { kindOf } from "./objects/tables.ts";
 
 /** A file that cannot be used. The message has its path, and the line or the number of the document. */
@@ -150,18 +150,17 @@ class ManifestLoader {
     const { logger, sink } = this.options;
     this.#delivered = this.#loaded;
     this.#restless = 0;
-    const snapshots = new Map(KINDS.map((kind) => [kind, new Snapshot<Kind>(kind)]));
-    const defined = new Set<string>();
+    const all = new Map(KINDS.map((kind) => [kind, new Map<string, ObjectChange>()]));
     for (const [file, { manifest }] of this.#loaded) {
-      for (const { kind, decoded } of manifest?.objects ?? []) {
-        const name = `${kind} ${decoded.key}`;
-        const text = `${file}: ${name} is defined twice, this definition counts`;
-        if (defined.has(name)) logger.warn(oneLine(text));
-        defined.add(name);
-        snapshots.get(kind)?.put(decoded);
+      for (const change of manifest?.objects ?? []) {
+        const { kind, key } = change;
+        const changes = all.get(kind);
+        const text = `${file}: ${kind} ${key} is defined twice, this definition counts`;
+        if (changes?.has(key)) logger.warn(oneLine(text));
+        changes?.set(key, change);
       }
     }
-    for (const snapshot of snapshots.values()) sink(snapshot.toEvent());
+    for (const [kind, changes] of all) sink({ type: "replace", kind, changes } as ReplaceEvent);
   }
 
   /** Returns the manifest files at a path: the file, or the sorted files of the folder without hidden ones. */
@@ -197,10 +196,8 @@ function problemOf(path: string, cause: unknown): string {
   return `${oneLine(path)}: cannot be read: ${errorText(cause)}`;
 }
 
-type ManifestObject = { readonly kind: Kind; readonly decoded: Decoded<Kind> };
-
 interface Manifest {
-  readonly objects: readonly ManifestObject[];
+  readonly objects: readonly ObjectChange[];
   /** Objects of other kinds, as `kind name`. */
   readonly skipped: readonly string[];
 }
@@ -214,7 +211,7 @@ export function parseManifest(
   text: string,
   { file, decode, nodeName, inspect }: ParseOptions & { readonly file: string },
 ): Manifest {
-  const objects: ManifestObject[] = [];
+  const objects: ObjectChange[] = [];
   const skipped: string[] = [];
   for (const [index, value] of parseDocuments(text, file).entries()) {
     if (value === null || value === undefined) continue;
@@ -228,7 +225,7 @@ export function parseManifest(
       }
       inspect?.(kind, object);
       if (kind === "Node" && name !== nodeName) continue;
-      objects.push({ kind, decoded: decode(kind, object) });
+      objects.push(decode(kind, object));
     }
   }
   return { objects, skipped };

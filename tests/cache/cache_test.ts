@@ -5,11 +5,12 @@ import {
   type Kind,
   KINDS,
   type Node,
+  type ObjectChange,
   type ObjectEvent,
-  type ReplaceEvent,
   type Service,
 } from "../../lib/model/cluster/objects.ts";
 import { atOnce } from "../../lib/model/ports/in_turns.ts";
+import { replacement } from "../support/pipeline.ts";
 
 function service(name: string): Service {
   return {
@@ -60,11 +61,14 @@ function events(kind: Kind) {
   const event = (rest: object) => ({ kind, ...rest }) as ObjectEvent;
   return {
     replace: (objects: readonly Named[], refused: Readonly<Record<string, string>> = {}) =>
-      event({
-        type: "replace",
-        objects: new Map(objects.map((each) => [keyOf(each), each])),
-        refused: new Map(Object.entries(refused)),
-      }) as ReplaceEvent,
+      replacement(kind, [
+        ...objects.map((object) =>
+          ({ type: "upsert", kind, key: keyOf(object), object }) as ObjectChange
+        ),
+        ...Object.entries(refused).map(([key, reason]) =>
+          ({ type: "refuse", kind, key, reason }) as const
+        ),
+      ]),
     upsert: (object: Named) => event({ type: "upsert", key: keyOf(object), object }),
     delete: (key: string) => event({ type: "delete", key }),
     refuse: (key: string, reason: string) => event({ type: "refuse", key, reason }),

@@ -10,8 +10,9 @@ import { world } from "../cli/runtime.ts";
 import { service } from "../policy/objects.ts";
 import { DEFAULTS } from "../support/configuration.ts";
 import { createDecoder } from "../../lib/source/objects/decode.ts";
-import { KINDS, type ObjectEvent } from "../../lib/model/cluster/objects.ts";
+import { KINDS } from "../../lib/model/cluster/objects.ts";
 import { FakeBackend } from "../support/fake_backend.ts";
+import { replacement } from "../support/pipeline.ts";
 
 const COMMAND_LINE = { argv: ["run"], workingDirectory: "/", file: null };
 
@@ -83,12 +84,8 @@ Deno.test("the socket gives the objects of all Services or one, once they are th
   assertEquals(await ask("GET /v1/objects"), undefined);
   const decode = createDecoder();
   const decoded = ["web", "db"].map((name) => decode("Service", service(name)));
-  const services = decoded.flatMap((each) =>
-    each.type === "object" ? [[each.key, each.object] as const] : []
-  );
   for (const kind of KINDS) {
-    const objects = new Map(kind === "Service" ? services : []);
-    parts.cache.apply({ type: "replace", kind, objects, refused: new Map() } as ObjectEvent);
+    parts.cache.apply(replacement(kind, kind === "Service" ? decoded : []));
   }
   assertEquals(await ask("GET /v1/services", "name=web"), ["default/web"]);
   const text = async (query: string) =>

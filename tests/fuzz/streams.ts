@@ -114,8 +114,8 @@ function take(piece: string | Uint8Array, objects: ApiObject[]): void {
   const object = event.object as ApiObject;
   for (const kind of ["Service", "EndpointSlice", "Node", "ServiceCIDR"] as const) {
     const decoded = createDecoder()(kind, object);
-    if (decoded.type === "refused") assertHarmless([decoded.key, decoded.reason]);
-    if (decoded.type === "object" && kindOf(object) === undefined) {
+    if (decoded.type === "refuse") assertHarmless([decoded.key, decoded.reason]);
+    if (decoded.type === "upsert" && kindOf(object) === undefined) {
       objects.push({ ...object, kind });
       break;
     }

@@ -21,11 +21,9 @@ function many(count: number): ApiObject[] {
 function step(pipeline: Pipeline, object: ApiObject, gone = false): Step {
   const kind = object.kind as Kind;
   const decoded = decode(kind, object);
-  if (decoded.type !== "object") throw new Error(`the object is ${decoded.type}`);
+  if (decoded.type !== "upsert") throw new Error(`the object is ${decoded.type}`);
   pipeline.cache.apply(
-    gone
-      ? { type: "delete", kind, key: decoded.key }
-      : { type: "upsert", kind, key: decoded.key, object: decoded.object } as ObjectEvent,
+    gone ? { type: "delete", kind, key: decoded.key } : decoded,
   );
   return pipeline.desired.update(pipeline.cache, pipeline.cache.takeDirty());
 }

@@ -12,10 +12,10 @@ import type { Family } from "../../lib/model/values/address.ts";
 import type { Configuration } from "../../lib/config/configuration.ts";
 import {
   type Kind,
-  type KindMap,
   KINDS,
-  type ObjectEvent,
+  type ObjectChange,
   type Refusal,
+  type ReplaceEvent,
 } from "../../lib/model/cluster/objects.ts";
 import type { ApiObject } from "./api_store.ts";
 import { configuration } from "./configuration.ts";
@@ -33,6 +33,12 @@ export interface PipelineOptions extends Pick<DesiredOptions, "ownAddresses" | "
   readonly ipFamilies?: readonly Family[];
   readonly refusedFeatures?: RefusedFeatures;
   readonly configuration?: Partial<Configuration>;
+}
+
+/** The event that makes these the only objects of a kind. */
+export function replacement(kind: Kind, changes: readonly ObjectChange[]): ReplaceEvent {
+  const byKey = new Map(changes.map((each) => [each.key, each]));
+  return { type: "replace", kind, changes: byKey } as ReplaceEvent;
 }
 
 /** Objects to desired state, state after state. */
@@ -63,14 +69,8 @@ export class Pipeline {
     return KINDS.flatMap((kind) => this.cache.apply(this.#replace(kind, objects)));
   }
 
-  #replace<K extends Kind>(kind: K, all: readonly ApiObject[]): ObjectEvent {
-    const objects = new Map<string, KindMap[K]>();
-    const refused = new Map<string, string>();
-    for (const raw of all.filter((each) => each.kind === kind)) {
-      const decoded = this.#decode(kind, raw);
-      if (decoded.type === "object") objects.set(decoded.key, decoded.object);
-      else if (decoded.type === "refused") refused.set(decoded.key, decoded.reason);
-    }
-    return { type: "replace", kind, objects, refused } as ObjectEvent;
+  #replace(kind: Kind, all: readonly ApiObject[]): ReplaceEvent {
+    const changes = all.filter((each) => each.kind === kind).map((raw) => this.#decode(kind, raw));
+    return replacement(kind, changes);
   }
 }

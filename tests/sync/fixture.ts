@@ -8,16 +8,11 @@ import { createDecoder } from "../../lib/source/objects/decode.ts";
 import type { OwnPort } from "../../lib/policy/claims.ts";
 import { Desired } from "../../lib/policy/state.ts";
 import type { MinSyncPeriod } from "../../lib/model/configuration.ts";
-import {
-  type Kind,
-  KINDS,
-  type ObjectEvent,
-  type ReplaceEvent,
-} from "../../lib/model/cluster/objects.ts";
+import { type Kind, KINDS, type ReplaceEvent } from "../../lib/model/cluster/objects.ts";
 import type { SyncObserver, SyncOutcome } from "../../lib/sync/reports.ts";
 import { SyncLoop } from "../../lib/sync/sync.ts";
 import { configuration } from "../support/configuration.ts";
-import { type ApiObject, NODE_NAME } from "../support/pipeline.ts";
+import { type ApiObject, NODE_NAME, replacement } from "../support/pipeline.ts";
 import { FakeBackend } from "../support/fake_backend.ts";
 import { ManualClock, MemoryLogger, settle } from "../support/clock_and_log.ts";
 import { traitsOf } from "../support/modes.ts";
@@ -141,25 +136,13 @@ export class SyncFixture implements AsyncDisposable {
   replacement(kind: Kind, all: readonly ApiObject[]): ReplaceEvent {
     const decoded = all.filter((each) => each.kind === kind)
       .map((each) => this.#decode(kind, each));
-    return {
-      type: "replace",
-      kind,
-      objects: new Map(decoded.flatMap((d) => d.type === "object" ? [[d.key, d.object]] : [])),
-      refused: new Map(decoded.flatMap((d) => d.type === "refused" ? [[d.key, d.reason]] : [])),
-    } as ReplaceEvent;
+    return replacement(kind, decoded);
   }
 
   /** One object comes, or comes again. */
   upsert(object: ApiObject): void {
     const kind = object.kind as Kind;
-    const decoded = this.#decode(kind, object);
-    this.loop.handle(
-      decoded.type === "object"
-        ? { type: "upsert", kind, key: decoded.key, object: decoded.object } as ObjectEvent
-        : decoded.type === "refused"
-        ? { type: "refuse", kind, key: decoded.key, reason: decoded.reason }
-        : { type: "delete", kind, key: decoded.key },
-    );
+    this.loop.handle(this.#decode(kind, object));
   }
 
   /** One object goes. */

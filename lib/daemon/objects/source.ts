@@ -23,7 +23,7 @@ import {
   type ManifestSourceOptions,
 } from "../../source/manifests.ts";
 import { createHttpClient } from "../../system/http_client.ts";
-import { watchAll, type WatchObserver } from "../../source/api/reflector.ts";
+import { watchAll, type WatchStatus } from "../../source/api/reflector.ts";
 import { FatalError, fatalIf } from "../../model/values/errors.ts";
 import { VERSION } from "../../model/version.ts";
 
@@ -39,7 +39,7 @@ export interface SourceOptions {
 
 interface Receiver {
   readonly sink: (event: ObjectEvent) => void;
-  readonly observer?: WatchObserver;
+  readonly watchChanged?: (status: WatchStatus) => void;
   readonly requests?: RequestObserver;
 }
 
@@ -128,7 +128,7 @@ export async function findApiServer(
 async function watchApiServer(
   server: ApiServer,
   options: SourceOptions,
-  { sink, observer = {}, requests = {} }: Receiver,
+  { sink, watchChanged, requests = {} }: Receiver,
 ): Promise<void> {
   const { nodeName, runtime, logger, inspect, signal } = options;
   server.client.observer = requests;
@@ -138,7 +138,8 @@ async function watchApiServer(
     // What comes later never ends the daemon.
     if (!isFirst || event.kind !== "Service" || event.type !== "replace") return sink(event);
     isFirst = false;
-    const clusterIPs = event.objects.get(API_SERVICE)?.clusterIPs ?? [];
+    const change = event.changes.get(API_SERVICE);
+    const clusterIPs = change?.type === "upsert" ? change.object.clusterIPs : [];
     const refusal = refuseClusterIPServer(server.url, { clusterIPs });
     if (refusal) failed.reject(new FatalError(refusal));
     else sink(event);
@@ -160,7 +161,7 @@ async function watchApiServer(
     sink: receive,
     clock: runtime.clock,
     logger,
-    observer,
+    watchChanged,
     signal,
   });
   await Promise.race([watching, failed.promise]).finally(server.close);

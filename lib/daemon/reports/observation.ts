@@ -13,7 +13,7 @@ import type { EventReport } from "../../observe/events.ts";
 import type { ProxyHealth } from "../../observe/health.ts";
 import type { Metrics, Observed } from "../../observe/metrics/metrics.ts";
 import type { SyncObserver } from "../../sync/reports.ts";
-import type { WatchObserver, WatchStatus } from "../../source/api/reflector.ts";
+import type { WatchStatus } from "../../source/api/reflector.ts";
 
 interface ObservationOptions {
   readonly cache: ObjectCache;
@@ -34,7 +34,7 @@ function noChanges() {
   return { total: 0, pending: 0, taken: 0 };
 }
 
-export class Observation implements SyncObserver, WatchObserver, Observed {
+export class Observation implements SyncObserver, Observed {
   readonly #started: number;
   readonly watches = new Map<Kind, WatchStatus>();
   readonly changes = { EndpointSlice: noChanges(), Service: noChanges() };
@@ -62,7 +62,9 @@ export class Observation implements SyncObserver, WatchObserver, Observed {
     this.#followNode(event);
     if (event.kind !== "EndpointSlice" && event.kind !== "Service") return;
     const counts = this.changes[event.kind];
-    const seen = event.type === "replace" ? event.objects.size : 1;
+    const seen = event.type === "replace"
+      ? [...event.changes.values()].filter(({ type }) => type === "upsert").length
+      : 1;
     counts.total += seen;
     counts.pending += seen;
     if (event.kind !== "EndpointSlice" || event.type !== "upsert") return;
@@ -141,18 +143,13 @@ export class Observation implements SyncObserver, WatchObserver, Observed {
     this.#warn(refusal.service, { reason: "NotSupported", action: "Apply", note });
   }
 
-  watchChanged(status: WatchStatus): void {
-    this.watches.set(status.kind, status);
-  }
-
   /** Follows the Node at once: load balancers must see a drain even if nft fails. */
   #followNode(event: ObjectEvent): void {
     if (event.kind !== "Node") return;
     const { health, cache, standInNode } = this.options;
-    if (event.type === "upsert") return health.setNode(event.object);
-    if (event.type !== "replace") return;
-    for (const node of event.objects.values()) health.setNode(node);
-    const isNone = event.objects.size === 0 && event.refused.size === 0;
+    const changes = event.type === "replace" ? [...event.changes.values()] : [event];
+    for (const change of changes) if (change.type === "upsert") health.setNode(change.object);
+    const isNone = event.type === "replace" && changes.every(({ type }) => type === "delete");
     if (isNone && cache.node === undefined && standInNode) health.setNode(standInNode);
   }
 

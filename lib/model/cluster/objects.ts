@@ -128,43 +128,39 @@ export interface Refusal {
   readonly reason: string;
 }
 
-/** The result of decoding one raw object. `ignored`: it has no rules (headless, ExternalName, FQDN slice). */
-export type Decoded<K extends Kind> =
-  | { readonly type: "object"; readonly key: string; readonly object: KindMap[K] }
-  | { readonly type: "ignored"; readonly key: string }
-  | { readonly type: "refused"; readonly key: string; readonly reason: string };
-
 /**
- * One change that a source saw. `replace` is the complete state of a kind: every object that it does not name
- * is gone, and a refused object keeps its last good state. `refuse` is one object that cannot be used.
+ * The change of one object, or the result of decoding it. `delete`: it is gone, or has no rules (headless,
+ * ExternalName, FQDN slice). `refuse`: it cannot be used.
  */
-export type ObjectEvent = {
-  [K in Kind]:
-    | {
-      readonly type: "replace";
-      readonly kind: K;
-      readonly objects: ReadonlyMap<string, KindMap[K]>;
-      readonly refused: ReadonlyMap<string, string>;
-    }
+export type ObjectChange<K extends Kind = Kind> = {
+  [k in K]:
     | {
       readonly type: "upsert";
-      readonly kind: K;
+      readonly kind: k;
       readonly key: string;
-      readonly object: KindMap[K];
+      readonly object: KindMap[k];
     }
-    | { readonly type: "delete"; readonly kind: K; readonly key: string }
-    | {
-      readonly type: "refuse";
-      readonly kind: K;
-      readonly key: string;
-      readonly reason: string;
-    };
+    | { readonly type: "delete"; readonly kind: k; readonly key: string }
+    | { readonly type: "refuse"; readonly kind: k; readonly key: string; readonly reason: string };
+}[K];
+
+/**
+ * The complete state of a kind, by key: every object that it does not name is gone, and a refused object keeps its
+ * last good state.
+ */
+export type ReplaceEvent = {
+  [K in Kind]: {
+    readonly type: "replace";
+    readonly kind: K;
+    readonly changes: ReadonlyMap<string, ObjectChange<K>>;
+  };
 }[Kind];
 
-export type ReplaceEvent = Extract<ObjectEvent, { readonly type: "replace" }>;
+/** One change that a source saw. */
+export type ObjectEvent = ObjectChange | ReplaceEvent;
 
-/** Turns one raw object (parsed JSON or YAML, untrusted) into a cached object. Never throws. */
-export type Decoder = <K extends Kind>(kind: K, raw: unknown) => Decoded<K>;
+/** Turns one raw object (parsed JSON or YAML, untrusted) into a change. Never throws. */
+export type Decoder = <K extends Kind>(kind: K, raw: unknown) => ObjectChange<K>;
 
 /** Takes the events of a source in their order. Must not throw. */
 export type EventSink = (event: ObjectEvent) => void;

@@ -1,21 +1,20 @@
 /** Lists the objects of one kind, then watches them. No failure of the API server removes an object. */
 import { Backoff } from "../../model/values/timing.ts";
-import type { Decoder, EventSink, Kind } from "../../model/cluster/objects.ts";
+import type {
+  Decoder,
+  EventSink,
+  Kind,
+  ObjectChange,
+  ReplaceEvent,
+} from "../../model/cluster/objects.ts";
 import { PROTOBUF } from "../../model/configuration.ts";
 import { Turns } from "../../model/ports/in_turns.ts";
 import type { Clock, Logger } from "../../model/ports/ports.ts";
+import type { WatchSummary } from "../../model/status.ts";
 import { errorText } from "../../model/values/text.ts";
 import type { ApiClient } from "./api_client.ts";
 import { StatusError, WatchError } from "./failure.ts";
-import {
-  MAX_OBJECTS,
-  readListPage,
-  type Resource,
-  resourceOf,
-  Snapshot,
-  tooManyObjects,
-} from "./resources.ts";
-import { changeEvent } from "../objects/decode.ts";
+import { readListPage, type Resource, resourceOf } from "./resources.ts";
 import { parseWatchEvent, piecesOf, type WatchEvent } from "./watch_events.ts";
 
 /** Times are in milliseconds. */
@@ -29,7 +28,8 @@ const LIMITS = {
   backoff: { first: 250, longest: 30_000 },
   /** Objects in a page of a list, as in client-go. */
   pageSize: 500,
-  maxObjects: MAX_OBJECTS,
+  /** The most objects of a kind to keep, against a faulty server. Kubernetes supports 150,000 pods. */
+  maxObjects: 500_000,
 };
 
 export type WatchLimits = Readonly<typeof LIMITS>;
@@ -37,21 +37,10 @@ export type WatchLimits = Readonly<typeof LIMITS>;
 /** `absent`: the server lacks the resource or the right to it; a retry follows later. */
 type WatchState = "connecting" | "listing" | "watching" | "backoff" | "absent" | "stopped";
 
-export interface WatchStatus {
-  readonly kind: Kind;
+export interface WatchStatus extends Omit<WatchSummary, "lastEvent"> {
   readonly state: WatchState;
-  /** `""` if there is none. */
-  readonly resourceVersion: string;
   /** The wall-clock time of the last event or bookmark, milliseconds since the epoch; 0 if there was none. */
   readonly lastEvent: number;
-  /** The number of delivered complete lists, the first one included. */
-  readonly lists: number;
-  /** The last failure in one line; `""` if there is none. */
-  readonly lastError: string;
-}
-
-export interface WatchObserver {
-  watchChanged?(status: WatchStatus): void;
 }
 
 interface WatchOptions {
@@ -64,7 +53,7 @@ interface WatchOptions {
   readonly sink: EventSink;
   readonly clock: Clock;
   readonly logger: Logger;
-  readonly observer?: WatchObserver;
+  readonly watchChanged?: ((status: WatchStatus) => void) | undefined;
   readonly signal: AbortSignal;
   readonly limits?: Partial<WatchLimits>;
   /** Returns 0 to 1; `Math.random` by default. */
@@ -88,12 +77,17 @@ const MAX_IDLE_PAGES = 10;
 /** Lines or frames that are taken without a break. */
 const BATCH = 16;
 
-class Reflector<K extends Kind> {
+/** Collects the objects of a list by key, also those that have no rules. */
+type Snapshot = Map<string, ObjectChange>;
+
+class Reflector {
   readonly #resource: Resource;
   readonly #limits: WatchLimits;
   readonly #backoff: Backoff;
   readonly #random: () => number;
-  readonly #report: WatchReport;
+  #status: WatchStatus;
+  /** The last logged failure, so that a lasting failure is one line. */
+  #warned = "";
   /** The version of the last delivered event; `""` if a list is due. */
   #resourceVersion = "";
   /** The monotonic time of the last list, event or bookmark. */
@@ -102,18 +96,19 @@ class Reflector<K extends Kind> {
   #known = new Set<string>();
   #streamingList = true;
   /** Collects the initial state of a stream until its end. */
-  #snapshot: Snapshot<K> | undefined;
+  #snapshot: Snapshot | undefined;
   /** True if the present stream brought a list, an event or a bookmark. */
   #hasProgress = false;
   /** The monotonic time at which a resource version had last expired. */
   #expired = -Infinity;
 
-  constructor(private readonly kind: K, private readonly options: WatchOptions) {
+  constructor(private readonly kind: Kind, private readonly options: WatchOptions) {
     this.#resource = resourceOf(kind, options.nodeName);
     this.#limits = { ...LIMITS, ...options.limits };
     this.#random = options.random ?? Math.random;
     this.#backoff = new Backoff(this.#limits.backoff, this.#random);
-    this.#report = new WatchReport(kind, options);
+    const nothing = { resourceVersion: "", lastEvent: 0, lists: 0, lastError: "" };
+    this.#status = { kind, state: "connecting", ...nothing };
   }
 
   async run(): Promise<void> {
@@ -125,13 +120,13 @@ class Reflector<K extends Kind> {
         if (!signal.aborted) await this.#recover(error);
       }
     }
-    this.#report.state("stopped");
+    this.#setState("stopped");
   }
 
   async #listAndWatch(): Promise<void> {
     if (this.#resourceVersion === "" && this.#streamingList) {
       try {
-        return await this.#watch(new Snapshot(this.kind, this.#limits.maxObjects));
+        return await this.#watch(new Map());
       } catch (error) {
         if (this.#resourceVersion !== "" || !mayWorkInPages(error)) throw error;
         // A refusal of these parameters is for good.
@@ -146,9 +141,9 @@ class Reflector<K extends Kind> {
 
   /** Lists in pages. After an expired continue token (410) it lists all in one page, as client-go does. */
   async #list(pageSize = this.#limits.pageSize): Promise<void> {
-    this.#report.state("listing");
+    this.#setState("listing");
     const { client, decode, signal } = this.options;
-    const snapshot = new Snapshot(this.kind, this.#limits.maxObjects);
+    const snapshot: Snapshot = new Map();
     let idlePages = 0;
     let token = "";
     for (;;) {
@@ -165,10 +160,11 @@ class Reflector<K extends Kind> {
       });
       if (answer === undefined) return await this.#list(0);
       const { items, next, resourceVersion } = readListPage(answer);
-      const added = items.filter((item) => snapshot.put(decode(this.kind, item)));
+      const before = snapshot.size;
+      for (const item of items) this.#collect(decode(this.kind, item), snapshot);
       if (signal.aborted) return;
       if (next === "") return this.#listed(snapshot, resourceVersion);
-      idlePages = added.length === 0 ? idlePages + 1 : 0;
+      idlePages = snapshot.size === before ? idlePages + 1 : 0;
       if (next === token || idlePages >= MAX_IDLE_PAGES) {
         throw new WatchError("garbage", "the pages of the list have no end and nothing new");
       }
@@ -176,18 +172,30 @@ class Reflector<K extends Kind> {
     }
   }
 
-  #listed(snapshot: Snapshot<K>, resourceVersion: string): void {
-    this.options.sink(snapshot.toEvent());
-    this.#known = snapshot.keys;
+  #collect(change: ObjectChange, snapshot: Snapshot): void {
+    this.#checkRoom(change.key, snapshot);
+    snapshot.set(change.key, change);
+  }
+
+  #listed(changes: Snapshot, resourceVersion: string): void {
+    const kept = changes.values().filter(({ type }) => type !== "delete");
+    this.#known = new Set(kept.map(({ key }) => key));
+    this.#deliver(changes, resourceVersion);
     this.#progressed = this.options.clock.monotonic();
     this.#resourceVersion = resourceVersion;
-    this.#report.listed(resourceVersion, snapshot.size);
+  }
+
+  #deliver(changes: Snapshot, resourceVersion: string): void {
+    const { kind, options: { logger, sink } } = this;
+    sink({ type: "replace", kind, changes } as ReplaceEvent);
+    this.#update({ resourceVersion, lists: this.#status.lists + 1 });
+    logger.debug(2, `listed ${kind} objects`, { objects: this.#known.size, resourceVersion });
   }
 
   /** Follows one stream to its end. @param snapshot collects the initial state, if the stream begins with that */
-  async #watch(snapshot?: Snapshot<K>): Promise<void> {
+  async #watch(snapshot?: Snapshot): Promise<void> {
     const { clock, signal } = this.options;
-    this.#report.state(snapshot ? "listing" : "connecting");
+    this.#setState(snapshot ? "listing" : "connecting");
     const start = clock.monotonic();
     this.#snapshot = snapshot;
     this.#hasProgress = false;
@@ -201,7 +209,7 @@ class Reflector<K extends Kind> {
       const end = clock.monotonic();
       if (end - start >= GOOD_STREAM) this.#backoff.reset();
       // A restored server with a lower version sends nothing until it has passed this one.
-      const isSilent = this.#report.status.state === "watching" && !this.#hasProgress &&
+      const isSilent = this.#status.state === "watching" && !this.#hasProgress &&
         end - this.#progressed >= this.#limits.stall;
       if (isSilent) this.#resourceVersion = "";
     }
@@ -209,7 +217,7 @@ class Reflector<K extends Kind> {
     if (!this.#hasProgress && clock.monotonic() - start < GOOD_STREAM) {
       throw new WatchError("dropped", "the watch was closed by the server at once");
     }
-    this.#report.state("connecting");
+    this.#setState("connecting");
     await clock.sleep(this.#limits.backoff.first * this.#random(), signal);
   }
 
@@ -221,7 +229,7 @@ class Reflector<K extends Kind> {
       signal,
       silence: this.#limits.stall,
     });
-    if (!this.#snapshot) this.#report.state("watching");
+    if (!this.#snapshot) this.#setState("watching");
     const turns = new Turns(clock);
     const over = new AbortController();
     if (this.#snapshot) void this.#endIfQuiet(this.#snapshot, answer, over.signal);
@@ -242,13 +250,13 @@ class Reflector<K extends Kind> {
 
   /** Gives a streaming list up that names nothing new. Some proxies before API servers do not mark its end. */
   async #endIfQuiet(
-    snapshot: Snapshot<K>,
+    snapshot: Snapshot,
     stream: { close(): void },
     signal: AbortSignal,
   ): Promise<void> {
     const { clock, logger } = this.options;
-    for (let seen = -1; seen < snapshot.seen;) {
-      seen = snapshot.seen;
+    for (let seen = -1; seen < snapshot.size;) {
+      seen = snapshot.size;
       await clock.sleep(this.#limits.quiet, signal);
       if (signal.aborted || this.#snapshot !== snapshot) return;
     }
@@ -287,50 +295,55 @@ class Reflector<K extends Kind> {
         this.#hasProgress = true;
         this.#progressed = this.options.clock.monotonic();
         this.#succeeded();
-        this.#report.alive(this.#resourceVersion);
+        this.#noteLife();
       }
     }
   }
 
   /** Takes an event of the initial state. @returns true at its end */
-  #gather(event: WatchEvent, snapshot: Snapshot<K>): boolean {
+  #gather(event: WatchEvent, snapshot: Snapshot): boolean {
     if (event.type === "bookmark") {
       if (!event.initialEventsEnd) return false;
       this.#snapshot = undefined;
       this.#listed(snapshot, event.resourceVersion);
       return true;
     }
-    const decoded = this.options.decode(this.kind, event.object);
-    if (event.type === "deleted") snapshot.remove(decoded.key);
-    else snapshot.put(decoded);
+    this.#collect(this.#decode(event), snapshot);
     return false;
   }
 
   /** Delivers an event after the initial state. */
   #pass(event: WatchEvent): void {
-    const { kind } = this;
     if (isLower(event.resourceVersion, this.#resourceVersion)) {
       const step = `from ${this.#resourceVersion} to ${event.resourceVersion}`;
       throw new WatchError("reverted", `the resource version went back ${step}`);
     }
     if (event.type !== "bookmark") {
-      const decoded = this.options.decode(kind, event.object);
-      const { key } = decoded;
-      const isDeleted = event.type === "deleted";
-      const change = changeEvent(kind, isDeleted ? { type: "ignored", key } : decoded);
-      if (change.type !== "delete") this.#know(key);
-      // An ignored object that was never delivered, such as a headless Service, is no change.
-      if (change.type !== "delete" || this.#known.delete(key)) this.options.sink(change);
+      const change = this.#decode(event);
+      const { type, key } = change;
+      if (type !== "delete") {
+        this.#checkRoom(key, this.#known);
+        this.#known.add(key);
+      }
+      // An object without rules that was never delivered, such as a headless Service, is no change.
+      if (type !== "delete" || this.#known.delete(key)) this.options.sink(change);
     }
     this.#resourceVersion = event.resourceVersion;
   }
 
-  #know(key: string): void {
+  #decode({ type, object }: Exclude<WatchEvent, { readonly type: "bookmark" }>): ObjectChange {
+    const { kind } = this;
+    const change = this.options.decode(kind, object);
+    return type === "deleted" ? { type: "delete", kind, key: change.key } : change;
+  }
+
+  /** @throws {WatchError} if the key is one too many */
+  #checkRoom(key: string, keys: ReadonlySetLike<string>): void {
     const { maxObjects } = this.#limits;
-    if (this.#known.size >= maxObjects && !this.#known.has(key)) {
-      throw tooManyObjects(this.kind, maxObjects);
-    }
-    this.#known.add(key);
+    if (keys.size < maxObjects || keys.has(key)) return;
+    const message = `the API server names more than ${maxObjects} ${this.kind} objects, more ` +
+      "than any cluster has: is it the right server?";
+    throw new WatchError("too-many", message);
   }
 
   async #recover(cause: unknown): Promise<void> {
@@ -342,7 +355,7 @@ class Reflector<K extends Kind> {
     if (this.#isAbsent(error)) {
       this.#deliverNothing(error);
       this.#backoff.reset();
-      this.#report.state("absent");
+      this.#setState("absent");
       return await clock.sleep(this.#limits.absent, signal);
     }
     const isGone = error.reason === "gone" || error.reason === "reverted";
@@ -351,7 +364,7 @@ class Reflector<K extends Kind> {
     const wish = error instanceof StatusError ? error.retryAfter : 0;
     const delay = this.#backoff.next(Math.min(wish, LONGEST_RETRY_AFTER));
     const isRoutine = error.reason === "dropped" || error.reason === "gone";
-    this.#report.failed(error, { delay, loud: !(isFirst && isRoutine) });
+    this.#noteFailure(error, { delay, loud: !(isFirst && isRoutine) });
     await clock.sleep(delay, signal);
     if (isGone) this.#expired = clock.monotonic();
   }
@@ -363,75 +376,51 @@ class Reflector<K extends Kind> {
 
   /** Returns true if the cluster lacks an optional resource, or never gave the right to read it. */
   #isAbsent({ reason }: WatchError): boolean {
-    const wasRead = this.#report.status.resourceVersion !== "";
+    const wasRead = this.#status.resourceVersion !== "";
     return this.#resource.optional === true &&
       (reason === "not-found" || reason === "forbidden" && !wasRead);
   }
 
   /** Delivers an empty first state; an earlier state stays. */
   #deliverNothing({ reason }: WatchError): void {
-    if (this.#report.status.lists > 0) return;
+    if (this.#status.lists > 0) return;
     this.options.logger.info(`going on without ${this.kind} objects: ${reason}`);
-    this.options.sink(new Snapshot(this.kind).toEvent());
-    this.#report.listed("", 0);
-  }
-}
-
-/** Keeps the status of one watch and logs its changes. */
-class WatchReport {
-  status: WatchStatus;
-  /** The last logged failure, so that a lasting failure is one line. */
-  #warned = "";
-
-  constructor(
-    kind: Kind,
-    private readonly options: Pick<WatchOptions, "clock" | "logger" | "observer">,
-  ) {
-    const nothing = { resourceVersion: "", lastEvent: 0, lists: 0, lastError: "" };
-    this.status = { kind, state: "connecting", ...nothing };
+    this.#deliver(new Map(), "");
   }
 
-  state(state: WatchState): void {
-    if (state !== this.status.state) this.#update({ state });
-  }
-
-  listed(resourceVersion: string, objects: number): void {
-    const { kind, lists } = this.status;
-    this.#update({ resourceVersion, lists: lists + 1 });
-    this.options.logger.debug(2, `listed ${kind} objects`, { objects, resourceVersion });
-  }
-
-  alive(resourceVersion: string): void {
-    const { kind } = this.status;
-    if (this.#warned !== "") this.options.logger.info(`the watch of ${kind} objects is back`);
+  #noteLife(): void {
+    const { clock, logger } = this.options;
+    if (this.#warned !== "") logger.info(`the watch of ${this.kind} objects is back`);
     this.#warned = "";
     this.#update({
       state: "watching",
-      resourceVersion,
-      lastEvent: this.options.clock.now(),
+      resourceVersion: this.#resourceVersion,
+      lastEvent: clock.now(),
       lastError: "",
     });
   }
 
   /** Notes a failure after which the watch continues. @param next the delay in milliseconds, and if to warn */
-  failed(
+  #noteFailure(
     { reason, message: error }: WatchError,
     { delay, loud }: { readonly delay: number; readonly loud: boolean },
   ): void {
-    const { kind } = this.status;
+    const { kind, options: { logger } } = this;
     this.#update({ state: "backoff", lastError: error });
     const fields = { kind, reason, error, retryInMs: Math.round(delay) };
     if (loud && this.#warned !== reason) {
       this.#warned = reason;
-      this.options.logger.warn(`the watch of ${kind} objects failed, the rules stay`, fields);
-    } else {
-      this.options.logger.debug(2, `the watch of ${kind} objects failed`, fields);
-    }
+      logger.warn(`the watch of ${kind} objects failed, the rules stay`, fields);
+    } else logger.debug(2, `the watch of ${kind} objects failed`, fields);
+  }
+
+  #setState(state: WatchState): void {
+    if (state !== this.#status.state) this.#update({ state });
   }
 
   #update(change: Partial<WatchStatus>): void {
-    this.status = { ...this.status, ...change };
-    this.options.observer?.watchChanged?.(this.status);
+    this.#status = { ...this.#status, ...change };
+    this.options.watchChanged?.(this.#status);
   }
 }
 

@@ -1,11 +1,10 @@
 /** Decodes an API object from JSON into the model, or returns the reason to refuse it. */
 import type {
-  Decoded,
   Decoder,
   EndpointPort,
   Kind,
   KindMap,
-  ObjectEvent,
+  ObjectChange,
 } from "../../model/cluster/objects.ts";
 import { objectKey } from "../../model/cluster/names.ts";
 import { show } from "../../model/values/text.ts";
@@ -48,7 +47,7 @@ export function createDecoder(): Decoder {
   // Names have no blanks or commas, so the text is unique.
   const sharePorts: DecodeContext["sharePorts"] = (ports) =>
     lists(ports.map((port) => Object.values(port).join(" ")).join(), ports);
-  return <K extends Kind>(kind: K, value: unknown): Decoded<K> => {
+  const decode = (kind: Kind, value: unknown): ObjectChange => {
     let key: string | undefined;
     const omissions = new Omissions();
     const raw = new Raw(value, { name: kind, omissions });
@@ -60,26 +59,15 @@ export function createDecoder(): Decoder {
       key = namespace === "" ? name : objectKey({ namespace, name });
       const names = { namespace: intern(namespace), name };
       const decoded = DECODERS[kind](raw, { ...names, intern, sharePorts });
-      if (decoded === undefined) return { type: "ignored", key };
+      if (decoded === undefined) return { type: "delete", kind, key };
       const omitted = omissions.lines;
-      return { type: "object", key, object: omitted ? { ...decoded, omitted } : decoded };
+      const object = omitted ? { ...decoded, omitted } : decoded;
+      return { type: "upsert", kind, key, object } as ObjectChange;
     } catch (error) {
       if (!(error instanceof MalformedError)) throw error;
       key ??= show(fieldAt(value, "metadata", "name") ?? "(no name)");
-      return { type: "refused", key, reason: error.message };
+      return { type: "refuse", kind, key, reason: error.message };
     }
   };
-}
-
-/** Returns the event of one changed object. An ignored object counts as deleted. */
-export function changeEvent<K extends Kind>(kind: K, decoded: Decoded<K>): ObjectEvent {
-  const { key } = decoded;
-  switch (decoded.type) {
-    case "object":
-      return { type: "upsert", kind, key, object: decoded.object } as ObjectEvent;
-    case "refused":
-      return { type: "refuse", kind, key, reason: decoded.reason };
-    case "ignored":
-      return { type: "delete", kind, key };
-  }
+  return decode as Decoder;
 }

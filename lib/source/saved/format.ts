@@ -18,6 +18,7 @@ import {
   type KindMap,
   KINDS,
   type Node,
+  type ObjectChange,
   type ReplaceEvent,
   type Service,
   type ServiceCIDR,
@@ -27,7 +28,6 @@ import { show } from "../../model/values/text.ts";
 import { encodeObject } from "../objects/encode.ts";
 import { kindOf } from "../objects/tables.ts";
 import { fieldAt, isRecord } from "../../model/values/record.ts";
-import { Snapshot } from "../api/resources.ts";
 
 /** Thrown for an unusable state file. The message is one line: the fault and its line. */
 export class StateError extends Error {
@@ -103,7 +103,7 @@ export function* stateLines(objects: StateObjects, header: StateHeader): Generat
 
 export class StateReader {
   /** The size of the text bounds them. */
-  readonly #snapshots = new Map(KINDS.map((kind) => [kind, new Snapshot<Kind>(kind, Infinity)]));
+  readonly #changes = new Map(KINDS.map((kind) => [kind, new Map<string, ObjectChange>()]));
   #rest = "";
   #lines = 0;
   #last = "";
@@ -127,8 +127,11 @@ export class StateReader {
     if (this.#last !== LAST_LINE || this.#rest !== "") {
       throw new StateError("it is truncated: its last line is missing");
     }
-    const events = [...this.#snapshots.values()].map((snapshot) => snapshot.toEvent());
-    return { written: this.#written, events };
+    const events = Array.from(
+      this.#changes,
+      ([kind, changes]) => ({ type: "replace", kind, changes }),
+    );
+    return { written: this.#written, events: events as readonly ReplaceEvent[] };
   }
 
   #line(line: string): void {
@@ -145,17 +148,17 @@ export class StateReader {
     const kind = kindOf(raw);
     if (kind === undefined) throw this.#damaged(`is of an unknown kind ${show(raw["kind"])}`);
     const decoded = this.options.decode(kind, raw);
-    if (decoded.type !== "object") {
-      const reason = decoded.type === "refused" ? decoded.reason : "it makes no rules";
+    if (decoded.type !== "upsert") {
+      const reason = decoded.type === "refuse" ? decoded.reason : "it makes no rules";
       throw this.#damaged(`(${kind}): ${reason}`);
     }
     const { key } = decoded;
     if (kind === "Node" && key !== this.options.nodeName) {
       throw this.#damaged(`is Node ${key}, and this is ${show(this.options.nodeName)}`);
     }
-    if (this.#snapshots.get(kind)?.put(decoded) === false) {
-      throw this.#damaged(`names ${kind} ${key} a second time`);
-    }
+    const changes = this.#changes.get(kind);
+    if (changes?.has(key)) throw this.#damaged(`names ${kind} ${key} a second time`);
+    changes?.set(key, decoded);
   }
 
   #damaged(what: string): StateError {

@@ -27,7 +27,7 @@ async function load(path: string, isServed: boolean): Promise<string[]> {
   });
   done.push(`found ${found.type}`);
   if (found.type === "objects") {
-    done.push(...found.events.flatMap(({ objects }) => [...objects.keys()]));
+    done.push(...found.events.flatMap(({ changes }) => [...changes.keys()]));
   }
   await keeper.stop();
   return [...done, ...logger.messages];

@@ -28,8 +28,7 @@ const GONE: ObjectEvent = { type: "delete", kind: "Node", key: "node-1" };
 const NONE: ObjectEvent = {
   type: "replace",
   kind: "Node",
-  objects: new Map(),
-  refused: new Map(),
+  changes: new Map(),
 };
 
 function upsert(object: Node): ObjectEvent {

@@ -85,12 +85,10 @@ async function listFrom(page: (request: number) => unknown, maxObjects?: number)
     },
     clock,
     logger: new MemoryLogger(),
-    observer: {
-      watchChanged: ({ state, lastError }) => {
-        if (state !== "backoff") return;
-        failure = lastError;
-        stop.abort();
-      },
+    watchChanged: ({ state, lastError }) => {
+      if (state !== "backoff") return;
+      failure = lastError;
+      stop.abort();
     },
     signal: stop.signal,
     ...maxObjects !== undefined && { limits: { maxObjects } },
@@ -185,7 +183,8 @@ Deno.test("a list with nothing usable in it is given up after ten thousand entri
   const raw = { metadata: { name: "web" }, spec: { clusterIP: "10.96.0.1", ports } };
   const decoded = createDecoder()("Service", raw);
   assertEquals(decoded, {
-    type: "refused",
+    type: "refuse",
+    kind: "Service",
     key: "default/web",
     reason: "spec.ports must have 10000 unusable entries at most",
   });

@@ -3,7 +3,13 @@
  *
  * @module
  */
-import type { Decoded, Kind, KindMap, ObjectEvent } from "../../../lib/model/cluster/objects.ts";
+import type {
+  Kind,
+  KindMap,
+  ObjectChange,
+  ObjectEvent,
+  ReplaceEvent,
+} from "../../../lib/model/cluster/objects.ts";
 import { objectKey } from "../../../lib/model/cluster/names.ts";
 import type { ApiAccess } from "../../../lib/source/api/access/access.ts";
 
@@ -18,7 +24,7 @@ export const ANONYMOUS: ApiAccess = {
  * A decoder that keeps the label `version` as the uid of any object, refuses objects with the
  * label `refuse`, and ignores headless Services and those with the label `ignore`.
  */
-export function fakeDecode<K extends Kind>(kind: K, raw: unknown): Decoded<K> {
+export function fakeDecode<K extends Kind>(kind: K, raw: unknown): ObjectChange<K> {
   const { metadata, spec } = raw as {
     metadata: { name: string; namespace?: string; labels?: Record<string, string> };
     spec?: { clusterIP?: string };
@@ -28,10 +34,13 @@ export function fakeDecode<K extends Kind>(kind: K, raw: unknown): Decoded<K> {
   // Protobuf says that there is none in so many words.
   const namespace = metadata.namespace || (isNamespaced ? "default" : undefined);
   const key = objectKey({ name, ...(namespace !== undefined && { namespace }) });
-  if (labels["refuse"] !== undefined) return { type: "refused", key, reason: labels["refuse"] };
-  if (labels["ignore"] !== undefined || spec?.clusterIP === "None") return { type: "ignored", key };
+  const change = (rest: object) => ({ kind, key, ...rest }) as ObjectChange<K>;
+  if (labels["refuse"] !== undefined) return change({ type: "refuse", reason: labels["refuse"] });
+  if (labels["ignore"] !== undefined || spec?.clusterIP === "None") {
+    return change({ type: "delete" });
+  }
   const object = { name, namespace, uid: labels["version"] ?? "" } as unknown as KindMap[K];
-  return { type: "object", key, object };
+  return change({ type: "upsert", object });
 }
 
 /** A sink that plays the events into a state: by kind, the version of each object. */
@@ -54,7 +63,7 @@ export class MemorySink {
   summary(kind: Kind): readonly string[] {
     return this.events.filter((event) => event.kind === kind).map((event) =>
       event.type === "replace"
-        ? `replace ${[...event.objects.keys()].sort().join(" ")}`.trim()
+        ? `replace ${[...upsertsOf(event).keys()].sort().join(" ")}`.trim()
         : `${event.type} ${event.key}`
     );
   }
@@ -64,14 +73,22 @@ export class MemorySink {
     return this.state.get(kind)?.get(key);
   }
 
-  #replace(event: ObjectEvent & { type: "replace" }, objects: Map<string, string>): void {
-    const incoming = event.objects as ReadonlyMap<string, unknown>;
+  #replace(event: ReplaceEvent, objects: Map<string, string>): void {
+    const incoming = upsertsOf(event);
     for (const key of objects.keys()) {
-      if (!incoming.has(key) && !event.refused.has(key)) this.lost.push(key);
+      if (!incoming.has(key) && event.changes.get(key)?.type !== "refuse") this.lost.push(key);
     }
     objects.clear();
     for (const [key, object] of incoming) objects.set(key, versionOf(object));
   }
+}
+
+/** The usable objects of a full state. */
+function upsertsOf(event: ReplaceEvent): ReadonlyMap<string, KindMap[Kind]> {
+  const changes = [...event.changes.values()];
+  return new Map(
+    changes.flatMap((each) => each.type === "upsert" ? [[each.key, each.object]] : []),
+  );
 }
 
 function versionOf(object: unknown): string {

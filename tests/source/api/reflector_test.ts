@@ -10,11 +10,7 @@ import {
   type HttpRequest,
   type HttpResponse,
 } from "../../../lib/source/api/api_client.ts";
-import {
-  watchAll,
-  type WatchObserver,
-  type WatchStatus,
-} from "../../../lib/source/api/reflector.ts";
+import { watchAll, type WatchStatus } from "../../../lib/source/api/reflector.ts";
 import { ANONYMOUS, fakeDecode, MemorySink } from "./fakes.ts";
 import { ManualClock, MemoryLogger, settle } from "../../support/clock_and_log.ts";
 
@@ -97,7 +93,7 @@ async function play(test: (playing: Playing) => Promise<void>): Promise<void> {
     clock,
     sink,
     logger,
-    observer: { watchChanged: (changed) => void (status = changed) },
+    watchChanged: (changed) => void (status = changed),
     signal: stop.signal,
   });
   await settle();
@@ -109,13 +105,13 @@ async function play(test: (playing: Playing) => Promise<void>): Promise<void> {
   }
 }
 
-function watch({ http, protobuf = false, clock, sink, logger, observer, signal }: {
+function watch({ http, protobuf = false, clock, sink, logger, watchChanged, signal }: {
   readonly http: HttpClient;
   readonly protobuf?: boolean;
   readonly clock: ManualClock;
   readonly sink: MemorySink;
   readonly logger: MemoryLogger;
-  readonly observer?: WatchObserver;
+  readonly watchChanged?: (status: WatchStatus) => void;
   readonly signal: AbortSignal;
 }): Promise<void> {
   const readFile = () => Promise.reject(new Error("no files"));
@@ -129,7 +125,7 @@ function watch({ http, protobuf = false, clock, sink, logger, observer, signal }
     sink: sink.take,
     clock,
     logger,
-    ...(observer && { observer }),
+    watchChanged,
     signal,
     random: () => 0.5,
   });

@@ -84,15 +84,11 @@ export async function withWatch(
   const logger = new MemoryLogger();
   const results: RequestResult[] = [];
   let status: WatchStatus | undefined;
-  const observer = {
-    watchChanged: (changed: WatchStatus) => void (status = changed),
-    requestDone: (result: RequestResult) => void results.push(result),
-  };
   const readFile = (path: string) => Deno.readTextFile(path);
   const access = () =>
     loadAccess({ kubeconfig, master: "", environment: () => undefined, readFile });
   const client = new ApiClient({ http, access, readFile, clock: realClock, userAgent: "test" });
-  client.observer = observer;
+  client.observer = { requestDone: (result) => void results.push(result) };
   const watching = watchAll({
     kinds: setup.kinds ?? [kind],
     client,
@@ -102,7 +98,7 @@ export async function withWatch(
     sink: sink.take,
     clock: realClock,
     logger,
-    observer,
+    watchChanged: (changed) => void (status = changed),
     signal: stop.signal,
     limits: { backoff: { first: 10, longest: 50 }, ...setup.limits },
   });

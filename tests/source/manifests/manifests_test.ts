@@ -11,7 +11,7 @@ function parse(text: string) {
 }
 
 function keys(text: string): string[] {
-  return parse(text).objects.map(({ kind, decoded }) => `${kind} ${decoded.key}`);
+  return parse(text).objects.map(({ kind, key }) => `${kind} ${key}`);
 }
 
 Deno.test("documents of a YAML file come in their order, in namespace default", () => {
@@ -55,9 +55,9 @@ Deno.test("dates of YAML are those that JSON has as text", () => {
     "  creationTimestamp: 2024-05-01T10:00:00Z\n" +
     "spec: {clusterIP: 10.96.0.1, ports: [{port: 80}]}\n";
   const { objects } = parseManifest(text, { file: "f", nodeName: "", decode: createDecoder() });
-  const [{ decoded } = { decoded: undefined }] = objects;
+  const [change] = objects;
   assertEquals(
-    decoded?.type === "object" && "created" in decoded.object && decoded.object.created,
+    change?.type === "upsert" && change.kind === "Service" && change.object.created,
     Date.UTC(2024, 4, 1, 10),
   );
 });

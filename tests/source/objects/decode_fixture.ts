@@ -37,7 +37,7 @@ function replaceAt(container: unknown, keys: readonly string[], value: unknown):
 /** What is kept of an object that must be good. */
 export function decodeGood<K extends Kind>(kind: K, raw: unknown): KindMap[K] {
   const decoded = createDecoder()(kind, raw);
-  if (decoded.type !== "object") throw new Error(`the object is ${Deno.inspect(decoded)}`);
+  if (decoded.type !== "upsert") throw new Error(`the object is ${Deno.inspect(decoded)}`);
   return decoded.object;
 }
 
@@ -61,7 +61,7 @@ export function testRefusals(kind: Kind, good: Json, cases: readonly BadValue[])
   for (const [path, value, reason] of cases) {
     Deno.test(`a ${kind} is refused: ${reason}`, () => {
       const decoded = createDecoder()(kind, withValue(good, path, value));
-      assertEquals(decoded, { type: "refused", key, reason });
+      assertEquals(decoded, { type: "refuse", kind, key, reason });
     });
   }
 }

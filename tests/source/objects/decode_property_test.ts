@@ -57,11 +57,11 @@ function assertLines(lines: readonly string[]): void {
 function check<K extends Kind>(kind: K, raw: unknown): KindMap[K] | undefined {
   const decoded = createDecoder()(kind, raw);
   assert(ONE_LINE.test(decoded.key) && decoded.key.length <= 507, JSON.stringify(decoded.key));
-  if (decoded.type === "refused") {
+  if (decoded.type === "refuse") {
     assert(ONE_LINE.test(decoded.reason), JSON.stringify(decoded.reason));
     assert(decoded.reason.length < 300, decoded.reason);
   }
-  if (decoded.type !== "object") return undefined;
+  if (decoded.type !== "upsert") return undefined;
   assertCanonical("", decoded.object);
   return decoded.object;
 }
@@ -156,7 +156,7 @@ Deno.test("an object that is good is not refused", () => {
   fc.assert(fc.property(cluster, (objects) => {
     for (const object of objects) {
       const decoded = decode(object.kind as Kind, object);
-      assert(decoded.type !== "refused", Deno.inspect(decoded));
+      assert(decoded.type !== "refuse", Deno.inspect(decoded));
     }
   }));
 });
@@ -185,7 +185,7 @@ const NAMED: ApiObject = { kind: "Service", metadata: { name: "web" } };
 Deno.test("an object that contains itself, as YAML can have it, is refused", () => {
   for (const yaml of ["metadata: &a\n  name: *a\n", "metadata: {name: web}\nspec: &a [*a]\n"]) {
     const decoded = createDecoder()("Service", parseYaml(yaml));
-    assertEquals(decoded.type, "refused");
+    assertEquals(decoded.type, "refuse");
   }
 });
 
@@ -193,7 +193,7 @@ Deno.test("an object that is nested very deeply is refused", () => {
   const depth = 100_000;
   const nest = JSON.parse("[".repeat(depth) + "]".repeat(depth));
   for (const raw of [{ metadata: { name: nest } }, { ...NAMED, spec: nest }]) {
-    assertEquals(createDecoder()("Service", raw).type, "refused");
+    assertEquals(createDecoder()("Service", raw).type, "refuse");
     check("Service", raw);
   }
 });

@@ -66,7 +66,12 @@ Deno.test("of an EndpointSlice everything that rules need is kept, in canonical 
     lastChangeTriggerTime: Date.UTC(2026, 0, 2, 3, 4, 5),
   };
   const decoded = createDecoder()("EndpointSlice", FULL);
-  assertEquals(decoded, { type: "object", key: "shop/web-x7k2p", object: expected });
+  assertEquals(decoded, {
+    type: "upsert",
+    kind: "EndpointSlice",
+    key: "shop/web-x7k2p",
+    object: expected,
+  });
 });
 
 Deno.test("fields of a slice that are null, as Go may write them, are as fields that are absent", () => {
@@ -107,7 +112,7 @@ Deno.test("strings that recur are one string in memory", () => {
         metadata: { ...FULL["metadata"] as Json, name },
       })),
     );
-    return decoded.type === "object" ? decoded.object.endpoints[0]?.nodeName : undefined;
+    return decoded.type === "upsert" ? decoded.object.endpoints[0]?.nodeName : undefined;
   };
   assertStrictEquals(nodeNameOf("web-1"), nodeNameOf("web-2"));
 });
@@ -123,7 +128,7 @@ const IGNORED: readonly (readonly [why: string, path: string, value: unknown])[]
 for (const [why, path, value] of IGNORED) {
   Deno.test(`an EndpointSlice makes no rules and no warning: ${why}`, () => {
     const decoded = createDecoder()("EndpointSlice", withValue(FULL, path, value));
-    assertEquals(decoded, { type: "ignored", key: "shop/web-x7k2p" });
+    assertEquals(decoded, { type: "delete", kind: "EndpointSlice", key: "shop/web-x7k2p" });
   });
 }
 

@@ -50,7 +50,8 @@ Deno.test("TestMapCIDRsByIPFamily: entries that are no range are skipped", () =>
 Deno.test("source ranges of which none can be read do not let every source in: the Service is refused", () => {
   const raw = withValue(SERVICE, "spec.loadBalancerSourceRanges", ["10.0.0.0/8x", ""]);
   assertEquals(createDecoder()("Service", raw), {
-    type: "refused",
+    type: "refuse",
+    kind: "Service",
     key: "shop/web",
     reason: "spec.loadBalancerSourceRanges must hold a readable CIDR, " +
       'or every source would have access, is ["10.0.0.0/8x",""]',
@@ -136,7 +137,7 @@ Deno.test("however many entries are left out, a few lines tell of them", () => {
 Deno.test("without any port or cluster IP that can be used, a Service is refused", () => {
   for (const path of ["spec.ports", "spec.clusterIPs"]) {
     const decoded = createDecoder()("Service", withValue(SERVICE, path, [{ port: 0 }]));
-    assertEquals(decoded.type, "refused");
+    assertEquals(decoded.type, "refuse");
   }
 });
 

@@ -24,7 +24,8 @@ const NODE: Json = {
 
 Deno.test("of a Node its addresses are kept, internal ones first, and its pod CIDRs and zone", () => {
   assertEquals(createDecoder()("Node", NODE), {
-    type: "object",
+    type: "upsert",
+    kind: "Node",
     key: "node-1",
     object: {
       name: "node-1",
@@ -96,7 +97,8 @@ const SERVICE_CIDR: Json = {
 
 Deno.test("of a ServiceCIDR its ranges are kept, in canonical form", () => {
   assertEquals(createDecoder()("ServiceCIDR", SERVICE_CIDR), {
-    type: "object",
+    type: "upsert",
+    kind: "ServiceCIDR",
     key: "kubernetes",
     object: { name: "kubernetes", cidrs: ["10.96.0.0/12", "fd00:10:96::/112"] },
   });

@@ -65,7 +65,8 @@ Deno.test("of a Service everything that rules need is kept, in canonical form", 
     healthCheckNodePort: 31000,
   };
   assertEquals(createDecoder()("Service", FULL), {
-    type: "object",
+    type: "upsert",
+    kind: "Service",
     key: "shop/web",
     object: expected,
   });
@@ -145,7 +146,7 @@ const IGNORED: readonly (readonly [why: string, path: string, value: unknown])[]
 for (const [why, path, value] of IGNORED) {
   Deno.test(`a Service makes no rules and no warning: ${why}`, () => {
     const decoded = createDecoder()("Service", withValue(BARE, path, value));
-    assertEquals(decoded, { type: "ignored", key: "default/web" });
+    assertEquals(decoded, { type: "delete", kind: "Service", key: "default/web" });
   });
 }
 
@@ -281,7 +282,7 @@ for (const address of SPECIAL) {
     const raw = withValue(FULL, "spec.clusterIPs[1]", address);
     assertEquals(decodeGood("Service", raw).clusterIPs, ["10.96.0.10"]);
     const only = { ...BARE, spec: { clusterIP: address, ports: [{ port: 80 }] } };
-    assertEquals(createDecoder()("Service", only).type, "refused");
+    assertEquals(createDecoder()("Service", only).type, "refuse");
   });
 }
 
@@ -353,8 +354,8 @@ for (const path of ["metadata.name", "metadata.namespace"]) {
     for (const name of BAD_NAMES) {
       if (path === "metadata.namespace" && (name === undefined || name === null)) continue;
       const decoded = createDecoder()("Service", withValue(FULL, path, name));
-      assertEquals(decoded.type, "refused", Deno.inspect(name));
-      if (decoded.type !== "refused") continue;
+      assertEquals(decoded.type, "refuse", Deno.inspect(name));
+      if (decoded.type !== "refuse") continue;
       assertEquals(decoded.reason.startsWith(`${path} ${NAME_RULE}, is `), true, decoded.reason);
       for (const text of [decoded.key, decoded.reason]) {
         assertEquals(/[\p{Cc}\p{Zl}\p{Zp}]/u.test(text) || text.length > 300, false, text);
@@ -370,7 +371,7 @@ Deno.test("names of up to 253 characters are taken", () => {
 
 Deno.test("what is no object at all is refused", () => {
   for (const raw of [undefined, null, 0, "Service", [], [FULL], true]) {
-    assertEquals(createDecoder()("Service", raw).type, "refused", Deno.inspect(raw));
+    assertEquals(createDecoder()("Service", raw).type, "refuse", Deno.inspect(raw));
   }
 });
 

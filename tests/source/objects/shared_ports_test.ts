@@ -13,7 +13,7 @@ Deno.test("lists of ports that are alike are one list in memory; with a node por
   const decode = createDecoder();
   const ports = (raw: unknown, kind: "Service" | "EndpointSlice" = "Service") => {
     const decoded = decode(kind, raw);
-    return decoded.type === "object" ? decoded.object.ports : undefined;
+    return decoded.type === "upsert" ? decoded.object.ports : undefined;
   };
   const other = { metadata: { name: "other" }, spec: { ...SERVICE.spec, clusterIP: "10.96.0.11" } };
   assertStrictEquals(ports(SERVICE), ports(other));

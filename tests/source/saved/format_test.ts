@@ -6,13 +6,15 @@ import {
   type Kind,
   type KindMap,
   KINDS,
+  type ObjectChange,
   type ObjectEvent,
+  type ReplaceEvent,
 } from "../../../lib/model/cluster/objects.ts";
 import { StateError, stateLines, StateReader } from "../../../lib/source/saved/format.ts";
 import { loadManifests } from "../../../lib/source/manifests.ts";
 import { cluster } from "../../support/arbitrary.ts";
 import { MemoryLogger } from "../../support/clock_and_log.ts";
-import { anyState, eventsOf, HEADER, readText, stateOf, textOf } from "./states.ts";
+import { anyState, eventsOf, HEADER, readText, stateOf, textOf, withoutOmitted } from "./states.ts";
 
 const EXAMPLE = textOf(stateOf({ services: 2, endpoints: 2 }));
 
@@ -23,19 +25,8 @@ function forge(search: string | RegExp, replacement: string): string {
 
 function objectsOf<K extends Kind>(text: string, kind: K): KindMap[K][] {
   const event = readText(text).events.find((each) => each.kind === kind);
-  const objects: ReadonlyMap<string, KindMap[Kind]> = event?.objects ?? new Map();
-  return [...objects.values()] as KindMap[K][];
-}
-
-/** What is said of an object is no part of it. */
-function withoutOmitted(events: readonly ObjectEvent[]): unknown {
-  return events.map((event) => {
-    if (event.type !== "replace") return event;
-    const objects = [...event.objects].map(([key, { omitted: _, ...object }]) =>
-      [key, object] as const
-    );
-    return { ...event, objects: new Map(objects) };
-  });
+  const changes: readonly ObjectChange[] = [...event?.changes.values() ?? []];
+  return changes.flatMap((each) => each.type === "upsert" ? [each.object as KindMap[K]] : []);
 }
 
 function refusal(text: string): string {
@@ -57,7 +48,7 @@ Deno.test("whatever the decoders of API objects let through comes back from a st
       const kind = KINDS.find((kind) => kind === each["kind"]);
       if (kind === undefined) throw new Error("a kind that the cache does not have");
       const decoded = decode(kind, each);
-      if (decoded.type !== "object") continue;
+      if (decoded.type !== "upsert") continue;
       // What is left out of an object is no part of it.
       const { omitted: _, ...object } = decoded.object;
       const upsert = { type: "upsert", kind, key: decoded.key, object };
@@ -97,7 +88,7 @@ Deno.test("the text is a List of Kubernetes objects that --manifests takes", asy
       },
       logger: new MemoryLogger(),
     });
-    assertEquals(withoutOmitted(events), eventsOf(objects));
+    assertEquals(withoutOmitted(events as ReplaceEvent[]), eventsOf(objects));
     const { kind, items } = JSON.parse(textOf(objects));
     assertEquals(kind, "List");
     for (const item of items) {

@@ -23,6 +23,7 @@ import {
   type EndpointSlice,
   KINDS,
   type Node,
+  type ObjectChange,
   type Protocol,
   type ReplaceEvent,
   type Service,
@@ -32,7 +33,7 @@ import {
 } from "../../../lib/model/cluster/objects.ts";
 import { objectKey } from "../../../lib/model/cluster/names.ts";
 import { createDecoder } from "../../../lib/source/objects/decode.ts";
-import { NODE_NAME } from "../../support/pipeline.ts";
+import { NODE_NAME, replacement } from "../../support/pipeline.ts";
 
 /** The header of all these states. */
 export const HEADER: StateHeader = { nodeName: NODE_NAME, written: 1_767_225_600_000 };
@@ -229,9 +230,26 @@ export function eventsOf(objects: StateObjects): ReplaceEvent[] {
     Node: new Map(node ? [[node.name, node]] : []),
     ServiceCIDR: objects.serviceCIDRs,
   };
-  return KINDS.map((kind) => (
-    { type: "replace", kind, objects: maps[kind], refused: new Map() } as ReplaceEvent
-  ));
+  return KINDS.map((kind) =>
+    replacement(
+      kind,
+      Array.from<[string, unknown], ObjectChange>(maps[kind], ([key, object]) =>
+        ({ type: "upsert", kind, key, object }) as ObjectChange),
+    )
+  );
+}
+
+/** Leaves out what the decoder remarks of an object, such as source ranges of one IP family alone. */
+export function withoutOmitted(events: readonly ReplaceEvent[]): unknown[] {
+  const bare = (change: ObjectChange) => {
+    if (change.type !== "upsert") return change;
+    const { omitted: _, ...object } = change.object;
+    return { ...change, object };
+  };
+  return events.map((event) => ({
+    ...event,
+    changes: new Map([...event.changes].map(([key, change]) => [key, bare(change)])),
+  }));
 }
 
 /** Whether two ports of one Service have something in common that only one can have. */

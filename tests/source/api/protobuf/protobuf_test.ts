@@ -128,7 +128,7 @@ for (const object of FULL) {
     const kind = object.kind as Kind;
     const decoded = createDecoder()(kind, readApiObject(encodeObject(object)));
     assertEquals(decoded, createDecoder()(kind, object));
-    assertEquals(decoded.type, "object");
+    assertEquals(decoded.type, "upsert");
   });
 }
 
