@@ -4,7 +4,7 @@ import type { Configuration } from "../config/configuration.ts";
 import type { AccelerationSummary, Finding } from "../model/status.ts";
 import type { Change, Drift, ServiceDifference } from "../model/kernel/differences.ts";
 import type { ConnectionCounters } from "../model/connections.ts";
-import type { ApplyError, Dataplane, Script } from "../model/kernel/dataplane.ts";
+import type { Dataplane, Script } from "../model/kernel/dataplane.ts";
 import type {
   DesiredNode,
   DesiredServicePort,
@@ -17,7 +17,7 @@ import type { Runtime } from "../model/ports/runtime.ts";
 import { FAMILIES, type Family } from "../model/values/address.ts";
 import type { Match } from "../policy/frontend.ts";
 import type { BackendMetrics } from "./metrics.ts";
-import type { CleanupOptions, HandOver } from "./take_over.ts";
+import type { HandOver } from "./take_over.ts";
 
 export interface BackendOptions {
   readonly configuration: Configuration;
@@ -103,8 +103,6 @@ export interface Backend<S extends Script = Script> extends Dataplane<S> {
   changesFrom(state: DesiredState): (step: DesiredStep) => Change[];
   /** Lets another proxy's rules decide before ours; absent if they do anyway. @throws {ApplyError} */
   stepBehind?(): Promise<void>;
-  /** Removes signpost's rules, and kube-proxy's if asked. @returns the failures; a missing program has no rules */
-  cleanup(options: CleanupOptions): Promise<ApplyError[]>;
 }
 
 /** One element, rule, chain or set of a Service. */

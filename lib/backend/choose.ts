@@ -20,10 +20,6 @@ export interface OpenBackend extends Probed {
   readonly backend: Backend;
 }
 
-export function allBackends(options: BackendOptions): Backend[] {
-  return Object.values(BACKENDS).map((each) => new each(options));
-}
-
 /** Returns the backend of the configured mode, or of the first one, without asking the kernel. */
 export function likelyBackend(options: BackendOptions): Backend {
   return new BACKENDS[options.configuration.mode || FIRST](options);

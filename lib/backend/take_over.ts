@@ -7,19 +7,16 @@ import { messageOf } from "../model/values/errors.ts";
 import type { Variant } from "./iptables/kernel/programs.ts";
 import {
   cleanUpKernel,
-  type CleanUpOptions,
   isOverwritten,
   type RemovedRules,
   warnOfKept,
 } from "./iptables/kernel/cleanup.ts";
-import type { Clock, LogFields, Logger, ProcessRunner } from "../model/ports/ports.ts";
+import type { Clock, Logger, ProcessRunner } from "../model/ports/ports.ts";
 import { deleteTables, KUBE_PROXY_TABLES, Nft, OWN_TABLES, removeTables } from "./nftables/nft.ts";
 import { TABLE } from "./nftables/table.ts";
 import { IpvsTakeOver } from "./ipvs/take_over.ts";
 import type { Rival } from "../findings/facts.ts";
 import type { Runtime } from "../model/ports/runtime.ts";
-import { hostPort } from "../model/cluster/names.ts";
-import { IPVS_INTERFACE, IpvsKernel } from "./ipvs/kernel.ts";
 
 interface HandOverOptions {
   /** Returns the iptables variant of signpost's rules; `undefined` if they are in nftables. */
@@ -292,55 +289,4 @@ export async function kubeProxyProcesses(
 async function isSignpost(runner: ProcessRunner, pid: string): Promise<boolean> {
   const maps = await runner.run(["cat", `/proc/${pid}/maps`]).catch(() => undefined);
   return maps !== undefined && / \/(?:\S*\/)?signpost$/m.test(maps.stdout);
-}
-
-/** A part that a clean-up removed, or would remove. */
-export interface Removal {
-  readonly message: string;
-  readonly details: LogFields;
-  /** The script that removes it, after a line with its program. */
-  readonly script: string;
-}
-
-export interface CleanupOptions extends Pick<CleanUpOptions, "kubeProxy" | "dryRun"> {
-  readonly removed: (removal: Removal) => Promise<void>;
-}
-
-interface IpvsCleanupOptions extends Pick<CleanupOptions, "dryRun" | "removed"> {
-  readonly runner: ProcessRunner;
-  /** `ipvs.excludeCIDRs`. */
-  readonly excluded: readonly string[];
-}
-
-/** Removes virtual servers, `kube-ipvs0` and sets, which no rule may use. @returns an error with advice */
-export async function cleanUpIpvs(
-  { runner, excluded, dryRun, removed }: IpvsCleanupOptions,
-): Promise<Error[]> {
-  const kernel = new IpvsKernel(runner, excluded);
-  try {
-    const state = await kernel.look();
-    const sets = await kernel.sets();
-    if (!state && sets.length === 0) return [];
-    if (state && !dryRun) await kernel.remove(state);
-    const problems = dryRun ? [] : await kernel.removeSets();
-    if (problems.length > 0) throw new Error(problems.join("; "));
-    const servers = (state?.servers ?? []).map(({ protocol, address, port }) =>
-      `# virtual server ${protocol} ${hostPort(address, port)}\n`
-    );
-    const link = state ? [`# ip link delete ${IPVS_INTERFACE}\n`] : [];
-    await removed({
-      message: "removed leftovers of kube-proxy's ipvs mode",
-      details: {
-        virtualServers: servers.length,
-        interface: state && IPVS_INTERFACE,
-        sets: sets.length,
-      },
-      script: [...servers, ...link, ...sets.map((name) => `# ipset destroy ${name}\n`)].join(""),
-    });
-    return [];
-  } catch (error) {
-    const advice =
-      "install ipvsadm, iproute2, coreutils (cat) or ipset and run this again, or run kube-proxy --cleanup";
-    return [new Error(`leftovers of kube-proxy's ipvs mode: ${messageOf(error)} (${advice})`)];
-  }
 }

@@ -1,23 +1,24 @@
 /** `signpost cleanup`: removes every rule of signpost, and of kube-proxy if asked. */
-import { append } from "../model/values/lists.ts";
-import type { BackendOptions } from "../backend/backend.ts";
-import { cleanUpIpvs, type Removal } from "../backend/take_over.ts";
-import { allBackends } from "../backend/choose.ts";
+import { cleanUp, type Removal } from "../backend/clean_up.ts";
+import type { Configuration } from "../config/configuration.ts";
+import type { Logger } from "../model/ports/ports.ts";
 import type { Runtime } from "../model/ports/runtime.ts";
 import { warnOfRouteLocalnet } from "../backend/sysctl.ts";
 import { describeHolder, lockHolder } from "../daemon/one_daemon.ts";
 import { FatalError } from "../model/values/errors.ts";
 
-export interface CleanupOptions extends BackendOptions {
+export interface CleanupOptions {
   readonly kubeProxy: boolean;
   readonly dryRun: boolean;
   readonly force: boolean;
-  readonly runtime: BackendOptions["runtime"] & Pick<Runtime, "print" | "lock" | "pid" | "clock">;
+  readonly configuration: Configuration;
+  readonly runtime: Pick<Runtime, "runner" | "print" | "lock" | "pid" | "clock">;
+  readonly logger: Logger;
 }
 
 /** Removes the rules, or prints the scripts that would. @throws {FatalError} that names every failure, or the daemon */
 export async function cleanup(options: CleanupOptions): Promise<void> {
-  const { dryRun, force, runtime, logger } = options;
+  const { kubeProxy, dryRun, force, configuration, runtime, logger } = options;
   if (!dryRun && !force) await refuseBesideDaemon(options);
   let isAnyRemoved = false;
   const removed = async ({ message, details, script }: Removal) => {
@@ -25,23 +26,15 @@ export async function cleanup(options: CleanupOptions): Promise<void> {
     if (dryRun) await runtime.print(script);
     else logger.info(message, details);
   };
-  const failures: Error[] = [];
-  for (const backend of allBackends(options)) {
-    append(failures, await backend.cleanup({ ...options, removed }));
-  }
-  if (options.kubeProxy) {
-    // After the rules: sets that a rule names cannot go.
-    const { configuration: { ipvs: { excludeCIDRs: excluded } } } = options;
-    append(failures, await cleanUpIpvs({ runner: runtime.runner, excluded, dryRun, removed }));
-  }
+  const { runner } = runtime;
+  const excluded = configuration.ipvs.excludeCIDRs;
+  const failures = await cleanUp({ kubeProxy, dryRun, excluded, removed, runner, logger });
   const [first] = failures;
   if (first) {
     throw new FatalError(failures.map(({ message }) => message).join("; "), { cause: first });
   }
   if (!isAnyRemoved) logger.info("there are no rules to remove");
-  else if (!dryRun) {
-    await warnOfRouteLocalnet({ runner: runtime.runner, logger });
-  }
+  else if (!dryRun) await warnOfRouteLocalnet({ runner, logger });
 }
 
 /** Takes the lock, so that no daemon starts meanwhile either. */

@@ -15,7 +15,6 @@ import type {
   RuleNames,
 } from "../../lib/backend/backend.ts";
 import type { BackendMetrics } from "../../lib/backend/metrics.ts";
-import type { CleanupOptions } from "../../lib/backend/take_over.ts";
 import type { Change, Drift } from "../../lib/model/kernel/differences.ts";
 import { ApplyError, type ApplyFailure, type Script } from "../../lib/model/kernel/dataplane.ts";
 import type {
@@ -159,16 +158,6 @@ export class FakeBackend implements Backend<FakeScript> {
       [...change.services].flatMap(([name, { before, after }]) =>
         changesOf(name, { before: valueOf(before), after: valueOf(after) })
       );
-  }
-
-  async cleanup({ dryRun, removed }: CleanupOptions): Promise<ApplyError[]> {
-    if (!this.#isThere) return [];
-    if (!dryRun) {
-      this.kernel.clear();
-      this.#isThere = false;
-    }
-    await removed({ message: "removed", details: {}, script: `# ${SET}\n` });
-    return [];
   }
 }
 

@@ -2,7 +2,6 @@
 import type { RulesetFacts } from "../../findings/facts.ts";
 import { finding } from "../../findings/catalog.ts";
 import { FAMILIES, type Family } from "../../model/values/address.ts";
-import type { ApplyError } from "../../model/kernel/dataplane.ts";
 import type { ModeTraits } from "../../model/kernel/traits.ts";
 import {
   type Backend,
@@ -17,9 +16,8 @@ import { inetChains, legacyChains } from "../foreign_filters.ts";
 import type { BackendMetrics } from "../metrics.ts";
 import { boundedReading } from "../../model/values/timing.ts";
 import { setRouteLocalnet } from "../sysctl.ts";
-import { type CleanupOptions, HandOver } from "../take_over.ts";
+import { HandOver } from "../take_over.ts";
 import { IptablesDataplane } from "./dataplane.ts";
-import { cleanUpKernel, warnOfKept } from "./kernel/cleanup.ts";
 import type { Saved } from "./kernel/saved.ts";
 import { findIptables, type Iptables } from "./kernel/programs.ts";
 import { iptablesMetrics } from "./metrics.ts";
@@ -128,19 +126,6 @@ export class IptablesBackend extends IptablesDataplane implements Backend<Iptabl
     const isLegacy = (await this.#find()).backend === "-legacy";
     const legacy = isLegacy ? [] : await legacyChains(runner);
     return { nft: "", unreadable: [], chains: [...inet, ...legacy] };
-  }
-
-  async cleanup(options: CleanupOptions): Promise<ApplyError[]> {
-    const { runtime, logger } = this.#options;
-    const entries = await cleanUpKernel(runtime.runner, options);
-    for (const entry of entries.filter(({ failure }) => !failure)) {
-      const { program, text } = entry;
-      const script = `# ${program} --noflush\n${text}`;
-      const removal = { message: "removed from iptables", details: { program }, script };
-      if (text !== "") await options.removed(removal);
-      warnOfKept(entry, logger);
-    }
-    return entries.flatMap(({ failure }) => failure ?? []);
   }
 
   /** Finds the node's iptables once, since it does not change while the process runs. */

@@ -2,7 +2,6 @@
 import { finding } from "../../findings/catalog.ts";
 import type { AccelerationSummary } from "../../model/status.ts";
 import type { ConnectionCounters } from "../../model/connections.ts";
-import { ApplyError } from "../../model/kernel/dataplane.ts";
 import type { DesiredState } from "../../model/kernel/desired.ts";
 import type { ModeTraits } from "../../model/kernel/traits.ts";
 import type { RulesetFacts } from "../../findings/facts.ts";
@@ -21,7 +20,7 @@ import {
 } from "../backend.ts";
 import { legacyChains } from "../foreign_filters.ts";
 import type { BackendMetrics } from "../metrics.ts";
-import { type CleanupOptions, HandOver } from "../take_over.ts";
+import { HandOver } from "../take_over.ts";
 import { NAT_CHAINS } from "./layout.ts";
 import { renderRewrites } from "./text.ts";
 import { elementCounters, localhostRejects } from "./counters.ts";
@@ -30,7 +29,7 @@ import { Devices } from "./devices.ts";
 import { DriftWatch } from "./watch.ts";
 import { Look, repairScript } from "./repair.ts";
 import { Touched } from "./transactions.ts";
-import { deleteTables, KUBE_PROXY_TABLES, Marks, Nft, OWN_TABLES, removeTables } from "./nft.ts";
+import { Marks, Nft } from "./nft.ts";
 import { probe } from "./probe.ts";
 import { changesFrom, nftablesNames } from "./changes.ts";
 import { foreignChains, parsingListing } from "./read.ts";
@@ -201,27 +200,6 @@ export class NftablesBackend extends NftablesDataplane implements Backend<NftScr
 
   async stepBehind(): Promise<void> {
     await this.#nft.apply(renderRewrites(NAT_CHAINS).join(""));
-  }
-
-  async cleanup({ kubeProxy, dryRun, removed }: CleanupOptions): Promise<ApplyError[]> {
-    const tables = kubeProxy ? [...OWN_TABLES, ...KUBE_PROXY_TABLES] : OWN_TABLES;
-    const { logger } = this.#options;
-    try {
-      const script = dryRun
-        ? await deleteTables(this.#nft, tables)
-        : await removeTables(this.#nft, { tables, logger });
-      if (script === "") return [];
-      const commands = script.trim().replaceAll("\n", ", ");
-      await removed({
-        message: "removed from nftables",
-        details: { commands },
-        script: `# nft -f -\n${script}`,
-      });
-      return [];
-    } catch (error) {
-      if (!(error instanceof ApplyError)) throw error;
-      return error.failure === "program-missing" ? [] : [error];
-    }
   }
 }
 

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { ServiceDifference } from "../../../lib/model/kernel/differences.ts";
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import type { DesiredState } from "../../../lib/model/kernel/desired.ts";
 import { ApplyError, type Script } from "../../../lib/model/kernel/dataplane.ts";
@@ -31,7 +32,7 @@ const BEFORE: readonly ApiObject[] = [web(), slice([LOCAL, REMOTE]), ...OTHER];
 const AFTER: readonly ApiObject[] = [web({ externalIPs: ["192.0.2.30"] }), slice([REMOTE])];
 
 /** A backend that has some objects' rules in its kernel. */
-async function applied(
+export async function applied(
   { backend }: Stage,
   objects: readonly ApiObject[] = BEFORE,
 ): Promise<Pipeline> {
@@ -42,7 +43,10 @@ async function applied(
   return pipeline;
 }
 
-async function differences({ backend }: Stage, state: DesiredState) {
+export async function differences(
+  { backend }: Stage,
+  state: DesiredState,
+): Promise<readonly ServiceDifference[]> {
   return (await backend.read()).compare(state).differences;
 }
 
@@ -187,27 +191,6 @@ const CASES: Readonly<Record<string, (stage: Stage) => Promise<void> | void>> = 
     });
     assertEquals(await foreignRules.findProxy(), []);
     assertEquals(foreignRules.rival, undefined);
-  },
-
-  "a clean-up leaves nothing": async (stage) => {
-    const { desired } = await applied(stage);
-    let printed = "";
-    const cleanup = (dryRun: boolean) =>
-      stage.backend.cleanup({
-        kubeProxy: false,
-        dryRun,
-        removed: ({ script }) => {
-          printed += script;
-          return Promise.resolve();
-        },
-      });
-    assertEquals(await cleanup(true), []);
-    assert(printed !== "");
-    assertEquals(await differences(stage, desired), [], "a dry run removes nothing");
-    assertEquals(await cleanup(false), []);
-    assertEquals((await stage.backend.read()).isEmpty, true);
-    printed = "";
-    assertEquals([await cleanup(true), printed], [[], ""]);
   },
 };
 

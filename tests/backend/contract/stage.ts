@@ -40,7 +40,7 @@ const CHECK_PERIOD = 200;
 function openBackend(
   mode: Mode,
   { runner, streamer }: Pick<BackendOptions["runtime"], "runner" | "streamer">,
-): Pick<Stage, "backend" | "refuses"> {
+): Pick<Stage, "backend" | "refuses"> & { readonly runner: ProcessRunner } {
   const settings = { ...DEFAULTS.nftables, syncPeriod: CHECK_PERIOD };
   const refusing: ProcessRunner = {
     run: async (argv, stdin) =>
@@ -65,12 +65,17 @@ function openBackend(
     },
     logger: new MemoryLogger(),
   });
-  const stage = { backend, refuses: false };
+  const stage = { backend, refuses: false, runner };
   return stage;
 }
 
+/** The stage of a backend that writes to a kernel. */
+export interface KernelStage extends Stage {
+  readonly runner: ProcessRunner;
+}
+
 /** nftables in a network namespace. */
-export async function nftablesStage(): Promise<Stage> {
+export async function nftablesStage(): Promise<KernelStage> {
   const kernel = await NftablesKernel.create();
   return Object.assign(openBackend("nftables", kernel), {
     noticesRules: true,
@@ -87,7 +92,7 @@ export async function nftablesStage(): Promise<Stage> {
 }
 
 /** A variant of iptables in a network namespace, which kubelet uses there, too. */
-export async function iptablesStage(variant: Variant): Promise<Stage> {
+export async function iptablesStage(variant: Variant): Promise<KernelStage> {
   const kernel = await IptablesKernel.create(variant);
   await kernel.run(`iptables${variant}`, "-t", "mangle", "-N", "KUBE-IPTABLES-HINT");
   const streamer = { async *lines() {} };

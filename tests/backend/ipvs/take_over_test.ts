@@ -8,7 +8,7 @@ import {
 import { IpvsKernel } from "../../../lib/backend/ipvs/kernel.ts";
 import { Nft } from "../../../lib/backend/nftables/nft.ts";
 import { GUARD_REMOVAL, IpvsTakeOver } from "../../../lib/backend/ipvs/take_over.ts";
-import { cleanUpIpvs, type Removal } from "../../../lib/backend/take_over.ts";
+import { cleanUp, type Removal } from "../../../lib/backend/clean_up.ts";
 import { ManualClock, MemoryLogger, settle } from "../../support/clock_and_log.ts";
 import { FakeIpvs } from "./fake_ipvs.ts";
 
@@ -334,13 +334,16 @@ Deno.test("in iptables mode what cannot be read is not refused before our rules 
   assertEquals(node.scripts, []);
 });
 
+/** Of a clean-up. */
+const OPTIONS = { kubeProxy: true, logger: new MemoryLogger() };
+
 Deno.test("cleanup fails where virtual servers cannot be read, and removes nothing", async () => {
   for (const command of ["cat /proc/net/ip_vs", "cat /proc/net/ip_vs_conn", "ip addr"]) {
     const node = new FakeIpvs();
     node.failures.set(command, "Too many open files");
     const removed = () => Promise.resolve();
-    const options = { runner: node.runner, excluded: [], removed, dryRun: false };
-    const [failure] = await cleanUpIpvs(options);
+    const options = { ...OPTIONS, runner: node.runner, excluded: [], removed, dryRun: false };
+    const [failure] = await cleanUp(options);
     assertMatch(failure?.message ?? "", new RegExp(`${command}.*: Too many open files.*coreutils`));
     assertEquals(node.changes, []);
   }
@@ -370,10 +373,11 @@ Deno.test("what cannot be removed is tried again", async () => {
 Deno.test("cleanup removes it at once, and a dry run prints it", async () => {
   const node = new FakeIpvs();
   node.active = 5;
+  node.isGuarded = false;
   let printed = "";
   const removed = ({ script }: Removal) => Promise.resolve(void (printed += script));
-  const options = { runner: node.runner, excluded: ["192.0.2.128/25"], removed };
-  assertEquals(await cleanUpIpvs({ ...options, dryRun: true }), []);
+  const options = { ...OPTIONS, runner: node.runner, excluded: ["192.0.2.128/25"], removed };
+  assertEquals(await cleanUp({ ...options, dryRun: true }), []);
   assertEquals(node.changes, []);
   assertEquals(
     printed,
@@ -386,16 +390,16 @@ Deno.test("cleanup removes it at once, and a dry run prints it", async () => {
 # ipset destroy KUBE-6-LOAD-BALANCER-SOURCE-CID
 `,
   );
-  assertEquals(await cleanUpIpvs({ ...options, dryRun: false }), []);
+  assertEquals(await cleanUp({ ...options, dryRun: false }), []);
   assertEquals(node.addresses, undefined);
-  assertEquals(await cleanUpIpvs({ ...options, dryRun: false }), []);
+  assertEquals(await cleanUp({ ...options, dryRun: false }), []);
 });
 
 Deno.test("cleanup without ipvsadm fails, and says what to run", async () => {
   const node = new FakeIpvs();
   node.missing.add("ipvsadm");
   const removed = () => Promise.resolve();
-  const options = { runner: node.runner, excluded: [], removed, dryRun: false };
-  const [failure] = await cleanUpIpvs(options);
+  const options = { ...OPTIONS, runner: node.runner, excluded: [], removed, dryRun: false };
+  const [failure] = await cleanUp(options);
   assertMatch(failure?.message ?? "", /ipvsadm -R: it is not installed.*kube-proxy --cleanup/);
 });
