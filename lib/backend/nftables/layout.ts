@@ -9,11 +9,11 @@ export const LAST_CHAIN = "nat-postrouting";
 
 export function nodeElements(node: DesiredNode): Element[] {
   return node.ipFamilies.flatMap((family) => [
-    ...node.families[family].guardedCIDRs.map((range) =>
-      element(tableSet("serviceCIDRs", { family }), { type: "range", range })
+    ...node.families[family].guardedCIDRs.map((text) =>
+      element(tableSet("serviceCIDRs", { family }), { type: "text", text })
     ),
-    ...node.families[family].ownAddresses.map((address) =>
-      element(tableSet("ownAddresses", { family }), { type: "address", address })
+    ...node.families[family].ownAddresses.map((text) =>
+      element(tableSet("ownAddresses", { family }), { type: "text", text })
     ),
   ]);
 }

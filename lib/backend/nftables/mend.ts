@@ -83,7 +83,7 @@ function mendSet(
   if (set === undefined || !extra.every(({ key }) => PLAIN_KEY.test(key))) return undefined;
   return {
     deleteElements: extra.map(({ key: text }) =>
-      element(set, parseKey(set, text) ?? { type: "foreign", text })
+      element(set, parseKey(set, text) ?? { type: "text", text })
     ),
   };
 }

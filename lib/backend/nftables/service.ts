@@ -34,7 +34,7 @@ export function objectsOf(port: DesiredServicePort, node: DesiredNode): TableObj
     : [];
   return [
     ...port.clusterIPs.flatMap((address) => [
-      element(tableSet("clusterIPs", { family: port.family }), { type: "address", address }),
+      element(tableSet("clusterIPs", { family: port.family }), { type: "text", text: address }),
       ...clusterIPObjects(port, vip(address), node),
     ]),
     ...[...external, ...nodePorts].flatMap((frontend) => externalObjects(port, frontend)),
@@ -53,8 +53,8 @@ export function objectsOf(port: DesiredServicePort, node: DesiredNode): TableObj
 /** Returns the elements that keep the node's own ports out of reach of external addresses that are local. */
 function guardedObjects(port: DesiredServicePort): Element[] {
   const { family, externalIPs, loadBalancerIPs, healthCheckNodePort = 0 } = port;
-  const guarded = [...externalIPs, ...loadBalancerIPs].map((address) =>
-    element(tableSet("externalIPs", { family }), { type: "address", address })
+  const guarded = [...externalIPs, ...loadBalancerIPs].map((text) =>
+    element(tableSet("externalIPs", { family }), { type: "text", text })
   );
   if (healthCheckNodePort === 0) return guarded;
   const key = { address: undefined, protocol: "tcp", port: healthCheckNodePort } as const;
@@ -121,7 +121,7 @@ function localObjects(port: DesiredServicePort, frontend: Frontend): TableObject
 function hairpinObjects(port: DesiredServicePort): Element[] {
   const set = tableSet("hairpins", { family: port.family });
   return usedEndpoints(port).filter(({ hairpin }) => hairpin).map(({ address }) =>
-    element(set, { type: "addressPair", source: address, destination: address })
+    element(set, { type: "text", text: `${address} . ${address}` })
   );
 }
 

@@ -51,7 +51,7 @@ const FRONTENDS = {
 
 const ADDRESSES = {
   by: ["family"],
-  key: "address",
+  key: "text",
   body: "typeof IP daddr",
   lifetime: "always",
 } as const;
@@ -70,7 +70,7 @@ export const ROWS = {
   transactions: {
     stems: { all: "transactions" },
     by: [],
-    key: "foreign",
+    key: "text",
     body: "typeof meta mark; flags timeout; gc-interval 10s",
     filledBy: "kernel",
     lifetime: "always",
@@ -97,7 +97,7 @@ export const ROWS = {
   serviceCIDRs: {
     stems: { all: "service-cidrs" },
     by: ["family"],
-    key: "range",
+    key: "text",
     body: "typeof IP daddr; flags interval",
     filledBy: "node",
     lifetime: "always",
@@ -115,7 +115,7 @@ export const ROWS = {
   hairpins: {
     stems: { all: "hairpins" },
     by: ["family"],
-    key: "addressPair",
+    key: "text",
     body: "typeof IP saddr . IP daddr",
     filledBy: "services",
     lifetime: "always",
@@ -148,7 +148,7 @@ export const ROWS = {
   fastPath: {
     stems: { all: "fast-path" },
     by: [],
-    key: "foreign",
+    key: "text",
     body: "hook ingress priority 0; counter",
     filledBy: "kernel",
     lifetime: "accelerated",
@@ -164,7 +164,7 @@ export const ROWS = {
   affinityClients: {
     stems: { all: "affinity" },
     by: ["family", "endpoint"],
-    key: "address",
+    key: "text",
     body: "typeof IP saddr; flags dynamic,timeout",
     filledBy: "kernel",
     lifetime: "needed",
@@ -296,11 +296,8 @@ export type Key =
   | FrontendKey
   | { readonly type: "slot"; readonly frontend: FrontendKey; readonly slot: number }
   | { readonly type: "sourceRange"; readonly frontend: FrontendKey; readonly range: string }
-  | { readonly type: "address"; readonly address: string }
-  | { readonly type: "addressPair"; readonly source: string; readonly destination: string }
-  | { readonly type: "range"; readonly range: string }
-  /** Text that no other type reads: of another program, or a mark. */
-  | { readonly type: "foreign"; readonly text: string };
+  /** An address, a pair of addresses, a range, a mark, or a key of another program that no other type reads. */
+  | { readonly type: "text"; readonly text: string };
 
 type KeyType = Key["type"];
 
@@ -314,21 +311,15 @@ export function printKey(key: Key): string {
       return slotPrinter(key.frontend)(key.slot);
     case "sourceRange":
       return `${frontendWithoutProtocol(key.frontend)}${SEPARATOR}${key.range}`;
-    case "addressPair":
-      return `${key.source}${SEPARATOR}${key.destination}`;
-    case "address":
-      return key.address;
-    case "range":
-      return key.range;
-    case "foreign":
+    case "text":
       return key.text;
   }
 }
 
 /** Prints a key as nft lists it: a range of one address as the address. */
 export function printListedKey(key: Key): string {
-  return key.type === "range" || key.type === "sourceRange"
-    ? printKey({ ...key, range: withoutHostLength(key.range) })
+  return key.type === "text" || key.type === "sourceRange"
+    ? withoutHostLength(printKey(key))
     : printKey(key);
 }
 
@@ -356,17 +347,8 @@ export function parseKey(
       }
       return frontend && isNumber(rest) ? { type, frontend, slot: Number(rest) } : undefined;
     }
-    case "addressPair": {
-      const [source = "", destination, ...rest] = parts;
-      const isPair = destination !== undefined && rest.length === 0;
-      return isPair ? { type, source, destination } : undefined;
-    }
-    case "address":
-      return { type, address: withoutHostLength(text) };
-    case "range":
-      return { type, range: withoutHostLength(text) };
-    case "foreign":
-      return { type, text };
+    case "text":
+      return { type, text: withoutHostLength(text) };
   }
 }
 

@@ -71,8 +71,8 @@ export function objectId(object: TableObject): ObjectId {
 
 /** Returns the id of an IPv4 cluster IP. No other object's id is a number. */
 function clusterIPNumber({ set, key }: Element): number | undefined {
-  return set.role === "clusterIPs" && key.type === "address" && familyOf(key.address) === 4
-    ? ipv4Number(key.address)
+  return set.role === "clusterIPs" && key.type === "text" && familyOf(key.text) === 4
+    ? ipv4Number(key.text)
     : undefined;
 }
 

@@ -28,7 +28,7 @@ const NODE_PORT: FrontendKey = {
 
 /** A set, its name, one of its keys, and the key's text. */
 const CASES: readonly (readonly [TableSet, string, Key, string])[] = [
-  [tableSet("transactions", {}), "transactions", { type: "foreign", text: "0x1f" }, "0x1f"],
+  [tableSet("transactions", {}), "transactions", { type: "text", text: "0x1f" }, "0x1f"],
   [tableSet("services", { frontend: "vip", family: 4 }), "services4", VIP, "10.96.0.1 . udp . 53"],
   [
     tableSet("services", { frontend: "nodeport", family: 6 }),
@@ -57,19 +57,19 @@ const CASES: readonly (readonly [TableSet, string, Key, string])[] = [
   [
     tableSet("clusterIPs", { family: 4 }),
     "cluster-ips4",
-    { type: "address", address: "10.96.0.1" },
+    { type: "text", text: "10.96.0.1" },
     "10.96.0.1",
   ],
   [
     tableSet("serviceCIDRs", { family: 6 }),
     "service-cidrs6",
-    { type: "range", range: "fd00:10:96::/112" },
+    { type: "text", text: "fd00:10:96::/112" },
     "fd00:10:96::/112",
   ],
   [
     tableSet("hairpins", { family: 4 }),
     "hairpins4",
-    { type: "addressPair", source: "10.244.0.1", destination: "10.244.0.1" },
+    { type: "text", text: "10.244.0.1 . 10.244.0.1" },
     "10.244.0.1 . 10.244.0.1",
   ],
   [
@@ -99,13 +99,13 @@ const CASES: readonly (readonly [TableSet, string, Key, string])[] = [
   [
     tableSet("ownAddresses", { family: 4 }),
     "own-addresses4",
-    { type: "address", address: "192.0.2.1" },
+    { type: "text", text: "192.0.2.1" },
     "192.0.2.1",
   ],
   [
     tableSet("externalIPs", { family: 6 }),
     "external-ips6",
-    { type: "address", address: "2001:db8::1" },
+    { type: "text", text: "2001:db8::1" },
     "2001:db8::1",
   ],
   [tableSet("healthChecks", {}), "health-checks", NODE_PORT, "sctp . 30053"],
@@ -122,7 +122,7 @@ const CASES: readonly (readonly [TableSet, string, Key, string])[] = [
     { type: "sourceRange", frontend: VIP6, range: "fd00::/64" },
     "fd00::1 . 443 . fd00::/64",
   ],
-  [tableSet("fastPath", {}), "fast-path", { type: "foreign", text: "eth0" }, "eth0"],
+  [tableSet("fastPath", {}), "fast-path", { type: "text", text: "eth0" }, "eth0"],
   [
     tableSet("accelerated", { frontend: "vip", family: 4 }),
     "accelerated4",
@@ -138,7 +138,7 @@ const CASES: readonly (readonly [TableSet, string, Key, string])[] = [
   [
     tableSet("affinityClients", { family: 4, endpoint: "5OJB2KTY-ns/svc/tcp/http__10.0.0.1.80" }),
     "affinity4-5OJB2KTY-ns/svc/tcp/http__10.0.0.1.80",
-    { type: "address", address: "10.244.0.9" },
+    { type: "text", text: "10.244.0.9" },
     "10.244.0.9",
   ],
 ];
