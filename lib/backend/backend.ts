@@ -2,7 +2,7 @@
 import type { RulesetFacts } from "../findings/facts.ts";
 import type { Configuration } from "../config/configuration.ts";
 import type { AccelerationSummary, Finding } from "../model/status.ts";
-import type { Change, Drift, ServiceDifference } from "../model/kernel/differences.ts";
+import type { Change, Difference, Drift, ServiceDifference } from "../model/kernel/differences.ts";
 import type { ConnectionCounters } from "../model/connections.ts";
 import type { Dataplane, Script } from "../model/kernel/dataplane.ts";
 import type {
@@ -106,14 +106,8 @@ export interface Backend<S extends Script = Script> extends Dataplane<S> {
 }
 
 /** One element, rule, chain or set of a Service. */
-export interface KernelEntry {
-  readonly in: string;
-  /** The key of the element, or the rule; `""` for the chain or set itself. */
-  readonly key: string;
-  /** The desired value; `""` if the key is enough, or nothing is desired. */
-  readonly desired: string;
-  readonly held: string;
-  readonly state: "same" | "missing" | "extra" | "wrong";
+export interface KernelEntry extends Omit<Difference, "type"> {
+  readonly state: "same" | Difference["type"];
 }
 
 export interface StickyClient {

@@ -1,9 +1,13 @@
 /** Compares lists of rules, for both modes. */
 import type { Difference } from "../model/kernel/differences.ts";
 
-/** Returns a difference without values. @param key absent: of the whole place */
-export function difference(type: Difference["type"], place: string, key = ""): Difference {
-  return { type, in: place, key, desired: "", held: "" };
+/** @param values `key` is absent for the whole place, `desired` and `held` if there is no value */
+export function difference(
+  type: Difference["type"],
+  place: string,
+  values: Partial<Pick<Difference, "key" | "desired" | "held">> = {},
+): Difference {
+  return { type, in: place, key: "", desired: "", held: "", ...values };
 }
 
 /** Returns the rules that the other list lacks, or has less often. Rules with the same key are equal. */
@@ -38,12 +42,12 @@ export function compareRules(
   const extra = without(there, { others: wanted, keyOf });
   if (missing.length + extra.length > 0) {
     return [
-      ...missing.map((key) => difference("missing", place, key)),
-      ...extra.map((key) => difference("extra", place, key)),
+      ...missing.map((key) => difference("missing", place, { key })),
+      ...extra.map((key) => difference("extra", place, { key })),
     ];
   }
   const moved = wanted.findIndex((rule, i) => orderOf(rule) !== orderOf(there[i] ?? ""));
   if (moved < 0) return [];
   const at = (rules: readonly string[]) => `rule ${moved + 1}: ${rules[moved]}`;
-  return [{ ...difference("wrong", place), desired: at(wanted), held: at(there) }];
+  return [difference("wrong", place, { desired: at(wanted), held: at(there) })];
 }

@@ -160,7 +160,7 @@ function compareTable(input: TableInput, held: SavedTable, place: string): Diffe
   ).map(([chain]) => chain);
   const toDifference = (type: Difference["type"]) => (jump: string) => {
     const end = jump.indexOf(" ");
-    return difference(type, `${place} ${jump.slice(0, end)}`, jump.slice(end + 1));
+    return difference(type, `${place} ${jump.slice(0, end)}`, { key: jump.slice(end + 1) });
   };
   return [
     ...[...input.chains].flatMap(([chain, wanted]) => {

@@ -28,9 +28,19 @@ export function* comparing(
   desired: Contents,
   held: Contents,
 ): Generator<undefined, Difference[]> {
-  const chains = yield* compareChains(desired, held);
-  const sets = yield* compareSets(desired, held);
-  return [...compareTable(desired, held), ...[...chains, ...sets].sort(byPlace)];
+  const differences: Difference[] = [];
+  for (const name of new Set([...desired.chains.keys(), ...held.chains.keys()])) {
+    // Rules are taken apart for it.
+    yield;
+    const place = chainPlace(name);
+    const [wanted, there] = [desired.chains.get(name), held.chains.get(name)];
+    if (!wanted || !there) differences.push(difference(wanted ? "missing" : "extra", place));
+    else append(differences, compareRules(wanted, there, { place, keyOf: fingerprint }));
+  }
+  for (const name of new Set([...desired.sets.keys(), ...held.sets.keys()])) {
+    append(differences, yield* compareSet(name, desired, held));
+  }
+  return [...compareTable(desired, held), ...differences.sort(byPlace)];
 }
 
 function compareTable(desired: Contents, held: Contents): Difference[] {
@@ -38,8 +48,8 @@ function compareTable(desired: Contents, held: Contents): Difference[] {
   return [
     ...held.flags === desired.flags
       ? []
-      : [{ ...difference("wrong", TABLE_PLACE, "flags"), held: held.flags }],
-    ...extra.map((key) => difference("extra", TABLE_PLACE, key)),
+      : [difference("wrong", TABLE_PLACE, { key: "flags", held: held.flags })],
+    ...extra.map((key) => difference("extra", TABLE_PLACE, { key })),
   ];
 }
 
@@ -48,48 +58,15 @@ function byPlace(a: Difference, b: Difference): number {
   return left < right ? -1 : left > right ? 1 : 0;
 }
 
-function* compareChains(desired: Contents, held: Contents): Generator<undefined, Difference[]> {
-  const differences: Difference[] = [];
-  const names = new Set([...desired.chains.keys(), ...held.chains.keys()]);
-  for (const name of names) {
-    // Rules are taken apart for it.
-    yield;
-    append(differences, compareChain(desired, held, name));
-  }
-  return differences;
-}
-
-function compareChain(desired: Contents, held: Contents, name: string): Difference[] {
-  const place = chainPlace(name);
-  const [wanted, there] = [desired.chains.get(name), held.chains.get(name)];
-  if (!wanted || !there) return [difference(wanted ? "missing" : "extra", place)];
-  return compareRules(wanted, there, { place, keyOf: fingerprint });
-}
-
-function* compareSets(
-  desired: Contents,
-  held: Contents,
-): Generator<undefined, Difference[]> {
-  const differences: Difference[] = [];
-  for (const name of new Set([...desired.sets.keys(), ...held.sets.keys()])) {
-    const [wanted, there] = [desired.sets.get(name), held.sets.get(name)];
-    if (!wanted || !there) {
-      differences.push(difference(wanted ? "missing" : "extra", name));
-      continue;
-    }
-    const [before = "", after = ""] = [held, desired].map((each) => each.declarations.get(name));
-    if (before !== after) {
-      differences.push({ ...difference("wrong", name), desired: after, held: before });
-    }
-    const counts = after.split("; ").includes(COUNTER);
-    append(differences, yield* compareElements(name, { wanted, there, counts }));
-  }
-  return differences;
-}
-
 /** Returns true if the kernel itself adds and forgets a set's elements. */
 export function isOfKernel(set: string): boolean {
   return setNamed(set)?.filledBy === "kernel";
+}
+
+/** Returns the frontend of a slot; any other key unchanged. */
+export function frontendIn(set: TableSet, text: string): string {
+  const key = parseKey(set, text);
+  return key?.type === "slot" ? printKey(key.frontend) : text;
 }
 
 /** The counter of an element, if its set gives each element one. */
@@ -100,10 +77,7 @@ const COUNTS = /^counter packets \d+ bytes \d+ ?/;
  */
 function inSlotsOf(there: Elements, wanted: Elements, set: TableSet): Elements {
   const moved = new Map<string, ElementText>();
-  const frontends = Map.groupBy(wanted, ([text]) => {
-    const key = parseKey(set, text);
-    return key?.type === "slot" ? printKey(key.frontend) : text;
-  });
+  const frontends = Map.groupBy(wanted, ([text]) => frontendIn(set, text));
   for (const slots of frontends.values()) {
     const rest = new Set(slots.map(([, { data }]) => data));
     const isHashed = rest.size < slots.length;
@@ -120,40 +94,39 @@ function inSlotsOf(there: Elements, wanted: Elements, set: TableSet): Elements {
   return moved;
 }
 
-function* compareElements(
+function* compareSet(
   name: string,
-  { wanted, there, counts }: {
-    readonly wanted: Elements;
-    readonly there: Elements;
-    readonly counts: boolean;
-  },
+  desired: Contents,
+  held: Contents,
 ): Generator<undefined, Difference[]> {
+  const [wanted, there] = [desired.sets.get(name), held.sets.get(name)];
+  if (!wanted || !there) return [difference(wanted ? "missing" : "extra", name)];
   const differences: Difference[] = [];
+  const [before = "", after = ""] = [held, desired].map((each) => each.declarations.get(name));
+  if (before !== after) {
+    differences.push(difference("wrong", name, { desired: after, held: before }));
+  }
+  const counts = after.split("; ").includes(COUNTER);
   const isFilledByKernel = isOfKernel(name);
   let count = 0;
   for (const [key, { data, remark }] of there) {
     if (++count % BATCH === 0) yield;
     // An element that never goes is another program's.
     if (isFilledByKernel && EXPIRING.test(remark)) continue;
-    const desired = wanted.get(key);
+    const element = wanted.get(key);
     const left = counts ? remark.replace(COUNTS, "") : remark;
-    if (!desired) differences.push({ ...difference("extra", name, key), held: data });
-    else if (desired.data !== data) {
-      differences.push({ ...difference("wrong", name, key), desired: desired.data, held: data });
-    } else if (desired.remark !== left) {
+    if (!element) differences.push(difference("extra", name, { key, held: data }));
+    else if (element.data !== data) {
+      differences.push(difference("wrong", name, { key, desired: element.data, held: data }));
+    } else if (element.remark !== left) {
       const text = (remark: string) => `${data} ${remark}`.trim();
-      differences.push({
-        ...difference("wrong", name, key),
-        desired: text(desired.remark),
-        held: text(left),
-      });
+      const values = { key, desired: text(element.remark), held: text(left) };
+      differences.push(difference("wrong", name, values));
     }
   }
   for (const [key, { data }] of wanted) {
     if (++count % BATCH === 0) yield;
-    if (!there.has(key)) {
-      differences.push({ ...difference("missing", name, key), desired: data });
-    }
+    if (!there.has(key)) differences.push(difference("missing", name, { key, desired: data }));
   }
   return differences;
 }

@@ -14,7 +14,7 @@ import type {
   StickyClient,
 } from "../backend.ts";
 import { difference } from "../compare.ts";
-import { chainPlace, compareContents, TABLE_PLACE } from "./compare.ts";
+import { chainPlace, compareContents, frontendIn, TABLE_PLACE } from "./compare.ts";
 import {
   chainRules,
   clientsIn,
@@ -25,7 +25,7 @@ import {
   readingTable,
 } from "./read.ts";
 import { atOnce } from "../../model/ports/in_turns.ts";
-import { alwaysThere, parseKey, printKey, setNamed } from "./sets.ts";
+import { alwaysThere, parseKey, setNamed } from "./sets.ts";
 import { ownersOf } from "./changes.ts";
 import { NAT_CHAINS } from "./layout.ts";
 import { affinityEndpoint } from "./pick.ts";
@@ -100,23 +100,23 @@ export function nftablesEntries(
 ): KernelEntry[] {
   const wanted = atOnce(readingTable(tableOfPorts({ ports, node })));
   const there = ofService(held, wanted);
-  const differences = compareContents(wanted, there)
-    .map(({ type, ...place }): KernelEntry => ({ ...place, state: type }));
-  const different = new Set(differences.map((each) => `${each.in} ${each.key}`));
-  const same = [
+  const differences = compareContents(wanted, there);
+  const different = new Set(differences.flatMap((each) => [each.in, `${each.in} ${each.key}`]));
+  const same = (place: string, key: string, data: string): KernelEntry[] =>
+    different.has(key === "" ? place : `${place} ${key}`)
+      ? []
+      : [{ in: place, key, desired: data, held: data, state: "same" }];
+  return [
+    ...differences.map(({ type, ...place }) => ({ ...place, state: type })),
     ...[...wanted.sets].flatMap(([set, elements]) =>
       [...elements.keys()].flatMap((key) => {
         const data = there.sets.get(set)?.get(key)?.data;
-        return data === undefined || different.has(`${set} ${key}`)
-          ? []
-          : [{ in: set, key, desired: data, held: data, state: "same" as const }];
+        return data === undefined ? [] : same(set, key, data);
       })
     ),
-    ...[...[...wanted.chains.keys()].map(chainPlace), ...affinitySets(wanted)]
-      .filter((name) => !differences.some((each) => each.in === name))
-      .map((name) => ({ in: name, key: "", desired: "", held: "", state: "same" as const })),
+    ...[...wanted.chains.keys()].flatMap((chain) => same(chainPlace(chain), "", "")),
+    ...affinitySets(wanted).flatMap((set) => same(set, "", "")),
   ];
-  return [...differences, ...same];
 }
 
 /** Returns the sets of session affinity, whose elements are the clients. */
@@ -141,8 +141,7 @@ function ofService(held: Contents, wanted: Contents): Contents {
 /** Returns the scope of an element: all slots of one frontend have the same. */
 function scopeOf(name: string, text: string): string {
   const set = setNamed(name);
-  const key = set?.keyType === "slot" ? parseKey(set, text) : undefined;
-  return `${name} ${key?.type === "slot" ? printKey(key.frontend) : text}`;
+  return `${name} ${set ? frontendIn(set, text) : text}`;
 }
 
 export function stickyClients(

@@ -154,7 +154,7 @@ export class Look {
     return expected.flatMap(([name, rules]) => {
       const present = found.get(name);
       if (present === undefined) return [difference("missing", name)];
-      return present < rules ? [difference("missing", chainPlace(name), "rule")] : [];
+      return present < rules ? [difference("missing", chainPlace(name), { key: "rule" })] : [];
     });
   }
 
