@@ -4,19 +4,6 @@ import { TRANSACTIONS } from "./nft.ts";
 import { type ElementText, parseElements } from "./read.ts";
 import { TABLE } from "./table.ts";
 
-export interface Transaction extends Drift {
-  /**
-   * `undefined` if not all are known: elements that go with their set are not printed, and a new set may be ours again.
-   */
-  readonly elementLines: readonly string[] | undefined;
-  readonly touchesStructure: boolean;
-  /** The number of the ruleset, in 32 bits. */
-  readonly generation: number;
-  readonly marks: readonly number[];
-  readonly isWholeTable: boolean;
-  readonly newSets: readonly string[];
-}
-
 const CHANGE = new RegExp(`^(\\w+) (?:ct )?(\\w+) ${TABLE}(?: (\\S+)|\\s*$)`);
 const GENERATION = /^# new generation (\d+)(?: by process (\d+) \((.*)\))?/;
 const LOST = /lost .*events/i;
@@ -27,14 +14,34 @@ const ANONYMOUS = /^__(?:set|map)\d+$/;
 /** If more elements change, all have to be compared. */
 const MAX_TOUCHED = 1_000;
 
-class Lines {
-  readonly missing = new Set<string>();
-  readonly added = new Set<string>();
+/** A transaction as its lines tell it. The last one ends it. */
+export class Transaction implements Drift {
+  /** The number of the ruleset, in 32 bits. */
+  generation = 0;
+  by = "";
   readonly marks: number[] = [];
-  readonly elements: string[] = [];
   readonly newSets: string[] = [];
   touchesStructure = false;
   isWholeTable = false;
+  readonly #missing = new Set<string>();
+  readonly #added = new Set<string>();
+  readonly #elements: string[] = [];
+
+  get missing(): string {
+    return this.isWholeTable ? "the whole table" : inWords(this.#missing);
+  }
+
+  get added(): string {
+    return inWords(this.#added);
+  }
+
+  /**
+   * `undefined` if not all are known: elements that go with their set are not printed, and a new set may be ours again.
+   */
+  get elementLines(): readonly string[] | undefined {
+    const isKnown = this.newSets.length === 0 && this.#elements.length <= MAX_TOUCHED;
+    return isKnown ? this.#elements : undefined;
+  }
 
   add(line: string): void {
     const mark = parseMark(line);
@@ -44,43 +51,27 @@ class Lines {
     if (verb === undefined || ANONYMOUS.test(name) || kind === "flowtable") return;
     if (verb === "add" && (kind === "set" || kind === "map")) this.newSets.push(name);
     if (kind !== "element") this.touchesStructure = true;
-    else if (this.elements.length <= MAX_TOUCHED) this.elements.push(line);
+    else if (this.#elements.length <= MAX_TOUCHED) this.#elements.push(line);
     const isDeletion = verb === "delete" || verb === "destroy";
     if (kind === "table") this.isWholeTable ||= isDeletion;
-    else (isDeletion ? this.missing : this.added).add(describe(kind, name));
-  }
-
-  end(last: Pick<Transaction, "by" | "generation">): Transaction {
-    const { marks, elements, newSets, touchesStructure, isWholeTable } = this;
-    const isKnown = newSets.length === 0 && elements.length <= MAX_TOUCHED;
-    return {
-      ...last,
-      missing: isWholeTable ? "the whole table" : inWords(this.missing),
-      added: inWords(this.added),
-      elementLines: isKnown ? elements : undefined,
-      touchesStructure,
-      marks,
-      isWholeTable,
-      newSets,
-    };
+    else (isDeletion ? this.#missing : this.#added).add(describe(kind, name));
   }
 }
 
 export class TransactionReader {
-  #lines = new Lines();
+  #current = new Transaction();
 
   /** @returns the transaction that the line ends @throws {Error} if the kernel dropped events */
   read(line: string): Transaction | undefined {
-    if (!line.startsWith("#")) return void this.#lines.add(line);
+    const transaction = this.#current;
+    if (!line.startsWith("#")) return void transaction.add(line);
     if (LOST.test(line)) throw new Error("the kernel dropped events");
     const [match, generation, pid = "", name = ""] = GENERATION.exec(line) ?? [];
     if (match === undefined) return undefined;
-    const lines = this.#lines;
-    this.#lines = new Lines();
-    return lines.end({
-      by: pid === "" ? "" : `${name} (pid ${pid})`,
-      generation: Number(generation),
-    });
+    this.#current = new Transaction();
+    transaction.generation = Number(generation);
+    transaction.by = pid === "" ? "" : `${name} (pid ${pid})`;
+    return transaction;
   }
 }
 
