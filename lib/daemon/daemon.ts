@@ -13,12 +13,12 @@ import { serveHttp } from "../system/http_servers.ts";
 import { ProgramWatch } from "../system/program_watch.ts";
 import { serveSocket, type SocketRoutes } from "../system/socket.ts";
 import { stateText } from "../system/state_file.ts";
-import { openStateFile } from "./objects/saved_state.ts";
+import { restore } from "./objects/saved_state.ts";
 import { openSource } from "./objects/source.ts";
 import { beTheOnlyDaemon } from "./one_daemon.ts";
 import { type DaemonOptions, Parts } from "./parts.ts";
-import { announceReady, waitingFor } from "./reports/service_manager.ts";
-import { heldBack, statusReport } from "./reports/status_report.ts";
+import { announceReady } from "./reports/service_manager.ts";
+import { heldBack, serviceStatus, statusReport } from "./reports/status_report.ts";
 
 /** Milliseconds without progress after which a sync is stuck, and the watchdog is no longer fed. */
 const STUCK = 120_000;
@@ -51,7 +51,7 @@ async function start(given: DaemonOptions): Promise<void> {
 }
 
 async function run(parts: Parts): Promise<void> {
-  const { runtime: { clock }, logger, manager, nodeName, signal } = parts.options;
+  const { logger, manager, nodeName, signal } = parts.options;
   const { backend, source } = parts.opened;
   const { loop, ownPorts, firstSync, observation, metrics, findings } = parts;
   logger.info("started", { version: VERSION, mode: backend.traits.name, node: nodeName });
@@ -75,19 +75,7 @@ async function run(parts: Parts): Promise<void> {
       delivering,
       serving,
       answering,
-      announceReady({
-        manager,
-        clock,
-        logger,
-        firstSync,
-        waitingFor: () =>
-          waitingFor({
-            isStale: loop.stale,
-            missing: parts.cache.missing,
-            progress: backend.progress,
-          }),
-        signal,
-      }),
+      announceReady(parts),
       ownPorts.follow(() => loop.nodeChanged(), signal),
       manager.feedWatchdog(() => loop.busy < STUCK, ended.signal),
       firstSync.then(() => watchDrift(parts)),
@@ -172,12 +160,15 @@ async function answer(parts: Parts): Promise<void> {
 
 /** Returns the answers of the local socket. Its clients are `lib/cli/client.ts`. */
 export function socketRoutes(parts: Parts): SocketRoutes {
-  const { options, services, findings, cache, connections, loop } = parts;
+  const { options, findings, cache, connections, loop } = parts;
   return {
     "GET /v1/status": async (query) => {
       if (query.has("fresh")) await findings.refresh();
       const service = query.get("service");
-      return { ...statusReport(parts), ...service !== null && { service: services.of(service) } };
+      return {
+        ...statusReport(parts),
+        ...service !== null && { service: serviceStatus(parts, service) },
+      };
     },
     "GET /v1/objects": (query) => objects(parts, query.get("service")),
     "GET /v1/services": (query) => {
@@ -219,23 +210,6 @@ function asOf(parts: Parts): number {
   return [...observation.watches.values()]
     .filter(({ state }) => state !== "watching" && state !== "absent")
     .reduce((time, { lastEvent }) => Math.min(time, lastEvent || started), now);
-}
-
-/** Takes the objects of the state file if the node has no rules, before the source begins. */
-async function restore(parts: Parts): Promise<void> {
-  const { cache, loop, health } = parts;
-  const { stateFile: path } = parts.options.configuration.signpost;
-  const { backend: { foreignRules }, source } = parts.opened;
-  if (path === "" || !source.api) return;
-  const { keeper, found } = await openStateFile({ ...parts.options, path, foreignRules, cache });
-  parts.keeper = keeper;
-  if (found.type === "objects") {
-    parts.restored = found.written;
-    await loop.restore(found.events);
-  }
-  // A lost API server is no reason for load balancers to leave a node that has rules, or gets them now.
-  const node = cache.node ?? (found.type === "rules" ? { deleting: false } : undefined);
-  if (node) health.setNode(node);
 }
 
 async function lastEvents(parts: Parts): Promise<void> {

@@ -10,6 +10,7 @@ import type { NodeFacts, RulesetFacts, SettingFailure, SystemFacts } from "../fi
 import { HealthCheckNodePorts } from "../healthcheck/node_ports.ts";
 import type { LocalhostListeners } from "../localhost/listeners.ts";
 import { LocalhostNodePorts } from "../localhost/node_ports.ts";
+import type { Refusal } from "../model/cluster/objects.ts";
 import type { CommandLine } from "../model/configuration.ts";
 import type { HttpListen } from "../model/ports/http.ts";
 import type { Logger } from "../model/ports/ports.ts";
@@ -29,7 +30,7 @@ import { OwnPorts } from "./objects/own_ports.ts";
 import { postJson, type Source } from "./objects/source.ts";
 import { NodeFindings, readSystem } from "./reports/node_findings.ts";
 import { Observation } from "./reports/observation.ts";
-import { refusals, ServiceStatuses } from "./reports/service_status.ts";
+import { ServiceSyncs } from "./reports/service_syncs.ts";
 
 export interface DaemonOptions {
   readonly configuration: Configuration;
@@ -57,7 +58,7 @@ export class Parts {
   readonly healthChecks: HealthCheckNodePorts;
   readonly observation: Observation;
   readonly findings: NodeFindings;
-  readonly services: ServiceStatuses;
+  readonly services: ServiceSyncs;
   readonly ownPorts: OwnPorts;
   readonly started: number;
   /** When the objects of the state file were written, milliseconds since the epoch. */
@@ -108,7 +109,7 @@ export class Parts {
       snapshotAge: () => this.keeper?.age(),
       isStale: () => this.loop.stale,
       findings: () => this.findings.list,
-      refused: () => refusals(this),
+      refused: () => this.refusals,
       connections: this.connections.isOn ? () => this.connections.batches() : undefined,
       process: processUsage(),
       featureGates: knownGates(configuration),
@@ -136,21 +137,8 @@ export class Parts {
       logger,
       changed: () => this.findings.changed(),
     });
-    this.services = new ServiceStatuses({
-      cache: this.cache,
-      desired: this.desired,
-      clock,
-      isWriting: (service) => this.loop.isWriting(service),
-    });
-    this.observation = new Observation({
-      cache: this.cache,
-      nodeName,
-      metrics: this.metrics,
-      health: this.health,
-      clock,
-      standInNode: api ? undefined : { deleting: false },
-      report: this.report,
-    });
+    this.services = new ServiceSyncs({ desired: this.desired, clock });
+    this.observation = new Observation(this);
     this.findings = new NodeFindings({
       gather: async (isFull) => {
         if (isFull) {
@@ -196,6 +184,11 @@ export class Parts {
 
   get firstSync(): Promise<void> {
     return this.#firstSync.promise;
+  }
+
+  /** All objects whose present state is not used: malformed ones, and those over a limit. */
+  get refusals(): readonly Refusal[] {
+    return [...this.cache.refused, ...this.desired.overLimit()];
   }
 
   readonly report = (event: EventReport): void => this.events?.record(event);

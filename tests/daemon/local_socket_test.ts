@@ -1,47 +1,16 @@
 import { assertEquals } from "@std/assert";
 import { socketRoutes } from "../../lib/daemon/daemon.ts";
-import { Parts } from "../../lib/daemon/parts.ts";
-import { LocalhostListeners } from "../../lib/localhost/listeners.ts";
 import type { ConnectionsReport } from "../../lib/model/connections.ts";
 import type { Status } from "../../lib/model/status.ts";
-import { ServiceManager } from "../../lib/observe/systemd.ts";
-import { TCP } from "../../lib/system/tcp.ts";
-import { world } from "../cli/runtime.ts";
+import { COMMAND_LINE, newParts } from "./parts.ts";
 import { service } from "../policy/objects.ts";
-import { DEFAULTS } from "../support/configuration.ts";
 import { createDecoder } from "../../lib/source/objects/decode.ts";
 import { KINDS } from "../../lib/model/cluster/objects.ts";
-import { FakeBackend } from "../support/fake_backend.ts";
 import { replacement } from "../support/pipeline.ts";
 
-const COMMAND_LINE = { argv: ["run"], workingDirectory: "/", file: null };
-
-/** The parts of a daemon that has not begun, and the answers of its socket. */
+/** A daemon that has not begun, and the answers of its socket. */
 function daemon() {
-  const { runtime, logger } = world();
-  const parts = new Parts({
-    configuration: DEFAULTS,
-    commandLine: COMMAND_LINE,
-    nodeName: "node-1",
-    runtime,
-    logger,
-    manager: new ServiceManager({
-      socket: undefined,
-      watchdog: undefined,
-      clock: runtime.clock,
-      logger,
-    }),
-    localhost: new LocalhostListeners({ tcp: TCP, clock: runtime.clock }),
-    signal: new AbortController().signal,
-  }, {
-    backend: new FakeBackend({ repairs: false }),
-    choice: "",
-    version: "1.1.3",
-    missing: new Map(),
-    refusedFeatures: new Map(),
-    findings: [],
-    source: { api: undefined, run: () => Promise.resolve() },
-  });
+  const parts = newParts();
   const routes = socketRoutes(parts);
   const ask = async (request: string, query = "") =>
     await routes[request]?.(new URLSearchParams(query));

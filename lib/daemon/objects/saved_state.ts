@@ -3,17 +3,17 @@ import type { ForeignRules } from "../../backend/backend.ts";
 import { Turns } from "../../model/ports/in_turns.ts";
 import type { Clock, Logger } from "../../model/ports/ports.ts";
 import { createDecoder } from "../../source/objects/decode.ts";
-import { type SavedState, StateError, type StateObjects } from "../../source/saved/format.ts";
+import { type SavedState, StateError } from "../../source/saved/format.ts";
 import { readStateFile, stateFileTime, writeStateFile } from "../../system/state_file.ts";
 import { StateKeeper } from "../../source/saved/keeper.ts";
-import type { Runtime } from "../../model/ports/runtime.ts";
+import type { DaemonOptions, Parts } from "../parts.ts";
 
 /** Milliseconds that a node without rules waits for a program that hangs. */
 const PATIENCE = 10_000;
 
 /** Returns true if rules of a proxy serve this node; false if that is not known in time. */
 export async function isServed(
-  foreignRules: SavedStateOptions["foreignRules"],
+  foreignRules: Pick<ForeignRules, "isServed">,
   { clock, logger }: { readonly clock: Clock; readonly logger: Logger },
 ): Promise<boolean> {
   const over = new AbortController();
@@ -27,29 +27,14 @@ export async function isServed(
   return false;
 }
 
-interface SavedStateOptions {
-  readonly path: string;
-  /** Rules in the kernel may be newer than the file. */
-  readonly foreignRules: Pick<ForeignRules, "isServed">;
-  readonly nodeName: string;
-  readonly cache: StateObjects;
-  readonly runtime: Pick<Runtime, "clock" | "releaseMemory">;
-  readonly logger: Logger;
-  readonly signal: AbortSignal;
-}
-
-/** Names what a start finds: rules that packets meet, or the objects of the state file. */
-type Found =
-  | { readonly type: "rules" | "nothing" }
-  | ({ readonly type: "objects" } & SavedState);
-
-/** Opens the writer of a state file, and reads the file if no rules serve the node. */
-export async function openStateFile(
-  options: SavedStateOptions,
-): Promise<{ readonly keeper: StateKeeper; readonly found: Found }> {
-  const { path, nodeName, cache, runtime, logger, signal } = options;
+/** Opens the writer of the state file, and takes its objects if no rules serve the node, before the source begins. */
+export async function restore(parts: Parts): Promise<void> {
+  const { options, opened: { backend, source }, cache, loop, health } = parts;
+  const { nodeName, runtime, logger, signal } = options;
+  const path = options.configuration.signpost.stateFile;
+  if (path === "" || !source.api) return;
   const lastWritten = await stateFileTime(path);
-  const keeper = new StateKeeper({
+  parts.keeper = new StateKeeper({
     clock: runtime.clock,
     logger,
     lastWritten,
@@ -58,29 +43,37 @@ export async function openStateFile(
       runtime.releaseMemory(signal);
     },
   });
-  return { keeper, found: lastWritten === undefined ? { type: "nothing" } : await find(options) };
+  if (lastWritten === undefined) return;
+  // Rules in the kernel may be newer than the file. A lost API server is no reason for load balancers to leave a node that has rules, or gets them now.
+  if (await isServed(backend.foreignRules, { ...runtime, logger })) {
+    logger.info("the rules in the kernel stay until the API server's lists are in");
+    return health.setNode({ deleting: false });
+  }
+  const saved = await read(path, options);
+  if (!saved) return;
+  parts.restored = saved.written;
+  await loop.restore(saved.events);
+  if (cache.node) health.setNode(cache.node);
 }
 
-async function find(
-  { path, nodeName, foreignRules, runtime, logger }: SavedStateOptions,
-): Promise<Found> {
-  if (await isServed(foreignRules, { ...runtime, logger })) {
-    logger.info("the rules in the kernel stay until the API server's lists are in");
-    return { type: "rules" };
-  }
+/** Reads the state file, if it can be used. */
+async function read(
+  path: string,
+  { nodeName, runtime: { clock }, logger }: DaemonOptions,
+): Promise<SavedState | undefined> {
   try {
-    const turns = new Turns(runtime.clock);
+    const turns = new Turns(clock);
     const pause = () => turns.giveWay();
     const saved = await readStateFile(path, { nodeName, decode: createDecoder(), pause });
-    if (!saved) return { type: "nothing" };
+    if (!saved) return undefined;
     logger.info("no rules are in the kernel: writing those of the state file", {
       path,
       at: new Date(saved.written).toISOString(),
     });
-    return { type: "objects", ...saved };
+    return saved;
   } catch (error) {
     if (!(error instanceof StateError)) throw error;
     logger.warn(`the state file is not used: ${error.message}`);
-    return { type: "nothing" };
+    return undefined;
   }
 }

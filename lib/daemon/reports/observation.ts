@@ -8,21 +8,20 @@ import { describeUnsupported, type Unsupported, worksWithout } from "../../model
 import { splitKey } from "../../model/cluster/names.ts";
 import type { Kind, ObjectEvent, Refusal } from "../../model/cluster/objects.ts";
 import type { Finding, SyncSummary } from "../../model/status.ts";
-import type { Clock } from "../../model/ports/ports.ts";
+import type { Runtime } from "../../model/ports/runtime.ts";
 import type { EventReport } from "../../observe/events.ts";
 import type { ProxyHealth } from "../../observe/health.ts";
 import type { Metrics, Observed } from "../../observe/metrics/metrics.ts";
 import type { SyncObserver } from "../../sync/reports.ts";
 import type { WatchStatus } from "../../source/api/reflector.ts";
 
-interface ObservationOptions {
+interface ObservationSources {
+  readonly options: { readonly nodeName: string; readonly runtime: Pick<Runtime, "clock"> };
+  /** Manifests need no Node. */
+  readonly opened: { readonly source: { readonly api: object | undefined } };
   readonly cache: ObjectCache;
-  readonly nodeName: string;
   readonly metrics: Metrics;
   readonly health: ProxyHealth;
-  readonly clock: Clock;
-  /** Stands for the Node if manifests have none. */
-  readonly standInNode: { readonly deleting: boolean } | undefined;
   readonly report: (event: EventReport) => void;
 }
 
@@ -45,8 +44,8 @@ export class Observation implements SyncObserver, Observed {
   /** The number of those triggers in the running sync. */
   #taken = 0;
 
-  constructor(private readonly options: ObservationOptions) {
-    this.#started = options.clock.now();
+  constructor(private readonly sources: ObservationSources) {
+    this.#started = sources.options.runtime.clock.now();
   }
 
   /** The last full and the last partial sync, the older one first. */
@@ -80,9 +79,9 @@ export class Observation implements SyncObserver, Observed {
   }
 
   synced(script: Script, seconds: number): void {
-    const { metrics, clock } = this.options;
+    const { metrics, options: { runtime } } = this.sources;
     const { kind, operations, bytes } = script;
-    const now = clock.now();
+    const now = runtime.clock.now();
     this.#syncs.delete(kind);
     // Microseconds are exact enough.
     const rounded = Math.round(seconds * 1e6) / 1e6;
@@ -100,13 +99,13 @@ export class Observation implements SyncObserver, Observed {
   }
 
   failed(kind: Script["kind"], error: ApplyError): void {
-    this.options.metrics.syncFailed(kind);
+    this.sources.metrics.syncFailed(kind);
     // Another program has changed the rules, and the full sync that follows at once is the repair.
     if (kind === "partial" && error.failure === "conflict") this.drifted();
   }
 
   refused({ kind, key, reason }: Refusal): void {
-    const { metrics, nodeName } = this.options;
+    const { metrics, options: { nodeName } } = this.sources;
     metrics.refusals.inc({ kind });
     if (kind !== "Service") return;
     const note =
@@ -116,7 +115,7 @@ export class Observation implements SyncObserver, Observed {
 
   omitted({ kind, key, reason }: Refusal): void {
     if (kind !== "Service") return;
-    const { nodeName } = this.options;
+    const { nodeName } = this.sources.options;
     const note = `node ${nodeName} leaves out unusable parts of this Service: ${reason}`;
     this.#warn(key, { reason: "Omitted", action: "Decode", note });
   }
@@ -126,7 +125,7 @@ export class Observation implements SyncObserver, Observed {
     const kinds: Readonly<Record<string, FindingKind>> = CATALOG;
     const reason = kinds[id]?.event;
     if (reason === undefined) return;
-    const note = `node ${this.options.nodeName}: ${what}`;
+    const note = `node ${this.sources.options.nodeName}: ${what}`;
     for (const key of services) this.#warn(key, { reason, action: "Listen", note });
   }
 
@@ -139,22 +138,24 @@ export class Observation implements SyncObserver, Observed {
     const consequence = worksWithout(refusal.feature)
       ? "does not serve this Service as it asks"
       : "refuses this Service";
-    const note = `node ${this.options.nodeName} ${consequence}: ${describeUnsupported(refusal)}`;
+    const note = `node ${this.sources.options.nodeName} ${consequence}: ${
+      describeUnsupported(refusal)
+    }`;
     this.#warn(refusal.service, { reason: "NotSupported", action: "Apply", note });
   }
 
   /** Follows the Node at once: load balancers must see a drain even if nft fails. */
   #followNode(event: ObjectEvent): void {
     if (event.kind !== "Node") return;
-    const { health, cache, standInNode } = this.options;
+    const { health, cache, opened: { source } } = this.sources;
     const changes = event.type === "replace" ? [...event.changes.values()] : [event];
     for (const change of changes) if (change.type === "upsert") health.setNode(change.object);
     const isNone = event.type === "replace" && changes.every(({ type }) => type === "delete");
-    if (isNone && cache.node === undefined && standInNode) health.setNode(standInNode);
+    if (isNone && cache.node === undefined && !source.api) health.setNode({ deleting: false });
   }
 
   #warn(key: string, said: Pick<EventReport, "reason" | "action" | "note">): void {
-    const { cache, report } = this.options;
+    const { cache, report } = this.sources;
     const { namespace, name } = splitKey(key);
     const uid = cache.services.get(key)?.uid ?? "";
     report({ regarding: { kind: "Service", namespace, name, uid }, type: "Warning", ...said });

@@ -1,6 +1,5 @@
 /** Tells systemd when the daemon is ready, and the log why it is not. */
-import type { Progress } from "../../model/kernel/dataplane.ts";
-import type { Clock, Logger } from "../../model/ports/ports.ts";
+import type { Logger } from "../../model/ports/ports.ts";
 import { describeProgress } from "../../observe/human.ts";
 import {
   type NotifySocket,
@@ -9,6 +8,7 @@ import {
 } from "../../observe/systemd.ts";
 import { openNotifySocket } from "../../system/socket.ts";
 import type { Runtime } from "../../model/ports/runtime.ts";
+import type { Parts } from "../parts.ts";
 
 /** Milliseconds until READY=1 without a sync: kubelet may wait for it, and bring the API server up. */
 const READY_LIMIT = 10_000;
@@ -30,36 +30,27 @@ export function openServiceManager(
 /** Milliseconds without a first sync after which the log says the reason. */
 const LONG_WAIT = 30_000;
 
-export function waitingFor({ missing, isStale, progress }: {
-  /** The rules are those of the state file: no list is needed for them. */
-  readonly isStale: boolean;
-  readonly missing: readonly string[];
-  readonly progress: Progress | undefined;
-}): string {
-  if (progress) return `the kernel, which has ${describeProgress(progress)}`;
-  return missing.length > 0 && !isStale ? `the first list of ${missing.join(", ")}` : "the kernel";
-}
-
 /** Says that the service is ready. If the first sync is late, systemd and later the log hear why. */
-export async function announceReady(
-  { manager, clock, logger, firstSync, waitingFor, signal }: {
-    readonly manager: Pick<ServiceManager, "ready">;
-    readonly clock: Pick<Clock, "sleep">;
-    readonly logger: Logger;
-    readonly firstSync: Promise<void>;
-    readonly waitingFor: () => string;
-    readonly signal: AbortSignal;
-  },
-): Promise<void> {
+export async function announceReady(parts: Parts): Promise<void> {
+  const { options: { manager, runtime: { clock }, logger, signal }, firstSync } = parts;
   const isSyncedWithin = (milliseconds: number) =>
     Promise.race([firstSync.then(() => true), clock.sleep(milliseconds, signal).then(() => false)]);
   if (!await isSyncedWithin(READY_LIMIT) && !signal.aborted) {
-    await manager.ready(`no rules are written yet, waiting for ${waitingFor()}`);
+    await manager.ready(`no rules are written yet, waiting for ${waitingFor(parts)}`);
     if (!await isSyncedWithin(LONG_WAIT - READY_LIMIT) && !signal.aborted) {
-      const why = { seconds: LONG_WAIT / 1000, waitingFor: waitingFor() };
+      const why = { seconds: LONG_WAIT / 1000, waitingFor: waitingFor(parts) };
       logger.warn("no rules have been written since the start", why);
       await firstSync;
     }
   }
   if (!signal.aborted) await manager.ready("rules are in the kernel");
+}
+
+function waitingFor({ cache: { missing }, loop, opened: { backend } }: Parts): string {
+  const { progress } = backend;
+  if (progress) return `the kernel, which has ${describeProgress(progress)}`;
+  // No list is needed for the rules of a state file.
+  return missing.length > 0 && !loop.stale
+    ? `the first list of ${missing.join(", ")}`
+    : "the kernel";
 }

@@ -1,14 +1,14 @@
-/** Reports the status of the daemon. */
+/** Reports the status of the daemon and of each Service. */
 import { formatMinSyncPeriod } from "../../config/configz.ts";
 import { COMMIT } from "../../model/commit.ts";
 import { objectKey } from "../../model/cluster/names.ts";
 import { KINDS } from "../../model/cluster/objects.ts";
 import type { HeldBackPorts } from "../../model/kernel/differences.ts";
-import { type Status, STATUS_VERSION } from "../../model/status.ts";
+import { describeUnsupported, worksWithout } from "../../model/kernel/traits.ts";
+import { type ServiceStatus, type Status, STATUS_VERSION } from "../../model/status.ts";
 import { FAMILY_NAMES } from "../../model/values/address.ts";
 import { VERSION } from "../../model/version.ts";
 import type { Parts } from "../parts.ts";
-import { refusals } from "./service_status.ts";
 
 export function statusReport(parts: Parts): Status {
   const { options, opened, cache, desired, loop, observation, health } = parts;
@@ -55,15 +55,43 @@ export function statusReport(parts: Parts): Status {
     watches: KINDS.flatMap((kind) => observation.watches.get(kind) ?? [])
       .map((watch) => ({ ...watch, lastEvent: formatTime(watch.lastEvent) })),
     syncs: observation.syncs,
-    refused: refusals(parts).map(({ kind, key, reason }) => ({ kind, key, reason })),
+    refused: parts.refusals.map(({ kind, key, reason }) => ({ kind, key, reason })),
     conflicts: shorten(desired.conflicts()),
   };
 }
 
+export function serviceStatus(parts: Parts, service: string): ServiceStatus {
+  const written = parts.services.writing(service);
+  const rejected = rejectionOf(parts, service);
+  const pending = waitingFor(parts, service);
+  return {
+    service,
+    state: rejected ? "rejected" : pending ? "pending" : written ? "applied" : "absent",
+    since: written ? new Date(written.at).toISOString() : "",
+    sync: written ? { number: written.number, kind: written.kind } : null,
+    reason: rejected || pending,
+  };
+}
+
+function rejectionOf({ refusals, desired }: Parts, service: string): string {
+  const refused = refusals.find(({ kind, key }) => kind === "Service" && key === service);
+  if (refused) return refused.reason;
+  const unsupported = desired.unsupported().find((each) =>
+    each.service === service && !worksWithout(each.feature)
+  );
+  return unsupported ? describeUnsupported(unsupported) : "";
+}
+
+function waitingFor({ services, loop, cache }: Parts, service: string): string {
+  if (services.hasFailed(service)) return "the last sync failed and is tried again";
+  if (loop.isWriting(service)) return "a sync writes it now";
+  return cache.isWaiting(service) ? "the next sync writes it" : "";
+}
+
 /** Returns the Services whose last good rules stay, because the Service or one of its EndpointSlices is refused. */
-export function heldBack({ cache, desired }: Pick<Parts, "cache" | "desired">): HeldBackPorts[] {
+export function heldBack({ cache, desired, refusals }: Parts): HeldBackPorts[] {
   const reasons = new Map<string, string>();
-  for (const { kind, key, reason } of refusals({ cache, desired })) {
+  for (const { kind, key, reason } of refusals) {
     const slice = kind === "EndpointSlice" ? cache.slices.get(key) : undefined;
     if (kind === "Service") reasons.set(key, reason);
     else if (slice) {

@@ -1,8 +1,11 @@
 import { assertEquals } from "@std/assert";
-import { ObjectCache } from "../../../lib/cache/cache.ts";
-import { openStateFile } from "../../../lib/daemon/objects/saved_state.ts";
+import { restore } from "../../../lib/daemon/objects/saved_state.ts";
 import { writeStateFile } from "../../../lib/system/state_file.ts";
-import { ManualClock, MemoryLogger, START } from "../../support/clock_and_log.ts";
+import type { Source } from "../../../lib/daemon/objects/source.ts";
+import { configuration, DEFAULTS } from "../../support/configuration.ts";
+import { FakeBackend } from "../../support/fake_backend.ts";
+import { newParts } from "../parts.ts";
+import { MemoryLogger, START } from "../../support/clock_and_log.ts";
 import { service, SyncFixture } from "../../sync/fixture.ts";
 
 const NODE = "node-1";
@@ -11,33 +14,32 @@ const NODE = "node-1";
 async function load(path: string, isServed: boolean): Promise<string[]> {
   const done: string[] = [];
   const logger = new MemoryLogger();
-  const { keeper, found } = await openStateFile({
-    path,
+  const backend = new FakeBackend({ repairs: false });
+  backend.foreignRules.isServed = () => {
+    done.push("asked for rules");
+    return Promise.resolve(isServed);
+  };
+  const api = { url: new URL("https://192.0.2.1"), warnings: [] } as unknown as Source["api"];
+  const parts = newParts({
+    configuration: configuration({ signpost: { ...DEFAULTS.signpost, stateFile: path } }),
     nodeName: NODE,
-    foreignRules: {
-      isServed: () => {
-        done.push("asked for rules");
-        return Promise.resolve(isServed);
-      },
-    },
-    cache: new ObjectCache(),
-    runtime: { clock: new ManualClock(START), releaseMemory: () => {} },
     logger,
-    signal: new AbortController().signal,
+    backend,
+    source: { api, run: () => Promise.resolve() },
   });
-  done.push(`found ${found.type}`);
-  if (found.type === "objects") {
-    done.push(...found.events.flatMap(({ changes }) => [...changes.keys()]));
-  }
-  await keeper.stop();
-  return [...done, ...logger.messages];
+  await restore(parts);
+  await parts.keeper?.stop();
+  const { nodeEligible } = parts.health.report();
+  return [...done, ...parts.cache.services.keys(), ...nodeEligible ? ["eligible"] : []].concat(
+    logger.messages,
+  );
 }
 
 Deno.test("a state file is read where no rules serve the node", async () => {
   const folder = await Deno.makeTempDir();
   try {
     const path = `${folder}/state`;
-    assertEquals(await load(path, true), ["found nothing"]);
+    assertEquals(await load(path, true), []);
     await using fixture = new SyncFixture();
     fixture.deliver([service(1)]);
     await writeStateFile(fixture.cache, {
@@ -48,13 +50,12 @@ Deno.test("a state file is read where no rules serve the node", async () => {
     });
     assertEquals(await load(path, false), [
       "asked for rules",
-      "found objects",
       "default/s1",
       "no rules are in the kernel: writing those of the state file",
     ]);
     assertEquals(await load(path, true), [
       "asked for rules",
-      "found rules",
+      "eligible",
       "the rules in the kernel stay until the API server's lists are in",
     ]);
   } finally {

@@ -1,7 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { ObjectCache } from "../../../lib/cache/cache.ts";
 import { Observation } from "../../../lib/daemon/reports/observation.ts";
-import { refusals } from "../../../lib/daemon/reports/service_status.ts";
 import type { EventReport } from "../../../lib/observe/events.ts";
 import type { EndpointSlice, Node, ObjectEvent } from "../../../lib/model/cluster/objects.ts";
 import { healthServer } from "../../../lib/observe/endpoints.ts";
@@ -61,7 +60,7 @@ const OVER_LIMIT: ReturnType<Desired["overLimit"]> = [
 ];
 
 /** An observation with its cache, its health, and the Events that it reports. */
-function observe(standInNode?: { readonly deleting: boolean }) {
+function observe({ hasApi }: { readonly hasApi: boolean } = { hasApi: true }) {
   const clock = new ManualClock(START);
   const cache = new ObjectCache();
   const health = new ProxyHealth({ clock, timeout: 60_000, sync: () => NO_PROGRESS });
@@ -75,7 +74,7 @@ function observe(standInNode?: { readonly deleting: boolean }) {
     snapshotAge: () => undefined,
     isStale: () => false,
     findings: () => [],
-    refused: () => refusals({ cache, desired: { overLimit: () => OVER_LIMIT } }),
+    refused: () => [...cache.refused, ...OVER_LIMIT],
     process: {
       memory: () => ({ rss: 0, heapTotal: 0, heapUsed: 0, external: 0 }),
       cpu: () => 0,
@@ -85,12 +84,11 @@ function observe(standInNode?: { readonly deleting: boolean }) {
     featureGates: [],
   });
   const observation: Observation = new Observation({
+    options: { nodeName: "node-1", runtime: { clock } },
+    opened: { source: { api: hasApi ? {} : undefined } },
     cache,
-    nodeName: "node-1",
     metrics,
     health,
-    clock,
-    standInNode,
     report: (event) => events.push(event),
   });
   return { cache, clock, health, metrics, observation, events };
@@ -99,9 +97,9 @@ function observe(standInNode?: { readonly deleting: boolean }) {
 /** What `/healthz` answers after these events. */
 async function healthzAfter(
   events: readonly ObjectEvent[],
-  standInNode?: { readonly deleting: boolean },
+  source?: { readonly hasApi: boolean },
 ): Promise<number> {
-  const { cache, health, observation } = observe(standInNode);
+  const { cache, health, observation } = observe(source);
   for (const event of events) {
     observation.seen(event);
     cache.apply(event);
@@ -132,8 +130,8 @@ Deno.test("a Node that was never seen is not eligible, one that goes stays as it
 });
 
 Deno.test("manifests may do without a Node", async () => {
-  assertEquals(await healthzAfter([NONE], { deleting: false }), 200);
-  assertEquals(await healthzAfter([SEEN, DRAINED, GONE, NONE], { deleting: false }), 503);
+  assertEquals(await healthzAfter([NONE], { hasApi: false }), 200);
+  assertEquals(await healthzAfter([SEEN, DRAINED, GONE, NONE], { hasApi: false }), 503);
 });
 
 Deno.test("a Service that needs what the kernel refuses gets a Warning Event that says what and why", () => {

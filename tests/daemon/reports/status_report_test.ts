@@ -1,6 +1,9 @@
 import { assertEquals } from "@std/assert";
-import { ServiceStatuses } from "../../../lib/daemon/reports/service_status.ts";
+import { ServiceSyncs } from "../../../lib/daemon/reports/service_syncs.ts";
+import { serviceStatus } from "../../../lib/daemon/reports/status_report.ts";
+import type { ServiceStatus } from "../../../lib/model/status.ts";
 import type { ServiceChange } from "../../../lib/model/kernel/desired.ts";
+import type { Parts } from "../../../lib/daemon/parts.ts";
 import { servicePort } from "../../observe/page/contents.ts";
 
 const START = Date.parse("2026-01-02T03:04:05.000Z");
@@ -14,28 +17,33 @@ class Fake {
   readonly writing = new Set<string>();
   refused: { kind: "Service"; key: string; reason: string }[] = [];
   now = START;
-  readonly statuses = new ServiceStatuses({
-    cache: {
-      isWaiting: (key) => this.waiting.has(key),
-      refused: { [Symbol.iterator]: () => this.refused.values() },
-    },
-    desired: { services: this.services, overLimit: () => [], unsupported: () => [] },
+  readonly syncs = new ServiceSyncs({
+    desired: { services: this.services },
     clock: { now: () => this.now },
-    isWriting: (service) => this.writing.has(service),
   });
 
   /** Ends a sync that was about one change. */
   sync(kind: "full" | "partial", change: Partial<ServiceChange> = {}, done = true): void {
     const services = new Map([["shop/web", { before: OLD, after: OLD, ...change }]]);
-    this.statuses.follow({
+    this.syncs.follow({
       change: { node: undefined, services },
       applied: done ? kind : undefined,
     });
   }
 
+  of(service: string): ServiceStatus {
+    return serviceStatus({
+      services: this.syncs,
+      refusals: this.refused,
+      desired: { unsupported: () => [] },
+      cache: { isWaiting: (key: string) => this.waiting.has(key) },
+      loop: { isWriting: (key: string) => this.writing.has(key) },
+    } as unknown as Parts, service);
+  }
+
   /** What is said of `shop/web`. */
   get web(): string {
-    const { state, since, sync, reason } = this.statuses.of("shop/web");
+    const { state, since, sync, reason } = this.of("shop/web");
     return [state, since, sync && `${sync.kind} ${sync.number}`, reason].filter(Boolean).join("; ");
   }
 }
@@ -51,7 +59,7 @@ Deno.test("a Service is in the kernel since the sync that changed it", () => {
   daemon.now += 1000;
   daemon.sync("partial");
   assertEquals(daemon.web, `applied; ${at(1)}; partial 2`);
-  assertEquals(daemon.statuses.of("shop/db").sync, { number: 1, kind: "full" });
+  assertEquals(daemon.of("shop/db").sync, { number: 1, kind: "full" });
 });
 
 Deno.test("a Service is pending while it waits, while it is written and after a failed sync", () => {
@@ -82,7 +90,7 @@ Deno.test("a rejected Service keeps the time of its rules and says why it is rej
 
 Deno.test("a Service without rules is absent, also after it was there", () => {
   const daemon = new Fake();
-  assertEquals(daemon.statuses.of("shop/none").state, "absent");
+  assertEquals(daemon.of("shop/none").state, "absent");
   daemon.sync("full");
   daemon.services.delete("shop/web");
   daemon.sync("partial", { after: [] });

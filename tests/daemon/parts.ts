@@ -1,0 +1,42 @@
+/** The parts of a daemon that has not begun, with a fake kernel and no API server. */
+import { type DaemonOptions, Parts } from "../../lib/daemon/parts.ts";
+import { LocalhostListeners } from "../../lib/localhost/listeners.ts";
+import { ServiceManager } from "../../lib/observe/systemd.ts";
+import { TCP } from "../../lib/system/tcp.ts";
+import { world } from "../cli/runtime.ts";
+import { DEFAULTS } from "../support/configuration.ts";
+import { FakeBackend } from "../support/fake_backend.ts";
+
+export const COMMAND_LINE = { argv: ["run"], workingDirectory: "/", file: null };
+
+/** Makes the parts. @param changes what is other than usual */
+export function newParts(
+  changes: Partial<DaemonOptions> & Partial<Parts["opened"]> = {},
+): Parts {
+  const { runtime, logger } = world();
+  const options = {
+    configuration: DEFAULTS,
+    commandLine: COMMAND_LINE,
+    nodeName: "node-1",
+    runtime,
+    logger,
+    manager: new ServiceManager({
+      socket: undefined,
+      watchdog: undefined,
+      clock: runtime.clock,
+      logger,
+    }),
+    localhost: new LocalhostListeners({ tcp: TCP, clock: runtime.clock }),
+    signal: new AbortController().signal,
+  };
+  const opened = {
+    backend: new FakeBackend({ repairs: false }),
+    choice: "",
+    version: "1.1.3",
+    missing: new Map(),
+    refusedFeatures: new Map(),
+    findings: [],
+    source: { api: undefined, run: () => Promise.resolve() },
+  };
+  return new Parts({ ...options, ...changes }, { ...opened, ...changes });
+}
