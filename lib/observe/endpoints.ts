@@ -95,13 +95,14 @@ export interface MetricsServerOptions {
 }
 
 export function metricsServer(options: MetricsServerOptions): HttpHandler {
-  const { configuration, traits, clock, page: contents } = options;
-  const { metricsBindAddress: bindAddress, signpost: { statusPage: setting } } = configuration;
+  const { configuration, traits, clock } = options;
   const ok = () => textAnswer("ok");
   const metrics = atMostOnceASecond(() => options.metrics.render(), clock);
-  const page = pageHandler({ setting, bindAddress, clock, contents });
+  const page = pageHandler(options);
   const local = (answer: () => HttpAnswer): HttpHandler => ({ host }) =>
-    setting === "on" || isLocalName(host) ? answer() : textAnswer(OTHER_NAME, 403);
+    configuration.signpost.statusPage === "on" || isLocalName(host)
+      ? answer()
+      : textAnswer(OTHER_NAME, 403);
   return routePaths(
     new Map<string, HttpHandler>([
       ["/", page],
@@ -167,17 +168,6 @@ function isLocalName(authority = ""): boolean {
   return host === "" || host === "localhost" || parseAddress(host) !== undefined;
 }
 
-/** `auto` serves the page if the server listens on loopback alone. */
-export type PageSetting = "auto" | "on" | "off";
-
-interface PageOptions {
-  readonly setting: PageSetting;
-  /** `address:port` of the server, as it is configured. */
-  readonly bindAddress: string;
-  readonly clock: Pick<Clock, "monotonic" | "sleep">;
-  readonly contents: () => PageContents | Promise<PageContents>;
-}
-
 export const DATA_PATH = "/page.json";
 
 /** Returns the policy that lets only the style and the script of the page itself run, and loads only its JSON. */
@@ -209,7 +199,10 @@ const HEADERS: Readonly<Record<string, string>> = {
 };
 
 /** Answers with the page or its JSON, or with 403 and a line that says how to switch the page on. */
-export function pageHandler(options: PageOptions): HttpHandler {
+export function pageHandler(
+  options: Pick<MetricsServerOptions, "configuration" | "clock" | "page">,
+): HttpHandler {
+  const { configuration, clock, page } = options;
   let policy: Promise<string> | undefined;
   const answer = async (type: string, body: string) => {
     policy ??= contentSecurityPolicy();
@@ -217,19 +210,19 @@ export function pageHandler(options: PageOptions): HttpHandler {
     return { status: 200, headers, body };
   };
   return async (request) => {
-    const refusal = refusalOf(request, options);
+    const refusal = refusalOf(request, configuration);
     if (refusal !== undefined) return textAnswer(`${refusal}\n`, 403);
     if (request.path !== DATA_PATH) return answer("text/html; charset=utf-8", PAGE);
     const query = readQuery(request.search ?? "");
-    const data = pageData(await options.contents(), query);
-    const shown = plainData(await new Turns(options.clock).run(data));
+    const data = pageData(await page(), query);
+    const shown = plainData(await new Turns(clock).run(data));
     return answer("application/json", JSON.stringify(shown));
   };
 }
 
 function refusalOf(
   { host }: HttpRequest,
-  { setting, bindAddress }: PageOptions,
+  { metricsBindAddress: bindAddress, signpost: { statusPage: setting } }: Configuration,
 ): string | undefined {
   if (setting === "on") return undefined;
   if (setting === "off") return "The status page is off: see --status-page.";

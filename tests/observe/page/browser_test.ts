@@ -1,11 +1,11 @@
 import { assert, assertEquals, assertMatch, assertNotMatch } from "@std/assert";
 import { httpListen } from "../../../lib/system/http_servers.ts";
 import type { PageContents } from "../../../lib/observe/page/data.ts";
-import { contentSecurityPolicy, DATA_PATH, pageHandler } from "../../../lib/observe/endpoints.ts";
+import { contentSecurityPolicy, DATA_PATH } from "../../../lib/observe/endpoints.ts";
 import type { HttpHandler, HttpListener } from "../../../lib/model/ports/http.ts";
 import { type BrowserOptions, renderedDocument, screenshot } from "../../support/browser.ts";
 import { MemoryLogger, realClock } from "../../support/clock_and_log.ts";
-import { contents, endpoint, FINDING, servicePort, STATUS } from "./contents.ts";
+import { contents, endpoint, FINDING, pageOf, servicePort, STATUS } from "./contents.ts";
 
 /** Milliseconds of the page's time: the first state is shown. */
 const SHOWN = 2_000;
@@ -37,12 +37,7 @@ class Site implements AsyncDisposable {
 }
 
 function page(shown: () => PageContents): HttpHandler {
-  return pageHandler({
-    setting: "auto",
-    bindAddress: "127.0.0.1:10249",
-    contents: shown,
-    clock: realClock,
-  });
+  return pageOf({ page: shown });
 }
 
 /** A page of another path that has the page in a frame: no window is narrower than 500 pixels. */

@@ -7,6 +7,11 @@ import { desiredPort } from "../../backend/connections/desired_port.ts";
 import { CONNECTIONS_VERSION, type ConnectionsReport } from "../../../lib/model/connections.ts";
 import type { DesiredServicePort, Destination } from "../../../lib/model/kernel/desired.ts";
 import { type Finding, type Status, STATUS_VERSION } from "../../../lib/model/status.ts";
+import type { Configuration } from "../../../lib/config/configuration.ts";
+import type { HttpHandler } from "../../../lib/model/ports/http.ts";
+import { pageHandler } from "../../../lib/observe/endpoints.ts";
+import { realClock } from "../../support/clock_and_log.ts";
+import { configuration, DEFAULTS } from "../../support/configuration.ts";
 import type { PageContents } from "../../../lib/observe/page/data.ts";
 
 /** The time of all tests. */
@@ -127,4 +132,22 @@ export function contents(changes: Partial<PageContents> = {}): PageContents {
     now: NOW,
     ...changes,
   };
+}
+
+/** Makes the page's handler. */
+export function pageOf(
+  { statusPage = "auto", bindAddress = "127.0.0.1:10249", page = contents }: {
+    readonly statusPage?: Configuration["signpost"]["statusPage"];
+    readonly bindAddress?: string;
+    readonly page?: () => PageContents;
+  },
+): HttpHandler {
+  return pageHandler({
+    configuration: configuration({
+      metricsBindAddress: bindAddress,
+      signpost: { ...DEFAULTS.signpost, statusPage },
+    }),
+    page: () => page(),
+    clock: realClock,
+  });
 }

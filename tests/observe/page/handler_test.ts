@@ -1,20 +1,15 @@
 import { assertEquals, assertMatch } from "@std/assert";
-import { DATA_PATH, pageHandler, type PageSetting } from "../../../lib/observe/endpoints.ts";
-import { realClock } from "../../support/clock_and_log.ts";
-import { contents, STATUS } from "./contents.ts";
+import type { Configuration } from "../../../lib/config/configuration.ts";
+import { DATA_PATH } from "../../../lib/observe/endpoints.ts";
+import { contents, pageOf, STATUS } from "./contents.ts";
 
 /** Asks for the page and for its JSON; both have the same status. */
 async function ask(
-  setting: PageSetting,
+  statusPage: Configuration["signpost"]["statusPage"],
   bindAddress: string,
   host = bindAddress,
 ): Promise<{ readonly status: number; readonly body: string }> {
-  const handler = pageHandler({
-    setting,
-    bindAddress,
-    contents: () => contents(),
-    clock: realClock,
-  });
+  const handler = pageOf({ statusPage, bindAddress });
   const page = await handler({ method: "GET", path: "/", host });
   const data = await handler({ method: "GET", path: DATA_PATH, host });
   assertEquals(data.status, page.status);
@@ -53,12 +48,7 @@ Deno.test("a foreign name that leads to loopback shows nothing", async () => {
 });
 
 Deno.test("the answer forbids everything that the page does not need", async () => {
-  const handler = pageHandler({
-    setting: "on",
-    bindAddress: "0.0.0.0:10249",
-    contents: () => contents(),
-    clock: realClock,
-  });
+  const handler = pageOf({ statusPage: "on", bindAddress: "0.0.0.0:10249" });
   const { headers } = await handler({ method: "GET", path: "/" });
   assertEquals(headers["Content-Type"], "text/html; charset=utf-8");
   assertEquals(headers["X-Content-Type-Options"], "nosniff");
@@ -72,12 +62,8 @@ Deno.test("the answer forbids everything that the page does not need", async () 
 
 Deno.test("control and bidirectional characters of the cluster are escaped in the page's JSON", async () => {
   const evil = "x\x1b[2J\n\u202eFAKE";
-  const handler = pageHandler({
-    setting: "on",
-    bindAddress: "0.0.0.0:10249",
-    contents: () => contents({ status: { ...STATUS, node: evil } }),
-    clock: realClock,
-  });
+  const page = () => contents({ status: { ...STATUS, node: evil } });
+  const handler = pageOf({ page });
   const { headers, body } = await handler({ method: "GET", path: DATA_PATH });
   assertEquals(headers["Content-Type"], "application/json");
   assertEquals(JSON.parse(body).node, "x\\u001b[2J\\n\\u202eFAKE");
