@@ -1,6 +1,12 @@
 /** `signpost completions`: prints a script for a shell, or the candidates that the script asks for at each Tab key. */
-import { type CommandOf, type Shell, SHELLS } from "../config/command.ts";
-import { COMMAND_ROWS, type CommandName, COMMANDS, flagGroupsOf } from "../config/commands.ts";
+import type { CommandOf, Shell } from "../config/command.ts";
+import {
+  COMMAND_ROWS,
+  type CommandName,
+  COMMANDS,
+  FILES,
+  flagGroupsOf,
+} from "../config/commands.ts";
 import type { Flag } from "../config/setting.ts";
 import { splitFlag } from "../config/command_line.ts";
 import { UNUSED_TITLE } from "../config/settings.ts";
@@ -8,8 +14,6 @@ import type { Runtime } from "../model/ports/runtime.ts";
 
 /** A word, and the description that zsh and fish show beside it. */
 type Candidate = readonly [word: string, description?: string];
-
-const FILES: Candidate = [":files"];
 
 /** Each calls signpost with the words up to the cursor. It answers with candidates: a word, a tab, a description. */
 export const COMPLETION_SCRIPTS: Readonly<Record<Shell, string>> = {
@@ -90,15 +94,13 @@ function candidatesFor(line: readonly string[]): readonly Candidate[] {
   if (!last.startsWith("-")) return startingWith(last, wordsAfter(named, line));
   const { flag, name, text } = splitFlag(last, command);
   if (!last.includes("=")) return startingWith(last, flagsOf(command));
-  return !flag || text === undefined
-    ? []
-    : startingWith(text, valuesOf(flag)).map((each) =>
-      each === FILES ? each : [`${name}=${each[0]}`]
-    );
+  return !flag || text === undefined ? [] : startingWith(text, valuesOf(flag)).map((
+    [word],
+  ) => [word === FILES ? word : `${name}=${word}`]);
 }
 
 function startingWith(prefix: string, candidates: readonly Candidate[]): Candidate[] {
-  return candidates.filter((each) => each === FILES || each[0].startsWith(prefix));
+  return candidates.filter(([word]) => word === FILES || word.startsWith(prefix));
 }
 
 /** Returns the flags that a command's help shows, without those that have no effect. */
@@ -109,7 +111,7 @@ function flagsOf(command: CommandName): Candidate[] {
 
 function valuesOf({ choices = [], value }: Flag): readonly Candidate[] {
   if (choices.length > 0) return choices.map((choice): Candidate => [choice]);
-  return value === "FILE" || value === "PATH" ? [FILES] : [];
+  return value === "FILE" || value === "PATH" ? [[FILES]] : [];
 }
 
 /** Returns the words besides flags that may follow a command. */
@@ -117,19 +119,10 @@ function wordsAfter(
   command: CommandName | undefined,
   line: readonly string[],
 ): readonly Candidate[] {
-  switch (command) {
-    case undefined: {
-      const commands = COMMANDS.map((name): Candidate => [name, COMMAND_ROWS[name].summary]);
-      if (line.length <= 1) return [...commands, ["help", "show help texts"]];
-      return line.length === 2 && line[0] === "help" ? commands : [];
-    }
-    case "explain":
-      return [["to"]];
-    case "diff":
-      return [FILES];
-    case "completions":
-      return SHELLS.map((shell): Candidate => [shell]);
-    default:
-      return [];
+  if (command !== undefined) {
+    return COMMAND_ROWS[command].words?.map((word): Candidate => [word]) ?? [];
   }
+  const commands = COMMANDS.map((name): Candidate => [name, COMMAND_ROWS[name].summary]);
+  if (line.length <= 1) return [...commands, ["help", "show help texts"]];
+  return line.length === 2 && line[0] === "help" ? commands : [];
 }

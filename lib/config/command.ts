@@ -1,6 +1,6 @@
 /** Works out the command that the words and options of a command line ask for. */
 import type { CommandLineResult } from "./command_line.ts";
-import { COMMAND_ROWS, type CommandName, type OptionsOf } from "./commands.ts";
+import { COMMAND_ROWS, type CommandName, type OptionsOf, SHELLS } from "./commands.ts";
 import { familyOf, parseAddress } from "../model/values/address.ts";
 import { type Protocol, PROTOCOLS } from "../model/cluster/objects.ts";
 import { alternatives, show } from "../model/values/text.ts";
@@ -95,8 +95,6 @@ export interface PacketTarget {
 }
 
 type ExplainTarget = AskedService | PacketTarget;
-
-export const SHELLS = ["bash", "zsh", "fish"] as const;
 
 export type Shell = typeof SHELLS[number];
 

@@ -67,7 +67,7 @@ function scan(argv: readonly string[]): Scan {
   const [first] = argv;
   const named = COMMANDS.find((name) => name === first);
   const command = named ?? "run";
-  const { takesWords } = COMMAND_ROWS[command];
+  const takesWords = COMMAND_ROWS[command].words !== undefined;
   const rest = argv.slice(named === undefined ? 0 : 1);
   for (let position = 0; position < rest.length; position++) {
     const token = rest[position] ?? "";

@@ -15,6 +15,11 @@ import {
 } from "./setting.ts";
 import { SETTING_GROUPS, UNUSED_FLAGS, UNUSED_TITLE } from "./settings.ts";
 
+export const SHELLS = ["bash", "zsh", "fish"] as const;
+
+/** Stands for the names of files in completions. */
+export const FILES = ":files";
+
 interface CommandRow {
   readonly group: "The daemon" | "This node" | "The program";
   readonly summary: string;
@@ -24,8 +29,8 @@ interface CommandRow {
   readonly about?: string;
   readonly examples: readonly string[];
   readonly exitCodes: readonly (readonly [code: number, meaning: string])[];
-  /** Set if words other than flags may follow it. */
-  readonly takesWords?: true;
+  /** The words besides flags that may follow it, for completion. @default no words may follow */
+  readonly words?: readonly string[];
   /** The daemon's flags that its help shows beside its own. It takes the others, too. */
   readonly shares?: readonly string[] | "all";
   /** Its own flags, by the names of its options. */
@@ -207,7 +212,7 @@ ${DAEMON_FLAGS}`,
       [1, "explained; traffic is not delivered"],
       [2, CANNOT],
     ],
-    takesWords: true,
+    words: ["to"],
     shares: NODE,
     flags: {
       output: OUTPUT,
@@ -300,7 +305,7 @@ them, then the API server of /etc/signpost/config.yaml, then the state file. Wit
       [1, "something would change"],
       [2, CANNOT],
     ],
-    takesWords: true,
+    words: [FILES],
     shares: NODE,
     flags: { output: OUTPUT, timeout: TIMEOUT },
   },
@@ -316,7 +321,7 @@ them, then the API server of /etc/signpost/config.yaml, then the state file. Wit
       "signpost completions fish > ~/.config/fish/completions/signpost.fish",
     ],
     exitCodes: PRINTED,
-    takesWords: true,
+    words: SHELLS,
     flags: {},
   },
   version: {

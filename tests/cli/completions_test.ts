@@ -1,7 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import { COMPLETION_SCRIPTS, completions } from "../../lib/cli/completions.ts";
-import { SHELLS } from "../../lib/config/command.ts";
-import { COMMAND_ROWS, COMMANDS } from "../../lib/config/commands.ts";
+import { COMMAND_ROWS, COMMANDS, SHELLS } from "../../lib/config/commands.ts";
 import { locateProgram } from "../../tools/programs.ts";
 import { run } from "../support/command.ts";
 import { world } from "./runtime.ts";
