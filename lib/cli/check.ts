@@ -6,7 +6,7 @@ import type { CommandOf } from "../config/command.ts";
 import { readSystem } from "../daemon/reports/node_findings.ts";
 import type { ApiFailure, NodeFacts } from "../findings/facts.ts";
 import { finding } from "../findings/catalog.ts";
-import { FatalError, unlessFatal } from "../model/values/errors.ts";
+import { messageIfFatal, unlessFatal } from "../model/values/errors.ts";
 import { type Paint, renderFindings, renderReport, SEVERITY_COLOURS, textTable } from "./output.ts";
 import type { QueryContext } from "./context.ts";
 import { askDaemonOf, findingsOf, readState } from "./objects.ts";
@@ -39,10 +39,8 @@ export async function look(context: QueryContext): Promise<CheckReport> {
   const { configuration, nodeName, runtime } = context;
   const [opened, apiServer, daemon, system] = await Promise.all([
     openBackend(context).catch((error) => {
-      if (!(error instanceof FatalError)) throw error;
-      return {
-        findings: [finding("rules-cannot-be-written", { what: error.message, where: "mode" })],
-      };
+      const what = messageIfFatal(error);
+      return { findings: [finding("rules-cannot-be-written", { what, where: "mode" })] };
     }),
     askApiServer(context),
     askDaemonOf(context, { isFresh: true }),
@@ -141,8 +139,7 @@ async function askApiServer(context: QueryContext): Promise<NodeFacts["apiServer
     const failures = (await Promise.all(asking).finally(close)).flat();
     return { where: url.origin, warnings, failures };
   } catch (error) {
-    if (!(error instanceof FatalError)) throw error;
-    const failure = { kind: "", message: error.message, isRefusal: false };
+    const failure = { kind: "", message: messageIfFatal(error), isRefusal: false };
     return { where: "kubeconfig", warnings: [], failures: [failure] };
   }
 }

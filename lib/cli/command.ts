@@ -1,7 +1,8 @@
 /** Performs the command that the command line names. Each command is loaded when it is named. */
 import type { Command } from "../config/command.ts";
+import { COMMAND_ROWS } from "../config/commands.ts";
 import { type Invocation, loadConfiguration, type Run } from "../config/load.ts";
-import { FatalError } from "../model/values/errors.ts";
+import { messageIfFatal } from "../model/values/errors.ts";
 import { VERSION_TEXT } from "../model/version.ts";
 import { ConfigurationFile } from "./configuration_file.ts";
 import { type CommandContext, isQuery, nodeNameOf, type QueryContext } from "./context.ts";
@@ -38,21 +39,14 @@ export async function runCommand(
   }
 }
 
-/** Commands that are typed on a node without flags and mean its daemon. */
-const OF_THE_NODE: ReadonlySet<string> = new Set([
-  "bundle",
-  "check",
-  "cleanup",
-  "diff",
-  "explain",
-  "verify",
-]);
-
 async function onThisNode(
   invocation: Invocation,
   { argv, runtime }: Pick<Given, "argv" | "runtime">,
 ): Promise<Invocation> {
-  if (invocation.type !== "run" || !OF_THE_NODE.has(invocation.command.name)) return invocation;
+  if (invocation.type !== "run") return invocation;
+  const { shares } = COMMAND_ROWS[invocation.command.name];
+  // If it is typed without the flags that name a cluster, it means the daemon of this node.
+  if (shares === "all" || !shares?.includes("config")) return invocation;
   const { nodeConfiguration } = await import("./node_configuration.ts");
   return await nodeConfiguration({ argv, invocation, runtime });
 }
@@ -76,8 +70,7 @@ async function guarded(invocation: Run, given: Given): Promise<number> {
   try {
     return await perform(command, { ...given, ...invocation, nodeName, logger });
   } catch (error) {
-    if (!(error instanceof FatalError)) throw error;
-    logger.error(error.message);
+    logger.error(messageIfFatal(error));
     return isAsking ? 2 : 1;
   }
 }

@@ -2,7 +2,7 @@
 import { stringify } from "@std/yaml/stringify";
 import type { OutputFormat } from "../config/command.ts";
 import type { Finding } from "../model/status.ts";
-import { FatalError } from "../model/values/errors.ts";
+import { messageIfFatal } from "../model/values/errors.ts";
 import { plain, plainData } from "../model/values/text.ts";
 import type { Runtime } from "../model/ports/runtime.ts";
 
@@ -139,11 +139,7 @@ export async function follow<Report>(
 ): Promise<void> {
   const end = new AbortController();
   const either = AbortSignal.any([signal, end.signal]);
-  const next = () =>
-    ask().then(render, (error) => {
-      if (!(error instanceof FatalError)) throw error;
-      return problem(`${plain(error.message)}\n`);
-    });
+  const next = () => ask().then(render, (error) => problem(`${plain(messageIfFatal(error))}\n`));
   const showAll = async () => {
     for (let text = render(first); !either.aborted; text = await next()) {
       await runtime.print(isLive ? redraw(text, runtime.terminalSize()) : text);

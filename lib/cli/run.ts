@@ -10,7 +10,7 @@ import type { ConfigurationFile } from "./configuration_file.ts";
 import { openLog } from "./log.ts";
 import { loadConfiguration } from "../config/load.ts";
 import { checkSource } from "../daemon/objects/source.ts";
-import { FatalError } from "../model/values/errors.ts";
+import { messageIfFatal } from "../model/values/errors.ts";
 import { AutoResetEvent } from "../model/values/timing.ts";
 import type { ServiceManager } from "../observe/systemd.ts";
 
@@ -125,13 +125,8 @@ async function sourceProblem(
   options: ReloadOptions,
 ): Promise<string | undefined> {
   const nodeName = nodeNameOf(configuration, options.runtime);
-  try {
-    await checkSource({ ...options, configuration, nodeName });
-    return undefined;
-  } catch (error) {
-    if (error instanceof FatalError) return error.message;
-    throw error;
-  }
+  const checking = checkSource({ ...options, configuration, nodeName });
+  return await checking.then(() => undefined, messageIfFatal);
 }
 
 function refuse(error: string, logger: Logger): void {

@@ -5,7 +5,7 @@ import type { Runtime } from "../model/ports/runtime.ts";
 import { count } from "../model/values/text.ts";
 import { openBackend } from "../backend/choose.ts";
 import { askStatus, NoDaemonError } from "./client.ts";
-import { FatalError } from "../model/values/errors.ts";
+import { messageIfFatal } from "../model/values/errors.ts";
 import { follow, jsonText, type Paint, renderFindings, renderReport, textTable } from "./output.ts";
 import type { QueryContext } from "./context.ts";
 import { formatAgo, formatDuration, healthOf } from "../observe/human.ts";
@@ -50,13 +50,11 @@ export async function status(
     });
     return 0;
   } catch (error) {
-    if (!(error instanceof FatalError)) throw error;
-    logger.error(error.message);
+    logger.error(messageIfFatal(error));
     if (!(error instanceof NoDaemonError)) return 1;
     // A daemon that cannot write rules here ends at its start.
     await openBackend(context).catch((obstacle) => {
-      if (!(obstacle instanceof FatalError)) throw obstacle;
-      logger.error(`no daemon can write rules here: ${obstacle.message}`);
+      logger.error(`no daemon can write rules here: ${messageIfFatal(obstacle)}`);
     });
     return 1;
   }

@@ -2,7 +2,7 @@
 import type { CommandOf } from "../config/command.ts";
 import { askConnections } from "./client.ts";
 import type { ConnectionsReport } from "../model/connections.ts";
-import { FatalError } from "../model/values/errors.ts";
+import { FatalError, messageIfFatal } from "../model/values/errors.ts";
 import { grouped } from "../model/values/text.ts";
 import { colourTable, follow, type Paint, renderReport } from "./output.ts";
 import type { QueryContext } from "./context.ts";
@@ -39,8 +39,7 @@ export async function top(
     });
     return 0;
   } catch (error) {
-    if (!(error instanceof FatalError)) throw error;
-    logger.error(error.message);
+    logger.error(messageIfFatal(error));
     return 1;
   }
 }

@@ -9,7 +9,7 @@ import {
   type Verification,
   VERIFY_VERSION,
 } from "../model/kernel/differences.ts";
-import { FatalError, fatalIf } from "../model/values/errors.ts";
+import { FatalError, fatalIf, messageIfFatal } from "../model/values/errors.ts";
 import { count, plain } from "../model/values/text.ts";
 import { formatDuration } from "../observe/human.ts";
 import { LONGEST_PAUSE as LONGEST_ADAPTIVE } from "../sync/sync.ts";
@@ -212,7 +212,6 @@ async function fix(context: QueryContext, looksSame: () => Promise<boolean>): Pr
           `${done}, and the kernel still differs: does the daemon run with the same flags, and does no other program write there?`,
       };
   } catch (error) {
-    if (!(error instanceof FatalError)) throw error;
-    return { result: "failed", message: error.message };
+    return { result: "failed", message: messageIfFatal(error) };
   }
 }

@@ -10,7 +10,7 @@ import { traceConnection } from "../../explain/trace.ts";
 import { objectKey } from "../../model/cluster/names.ts";
 import type { Kind } from "../../model/cluster/objects.ts";
 import type { DesiredServicePort } from "../../model/kernel/desired.ts";
-import { FatalError } from "../../model/values/errors.ts";
+import { FatalError, messageIfFatal } from "../../model/values/errors.ts";
 import { fieldAt } from "../../model/values/record.ts";
 import { WatchError } from "../../source/api/failure.ts";
 import { Inspector } from "../../source/objects/inspect.ts";
@@ -153,8 +153,7 @@ async function traceOf(
     const trace = await traceConnection({ ...context, packet: target, outcome });
     return { trace, traceProblem: "" };
   } catch (error) {
-    if (!(error instanceof FatalError)) throw error;
-    return { traceProblem: error.message };
+    return { traceProblem: messageIfFatal(error) };
   }
 }
 

@@ -22,7 +22,13 @@ export function fatalIf(
   };
 }
 
+/** Returns the message of a fatal error. Any other error is thrown again. */
+export function messageIfFatal(error: unknown): string {
+  if (error instanceof FatalError) return error.message;
+  throw error;
+}
+
 /** Returns nothing for a fatal error, as a handler for `catch`. Any other error is thrown again. */
 export function unlessFatal(error: unknown): undefined {
-  if (!(error instanceof FatalError)) throw error;
+  messageIfFatal(error);
 }
