@@ -26,17 +26,21 @@ export async function nodeConfiguration(options: NodeConfigurationOptions): Prom
   const names = CLUSTER_FLAGS.filter((name) => name !== "manifests" || command.name !== "diff");
   // With one of them, flags are all that counts.
   if (names.some((name) => given.includes(`--${name}`))) return invocation;
-  const loaded = await fromDaemon(options) ?? await fromFile(options);
+  const ofDaemon = await fromDaemon(options);
+  const loaded = ofDaemon ?? await fromFile(options);
+  const whose = `the configuration of ${
+    ofDaemon ? `the running daemon (${plain(socket)})` : `this node (${NODE_FILE})`
+  }`;
   if (loaded?.type === "run") {
-    const whose = loaded.configuredBy === "daemon" ? daemonAt(socket) : THIS_NODE;
-    runtime.complain(`signpost: with the configuration of ${whose}`);
-    return loaded;
+    runtime.complain(`signpost: with ${whose}`);
+    return { ...loaded, configuredBy: ofDaemon ? "daemon" : "file" };
   }
-  // Rules can be removed all the same, and a bug be reported.
-  const isNeeded = !["bundle", "cleanup"].includes(command.name);
-  if (loaded && isNeeded) return loaded;
   if (loaded?.type === "errors") {
-    for (const line of loaded.errors) runtime.complain(`signpost: ${line}`);
+    // The command line does not name the owner of the configuration.
+    const errors = loaded.errors.map((line) => `${whose}: ${line}`);
+    // Rules can be removed all the same, and a bug be reported.
+    if (!["bundle", "cleanup"].includes(command.name)) return { ...loaded, errors };
+    for (const line of errors) runtime.complain(`signpost: ${line}`);
   }
   const needsCluster = ["diff", "explain", "verify"].includes(command.name);
   if (!needsCluster || runtime.environment("KUBERNETES_SERVICE_HOST")) return invocation;
@@ -46,12 +50,6 @@ export async function nodeConfiguration(options: NodeConfigurationOptions): Prom
   const error = `no configuration: ${daemon}, and there is no ${NODE_FILE}: start signpost, or ` +
     `name the cluster with ${alternatives(names.map((name) => `--${name}`))}`;
   return { type: "errors", errors: [error], warnings: [] };
-}
-
-const THIS_NODE = `this node (${NODE_FILE})`;
-
-function daemonAt(socket: string): string {
-  return `the running daemon (${plain(socket)})`;
 }
 
 async function fromDaemon(
@@ -65,11 +63,9 @@ async function fromDaemon(
     readFile: (path) => file?.path === path ? Promise.resolve(file.text) : runtime.readFile(path),
     base: said.argv,
   });
-  if (invocation.type !== "run") {
-    return asErrors(invocation, daemonAt(configuration.signpost.socket));
-  }
-  const absolute = startingFrom(workingDirectory, invocation.configuration);
-  return { ...invocation, configuration: absolute, configuredBy: "daemon" };
+  return invocation.type === "run"
+    ? { ...invocation, configuration: startingFrom(workingDirectory, invocation.configuration) }
+    : invocation;
 }
 
 /** Makes paths absolute, as a daemon with this working directory means them. */
@@ -91,15 +87,5 @@ async function fromFile(
   const isMissing = await readFile(NODE_FILE)
     .then(() => false, (error) => error instanceof Error && error.name === "NotFound");
   if (isMissing) return undefined;
-  const invocation = await loadConfiguration(argv, { readFile, base: ["--config", NODE_FILE] });
-  return invocation.type === "run"
-    ? { ...invocation, configuredBy: "file" }
-    : asErrors(invocation, THIS_NODE);
-}
-
-/** Adds the owner of the configuration to its errors: the command line does not name it. */
-function asErrors(invocation: Invocation, whose: string): Invocation {
-  if (invocation.type !== "errors") return invocation;
-  const errors = invocation.errors.map((line) => `the configuration of ${whose}: ${line}`);
-  return { ...invocation, errors };
+  return await loadConfiguration(argv, { readFile, base: ["--config", NODE_FILE] });
 }

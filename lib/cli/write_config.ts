@@ -1,8 +1,7 @@
 /** `signpost --write-config-to`: writes the configuration into a file, as kube-proxy does. */
 import { stringify } from "@std/yaml/stringify";
 import { FatalError, messageOf } from "../model/values/errors.ts";
-import { openPaths, withDefaults } from "../config/configuration.ts";
-import { toKubeProxyConfiguration } from "../config/configz.ts";
+import { openPaths, toKubeProxyConfiguration, withDefaults } from "../config/configuration.ts";
 import type { GivenSettings } from "../config/settings.ts";
 import type { Logger } from "../model/ports/ports.ts";
 import type { Runtime } from "../model/ports/runtime.ts";

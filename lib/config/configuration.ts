@@ -1,13 +1,18 @@
 /**
- * Makes the configuration out of file, flags and defaults. Its type is that of KubeProxyConfiguration
+ * Makes the configuration out of file, flags and defaults, and prints it in the shape of its file. Its type is that of KubeProxyConfiguration
  * (kubeproxy.config.k8s.io/v1alpha1) with its own field names, and signpost's own settings under `signpost`. Durations
  * are milliseconds, addresses are canonical. Flags override the file, and the file overrides defaults. But for the
  * mode, these are kube-proxy's (pkg/proxy/apis/config/v1alpha1/defaults.go).
  */
 import { hostPort } from "../model/cluster/names.ts";
-import type { ProxyMode } from "../model/configuration.ts";
+import { type MinSyncPeriod, nodePortEntries, type ProxyMode } from "../model/configuration.ts";
+import type { ModeTraits } from "../model/kernel/traits.ts";
 import { familyOf, parseAddress } from "../model/values/address.ts";
+import { fieldAt } from "../model/values/record.ts";
+import { formatDuration } from "./file/durations.ts";
+import { API_VERSION, KIND } from "./file/file.ts";
 import { ipvsSettings } from "./ipvs.ts";
+import type { Json, Setting } from "./setting.ts";
 import {
   type GivenSettings,
   HEALTHZ_PORT,
@@ -41,11 +46,6 @@ export type AskedConfiguration = Omit<Nested<Settings>, Unkept> & {
 /** The configuration with the mode that serves it: `ipvs` is served by nftables rules. */
 export type Configuration = Omit<AskedConfiguration, "mode"> & { readonly mode: ProxyMode };
 
-export function mergeSettings(file: GivenSettings, flags: GivenSettings): GivenSettings {
-  const featureGates = { ...file.featureGates, ...flags.featureGates };
-  return { ...file, ...flags, featureGates };
-}
-
 /** Fills in defaults, and the settings that the mode takes from others. */
 export function completeSettings(given: GivenSettings): Configuration {
   const asked = withDefaults({ ...given, ...modeSettings(given) });
@@ -53,9 +53,15 @@ export function completeSettings(given: GivenSettings): Configuration {
 }
 
 export function withDefaults(given: GivenSettings): AskedConfiguration {
-  const { configFile: _, healthzPort: _h, metricsPort: _m, clusterCIDR, ...settings } = complete(
-    given,
-  );
+  const values: Record<string, unknown> = given;
+  const all = [...ROWS].map(([path, { default: fallback, empty }]) => {
+    const value = values[path];
+    const isDefault = value === undefined || (value === "" && empty === "everywhere");
+    return [path, isDefault ? fallback : value] as const;
+  });
+  // It has all paths of the table, each with a value of its row's reader.
+  const nested = inSections(all) as Nested<Settings>;
+  const { configFile: _, healthzPort: _h, metricsPort: _m, clusterCIDR, ...settings } = nested;
   return {
     ...settings,
     ...completeServers(given, settings.bindAddress),
@@ -72,17 +78,6 @@ export function openPaths(given: GivenSettings): ReadonlySet<string> {
 
 function modeSettings(given: GivenSettings): GivenSettings {
   return given.mode === "ipvs" ? ipvsSettings(given) : nftablesSettings(given);
-}
-
-function complete(given: GivenSettings): Nested<Settings> {
-  const values: Record<string, unknown> = given;
-  const all = [...ROWS].map(([path, { default: fallback, empty }]) => {
-    const value = values[path];
-    const isDefault = value === undefined || (value === "" && empty === "everywhere");
-    return [path, isDefault ? fallback : value] as const;
-  });
-  // It has all paths of the table, each with a value of its row's reader.
-  return inSections(all) as Nested<Settings>;
 }
 
 /**
@@ -125,4 +120,47 @@ function serverAddress(
   if (setting === "" || port === 0) return "";
   if (setting === undefined) return hostPort(host, port);
   return parseAddress(setting) === undefined ? setting : hostPort(setting, port);
+}
+
+/**
+ * Prints the configuration as a KubeProxyConfiguration (v1alpha1) with every field. As a file it gives the same
+ * configuration, but cannot express servers that are off, a min sync period of 0, and `--master`.
+ * @param open unset paths, printed as `null`
+ */
+export function toKubeProxyConfiguration(
+  configuration: AskedConfiguration,
+  open: ReadonlySet<string> = new Set(),
+): Json {
+  const printed = (path: string, { print }: Setting<unknown>): Json => {
+    if (path === "clusterCIDR") return configuration.clusterCIDRs.join(",");
+    // The value at this path came from this row's reader.
+    const value = fieldAt(configuration, ...path.split("."));
+    return print ? print(value) : value as Json;
+  };
+  const rows = [...ROWS].filter(([, { inFile }]) => inFile !== false)
+    .sort(([one], [other]) => one < other ? -1 : 1)
+    .map(([path, row]) => [path, open.has(path) ? null : printed(path, row)] as const);
+  return { apiVersion: API_VERSION, kind: KIND, ...inSections(rows) };
+}
+
+/** Returns the configuration at run time: with the chosen mode and its default for node port addresses. */
+export function inEffect(
+  configuration: Configuration,
+  traits: Pick<ModeTraits, "name" | "primaryNodePorts">,
+): Configuration {
+  const nodePortAddresses = nodePortEntries(configuration, traits);
+  return { ...configuration, mode: traits.name, nodePortAddresses };
+}
+
+/** Returns the part of `/configz` that KubeProxyConfiguration has no field for. */
+export function ownConfiguration(
+  configuration: Configuration,
+  { name }: Pick<ModeTraits, "name">,
+): Json {
+  return { minSyncPeriod: formatMinSyncPeriod(configuration[name].minSyncPeriod) };
+}
+
+/** Returns `adaptive`, or a Go duration (`1s`). */
+export function formatMinSyncPeriod(value: MinSyncPeriod): string {
+  return value === "adaptive" ? value : formatDuration(value);
 }

@@ -1,7 +1,7 @@
 /** Loads the command line and its configuration file into one checked configuration. */
 import { append } from "../model/values/lists.ts";
 import { messageOf } from "../model/values/errors.ts";
-import { completeSettings, type Configuration, mergeSettings } from "./configuration.ts";
+import { completeSettings, type Configuration } from "./configuration.ts";
 import { checkCombinations, checkFeatureGates, isJudged, warningsOf } from "./checks.ts";
 import { type Command, readCommand } from "./command.ts";
 import { type FileResult, readConfigurationFile } from "./file/file.ts";
@@ -64,7 +64,16 @@ export async function loadConfiguration(
   const base = readCommandLine(options.base ?? []);
   const fileName = flags.values.configFile ?? base.values.configFile ?? "";
   const file = await loadFile(fileName, options);
-  const settings = mergeSettings(mergeSettings(file.settings, base.values), flags.values);
+  const settings: GivenSettings = {
+    ...file.settings,
+    ...base.values,
+    ...flags.values,
+    featureGates: {
+      ...file.settings.featureGates,
+      ...base.values.featureGates,
+      ...flags.values.featureGates,
+    },
+  };
   const configuration = completeSettings(settings);
   const setBy = new Map([...base.setBy, ...flags.setBy]);
   const origin = { settings, file: file.settings, fileName, setBy };

@@ -8,9 +8,8 @@ import {
   isSpecialAddress,
   parseAddress,
 } from "../model/values/address.ts";
-import { inEffect } from "../config/configz.ts";
+import { type Configuration, inEffect } from "../config/configuration.ts";
 import { serviceOf, splitHostPort } from "../model/cluster/names.ts";
-import type { Configuration } from "../config/configuration.ts";
 import { NODE_PORT_WORDS } from "../model/configuration.ts";
 import { eachPort, type NodeFacts, type ObjectFacts } from "./facts.ts";
 import type { Finding } from "../model/status.ts";

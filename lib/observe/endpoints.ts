@@ -1,6 +1,10 @@
 /** Answers at the health and the metrics server as kube-proxy does, and with the status page. */
-import { inEffect, ownConfiguration, toKubeProxyConfiguration } from "../config/configz.ts";
-import type { Configuration } from "../config/configuration.ts";
+import {
+  type Configuration,
+  inEffect,
+  ownConfiguration,
+  toKubeProxyConfiguration,
+} from "../config/configuration.ts";
 import type { ModeTraits } from "../model/kernel/traits.ts";
 import { type Family, FAMILY_NAMES, isLoopback, parseAddress } from "../model/values/address.ts";
 import type { Finding, Status } from "../model/status.ts";

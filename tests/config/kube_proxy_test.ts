@@ -6,8 +6,7 @@
  * @module
  */
 import { assertEquals, assertMatch } from "@std/assert";
-import { toKubeProxyConfiguration } from "../../lib/config/configz.ts";
-import type { Configuration } from "../../lib/config/configuration.ts";
+import { type Configuration, toKubeProxyConfiguration } from "../../lib/config/configuration.ts";
 import { configurationOf, errorsOf, FILE, load, loadFile, runOf } from "./support.ts";
 
 interface LoadCase {

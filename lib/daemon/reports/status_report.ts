@@ -1,5 +1,5 @@
 /** Reports the status of the daemon and of each Service. */
-import { formatMinSyncPeriod } from "../../config/configz.ts";
+import { formatMinSyncPeriod } from "../../config/configuration.ts";
 import { COMMIT } from "../../model/commit.ts";
 import { objectKey } from "../../model/cluster/names.ts";
 import { KINDS } from "../../model/cluster/objects.ts";

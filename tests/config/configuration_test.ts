@@ -1,5 +1,9 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
-import { inEffect, ownConfiguration, toKubeProxyConfiguration } from "../../lib/config/configz.ts";
+import {
+  inEffect,
+  ownConfiguration,
+  toKubeProxyConfiguration,
+} from "../../lib/config/configuration.ts";
 import { DEFAULT_LIMITS } from "../../lib/model/configuration.ts";
 import { configurationOf, load, loadFile, runOf } from "./support.ts";
 import { type Mode, traitsOf } from "../support/modes.ts";
