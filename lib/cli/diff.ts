@@ -13,7 +13,7 @@ import { plain } from "../model/values/text.ts";
 import { conflictLines } from "../policy/claimed.ts";
 import { loadManifests, ManifestError } from "../source/manifests.ts";
 import { createDecoder } from "../source/objects/decode.ts";
-import { Inspector } from "../source/objects/inspect.ts";
+import { type ServiceFacts, serviceFacts } from "../source/objects/inspect.ts";
 import { denoFiles } from "../system/files.ts";
 import { withAllocatedFields } from "../verify/overlay.ts";
 import type { QueryContext } from "./context.ts";
@@ -76,7 +76,7 @@ async function propose(
   const warn = (text: string) => void warnings.push(plain(text));
   const before = new Map(cache.services);
   /** All Services, those without rules too. */
-  const services = new Map<string, Inspector>();
+  const services = new Map<string, ServiceFacts>();
   const decode = createDecoder();
   await loadManifests({
     paths,
@@ -89,10 +89,7 @@ async function propose(
       if (key === undefined) return;
       const isNamespaced = kind === "Service" || kind === "EndpointSlice";
       names.add(`${kind} ${plain(isNamespaced ? objectKey(key) : key.name)}`);
-      if (kind !== "Service") return;
-      const inspector = new Inspector(key);
-      inspector.look(kind, raw);
-      services.set(objectKey(key), inspector);
+      if (kind === "Service") services.set(objectKey(key), serviceFacts(raw));
     },
     // Manifests are only a part of the state: objects that they do not name stay.
     sink: (event) => {
@@ -110,8 +107,8 @@ async function propose(
     files: denoFiles,
     logger,
   }).catch(fatalIf(ManifestError));
-  for (const [key, { service }] of services) {
-    const waits = service?.clusterIP === "" && service.type !== "ExternalName" &&
+  for (const [key, service] of services) {
+    const waits = service.clusterIP === "" && service.type !== "ExternalName" &&
       service.otherProxy === "";
     if (!waits || cache.services.has(key)) continue;
     warn(`Service ${key} has no cluster IP yet: the API server gives it one when it is applied`);

@@ -8,7 +8,7 @@ import type { Conflict, ServiceStatus } from "../model/status.ts";
 import { FAMILIES, familyOf } from "../model/values/address.ts";
 import { count } from "../model/values/text.ts";
 import { isServiceKey, nameOfHolder } from "../policy/claimed.ts";
-import type { Inspector } from "../source/objects/inspect.ts";
+import type { Inspected } from "../source/objects/inspect.ts";
 import { error, note, warning } from "./finding.ts";
 import { kernelFindings } from "./kernel.ts";
 import type { Known } from "./packet.ts";
@@ -18,7 +18,7 @@ import type { Finding, PortReport, UnusedSlice } from "./report.ts";
 export type ServiceInputs = Known & {
   readonly target: ServiceTarget;
   /** `undefined`: the objects could not be looked at as they are written. */
-  readonly inspector: Inspector | undefined;
+  readonly inspected: Inspected | undefined;
   /** `undefined`: no daemon answers. */
   readonly status: ServiceStatus | undefined;
 };
@@ -169,7 +169,7 @@ type PortCauses = Causes & { readonly where: string };
 /** Says why no endpoint of a port can be used. */
 function noEndpoints(port: PortReport, inputs: PortCauses): Finding | undefined {
   const { service, unusedSlices, cache, where } = inputs;
-  const facts = inputs.inspector?.service;
+  const facts = inputs.inspected?.service;
   const { family, endpoints, targetPort } = port;
   const slices = cache.slicesOf(objectKey(service));
   const labels = facts?.selector ? ` -l ${facts.selector}` : "";
@@ -293,7 +293,7 @@ function healthCheckHint({ service, desired: { node }, ownAddresses }: Causes): 
 
 function* serviceFindings(inputs: Causes): Generator<Finding> {
   const { service, desired: { node }, cache, nodeName, externalIPsAllowed } = inputs;
-  const facts = inputs.inspector?.service;
+  const facts = inputs.inspected?.service;
   const families = familiesOf(service);
   for (const address of [...service.externalIPs, ...service.loadBalancerIPs]) {
     if (families.includes(familyOf(address))) continue;
@@ -346,18 +346,18 @@ function* serviceFindings(inputs: Causes): Generator<Finding> {
 }
 
 /** Says why signpost makes no rules for a Service: it is malformed, not there, or not for a proxy. */
-export function notProxied({ target, inspector, refused }: ServiceInputs): Finding {
+export function notProxied({ target, inspected, refused }: ServiceInputs): Finding {
   const key = objectKey(target);
   const refusal = refused.find((each) => each.kind === "Service" && each.key === key);
   if (refusal) return error("service-refused", `${key} is refused as malformed: ${refusal.reason}`);
-  if (!inspector) {
+  if (!inspected) {
     return error(
       "service-unknown",
       `the daemon has no Service ${key}, and the API server cannot be asked for it`,
       "signpost status shows what the watches wait for",
     );
   }
-  const { service } = inspector;
+  const { service } = inspected;
   if (!service) {
     return error(
       "service-not-found",

@@ -5,9 +5,8 @@
  * of the cluster IPs' range.
  */
 import type { RuleNames } from "../backend/backend.ts";
-import type { Sender } from "../config/command.ts";
+import type { PacketTarget, Sender } from "../config/command.ts";
 import { hostPort, serviceOf } from "../model/cluster/names.ts";
-import type { Protocol } from "../model/cluster/objects.ts";
 import {
   type DesiredServicePort,
   type DesiredState,
@@ -30,17 +29,11 @@ import type { State } from "../policy/state.ts";
 import type { KernelFacts } from "./kernel.ts";
 import type { Masquerade, Outcome, TrackedConnection } from "./report.ts";
 
-export interface PacketDestination {
-  readonly address: string;
-  readonly port: number;
-  readonly protocol: Protocol;
-}
+export type PacketDestination = Pick<PacketTarget, "address" | "port" | "protocol">;
 
 /** The first packet of a connection. */
-export interface Packet extends PacketDestination {
+interface Packet extends PacketDestination, Pick<PacketTarget, "source"> {
   readonly sender: Sender;
-  /** Canonical; `undefined`: not known. */
-  readonly source: string | undefined;
 }
 
 /** The desired state, and the names of its rules. */
@@ -63,8 +56,12 @@ export type Known = World & State & {
   readonly connections?: readonly TrackedConnection[] | undefined;
 };
 
-/** The fields of an outcome for which no Service counts, in the order of the JSON. */
-const NOTHING = {
+/** The outcome of a packet that no Service and no rule concerns, in the order of the JSON. */
+const NOTHING: Outcome = {
+  verdict: "none",
+  code: "not-a-service",
+  reason: "",
+  rule: null,
   servicePort: null,
   frontend: null,
   policy: null,
@@ -73,7 +70,7 @@ const NOTHING = {
   scheduler: null,
   masquerade: null,
   conditions: [],
-} as const;
+};
 
 export function explainPacket(packet: Packet, world: World): Outcome {
   const match = findFrontend(packet, world);
@@ -117,11 +114,11 @@ function atFrontend(
   const isLimited = ranges.length > 0;
   if (source !== undefined && isLimited && !ranges.some((each) => cidrContains(each, source))) {
     return {
+      ...about,
       verdict: "drop",
       code: "source-range",
       reason: `${source} is in none of spec.loadBalancerSourceRanges (${ranges.join(", ")})`,
       rule: rules.firewall(match),
-      ...about,
     };
   }
   const conditions = source === undefined && isLimited
@@ -140,13 +137,13 @@ function atFrontend(
   if (chosen.length === 0) {
     const isLocal = configured === "Local" && servicePort.hasEndpoints;
     return {
+      ...about,
       verdict: isLocal ? "drop" : "reject",
       code: isLocal ? "no-local-endpoints" : "no-endpoints",
       reason: isLocal
         ? `${described} allows endpoints of this node only, and none is here`
         : "no endpoint can take traffic",
       rule: rules.refuses(match),
-      ...about,
       policy,
       conditions,
     };
@@ -154,13 +151,13 @@ function atFrontend(
   const masquerade = masqueradeOf(packet, { match, world });
   const count = chosen.length === 1 ? "its one endpoint" : `one of ${chosen.length} endpoints`;
   return {
+    ...about,
     verdict: "dnat",
     code: "delivered",
     reason: isShortCircuit
       ? `sent to ${count}: external traffic policy Local does not hold for pods and this node`
       : `sent to ${count} (${described})`,
     rule: isShortCircuit ? rules.shortCircuit(match) : rules.delivers(match),
-    ...about,
     policy,
     endpoints: chosen.map(({ address, port, hairpin }) => ({
       address,
@@ -251,12 +248,13 @@ function onLoopback(packet: Packet, { desired, rules }: World): Outcome | undefi
   if (loopback === undefined || !isLoopback(address) || sender !== "node") return undefined;
   const servicePort = nodePortHolder(packet, desired);
   if (!servicePort) return undefined;
-  const about = { ...NOTHING, servicePort: servicePort.name, frontend: "nodePort" } as const;
+  const about: Outcome = { ...NOTHING, servicePort: servicePort.name, frontend: "nodePort" };
   if (loopback === "rejects" || protocol !== "tcp") {
     const why = loopback === "rejects"
       ? "nodePortAddresses does not name localhost"
       : "listeners serve TCP alone";
     return {
+      ...about,
       verdict: "reject",
       code: "not-on-localhost",
       reason: `node port ${port}/${protocol} is rejected on loopback: ${why}`,
@@ -264,7 +262,6 @@ function onLoopback(packet: Packet, { desired, rules }: World): Outcome | undefi
         servicePort,
         frontend: { type: "nodePort", address: undefined, port },
       }),
-      ...about,
     };
   }
   const endpoints = localhostEndpoints(servicePort, desired.node);
@@ -274,14 +271,12 @@ function onLoopback(packet: Packet, { desired, rules }: World): Outcome | undefi
       ? "no endpoint can be used, so there is no listener"
       : `the listener is on ${listener} alone`;
     const reason = `${why}; signpost leaves the packet alone`;
-    return { verdict: "none", code: "no-localhost-listener", reason, rule: null, ...about };
+    return { ...about, code: "no-localhost-listener", reason };
   }
   return {
-    verdict: "none",
+    ...about,
     code: "localhost-listener",
     reason: `signpost listens on ${listener}, and connects to an endpoint from the node's address`,
-    rule: null,
-    ...about,
     policy: servicePort.externalTrafficPolicy,
     endpoints: endpoints.map((endpoint) => ({
       address: endpoint.address,
@@ -303,33 +298,30 @@ function withoutFrontend(packet: Packet, world: World): Outcome {
     const holder = portsOf(desired).find(({ clusterIPs }) => clusterIPs.includes(address));
     if (holder) {
       return {
+        ...NOTHING,
         verdict: "reject",
         code: "undefined-port",
         reason: `${address} is a cluster IP of ${serviceOf(holder.name)}, which has no port ` +
           `${port}/${protocol}`,
         rule: rules.undefinedPort(family),
-        ...NOTHING,
       };
     }
     const range = guardedCIDRs.find((cidr) => cidrContains(cidr, address));
     if (range) {
       return {
+        ...NOTHING,
         verdict: "drop",
         code: "unallocated-address",
         reason: `${address} is in the range of cluster IPs (${range}), and no Service has it`,
         rule: rules.unallocatedAddress(family),
-        ...NOTHING,
       };
     }
   }
   return {
-    verdict: "none",
-    code: "not-a-service",
+    ...NOTHING,
     reason: nodePortElsewhere(packet, world) ??
       `no Service has ${address} with port ${port}/${protocol} on this node; signpost leaves the ` +
         "packet alone",
-    rule: null,
-    ...NOTHING,
   };
 }
 

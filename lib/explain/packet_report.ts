@@ -45,10 +45,8 @@ export function askAbout(
 }
 
 type PacketInputs = Known & AskedPacket & {
-  /** `undefined`: not asked for, or not possible. */
-  readonly trace?: TraceReport | undefined;
-  /** The reason why a trace that was asked for is missing; `""`: none is. */
-  readonly traceProblem: string;
+  /** A text: the reason why the trace that was asked for is missing; `undefined`: none was asked for. */
+  readonly trace: TraceReport | string | undefined;
 };
 
 export function explainTarget(inputs: PacketInputs): PacketReport {
@@ -79,12 +77,11 @@ export function explainTarget(inputs: PacketInputs): PacketReport {
         ? []
         : aboutService(serviceOf(servicePort), { found: nodeFindings, isOutside: false }),
       ...drop ? [error(drop.finding.id, drop.finding.what, drop.finding.remedy)] : [],
-      ...trace ? traceFindings(trace) : [],
-      ...inputs.traceProblem === "" ? [] : [warning("not-traced", inputs.traceProblem)],
+      ...trace === undefined ? [] : traceFindings(trace),
     ]),
     kernel: { state: kernel.state, reason: kernel.reason, entries: kernel.entries },
     connections: inputs.connections ?? null,
-    trace: trace ?? null,
+    trace: typeof trace === "object" ? trace : null,
     objects: inputs.origin,
   };
 }
@@ -129,7 +126,9 @@ function detectionFindings({ target, sender, desired }: PacketInputs): Finding[]
   )];
 }
 
-function traceFindings({ agrees, verdict, destination, hasLeft }: TraceReport): Finding[] {
+function traceFindings(trace: TraceReport | string): Finding[] {
+  if (typeof trace === "string") return [warning("not-traced", trace)];
+  const { agrees, verdict, destination, hasLeft } = trace;
   if (agrees && verdict === "dnat" && !hasLeft) {
     const endpoint = destination || "an endpoint";
     return [error(

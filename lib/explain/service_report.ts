@@ -1,15 +1,10 @@
 /** Works out the answer about one Service from objects, desired state and kernel. */
 import type { Sender, ServiceTarget } from "../config/command.ts";
 import { objectKey, servicePortName, vipKey } from "../model/cluster/names.ts";
-import type { Protocol, Service, ServicePort } from "../model/cluster/objects.ts";
-import {
-  type DesiredServicePort,
-  type FrontendType,
-  isExternal,
-  usedEndpoints,
-} from "../model/kernel/desired.ts";
+import type { Service, ServicePort } from "../model/cluster/objects.ts";
+import { type DesiredServicePort, isExternal, usedEndpoints } from "../model/kernel/desired.ts";
 import type { Conflict } from "../model/status.ts";
-import { type Family, familyOf, isSpecialAddress } from "../model/values/address.ts";
+import { familyOf, isSpecialAddress } from "../model/values/address.ts";
 import { count } from "../model/values/text.ts";
 import { nodePortClaim } from "../policy/claimed.ts";
 import { findCandidates, indexPorts, topologyMode } from "../policy/endpoints.ts";
@@ -51,13 +46,17 @@ function portOf(
 }
 
 export function explainService(inputs: ServiceInputs): ServiceReport {
-  const { target, cache, inspector, kernel, nodeName, status } = inputs;
+  const { target, cache, inspected, kernel, nodeName, status } = inputs;
   const key = objectKey(target);
   const service = cache.services.get(key);
   const asked = askedPorts(target, inputs);
   const ports = service ? asked.map((port) => portReport(port, { service, inputs })) : [];
   const unusedSlices = service ? unusedSlicesOf(inputs) : [];
-  const conflicts = conflictsOf(key, { ports, conflicts: inputs.conflicts });
+  const lost = service
+    ? asked.flatMap((port) => [...lostFrontends(port, { service, inputs }).values()])
+    : [];
+  // Two ports may have one node port.
+  const conflicts = [...new Set(lost)];
   const findings = sortFindings([
     ...service
       ? findCauses({ ...inputs, service, ports, unusedSlices, conflicts })
@@ -75,8 +74,8 @@ export function explainService(inputs: ServiceInputs): ServiceReport {
     explainVersion: EXPLAIN_VERSION,
     kind: "service",
     service: key,
-    type: inspector?.service?.type ?? "",
-    selector: inspector?.service?.selector ?? "",
+    type: inspected?.service?.type ?? "",
+    selector: inspected?.service?.selector ?? "",
     mode: inputs.traits.name,
     node: nodeName,
     zone: cache.node?.zone ?? "",
@@ -93,23 +92,9 @@ export function explainService(inputs: ServiceInputs): ServiceReport {
   };
 }
 
-/** Returns the conflicts that the ports lose. */
-function conflictsOf(key: string, { ports, conflicts }: {
-  readonly ports: readonly PortReport[];
-  readonly conflicts: readonly Conflict[];
-}): Conflict[] {
-  const lost = new Set(
-    ports.flatMap((port) =>
-      port.frontends.filter(({ heldBy }) => heldBy !== null)
-        .map((frontend) => claimKey(port, frontend))
-    ),
-  );
-  return conflicts.filter(({ loser, claim }) => loser === key && lost.has(claim));
-}
-
 /** Returns slices that were refused, or that are not for this proxy. */
-function unusedSlicesOf({ refused, inspector }: ServiceInputs): UnusedSlice[] {
-  return (inspector?.slices ?? []).flatMap(({ key, endpoints, ignoredBecause }) => {
+function unusedSlicesOf({ refused, inspected }: ServiceInputs): UnusedSlice[] {
+  return (inspected?.slices ?? []).flatMap(({ key, endpoints, ignoredBecause }) => {
     const refusal = refused.find((each) => each.kind === "EndpointSlice" && each.key === key);
     const reason = refusal ? `refused as malformed: ${refusal.reason}` : ignoredBecause;
     return reason === "" ? [] : [{ slice: key, endpoints, reason }];
@@ -134,7 +119,7 @@ function portReport(
   desired: DesiredServicePort,
   { service, inputs }: { readonly service: Service; readonly inputs: ServiceInputs },
 ): PortReport {
-  const { cache, nodeName, inspector } = inputs;
+  const { cache, nodeName, inspected } = inputs;
   const { name, family, protocol } = desired;
   const slices = cache.slicesOf(objectKey(service));
   const port = portOf(service, desired) ?? { ...desired, name: "", nodePort: 0 };
@@ -148,15 +133,19 @@ function portReport(
     family,
     protocol,
     port: desired.port,
-    targetPort: inspector?.service?.targetPorts.get(port.name) ?? "",
+    targetPort: inspected?.service?.targetPorts.get(port.name) ?? "",
     topology,
     affinitySeconds: desired.affinitySeconds,
     scheduler: desired.scheduler ?? null,
     sourceRanges: desired.sourceRanges,
     frontends: [
-      ...frontendsOf(desired).concat(frontendsOnLoopback(desired, inputs))
+      ...[...frontendsOf(desired), ...frontendsOnLoopback(desired, inputs)]
         .map((frontend) => frontendReport(frontend, { desired, inputs })),
-      ...lostFrontends({ service, port, desired, inputs }),
+      ...[...lostFrontends(desired, { service, inputs })].map(([frontend, { holder }]) => ({
+        ...frontendReport(frontend, { desired, inputs }),
+        heldBy: holder,
+        outcomes: [],
+      })),
     ],
     endpoints: explainEndpoints({ slices, port, desired, place, candidates, topology }),
     droppedBy: drop ? drop.by : null,
@@ -196,41 +185,29 @@ function frontendReport(
   };
 }
 
-/** Reports on addresses and node ports that the Service asks for, but another one has. */
-function lostFrontends({ service, port, desired, inputs }: {
-  readonly service: Service;
-  readonly port: ServicePort;
-  readonly desired: DesiredServicePort;
-  readonly inputs: Known;
-}): FrontendReport[] {
-  const holders = new Map(
-    inputs.conflicts.filter(({ loser }) => loser === objectKey(service))
-      .map(({ claim, holder }) => [claim, holder]),
+/** Returns addresses and node ports that the Service asks for, but another one has. */
+function lostFrontends(
+  desired: DesiredServicePort,
+  { service, inputs: { conflicts } }: {
+    readonly service: Service;
+    readonly inputs: Pick<Known, "conflicts">;
+  },
+): ReadonlyMap<Frontend, Conflict> {
+  const { family, protocol, port } = desired;
+  const { clusterIPs, loadBalancerIPs, externalIPs } = service;
+  const nodePort = portOf(service, desired)?.nodePort ?? 0;
+  const byClaim = new Map(
+    conflicts.filter(({ loser }) => loser === objectKey(service)).map((each) => [each.claim, each]),
   );
-  const at = (type: FrontendType, addresses: readonly string[]) =>
-    addresses.filter((address) => familyOf(address) === desired.family)
-      .map((address) => ({ type, address, port: port.port }));
-  const asked = [
-    ...at("clusterIP", service.clusterIPs),
-    ...at("loadBalancerIP", service.loadBalancerIPs),
-    ...at("externalIP", service.externalIPs),
-    ...port.nodePort === 0
-      ? []
-      : [{ type: "nodePort" as const, address: null, port: port.nodePort }],
-  ];
-  return asked.flatMap((frontend) => {
-    const heldBy = holders.get(claimKey(desired, frontend));
-    const policy = policyOf(desired, { ...frontend, address: undefined });
-    return heldBy === undefined ? [] : [{ ...frontend, policy, heldBy, outcomes: [] }];
-  });
-}
-
-/** Returns what a Service claims with an address, or (`null`) a node port; see `claimsOf`. */
-function claimKey(
-  { family, protocol }: { readonly family: Family; readonly protocol: Protocol },
-  { address, port }: Pick<FrontendReport, "address" | "port">,
-): string {
-  return address === null
-    ? nodePortClaim({ protocol, nodePort: port }, family)
-    : vipKey(address, protocol, port);
+  const lost = new Map<Frontend, Conflict>();
+  const asked = { ...desired, clusterIPs, loadBalancerIPs, externalIPs, nodePort };
+  for (const frontend of frontendsOf(asked)) {
+    const { address } = frontend;
+    if (address !== undefined && familyOf(address) !== family) continue;
+    const conflict = byClaim.get(
+      address === undefined ? nodePortClaim(asked, family) : vipKey(address, protocol, port),
+    );
+    if (conflict) lost.set(frontend, conflict);
+  }
+  return lost;
 }

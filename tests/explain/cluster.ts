@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { Inspector } from "../../lib/source/objects/inspect.ts";
+import { type Inspected, Inspector } from "../../lib/source/objects/inspect.ts";
 import type { KernelFacts } from "../../lib/explain/kernel.ts";
 import { explainPacket, type Known, type World } from "../../lib/explain/packet.ts";
 import { askAbout, explainTarget } from "../../lib/explain/packet_report.ts";
@@ -107,7 +107,7 @@ export interface Options {
 export function worldOf(
   objects: readonly ApiObject[],
   { configuration, mode = "nftables", bare = false, ipFamilies, refusedFeatures }: Options = {},
-): { readonly state: State; readonly world: World; readonly inspector: Inspector } {
+): { readonly state: State; readonly world: World; readonly inspected: Inspected } {
   const pipeline = new Pipeline({
     mode,
     ...ipFamilies && { ipFamilies },
@@ -116,7 +116,7 @@ export function worldOf(
   });
   const all = bare ? objects : [...CLUSTER, ...objects];
   const { conflicts, refused, overLimit } = pipeline.load(all);
-  const inspector = new Inspector({ namespace: "shop", name: "web" });
+  const inspector = new Inspector("web");
   for (const object of all) {
     const kind = KINDS.find((each) => each === object.kind);
     if (kind) inspector.look(kind, object);
@@ -131,7 +131,7 @@ export function worldOf(
   return {
     state: { cache, desired, conflicts, refused: [...refused, ...overLimit] },
     world,
-    inspector,
+    inspected: inspector.in("shop"),
   };
 }
 
@@ -167,7 +167,7 @@ export function explainWeb(objects: readonly ApiObject[], options: Options = {})
   return explainService({
     ...knownOf(all, options),
     target: { type: "service", namespace: "shop", name: "web", port: options.port },
-    inspector: options.isUnseen ? undefined : all.inspector,
+    inspected: options.isUnseen ? undefined : all.inspected,
     status: options.status,
   });
 }
@@ -212,5 +212,5 @@ export function explainFrom(
     protocol: "tcp",
   };
   const asked = askAbout(target, { ...known, from: from.from });
-  return explainTarget({ ...known, ...asked, traceProblem: "" });
+  return explainTarget({ ...known, ...asked, trace: undefined });
 }

@@ -13,7 +13,7 @@ import type { DesiredServicePort } from "../../model/kernel/desired.ts";
 import { FatalError, messageIfFatal } from "../../model/values/errors.ts";
 import { fieldAt } from "../../model/values/record.ts";
 import { WatchError } from "../../source/api/failure.ts";
-import { Inspector } from "../../source/objects/inspect.ts";
+import { type Inspected, Inspector } from "../../source/objects/inspect.ts";
 import { askServices } from "../client.ts";
 import type { QueryContext } from "../context.ts";
 import { findingsOf, isCurrent, type NodeState, readNodeState } from "../objects.ts";
@@ -44,17 +44,8 @@ async function answerService(asked: AskedService, context: ExplainContext): Prom
   const { name } = asked;
   const namespace = asked.namespace ??
     (configuredBy === "daemon" ? namespaceOf(name, await askServices(context, name)) : undefined);
-  // One for each namespace: only the objects say in which one the Service is.
-  const inspectors = new Map<string, Inspector>();
-  const inspectorIn = (namespace: string) => {
-    const inspector = inspectors.get(namespace) ?? new Inspector({ namespace, name });
-    inspectors.set(namespace, inspector);
-    return inspector;
-  };
-  const inspect = (kind: Kind, raw: unknown) => {
-    const given = fieldAt(raw, "metadata", "namespace");
-    inspectorIn(typeof given === "string" && given || "default").look(kind, raw);
-  };
+  const inspector = new Inspector(name);
+  const inspect = (kind: Kind, raw: unknown) => inspector.look(kind, raw);
   const service = namespace === undefined ? undefined : objectKey({ namespace, name });
   const reading = readNodeState({ ...context, timeout: command.timeout, service, inspect });
   const look = (namespace: string) => lookAt({ namespace, name }, { ...context, reading });
@@ -66,15 +57,15 @@ async function answerService(asked: AskedService, context: ExplainContext): Prom
   const target = { ...asked, namespace: namespace ?? namespaceOf(name, named().sort()) };
   const ports = state.desired.services.get(objectKey(target)) ?? [];
   const known = knownOf(node, context);
-  const seen = inspectorIn(target.namespace);
+  const seen = inspector.in(target.namespace);
   const isSeen = origin.from === "manifests" || seen.service !== undefined;
-  const [kernel, inspector, connections] = await Promise.all([
+  const [kernel, inspected, connections] = await Promise.all([
     readKernel(backend, { ports: askedPorts(target, state), node: state.desired.node }),
     isSeen ? seen : early ?? look(target.namespace),
     connectionsTo(ports, { ...context, ...known }),
   ]);
   const status = daemon?.service;
-  const report = explainService({ ...known, kernel, connections, target, inspector, status });
+  const report = explainService({ ...known, kernel, connections, target, inspected, status });
   const table = (shown: typeof report, paint: Paint) => renderService(shown, { paint, isVerbose });
   await runtime.print(renderReport(report, { output: command.output, runtime, table }));
   return report.verdict === "broken" ? 1 : 0;
@@ -90,8 +81,8 @@ async function answerPacket(target: PacketTarget, context: ExplainContext): Prom
     readKernel(backend, { ports: asked.ports, node: desired.node }),
     connectionsTo(asked.ports, { ...context, ...known }),
   ]);
-  const traced = command.trace ? await traceOf(asked, context) : { traceProblem: "" };
-  const report = explainTarget({ ...known, ...asked, ...traced, kernel, connections });
+  const trace = command.trace ? await traceOf(asked, context) : undefined;
+  const report = explainTarget({ ...known, ...asked, trace, kernel, connections });
   const table = (shown: typeof report, paint: Paint) => renderPacket(shown, { paint, isVerbose });
   await runtime.print(renderReport(report, { output: command.output, runtime, table }));
   return report.findings.some(({ severity }) => severity === "error") ? 1 : 0;
@@ -136,24 +127,19 @@ async function connectionsTo(
   return connectionsOf(ports, { entries, ownAddresses });
 }
 
-/** Traces a packet. If it cannot, it says why, and the rest of the answer stays. */
+/** Traces a packet. @returns the reason if it cannot be traced: the rest of the answer stays */
 async function traceOf(
   { target, sender, outcome }: AskedPacket,
   context: ExplainContext,
-): Promise<{ readonly trace?: TraceReport; readonly traceProblem: string }> {
-  if (target.protocol === "sctp") {
-    return { traceProblem: "SCTP packets cannot be sent from here: no trace" };
-  }
+): Promise<TraceReport | string> {
+  if (target.protocol === "sctp") return "SCTP packets cannot be sent from here: no trace";
   if (sender !== "node") {
-    const traceProblem =
-      "only this node's own packets can be sent from here: no trace (--from node)";
-    return { traceProblem };
+    return "only this node's own packets can be sent from here: no trace (--from node)";
   }
   try {
-    const trace = await traceConnection({ ...context, packet: target, outcome });
-    return { trace, traceProblem: "" };
+    return await traceConnection({ ...context, packet: target, outcome });
   } catch (error) {
-    return { traceProblem: messageIfFatal(error) };
+    return messageIfFatal(error);
   }
 }
 
@@ -182,11 +168,11 @@ const LIMIT = 1_000;
 async function lookAt(
   { namespace, name }: Pick<ServiceTarget, "namespace" | "name">,
   options: ExplainContext & { readonly reading: Promise<NodeState> },
-): Promise<Inspector | undefined> {
+): Promise<Inspected | undefined> {
   const { configuration: { signpost: { manifests } }, runtime: { clock } } = options;
   if (manifests.includes("-")) return undefined;
   const began = clock.monotonic();
-  const inspector = new Inspector({ namespace, name });
+  const inspector = new Inspector(name);
   const inspect = (kind: Kind, raw: unknown) => inspector.look(kind, raw);
   const over = new AbortController();
   const signal = AbortSignal.any([options.signal, over.signal]);
@@ -219,7 +205,7 @@ async function lookAt(
     return undefined;
   };
   try {
-    return await Promise.race([looking.then(() => inspector), late()]);
+    return await Promise.race([looking.then(() => inspector.in(namespace)), late()]);
   } catch (error) {
     if (error instanceof WatchError || error instanceof FatalError || signal.aborted) {
       return undefined;

@@ -25,44 +25,52 @@ export interface ServiceFacts {
 interface SliceFacts {
   /** `namespace/name`. */
   readonly key: string;
-  readonly name: string;
   readonly endpoints: number;
   /** The reason why it has no rules; `""` if it has, or is refused. */
   readonly ignoredBecause: string;
 }
 
+/** A Service and its slices, as they are written. */
+export interface Inspected {
+  /** `undefined`: it was not seen. */
+  readonly service: ServiceFacts | undefined;
+  readonly slices: readonly SliceFacts[];
+}
+
+/** Reads the Services of one name, in all namespaces. */
 export class Inspector {
+  readonly #services = new Map<string, ServiceFacts>();
   readonly #slices = new Map<string, SliceFacts>();
-  /** `undefined` until the Service was seen. */
-  service: ServiceFacts | undefined;
 
-  constructor(private readonly wanted: { readonly namespace: string; readonly name: string }) {}
+  constructor(private readonly name: string) {}
 
-  get slices(): readonly SliceFacts[] {
-    return [...this.#slices.values()].sort((a, b) => a.name < b.name ? -1 : 1);
+  in(namespace: string): Inspected {
+    return {
+      service: this.#services.get(namespace),
+      slices: [...this.#slices.values()].filter(({ key }) => key.startsWith(`${namespace}/`))
+        .sort((a, b) => a.key < b.key ? -1 : 1),
+    };
   }
 
   /** Reads one object. Malformed fields count as empty. */
   look(kind: Kind, raw: unknown): void {
     const metadata = fieldAt(raw, "metadata");
     const namespace = text(fieldAt(metadata, "namespace")) || "default";
-    if (namespace !== this.wanted.namespace) return;
     const name = text(fieldAt(metadata, "name"));
     const labels = fieldAt(metadata, "labels");
-    if (kind === "Service" && name === this.wanted.name) this.service = serviceFacts(raw, labels);
-    const isSlice = kind === "EndpointSlice" &&
-      text(fieldAt(labels, SERVICE_NAME)) === this.wanted.name;
-    if (!isSlice) return;
-    this.#slices.set(name, {
-      key: objectKey({ namespace, name }),
-      name,
+    if (kind === "Service" && name === this.name) this.#services.set(namespace, serviceFacts(raw));
+    if (kind !== "EndpointSlice" || text(fieldAt(labels, SERVICE_NAME)) !== this.name) return;
+    const key = objectKey({ namespace, name });
+    this.#slices.set(key, {
+      key,
       endpoints: list(fieldAt(raw, "endpoints")).length,
       ignoredBecause: ignoredBecause(raw, labels),
     });
   }
 }
 
-function serviceFacts(raw: unknown, labels: unknown): ServiceFacts {
+/** Reads a Service. Malformed fields count as empty. */
+export function serviceFacts(raw: unknown): ServiceFacts {
   const spec = fieldAt(raw, "spec");
   const selector = fieldAt(spec, "selector");
   const ingress = list(fieldAt(raw, "status", "loadBalancer", "ingress"));
@@ -77,7 +85,7 @@ function serviceFacts(raw: unknown, labels: unknown): ServiceFacts {
         text(fieldAt(port, "targetPort")) || text(fieldAt(port, "port")),
       ]),
     ),
-    otherProxy: text(fieldAt(labels, SERVICE_PROXY_NAME)),
+    otherProxy: text(fieldAt(raw, "metadata", "labels", SERVICE_PROXY_NAME)),
     externalIPs: list(fieldAt(spec, "externalIPs")).map(text),
     ingress: ingress.length,
     proxyModeIngress: ingress.filter((each) => fieldAt(each, "ipMode") === "Proxy").length,
