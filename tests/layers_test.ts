@@ -84,7 +84,7 @@ const LAYERS: readonly (readonly string[])[] = [
   ["findings"],
   ["backend"],
   ["conntrack", "healthcheck", "sync"],
-  ["localhost", "explain", "verify"],
+  ["localhost", "explain"],
   ["observe"],
   ["system"],
   ["daemon"],
@@ -209,7 +209,7 @@ Deno.test("what all commands load does not bring a command, the daemon or the ke
   };
   visit(LAZY_IMPORTS);
   const heavy = [...loaded].filter((path) =>
-    /^lib\/(?:daemon|backend|explain|verify|sync|source|cache|policy)\//.test(path)
+    /^lib\/(?:daemon|backend|explain|sync|source|cache|policy)\//.test(path)
   );
   assertEquals(heavy, []);
 });
@@ -296,7 +296,7 @@ Deno.test("every module begins with a comment that says its subject", () => {
 
 Deno.test("the tests of the pure folders are unit tests", async () => {
   const { unit, system } = await findTestFiles(`${ROOT}/`);
-  const pure = /^tests\/(?:cache|config|explain|findings|policy|sync|verify)\//;
+  const pure = /^tests\/(?:cache|config|explain|findings|policy|sync)\//;
   assertEquals(system.filter((path) => pure.test(path)), []);
   assertEquals(unit.includes("tests/policy/service_test.ts"), true);
   assertEquals(system.includes("tests/e2e/affinity_test.ts"), true);

@@ -12,8 +12,8 @@ import {
 import { FatalError, fatalIf, messageIfFatal } from "../model/values/errors.ts";
 import { count, plain } from "../model/values/text.ts";
 import { formatDuration } from "../observe/human.ts";
+import { missingListeners, wantedListeners } from "../localhost/node_ports.ts";
 import { LONGEST_PAUSE as LONGEST_ADAPTIVE } from "../sync/sync.ts";
-import { missingListeners, wantedListeners } from "../verify/listeners.ts";
 import { askStatus, requestFullSync } from "./client.ts";
 import type { QueryContext } from "./context.ts";
 import { type NodeState, type ObjectsOptions, readNodeState, warnOfObjects } from "./objects.ts";
@@ -103,7 +103,7 @@ async function lookOnce(options: ObjectsOptions, earlier?: NodeState): Promise<L
   if (!earlier) warnOfObjects(known.state, logger);
   const { state: { desired }, backend, daemon } = known;
   const { compared, differences } = (await backend.read()).compare(desired);
-  const wanted = wantedListeners(desired);
+  const wanted = wantedListeners([...desired.services.values()].flat(), desired.node);
   // A program reads the TCP sockets: Deno lets no code read these files itself.
   const sockets = wanted.length === 0
     ? ""

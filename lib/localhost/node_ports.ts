@@ -1,7 +1,14 @@
-/** Decides which node ports need a listener on loopback. */
+/** Decides which node ports need a listener on loopback, and finds those that have none. */
 import type { Family } from "../model/values/address.ts";
-import type { DesiredServicePort, DesiredState, Destination } from "../model/kernel/desired.ts";
-import { localhostEndpoints } from "../policy/frontend.ts";
+import { hostPort } from "../model/cluster/names.ts";
+import type {
+  DesiredNode,
+  DesiredServicePort,
+  DesiredState,
+  Destination,
+} from "../model/kernel/desired.ts";
+import type { ServiceDifference } from "../model/kernel/differences.ts";
+import { LISTEN_ADDRESS, localhostEndpoints } from "../policy/frontend.ts";
 import type { SyncOutcome } from "../sync/reports.ts";
 
 export interface LocalhostNodePort {
@@ -38,7 +45,7 @@ export class LocalhostNodePorts {
     let isChanged = this.#isBehind;
     if (this.#isBehind) this.#byService.clear();
     for (const key of (this.#isBehind ? services : change.services).keys()) {
-      const wanted = (services.get(key) ?? []).flatMap((port) => this.#wantedOf(port));
+      const wanted = wantedListeners(services.get(key) ?? [], this.state.node);
       isChanged = this.#byService.delete(key) || wanted.length > 0 || isChanged;
       if (wanted.length > 0) this.#byService.set(key, wanted);
       yield;
@@ -48,12 +55,49 @@ export class LocalhostNodePorts {
     const all = [...this.#byService.values()].flat();
     this.#wanted = new Map(all.map((each) => [`${each.family} ${each.port}`, each]));
   }
+}
 
-  #wantedOf(port: DesiredServicePort): LocalhostNodePort[] {
-    const { name: servicePort, family, nodePort, affinitySeconds } = port;
-    const endpoints = localhostEndpoints(port, this.state.node);
+/** Returns the listeners that service ports need. */
+export function wantedListeners(
+  ports: readonly DesiredServicePort[],
+  node: DesiredNode,
+): LocalhostNodePort[] {
+  return ports.flatMap((each) => {
+    const { name: servicePort, family, nodePort: port, affinitySeconds } = each;
+    const endpoints = localhostEndpoints(each, node);
     return endpoints.length === 0
       ? []
-      : [{ servicePort, family, port: nodePort, endpoints, affinitySeconds }];
-  }
+      : [{ servicePort, family, port, endpoints, affinitySeconds }];
+  });
+}
+
+/** The addresses as /proc/net/tcp and /proc/net/tcp6 write them: words of 32 bits, each byte swapped. */
+const IN_PROC: Readonly<Record<Family, string>> = {
+  4: "0100007F",
+  6: "00000000000000000000000001000000",
+};
+
+type Listener = Pick<LocalhostNodePort, "servicePort" | "family" | "port">;
+
+/** Returns the listeners that are missing. @param sockets the text of /proc/net/tcp and /proc/net/tcp6 (proc(5)) */
+export function missingListeners(
+  wanted: readonly Listener[],
+  sockets: string,
+): ServiceDifference[] {
+  // The state 0A is LISTEN.
+  const listening = new Set(
+    [...sockets.matchAll(/^\s*\d+: ([0-9A-F]+:[0-9A-F]{4}) [0-9A-F:]+ 0A /gm)]
+      .map(([, address]) => address),
+  );
+  const inProc = ({ family, port }: Listener) =>
+    `${IN_PROC[family]}:${port.toString(16).toUpperCase().padStart(4, "0")}`;
+  return wanted.filter((each) => !listening.has(inProc(each)))
+    .map(({ family, port, servicePort }) => ({
+      type: "missing",
+      in: "listeners on loopback",
+      key: hostPort(LISTEN_ADDRESS[family], port),
+      desired: "",
+      held: "",
+      service: servicePort,
+    }));
 }

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { withAllocatedFields } from "../../lib/verify/overlay.ts";
+import { withAllocatedFields } from "../../lib/cli/diff.ts";
 import type { Service } from "../../lib/model/cluster/objects.ts";
 
 const PRESENT: Service = {

@@ -1,10 +1,10 @@
 import { assertEquals } from "@std/assert";
-import { missingListeners, type WantedListener } from "../../lib/verify/listeners.ts";
+import { missingListeners } from "../../lib/localhost/node_ports.ts";
 
-const WANTED: readonly WantedListener[] = [
+const WANTED = [
   { family: 4, port: 30080, servicePort: "shop/web:http" },
   { family: 6, port: 30080, servicePort: "shop/web:http" },
-];
+] as const;
 
 const HEAD = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid\n";
 
