@@ -2,7 +2,7 @@
 import type { Configuration } from "../config/configuration.ts";
 import type { DesiredServicePort, DesiredState } from "../model/kernel/desired.ts";
 import type { ModeTraits } from "../model/kernel/traits.ts";
-import type { Finding, LocalhostFailure } from "../model/status.ts";
+import type { Finding } from "../model/status.ts";
 import type { Node } from "../model/cluster/objects.ts";
 import type { Desired } from "../policy/state.ts";
 
@@ -34,8 +34,9 @@ export interface NodeFacts {
   /** Another proxy that writes its rules; absent: there is none. */
   readonly rival?: Rival | undefined;
   readonly settingFailures?: readonly SettingFailure[] | undefined;
-  readonly healthCheckFailures?: readonly ListenFailure[] | undefined;
-  readonly localhostFailures?: readonly LocalhostFailure[] | undefined;
+  /** Health-check node ports, and node ports on loopback, that cannot be opened. */
+  readonly healthCheckFailures?: readonly Finding[] | undefined;
+  readonly localhostFailures?: readonly Finding[] | undefined;
   /** The findings of the probe of programs and kernel. */
   readonly probed: readonly Finding[];
 }
@@ -67,10 +68,8 @@ export interface SystemFacts {
 
 /** The rules of all programs, as nft and iptables-legacy list them. */
 export interface RulesetFacts {
-  /** The version of nft, such as `1.0.6`; `""`: nft does not write our rules. */
-  readonly nft: string;
-  /** The tables on which nft crashes, such as `inet firewalld`. */
-  readonly unreadable: readonly string[];
+  /** Names the tables on which nft crashes; absent: it reads all. */
+  readonly unreadable?: Finding | undefined;
   /** The chains of other programs. */
   readonly chains: readonly ForeignChain[];
 }
@@ -104,15 +103,6 @@ export interface SettingFailure {
   readonly name: string;
   /** The wanted value. */
   readonly value: number;
-  /** The system's error. */
-  readonly reason: string;
-}
-
-/** A port of a Service on which this node cannot listen. */
-export interface ListenFailure {
-  /** `namespace/name`. */
-  readonly service: string;
-  readonly port: number;
   /** The system's error. */
   readonly reason: string;
 }

@@ -21,10 +21,11 @@ const CHECKS: readonly Check[] = [
   addresses.checkPodDetection,
   addresses.checkPodRange,
   addresses.checkAddressPlan,
+  ({ healthCheckFailures = [] }) => healthCheckFailures,
   system.checkHealthCheckPorts,
   system.checkMovedConnections,
-  system.checkUnreadableTables,
-  system.checkLocalhost,
+  ({ ruleset }) => ruleset?.unreadable ? [ruleset.unreadable] : [],
+  ({ localhostFailures = [] }) => localhostFailures,
   checkNatOrder,
   checkFirewalls,
 ];

@@ -3,7 +3,7 @@ import { answersOnLoopback } from "../policy/node.ts";
 import { eachPort, type NodeFacts } from "./facts.ts";
 import type { Finding } from "../model/status.ts";
 import { finding } from "./catalog.ts";
-import { hostPort, serviceOf } from "../model/cluster/names.ts";
+import { serviceOf } from "../model/cluster/names.ts";
 
 /** Services that one finding names. */
 const MOST_SERVICES = 20;
@@ -68,40 +68,8 @@ export function* checkApiServer({ apiServer }: NodeFacts): Generator<Finding> {
   }
 }
 
-/** Names each node port that no listener could open. */
-export function* checkLocalhost({ localhostFailures = [] }: NodeFacts): Generator<Finding> {
-  for (const { servicePort, address, port, error } of localhostFailures) {
-    const where = hostPort(address, port);
-    const what = `cannot listen on ${where} for ${servicePort}: ${error}`;
-    const services = [serviceOf(servicePort)];
-    yield finding("localhost-node-port-taken", { what, where, services });
-  }
-}
-
-/** Finds tables on which nft crashes: it crashes on sets that nft 1.1.3 and newer wrote. */
-export function* checkUnreadableTables({ ruleset }: NodeFacts): Generator<Finding> {
-  if (!ruleset || ruleset.unreadable.length === 0) return;
-  yield unreadableTablesFinding(ruleset.nft, ruleset.unreadable);
-}
-
-/** @param nft its version, such as `1.0.6` @param tables such as `inet firewalld` */
-export function unreadableTablesFinding(nft: string, tables: readonly string[]): Finding {
-  const where = tables.map((table) => `table ${table}`).join(", ");
-  const what = `nft ${nft} crashes on ${where}, so no rule can be written`;
-  return finding("nft-crashes", { what, where });
-}
-
-/** Finds health-check node ports that cannot be opened, or that lead to another Service's endpoints. */
-export function* checkHealthCheckPorts(
-  { objects, healthCheckFailures = [] }: NodeFacts,
-): Generator<Finding | undefined> {
-  for (const { service, port, reason } of healthCheckFailures) {
-    yield finding("health-check-port-taken", {
-      what: `this node cannot listen on health-check node port ${port} of ${service}: ${reason}`,
-      where: `${service} port ${port}`,
-      services: [service],
-    });
-  }
+/** Finds health-check node ports that lead to another Service's endpoints. */
+export function* checkHealthCheckPorts({ objects }: NodeFacts): Generator<Finding | undefined> {
   if (!objects) return;
   const services = Map.groupBy(objects.desired.healthChecks, ([, { port }]) => port);
   const shared = new Map<string, Finding>();

@@ -7,7 +7,8 @@ import { splitKey } from "../model/cluster/names.ts";
 import { cidrContains, type Family, familyOf, isLinkLocal } from "../model/values/address.ts";
 import type { Clock, Logger } from "../model/ports/ports.ts";
 import type { HealthCheck } from "../policy/service.ts";
-import type { ListenFailure } from "../findings/facts.ts";
+import type { Finding } from "../model/status.ts";
+import { finding } from "../findings/catalog.ts";
 import {
   type HttpAnswer,
   type HttpListen,
@@ -49,7 +50,7 @@ interface OpenPlace extends Place {
 export class HealthCheckNodePorts {
   /** By the fields of the place, as one text. */
   readonly #open = new Map<string, OpenPlace>();
-  readonly #failed = new Map<string, ListenFailure>();
+  readonly #failed = new Map<string, Finding>();
   /** Places at addresses that this node does not have, such as load-balancer IPs of other nodes. */
   readonly #elsewhere = new Set<string>();
   readonly #closing = new AbortController();
@@ -60,7 +61,7 @@ export class HealthCheckNodePorts {
 
   constructor(private readonly options: HealthCheckNodePortsOptions) {}
 
-  get failures(): readonly ListenFailure[] {
+  get failures(): readonly Finding[] {
     return [...this.#failed.values()];
   }
 
@@ -129,7 +130,13 @@ export class HealthCheckNodePorts {
         return this.#recovered(key);
       }
       const isNew = !this.#failed.has(key);
-      this.#failed.set(key, { service, port, reason: messageOf(error) });
+      const what = `this node cannot listen on health-check node port ${port} of ${service}: ` +
+        messageOf(error);
+      const where = `${service} port ${port}`;
+      this.#failed.set(
+        key,
+        finding("health-check-port-taken", { what, where, services: [service] }),
+      );
       if (isNew) this.options.changed();
       return;
     }

@@ -1,10 +1,11 @@
 /** Serves node ports on loopback: a TCP listener for each, and a connection for each client. */
 import { Turns } from "../model/ports/in_turns.ts";
-import type { LocalhostFailure, LocalhostSummary } from "../model/status.ts";
+import type { Finding, LocalhostSummary } from "../model/status.ts";
 import type { Clock, Logger, Tcp, TcpConnection, TcpListener } from "../model/ports/ports.ts";
 import type { Family } from "../model/values/address.ts";
-import { hostPort } from "../model/cluster/names.ts";
+import { hostPort, serviceOf } from "../model/cluster/names.ts";
 import { messageOf } from "../model/values/errors.ts";
+import { finding } from "../findings/catalog.ts";
 import { LISTEN_ADDRESS } from "../policy/frontend.ts";
 import type { LocalhostNodePort } from "./node_ports.ts";
 import type { Destination } from "../model/kernel/desired.ts";
@@ -39,7 +40,7 @@ interface Open {
 /** Keeps a listener for each wanted node port. One object lives as long as the process. */
 export class LocalhostListeners {
   readonly #open = new Map<string, Open>();
-  readonly #failed = new Map<string, LocalhostFailure>();
+  readonly #failed = new Map<string, Finding>();
   /** The clients, and with each the endpoint once it answers. */
   readonly #connections = new Map<TcpConnection, TcpConnection | undefined>();
   readonly #closing = new AbortController();
@@ -75,7 +76,7 @@ export class LocalhostListeners {
     return this.#wanted.size + connections === 0 ? undefined : { listeners, connections };
   }
 
-  get failures(): readonly LocalhostFailure[] {
+  get failures(): readonly Finding[] {
     return [...this.#failed.values()];
   }
 
@@ -127,7 +128,10 @@ export class LocalhostListeners {
       this.#open.set(key, open);
     } catch (error) {
       this.counts[family].listenFailures++;
-      this.#failed.set(key, { servicePort, address, port, error: messageOf(error) });
+      const where = hostPort(address, port);
+      const what = `cannot listen on ${where} for ${servicePort}: ${messageOf(error)}`;
+      const services = [serviceOf(servicePort)];
+      this.#failed.set(key, finding("localhost-node-port-taken", { what, where, services }));
       return;
     }
     this.#failed.delete(key);

@@ -32,13 +32,6 @@ export interface Finding {
   readonly services: readonly string[];
 }
 
-export interface LocalhostFailure {
-  readonly servicePort: string;
-  readonly address: string;
-  readonly port: number;
-  readonly error: string;
-}
-
 export interface LocalhostSummary {
   readonly listeners: number;
   readonly connections: number;

@@ -1,4 +1,5 @@
 import { assertEquals } from "@std/assert";
+import { finding } from "../../lib/findings/catalog.ts";
 import { findAll } from "../../lib/findings/findings.ts";
 import { atOnce } from "../../lib/model/ports/in_turns.ts";
 import { node, service, slice } from "../policy/objects.ts";
@@ -22,7 +23,8 @@ Deno.test("warnings come before findings that are only worth knowing", () => {
 });
 
 Deno.test("after twenty findings of a kind, the last one counts the others", () => {
-  const failure = (port: number) => ({ service: "shop/web", port, reason: "in use" });
+  const failure = (port: number) =>
+    finding("health-check-port-taken", { what: "in use", where: `shop/web port ${port}` });
   const healthCheckFailures = Array.from({ length: 25 }, (_, i) => failure(30_000 + i));
   const found = atOnce(
     findAll(factsOf([node(["192.168.77.2"])], { facts: { healthCheckFailures } })),

@@ -26,7 +26,7 @@ function factsWith(listing: string, objects: readonly ApiObject[] = OBJECTS) {
   return factsOf(objects, {
     configuration: { clusterCIDRs: ["10.244.0.0/16"] },
     facts: {
-      ruleset: { nft: "1.0.6", unreadable: [], chains: foreignChains(listing) },
+      ruleset: { chains: foreignChains(listing) },
     },
   });
 }

@@ -3,11 +3,9 @@ import type { ApiFailure, NodeFacts } from "../../lib/findings/facts.ts";
 import {
   checkApiServer,
   checkHealthCheckPorts,
-  checkLocalhost,
   checkMovedConnections,
   checkRouteLocalnet,
   checkSystem,
-  checkUnreadableTables,
 } from "../../lib/findings/system.ts";
 import { factsOf, listOf } from "./facts.ts";
 import { ingress, service } from "../policy/objects.ts";
@@ -118,38 +116,6 @@ Deno.test("a server that answers is no finding", () => {
   assertEquals(refusals([]), []);
 });
 
-Deno.test("a node port that cannot be opened on loopback is named with its Service", () => {
-  const failure = { servicePort: "shop/web:http", address: "::1", port: 30080, error: "taken" };
-  const facts = factsOf([], { facts: { localhostFailures: [failure] } });
-  const [finding] = checkLocalhost(facts);
-  assertEquals(
-    [finding?.id, finding?.where, finding?.what, finding?.services],
-    [
-      "localhost-node-port-taken",
-      "[::1]:30080",
-      "cannot listen on [::1]:30080 for shop/web:http: taken",
-      ["shop/web"],
-    ],
-  );
-});
-
-Deno.test("node ports on loopback that are open are no finding", () => {
-  assertEquals(listOf(checkLocalhost(factsOf([]))), []);
-});
-
-function crashes(unreadable: readonly string[]): string[] {
-  const ruleset = { nft: "1.0.6", unreadable, chains: [] };
-  const facts = factsOf([], { facts: { ruleset } });
-  return listOf(checkUnreadableTables(facts)).map(({ severity, what }) => `${severity}: ${what}`);
-}
-
-Deno.test("tables on which nft crashes are an error that names them", () => {
-  assertEquals(crashes(["inet firewalld", "ip docker"]), [
-    "error: nft 1.0.6 crashes on table inet firewalld, table ip docker, so no rule can be written",
-  ]);
-  assertEquals(crashes([]), []);
-});
-
 const LOCAL = service("local", {
   type: "LoadBalancer",
   externalTrafficPolicy: "Local",
@@ -178,15 +144,6 @@ Deno.test("a health-check node port that is another Service's node port names bo
 
 Deno.test("a UDP node port of the same number is no clash", () => {
   assertEquals(healthChecks(factsOf([LOCAL, nodePort("UDP")])), []);
-});
-
-Deno.test("a health-check node port that cannot be opened is found with the reason", () => {
-  const failure = { service: "shop/taken", port: 30074, reason: "Address already in use" };
-  assertEquals(healthChecks(factsOf([], { facts: { healthCheckFailures: [failure] } })), [[
-    "health-check-port-taken",
-    "this node cannot listen on health-check node port 30074 of shop/taken: Address already in use",
-    ["shop/taken"],
-  ]]);
 });
 
 const HASHED = { annotations: { "signpost.dev/scheduler": "consistent-hash" } };

@@ -129,9 +129,12 @@ Deno.test("a port that is taken is a failure, tried again, and opened when it is
   await ports.sync(new Map([["shop/web", check(31000)]]));
   assertEquals([...network.open], []); // On all addresses, or on none.
   for (let attempt = 0; attempt < 3; attempt++) await clock.advance(5_000);
-  assertEquals(ports.failures, [
-    { service: "shop/web", port: 31000, reason: "192.0.2.2 31000 is in use" },
-  ]);
+  assertEquals(ports.failures.map(({ id, what, services }) => [id, what, services]), [[
+    "health-check-port-taken",
+    "this node cannot listen on health-check node port 31000 of shop/web: " +
+    "192.0.2.2 31000 is in use",
+    ["shop/web"],
+  ]]);
   network.taken.clear();
   await clock.advance(5_000);
   assertEquals(network.open.size, 2);

@@ -1,4 +1,4 @@
-import { assertEquals, assertNotEquals, assertRejects } from "@std/assert";
+import { assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { LocalhostListeners } from "../../lib/localhost/listeners.ts";
 import type { LocalhostNodePort } from "../../lib/localhost/node_ports.ts";
 import type { Family } from "../../lib/model/values/address.ts";
@@ -229,8 +229,12 @@ Deno.test("a port that is taken is counted and told, others are opened, and it i
   assertEquals(listeners.counts[4].listenFailures, 1);
   assertEquals(listeners.listeners(4), 1);
   const [failure] = listeners.failures;
-  assertEquals([failure?.servicePort, failure?.port], [`shop/web:${taken}`, taken]);
-  assertNotEquals(failure?.error, "");
+  const where = `127.0.0.1:${taken}`;
+  assertEquals(
+    [failure?.id, failure?.where, failure?.services],
+    ["localhost-node-port-taken", where, ["shop/web"]],
+  );
+  assertMatch(failure?.what ?? "", RegExp(`^cannot listen on ${where} for shop/web:${taken}: .`));
   assertEquals(await ask(port), `${server.port}`);
   blocker.close();
   clock.pass(5_000);

@@ -80,7 +80,7 @@ export class FakeBackend implements Backend<FakeScript> {
   }
 
   readRuleset(): Promise<RulesetFacts> {
-    return Promise.resolve({ nft: "", unreadable: [], chains: [] });
+    return Promise.resolve({ chains: [] });
   }
 
   probe(): Promise<Probed> {

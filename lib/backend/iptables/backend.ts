@@ -125,7 +125,7 @@ export class IptablesBackend extends IptablesDataplane implements Backend<Iptabl
     // In the chains of our own variant, KUBE-FORWARD accepts what Services send.
     const isLegacy = (await this.#find()).backend === "-legacy";
     const legacy = isLegacy ? [] : await legacyChains(runner);
-    return { nft: "", unreadable: [], chains: [...inet, ...legacy] };
+    return { chains: [...inet, ...legacy] };
   }
 
   /** Finds the node's iptables once, since it does not change while the process runs. */

@@ -191,11 +191,10 @@ export class NftablesBackend extends NftablesDataplane implements Backend<NftScr
   }
 
   async readRuleset(): Promise<RulesetFacts> {
-    const nft = await this.#nft.version();
-    const unreadable = await this.#nft.unreadableTables();
-    const chains = unreadable.length > 0 ? [] : foreignChains(await this.#nft.listRuleset());
+    const unreadable = await this.#nft.findUnreadable();
+    const chains = unreadable ? [] : foreignChains(await this.#nft.listRuleset());
     const legacy = await legacyChains(this.#options.runtime.runner);
-    return { nft, unreadable, chains: [...chains, ...legacy] };
+    return { unreadable, chains: [...chains, ...legacy] };
   }
 
   async stepBehind(): Promise<void> {

@@ -13,7 +13,8 @@ import {
   type ProgramFailure,
   ProgramMissingError,
 } from "../../model/ports/ports.ts";
-import { unreadableTablesFinding } from "../../findings/system.ts";
+import { finding } from "../../findings/catalog.ts";
+import type { Finding } from "../../model/status.ts";
 import { TABLE } from "./table.ts";
 import { CLOSE } from "./text.ts";
 import { IPVS_TABLE } from "../ipvs_table.ts";
@@ -170,16 +171,19 @@ export class Nft {
   }
 
   /**
-   * Returns the tables on which nft crashes. A deletion reads the sets of all; only if it crashes, each is listed alone.
+   * Finds tables on which nft crashes. A deletion reads the sets of all; only if it crashes, each is listed alone.
    */
-  async unreadableTables(): Promise<readonly string[]> {
-    if (!await this.#crashes(["--check", "delete", "table", ...TABLE.split(" ")])) return [];
+  async findUnreadable(): Promise<Finding | undefined> {
+    if (!await this.#crashes(["--check", "delete", "table", ...TABLE.split(" ")])) return undefined;
     const unreadable: string[] = [];
     for (const table of (await this.listTables()).slice(0, MOST_TABLES)) {
       const args = ["--terse", "list", "table", ...table.split(" ")];
-      if (await this.#crashes(args)) unreadable.push(table);
+      if (await this.#crashes(args)) unreadable.push(`table ${table}`);
     }
-    return unreadable;
+    if (unreadable.length === 0) return undefined;
+    const where = unreadable.join(", ");
+    const what = `nft ${await this.version()} crashes on ${where}, so no rule can be written`;
+    return finding("nft-crashes", { what, where });
   }
 
   async #crashes(args: readonly string[]): Promise<boolean> {
@@ -283,10 +287,9 @@ export class Nft {
       return await this.#runner.run(argv, stdin);
     } catch (error) {
       if (error instanceof ProgramFailedError && error.failure === "crash") {
-        const tables = await this.unreadableTables();
-        if (tables.length > 0) {
-          const { what, remedy } = unreadableTablesFinding(await this.version(), tables);
-          throw new ApplyError("unreadable", `${what}: ${remedy}`, { cause: error });
+        const found = await this.findUnreadable();
+        if (found) {
+          throw new ApplyError("unreadable", `${found.what}: ${found.remedy}`, { cause: error });
         }
       }
       if (!(error instanceof ProgramMissingError)) return rethrowAsApplyError(error);

@@ -142,7 +142,8 @@ Deno.test("an nft that crashes names the tables on which it does; no other reaso
       },
     });
   const foreign = crashing(/ -f |--check|hostfw/);
-  assertEquals(await foreign.unreadableTables(), ["inet hostfw"]);
+  const found = await foreign.findUnreadable();
+  assertEquals([found?.severity, found?.where], ["error", "table inet hostfw"]);
   const error = await assertRejects(() => foreign.apply("x"), ApplyError);
   assertEquals(error.failure, "unreadable");
   assertStringIncludes(error.message, "nft 1.0.6 crashes on table inet hostfw, so no rule");
