@@ -90,8 +90,10 @@ interface LoadedFile {
 
 class ManifestLoader {
   #loaded: ReadonlyMap<string, LoadedFile> = new Map();
-  /** The files of the last delivery, also those that are away for a look. */
+  /** The files of the last delivery. */
   #delivered = this.#loaded;
+  /** All files since then, also those that are away for a look. */
+  #kept = new Map<string, LoadedFile>();
   /** The fingerprints of the last look. */
   #seen: ReadonlyMap<string, string> | undefined;
   /** The looks in a row, up to the last one, that found other files than the look before. */
@@ -104,8 +106,7 @@ class ManifestLoader {
   /** True if changes can be delivered. While files change, an object may be on its way from one to another. */
   get isDue(): boolean {
     if (this.#restless > 0 && this.#restless < MOST_LOOKS) return false;
-    return this.#loaded.size !== this.#delivered.size ||
-      [...this.#loaded].some(([file, content]) => this.#delivered.get(file) !== content);
+    return !sameValue([...this.#loaded], [...this.#delivered]);
   }
 
   /** Reads the changed files. @returns the problems; their files keep the old content */
@@ -116,7 +117,7 @@ class ManifestLoader {
     const seen = new Map<string, string>();
     for (const path of paths) {
       for (const file of await this.#filesAt(path, problems)) {
-        const before = this.#loaded.get(file) ?? this.#delivered.get(file);
+        const before = this.#kept.get(file);
         if (before) loaded.set(file, before);
         try {
           const fingerprint = file === "-" ? "" : (await files.stat(file)).fingerprint;
@@ -133,6 +134,7 @@ class ManifestLoader {
     }
     this.#restless = sameValue([...seen], [...this.#seen ?? []]) ? 0 : this.#restless + 1;
     this.#loaded = loaded;
+    this.#kept = new Map([...this.#kept, ...loaded]);
     this.#seen = seen;
     return problems;
   }
@@ -149,6 +151,7 @@ class ManifestLoader {
   deliver(): void {
     const { logger, sink } = this.options;
     this.#delivered = this.#loaded;
+    this.#kept = new Map(this.#loaded);
     this.#restless = 0;
     const all = new Map(KINDS.map((kind) => [kind, new Map<string, ObjectChange>()]));
     for (const [file, { manifest }] of this.#loaded) {
