@@ -80,15 +80,13 @@ async function propose(
   await loadManifests({
     paths,
     decode: <K extends Kind>(kind: K, raw: unknown): ObjectChange<K> => {
-      const key = kind === "Service" ? keyOf(raw) : undefined;
-      return decode(kind, withAllocatedFields(raw, key && before.get(objectKey(key))));
-    },
-    inspect: (kind, raw) => {
       const key = keyOf(raw);
-      if (key === undefined) return;
+      if (key === undefined) return decode(kind, raw);
       const isNamespaced = kind === "Service" || kind === "EndpointSlice";
       names.add(`${kind} ${plain(isNamespaced ? objectKey(key) : key.name)}`);
-      if (kind === "Service") services.set(objectKey(key), serviceFacts(raw));
+      if (kind !== "Service") return decode(kind, raw);
+      services.set(objectKey(key), serviceFacts(raw));
+      return decode(kind, withAllocatedFields(raw, before.get(objectKey(key))));
     },
     // Manifests are only a part of the state: objects that they do not name stay.
     sink: (event) => {

@@ -4,7 +4,6 @@ import { parseAll } from "@std/yaml";
 import {
   type Decoder,
   type EventSink,
-  type Kind,
   KINDS,
   type ObjectChange,
   type ReplaceEvent,
@@ -29,11 +28,10 @@ export interface Files {
 }
 
 interface ParseOptions {
+  /** Called with every object of a known kind. */
   readonly decode: Decoder;
   /** The name of the only Node to take, as in the API watch. */
   readonly nodeName: string;
-  /** Called with every object of a known kind. */
-  readonly inspect?: (kind: Kind, raw: unknown) => void;
 }
 
 export interface ManifestSourceOptions extends ParseOptions {
@@ -212,7 +210,7 @@ interface Manifest {
  */
 export function parseManifest(
   text: string,
-  { file, decode, nodeName, inspect }: ParseOptions & { readonly file: string },
+  { file, decode, nodeName }: ParseOptions & { readonly file: string },
 ): Manifest {
   const objects: ObjectChange[] = [];
   const skipped: string[] = [];
@@ -226,9 +224,8 @@ export function parseManifest(
         skipped.push(`${oneLine(String(object["kind"]))} ${oneLine(String(name))}`);
         continue;
       }
-      inspect?.(kind, object);
-      if (kind === "Node" && name !== nodeName) continue;
-      objects.push(decode(kind, object));
+      const change = decode(kind, object);
+      if (kind !== "Node" || name === nodeName) objects.push(change);
     }
   }
   return { objects, skipped };

@@ -2,7 +2,7 @@
 import { createDecoder } from "../../source/objects/decode.ts";
 import type { Configuration } from "../../config/configuration.ts";
 import { PROTOBUF } from "../../model/configuration.ts";
-import { type Kind, KINDS, type ObjectEvent } from "../../model/cluster/objects.ts";
+import { type Decoder, type Kind, KINDS, type ObjectEvent } from "../../model/cluster/objects.ts";
 import { API_SERVICE } from "../../model/cluster/names.ts";
 import type { Logger } from "../../model/ports/ports.ts";
 import type { Runtime } from "../../model/ports/runtime.ts";
@@ -80,8 +80,17 @@ function manifestOptions(options: SourceOptions): ManifestSourceOptions {
     ...options,
     sink() {},
     paths: options.configuration.signpost.manifests,
-    decode: createDecoder(),
+    decode: inspectingDecoder(options),
     files: denoFiles,
+  };
+}
+
+/** Returns a decoder that gives each object to `inspect` first. */
+function inspectingDecoder({ inspect }: Pick<SourceOptions, "inspect">): Decoder {
+  const decode = createDecoder();
+  return (kind, raw) => {
+    inspect?.(kind, raw);
+    return decode(kind, raw);
   };
 }
 
@@ -144,7 +153,6 @@ async function watchApiServer(
     if (refusal) failed.reject(new FatalError(refusal));
     else sink(event);
   };
-  const decode = createDecoder();
   // As in client-go: the setting for answers, else the one for requests.
   const { acceptContentTypes, contentType } = options.configuration.clientConnection;
   const types = (acceptContentTypes || contentType).split(",");
@@ -152,10 +160,7 @@ async function watchApiServer(
     client: server.client,
     kinds: KINDS,
     nodeName,
-    decode: (kind, raw) => {
-      inspect?.(kind, raw);
-      return decode(kind, raw);
-    },
+    decode: inspectingDecoder(options),
     // Who wants to see all fields of objects gets them in JSON.
     protobuf: !inspect && types.some((type) => type.trim() === PROTOBUF),
     sink: receive,

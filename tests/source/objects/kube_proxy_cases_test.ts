@@ -198,8 +198,10 @@ function objectsIn(text: string, file: string): ApiObject[] {
   parseManifest(text, {
     file,
     nodeName: NODE_NAME,
-    decode: createDecoder(),
-    inspect: (_kind, raw) => objects.push(raw as ApiObject),
+    decode: (kind, raw) => {
+      objects.push(raw as ApiObject);
+      return createDecoder()(kind, raw);
+    },
   });
   return objects;
 }
