@@ -54,12 +54,6 @@ interface Wanted {
   readonly ports: readonly DesiredServicePort[];
 }
 
-/** The number of service ports, by the policy that is Local. */
-interface NoLocal {
-  internal: number;
-  external: number;
-}
-
 /** Services whose claims are set without a break. */
 const BATCH = 25;
 /** The weight of Services computed without a break. An endpoint takes a tenth of the time of a Service. */
@@ -83,7 +77,6 @@ export class Desired implements DesiredState {
   readonly #admission: Admission;
   #surroundings: Surroundings | undefined;
   readonly #refused: RefusedFeatures;
-  readonly #noLocal = { 4: { internal: 0, external: 0 }, 6: { internal: 0, external: 0 } };
   #node: DesiredNode;
   /** The node of the update in progress. */
   #nextNode: DesiredNode;
@@ -115,8 +108,19 @@ export class Desired implements DesiredState {
     return this.#healthChecks;
   }
 
-  get noLocal(): Readonly<Record<Family, NoLocal>> {
-    return this.#noLocal;
+  /** Counts the service ports of a family with a Local policy, endpoints somewhere, and none here, by that policy. */
+  noLocal(family: Family): { readonly internal: number; readonly external: number } {
+    const counts = { internal: 0, external: 0 };
+    for (const ports of this.#services.values()) {
+      for (const port of ports) {
+        if (port.family !== family || !port.hasEndpoints || port.localEndpoints.length > 0) {
+          continue;
+        }
+        if (port.internalTrafficPolicy === "Local") counts.internal++;
+        if (port.externalTrafficPolicy === "Local" && isExternal(port)) counts.external++;
+      }
+    }
+    return counts;
   }
 
   conflicts(): Conflict[] {
@@ -176,7 +180,6 @@ export class Desired implements DesiredState {
       services.set(key, { before, after });
       if (lost.length > 0) this.#losers.set(key, lost.length);
       else this.#losers.delete(key);
-      followNoLocal(this.#noLocal, { before, after });
       append(conflicts, lost);
       weight += 1 + ENDPOINT_WEIGHT * endpointCount(after);
       if (weight < BATCH_WEIGHT) continue;
@@ -302,22 +305,6 @@ export class Desired implements DesiredState {
     else this.#unsupported.set(key, unsupported);
     if (lost.size === 0) this.#growing.set(key, { service, slices, facts, ports });
     return { before, after: ports };
-  }
-}
-
-/** Counts service ports with a Local policy, endpoints somewhere, and none here. */
-function followNoLocal(
-  counts: Readonly<Record<Family, NoLocal>>,
-  { before, after }: ServiceChange,
-): void {
-  if (before === after) return;
-  for (const [ports, step] of [[before, -1], [after, 1]] as const) {
-    for (const port of ports) {
-      if (!port.hasEndpoints || port.localEndpoints.length > 0) continue;
-      const of = counts[port.family];
-      if (port.internalTrafficPolicy === "Local") of.internal += step;
-      if (port.externalTrafficPolicy === "Local" && isExternal(port)) of.external += step;
-    }
   }
 }
 

@@ -66,16 +66,17 @@ Deno.test("service ports that find no local endpoint are counted as they come, c
   const pipeline = new Pipeline();
   pipeline.load([node(["192.0.2.10"])]);
   const spec = { clusterIP: "10.96.0.1", internalTrafficPolicy: "Local" };
-  const { noLocal } = pipeline.desired;
+  const { desired } = pipeline;
+  const none = { internal: 0, external: 0 };
   step(pipeline, service("web", spec));
-  assertEquals(noLocal[4], { internal: 0, external: 0 }, "no endpoint anywhere");
+  assertEquals(desired.noLocal(4), none, "no endpoint anywhere");
   step(pipeline, slice("web", ["10.244.0.1"]));
-  assertEquals(noLocal[4], { internal: 1, external: 0 });
+  assertEquals(desired.noLocal(4), { internal: 1, external: 0 });
   const external = { ...spec, externalIPs: ["192.0.2.1"], externalTrafficPolicy: "Local" };
   step(pipeline, service("web", external));
-  assertEquals(noLocal[4], { internal: 1, external: 1 });
+  assertEquals(desired.noLocal(4), { internal: 1, external: 1 });
   step(pipeline, service("web"), true);
-  assertEquals(noLocal, { 4: { internal: 0, external: 0 }, 6: { internal: 0, external: 0 } });
+  assertEquals([desired.noLocal(4), desired.noLocal(6)], [none, none]);
 });
 
 Deno.test("a step has what was and what is to be", () => {

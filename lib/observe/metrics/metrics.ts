@@ -269,7 +269,7 @@ function syncReadings({ families, observed, sync, desired }: MetricsOptions): Re
       ],
       () =>
         FAMILIES.flatMap((family) =>
-          Object.entries(desired.noLocal[family]).map(([policy, value]) => ({
+          Object.entries(desired.noLocal(family)).map(([policy, value]) => ({
             labels: { ip_family: FAMILY_NAMES[family], traffic_policy: policy },
             value,
           }))

@@ -50,7 +50,7 @@ function slice(name: string, lastChangeTriggerTime: number): ObjectEvent {
 
 /** A desired state in which some Services do not get all that they ask for. */
 const DESIRED: Pick<Desired, "noLocal" | "conflictCount"> = {
-  noLocal: { 4: { internal: 1, external: 0 }, 6: { internal: 0, external: 2 } },
+  noLocal: (family) => family === 4 ? { internal: 1, external: 0 } : { internal: 0, external: 2 },
   conflictCount: 3,
 };
 

@@ -1,3 +1,4 @@
+import type { Family } from "../../../lib/model/values/address.ts";
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import type { NftablesBackend } from "../../../lib/backend/nftables/backend.ts";
 import { CATALOG, finding } from "../../../lib/findings/catalog.ts";
@@ -198,7 +199,8 @@ Deno.test("network programming latency has kube-proxy's buckets", async () => {
 
 Deno.test("changes, policies, rules, conntrack and health have kube-proxy's labels", async () => {
   const changes = { EndpointSlice: { total: 3, pending: 2 }, Service: { total: 1, pending: 0 } };
-  const noLocal = { 4: { internal: 1, external: 2 }, 6: { internal: 0, external: 0 } };
+  const noLocal = (family: Family) =>
+    family === 4 ? { internal: 1, external: 2 } : { internal: 0, external: 0 };
   const metrics = start({
     mode: "iptables",
     observed: () => ({ ...NOTHING_SEEN, changes }),

@@ -34,7 +34,7 @@ export const NO_WORK: Pick<MetricsOptions, "observed" | "sync" | "desired"> = {
   observed: () => NOTHING_SEEN,
   sync: () => NO_PROGRESS,
   desired: {
-    noLocal: { 4: { internal: 0, external: 0 }, 6: { internal: 0, external: 0 } },
+    noLocal: () => ({ internal: 0, external: 0 }),
     conflictCount: 0,
   },
 };
