@@ -32,6 +32,7 @@ interface ParseOptions {
   readonly decode: Decoder;
   /** The name of the only Node to take, as in the API watch. */
   readonly nodeName: string;
+  readonly logger: Logger;
 }
 
 export interface ManifestSourceOptions extends ParseOptions {
@@ -39,7 +40,6 @@ export interface ManifestSourceOptions extends ParseOptions {
   readonly paths: readonly string[];
   readonly sink: EventSink;
   readonly files: Files;
-  readonly logger: Logger;
 }
 
 interface FollowOptions extends ManifestSourceOptions {
@@ -83,7 +83,7 @@ const MOST_LOOKS = 5;
 interface LoadedFile {
   readonly fingerprint: string;
   /** The last good content. */
-  readonly manifest: Manifest | undefined;
+  readonly objects: readonly ObjectChange[];
 }
 
 class ManifestLoader {
@@ -123,8 +123,10 @@ class ManifestLoader {
           // A file that changed since the last look may be half written.
           const isSettled = this.#seen === undefined || this.#seen.get(file) === fingerprint;
           if (!isSettled || before?.fingerprint === fingerprint) continue;
-          loaded.set(file, { fingerprint, manifest: before?.manifest });
-          loaded.set(file, { fingerprint, manifest: await this.#read(file) });
+          loaded.set(file, { fingerprint, objects: before?.objects ?? [] });
+          const options = { ...this.options, file: file === "-" ? "stdin" : file };
+          const objects = parseManifest(await files.read(file), options);
+          loaded.set(file, { fingerprint, objects });
         } catch (cause) {
           problems.add(problemOf(file, cause));
         }
@@ -152,8 +154,8 @@ class ManifestLoader {
     this.#kept = new Map(this.#loaded);
     this.#restless = 0;
     const all = new Map(KINDS.map((kind) => [kind, new Map<string, ObjectChange>()]));
-    for (const [file, { manifest }] of this.#loaded) {
-      for (const change of manifest?.objects ?? []) {
+    for (const [file, { objects }] of this.#loaded) {
+      for (const change of objects) {
         const { kind, key } = change;
         const changes = all.get(kind);
         const text = `${file}: ${kind} ${key} is defined twice, this definition counts`;
@@ -180,27 +182,11 @@ class ManifestLoader {
       return [...this.#loaded.keys()].filter(isThere);
     }
   }
-
-  async #read(file: string): Promise<Manifest> {
-    const { files, logger } = this.options;
-    const name = file === "-" ? "stdin" : file;
-    const manifest = parseManifest(await files.read(file), { ...this.options, file: name });
-    for (const object of manifest.skipped) {
-      logger.debug(4, "an object of another kind is left out", { file, object });
-    }
-    return manifest;
-  }
 }
 
 function problemOf(path: string, cause: unknown): string {
   if (cause instanceof ManifestError) return cause.message;
   return `${oneLine(path)}: cannot be read: ${errorText(cause)}`;
-}
-
-interface Manifest {
-  readonly objects: readonly ObjectChange[];
-  /** Objects of other kinds, as `kind name`. */
-  readonly skipped: readonly string[];
 }
 
 /**
@@ -210,10 +196,9 @@ interface Manifest {
  */
 export function parseManifest(
   text: string,
-  { file, decode, nodeName }: ParseOptions & { readonly file: string },
-): Manifest {
+  { file, decode, nodeName, logger }: ParseOptions & { readonly file: string },
+): readonly ObjectChange[] {
   const objects: ObjectChange[] = [];
-  const skipped: string[] = [];
   for (const [index, value] of parseDocuments(text, file).entries()) {
     if (value === null || value === undefined) continue;
     const place = `${oneLine(file)}: document ${index + 1}`;
@@ -221,14 +206,15 @@ export function parseManifest(
       const name = fieldAt(object, "metadata", "name");
       const kind = kindOf(object);
       if (kind === undefined) {
-        skipped.push(`${oneLine(String(object["kind"]))} ${oneLine(String(name))}`);
+        const named = `${oneLine(String(object["kind"]))} ${oneLine(String(name))}`;
+        logger.debug(4, "an object of another kind is left out", { file, object: named });
         continue;
       }
       const change = decode(kind, object);
       if (kind !== "Node" || name === nodeName) objects.push(change);
     }
   }
-  return { objects, skipped };
+  return objects;
 }
 
 function parseDocuments(text: string, file: string): readonly unknown[] {

@@ -1,17 +1,18 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { ManifestError, parseManifest } from "../../../lib/source/manifests.ts";
 import { createDecoder } from "../../../lib/source/objects/decode.ts";
+import { MemoryLogger } from "../../support/clock_and_log.ts";
 import { fakeDecode } from "../api/fakes.ts";
 
 const SERVICE = "apiVersion: v1\nkind: Service\nmetadata: {name: a}\n";
 const SLICE = "apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata: {name: a-1}\n";
 
-function parse(text: string) {
-  return parseManifest(text, { file: "f.yaml", decode: fakeDecode, nodeName: "node-1" });
+function parse(text: string, logger = new MemoryLogger()) {
+  return parseManifest(text, { file: "f.yaml", decode: fakeDecode, nodeName: "node-1", logger });
 }
 
 function keys(text: string): string[] {
-  return parse(text).objects.map(({ kind, key }) => `${kind} ${key}`);
+  return parse(text).map(({ kind, key }) => `${kind} ${key}`);
 }
 
 Deno.test("documents of a YAML file come in their order, in namespace default", () => {
@@ -40,7 +41,10 @@ Deno.test("objects of other kinds, and kinds of other groups, are left out by na
   const text = `apiVersion: serving.knative.dev/v1\nkind: Service\nmetadata: {name: k}\n---\n` +
     `apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d}\n---\n${SERVICE}`;
   assertEquals(keys(text), ["Service default/a"]);
-  assertEquals(parse(text).skipped, ["Service k", "Deployment d"]);
+  const logger = new MemoryLogger();
+  parse(text, logger);
+  const leftOut = logger.entries.map(({ fields }) => fields["object"]);
+  assertEquals(leftOut, ["Service k", "Deployment d"]);
 });
 
 Deno.test("of Nodes only this one is taken", () => {
@@ -54,8 +58,9 @@ Deno.test("dates of YAML are those that JSON has as text", () => {
   const text = "apiVersion: v1\nkind: Service\nmetadata:\n  name: a\n" +
     "  creationTimestamp: 2024-05-01T10:00:00Z\n" +
     "spec: {clusterIP: 10.96.0.1, ports: [{port: 80}]}\n";
-  const { objects } = parseManifest(text, { file: "f", nodeName: "", decode: createDecoder() });
-  const [change] = objects;
+  const logger = new MemoryLogger();
+  const options = { file: "f", nodeName: "", decode: createDecoder(), logger };
+  const [change] = parseManifest(text, options);
   assertEquals(
     change?.type === "upsert" && change.kind === "Service" && change.object.created,
     Date.UTC(2024, 4, 1, 10),

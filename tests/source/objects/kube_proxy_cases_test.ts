@@ -7,6 +7,7 @@
 import { assertEquals } from "@std/assert";
 import { createDecoder } from "../../../lib/source/objects/decode.ts";
 import { parseManifest } from "../../../lib/source/manifests.ts";
+import { MemoryLogger } from "../../support/clock_and_log.ts";
 import { type ApiObject, NODE_NAME, Pipeline } from "../../support/pipeline.ts";
 import { decodeGood, type Json, withValue } from "./decode_fixture.ts";
 
@@ -198,6 +199,7 @@ function objectsIn(text: string, file: string): ApiObject[] {
   parseManifest(text, {
     file,
     nodeName: NODE_NAME,
+    logger: new MemoryLogger(),
     decode: (kind, raw) => {
       objects.push(raw as ApiObject);
       return createDecoder()(kind, raw);
