@@ -142,43 +142,31 @@ export class HandOver {
     return false;
   }
 
+  /** Removes tables, then chains, and sets the state `done` if nothing failed. */
   async #removeOthers(): Promise<void> {
+    const { variant, runner, logger } = this.#options;
     this.#state = "removing";
+    const report = (what: string) => logger.info("took over; the old rules are removed", { what });
     try {
-      for (const what of [...await this.#removeTables(), ...await this.#removeChains()]) {
-        this.#options.logger.info("took over; the old rules are removed", { what });
+      // The guard remains after a killed signpost.
+      const guard = this.#ipvs.isUnderWay ? [] : [IPVS_TABLE];
+      const tables = [...KUBE_PROXY_TABLES, ...variant ? OTHER_MODE : [], ...guard];
+      tablesIn(await removeTables(this.#nft, { tables, logger }).catch(unlessMissing))
+        .forEach(report);
+      const entries = await cleanUpKernel(runner, { ...await this.#others(), dryRun: false });
+      for (const entry of entries) {
+        const { program, left, text, failure } = entry;
+        if (failure) this.#fail(failure);
+        else if (text !== "") report(describe(entry));
+        warnOfKept(entry, logger);
+        for (const chain of left) logger.warn(REASONS_TO_LEAVE[chain] ?? "", { program, chain });
       }
+      if (entries.some(({ failure }) => failure)) return;
+      if (!this.#ipvs.isUnderWay) await this.#ipvs.removeSets();
+      this.#state = "done";
     } catch (error) {
       this.#fail(error);
     }
-  }
-
-  async #removeTables(): Promise<string[]> {
-    const { variant, logger } = this.#options;
-    const tables = [
-      ...KUBE_PROXY_TABLES,
-      ...variant ? OTHER_MODE : [],
-      // It remains after a killed signpost.
-      ...this.#ipvs.isUnderWay ? [] : [IPVS_TABLE],
-    ];
-    return tablesIn(await removeTables(this.#nft, { tables, logger }).catch(unlessMissing));
-  }
-
-  /** Removes the chains of iptables, and sets the state `done` if nothing failed. */
-  async #removeChains(): Promise<string[]> {
-    const { runner, logger } = this.#options;
-    const entries = await cleanUpKernel(runner, { ...await this.#others(), dryRun: false });
-    for (const { failure } of entries) if (failure) this.#fail(failure);
-    for (const entry of entries) {
-      const { program, left } = entry;
-      warnOfKept(entry, logger);
-      for (const chain of left) logger.warn(REASONS_TO_LEAVE[chain] ?? "", { program, chain });
-    }
-    if (!entries.some(({ failure }) => failure)) {
-      if (!this.#ipvs.isUnderWay) await this.#ipvs.removeSets();
-      this.#state = "done";
-    }
-    return entries.filter(({ text, failure }) => text !== "" && !failure).map(describe);
   }
 
   async #others() {

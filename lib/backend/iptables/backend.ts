@@ -64,7 +64,7 @@ export class IptablesBackend extends IptablesDataplane implements Backend<Iptabl
       ...options,
       variant: async () => (await this.#find()).backend,
     });
-    this.metrics = iptablesMetrics({ clock: runtime.clock, dataplane: this });
+    this.metrics = iptablesMetrics(this, runtime.clock);
     // The first script is a full one.
     this.connections = { areOurs: true, read: () => this.readFrontends() };
   }
@@ -134,7 +134,7 @@ export class IptablesBackend extends IptablesDataplane implements Backend<Iptabl
     const { runtime } = this.#options;
     const wanted = familiesBut(missingFamilies(runtime));
     this.#found = await findIptables(runtime.runner, wanted);
-    this.use(this.#found);
+    this.iptables = this.#found;
     return this.#found;
   }
 }

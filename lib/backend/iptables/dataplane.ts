@@ -30,34 +30,30 @@ export class IptablesDataplane implements Dataplane<IptablesScript> {
   readonly #options: IptablesDataplaneOptions;
   readonly ruleCounts = new RuleCounts();
   readonly #packets = new CounterSums();
-  #iptables: UsedIptables;
+  protected iptables: UsedIptables;
 
   constructor(options: IptablesDataplaneOptions) {
     this.#options = options;
-    this.#iptables = options.iptables;
-  }
-
-  use(iptables: UsedIptables): void {
-    this.#iptables = iptables;
+    this.iptables = options.iptables;
   }
 
   /** Rereads a sysctl that the rules depend on. @returns the reason for a full sync, or `undefined` */
   async refresh(): Promise<string | undefined> {
     const tcpBeLiberal = await isTcpLiberal(this.#options.runner);
-    if (tcpBeLiberal === this.#iptables.tcpBeLiberal) return undefined;
-    this.#iptables = { ...this.#iptables, tcpBeLiberal };
+    if (tcpBeLiberal === this.iptables.tcpBeLiberal) return undefined;
+    this.iptables = { ...this.iptables, tcpBeLiberal };
     return `nf_conntrack_tcp_be_liberal is ${tcpBeLiberal ? "set" : "not set any more"}`;
   }
 
   full(state: DesiredState): IptablesScript {
-    return fullScript(state, this.#iptables);
+    return fullScript(state, this.iptables);
   }
 
   *changing(
     change: StateChange,
     state: DesiredState,
   ): Generator<undefined, IptablesScript | undefined> {
-    const script = partialScript(change, state, this.#iptables);
+    const script = partialScript(change, state, this.iptables);
     if (script) yield* script.making();
     return script;
   }
@@ -83,7 +79,7 @@ export class IptablesDataplane implements Dataplane<IptablesScript> {
 
   /** Reads the packet counters. @throws {ApplyError} if the programs are missing */
   async readPackets(): Promise<void> {
-    for (const family of this.#iptables.families) {
+    for (const family of this.iptables.families) {
       for (const metric of PACKET_METRICS.filter((each) => each.families.includes(family))) {
         const count = countIn(metric, await this.#countersIn(family, metric));
         if (count !== undefined) this.#packets.seen(`${metric.name} ${family}`, count);
@@ -94,7 +90,7 @@ export class IptablesDataplane implements Dataplane<IptablesScript> {
   /** Reads the connection counts of frontend rules. @throws {ApplyError} if the programs are missing */
   async readFrontends(): Promise<Iterable<FrontendCount>> {
     const listings: [Family, string][] = [];
-    for (const family of this.#iptables.families) {
+    for (const family of this.iptables.families) {
       for (const chain of FRONTEND_CHAINS) {
         listings.push([family, await this.#countersIn(family, { table: "nat", chain })]);
       }
@@ -107,20 +103,20 @@ export class IptablesDataplane implements Dataplane<IptablesScript> {
     family: Family,
     { table, chain }: { readonly table: Table; readonly chain: string },
   ): Promise<string> {
-    const place = { ...this.#iptables, family, table, chain };
+    const place = { ...this.iptables, family, table, chain };
     const listed = await listChain(this.#options.runner, place, "-v");
     return listed instanceof ApplyError ? "" : listed;
   }
 
   /** Reads the kernel's rules of one family. @throws {ApplyError} if they cannot be read */
   async saved(family: Family): Promise<Saved> {
-    return atOnce(parseSaved(await save(this.#options.runner, { ...this.#iptables, family })));
+    return atOnce(parseSaved(await save(this.#options.runner, { ...this.iptables, family })));
   }
 
   /** Replaces all of signpost's rules, whose packet counts begin again. @returns the length written */
   async #replace(input: FamilyInput): Promise<number> {
     const { family } = input;
-    const saved = await save(this.#options.runner, { ...this.#iptables, family });
+    const saved = await save(this.#options.runner, { ...this.iptables, family });
     const bytes = await this.#restore(fitToSaved(input, await this.#inTurns(parseSaved(saved))));
     for (const { name } of PACKET_METRICS) this.#packets.seen(`${name} ${family}`, 0);
     return bytes;
@@ -129,9 +125,9 @@ export class IptablesDataplane implements Dataplane<IptablesScript> {
   /** Returns the tables that another program has flushed: `iptables nat`. A locked one is not. @throws {ApplyError} */
   async missingCanaries(): Promise<readonly string[]> {
     const missing: string[] = [];
-    for (const family of this.#iptables.families) {
+    for (const family of this.iptables.families) {
       for (const table of TABLES) {
-        const place = { ...this.#iptables, family, table, chain: CANARY_CHAIN };
+        const place = { ...this.iptables, family, table, chain: CANARY_CHAIN };
         const listed = await listChain(this.#options.runner, place);
         if (!(listed instanceof ApplyError) || listed.failure === "busy") continue;
         missing.push(`${programName(family, "")} ${table}`);
@@ -143,7 +139,7 @@ export class IptablesDataplane implements Dataplane<IptablesScript> {
   /** @returns the length written */
   async #restore(input: FamilyInput): Promise<number> {
     const text = await this.#inTurns(renderFamily(input));
-    const place = { ...this.#iptables, family: input.family };
+    const place = { ...this.iptables, family: input.family };
     if (text !== "") await restore(this.#options.runner, place, text);
     return text.length;
   }

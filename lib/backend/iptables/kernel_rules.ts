@@ -151,19 +151,14 @@ export function compareSaved(desired: FamilyInput, saved: Saved): Difference[] {
 }
 
 function compareTable(input: TableInput, held: SavedTable, place: string): Difference[] {
-  const { inserted, deleted, removed } = fitTable(input, held);
-  const removable = new Set(removed);
   // A chain that another program's rule leads to cannot be removed, so it is emptied.
-  const stale = [...held.chains].filter(([chain, rules]) =>
-    isServiceChain(chain) && !input.chains.has(chain) &&
-    (rules.length > 0 || removable.has(chain))
-  ).map(([chain]) => chain);
+  const { chains, inserted, deleted, removed } = fitTable(input, held);
   const toDifference = (type: Difference["type"]) => (jump: string) => {
     const end = jump.indexOf(" ");
     return difference(type, `${place} ${jump.slice(0, end)}`, { key: jump.slice(end + 1) });
   };
   return [
-    ...[...input.chains].flatMap(([chain, wanted]) => {
+    ...[...chains].flatMap(([chain, wanted]) => {
       const there = held.chains.get(chain);
       if (!there) return [difference("missing", `${place} ${chain}`)];
       const at = { place: `${place} ${chain}`, keyOf: wordsOf };
@@ -173,7 +168,7 @@ function compareTable(input: TableInput, held: SavedTable, place: string): Diffe
     }),
     ...inserted.map(toDifference("missing")),
     ...deleted.map(toDifference("extra")),
-    ...stale.sort().map((chain) => difference("extra", `${place} ${chain}`)),
+    ...removed.map((chain) => difference("extra", `${place} ${chain}`)),
   ];
 }
 
