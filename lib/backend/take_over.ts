@@ -240,10 +240,9 @@ function unlessMissing(error: unknown): string {
   throw error;
 }
 
+/** Returns the tables of a script of `deleteTables`, each as `table ip kube-proxy`. */
 function tablesIn(script: string): string[] {
-  return [...script.matchAll(/^(?:delete|flush) (table .*)$/gm)].flatMap(([, table]) =>
-    table ?? []
-  );
+  return script.match(/(?<= )table .*/g) ?? [];
 }
 
 function describe({ program, owner }: RemovedRules): string {

@@ -2,7 +2,7 @@
 import { messageOf } from "../model/values/errors.ts";
 import type { SettingFailure } from "../findings/facts.ts";
 import type { Configuration } from "../config/configuration.ts";
-import type { Logger, ProcessRunner } from "../model/ports/ports.ts";
+import type { Logger } from "../model/ports/ports.ts";
 import type { Runtime } from "../model/ports/runtime.ts";
 import { readSysctl, writeSysctl } from "../backend/sysctl.ts";
 import { oneLine } from "../model/values/text.ts";
@@ -22,11 +22,27 @@ export async function applyKernelSettings(
   return failed;
 }
 
-export function applyConntrackSettings(
-  { configuration, runtime, logger }: KernelSettingsOptions,
+/** Writes the settings that differ. Limits are read-only in a network namespace. @returns the failures */
+export async function applyConntrackSettings(
+  { configuration, runtime, logger }: {
+    readonly configuration: Pick<Configuration, "conntrack">;
+    readonly runtime: Pick<Runtime, "cpus" | "runner">;
+    readonly logger: Logger;
+  },
 ): Promise<readonly SettingFailure[]> {
-  const sysctls = conntrackSysctls(configuration.conntrack, { cpus: runtime.cpus() });
-  return applyConntrackSysctls(sysctls, { runner: runtime.runner, logger });
+  const { runner } = runtime;
+  const failed: SettingFailure[] = [];
+  for (const { name, value, rule } of conntrackSysctls(configuration.conntrack, runtime.cpus())) {
+    try {
+      const current = Number(await readSysctl(runner, name));
+      if (current === value || rule === "at least" && current > value) continue;
+      await writeSysctl(runner, { name, value });
+      logger.info("kernel setting changed", { name, value });
+    } catch (error) {
+      failed.push({ name, value, reason: oneLine(messageOf(error), 200) });
+    }
+  }
+  return failed;
 }
 
 /** Sets the OOM score by `choom` (package util-linux), because Deno cannot write below `/proc`. Never rejects. */
@@ -50,7 +66,7 @@ async function setOomScore(
   }
 }
 
-export interface ConntrackSysctl {
+interface ConntrackSysctl {
   /** As sysctl(8) has it. */
   readonly name: string;
   /** Entries, buckets, seconds, or 1 for on. */
@@ -70,7 +86,7 @@ const MAX_SCALED = 1_048_576;
 /** Returns the settings that are not 0. `nf_conntrack_buckets` is the module parameter `hashsize`. */
 export function conntrackSysctls(
   conntrack: Configuration["conntrack"],
-  { cpus }: { readonly cpus: number },
+  cpus: number,
 ): ConntrackSysctl[] {
   const { maxPerCore, min, tcpBeLiberal } = conntrack;
   const max = maxPerCore > 0 ? Math.max(Math.min(maxPerCore * cpus, MAX_SCALED), min) : 0;
@@ -86,26 +102,6 @@ export function conntrackSysctls(
   ];
   return settings.filter(([, value]) => value > 0)
     .map(([name, value, rule]) => ({ name: PREFIX + name, value, rule }));
-}
-
-/** Writes the settings that differ. Limits are read-only in a network namespace. @returns the failures */
-export async function applyConntrackSysctls(
-  sysctls: readonly ConntrackSysctl[],
-  { runner, logger }: { readonly runner: ProcessRunner; readonly logger: Logger },
-): Promise<SettingFailure[]> {
-  const failed: SettingFailure[] = [];
-  for (const { name, value, rule } of sysctls) {
-    try {
-      const current = await readSysctl(runner, name);
-      const isEnough = rule === "at least" && Number(current) > value;
-      if (isEnough || Number(current) === value) continue;
-      await writeSysctl(runner, { name, value });
-      logger.info("kernel setting changed", { name, value });
-    } catch (error) {
-      failed.push({ name, value, reason: oneLine(messageOf(error), 200) });
-    }
-  }
-  return failed;
 }
 
 /** Rounds down to the kernel's seconds, but a time shorter than one second up to one. */

@@ -4,7 +4,7 @@
 import { assertEquals } from "@std/assert";
 import { ConntrackCleaner } from "../../lib/conntrack/conntrack.ts";
 import { parseEntries } from "../../lib/conntrack/tool.ts";
-import { applyConntrackSysctls, conntrackSysctls } from "../../lib/conntrack/kernel_settings.ts";
+import { applyConntrackSettings } from "../../lib/conntrack/kernel_settings.ts";
 import { hostPort } from "../../lib/model/cluster/names.ts";
 import type { ProcessRunner } from "../../lib/model/ports/ports.ts";
 import { NftablesDataplane } from "../../lib/backend/nftables/dataplane.ts";
@@ -279,13 +279,18 @@ Deno.test("the timeouts of a network namespace are set, its read-only limits are
     udpStreamTimeout: 77_000,
     tcpBeLiberal: true,
   };
-  const sysctls = conntrackSysctls(settings, { cpus: 1 });
-  const failed = await applyConntrackSysctls(sysctls, { runner, logger: bench.log });
+  const apply = (conntrack: typeof settings) =>
+    applyConntrackSettings({
+      configuration: { conntrack },
+      runtime: { cpus: () => 1, runner },
+      logger: bench.log,
+    });
+  const failed = await apply(settings);
   assertEquals(
     [await read("tcp_timeout_established"), await read("udp_timeout_stream")],
     ["1234", "77"],
   );
   assertEquals(await read("tcp_be_liberal"), "1");
   assertEquals(failed[0]?.name, "net.netfilter.nf_conntrack_max");
-  assertEquals(await applyConntrackSysctls(sysctls.slice(2), { runner, logger: bench.log }), []);
+  assertEquals(await apply({ ...settings, maxPerCore: 0 }), []);
 });

@@ -1,9 +1,5 @@
 import { assertEquals } from "@std/assert";
-import {
-  applyConntrackSysctls,
-  type ConntrackSysctl,
-  conntrackSysctls,
-} from "../../lib/conntrack/kernel_settings.ts";
+import { applyConntrackSettings, conntrackSysctls } from "../../lib/conntrack/kernel_settings.ts";
 import type { ProcessResult } from "../../lib/model/ports/ports.ts";
 import { DEFAULTS } from "../support/configuration.ts";
 import { MemoryLogger } from "../support/clock_and_log.ts";
@@ -28,18 +24,18 @@ Deno.test("kube-proxy's defaults on a large machine and on a small one", () => {
     { name: `${P}max`, value: max, rule: "at least" as const },
     { name: `${P}buckets`, value: max / 4, rule: "at least" as const },
   ];
-  assertEquals(conntrackSysctls(KUBE_PROXY, { cpus: 8 }), [...limits(262_144), ...timeouts]);
-  assertEquals(conntrackSysctls(KUBE_PROXY, { cpus: 2 }), [...limits(131_072), ...timeouts]);
+  assertEquals(conntrackSysctls(KUBE_PROXY, 8), [...limits(262_144), ...timeouts]);
+  assertEquals(conntrackSysctls(KUBE_PROXY, 2), [...limits(131_072), ...timeouts]);
 });
 
 Deno.test("what is 0 or false is left as it is, and without maxPerCore the minimum too", () => {
-  assertEquals(conntrackSysctls(NOTHING, { cpus: 8 }), []);
-  assertEquals(conntrackSysctls({ ...NOTHING, min: 131_072 }, { cpus: 8 }), []);
+  assertEquals(conntrackSysctls(NOTHING, 8), []);
+  assertEquals(conntrackSysctls({ ...NOTHING, min: 131_072 }, 8), []);
 });
 
 Deno.test("liberal TCP and the UDP timeouts, a time below a second is one second", () => {
   const settings = { ...NOTHING, tcpBeLiberal: true, udpTimeout: 30_500, udpStreamTimeout: 300 };
-  assertEquals(conntrackSysctls(settings, { cpus: 1 }), [
+  assertEquals(conntrackSysctls(settings, 1), [
     { name: `${P}tcp_be_liberal`, value: 1, rule: "exactly" },
     { name: `${P}udp_timeout`, value: 30, rule: "exactly" },
     { name: `${P}udp_timeout_stream`, value: 1, rule: "exactly" },
@@ -47,7 +43,7 @@ Deno.test("liberal TCP and the UDP timeouts, a time below a second is one second
 });
 
 Deno.test("the time after a FIN, which mode ipvs takes from ipvs.tcpFinTimeout", () => {
-  assertEquals(conntrackSysctls({ ...NOTHING, tcpFinWaitTimeout: 40_000 }, { cpus: 1 }), [
+  assertEquals(conntrackSysctls({ ...NOTHING, tcpFinWaitTimeout: 40_000 }, 1), [
     { name: `${P}tcp_timeout_fin_wait`, value: 40, rule: "exactly" },
   ]);
 });
@@ -75,39 +71,58 @@ function fakeSysctls(values: Record<string, string>, readOnly: readonly string[]
   };
 }
 
-const SYSCTLS: readonly ConntrackSysctl[] = [
-  { name: "max", value: 100, rule: "at least" },
-  { name: "timeout", value: 10, rule: "exactly" },
-];
+/** Applies a limit of 100 entries and a timeout of 10 s, and what else is asked for. */
+function apply(
+  { runner }: Pick<ReturnType<typeof fakeSysctls>, "runner">,
+  logger: MemoryLogger,
+  more: Partial<typeof NOTHING> = {},
+): ReturnType<typeof applyConntrackSettings> {
+  const conntrack = {
+    ...NOTHING,
+    maxPerCore: 100,
+    tcpEstablishedTimeout: 10_000,
+    ...more,
+  };
+  return applyConntrackSettings({
+    configuration: { conntrack },
+    runtime: { cpus: () => 1, runner },
+    logger,
+  });
+}
+
+const TIMEOUT = `${P}tcp_timeout_established`;
 
 Deno.test("a limit is raised, never lowered; a timeout is set either way", async () => {
   const logger = new MemoryLogger();
   const written = async (max: string, timeout: string) => {
-    const { runner, writes } = fakeSysctls({ max, timeout });
-    assertEquals(await applyConntrackSysctls(SYSCTLS, { runner, logger }), []);
-    return writes;
+    const sysctls = fakeSysctls({ [`${P}max`]: max, [`${P}buckets`]: "25", [TIMEOUT]: timeout });
+    assertEquals(await apply(sysctls, logger), []);
+    return sysctls.writes;
   };
-  assertEquals(await written("99\n", "11\n"), ["max=100", "timeout=10"]);
-  assertEquals(await written("101\n", "9\n"), ["timeout=10"]);
+  const [limit, timeout] = [`${P}max=100`, `${TIMEOUT}=10`];
+  assertEquals(await written("99\n", "11\n"), [limit, timeout]);
+  assertEquals(await written("101\n", "9\n"), [timeout]);
   assertEquals(await written("100\n", "10\n"), []);
-  assertEquals(await written("garbage", ""), ["max=100", "timeout=10"]);
+  assertEquals(await written("garbage", ""), [limit, timeout]);
   assertEquals(logger.warnings, []);
 });
 
 Deno.test("what cannot be set is returned, and the others are set", async () => {
   const logger = new MemoryLogger();
-  const { runner, writes } = fakeSysctls({ max: "1", last: "1" }, ["max"]);
-  const sysctls = [...SYSCTLS, { name: "last", value: 2, rule: "exactly" as const }];
-  assertEquals(await applyConntrackSysctls(sysctls, { runner, logger }), [
-    { name: "max", value: 100, reason: "Read-only file system" },
-    { name: "timeout", value: 10, reason: "cannot stat timeout" },
+  const last = `${P}udp_timeout`;
+  const sysctls = fakeSysctls({ [`${P}max`]: "1", [`${P}buckets`]: "25", [last]: "1" }, [
+    `${P}max`,
   ]);
-  assertEquals([writes, logger.warnings], [["last=2"], []]);
+  assertEquals(await apply(sysctls, logger, { udpTimeout: 2_000 }), [
+    { name: `${P}max`, value: 100, reason: "Read-only file system" },
+    { name: TIMEOUT, value: 10, reason: `cannot stat ${TIMEOUT}` },
+  ]);
+  assertEquals([sysctls.writes, logger.warnings], [[`${last}=2`], []]);
 });
 
 /** `net.netfilter.nf_conntrack_max` for kube-proxy's two settings; 0: it is left as it is. */
 function conntrackMax(settings: { maxPerCore: number; min: number }, cpus: number): number {
-  const sysctls = conntrackSysctls({ ...NOTHING, ...settings }, { cpus });
+  const sysctls = conntrackSysctls({ ...NOTHING, ...settings }, cpus);
   return sysctls.find(({ name }) => name === `${P}max`)?.value ?? 0;
 }
 

@@ -64,7 +64,7 @@ export class IptablesBackend extends IptablesDataplane implements Backend<Iptabl
       ...options,
       variant: async () => (await this.#find()).backend,
     });
-    this.metrics = iptablesMetrics(this, runtime.clock);
+    this.metrics = iptablesMetrics({ clock: runtime.clock, dataplane: this });
     // The first script is a full one.
     this.connections = { areOurs: true, read: () => this.readFrontends() };
   }

@@ -110,14 +110,14 @@ export class IptablesDataplane implements Dataplane<IptablesScript> {
 
   /** Reads the kernel's rules of one family. @throws {ApplyError} if they cannot be read */
   async saved(family: Family): Promise<Saved> {
-    return atOnce(parseSaved(await save(this.#options.runner, { ...this.iptables, family })));
+    const text = await save(this.#options.runner, { ...this.iptables, family });
+    return await this.#inTurns(parseSaved(text));
   }
 
   /** Replaces all of signpost's rules, whose packet counts begin again. @returns the length written */
   async #replace(input: FamilyInput): Promise<number> {
     const { family } = input;
-    const saved = await save(this.#options.runner, { ...this.iptables, family });
-    const bytes = await this.#restore(fitToSaved(input, await this.#inTurns(parseSaved(saved))));
+    const bytes = await this.#restore(fitToSaved(input, await this.saved(family)));
     for (const { name } of PACKET_METRICS) this.#packets.seen(`${name} ${family}`, 0);
     return bytes;
   }

@@ -6,7 +6,7 @@ import type { Comparison, DesiredStep, KernelEntry, KernelRules, RuleNames } fro
 import { compareRules, difference, without } from "../compare.ts";
 import { fitTable, fullInput } from "./script/full.ts";
 import { CANARY_CHAIN, isServiceChain, leadsToEndpoint, programName } from "./script/names.ts";
-import { countRules, type FamilyInput, type SharedRule, type TableInput } from "./script/rule.ts";
+import { countRules, type FamilyInput, type TableInput } from "./script/rule.ts";
 import { atOnce } from "../../model/ports/in_turns.ts";
 import { argumentOf, type Saved, type SavedTable, wordsOf } from "./kernel/saved.ts";
 import { serviceRules } from "./script/service_rules.ts";
@@ -94,22 +94,22 @@ function entry(place: string, rule: string, state: KernelEntry["state"]): Kernel
   return { in: place, key: rule, desired: "", held: "", state };
 }
 
-interface PlacedRule extends Pick<SharedRule, "table" | "chain" | "rule"> {
-  readonly family: Family;
-  /** `namespace/name:port`. */
-  readonly service: string;
-}
-
-function rulesOf(ports: readonly DesiredServicePort[], node: DesiredNode): PlacedRule[] {
+function rulesOf(
+  ports: readonly DesiredServicePort[],
+  node: DesiredNode,
+): Omit<Change, "change">[] {
   return ports.flatMap((port) => {
     const { shared, chains } = serviceRules(port, node);
-    const { family, name: service } = port;
-    return [
-      ...shared.map(({ table, chain, rule }) => ({ family, table, chain, rule, service })),
-      ...[...chains].flatMap(([chain, rules]) =>
-        rules.map((rule) => ({ family, table: "nat" as const, chain, rule, service }))
-      ),
-    ];
+    const own = [...chains].flatMap(([chain, rules]) =>
+      rules.map((rule) => ({ table: "nat", chain, rule }))
+    );
+    return [...shared, ...own].map(({ table, chain, rule }) => ({
+      type: "rule" as const,
+      in: `IPv${port.family} ${table} ${chain}`,
+      key: rule,
+      data: "",
+      service: port.name,
+    }));
   });
 }
 
@@ -118,26 +118,18 @@ export function iptablesChanges({ change: { services }, node }: DesiredStep): Ch
   const rulesAt = (side: "before" | "after") =>
     [...services.values()].flatMap((change) => rulesOf(change[side], node));
   const [before, after] = [rulesAt("before"), rulesAt("after")];
+  // Without the Service, so that equal rules of two Services count twice.
+  const keyOf = (rule: Omit<Change, "change">) => `${rule.in} ${wordsOf(rule.key)}`;
   return [
-    ...without(before, { others: after, keyOf }).map(toChange("delete")),
-    ...without(after, { others: before, keyOf }).map(toChange("add")),
+    ...without(before, { others: after, keyOf }).map((rule) => ({
+      change: "delete" as const,
+      ...rule,
+    })),
+    ...without(after, { others: before, keyOf }).map((rule) => ({
+      change: "add" as const,
+      ...rule,
+    })),
   ];
-}
-
-/** Returns a key without the Service, so that equal rules of two Services count twice. */
-function keyOf({ family, table, chain, rule }: Omit<PlacedRule, "service">): string {
-  return `${family} ${table} ${chain} ${wordsOf(rule)}`;
-}
-
-function toChange(change: Change["change"]): (rule: PlacedRule) => Change {
-  return ({ family, table, chain, rule, service }) => ({
-    change,
-    type: "rule",
-    in: `IPv${family} ${table} ${chain}`,
-    key: rule,
-    data: "",
-    service,
-  });
 }
 
 /** Returns all differences of one family from a full input. Any order that has no effect is ignored. */

@@ -6,7 +6,6 @@ import type { Clock } from "../../model/ports/ports.ts";
 import { FAMILIES, type Family, FAMILY_NAMES } from "../../model/values/address.ts";
 import { boundedReading } from "../../model/values/timing.ts";
 import type { BackendMetrics, ReadMetric } from "../metrics.ts";
-import type { IptablesDataplane } from "./dataplane.ts";
 import { type Table, TABLES } from "./script/names.ts";
 import { countRules, type FamilyInput } from "./script/rule.ts";
 
@@ -103,12 +102,18 @@ export function* countsIn(
   }
 }
 
+interface MetricsOptions {
+  readonly clock: Pick<Clock, "monotonic" | "sleep">;
+  readonly dataplane: {
+    readonly ruleCounts: Iterable<RuleCount>;
+    packetsOf(metric: string): number;
+    readPackets(): Promise<void>;
+  };
+}
+
 const PREFIX = "kubeproxy_sync_proxy_rules_iptables";
 
-export function iptablesMetrics(
-  dataplane: Pick<IptablesDataplane, "ruleCounts" | "packetsOf" | "readPackets">,
-  clock: Clock,
-): BackendMetrics {
+export function iptablesMetrics({ clock, dataplane }: MetricsOptions): BackendMetrics {
   const rules = (name: string, help: string, read: (count: RuleCount) => number): ReadMetric => ({
     type: "gauge",
     definition: [`${PREFIX}_${name}`, help],

@@ -8,16 +8,7 @@ import {
 import type { DesiredNode, DesiredServicePort } from "../../../model/kernel/desired.ts";
 import { answersOnLoopback } from "../../../policy/node.ts";
 import { FIXED_CHAINS, HAIRPIN_CHAIN, OWNER, type Table, VIRTUAL_IP_CHAIN } from "./names.ts";
-import {
-  comment,
-  host,
-  markAndMask,
-  port,
-  reject,
-  rule,
-  type ServiceRules,
-  type SharedRule,
-} from "./rule.ts";
+import { comment, host, markAndMask, port, reject, rule, type SharedRule } from "./rule.ts";
 
 export interface InputOptions {
   readonly family: Family;
@@ -126,18 +117,18 @@ function nodePortJumps(node: DesiredNode, family: Family): string[] {
 }
 
 /** Returns the guards of a Service's external and load-balancer IPs, each address once. */
-export function serviceGuards(ports: readonly DesiredServicePort[]): ServiceRules {
+export function serviceGuards(ports: readonly DesiredServicePort[]): SharedRule[] {
   const guards = ports.flatMap(({ family, name, externalIPs, loadBalancerIPs }) =>
     [...externalIPs, ...loadBalancerIPs].map((address) => {
       const note = `${name.split(":")[0]} has no such port`;
       return [address, refuse(host(family, address), { note, family })] as const;
     })
   );
-  return { chains: new Map(), shared: [...new Map(guards).values()] };
+  return [...new Map(guards).values()];
 }
 
 /** Returns the guards of cluster IP ranges. Rules before them keep the node's own addresses reachable. */
-export function nodeGuards({ families }: DesiredNode, family: Family): ServiceRules {
+export function nodeGuards({ families }: DesiredNode, family: Family): SharedRule[] {
   const { guardedCIDRs, ownAddresses } = families[family];
   const note = "kubernetes cluster IPs have no such port";
   const own = ownAddresses.map((address): SharedRule => ({
@@ -146,10 +137,7 @@ export function nodeGuards({ families }: DesiredNode, family: Family): ServiceRu
     rule: `-d ${host(family, address)} -j RETURN`,
     place: "first",
   }));
-  return {
-    chains: new Map(),
-    shared: [...own, ...guardedCIDRs.map((cidr) => refuse(cidr, { note, family }))],
-  };
+  return [...own, ...guardedCIDRs.map((cidr) => refuse(cidr, { note, family }))];
 }
 
 function refuse(

@@ -1,6 +1,5 @@
 /** Builds the full input, and adapts it to the kernel's rules. */
 import type { Family } from "../../../model/values/address.ts";
-import { append } from "../../../model/values/lists.ts";
 import type {
   DesiredNode,
   DesiredServicePort,
@@ -37,12 +36,12 @@ export function* fullInput(
   const { family } = options;
   const services: ServiceRules[] = [];
   for (const key of [...state.services.keys()].sort()) {
-    append(services, rulesOfService(state.services.get(key) ?? [], { family, node: state.node }));
+    services.push(rulesOfService(state.services.get(key) ?? [], { family, node: state.node }));
     yield;
   }
   const shared = [
     ...services.flatMap((each) => each.shared),
-    ...nodeGuards(state.node, family).shared,
+    ...nodeGuards(state.node, family),
   ];
   const tables: TableInput[] = [];
   for (const table of TABLES) {
@@ -57,12 +56,17 @@ export function* fullInput(
   return { family, tables };
 }
 
+/** Returns the rules of a Service's ports of one family, with its guards. */
 export function rulesOfService(
   servicePorts: readonly DesiredServicePort[],
   { family, node }: { readonly family: Family; readonly node: DesiredNode },
-): ServiceRules[] {
+): ServiceRules {
   const ports = servicePorts.filter((servicePort) => servicePort.family === family);
-  return [...ports.map((servicePort) => serviceRules(servicePort, node)), serviceGuards(ports)];
+  const rules = ports.map((servicePort) => serviceRules(servicePort, node));
+  return {
+    chains: new Map(rules.flatMap(({ chains }) => [...chains])),
+    shared: [...rules.flatMap(({ shared }) => shared), ...serviceGuards(ports)],
+  };
 }
 
 /** Adds shared rules to the fixed ones: `first` before them, `last` after. */

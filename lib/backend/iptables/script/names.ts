@@ -44,43 +44,40 @@ export const FIXED_CHAINS: Readonly<Record<Table, readonly string[]>> = {
   ],
 };
 
-/** The prefixes of a service port's chains, all in the table `nat`. */
-const SERVICE_PREFIXES = {
-  /** Endpoints of the Cluster policy. */
-  Cluster: "KUBE-SVC-",
-  /** Endpoints of the Local policy. */
-  Local: "KUBE-SVL-",
-  /** Connections to an external IP, a load-balancer IP or a node port. */
-  external: "KUBE-EXT-",
-  /** Sources that may reach the load-balancer IPs. */
-  firewall: "KUBE-FW-",
-  endpoint: "KUBE-SEP-",
-} as const;
+/** Matches the chains of a service port and of its endpoints, all in the table `nat`. */
+const SERVICE_CHAIN = /^KUBE-(?:SVC|SVL|EXT|FW|SEP)-/;
 
-export type ServiceChainNames = Readonly<
-  Record<Exclude<keyof typeof SERVICE_PREFIXES, "endpoint">, string>
->;
+const ENDPOINT_PREFIX = "KUBE-SEP-";
+
+export interface ServiceChainNames {
+  /** Endpoints of the Cluster policy. */
+  readonly Cluster: string;
+  /** Endpoints of the Local policy. */
+  readonly Local: string;
+  /** Connections to an external IP, a load-balancer IP or a node port. */
+  readonly external: string;
+  /** Sources that may reach the load-balancer IPs. */
+  readonly firewall: string;
+}
 
 /** Returns true for a service port's chain, of signpost or kube-proxy. */
 export function isServiceChain(name: string): boolean {
-  return name !== HAIRPIN_CHAIN &&
-    Object.values(SERVICE_PREFIXES).some((prefix) => name.startsWith(prefix));
+  return name !== HAIRPIN_CHAIN && SERVICE_CHAIN.test(name);
 }
 
 /** Returns true if a rule with this target sends a connection to an endpoint. */
 export function leadsToEndpoint(target: string): boolean {
-  return target === "DNAT" ||
-    target !== HAIRPIN_CHAIN && target.startsWith(SERVICE_PREFIXES.endpoint);
+  return target === "DNAT" || target !== HAIRPIN_CHAIN && target.startsWith(ENDPOINT_PREFIX);
 }
 
 /** Returns chains as in kube-proxy: a prefix and base32(sha256(name + protocol)). @param name `namespace/name:port` */
 export function serviceChainNames(name: string, protocol: Protocol): ServiceChainNames {
   const hash = shortHash(name + protocol, HASH_LENGTH);
   return {
-    Cluster: SERVICE_PREFIXES.Cluster + hash,
-    Local: SERVICE_PREFIXES.Local + hash,
-    external: SERVICE_PREFIXES.external + hash,
-    firewall: SERVICE_PREFIXES.firewall + hash,
+    Cluster: `KUBE-SVC-${hash}`,
+    Local: `KUBE-SVL-${hash}`,
+    external: `KUBE-EXT-${hash}`,
+    firewall: `KUBE-FW-${hash}`,
   };
 }
 
@@ -91,7 +88,7 @@ export function endpointChainName(
 ): string {
   const { name, protocol } = servicePort;
   const text = name + protocol + hostPort(endpoint.address, endpoint.port);
-  return SERVICE_PREFIXES.endpoint + shortHash(text, HASH_LENGTH);
+  return ENDPOINT_PREFIX + shortHash(text, HASH_LENGTH);
 }
 
 /** Returns the name of a family's iptables program, for example `ip6tables-restore`. */

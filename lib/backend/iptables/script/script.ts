@@ -2,7 +2,6 @@
 import {
   changesFixedRules,
   type DesiredNode,
-  type DesiredServicePort,
   type DesiredState,
   type StateChange,
 } from "../../../model/kernel/desired.ts";
@@ -22,7 +21,6 @@ import {
   type SharedRule,
   type TableInput,
 } from "./rule.ts";
-import { append } from "../../../model/values/lists.ts";
 import { without } from "../../compare.ts";
 import { programName, type Table } from "./names.ts";
 
@@ -99,19 +97,18 @@ function* partialInput(
   change: StateChange,
   options: { readonly family: Family; readonly node: DesiredNode },
 ): Generator<undefined, FamilyInput> {
-  const rulesOf = (ports: readonly DesiredServicePort[]) => rulesOfService(ports, options);
-  const guards = (node: DesiredNode | undefined): ServiceRules[] =>
-    node ? [nodeGuards(node, options.family)] : [];
-  const before = guards(change.node?.before);
-  const after = guards(change.node?.after);
+  const before: ServiceRules[] = [];
+  const after: ServiceRules[] = [];
   const changed = [...change.services].filter(([, { before, after }]) => before !== after);
   for (const [, each] of changed.sort(([one], [other]) => one < other ? -1 : 1)) {
-    append(before, rulesOf(each.before));
-    append(after, rulesOf(each.after));
+    before.push(rulesOfService(each.before, options));
+    after.push(rulesOfService(each.after, options));
     yield;
   }
-  const was = before.flatMap(({ shared }) => shared);
-  const is = after.flatMap(({ shared }) => shared);
+  const { family } = options;
+  const guards = (node: DesiredNode | undefined) => node ? nodeGuards(node, family) : [];
+  const was = [...guards(change.node?.before), ...before.flatMap(({ shared }) => shared)];
+  const is = [...guards(change.node?.after), ...after.flatMap(({ shared }) => shared)];
   // Two Services with one endpoint have equal rules, so their number counts.
   const deleted = without(was, { others: is, keyOf });
   const added = without(is, { others: was, keyOf });
@@ -120,7 +117,7 @@ function* partialInput(
     appended: textsOf(added.filter(({ place }) => place === "last"), table),
   });
   return {
-    family: options.family,
+    family,
     tables: [
       { ...emptyTable("filter"), ...addedTo("filter") },
       {
