@@ -21,6 +21,11 @@ const REPEAT_WINDOW = 600_000;
 const PAUSE = 300_000;
 const MAXIMUM_QUEUE = 100;
 const MAXIMUM_REMEMBERED = 1024;
+/** The API server refuses longer notes. */
+const MAXIMUM_NOTE_BYTES = 1024;
+/** Leaves room for the suffix in a name of 253 characters. */
+const MAXIMUM_NAME_LENGTH = 230;
+const MAXIMUM_INSTANCE_LENGTH = 128;
 
 /** Limits Events with the same key: a burst at once, then one in each interval. */
 class Limit {
@@ -99,19 +104,53 @@ export class EventRecorder {
   }
 
   async #send(report: EventReport, count: number): Promise<string | undefined> {
-    const { clock, instance, post } = this.options;
-    this.#serial = (this.#serial + 1) % 1_000_000;
-    const stamp = { now: clock.now(), serial: this.#serial, instance, count };
+    // Events about Nodes live in `default`.
+    const { namespace = "default" } = report.regarding;
     try {
-      const status = await post(eventPath(report), eventBody(report, stamp));
+      const body = this.#body(report, { namespace, count });
+      const status = await this.options.post(eventPath(namespace), body);
       if (status >= 200 && status < 300) return undefined;
       if (status !== 401 && status !== 403) return `the API server answers ${status}`;
-      this.#pausedUntil = clock.monotonic() + PAUSE;
+      this.#pausedUntil = this.options.clock.monotonic() + PAUSE;
       return `the API server answers ${status}: to see Events, let this node create events ` +
         "(API group events.k8s.io)";
     } catch (error) {
       return messageOf(error);
     }
+  }
+
+  /** Returns an Event that stands for so many, of which the earlier ones were not sent. */
+  #body(
+    { regarding, type, reason, action, note }: EventReport,
+    { namespace, count }: { readonly namespace: string; readonly count: number },
+  ): Record<string, unknown> {
+    const now = this.options.clock.now();
+    // meta/v1 `MicroTime` wants six digits.
+    const time = new Date(now).toISOString().replace("Z", "000Z");
+    const base = regarding.name.slice(0, MAXIMUM_NAME_LENGTH).replace(/[^a-z0-9]+$/, "");
+    // Makes the names of Events of one millisecond differ.
+    this.#serial = (this.#serial + 1) % 1_000_000;
+    const suffix = (BigInt(now) * 1_000_000n + BigInt(this.#serial)).toString(16);
+    return {
+      apiVersion: "events.k8s.io/v1",
+      kind: "Event",
+      metadata: { name: `${base}.${suffix}`, namespace },
+      eventTime: time,
+      reportingController: "signpost",
+      reportingInstance: `signpost-${this.options.instance}`.slice(0, MAXIMUM_INSTANCE_LENGTH),
+      action,
+      reason,
+      type,
+      regarding: {
+        apiVersion: "v1",
+        kind: regarding.kind,
+        name: regarding.name,
+        ...(regarding.namespace !== undefined && { namespace }),
+        ...(regarding.uid !== "" && { uid: regarding.uid }),
+      },
+      note: cutToBytes(plain(sanitizeText(note)), MAXIMUM_NOTE_BYTES),
+      ...(count > 1 && { series: { count, lastObservedTime: time } }),
+    };
   }
 }
 
@@ -130,54 +169,8 @@ export interface EventReport {
   readonly note: string;
 }
 
-/** The API server refuses longer notes. */
-const MAXIMUM_NOTE_BYTES = 1024;
-/** Leaves room for the suffix in a name of 253 characters. */
-const MAXIMUM_NAME_LENGTH = 230;
-const MAXIMUM_INSTANCE_LENGTH = 128;
-
-/** Returns the path to create an Event at. Events about Nodes live in `default`. */
-export function eventPath({ regarding }: EventReport): string {
-  const namespace = encodeURIComponent(regarding.namespace ?? "default");
-  return `/apis/events.k8s.io/v1/namespaces/${namespace}/events`;
-}
-
-export function eventBody(
-  { regarding, type, reason, action, note }: EventReport,
-  stamp: {
-    /** Wall-clock time, milliseconds since the epoch. */
-    readonly now: number;
-    /** Makes the names of Events of one millisecond differ; below 1,000,000. */
-    readonly serial: number;
-    readonly instance: string;
-    /** The number of times since the first one was sent, this one included; 1: no series. */
-    readonly count: number;
-  },
-): Record<string, unknown> {
-  // meta/v1 `MicroTime` wants six digits.
-  const time = new Date(stamp.now).toISOString().replace("Z", "000Z");
-  const base = regarding.name.slice(0, MAXIMUM_NAME_LENGTH).replace(/[^a-z0-9]+$/, "");
-  const suffix = (BigInt(stamp.now) * 1_000_000n + BigInt(stamp.serial)).toString(16);
-  return {
-    apiVersion: "events.k8s.io/v1",
-    kind: "Event",
-    metadata: { name: `${base}.${suffix}`, namespace: regarding.namespace ?? "default" },
-    eventTime: time,
-    reportingController: "signpost",
-    reportingInstance: `signpost-${stamp.instance}`.slice(0, MAXIMUM_INSTANCE_LENGTH),
-    action,
-    reason,
-    type,
-    regarding: {
-      apiVersion: "v1",
-      kind: regarding.kind,
-      name: regarding.name,
-      ...(regarding.namespace !== undefined && { namespace: regarding.namespace }),
-      ...(regarding.uid !== "" && { uid: regarding.uid }),
-    },
-    note: cutToBytes(plain(sanitizeText(note)), MAXIMUM_NOTE_BYTES),
-    ...(stamp.count > 1 && { series: { count: stamp.count, lastObservedTime: time } }),
-  };
+export function eventPath(namespace: string): string {
+  return `/apis/events.k8s.io/v1/namespaces/${encodeURIComponent(namespace)}/events`;
 }
 
 function cutToBytes(text: string, bytes: number): string {

@@ -1,5 +1,5 @@
 import { assertEquals, assertMatch } from "@std/assert";
-import { eventBody, eventPath, EventRecorder, type EventReport } from "../../lib/observe/events.ts";
+import { EventRecorder, type EventReport } from "../../lib/observe/events.ts";
 import { ManualClock, MemoryLogger, START } from "../support/clock_and_log.ts";
 
 function report(
@@ -16,8 +16,11 @@ function report(
   };
 }
 
-function start(answer: () => number | Promise<number> = () => 201) {
-  const clock = new ManualClock(START);
+function start(
+  answer: () => number | Promise<number> = () => 201,
+  { instance = "n1", now = START } = {},
+) {
+  const clock = new ManualClock(now);
   const logger = new MemoryLogger();
   const posts: { path: string; body: Record<string, unknown> }[] = [];
   const state = { answer, dropped: 0 };
@@ -28,7 +31,7 @@ function start(answer: () => number | Promise<number> = () => 201) {
     },
     clock,
     logger,
-    instance: "n1",
+    instance,
     dropped: () => {
       state.dropped += 1;
     },
@@ -64,21 +67,24 @@ Deno.test("an Event says what, where, when and by whom", async () => {
   });
 });
 
-Deno.test("an Event about the Node lives in the namespace default", () => {
-  const event: EventReport = { ...report(), regarding: { kind: "Node", name: "n1", uid: "" } };
-  assertEquals(eventPath(event), "/apis/events.k8s.io/v1/namespaces/default/events");
-  const { regarding } = eventBody(event, { now: 0, serial: 0, instance: "n1", count: 1 });
-  assertEquals(regarding, { apiVersion: "v1", kind: "Node", name: "n1" });
+Deno.test("an Event about the Node lives in the namespace default", async () => {
+  const { recorder, posts } = start();
+  recorder.record({ ...report(), regarding: { kind: "Node", name: "n1", uid: "" } });
+  await recorder.flushed();
+  assertEquals(posts[0]?.path, "/apis/events.k8s.io/v1/namespaces/default/events");
+  assertEquals(posts[0]?.body.regarding, { apiVersion: "v1", kind: "Node", name: "n1" });
 });
 
-Deno.test("what the API server would refuse is cut to its limits, secrets are taken out", () => {
+Deno.test("what the API server would refuse is cut to its limits, secrets are taken out", async () => {
   const long = "a".repeat(253);
-  const event = { ...report(long, `Bearer abc\n${"ü".repeat(2_000)}`) };
-  const body = eventBody(event, { now: 1e15, serial: 999_999, instance: long, count: 1 });
-  assertEquals(new TextEncoder().encode(String(body.note)).length <= 1024, true);
-  assertMatch(String(body.note), /^Bearer \[redacted\]\\nü+$/);
-  assertEquals(String(body.reportingInstance).length, 128);
-  const { name } = JSON.parse(JSON.stringify(body.metadata));
+  const { recorder, posts } = start(undefined, { instance: long, now: 1e15 });
+  recorder.record(report(long, `Bearer abc\n${"ü".repeat(2_000)}`));
+  await recorder.flushed();
+  const { note, reportingInstance, metadata } = posts[0]?.body ?? {};
+  assertEquals(new TextEncoder().encode(String(note)).length <= 1024, true);
+  assertMatch(String(note), /^Bearer \[redacted\]\\nü+$/);
+  assertEquals(String(reportingInstance).length, 128);
+  const { name } = JSON.parse(JSON.stringify(metadata));
   assertMatch(name, /^[a-z0-9.]{1,253}$/);
 });
 
