@@ -45,7 +45,7 @@ export class DenoProcessRunner implements ProcessRunner {
     };
     const stdout = child.stdout.getReader({ mode: "byob" });
     const stderr = child.stderr.getReader({ mode: "byob" });
-    const deadline = new Deadline(program, this.limits);
+    const deadline = startDeadline(program, this.limits);
     const writing = new AbortController();
     const work = Promise.all([
       child.status,
@@ -121,48 +121,40 @@ function kill(child: Deno.ChildProcess, signal: Deno.Signal): void {
   }
 }
 
-/** The time limit of a program, from its last piece of input on. It grows with the input. */
-class Deadline {
-  readonly #passed = Promise.withResolvers<never>();
-  #timer: ReturnType<typeof setTimeout> | undefined;
-  #isOver = false;
-
-  constructor(private readonly program: string, private readonly limits: ProcessLimits) {
-    this.passed.catch(() => {});
-    this.#start(0);
-  }
-
-  get passed(): Promise<never> {
-    return this.#passed.promise;
-  }
-
-  /** Yields the input in pieces. The time stands still while a piece is made. */
-  async *counting(input: ProcessInput): AsyncIterable<string> {
-    let characters = 0;
-    clearTimeout(this.#timer);
-    for await (const piece of typeof input === "string" ? [input] : input) {
-      characters += piece.length;
-      this.#start(characters);
-      yield piece;
-      clearTimeout(this.#timer);
-    }
-    this.#start(characters);
-  }
-
-  end(): void {
-    this.#isOver = true;
-    clearTimeout(this.#timer);
-  }
-
-  #start(characters: number): void {
-    if (this.#isOver) return;
-    const { time, timePerMebibyte } = this.limits;
+/** Starts the time limit of a program, from its last piece of input on. It grows with the input. */
+function startDeadline(program: string, { time, timePerMebibyte }: ProcessLimits) {
+  const { promise: passed, reject } = Promise.withResolvers<never>();
+  passed.catch(() => {});
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  let characters = 0;
+  let isOver = false;
+  const start = () => {
+    if (isOver) return;
     const limit = time + timePerMebibyte * characters / 2 ** 20;
-    this.#timer = setTimeout(() => {
+    timer = setTimeout(() => {
       const reason = `did not end within ${Math.round(limit / 100) / 10} s and was killed`;
-      this.#passed.reject(new ProgramFailedError(this.program, "timeout", reason));
+      reject(new ProgramFailedError(program, "timeout", reason));
     }, limit);
-  }
+  };
+  start();
+  return {
+    passed,
+    /** Yields the input in pieces. The time stands still while a piece is made. */
+    async *counting(input: ProcessInput): AsyncIterable<string> {
+      clearTimeout(timer);
+      for await (const piece of typeof input === "string" ? [input] : input) {
+        characters += piece.length;
+        start();
+        yield piece;
+        clearTimeout(timer);
+      }
+      start();
+    },
+    end: () => {
+      isOver = true;
+      clearTimeout(timer);
+    },
+  };
 }
 
 /** Bytes that are read or written at once, through one buffer. `child.output()` takes 64 KiB for each stream. */
@@ -229,17 +221,15 @@ async function* lines(
   const end = () => kill(child, "SIGTERM");
   signal.addEventListener("abort", end, { once: true });
   try {
-    let parts: string[] = [];
-    let length = 0;
+    let rest = "";
     for await (const chunk of child.stdout.pipeThrough(new TextDecoderStream())) {
-      let start = 0;
-      for (let end = chunk.indexOf("\n"); end >= 0; end = chunk.indexOf("\n", start)) {
-        yield parts.join("") + chunk.slice(start, end);
-        [parts, length, start] = [[], 0, end + 1];
+      const [first = "", ...others] = chunk.split("\n");
+      rest += first;
+      for (const each of others) {
+        yield rest;
+        rest = each;
       }
-      parts.push(chunk.slice(start));
-      length += chunk.length - start;
-      if (length > MAX_LINE) return;
+      if (rest.length > MAX_LINE) return;
     }
   } finally {
     signal.removeEventListener("abort", end);
