@@ -82,8 +82,7 @@ async function workOut(cache: ObjectCache, options: WorkOptions): Promise<State>
     configuration,
     runtime,
     locate: api?.locate,
-    isHere: !isLocal || options.isHere === true,
-    knownAddresses: options.knownAddresses,
+    knownAddresses: isLocal && !options.isHere ? [] : options.knownAddresses,
   });
   await own.look();
   const desired = new Desired({

@@ -81,7 +81,7 @@ export class Parts {
     const { traits } = backend;
     const settings = configuration[traits.name];
     this.started = clock.now();
-    this.ownPorts = new OwnPorts({ ...options, locate: api?.locate, isHere: true });
+    this.ownPorts = new OwnPorts({ ...options, locate: api?.locate });
     this.desired = new Desired({
       configuration,
       traits,

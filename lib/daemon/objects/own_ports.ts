@@ -11,9 +11,7 @@ interface OwnPortsOptions {
   readonly configuration: Pick<Configuration, "healthzBindAddress">;
   /** Returns the API server by the kubeconfig; `undefined`: there is none, and no port is kept. */
   readonly locate: (() => Promise<URL>) | undefined;
-  /** True if the rules are for this machine. Without an API server they may be meant for another one. */
-  readonly isHere: boolean;
-  /** The addresses that the running daemon has read. @default those of the interfaces now */
+  /** The interface addresses: those that a daemon has read, or none if the rules are for another machine. @default those of the interfaces now */
   readonly knownAddresses?: readonly string[] | undefined;
   readonly runtime: Pick<Runtime, "clock" | "resolve" | "addresses" | "interfaces">;
 }
@@ -70,8 +68,7 @@ export class OwnPorts {
 
   /** Looks once; the addresses of a server that is not found stay. @returns true if anything changed */
   async look(): Promise<boolean> {
-    const { locate, runtime, isHere } = this.options;
-    if (!isHere) return false;
+    const { locate, runtime } = this.options;
     const at = runtime.clock.monotonic();
     const found = locate ? await findServer(locate, runtime).catch(() => []) : [];
     for (const port of found) this.#seen.set(`${port.address} ${port.port}`, { port, at });
@@ -85,7 +82,7 @@ export class OwnPorts {
   }
 
   async follow(changed: () => void, signal: AbortSignal): Promise<void> {
-    while (this.options.isHere && !signal.aborted) {
+    while (!signal.aborted) {
       const pause = this.options.locate && this.#seen.size === 0 ? FIRST_PERIOD : PERIOD;
       await this.options.runtime.clock.sleep(pause, signal);
       if (!signal.aborted && await this.look()) changed();
@@ -93,12 +90,11 @@ export class OwnPorts {
   }
 
   #read(): Machine {
-    const { configuration, locate, isHere, knownAddresses, runtime } = this.options;
+    const { configuration, locate, knownAddresses, runtime } = this.options;
     const ports = [
       ...[...this.#seen.values()].map(({ port }) => port),
       ...locate ? healthPorts(configuration.healthzBindAddress) : [],
     ];
-    if (!isHere) return { ports, addresses: [], present: [] };
     const present = runtime.addresses().filter((address) => !isSpecialAddress(address)).sort();
     return { ports, addresses: knownAddresses ?? ownAddresses(runtime), present };
   }

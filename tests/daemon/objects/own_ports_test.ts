@@ -6,7 +6,7 @@ import { ManualClock } from "../../support/clock_and_log.ts";
 function ownPorts(
   server: string | undefined,
   names: Record<string, readonly string[]> = {},
-  isHere = true,
+  knownAddresses?: readonly string[],
 ) {
   const clock = new ManualClock();
   const interfaces = [
@@ -29,7 +29,7 @@ function ownPorts(
   const own = new OwnPorts({
     configuration: { healthzBindAddress: state.healthz },
     locate: server === undefined ? undefined : () => Promise.resolve(new URL(state.server ?? "")),
-    isHere,
+    knownAddresses,
     runtime,
   });
   const list = () =>
@@ -56,7 +56,7 @@ Deno.test("the API server's address and port are the daemon's own, and its healt
 });
 
 Deno.test("manifests keep no port for the daemon, and no address where they may be for another machine", async () => {
-  const { own, list } = ownPorts(undefined, {}, false);
+  const { own, list } = ownPorts(undefined, {}, []);
   assertEquals(await own.look(), false);
   assertEquals([list(), own.around.ownPorts, own.around.interfaceAddresses?.()], [
     [],
