@@ -13,25 +13,18 @@ export class ConntrackError extends Error {
  * Returns the arguments of `conntrack` that delete these entries, addresses and numbers only. Entries with one
  * destination and one source of answers are one deletion: all are stale, or none is.
  */
-export function deletionsOf(entries: Iterable<ConntrackEntry>): string[][] {
-  const deletions = new Map<string, string[]>();
+export function deletionsOf(entries: Iterable<ConntrackEntry>): ReadonlySet<string> {
+  const deletions = new Set<string>();
   for (const { family, original, reply } of entries) {
     const isUntranslated = original.dst === reply.src && original.dport === reply.sport;
-    const args = [
-      "-D",
-      ...protocolArguments(family),
-      ...["--orig-dst", original.dst, "--orig-port-dst", `${original.dport}`],
-      ...["--reply-src", reply.src, "--reply-port-src", `${reply.sport}`],
-      // Only entries of the default zone.
-      ...(isUntranslated ? ["-w", "0"] : []),
-    ];
-    deletions.set(args.join(" "), args);
+    deletions.add(
+      `-D -f ipv${family} -p udp --orig-dst ${original.dst} --orig-port-dst ${original.dport} ` +
+        `--reply-src ${reply.src} --reply-port-src ${reply.sport}` +
+        // Only entries of the default zone.
+        (isUntranslated ? " -w 0" : ""),
+    );
   }
-  return [...deletions.values()];
-}
-
-function protocolArguments(family: Family): string[] {
-  return ["-f", `ipv${family}`, "-p", "udp"];
+  return deletions;
 }
 
 /** Lists the UDP entries of a family, to one port or to all. @throws {ConntrackError} and the errors of `run` */
@@ -40,7 +33,15 @@ export async function listUdpEntries(
   { family, port }: { readonly family: Family; readonly port?: number | undefined },
 ): Promise<Iterable<ConntrackEntry>> {
   const filter = port === undefined ? [] : ["--orig-port-dst", `${port}`];
-  const result = await runner.run(["conntrack", "-L", ...protocolArguments(family), ...filter]);
+  const result = await runner.run([
+    "conntrack",
+    "-L",
+    "-f",
+    `ipv${family}`,
+    "-p",
+    "udp",
+    ...filter,
+  ]);
   if (result.code !== 0) throw failure("list conntrack entries", result);
   return parseEntries(result.stdout);
 }
@@ -50,11 +51,8 @@ export async function listUdpEntries(
  * @returns the number of deleted entries
  * @throws {ConntrackError} and the errors of `run`
  */
-export async function deleteEntries(
-  runner: ProcessRunner,
-  deletion: readonly string[],
-): Promise<number> {
-  const result = await runner.run(["conntrack", ...deletion]);
+export async function deleteEntries(runner: ProcessRunner, deletion: string): Promise<number> {
+  const result = await runner.run(["conntrack", ...deletion.split(" ")]);
   const isNothing = result.code === 1 && /\b0 flow entries have been deleted/.test(result.stderr);
   if (result.code !== 0 && !isNothing) throw failure("delete stale UDP conntrack entries", result);
   // It prints each entry that it deleted.
