@@ -48,6 +48,7 @@ function works(backend: Backend): Promise<boolean> {
 /** Opens the backend of the configured mode, else the first that works. @throws {FatalError} */
 export async function openBackend(options: BackendOptions): Promise<OpenBackend> {
   const opened = await openEither(options).catch(fatalIf(ApplyError));
+  if (opened.choice !== "") options.logger.info(opened.choice);
   const missing = [...missingFamilies(options.runtime)].map(([family, reason]) =>
     finding("ip-family-missing", {
       what: `no IPv${family} rules: ${reason}`,
@@ -61,14 +62,15 @@ export async function openBackend(options: BackendOptions): Promise<OpenBackend>
 const PASSING: ReadonlySet<ApplyFailure> = new Set(["program-failed", "owned"]);
 
 async function openEither(options: BackendOptions): Promise<OpenBackend> {
+  const backend = likelyBackend(options);
   try {
-    return await open(likelyBackend(options), options);
+    return { ...await backend.probe(), backend };
   } catch (error) {
     const isFinal = options.configuration.mode !== "" || !(error instanceof ApplyError) ||
       PASSING.has(error.failure);
     if (isFinal) throw error;
     const next = new BACKENDS[NEXT](options);
-    const opened = await open(next, options).catch((other: unknown) => {
+    const probed = await next.probe().catch((other: unknown) => {
       if (!(other instanceof ApplyError)) throw other;
       const message =
         `neither ${FIRST} nor ${NEXT} can be used: ${error.message}; ${other.message}`;
@@ -78,12 +80,6 @@ async function openEither(options: BackendOptions): Promise<OpenBackend> {
       what: `${NEXT} is used, since ${FIRST} cannot be: ${error.message}`,
       where: FIRST,
     });
-    return { ...opened, findings: [...opened.findings, fallback] };
+    return { ...probed, backend: next, findings: [...probed.findings, fallback] };
   }
-}
-
-async function open(backend: Backend, { logger }: BackendOptions): Promise<OpenBackend> {
-  const probed = await backend.probe();
-  if (probed.choice !== "") logger.info(probed.choice);
-  return { ...probed, backend };
 }

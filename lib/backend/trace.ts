@@ -10,18 +10,17 @@ export { LAST_CHAIN, TRACE_TABLE };
 /** The last chains of an outgoing packet, in either mode. */
 export const WAYS_OUT: readonly string[] = [LAST_CHAIN, "POSTROUTING"];
 
-interface Destination {
+interface Traced {
+  /** An address of this node; `undefined`: any. */
+  readonly source: string | undefined;
   readonly address: string;
   readonly port: number;
   readonly protocol: Protocol;
 }
 
-/** Traces new connections from `source`, or any address of this node. @throws {ApplyError} if the kernel refuses it */
-export function startTrace(
-  runner: ProcessRunner,
-  { source, ...destination }: Destination & { readonly source: string | undefined },
-): Promise<void> {
-  return new Nft(runner).apply(traceScript(destination, source));
+/** Traces new connections. @throws {ApplyError} if the kernel refuses it */
+export function startTrace(runner: ProcessRunner, packet: Traced): Promise<void> {
+  return new Nft(runner).apply(traceScript(packet));
 }
 
 /** Ends the trace. A trace that the kernel refused is no error. */
@@ -29,10 +28,7 @@ export async function endTrace(runner: ProcessRunner): Promise<void> {
   await runner.run(["nft", "delete", "table", ...TRACE_TABLE.split(" ")]);
 }
 
-export function traceScript(
-  { address, port, protocol }: Destination,
-  source: string | undefined,
-): string {
+export function traceScript({ source, address, port, protocol }: Traced): string {
   const ip = NFT_FAMILY[familyOf(address)];
   const from = source === undefined ? "" : `${ip} saddr ${source} `;
   const first = protocol === "tcp" ? "tcp flags & (syn | ack) == syn " : "";

@@ -91,14 +91,14 @@ Deno.test("other packets in the trace, and lines that are none, are passed over"
 });
 
 Deno.test("the script asks for the first packets of one connection, in a table of its own", () => {
-  const script = traceScript(PACKET, "192.168.0.2");
+  const script = traceScript({ ...PACKET, source: "192.168.0.2" });
   assertStringIncludes(
     script,
     "    ip saddr 192.168.0.2 ip daddr 10.96.0.10 tcp dport 80 tcp flags & (syn | ack) == syn " +
       "meta nftrace set 1\n",
   );
   assertStringIncludes(
-    traceScript({ address: "fd00::a", port: 53, protocol: "udp" }, undefined),
+    traceScript({ address: "fd00::a", port: 53, protocol: "udp", source: undefined }),
     "    ip6 daddr fd00::a udp dport 53 meta nftrace set 1\n",
   );
 });
