@@ -54,11 +54,8 @@ export class HandOver {
   constructor(options: HandOverOptions) {
     this.#options = options;
     this.#nft = new Nft(options.runner);
-    const { ipvs, signpost } = options.configuration;
     this.#ipvs = new IpvsTakeOver({
       ...options,
-      grace: signpost.ipvsGracePeriod,
-      excluded: ipvs.excludeCIDRs,
       nft: this.#nft,
       obstacle: () => this.#liveProxy(),
     });

@@ -2,6 +2,7 @@
  * Takes over from kube-proxy's ipvs mode. Existing IPVS connections keep working until they end, for at most the grace
  * period. Then the virtual servers, the interface and the sets are removed.
  */
+import type { Configuration } from "../../config/configuration.ts";
 import { messageOf } from "../../model/values/errors.ts";
 import type { TakeOverSummary } from "../../model/status.ts";
 import type { Clock, Logger, ProcessRunner } from "../../model/ports/ports.ts";
@@ -120,10 +121,7 @@ interface IpvsTakeOverOptions {
   };
   readonly clock: Clock;
   readonly logger: Logger;
-  /** The grace period of open connections, in milliseconds. */
-  readonly grace: number;
-  /** `ipvs.excludeCIDRs`: ranges whose virtual servers are not kube-proxy's. */
-  readonly excluded: readonly string[];
+  readonly configuration: Pick<Configuration, "ipvs" | "signpost">;
   /** Returns the reason why nothing may be removed (kube-proxy is running), or `undefined`. */
   readonly obstacle: () => Promise<string | undefined>;
 }
@@ -143,7 +141,7 @@ export class IpvsTakeOver {
 
   constructor(options: IpvsTakeOverOptions) {
     this.#options = options;
-    this.#kernel = new IpvsKernel(options.runner, options.excluded);
+    this.#kernel = new IpvsKernel(options.runner, options.configuration.ipvs.excludeCIDRs);
   }
 
   get report(): TakeOverSummary | undefined {
@@ -175,7 +173,8 @@ export class IpvsTakeOver {
     const state = await this.#look();
     // If this look fails after an earlier success, the guard stays until the next one.
     if (state === undefined && (this.#guard === "" || this.#progress?.isRemoved)) return;
-    const { clock, grace, logger } = this.#options;
+    const { configuration, clock, logger } = this.#options;
+    const grace = configuration.signpost.ipvsGracePeriod;
     const now = clock.monotonic();
     const earliest = now + Math.min(grace, KUBE_PROXY_SYNCS);
     const until = now + grace;

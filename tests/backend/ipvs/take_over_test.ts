@@ -10,6 +10,7 @@ import { Nft } from "../../../lib/backend/nftables/nft.ts";
 import { GUARD_REMOVAL, IpvsTakeOver } from "../../../lib/backend/ipvs/take_over.ts";
 import { cleanUp, type Removal } from "../../../lib/backend/clean_up.ts";
 import { ManualClock, MemoryLogger, settle } from "../../support/clock_and_log.ts";
+import { DEFAULTS } from "../../support/configuration.ts";
 import { FakeIpvs } from "./fake_ipvs.ts";
 
 const PERIOD = 5_000;
@@ -26,8 +27,10 @@ function setUp(node = new FakeIpvs(), grace = GRACE) {
     nft: new Nft(node.runner),
     clock,
     logger,
-    grace,
-    excluded: ["192.0.2.128/25"],
+    configuration: {
+      ipvs: { ...DEFAULTS.ipvs, excludeCIDRs: ["192.0.2.128/25"] },
+      signpost: { ...DEFAULTS.signpost, ipvsGracePeriod: grace },
+    },
     obstacle: () => Promise.resolve(state.obstacle),
   });
   /** Looks once, after a period. */
