@@ -156,16 +156,13 @@ interface Series {
 
 /** Sums the connections of each desired service port by kind of frontend. A sum never falls. */
 export class ConnectionsByService {
-  readonly #services: () => DesiredState["services"];
   readonly #series = new Map<string, Map<string, Series>>();
   /** The labels of each Service's frontends, computed once for each state. */
   readonly #frontends = new WeakMap<readonly DesiredServicePort[], ReadonlyMap<string, Labels>>();
   /** The counts of the last reading that are not 0. */
   #last: ReadonlyMap<string, FrontendCount> = new Map();
 
-  constructor(services: () => DesiredState["services"]) {
-    this.#services = services;
-  }
+  constructor(private readonly services: () => DesiredState["services"]) {}
 
   /**
    * Adds the difference to the last reading, or all of a counter that was reset.
@@ -226,7 +223,7 @@ export class ConnectionsByService {
   }
 
   #frontendsOf(service: string): ReadonlyMap<string, Labels> {
-    const ports = this.#services().get(service) ?? [];
+    const ports = this.services().get(service) ?? [];
     const frontends = this.#frontends.get(ports) ?? frontendLabels(service, ports);
     this.#frontends.set(ports, frontends);
     return frontends;

@@ -42,11 +42,6 @@ const DEFAULTS = {
   weight: PORTION_WEIGHT,
 };
 
-interface Reading {
-  isDisturbed: boolean;
-  readonly done: () => Promise<void>;
-}
-
 /** Milliseconds that a transaction waits for a reading. */
 const LONGEST_WAIT = 2_000;
 
@@ -60,7 +55,8 @@ export class NftablesDataplane implements Dataplane<NftScript> {
   #applied: symbol | undefined;
   #isReplacing = false;
   #progress: Progress | undefined;
-  #reading: Reading | undefined;
+  /** Waits for a reading that a transaction has disturbed before. */
+  #yieldToReading: (() => Promise<void>) | undefined;
 
   constructor(nft: Nft, options: NftablesOptions = {}) {
     this.#nft = nft;
@@ -137,23 +133,23 @@ export class NftablesDataplane implements Dataplane<NftScript> {
   /** Reads while scripts come. nft begins again after each transaction, so all but the first one wait for a while. */
   async readDuringSyncs<T>(read: () => Promise<T>): Promise<T> {
     const enough = new AbortController();
-    const reading = read().finally(() => enough.abort());
-    const current = {
-      isDisturbed: false,
-      done: () => this.#options.clock.sleep(LONGEST_WAIT, enough.signal),
+    let isDisturbed = false;
+    const wait = async () => {
+      if (isDisturbed) await this.#options.clock.sleep(LONGEST_WAIT, enough.signal);
+      isDisturbed = true;
     };
-    this.#reading = current;
+    this.#yieldToReading = wait;
     try {
-      return await reading;
+      return await read();
     } finally {
-      if (this.#reading === current) this.#reading = undefined;
+      enough.abort();
+      if (this.#yieldToReading === wait) this.#yieldToReading = undefined;
     }
   }
 
   async apply(script: NftScript, checkpoint = () => {}): Promise<void> {
     if (script.kind === "partial" && script.text === "") return this.#settled();
-    if (this.#reading?.isDisturbed) await this.#reading.done();
-    else if (this.#reading) this.#reading.isDisturbed = true;
+    await this.#yieldToReading?.();
     this.#applied = undefined;
     this.#isReplacing ||= script.kind === "full";
     try {

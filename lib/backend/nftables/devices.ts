@@ -37,7 +37,6 @@ const MOST = 200;
 const COUNT_PERIOD = { least: 10_000, timesAsLong: 100, most: 300_000 };
 
 export class Devices {
-  readonly #options: DevicesOptions;
   /** The interfaces that matched at the last look; `undefined`: the flowtable must be read. */
   #known: readonly string[] | undefined;
   #held: readonly string[] | undefined;
@@ -46,9 +45,7 @@ export class Devices {
   readonly #refused = new Set<string>();
   #connections: number | null = null;
 
-  constructor(options: DevicesOptions) {
-    this.#options = options;
-  }
+  constructor(private readonly options: DevicesOptions) {}
 
   /** Has the next look read the flowtable: the table was replaced. */
   replaced(): void {
@@ -57,7 +54,7 @@ export class Devices {
 
   /** Returns the devices of the flowtable; `undefined` if there is none, or it was not read yet. */
   get summary(): AccelerationSummary | undefined {
-    const { packets } = this.#options.settings;
+    const { packets } = this.options.settings;
     return this.#held && { packets, interfaces: this.#held, connections: this.#connections };
   }
 
@@ -78,12 +75,12 @@ export class Devices {
   async #followInterfaces(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       await this.look();
-      await this.#options.clock.sleep(PERIOD, signal);
+      await this.options.clock.sleep(PERIOD, signal);
     }
   }
 
   async #followConnections(signal: AbortSignal): Promise<void> {
-    const { clock } = this.#options;
+    const { clock } = this.options;
     while (!signal.aborted) {
       const started = clock.monotonic();
       this.#connections = await this.#count(signal);
@@ -99,7 +96,7 @@ export class Devices {
     try {
       for (const family of FAMILIES) {
         const argv = ["conntrack", "-L", "-f", `ipv${family}`, "-u", "OFFLOAD"] as const;
-        for await (const _ of this.#options.streamer.lines([...argv], signal)) count++;
+        for await (const _ of this.options.streamer.lines([...argv], signal)) count++;
       }
       return count;
     } catch {
@@ -109,7 +106,7 @@ export class Devices {
 
   /** Adds the interfaces that came, and takes out those that no pattern names. */
   async look(): Promise<void> {
-    const { nft, clock } = this.#options;
+    const { nft, clock } = this.options;
     const present = await this.#present();
     const now = clock.monotonic();
     if (present === undefined) return;
@@ -136,7 +133,7 @@ export class Devices {
 
   /** Adds all at once; if nft refuses that, one by one. */
   async #add(names: readonly string[]): Promise<void> {
-    const { nft, logger } = this.#options;
+    const { nft, logger } = this.options;
     try {
       await nft.apply(command("add", names));
     } catch (error) {
@@ -157,7 +154,7 @@ export class Devices {
 
   /** Returns the interfaces that match, sorted; `undefined` if they cannot be read. */
   async #present(): Promise<readonly string[] | undefined> {
-    const { runner, settings } = this.#options;
+    const { runner, settings } = this.options;
     const devices = await runner.run(["cat", "/proc/net/dev"]).catch(() => undefined);
     return devices?.code === 0
       ? matchingInterfaces(devices.stdout, settings.interfaces)

@@ -64,13 +64,10 @@ export class Marks {
  * prints priorities as numbers, which have names in some families and versions.
  */
 export class Nft {
-  readonly #runner: ProcessRunner;
-  readonly #marks: Pick<Marks, "next" | "taken"> | undefined;
-
-  constructor(runner: ProcessRunner, marks?: Pick<Marks, "next" | "taken">) {
-    this.#runner = runner;
-    this.#marks = marks;
-  }
+  constructor(
+    private readonly runner: ProcessRunner,
+    private readonly marks?: Pick<Marks, "next" | "taken">,
+  ) {}
 
   /** Gives a script to the kernel, in one transaction without a mark. */
   async apply(script: string): Promise<void> {
@@ -80,7 +77,7 @@ export class Nft {
   /** Gives a script for our table to the kernel, as `apply` does, with a mark. */
   async commit(script: string): Promise<void> {
     await this.apply(script + this.#mark());
-    this.#marks?.taken();
+    this.marks?.taken();
   }
 
   /**
@@ -93,7 +90,7 @@ export class Nft {
       return await this.commit((await Array.fromAsync(pieces())).join(""));
     }
     await this.#seeSuccess(result);
-    this.#marks?.taken();
+    this.marks?.taken();
   }
 
   /**
@@ -114,7 +111,7 @@ export class Nft {
   }
 
   #mark(): string {
-    return this.#marks?.next() ?? "";
+    return this.marks?.next() ?? "";
   }
 
   /** Has the kernel check a script without taking it (nft(8), `--check`). */
@@ -188,7 +185,7 @@ export class Nft {
 
   async #crashes(args: readonly string[]): Promise<boolean> {
     try {
-      await this.#runner.run(["nft", ...args]);
+      await this.runner.run(["nft", ...args]);
       return false;
     } catch (error) {
       if (error instanceof ProgramFailedError) return error.failure === "crash";
@@ -284,7 +281,7 @@ export class Nft {
 
   async #start(argv: readonly [string, ...string[]], stdin?: ProcessInput): Promise<ProcessResult> {
     try {
-      return await this.#runner.run(argv, stdin);
+      return await this.runner.run(argv, stdin);
     } catch (error) {
       if (error instanceof ProgramFailedError && error.failure === "crash") {
         const found = await this.findUnreadable();

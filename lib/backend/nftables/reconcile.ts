@@ -1,5 +1,4 @@
 /** Writes what differs in a large table that packets meet: reads it back set by set, but for slots. */
-import type { Difference } from "../../model/kernel/differences.ts";
 import { Turns } from "../../model/ports/in_turns.ts";
 import { append } from "../../model/values/lists.ts";
 import { countOperations, cut, type Delta, fits, NOTHING, tableOf } from "./delta.ts";
@@ -9,7 +8,7 @@ import { type Contents, NO_CONTENTS, parsingListing, readingTable } from "./read
 import { type Nft, readable } from "./nft.ts";
 import type { Element, Table } from "./table.ts";
 import { setNamed, type TableSet } from "./sets.ts";
-import { type HeldSlots, HeldSlotsFinder, isTaken, leadsToSlots, SlotWriter } from "./slots.ts";
+import { HeldSlotsFinder, isTaken, leadsToSlots, SlotWriter } from "./slots.ts";
 import { renderingDelta } from "./text.ts";
 import type { FullScript, PortionsOptions } from "./write.ts";
 
@@ -75,12 +74,6 @@ export async function reconcile(
   return isWritten ? table : undefined;
 }
 
-interface ReadBack {
-  readonly structure: Contents;
-  readonly differences: readonly Difference[];
-  readonly heldSlots: ReadonlyMap<string, HeldSlots>;
-}
-
 /**
  * Reads set by set, and keeps only differences. @returns `undefined` if nft cannot read the table, or it lacks frontends
  */
@@ -91,7 +84,7 @@ async function readBack(
   { nft, turns, checkpoint }: Pick<ReconcileOptions, "nft" | "checkpoint"> & {
     readonly turns: Pick<Turns, "run">;
   },
-): Promise<ReadBack | undefined> {
+) {
   const read = async (list: () => Promise<string>) =>
     await turns.run(parsingListing(await readable(list)));
   const structure = await read(() => nft.listStructure());

@@ -105,11 +105,7 @@ const PAUSE = 200;
 
 /** Compares the kernel's table with the applied state, beside syncs. */
 export class Look {
-  readonly #options: LookOptions;
-
-  constructor(options: LookOptions) {
-    this.#options = options;
-  }
+  constructor(private readonly options: LookOptions) {}
 
   /** Compares the names of chains and sets, and the numbers of rules. */
   structure(): Promise<Drift | undefined> {
@@ -118,7 +114,7 @@ export class Look {
 
   /** Compares everything, but of a large table only the structure. */
   contents(): Promise<Drift | undefined> {
-    return this.#options.dataplane.isLarge
+    return this.options.dataplane.isLarge
       ? this.structure()
       : this.#settle(() => this.#differences());
   }
@@ -128,7 +124,7 @@ export class Look {
    * counts.
    */
   async #settle(find: () => Promise<readonly Difference[]>): Promise<Drift | undefined> {
-    const { dataplane, clock } = this.#options;
+    const { dataplane, clock } = this.options;
     if (dataplane.mayDiffer) return undefined;
     const idOf = (each: Difference) => JSON.stringify(each);
     let { applied } = dataplane;
@@ -147,7 +143,7 @@ export class Look {
   }
 
   async #missingObjects(): Promise<readonly Difference[]> {
-    const { nft, dataplane } = this.#options;
+    const { nft, dataplane } = this.options;
     const expected = [...dataplane.ruleCounts];
     const found = await nft.ruleCounts();
     if (found.size === 0) return [difference("missing", TABLE_PLACE)];
@@ -159,7 +155,7 @@ export class Look {
   }
 
   async #differences(): Promise<readonly Difference[]> {
-    const { nft, clock, desired: { node, services } } = this.#options;
+    const { nft, clock, desired: { node, services } } = this.options;
     const turns = new Turns(clock);
     // The next sync changes the state during this look.
     const state = { node, services: new Map(services) };

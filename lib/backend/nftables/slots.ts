@@ -36,15 +36,11 @@ const BATCH = 100;
 const NOWHERE = { address: "", port: 0, local: false, hairpin: false };
 
 export class SlotWriter {
-  readonly #options: SlotsOptions;
-
-  constructor(options: SlotsOptions) {
-    this.#options = options;
-  }
+  constructor(private readonly options: SlotsOptions) {}
 
   /** Writes slots. A packet finds the old or the new endpoint. */
   async put(slots: readonly Slots[]): Promise<void> {
-    const { applyAfter, turns, portion } = this.#options;
+    const { applyAfter, turns, portion } = this.options;
     const overlap = new Overlap();
     let [replacedUntried, untried] = [0, 1];
     for (const each of cut(slots, portion)) {
@@ -67,7 +63,7 @@ export class SlotWriter {
   async deleteLeft(
     { slots, sets }: { readonly slots: readonly Slots[]; readonly sets: readonly TableSet[] },
   ): Promise<void> {
-    const { held, turns, portion } = this.#options;
+    const { held, turns, portion } = this.options;
     const there = new Set(sets.map(({ name }) => name));
     const counts = await turns.run(counting(slots));
     const left = function* (): Generator<Slots, void> {
@@ -90,14 +86,14 @@ export class SlotWriter {
     if (await this.#isTaken(this.#replacing(slots))) return;
     // Another program may have deleted some, or left others where none should be.
     if (countOf(slots) > 1) return await inHalves(slots, this.#add);
-    const { apply, turns } = this.#options;
+    const { apply, turns } = this.options;
     await apply(
       await turns.run(rendering("delete", slots)) + await turns.run(rendering("add", slots)),
     );
   };
 
   readonly #remove: Write = async (slots) => {
-    const { apply, turns } = this.#options;
+    const { apply, turns } = this.options;
     const text = await turns.run(rendering("delete", slots));
     try {
       await apply(text);
@@ -110,14 +106,14 @@ export class SlotWriter {
   };
 
   async #isTaken(rendered: Generator<undefined, string>): Promise<boolean> {
-    const text = await this.#options.turns.run(rendered);
-    return await isTaken(() => this.#options.apply(text));
+    const text = await this.options.turns.run(rendered);
+    return await isTaken(() => this.options.apply(text));
   }
 
   /** Replaces the slots that the kernel should have, and adds the others. */
   *#replacing(slots: readonly Slots[]): Generator<undefined, string> {
     const held = slots.flatMap((each) => {
-      const count = (this.#options.held.get(elementId(each))?.count ?? 0) - each.first;
+      const count = (this.options.held.get(elementId(each))?.count ?? 0) - each.first;
       return count > 0 ? [{ ...each, destinations: each.destinations.slice(0, count) }] : [];
     });
     return (yield* rendering("delete", held)) + (yield* rendering("add", slots));
@@ -185,13 +181,10 @@ const MOST_SLOTS = 100_000;
 
 /** Finds the slots that the kernel should have, by the chains that frontends lead to. */
 export class HeldSlotsFinder {
-  readonly #chains: Contents["chains"];
   readonly #counts = new Map<string, Map<string, number>>();
   readonly found = new Map<string, HeldSlots>();
 
-  constructor(chains: Contents["chains"]) {
-    this.#chains = chains;
-  }
+  constructor(private readonly chains: Contents["chains"]) {}
 
   /** Looks at all elements of a set that `leadsToSlots`. @yields where other work can be done */
   *looking(frontends: TableSet, held: Contents): Generator<undefined, void> {
@@ -218,7 +211,7 @@ export class HeldSlotsFinder {
     const [, mod, choice] = CHOICE.exec(rule) ?? [];
     if (choice !== undefined) counts.set(choice, Math.min(Number(mod), MOST_SLOTS));
     const [, chain = ""] = NEXT.exec(rule) ?? [];
-    for (const each of this.#chains.get(chain) ?? []) {
+    for (const each of this.chains.get(chain) ?? []) {
       for (const [map, count] of this.#behind(each)) {
         counts.set(map, Math.max(count, counts.get(map) ?? 0));
       }

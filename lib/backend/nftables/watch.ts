@@ -43,7 +43,6 @@ const RESTARTS: BackoffLimits = { first: 200, longest: 30_000 };
 const LONG = 10;
 
 export class DriftWatch {
-  readonly #options: DriftWatchOptions;
   #foreign: Transaction[] = [];
   readonly #generations = new Generations();
   /** The number of reports of a monitor. */
@@ -53,16 +52,14 @@ export class DriftWatch {
   readonly #fullSyncs = new Limiter({ atOnce: 1, pauses: FULL_PAUSES });
   #isWaiting = false;
 
-  constructor(options: DriftWatchOptions) {
-    this.#options = options;
-  }
+  constructor(private readonly options: DriftWatchOptions) {}
 
   async run(signal: AbortSignal): Promise<void> {
     await Promise.all([this.#follow(signal), this.#check(signal)]);
   }
 
   async #follow(signal: AbortSignal): Promise<void> {
-    const { clock, logger, look } = this.#options;
+    const { clock, logger, look } = this.options;
     const backoff = new Backoff(RESTARTS);
     const whenSubscribed = async (look: () => Promise<unknown>) => {
       await clock.sleep(SUBSCRIBED, signal);
@@ -72,7 +69,7 @@ export class DriftWatch {
     while (!signal.aborted) {
       const started = clock.monotonic();
       await followMonitor({
-        ...this.#options,
+        ...this.options,
         onTransaction: (transaction) => this.#take(transaction),
       }, signal);
       if (signal.aborted) return;
@@ -89,13 +86,13 @@ export class DriftWatch {
   }
 
   #take(transaction: Transaction): void {
-    const mark = transaction.marks.find((mark) => this.#options.marks.isOwn(mark));
+    const mark = transaction.marks.find((mark) => this.options.marks.isOwn(mark));
     if (!this.#generations.tell(transaction.generation, mark)) return;
     if (mark !== undefined) {
       if (!transaction.isWholeTable) return;
       // That undid what others did before.
       this.#foreign = [];
-      this.#options.touched.clear();
+      this.options.touched.clear();
     } else if (transaction.missing !== "" || transaction.added !== "") {
       this.#report(transaction);
     }
@@ -103,7 +100,7 @@ export class DriftWatch {
 
   /** Compares the table; a full sync compares the elements of a large one. */
   async #compare(signal: AbortSignal): Promise<void> {
-    const { look, isLarge, onMissed, clock } = this.#options;
+    const { look, isLarge, onMissed, clock } = this.options;
     const isFine = await this.#look(() => look.contents());
     if (!isFine || !isLarge() || await this.#hasMissedNothing(signal)) return;
     if (this.#isWaiting) return;
@@ -119,7 +116,7 @@ export class DriftWatch {
    * and all changes wait for a full sync of a large table.
    */
   async #hasMissedNothing(signal: AbortSignal): Promise<boolean> {
-    const { clock, logger } = this.#options;
+    const { clock, logger } = this.options;
     const generations = this.#generations;
     for (let waited = 0; !generations.isComplete && waited < PROOF.longest; waited += PROOF.step) {
       await clock.sleep(PROOF.step, signal);
@@ -134,21 +131,21 @@ export class DriftWatch {
   #report(transaction: Transaction): void {
     this.#foreign.push(transaction);
     if (this.#foreign.length > 1) return;
-    void this.#options.clock.sleep(GATHER).then(() => {
+    void this.options.clock.sleep(GATHER).then(() => {
       const all = this.#foreign;
       this.#foreign = [];
       if (all.length === 0) return;
       all.sort((a, b) => a.generation - b.generation | 0);
-      for (const each of all) this.#options.touched.add(each);
+      for (const each of all) this.options.touched.add(each);
       this.#told++;
       const some = (what: keyof Drift) =>
         inWords(all.map((each) => each[what]).filter((text) => text !== ""));
-      this.#options.onDrift({ missing: some("missing"), added: some("added"), by: some("by") });
+      this.options.onDrift({ missing: some("missing"), added: some("added"), by: some("by") });
     });
   }
 
   async #check(signal: AbortSignal): Promise<void> {
-    const { clock, checkPeriod, look } = this.#options;
+    const { clock, checkPeriod, look } = this.options;
     while (!signal.aborted) {
       await clock.sleep(checkPeriod, signal);
       if (!signal.aborted) await this.#look(() => look.structure());
@@ -157,7 +154,7 @@ export class DriftWatch {
 
   /** Looks, one look at a time. @returns true if nothing was found */
   #look(look: () => Promise<Drift | undefined>): Promise<boolean> {
-    const { logger } = this.#options;
+    const { logger } = this.options;
     const looked = this.#looking.then(() => this.#lookNow(look)).catch((error) => {
       const message = "cannot read the table; trying again";
       if (this.#isUnreadable) logger.debug(2, message, { error: String(error) });
@@ -170,7 +167,7 @@ export class DriftWatch {
   }
 
   async #lookNow(look: () => Promise<Drift | undefined>): Promise<boolean> {
-    const { onDrift, logger, clock, touched } = this.#options;
+    const { onDrift, logger, clock, touched } = this.options;
     const drift = await look();
     this.#isUnreadable = false;
     if (!drift) {
