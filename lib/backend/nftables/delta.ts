@@ -7,12 +7,14 @@ import type {
   StateChange,
 } from "../../model/kernel/desired.ts";
 import { slotsFor } from "../../model/cluster/scheduler.ts";
+import { append } from "../../model/values/lists.ts";
 import { alwaysThere, frontendOfKey, printKey, type TableSet } from "./sets.ts";
 import { fixedChains, nodeElements } from "./layout.ts";
 import {
   type Chain,
   type ChainRewrite,
   type Element,
+  elementsOf,
   type Entry,
   type ObjectId,
   objectId,
@@ -258,8 +260,15 @@ class Collector {
     for (const [id, object] of old) if (!wanted.has(id)) this.#remove(id, object);
     for (const [id, object] of wanted) {
       const previous = old.get(id);
-      if (previous === undefined) this.#add(id, object);
-      else this.#change(id, previous, object);
+      if (previous?.type === "slots" && object.type === "slots") this.#moveSlots(previous, object);
+      else if (previous && sameContent(previous, object)) continue;
+      else if (previous?.type === "chain" && object.type === "chain") {
+        this.#rewriteChains.push({ before: previous, after: object });
+      } else {
+        if (previous) this.#remove(id, previous);
+        if (isOwn(object)) this.#addOwn(object);
+        else this.#count(id, object, 1);
+      }
     }
   }
 
@@ -267,40 +276,20 @@ class Collector {
   #addNew(objects: readonly TableObject[]): void {
     const shared = new Map<ObjectId, SharedObject>();
     for (const each of objects) {
-      const object = this.#addOwn(each);
-      if (object) shared.set(objectId(object), object);
+      if (isOwn(each)) this.#addOwn(each);
+      else shared.set(objectId(each), each);
     }
     for (const [id, object] of shared) this.#count(id, object, 1);
   }
 
-  #add(id: ObjectId, each: TableObject): void {
-    const object = this.#addOwn(each);
-    if (object) this.#count(id, object, 1);
-  }
-
-  /** Adds an object of one Service. @returns a shared object */
-  #addOwn(object: TableObject): SharedObject | undefined {
+  #addOwn(object: Entry): void {
     if (object.type === "slots") this.#addSlots.push(object);
-    else if (isPrivate(object)) this.#addElements.push(object);
-    else return object;
-    return undefined;
+    else this.#addElements.push(object);
   }
 
   #remove(id: ObjectId, object: TableObject): void {
-    if (object.type === "slots") this.#writeSlots(object, undefined);
-    else if (isPrivate(object)) this.#deleteElements.push(object);
+    if (isOwn(object)) append(this.#deleteElements, elementsOf([object]));
     else this.#count(id, object, -1);
-  }
-
-  #change(id: ObjectId, before: TableObject, after: TableObject): void {
-    if (before.type === "slots" && after.type === "slots") this.#writeSlots(before, after);
-    else if (sameContent(before, after)) return;
-    else if (before.type === "chain" && after.type === "chain") {
-      this.#rewriteChains.push({ before, after });
-    } else {
-      this.#remove(id, before);
-      this.#add(id, after);
-    }
   }
 
   finish(applied: References): Delta {
@@ -339,22 +328,20 @@ class Collector {
     else this.#shared.set(id, { object, count: step });
   }
 
-  #writeSlots(before: Slots | undefined, after: Slots | undefined): void {
-    const old = before?.destinations ?? [];
-    const wanted = after?.destinations ?? [];
-    const frontend = after ?? before;
-    if (frontend === undefined) return;
+  #moveSlots(before: Slots, after: Slots): void {
+    const [old, wanted] = [before.destinations, after.destinations];
     for (let slot = 0; slot < Math.max(old.length, wanted.length); slot++) {
       const was = old[slot];
       const is = wanted[slot];
       if (was && is && was.address === is.address && was.port === is.port) continue;
-      if (was) this.#deleteElements.push(slotElement(frontend, slot, slotData(was)));
-      if (is) this.#addElements.push(slotElement(frontend, slot, slotData(is)));
+      if (was) this.#deleteElements.push(slotElement(before, slot, slotData(was)));
+      if (is) this.#addElements.push(slotElement(after, slot, slotData(is)));
     }
   }
 }
 
-/** Returns true for an element whose key one service port has a claim to. */
-function isPrivate(object: Exclude<TableObject, Slots>): object is Element {
-  return object.type === "element" && object.set.filledBy !== "services";
+/** Returns true for slots, and for an element whose key one service port has a claim to. */
+function isOwn(object: TableObject): object is Entry {
+  return object.type === "slots" ||
+    object.type === "element" && object.set.filledBy !== "services";
 }
