@@ -123,8 +123,7 @@ export class Devices {
       const extra = held.filter((name) => !present.includes(name));
       if (extra.length > 0) await nft.apply(command("delete", extra));
       this.#read = now;
-      this.#held = [...held.filter((name) => !extra.includes(name)), ...missing]
-        .filter((name) => !this.#refused.has(name)).sort();
+      this.#held = present.filter((name) => !this.#refused.has(name));
     } catch (error) {
       // An interface went meanwhile, or the table did: the next look sees what is there.
       if (!(error instanceof ApplyError)) throw error;

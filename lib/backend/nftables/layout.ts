@@ -149,17 +149,16 @@ function nodePortRules(
   options: { readonly family: Family; readonly role: VerdictMap },
 ): string[] {
   const { family, role } = options;
-  const match = nodeAddressMatch(node.families[family].nodePortAddresses, family);
-  return match === undefined ? [] : [`${match} ${nodePortRule(role, family)}`];
+  const daddr = `${NFT_FAMILY[family]} daddr`;
+  const within = matchOf(node.families[family].nodePortAddresses, daddr);
+  const local = `${daddr} != ${LOOPBACK[family]} fib daddr type local`;
+  return within === undefined ? [] : [`${within}${local} ${nodePortRule(role, family)}`];
 }
 
-function nodeAddressMatch(addresses: NodePortAddresses, family: Family): string | undefined {
-  const daddr = `${NFT_FAMILY[family]} daddr`;
-  const local = `${daddr} != ${LOOPBACK[family]} fib daddr type local`;
-  if (addresses.type === "all") return local;
-  return addresses.cidrs.length === 0
-    ? undefined
-    : `${daddr} { ${addresses.cidrs.join(", ")} } ${local}`;
+/** Returns the match of addresses that take node ports; `undefined` if none does. */
+function matchOf(addresses: NodePortAddresses, daddr: string): string | undefined {
+  if (addresses.type === "all") return "";
+  return addresses.cidrs.length === 0 ? undefined : `${daddr} { ${addresses.cidrs.join(", ")} } `;
 }
 
 type VerdictMap = "services" | "shortCircuits" | "noEndpoints";
@@ -198,14 +197,12 @@ function fastPathChains(node: DesiredNode): Chain[] {
     const nodePorts = tableSet("accelerated", { frontend: "nodeport", family });
     const original = `ct original ${NFT_FAMILY[family]} daddr`;
     const port = "meta l4proto . ct original proto-dst";
-    const addresses = node.families[family].nodePortAddresses;
-    const onNode = addresses.type === "all" ? "" : `${original} { ${addresses.cidrs.join(", ")} } `;
-    const hasNodePorts = addresses.type === "all" || addresses.cidrs.length > 0;
+    const onNode = matchOf(node.families[family].nodePortAddresses, original);
     return ["tcp", "udp"].flatMap((protocol) => [
       `meta l4proto ${protocol} ${original} . ${port} @${sets.name} ${flowAdd}`,
-      ...hasNodePorts
-        ? [`meta l4proto ${protocol} ${onNode}${port} @${nodePorts.name} ${flowAdd}`]
-        : [],
+      ...onNode === undefined
+        ? []
+        : [`meta l4proto ${protocol} ${onNode}${port} @${nodePorts.name} ${flowAdd}`],
     ]);
   });
   return [
