@@ -263,22 +263,18 @@ export function setNamed(name: string): TableSet | undefined {
 /** The role of maps in which each connection finds its frontend, once: their elements may count. */
 export const COUNTING_ROLE = "services";
 
-export function alwaysThere(
-  { ipFamilies, countsConnections, acceleration }: Pick<
-    DesiredNode,
-    "ipFamilies" | "countsConnections" | "acceleration"
-  >,
-): readonly TableSet[] {
-  const isThere = ({ role }: TableSet) =>
-    ROWS[role].lifetime === "always" ||
-    (ROWS[role].lifetime === "accelerated" && acceleration !== undefined);
-  const all = [...SETS_BY_NAME.values()].filter(isThere)
-    .map((set) =>
+export function alwaysThere(node: DesiredNode): readonly TableSet[] {
+  const { ipFamilies, countsConnections, acceleration } = node;
+  const lifetimes = ["always", ...acceleration ? ["accelerated"] : []];
+  return [undefined, ...ipFamilies].flatMap((family) =>
+    SETS_BY_NAME.values().filter((set) =>
+      set.family === family && lifetimes.includes(ROWS[set.role].lifetime)
+    ).map((set) =>
       countsConnections && set.role === COUNTING_ROLE
         ? { ...set, body: `${set.body}; ${COUNTER}` }
         : set
-    );
-  return [undefined, ...ipFamilies].flatMap((family) => all.filter((set) => set.family === family));
+    ).toArray()
+  );
 }
 
 export const COUNTER = "counter";
@@ -324,13 +320,7 @@ export function printListedKey(key: Key): string {
 }
 
 /** Reads a key as nft lists it; `undefined` if the text is no key of the set's type. */
-export function parseKey(
-  { keyType: type, protocol: setProtocol }: {
-    readonly keyType: KeyType;
-    readonly protocol: Protocol | undefined;
-  },
-  text: string,
-): Key | undefined {
+export function parseKey({ keyType: type, protocol }: TableSet, text: string): Key | undefined {
   const parts = text.split(SEPARATOR);
   switch (type) {
     case "frontend": {
@@ -341,7 +331,7 @@ export function parseKey(
     case "sourceRange": {
       const rest = parts.pop() ?? "";
       const port = parts.pop();
-      const frontend = parseFrontend(parts, setProtocol, port);
+      const frontend = parseFrontend(parts, protocol, port);
       if (type === "sourceRange") {
         return frontend && { type, frontend, range: withoutHostLength(rest) };
       }

@@ -15,6 +15,7 @@ import {
 } from "../../../../lib/backend/nftables/sets.ts";
 import { atOnce } from "../../../../lib/model/ports/in_turns.ts";
 import { backendOf } from "../../../support/modes.ts";
+import { stateOf } from "../../../conntrack/states.ts";
 import { readCases, runCase } from "../../golden.ts";
 
 const VIP: FrontendKey = { type: "frontend", address: "10.96.0.1", protocol: "udp", port: 53 };
@@ -219,7 +220,7 @@ Deno.test("nft lists protocols as numbers, and a range of one address as the add
 });
 
 Deno.test("every table has these sets, in this order", () => {
-  const node = { ipFamilies: [6], countsConnections: false } as const;
+  const node = { ...stateOf([]).node, ipFamilies: [6] as const, countsConnections: false };
   assertEquals(alwaysThere(node).map(({ kind, name }) => `${kind} ${name}`), [
     "set transactions",
     "set health-checks",
