@@ -5,8 +5,13 @@ import { type Invocation, loadConfiguration, type Run } from "../config/load.ts"
 import { messageIfFatal } from "../model/values/errors.ts";
 import { VERSION_TEXT } from "../model/version.ts";
 import { ConfigurationFile } from "./configuration_file.ts";
-import { type CommandContext, isQuery, nodeNameOf, type QueryContext } from "./context.ts";
-import { openLog, terseLog } from "./log.ts";
+import {
+  type CommandContext,
+  nodeNameOf,
+  openLog,
+  type QueryContext,
+  terseLog,
+} from "./context.ts";
 
 /**
  * Does what the command line says.
@@ -60,7 +65,7 @@ type Given = CommandContext & {
 async function guarded(invocation: Run, given: Given): Promise<number> {
   const { command, configuration, warnings } = invocation;
   const { runtime } = given;
-  const isAsking = isQuery(command);
+  const isAsking = command.name !== "run" && command.name !== "cleanup";
   const logger = isAsking
     ? terseLog(runtime, configuration.logging)
     : openLog(configuration, runtime);

@@ -1,10 +1,12 @@
-/** Declares the parts that commands work with, and finds the name of this Node. */
+/** Declares the parts that commands work with, opens their logs, and finds the name of this Node. */
 import type { Runtime } from "../model/ports/runtime.ts";
-import type { SystemdEnvironment } from "../observe/systemd.ts";
+import { logsToJournal, type SystemdEnvironment } from "../observe/systemd.ts";
 import type { ConfiguredBy } from "../config/load.ts";
-import type { Command } from "../config/command.ts";
 import type { Configuration } from "../config/configuration.ts";
-import type { Logger } from "../model/ports/ports.ts";
+import type { LogFields, Logger } from "../model/ports/ports.ts";
+import { plain } from "../model/values/text.ts";
+import { createLogger } from "../observe/log.ts";
+import { stderrSink } from "../system/stderr_sink.ts";
 
 export interface CommandContext {
   readonly runtime: Runtime;
@@ -12,11 +14,6 @@ export interface CommandContext {
   readonly signal: AbortSignal;
   readonly systemd: SystemdEnvironment;
   readonly reload: (callback: () => void) => void;
-}
-
-/** Returns true if a command changes nothing. */
-export function isQuery({ name }: Command): boolean {
-  return name !== "run" && name !== "cleanup";
 }
 
 export interface QueryContext extends Pick<CommandContext, "runtime" | "signal"> {
@@ -32,4 +29,37 @@ export function nodeNameOf(
   runtime: Pick<Runtime, "hostname">,
 ): string {
   return hostnameOverride || runtime.hostname().trim().toLowerCase();
+}
+
+/** Opens the log on standard error, as the configuration asks for it. */
+export function openLog(
+  { logging: { format, verbosity } }: Pick<Configuration, "logging">,
+  runtime: Pick<Runtime, "clock" | "environment" | "pid">,
+): Logger {
+  return createLogger({
+    clock: runtime.clock,
+    sink: stderrSink(),
+    format,
+    verbosity,
+    journald: logsToJournal(runtime),
+  });
+}
+
+/** Returns a logger of lines such as `signpost: warning: object refused: kind=Service, key=a/b`. */
+export function terseLog(
+  runtime: Pick<Runtime, "complain">,
+  { verbosity }: Pick<Configuration["logging"], "verbosity">,
+): Logger {
+  const say = (prefix: string) => (message: string, fields: LogFields = {}) => {
+    const values = Object.entries(fields).filter(([, value]) => value !== undefined)
+      .map(([name, value]) => `${name}=${value}`).join(", ");
+    runtime.complain(`signpost: ${prefix}${plain(message + (values && `: ${values}`))}`);
+  };
+  const info = say("");
+  return {
+    error: say(""),
+    warn: say("warning: "),
+    info: (message, fields) => verbosity > 0 ? info(message, fields) : undefined,
+    debug: (level, message, fields) => verbosity >= level ? info(message, fields) : undefined,
+  };
 }

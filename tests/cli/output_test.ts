@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { colourTable, painter, renderReport } from "../../lib/cli/output.ts";
-import { terseLog } from "../../lib/cli/log.ts";
+import { terseLog } from "../../lib/cli/context.ts";
 
 Deno.test("colours are for terminals, and for people who want them", () => {
   const uses = (isTerminal: boolean, variables: Readonly<Record<string, string>> = {}) =>

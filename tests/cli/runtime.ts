@@ -5,8 +5,7 @@
  */
 import type { Runtime } from "../../lib/model/ports/runtime.ts";
 import { systemRuntime } from "../../lib/system/runtime.ts";
-import type { QueryContext } from "../../lib/cli/context.ts";
-import { terseLog } from "../../lib/cli/log.ts";
+import { type QueryContext, terseLog } from "../../lib/cli/context.ts";
 import type { OutputFormat } from "../../lib/config/command.ts";
 import type { Logger } from "../../lib/model/ports/ports.ts";
 import { configuration, DEFAULTS } from "../support/configuration.ts";
