@@ -8,7 +8,7 @@ import { isRecord } from "../model/values/record.ts";
 import { didYouMean, plain, show } from "../model/values/text.ts";
 import { COMMAND_ROWS, type CommandName, COMMANDS, findFlag, FLAGS, ownersOf } from "./commands.ts";
 import { Fault } from "./file/readers.ts";
-import { checkValue, type Flag, type ProblemLine } from "./setting.ts";
+import { checkValue, type Flag, type Problem, type ProblemLine } from "./setting.ts";
 import { type GivenSettings, ROWS } from "./settings.ts";
 
 export interface CommandLineResult {
@@ -180,11 +180,10 @@ function readValues(
   for (const [setting, text] of texts) {
     const row = rows.get(setting);
     if (row === undefined) continue;
-    const checked = checkValue(row, text);
-    if (checked.problems.length === 0) values[setting] = checked.value;
-    for (const { kind, message } of checked.problems) {
-      problems.push({ setting, kind, line: `${setBy.get(setting)}: ${message}` });
-    }
+    const report = ({ kind, message }: Problem) =>
+      void problems.push({ setting, kind, line: `${setBy.get(setting)}: ${message}` });
+    const value = checkValue(row, { value: text, report });
+    if (value !== undefined) values[setting] = value;
   }
   return { values, setBy, problems };
 }

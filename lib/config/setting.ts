@@ -159,7 +159,7 @@ function isDuration(row: Setting<unknown>): row is Setting<number> {
 }
 
 /** A value that a setting does not take. */
-interface Problem {
+export interface Problem {
   /** Its place inside the value: `[1]`, `.Name`, or nothing. */
   readonly inside: string;
   readonly kind: Fault["kind"];
@@ -175,44 +175,37 @@ export interface ProblemLine {
   readonly line: string;
 }
 
-/** Checks the value of a setting. As in Go, `null` means unset, in lists and mappings too. */
+/**
+ * Checks the value of a setting. As in Go, `null` in lists and mappings means unset.
+ * @returns `undefined` if it has problems
+ */
 export function checkValue(
   { shape, read }: Pick<Setting<unknown>, "shape" | "read">,
-  value: unknown,
-): {
-  /** `undefined` if unset. Valid without problems only. */
-  readonly value: unknown;
-  readonly problems: readonly Problem[];
-} {
-  const problems: Problem[] = [];
+  { value, report }: { readonly value: unknown; readonly report: (problem: Problem) => void },
+): unknown {
+  let isValid = true;
   const checked = (each: unknown, inside: string, result = read(each)): unknown => {
     if (!(result instanceof Fault)) return result;
     const { rule, kind } = result;
-    problems.push({
-      inside,
-      kind,
-      message: kind === "secret" ? rule : `${rule}, is ${show(each)}`,
-    });
+    isValid = false;
+    report({ inside, kind, message: kind === "secret" ? rule : `${rule}, is ${show(each)}` });
     return undefined;
   };
-  const readAll = (): unknown => {
-    if (!isSet(value)) return undefined;
-    if (shape === "value") return checked(value, "");
-    if (shape === "list") {
-      if (!Array.isArray(value)) return checked(value, "", new Fault("must be a list"));
-      return value.flatMap((each, i) => isSet(each) ? [checked(each, `[${i}]`)] : []);
-    }
-    if (!isRecord(value)) {
-      return checked(value, "", new Fault("must be a mapping of names to true or false"));
-    }
-    const named = Object.entries(value).filter(([, each]) => isSet(each));
-    return Object.fromEntries(
+  const wrongShape = (rule: string) => checked(value, "", new Fault(rule));
+  let result: unknown;
+  if (shape === "value") {
+    result = checked(value, "");
+  } else if (shape === "list") {
+    result = Array.isArray(value)
+      ? value.flatMap((each, i) => each == null ? [] : [checked(each, `[${i}]`)])
+      : wrongShape("must be a list");
+  } else if (isRecord(value)) {
+    const named = Object.entries(value).filter(([, each]) => each != null);
+    result = Object.fromEntries(
       named.map(([name, each]) => [name, checked(each, `.${plain(name)}`)]),
     );
-  };
-  return { value: readAll(), problems };
-}
-
-function isSet(value: unknown): boolean {
-  return value !== null && value !== undefined;
+  } else {
+    result = wrongShape("must be a mapping of names to true or false");
+  }
+  return isValid ? result : undefined;
 }

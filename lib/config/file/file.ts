@@ -80,13 +80,13 @@ function checkDocument(document: unknown, file: string): FileResult {
     const row = FILE_ROWS.get(path);
     if (value === null || value === undefined) return;
     if (row) {
-      const checked = checkValue(row, value);
-      for (const { inside, kind, message } of checked.problems) {
-        report(path + inside, kind, message);
-      }
+      const checked = checkValue(row, {
+        value,
+        report: ({ inside, kind, message }) => report(path + inside, kind, message),
+      });
       // As flags, empty values are real values.
-      const isDefault = !checked.value && row.empty === "in the file";
-      if (checked.problems.length === 0 && !isDefault) settings[path] = checked.value;
+      const isDefault = !checked && row.empty === "in the file";
+      if (checked !== undefined && !isDefault) settings[path] = checked;
     } else if (!isRecord(value)) {
       report(path, "type", `must be a mapping of fields, is ${show(value)}`);
     } else {
