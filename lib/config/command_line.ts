@@ -20,8 +20,6 @@ export interface CommandLineResult {
   readonly values: GivenSettings & Readonly<Record<string, unknown>>;
   /** The flag that set a path: `conntrack.min` to `--conntrack-min`. */
   readonly setBy: ReadonlyMap<string, string>;
-  /** All flags that were given, as `--name`. */
-  readonly given: readonly string[];
   readonly problems: readonly ProblemLine[];
 }
 
@@ -38,7 +36,6 @@ export function readCommandLine(argv: readonly string[]): CommandLineResult {
     command,
     words,
     information: isOn("help") ? "help" : isVersion ? "version" : undefined,
-    given: [...new Set(given.map(({ flag }) => `--${flag.name}`))],
     problems: [...errors.map(errorLine), ...problems],
     ...read,
   };

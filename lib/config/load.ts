@@ -91,8 +91,9 @@ export async function loadConfiguration(
   ];
   const warnings = ignored.map(({ line }) => line);
   if (errors.length > 0 || typeof asked === "string") return { type: "errors", errors, warnings };
-  append(warnings, warningsOf({ origin, given: flags.given }));
-  return { type: "run", command: asked, configuration, settings, given: flags.given, warnings };
+  const given = [...new Set(flags.setBy.values())];
+  append(warnings, warningsOf({ origin, given }));
+  return { type: "run", command: asked, configuration, settings, given, warnings };
 }
 
 function helpFor([word, ...others]: readonly string[]): Invocation {

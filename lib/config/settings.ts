@@ -14,8 +14,6 @@ import {
   type Acceleration,
   type AskedMode,
   DEFAULT_LIMITS,
-  DETECT_LOCAL_MODES,
-  type DetectLocalMode,
   MODES,
   PROTOBUF,
 } from "../model/configuration.ts";
@@ -121,10 +119,11 @@ export const SETTING_GROUPS = {
       flag: "--cluster-cidr CIDRS",
       help: "The range of all pods; for dual-stack, one of each family with a comma.",
     }),
-    detectLocalMode: choice<DetectLocalMode>(DETECT_LOCAL_MODES, "ClusterCIDR", {
-      flag: "--detect-local-mode MODE",
-      help: "How pods of this node are recognised.",
-    }),
+    detectLocalMode: choice(
+      ["ClusterCIDR", "NodeCIDR", "BridgeInterface", "InterfaceNamePrefix"],
+      "ClusterCIDR",
+      { flag: "--detect-local-mode MODE", help: "How pods of this node are recognised." },
+    ),
     "detectLocal.bridgeInterface": value(interfaceName, "", {
       flag: "--pod-bridge-interface NAME",
       help: "The pods' bridge, for --detect-local-mode BridgeInterface.",

@@ -12,15 +12,6 @@ export type ProxyMode = "" | Mode;
 /** The accepted values of `mode`; `ipvs` is served by nftables rules. */
 export type AskedMode = ProxyMode | "ipvs";
 
-export const DETECT_LOCAL_MODES = [
-  "ClusterCIDR",
-  "NodeCIDR",
-  "BridgeInterface",
-  "InterfaceNamePrefix",
-] as const;
-
-export type DetectLocalMode = typeof DETECT_LOCAL_MODES[number];
-
 /** Milliseconds from the end of a sync to the next. `adaptive` follows the duration of recent syncs. */
 export type MinSyncPeriod = number | "adaptive";
 
