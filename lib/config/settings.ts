@@ -18,27 +18,7 @@ import {
   PROTOBUF,
 } from "../model/configuration.ts";
 import { plain } from "../model/values/text.ts";
-import {
-  address,
-  bindAddress,
-  boolean,
-  cidr,
-  clusterCidrs,
-  durationOrNanoseconds,
-  INT32_MAX,
-  integer,
-  interfaceName,
-  interfacePattern,
-  nodeName,
-  nodePortAddress,
-  number,
-  path,
-  prime,
-  quantity,
-  serverUrl,
-  text,
-  vmoduleItem,
-} from "./file/readers.ts";
+import * as read from "./file/readers.ts";
 import {
   choice,
   duration,
@@ -71,16 +51,16 @@ export const UNUSED_TITLE = "Accepted without effect";
 
 export const SETTING_GROUPS = {
   Sources: {
-    configFile: flagOnly(path, "", {
+    configFile: flagOnly(read.path, "", {
       flag: "--config FILE",
       help: "KubeProxyConfiguration file (v1alpha1); flags win over it.",
     }),
-    "clientConnection.kubeconfig": value(path, "", {
+    "clientConnection.kubeconfig": value(read.path, "", {
       flag: "--kubeconfig FILE",
       help:
         "Address and credentials of the API server; without it, the in-cluster service account.",
     }),
-    master: flagOnly(serverUrl, "", {
+    master: flagOnly(read.serverUrl, "", {
       flag: "--master URL",
       help: "The API server's URL, instead of the kubeconfig's.",
     }),
@@ -88,19 +68,19 @@ export const SETTING_GROUPS = {
       "--proxy-from-environment",
       "Reach the API server through the proxy that HTTPS_PROXY or HTTP_PROXY names.",
     ),
-    "clientConnection.contentType": value<string>(text, PROTOBUF, {
+    "clientConnection.contentType": value<string>(read.text, PROTOBUF, {
       empty: "everywhere",
       flag: "--kube-api-content-type VALUE",
       help: "Encoding of watches: application/vnd.kubernetes.protobuf or application/json.",
     }),
-    "clientConnection.acceptContentTypes": value(text, ""),
-    "signpost.manifests": list(path, {
+    "clientConnection.acceptContentTypes": value(read.text, ""),
+    "signpost.manifests": list(read.path, {
       inFile: false,
       flag: "--manifests PATH",
       kind: "words",
       help: "Read objects from a file, a folder or - (stdin), not from an API server; repeatable.",
     }),
-    hostnameOverride: value(nodeName, "", {
+    hostnameOverride: value(read.nodeName, "", {
       flag: "--hostname-override NAME",
       help: "The name of this Node; without it, the machine's host name.",
     }),
@@ -115,7 +95,7 @@ export const SETTING_GROUPS = {
       flag: "--proxy-mode MODE",
       help: "nftables, iptables, or ipvs, which nftables serves; empty: nftables if it works here.",
     }),
-    clusterCIDR: value<readonly string[]>(clusterCidrs, [], {
+    clusterCIDR: value<readonly string[]>(read.clusterCidrs, [], {
       flag: "--cluster-cidr CIDRS",
       help: "The range of all pods; for dual-stack, one of each family with a comma.",
     }),
@@ -124,34 +104,34 @@ export const SETTING_GROUPS = {
       "ClusterCIDR",
       { flag: "--detect-local-mode MODE", help: "How pods of this node are recognised." },
     ),
-    "detectLocal.bridgeInterface": value(interfaceName, "", {
+    "detectLocal.bridgeInterface": value(read.interfaceName, "", {
       flag: "--pod-bridge-interface NAME",
       help: "The pods' bridge, for --detect-local-mode BridgeInterface.",
     }),
-    "detectLocal.interfaceNamePrefix": value(interfaceName, "", {
+    "detectLocal.interfaceNamePrefix": value(read.interfaceName, "", {
       flag: "--pod-interface-name-prefix PREFIX",
       help: "Prefix of the pods' interfaces, for --detect-local-mode InterfaceNamePrefix.",
     }),
-    nodePortAddresses: list(nodePortAddress, {
+    nodePortAddresses: list(read.nodePortAddress, {
       flag: "--nodeport-addresses CIDRS",
       help:
         "Addresses of node ports: CIDRs, primary, localhost, all. Default: primary (nftables), all (iptables).",
     }),
-    "nftables.masqueradeAll": value(boolean, false, {
+    "nftables.masqueradeAll": value(read.boolean, false, {
       flag: "--masquerade-all",
       help: "Masquerade all traffic to cluster IPs.",
       alsoSets: ["iptables.masqueradeAll"],
     }),
-    "iptables.masqueradeAll": value(boolean, false),
-    "nftables.masqueradeBit": value(integer(0, 31), 14, {
+    "iptables.masqueradeAll": value(read.boolean, false),
+    "nftables.masqueradeBit": value(read.integer(0, 31), 14, {
       flag: "--nftables-masquerade-bit BIT",
       help: "The bit of the packet mark in nftables mode, 0 to 31.",
     }),
-    "iptables.masqueradeBit": value(integer(0, 31), 14, {
+    "iptables.masqueradeBit": value(read.integer(0, 31), 14, {
       flag: "--iptables-masquerade-bit BIT",
       help: "The same in iptables mode, and in both if no mode is set.",
     }),
-    "iptables.localhostNodePorts": value(boolean, true, {
+    "iptables.localhostNodePorts": value(read.boolean, true, {
       flag: "--iptables-localhost-nodeports",
       help: "Node ports answer on 127.0.0.1 (iptables mode, IPv4).",
     }),
@@ -197,12 +177,12 @@ export const SETTING_GROUPS = {
       help:
         "Input of consistent-hash: source or source-and-port. The annotation signpost.dev/hash sets it for one Service.",
     }),
-    "signpost.hashTableSize": value(prime(2, MAX_HASH_TABLE_SIZE), HASH_TABLE_SIZE, {
+    "signpost.hashTableSize": value(read.prime(2, MAX_HASH_TABLE_SIZE), HASH_TABLE_SIZE, {
       flag: "--hash-table-size N",
       help:
         "Slots of the consistent-hash table: a prime, the same on every node. A larger table is more even, and costs more.",
     }),
-    "ipvs.scheduler": value(text, "", {
+    "ipvs.scheduler": value(read.text, "", {
       flag: "--ipvs-scheduler NAME",
       help: "With --proxy-mode ipvs: the scheduler by its IPVS name; see docs/ipvs.md.",
     }),
@@ -215,7 +195,7 @@ export const SETTING_GROUPS = {
       flag: "--ipvs-min-sync-period DURATION",
       help: "With --proxy-mode ipvs: how long changes are gathered.",
     }),
-    "ipvs.excludeCIDRs": list(cidr, {
+    "ipvs.excludeCIDRs": list(read.cidr, {
       flag: "--ipvs-exclude-cidrs CIDRS",
       help: "Virtual servers of IPVS in these ranges are not kube-proxy's, and stay.",
     }),
@@ -235,12 +215,12 @@ export const SETTING_GROUPS = {
   },
   /** The fast path is off until interfaces are named. */
   Acceleration: {
-    "signpost.acceleration.interfaces": list(interfacePattern, {
+    "signpost.acceleration.interfaces": list(read.interfacePattern, {
       flag: "--acceleration-interfaces PATTERNS",
       help:
         "Long connections between these interfaces take the kernel's fast path (nftables mode), such as eth0,veth*; see docs/acceleration.md.",
     }),
-    "signpost.acceleration.packets": value<number>(integer(1, INT32_MAX), ACCELERATED_PACKETS, {
+    "signpost.acceleration.packets": value<number>(read.integer(1), ACCELERATED_PACKETS, {
       flag: "--acceleration-packets N",
       help: "Packets of a connection before it takes the fast path.",
     }),
@@ -256,31 +236,31 @@ export const SETTING_GROUPS = {
   },
   /** A Service over a limit is refused alone. The defaults exceed the costs of known clusters. */
   Limits: {
-    "signpost.limits.service": value(integer(1, INT32_MAX), DEFAULT_LIMITS.service, {
+    "signpost.limits.service": value(read.integer(1), DEFAULT_LIMITS.service, {
       flag: "--max-service-cost N",
       help: "Elements of kernel sets that one Service may cost; see Limits in docs/differences.md.",
     }),
-    "signpost.limits.namespace": value(integer(1, INT32_MAX), DEFAULT_LIMITS.namespace, {
+    "signpost.limits.namespace": value(read.integer(1), DEFAULT_LIMITS.namespace, {
       flag: "--max-namespace-cost N",
       help: "Elements that all Services of one namespace may cost.",
     }),
   },
   "Health and metrics": {
-    bindAddress: value<string>(address, "0.0.0.0", {
+    bindAddress: value<string>(read.address, "0.0.0.0", {
       empty: "everywhere",
       flag: "--bind-address IP",
       help: "This node's primary IP, if the Node has none.",
     }),
-    bindAddressHardFail: value(boolean, false, {
+    bindAddressHardFail: value(read.boolean, false, {
       flag: "--bind-address-hard-fail",
       help: "Exit if the health or metrics server cannot listen.",
     }),
-    healthzBindAddress: value(bindAddress, `0.0.0.0:${HEALTHZ_PORT}`, {
+    healthzBindAddress: value(read.bindAddress, `0.0.0.0:${HEALTHZ_PORT}`, {
       empty: "in the file",
       flag: "--healthz-bind-address IP:PORT",
       help: "Address of /healthz, /livez and /readyz; empty: none.",
     }),
-    metricsBindAddress: value(bindAddress, `127.0.0.1:${METRICS_PORT}`, {
+    metricsBindAddress: value(read.bindAddress, `127.0.0.1:${METRICS_PORT}`, {
       empty: "in the file",
       flag: "--metrics-bind-address IP:PORT",
       help: "Address of /metrics and /configz; empty: none.",
@@ -290,26 +270,26 @@ export const SETTING_GROUPS = {
       flag: "--status-page MODE",
       help: "The metrics server's page for browsers: auto (on loopback alone), on or off.",
     }),
-    "signpost.serviceMetrics": value(boolean, true, {
+    "signpost.serviceMetrics": value(read.boolean, true, {
       flag: "--service-metrics",
       help: "Count new connections by Service, for /metrics and signpost top.",
     }),
-    healthzPort: flagOnly(integer(0, 65535), HEALTHZ_PORT, {
+    healthzPort: flagOnly(read.integer(0, 65535), HEALTHZ_PORT, {
       flag: "--healthz-port PORT",
       help: "Deprecated: use --healthz-bind-address. 0: no server.",
     }),
-    metricsPort: flagOnly(integer(0, 65535), METRICS_PORT, {
+    metricsPort: flagOnly(read.integer(0, 65535), METRICS_PORT, {
       flag: "--metrics-port PORT",
       help: "Deprecated: use --metrics-bind-address. 0: no server.",
     }),
   },
   /** The kernel's connection tracking; see `conntrack` in KubeProxyConfiguration. */
   "Connection tracking": {
-    "conntrack.maxPerCore": value(integer(0, INT32_MAX), 32 * 1024, {
+    "conntrack.maxPerCore": value(read.integer(0), 32 * 1024, {
       flag: "--conntrack-max-per-core N",
       help: "Connections to track per CPU core; 0: leave the limit.",
     }),
-    "conntrack.min": value(integer(0, INT32_MAX), 128 * 1024, {
+    "conntrack.min": value(read.integer(0), 128 * 1024, {
       flag: "--conntrack-min N",
       help: "Connections to track at least.",
     }),
@@ -321,7 +301,7 @@ export const SETTING_GROUPS = {
       flag: "--conntrack-tcp-timeout-close-wait DURATION",
       help: "For TCP connections in CLOSE_WAIT; 0: leave it.",
     }),
-    "conntrack.tcpBeLiberal": value(boolean, false, {
+    "conntrack.tcpBeLiberal": value(read.boolean, false, {
       flag: "--conntrack-tcp-be-liberal",
       help: "Take TCP packets out of window for valid (nf_conntrack_tcp_be_liberal).",
     }),
@@ -337,7 +317,7 @@ export const SETTING_GROUPS = {
     }),
   },
   "Process and logs": {
-    "logging.verbosity": value(integer(0, INT32_MAX), 0, {
+    "logging.verbosity": value(read.integer(0), 0, {
       flag: "-v, --v LEVEL",
       alone: "1",
       help: "How much is logged or shown; 0 is the least, -v alone is 1.",
@@ -346,11 +326,11 @@ export const SETTING_GROUPS = {
       flag: "--logging-format FORMAT",
       help: "The form of log lines: text or json.",
     }),
-    oomScoreAdj: value(integer(-1000, 1000), -999, {
+    oomScoreAdj: value(read.integer(-1000, 1000), -999, {
       flag: "--oom-score-adj N",
       help: "For the kernel's out-of-memory killer, -1000 to 1000.",
     }),
-    "signpost.stateFile": flagOnly(path, "/var/lib/signpost/state.json.gz", {
+    "signpost.stateFile": flagOnly(read.path, "/var/lib/signpost/state.json.gz", {
       flag: "--state-file FILE",
       help: "The last complete state; empty: none.",
     }),
@@ -358,23 +338,23 @@ export const SETTING_GROUPS = {
       "--wait",
       "If another signpost writes this node's rules, wait for its end, then start.",
     ),
-    "signpost.socket": flagOnly(path, "/run/signpost/signpost.sock", {
+    "signpost.socket": flagOnly(read.path, "/run/signpost/signpost.sock", {
       flag: "--socket PATH",
       help: "Socket for signpost status and other commands; empty: none.",
     }),
   },
   /** kube-proxy's settings for Windows, for Go's runtime and logger, and for its client: checked, and named in one warning. */
   [UNUSED_TITLE]: {
-    "ipvs.strictARP": value(boolean, false, { flag: "--ipvs-strict-arp" }),
-    enableProfiling: value(boolean, false, { flag: "--profiling" }),
-    showHiddenMetricsForVersion: value(text, "", {
+    "ipvs.strictARP": value(read.boolean, false, { flag: "--ipvs-strict-arp" }),
+    enableProfiling: value(read.boolean, false, { flag: "--profiling" }),
+    showHiddenMetricsForVersion: value(read.text, "", {
       flag: "--show-hidden-metrics-for-version VALUE",
     }),
-    "clientConnection.burst": value(integer(0, INT32_MAX), 10, {
+    "clientConnection.burst": value(read.integer(0), 10, {
       empty: "in the file",
       flag: "--kube-api-burst N",
     }),
-    "clientConnection.qps": value(number, 5, {
+    "clientConnection.qps": value(read.number, 5, {
       empty: "in the file",
       flag: "--kube-api-qps VALUE",
       kind: "number",
@@ -384,34 +364,38 @@ export const SETTING_GROUPS = {
         empty: "in the file",
         flag: "--log-flush-frequency DURATION",
       }),
-      read: durationOrNanoseconds,
+      read: read.durationOrNanoseconds,
     },
-    "logging.options.text.splitStream": value(boolean, false, { flag: "--log-text-split-stream" }),
-    "logging.options.text.infoBufferSize": value(quantity, "0", {
+    "logging.options.text.splitStream": value(read.boolean, false, {
+      flag: "--log-text-split-stream",
+    }),
+    "logging.options.text.infoBufferSize": value(read.quantity, "0", {
       empty: "in the file",
       flag: "--log-text-info-buffer-size VALUE",
     }),
-    "logging.options.json.splitStream": value(boolean, false, { flag: "--log-json-split-stream" }),
-    "logging.options.json.infoBufferSize": value(quantity, "0", {
+    "logging.options.json.splitStream": value(read.boolean, false, {
+      flag: "--log-json-split-stream",
+    }),
+    "logging.options.json.infoBufferSize": value(read.quantity, "0", {
       empty: "in the file",
       flag: "--log-json-info-buffer-size VALUE",
     }),
-    "logging.vmodule": list(vmoduleItem),
-    "winkernel.networkName": value(text, ""),
-    "winkernel.sourceVip": value(text, ""),
-    "winkernel.enableDSR": value(boolean, false),
-    "winkernel.rootHnsEndpointName": value(text, ""),
-    "winkernel.forwardHealthCheckVip": value(boolean, false),
-    portRange: value(text, ""),
-    windowsRunAsService: value(boolean, false),
+    "logging.vmodule": list(read.vmoduleItem),
+    "winkernel.networkName": value(read.text, ""),
+    "winkernel.sourceVip": value(read.text, ""),
+    "winkernel.enableDSR": value(read.boolean, false),
+    "winkernel.rootHnsEndpointName": value(read.text, ""),
+    "winkernel.forwardHealthCheckVip": value(read.boolean, false),
+    portRange: value(read.text, ""),
+    windowsRunAsService: value(read.boolean, false),
   },
 } satisfies Readonly<Record<string, Readonly<Record<string, Setting<unknown>>>>>;
 
 /** Flags of Go's logger and of cAdvisor that set nothing. */
 export const UNUSED_FLAGS = {
-  vmodule: flagOnly(text, "", { flag: "--vmodule VALUE" }),
-  bootIdFile: flagOnly(text, "", { flag: "--boot-id-file VALUE" }),
-  machineIdFile: flagOnly(text, "", { flag: "--machine-id-file VALUE" }),
+  vmodule: flagOnly(read.text, "", { flag: "--vmodule VALUE" }),
+  bootIdFile: flagOnly(read.text, "", { flag: "--boot-id-file VALUE" }),
+  machineIdFile: flagOnly(read.text, "", { flag: "--machine-id-file VALUE" }),
 };
 
 type Group = typeof SETTING_GROUPS[keyof typeof SETTING_GROUPS];

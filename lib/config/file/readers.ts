@@ -36,8 +36,11 @@ export const path: Reader<string> = textThat(
   "must be text without a NUL byte",
 );
 
+/** The largest value of Go's `int32`. */
+const INT32_MAX = 2 ** 31 - 1;
+
 /** Returns a reader of integers within bounds, both included. */
-export function integer(least: number, most: number): Reader<number> {
+export function integer(least: number, most = INT32_MAX): Reader<number> {
   const rule = `must be ${least} to ${most}`;
   const text = most === INT32_MAX && least === 0 ? "must be a whole number, 0 or more" : rule;
   return (value) => {
@@ -45,9 +48,6 @@ export function integer(least: number, most: number): Reader<number> {
     return value >= least && value <= most ? value : new Fault(text, "value");
   };
 }
-
-/** The largest value of Go's `int32`. */
-export const INT32_MAX = 2 ** 31 - 1;
 
 export function number(value: unknown): number | Fault {
   return typeof value === "number" && value >= 0 && Number.isFinite(value)
