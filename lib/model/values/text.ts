@@ -69,21 +69,16 @@ function plainValue(value: unknown): unknown {
   );
 }
 
-/** Returns the candidate closest to a misspelt name; `undefined` if none is near. */
-function nearest(name: string, candidates: Iterable<string>): string | undefined {
-  let best: string | undefined;
+/** Names the nearest candidate as ` (did you mean …?)`; `""` if none is near, or the name is no text. */
+export function didYouMean(name: unknown, candidates: Iterable<string>, prefix = ""): string {
+  if (typeof name !== "string") return "";
+  let nearest = "";
   let least = Math.min(4, Math.ceil(name.length / 2));
   for (const candidate of candidates) {
     const distance = editDistance(name.toLowerCase(), candidate.toLowerCase());
-    if (distance < least) [best, least] = [candidate, distance];
+    if (distance < least) [nearest, least] = [candidate, distance];
   }
-  return best;
-}
-
-/** Names the nearest candidate as ` (did you mean …?)`; `""` if none is near, or the name is no text. */
-export function didYouMean(name: unknown, candidates: Iterable<string>, prefix = ""): string {
-  const meant = typeof name === "string" ? nearest(name, candidates) : undefined;
-  return meant === undefined ? "" : ` (did you mean ${prefix}${meant}?)`;
+  return nearest === "" ? "" : ` (did you mean ${prefix}${nearest}?)`;
 }
 
 export function grouped(value: number): string {
