@@ -1,5 +1,5 @@
 /** The status of a running daemon, and the findings on its node. */
-import type { Mode } from "./configuration.ts";
+import type { Acceleration, Mode } from "./configuration.ts";
 import type { Kind, Refusal } from "./cluster/objects.ts";
 import type { Feature } from "./kernel/traits.ts";
 import type { Progress } from "./kernel/dataplane.ts";
@@ -73,9 +73,7 @@ export interface TakeOverSummary {
   readonly obstacle: string;
 }
 
-export interface AccelerationSummary {
-  readonly packets: number;
-  readonly interfaces: readonly string[];
+export interface AccelerationSummary extends Pick<Acceleration, "packets" | "interfaces"> {
   /** The connections on it at the last count, of all programs; `null` if they cannot be counted. */
   readonly connections: number | null;
 }
