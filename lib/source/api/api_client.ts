@@ -115,7 +115,7 @@ export class ApiClient {
   async open(path: string, request: ApiRequest): Promise<ApiStream> {
     const exchange = new Exchange(this.options.clock, request);
     try {
-      const response = await this.#send(path, { ...request, signal: exchange.signal });
+      const response = await this.#send(path, request, exchange);
       const { status } = response;
       if (status < 200 || status >= 300) {
         const message = await readMessage(exchange.read(response));
@@ -158,12 +158,16 @@ export class ApiClient {
     }
   }
 
-  async #send(path: string, request: ApiRequest): Promise<HttpResponse> {
-    const { method = "GET", accept = "application/json", query = {}, signal } = request;
+  async #send(path: string, request: ApiRequest, exchange: Exchange): Promise<HttpResponse> {
+    const { method = "GET", accept = "application/json", query = {} } = request;
     const { server, authorization, tls } = await this.#credentials();
     const url = requestUrl(server, path, query);
     const hasBody = request.body !== undefined;
-    const response = await this.#exchange({
+    if (!url.searchParams.has("watch")) {
+      exchange.onEnd = (size) =>
+        this.observer.responseRead?.({ verb: method, host: url.host, size });
+    }
+    return await this.#exchange({
       method,
       url,
       headers: {
@@ -174,12 +178,8 @@ export class ApiClient {
       },
       ...(hasBody && { body: JSON.stringify(request.body) }),
       tls,
-      signal,
+      signal: exchange.signal,
     });
-    if (url.searchParams.has("watch")) return response;
-    const done = (size: number) =>
-      this.observer.responseRead?.({ verb: method, host: url.host, size });
-    return { ...response, body: counted(response.body, done) };
   }
 
   /** Sends a request, and reports it as client-go counts it. */
@@ -214,6 +214,8 @@ export class ApiClient {
 class Exchange {
   readonly #abort = new AbortController();
   readonly signal = this.#abort.signal;
+  /** Called with the bytes of the body when it has ended or was given up. */
+  onEnd: (size: number) => void = () => {};
   readonly #onAbort = () => this.#abort.abort();
   #limit: number;
   /** The monotonic time of the last sign of life. */
@@ -248,13 +250,17 @@ class Exchange {
   async *read(response: HttpResponse): AsyncGenerator<Uint8Array> {
     this.#limit = this.request.silence ?? DEFAULT_SILENCE;
     this.#heard = this.clock.monotonic();
+    let size = 0;
     try {
       for await (const chunk of response.body) {
         this.#heard = this.clock.monotonic();
+        size += chunk.length;
         yield chunk;
       }
     } catch (error) {
       throw this.explain(error, "dropped");
+    } finally {
+      this.onEnd(size);
     }
     // An aborted body may end without an error.
     if (this.#isSilent) throw this.explain(undefined, "dropped");
@@ -321,20 +327,4 @@ async function readBytes(body: AsyncIterable<Uint8Array>, limit: number): Promis
 
 function decodeText(bytes: Uint8Array): string {
   return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
-}
-
-/** Counts the bytes of a body until it ends or is given up. */
-async function* counted(
-  body: AsyncIterable<Uint8Array>,
-  done: (size: number) => void,
-): AsyncGenerator<Uint8Array> {
-  let size = 0;
-  try {
-    for await (const chunk of body) {
-      size += chunk.length;
-      yield chunk;
-    }
-  } finally {
-    done(size);
-  }
 }
