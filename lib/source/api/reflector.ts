@@ -11,10 +11,11 @@ import { PROTOBUF } from "../../model/configuration.ts";
 import { Turns } from "../../model/ports/in_turns.ts";
 import type { Clock, Logger } from "../../model/ports/ports.ts";
 import type { WatchSummary } from "../../model/status.ts";
+import { fieldAt } from "../../model/values/record.ts";
 import { errorText } from "../../model/values/text.ts";
 import type { ApiClient } from "./api_client.ts";
 import { StatusError, WatchError } from "./failure.ts";
-import { readListPage, type Resource, resourceOf } from "./resources.ts";
+import { type Resource, resourceOf } from "./resources.ts";
 import { parseWatchEvent, piecesOf, type WatchEvent } from "./watch_events.ts";
 
 /** Times are in milliseconds. */
@@ -347,7 +348,7 @@ class Reflector {
   }
 
   async #recover(cause: unknown): Promise<void> {
-    const { clock, signal } = this.options;
+    const { kind, options: { clock, logger, signal } } = this;
     const error = cause instanceof WatchError
       ? cause
       : new WatchError("garbage", `the watch failed: ${errorText(cause)}`, { cause });
@@ -363,8 +364,16 @@ class Reflector {
     const isFirst = this.#backoff.failures === 0;
     const wish = error instanceof StatusError ? error.retryAfter : 0;
     const delay = this.#backoff.next(Math.min(wish, LONGEST_RETRY_AFTER));
-    const isRoutine = error.reason === "dropped" || error.reason === "gone";
-    this.#noteFailure(error, { delay, loud: !(isFirst && isRoutine) });
+    const isRoutine = isFirst && (error.reason === "dropped" || error.reason === "gone");
+    this.#update({ state: "backoff", lastError: error.message });
+    const { reason, message } = error;
+    const fields = { kind, reason, error: message, retryInMs: Math.round(delay) };
+    if (isRoutine || this.#warned === reason) {
+      logger.debug(2, `the watch of ${kind} objects failed`, fields);
+    } else {
+      this.#warned = reason;
+      logger.warn(`the watch of ${kind} objects failed, the rules stay`, fields);
+    }
     await clock.sleep(delay, signal);
     if (isGone) this.#expired = clock.monotonic();
   }
@@ -400,20 +409,6 @@ class Reflector {
     });
   }
 
-  /** Notes a failure after which the watch continues. @param next the delay in milliseconds, and if to warn */
-  #noteFailure(
-    { reason, message: error }: WatchError,
-    { delay, loud }: { readonly delay: number; readonly loud: boolean },
-  ): void {
-    const { kind, options: { logger } } = this;
-    this.#update({ state: "backoff", lastError: error });
-    const fields = { kind, reason, error, retryInMs: Math.round(delay) };
-    if (loud && this.#warned !== reason) {
-      this.#warned = reason;
-      logger.warn(`the watch of ${kind} objects failed, the rules stay`, fields);
-    } else logger.debug(2, `the watch of ${kind} objects failed`, fields);
-  }
-
   #setState(state: WatchState): void {
     if (state !== this.#status.state) this.#update({ state });
   }
@@ -422,6 +417,21 @@ class Reflector {
     this.#status = { ...this.#status, ...change };
     this.options.watchChanged?.(this.#status);
   }
+}
+
+/** Reads one page of a list. The token of the next page is `""` on the last one. @throws {WatchError} if it is none */
+function readListPage(body: unknown) {
+  const items = fieldAt(body, "items") ?? [];
+  const kind = fieldAt(body, "kind");
+  const resourceVersion = fieldAt(body, "metadata", "resourceVersion");
+  const next = fieldAt(body, "metadata", "continue") ?? "";
+  if (
+    typeof kind !== "string" || !kind.endsWith("List") || !Array.isArray(items) ||
+    typeof resourceVersion !== "string" || typeof next !== "string"
+  ) {
+    throw new WatchError("garbage", "the answer is no list of objects");
+  }
+  return { items, resourceVersion, next };
 }
 
 /** Returns true if a paged list may work after this failure of a streaming list. */

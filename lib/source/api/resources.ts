@@ -1,7 +1,5 @@
-/** Defines the collection of each kind and its lists (kubernetes.io/docs/reference/using-api/api-concepts). */
+/** Defines the collection of each kind (kubernetes.io/docs/reference/using-api/api-concepts). */
 import type { Kind } from "../../model/cluster/objects.ts";
-import { WatchError } from "./failure.ts";
-import { fieldAt } from "../../model/values/record.ts";
 import { HEADLESS, SERVICE_PROXY_NAME } from "../objects/tables.ts";
 
 export interface Resource {
@@ -25,26 +23,4 @@ export function resourceOf(kind: Kind, nodeName: string): Resource {
     ServiceCIDR: { path: "/apis/networking.k8s.io/v1/servicecidrs", selectors: {}, optional: true },
   };
   return resources[kind];
-}
-
-interface ListPage {
-  readonly items: readonly unknown[];
-  readonly resourceVersion: string;
-  /** The token of the next page; `""` on the last one. */
-  readonly next: string;
-}
-
-/** Reads one answer of a list. @throws {WatchError} if it is none */
-export function readListPage(body: unknown): ListPage {
-  const items = fieldAt(body, "items") ?? [];
-  const kind = fieldAt(body, "kind");
-  const resourceVersion = fieldAt(body, "metadata", "resourceVersion");
-  const next = fieldAt(body, "metadata", "continue") ?? "";
-  if (
-    typeof kind !== "string" || !kind.endsWith("List") || !Array.isArray(items) ||
-    typeof resourceVersion !== "string" || typeof next !== "string"
-  ) {
-    throw new WatchError("garbage", "the answer is no list of objects");
-  }
-  return { items, resourceVersion, next };
 }
