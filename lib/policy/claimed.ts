@@ -12,7 +12,7 @@ import type { Service, ServicePort } from "../model/cluster/objects.ts";
 import { grouped } from "../model/values/text.ts";
 import { findCandidates, type PortIndex } from "./endpoints.ts";
 import { type DesiredOptions, nodeAddress, takesNodePorts } from "./node.ts";
-import type { Claim, OwnPort, Reservation } from "./claims.ts";
+import type { Claim, OwnPort } from "./claims.ts";
 import type { Conflict } from "../model/status.ts";
 import type { Snapshot } from "../cache/cache.ts";
 
@@ -79,21 +79,10 @@ function addressesOf(
   return [...types].map(([address, type]) => inspect(address, type, inputs));
 }
 
-/** An address with its facts that are the same for every port. */
-interface Inspected {
-  readonly address: string;
-  readonly family: Family;
-  readonly type: FrontendType;
-  readonly isOwn: boolean;
-  readonly takesNodePorts: boolean;
-  readonly reserved: Reservation | undefined;
-}
+type Inspected = ReturnType<typeof inspect>;
 
-function inspect(
-  address: string,
-  type: FrontendType,
-  { node, ownAddresses }: ClaimInputs,
-): Inspected {
+/** Returns an address with its facts that are the same for every port. */
+function inspect(address: string, type: FrontendType, { node, ownAddresses }: ClaimInputs) {
   const family = familyOf(address);
   const { serviceCIDRs } = node.families[family];
   const isOwn = ownAddresses.has(address);

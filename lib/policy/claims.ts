@@ -10,7 +10,7 @@ import type { Conflict } from "../model/status.ts";
 import { placeOf } from "../model/values/lists.ts";
 
 /** A holder of an address and port that comes before any Service. */
-export interface Reservation {
+interface Reservation {
   /** The holder in words: `the API server`. */
   readonly holder: string;
   /** The reason, as the end of a sentence. */

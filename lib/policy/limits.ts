@@ -222,16 +222,10 @@ function costOfEndpoint(port: DesiredServicePort): number {
   return port.affinitySeconds > 0 ? CHAIN_COST : Math.max(1, addressesOf(port).length);
 }
 
-/** The parts of a port that its last state has not. */
-interface Additions {
-  readonly cluster: readonly Destination[];
-  readonly local: readonly Destination[];
-  readonly addresses: readonly string[];
-  /** In elements. */
-  readonly cost: number;
-}
+type Additions = ReturnType<typeof additions>;
 
-function additions(port: DesiredServicePort, last: DesiredServicePort | undefined): Additions {
+/** Returns the parts of a port that its last state has not, and their cost in elements. */
+function additions(port: DesiredServicePort, last: DesiredServicePort | undefined) {
   const known = new Set(last && addressesOf(last));
   const addresses = addressesOf(port).filter((address) => !known.has(address));
   const cluster = newcomers(port.clusterEndpoints, last?.clusterEndpoints);
