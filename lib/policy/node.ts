@@ -140,7 +140,7 @@ function desiredFamily(inputs: NodeInputs, family: Family): DesiredFamily {
     guardedCIDRs: isServerKnown
       ? mergeCidrs(cutOut(serviceCIDRs, podRangesIn(serviceCIDRs, inputs)))
       : [],
-    ownAddresses: ownAddresses(inputs).filter((address) => familyOf(address) === family),
+    ownAddresses: ownAddresses(inputs, serviceCIDRs).filter((each) => familyOf(each) === family),
   };
 }
 
@@ -167,7 +167,8 @@ function podRangesIn(
   );
 }
 
-function ownAddresses(inputs: NodeInputs): string[] {
+/** Returns this node's addresses, and those of the API server inside the ServiceCIDRs. */
+function ownAddresses(inputs: NodeInputs, serviceCIDRs: readonly string[]): string[] {
   const { configuration: { bindAddress }, node, interfaceAddresses = () => [] } = inputs;
   const named = isSpecialAddress(bindAddress) ? [] : [bindAddress];
   return [
@@ -175,13 +176,9 @@ function ownAddresses(inputs: NodeInputs): string[] {
       ...named,
       ...node?.addresses ?? [],
       ...interfaceAddresses(),
-      ...apiServers(inputs).filter((address) => isInServiceCIDR(inputs, address)),
+      ...apiServers(inputs).filter((each) => serviceCIDRs.some((cidr) => cidrContains(cidr, each))),
     ]),
   ].sort();
-}
-
-function isInServiceCIDR({ serviceCIDRs }: NodeInputs, address: string): boolean {
-  return serviceCIDRs.some(({ cidrs }) => cidrs.some((cidr) => cidrContains(cidr, address)));
 }
 
 function apiServers({ ownPorts = () => [] }: NodeInputs): string[] {
