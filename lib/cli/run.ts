@@ -56,7 +56,7 @@ export async function run(options: RunOptions): Promise<void> {
     logger = openLog(configuration, runtime);
     logger.info("the configuration was read again");
   }
-  await manager.stopping();
+  await manager.tell("STOPPING");
   logger.info("stopped, the rules stay");
 }
 
@@ -67,7 +67,7 @@ const LOOK_PERIOD = 1_000;
 const SOURCE_PERIOD = 5_000;
 
 interface ReloadOptions extends Omit<RunOptions, "systemd" | "reload"> {
-  readonly manager: Pick<ServiceManager, "reloading" | "reloaded">;
+  readonly manager: Pick<ServiceManager, "tell">;
   /** Set if the configuration is to be read again. */
   readonly request: AutoResetEvent;
 }
@@ -85,12 +85,12 @@ export async function nextConfiguration(
     if (signal.aborted) return undefined;
     if (isAsked || await file.hasChanged()) {
       if (!isAsked) logger.info("the configuration file has changed");
-      await manager.reloading();
+      await manager.tell("RELOADING");
       refused = await load(options);
       const problem = refused && await sourceProblem(refused, options);
       if (refused && problem === undefined) return refused;
       if (problem) refuse(`${problem}; it is used as soon as that is fixed`, logger);
-      await manager.reloaded();
+      await manager.tell("READY");
     } else if (!refused || clock.monotonic() - checked < SOURCE_PERIOD) {
       continue;
     } else if (await sourceProblem(refused, options) === undefined) {

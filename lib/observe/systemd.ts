@@ -69,23 +69,13 @@ export class ServiceManager {
 
   constructor(private readonly options: ServiceManagerOptions) {}
 
-  /** Says that the service has started, or sets the text that `systemctl status` shows. */
-  ready(status: string): Promise<void> {
-    const line = `STATUS=${plain(status.slice(0, MAXIMUM_STATUS_LENGTH))}`;
-    return this.#send(["READY=1", line]);
-  }
-
-  reloaded(): Promise<void> {
-    return this.#send(["READY=1"]);
-  }
-
-  /** Says that a reload begins. `Type=notify-reload` would need CLOCK_MONOTONIC, which Deno cannot read. */
-  reloading(): Promise<void> {
-    return this.#send(["RELOADING=1"]);
-  }
-
-  stopping(): Promise<void> {
-    return this.#send(["STOPPING=1"]);
+  /**
+   * Says that the service is ready, reloads or stops. `Type=notify-reload` would need CLOCK_MONOTONIC, which Deno cannot
+   * read. @param status sets the text that `systemctl status` shows
+   */
+  tell(state: "READY" | "RELOADING" | "STOPPING", status?: string): Promise<void> {
+    const text = status && `STATUS=${plain(status.slice(0, MAXIMUM_STATUS_LENGTH))}`;
+    return this.#send([`${state}=1`, ...text ? [text] : []]);
   }
 
   /** Sends a sign of life twice in each watchdog period. @param isAlive must not depend on the API server */

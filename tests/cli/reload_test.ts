@@ -53,7 +53,7 @@ async function setUp() {
       configuration,
       runtime,
       logger: log,
-      manager: { reloading: () => tell("reloading"), reloaded: () => tell("reloaded") },
+      manager: { tell },
       request,
       signal: over.signal,
     });
@@ -76,7 +76,7 @@ Deno.test("a good configuration ends the wait, on request and when the file has 
   await clock.advance(1_000);
   await clock.advance(1_000);
   assertEquals(await changed, "/changed");
-  assertEquals(told, ["reloading", "reloading"]);
+  assertEquals(told, ["RELOADING", "RELOADING"]);
 });
 
 Deno.test("a bad configuration is refused, and the wait goes on", async () => {
@@ -85,7 +85,7 @@ Deno.test("a bad configuration is refused, and the wait goes on", async () => {
   contents.text = "{";
   request.set();
   await settle();
-  assertEquals([told, errors()], [["reloading", "reloaded"], 1]);
+  assertEquals([told, errors()], [["RELOADING", "READY"], 1]);
   over.abort();
   assertEquals(await waiting, undefined);
 });

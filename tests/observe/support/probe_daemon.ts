@@ -74,12 +74,12 @@ Deno.addSignalListener("SIGUSR1", () => {
 });
 Deno.addSignalListener("SIGHUP", () => {
   reloads += 1;
-  void manager.reloading().then(() => manager.ready(`reloaded ${reloads}`));
+  void manager.tell("RELOADING").then(() => manager.tell("READY", `reloaded ${reloads}`));
 });
 Deno.addSignalListener("SIGTERM", () => {
-  void manager.stopping().then(() => Deno.exit(0));
+  void manager.tell("STOPPING").then(() => Deno.exit(0));
 });
 
 await Deno.writeTextFile(REPORT, JSON.stringify(await probe()));
-await manager.ready("in service");
+await manager.tell("READY", "in service");
 await manager.feedWatchdog(() => isAlive, abort.signal);
