@@ -80,8 +80,11 @@ export class HealthCheckNodePorts {
   async #reconcile(): Promise<void> {
     if (this.#desired.size + this.#open.size + this.#failed.size === 0) return;
     const wanted = this.#places();
-    for (const [key, place] of [...this.#open]) {
-      if (!wanted.has(key)) await this.#shut(key, place);
+    for (const [key, { service, port, listeners }] of [...this.#open]) {
+      if (wanted.has(key)) continue;
+      this.options.logger.debug(2, "closing health-check node port", { service, port });
+      this.#open.delete(key);
+      await Promise.all(listeners.map((listener) => listener.close()));
     }
     for (const key of [...this.#failed.keys()]) {
       if (!wanted.has(key)) this.#recovered(key);
@@ -103,12 +106,6 @@ export class HealthCheckNodePorts {
       }
     }
     return places;
-  }
-
-  async #shut(key: string, { service, port, listeners }: OpenPlace): Promise<void> {
-    this.options.logger.debug(2, "closing health-check node port", { service, port });
-    this.#open.delete(key);
-    await Promise.all(listeners.map((listener) => listener.close()));
   }
 
   /** Opens the port on all addresses, or on none. */

@@ -94,15 +94,8 @@ function listenEverywhere(
   }
 }
 
-/** A socket that is served, until accept(2) fails or `end` is called. */
-interface Server {
-  readonly port: number;
-  /** Rejects if accept(2) fails. Open connections stay. */
-  readonly finished: Promise<void>;
-  end(): void;
-}
-
-function serve({ hostname, port }: ListenAddress, handler: HttpHandler): Server {
+/** Serves a socket until accept(2) fails, so that `finished` rejects, or `end` is called. Open connections stay. */
+function serve({ hostname, port }: ListenAddress, handler: HttpHandler) {
   const stop = new AbortController();
   const { addr, finished } = Deno.serve(
     {

@@ -1,5 +1,6 @@
 /** Adapter: gives memory back to the machine when the daemon rests. */
 import type { Clock } from "../model/ports/ports.ts";
+import type { Runtime } from "../model/ports/runtime.ts";
 
 /** Milliseconds without work until memory is given back. */
 const REST = 1_000;
@@ -31,26 +32,17 @@ export function v8Heap(): Heap | undefined {
 }
 
 /** Gives memory back after work: a small heap never has so much garbage that V8 itself would look for it. */
-export class MemoryRelease {
-  /** Pieces of work so far. */
-  #pieces = 0;
+export function memoryRelease(clock: Clock, heap: Heap): Runtime["releaseMemory"] {
+  let pieces = 0;
   /** Bytes taken after the last collection. */
-  #left = 0;
-
-  constructor(private readonly clock: Clock, private readonly heap: Heap) {}
-
-  /** See `Runtime.releaseMemory`. */
-  afterWork(signal: AbortSignal): void {
-    const piece = ++this.#pieces;
-    void this.clock.sleep(REST, signal).then(() => {
-      if (!signal.aborted && piece === this.#pieces) this.#release();
+  let left = 0;
+  return (signal) => {
+    const piece = ++pieces;
+    void clock.sleep(REST, signal).then(() => {
+      if (signal.aborted || piece !== pieces) return;
+      if (heap.used() > MOST || heap.taken() < left + LEAST) return;
+      heap.collect();
+      left = heap.taken();
     });
-  }
-
-  #release(): void {
-    const { heap } = this;
-    if (heap.used() > MOST || heap.taken() < this.#left + LEAST) return;
-    heap.collect();
-    this.#left = heap.taken();
-  }
+  };
 }

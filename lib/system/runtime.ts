@@ -5,7 +5,7 @@ import type { InterfaceAddress, ProbeRequest, Runtime } from "../model/ports/run
 import { askDaemon } from "./socket.ts";
 import { plain } from "../model/values/text.ts";
 import { SystemClock } from "./clock.ts";
-import { MemoryRelease, v8Heap } from "./memory.ts";
+import { memoryRelease, v8Heap } from "./memory.ts";
 import { DenoProcessRunner, denoStreamer } from "./process.ts";
 import { AbstractSocketLock } from "./node_lock.ts";
 import type { ProcessUsage } from "../observe/metrics/metrics.ts";
@@ -15,7 +15,6 @@ export function systemRuntime(): Runtime {
   const clock = new SystemClock();
   const heap = v8Heap();
   const runner = new DenoProcessRunner();
-  const memory = heap && new MemoryRelease(clock, heap);
   return {
     clock,
     runner,
@@ -30,7 +29,7 @@ export function systemRuntime(): Runtime {
       target: Deno.build.target,
     },
     osRelease: () => Deno.osRelease(),
-    releaseMemory: (signal) => memory?.afterWork(signal),
+    releaseMemory: heap ? memoryRelease(clock, heap) : () => {},
     // Counts all of the kernel: `navigator.hardwareConcurrency` is this process's share.
     cpus: () => cpus().length,
     environment: (name) => Deno.env.get(name),

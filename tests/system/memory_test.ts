@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { MemoryRelease } from "../../lib/system/memory.ts";
+import { memoryRelease } from "../../lib/system/memory.ts";
 import { ManualClock } from "../support/clock_and_log.ts";
 
 /** A heap that holds what each piece of work leaves until a collection. */
@@ -9,7 +9,7 @@ class Bench {
   live = 10e6;
   unused = 0;
   collections = 0;
-  readonly memory = new MemoryRelease(this.clock, {
+  readonly release = memoryRelease(this.clock, {
     used: () => this.live + this.unused,
     taken: () => this.live + this.unused,
     collect: () => {
@@ -20,7 +20,7 @@ class Bench {
 
   work(bytes = 2e6): void {
     this.unused += bytes;
-    this.memory.afterWork(this.stop.signal);
+    this.release(this.stop.signal);
   }
 }
 
