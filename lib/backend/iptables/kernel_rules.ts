@@ -1,8 +1,8 @@
 /** Compares the kernel's rules with the desired ones, and names the rules that decide about packets. */
 import { append } from "../../model/values/lists.ts";
-import type { DesiredNode, DesiredServicePort, DesiredState } from "../../model/kernel/desired.ts";
+import type { DesiredNode, DesiredServicePort } from "../../model/kernel/desired.ts";
 import type { Change, Difference } from "../../model/kernel/differences.ts";
-import type { Comparison, DesiredStep, KernelEntry, KernelRules, RuleNames } from "../backend.ts";
+import type { DesiredStep, KernelEntry, KernelRules, RuleNames } from "../backend.ts";
 import { compareRules, difference, without } from "../compare.ts";
 import { fitTable, fullInput } from "./script/full.ts";
 import { CANARY_CHAIN, isServiceChain, leadsToEndpoint, programName } from "./script/names.ts";
@@ -21,25 +21,20 @@ export function iptablesRules(held: SavedFamilies, tcpBeLiberal: boolean): Kerne
     entries: (ports, node) => iptablesEntries(ports, { node, held }),
     // xt_recent lists them in /proc/net/xt_recent without the remaining time.
     stickyClients: () => [],
-    compare: (state) => compareFamilies(state, { held, tcpBeLiberal }),
-  };
-}
-
-function compareFamilies(
-  state: DesiredState,
-  { held, tcpBeLiberal }: { readonly held: SavedFamilies; readonly tcpBeLiberal: boolean },
-): Comparison {
-  const differences: Difference[] = [];
-  let compared = 0;
-  for (const [family, saved] of held) {
-    const input = atOnce(fullInput(state, { family, tcpBeLiberal }));
-    for (const table of input.tables) compared += countRules(table);
-    append(differences, compareSaved(input, saved));
-  }
-  const names = new Set([...state.services.values()].flat().map(({ name }) => name));
-  return {
-    differences: differences.map((each) => ({ ...each, service: ownerOf(each, names) })),
-    compared,
+    compare: (state) => {
+      const differences: Difference[] = [];
+      let compared = 0;
+      for (const [family, saved] of held) {
+        const input = atOnce(fullInput(state, { family, tcpBeLiberal }));
+        for (const table of input.tables) compared += countRules(table);
+        append(differences, compareSaved(input, saved));
+      }
+      const names = new Set([...state.services.values()].flat().map(({ name }) => name));
+      return {
+        differences: differences.map((each) => ({ ...each, service: ownerOf(each, names) })),
+        compared,
+      };
+    },
   };
 }
 

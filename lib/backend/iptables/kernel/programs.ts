@@ -138,13 +138,12 @@ export async function findIptables(
   wanted: readonly Family[] = FAMILIES,
 ): Promise<Iptables> {
   const choice = await chooseBackend(runner);
-  const families: Family[] = [];
   const failures = new Map<Family, ApplyError>();
   for (const family of wanted) {
     const failure = await checkFamily(runner, { family, backend: choice.backend });
     if (failure) failures.set(family, failure);
-    else families.push(family);
   }
+  const families = wanted.filter((family) => !failures.has(family));
   const [first] = families;
   if (first === undefined) throw failures.values().next().value;
   const program = programName(first, "", choice.backend);
