@@ -1,6 +1,6 @@
 /** Parses the output of `iptables-save`. */
 import { eachLine } from "../../../model/values/text.ts";
-import { FIXED_CHAINS, isServiceChain } from "../script/names.ts";
+import { CANARY_CHAIN, HAIRPIN_CHAIN, isServiceChain, VIRTUAL_IP_CHAIN } from "../script/names.ts";
 
 export interface SavedTable {
   readonly name: string;
@@ -78,17 +78,18 @@ const IPVS_CHAINS: readonly string[] = [
   "KUBE-SOURCE-RANGES-FIREWALL",
 ];
 
-const OWN_CHAINS: ReadonlySet<string> = new Set([
-  ...FIXED_CHAINS.filter,
-  ...FIXED_CHAINS.nat,
-  ...IPVS_CHAINS,
-]);
-
 /** Chains that kube-proxy's ipvs and iptables modes share. The ipvs mode writes all of their rules. */
 const SHARED_CHAINS: Readonly<Record<string, readonly string[]>> = {
   filter: ["KUBE-FORWARD", "KUBE-PROXY-FIREWALL"],
   nat: ["KUBE-MARK-MASQ", "KUBE-POSTROUTING", "KUBE-SERVICES"],
 };
+
+/** The chains of any node, in either table. */
+const OWN_CHAINS: ReadonlySet<string> = new Set([
+  ...IPVS_CHAINS,
+  ...Object.values(SHARED_CHAINS).flat(),
+  ...[CANARY_CHAIN, HAIRPIN_CHAIN, VIRTUAL_IP_CHAIN, "KUBE-EXTERNAL-SERVICES", "KUBE-NODEPORTS"],
+]);
 
 export function isIpvsModes(table: string, chain: string): boolean {
   return IPVS_CHAINS.includes(chain) || SHARED_CHAINS[table]?.includes(chain) === true;

@@ -7,7 +7,7 @@ import {
 } from "../../../model/values/address.ts";
 import type { DesiredNode, DesiredServicePort } from "../../../model/kernel/desired.ts";
 import { answersOnLoopback } from "../../../policy/node.ts";
-import { FIXED_CHAINS, HAIRPIN_CHAIN, OWNER, type Table, VIRTUAL_IP_CHAIN } from "./names.ts";
+import { CANARY_CHAIN, HAIRPIN_CHAIN, OWNER, type Table, VIRTUAL_IP_CHAIN } from "./names.ts";
 import { comment, host, markAndMask, port, reject, rule, type SharedRule } from "./rule.ts";
 
 export interface InputOptions {
@@ -16,6 +16,7 @@ export interface InputOptions {
   readonly tcpBeLiberal: boolean;
 }
 
+/** The rules of each chain of a table. */
 type Chains = Readonly<Record<string, readonly string[]>>;
 
 const LOOPBACK: Readonly<Record<Family, string>> = { 4: "127.0.0.0/8", 6: "::1/128" };
@@ -24,24 +25,17 @@ export function fixedChains(
   table: Table,
   node: DesiredNode,
   options: InputOptions,
-): ReadonlyMap<string, readonly string[]> {
-  const rules = table === "filter" ? filterRules(node, options) : natRules(node, options.family);
-  return new Map(FIXED_CHAINS[table].map((chain) => [chain, rules[chain] ?? []]));
+): Chains {
+  return table === "filter" ? filterChains(node, options) : natChains(node, options.family);
 }
 
-function filterRules(node: DesiredNode, { family, tcpBeLiberal }: InputOptions): Chains {
+function filterChains(node: DesiredNode, { family, tcpBeLiberal }: InputOptions): Chains {
   const mark = markAndMask(node.masqueradeMark);
   return {
+    [CANARY_CHAIN]: [],
     // One rule for all virtual IPs, because every new packet meets this chain.
     "KUBE-EXTERNAL-SERVICES": [
       `${comment("kubernetes virtual IPs")} -m addrtype --dst-type LOCAL -j ${VIRTUAL_IP_CHAIN}`,
-    ],
-    // Skips translated packets, and packets to the health server or the address of their own interface.
-    [VIRTUAL_IP_CHAIN]: [
-      "-m conntrack --ctstate DNAT -j RETURN",
-      `-d ${LOOPBACK[family]} -j RETURN`,
-      ...node.healthzPort === 0 ? [] : [`-p tcp ${port("tcp", node.healthzPort)} -j RETURN`],
-      "! -i lo -m addrtype --dst-type LOCAL --limit-iface-in -j RETURN",
     ],
     "KUBE-FORWARD": [
       // A packet unknown to conntrack would leave with a wrong source, and the peer would reset the
@@ -64,14 +58,25 @@ function filterRules(node: DesiredNode, { family, tcpBeLiberal }: InputOptions):
         ),
       ]
       : [],
+    "KUBE-PROXY-FIREWALL": [],
+    "KUBE-SERVICES": [],
+    // Skips translated packets, and packets to the health server or the address of their own interface.
+    [VIRTUAL_IP_CHAIN]: [
+      "-m conntrack --ctstate DNAT -j RETURN",
+      `-d ${LOOPBACK[family]} -j RETURN`,
+      ...node.healthzPort === 0 ? [] : [`-p tcp ${port("tcp", node.healthzPort)} -j RETURN`],
+      "! -i lo -m addrtype --dst-type LOCAL --limit-iface-in -j RETURN",
+    ],
   };
 }
 
-function natRules(node: DesiredNode, family: Family): Chains {
+function natChains(node: DesiredNode, family: Family): Chains {
   const mark = markAndMask(node.masqueradeMark);
   const bit = mark.slice(0, mark.indexOf("/"));
   return {
+    [CANARY_CHAIN]: [],
     "KUBE-MARK-MASQ": [rule(comment(OWNER), `-j MARK --set-xmark ${mark}`)],
+    "KUBE-NODEPORTS": [],
     "KUBE-POSTROUTING": [
       rule(
         comment("kubernetes hairpin connections"),
@@ -92,6 +97,7 @@ function natRules(node: DesiredNode, family: Family): Chains {
         "-j MASQUERADE --random-fully",
       ),
     ],
+    [HAIRPIN_CHAIN]: [],
     "KUBE-SERVICES": nodePortJumps(node, family),
   };
 }

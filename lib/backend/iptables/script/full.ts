@@ -71,12 +71,12 @@ export function rulesOfService(
 
 /** Adds shared rules to the fixed ones: `first` before them, `last` after. */
 function withSharedRules(
-  fixed: ReadonlyMap<string, readonly string[]>,
+  fixed: Readonly<Record<string, readonly string[]>>,
   shared: readonly SharedRule[],
 ): Map<string, readonly string[]> {
   const at = (place: SharedRule["place"], chain: string) =>
     shared.filter((each) => each.place === place && each.chain === chain).map(({ rule }) => rule);
-  const chains = [...fixed].map(([chain, rules]) =>
+  const chains = Object.entries(fixed).map(([chain, rules]) =>
     [chain, [...at("first", chain), ...rules, ...at("last", chain)]] as const
   );
   return new Map(chains);

@@ -24,26 +24,6 @@ export const HAIRPIN_CHAIN = "KUBE-SEP-HAIRPIN";
 /** The chain that keeps virtual IPs from leading to the node's own ports. kube-proxy empties the chain before it. */
 export const VIRTUAL_IP_CHAIN = "KUBE-VIRTUAL-IPS";
 
-export const FIXED_CHAINS: Readonly<Record<Table, readonly string[]>> = {
-  filter: [
-    CANARY_CHAIN,
-    "KUBE-EXTERNAL-SERVICES",
-    "KUBE-FORWARD",
-    "KUBE-NODEPORTS",
-    "KUBE-PROXY-FIREWALL",
-    "KUBE-SERVICES",
-    VIRTUAL_IP_CHAIN,
-  ],
-  nat: [
-    CANARY_CHAIN,
-    "KUBE-MARK-MASQ",
-    "KUBE-NODEPORTS",
-    "KUBE-POSTROUTING",
-    HAIRPIN_CHAIN,
-    "KUBE-SERVICES",
-  ],
-};
-
 /** Matches the chains of a service port and of its endpoints, all in the table `nat`. */
 const SERVICE_CHAIN = /^KUBE-(?:SVC|SVL|EXT|FW|SEP)-/;
 

@@ -3,7 +3,7 @@ import { fullScript } from "../../../../lib/backend/iptables/script/script.ts";
 import { IptablesDataplane } from "../../../../lib/backend/iptables/dataplane.ts";
 import { fitToSaved, fullInput } from "../../../../lib/backend/iptables/script/full.ts";
 import { renderFamily } from "../../../../lib/backend/iptables/script/rule.ts";
-import { parseSaved } from "../../../../lib/backend/iptables/kernel/saved.ts";
+import { isOwnChain, parseSaved } from "../../../../lib/backend/iptables/kernel/saved.ts";
 import { FAMILIES } from "../../../../lib/model/values/address.ts";
 import type { Configuration } from "../../../../lib/config/configuration.ts";
 import { DEFAULTS } from "../../../support/configuration.ts";
@@ -35,6 +35,14 @@ Deno.test("the script of a cluster with every kind of rule is the golden one", a
   const { text } = fullScript(desired(EXAMPLE), OPTIONS);
   if (Deno.env.has("UPDATE_GOLDEN")) await Deno.writeTextFile(GOLDEN, text);
   assertEquals(text, await Deno.readTextFile(GOLDEN));
+});
+
+Deno.test("every chain that is written is known as one of ours", () => {
+  for (const family of FAMILIES) {
+    const { tables } = atOnce(fullInput(desired(EXAMPLE), { ...OPTIONS, family }));
+    const chains = tables.flatMap(({ chains }) => [...chains.keys()]);
+    assertEquals(chains.filter((chain) => !isOwnChain(chain)), []);
+  }
 });
 
 Deno.test("a script that is asked for while it is being worked out is the same", () => {
