@@ -10,7 +10,7 @@ import {
   isLinkLocal,
   parseAddress,
 } from "../../model/values/address.ts";
-import { hostPort } from "../../model/cluster/names.ts";
+import { frontendKey, hostPort } from "../../model/cluster/names.ts";
 import { runIfInstalled } from "../../model/kernel/dataplane.ts";
 import type { ProcessResult, ProcessRunner } from "../../model/ports/ports.ts";
 import { oneLine } from "../../model/values/text.ts";
@@ -71,9 +71,9 @@ export class IpvsKernel {
    * @throws {Error} if connections cannot be read, then everything stays, or at the first part that cannot be removed
    */
   async remove({ servers }: IpvsState): Promise<void> {
-    const own = new Set(servers.map(keyOf));
+    const own = new Set(servers.map(frontendKey));
     const connections = parseConnections(await this.#read("/proc/net/ip_vs_conn"))
-      .filter((connection) => own.has(keyOf(connection)));
+      .filter((connection) => own.has(frontendKey(connection)));
     await this.#removeServers(servers);
     await this.#run(["ip", "link", "delete", IPVS_INTERFACE]);
     await this.#forget(connections);
@@ -169,10 +169,6 @@ function failure(argv: readonly string[], result: ProcessResult | undefined): st
 
 const SERVICE = { tcp: "-t", udp: "-u", sctp: "--sctp-service" } as const;
 
-function keyOf({ protocol, address, port }: ServerAddress): string {
-  return `${protocol} ${hostPort(address, port)}`;
-}
-
 function serverArguments({ protocol, address, port }: ServerAddress): string {
   return `-D -f ipv${
     familyOf(address)
@@ -184,10 +180,7 @@ function entryArguments(connection: IpvsConnection): string {
   return `${serverArguments(connection)} --orig-src ${client} --orig-port-src ${clientPort}`;
 }
 
-/** The API server's default range of node ports. */
-export const NODE_PORTS = { first: 30_000, last: 32_767 } as const;
-
-export interface ServerAddress {
+interface ServerAddress {
   readonly protocol: Protocol;
   /** Canonical. */
   readonly address: string;

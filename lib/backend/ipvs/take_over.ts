@@ -6,44 +6,30 @@ import type { Configuration } from "../../config/configuration.ts";
 import { messageOf } from "../../model/values/errors.ts";
 import type { TakeOverSummary } from "../../model/status.ts";
 import type { Clock, Logger, ProcessRunner } from "../../model/ports/ports.ts";
-import {
-  IPVS_INTERFACE,
-  IpvsKernel,
-  type IpvsState,
-  NODE_PORTS,
-  type ServerAddress,
-} from "./kernel.ts";
+import { IPVS_INTERFACE, IpvsKernel, type IpvsState } from "./kernel.ts";
 import { FAMILIES, type Family, familyOf, NFT_FAMILY } from "../../model/values/address.ts";
-import { vipKey } from "../../model/cluster/names.ts";
+import { frontendKey } from "../../model/cluster/names.ts";
 import { IPVS_TABLE } from "../ipvs_table.ts";
-
-interface Guarded extends Pick<IpvsState, "vips"> {
-  readonly servers: readonly ServerAddress[];
-  /** False while virtual servers should answer, because signpost's rules are not written yet. */
-  readonly refusesServers: boolean;
-}
 
 /**
  * Returns the commands that create or replace the guard's table. It keeps new connections from virtual servers, and
  * from the node's own ports at an address of `kube-ipvs0`. IPVS sees packets in the input hook at priority 98, and in
  * the output hook at -98. Packets that our DNAT redirected meet neither.
+ * @param verdict for virtual servers: `return` lets them answer, while signpost's rules are not written yet
  */
-export function guardScript({ vips, servers, refusesServers }: Guarded): string {
+export function guardScript({ vips, servers }: IpvsState, verdict: "reject" | "return"): string {
   const each = (text: (family: Family, ip: string) => string) =>
     FAMILIES.map((family) => text(family, NFT_FAMILY[family])).join("");
   const keysOf = (family: Family) =>
-    servers.filter(({ address }) => familyOf(address) === family)
-      .map(({ address, protocol, port }) => vipKey(address, protocol, port));
+    servers.filter(({ address }) => familyOf(address) === family).map(frontendKey);
   const sets = each((family, ip) =>
     set(`vips${family}`, `${ip} daddr`, vips.filter((vip) => familyOf(vip) === family)) +
     set(`servers${family}`, `${ip} daddr . meta l4proto . tcp dport`, keysOf(family))
   );
   // Skips node ports: a load balancer may use a health-check port at a virtual IP.
   const rules = each((family, ip) =>
-    `    ${ip} daddr . meta l4proto . th dport @servers${family} ${
-      refusesServers ? "reject" : "return"
-    }
-    ${ip} daddr @vips${family} tcp dport ${NODE_PORTS.first}-${NODE_PORTS.last} return
+    `    ${ip} daddr . meta l4proto . th dport @servers${family} ${verdict}
+    ${ip} daddr @vips${family} tcp dport ${NODE_PORTS} return
     ${ip} daddr @vips${family} reject
 `
   );
@@ -76,6 +62,9 @@ ${masquerades}  }
 }
 `;
 }
+
+/** The API server's default range of node ports. */
+const NODE_PORTS = "30000-32767";
 
 /** Ends connections of IPVS that have no route left. */
 const RESET = "meta l4proto tcp ct state established reject with tcp reset";
@@ -158,14 +147,14 @@ export class IpvsTakeOver {
   async prologue(): Promise<string> {
     const state = await this.#look();
     if (state === undefined) return "";
-    return this.#guard = guardScript({ ...state, refusesServers: true });
+    return this.#guard = guardScript(state, "reject");
   }
 
   /** Writes the guard before rules in iptables mode: no virtual IP exposes the node's own ports. Never rejects. */
   async prepare(): Promise<void> {
     // With unknown virtual servers, the guard would refuse their traffic too early.
     const state = await this.#kernel.look().catch(() => undefined);
-    if (state) await this.#install(guardScript({ ...state, refusesServers: false }));
+    if (state) await this.#install(guardScript(state, "return"));
   }
 
   /** Starts the grace period, also again. Called between writing our rules and removing others'. Never rejects. */
@@ -180,7 +169,7 @@ export class IpvsTakeOver {
     const until = now + grace;
     this.#progress = { earliest, until, connections: 0, idle: 0, isRemoved: false, obstacle: "" };
     if (state === undefined) return;
-    await this.#install(guardScript({ ...state, refusesServers: true }));
+    await this.#install(guardScript(state, "reject"));
     logger.info("taking over from kube-proxy's ipvs mode: open connections live on", {
       until: this.#wallTime(until),
       virtualServers: state.servers.length,
@@ -218,7 +207,7 @@ export class IpvsTakeOver {
       return await this.#end();
     }
     // The guard also covers additions of a kube-proxy that still runs.
-    await this.#install(guardScript({ ...state, refusesServers: true }));
+    await this.#install(guardScript(state, "reject"));
     const connections = state.servers.reduce((sum, { open }) => sum + open, 0);
     const idle = connections === 0 ? before.idle + 1 : 0;
     const next = { ...before, connections, idle, isRemoved: false, obstacle: "" };

@@ -22,7 +22,7 @@ async function guard(network: Network): Promise<void> {
     execute(["ip", "netns", "exec", network.namespaceOf(NODE), ...argv]);
   const state = await new IpvsKernel({ run }).look();
   if (!state) throw new Error("kube-ipvs0 is not seen");
-  await network.applyNft(guardScript({ ...state, refusesServers: true }));
+  await network.applyNft(guardScript(state, "reject"));
 }
 
 /** What becomes of one connection from a pod, a client, and the node itself. */
