@@ -51,10 +51,12 @@ export class NftablesDataplane implements Dataplane<NftScript> {
   readonly #options: Required<NftablesOptions>;
   #counts = new Counts();
   readonly #deferred = new DeferredDeletes();
-  #hasWritten = false;
-  #applied: symbol | undefined;
+  /** True if this process wrote the table, and did not read it back. */
+  hasWritten = false;
+  /** Names the state that the kernel holds; `undefined` while a script is made or applied, and after it failed. */
+  applied: symbol | undefined;
   #isReplacing = false;
-  #progress: Progress | undefined;
+  progress: Progress | undefined;
   /** Waits for a reading that a transaction has disturbed before. */
   #yieldToReading: (() => Promise<void>) | undefined;
 
@@ -83,23 +85,9 @@ export class NftablesDataplane implements Dataplane<NftScript> {
     return !this.#deferred.isEmpty;
   }
 
-  /** True if this process wrote the table, and did not read it back. */
-  get hasWritten(): boolean {
-    return this.#hasWritten;
-  }
-
-  /** Names the state that the kernel holds; `undefined` while a script is made or applied, and after it failed. */
-  get applied(): symbol | undefined {
-    return this.#applied;
-  }
-
   /** The number of rules of each chain; 0 for each set and map. */
   get ruleCounts(): ReadonlyMap<string, number> {
     return this.#counts.rules;
-  }
-
-  get progress(): Progress | undefined {
-    return this.#progress;
   }
 
   full(state: DesiredState): FullScript {
@@ -111,7 +99,7 @@ export class NftablesDataplane implements Dataplane<NftScript> {
     state: DesiredState,
   ): Generator<undefined, PartialScript | undefined> {
     // The state is ahead of the kernel from here on.
-    this.#applied = undefined;
+    this.applied = undefined;
     if (changesFixedRules(change) || isLargeChange(change)) return undefined;
     const delta = yield* diffing(change.services.values(), {
       node: state.node,
@@ -150,7 +138,7 @@ export class NftablesDataplane implements Dataplane<NftScript> {
   async apply(script: NftScript, checkpoint = () => {}): Promise<void> {
     if (script.kind === "partial" && script.text === "") return this.#settled();
     await this.#yieldToReading?.();
-    this.#applied = undefined;
+    this.applied = undefined;
     this.#isReplacing ||= script.kind === "full";
     try {
       await (script.kind === "full" ? this.#replace(script, checkpoint) : this.#step(script));
@@ -163,7 +151,7 @@ export class NftablesDataplane implements Dataplane<NftScript> {
   }
 
   #settled(): void {
-    this.#applied = Symbol("applied");
+    this.applied = Symbol("applied");
   }
 
   async #replace(script: FullScript, checkpoint: () => void): Promise<void> {
@@ -196,7 +184,7 @@ export class NftablesDataplane implements Dataplane<NftScript> {
       counts = new Counts();
       return replacing(script, { prologue, clients, counts });
     });
-    this.#hasWritten = true;
+    this.hasWritten = true;
     return counts;
   }
 
@@ -223,13 +211,13 @@ export class NftablesDataplane implements Dataplane<NftScript> {
         ...this.#options,
         nft: this.#nft,
         counts,
-        onProgress: (progress) => this.#progress = progress,
+        onProgress: (progress) => this.progress = progress,
         checkpoint,
       });
-      this.#hasWritten = true;
+      this.hasWritten = true;
       return counts;
     } finally {
-      this.#progress = undefined;
+      this.progress = undefined;
     }
   }
 

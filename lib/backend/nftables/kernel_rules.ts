@@ -23,6 +23,7 @@ import {
   NO_CONTENTS,
   parsingListing,
   readingTable,
+  withElements,
 } from "./read.ts";
 import { atOnce } from "../../model/ports/in_turns.ts";
 import { alwaysThere, parseKey, setNamed } from "./sets.ts";
@@ -196,10 +197,5 @@ export async function heldPorts(
     return undefined;
   }
   const wanted = atOnce(readingTable(table));
-  return {
-    ...structure,
-    sets: new Map(
-      [...structure.sets.keys()].map((name) => [name, wanted.sets.get(name) ?? new Map()]),
-    ),
-  };
+  return withElements(structure, wanted.sets);
 }

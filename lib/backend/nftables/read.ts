@@ -76,6 +76,18 @@ export function chainRules({ hook, rules }: Chain): readonly string[] {
   return hook === undefined ? rules : [hookRule(`type ${hook}`, "accept"), ...rules];
 }
 
+/** By set and key; `undefined`: the element is gone. */
+export type SomeElements = ReadonlyMap<string, ReadonlyMap<string, ElementText | undefined>>;
+
+/** Returns the contents of a structure with some elements and no others. */
+export function withElements(structure: Contents, some: SomeElements): Contents {
+  const sets = new Map([...structure.sets.keys()].map((name) => {
+    const elements = [...some.get(name) ?? []];
+    return [name, new Map(elements.flatMap(([key, each]) => each ? [[key, each]] : []))];
+  }));
+  return { ...structure, sets };
+}
+
 /** Reads what `nft list table`, `list map` and the like print. @returns `undefined` if there is no table in the text */
 export function* parsingListing(listing: string): Generator<undefined, Contents | undefined> {
   if (!/^table /m.test(listing)) return undefined;

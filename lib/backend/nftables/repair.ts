@@ -12,10 +12,16 @@ import type { NftablesDataplane } from "./dataplane.ts";
 import { tableOf } from "./delta.ts";
 import { mend } from "./mend.ts";
 import { type Nft, readable } from "./nft.ts";
-import { type Contents, elementKey, parsingListing, readingTable } from "./read.ts";
+import {
+  elementKey,
+  parsingListing,
+  readingTable,
+  type SomeElements,
+  withElements,
+} from "./read.ts";
 import { setNamed } from "./sets.ts";
 import { elementsOf, type Table } from "./table.ts";
-import { inWords, type Touched, type TouchedElements } from "./transactions.ts";
+import { inWords, type Touched } from "./transactions.ts";
 import type { PartialScript } from "./write.ts";
 
 interface RepairOptions {
@@ -75,19 +81,11 @@ function about(words: ReadonlySet<string>, { node, services }: DesiredState): De
   return { node, services: new Map([...services].filter(([, ports]) => ports.some(isMeant))) };
 }
 
-function only(table: Table, touched: TouchedElements): Table {
+function only(table: Table, touched: SomeElements): Table {
   const elements = [...elementsOf(table.elements)].filter((each) =>
     touched.get(each.set.name)?.has(elementKey(each))
   );
   return { ...table, elements };
-}
-
-function withElements(structure: Contents, touched: TouchedElements): Contents {
-  const sets = new Map([...structure.sets.keys()].map((name) => {
-    const elements = [...touched.get(name) ?? []];
-    return [name, new Map(elements.flatMap(([key, each]) => each ? [[key, each]] : []))];
-  }));
-  return { ...structure, sets };
 }
 
 export interface LookOptions {

@@ -1,7 +1,7 @@
 /** Reads the transactions that `nft monitor` prints. */
 import type { Drift } from "../../model/kernel/differences.ts";
 import { TRANSACTIONS } from "./nft.ts";
-import { type ElementText, parseElements } from "./read.ts";
+import { type ElementText, parseElements, type SomeElements } from "./read.ts";
 import { TABLE } from "./table.ts";
 
 const CHANGE = new RegExp(`^(\\w+) (?:ct )?(\\w+) ${TABLE}(?: (\\S+)|\\s*$)`);
@@ -91,9 +91,6 @@ export function inWords(things: Iterable<string>): string {
 
 const ELEMENT = new RegExp(`^(\\w+) element ${TABLE} (\\S+) \\{ (.*) \\}$`);
 
-/** By set and key; `undefined`: the element is gone. */
-export type TouchedElements = ReadonlyMap<string, ReadonlyMap<string, ElementText | undefined>>;
-
 /** Gathers the elements that other programs have touched since the last repair. */
 export class Touched {
   /** `undefined`: anything may have been touched. */
@@ -153,7 +150,7 @@ export class Touched {
    * Returns and forgets the touched elements; `undefined`: compare all.
    * @param isKnown tells if the table should have an element
    */
-  take(isKnown: (set: string, key: string) => boolean): TouchedElements | undefined {
+  take(isKnown: (set: string, key: string) => boolean): SomeElements | undefined {
     const [elements, deleted] = [this.#elements, this.#deleted];
     this.clear();
     return deleted.every(([set, key]) => isKnown(set, key)) ? elements : undefined;
