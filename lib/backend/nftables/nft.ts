@@ -208,18 +208,8 @@ export class Nft {
   }
 
   /**
-   * Returns the number of rules of each chain; 0 for a set or map. `list table` of nft 1.0.6 would read all elements.
+   * Returns the table without its elements; `""` if there is no table. None is read, as `list table` of nft 1.0.6 would.
    */
-  async ruleCounts(): Promise<ReadonlyMap<string, number>> {
-    return new Map(
-      [...await this.#structure()].map(([, kind, name = "", body = ""]) => [
-        name,
-        kind === "chain" ? body.match(/^\t\t(?!type \w+ hook )/gm)?.length ?? 0 : 0,
-      ]),
-    );
-  }
-
-  /** Returns the table without its elements, none of which is read; `""` if there is no table. */
   async listStructure(): Promise<string> {
     const [family = ""] = TABLE.split(" ");
     return ourTable(await this.listRuleset(family));
@@ -235,7 +225,8 @@ export class Nft {
   }
 
   async listSetNames(): Promise<readonly ListedSet[]> {
-    return [...await this.#structure()].flatMap(([, kind, name = ""]) =>
+    const sets = (await this.listStructure()).matchAll(/^	(\w+) (\S+) \{$/gm);
+    return [...sets].flatMap(([, kind, name = ""]) =>
       kind === "set" || kind === "map" ? [{ kind, name }] : []
     );
   }
@@ -249,11 +240,6 @@ export class Nft {
     return devices.split(", ").map((each) => each.replaceAll('"', "")).filter((each) =>
       each !== ""
     );
-  }
-
-  async #structure(): Promise<Iterable<RegExpExecArray>> {
-    const table = await this.listStructure();
-    return table.matchAll(/^\t(chain|set|map|flowtable) (\S+) \{\n([^]*?)^\t\}/gm);
   }
 
   async #run(argv: readonly [string, ...string[]], stdin?: string): Promise<ProcessResult> {

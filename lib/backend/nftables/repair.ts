@@ -89,7 +89,7 @@ function only(table: Table, touched: SomeElements): Table {
 }
 
 export interface LookOptions {
-  readonly nft: Pick<Nft, "ruleCounts" | "listTable">;
+  readonly nft: Pick<Nft, "listTable" | "listStructure">;
   readonly dataplane: Pick<
     NftablesDataplane,
     "applied" | "mayDiffer" | "ruleCounts" | "isLarge"
@@ -141,14 +141,17 @@ export class Look {
   }
 
   async #missingObjects(): Promise<readonly Difference[]> {
-    const { nft, dataplane } = this.options;
+    const { nft, dataplane, clock } = this.options;
     const expected = [...dataplane.ruleCounts];
-    const found = await nft.ruleCounts();
-    if (found.size === 0) return [difference("missing", TABLE_PLACE)];
-    return expected.flatMap(([name, rules]) => {
-      const present = found.get(name);
-      if (present === undefined) return [difference("missing", name)];
-      return present < rules ? [difference("missing", chainPlace(name), { key: "rule" })] : [];
+    const held = await new Turns(clock).run(parsingListing(await nft.listStructure()));
+    if (!held || held.chains.size + held.sets.size === 0) {
+      return [difference("missing", TABLE_PLACE)];
+    }
+    return expected.flatMap(([name, count]) => {
+      const rules = held.chains.get(name)?.filter((rule) => !/^type \w+ hook /.test(rule));
+      if (!rules && !held.sets.has(name)) return [difference("missing", name)];
+      const lacks = rules !== undefined && rules.length < count;
+      return lacks ? [difference("missing", chainPlace(name), { key: "rule" })] : [];
     });
   }
 

@@ -456,7 +456,7 @@ Deno.test("the longest names that objects can have make names and comments that 
   const pipeline = new Pipeline();
   pipeline.load(objects);
   await dataplane.apply(dataplane.full(pipeline.desired));
-  const counts = await kernel.nft.ruleCounts();
+  const counts = await kernel.ruleCounts();
   assertEquals([...counts.keys()].filter((each) => each.startsWith("affinity6-")).length, 3);
   assertEquals(new Map(dataplane.ruleCounts), counts);
 });

@@ -205,7 +205,7 @@ Deno.test("our own scripts, full and partial, do not look like drift", async () 
       for (const [objects, full] of steps) await fixture.sync(objects, { full });
       assertEquals(
         new Map(fixture.dataplane.ruleCounts),
-        await fixture.kernel.nft.ruleCounts(),
+        await fixture.kernel.ruleCounts(),
       );
       assertEquals((await fixture.reports(round++)).filter((report) => !OURS.test(report)), []);
     }),

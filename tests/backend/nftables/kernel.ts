@@ -4,7 +4,7 @@
  * @module
  */
 import { Nft } from "../../../lib/backend/nftables/nft.ts";
-import { type Contents, parsingListing } from "../../../lib/backend/nftables/read.ts";
+import { type Contents, NO_CONTENTS, parsingListing } from "../../../lib/backend/nftables/read.ts";
 import { denoStreamer } from "../../../lib/system/process.ts";
 import { atOnce } from "../../../lib/model/ports/in_turns.ts";
 import type { ProcessRunner, ProcessStreamer } from "../../../lib/model/ports/ports.ts";
@@ -47,6 +47,16 @@ export class Kernel implements AsyncDisposable {
   /** Lists the table, and reads the listing. @returns `undefined` if there is no table */
   async contents(): Promise<Contents | undefined> {
     return atOnce(parsingListing(await this.nft.listTable()));
+  }
+
+  /** Returns the number of rules of each chain; 0 for each set and map. */
+  async ruleCounts(): Promise<ReadonlyMap<string, number>> {
+    const { sets, chains } = atOnce(parsingListing(await this.nft.listStructure())) ?? NO_CONTENTS;
+    const isRule = (line: string) => !/^type \w+ hook /.test(line);
+    return new Map([
+      ...[...sets.keys()].map((name) => [name, 0] as const),
+      ...[...chains].map(([name, lines]) => [name, lines.filter(isRule).length] as const),
+    ]);
   }
 
   /** Runs a script as another program would, which must succeed. */

@@ -7,7 +7,8 @@ import { stateOf } from "../../../conntrack/states.ts";
 function lookAt(dataplane: { readonly applied: symbol | undefined; mayDiffer: boolean }) {
   return new Look({
     nft: {
-      ruleCounts: () => Promise.resolve(new Map([["services", 1]])),
+      listStructure: () =>
+        Promise.resolve("table inet signpost {\n\tchain services {\n\t\treturn\n\t}\n}\n"),
       listTable: () => Promise.resolve(""),
     },
     dataplane: Object.defineProperty(Object.assign(dataplane, { isLarge: true }), "ruleCounts", {

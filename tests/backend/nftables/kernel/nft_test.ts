@@ -224,7 +224,7 @@ Deno.test("the kernel's own refusals are classified", async () => {
 
 Deno.test("chains, sets and maps of our table are listed, with the number of rules", async () => {
   await using kernel = await Kernel.create();
-  assertEquals([...await kernel.nft.ruleCounts()], []);
+  assertEquals([...await kernel.ruleCounts()], []);
   await kernel.script(
     "table inet signpost { set a-1 { typeof ip saddr; elements = { 10.0.0.1 }; }; " +
       "map b/x { typeof ip saddr : verdict; }; chain c.d { ip saddr { 10.0.0.1, 10.0.0.2 } accept; }; " +
@@ -232,7 +232,7 @@ Deno.test("chains, sets and maps of our table are listed, with the number of rul
       "table inet other { set d { typeof ip saddr; }; }\n",
   );
   assertEquals(
-    [...await kernel.nft.ruleCounts()].sort(),
+    [...await kernel.ruleCounts()].sort(),
     [["a-1", 0], ["b/x", 0], ["c.d", 1], ["e", 2], ["f", 0]],
   );
   assertEquals(await kernel.nft.listTables(), ["inet signpost", "inet other"]);

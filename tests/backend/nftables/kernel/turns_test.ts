@@ -82,7 +82,6 @@ Deno.test("a look at a large table, and its repair, are done in turns", async ()
   const nft = {
     listTable: () => Promise.resolve(listing),
     listStructure: () => Promise.resolve(listing),
-    ruleCounts: () => Promise.resolve(new Map<string, number>()),
   };
   const clock = new LongTurns();
   const applied = Symbol("applied");
