@@ -33,17 +33,19 @@ export function readConfigurationFile(text: string, name: string): FileResult {
   const failed = (reason: string): FileResult => (
     { settings: {}, problems: [{ setting: "", kind: "type", line: `${file}: ${reason}` }] }
   );
+  let parsed: ReturnType<typeof parseDocument>;
   try {
-    const { document, repeated } = parseDocument(text);
-    const wrongType = checkType(document);
-    if (wrongType !== undefined) return failed(wrongType);
-    const { settings, problems } = checkDocument(document, file);
-    if (repeated === undefined) return { settings, problems };
-    const line = `${file}: line ${repeated}: a field is set more than once, the last value counts`;
-    return { settings, problems: [...problems, { setting: "", kind: "ignored", line }] };
+    parsed = parseDocument(text);
   } catch (error) {
     return failed(firstLine(error));
   }
+  const { document, repeated } = parsed;
+  const wrongType = checkType(document);
+  if (wrongType !== undefined) return failed(wrongType);
+  const { settings, problems } = checkDocument(document, file);
+  if (repeated === undefined) return { settings, problems };
+  const line = `${file}: line ${repeated}: a field is set more than once, the last value counts`;
+  return { settings, problems: [...problems, { setting: "", kind: "ignored", line }] };
 }
 
 /** @returns `repeated`: the line of the first repeated key */
