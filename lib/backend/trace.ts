@@ -1,5 +1,5 @@
 /** Traces packets of this node. nft does it in every mode. */
-import type { Protocol } from "../model/cluster/objects.ts";
+import type { PacketTarget } from "../config/command.ts";
 import type { ProcessRunner } from "../model/ports/ports.ts";
 import { familyOf, NFT_FAMILY } from "../model/values/address.ts";
 import { Nft, TRACE_TABLE } from "./nftables/nft.ts";
@@ -10,13 +10,7 @@ export { LAST_CHAIN, TRACE_TABLE };
 /** The last chains of an outgoing packet, in either mode. */
 export const WAYS_OUT: readonly string[] = [LAST_CHAIN, "POSTROUTING"];
 
-interface Traced {
-  /** An address of this node; `undefined`: any. */
-  readonly source: string | undefined;
-  readonly address: string;
-  readonly port: number;
-  readonly protocol: Protocol;
-}
+type Traced = Omit<PacketTarget, "type">;
 
 /** Traces new connections. @throws {ApplyError} if the kernel refuses it */
 export function startTrace(runner: ProcessRunner, packet: Traced): Promise<void> {

@@ -85,13 +85,16 @@ export interface AskedService extends Omit<ServiceTarget, "namespace"> {
   readonly namespace: string | undefined;
 }
 
-export interface PacketTarget {
-  readonly type: "packet";
-  /** Canonical; `undefined`: not told. */
-  readonly source: string | undefined;
+export interface PacketDestination {
   readonly address: string;
   readonly port: number;
   readonly protocol: Protocol;
+}
+
+export interface PacketTarget extends PacketDestination {
+  readonly type: "packet";
+  /** Canonical; `undefined`: not told. */
+  readonly source: string | undefined;
 }
 
 type ExplainTarget = AskedService | PacketTarget;
@@ -160,9 +163,7 @@ function readPacket(
 }
 
 /** Reads `10.0.0.1:80/tcp` or `[fd00::1]:53/udp`; the protocol may be left out. */
-function readEndpoint(
-  word: string,
-): Pick<PacketTarget, "address" | "port" | "protocol"> | undefined {
+function readEndpoint(word: string): PacketDestination | undefined {
   const match = /^(?:\[([^\]]*)\]|([^:[\]]*)):(\d{1,5})(?:\/([a-z]+))?$/i.exec(word);
   const address = parseAddress(match?.[1] ?? match?.[2]);
   const port = Number(match?.[3]);

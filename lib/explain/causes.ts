@@ -5,14 +5,14 @@ import { hostPort, objectKey, servicePortName } from "../model/cluster/names.ts"
 import type { Service, ServicePort } from "../model/cluster/objects.ts";
 import { describeUnsupported, worksWithout } from "../model/kernel/traits.ts";
 import type { Conflict, ServiceStatus } from "../model/status.ts";
-import { FAMILIES, familyOf } from "../model/values/address.ts";
+import { familyOf } from "../model/values/address.ts";
 import { count } from "../model/values/text.ts";
-import { isServiceKey, nameOfHolder } from "../policy/claimed.ts";
-import type { Inspected } from "../source/objects/inspect.ts";
+import { familiesOf, isServiceKey, nameOfHolder } from "../policy/claimed.ts";
+import type { Inspected, SliceFacts } from "../source/objects/inspect.ts";
 import { error, note, warning } from "./finding.ts";
 import { kernelFindings } from "./kernel.ts";
 import type { Known } from "./packet.ts";
-import type { Finding, PortReport, UnusedSlice } from "./report.ts";
+import type { Finding, PortReport } from "./report.ts";
 
 /** Adds the Service that is asked about to what is known. */
 export type ServiceInputs = Known & {
@@ -27,7 +27,7 @@ export type ServiceInputs = Known & {
 type Causes = ServiceInputs & {
   readonly service: Service;
   readonly ports: readonly PortReport[];
-  readonly unusedSlices: readonly UnusedSlice[];
+  readonly unusedSlices: readonly SliceFacts[];
 };
 
 /** Finds all causes why a Service does not work as its objects say. */
@@ -117,10 +117,6 @@ function unsupportedFindings({ service, desired }: Causes): Finding[] {
       say("no-ip-family", `no IPv${family} rules: this node has no IPv${family}`)
     ),
   ];
-}
-
-function familiesOf({ clusterIPs }: Service) {
-  return FAMILIES.filter((family) => clusterIPs.some((each) => familyOf(each) === family));
 }
 
 /** Names slices that are not used: an error if no other slice brings endpoints. */

@@ -86,8 +86,16 @@ export function kernelFindings({ state, reason, entries, kubeProxy }: KernelFact
   }
 }
 
-/** Returns all connections that the kernel tracks. @throws {FatalError} if they cannot be listed */
-export async function readConnections(runner: ProcessRunner): Promise<ConntrackEntry[]> {
+interface ConnectionOptions {
+  readonly runner: ProcessRunner;
+  readonly ownAddresses: readonly string[];
+}
+
+/** Returns the tracked connections to some service ports. @throws {FatalError} if they cannot be listed */
+export async function readConnections(
+  ports: readonly DesiredServicePort[],
+  { runner, ownAddresses }: ConnectionOptions,
+): Promise<TrackedConnection[]> {
   const listings = FAMILIES.map(async (family) => {
     const { code, stdout, stderr } = await runner.run(["conntrack", "-L", "-f", `ipv${family}`])
       .catch((error) => {
@@ -102,18 +110,17 @@ export async function readConnections(runner: ProcessRunner): Promise<ConntrackE
     }
     return [...parseEntries(stdout)];
   });
-  return (await Promise.all(listings)).flat();
+  return connectionsOf(ports, { entries: (await Promise.all(listings)).flat(), ownAddresses });
 }
 
 /** The most connections in an answer. */
 const MAX_CONNECTIONS = 1_000;
 
-/** Returns the tracked connections to some service ports. @param entries all that `conntrack -L` prints */
+/** @param entries all that `conntrack -L` prints */
 export function connectionsOf(
   ports: readonly DesiredServicePort[],
-  { entries, ownAddresses }: {
+  { entries, ownAddresses }: Pick<ConnectionOptions, "ownAddresses"> & {
     readonly entries: Iterable<ConntrackEntry>;
-    readonly ownAddresses: readonly string[];
   },
 ): TrackedConnection[] {
   const byFrontend = new Map(

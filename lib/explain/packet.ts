@@ -5,7 +5,7 @@
  * of the cluster IPs' range.
  */
 import type { RuleNames } from "../backend/backend.ts";
-import type { PacketTarget, Sender } from "../config/command.ts";
+import type { PacketDestination, PacketTarget, Sender } from "../config/command.ts";
 import { hostPort, serviceOf } from "../model/cluster/names.ts";
 import {
   type DesiredServicePort,
@@ -29,10 +29,8 @@ import type { State } from "../policy/state.ts";
 import type { KernelFacts } from "./kernel.ts";
 import type { Masquerade, Outcome, TrackedConnection } from "./report.ts";
 
-export type PacketDestination = Pick<PacketTarget, "address" | "port" | "protocol">;
-
 /** The first packet of a connection. */
-interface Packet extends PacketDestination, Pick<PacketTarget, "source"> {
+interface Packet extends Omit<PacketTarget, "type"> {
   readonly sender: Sender;
 }
 

@@ -1,11 +1,12 @@
 /** The answers of `signpost explain`, as data. Fields are only ever added. `docs/output.md` describes them. */
 import type { KernelEntry, StickyClient } from "../backend/backend.ts";
-import type { PacketTarget, Sender } from "../config/command.ts";
+import type { PacketDestination, Sender } from "../config/command.ts";
 import type { Endpoint, Protocol, TrafficPolicy } from "../model/cluster/objects.ts";
 import type { Scheduler } from "../model/cluster/scheduler.ts";
 import type { Mode } from "../model/configuration.ts";
 import type { DesiredServicePort, Destination, FrontendType } from "../model/kernel/desired.ts";
 import type { ObjectsOrigin, ServiceStatus } from "../model/status.ts";
+import type { SliceFacts } from "../source/objects/inspect.ts";
 import type { TopologyMode } from "../policy/endpoints.ts";
 
 /** The version of the format; it changes only if a field goes or changes its meaning. */
@@ -124,13 +125,6 @@ export interface PortReport extends
   readonly droppedBy: ForeignDrop | null;
 }
 
-/** A slice that makes no rules. */
-export interface UnusedSlice {
-  readonly slice: string;
-  readonly endpoints: number;
-  readonly reason: string;
-}
-
 export interface TrackedConnection {
   readonly protocol: Protocol;
   readonly source: string;
@@ -191,7 +185,8 @@ export interface ServiceReport extends Report {
   readonly zone: string;
   readonly verdict: "delivered" | "broken" | "not-proxied";
   readonly ports: readonly PortReport[];
-  readonly unusedSlices: readonly UnusedSlice[];
+  /** The slices that make no rules. */
+  readonly unusedSlices: readonly SliceFacts[];
   readonly stickyClients: readonly StickyClient[];
   /** `null`: no daemon answers. */
   readonly status: ServiceStatus | null;
@@ -199,7 +194,7 @@ export interface ServiceReport extends Report {
 
 export interface PacketReport extends Report {
   readonly kind: "packet";
-  readonly packet: Pick<PacketTarget, "address" | "port" | "protocol"> & {
+  readonly packet: PacketDestination & {
     readonly source: string | null;
     readonly sender: Sender;
     readonly senderReason: string;

@@ -10,6 +10,7 @@ import { nodePortClaim } from "../policy/claimed.ts";
 import { findCandidates, indexPorts, topologyMode } from "../policy/endpoints.ts";
 import { type Frontend, frontendsOf, LISTEN_ADDRESS, policyOf } from "../policy/frontend.ts";
 import type { State } from "../policy/state.ts";
+import type { SliceFacts } from "../source/objects/inspect.ts";
 import { findCauses, isAsked, notProxied, pendingFindings, type ServiceInputs } from "./causes.ts";
 import { explainEndpoints } from "./endpoints.ts";
 import { aboutService, dropOf, sortFindings } from "./finding.ts";
@@ -20,7 +21,6 @@ import {
   type FrontendReport,
   type PortReport,
   type ServiceReport,
-  type UnusedSlice,
 } from "./report.ts";
 
 /** Returns the desired ports that are asked about. */
@@ -93,12 +93,13 @@ export function explainService(inputs: ServiceInputs): ServiceReport {
 }
 
 /** Returns slices that were refused, or that are not for this proxy. */
-function unusedSlicesOf({ refused, inspected }: ServiceInputs): UnusedSlice[] {
-  return (inspected?.slices ?? []).flatMap(({ key, endpoints, ignoredBecause }) => {
-    const refusal = refused.find((each) => each.kind === "EndpointSlice" && each.key === key);
-    const reason = refusal ? `refused as malformed: ${refusal.reason}` : ignoredBecause;
-    return reason === "" ? [] : [{ slice: key, endpoints, reason }];
-  });
+function unusedSlicesOf({ refused, inspected }: ServiceInputs): SliceFacts[] {
+  return (inspected?.slices ?? []).map((facts) => {
+    const refusal = refused.find(({ kind, key }) =>
+      kind === "EndpointSlice" && key === facts.slice
+    );
+    return refusal ? { ...facts, reason: `refused as malformed: ${refusal.reason}` } : facts;
+  }).filter(({ reason }) => reason !== "");
 }
 
 function summarize(service: string, ports: readonly PortReport[]): string {

@@ -3,12 +3,12 @@
  * meets (nft(8), section "meta expressions" and "monitor").
  */
 import { endTrace, LAST_CHAIN, startTrace, TRACE_TABLE, WAYS_OUT } from "../backend/trace.ts";
+import type { PacketDestination } from "../config/command.ts";
 import { hostPort } from "../model/cluster/names.ts";
 import { ApplyError } from "../model/kernel/dataplane.ts";
 import { ProgramFailedError } from "../model/ports/ports.ts";
 import type { Runtime } from "../model/ports/runtime.ts";
-import { FatalError } from "../model/values/errors.ts";
-import type { PacketDestination } from "./packet.ts";
+import type { AskedPacket } from "./packet_report.ts";
 import type { Outcome, TraceReport } from "./report.ts";
 
 type Step = TraceReport["steps"][number];
@@ -82,15 +82,6 @@ function destinationOf(packet: string): string {
   return address === undefined || port === undefined ? "" : hostPort(address, Number(port));
 }
 
-interface TraceOptions {
-  /** `source`: an address of this node; `undefined`: the kernel chooses. */
-  readonly packet: PacketDestination & { readonly source: string | undefined };
-  /** The expected outcome. */
-  readonly outcome: Outcome;
-  readonly runtime: Pick<Runtime, "clock" | "runner" | "streamer" | "sendProbe">;
-  readonly signal: AbortSignal;
-}
-
 /** Milliseconds for `nft monitor` to begin listening; it does not say when it does. */
 const BEGIN = 300;
 /** Milliseconds that a packet has to pass all chains, and between two looks. */
@@ -99,9 +90,19 @@ const LOOK = 50;
 /** The first packet may come before `nft monitor` listens. */
 const ATTEMPTS = 3;
 
-/** Traces one packet, and removes the table that asks for it. @throws {FatalError} if the kernel does not allow it */
-export async function traceConnection(options: TraceOptions): Promise<TraceReport> {
-  const { packet, outcome, runtime: { clock, runner, streamer, sendProbe } } = options;
+/** Traces one packet, and removes the table that asks for it. @returns the reason if it cannot be traced */
+export async function traceConnection(
+  { target, sender, outcome }: Pick<AskedPacket, "target" | "sender" | "outcome">,
+  options: {
+    readonly runtime: Pick<Runtime, "clock" | "runner" | "streamer" | "sendProbe">;
+    readonly signal: AbortSignal;
+  },
+): Promise<TraceReport | string> {
+  if (target.protocol === "sctp") return "SCTP packets cannot be sent from here: no trace";
+  if (sender !== "node") {
+    return "only this node's own packets can be sent from here: no trace (--from node)";
+  }
+  const { clock, runner, streamer, sendProbe } = options.runtime;
   const reader = new TraceReader();
   const stop = new AbortController();
   const signal = AbortSignal.any([options.signal, stop.signal]);
@@ -111,7 +112,7 @@ export async function traceConnection(options: TraceOptions): Promise<TraceRepor
   const send = async () => {
     for (let attempt = 0; attempt < ATTEMPTS && !reader.hasBegun && !signal.aborted; attempt++) {
       await clock.sleep(BEGIN, signal);
-      await sendProbe({ ...packet, timeout: PATIENCE });
+      await sendProbe({ ...target, timeout: PATIENCE });
       for (let waited = 0; waited < PATIENCE && !reader.isComplete; waited += LOOK) {
         if (signal.aborted) break;
         await clock.sleep(LOOK, signal);
@@ -120,7 +121,7 @@ export async function traceConnection(options: TraceOptions): Promise<TraceRepor
     stop.abort();
   };
   try {
-    await startTrace(runner, packet);
+    await startTrace(runner, target);
     try {
       await Promise.all([follow(), send()]);
     } finally {
@@ -128,9 +129,8 @@ export async function traceConnection(options: TraceOptions): Promise<TraceRepor
       await endTrace(runner);
     }
   } catch (error) {
-    throw error instanceof ApplyError || error instanceof ProgramFailedError
-      ? new FatalError(`--trace: ${error.message}`, { cause: error })
-      : error;
+    if (!(error instanceof ApplyError || error instanceof ProgramFailedError)) throw error;
+    return `--trace: ${error.message}`;
   }
-  return reader.report(packet, outcome);
+  return reader.report(target, outcome);
 }

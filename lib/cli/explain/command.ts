@@ -1,16 +1,14 @@
 /** `signpost explain`: reads objects and kernel, and explains how this node handles a Service or a packet. */
 import type { AskedService, CommandOf, PacketTarget, ServiceTarget } from "../../config/command.ts";
 import { findApiServer, inspectManifests } from "../../daemon/objects/source.ts";
-import { connectionsOf, readConnections, readKernel } from "../../explain/kernel.ts";
+import { readConnections, readKernel } from "../../explain/kernel.ts";
 import type { Known } from "../../explain/packet.ts";
-import { askAbout, type AskedPacket, explainTarget } from "../../explain/packet_report.ts";
-import type { TraceReport, TrackedConnection } from "../../explain/report.ts";
+import { askAbout, explainTarget } from "../../explain/packet_report.ts";
 import { askedPorts, explainService } from "../../explain/service_report.ts";
 import { traceConnection } from "../../explain/trace.ts";
 import { objectKey } from "../../model/cluster/names.ts";
 import type { Kind } from "../../model/cluster/objects.ts";
-import type { DesiredServicePort } from "../../model/kernel/desired.ts";
-import { FatalError, messageIfFatal } from "../../model/values/errors.ts";
+import { FatalError } from "../../model/values/errors.ts";
 import { fieldAt } from "../../model/values/record.ts";
 import { WatchError } from "../../source/api/failure.ts";
 import { type Inspected, Inspector } from "../../source/objects/inspect.ts";
@@ -62,7 +60,7 @@ async function answerService(asked: AskedService, context: ExplainContext): Prom
   const [kernel, inspected, connections] = await Promise.all([
     readKernel(backend, { ports: askedPorts(target, state), node: state.desired.node }),
     isSeen ? seen : early ?? look(target.namespace),
-    connectionsTo(ports, { ...context, ...known }),
+    command.conntrack ? readConnections(ports, { ...known, runner: runtime.runner }) : undefined,
   ]);
   const status = daemon?.service;
   const report = explainService({ ...known, kernel, connections, target, inspected, status });
@@ -79,9 +77,11 @@ async function answerPacket(target: PacketTarget, context: ExplainContext): Prom
   const { backend, state: { desired } } = node;
   const [kernel, connections] = await Promise.all([
     readKernel(backend, { ports: asked.ports, node: desired.node }),
-    connectionsTo(asked.ports, { ...context, ...known }),
+    command.conntrack
+      ? readConnections(asked.ports, { ...known, runner: runtime.runner })
+      : undefined,
   ]);
-  const trace = command.trace ? await traceOf(asked, context) : undefined;
+  const trace = command.trace ? await traceConnection(asked, context) : undefined;
   const report = explainTarget({ ...known, ...asked, trace, kernel, connections });
   const table = (shown: typeof report, paint: Paint) => renderPacket(shown, { paint, isVerbose });
   await runtime.print(renderReport(report, { output: command.output, runtime, table }));
@@ -115,32 +115,6 @@ function knownOf(
     externalIPsAllowed: configuration.featureGates["AllowServiceExternalIPs"] !== false,
     nodeFindings: findingsOf(facts, daemon),
   };
-}
-
-/** Returns the tracked connections to some ports, if they are asked for. */
-async function connectionsTo(
-  ports: readonly DesiredServicePort[],
-  { command, runtime, ownAddresses }: ExplainContext & Pick<Known, "ownAddresses">,
-): Promise<readonly TrackedConnection[] | undefined> {
-  if (!command.conntrack) return undefined;
-  const entries = await readConnections(runtime.runner);
-  return connectionsOf(ports, { entries, ownAddresses });
-}
-
-/** Traces a packet. @returns the reason if it cannot be traced: the rest of the answer stays */
-async function traceOf(
-  { target, sender, outcome }: AskedPacket,
-  context: ExplainContext,
-): Promise<TraceReport | string> {
-  if (target.protocol === "sctp") return "SCTP packets cannot be sent from here: no trace";
-  if (sender !== "node") {
-    return "only this node's own packets can be sent from here: no trace (--from node)";
-  }
-  try {
-    return await traceConnection({ ...context, packet: target, outcome });
-  } catch (error) {
-    return messageIfFatal(error);
-  }
 }
 
 /** Returns the namespace of the only Service. @throws {FatalError} if it is in no namespace, or in several */

@@ -22,12 +22,12 @@ export interface ServiceFacts {
   readonly proxyModeIngress: number;
 }
 
-interface SliceFacts {
+export interface SliceFacts {
   /** `namespace/name`. */
-  readonly key: string;
+  readonly slice: string;
   readonly endpoints: number;
   /** The reason why it has no rules; `""` if it has, or is refused. */
-  readonly ignoredBecause: string;
+  readonly reason: string;
 }
 
 /** A Service and its slices, as they are written. */
@@ -47,8 +47,8 @@ export class Inspector {
   in(namespace: string): Inspected {
     return {
       service: this.#services.get(namespace),
-      slices: [...this.#slices.values()].filter(({ key }) => key.startsWith(`${namespace}/`))
-        .sort((a, b) => a.key < b.key ? -1 : 1),
+      slices: [...this.#slices.values()].filter(({ slice }) => slice.startsWith(`${namespace}/`))
+        .sort((a, b) => a.slice < b.slice ? -1 : 1),
     };
   }
 
@@ -60,12 +60,9 @@ export class Inspector {
     const labels = fieldAt(metadata, "labels");
     if (kind === "Service" && name === this.name) this.#services.set(namespace, serviceFacts(raw));
     if (kind !== "EndpointSlice" || text(fieldAt(labels, SERVICE_NAME)) !== this.name) return;
-    const key = objectKey({ namespace, name });
-    this.#slices.set(key, {
-      key,
-      endpoints: list(fieldAt(raw, "endpoints")).length,
-      ignoredBecause: ignoredBecause(raw, labels),
-    });
+    const slice = objectKey({ namespace, name });
+    const endpoints = list(fieldAt(raw, "endpoints")).length;
+    this.#slices.set(slice, { slice, endpoints, reason: ignoredBecause(raw, labels) });
   }
 }
 
