@@ -77,8 +77,14 @@ export function explainPacket(packet: Packet, world: World): Outcome {
     : onLoopback(packet, world) ?? withoutFrontend(packet, world);
 }
 
-function portsOf({ services }: DesiredState): DesiredServicePort[] {
-  return [...services.values()].flat();
+/** Returns the service ports of a packet's family and protocol. */
+export function portsFor(
+  { address, protocol }: PacketDestination,
+  { services }: DesiredState,
+): DesiredServicePort[] {
+  const family = familyOf(address);
+  return [...services.values()].flat()
+    .filter((each) => each.family === family && each.protocol === protocol);
 }
 
 /** Returns the frontend that a packet is for; virtual IPs come before node ports, as in the rules. */
@@ -86,13 +92,11 @@ function findFrontend(
   packet: PacketDestination,
   { desired, ownAddresses }: World,
 ): Match | undefined {
-  const { address, port, protocol } = packet;
-  const matches = portsOf(desired)
-    .filter((each) => each.family === familyOf(address) && each.protocol === protocol)
-    .flatMap((servicePort) =>
-      frontendsOf(servicePort).filter((each) => each.port === port)
-        .map((frontend): Match => ({ servicePort, frontend }))
-    );
+  const { address, port } = packet;
+  const matches = portsFor(packet, desired).flatMap((servicePort) =>
+    frontendsOf(servicePort).filter((each) => each.port === port)
+      .map((frontend): Match => ({ servicePort, frontend }))
+  );
   const isOwn = ownAddresses.includes(address);
   return matches.find(({ frontend }) => frontend.address === address) ??
     (takesNodePorts(address, { node: desired.node, isOwn })
@@ -244,7 +248,7 @@ function onLoopback(packet: Packet, { desired, rules }: World): Outcome | undefi
   const family = familyOf(address);
   const { loopback } = desired.node.families[family];
   if (loopback === undefined || !isLoopback(address) || sender !== "node") return undefined;
-  const servicePort = nodePortHolder(packet, desired);
+  const servicePort = portsFor(packet, desired).find(({ nodePort }) => nodePort === port);
   if (!servicePort) return undefined;
   const about: Outcome = { ...NOTHING, servicePort: servicePort.name, frontend: "nodePort" };
   if (loopback === "rejects" || protocol !== "tcp") {
@@ -293,7 +297,8 @@ function withoutFrontend(packet: Packet, world: World): Outcome {
   const family = familyOf(address);
   const { guardedCIDRs, ownAddresses: unguarded } = desired.node.families[family];
   if (traits.guardsClusterIPs && ![...ownAddresses, ...unguarded].includes(address)) {
-    const holder = portsOf(desired).find(({ clusterIPs }) => clusterIPs.includes(address));
+    const holder = [...desired.services.values()].flat()
+      .find(({ clusterIPs }) => clusterIPs.includes(address));
     if (holder) {
       return {
         ...NOTHING,
@@ -327,9 +332,8 @@ function withoutFrontend(packet: Packet, world: World): Outcome {
 function nodePortElsewhere(packet: Packet, world: World): string | undefined {
   const { desired, ownAddresses } = world;
   const { address, port, protocol } = packet;
-  const holder = ownAddresses.includes(address) || isLoopback(address)
-    ? nodePortHolder(packet, desired)
-    : undefined;
+  if (!ownAddresses.includes(address) && !isLoopback(address)) return undefined;
+  const holder = portsFor(packet, desired).find(({ nodePort }) => nodePort === port);
   if (!holder) return undefined;
   const open = new Set(nodePortAddresses(holder.family, world));
   return `${port}/${protocol} is the node port of ${holder.name}, which answers on ` +
@@ -344,15 +348,5 @@ export function nodePortAddresses(
 ): string[] {
   return ownAddresses.filter((each) =>
     familyOf(each) === family && takesNodePorts(each, { node, isOwn: true })
-  );
-}
-
-/** Returns the service port whose node port a packet is for, whatever the address. */
-function nodePortHolder(
-  { address, port, protocol }: PacketDestination,
-  desired: DesiredState,
-): DesiredServicePort | undefined {
-  return portsOf(desired).find((each) =>
-    each.nodePort === port && each.protocol === protocol && each.family === familyOf(address)
   );
 }

@@ -5,7 +5,7 @@ import type { DesiredServicePort } from "../model/kernel/desired.ts";
 import { cidrContains, familyOf } from "../model/values/address.ts";
 import { aboutService, dropOf, error, sortFindings, warning } from "./finding.ts";
 import { connectionFindings, kernelFindings } from "./kernel.ts";
-import { explainPacket, isLocalPod, type Known, type World } from "./packet.ts";
+import { explainPacket, isLocalPod, type Known, portsFor, type World } from "./packet.ts";
 import {
   EXPLAIN_VERSION,
   type Finding,
@@ -37,10 +37,7 @@ export function askAbout(
     ? senderOf(source, known)
     : { sender: from, reason: "--from says so" };
   const outcome = explainPacket({ sender, source, address, port, protocol }, known);
-  const ports = [...known.desired.services.values()].flat().filter((each) =>
-    each.name === outcome.servicePort && each.protocol === protocol &&
-    each.family === familyOf(address)
-  );
+  const ports = portsFor(target, known.desired).filter(({ name }) => name === outcome.servicePort);
   return { target, sender, senderReason, outcome, ports };
 }
 
