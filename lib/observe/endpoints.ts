@@ -21,12 +21,11 @@ import {
 } from "../model/ports/http.ts";
 import { redactSecrets } from "./redact.ts";
 import type { Metrics } from "./metrics/metrics.ts";
-import { type PageContents, pageData } from "./page/data.ts";
+import { type PageContents, pageData, readQuery } from "./page/data.ts";
 import { plain, plainData } from "../model/values/text.ts";
 import { unbracketed } from "../model/cluster/names.ts";
 import { Turns } from "../model/ports/in_turns.ts";
 import PAGE from "./page/page.html" with { type: "text" };
-import { readQuery } from "./page/services.ts";
 
 const NEVER = "0001-01-01T00:00:00Z";
 

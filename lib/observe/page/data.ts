@@ -1,11 +1,20 @@
-/** Makes the values of the status page: problems first, each kind counted. */
-import type { Severity, Status } from "../../model/status.ts";
+/** Makes the values of the status page: problems first, each kind counted, and the Services that match a query. */
+import { hostPort, objectKey } from "../../model/cluster/names.ts";
+import type { TrafficPolicy } from "../../model/cluster/objects.ts";
 import type { ServiceConnections } from "../../model/connections.ts";
-import type { DesiredState } from "../../model/kernel/desired.ts";
-import { count } from "../../model/values/text.ts";
-import { healthOf } from "../human.ts";
+import {
+  type DesiredServicePort,
+  type DesiredState,
+  endpointsFor,
+  type FrontendType,
+  usedEndpoints,
+} from "../../model/kernel/desired.ts";
+import type { Severity, Status } from "../../model/status.ts";
+import { TopK } from "../../model/values/bounded.ts";
+import { count, grouped } from "../../model/values/text.ts";
+import { frontendsOf, policyOf } from "../../policy/frontend.ts";
+import { formatAge, formatRate, healthOf } from "../human.ts";
 import { type StatusView, statusView, type TextRows } from "../status_view.ts";
-import { findServices, type FoundServices, type ServiceQuery } from "./services.ts";
 
 export interface PageContents {
   readonly status: Status;
@@ -89,4 +98,176 @@ function findingsOf({ findings }: Status, severity: Severity): TextRows {
     rows: findings.filter((each) => each.severity === severity)
       .map(({ id, what, where, remedy }) => [`${what} [${id}]`, where, remedy]),
   };
+}
+
+export interface ServiceQuery {
+  /** A Service matches if it has each of these words somewhere; `""` matches every Service. */
+  readonly words: string;
+  readonly sort: "name" | "connections";
+}
+
+/** The frontends of a service port that follow one traffic policy, and their endpoints. */
+interface Route {
+  readonly port: string;
+  readonly policy: TrafficPolicy;
+  readonly frontends: readonly string[];
+  readonly endpoints: readonly { readonly text: string; readonly isLocal: boolean }[];
+  readonly endpointCount: number;
+  /** `""` if packets go to an endpoint. */
+  readonly refusal: "" | "rejected" | "dropped";
+}
+
+interface ServiceView {
+  readonly name: string;
+  readonly badges: readonly string[];
+  /** `""` if connections are not counted, or there was none. */
+  readonly connections: string;
+  readonly routes: readonly Route[];
+}
+
+export interface FoundServices {
+  readonly matches: number;
+  readonly services: readonly ServiceView[];
+}
+
+/** Limits of one answer: with all of them it has 1 MB. `signpost explain` lists everything. */
+const MOST_SERVICES = 30;
+const MOST_PORTS = 10;
+const MOST_FRONTENDS = 20;
+const MOST_ENDPOINTS = 50;
+const LONGEST_QUERY = 200;
+
+/** Reads the query of a URL; an unknown order is the order by name. */
+export function readQuery(search: string): ServiceQuery {
+  const parameters = new URLSearchParams(search);
+  return {
+    words: (parameters.get("q") ?? "").slice(0, LONGEST_QUERY),
+    sort: parameters.get("sort") === "connections" ? "connections" : "name",
+  };
+}
+
+type Load = Pick<ServiceConnections, "connections" | "perSecond">;
+
+const NO_LOAD: Load = { connections: 0, perSecond: 0 };
+
+/** Finds Services by parts of names, addresses, ports and endpoints, in any case. @yields after each */
+export function* findServices(
+  services: DesiredState["services"],
+  options: {
+    readonly query: ServiceQuery;
+    readonly connections: Iterable<ServiceConnections>;
+  },
+): Generator<undefined, FoundServices> {
+  const { query, connections } = options;
+  const loads = yield* loadsOf(connections);
+  const words = query.words.toLowerCase().split(/\s+/).filter((word) => word !== "");
+  const first = new TopK<readonly [string, readonly DesiredServicePort[]]>(
+    MOST_SERVICES,
+    ([a], [b]) => {
+      const byLoad = query.sort === "name" ? 0 : busiestFirst(loads.get(a), loads.get(b));
+      return byLoad || (a < b ? -1 : 1);
+    },
+  );
+  let matches = 0;
+  for (const [name, ports] of services) {
+    yield;
+    const text = words.length === 0 ? "" : searchText(name, ports);
+    if (!words.every((word) => text.includes(word))) continue;
+    matches++;
+    first.add([name, ports]);
+  }
+  const shown: ServiceView[] = [];
+  for (const [name, ports] of first.inOrder()) {
+    shown.push({
+      name,
+      badges: badgesOf(ports),
+      connections: loadText(loads.get(name)),
+      routes: ports.slice(0, MOST_PORTS).flatMap(routesOf),
+    });
+    yield;
+  }
+  return { matches, services: shown };
+}
+
+function* loadsOf(
+  all: Iterable<ServiceConnections>,
+): Generator<undefined, ReadonlyMap<string, Load>> {
+  const loads = new Map<string, Load>();
+  for (const { namespace, service: name, connections, perSecond } of all) {
+    const key = objectKey({ namespace, name });
+    const known = loads.get(key) ?? NO_LOAD;
+    loads.set(key, {
+      connections: known.connections + connections,
+      perSecond: known.perSecond + perSecond,
+    });
+    yield;
+  }
+  return loads;
+}
+
+function busiestFirst(one = NO_LOAD, other = NO_LOAD): number {
+  return other.perSecond - one.perSecond || other.connections - one.connections;
+}
+
+function loadText(load: Load | undefined): string {
+  if (load === undefined) return "";
+  const word = load.connections === 1 ? "connection" : "connections";
+  return `${formatRate(load.perSecond)}/s, ${grouped(load.connections)} ${word}`;
+}
+
+function searchText(name: string, ports: readonly DesiredServicePort[]): string {
+  const parts = ports.flatMap((port) => [
+    port.name,
+    ...frontendsOf(port).map(({ address, port: number }) =>
+      `${hostPort(address ?? "", number)}/${port.protocol}`
+    ),
+    ...usedEndpoints(port).map((endpoint) => hostPort(endpoint.address, endpoint.port)),
+  ]);
+  return [name, ...parts].join("\n").toLowerCase();
+}
+
+function badgesOf(ports: readonly DesiredServicePort[]): string[] {
+  const badges = ports.flatMap((port) => [
+    ...port.hasEndpoints ? [] : ["no endpoints"],
+    ...port.affinitySeconds > 0 ? [`session affinity ${formatAge(port.affinitySeconds)}`] : [],
+    ...port.scheduler ? [port.scheduler.type] : [],
+    ...port.internalTrafficPolicy === "Local" ? ["internal policy Local"] : [],
+    ...port.externalTrafficPolicy === "Local" ? ["external policy Local"] : [],
+    ...port.sourceRanges.length > 0 ? ["source ranges"] : [],
+  ]);
+  const left = ports.length - MOST_PORTS;
+  return [...new Set(badges), ...left > 0 ? [`${count(left, "service port")} more`] : []];
+}
+
+const FRONTENDS: Readonly<Record<FrontendType, string>> = {
+  clusterIP: "cluster IP",
+  externalIP: "external IP",
+  loadBalancerIP: "load balancer",
+  nodePort: "node port",
+};
+
+/** Returns the routes of a service port, one for each traffic policy that a frontend follows. */
+export function routesOf(port: DesiredServicePort): Route[] {
+  const byPolicy = Map.groupBy(frontendsOf(port), (frontend) => policyOf(port, frontend));
+  return [...byPolicy].map(([policy, frontends]) => {
+    const endpoints = endpointsFor(port, policy);
+    const isDropped = policy === "Local" && port.hasEndpoints;
+    const left = frontends.length - MOST_FRONTENDS;
+    return {
+      port: port.name.split(":")[1] ?? "",
+      policy,
+      frontends: [
+        ...frontends.slice(0, MOST_FRONTENDS).map(({ type, address, port: number }) =>
+          `${hostPort(address ?? "node", number)}/${port.protocol} ${FRONTENDS[type]}`
+        ),
+        ...left > 0 ? [`and ${left} more`] : [],
+      ],
+      endpoints: endpoints.slice(0, MOST_ENDPOINTS).map(({ address, port, local }) => ({
+        text: hostPort(address, port),
+        isLocal: local,
+      })),
+      endpointCount: endpoints.length,
+      refusal: endpoints.length > 0 ? "" : isDropped ? "dropped" : "rejected",
+    };
+  });
 }

@@ -7,7 +7,7 @@ import {
   type FoundServices,
   readQuery,
   routesOf,
-} from "../../../lib/observe/page/services.ts";
+} from "../../../lib/observe/page/data.ts";
 import { CONNECTIONS, endpoint, servicePort } from "./contents.ts";
 
 interface Search {
