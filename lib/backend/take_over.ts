@@ -5,12 +5,7 @@ import type { TakeOverSummary } from "../model/status.ts";
 import type { Configuration } from "../config/configuration.ts";
 import { messageOf } from "../model/values/errors.ts";
 import type { Variant } from "./iptables/kernel/programs.ts";
-import {
-  cleanUpKernel,
-  isOverwritten,
-  type RemovedRules,
-  warnOfKept,
-} from "./iptables/kernel/cleanup.ts";
+import { cleanUpKernel, type RemovedRules, warnOfKept } from "./iptables/kernel/cleanup.ts";
 import type { Clock, Logger, ProcessRunner } from "../model/ports/ports.ts";
 import { deleteTables, KUBE_PROXY_TABLES, Nft, OWN_TABLES, removeTables } from "./nftables/nft.ts";
 import { TABLE } from "./nftables/table.ts";
@@ -124,7 +119,7 @@ export class HandOver {
     if (this.#state !== "done") return false;
     // A kube-proxy that could not be seen has created everything again.
     if (this.#ipvs.report === undefined) await this.#ipvs.takeOver();
-    const rules = await this.findProxy();
+    const { rules, isOverwritten } = await this.#look().catch(() => NOTHING);
     const before = this.rival?.processes ?? [];
     this.rival = undefined;
     if (rules.length === 0) return false;
@@ -133,7 +128,7 @@ export class HandOver {
       // Its last connections get a grace period too.
       await this.#ipvs.takeOver();
       await this.#removeOthers();
-      return await this.#isOverwritten();
+      return isOverwritten;
     }
     this.rival = { rules, processes };
     return false;
@@ -150,7 +145,8 @@ export class HandOver {
       const tables = [...KUBE_PROXY_TABLES, ...variant ? OTHER_MODE : [], ...guard];
       tablesIn(await removeTables(this.#nft, { tables, logger }).catch(unlessMissing))
         .forEach(report);
-      const entries = await cleanUpKernel(runner, { ...await this.#others(), dryRun: false });
+      const own = variant ? { except: await variant() } : { successor: true };
+      const entries = await cleanUpKernel(runner, { ...own, kubeProxy: true, dryRun: false });
       for (const entry of entries) {
         const { program, left, text, failure } = entry;
         if (failure) this.#fail(failure);
@@ -166,42 +162,37 @@ export class HandOver {
     }
   }
 
-  async #others() {
-    const { variant } = this.#options;
-    const except = variant ? { except: await variant() } : {};
-    return { kubeProxy: true, successor: variant === undefined, ...except };
-  }
-
   /** Returns complete rules of other proxies; none after a failure. kubelet's chains do not count. */
-  findProxy(): Promise<string[]> {
-    return this.#findProxy().catch(() => []);
+  async findProxy(): Promise<readonly string[]> {
+    return (await this.#look().catch(() => NOTHING)).rules;
   }
 
-  async #findProxy(): Promise<string[]> {
-    const { runner, variant } = this.#options;
+  async #look(): Promise<FoundRules> {
+    const own = await this.#options.variant?.();
     const tables = await deleteTables(this.#nft, KUBE_PROXY_TABLES).catch(unlessMissing);
-    const entries = await cleanUpKernel(runner, { ...await this.#others(), dryRun: true });
-    const overwritten = await this.#isOverwritten();
-    return [
-      ...tablesIn(tables),
-      ...entries.filter(({ owner }) => owner !== undefined).map(describe),
-      ...(overwritten ? [`KUBE chains of iptables${await variant?.()}, over ours`] : []),
-    ];
+    const entries = await cleanUpKernel(this.#options.runner, { kubeProxy: true, dryRun: true });
+    const others = entries.filter(({ owner, backend }) => owner !== undefined && backend !== own);
+    const isOverwritten = entries.some(({ owner, backend }) =>
+      owner === "kube-proxy" && backend === own
+    );
+    return {
+      rules: [
+        ...tablesIn(tables),
+        ...others.map(describe),
+        ...isOverwritten ? [`KUBE chains of iptables${own}, over ours`] : [],
+      ],
+      isOverwritten,
+    };
   }
 
   /** Returns the reason to wait: a running kube-proxy would restore removed parts. Rejects if that is unknown. */
   async #liveProxy(): Promise<string | undefined> {
     const [process] = await kubeProxyProcesses(this.#options);
-    const isBack = process !== undefined || (await this.#findProxy()).length > 0;
+    const isBack = process !== undefined || (await this.#look()).rules.length > 0;
     if (!isBack) return undefined;
     return `kube-proxy is still at work (${
       process ?? "its rules are there"
     }): what its ipvs mode made stays until it is stopped`;
-  }
-
-  async #isOverwritten(): Promise<boolean> {
-    const { runner, variant } = this.#options;
-    return variant !== undefined && await isOverwritten(runner, await variant()).catch(() => false);
   }
 
   #fail(error: unknown): void {
@@ -214,6 +205,15 @@ export class HandOver {
     });
   }
 }
+
+/** Complete rules of other proxies, each named. */
+interface FoundRules {
+  readonly rules: readonly string[];
+  /** True if kube-proxy has replaced signpost's rules. */
+  readonly isOverwritten: boolean;
+}
+
+const NOTHING: FoundRules = { rules: [], isOverwritten: false };
 
 /** The failures of a node that cannot have tables. */
 const NO_NFTABLES: ReadonlySet<ApplyFailure> = new Set(["program-missing", "not-supported"]);

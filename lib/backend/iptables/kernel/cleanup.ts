@@ -117,6 +117,7 @@ function refusesToForward({ builtIn }: SavedTable): boolean {
 
 /** The rules that one program removed, or would remove. */
 export interface RemovedRules extends Pick<Cleanup, "kept" | "left"> {
+  readonly backend: Variant;
   /** The program, for example `ip6tables-legacy-restore`. */
   readonly program: string;
   /** The input that removes them; `""` if there is nothing to remove, or it is unknown. */
@@ -170,7 +171,8 @@ async function cleanUpFamily(
   options: CleanUpOptions & Place,
 ): Promise<RemovedRules | "nothing" | "not-installed"> {
   const { family, backend, dryRun, successor } = options;
-  let entry: RemovedRules = { ...UNREAD, program: programName(family, "-restore", backend) };
+  const program = programName(family, "-restore", backend);
+  let entry: RemovedRules = { ...UNREAD, backend, program };
   try {
     const saved = await savedRules(runner, options);
     if (!saved) return "not-installed";
@@ -196,15 +198,6 @@ async function cleanUpFamily(
     if (!(error instanceof ApplyError)) throw error;
     return { ...entry, failure: error };
   }
-}
-
-/** Returns true if kube-proxy has replaced signpost's rules. @throws {ApplyError} if they cannot be read */
-export async function isOverwritten(runner: ProcessRunner, backend: Variant): Promise<boolean> {
-  for (const family of FAMILIES) {
-    const saved = await savedRules(runner, { family, backend });
-    if (saved && ownerOf(saved) === "kube-proxy") return true;
-  }
-  return false;
 }
 
 /** Reads the rules: empty if the kernel lacks the family, `undefined` if the program is not installed. */
