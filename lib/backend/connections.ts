@@ -10,6 +10,7 @@ import type { DesiredServicePort, DesiredState } from "../model/kernel/desired.t
 import { Turns } from "../model/ports/in_turns.ts";
 import type { Clock, Logger } from "../model/ports/ports.ts";
 import { boundedReading } from "../model/values/timing.ts";
+import { chunks } from "../model/values/lists.ts";
 import { TopK } from "../model/values/bounded.ts";
 import { errorText } from "../model/values/text.ts";
 import { frontendKey, keyInFamily, splitKey } from "../model/cluster/names.ts";
@@ -73,17 +74,11 @@ export class Connections {
   }
 
   async *batches(): AsyncGenerator<readonly ServiceConnections[]> {
-    const all = await this.list();
     const turns = new Turns(this.#options.clock);
-    let batch: ServiceConnections[] = [];
-    for (const each of all) {
-      batch.push(each);
-      if (batch.length < BATCH) continue;
+    for (const batch of chunks(await this.list(), { weigh: () => 1, most: BATCH })) {
       yield batch;
-      batch = [];
       await turns.giveWay();
     }
-    yield batch;
   }
 
   /** Returns the busiest, and the sums of all. Never rejects. */

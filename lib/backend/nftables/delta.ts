@@ -7,7 +7,7 @@ import type {
   StateChange,
 } from "../../model/kernel/desired.ts";
 import { slotsFor } from "../../model/cluster/scheduler.ts";
-import { append } from "../../model/values/lists.ts";
+import { append, chunks } from "../../model/values/lists.ts";
 import { alwaysThere, frontendOfKey, printKey, type TableSet } from "./sets.ts";
 import { fixedChains, nodeElements } from "./layout.ts";
 import {
@@ -58,7 +58,7 @@ export function countOperations(delta: Delta): number {
     delta.rewriteChains.length + delta.deleteChains.length + delta.deleteSets.length;
 }
 
-function countElements({ addElements, deleteElements }: FrontendChange): number {
+export function countElements({ addElements, deleteElements }: FrontendChange): number {
   return addElements.reduce((sum, each) => sum + sizeOf(each), deleteElements.length);
 }
 
@@ -176,29 +176,6 @@ export function isLargeChange({ services }: StateChange): boolean {
     if (weight > LARGE_CHANGE) return true;
   }
   return false;
-}
-
-/** Cuts a list to chunks. Only a chunk of one item weighs more than `most`. */
-export function* chunks<T>(
-  items: Iterable<T>,
-  { weigh, most }: { readonly weigh: (item: T) => number; readonly most: number },
-): Generator<readonly T[], void> {
-  let chunk: T[] = [];
-  let weight = 0;
-  for (const item of items) {
-    const more = weigh(item);
-    if (chunk.length > 0 && weight + more > most) {
-      yield chunk;
-      [chunk, weight] = [[], 0];
-    }
-    chunk.push(item);
-    weight += more;
-  }
-  if (chunk.length > 0) yield chunk;
-}
-
-export function fits(delta: Delta, most: number): boolean {
-  return countElements(delta) <= most;
 }
 
 type FrontendChange = Pick<Delta, "addElements" | "deleteElements">;

@@ -1,7 +1,7 @@
 /** Writes what differs in a large table that packets meet: reads it back set by set, but for slots. */
 import { Turns } from "../../model/ports/in_turns.ts";
 import { append } from "../../model/values/lists.ts";
-import { countOperations, cut, type Delta, fits, NOTHING, tableOf } from "./delta.ts";
+import { countElements, countOperations, cut, type Delta, NOTHING, tableOf } from "./delta.ts";
 import { mend } from "./mend.ts";
 import { comparing, isOfKernel } from "./compare.ts";
 import { type Contents, NO_CONTENTS, parsingListing, readingTable } from "./read.ts";
@@ -61,7 +61,7 @@ export async function reconcile(
   const { addSets } = delta;
   const others = { ...delta, addSets: [] };
   // Maps that go may be looked into until the chains that all packets meet are other ones.
-  const isOnePart = fits(others, weight) && others.deleteSets.length === 0;
+  const isOnePart = countElements(others) <= weight && others.deleteSets.length === 0;
   // Nothing would find the slots that an end in between left: no chain tells of them any more.
   const toTheEnd = (text: string) => nft.commit(text);
   const isWritten = await isTaken(async () => {

@@ -4,7 +4,7 @@
  * more of the next portions untried, until a trial fits.
  */
 import type { Turns } from "../../model/ports/in_turns.ts";
-import { chunks } from "./delta.ts";
+import { chunks } from "../../model/values/lists.ts";
 import type { Contents } from "./read.ts";
 import { parseKey, setNamed, type TableSet } from "./sets.ts";
 import { isRefusal } from "./nft.ts";

@@ -3,15 +3,14 @@ import type { Progress, Script } from "../../model/kernel/dataplane.ts";
 import type { DesiredState } from "../../model/kernel/desired.ts";
 import { atOnce, Turns } from "../../model/ports/in_turns.ts";
 import type { Clock, Logger } from "../../model/ports/ports.ts";
-import { append } from "../../model/values/lists.ts";
+import { append, chunks } from "../../model/values/lists.ts";
 import {
-  chunks,
+  countElements,
   countOperations,
   type Counts,
   cut,
   type Delta,
   diffing,
-  fits,
   NOTHING,
   sorted,
   tableOf,
@@ -45,7 +44,7 @@ export function* toPartialScript(
   most: number,
 ): Generator<undefined, PartialScript> {
   const transactions: string[] = [];
-  for (const part of fits(delta, most) ? [delta] : cut(delta, most)) {
+  for (const part of countElements(delta) <= most ? [delta] : cut(delta, most)) {
     append(transactions, yield* renderingDelta(part));
   }
   const text = transactions.join("");

@@ -17,6 +17,25 @@ export function append<T>(list: T[], more: Iterable<T>): void {
   for (const each of more) list.push(each);
 }
 
+/** Cuts a list to chunks. Only a chunk of one item weighs more than `most`. */
+export function* chunks<T>(
+  items: Iterable<T>,
+  { weigh, most }: { readonly weigh: (item: T) => number; readonly most: number },
+): Generator<readonly T[], void> {
+  let chunk: T[] = [];
+  let weight = 0;
+  for (const item of items) {
+    const more = weigh(item);
+    if (chunk.length > 0 && weight + more > most) {
+      yield chunk;
+      [chunk, weight] = [[], 0];
+    }
+    chunk.push(item);
+    weight += more;
+  }
+  if (chunk.length > 0) yield chunk;
+}
+
 /** Returns the position of an entry in a sorted list, or the position to insert it. */
 export function placeOf<T extends NonNullable<unknown>>(
   entry: T,
