@@ -14,6 +14,7 @@ import {
   sendFault,
   sendStatus,
 } from "./api_answers.ts";
+import { eventually } from "./eventually.ts";
 import { FaultQueue, type RequestType } from "./api_faults.ts";
 import { type ApiObject, ApiStore, type Collection, COLLECTIONS, makeFilter } from "./api_store.ts";
 import { ApiStream } from "./api_stream.ts";
@@ -102,10 +103,13 @@ export class ApiServer {
         rejectUnauthorized: false,
       }, handler)
       : http.createServer(handler);
-    await new Promise<void>((resolve, reject) => {
-      server.once("error", reject);
-      server.listen(port, host, () => resolve());
-    });
+    const listen = () =>
+      new Promise<true>((resolve, reject) => {
+        server.once("error", reject);
+        server.listen(port, host, () => resolve(true));
+      });
+    // A program that is being started holds the socket of before for a moment.
+    await eventually("the port is free", listen);
     this.options.port = (server.address() as AddressInfo).port;
     this.#server = server;
     if (bookmarkInterval > 0) this.#timer = setInterval(() => this.bookmark(), bookmarkInterval);
