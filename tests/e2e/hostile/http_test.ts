@@ -65,9 +65,8 @@ async function probe(stage: Stage, port: number): Promise<boolean> {
 }
 
 async function failedProbes(stage: Stage, port: number): Promise<number> {
-  let failed = 0;
-  for (let i = 0; i < PROBES; i++) failed += await probe(stage, port) ? 0 : 1;
-  return failed;
+  const probes = await Promise.all(Array.from({ length: PROBES }, () => probe(stage, port)));
+  return probes.filter((isAnswered) => !isAnswered).length;
 }
 
 /** Changes an endpoint, and waits until packets go there. */
