@@ -20,6 +20,9 @@ import { type ApiObject, Pipeline } from "../support/pipeline.ts";
 import { Clients } from "../support/traffic.ts";
 import { MemoryLogger } from "../support/clock_and_log.ts";
 import { atOnce } from "../../lib/model/ports/in_turns.ts";
+import { sideBySide } from "../support/side_by_side.ts";
+
+const test = sideBySide("conntrack in the kernel");
 
 const FAMILIES = {
   IPv4: {
@@ -186,7 +189,7 @@ for (const family of ["IPv4", "IPv6"] as const) {
   ];
   const [at1, at2] = [hostPort(web1, TARGET_PORT), hostPort(web2, TARGET_PORT)];
 
-  Deno.test(`${family}: a client's next datagram goes to the new endpoint when the old one is gone, other flows survive`, async () => {
+  test(`${family}: a client's next datagram goes to the new endpoint when the old one is gone, other flows survive`, async () => {
     await using bench = await Bench.create(family);
     await bench.sync(both([web1]));
     const ask = async () => [
@@ -213,7 +216,7 @@ for (const family of ["IPv4", "IPv6"] as const) {
     assertEquals(bench.log.warnings, []);
   });
 
-  Deno.test(`${family}: flows that went past a virtual IP and a node port come to the Service when there is one`, async () => {
+  test(`${family}: flows that went past a virtual IP and a node port come to the Service when there is one`, async () => {
     await using bench = await Bench.create(family);
     const rest = [service("other", other), slice("other", family, [web1])];
     await bench.sync(rest);
@@ -238,7 +241,7 @@ for (const family of ["IPv4", "IPv6"] as const) {
   });
 }
 
-Deno.test("hundreds of flows to a gone endpoint go at once, and a start finds what is stale", async () => {
+test("hundreds of flows to a gone endpoint go at once, and a start finds what is stale", async () => {
   await using bench = await Bench.create("IPv4");
   const { vip, web1, web2, other } = FAMILIES.IPv4;
   const flows = (from: number, to: number) =>
@@ -267,7 +270,7 @@ Deno.test("hundreds of flows to a gone endpoint go at once, and a start finds wh
   assertEquals(await restarted.sync(objects(web2)), 200);
 });
 
-Deno.test("the timeouts of a network namespace are set, its read-only limits are returned", async () => {
+test("the timeouts of a network namespace are set, its read-only limits are returned", async () => {
   await using bench = await Bench.create("IPv4");
   await bench.sync([], { clean: false });
   const { runner } = bench;

@@ -16,6 +16,9 @@ import {
   slice,
 } from "./cluster.ts";
 import { applyOnce, createCluster, writeInput, writeManifests } from "./case.ts";
+import { sideBySide } from "../support/side_by_side.ts";
+
+const test = sideBySide("session affinity");
 
 const ENDPOINTS = ["local1", "local2", "remote1", "remote2"] as const;
 /** 12 connections over 4 endpoints stay on one by chance once in 4 million. */
@@ -56,7 +59,7 @@ async function hostsSeen(network: Network, request: {
 for (const family of FAMILIES) {
   const a = ADDRESSES[family];
   for (const protocol of ["tcp", "udp"] as const) {
-    Deno.test(`a client stays on its endpoint, whichever address it uses (IPv${family}, ${protocol})`, async () => {
+    test(`a client stays on its endpoint, whichever address it uses (IPv${family}, ${protocol})`, async () => {
       await using network = await createCluster();
       await applyOnce(network, { objects: objects(a, ENDPOINTS), config: configuration(a) });
       for (const from of ["pod", "client", "client2"] as const) {
@@ -75,7 +78,7 @@ for (const family of FAMILIES) {
     });
   }
 
-  Deno.test(`a client stays while other endpoints come and go, and moves when its own goes (IPv${family})`, async () => {
+  test(`a client stays while other endpoints come and go, and moves when its own goes (IPv${family})`, async () => {
     await using network = await createCluster();
     await using files = await writeInput({
       objects: objects(a, ["local1", "remote1"]),
@@ -121,7 +124,7 @@ for (const family of FAMILIES) {
   });
 }
 
-Deno.test("a client may move when it was away for longer than the timeout", async () => {
+test("a client may move when it was away for longer than the timeout", async () => {
   const a = ADDRESSES[4];
   await using network = await createCluster();
   await applyOnce(network, { objects: objects(a, ENDPOINTS, 1), config: configuration(a) });

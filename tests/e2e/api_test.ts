@@ -4,6 +4,9 @@ import { serviceObject, sliceObject } from "../support/cluster.ts";
 import { ADDRESSES, type EndpointHost, PORT, service, slice } from "./cluster.ts";
 import { both, bothFlows, METRICS_PORT, Stage, syncs } from "./stage.ts";
 import { SteadyClient } from "./steady.ts";
+import { sideBySide } from "../support/side_by_side.ts";
+
+const test = sideBySide("changes in the API");
 
 /** Services `shop/web4` and `shop/web6`. */
 const WEB = both((a) => [service(a, { name: `web${a.family}` })]);
@@ -12,7 +15,7 @@ const reaches = (hosts: readonly EndpointHost[] | "reject" | "drop") =>
   bothFlows((a) => [{ from: "pod", to: a.clusterIP, reaches: hosts }]);
 const STEADY = { from: "pod", address: ADDRESSES[4].clusterIP, port: PORT };
 
-Deno.test("a changed endpoint moves TCP and UDP traffic, IPv4 and IPv6", async () => {
+test("a changed endpoint moves TCP and UDP traffic, IPv4 and IPv6", async () => {
   await using stage = await Stage.create({ objects: [...WEB, ...on("local1")] });
   await using signpost = await stage.startSynced();
   await stage.flowsBecome(signpost, reaches(["local1"]));
@@ -21,7 +24,7 @@ Deno.test("a changed endpoint moves TCP and UDP traffic, IPv4 and IPv6", async (
   assertEquals(syncs(signpost, "full"), 1);
 });
 
-Deno.test("a Service is served when it is added, and no more when it is deleted", async () => {
+test("a Service is served when it is added, and no more when it is deleted", async () => {
   await using stage = await Stage.create();
   await using signpost = await stage.startSynced();
   await stage.flowsBecome(signpost, reaches("drop"));
@@ -34,7 +37,7 @@ Deno.test("a Service is served when it is added, and no more when it is deleted"
   await stage.flowsBecome(signpost, reaches("drop"));
 });
 
-Deno.test("nothing is applied before every watch has delivered its first state", async () => {
+test("nothing is applied before every watch has delivered its first state", async () => {
   await using stage = await Stage.create({ objects: [...WEB, ...on("local1")] });
   stage.api.faults.add({ type: "stall", kind: "EndpointSlice", count: 1000 });
   await using signpost = stage.start();
@@ -50,7 +53,7 @@ Deno.test("nothing is applied before every watch has delivered its first state",
 });
 
 for (const streamingLists of ["refuse", "ignore"] as const) {
-  Deno.test(`a server that would ${streamingLists} a streaming list is listed in pages`, async () => {
+  test(`a server that would ${streamingLists} a streaming list is listed in pages`, async () => {
     const fillers = Array.from({ length: 1100 }, (_, index) => 300 + index)
       .flatMap((index) => [serviceObject(index), sliceObject(index, 1)]);
     await using stage = await Stage.create({
@@ -68,7 +71,7 @@ for (const streamingLists of ["refuse", "ignore"] as const) {
   });
 }
 
-Deno.test("410 lists again without removing rules, and finds what was deleted meanwhile", async () => {
+test("410 lists again without removing rules, and finds what was deleted meanwhile", async () => {
   const extra = service(ADDRESSES[4], { name: "extra", spec: { clusterIP: "10.96.0.77" } });
   await using stage = await Stage.create({ objects: [...WEB, extra, ...on("local1")] });
   await using signpost = await stage.startSynced();
@@ -86,7 +89,7 @@ Deno.test("410 lists again without removing rules, and finds what was deleted me
 });
 
 for (const end of [false, true]) {
-  Deno.test(`streams that are ${end ? "ended" : "cut"} are opened again, and nothing is missed`, async () => {
+  test(`streams that are ${end ? "ended" : "cut"} are opened again, and nothing is missed`, async () => {
     await using stage = await Stage.create({ objects: [...WEB, ...on("local1")] });
     await using signpost = await stage.startSynced();
     const steady = new SteadyClient(stage.network, STEADY);
@@ -100,7 +103,7 @@ for (const end of [false, true]) {
   });
 }
 
-Deno.test("after a restore of etcd a lower bookmark leads to the endpoints that it has", async () => {
+test("after a restore of etcd a lower bookmark leads to the endpoints that it has", async () => {
   await using stage = await Stage.create({
     objects: [...WEB, ...on("local1")],
     api: { protobuf: false },
@@ -119,7 +122,7 @@ Deno.test("after a restore of etcd a lower bookmark leads to the endpoints that 
   await stage.flowsBecome(signpost, reaches(["local2"]));
 });
 
-Deno.test("while the API server is away the rules stay, and they follow when it is back", async () => {
+test("while the API server is away the rules stay, and they follow when it is back", async () => {
   await using stage = await Stage.create({ objects: [...WEB, ...on("local1")] });
   await using signpost = await stage.startSynced();
   const steady = new SteadyClient(stage.network, STEADY);
@@ -151,7 +154,7 @@ const FAULTS: readonly (readonly [string, Fault])[] = [
   ["sends an ERROR event of 410", { type: "errorEvent", status: 410 }],
 ];
 
-Deno.test("an API server that fails in any way leaves the rules as they are", async (test) => {
+test("an API server that fails in any way leaves the rules as they are", async (test) => {
   await using stage = await Stage.create({ objects: [...WEB, ...on("local1")] });
   await using signpost = await stage.startSynced();
   const steady = new SteadyClient(stage.network, STEADY);

@@ -7,6 +7,7 @@ import { assertMatch } from "@std/assert";
 import { FAMILIES } from "../../lib/model/values/address.ts";
 import { CommandError } from "../support/command.ts";
 import { Network } from "../support/network.ts";
+import { sideBySide } from "../support/side_by_side.ts";
 import { runSignpost } from "../support/signpost.ts";
 import { addAddress } from "../support/topology.ts";
 import {
@@ -37,6 +38,8 @@ export interface Case {
   readonly warns?: RegExp;
 }
 
+const test = sideBySide("objects in, packets out");
+
 /** Registers a test for each family and each mode; `build` leaves the mode open. */
 export function testCaseInBothModes(name: string, build: (a: Addresses) => Case): void {
   for (const mode of ["nftables", "iptables"] as const) {
@@ -50,7 +53,7 @@ export function testCaseInBothModes(name: string, build: (a: Addresses) => Case)
 /** Registers a test for IPv4 and one for IPv6. */
 export function testCase(name: string, build: (a: Addresses) => Case): void {
   for (const family of FAMILIES) {
-    Deno.test(`${name} (IPv${family})`, async () => {
+    test(`${name} (IPv${family})`, async () => {
       const a = ADDRESSES[family];
       const { hasNode = true, config = {}, nodeAddresses = [], flows, warns, ...rest } = build(a);
       const cluster = clusterObjects(a).filter(({ kind }) => hasNode || kind !== "Node");

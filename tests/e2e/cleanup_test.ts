@@ -4,6 +4,9 @@ import { linkPrograms } from "../support/programs.ts";
 import { runSignpost } from "../support/signpost.ts";
 import { NODE } from "../support/topology.ts";
 import { HandOverStage, SAVE_PROGRAMS } from "./hand_over_stage.ts";
+import { sideBySide } from "../support/side_by_side.ts";
+
+const test = sideBySide("cleanup");
 
 /** Rules of a firewall, a CNI and kubelet, some close to ours. */
 const FOREIGN_CHAINS = `*mangle
@@ -73,7 +76,7 @@ const SIGNPOSTS: readonly { readonly mode: Mode; readonly backend?: string }[] =
 for (const { mode, backend } of SIGNPOSTS) {
   const name = backend ? `${mode} mode by iptables${backend}` : `${mode} mode`;
   for (const args of [["cleanup"], ["--cleanup"]]) {
-    Deno.test(`signpost ${args} leaves the kernel as it was before signpost's ${name}`, async () => {
+    test(`signpost ${args} leaves the kernel as it was before signpost's ${name}`, async () => {
       await using stage = await createStage(backend);
       const before = await stage.rules();
       await runDaemon(stage, mode);
@@ -97,7 +100,7 @@ for (const { mode, backend } of SIGNPOSTS) {
   }
 }
 
-Deno.test("what --dry-run prints does what cleanup does", async () => {
+test("what --dry-run prints does what cleanup does", async () => {
   await using stage = await createStage("-legacy");
   const before = await stage.rules();
   await runDaemon(stage, "iptables");
@@ -112,7 +115,7 @@ Deno.test("what --dry-run prints does what cleanup does", async () => {
 });
 
 for (const backend of ["-nft", "-legacy"] as const) {
-  Deno.test(`kube-proxy's rules in iptables${backend} go with --kube-proxy only`, async () => {
+  test(`kube-proxy's rules in iptables${backend} go with --kube-proxy only`, async () => {
     await using stage = await createStage();
     const before = await stage.rules();
     await stage.installKubeProxy("iptables", backend);
@@ -131,7 +134,7 @@ for (const backend of ["-nft", "-legacy"] as const) {
   });
 }
 
-Deno.test("what kube-proxy's iptables mode leaves of our rules goes, and nothing of its own", async () => {
+test("what kube-proxy's iptables mode leaves of our rules goes, and nothing of its own", async () => {
   await using stage = await createStage();
   await runDaemon(stage, "iptables");
   await stage.installKubeProxy("iptables", "-nft");
@@ -143,7 +146,7 @@ Deno.test("what kube-proxy's iptables mode leaves of our rules goes, and nothing
   assertNotEquals(during, rest);
 });
 
-Deno.test("what ipvs mode left goes with --kube-proxy, its interface too", async () => {
+test("what ipvs mode left goes with --kube-proxy, its interface too", async () => {
   await using stage = await createStage();
   const before = await stage.rules();
   await stage.installKubeProxy("ipvs", "-legacy");
@@ -153,7 +156,7 @@ Deno.test("what ipvs mode left goes with --kube-proxy, its interface too", async
   assertNotMatch(await stage.network.run(NODE, ["ip", "link"]), /kube-ipvs0/);
 });
 
-Deno.test("both proxies' rules side by side: without --kube-proxy only ours go", async () => {
+test("both proxies' rules side by side: without --kube-proxy only ours go", async () => {
   await using stage = await createStage();
   await stage.installKubeProxy("iptables", "-nft");
   const before = await stage.rules();
@@ -164,7 +167,7 @@ Deno.test("both proxies' rules side by side: without --kube-proxy only ours go",
   assertEquals(await stage.rules(), before);
 });
 
-Deno.test("cleanup leaves connections alone, and warns of the kernel setting that signpost made", async () => {
+test("cleanup leaves connections alone, and warns of the kernel setting that signpost made", async () => {
   await using stage = await createStage();
   const { network } = stage;
   await runDaemon(stage, "iptables");
@@ -182,7 +185,7 @@ Deno.test("cleanup leaves connections alone, and warns of the kernel setting tha
   assertMatch((await cleanUp(stage, ["cleanup"])).stderr, /there are no rules to remove/);
 });
 
-Deno.test("cleanup does its part where programs are missing", async () => {
+test("cleanup does its part where programs are missing", async () => {
   await using stage = await createStage("-nft");
   const before = await stage.rules();
   await runDaemon(stage, "nftables");
@@ -203,7 +206,7 @@ Deno.test("cleanup does its part where programs are missing", async () => {
   assertEquals([third.code, third.stdout], [0, ""], third.stderr);
 });
 
-Deno.test("a locked iptables is a failure, but the rest is cleaned up", async () => {
+test("a locked iptables is a failure, but the rest is cleaned up", async () => {
   await using stage = await createStage("-legacy");
   await runDaemon(stage, "iptables");
   const during = await stage.network.run(NODE, ["iptables-legacy-save"]);
@@ -219,7 +222,7 @@ Deno.test("a locked iptables is a failure, but the rest is cleaned up", async ()
   assertEquals(counters(after), counters(during));
 });
 
-Deno.test("wrong flags are told with exit code 2, and touch nothing", async () => {
+test("wrong flags are told with exit code 2, and touch nothing", async () => {
   await using stage = await createStage();
   await runDaemon(stage, "nftables");
   const during = await stage.rules();

@@ -12,6 +12,9 @@ import {
   slice,
 } from "./cluster.ts";
 import { METRICS_PORT, Stage, syncs } from "./stage.ts";
+import { sideBySide } from "../support/side_by_side.ts";
+
+const test = sideBySide("connections are counted");
 
 const [A, A6] = [ADDRESSES[4], ADDRESSES[6]];
 
@@ -129,7 +132,7 @@ class Counted implements AsyncDisposable {
 }
 
 for (const mode of ["nftables", "iptables"]) {
-  Deno.test(`${mode}: top and the metric count each connection once, through updates of the Service`, async () => {
+  test(`${mode}: top and the metric count each connection once, through updates of the Service`, async () => {
     await using counted = await Counted.create(mode);
     await using signpost = await counted.start();
     await counted.connect("clusterIP", 5);
@@ -164,7 +167,7 @@ for (const mode of ["nftables", "iptables"]) {
     await counted.countsAll(signpost);
   });
 
-  Deno.test(`${mode}: a full sync and a restart count no connection again`, async () => {
+  test(`${mode}: a full sync and a restart count no connection again`, async () => {
     await using counted = await Counted.create(mode);
     {
       await using signpost = await counted.start();
@@ -191,7 +194,7 @@ for (const mode of ["nftables", "iptables"]) {
   });
 }
 
-Deno.test("traffic that policy Local sends past its short circuit counts once", async () => {
+test("traffic that policy Local sends past its short circuit counts once", async () => {
   await using counted = await Counted.create("nftables");
   const { spec } = web() as { readonly spec: object };
   counted.stage.apply(
@@ -218,7 +221,7 @@ Deno.test("traffic that policy Local sends past its short circuit counts once", 
   });
 });
 
-Deno.test("where it is switched off, nothing counts, and top says so", async () => {
+test("where it is switched off, nothing counts, and top says so", async () => {
   await using counted = await Counted.create("nftables");
   await using signpost = counted.stage.start(["--service-metrics=false", ...counted.stage.socket]);
   await signpost.until("the first sync", () => syncs(signpost, "full") > 0);

@@ -11,6 +11,9 @@ import {
   slice,
 } from "./cluster.ts";
 import { Stage } from "./stage.ts";
+import { sideBySide } from "../support/side_by_side.ts";
+
+const test = sideBySide("connections that are stale");
 
 /** Clients that send from one port all the time, as DNS resolvers and game servers do. */
 const SOURCE_PORTS = Array.from({ length: 12 }, (_, index) => 20_000 + index);
@@ -54,7 +57,7 @@ for (const family of FAMILIES) {
   const on = (...hosts: EndpointHost[]) => slice(a, hosts);
 
   for (const [name, target] of FRONTENDS) {
-    Deno.test(`a UDP client of a ${name} moves when its endpoint goes, no other does (IPv${family})`, async () => {
+    test(`a UDP client of a ${name} moves when its endpoint goes, no other does (IPv${family})`, async () => {
       const { address, port } = target(a);
       const ask = () => answers(stage, address, port === undefined ? {} : { port });
       await using stage = await Stage.create({ objects: [web, on(...ENDPOINT_HOSTS)] });
@@ -73,7 +76,7 @@ for (const family of FAMILIES) {
     });
   }
 
-  Deno.test(`UDP clients reach a Service that comes to an address they use already (IPv${family})`, async () => {
+  test(`UDP clients reach a Service that comes to an address they use already (IPv${family})`, async () => {
     await using stage = await Stage.create();
     // Whoever has the address hears them, but does not answer.
     await stage.network.applyNft(`table inet silence {
@@ -95,7 +98,7 @@ for (const family of FAMILIES) {
     });
   });
 
-  Deno.test(`a restart finds the UDP clients whose endpoint went meanwhile (IPv${family})`, async () => {
+  test(`a restart finds the UDP clients whose endpoint went meanwhile (IPv${family})`, async () => {
     await using stage = await Stage.create({ objects: [web, on("local1", "local2")] });
     await using first = await stage.startSynced();
     const before = await answers(stage, a.clusterIP);

@@ -15,6 +15,9 @@ import {
   TARGET_PORT,
 } from "./cluster.ts";
 import { assertFlows, type Flow } from "./flow.ts";
+import { sideBySide } from "../support/side_by_side.ts";
+
+const test = sideBySide("explain");
 
 const a = ADDRESSES[4];
 
@@ -158,7 +161,7 @@ const BROKEN: Readonly<Record<string, Broken>> = {
 };
 
 for (const [name, broken] of Object.entries(BROKEN)) {
-  Deno.test(`explain names the cause in a real kernel: ${name}`, async () => {
+  test(`explain names the cause in a real kernel: ${name}`, async () => {
     const { objects, after, flows = [], now = objects, finding, exitCode } = broken;
     await using network = await createCluster();
     await apply(network, objects);
@@ -177,7 +180,7 @@ for (const [name, broken] of Object.entries(BROKEN)) {
   });
 }
 
-Deno.test("explain finds nothing wrong with a Service that works, in both modes", async () => {
+test("explain finds nothing wrong with a Service that works, in both modes", async () => {
   const objects = [gateway({ sessionAffinity: "ClientIP" }), slice(a, ["local1", "remote1"])];
   await using network = await createCluster();
   for (const mode of ["nftables", "iptables"]) {
@@ -213,7 +216,7 @@ async function applyIptables(network: Network, script: string): Promise<void> {
   await network.run("node", ["ip6tables-restore", "--noflush"], { stdin: ipv6 });
 }
 
-Deno.test("a client that session affinity keeps is shown, and where its next connection goes", async () => {
+test("a client that session affinity keeps is shown, and where its next connection goes", async () => {
   const objects = [web({ sessionAffinity: "ClientIP" }), slice(a, ["local1", "remote1"])];
   await using network = await createCluster();
   await apply(network, objects);
@@ -229,7 +232,7 @@ Deno.test("a client that session affinity keeps is shown, and where its next con
   });
 });
 
-Deno.test("--trace confirms the verdict with a real packet, and leaves nothing behind", async () => {
+test("--trace confirms the verdict with a real packet, and leaves nothing behind", async () => {
   const objects = [web(), slice(a, ["local1", "remote1"])];
   await using network = await createCluster();
   await apply(network, objects);
@@ -253,7 +256,7 @@ Deno.test("--trace confirms the verdict with a real packet, and leaves nothing b
   assertEquals(tables, "table inet signpost\n");
 });
 
-Deno.test("without nft, explain answers from the objects and says what it could not read", async () => {
+test("without nft, explain answers from the objects and says what it could not read", async () => {
   const objects = [web(), slice(a, ["local1"])];
   await using network = await createCluster();
   await apply(network, objects);

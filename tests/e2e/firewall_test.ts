@@ -5,6 +5,9 @@ import { NODE } from "../support/topology.ts";
 import { ADDRESSES, service, slice } from "./cluster.ts";
 import { assertFlows, nodePortFlow } from "./flow.ts";
 import { Stage } from "./stage.ts";
+import { sideBySide } from "../support/side_by_side.ts";
+
+const test = sideBySide("firewalls that drop");
 
 const HEALTH_CHECK_PORT = 32_111;
 
@@ -58,7 +61,7 @@ for (
     ["iptables", "nft"],
   ] as const
 ) {
-  Deno.test(`a firewall of ${program} that drops is found in ${mode} mode, and the lines to type let Services work`, async () => {
+  test(`a firewall of ${program} that drops is found in ${mode} mode, and the lines to type let Services work`, async () => {
     const a = ADDRESSES[4];
     const spec = {
       type: "LoadBalancer",
@@ -100,7 +103,7 @@ for (
   });
 }
 
-Deno.test("a firewall that comes while the daemon runs is found by the next check", async () => {
+test("a firewall that comes while the daemon runs is found by the next check", async () => {
   const a = ADDRESSES[4];
   const spec = { type: "NodePort" };
   await using stage = await Stage.create({ objects: [service(a, { spec }), slice(a, ["local1"])] });

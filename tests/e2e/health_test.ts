@@ -5,10 +5,13 @@ import { addAddress } from "../support/topology.ts";
 import { runSignpost, type Signpost } from "../support/signpost.ts";
 import { ADDRESSES, clusterObjects, type EndpointHost, service, slice } from "./cluster.ts";
 import { HEALTH_PORT, METRICS_PORT, Stage } from "./stage.ts";
+import { sideBySide } from "../support/side_by_side.ts";
+
+const test = sideBySide("health");
 
 const WEB = [service(ADDRESSES[4]), slice(ADDRESSES[4], ["local1"])];
 
-Deno.test("the health and metrics servers answer as kube-proxy's do", async () => {
+test("the health and metrics servers answer as kube-proxy's do", async () => {
   await using stage = await Stage.create({ objects: WEB });
   await using _signpost = await stage.startSynced();
   const healthz = await stage.get("/healthz", HEALTH_PORT);
@@ -42,7 +45,7 @@ Deno.test("the health and metrics servers answer as kube-proxy's do", async () =
   assertEquals(configz.signpost, { minSyncPeriod: "50ms" });
 });
 
-Deno.test("before the first sync the daemon is starting, then it is ready", async () => {
+test("before the first sync the daemon is starting, then it is ready", async () => {
   await using stage = await Stage.create({ objects: WEB });
   stage.api.faults.add({ type: "stall", kind: "EndpointSlice", count: 1000 });
   await using signpost = stage.start(stage.socket);
@@ -61,7 +64,7 @@ Deno.test("before the first sync the daemon is starting, then it is ready", asyn
 });
 
 for (const mode of ["nftables", "iptables"] as const) {
-  Deno.test(`${mode}: where no min sync period is set, changes are written by an adaptive one, and the page says so`, async () => {
+  test(`${mode}: where no min sync period is set, changes are written by an adaptive one, and the page says so`, async () => {
     await using stage = await Stage.create({
       objects: WEB,
       config: { mode, nftables: { minSyncPeriod: "0s" }, iptables: { minSyncPeriod: "0s" } },
@@ -83,7 +86,7 @@ for (const mode of ["nftables", "iptables"] as const) {
   });
 }
 
-Deno.test("the servers listen where they are told to, IPv6 too", async () => {
+test("the servers listen where they are told to, IPv6 too", async () => {
   await using stage = await Stage.create({
     config: { healthzBindAddress: "[::]:20256", metricsBindAddress: "[::1]:20249" },
   });
@@ -95,7 +98,7 @@ Deno.test("the servers listen where they are told to, IPv6 too", async () => {
   await assertRejects(() => stage.get("/livez", HEALTH_PORT), Error, "ECONNREFUSED");
 });
 
-Deno.test("while the node is being deleted /healthz fails and /livez does not", async (test) => {
+test("while the node is being deleted /healthz fails and /livez does not", async (test) => {
   await using stage = await Stage.create({ objects: WEB });
   await using signpost = await stage.startSynced();
   const [node] = clusterObjects(ADDRESSES[4]) as unknown as [ApiObject];
@@ -133,7 +136,7 @@ Deno.test("while the node is being deleted /healthz fails and /livez does not", 
   });
 });
 
-Deno.test("a lost API server changes nothing about the health", async () => {
+test("a lost API server changes nothing about the health", async () => {
   await using stage = await Stage.create({ objects: WEB });
   await using signpost = await stage.startSynced();
   await stage.api.stop();
@@ -144,7 +147,7 @@ Deno.test("a lost API server changes nothing about the health", async () => {
   assertEquals((await stage.get("/healthz", HEALTH_PORT)).status, 200);
 });
 
-Deno.test("health-check node ports follow the endpoints of their Services", async () => {
+test("health-check node ports follow the endpoints of their Services", async () => {
   const port = 32_000;
   const balancer = (healthCheckNodePort: number) =>
     service(ADDRESSES[4], {
@@ -188,7 +191,7 @@ Deno.test("health-check node ports follow the endpoints of their Services", asyn
   });
 });
 
-Deno.test("health-check node ports are where node ports are, and each family counts its own endpoints", async () => {
+test("health-check node ports are where node ports are, and each family counts its own endpoints", async () => {
   const [four, six] = [ADDRESSES[4], ADDRESSES[6]];
   const port = 32_000;
   const spec = {
@@ -229,7 +232,7 @@ Deno.test("health-check node ports are where node ports are, and each family cou
   await answers(four.nodeSecond, 200, 1);
 });
 
-Deno.test("health-check node ports follow the words of nodePortAddresses", async () => {
+test("health-check node ports follow the words of nodePortAddresses", async () => {
   const [four, six] = [ADDRESSES[4], ADDRESSES[6]];
   const port = 32_000;
   const spec = {
@@ -257,7 +260,7 @@ Deno.test("health-check node ports follow the words of nodePortAddresses", async
 for (const mode of ["nftables", "iptables"] as const) {
   for (const nodePortAddresses of [["primary"], [ADDRESSES[4].nodeSecondCIDR], []]) {
     const setting = nodePortAddresses.join() || "none";
-    Deno.test(`health checks at a load balancer's address on the node are answered, ${mode}, nodePortAddresses ${setting}`, async () => {
+    test(`health checks at a load balancer's address on the node are answered, ${mode}, nodePortAddresses ${setting}`, async () => {
       const a = ADDRESSES[4];
       const port = 32_000;
       const spec = {
@@ -302,7 +305,7 @@ function nodeEvent(stage: Stage, reason: string) {
   return { type, note };
 }
 
-Deno.test("the start, and servers that cannot listen, become Events on the Node, as kube-proxy sends them", async (test) => {
+test("the start, and servers that cannot listen, become Events on the Node, as kube-proxy sends them", async (test) => {
   await using stage = await Stage.create({ objects: WEB });
   stage.network.serve("node", { protocol: "tcp", port: METRICS_PORT, address: "127.0.0.1" });
   await test.step("the daemon goes on", async () => {
@@ -343,7 +346,7 @@ const TROUBLE = [
   }),
 ];
 
-Deno.test("conflicts and refused objects become Events on their Services", async () => {
+test("conflicts and refused objects become Events on their Services", async () => {
   await using stage = await Stage.create({ objects: [...TROUBLE, ...WEB.slice(1)] });
   await using signpost = await stage.startSynced();
   const events = await signpost.until("both Events", () => {
@@ -371,7 +374,7 @@ Deno.test("conflicts and refused objects become Events on their Services", async
   ]);
 });
 
-Deno.test("without the right to create Events all else goes on, and one line says so", async () => {
+test("without the right to create Events all else goes on, and one line says so", async () => {
   await using stage = await Stage.create({ objects: [...TROUBLE, ...WEB.slice(1)] });
   stage.api.faults.add({ type: "status", status: 403, kind: "Event", on: "post", count: 1000 });
   await using signpost = await stage.startSynced();

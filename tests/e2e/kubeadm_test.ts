@@ -5,6 +5,7 @@
  */
 import { assertEquals } from "@std/assert";
 import { withImage } from "../support/image.ts";
+import { sideBySide } from "../support/side_by_side.ts";
 import { ADDRESSES, service, slice } from "./cluster.ts";
 import { MANIFESTS, readAddon, startPod } from "./kubeadm_pod.ts";
 import { HEALTH_PORT, Stage } from "./stage.ts";
@@ -39,6 +40,9 @@ Deno.test("there is a manifest of each minor version from 1.30 to 1.37", () => {
   assertEquals(minors, [30, 31, 32, 33, 34, 35, 36, 37]);
 });
 
+/** Most of their time is the delay of a state file. */
+const test = sideBySide("signpost in kubeadm's DaemonSet", 4);
+
 /** Matches warnings of a read-only root and a sandbox of tests. Any other warning fails the test. */
 const EXPECTED = [
   /^no local socket/,
@@ -48,7 +52,7 @@ const EXPECTED = [
 ];
 
 for (const version of VERSIONS) {
-  Deno.test(`kubeadm ${version}: signpost serves in the place of kube-proxy, with its rights alone`, async () => {
+  test(`kubeadm ${version}: signpost serves in the place of kube-proxy, with its rights alone`, async () => {
     const addon = await readAddon(version);
     await using stage = await Stage.create({
       objects: WEB,

@@ -15,6 +15,9 @@ import {
 } from "./cluster.ts";
 import type { Flow } from "./flow.ts";
 import { both, bothFlows, Stage } from "./stage.ts";
+import { sideBySide } from "../support/side_by_side.ts";
+
+const test = sideBySide("node ports on loopback");
 
 const METRIC = "kubeproxy_nftables_localhost_nodeport";
 const ENDPOINTS = ["local1", "remote1"] as const;
@@ -58,7 +61,7 @@ async function listeners(stage: Stage, signpost: Signpost, count: number): Promi
   }
 }
 
-Deno.test("node ports on loopback reach all endpoints if loopback is named, and UDP is rejected and counted", async () => {
+test("node ports on loopback reach all endpoints if loopback is named, and UDP is rejected and counted", async () => {
   await using stage = await Stage.create({ objects: objects(ENDPOINTS), config: SERVED });
   await using signpost = await stage.startSynced();
   await listeners(stage, signpost, 1);
@@ -81,7 +84,7 @@ Deno.test("node ports on loopback reach all endpoints if loopback is named, and 
   }
 });
 
-Deno.test("under the Local policy node ports on loopback reach endpoints of the node, and are closed without one", async () => {
+test("under the Local policy node ports on loopback reach endpoints of the node, and are closed without one", async () => {
   const spec = { externalTrafficPolicy: "Local" };
   await using stage = await Stage.create({ objects: objects(ENDPOINTS, spec), config: SERVED });
   await using signpost = await stage.startSynced();
@@ -92,7 +95,7 @@ Deno.test("under the Local policy node ports on loopback reach endpoints of the 
   await stage.flowsBecome(signpost, bothFlows((a) => [localFlow(a, { reaches: "reject" })]));
 });
 
-Deno.test("with session affinity all clients on loopback stay on one endpoint until it goes", async () => {
+test("with session affinity all clients on loopback stay on one endpoint until it goes", async () => {
   const affinity = (timeoutSeconds: number): Manifest => ({
     sessionAffinity: "ClientIP",
     sessionAffinityConfig: { clientIP: { timeoutSeconds } },
@@ -120,7 +123,7 @@ for (
     ["loopback is named", false, ["udp", "sctp"]],
   ] as const
 ) {
-  Deno.test(`${protocols.join(", ")} to node ports on loopback are rejected and counted if ${name}`, async () => {
+  test(`${protocols.join(", ")} to node ports on loopback are rejected and counted if ${name}`, async () => {
     const ports = ["TCP", "UDP", "SCTP"].map((protocol) => ({
       name: protocol.toLowerCase(),
       protocol,
@@ -151,7 +154,7 @@ for (
   });
 }
 
-Deno.test("node ports on loopback are left to the kernel if loopback is not named", async () => {
+test("node ports on loopback are left to the kernel if loopback is not named", async () => {
   await using stage = await Stage.create({ objects: objects(ENDPOINTS) });
   await using signpost = await stage.startSynced();
   await listeners(stage, signpost, 0);
@@ -159,7 +162,7 @@ Deno.test("node ports on loopback are left to the kernel if loopback is not name
   assertEquals((await stage.table()).some((line) => line.includes("localhost")), false);
 });
 
-Deno.test("an endpoint that refuses is passed over, and a client is closed if all refuse", async () => {
+test("an endpoint that refuses is passed over, and a client is closed if all refuse", async () => {
   const closed = slicePorts(7777);
   const deaf = (a: Addresses) =>
     slice(a, ["remote1"], { service: nameOf(a), name: `${nameOf(a)}-deaf`, ports: closed });
@@ -186,7 +189,7 @@ Deno.test("an endpoint that refuses is passed over, and a client is closed if al
   }
 });
 
-Deno.test("a program keeps the node port that it has on loopback, and signpost takes it afterwards", async () => {
+test("a program keeps the node port that it has on loopback, and signpost takes it afterwards", async () => {
   await using stage = await Stage.create({ objects: objects(["local1"]), config: SERVED });
   const a = ADDRESSES[4];
   const close = stage.network.serve(NODE, {
@@ -205,7 +208,7 @@ Deno.test("a program keeps the node port that it has on loopback, and signpost t
   assertEquals(signpost.log.match(/finding=localhost-node-port-taken/g)?.length, 1);
 });
 
-Deno.test("a reload keeps connections and listeners on loopback, a stop closes them", async () => {
+test("a reload keeps connections and listeners on loopback, a stop closes them", async () => {
   await using stage = await Stage.create({ objects: objects(["local1"]), config: SERVED });
   await using signpost = await stage.startSynced();
   await listeners(stage, signpost, 1);
@@ -237,7 +240,7 @@ Deno.test("a reload keeps connections and listeners on loopback, a stop closes t
   await assertRejects(() => connection.exchange("three"));
 });
 
-Deno.test("status, explain and verify know the listeners on loopback", async () => {
+test("status, explain and verify know the listeners on loopback", async () => {
   await using stage = await Stage.create({ objects: objects(ENDPOINTS), config: SERVED });
   await using signpost = await stage.startSynced(stage.socket);
   await listeners(stage, signpost, 1);
@@ -263,7 +266,7 @@ Deno.test("status, explain and verify know the listeners on loopback", async () 
 });
 
 for (const how of ["reload", "restart"] as const) {
-  Deno.test(`a node port that was rejected on loopback is served after a ${how} that names it`, async () => {
+  test(`a node port that was rejected on loopback is served after a ${how} that names it`, async () => {
     const config = { featureGates: { KubeProxyNFTablesLocalhostNodePorts: true } };
     await using stage = await Stage.create({ objects: objects(ENDPOINTS), config });
     await using before = await stage.startSynced();

@@ -4,6 +4,9 @@ import type { Network } from "../support/network.ts";
 import { NODE } from "../support/topology.ts";
 import { NODE_PORT } from "./cluster.ts";
 import { HandOverStage } from "./hand_over_stage.ts";
+import { sideBySide } from "../support/side_by_side.ts";
+
+const test = sideBySide("route_localnet");
 
 const SETTING = "net.ipv4.conf.all.route_localnet";
 const NEIGHBOUR = "client";
@@ -40,7 +43,7 @@ async function set({ network }: HandOverStage, value: string): Promise<void> {
   await network.run(NODE, ["sysctl", "-q", "-w", `${SETTING}=${value}`]);
 }
 
-Deno.test("without rules and with route_localnet a neighbour reaches localhost: the test sees it", async () => {
+test("without rules and with route_localnet a neighbour reaches localhost: the test sees it", async () => {
   await using stage = await createStage();
   assertEquals(await neighbour(stage.network) === "answer", false);
   await set(stage, "1");
@@ -48,7 +51,7 @@ Deno.test("without rules and with route_localnet a neighbour reaches localhost: 
 });
 
 for (const mode of ["nftables", "iptables"] as const) {
-  Deno.test(`where route_localnet is set already, ${mode} mode keeps neighbours from localhost`, async () => {
+  test(`where route_localnet is set already, ${mode} mode keeps neighbours from localhost`, async () => {
     await using stage = await createStage({ iptables: { localhostNodePorts: false } });
     await set(stage, "1");
     await using signpost = await stage.startSynced(mode);
@@ -60,7 +63,7 @@ for (const mode of ["nftables", "iptables"] as const) {
   });
 }
 
-Deno.test("what iptables mode has set is guarded, in nftables mode, too", async () => {
+test("what iptables mode has set is guarded, in nftables mode, too", async () => {
   await using stage = await createStage();
   {
     await using signpost = await stage.startSynced("iptables");
@@ -74,7 +77,7 @@ Deno.test("what iptables mode has set is guarded, in nftables mode, too", async 
   assertEquals(await neighbour(stage.network), "drop");
 });
 
-Deno.test("in iptables mode the word localhost of nodePortAddresses opens 127.0.0.1", async () => {
+test("in iptables mode the word localhost of nodePortAddresses opens 127.0.0.1", async () => {
   for (const [word, isServed] of [["localhost", true], ["primary", false]] as const) {
     await using stage = await createStage({ nodePortAddresses: [word] });
     await using _signpost = await stage.startSynced("iptables");
@@ -84,7 +87,7 @@ Deno.test("in iptables mode the word localhost of nodePortAddresses opens 127.0.
   }
 });
 
-Deno.test("in iptables mode the metrics count packets to node ports on localhost", async () => {
+test("in iptables mode the metrics count packets to node ports on localhost", async () => {
   // The usual port is taken here.
   const port = 20249;
   await using stage = await createStage({ metricsBindAddress: `127.0.0.1:${port}` });

@@ -5,6 +5,9 @@ import { runSignpost } from "../support/signpost.ts";
 import { NODE } from "../support/topology.ts";
 import { HandOverStage } from "./hand_over_stage.ts";
 import { ADDRESSES } from "./cluster.ts";
+import { sideBySide } from "../support/side_by_side.ts";
+
+const test = sideBySide("the choice of a mode");
 
 /** Every program of iptables that signpost may run. */
 const IPTABLES = ["iptables", "ip6tables"].flatMap((name) =>
@@ -29,7 +32,7 @@ printf '%s\\n' "$input" | exec ${real} "$@"
   return await linkPrograms([...IPTABLES, "ip", "sysctl", "conntrack", "cat"], { nft: script });
 }
 
-Deno.test("without a mode nftables is used where it works", async () => {
+test("without a mode nftables is used where it works", async () => {
   await using stage = await HandOverStage.create();
   await using signpost = stage.start();
   await signpost.waitForLog(/ synced kind=full/);
@@ -38,7 +41,7 @@ Deno.test("without a mode nftables is used where it works", async () => {
   assertNotMatch(signpost.log, /iptables is used|iptables variant/);
 });
 
-Deno.test("without a mode iptables is used where the kernel lacks fib, and one line says why", async () => {
+test("without a mode iptables is used where the kernel lacks fib, and one line says why", async () => {
   await using stage = await HandOverStage.create();
   await using programs = await nftWithout(["fib "]);
   await using signpost = stage.start([], programs.env);
@@ -53,7 +56,7 @@ Deno.test("without a mode iptables is used where the kernel lacks fib, and one l
   assertMatch(await stage.rules(), /-A KUBE-SERVICES -d 10\.96\.0\.10/);
 });
 
-Deno.test("where nft refuses counters, one line says so, and the Services work without them", async () => {
+test("where nft refuses counters, one line says so, and the Services work without them", async () => {
   await using stage = await HandOverStage.create();
   await using programs = await nftWithout(["; counter"]);
   await using signpost = stage.start([], programs.env);
@@ -67,7 +70,7 @@ Deno.test("where nft refuses counters, one line says so, and the Services work w
   assertMatch(table, /10\.96\.0\.10 \. tcp/);
 });
 
-Deno.test("where flowtables are refused, one finding says so, and the Services keep the usual path", async () => {
+test("where flowtables are refused, one finding says so, and the Services keep the usual path", async () => {
   await using stage = await HandOverStage.create();
   await using programs = await nftWithout(["flow add"]);
   await using signpost = stage.start(["--acceleration-interfaces", "*"], programs.env);
@@ -94,7 +97,7 @@ const RANGED_SERVICES = ["ranged", "open"].map((name, i) => ({
   status: { loadBalancer: { ingress: [{ ip: `192.0.2.${201 + i}` }] } },
 }));
 
-Deno.test("where only source ranges are refused, the Service that has some is refused by itself", async () => {
+test("where only source ranges are refused, the Service that has some is refused by itself", async () => {
   await using stage = await HandOverStage.create();
   await using programs = await nftWithout(["source-ranges"]);
   const manifest = await Deno.makeTempFile({ prefix: "signpost-ranged-", suffix: ".json" });
@@ -140,7 +143,7 @@ Deno.test("where only source ranges are refused, the Service that has some is re
   }
 });
 
-Deno.test("without a mode iptables is used where there is no nft, and one line says why", async () => {
+test("without a mode iptables is used where there is no nft, and one line says why", async () => {
   await using stage = await HandOverStage.create();
   await using programs = await linkPrograms([...IPTABLES, "ip", "sysctl", "conntrack"]);
   await using signpost = stage.start([], programs.env);
@@ -150,7 +153,7 @@ Deno.test("without a mode iptables is used where there is no nft, and one line s
   assertMatch(lines[0] ?? "", /the program nft cannot be run: install it/);
 });
 
-Deno.test("where neither works, the error names both", async () => {
+test("where neither works, the error names both", async () => {
   await using stage = await HandOverStage.create();
   await using programs = await linkPrograms(["ip"]);
   const { code, stderr } = await runSignpost(stage.network, stage.args, programs);
@@ -158,7 +161,7 @@ Deno.test("where neither works, the error names both", async () => {
   assertMatch(stderr, /neither nftables nor iptables can be used: .*install it.*install iptables/);
 });
 
-Deno.test("a mode that was asked for is not replaced by another", async () => {
+test("a mode that was asked for is not replaced by another", async () => {
   await using stage = await HandOverStage.create();
   await using noFib = await nftWithout(["fib "]);
   const nftables = [...stage.args, "--proxy-mode", "nftables"];
@@ -174,7 +177,7 @@ Deno.test("a mode that was asked for is not replaced by another", async () => {
   assertEquals(await stage.rules(), "");
 });
 
-Deno.test("another --proxy-mode is told what to use instead, with exit code 2", async () => {
+test("another --proxy-mode is told what to use instead, with exit code 2", async () => {
   const advice = /must be nftables, iptables or ipvs/;
   const mode = "userspace";
   await using stage = await HandOverStage.create();
@@ -191,7 +194,7 @@ Deno.test("another --proxy-mode is told what to use instead, with exit code 2", 
   assertMatch(stderr, advice);
 });
 
-Deno.test("the backend is that of kubelet's hint, and mixed backends are warned of", async () => {
+test("the backend is that of kubelet's hint, and mixed backends are warned of", async () => {
   await using stage = await HandOverStage.create();
   const { network } = stage;
   await network.run(NODE, ["iptables-legacy", "-t", "mangle", "-N", "KUBE-IPTABLES-HINT"]);
@@ -206,7 +209,7 @@ Deno.test("the backend is that of kubelet's hint, and mixed backends are warned 
   assertNotMatch(await network.run(NODE, ["iptables-nft-save"]), /KUBE-SVC-/);
 });
 
-Deno.test("a node with one backend keeps its rules when the others' are removed", async () => {
+test("a node with one backend keeps its rules when the others' are removed", async () => {
   await using stage = await HandOverStage.create();
   const names = IPTABLES.filter((name) => !name.includes("legacy"));
   await using programs = await linkPrograms([...names, "ip", "nft", "sysctl", "conntrack"]);
@@ -221,7 +224,7 @@ Deno.test("a node with one backend keeps its rules when the others' are removed"
   assertMatch(await stage.rules(), /-A KUBE-SERVICES -d 10\.96\.0\.10/);
 });
 
-Deno.test("waits for the iptables lock are bounded; a sync is tried again, and rules are kept", async () => {
+test("waits for the iptables lock are bounded; a sync is tried again, and rules are kept", async () => {
   await using stage = await HandOverStage.create();
   const { network } = stage;
   await network.run(NODE, ["iptables-legacy", "-t", "mangle", "-N", "KUBE-IPTABLES-HINT"]);
@@ -244,7 +247,7 @@ Deno.test("waits for the iptables lock are bounded; a sync is tried again, and r
   assertMatch(await network.run(NODE, ["ip6tables-legacy-save"]), /comment signpost/);
 });
 
-Deno.test("--once prints iptables input that both families' programs take", async () => {
+test("--once prints iptables input that both families' programs take", async () => {
   await using stage = await HandOverStage.create();
   const args = [...stage.args, "--proxy-mode", "iptables", "--once"];
   const { code, stdout } = await runSignpost(stage.network, args);

@@ -5,6 +5,9 @@ import { runSignpost } from "../support/signpost.ts";
 import { NODE } from "../support/topology.ts";
 import { ADDRESSES, type Manifest, NODE_PORT, service, slice } from "./cluster.ts";
 import { Stage } from "./stage.ts";
+import { sideBySide } from "../support/side_by_side.ts";
+
+const test = sideBySide("findings of the node");
 
 const a = ADDRESSES[4];
 const HEALTH_CHECK_PORT = 32_111;
@@ -37,7 +40,7 @@ function start(stage: Stage, ...args: readonly string[]) {
   return stage.startSynced([...stage.socket, ...args]);
 }
 
-Deno.test("a Node whose address no interface has is told by log, status and metric", async () => {
+test("a Node whose address no interface has is told by log, status and metric", async () => {
   const other: Manifest = {
     apiVersion: "v1",
     kind: "Node",
@@ -60,7 +63,7 @@ Deno.test("a Node whose address no interface has is told by log, status and metr
   await signpost.until("the metric", async () => await stage.metric(name) === 0);
 });
 
-Deno.test("a health-check node port that a process holds is told by explain, status and an Event", async () => {
+test("a health-check node port that a process holds is told by explain, status and an Event", async () => {
   await using stage = await Stage.create({ objects: [LOCAL, slice(a, ["local1"])] });
   stage.network.serve(NODE, { protocol: "tcp", port: HEALTH_CHECK_PORT });
   await using signpost = await start(stage);
@@ -77,7 +80,7 @@ Deno.test("a health-check node port that a process holds is told by explain, sta
   assertMatch(eventsOf(stage)[0] ?? "", /^FailedToStartServiceHealthcheck .* port 32111 of shop/);
 });
 
-Deno.test("a health-check node port that is another Service's node port names both", async () => {
+test("a health-check node port that is another Service's node port names both", async () => {
   const other = service(a, {
     name: "other",
     spec: {
@@ -94,7 +97,7 @@ Deno.test("a health-check node port that is another Service's node port names bo
   await signpost.until("two Events", () => eventsOf(stage).length === 2);
 });
 
-Deno.test("the hint for a health check is an address that answers", async () => {
+test("the hint for a health check is an address that answers", async () => {
   await using stage = await Stage.create({ objects: [LOCAL, slice(a, ["remote1"])] });
   await using _signpost = await start(stage);
   const [report] = await ask<ServiceReport>(stage, ["explain", "shop/web"]);
@@ -104,7 +107,7 @@ Deno.test("the hint for a health check is an address that answers", async () => 
   assertMatch(answer.body, /"localEndpoints": 0/);
 });
 
-Deno.test("explain of a node port on loopback names the address that answers", async () => {
+test("explain of a node port on loopback names the address that answers", async () => {
   await using stage = await Stage.create({ objects: [LOCAL, slice(a, ["local1"])] });
   await using signpost = await start(stage);
   const [{ outcome }] = await ask<PacketReport>(stage, [

@@ -14,6 +14,9 @@ import {
 } from "./cluster.ts";
 import { both, bothFlows, isMonitoring, Stage, syncs } from "./stage.ts";
 import { SteadyClient } from "./steady.ts";
+import { sideBySide } from "../support/side_by_side.ts";
+
+const test = sideBySide("restarts");
 
 const OBJECTS = both((a) => [
   service(a, { name: `web${a.family}`, spec: { type: "NodePort" } }),
@@ -22,7 +25,7 @@ const OBJECTS = both((a) => [
 const FLOWS = bothFlows((a) => [{ from: "pod", to: a.clusterIP, reaches: ENDPOINT_HOSTS }]);
 
 for (const signal of ["SIGTERM", "SIGINT"] as const) {
-  Deno.test(`${signal} ends signpost with exit code 0, and the rules stay`, async () => {
+  test(`${signal} ends signpost with exit code 0, and the rules stay`, async () => {
     await using stage = await Stage.create({ objects: OBJECTS });
     await using signpost = await stage.startSynced();
     const before = await stage.table();
@@ -40,7 +43,7 @@ for (const signal of ["SIGTERM", "SIGINT"] as const) {
 }
 
 for (const mode of ["nftables", "iptables"] as const) {
-  Deno.test(`an nft monitor that SIGKILL left is ended by the next start in ${mode} mode`, async () => {
+  test(`an nft monitor that SIGKILL left is ended by the next start in ${mode} mode`, async () => {
     await using stage = await Stage.create({ objects: OBJECTS });
     const monitors = async () => {
       const pids = (await run(["ip", "netns", "pids", stage.network.namespaceOf(NODE)])).split(
@@ -69,7 +72,7 @@ async function commandOf(pid: string): Promise<string> {
   return text.replaceAll("\0", " ");
 }
 
-Deno.test("a restart takes the rules over: one replacement, no connection is lost", async () => {
+test("a restart takes the rules over: one replacement, no connection is lost", async () => {
   await using stage = await Stage.create({ objects: OBJECTS });
   const { network } = stage;
   await using first = await stage.startSynced();
@@ -97,7 +100,7 @@ Deno.test("a restart takes the rules over: one replacement, no connection is los
   await stage.tableBecomesExpected(second);
 });
 
-Deno.test("after a crash only what differs of a large table is written", async () => {
+test("after a crash only what differs of a large table is written", async () => {
   const large = Array.from({ length: 55 }, (_, i) => largeService(i)).flat();
   await using stage = await Stage.create({ objects: [...OBJECTS, ...large] });
   await using first = await stage.startSynced();
@@ -114,7 +117,7 @@ Deno.test("after a crash only what differs of a large table is written", async (
 
 const REPAIRS = "signpost_drift_repairs_total";
 
-Deno.test("clients of session affinity stay on their endpoints over a restart", async () => {
+test("clients of session affinity stay on their endpoints over a restart", async () => {
   await using stage = await Stage.create({
     objects: both((a) => [
       service(a, {

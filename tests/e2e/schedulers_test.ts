@@ -24,6 +24,9 @@ import {
   type ServiceOptions,
   slice,
 } from "./cluster.ts";
+import { sideBySide } from "../support/side_by_side.ts";
+
+const test = sideBySide("schedulers");
 
 /** A Service with annotations for schedulers. */
 function scheduled(
@@ -80,7 +83,7 @@ function allAlike(each: number, hosts: readonly string[] = ENDPOINT_HOSTS): Reco
 for (const family of FAMILIES) {
   const a = ADDRESSES[family];
   for (const mode of ["nftables", "iptables"] as const) {
-    Deno.test(`round-robin: each endpoint has its turn, whatever other Services do, ${mode} (IPv${family})`, async () => {
+    test(`round-robin: each endpoint has its turn, whatever other Services do, ${mode} (IPv${family})`, async () => {
       await using network = await createCluster();
       await applyOnce(network, {
         objects: [
@@ -107,7 +110,7 @@ for (const family of FAMILIES) {
       assertEquals(counts(await inOrder(network, a.node, { times: 8, port })), allAlike(2));
     });
 
-    Deno.test(`round-robin: those that are left, and those that come, have the same share, ${mode} (IPv${family})`, async () => {
+    test(`round-robin: those that are left, and those that come, have the same share, ${mode} (IPv${family})`, async () => {
       await using network = await createCluster();
       const seen: Record<string, number>[] = [];
       for (const hosts of [ENDPOINT_HOSTS, ["local1", "remote2"], ENDPOINT_HOSTS] as const) {
@@ -121,7 +124,7 @@ for (const family of FAMILIES) {
     });
   }
 
-  Deno.test(`consistent-hash in iptables mode is random, and a warning says so (IPv${family})`, async () => {
+  test(`consistent-hash in iptables mode is random, and a warning says so (IPv${family})`, async () => {
     await using network = await createCluster();
     const stderr = await applyOnce(network, {
       objects: [...clusterObjects(a), scheduled(a, HASHED), slice(a, ENDPOINT_HOSTS)],
@@ -132,7 +135,7 @@ for (const family of FAMILIES) {
     assertEquals(Object.keys(seen), [...ENDPOINT_HOSTS].sort());
   });
 
-  Deno.test(`a counter that two Services shared would starve endpoints (IPv${family})`, async () => {
+  test(`a counter that two Services shared would starve endpoints (IPv${family})`, async () => {
     await using network = await createCluster();
     const input = {
       objects: [
@@ -161,7 +164,7 @@ for (const family of FAMILIES) {
     assertEquals(Object.keys(counts(mine)).length, 2, "two of four endpoints");
   });
 
-  Deno.test(`consistent-hash: two nodes send a client to the same endpoint, and most stay when one goes (IPv${family})`, async () => {
+  test(`consistent-hash: two nodes send a client to the same endpoint, and most stay when one goes (IPv${family})`, async () => {
     await using first = await createCluster();
     await using second = await createCluster();
     const nodes = [first, second] as const;
@@ -205,7 +208,7 @@ for (const family of FAMILIES) {
     assertEquals(await ask(), before, "the endpoint comes back, and its clients with it");
   });
 
-  Deno.test(`consistent-hash of source and port: one client's connections are spread, a flow meets its endpoint on another node (IPv${family})`, async () => {
+  test(`consistent-hash of source and port: one client's connections are spread, a flow meets its endpoint on another node (IPv${family})`, async () => {
     await using first = await createCluster();
     await using second = await createCluster();
     for (const [i, network] of [first, second].entries()) {
@@ -234,7 +237,7 @@ for (const family of FAMILIES) {
     }
   });
 
-  Deno.test(`policy Local: in turn and by hash among the endpoints of the node alone (IPv${family})`, async () => {
+  test(`policy Local: in turn and by hash among the endpoints of the node alone (IPv${family})`, async () => {
     for (const annotations of [TURNS, HASHED_WITH_PORT]) {
       await using network = await createCluster();
       await applyOnce(network, {
@@ -256,7 +259,7 @@ for (const family of FAMILIES) {
 }
 
 for (const [scheduler, line] of [["", undefined], ["wlc", /wlc is not kept/]] as const) {
-  Deno.test(`mode ipvs with scheduler "${scheduler}" is served by nftables, node ports on all addresses`, async () => {
+  test(`mode ipvs with scheduler "${scheduler}" is served by nftables, node ports on all addresses`, async () => {
     const a = ADDRESSES[4];
     await using network = await createCluster();
     const stderr = await applyOnce(network, {
@@ -290,7 +293,7 @@ async function addClients(nodes: readonly Network[], a: Addresses): Promise<stri
   return sources;
 }
 
-Deno.test("connections stay with their endpoints while the daemon changes the table of the hash", async () => {
+test("connections stay with their endpoints while the daemon changes the table of the hash", async () => {
   const a = ADDRESSES[4];
   await using network = await createCluster();
   const objects = (endpoints: readonly EndpointHost[]) => [

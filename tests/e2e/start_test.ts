@@ -3,6 +3,9 @@ import { type Signpost, signpostCommand } from "../support/signpost.ts";
 import { NODE } from "../support/topology.ts";
 import { ADDRESSES, clusterObjects, NODE_PORT, service, slice } from "./cluster.ts";
 import { Stage, syncs } from "./stage.ts";
+import { sideBySide } from "../support/side_by_side.ts";
+
+const test = sideBySide("start and configuration");
 
 const WEB = [
   service(ADDRESSES[4], { spec: { type: "NodePort" } }),
@@ -25,7 +28,7 @@ async function kernelOf(stage: Stage): Promise<string> {
 
 for (const mode of ["", "nftables", "iptables"]) {
   const program = mode === "iptables" ? "iptables" : "nft";
-  Deno.test(`without ${program}, --proxy-mode '${mode}' is one line and exit code 1`, async () => {
+  test(`without ${program}, --proxy-mode '${mode}' is one line and exit code 1`, async () => {
     await using stage = await Stage.create({ config: { mode } });
     await Deno.mkdir(`${stage.folder}/bin`);
     const command = ["env", `PATH=${stage.folder}/bin`, ...signpostCommand()];
@@ -35,7 +38,7 @@ for (const mode of ["", "nftables", "iptables"]) {
     assertMatch(lines[0] ?? "", new RegExp(` ERROR .*${program}.* install`));
   });
 
-  Deno.test(`without CAP_NET_ADMIN, --proxy-mode '${mode}' is one line and exit code 1`, async () => {
+  test(`without CAP_NET_ADMIN, --proxy-mode '${mode}' is one line and exit code 1`, async () => {
     await using stage = await Stage.create({ config: { mode } });
     const command = [
       ...["setpriv", "--bounding-set=-net_admin", "--inh-caps=-net_admin"],
@@ -48,7 +51,7 @@ for (const mode of ["", "nftables", "iptables"]) {
   });
 }
 
-Deno.test("an API server that is a cluster IP is refused at once", async () => {
+test("an API server that is a cluster IP is refused at once", async () => {
   await using stage = await Stage.create();
   const kubeconfig = await Deno.readTextFile(`${stage.folder}/kubeconfig`);
   await Deno.writeTextFile(
@@ -61,7 +64,7 @@ Deno.test("an API server that is a cluster IP is refused at once", async () => {
   assertMatch(lines[0] ?? "", / ERROR .*10\.96\.0\.1/);
 });
 
-Deno.test("an API server that turns out to be a cluster IP is refused before anything is applied", async () => {
+test("an API server that turns out to be a cluster IP is refused before anything is applied", async () => {
   const kubernetes = {
     apiVersion: "v1",
     kind: "Service",
@@ -90,7 +93,7 @@ Deno.test("an API server that turns out to be a cluster IP is refused before any
   assertEquals(await kernelOf(stage), before);
 });
 
-Deno.test("a bad configuration gives one line for each error, exit code 2, and touches nothing", async () => {
+test("a bad configuration gives one line for each error, exit code 2, and touches nothing", async () => {
   await using stage = await Stage.create({
     objects: WEB,
     config: {
@@ -128,7 +131,7 @@ function nodePort(to: string, reaches: ["local1"] | "world" | "reject") {
   };
 }
 
-Deno.test("SIGHUP: a good configuration is taken, a bad one refused and the old one kept", async () => {
+test("SIGHUP: a good configuration is taken, a bad one refused and the old one kept", async () => {
   await using stage = await Stage.create({ objects: WEB });
   await using signpost = await stage.startSynced();
   const first = ADDRESSES[4].node;
@@ -157,7 +160,7 @@ Deno.test("SIGHUP: a good configuration is taken, a bad one refused and the old 
   assertEquals((await signpost.stop()).code, 0);
 });
 
-Deno.test("a good configuration whose API server cannot be used is refused, and the old one kept", async () => {
+test("a good configuration whose API server cannot be used is refused, and the old one kept", async () => {
   await using stage = await Stage.create({ objects: WEB });
   await using signpost = await stage.startSynced();
   const kubeconfig = `${stage.folder}/kubeconfig`;
@@ -177,7 +180,7 @@ Deno.test("a good configuration whose API server cannot be used is refused, and 
   assertEquals((await signpost.stop()).code, 0);
 });
 
-Deno.test("a configuration is refused while its manifests cannot be read, and taken when they can", async () => {
+test("a configuration is refused while its manifests cannot be read, and taken when they can", async () => {
   await using stage = await Stage.create();
   const manifests = `${stage.folder}/objects.json`;
   const good = JSON.stringify({
@@ -204,7 +207,7 @@ Deno.test("a configuration is refused while its manifests cannot be read, and ta
   assertEquals((await signpost.stop()).code, 0);
 });
 
-Deno.test("a configuration is read again though the objects came on the standard input", async () => {
+test("a configuration is read again though the objects came on the standard input", async () => {
   await using stage = await Stage.create();
   const objects = {
     apiVersion: "v1",
@@ -231,7 +234,7 @@ Deno.test("a configuration is read again though the objects came on the standard
   ]);
 });
 
-Deno.test("SIGHUP without a change touches nothing", async () => {
+test("SIGHUP without a change touches nothing", async () => {
   await using stage = await Stage.create({ objects: WEB });
   await using signpost = await stage.startSynced();
   signpost.kill("SIGHUP");
@@ -253,7 +256,7 @@ async function mountConfigMap(stage: Stage, version: number): Promise<void> {
   if (version === 1) await Deno.symlink("..data/config.yaml", `${folder}/mount/config.yaml`);
 }
 
-Deno.test("TestConfigChange: a changed ConfigMap is taken over, a bad one refused and the old one kept", async () => {
+test("TestConfigChange: a changed ConfigMap is taken over, a bad one refused and the old one kept", async () => {
   await using stage = await Stage.create({ objects: WEB });
   await mountConfigMap(stage, 1);
   await using signpost = await stage.startSynced(["--config", `${stage.folder}/mount/config.yaml`]);
@@ -276,7 +279,7 @@ Deno.test("TestConfigChange: a changed ConfigMap is taken over, a bad one refuse
   assertEquals((await signpost.stop()).code, 0);
 });
 
-Deno.test("the log says once when the kernel has the rules, and that they stay after the end", async () => {
+test("the log says once when the kernel has the rules, and that they stay after the end", async () => {
   await using stage = await Stage.create({ objects: WEB });
   await using signpost = await stage.startSynced();
   stage.apply(slice(ADDRESSES[4], ["local2"]));

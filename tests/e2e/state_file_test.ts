@@ -5,6 +5,9 @@ import { ADDRESSES, type EndpointHost, PORT, service, slice } from "./cluster.ts
 import { assertFlows } from "./flow.ts";
 import { both, bothFlows, HEALTH_PORT, Stage, syncs } from "./stage.ts";
 import { SteadyClient } from "./steady.ts";
+import { sideBySide } from "../support/side_by_side.ts";
+
+const test = sideBySide("the state file");
 
 const WEB = both((a) => [service(a, { name: `web${a.family}` })]);
 const EXTRA = service(ADDRESSES[4], { name: "extra", spec: { clusterIP: "10.96.0.77" } });
@@ -39,7 +42,7 @@ class StateFolder implements AsyncDisposable {
   }
 }
 
-Deno.test("without an API server signpost starts from the state file, and keeps that state", async () => {
+test("without an API server signpost starts from the state file, and keeps that state", async () => {
   await using state = await StateFolder.create();
   await using stage = await Stage.create({ objects: [...WEB, EXTRA, ...on("local1")] });
   await using first = await stage.startSynced(state.args);
@@ -73,7 +76,7 @@ Deno.test("without an API server signpost starts from the state file, and keeps 
   await stage.tableBecomesExpected(second);
 });
 
-Deno.test("while the saved state is being written, load balancers are told what the saved Node says", async () => {
+test("while the saved state is being written, load balancers are told what the saved Node says", async () => {
   await using state = await StateFolder.create();
   await using stage = await Stage.create({ objects: [...WEB, ...on("local1")] });
   await using first = await stage.startSynced(state.args);
@@ -100,7 +103,7 @@ exec ${nft} "$@"
 });
 
 for (const mode of ["nftables", "iptables"] as const) {
-  Deno.test(`rules in the kernel that are newer than the state file outlive a crash (${mode})`, async () => {
+  test(`rules in the kernel that are newer than the state file outlive a crash (${mode})`, async () => {
     await using state = await StateFolder.create();
     await using stage = await Stage.create({
       objects: [...WEB, ...on("local1", "local2")],
@@ -142,7 +145,7 @@ for (const mode of ["nftables", "iptables"] as const) {
   });
 }
 
-Deno.test("a restart with a state file replaces the table once", async () => {
+test("a restart with a state file replaces the table once", async () => {
   await using state = await StateFolder.create();
   await using stage = await Stage.create({ objects: [...WEB, ...on("local1")] });
   await using first = await stage.startSynced(state.args);
@@ -165,7 +168,7 @@ const DAMAGES: readonly (readonly [what: string, damage: (path: string) => Promi
   ["may be written by others", (path) => Deno.chmod(path, 0o666)],
 ];
 
-Deno.test("a state file that cannot be trusted is ignored with a warning", async (test) => {
+test("a state file that cannot be trusted is ignored with a warning", async (test) => {
   await using state = await StateFolder.create();
   await using stage = await Stage.create({ objects: [...WEB, ...on("local1")] });
   for (const [what, damage] of DAMAGES) {
@@ -188,7 +191,7 @@ Deno.test("a state file that cannot be trusted is ignored with a warning", async
   }
 });
 
-Deno.test("the state file of another node is ignored with a warning", async () => {
+test("the state file of another node is ignored with a warning", async () => {
   await using state = await StateFolder.create();
   await using stage = await Stage.create({ objects: [...WEB, ...on("local1")] });
   await using first = await stage.startSynced(state.args);

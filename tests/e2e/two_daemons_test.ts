@@ -2,6 +2,9 @@ import { assertEquals, assertMatch } from "@std/assert";
 import { runSignpost } from "../support/signpost.ts";
 import { ADDRESSES, ENDPOINT_HOSTS, service, slice } from "./cluster.ts";
 import { both, bothFlows, Stage, syncs } from "./stage.ts";
+import { sideBySide } from "../support/side_by_side.ts";
+
+const test = sideBySide("two daemons");
 
 const OBJECTS = both((a) => [
   service(a, { name: `web${a.family}` }),
@@ -9,7 +12,7 @@ const OBJECTS = both((a) => [
 ]);
 const FLOWS = bothFlows((a) => [{ from: "pod", to: a.clusterIP, reaches: ENDPOINT_HOSTS }]);
 
-Deno.test("a second daemon ends with a line that names the first, and has written nothing", async () => {
+test("a second daemon ends with a line that names the first, and has written nothing", async () => {
   await using stage = await Stage.create({ objects: OBJECTS });
   await using first = await stage.startSynced();
   await using second = stage.start(["--healthz-bind-address=", "--metrics-bind-address="]);
@@ -22,7 +25,7 @@ Deno.test("a second daemon ends with a line that names the first, and has writte
   await stage.flowsBecome(first, FLOWS);
 });
 
-Deno.test("a second daemon with --wait takes over when the first ends, however that is", async (test) => {
+test("a second daemon with --wait takes over when the first ends, however that is", async (test) => {
   for (const signal of ["SIGTERM", "SIGKILL"] as const) {
     await test.step(signal, async () => {
       await using stage = await Stage.create({ objects: OBJECTS });
@@ -38,7 +41,7 @@ Deno.test("a second daemon with --wait takes over when the first ends, however t
   }
 });
 
-Deno.test("a daemon that reads its configuration again keeps the lock", async () => {
+test("a daemon that reads its configuration again keeps the lock", async () => {
   await using stage = await Stage.create({ objects: OBJECTS });
   await using first = await stage.startSynced();
   await using second = stage.start(["--wait"]);
@@ -50,7 +53,7 @@ Deno.test("a daemon that reads its configuration again keeps the lock", async ()
   assertEquals(syncs(second, "full"), 0);
 });
 
-Deno.test("cleanup beside a daemon ends with 1, names it, and removes nothing", async () => {
+test("cleanup beside a daemon ends with 1, names it, and removes nothing", async () => {
   await using stage = await Stage.create({ objects: OBJECTS });
   await using first = await stage.startSynced();
   const { code, stderr } = await runSignpost(stage.network, ["cleanup"]);

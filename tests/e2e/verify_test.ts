@@ -17,6 +17,9 @@ import { writeInput } from "./case.ts";
 import { ADDRESSES, service, slice } from "./cluster.ts";
 import { proxiedFamilies } from "./hand_over_stage.ts";
 import { both, bothFlows, METRICS_PORT, Stage, type StageOptions, syncs } from "./stage.ts";
+import { sideBySide } from "../support/side_by_side.ts";
+
+const test = sideBySide("verify, explain and diff");
 
 const FOUR = ADDRESSES[4];
 
@@ -79,7 +82,7 @@ class Case implements AsyncDisposable {
   }
 }
 
-Deno.test("on the node, explain and verify without flags have the daemon's configuration", async () => {
+test("on the node, explain and verify without flags have the daemon's configuration", async () => {
   await using it = await Case.create();
   await using _signpost = await it.start();
   const { code, stdout, stderr } = await it.runBare("verify");
@@ -93,7 +96,7 @@ Deno.test("on the node, explain and verify without flags have the daemon's confi
   assertEquals([delivered.code, /is delivered/.test(delivered.stdout)], [0, true]);
 });
 
-Deno.test("explain, verify and diff have the daemon's objects while the API server is away", async () => {
+test("explain, verify and diff have the daemon's objects while the API server is away", async () => {
   await using it = await Case.create();
   await using _signpost = await it.start();
   await it.stage.api.stop();
@@ -115,7 +118,7 @@ Deno.test("explain, verify and diff have the daemon's objects while the API serv
   assertEquals([diffed.code, present.from, changes.length > 0], [1, "daemon", true]);
 });
 
-Deno.test("diff tells what applying a manifest would change in the kernel, and changes nothing", async () => {
+test("diff tells what applying a manifest would change in the kernel, and changes nothing", async () => {
   await using it = await Case.create();
   await using signpost = await it.start();
   const fewer = slice(FOUR, ["local1"], { service: "web4" });
@@ -141,7 +144,7 @@ Deno.test("diff tells what applying a manifest would change in the kernel, and c
   assertEquals(await diff(), { code: 0, changes: [] });
 });
 
-Deno.test("where the kernel holds no rules, explain does not say that a packet is delivered", async () => {
+test("where the kernel holds no rules, explain does not say that a packet is delivered", async () => {
   await using it = await Case.create();
   const packet = ["explain", "--from", "node", "to", `${FOUR.clusterIP}:80`];
   const { code, stdout } = await it.run(...packet, "--proxy-mode", "nftables");
@@ -150,7 +153,7 @@ Deno.test("where the kernel holds no rules, explain does not say that a packet i
   assertEquals(/is delivered/.test(stdout), false);
 });
 
-Deno.test("verify names the element that was deleted by hand, and the Service that it broke", async () => {
+test("verify names the element that was deleted by hand, and the Service that it broke", async () => {
   await using it = await Case.create();
   const { network } = it.stage;
   {
@@ -184,7 +187,7 @@ Deno.test("verify names the element that was deleted by hand, and the Service th
   assertMatch(stdout, /^ {2}missing {2}10\.96\.0\.10 \. tcp \. 80 : goto \S+ {2}shop\/web4:tcp$/m);
 });
 
-Deno.test("a daemon has repaired what was deleted by the time that verify looks again", async () => {
+test("a daemon has repaired what was deleted by the time that verify looks again", async () => {
   await using it = await Case.create();
   await using signpost = await it.stage.startSynced();
   await it.stage.network.applyNft("delete table inet signpost");
@@ -196,7 +199,7 @@ Deno.test("a daemon has repaired what was deleted by the time that verify looks 
 });
 
 for (const mode of ["nftables", "iptables"] as const) {
-  Deno.test(`verify finds nothing after partial syncs in ${mode} mode`, async () => {
+  test(`verify finds nothing after partial syncs in ${mode} mode`, async () => {
     await using it = await Case.create({ config: { mode } });
     await using signpost = await it.start();
     for (const hosts of [["remote2"], ["remote1", "local1", "local2"], []] as const) {
@@ -211,7 +214,7 @@ for (const mode of ["nftables", "iptables"] as const) {
 }
 
 for (const mode of ["nftables", "iptables"] as const) {
-  Deno.test(`verify lists what the daemon holds back, and does not call it different, in ${mode} mode`, async () => {
+  test(`verify lists what the daemon holds back, and does not call it different, in ${mode} mode`, async () => {
     await using it = await Case.create({ config: { mode } });
     await using signpost = await it.start(["--max-service-cost", "20"]);
     const grown = service(FOUR, {
@@ -232,7 +235,7 @@ for (const mode of ["nftables", "iptables"] as const) {
   });
 }
 
-Deno.test("--fix has the daemon put back what it has not noticed itself", async () => {
+test("--fix has the daemon put back what it has not noticed itself", async () => {
   await using it = await Case.create({ config: { mode: "iptables" } });
   await using signpost = await it.start();
   const { network } = it.stage;
@@ -257,7 +260,7 @@ Deno.test("--fix has the daemon put back what it has not noticed itself", async 
 });
 
 for (const mode of ["nftables", "iptables"] as const) {
-  Deno.test(`verify names a kube-proxy that writes its ${mode} rules beside ours`, async () => {
+  test(`verify names a kube-proxy that writes its ${mode} rules beside ours`, async () => {
     await using it = await Case.create();
     {
       // A daemon that has just begun removes them.
@@ -274,7 +277,7 @@ for (const mode of ["nftables", "iptables"] as const) {
   });
 }
 
-Deno.test("status tells of watches, syncs, refused objects and conflicts", async () => {
+test("status tells of watches, syncs, refused objects and conflicts", async () => {
   await using it = await Case.create();
   it.stage.apply(
     service(FOUR, { name: "late", created: "2025-01-01T00:00:00Z" }),
@@ -302,7 +305,7 @@ Deno.test("status tells of watches, syncs, refused objects and conflicts", async
   assertMatch(table, /^Service +watching +\d+ /m);
 });
 
-Deno.test("without a daemon, status is one line and exit code 1, and verify needs none", async () => {
+test("without a daemon, status is one line and exit code 1, and verify needs none", async () => {
   await using it = await Case.create();
   const status = await it.run("status");
   assertEquals([status.code, status.stdout], [1, ""]);
@@ -312,7 +315,7 @@ Deno.test("without a daemon, status is one line and exit code 1, and verify need
   assertEquals(differences.map(({ in: place }) => place), ["table inet signpost"]);
 });
 
-Deno.test("a browser on the node shows the daemon's page with the Services that it serves", async () => {
+test("a browser on the node shows the daemon's page with the Services that it serves", async () => {
   await using it = await Case.create();
   await using signpost = await it.start();
   await signpost.until("the page", () => it.stage.get("/", METRICS_PORT));
@@ -325,7 +328,7 @@ Deno.test("a browser on the node shows the daemon's page with the Services that 
   assertEquals([...document.matchAll(/<h3>([^<]*)</g)].map(([, name]) => name), ["shop/web4"]);
 });
 
-Deno.test("beyond loopback the daemon's page is off, and says how it is switched on", async () => {
+test("beyond loopback the daemon's page is off, and says how it is switched on", async () => {
   await using it = await Case.create({ config: { metricsBindAddress: "0.0.0.0:10249" } });
   await using signpost = await it.start();
   const page = await signpost.until("an answer", () => it.stage.get("/", METRICS_PORT));

@@ -10,6 +10,9 @@ import { addAddress } from "../../support/topology.ts";
 import { type ApiObject, NODE_NAME, Pipeline } from "../../support/pipeline.ts";
 import { BACKENDS } from "./kernel.ts";
 import { atOnce } from "../../../lib/model/ports/in_turns.ts";
+import { sideBySide } from "../../support/side_by_side.ts";
+
+const test = sideBySide("packets between two commits", 6);
 
 // iptables-restore commits table by table: what a new connection meets after each of them.
 
@@ -170,7 +173,7 @@ for (const backend of BACKENDS) {
         ["lost its source ranges", { ranges: RANGES.others }, { ranges: [] }],
       ] as const
     ) {
-      Deno.test(`iptables${backend}, ${kind} script: after each commit a Service that ${what} gives what it gave before or gives then`, async () => {
+      test(`iptables${backend}, ${kind} script: after each commit a Service that ${what} gives what it gave before or gives then`, async () => {
         await using stage = await Stage.create(backend);
         await stage.apply("full", before);
         const was = await stage.answers();
@@ -183,7 +186,7 @@ for (const backend of BACKENDS) {
   }
 
   for (const [whom, web] of [["all", {}], ["some sources", { ranges: RANGES.client }]] as const) {
-    Deno.test(`iptables${backend}: after each commit of a take-over a virtual IP that is the node's is served to ${whom}, and its other ports are refused`, async () => {
+    test(`iptables${backend}: after each commit of a take-over a virtual IP that is the node's is served to ${whom}, and its other ports are refused`, async () => {
       await using stage = await Stage.create(backend);
       const { network } = stage;
       for (const family of FAMILIES) {

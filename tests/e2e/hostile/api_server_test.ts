@@ -9,6 +9,9 @@ import { Forwarder } from "../../support/forward.ts";
 import { NODE } from "../../support/topology.ts";
 import { ADDRESSES, type Manifest, service, slice } from "../cluster.ts";
 import { Stage } from "../stage.ts";
+import { sideBySide } from "../../support/side_by_side.ts";
+
+const test = sideBySide("hostile Services and the API server");
 
 const a = ADDRESSES[4];
 
@@ -46,7 +49,7 @@ async function isFrontend(stage: Stage, port: number | undefined): Promise<boole
 
 const WEB = service(a);
 
-Deno.test("a Service on the API server's address does not lock the daemon out", async () => {
+test("a Service on the API server's address does not lock the daemon out", async () => {
   await using stage = await Stage.create({ objects: [WEB, slice(a, ["local1"])] });
   await using _server = await move(stage);
   stage.apply(thief(stage));
@@ -63,7 +66,7 @@ Deno.test("a Service on the API server's address does not lock the daemon out", 
   await stage.tableBecomesExpected(signpost);
 });
 
-Deno.test("a state file with a Service on the API server's address does not survive a reboot", async () => {
+test("a state file with a Service on the API server's address does not survive a reboot", async () => {
   await Deno.mkdir("/var/lib/signpost", { recursive: true });
   const folder = await Deno.makeTempDir({ dir: "/var/lib/signpost", prefix: "e2e-" });
   try {

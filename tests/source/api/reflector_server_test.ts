@@ -7,8 +7,11 @@ import { assert, assertEquals } from "@std/assert";
 import type { Fault } from "../../support/api_faults.ts";
 import { eventually } from "../../support/eventually.ts";
 import { service, type WatchSetup, withWatch } from "./watch_fixture.ts";
+import { sideBySide } from "../../support/side_by_side.ts";
 
-Deno.test("a streaming list delivers one replace, then each change as it happens", async () => {
+const test = sideBySide("watches with faults", 4);
+
+test("a streaming list delivers one replace, then each change as it happens", async () => {
   await withWatch({}, async ({ server, sink, requests }) => {
     server.store.put(service("b", "2"));
     await eventually("b is there", () => sink.version("Service", "default/b") === "2");
@@ -27,7 +30,7 @@ Deno.test("a streaming list delivers one replace, then each change as it happens
   });
 });
 
-Deno.test("objects that the decoder refuses or ignores are told apart", async () => {
+test("objects that the decoder refuses or ignores are told apart", async () => {
   await withWatch({}, async ({ server, sink }) => {
     server.store.put(service("a", "2", { refuse: "no ports" }));
     await eventually("a is refused", () => sink.summary("Service").at(-1) === "refuse default/a");
@@ -36,7 +39,7 @@ Deno.test("objects that the decoder refuses or ignores are told apart", async ()
   });
 });
 
-Deno.test("services of other proxies and headless ones do not come in, nor leave a trace", async () => {
+test("services of other proxies and headless ones do not come in, nor leave a trace", async () => {
   await withWatch({}, async ({ server, sink }) => {
     server.store.put(service("foreign", "1", { "service.kubernetes.io/service-proxy-name": "x" }));
     server.store.put({ ...service("headless", "1"), spec: { clusterIP: "None" } });
@@ -47,7 +50,7 @@ Deno.test("services of other proxies and headless ones do not come in, nor leave
 });
 
 for (const streamingLists of ["refuse", "ignore"] as const) {
-  Deno.test(`a server that would ${streamingLists} streaming lists is listed in pages`, async () => {
+  test(`a server that would ${streamingLists} streaming lists is listed in pages`, async () => {
     await withWatch({
       server: { streamingLists },
       limits: { quiet: 100, pageSize: 2 },
@@ -67,7 +70,7 @@ for (const streamingLists of ["refuse", "ignore"] as const) {
   });
 }
 
-Deno.test("an expired continue token lists everything in one page", async () => {
+test("an expired continue token lists everything in one page", async () => {
   const options: WatchSetup = {
     server: { streamingLists: "refuse" },
     limits: { pageSize: 2 },
@@ -99,7 +102,7 @@ const FAULTS: readonly Fault[] = [
 for (const fault of FAULTS) {
   const name = "status" in fault ? `${fault.type} ${fault.status}` : fault.type;
   const wish = "retryAfter" in fault ? " with Retry-After" : "";
-  Deno.test(`${name}${wish} at start delays the first list, no more`, async () => {
+  test(`${name}${wish} at start delays the first list, no more`, async () => {
     await withWatch(
       { early: (server) => server.faults.add({ ...fault, count: 4 }) },
       ({ sink }) => {
@@ -109,7 +112,7 @@ for (const fault of FAULTS) {
     );
   });
 
-  Deno.test(`${name}${wish} while watching loses nothing`, async () => {
+  test(`${name}${wish} while watching loses nothing`, async () => {
     await withWatch({}, async ({ server, sink }) => {
       server.faults.add({ ...fault, count: 3 });
       server.dropStreams();
@@ -123,7 +126,7 @@ for (const fault of FAULTS) {
   });
 }
 
-Deno.test("a dropped stream goes on from the last resource version, without a list", async () => {
+test("a dropped stream goes on from the last resource version, without a list", async () => {
   await withWatch({}, async ({ server, sink, requests }) => {
     for (const end of [false, true]) {
       server.store.put(service("b", `before ${end}`));
@@ -139,7 +142,7 @@ Deno.test("a dropped stream goes on from the last resource version, without a li
   });
 });
 
-Deno.test("bookmarks keep the resource version current", async () => {
+test("bookmarks keep the resource version current", async () => {
   await withWatch({}, async ({ server, status, requests }) => {
     server.store.put({ kind: "Node", metadata: { name: "other" } });
     server.bookmark();
@@ -151,7 +154,7 @@ Deno.test("bookmarks keep the resource version current", async () => {
   });
 });
 
-Deno.test("410, as a status or as an event, lists again and takes nothing away", async () => {
+test("410, as a status or as an event, lists again and takes nothing away", async () => {
   await withWatch({}, async ({ server, sink, requests }) => {
     server.compact();
     await eventually("it is listed again", () => requests("streamingList").length === 2);
@@ -163,7 +166,7 @@ Deno.test("410, as a status or as an event, lists again and takes nothing away",
   });
 });
 
-Deno.test("garbage and half lines on a running stream lose no event", async () => {
+test("garbage and half lines on a running stream lose no event", async () => {
   await withWatch({ protobuf: false }, async ({ server, sink, logger }) => {
     for (
       const text of ['{"type":"ADDED","obj', "\u0000\n", '{"type":"ADDED","object":{}}\n', "[]\n"]
@@ -181,7 +184,7 @@ Deno.test("garbage and half lines on a running stream lose no event", async () =
   });
 });
 
-Deno.test("protobuf that cannot be understood loses no event", async () => {
+test("protobuf that cannot be understood loses no event", async () => {
   await withWatch({}, async ({ server, sink, logger, requests }) => {
     server.sendRaw("<html>");
     await eventually("it is listed again", () => requests("streamingList").length === 2);
@@ -192,7 +195,7 @@ Deno.test("protobuf that cannot be understood loses no event", async () => {
   });
 });
 
-Deno.test("a server that knows no protobuf is understood", async () => {
+test("a server that knows no protobuf is understood", async () => {
   await withWatch({ server: { protobuf: false } }, async ({ server, sink }) => {
     server.store.put(service("b", "2"));
     await eventually("b came", () => sink.version("Service", "default/b") === "2");
@@ -200,7 +203,7 @@ Deno.test("a server that knows no protobuf is understood", async () => {
   });
 });
 
-Deno.test("a silent stream is found and replaced", async () => {
+test("a silent stream is found and replaced", async () => {
   await withWatch({ limits: { stall: 300 }, server: { bookmarkInterval: 50 } }, async (
     { server, sink, logger },
   ) => {
@@ -213,7 +216,7 @@ Deno.test("a silent stream is found and replaced", async () => {
   });
 });
 
-Deno.test("a server whose resource versions went back is listed again", async () => {
+test("a server whose resource versions went back is listed again", async () => {
   await withWatch({ limits: { stall: 300 }, server: { bookmarkInterval: 50 } }, async (
     { server, sink },
   ) => {
@@ -225,7 +228,7 @@ Deno.test("a server whose resource versions went back is listed again", async ()
   });
 });
 
-Deno.test("a request that is never answered is given up", async () => {
+test("a request that is never answered is given up", async () => {
   await withWatch({ limits: { stall: 200 } }, async ({ server, sink, logger }) => {
     server.faults.add({ type: "stall" });
     server.dropStreams();
@@ -235,7 +238,7 @@ Deno.test("a request that is never answered is given up", async () => {
   });
 });
 
-Deno.test("a restarted server is found again, and what happened meanwhile comes in", async () => {
+test("a restarted server is found again, and what happened meanwhile comes in", async () => {
   await withWatch({}, async ({ server, sink, status }) => {
     await server.stop();
     server.store.delete("Service", "default/a");
@@ -248,7 +251,7 @@ Deno.test("a restarted server is found again, and what happened meanwhile comes 
   });
 });
 
-Deno.test("servicecidrs that the server does not know are an empty state, looked for again", async () => {
+test("servicecidrs that the server does not know are an empty state, looked for again", async () => {
   const limits = { absent: 50 };
   await withWatch({ kind: "ServiceCIDR", server: { serviceCIDRs: false }, limits }, async (
     { server, sink, status },
@@ -264,7 +267,7 @@ Deno.test("servicecidrs that the server does not know are an empty state, looked
   });
 });
 
-Deno.test("servicecidrs that we may not read do not hold up the start", async () => {
+test("servicecidrs that we may not read do not hold up the start", async () => {
   const early: WatchSetup["early"] = (server) =>
     server.faults.add({ type: "status", status: 403, count: 6 });
   const limits = { absent: 50 };
@@ -279,7 +282,7 @@ Deno.test("servicecidrs that we may not read do not hold up the start", async ()
   });
 });
 
-Deno.test("only the own Node is asked for", async () => {
+test("only the own Node is asked for", async () => {
   await withWatch({ kind: "Node" }, async ({ server, sink }) => {
     server.store.put({ kind: "Node", metadata: { name: "other" } });
     server.store.put({ kind: "Node", metadata: { name: "node-1" } });
