@@ -141,12 +141,11 @@ function portReport(
     sourceRanges: desired.sourceRanges,
     frontends: [
       ...[...frontendsOf(desired), ...frontendsOnLoopback(desired, inputs)]
-        .map((frontend) => frontendReport(frontend, { desired, inputs })),
-      ...[...lostFrontends(desired, { service, inputs })].map(([frontend, { holder }]) => ({
-        ...frontendReport(frontend, { desired, inputs }),
-        heldBy: holder,
-        outcomes: [],
-      })),
+        .map((frontend) => frontendReport(frontend, { desired, inputs, heldBy: null })),
+      ...[...lostFrontends(desired, { service, inputs })]
+        .map(([frontend, { holder: heldBy }]) =>
+          frontendReport(frontend, { desired, inputs, heldBy })
+        ),
     ],
     endpoints: explainEndpoints({ slices, port, desired, place, candidates, topology }),
     droppedBy: drop ? drop.by : null,
@@ -166,7 +165,10 @@ const SENDERS: readonly Sender[] = ["pod", "node", "external"];
 
 function frontendReport(
   frontend: Frontend,
-  { desired, inputs }: { readonly desired: DesiredServicePort; readonly inputs: Known },
+  { desired, inputs, heldBy }: Pick<FrontendReport, "heldBy"> & {
+    readonly desired: DesiredServicePort;
+    readonly inputs: Known;
+  },
 ): FrontendReport {
   const { type, port } = frontend;
   const { family, protocol } = desired;
@@ -178,8 +180,8 @@ function frontendReport(
     address: frontend.address ?? null,
     port,
     policy: policyOf(desired, frontend),
-    heldBy: null,
-    outcomes: address === undefined ? [] : SENDERS.map((sender) => ({
+    heldBy,
+    outcomes: heldBy !== null || address === undefined ? [] : SENDERS.map((sender) => ({
       sender,
       ...explainPacket({ sender, source: undefined, address, port, protocol }, inputs),
     })),
