@@ -122,8 +122,8 @@ function keyOf(raw: unknown): { readonly namespace: string; readonly name: strin
 }
 
 /**
- * Adds to a manifest of a Service, as `kubectl apply` would, what the API server and its controllers gave to the present one: cluster IPs, node
- * ports, load-balancer addresses, age. What the manifest says itself counts.
+ * Adds to a manifest of a Service, as `kubectl apply` would, what the API server and its controllers gave to the
+ * present one: cluster IPs, node ports, load-balancer addresses, age. What the manifest says itself counts.
  * @param raw the manifest, untrusted
  * @param present the Service of the same name, decoded; `undefined`: it would be new
  */

@@ -116,7 +116,7 @@ export async function readConnections(
 /** The most connections in an answer. */
 const MAX_CONNECTIONS = 1_000;
 
-/** @param entries all that `conntrack -L` prints */
+/** Picks the connections to some service ports. @param entries all that `conntrack -L` prints */
 export function connectionsOf(
   ports: readonly DesiredServicePort[],
   { entries, ownAddresses }: Pick<ConnectionOptions, "ownAddresses"> & {
