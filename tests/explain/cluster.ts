@@ -7,7 +7,12 @@ import { type Inspected, Inspector } from "../../lib/source/objects/inspect.ts";
 import type { KernelFacts } from "../../lib/explain/kernel.ts";
 import { explainPacket, type Known, type World } from "../../lib/explain/packet.ts";
 import { askAbout, explainTarget } from "../../lib/explain/packet_report.ts";
-import type { Outcome, PacketReport, ServiceReport } from "../../lib/explain/report.ts";
+import type {
+  Outcome,
+  PacketReport,
+  ServiceReport,
+  TraceReport,
+} from "../../lib/explain/report.ts";
 import { explainService } from "../../lib/explain/service_report.ts";
 import type { State } from "../../lib/policy/state.ts";
 import type { PacketTarget, Sender } from "../../lib/config/command.ts";
@@ -97,6 +102,8 @@ export interface Options {
   readonly refusedFeatures?: RefusedFeatures;
   readonly nodeFindings?: readonly Finding[];
   readonly status?: ServiceStatus;
+  /** A trace, or the reason why there is none. */
+  readonly trace?: TraceReport | string;
   /** The objects were not seen as they are written. */
   readonly isUnseen?: boolean;
   /** Without the Node and the ServiceCIDR. */
@@ -212,5 +219,5 @@ export function explainFrom(
     protocol: "tcp",
   };
   const asked = askAbout(target, { ...known, from: from.from });
-  return explainTarget({ ...known, ...asked, trace: undefined });
+  return explainTarget({ ...known, ...asked, trace: options.trace });
 }

@@ -3,7 +3,7 @@ import type { TraceReport } from "../../lib/explain/report.ts";
 import { traceConnection, TraceReader } from "../../lib/explain/trace.ts";
 import { traceScript } from "../../lib/backend/trace.ts";
 import { ProgramFailedError, ProgramMissingError } from "../../lib/model/ports/ports.ts";
-import { LOCAL, outcomeOf, REMOTE, slice, web } from "./cluster.ts";
+import { explainFrom, LOCAL, outcomeOf, REMOTE, slice, web } from "./cluster.ts";
 
 const PACKET = { address: "10.96.0.10", port: 80, protocol: "tcp" } as const;
 const OUTCOME = outcomeOf("node > 10.96.0.10:80/tcp", [web(), slice([LOCAL, REMOTE])]);
@@ -124,4 +124,35 @@ Deno.test("where nft is missing or cannot be started, the trace ends with a line
   );
   const busy = new ProgramFailedError("nft", "not-started", "cannot be started now: no memory");
   assertEquals(await trace(busy), "--trace: nft cannot be started now: no memory");
+});
+
+Deno.test("a packet that this node cannot send is not traced, and the answer says why", async () => {
+  const untouched = () => Promise.reject(new Error("nothing may run"));
+  const trace = (sender: "node" | "pod", protocol: "tcp" | "sctp") =>
+    traceConnection({
+      target: { type: "packet", ...PACKET, protocol, source: undefined },
+      sender,
+      outcome: OUTCOME,
+    }, {
+      runtime: {
+        clock: { now: () => 0, monotonic: () => 0, sleep: untouched },
+        runner: { run: untouched },
+        streamer: { lines: () => ({ [Symbol.asyncIterator]: () => ({ next: untouched }) }) },
+        sendProbe: untouched,
+      },
+      signal: new AbortController().signal,
+    });
+  assertEquals(
+    await trace("node", "sctp"),
+    "SCTP packets cannot be sent from here: no trace",
+  );
+  const reason = "only this node's own packets can be sent from here: no trace (--from node)";
+  assertEquals(await trace("pod", "tcp"), reason);
+  const objects = [web(), slice([LOCAL])];
+  const report = explainFrom({ source: "10.244.0.11" }, objects, { trace: reason });
+  assertEquals(
+    report.findings.filter(({ code }) => code === "not-traced"),
+    [{ severity: "warning", code: "not-traced", message: reason, hint: "" }],
+  );
+  assertEquals(report.trace, null);
 });
