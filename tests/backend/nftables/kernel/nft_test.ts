@@ -129,7 +129,8 @@ Deno.test("an nft that was killed or not started is no missing one, and the erro
 });
 
 Deno.test("an nft that crashes names the tables on which it does; no other reason is guessed", async () => {
-  const chains = "table ip good {\n}\ntable inet hostfw {\n\tchain input {\n\t}\n}\n";
+  const chains = "table ip good {\n}\ntable inet hostfw {\n\tchain input {\n\t}\n}\n" +
+    "table ip docker {\n}\n";
   const crashing = (pattern: RegExp) =>
     new Nft({
       run: (argv) => {
@@ -141,12 +142,15 @@ Deno.test("an nft that crashes names the tables on which it does; no other reaso
         return Promise.resolve({ code: 0, stdout, stderr: "" });
       },
     });
-  const foreign = crashing(/ -f |--check|hostfw/);
+  const foreign = crashing(/ -f |--check|hostfw|docker/);
   const found = await foreign.findUnreadable();
-  assertEquals([found?.severity, found?.where], ["error", "table inet hostfw"]);
+  assertEquals([found?.severity, found?.where], ["error", "table inet hostfw, table ip docker"]);
   const error = await assertRejects(() => foreign.apply("x"), ApplyError);
   assertEquals(error.failure, "unreadable");
-  assertStringIncludes(error.message, "nft 1.0.6 crashes on table inet hostfw, so no rule");
+  assertStringIncludes(
+    error.message,
+    "nft 1.0.6 crashes on table inet hostfw, table ip docker, so no rule can be written",
+  );
   const other = await assertRejects(() => crashing(/ -f /).apply("x"), ApplyError);
   assertEquals([other.failure, other.message], ["program-failed", "nft crashed (SIGSEGV)"]);
 });
