@@ -58,7 +58,7 @@ export class Parts {
   readonly healthChecks: HealthCheckNodePorts;
   readonly observation: Observation;
   readonly findings: NodeFindings;
-  readonly services: ServiceSyncs;
+  readonly serviceSyncs: ServiceSyncs;
   readonly ownPorts: OwnPorts;
   readonly started: number;
   /** When the objects of the state file were written, milliseconds since the epoch. */
@@ -137,7 +137,7 @@ export class Parts {
       logger,
       changed: () => this.findings.changed(),
     });
-    this.services = new ServiceSyncs({ desired: this.desired, clock });
+    this.serviceSyncs = new ServiceSyncs({ desired: this.desired, clock });
     this.observation = new Observation(this);
     this.findings = new NodeFindings({
       gather: async (isFull) => {
@@ -196,7 +196,7 @@ export class Parts {
   /** Follows a try to sync. No other work may run before the statuses of Services are those of the kernel. */
   #follow(outcome: SyncOutcome): void {
     const { applied, isFull } = outcome;
-    this.services.follow(outcome);
+    this.serviceSyncs.follow(outcome);
     if (!applied || isFull) this.findings.suspected();
     else this.findings.changed();
     if (!applied) return;

@@ -39,7 +39,7 @@ export class ServiceSyncs {
   }
 
   /** Returns the sync that wrote the rules of a Service; `undefined` if it has none. */
-  writing(service: string): Written | undefined {
+  lastSync(service: string): Written | undefined {
     const hasRules = (this.options.desired.services.get(service) ?? []).length > 0;
     return hasRules ? this.#changed.get(service) ?? this.#first : undefined;
   }

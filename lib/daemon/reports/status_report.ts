@@ -61,7 +61,7 @@ export function statusReport(parts: Parts): Status {
 }
 
 export function serviceStatus(parts: Parts, service: string): ServiceStatus {
-  const written = parts.services.writing(service);
+  const written = parts.serviceSyncs.lastSync(service);
   const rejected = rejectionOf(parts, service);
   const pending = waitingFor(parts, service);
   return {
@@ -82,8 +82,8 @@ function rejectionOf({ refusals, desired }: Parts, service: string): string {
   return unsupported ? describeUnsupported(unsupported) : "";
 }
 
-function waitingFor({ services, loop, cache }: Parts, service: string): string {
-  if (services.hasFailed(service)) return "the last sync failed and is tried again";
+function waitingFor({ serviceSyncs, loop, cache }: Parts, service: string): string {
+  if (serviceSyncs.hasFailed(service)) return "the last sync failed and is tried again";
   if (loop.isWriting(service)) return "a sync writes it now";
   return cache.isWaiting(service) ? "the next sync writes it" : "";
 }

@@ -33,7 +33,7 @@ class Fake {
 
   of(service: string): ServiceStatus {
     return serviceStatus({
-      services: this.syncs,
+      serviceSyncs: this.syncs,
       refusals: this.refused,
       desired: { unsupported: () => [] },
       cache: { isWaiting: (key: string) => this.waiting.has(key) },
