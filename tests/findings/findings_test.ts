@@ -32,3 +32,20 @@ Deno.test("after twenty findings of a kind, the last one counts the others", () 
     .filter(({ id }) => id === "health-check-port-taken");
   assertEquals([found.length, found.at(-1)?.what], [21, "… and 5 more of this kind"]);
 });
+
+Deno.test("findings that other parts made are listed", () => {
+  const made = (id: Parameters<typeof finding>[0]) => finding(id, { what: "", where: id });
+  const facts = {
+    probed: [made("ip-family-missing")],
+    healthCheckFailures: [made("health-check-port-taken")],
+    localhostFailures: [made("localhost-node-port-taken")],
+    ruleset: { unreadable: made("nft-crashes"), chains: [] },
+  };
+  const found = atOnce(findAll(factsOf([node(["192.168.77.2"])], { facts })));
+  assertEquals(found.filter(({ id, where }) => id === where).map(({ id }) => id), [
+    "nft-crashes",
+    "health-check-port-taken",
+    "localhost-node-port-taken",
+    "ip-family-missing",
+  ]);
+});
