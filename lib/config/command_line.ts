@@ -8,7 +8,7 @@ import { isRecord } from "../model/values/record.ts";
 import { didYouMean, plain, show } from "../model/values/text.ts";
 import { COMMAND_ROWS, type CommandName, COMMANDS, findFlag, FLAGS, ownersOf } from "./commands.ts";
 import { Fault } from "./file/readers.ts";
-import { checkValue, type Flag, type Problem, type ProblemLine } from "./setting.ts";
+import { checkValue, errorLine, type Flag, type Problem, type ProblemLine } from "./setting.ts";
 import { type GivenSettings, ROWS } from "./settings.ts";
 
 export interface CommandLineResult {
@@ -39,11 +39,6 @@ export function readCommandLine(argv: readonly string[]): CommandLineResult {
     problems: [...errors.map(errorLine), ...problems],
     ...read,
   };
-}
-
-/** Returns an error of the command line, whatever the settings. */
-function errorLine(line: string): ProblemLine {
-  return { setting: "", kind: "type", line };
 }
 
 interface GivenFlag {

@@ -8,6 +8,7 @@ import { type FileResult, readConfigurationFile } from "./file/file.ts";
 import { readCommandLine, unexpectedWord } from "./command_line.ts";
 import { type CommandName, COMMANDS } from "./commands.ts";
 import { plain } from "../model/values/text.ts";
+import { errorLine } from "./setting.ts";
 import type { GivenSettings } from "./settings.ts";
 
 /** The source of the configuration of a command that names no cluster. */
@@ -111,7 +112,7 @@ async function loadFile(name: string, { readFile }: LoadOptions): Promise<FileRe
     text = await readFile(name);
   } catch (error) {
     const line = `${plain(name)}: cannot be read: ${plain(messageOf(error))}`;
-    return { settings: {}, problems: [{ setting: "", kind: "type", line }] };
+    return { settings: {}, problems: [errorLine(line)] };
   }
   return readConfigurationFile(text, name);
 }

@@ -175,6 +175,11 @@ export interface ProblemLine {
   readonly line: string;
 }
 
+/** Returns an error of the command line or the file, whatever the settings. */
+export function errorLine(line: string): ProblemLine {
+  return { setting: "", kind: "type", line };
+}
+
 /**
  * Checks the value of a setting. As in Go, `null` in lists and mappings means unset.
  * @returns `undefined` if it has problems

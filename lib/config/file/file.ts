@@ -1,5 +1,5 @@
 /** Reads a KubeProxyConfiguration file: YAML or JSON text in, checked settings and all problems out. */
-import { checkValue, type ProblemLine } from "../setting.ts";
+import { checkValue, errorLine, type ProblemLine } from "../setting.ts";
 import { type GivenSettings, inSections, ROWS } from "../settings.ts";
 import { didYouMean, plain, show } from "../../model/values/text.ts";
 import { fieldAt, isRecord } from "../../model/values/record.ts";
@@ -31,7 +31,7 @@ export interface FileResult {
 export function readConfigurationFile(text: string, name: string): FileResult {
   const file = plain(name);
   const failed = (reason: string): FileResult => (
-    { settings: {}, problems: [{ setting: "", kind: "type", line: `${file}: ${reason}` }] }
+    { settings: {}, problems: [errorLine(`${file}: ${reason}`)] }
   );
   let parsed: ReturnType<typeof parseDocument>;
   try {
