@@ -94,9 +94,9 @@ function candidatesFor(line: readonly string[]): readonly Candidate[] {
   if (!last.startsWith("-")) return startingWith(last, wordsAfter(named, line));
   const { flag, name, text } = splitFlag(last, command);
   if (!last.includes("=")) return startingWith(last, flagsOf(command));
-  return !flag || text === undefined ? [] : startingWith(text, valuesOf(flag)).map((
-    [word],
-  ) => [word === FILES ? word : `${name}=${word}`]);
+  if (!flag || text === undefined) return [];
+  const values = startingWith(text, valuesOf(flag));
+  return values.map(([word]) => [word === FILES ? word : `${name}=${word}`]);
 }
 
 function startingWith(prefix: string, candidates: readonly Candidate[]): Candidate[] {

@@ -28,9 +28,8 @@ export async function nodeConfiguration(options: NodeConfigurationOptions): Prom
   if (names.some((name) => given.includes(`--${name}`))) return invocation;
   const ofDaemon = await fromDaemon(options);
   const loaded = ofDaemon ?? await fromFile(options);
-  const whose = `the configuration of ${
-    ofDaemon ? `the running daemon (${plain(socket)})` : `this node (${NODE_FILE})`
-  }`;
+  const owner = ofDaemon ? `the running daemon (${plain(socket)})` : `this node (${NODE_FILE})`;
+  const whose = `the configuration of ${owner}`;
   if (loaded?.type === "run") {
     runtime.complain(`signpost: with ${whose}`);
     return { ...loaded, configuredBy: ofDaemon ? "daemon" : "file" };
