@@ -31,7 +31,10 @@ interface CommandRow {
   readonly exitCodes: readonly (readonly [code: number, meaning: string])[];
   /** The words besides flags that may follow it, for completion. @default no words may follow */
   readonly words?: readonly string[];
-  /** The daemon's flags that its help shows beside its own. It takes the others, too. */
+  /**
+   * The daemon's flags that its help shows beside its own. It takes the others, too. With `config` among them, it has the
+   * configuration of this node's daemon if its flags name no cluster.
+   */
   readonly shares?: readonly string[] | "all";
   /** Its own flags, by the names of its options. */
   readonly flags: Readonly<Record<string, Setting<unknown>>>;

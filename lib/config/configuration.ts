@@ -1,8 +1,8 @@
 /**
- * Makes the configuration out of file, flags and defaults, and prints it in the shape of its file. Its type is that of KubeProxyConfiguration
- * (kubeproxy.config.k8s.io/v1alpha1) with its own field names, and signpost's own settings under `signpost`. Durations
- * are milliseconds, addresses are canonical. Flags override the file, and the file overrides defaults. But for the
- * mode, these are kube-proxy's (pkg/proxy/apis/config/v1alpha1/defaults.go).
+ * Makes the configuration out of file, flags and defaults, and prints it in the shape of its file. Its type is that of
+ * KubeProxyConfiguration (kubeproxy.config.k8s.io/v1alpha1) with its own field names, and signpost's own settings under
+ * `signpost`. Durations are milliseconds, addresses are canonical. Flags override the file, and the file overrides
+ * defaults. But for the mode, these are kube-proxy's (pkg/proxy/apis/config/v1alpha1/defaults.go).
  */
 import { hostPort } from "../model/cluster/names.ts";
 import { type MinSyncPeriod, nodePortEntries, type ProxyMode } from "../model/configuration.ts";

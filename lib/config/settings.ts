@@ -343,7 +343,7 @@ export const SETTING_GROUPS = {
       help: "Socket for signpost status and other commands; empty: none.",
     }),
   },
-  /** kube-proxy's settings for Windows, for Go's runtime and logger, and for its client: checked, and named in one warning. */
+  /** kube-proxy's for Windows, for Go's runtime and logger, and for its client: checked, and named in one warning. */
   [UNUSED_TITLE]: {
     "ipvs.strictARP": value(read.boolean, false, { flag: "--ipvs-strict-arp" }),
     enableProfiling: value(read.boolean, false, { flag: "--profiling" }),
