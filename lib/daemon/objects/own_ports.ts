@@ -11,7 +11,10 @@ interface OwnPortsOptions {
   readonly configuration: Pick<Configuration, "healthzBindAddress">;
   /** Returns the API server by the kubeconfig; `undefined`: there is none, and no port is kept. */
   readonly locate: (() => Promise<URL>) | undefined;
-  /** The interface addresses: those that a daemon has read, or none if the rules are for another machine. @default those of the interfaces now */
+  /**
+   * The interface addresses: those that a daemon has read, or none if the rules are for another machine.
+   * @default those of the interfaces now
+   */
   readonly knownAddresses?: readonly string[] | undefined;
   readonly runtime: Pick<Runtime, "clock" | "resolve" | "addresses" | "interfaces">;
 }
