@@ -44,9 +44,10 @@ export async function restore(parts: Parts): Promise<void> {
     },
   });
   if (lastWritten === undefined) return;
-  // Rules in the kernel may be newer than the file. A lost API server is no reason for load balancers to leave a node that has rules, or gets them now.
+  // Rules in the kernel may be newer than the file.
   if (await isServed(backend.foreignRules, { ...runtime, logger })) {
     logger.info("the rules in the kernel stay until the API server's lists are in");
+    // A lost API server is no reason for load balancers to leave a node that has rules.
     return health.setNode({ deleting: false });
   }
   const saved = await read(path, options);

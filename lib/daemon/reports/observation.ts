@@ -2,12 +2,11 @@
 import type { ObjectCache } from "../../cache/cache.ts";
 import { CATALOG, type FindingKind } from "../../findings/catalog.ts";
 import { describeConflicts } from "../../policy/claimed.ts";
-import type { Conflict } from "../../model/status.ts";
 import type { ApplyError, Script } from "../../model/kernel/dataplane.ts";
 import { describeUnsupported, type Unsupported, worksWithout } from "../../model/kernel/traits.ts";
 import { splitKey } from "../../model/cluster/names.ts";
 import type { Kind, ObjectEvent, Refusal } from "../../model/cluster/objects.ts";
-import type { Finding, SyncSummary } from "../../model/status.ts";
+import type { Conflict, Finding, SyncSummary } from "../../model/status.ts";
 import type { Runtime } from "../../model/ports/runtime.ts";
 import type { EventReport } from "../../observe/events.ts";
 import type { ProxyHealth } from "../../observe/health.ts";
