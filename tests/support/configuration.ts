@@ -3,8 +3,7 @@
  *
  * @module
  */
-import { completeSettings } from "../../lib/config/configuration.ts";
-import type { Configuration } from "../../lib/config/configuration.ts";
+import { completeSettings, type Configuration } from "../../lib/config/configuration.ts";
 
 const KUBE_PROXY = completeSettings({});
 

@@ -1,11 +1,10 @@
-import type { Family } from "../../../lib/model/values/address.ts";
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import type { NftablesBackend } from "../../../lib/backend/nftables/backend.ts";
 import { CATALOG, finding } from "../../../lib/findings/catalog.ts";
-import { Metrics } from "../../../lib/observe/metrics/metrics.ts";
-import type { MetricsOptions } from "../../../lib/observe/metrics/metrics.ts";
 import { COMMIT } from "../../../lib/model/commit.ts";
+import type { Family } from "../../../lib/model/values/address.ts";
 import { VERSION } from "../../../lib/model/version.ts";
+import { Metrics, type MetricsOptions } from "../../../lib/observe/metrics/metrics.ts";
 import { processUsage } from "../../../lib/system/runtime.ts";
 import { START } from "../../support/clock_and_log.ts";
 import { backendOf, type Mode } from "../../support/modes.ts";
