@@ -127,7 +127,7 @@ class Reflector {
   async #listAndWatch(): Promise<void> {
     if (this.#resourceVersion === "" && this.#streamingList) {
       try {
-        return await this.#watch(new Map());
+        return await this.#watch(true);
       } catch (error) {
         if (this.#resourceVersion !== "" || !mayWorkInPages(error)) throw error;
         // A refusal of these parameters is for good.
@@ -193,12 +193,13 @@ class Reflector {
     logger.debug(2, `listed ${kind} objects`, { objects: this.#known.size, resourceVersion });
   }
 
-  /** Follows one stream to its end. @param snapshot collects the initial state, if the stream begins with that */
-  async #watch(snapshot?: Snapshot): Promise<void> {
+  /** Follows one stream to its end. @param isList true if the stream begins with the initial state */
+  async #watch(isList = false): Promise<void> {
     const { clock, signal } = this.options;
-    this.#setState(snapshot ? "listing" : "connecting");
+    this.#setState(isList ? "listing" : "connecting");
     const start = clock.monotonic();
-    this.#snapshot = snapshot;
+    // A variable would keep the list in memory until the stream ends.
+    this.#snapshot = isList ? new Map() : undefined;
     this.#hasProgress = false;
     try {
       await this.#follow();
