@@ -170,7 +170,8 @@ export class HandOver {
   async #look(): Promise<FoundRules> {
     const own = await this.#options.variant?.();
     const tables = await deleteTables(this.#nft, KUBE_PROXY_TABLES).catch(unlessMissing);
-    const entries = await cleanUpKernel(this.#options.runner, { kubeProxy: true, dryRun: true });
+    const options = { kubeProxy: true, dryRun: true, ownerOnly: own };
+    const entries = await cleanUpKernel(this.#options.runner, options);
     const others = entries.filter(({ owner, backend }) => owner !== undefined && backend !== own);
     const isOverwritten = entries.some(({ owner, backend }) =>
       owner === "kube-proxy" && backend === own
