@@ -382,6 +382,8 @@ function parseProtocol(text: string | undefined): Protocol | undefined {
   return PROTOCOLS.find((each) => each === text) ?? PROTOCOL_NAMES[text ?? ""];
 }
 
+/** Most texts are addresses, of which a large table has very many. */
 function withoutHostLength(range: string): string {
+  if (!range.includes("/")) return range;
   return range.replace(/(\.\d+)\/32$/, "$1").replace(/(:[0-9a-f:.]*)\/128$/, "$1");
 }
