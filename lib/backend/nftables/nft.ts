@@ -225,7 +225,7 @@ export class Nft {
   }
 
   async listSetNames(): Promise<readonly ListedSet[]> {
-    const sets = (await this.listStructure()).matchAll(/^	(\w+) (\S+) \{$/gm);
+    const sets = (await this.listStructure()).matchAll(/^\t(\w+) (\S+) \{$/gm);
     return [...sets].flatMap(([, kind, name = ""]) =>
       kind === "set" || kind === "map" ? [{ kind, name }] : []
     );
