@@ -14,7 +14,7 @@ import { ApiServer } from "../tests/support/api_server.ts";
 import { makeCertificates } from "../tests/support/certificates.ts";
 import { clusterObjects } from "./cluster.ts";
 
-/** What the process can be told. */
+/** The commands of the process. */
 export type ApiCommand =
   | { readonly type: "put"; readonly object: ApiObject }
   | { readonly type: "delete"; readonly kind: string; readonly key: string };

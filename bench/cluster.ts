@@ -9,7 +9,7 @@ import type { ApiObject } from "../tests/support/api_store.ts";
 /** The node that signpost is on. */
 export const NODE_NAME = "node-1";
 
-/** Where the pods are. */
+/** The range of the pods. */
 export const CLUSTER_CIDR = "10.128.0.0/9";
 
 /** Port of every cluster IP. */

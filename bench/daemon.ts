@@ -36,7 +36,7 @@ export interface DaemonOptions {
   readonly state?: string;
 }
 
-/** What the daemon writes to is private to it: the state file and socket of a real one stay as they are. */
+/** Mounts private folders for the state file and the socket: those of a real daemon stay as they are. */
 function mountPrivate({ state }: DaemonOptions): string {
   const saved = state === undefined ? "-t tmpfs tmpfs" : `--bind ${state}`;
   return [
@@ -157,7 +157,7 @@ export class Daemon implements AsyncDisposable {
   }
 }
 
-/** What `signpost --once` prints with the same flags. */
+/** Prints with `signpost --once` and the same flags. */
 export async function printOnce(options: DaemonOptions): Promise<string> {
   const argv = [
     ...signpostCommand(),

@@ -26,7 +26,7 @@ export const PARTS = [
 /** Name of a part. */
 export type Part = typeof PARTS[number];
 
-/** What to run, and how long. */
+/** The parts to run, and how long. */
 export interface Options {
   readonly help: boolean;
   readonly parts: ReadonlySet<Part>;
@@ -60,7 +60,7 @@ export interface Options {
   readonly packetRounds: number;
   /** Changes in iptables mode. */
   readonly iptablesChanges: number;
-  /** Where results and plot go; `undefined`: nowhere. */
+  /** The paths of results and plot; `undefined`: none are written. */
   readonly output:
     | { readonly json: string; readonly plot: string; readonly page: string }
     | undefined;

@@ -7,7 +7,7 @@
 import { ipv4, Libc } from "./libc.ts";
 import { quantile } from "./statistics.ts";
 
-/** What a round of connections gave. */
+/** The result of a round of connections. */
 export interface Round {
   /** Established connections in a second. */
   readonly perSecond: number;

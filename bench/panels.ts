@@ -31,7 +31,7 @@ export interface Axis {
 /** A panel. */
 export interface Panel {
   readonly title: string;
-  /** What the numbers below it are. */
+  /** Names the numbers below it. */
   readonly label: string;
   readonly x: Axis;
   readonly y: Axis;

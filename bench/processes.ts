@@ -1,5 +1,5 @@
 /**
- * What the kernel tells of a process: memory and CPU time (proc(5)).
+ * Reads the memory and CPU time of a process from the kernel (proc(5)).
  *
  * @module
  */

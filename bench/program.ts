@@ -45,7 +45,7 @@ export async function describeSitting(): Promise<string> {
   return `commit ${commit} on ${day}, load average ${load.toFixed(1)} before`;
 }
 
-/** What it runs on. */
+/** Describes this machine. */
 export async function describeMachine(): Promise<Results["machine"]> {
   return {
     kernel: release(),

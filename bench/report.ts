@@ -1,5 +1,5 @@
 /**
- * What people see: tables, and lines of progress.
+ * Prints tables, and lines of progress, for people.
  *
  * @module
  */

@@ -1,5 +1,5 @@
 /**
- * What a run of the bench leaves, as data.
+ * The results of a run of the bench, as data.
  *
  * @module
  */
@@ -17,7 +17,7 @@ import type { Work } from "./parts/work.ts";
 import type { Part } from "./options.ts";
 import type { Memory } from "./processes.ts";
 
-/** What was measured with so many Services; parts that were not run are missing. */
+/** The results with so many Services; parts that were not run are missing. */
 export interface SizeResult {
   readonly services: number;
   readonly endpointsEach: number;
@@ -43,7 +43,7 @@ export interface Results {
     readonly nft: string;
     readonly deno: string;
   };
-  /** What was measured, in words. */
+  /** The program that was measured, in words. */
   readonly program: string;
   /** Of each part, when: the commit, the day and how busy the machine was before, in words. */
   readonly measured: Readonly<Partial<Record<Part, string>>>;
@@ -52,7 +52,7 @@ export interface Results {
   readonly firstRequest?: number;
   readonly wideService?: WideService;
   readonly packets?: readonly PacketPath[];
-  /** What counting connections costs. */
+  /** The costs of counting connections. */
   readonly counters?: readonly CounterCosts[];
   readonly iptables?: readonly IptablesResult[];
   /** Node ports on loopback. */

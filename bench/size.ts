@@ -48,7 +48,7 @@ export async function measureSize(
   };
 }
 
-/** What is measured on one running daemon, memory first. */
+/** Measures one running daemon, memory first. */
 async function measureLive(stage: Stage, options: Options): Promise<Partial<SizeResult>> {
   const { parts, changes, burst, churnSeconds, churnSize, cpuSeconds } = options;
   const { namespace, api: { kubeconfig } } = stage;

@@ -1,5 +1,5 @@
 /**
- * Where a measurement takes place: a namespace with its own kernel tables, and an API server in it.
+ * Makes the place of a measurement: a namespace with its own kernel tables, and an API server in it.
  *
  * @module
  */
@@ -15,7 +15,7 @@ export interface StageOptions {
   readonly endpoints: number;
 }
 
-/** What a program left. */
+/** The output of a program that has ended. */
 export interface Finished {
   readonly stdout: string;
   readonly milliseconds: number;

@@ -17,7 +17,7 @@ const TEXTS: ReadonlySet<string> = new Set(["lib/observe/page/page.html"]);
 /** Modules of Node that compute and touch nothing. */
 const PURE_NODE_MODULES: ReadonlySet<string> = new Set(["node:crypto", "node:path/posix"]);
 
-/** What only an adapter may use: the system, the clock, timers, the network, the terminal. */
+/** Matches names that only an adapter may use: the system, the clock, timers, the network, the terminal. */
 const SYSTEM =
   /\b(?:Deno\.|Date\.now\b|new Date\(\)|performance\.|setTimeout\b|setInterval\b|fetch\(|console\.)/;
 
@@ -258,7 +258,7 @@ Deno.test("no module keeps state of its own", () => {
   assertEquals(SOURCES.flatMap((file) => linesOf(file, /^(?:export )?(?:let|var) /)), []);
 });
 
-/** What every set's name begins with. */
+/** The beginnings of all sets' names. */
 const STEMS = Object.values(ROWS).flatMap(({ stems }) => Object.values(stems)).join("|");
 
 /** A set's name as text, put together, or in a pattern. */

@@ -105,7 +105,7 @@ async function runAll(options: Options): Promise<RunResult[]> {
   return results;
 }
 
-/** What cannot be downloaded is left out. */
+/** Runs one kernel. One that cannot be downloaded is left out. */
 async function runOne(name: string, shop: Workshop, folder: string): Promise<RunResult> {
   try {
     if (name === AARCH64) return await runAarch64({ ...shop, root: ROOT, folder });

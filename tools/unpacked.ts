@@ -61,7 +61,7 @@ async function unpack(name: string, folder: string): Promise<boolean> {
   }
 }
 
-/** Where tools and tests keep what took time to get. */
+/** Returns the folder of files that took time to get. */
 export function cacheFolder(): string {
   const base = Deno.env.get("XDG_CACHE_HOME") ?? `${Deno.env.get("HOME") ?? "/root"}/.cache`;
   return `${base}/signpost`;

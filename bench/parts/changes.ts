@@ -10,7 +10,7 @@ import type { Daemon } from "../daemon.ts";
 import type { Stage, StageOptions } from "../stage.ts";
 import { median, quantile } from "../statistics.ts";
 
-/** What changes at one pace did. */
+/** The results of changes at one pace. */
 export interface Changes {
   readonly perSecond: number;
   readonly count: number;

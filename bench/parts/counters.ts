@@ -1,5 +1,5 @@
 /**
- * What the counters on the elements of frontends cost: new connections with and without them, and the kernel's memory.
+ * Measures the cost of counters on frontends: new connections with and without them, and the kernel's memory.
  *
  * @module
  */

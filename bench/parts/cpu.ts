@@ -9,7 +9,7 @@ import type { Stage } from "../stage.ts";
 import type { Churn } from "./changes.ts";
 import { changeFor, STEADY_PACE } from "./memory.ts";
 
-/** What ten changes a second cost. */
+/** The cost of ten changes a second. */
 export interface Cpu {
   readonly perSecond: number;
   readonly seconds: number;

@@ -34,7 +34,7 @@ export interface IptablesResult {
   readonly chainPerEndpoint: RuleShape;
 }
 
-/** What to measure. */
+/** The parts to measure. */
 export interface IptablesOptions {
   readonly services: number;
   readonly endpoints: number;

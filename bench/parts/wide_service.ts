@@ -19,7 +19,7 @@ export interface WideService {
   readonly milliseconds: number;
 }
 
-/** What the API puts into a slice at most (`--max-endpoints-per-slice`). */
+/** The most endpoints that the API puts into a slice (`--max-endpoints-per-slice`). */
 const SLICE = 100;
 const CHANGES = 10;
 

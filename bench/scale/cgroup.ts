@@ -4,7 +4,7 @@
  * @module
  */
 
-/** Where the kernel shows them. */
+/** The kernel's folder of cgroups. */
 const ROOT = "/sys/fs/cgroup";
 
 /** Names of its files. */

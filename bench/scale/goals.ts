@@ -8,9 +8,9 @@ import type { ScaleResult, ScaleResults } from "./results.ts";
 
 /** One goal for one shape. */
 export interface Verdict {
-  /** What was measured, as text. */
+  /** The measured value, as text. */
   readonly value: string;
-  /** What it is held against, as text. */
+  /** The goal, as text. */
   readonly goal: string;
   readonly met: boolean;
 }
@@ -18,7 +18,7 @@ export interface Verdict {
 /** A goal. */
 export interface Goal {
   readonly name: string;
-  /** What limits it, for the page where it is missed. */
+  /** The limit behind a missed goal, for the page. */
   readonly reason: string;
   /** `undefined`: it has none for this shape, or it was not measured. */
   readonly judge: (result: ScaleResult, all: ScaleResults) => Verdict | undefined;

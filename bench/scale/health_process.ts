@@ -13,7 +13,7 @@ import { TextLineStream } from "../text_lines.ts";
 export interface Silence {
   /** Until it was there. */
   readonly wait: number;
-  /** What the daemon's main thread computed meanwhile: other programs on the processors do not count. */
+  /** Milliseconds of the daemon's main thread meanwhile: other programs on the processors do not count. */
   readonly busy: number;
 }
 

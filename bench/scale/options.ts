@@ -6,7 +6,7 @@
 import { parseArgs } from "node:util";
 import type { Shape } from "./results.ts";
 
-/** What to measure. */
+/** The shapes and parts to measure. */
 export interface ScaleOptions {
   readonly help: boolean;
   readonly shapes: readonly Shape[];
@@ -14,7 +14,7 @@ export interface ScaleOptions {
   readonly changes: number;
   /** Shapes with at least so many endpoints are tried in the unit's memory limit. */
   readonly limitedFrom: number;
-  /** Where results, page and picture go; `undefined`: nowhere. */
+  /** The paths of results, page and picture; `undefined`: none are written. */
   readonly output:
     | { readonly json: string; readonly page: string; readonly plot: string }
     | undefined;
@@ -64,7 +64,7 @@ const SHORT: ScaleOptions = {
   output: undefined,
 };
 
-/** What the command line asks for. */
+/** The request of the command line. */
 export interface ScaleRun extends ScaleOptions {
   /** Nothing is measured. */
   readonly render: boolean;

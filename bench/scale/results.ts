@@ -1,5 +1,5 @@
 /**
- * What `deno task bench scale` leaves, as data.
+ * The results of `deno task bench scale`, as data.
  *
  * @module
  */
@@ -29,7 +29,7 @@ export interface DriftTimes {
   readonly repaired: number;
 }
 
-/** What became of the unit's own memory limit. */
+/** The result of the trial with the unit's own memory limit. */
 export interface LimitResult {
   /** Bytes, as the unit has it. */
   readonly limit: number;
@@ -69,7 +69,7 @@ export interface ScaleResult extends Shape {
     /** Of a full sync that finds the table as it should be. */
     readonly full: Silence;
   };
-  /** Where it was looked at, and the machine has a memory cgroup that can be written. */
+  /** Absent if it was not tried, or this machine has no memory cgroup that can be written. */
   readonly limit?: LimitResult;
 }
 

@@ -24,7 +24,7 @@ export interface ShapeOptions {
   readonly shape: Shape;
   /** Lone changes. */
   readonly changes: number;
-  /** Whether the unit's memory limit is tried. */
+  /** True if the unit's memory limit is tried. */
   readonly limited: boolean;
   /** Hears of what is done next. */
   readonly progress: (text: string) => void;
@@ -129,7 +129,7 @@ async function measureFloor(stage: Stage): Promise<ScaleResult["floor"]> {
   return { time, peak: watch.peaks.own, script: text.length };
 }
 
-/** What is measured on the first daemon, which finds an empty kernel. */
+/** Measures the first daemon, which finds an empty kernel. */
 async function measureLive(
   stage: Stage,
   { changes, tell }: { readonly changes: number; readonly tell: (what: string) => void },

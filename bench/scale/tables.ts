@@ -1,5 +1,5 @@
 /**
- * What was measured and what it is held against, as rows: for the terminal and for the page.
+ * Prints measures and goals as rows: for the terminal and for the page.
  *
  * @module
  */
@@ -55,7 +55,7 @@ export function elements({ services, endpoints }: Shape): number {
   return services * (endpoints + 1);
 }
 
-/** What was measured: a head, and a row for each measure, with the exponent of its growth at the end. */
+/** Returns a head, and a row for each measure, with the exponent of its growth at the end. */
 export function measureRows({ shapes }: ScaleResults): readonly [head: Row, ...rows: Row[]] {
   const rows = MEASURES.map(([label, value, print]): Row => {
     const growth = exponent(shapes.map((shape) => [elements(shape), value(shape)]));

@@ -185,7 +185,7 @@ const DUAL_SERVICE = {
   status: { loadBalancer: { ingress: [{ ip: "192.0.2.10" }, { ip: "2001:db8:1::10" }] } },
 } as const;
 
-/** What belongs to IPv6 in a script or a command. */
+/** Matches words about IPv6 in a script or a command. */
 const IPV6 = /ip6|fd00:|2001:db8|::|[a-z-]6\b/;
 
 for (const mode of ["nftables", "iptables"] as const) {

@@ -16,7 +16,7 @@ import { type ApiObject, Pipeline, type PipelineOptions } from "../support/pipel
 /** The folder of the cases. */
 export const FOLDER = new URL("../testdata/golden/", import.meta.url);
 
-/** What happens after the first state. */
+/** A step after the first state. */
 interface GoldenStep {
   readonly description: string;
   /** Objects that come, or come again. */
@@ -53,7 +53,7 @@ export interface GoldenScript {
   readonly file: string;
   readonly description: string;
   readonly script: Script;
-  /** What it leads to. */
+  /** The state that it leads to. */
   readonly desired: Pipeline["desired"];
 }
 

@@ -88,7 +88,7 @@ function cacheOf(...taken: readonly ObjectEvent[]): ObjectCache {
   return cache;
 }
 
-/** What an event makes dirty. */
+/** Returns the Services and the node that an event makes dirty. */
 function dirtyAfter(cache: ObjectCache, event: ObjectEvent): { services: string[]; node: boolean } {
   cache.apply(event);
   const { services, node } = cache.takeDirty();

@@ -33,7 +33,7 @@ async function startServer(): Promise<ApiServer & AsyncDisposable> {
   return Object.assign(server, { [Symbol.asyncDispose]: () => server.stop() });
 }
 
-/** What a command printed, and how it ended. */
+/** The output and exit code of a command. */
 interface Ended {
   readonly code: number;
   readonly printed: string;

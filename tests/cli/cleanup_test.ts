@@ -15,7 +15,7 @@ function fullNode(): FakeNode {
   return node;
 }
 
-/** What the command works with on this node. */
+/** Returns the context of the command on this node. */
 function contextOf(node: FakeNode, holder?: LockHolder) {
   const runtime = {
     lock: { take: () => !holder, holder: () => Promise.resolve(holder) },

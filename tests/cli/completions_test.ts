@@ -97,7 +97,7 @@ case "$last" in
 esac
 `;
 
-/** What each shell runs to print what it offers for the line that it is given. */
+/** Scripts that print each shell's completions for a given line. */
 const DRIVERS: Readonly<Record<"bash" | "zsh" | "fish", string>> = {
   // The words are parted as readline does it, at `:` and `=` too.
   bash: `COMP_LINE=$1 COMP_POINT=\${#1}

@@ -24,11 +24,11 @@ export const SIGNPOST_RULES = KUBE_PROXY_RULES.replace(
   "-A KUBE-MARK-MASQ -m comment --comment signpost",
 );
 
-/** What the node has, which tests may change at any time. */
+/** A node with programs and settings, which tests may change at any time. */
 export class FakeNode {
   /** nftables' tables, as `ip kube-proxy`. */
   readonly tables = new Set<string>();
-  /** What each save program prints; one that is not here is not installed, nor is its restore program. */
+  /** The output of each save program; one that is not here is not installed, nor is its restore program. */
   readonly saved = new Map<string, string>();
   /** Numbers of the processes called kube-proxy. */
   readonly kubeProxies: string[] = [];
@@ -39,7 +39,7 @@ export class FakeNode {
   readonly failures = new Map<string, string>();
   /** Every command that changed something, or should have. */
   readonly changes: string[] = [];
-  /** What was written to the standard output. */
+  /** The text on the standard output. */
   printed = "";
 
   /** @param backends which backends of iptables are installed */

@@ -20,7 +20,7 @@ interface Around {
   readonly environment?: Readonly<Record<string, string>>;
 }
 
-/** What a command line comes to on a node, and what is said on standard error. */
+/** Finds the configuration of a command line on a node, and the text on standard error. */
 async function onNode(words: string, { daemon, file, environment = {} }: Around) {
   const argv = words.split(" ");
   const asked: string[] = [];

@@ -13,7 +13,7 @@ import { configuration, DEFAULTS } from "../support/configuration.ts";
 /** The wall-clock time of all tests. */
 export const NOW = Date.parse("2026-01-02T03:04:05.000Z");
 
-/** What a command has printed, and the world that it ran in. */
+/** The output of a command, and the world that it ran in. */
 export interface World {
   readonly runtime: Runtime;
   readonly logger: Logger;

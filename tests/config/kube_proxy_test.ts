@@ -80,7 +80,7 @@ for (const each of LOADS) {
   });
 }
 
-/** What kube-proxy loads and refuses afterwards. */
+/** Files that kube-proxy loads and refuses afterwards. */
 const NOT_LOADED: readonly (readonly [LoadCase, RegExp])[] = [
   [
     { name: 'iptables mode, IPv6 "[::]" bind address', bindAddress: '"[::]"', ...IPV6 },
@@ -283,7 +283,7 @@ Deno.test("parity cfg3: sections of other modes are not judged, an address is", 
   ]);
 });
 
-/** What both files of kubeadm come to. */
+/** Returns true for the configuration that both files of kubeadm give. */
 function isKubeadm(configuration: Configuration): boolean {
   const { mode, clusterCIDRs, clientConnection } = configuration;
   return mode === "" && clusterCIDRs.join() === "10.244.0.0/16" &&

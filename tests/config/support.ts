@@ -14,7 +14,7 @@ export const FILE = "/etc/x.yaml";
 
 const HEAD = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n";
 
-/** What of a configuration has no effect, where nothing sets it. */
+/** The parts of a configuration without effect, if nothing sets them. */
 export const UNUSED = {
   enableProfiling: false,
   showHiddenMetricsForVersion: "",

@@ -372,7 +372,7 @@ const ports = fc.tuple(
 );
 const states = ports.map((each) => stateOf(each.filter((port) => port !== null)));
 
-/** What the rules of a state do to a new flow: the endpoints that it may get; `undefined`: nothing. */
+/** Returns the endpoints that the rules of a state may give to a new flow; `undefined`: no rule is about it. */
 function endpointsFor({ dst, dport }: Flow, state: DesiredState): readonly string[] | undefined {
   const all = [...state.services.values()].flat().filter(({ protocol }) => protocol === "udp");
   const takes = (port: DesiredServicePort) =>

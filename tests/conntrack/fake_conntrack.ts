@@ -50,7 +50,7 @@ export class FakeConntrack implements ProcessRunner {
   flows: readonly Flow[];
   /** Each process, as it was started. */
   readonly processes: string[] = [];
-  /** What all processes answer, if set. */
+  /** The answer of all processes, if set. */
   failure: ProcessResult | undefined;
   isMissing = false;
   /** It cannot be started now, or hangs until it is killed. */

@@ -46,7 +46,7 @@ const FAMILIES = {
 type FamilyName = keyof typeof FAMILIES;
 
 const NODE_PORT = 30053;
-/** Where the servers of web1 and web2 listen. */
+/** The port of the servers web1 and web2. */
 const TARGET_PORT = 5353;
 
 /** A Service on port 53 with a node port. */
@@ -162,7 +162,7 @@ class Bench implements AsyncDisposable {
     return outcome.type === "answer" ? outcome.answer.host : outcome.type;
   }
 
-  /** Where the flow of each of the client's ports goes, as the kernel has it. */
+  /** Returns the destination of each client port's flow, as the kernel has it. */
   async tracked(): Promise<Record<number, string>> {
     const family = this.family.toLowerCase();
     const text = await this.network.run("node", ["conntrack", "-L", "-f", family, "-p", "udp"]);

@@ -12,7 +12,7 @@ const IPV4: ConntrackEntry = {
   flags: ["UNREPLIED"],
 };
 
-/** What conntrack 1.4.7 prints on kernel 6.18, and what else it may print. */
+/** Lines of conntrack 1.4.7 on kernel 6.18, and other lines that it may print. */
 const LINES: readonly (readonly [what: string, line: string, entry: ConntrackEntry])[] = [
   [
     "a flow without an answer",

@@ -12,7 +12,7 @@ class FakeLock implements NodeLock {
   named: LockHolder | undefined = FIRST;
   isFree = false;
   takes = 0;
-  /** What the last one who asked for the lock said of itself. */
+  /** The last process that asked for the lock, in its own words. */
   asker: LockHolder | undefined;
 
   take(asker?: LockHolder): boolean {

@@ -93,7 +93,7 @@ done
 mkdir /run/admin && ln -s ${ROOT}examples ${ROOT}charts /run/admin && cd /run/admin
 `;
 
-/** What kube-proxy has in the kernel. */
+/** Writes rules as kube-proxy has them. */
 const KUBE_PROXY = `nft -f - <<'END'
 table ip kube-proxy { chain services { }; }
 table ip6 kube-proxy { chain services { }; }

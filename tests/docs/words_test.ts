@@ -70,3 +70,14 @@ Deno.test("texts for users have none of the words that the glossary replaces", (
   }
   assertEquals(found, []);
 });
+
+/** Matches a summary that neither begins with a verb nor names the thing (CONTRIBUTING.md). */
+const NO_SUMMARY = /\/\*\*(?:\n \*)? (?:What|Whether|Where|Those)\b.*/g;
+
+Deno.test("no summary of a comment begins with What, Whether, Where or Those", () => {
+  const found = ["bench/", "lib/", "tests/", "tools/"].flatMap(modulesBelow).flatMap((name) => {
+    const code = Deno.readTextFileSync(new URL(name, ROOT));
+    return [...code.matchAll(NO_SUMMARY)].map(([summary]) => `${name}: ${summary}`);
+  });
+  assertEquals(found, []);
+});

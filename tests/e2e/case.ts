@@ -23,7 +23,7 @@ import {
 import { assertFlows, type Flow } from "./flow.ts";
 import { assertPredicted } from "./prediction.ts";
 
-/** What is there, and what becomes of packets. */
+/** Objects, and the outcomes of packets. */
 export interface Case {
   /** Services and slices; the Node and the ServiceCIDR come with them. */
   readonly objects: readonly Manifest[];
@@ -34,7 +34,7 @@ export interface Case {
   /** Addresses that the node has besides, as some clouds put load-balancer IPs there. */
   readonly nodeAddresses?: readonly string[];
   readonly flows: readonly Flow[];
-  /** What signpost says on standard error. */
+  /** Matches the warnings on standard error. */
   readonly warns?: RegExp;
 }
 

@@ -125,7 +125,7 @@ export const NODE_PORT = 30_080;
 export const TARGET_PORT = 8080;
 export const TARGET_PORT2 = 9090;
 
-/** What differs from a ClusterIP Service `shop/web` with port 80 over TCP and UDP. */
+/** The differences from a ClusterIP Service `shop/web` with port 80 over TCP and UDP. */
 export interface ServiceOptions {
   readonly name?: string;
   readonly created?: string;
@@ -171,7 +171,7 @@ export interface EndpointOptions {
   readonly hasNode?: boolean;
 }
 
-/** What differs from the slice `web-1` of `shop/web`, with the ports `tcp` and `udp`. */
+/** The differences from the slice `web-1` of `shop/web`, with the ports `tcp` and `udp`. */
 export interface SliceOptions {
   readonly name?: string;
   readonly service?: string;

@@ -41,7 +41,7 @@ async function answers(
   return new Map(await Promise.all(entries));
 }
 
-/** What a Service and the clients do, for each of its frontends. */
+/** The frontends of a Service, and the ways of their clients. */
 const FRONTENDS: readonly (readonly [
   name: string,
   target: (a: Addresses) => { readonly address: string; readonly port?: number },

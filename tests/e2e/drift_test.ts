@@ -17,7 +17,7 @@ const FLOWS = bothFlows((a) => [{ from: "pod", to: a.clusterIP, reaches: ENDPOIN
 const REPAIRS = "signpost_drift_repairs_total";
 const VIP = `${ADDRESSES[4].clusterIP} . tcp . 80`;
 
-/** What another program does, and what the log then says of it. */
+/** Commands of another program, and the log lines about them. */
 const DAMAGES: readonly (readonly [what: string, command: string, missing: RegExp])[] = [
   ["flushes the ruleset", "nft flush ruleset", /missing="the whole table"/],
   ["deletes the table", "nft delete table inet signpost", /missing="the whole table"/],

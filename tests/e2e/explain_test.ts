@@ -24,9 +24,9 @@ const a = ADDRESSES[4];
 /** A Service that was broken in one way. */
 interface Broken {
   readonly objects: readonly Manifest[];
-  /** What is done to the node after the rules are there. */
+  /** Changes the node after the rules are there. */
   readonly after?: (network: Network) => Promise<void>;
-  /** What real packets meet. */
+  /** The outcomes of real packets. */
   readonly flows?: readonly Flow[];
   readonly args?: readonly string[];
   /** Objects that explain reads, where they are others by then. */

@@ -23,7 +23,7 @@ export interface Flow {
    * rule touched them, and they left by the default route.
    */
   readonly reaches: readonly Host[] | "reject" | "drop" | "world";
-  /** Whether the endpoint sees an address of the node's instead of the client's; false by default. */
+  /** True if the endpoint sees an address of the node's instead of the client's; false by default. */
   readonly masqueraded?: boolean;
   /** The endpoint's port, 8080 by default. */
   readonly targetPort?: number;

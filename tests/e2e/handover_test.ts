@@ -33,7 +33,7 @@ async function switchUnderTraffic(stage: HandOverStage, options: {
   assert(count > BEFORE + AFTER);
 }
 
-/** What only kube-proxy writes, in each mode. */
+/** Matches rules that only kube-proxy writes, in each mode. */
 const TRACES: Readonly<Record<KubeProxyMode, RegExp>> = {
   nftables: /kube-proxy \{/,
   iptables: /-j KUBE-SEP-(?!HAIRPIN)|\*mangle[^*]*KUBE-PROXY-CANARY/,

@@ -27,7 +27,7 @@ async function createStage(config: Record<string, unknown> = {}): Promise<HandOv
   return stage;
 }
 
-/** What the neighbour gets: an answer, or silence. */
+/** Returns the neighbour's answer, or silence. */
 async function neighbour(network: Network): Promise<string> {
   await network.flushConntrack();
   const request = { from: NEIGHBOUR, address: "127.0.0.1", port: PORT };

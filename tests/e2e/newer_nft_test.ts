@@ -16,7 +16,7 @@ const FLOWS: readonly Flow[] = [
   { from: "pod", to: A.clusterIP, reaches: ["local1", "remote1"] },
   { from: "client", to: A.loadBalancer, reaches: ["local1", "remote1"], masqueraded: true },
 ];
-/** What log and errors say of it. */
+/** Matches the line in log and errors. */
 const CRASH =
   /nft 1\.0\.6 crashes on table inet hostfw, so no rule can be written: Install nft 1\.1\.3 or newer .*--proxy-mode iptables/;
 

@@ -1,5 +1,5 @@
 /**
- * What changes in the node's nftables, transaction by transaction.
+ * Follows changes of the node's nftables, transaction by transaction.
  *
  * @module
  */

@@ -111,7 +111,7 @@ function web(
 
 /** Connects at a steady rate while something changes: each connection is answered, by its first segment. */
 async function losesNothing(stage: Stage, { flows, clients, rate, change }: {
-  /** What is expected at the start. */
+  /** The expected outcomes at the start. */
   readonly flows: readonly Flow[];
   readonly clients: (a: Addresses) => readonly { from: Host; address: string; port: number }[];
   /** New connections a second, of all clients. */
@@ -182,7 +182,7 @@ class ChangingEndpoints implements Disposable {
     this.change();
   }
 
-  /** What is expected as long as nothing has changed since the start. */
+  /** Returns the expected outcomes, as long as nothing has changed since the start. */
   flows(): Flow[] {
     return bothFlows((a) => [{
       from: "pod",

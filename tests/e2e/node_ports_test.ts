@@ -17,7 +17,7 @@ function objects(a: Addresses) {
   return [service(a, { spec: { type: "NodePort" } }), slice(a, ENDPOINTS)];
 }
 
-/** What becomes of connections to the node port at an address of the node's. */
+/** Returns the outcomes of connections to the node port at an address of the node. */
 function at(to: string, isServed: boolean, from: Flow["from"] = "client"): Flow {
   // Nothing listens on the node itself: its kernel refuses what no rule leads away.
   return isServed

@@ -48,7 +48,7 @@ for (const [name, attempt] of Object.entries(attempts)) {
 console.log(JSON.stringify(results));
 `;
 
-/** What signpost needs, and cannot do harm by. */
+/** Needed by signpost, and harmless. */
 const ALLOWED = new Set(["run nft", "read a file", "read its own variable"]);
 
 Deno.test("with signpost's permissions nothing else can be written or run", async () => {

@@ -1,5 +1,5 @@
 /**
- * What `signpost explain` says of a packet, beside what became of it in the kernel.
+ * Compares the answers of `signpost explain` with the outcomes of packets in the kernel.
  *
  * @module
  */
@@ -15,7 +15,7 @@ import { backendOf } from "../support/modes.ts";
 /** The Node of all end-to-end tests. */
 const NODE_NAME = "node1";
 
-/** What the packets of a test meet. */
+/** The state that the packets of a test meet. */
 export interface PredictionInputs {
   readonly a: Addresses;
   readonly objects: readonly Manifest[];
@@ -98,7 +98,7 @@ function expected(
   }
 }
 
-/** Whether a packet that no rule touches reaches a host by its own address, or is refused by it. */
+/** Returns true if a packet that no rule touches reaches a host by its own address, or is refused by it. */
 function arrivesAnyway({ to, reaches }: Flow, a: Addresses): boolean {
   if (Array.isArray(reaches)) return reaches.every((host: Host) => a[host] === to);
   return reaches === "reject" && Object.values(a).includes(to);

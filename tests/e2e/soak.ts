@@ -16,7 +16,7 @@ import { Faults } from "./soak_faults.ts";
 import { RestlessCluster } from "./soak_cluster.ts";
 import { both, bothFlows, Stage, syncs } from "./stage.ts";
 
-/** What a soak found. */
+/** The results of a soak. */
 export interface SoakReport {
   readonly changes: number;
   /** How often each fault was injected. */

@@ -37,13 +37,13 @@ const LOCK_FLOOD = `for (;;) {
   await new Promise((resolve) => setTimeout(resolve, 10));
 }`;
 
-/** What was seen under attack; times in milliseconds. */
+/** The results under attack; times in milliseconds. */
 export interface AttackReport {
   readonly probes: number;
   readonly failedProbes: number;
   /** From a change of one endpoint until connections reach the new one. */
   readonly changes: readonly number[];
-  /** What \`signpost verify\` said at the end. */
+  /** The answer of \`signpost verify\` at the end. */
   readonly verify: { readonly code: number; readonly stdout: string };
   readonly log: string;
 }

@@ -1,5 +1,5 @@
 /**
- * What goes wrong during a soak.
+ * Makes the faults of a soak.
  *
  * @module
  */
@@ -114,7 +114,7 @@ export class Faults {
     this.#stage.api.dropStreams();
   }
 
-  /** What another program does may come when nothing is there. */
+  /** Runs a command of another program, which may come when no table is there. */
   async #nft(command: string): Promise<void> {
     const namespace = this.#stage.network.namespaceOf(NODE);
     await execute(["ip", "netns", "exec", namespace, "nft", ...command.split(" ")]);

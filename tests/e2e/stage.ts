@@ -25,7 +25,7 @@ import {
 } from "./cluster.ts";
 import { assertFlows, type Flow } from "./flow.ts";
 
-/** What is there at the start. */
+/** The objects and settings at the start. */
 export interface StageOptions {
   /** Besides the Node and the ServiceCIDR. */
   readonly objects?: readonly Manifest[];
@@ -194,7 +194,7 @@ export function syncs(signpost: Signpost, kind: "full" | "partial"): number {
 const NFTABLES_GROUP = 1 << 6;
 const NETLINK_NETFILTER = "12";
 
-/** Whether a program in the network namespace of a process has subscribed to changes of nftables. */
+/** Returns true if a program in the network namespace of a process has subscribed to changes of nftables. */
 export async function isMonitoring(pid: number): Promise<boolean> {
   const lines = (await Deno.readTextFile(`/proc/${pid}/net/netlink`)).split("\n");
   return lines.some((line) => {

@@ -11,7 +11,7 @@ import { ADDRESSES, NODE_PORT, PORT } from "./cluster.ts";
 import { ENDPOINTS } from "./hand_over_stage.ts";
 
 interface SteadyFlow extends ConnectRequest {
-  /** Whether the endpoint sees the node's address; `undefined`: where it is the client itself. */
+  /** True if the endpoint sees the node's address; `undefined`: where it is the client itself. */
   readonly masqueraded: boolean | undefined;
 }
 

@@ -32,7 +32,7 @@ const HEALTHZ_PORT = 10256;
 const PLACES: readonly Host[] = ["pod", "client", "node"];
 const TIMEOUT = 5_000;
 
-/** What becomes of one connection from each place. */
+/** Tries one connection from each place. */
 async function outcomes(
   network: Network,
   address: string,

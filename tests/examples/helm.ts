@@ -16,13 +16,13 @@ export function findHelm(): Promise<string | undefined> {
   return goProgram("helm.sh/helm/v3/cmd/helm@v3.22.0");
 }
 
-/** What `helm template` makes of the chart. */
+/** Renders the chart with `helm template`. */
 export async function template(helm: string, args: readonly string[]): Promise<CommandResult> {
   const command = [helm, "template", "signpost", CHART, "-n", "kube-system", ...KUBERNETES];
   return await execute([...command, ...args]);
 }
 
-/** What `helm lint --strict` says of the chart. */
+/** Checks the chart with `helm lint --strict`. */
 export async function lint(helm: string, args: readonly string[]): Promise<CommandResult> {
   return await execute([helm, "lint", "--strict", CHART, ...KUBERNETES, ...args]);
 }

@@ -6,7 +6,7 @@
 import { parse, parseAll } from "@std/yaml";
 import type { ApiObject } from "../support/pipeline.ts";
 
-/** What Helm adds. */
+/** Fields that Helm adds. */
 const HELM = [
   "app.kubernetes.io/version",
   "app.kubernetes.io/managed-by",

@@ -16,7 +16,7 @@ const MODULES: Readonly<Record<string, string>> = {
 };
 
 /**
- * What the compiler has against these objects; empty where they are right.
+ * Returns the compiler's errors about these objects; empty if they are right.
  *
  * As object literals they may have no field that their type does not know.
  */

@@ -12,7 +12,7 @@ import { Pipeline } from "../support/pipeline.ts";
 import { NO_PROGRESS, NO_WORK, NOTHING_SEEN, WATCHES } from "../observe/support/work.ts";
 
 const FOLDER = `${CHART}/monitoring/`;
-/** What Prometheus adds by itself. */
+/** Labels that Prometheus adds itself. */
 const TARGET_LABELS = ["job", "instance"];
 const TARGET_METRICS = ["up"];
 

@@ -30,7 +30,7 @@ ${await commandsOf("bare-metal.md", "files")}
 ${await commandsOf("bare-metal.md", "start")}
 `;
 
-/** What stands where kube-proxy was before. */
+/** Rules in the place of kube-proxy's. */
 const KUBE_PROXY_RULES = `
 table ip kube-proxy {
   chain services { }

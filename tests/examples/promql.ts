@@ -1,5 +1,5 @@
 /**
- * What a PromQL expression names.
+ * Finds the names in a PromQL expression.
  *
  * @module
  */

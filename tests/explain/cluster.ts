@@ -91,7 +91,7 @@ export function slice(endpoints: readonly Fields[], rest: Fields = {}): ApiObjec
   };
 }
 
-/** What is other than usual. */
+/** The differences from the usual cluster. */
 export interface Options {
   readonly configuration?: Partial<Configuration>;
   readonly mode?: "nftables" | "iptables";
@@ -168,7 +168,7 @@ function knownOf({ state, world }: ReturnType<typeof worldOf>, options: Options)
   };
 }
 
-/** What explain says of `shop/web`. */
+/** Explains `shop/web`. */
 export function explainWeb(objects: readonly ApiObject[], options: Options = {}): ServiceReport {
   const all = worldOf(objects, options);
   return explainService({
@@ -204,7 +204,7 @@ export function outcomeOf(
   }, worldOf(objects, options).world);
 }
 
-/** What explain says of a packet from a source address, or from a kind of sender. */
+/** Explains a packet from a source address, or from a kind of sender. */
 export function explainFrom(
   from: { readonly source?: string; readonly from?: Sender },
   objects: readonly ApiObject[],

@@ -3,7 +3,7 @@ import { connectionFindings, connectionsOf } from "../../lib/explain/kernel.ts";
 import { parseEntries } from "../../lib/conntrack/tool.ts";
 import { loadBalancer, LOCAL, NODE_ADDRESS, REMOTE, slice, worldOf } from "./cluster.ts";
 
-/** What `conntrack -L` prints of a connection and of its answers. */
+/** Returns a line of `conntrack -L` with a connection and its answers. */
 function line(protocol: string, there: string, back: string, flags = ""): string {
   const direction = (text: string) => {
     const [src, sport, dst, dport] = text.split(" ");

@@ -8,7 +8,7 @@ import { explainFrom, LOCAL, outcomeOf, REMOTE, slice, web } from "./cluster.ts"
 const PACKET = { address: "10.96.0.10", port: 80, protocol: "tcp" } as const;
 const OUTCOME = outcomeOf("node > 10.96.0.10:80/tcp", [web(), slice([LOCAL, REMOTE])]);
 
-/** What `nft monitor trace` prints, without the number of the trace and the table. */
+/** Reads lines of `nft monitor trace`, given without the number of the trace and the table. */
 function traced(lines: readonly string[], outcome = OUTCOME): TraceReport {
   const reader = new TraceReader();
   for (const line of lines) reader.take(`trace id 1f ${line}`);

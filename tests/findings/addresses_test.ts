@@ -262,7 +262,7 @@ Deno.test("one address of the Node on an interface is enough", () => {
   assertEquals(idsOf(facts), []);
 });
 
-/** What is said of these objects, with pods in 10.244.0.0/16. */
+/** Returns the findings on these objects, with pods in 10.244.0.0/16. */
 function said(objects: readonly ApiObject[], interfaceAddresses: readonly string[] = []): string[] {
   const facts = factsOf(objects, {
     configuration: { clusterCIDRs: ["10.244.0.0/16"] },
@@ -311,7 +311,7 @@ Deno.test("a node without a clusterCIDR or podCIDRs detects no pod, which masque
   assertEquals(found({ clusterCIDRs: [], nftables }), []);
 });
 
-/** What is found with a ServiceCIDR, the Service `default/web` and its endpoint. */
+/** Returns the findings with a ServiceCIDR, the Service `default/web` and its endpoint. */
 function found(
   { cidr, endpoint = "10.244.0.11", clusterIP = "10.96.0.10", ...rest }: {
     readonly cidr: string;

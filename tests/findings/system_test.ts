@@ -51,7 +51,7 @@ Deno.test("a kernel setting that was refused is named with the line to type", ()
   assertEquals(found?.remedy.includes(`sysctl -w ${name}=131072`), true);
 });
 
-/** What is said of a value of route_localnet. */
+/** Returns the findings on a value of route_localnet. */
 function saidOfRouteLocalnet(
   routeLocalnet: string,
   options: Parameters<typeof factsOf>[1],

@@ -20,7 +20,7 @@ export interface FuzzOptions {
   readonly seconds: number;
   /** Is told now and then how many inputs there were. */
   readonly progress?: (runs: number) => void;
-  /** What is done with the seed of one input; in tests, something else. */
+  /** Works on the seed of one input; tests have a function of their own. */
   readonly input?: (seed: number) => Promise<void>;
 }
 

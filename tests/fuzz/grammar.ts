@@ -1,5 +1,5 @@
 /**
- * What the scripts of both modes may say, line by line: whatever else stands in one was not meant.
+ * The lines that scripts of both modes may have. Any other line in one is a fault.
  *
  * @module
  */
@@ -62,7 +62,7 @@ const DECLARATION = new RegExp(
 const HOOK = /^type (?:nat|filter) hook [a-z]+ priority -?[0-9]{1,3};?$/;
 const TABLE = "inet signpost";
 
-/** Where in a script of nft a line stands. */
+/** The place of a line in a script of nft. */
 type Place = "top" | "table" | "set" | "elements" | "chain" | "list";
 
 const OPENERS: readonly (readonly [Place, RegExp, Place])[] = [
@@ -133,7 +133,7 @@ const HEX_MARK = "0x[0-9a-f]{1,8}(?:/0x[0-9a-f]{1,8})?";
 /** In quotes: printable, and each quote, apostrophe and backslash has a backslash before it. */
 const QUOTED = '"(?:[ !#-&(-\\[\\]-~]|\\\\["\'\\\\])*"';
 
-/** What may follow a chain's name, in any order: whole words with their arguments. */
+/** Matches the words that may follow a chain's name, in any order: whole words with their arguments. */
 const WORDS = new RegExp(`^(?: (?:${
   [
     `(?:! )?-[sd] ${CIDR}`,

@@ -216,7 +216,7 @@ export function anyObject(random: Random): ApiObject {
   return kind < 8 ? slice(random) : kind < 9 ? node() : serviceCIDR(random);
 }
 
-/** What stands in the place of a value. */
+/** Returns a replacement for a value. */
 function anyValue(random: Random): unknown {
   switch (random(8)) {
     case 0:

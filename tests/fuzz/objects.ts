@@ -40,7 +40,7 @@ const BANK: readonly ApiObject[] = [{
   endpoints: [{ addresses: ["10.244.7.7"], nodeName: "node-2" }],
 }];
 
-/** What tells a line of a script that is the bank's. */
+/** Matches lines of a script that are the bank's. */
 const BANKS = /prod\/bank|10\.96\.0\.77 |fd00:10:96::77 |203\.0\.113\.77|10\.244\.7\.7/;
 
 const CONFIGURATION = { clusterCIDRs: ["10.244.0.0/16", "fd00:10:244::/48"] };

@@ -7,7 +7,7 @@ import { Pipeline } from "../support/pipeline.ts";
 const OWN = ["127.0.0.1", "192.0.2.1", "10.0.0.1", "::1", "2001:db8::1", "fe80::1"];
 const ALL: NodePortAddresses = { type: "all" };
 
-/** Where to listen where node ports are on these addresses of each family. */
+/** Returns the listen addresses if node ports are on these addresses of each family. */
 function addresses(
   families: readonly Family[],
   four: NodePortAddresses,

@@ -20,7 +20,7 @@ function serviceCIDR(...cidrs: readonly string[]): ApiObject {
   return { kind: "ServiceCIDR", metadata: { name: "kubernetes" }, spec: { cidrs } };
 }
 
-/** What the squatter has, and who has the first thing that it has not. */
+/** Returns the frontends of the squatter, and the holder of the first one that it did not get. */
 function squat(pipeline: Pipeline): unknown {
   const [port] = pipeline.desired.services.get("default/squat") ?? [];
   const lost = pipeline.desired.conflicts().filter(({ loser }) => loser === "default/squat");

@@ -31,7 +31,7 @@ function work(changes: Partial<Configuration> = {}, inputs: Inputs = {}): Desire
   });
 }
 
-/** What a setting gives in each family. */
+/** Returns a setting's effect in each family. */
 function eachFamily<T>(node: DesiredNode, read: (family: DesiredNode["families"][4]) => T): T[] {
   return [read(node.families[4]), read(node.families[6])];
 }

@@ -1,5 +1,5 @@
 /**
- * What kube-proxy 1.37 makes of objects at the edges: each manifest of `testdata/parity`, and cases of
+ * Compares with kube-proxy 1.37 on objects at the edges: each manifest of `testdata/parity`, and cases of
  * kube-proxy's own tests, under their names.
  *
  * @module

@@ -62,7 +62,7 @@ interface Case {
   readonly zone?: string;
   readonly cluster?: readonly number[];
   readonly local?: readonly number[];
-  /** Whether the service has endpoints; by default where some were chosen. */
+  /** True if the service has endpoints; by default where some were chosen. */
   readonly any?: boolean;
 }
 

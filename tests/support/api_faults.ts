@@ -4,10 +4,10 @@
  * @module
  */
 
-/** What kind of request a fault hits. */
+/** The kind of request that a fault hits. */
 export type RequestType = "list" | "watch" | "streamingList" | "post";
 
-/** What goes wrong with a request. */
+/** The fault of a request. */
 export type FaultType =
   /** An HTTP status with a `Status` object. */
   | { readonly type: "status"; readonly status: number; readonly retryAfter?: number }

@@ -342,7 +342,7 @@ export class ApiServer {
   }
 }
 
-/** What is left of a list. */
+/** The rest of a list. */
 interface Pages {
   readonly items: readonly string[];
   readonly resourceVersion: string;

@@ -1,5 +1,5 @@
 /**
- * What the test API server holds: objects by resource, one resource version for all of them, and
+ * Keeps the objects of the test API server: by resource, with one resource version for all of them, and
  * the history that watches resume from.
  *
  * @module

@@ -14,14 +14,14 @@ import {
   Stored,
 } from "./api_store.ts";
 
-/** What a watch asks for. */
+/** The request of a watch. */
 export interface StreamRequest {
   readonly collection: Collection;
   readonly format: Format;
   readonly matches: (object: ApiObject) => boolean;
   /** Changes after this are sent; `undefined`: what there is now, then what comes. */
   readonly since: number | undefined;
-  /** Whether the end of the initial objects is marked by a bookmark. */
+  /** True if the end of the initial objects is marked by a bookmark. */
   readonly markEnd: boolean;
 }
 

@@ -7,7 +7,7 @@ import type { EventLoop } from "./event_loop.ts";
 import { type Libc, SystemError } from "./libc.ts";
 import type { SocketAddress } from "./socket_address.ts";
 
-/** What a server says to whoever connects or sends a datagram, as one line of JSON. */
+/** The answer of a server to each connection or datagram, as one line of JSON. */
 export interface Answer {
   /** The host whose server it is. */
   readonly host: string;
@@ -17,7 +17,7 @@ export interface Answer {
   readonly peer: SocketAddress;
 }
 
-/** Where a server listens. */
+/** The address and port of a server. */
 export interface ListenOptions {
   /** The namespace's handle. */
   readonly namespace: number;

@@ -5,11 +5,11 @@
  */
 import { run } from "./command.ts";
 
-/** What the browser is to do with a page. */
+/** The settings of the browser for a page. */
 export interface BrowserOptions {
   /** Milliseconds of the page's own time that go by at once before it is looked at. */
   readonly time?: number;
-  /** Whether the reader wants dark pages; false by default. */
+  /** True if the reader wants dark pages; false by default. */
   readonly dark?: boolean;
   /** The window's size. */
   readonly size?: { readonly width: number; readonly height: number };

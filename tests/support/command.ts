@@ -7,7 +7,7 @@
 import type { ProcessInput } from "../../lib/model/ports/ports.ts";
 import { wholeInput } from "./whole_input.ts";
 
-/** What a finished program left. */
+/** The result of a program that has ended. */
 export interface CommandResult {
   readonly code: number;
   readonly stdout: string;

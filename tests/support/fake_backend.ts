@@ -54,7 +54,7 @@ export class FakeBackend implements Backend<FakeScript> {
     run: () => Promise.resolve(),
     ipvs: undefined,
   };
-  /** What the kernel holds. */
+  /** The contents of the kernel. */
   readonly kernel = new Map<string, string>();
   /** Scripts that were given to it, as `kind: services`; refused ones with the failure. */
   readonly log: string[] = [];

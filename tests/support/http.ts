@@ -5,7 +5,7 @@
  */
 import type { ConnectRequest, Network } from "./network.ts";
 
-/** What a server answered. */
+/** The answer of a server. */
 export interface HttpResponse {
   readonly status: number;
   /** By name in small letters. */

@@ -30,13 +30,13 @@ export interface ProxiedPort extends ClusterIPPort {
   readonly nodePort: number;
 }
 
-/** Where the pods of a family are. */
+/** The pod ranges of a family. */
 export interface PodNetwork {
   readonly family: Family;
   readonly clusterCIDR: string;
 }
 
-/** What kube-proxy knows of one family. */
+/** The facts of one family that kube-proxy knows. */
 export interface ProxiedFamily extends PodNetwork {
   readonly nodeIP: string;
   readonly ports: readonly ProxiedPort[];

@@ -1,5 +1,5 @@
 /**
- * What kube-proxy's ipvs mode leaves.
+ * Makes the leftovers of kube-proxy's ipvs mode.
  *
  * @module
  */

@@ -225,7 +225,7 @@ export class Libc implements Disposable {
     this.#check("send", Number(sent));
   }
 
-  /** What has arrived, empty at the end of a stream; `undefined` where nothing has. */
+  /** Returns the received bytes, empty at the end of a stream; `undefined` if there are none. */
   receive(socket: number): { readonly data: Uint8Array; readonly peer: SocketAddress } | undefined {
     const data = new Uint8Array(4096);
     const name = new Uint8Array(28);

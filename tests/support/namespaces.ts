@@ -34,7 +34,7 @@ const SYSCTLS: Readonly<Record<string, number | string>> = {
   "ipv6/icmp/ratemask": "",
 };
 
-/** What makes a namespace a router. */
+/** Settings that make a namespace a router. */
 export const FORWARDING: Readonly<Record<string, number>> = {
   "ipv4/ip_forward": 1,
   "ipv6/conf/all/forwarding": 1,

@@ -33,7 +33,7 @@ function formatObject(object: Record<string, unknown>): string {
   });
 }
 
-/** What an element has counted is not the script's. */
+/** Leaves the counts of an element out, which are not the script's. */
 function withoutCounts(key: string, value: unknown): unknown {
   return key === "counter" ? null : value;
 }

@@ -31,7 +31,7 @@ export async function linkPrograms(
   };
 }
 
-/** Where this machine has a program. */
+/** Returns the path of a program on this machine. */
 export async function programPath(name: string): Promise<string> {
   for (const folder of (Deno.env.get("PATH") ?? "").split(":")) {
     try {

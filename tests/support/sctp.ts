@@ -14,7 +14,7 @@ const INIT = 1;
 const COMMON_HEADER = 12;
 const CHUNK = 20;
 
-/** Where an INIT chunk arrived, and from whom. */
+/** The address at which an INIT chunk arrived, and its sender. */
 interface Arrival {
   readonly host: string;
   readonly at: SocketAddress;

@@ -85,7 +85,7 @@ export class Signpost implements AsyncDisposable {
     return this.#ended;
   }
 
-  /** What it has written to standard error so far. */
+  /** Returns the text on standard error so far. */
   get log(): string {
     return this.#log;
   }

@@ -8,7 +8,7 @@
 export const NODE = "node";
 /** Short name of the namespace where the node's default route leads. */
 export const WORLD = "world";
-/** Where the servers of `world` listen; everything sent to it is redirected here. */
+/** The port of the servers of `world`; everything sent to it is redirected here. */
 export const WORLD_PORT = 9;
 
 /**

@@ -19,7 +19,7 @@ const REFUSALS: ReadonlySet<string> = new Set([
   "EPROTO",
 ]);
 
-/** What became of one connection or datagram. */
+/** The outcome of one connection or datagram. */
 export type Outcome =
   | {
     readonly type: "answer";
@@ -44,7 +44,7 @@ export interface ConnectOptions {
 
 /** A TCP connection that stays open. */
 export interface LongConnection {
-  /** What the server said first. */
+  /** The server's first words. */
   readonly answer: Answer;
   /** Sends a line and gives what comes back; rejects where the connection breaks or falls silent. */
   exchange(line: string): Promise<string>;
@@ -249,7 +249,7 @@ class Wire {
   }
 }
 
-/** What an error of a client's socket says; throws it again where it says nothing of the network. */
+/** Returns the outcome that an error of a client's socket means; throws it again if it is not of the network. */
 export function refusal(error: unknown): Outcome {
   if (!(error instanceof SystemError)) throw error;
   if (REFUSALS.has(error.code)) return { type: "reject", error: error.code };

@@ -17,7 +17,7 @@ import { FakeBackend } from "../support/fake_backend.ts";
 import { ManualClock, MemoryLogger, settle } from "../support/clock_and_log.ts";
 import { traitsOf } from "../support/modes.ts";
 
-/** What an observer was told, one line each. */
+/** Returns an observer that writes each call as a line. */
 function recordingObserver(lines: string[]): SyncObserver {
   return {
     synced: (script, seconds) => lines.push(`synced ${script.kind} in ${seconds}`),
@@ -47,7 +47,7 @@ export interface FixtureOptions {
 /** A loop that runs until it is disposed. */
 export class SyncFixture implements AsyncDisposable {
   readonly cache = new ObjectCache();
-  /** What no Service may have. */
+  /** Ports that no Service may have. */
   ownPorts: readonly OwnPort[] = [];
   readonly desired = new Desired({
     ownPorts: () => this.ownPorts,
@@ -59,13 +59,13 @@ export class SyncFixture implements AsyncDisposable {
   readonly backend: FakeBackend;
   readonly clock = new ManualClock();
   readonly logger = new MemoryLogger();
-  /** What the observer was told. */
+  /** The calls of the observer. */
   readonly told: string[] = [];
   /** How often the observer was told that a sync begins. */
   starts = 0;
-  /** What `afterSync` was told. */
+  /** The outcomes that `afterSync` got. */
   readonly outcomes: SyncOutcome[] = [];
-  /** What the second step was told, after the first was over. */
+  /** The calls of the second step, after the first was over. */
   readonly followed: boolean[] = [];
   /** Ends the first step of `afterSync`. */
   finish: () => Promise<void> = () => Promise.resolve();
@@ -150,7 +150,7 @@ export class SyncFixture implements AsyncDisposable {
     this.loop.handle({ type: "delete", kind, key });
   }
 
-  /** What the kernel should hold, in the words of `FakeBackend`. */
+  /** Returns the desired contents of the kernel, in the words of `FakeBackend`. */
   get wanted(): ReadonlyMap<string, string> {
     return new Map(
       [...this.backend.full(this.desired).services].flatMap(([name, value]) =>

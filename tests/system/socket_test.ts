@@ -40,7 +40,7 @@ async function* textOf(text: string): AsyncGenerator<Uint8Array> {
   yield new TextEncoder().encode(text);
 }
 
-/** What tells a socket from the one that was there before. */
+/** Returns the inode, which tells a socket from an earlier one. */
 async function inodeOf(path: string): Promise<number | null | undefined> {
   return (await Deno.stat(path).catch(() => undefined))?.ino;
 }

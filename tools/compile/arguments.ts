@@ -1,5 +1,5 @@
 /**
- * What `deno compile` is told, and which targets there are.
+ * The arguments of `deno compile`, and the targets.
  *
  * @module
  */
@@ -57,7 +57,7 @@ export const BUNDLE = "bundle";
 /** The one of them that begins. `deno compile` puts its name into the binary. */
 export const ENTRY_POINT = `${BUNDLE}/main.js`;
 
-/** What to compile, and where to. */
+/** The bundle to compile, and the path of the binary. */
 export interface CompileOptions {
   readonly target: Target;
   /** True: V8 makes no machine code at run time. */

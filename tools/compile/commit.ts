@@ -1,5 +1,5 @@
 /**
- * What a release is made of: the commit of this checkout, and its day.
+ * Reads the commit of this checkout, and its day, for a release.
  *
  * @module
  */
@@ -13,7 +13,7 @@ export interface Commit {
   readonly hash: string;
   /** Seconds since 1970. Everything that is made of this commit has this time in it. */
   readonly time: number;
-  /** Whether a tag names this commit and nothing differs from it: this is a release. */
+  /** True if a tag names this commit and nothing differs from it: this is a release. */
   readonly isTagged: boolean;
 }
 

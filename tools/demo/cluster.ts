@@ -56,7 +56,7 @@ interface Server {
   readonly port: number;
 }
 
-/** What `examples/` asks for. */
+/** The objects of `examples/`. */
 export interface ExampleCluster {
   readonly topology: Topology;
   readonly servers: readonly Server[];

@@ -1,5 +1,5 @@
 /**
- * What the demonstration prints.
+ * Prints the demonstration.
  *
  * @module
  */

@@ -1,5 +1,5 @@
 /**
- * What a virtual machine boots: a kernel of Debian's, and a first root that finds this machine's.
+ * Makes the files that a virtual machine boots: a kernel of Debian's, and a first root that finds this machine's.
  *
  * @module
  */
@@ -16,7 +16,7 @@ export interface BootFiles {
   readonly modules: string;
 }
 
-/** What the root file system needs of modules. */
+/** The modules that the root file system needs. */
 const ROOT_MODULES = ["virtio_pci", "9pnet_virtio", "9p", "overlay"];
 
 /** Programs that unpack a module, by the end of its name. */

@@ -36,7 +36,7 @@ export interface MachineRun {
   readonly isNftablesOnly?: true;
   /** Tries this part, and nothing else. It also selects the run. */
   readonly only?: SolePart;
-  /** What is special about it, for the list and the table. */
+  /** A remark for the list and the table. */
   readonly note: string;
 }
 

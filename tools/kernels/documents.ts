@@ -7,7 +7,7 @@ import { NAMES } from "./catalog.ts";
 import { BACKENDS, type RunResult, type Step } from "./steps.ts";
 import { hasTable, renderTable, replaceTable } from "./table.ts";
 
-/** What `docs/kernels.json` holds. */
+/** The contents of `docs/kernels.json`. */
 export interface Recorded extends RunResult {
   /** As `2026-11-23`. */
   readonly date: string;

@@ -27,14 +27,14 @@ export function guestObjects(): Manifest[] {
   return [...clusterObjects(ADDRESSES[4]), ...families.flatMap(objectsOf)];
 }
 
-/** What the daemon is told. */
+/** Returns the daemon's configuration. */
 export function guestConfiguration(backend: Backend): Manifest {
   const periods = { minSyncPeriod: "50ms", syncPeriod: "1s" };
   const mode = backend === "nftables" ? "nftables" : "iptables";
   return configuration(ADDRESSES[4], { mode, nftables: periods, iptables: periods });
 }
 
-/** What becomes of packets while the rules are there. */
+/** Returns the outcomes of packets while the rules are there. */
 export function flowsWith(families: readonly Family[]): Flow[] {
   return families.flatMap((family) => {
     const a = ADDRESSES[family];
@@ -52,7 +52,7 @@ export function flowsWith(families: readonly Family[]): Flow[] {
   });
 }
 
-/** What becomes of packets without rules: they leave by the default route. */
+/** Returns the outcomes of packets without rules: they leave by the default route. */
 export function flowsWithout(families: readonly Family[]): Flow[] {
   return families.map((family) => (
     { from: "pod", to: ADDRESSES[family].clusterIP, reaches: "world" }

@@ -8,7 +8,7 @@
  */
 import type { BootFiles } from "./boot_files.ts";
 
-/** What to run. */
+/** The kernel and the command to run. */
 export interface MachineOptions {
   readonly boot: BootFiles;
   readonly kernelArguments: readonly string[];
@@ -78,7 +78,7 @@ export async function runMachine(options: MachineOptions): Promise<void> {
   }
 }
 
-/** What the machine's first root hands over to. */
+/** Returns the script that follows the machine's first root. */
 function startScript({ boot, command, path }: MachineOptions): string {
   const folders = [...path, "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"];
   return `export PATH=${folders.join(":")} HOME=/root LC_ALL=C DENO_DIR=/run/deno

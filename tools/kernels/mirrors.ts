@@ -1,5 +1,5 @@
 /**
- * Where Debian's packages come from on this machine, read from apt's own sources.
+ * Finds the sources of Debian's packages on this machine, in apt's own sources.
  *
  * @module
  */
@@ -17,7 +17,7 @@ export interface Mirrors {
   readonly security: Mirror;
 }
 
-/** What Debian's own pages name, for machines whose apt has other sources. */
+/** The mirrors of Debian's own pages, for machines whose apt has other sources. */
 const PUBLIC: Mirrors = {
   main: { uri: "http://deb.debian.org/debian" },
   security: { uri: "http://deb.debian.org/debian-security" },

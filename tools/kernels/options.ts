@@ -7,18 +7,18 @@ import { parseArgs } from "node:util";
 import { MACHINE_RUNS, NAMES, runOfDay, selectNames } from "./catalog.ts";
 import { type Backend, BACKENDS } from "./steps.ts";
 
-/** What to do. */
+/** The request of the command line. */
 export interface Options {
   readonly names: readonly string[];
-  /** Where downloads stay; a folder of its own, which goes at the end, by default. */
+  /** The folder of downloads; by default one of its own, which goes at the end. */
   readonly cache?: string;
   /** The folder with `flows.py`. */
   readonly conformance: string;
-  /** What the rules are tried with. */
+  /** The backends to try. */
   readonly backends: readonly Backend[];
   /** A kube-proxy to take over from, in the place of what it has left in a recording. */
   readonly kubeProxy?: string;
-  /** Whether the documents are to have the results. */
+  /** True if the documents are to have the results. */
   readonly writesDocs: boolean;
   /** Milliseconds, for everything. */
   readonly limit: number;
@@ -103,7 +103,7 @@ function selectBackends(wanted: readonly string[]): Backend[] {
   return BACKENDS.filter((name) => wanted.length === 0 || wanted.includes(name));
 }
 
-/** What `--list` prints. */
+/** Returns the output of `--list`. */
 export function renderList(): string {
   const rows = MACHINE_RUNS.map(({ name, note }) => [name, note] as const);
   const all = [...rows, ["aarch64", "--once on another processor (qemu's user mode)"] as const];

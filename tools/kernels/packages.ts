@@ -153,7 +153,7 @@ async function readMirrors(): Promise<Mirrors> {
   );
 }
 
-/** Whether a file or folder is there. */
+/** Returns true if a file or folder is there. */
 export async function exists(path: string): Promise<boolean> {
   return await Deno.lstat(path).then(() => true, () => false);
 }

@@ -12,7 +12,7 @@ import { ARCHITECTURES, debianVersion, type Release, upstreamVersion } from "./r
 import { MAINTAINER_SCRIPTS } from "./scripts.ts";
 import { inTree, makeTar, type PackageFile } from "./tree.ts";
 
-/** What is needed to make a package. */
+/** The parts of a package. */
 export interface BuildOptions {
   readonly release: Release;
   readonly content: Content;

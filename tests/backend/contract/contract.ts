@@ -1,5 +1,5 @@
 /**
- * What every backend does: the cases that each of them must pass.
+ * The contract of backends: the cases that each of them must pass.
  *
  * @module
  */

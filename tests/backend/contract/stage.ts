@@ -1,5 +1,5 @@
 /**
- * Where the contract of backends is tested: a kernel of its own, and other programs in it.
+ * Makes the place of the contract tests: a kernel of its own, and other programs in it.
  *
  * @module
  */

@@ -93,7 +93,7 @@ class Stage implements AsyncDisposable {
     return seen;
   }
 
-  /** What the virtual IPs, the node port and a port of the node's own give, to a client and to the node. */
+  /** Asks the virtual IPs, the node port and a port of the node's own, from a client and from the node. */
   async answers(): Promise<string[]> {
     const targets = FAMILIES.flatMap((family) =>
       ["client", "node"].flatMap((from) => [

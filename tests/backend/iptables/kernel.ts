@@ -45,7 +45,7 @@ export class Kernel implements AsyncDisposable {
     await run([...this.#prefix, program, "--noflush"], { stdin: text });
   }
 
-  /** What a family's save program prints, without comments. */
+  /** Returns the output of a family's save program, without comments. */
   async save(family: Family): Promise<string> {
     const text = await run([...this.#prefix, programName(family, "-save", this.backend)]);
     return text.replace(/^#.*\n/gm, "").replace(/\[\d+:\d+\]/g, "[0:0]");

@@ -10,7 +10,7 @@ import {
 } from "../../../lib/model/ports/ports.ts";
 import { wholeInput } from "../../support/whole_input.ts";
 
-/** What it has, which tests may change. */
+/** A node with leftovers, which tests may change. */
 export class FakeIpvs {
   /** Of `kube-ipvs0`; `undefined`: it is not there. */
   addresses: readonly string[] | undefined = ["10.96.0.10", "192.0.2.10"];
@@ -20,9 +20,9 @@ export class FakeIpvs {
   active = 0;
   /** UDP flows to 10.96.0.10. */
   udpFlows = 2;
-  /** Whether nft lists the guard's table. */
+  /** True if nft lists the guard's table. */
   isGuarded = true;
-  /** Whether its virtual servers are there. */
+  /** True if its virtual servers are there. */
   hasServers = true;
   /** Virtual servers that are shown when the others have gone. */
   hidden = "";
@@ -31,7 +31,7 @@ export class FakeIpvs {
   readonly failures = new Map<string, string>();
   /** Every command that changed something, but for nft's. */
   readonly changes: string[] = [];
-  /** What nft was given. */
+  /** The scripts that nft was given. */
   readonly scripts: string[] = [];
   #sets = ["KUBE-CLUSTER-IP", "other", "KUBE-6-LOAD-BALANCER-SOURCE-CID", "KUBE-MY-OWN"];
 

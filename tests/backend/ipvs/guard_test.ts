@@ -16,7 +16,7 @@ import { addAddress, NODE, WORLD } from "../../support/topology.ts";
 const SSH = 22;
 const HEALTH_CHECK = 31_234;
 
-/** What the kernel shows, and the guard against it. */
+/** Writes the guard against the kernel's present state. */
 async function guard(network: Network): Promise<void> {
   const run = (argv: readonly [string, ...string[]]) =>
     execute(["ip", "netns", "exec", network.namespaceOf(NODE), ...argv]);
@@ -25,7 +25,7 @@ async function guard(network: Network): Promise<void> {
   await network.applyNft(guardScript(state, "reject"));
 }
 
-/** What becomes of one connection from a pod, a client, and the node itself. */
+/** Tries one connection from a pod, a client, and the node itself. */
 async function outcomes(network: Network, address: string, port: number): Promise<string[]> {
   const all = await Promise.all(
     ["pod", "client", NODE].map((from) => network.connect({ from, address, port, timeout: 5_000 })),

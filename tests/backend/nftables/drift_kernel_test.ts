@@ -115,7 +115,7 @@ class Fixture implements AsyncDisposable {
     return this.drift.splice(0);
   }
 
-  /** What was reported of a script of another program. */
+  /** Runs a script of another program, and returns the report of it. */
   async after(script: string): Promise<string> {
     await this.kernel.script(script);
     return await eventually("a report", () => this.drift.splice(0).join("; "));
@@ -128,7 +128,7 @@ class Fixture implements AsyncDisposable {
   }
 }
 
-/** Whether a line of the log tells that a look found nothing. */
+/** Returns true if a line of the log tells that a look found nothing. */
 function isLook(line: string): boolean {
   return line.includes("the table has the desired rules");
 }

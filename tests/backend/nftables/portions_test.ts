@@ -51,7 +51,7 @@ function loaded(all: readonly ApiObject[]): Pipeline {
 /** An `nft` that remembers scripts, and refuses one of them. */
 class FakeNft {
   readonly scripts: string[] = [];
-  /** What `nft list chains` prints. */
+  /** The output of `nft list chains`. */
   chains = "";
   refusedScript = -1;
   /** Returns the mark of the next transaction. */

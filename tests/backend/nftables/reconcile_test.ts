@@ -26,9 +26,9 @@ class Stage implements AsyncDisposable {
   weight = 3;
   /** After each script, the verdicts of Services that led to a chain without rules. */
   leadingNowhere: string[][] | undefined;
-  /** What ends another proxy's tables. */
+  /** The commands that delete another proxy's tables. */
   prologue = "";
-  /** What became of scripts: `nft` begins one, has read it to its end, and has ended. */
+  /** The progress of scripts: `nft` begins one, has read it to its end, and has ended. */
   readonly events: ("begun" | "read" | "ended")[] = [];
   readonly #runner: ProcessRunner;
 
@@ -150,7 +150,7 @@ function leadingNowhere(table: string): string[] {
   );
 }
 
-/** What a table holds that a daemon makes of these objects from nothing. */
+/** Returns the table that a daemon makes of these objects from nothing. */
 async function fresh(all: readonly ApiObject[]): Promise<readonly string[]> {
   await using stage = await Stage.create();
   await stage.start(all);

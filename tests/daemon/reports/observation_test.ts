@@ -94,7 +94,7 @@ function observe({ hasApi }: { readonly hasApi: boolean } = { hasApi: true }) {
   return { cache, clock, health, metrics, observation, events };
 }
 
-/** What `/healthz` answers after these events. */
+/** Returns the answer of `/healthz` after these events. */
 async function healthzAfter(
   events: readonly ObjectEvent[],
   source?: { readonly hasApi: boolean },

@@ -41,7 +41,7 @@ class Fake {
     } as unknown as Parts, service);
   }
 
-  /** What is said of `shop/web`. */
+  /** Returns the status of `shop/web`. */
   get web(): string {
     const { state, since, sync, reason } = this.of("shop/web");
     return [state, since, sync && `${sync.kind} ${sync.number}`, reason].filter(Boolean).join("; ");

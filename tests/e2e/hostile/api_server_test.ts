@@ -41,7 +41,7 @@ function thief(stage: Stage): Manifest {
   });
 }
 
-/** Whether the rules know the node's address with a TCP port. */
+/** Returns true if the rules know the node's address with a TCP port. */
 async function isFrontend(stage: Stage, port: number | undefined): Promise<boolean> {
   const table = await stage.network.run(NODE, ["nft", "list", "table", "inet", "signpost"]);
   return table.includes(`${a.node} . tcp . ${port} `);

@@ -10,7 +10,7 @@ import { type Addresses, type Manifest, service, slice } from "../cluster.ts";
 /** Text that would end a line, a quote or a rule, and move a terminal's cursor. */
 const EVIL = 'x"; } \ndelete table inet signpost\n-j ACCEPT \x1b[2J\u202e';
 
-/** What means well, and must keep working. */
+/** Returns well-meant objects, which must keep working. */
 function web(a: Addresses): Manifest[] {
   return [service(a), slice(a, ["local1"])];
 }

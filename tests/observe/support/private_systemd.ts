@@ -48,7 +48,7 @@ exec env -i container=signpost-test PATH=/usr/sbin:/usr/bin:/sbin:/bin \\
   ${INIT} --system --unit=multi-user.target --log-target=null --show-status=no
 `;
 
-/** Whether this machine lets us: root, systemd installed, namespaces and cgroups permitted. */
+/** Returns true if this machine lets us: root, systemd installed, namespaces and cgroups permitted. */
 export async function canRunSystemd(): Promise<boolean> {
   try {
     await Deno.stat(INIT);

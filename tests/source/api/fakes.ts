@@ -1,5 +1,5 @@
 /**
- * What the tests of lib/source/ share: a server, a decoder, a sink.
+ * A server, a decoder and a sink for the tests of lib/source/.
  *
  * @module
  */

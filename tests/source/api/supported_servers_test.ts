@@ -11,7 +11,7 @@ import type { ApiObject, ApiStore } from "../../support/api_store.ts";
 import { eventually } from "../../support/eventually.ts";
 import { service, withWatch } from "./watch_fixture.ts";
 
-/** What servers cannot do, with the version from which on they can. */
+/** Abilities that servers lack, with the version that brings them. */
 const SERVERS: Readonly<Record<string, ApiServerOptions>> = {
   "that streams no lists (before 1.32, where a cluster turned it off)": {
     streamingLists: "refuse",

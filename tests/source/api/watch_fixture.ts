@@ -34,7 +34,7 @@ export function service(
   };
 }
 
-/** What a test starts from. */
+/** The parts that a test starts from. */
 export interface WatchSetup {
   /** `Service` by default, with the object `default/a` of version 1. */
   readonly kind?: Kind;
@@ -52,7 +52,7 @@ export interface WatchSetup {
   readonly early?: (server: ApiServer, folder: string) => void | Promise<void>;
 }
 
-/** What a test sees. */
+/** The parts that a test sees. */
 export interface Watched {
   readonly server: ApiServer;
   readonly sink: MemorySink;

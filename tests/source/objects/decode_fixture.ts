@@ -34,7 +34,7 @@ function replaceAt(container: unknown, keys: readonly string[], value: unknown):
   return fields;
 }
 
-/** What is kept of an object that must be good. */
+/** Decodes an object that must be good. */
 export function decodeGood<K extends Kind>(kind: K, raw: unknown): KindMap[K] {
   const decoded = createDecoder()(kind, raw);
   if (decoded.type !== "upsert") throw new Error(`the object is ${Deno.inspect(decoded)}`);

@@ -188,7 +188,7 @@ Deno.test("the forger of these tests makes texts that only the checks of the obj
   assertEquals(renamed?.ports[0]?.name, "https");
 });
 
-/** What the decoder refuses of an API server is refused here, too; these are a few of its cases. */
+/** Objects that the decoder refuses of an API server are refused here, too; these are a few of its cases. */
 const FORGERIES: Readonly<Record<string, readonly [RegExp | string, string]>> = {
   "no usable port": [/"port":80\b/, '"port":70000'],
   "no usable cluster IP": [/"clusterIPs":\["[^"]*"/, '"clusterIPs":["10.0.0.1; flush ruleset"'],

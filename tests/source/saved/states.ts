@@ -66,7 +66,7 @@ function canonical(text: string, parse: (text: string) => string | undefined): s
   return parsed;
 }
 
-/** What a Service asks for; `undefined`: it has no annotation. */
+/** The scheduler that a Service asks for; `undefined`: it has no annotation. */
 const scheduler = fc.record<AskedScheduler>({
   name: fc.constantFrom("", ...SCHEDULERS),
   hash: fc.constantFrom("", ...HASH_SOURCES),
@@ -252,7 +252,7 @@ export function withoutOmitted(events: readonly ReplaceEvent[]): unknown[] {
   }));
 }
 
-/** Whether two ports of one Service have something in common that only one can have. */
+/** Returns true if two ports of one Service have something in common that only one can have. */
 function sharesWhatIsItsOwn(one: ServicePort, other: ServicePort): boolean {
   if (one.name === other.name) return true;
   const isSameNodePort = one.nodePort !== 0 && one.nodePort === other.nodePort;

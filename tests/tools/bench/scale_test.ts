@@ -1,4 +1,4 @@
-/** What `deno task bench scale` makes of its measurements. */
+/** Tests the tables and goals of `deno task bench scale`. */
 import {
   assertAlmostEquals,
   assertEquals,

@@ -26,7 +26,7 @@ nft -s list ruleset 2>/dev/null
 sysctl -e net.ipv4.vs net.ipv4.ip_forward net.ipv4.conf.all net.netfilter | grep -v conntrack_count
 true`;
 
-/** What is compared. */
+/** The clean-ups to compare. */
 export interface CleanupsOptions {
   readonly backend: Backend;
   readonly families: readonly Family[];

@@ -1,5 +1,5 @@
 /**
- * What the take-over shows: facts, and what is not as it should be.
+ * Gathers facts of the take-over, and its faults.
  *
  * @module
  */
@@ -20,7 +20,7 @@ export class Findings {
     this.#say = say;
   }
 
-  /** What went wrong; empty where nothing did. */
+  /** Returns the faults; empty if there are none. */
   get problems(): readonly string[] {
     return this.#problems;
   }
@@ -54,7 +54,7 @@ export class Findings {
   }
 }
 
-/** Whether it is what signpost's rules make of it. */
+/** Returns true if it is what signpost's rules make of it. */
 export function isSignposts(answer: string, { isServed }: Pick<Target, "isServed">): boolean {
   return isServed ? answer === "endpoint" : isNoAnswer(answer);
 }

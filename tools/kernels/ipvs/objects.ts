@@ -27,7 +27,7 @@ export const ENDPOINTS = ["local1", "remote1"] as const;
 /** Node ports: of a Service that is there, of one with policy Local, and of the one that is deleted. */
 export const NODE_PORTS = { live: 30_080, local: 30_081, deleted: 30_090 } as const;
 
-/** Where a Service with policy Local tells of its health. */
+/** The health-check node port of a Service with policy Local. */
 const HEALTH_CHECK_NODE_PORTS: Readonly<Record<Family, number>> = { 4: 30_104, 6: 30_106 };
 
 /** Cluster IPs that are there: with the others, each family has 22 virtual IPs. */
@@ -76,12 +76,12 @@ export function vipsOf(family: Family): Vips {
   };
 }
 
-/** What the API server has. */
+/** Returns the present objects of the API server. */
 export function liveObjects(): Manifest[] {
   return [...clusterObjects(ADDRESSES[4]), ...FAMILIES.flatMap(objectsOf)];
 }
 
-/** What it had when kube-proxy saw it last. */
+/** Returns the objects that kube-proxy saw last. */
 export function objectsBefore(): Manifest[] {
   return [...liveObjects(), ...FAMILIES.flatMap(goneOf)];
 }
@@ -107,7 +107,7 @@ function objectsOf(family: Family): Manifest[] {
   ];
 }
 
-/** What is special about some of the Services, by their number. */
+/** Returns the special fields of some Services, by their number. */
 function specialsOf(
   family: Family,
 ): Readonly<Record<number, { readonly spec: Manifest; readonly ingress?: string }>> {
@@ -147,7 +147,7 @@ function specialsOf(
   };
 }
 
-/** What is deleted since, and the endpoints that are lost. */
+/** Returns the objects deleted since, and the endpoints that are lost. */
 function goneOf(family: Family): Manifest[] {
   const a = ADDRESSES[family];
   const { deleted, deletedLoadBalancer } = vipsOf(family);

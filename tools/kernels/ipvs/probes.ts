@@ -9,15 +9,15 @@ import type { Network } from "../../../tests/support/network.ts";
 import type { Outcome } from "../../../tests/support/traffic.ts";
 import { ENDPOINTS, NODE_PORTS, vipsOf } from "./objects.ts";
 
-/** Where connections come from. */
+/** The places that connections come from. */
 export const PLACES = ["pod", "client", "node"] as const;
 
-/** What is tried. */
+/** The address and port to try. */
 export interface Target {
   readonly what: string;
   readonly address: string;
   readonly port: number;
-  /** Whether an endpoint is to answer, once signpost is there. */
+  /** True if an endpoint is to answer, once signpost is there. */
   readonly isServed: boolean;
 }
 
@@ -85,7 +85,7 @@ function wordOf(outcome: Outcome): string {
   return ENDPOINTS.some((each) => each === host) ? "endpoint" : host;
 }
 
-/** What each place gets, by what is tried: one word where all get the same, else one for each place. */
+/** Returns the answers by target: one word if all places get the same, else one for each place. */
 export async function census(
   network: Network,
   families: readonly Family[],

@@ -76,7 +76,7 @@ export class RealKubeProxy implements AsyncDisposable {
     return new RealKubeProxy(network, { command, before, resources: resources.move() });
   }
 
-  /** What it has called an error so far. */
+  /** Returns the errors in its log so far. */
   get errors(): readonly string[] {
     return this.#log.split("\n").filter((line) => /^E\d/.test(line));
   }
@@ -98,7 +98,7 @@ export class RealKubeProxy implements AsyncDisposable {
     }
   }
 
-  /** What it has made. */
+  /** Records the objects that it has made. */
   recording(): Promise<Recording> {
     return record(this.#network, this.#before);
   }

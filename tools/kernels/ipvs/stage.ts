@@ -17,7 +17,7 @@ import { RealKubeProxy } from "./real_kube_proxy.ts";
 import recording from "./recording.json" with { type: "json" };
 import { loadModules, type Recording, replay } from "./recording.ts";
 
-/** What is tried. */
+/** The parts to try. */
 export interface StageOptions {
   readonly backend: Backend;
   readonly families: readonly Family[];
@@ -39,14 +39,14 @@ export const RESTORE: Readonly<Record<Backend, Readonly<Record<Family, string>>>
   "iptables-legacy": { 4: "iptables-legacy-restore", 6: "ip6tables-legacy-restore" },
 };
 
-/** What of signpost is to be gone after its cleanup. */
+/** Prints leftovers of signpost, of which its cleanup may leave none. */
 const LEFT_OF_SIGNPOST = `nft list tables | grep signpost
 for save in iptables-nft-save ip6tables-nft-save iptables-legacy-save ip6tables-legacy-save; do
   $save 2>/dev/null | grep -E '^:KUBE-(EXTERNAL|VIRTUAL|SVC|SEP)'
 done
 true`;
 
-/** What is to be gone at the end, and prints nothing then. */
+/** Prints leftovers of kube-proxy, of which none may be there at the end. */
 const LEFT = `ip -o link show kube-ipvs0 2>/dev/null
 grep -E '^(TCP|UDP|SCTP)' /proc/net/ip_vs
 ipset list -n | grep ^KUBE
@@ -115,12 +115,12 @@ export class Stage implements AsyncDisposable {
     await replay(this.network, recording, { families, restore: RESTORE[backend] });
   }
 
-  /** What kube-proxy has made, where it is a real one. */
+  /** Returns the objects that kube-proxy has made, if it is a real one. */
   async recording(): Promise<Recording | undefined> {
     return await this.#kubeProxy?.recording();
   }
 
-  /** What a real kube-proxy has called an error. */
+  /** Returns the errors in a real kube-proxy's log. */
   get kubeProxyErrors(): readonly string[] {
     return this.#kubeProxy?.errors ?? [];
   }
@@ -141,13 +141,13 @@ export class Stage implements AsyncDisposable {
     ]));
   }
 
-  /** What `signpost status` says of the take-over; `""`: nothing. */
+  /** Returns the take-over in `signpost status`; `""`: there is none. */
   async status(): Promise<string> {
     const { stdout } = await runSignpost(this.network, ["status", "--socket", SOCKET]);
     return /^ *take-over +(.*)$/m.exec(stdout)?.[1] ?? "";
   }
 
-  /** What is left of kube-proxy's ipvs mode; `""`: nothing. */
+  /** Returns leftovers of kube-proxy's ipvs mode; `""`: there are none. */
   async left(): Promise<string> {
     return (await this.network.run(NODE, ["sh", "-c", LEFT])).trim();
   }

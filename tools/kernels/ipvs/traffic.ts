@@ -1,5 +1,5 @@
 /**
- * What goes on all the time while one proxy takes over from another: new connections that must be
+ * Sends traffic while one proxy takes over from another: new connections that must be
  * answered, others that must not be, and connections that stay.
  *
  * @module
@@ -17,11 +17,11 @@ interface Attempt {
   readonly protocol: "tcp" | "udp";
 }
 
-/** What is tried together. */
+/** Connections that are tried together. */
 interface Kind {
   readonly protocols: readonly ("tcp" | "udp")[];
   readonly selects: (target: Target) => boolean;
-  /** What may come of a connection. */
+  /** Returns true if the outcome is allowed. */
   readonly isRight: (word: string) => boolean;
   /** Milliseconds that one may take: in a slow machine that is no loss. */
   readonly patience: number;
@@ -37,7 +37,7 @@ const KINDS = {
     isRight: (word) => word === "endpoint",
     patience: PATIENCE,
   },
-  /** What kube-proxy served, and the API server has no more. */
+  /** Frontends that kube-proxy served, and that the API server has no more. */
   stale: {
     protocols: ["tcp", "udp"],
     selects: ({ isServed, port }) => !isServed && port !== OWN_PORT,
@@ -156,7 +156,7 @@ export async function openLong(
   return long;
 }
 
-/** Those that answer no more. */
+/** Returns the connections that answer no more. */
 export async function findBroken(
   long: Awaited<ReturnType<typeof openLong>>,
 ): Promise<readonly string[]> {

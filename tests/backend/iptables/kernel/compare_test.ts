@@ -166,7 +166,7 @@ function rulesOf({ tables }: FamilyInput): string[][] {
   ]);
 }
 
-/** What the kernel would hold with the chains of a state, and these rules in each table. */
+/** Returns the chains of a state, with these rules in each table, as the kernel would list them. */
 function saved({ tables }: FamilyInput, rules: readonly (readonly string[])[]): Saved {
   const lines = tables.flatMap(({ table, chains }, i) => [
     `*${table}`,

@@ -3,7 +3,7 @@ import { failureOf } from "../../../../lib/backend/iptables/kernel/programs.ts";
 
 const INPUT = "*nat\n-A KUBE-SVC-A -m recent --set\nCOMMIT\n";
 
-/** What iptables 1.8.9 writes to stderr, and the failure that it is. */
+/** The standard error of iptables 1.8.9, and the failure that it means. */
 const CASES: readonly (readonly [string, string])[] = [
   [
     "Another app is currently holding the xtables lock. Stopped waiting after 5s.\n",

@@ -16,7 +16,7 @@ class Fixture implements AsyncDisposable {
   readonly logger = new MemoryLogger();
   readonly marks = new Marks(4096);
   readonly drift: Drift[] = [];
-  /** What looks find. */
+  /** The result of looks. */
   found: Drift | undefined;
   /** Looks fail. */
   isUnreadable = false;
@@ -25,21 +25,21 @@ class Fixture implements AsyncDisposable {
     { kind: "map", name: "services4" },
     { kind: "set", name: "hairpins4" },
   ];
-  /** What repairs are told of elements. */
+  /** The elements that repairs were given. */
   readonly touched: string[] = [];
   /** The looks that were taken. */
   readonly looks: string[] = [];
-  /** Whether the table is too large to be listed. */
+  /** True if the table is too large to be listed. */
   isLarge = false;
   /** The reasons for which a full sync was asked for. */
   readonly missed: string[] = [];
   /** The command lines of the monitors. */
   readonly started: string[] = [];
-  /** Whether the program is missing. */
+  /** True if the program is missing. */
   isMissing = false;
   readonly #stop = new AbortController();
   #generation = 1_000;
-  /** Those that run, the first one first. */
+  /** The running monitors, the first one first. */
   readonly #monitors = new Set<ReadableStreamDefaultController<string>>();
   readonly #watching: Promise<void>;
 
@@ -270,7 +270,7 @@ Deno.test("where our own script adds a set, a monitor that knows it takes over a
   assertEquals(fixture.logger.at("info"), []);
 });
 
-/** What nft prints where the kernel could not keep all events for it. */
+/** The output of nft if the kernel could not keep all events for it. */
 const LOST = "# ERROR: We lost some netlink events!";
 
 /** A script of our own that adds a set. */

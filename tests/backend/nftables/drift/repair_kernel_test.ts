@@ -147,7 +147,7 @@ const VIP = "10.96.0.1 . tcp . 80";
 /** The map of the Service that takes turns. */
 const TURNS_MAP = "endpoints-tcp4-turns-53";
 
-/** What another program does, how many operations the repair has, and whose handles may change. */
+/** Scripts of another program, the operations of each repair, and the objects whose handles may change. */
 const DAMAGES: readonly (readonly [script: string, operations: number, touched: string])[] = [
   [`delete element ${T} services4 { ${VIP} }`, 1, ""],
   [`add element ${T} cluster-ips4 { 10.96.0.9 }`, 1, ""],

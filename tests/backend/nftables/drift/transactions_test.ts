@@ -2,7 +2,7 @@ import { assertEquals, assertThrows } from "@std/assert";
 import { parseMark, TransactionReader } from "../../../../lib/backend/nftables/transactions.ts";
 import { Marks } from "../../../../lib/backend/nftables/nft.ts";
 
-/** What a reader makes of some lines: all transactions, in words. */
+/** Reads lines, and returns all transactions in words. */
 function read(...lines: readonly string[]): string[] {
   const reader = new TransactionReader();
   return lines.flatMap((line) => {

@@ -49,7 +49,7 @@ const FOREIGN = [
 interface Tampering {
   /** Which rule of all rules, from 0 to 1. */
   readonly rule: number;
-  /** Where among its words, from 0 (in front of all) to 1. */
+  /** The place among its words, from 0 (in front of all) to 1. */
   readonly place: number;
   readonly foreign: string;
 }

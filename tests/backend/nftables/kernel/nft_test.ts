@@ -9,7 +9,7 @@ import { classify, Nft } from "../../../../lib/backend/nftables/nft.ts";
 import { maxOutput } from "../../../../lib/system/process.ts";
 import { Kernel } from "../kernel.ts";
 
-/** What nft 1.0.6 writes to its standard error, and what it means. */
+/** The standard error of nft 1.0.6, and the failure that it means. */
 const ERRORS: readonly (readonly [failure: ApplyFailure, stderr: string, said: string])[] = [
   [
     "not-permitted",

@@ -13,7 +13,7 @@ import { Pipeline } from "../../../support/pipeline.ts";
 import { atOnce } from "../../../../lib/model/ports/in_turns.ts";
 
 const SERVICES = 20_000;
-/** Where frontends without endpoints are. */
+/** The set of frontends without endpoints. */
 const SET = "no-endpoints4";
 const [LISTED, MISSING, EXTRA] = [
   "10.96.0.0 . tcp . 80",

@@ -94,7 +94,7 @@ const RANGED_UDP = service("ranged-udp", {
   loadBalancerSourceRanges: ["198.51.100.0/24", "203.0.113.0/25"],
 });
 
-/** What is there for source ranges alone. */
+/** Matches objects that exist for source ranges alone. */
 const FIREWALL = /firewall|source-ranges|filter-prerouting|filter-output-before-dnat/;
 
 Deno.test("rules for source ranges come with the first Service that has ranges, and go with the last", async () => {

@@ -11,7 +11,7 @@ function parse(listing: string) {
   return atOnce(parsingListing(listing)) ?? NO_CONTENTS;
 }
 
-/** What nft 1.0.6 printed. */
+/** The output of nft 1.0.6. */
 const LISTING = `table inet signpost {
 	set hairpins4 {
 		typeof ip saddr . ip daddr

@@ -1,5 +1,5 @@
 /**
- * What comes in protobuf is what would have come in JSON, and no bytes do harm.
+ * Objects in protobuf give the same as in JSON, and no bytes do harm.
  *
  * @module
  */
