@@ -60,11 +60,7 @@ async function run(parts: Parts): Promise<void> {
   // The loop comes first: it takes the objects of the state file before an event does.
   const writing = begun.then(() => loop.run());
   const delivering = begun.then(() =>
-    source.run({
-      sink: loop.handle,
-      watchChanged: (status) => void observation.watches.set(status.kind, status),
-      requests: metrics,
-    })
+    source.run({ sink: loop.handle, watchChanged: observation.watchChanged, requests: metrics })
   );
   const ended = new AbortController();
   const serving = serveAll(parts, ended.signal);

@@ -119,6 +119,10 @@ export class Observation implements SyncObserver, Observed {
     this.#warn(key, { reason: "Omitted", action: "Decode", note });
   }
 
+  readonly watchChanged = (status: WatchStatus): void => {
+    this.watches.set(status.kind, status);
+  };
+
   /** Sends an Event for each Service that a new finding concerns, if findings of its kind have one. */
   found({ id, what, services }: Finding): void {
     const kinds: Readonly<Record<string, FindingKind>> = CATALOG;
