@@ -173,6 +173,8 @@ class Wire {
   }
 
   send(text: string): void {
+    // The number of a closed socket may be another file's by now.
+    if (this.#failure !== undefined) throw this.#failure;
     this.#libc.send(this.socket, new TextEncoder().encode(text));
   }
 
@@ -180,7 +182,6 @@ class Wire {
   async sendWhenConnected(text: string, timeout: number): Promise<void> {
     const end = performance.now() + timeout;
     for (;;) {
-      if (this.#failure !== undefined) throw this.#failure;
       try {
         return this.send(text);
       } catch (error) {
