@@ -135,17 +135,12 @@ Deno.test("a terminal that hangs up ends it", async () => {
   assertEquals(code, 0);
 });
 
-Deno.test("in a terminal a daemon that is started again is waited for", async () => {
+/** Runs it in a terminal until it has drawn four screens, and returns these. */
+async function fourScreens(ask: AskRunOptions["ask"]): Promise<readonly string[]> {
   const stop = new AbortController();
-  const answers: (ConnectionsReport | Error)[] = [CONNECTIONS, new Error("refused"), CONNECTIONS];
   const screens: string[] = [];
   await run({
-    ask: () => {
-      const answer = answers.shift();
-      return answer instanceof Error || answer === undefined
-        ? Promise.reject(answer)
-        : Promise.resolve(answer);
-    },
+    ask,
     signal: stop.signal,
     runtime: {
       isTerminal: () => true,
@@ -156,6 +151,17 @@ Deno.test("in a terminal a daemon that is started again is waited for", async ()
         return Promise.resolve();
       },
     },
+  });
+  return screens;
+}
+
+Deno.test("in a terminal a daemon that is started again is waited for", async () => {
+  const answers: (ConnectionsReport | Error)[] = [CONNECTIONS, new Error("refused"), CONNECTIONS];
+  const screens = await fourScreens(() => {
+    const answer = answers.shift();
+    return answer instanceof Error || answer === undefined
+      ? Promise.reject(answer)
+      : Promise.resolve(answer);
   });
   assertMatch(screens[2] ?? "", /no daemon answers/);
   assertMatch(screens[3] ?? "", /shop\/web/);
@@ -187,22 +193,8 @@ Deno.test("a daemon that stops counting between two readings ends it in the same
 });
 
 Deno.test("a terminal shows it again once the daemon counts again", async () => {
-  const stop = new AbortController();
-  const screens: string[] = [];
   const stopped = { ...CONNECTIONS, off: "--service-metrics is off", services: [] };
-  await run({
-    ask: answering(CONNECTIONS, stopped, CONNECTIONS),
-    signal: stop.signal,
-    runtime: {
-      isTerminal: () => true,
-      keyTyped: () => new Promise(() => {}),
-      print: (text) => {
-        screens.push(String(text));
-        if (screens.length === 4) stop.abort();
-        return Promise.resolve();
-      },
-    },
-  });
+  const screens = await fourScreens(answering(CONNECTIONS, stopped, CONNECTIONS));
   assertStringIncludes(
     screens[2] ?? "",
     "\x1b[Hconnections are not counted: --service-metrics is off\x1b",
