@@ -12,7 +12,7 @@ import { makeBundles } from "./kernels/bundles.ts";
 import { AARCH64, dayOfYear, MACHINE_RUNS } from "./kernels/catalog.ts";
 import { writeDocuments } from "./kernels/documents.ts";
 import { HELP, type Options, readOptions, renderList } from "./kernels/options.ts";
-import { exists, NotAvailable, Packages } from "./kernels/packages.ts";
+import { NotAvailable, Packages } from "./kernels/packages.ts";
 import { makeRules } from "./kernels/rules.ts";
 import { runKernel, type Workshop } from "./kernels/run.ts";
 import { BACKENDS, type RunResult, stepsOf } from "./kernels/steps.ts";
@@ -29,7 +29,7 @@ const AARCH64_PROGRAMS = ["qemu-aarch64-static"];
 
 /** Runs what is asked for. @returns the exit code */
 async function main(args: readonly string[]): Promise<number> {
-  const context = { day: dayOfYear(new Date()), release: Deno.osRelease(), root: ROOT };
+  const context = { day: dayOfYear(new Date()), release: Deno.osRelease() };
   const options = readOptions(args, context);
   if (options === "help" || options === "list") {
     say((options === "help" ? HELP : renderList()).trimEnd());
@@ -75,14 +75,14 @@ async function runAll(options: Options): Promise<RunResult[]> {
   const packages = new Packages(options.cache ?? `${scratch}/cache`);
   const bundles = await makeBundles(ROOT, scratch);
   const hasFlows = MACHINE_RUNS.some((run) =>
-    options.names.includes(run.name) && stepsOf(run, { hasFlows: true, backends: BACKENDS })
+    options.names.includes(run.name) && stepsOf(run, BACKENDS)
       .some(({ part }) => part === "flows")
   );
   const shop: Workshop = {
     packages,
     bundles,
     busybox: locateProgram("busybox") ?? "/bin/busybox",
-    flows: hasFlows ? await prepareFlows(options, bundles.signpost, scratch) : undefined,
+    flows: hasFlows ? await prepareFlows(bundles.signpost, scratch) : undefined,
     backends: options.backends,
     kubeProxy: options.kubeProxy && await Deno.realPath(options.kubeProxy),
     signal: ending.signal,
@@ -122,21 +122,16 @@ function leftOut(name: string, reason: string): RunResult {
   return { name, note: "", version: "", steps: [], seconds: 0, leftOut: reason };
 }
 
-/** Rules for the recorded flows; a line where they are not at hand. */
+/** Writes the rules of the recorded flows. */
 async function prepareFlows(
-  { conformance }: Options,
   signpost: readonly string[],
   scratch: string,
 ): Promise<Workshop["flows"]> {
-  if (!await exists(`${conformance}/flows.py`)) {
-    complain(`There are no recorded flows in ${conformance}: the daemon's own packets have to do.`);
-    return undefined;
-  }
+  const conformance = `${ROOT}tests/conformance`;
   const rules = `${scratch}/rules`;
   await Deno.mkdir(rules);
-  const absolute = await Deno.realPath(conformance);
-  await makeRules({ conformance: absolute, signpost, folder: rules });
-  return { conformance: absolute, rules };
+  await makeRules({ conformance, signpost, folder: rules });
+  return { conformance, rules };
 }
 
 if (import.meta.main) {

@@ -12,8 +12,6 @@ export interface Options {
   readonly names: readonly string[];
   /** The folder of downloads; by default one of its own, which goes at the end. */
   readonly cache?: string;
-  /** The folder with `flows.py`. */
-  readonly conformance: string;
   /** The backends to try. */
   readonly backends: readonly Backend[];
   /** A kube-proxy to take over from, in the place of what it has left in a recording. */
@@ -38,7 +36,6 @@ restart and cleanup. Ends with "N passed, N failed".
   --of-day           the one of today, none of the machine's own series
   --backend NAME     only ${BACKENDS.join(", ")}; more than once for more than one
   --cache DIR        keeps downloads there for the next time
-  --conformance DIR  the recorded flows (default: ../shared/conformance, beside the checkout)
   --kube-proxy PATH  takes over from this kube-proxy (ipvs), and records what it leaves
   --limit MINUTES    ends everything then (default: ${MINUTES_PER_NAME} for each name)
   --write-docs       puts the results into docs/kernels.json and docs/kernels.md
@@ -51,13 +48,12 @@ Names: ${NAMES.join(", ")}; all of them without names.
  *
  * @param context.day of the year
  * @param context.release of the machine's kernel
- * @param context.root of the checkout
  * @returns `"help"` and `"list"` where that is asked for
  * @throws {Error} where an argument is wrong
  */
 export function readOptions(
   args: readonly string[],
-  context: { readonly day: number; readonly release: string; readonly root: string },
+  context: { readonly day: number; readonly release: string },
 ): Options | "help" | "list" {
   const { values, positionals } = parseArgs({
     args: [...args],
@@ -68,7 +64,6 @@ export function readOptions(
       "of-day": { type: "boolean" },
       backend: { type: "string", multiple: true },
       cache: { type: "string" },
-      conformance: { type: "string" },
       "kube-proxy": { type: "string" },
       limit: { type: "string" },
       "write-docs": { type: "boolean" },
@@ -87,7 +82,6 @@ export function readOptions(
   return {
     names,
     ...(values.cache !== undefined && { cache: values.cache }),
-    conformance: values.conformance ?? `${context.root}../shared/conformance`,
     ...(values["kube-proxy"] !== undefined && { kubeProxy: values["kube-proxy"] }),
     backends: selectBackends(values.backend ?? []),
     writesDocs: values["write-docs"] ?? false,

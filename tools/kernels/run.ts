@@ -24,7 +24,7 @@ export interface Workshop {
   readonly bundles: Bundles;
   /** A program without libraries. */
   readonly busybox: string;
-  /** The folder with `flows.py`, and one with its rules; `undefined`: there is none. */
+  /** The folder with `flows.py`, and one with its rules; `undefined`: no run plays them. */
   readonly flows: { readonly conformance: string; readonly rules: string } | undefined;
   readonly backends: readonly Backend[];
   /** See `Options`. */
@@ -53,7 +53,7 @@ export async function runKernel(
   shop: Workshop,
   folder: string,
 ): Promise<RunResult> {
-  const steps = stepsOf(run, { hasFlows: shop.flows !== undefined, backends: shop.backends });
+  const steps = stepsOf(run, shop.backends);
   if (shop.signal.aborted) {
     const failed = collectResults(steps, [], TIME_LIMIT);
     return { name: run.name, note: run.note, version: "", steps: failed, seconds: 0 };

@@ -69,17 +69,16 @@ export interface RunResult {
 /**
  * Returns the steps of a run.
  *
- * @param options.hasFlows true if the recorded flows are at hand
- * @param options.backends the wanted backends; the run leaves out those that it cannot try
+ * @param wanted the run leaves out backends that it cannot try
  */
 export function stepsOf(
   run: MachineRun,
-  options: { readonly hasFlows: boolean; readonly backends: readonly Backend[] },
+  wanted: readonly Backend[],
 ): (Step & { readonly part: Part })[] {
   // The namespaces of the recorded flows have IPv6.
-  const hasFlows = options.hasFlows && !isWithoutIpv6(run) && !run.foreignNft;
+  const hasFlows = !isWithoutIpv6(run) && !run.foreignNft;
   const only = run.isNftablesOnly ? "nftables" : run.foreignNft && "iptables";
-  const backends = options.backends.filter((each) => only === undefined || each === only);
+  const backends = wanted.filter((each) => only === undefined || each === only);
   const part = run.only;
   if (part !== undefined) return backends.map((backend) => ({ backend, part }));
   return backends.flatMap((backend) =>

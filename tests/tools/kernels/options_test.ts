@@ -3,7 +3,7 @@ import { NAMES, runOfDay } from "../../../tools/kernels/catalog.ts";
 import { type Options, readOptions, renderList } from "../../../tools/kernels/options.ts";
 import { BACKENDS } from "../../../tools/kernels/steps.ts";
 
-const CONTEXT = { day: 42, release: "6.18.44", root: "/work/signpost/" };
+const CONTEXT = { day: 42, release: "6.18.44" };
 
 function options(...args: string[]): Options {
   const read = readOptions(args, CONTEXT);
@@ -14,7 +14,6 @@ function options(...args: string[]): Options {
 Deno.test("deno task kernels without arguments runs everything, and keeps nothing", () => {
   assertEquals(options(), {
     names: NAMES,
-    conformance: "/work/signpost/../shared/conformance",
     backends: BACKENDS,
     writesDocs: false,
     limit: NAMES.length * 40 * 60_000,
@@ -35,7 +34,6 @@ Deno.test("deno task kernels takes names, folders and a limit", () => {
     {
       names: ["sid"],
       cache: "/c",
-      conformance: "/work/signpost/../shared/conformance",
       backends: ["nftables", "iptables"],
       kubeProxy: "/k",
       writesDocs: true,
