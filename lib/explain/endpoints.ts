@@ -1,13 +1,20 @@
 /** Explains which endpoints of a service port are used on this node, and why others are not. */
 import { hostPort } from "../model/cluster/names.ts";
-import type {
-  Endpoint,
-  EndpointSlice,
-  ServicePort,
-  TrafficPolicy,
-} from "../model/cluster/objects.ts";
+import type { Endpoint, EndpointSlice, ServicePort } from "../model/cluster/objects.ts";
 import { type DesiredServicePort, endpointsFor, isExternal } from "../model/kernel/desired.ts";
-import type { Candidate, Place, TopologyMode } from "../policy/endpoints.ts";
+import {
+  type Candidate,
+  type Criteria,
+  criteriaOf,
+  type EndpointReason,
+  findCandidates,
+  indexPorts,
+  isUsed,
+  needOf,
+  type Place,
+  reasonFor,
+  type TopologyMode,
+} from "../policy/endpoints.ts";
 import type { EndpointReport } from "./report.ts";
 
 interface EndpointInputs {
@@ -16,95 +23,98 @@ interface EndpointInputs {
   readonly port: ServicePort;
   readonly desired: DesiredServicePort;
   readonly place: Place;
-  /** The endpoints of the port, each address and port once. */
-  readonly candidates: readonly Candidate[];
-  /** The hints that hold here. */
-  readonly topology: TopologyMode;
 }
 
 /** Explains all endpoints of the family, in the order of the slices. */
-export function explainEndpoints(inputs: EndpointInputs): EndpointReport[] {
-  const { slices, port, desired, candidates } = inputs;
-  const counted = new Set(candidates.map(({ endpoint }) => endpoint));
-  const names = (policy: TrafficPolicy) => new Set(endpointsFor(desired, policy).map(endpointName));
-  const used = { Cluster: names("Cluster"), Local: names("Local") };
-  const policies = policiesInUse(desired);
-  return slices.filter(({ family }) => family === desired.family).flatMap((slice) => {
+export function explainEndpoints(
+  { slices, port, desired, place }: EndpointInputs,
+): { readonly endpoints: EndpointReport[]; readonly topology: TopologyMode } {
+  const { family } = desired;
+  const candidates = findCandidates(indexPorts(slices), {
+    port,
+    family,
+    nodeName: place.nodeName,
+  });
+  const counted = new Map(candidates.map((each) => [each.endpoint, each]));
+  const need = needOf(desired, { isExternal: isExternal(desired) });
+  const choices = [
+    ...need.cluster ? ["Cluster" as const] : [],
+    ...need.local ? ["Local" as const] : [],
+  ].map((policy): Choice => ({
+    ...criteriaOf(candidates, { policy, place }),
+    held: new Set(endpointsFor(desired, policy).map(endpointName)),
+  }));
+  const judge = (endpoint: Endpoint, slice: EndpointSlice, target: number | null): Judgement => {
+    if (target === null) return unused("wrong-port", wrongPort(slice, port));
+    const candidate = counted.get(endpoint);
+    return candidate
+      ? judgeCandidate(candidate, choices)
+      : unused("duplicate", "another entry of this address and port counts");
+  };
+  const endpoints = slices.filter((slice) => slice.family === family).flatMap((slice) => {
     const target = slice.ports.find((each) =>
       each.name === port.name && each.protocol === port.protocol
     )?.port ?? null;
-    const judgeIn = (endpoint: Endpoint): Judgement => {
-      if (target === null) return unused("wrong-port", wrongPort(slice, port));
-      if (!counted.has(endpoint)) {
-        return unused("duplicate", "another entry of this address and port counts");
-      }
-      const name = endpointName({ address: endpoint.address, port: target });
-      const usedFor = POLICIES.filter((policy) => used[policy].has(name));
-      return usedFor.length > 0
-        ? inUse(endpoint, { usedFor, policies })
-        : notUsed(endpoint, { ...inputs, policies });
-    };
     return slice.endpoints.map((endpoint): EndpointReport => {
-      const { address, nodeName, ...facts } = endpoint;
-      const node = nodeName ?? null;
-      return { address, node, ...facts, slice: slice.name, port: target, ...judgeIn(endpoint) };
+      const { address, nodeName: node = null, ...facts } = endpoint;
+      const judgement = judge(endpoint, slice, target);
+      return { address, node, ...facts, slice: slice.name, port: target, ...judgement };
     });
   });
+  return { endpoints, topology: choices[0]?.topology ?? "" };
 }
 
 type Judgement = Pick<EndpointReport, "usedFor" | "code" | "reason">;
 
-const POLICIES: readonly TrafficPolicy[] = ["Cluster", "Local"];
-
-/** Returns the policies that any traffic to the service port follows. */
-function policiesInUse(desired: DesiredServicePort): ReadonlySet<TrafficPolicy> {
-  const { internalTrafficPolicy, externalTrafficPolicy, clusterIPs } = desired;
-  return new Set([
-    ...clusterIPs.length > 0 ? [internalTrafficPolicy] : [],
-    // Under Local, pods and the node itself use the cluster's endpoints.
-    ...isExternal(desired) ? ["Cluster" as const, externalTrafficPolicy] : [],
-  ]);
+/** A policy, and the endpoints that the rules have for it. */
+interface Choice extends Criteria {
+  readonly held: ReadonlySet<string>;
 }
 
-function inUse(
-  { ready, nodeName }: Endpoint,
-  { usedFor, policies }: {
-    readonly usedFor: readonly TrafficPolicy[];
-    readonly policies: ReadonlySet<TrafficPolicy>;
-  },
-): Judgement {
-  if (!ready) {
-    const reason = "terminating, but it still serves, and no ready one is left";
-    return { usedFor, code: "last-resort", reason };
+function judgeCandidate(candidate: Candidate, choices: readonly Choice[]): Judgement {
+  const { endpoint: { address, nodeName }, port } = candidate;
+  const name = endpointName({ address, port });
+  const usedFor = choices.filter(({ held }) => held.has(name)).map(({ policy }) => policy);
+  const reasons = choices.map((choice) => reasonFor(candidate, choice));
+  const reason = reasons.find(isUsed) ?? reasons[0] ?? "used";
+  if (isUsed(reason) && usedFor.length === 0) {
+    return unused("not-written", "chosen, and the rules do not have it yet");
   }
-  const isPartly = policies.has("Local") && !usedFor.includes("Local");
+  if (!isUsed(reason) && usedFor.length > 0) {
+    return { usedFor, code: "held", reason: "kept with the last good rules" };
+  }
+  const isPartly = reason === "used" && reasons.includes("not-local");
   const but = isPartly ? `; not for policy Local: on ${nodeName ?? "no named node"}` : "";
-  return { usedFor, code: "used", reason: `used${but}` };
+  const [code, sentence] = describe(reason, candidate.endpoint, choices[0]?.place);
+  return { usedFor, code, reason: sentence + but };
 }
 
-function notUsed(
-  { ready, serving, terminating, nodeName, nodeHints, zoneHints }: Endpoint,
-  { place, topology, policies }: Pick<EndpointInputs, "place" | "topology"> & {
-    readonly policies: ReadonlySet<TrafficPolicy>;
-  },
-): Judgement {
-  if (!ready && !terminating) return unused("not-ready", "not ready: its readiness probe fails");
-  if (!ready) {
-    const reason = serving ? ": it still serves, but ready ones are there" : ", and serves no more";
-    return unused("terminating", `terminating${reason}`);
+/** Returns the code of a reason in the report, and its sentence. */
+function describe(
+  reason: EndpointReason,
+  { nodeName, nodeHints, zoneHints }: Endpoint,
+  place: Place | undefined,
+): readonly [EndpointReport["code"], string] {
+  switch (reason) {
+    case "used":
+      return [reason, "used"];
+    case "last-resort":
+      return [reason, "terminating, but it still serves, and no ready one is left"];
+    case "not-ready":
+      return [reason, "not ready: its readiness probe fails"];
+    case "terminating":
+      return [reason, "terminating: it still serves, but ready ones are there"];
+    case "stopped":
+      return ["terminating", "terminating, and serves no more"];
+    case "other-node":
+      return [reason, `hinted for node ${nodeHints.join(", ")}, not for this one`];
+    case "other-zone":
+      return [reason, `hinted for zone ${zoneHints.join(", ")}; this node is in ${place?.zone}`];
+    case "not-local": {
+      const where = nodeName === undefined ? "no node is named" : `on ${nodeName}`;
+      return [reason, `not on this node (${where}), and the policy is Local`];
+    }
   }
-  if (!policies.has("Cluster")) {
-    const where = nodeName === undefined ? "no node is named" : `on ${nodeName}`;
-    return policies.has("Local")
-      ? unused("not-local", `not on this node (${where}), and the policy is Local`)
-      : unused("no-policy", "the Service holds no address for this port");
-  }
-  return topology === "PreferSameNode"
-    ? unused("other-node", `hinted for node ${nodeHints.join(", ")}, not for this one`)
-    : unused(
-      "other-zone",
-      `hinted for zone ${zoneHints.join(", ")}; this node is in ${place.zone}`,
-    );
 }
 
 function wrongPort(slice: EndpointSlice, port: ServicePort): string {

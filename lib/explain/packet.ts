@@ -10,7 +10,7 @@ import { hostPort, serviceOf } from "../model/cluster/names.ts";
 import {
   type DesiredServicePort,
   type DesiredState,
-  endpointsFor,
+  type Destination,
   type LocalDetector,
   usedEndpoints,
 } from "../model/kernel/desired.ts";
@@ -18,11 +18,13 @@ import type { ModeTraits } from "../model/kernel/traits.ts";
 import type { Finding as NodeFinding, ObjectsOrigin } from "../model/status.ts";
 import { cidrContains, type Family, familyOf, isLoopback } from "../model/values/address.ts";
 import {
+  decide,
   frontendsOf,
   LISTEN_ADDRESS,
   localhostEndpoints,
   type Match,
   policyOf,
+  rangesOf,
 } from "../policy/frontend.ts";
 import { takesNodePorts } from "../policy/node.ts";
 import type { State } from "../policy/state.ts";
@@ -111,70 +113,93 @@ function atFrontend(
   const { servicePort, frontend } = match;
   const { sender, source } = packet;
   const { desired: { node }, rules } = world;
-  const about = { ...NOTHING, servicePort: servicePort.name, frontend: frontend.type };
-  const ranges = frontend.type === "loadBalancerIP" ? servicePort.sourceRanges : [];
-  const isLimited = ranges.length > 0;
-  if (source !== undefined && isLimited && !ranges.some((each) => cidrContains(each, source))) {
-    return {
-      ...about,
-      verdict: "drop",
-      code: "source-range",
-      reason: `${source} is in none of spec.loadBalancerSourceRanges (${ranges.join(", ")})`,
-      rule: rules.firewall(match),
-    };
-  }
-  const conditions = source === undefined && isLimited
-    ? [`sources outside of ${ranges.join(", ")} are dropped`]
-    : [];
-  const isInternal = frontend.type === "clusterIP";
-  const configured = policyOf(servicePort, frontend);
-  const described = `${isInternal ? "internal" : "external"} traffic policy ${configured}`;
-  // Under Local, pods and the node are sent to the cluster's endpoints.
   const { localDetector } = node.families[servicePort.family];
-  const isShortCircuit = !isInternal && configured === "Local" &&
-    (sender === "node" || isLocalPod(packet, localDetector)) &&
-    servicePort.clusterEndpoints.length > 0;
-  const policy = isShortCircuit ? "Cluster" : configured;
-  const chosen = endpointsFor(servicePort, policy);
-  if (chosen.length === 0) {
-    const isLocal = configured === "Local" && servicePort.hasEndpoints;
-    return {
-      ...about,
-      verdict: isLocal ? "drop" : "reject",
-      code: isLocal ? "no-local-endpoints" : "no-endpoints",
-      reason: isLocal
-        ? `${described} allows endpoints of this node only, and none is here`
-        : "no endpoint can take traffic",
-      rule: rules.refuses(match),
-      policy,
-      conditions,
-    };
+  const isLocal = sender === "node" || isLocalPod(packet, localDetector);
+  const decision = decide(match, { source, isLocal });
+  const ranges = source === undefined ? rangesOf(match) : [];
+  const about: Outcome = {
+    ...NOTHING,
+    servicePort: servicePort.name,
+    frontend: frontend.type,
+    ...decision.reason !== "source-range" && { policy: decision.policy },
+    conditions: ranges.length > 0 ? [`sources outside of ${ranges.join(", ")} are dropped`] : [],
+  };
+  const which = frontend.type === "clusterIP" ? "internal" : "external";
+  const described = `${which} traffic policy ${policyOf(servicePort, frontend)}`;
+  switch (decision.reason) {
+    case "source-range": {
+      const allowed = decision.ranges.join(", ");
+      return {
+        ...about,
+        verdict: "drop",
+        code: decision.reason,
+        reason: `${source} is in none of spec.loadBalancerSourceRanges (${allowed})`,
+        rule: rules.firewall(match),
+      };
+    }
+    case "no-endpoints":
+      return {
+        ...about,
+        verdict: "reject",
+        code: decision.reason,
+        reason: "no endpoint can take traffic",
+        rule: rules.refuses(match),
+      };
+    case "no-local-endpoints":
+      return {
+        ...about,
+        verdict: "drop",
+        code: decision.reason,
+        reason: `${described} allows endpoints of this node only, and none is here`,
+        rule: rules.refuses(match),
+      };
+    case "short-circuit":
+      return {
+        ...about,
+        ...deliveredTo(decision.endpoints, packet, { match, world }),
+        reason: `sent to ${oneOf(decision.endpoints)}: external traffic policy Local does not ` +
+          "hold for pods and this node",
+        rule: rules.shortCircuit(match),
+      };
+    case "policy":
+      return {
+        ...about,
+        ...deliveredTo(decision.endpoints, packet, { match, world }),
+        reason: `sent to ${oneOf(decision.endpoints)} (${described})`,
+        rule: rules.delivers(match),
+      };
   }
+}
+
+function oneOf({ length }: readonly unknown[]): string {
+  return length === 1 ? "its one endpoint" : `one of ${length} endpoints`;
+}
+
+/** Returns the part of an outcome that all delivered packets have. */
+function deliveredTo(
+  endpoints: readonly Destination[],
+  packet: Packet,
+  { match, world }: { readonly match: Match; readonly world: World },
+) {
+  const { servicePort } = match;
+  const { acceleration } = world.desired.node;
   const masquerade = masqueradeOf(packet, { match, world });
-  const count = chosen.length === 1 ? "its one endpoint" : `one of ${chosen.length} endpoints`;
   return {
-    ...about,
     verdict: "dnat",
     code: "delivered",
-    reason: isShortCircuit
-      ? `sent to ${count}: external traffic policy Local does not hold for pods and this node`
-      : `sent to ${count} (${described})`,
-    rule: isShortCircuit ? rules.shortCircuit(match) : rules.delivers(match),
-    policy,
-    endpoints: chosen.map(({ address, port, hairpin }) => ({
+    endpoints: endpoints.map(({ address, port, hairpin }) => ({
       address,
       port,
-      probability: 1 / chosen.length,
-      masqueraded: masquerade.applies || (hairpin && address === source),
+      probability: 1 / endpoints.length,
+      masqueraded: masquerade.applies || (hairpin && address === packet.source),
     })),
     affinitySeconds: servicePort.affinitySeconds,
     scheduler: servicePort.scheduler ?? null,
     masquerade,
-    conditions,
     // The node's own packets are not forwarded.
-    ...servicePort.accelerated && node.acceleration && sender !== "node" &&
-      { acceleratedAfter: node.acceleration.packets },
-  };
+    ...servicePort.accelerated && acceleration && packet.sender !== "node" &&
+      { acceleratedAfter: acceleration.packets },
+  } as const;
 }
 
 /** Returns true if the rules take the sender for a pod of this node. */

@@ -100,7 +100,8 @@ export interface EndpointReport extends Omit<Endpoint, "nodeName"> {
     | "not-local"
     | "wrong-port"
     | "duplicate"
-    | "no-policy";
+    | "not-written"
+    | "held";
   readonly reason: string;
 }
 

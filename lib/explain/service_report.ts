@@ -7,7 +7,6 @@ import type { Conflict } from "../model/status.ts";
 import { familyOf, isSpecialAddress } from "../model/values/address.ts";
 import { count } from "../model/values/text.ts";
 import { nodePortClaim } from "../policy/claimed.ts";
-import { findCandidates, indexPorts, topologyMode } from "../policy/endpoints.ts";
 import { type Frontend, frontendsOf, LISTEN_ADDRESS, policyOf } from "../policy/frontend.ts";
 import type { State } from "../policy/state.ts";
 import type { SliceFacts } from "../source/objects/inspect.ts";
@@ -125,8 +124,7 @@ function portReport(
   const slices = cache.slicesOf(objectKey(service));
   const port = portOf(service, desired) ?? { ...desired, name: "", nodePort: 0 };
   const place = { nodeName, zone: cache.node?.zone ?? "" };
-  const candidates = findCandidates(indexPorts(slices), { port, family, nodeName });
-  const topology = topologyMode(candidates, place);
+  const { endpoints, topology } = explainEndpoints({ slices, port, desired, place });
   const drop = isExternal(desired) &&
     dropOf({ family, endpoints: usedEndpoints(desired) }, inputs);
   return {
@@ -147,7 +145,7 @@ function portReport(
           frontendReport(frontend, { desired, inputs, heldBy })
         ),
     ],
-    endpoints: explainEndpoints({ slices, port, desired, place, candidates, topology }),
+    endpoints,
     droppedBy: drop ? drop.by : null,
   };
 }

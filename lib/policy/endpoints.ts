@@ -4,10 +4,15 @@
  * (`CategorizeEndpoints`; KEP-1669 terminating endpoints, KEP-2433 and KEP-3015 topology hints).
  */
 import type { Family } from "../model/values/address.ts";
-import type { Destination } from "../model/kernel/desired.ts";
+import type { DesiredServicePort, Destination } from "../model/kernel/desired.ts";
 import { hostPort } from "../model/cluster/names.ts";
 import { compact } from "../model/values/lists.ts";
-import type { Endpoint, EndpointSlice, ServicePort } from "../model/cluster/objects.ts";
+import type {
+  Endpoint,
+  EndpointSlice,
+  ServicePort,
+  TrafficPolicy,
+} from "../model/cluster/objects.ts";
 
 /** The longest list that is sorted by address, so that the kernel's state follows from the objects alone. */
 const MAX_SORTED = 32;
@@ -94,9 +99,23 @@ export interface Place {
   readonly zone: string;
 }
 
+/** The policies that traffic to a service port follows. At least one is set. */
 export interface Need {
   readonly cluster: boolean;
   readonly local: boolean;
+}
+
+/** Returns the policies that a service port needs endpoints for. */
+export function needOf(
+  port: Pick<DesiredServicePort, "internalTrafficPolicy" | "externalTrafficPolicy">,
+  { isExternal }: { readonly isExternal: boolean },
+): Need {
+  const { internalTrafficPolicy, externalTrafficPolicy } = port;
+  return {
+    // Under the external policy Local, pods and the node use the cluster's endpoints (short circuit).
+    cluster: internalTrafficPolicy === "Cluster" || isExternal,
+    local: internalTrafficPolicy === "Local" || (externalTrafficPolicy === "Local" && isExternal),
+  };
 }
 
 export interface Chosen {
@@ -109,21 +128,43 @@ export interface Chosen {
 /** The hints that apply on this node; `""` if none does, so that every endpoint counts. */
 export type TopologyMode = "" | "PreferSameNode" | "PreferSameZone";
 
+/** The reason why a policy uses an endpoint, or does not. `explain` has a sentence for each. */
+export type EndpointReason =
+  | "used"
+  /** It terminates and still serves, and no ready endpoint can be used. */
+  | "last-resort"
+  | "not-ready"
+  /** It terminates and still serves, but ready endpoints can be used. */
+  | "terminating"
+  /** It terminates and does not serve any more. */
+  | "stopped"
+  | "other-node"
+  | "other-zone"
+  | "not-local";
+
+/** The facts by which a policy chooses endpoints. */
+export interface Criteria {
+  readonly policy: TrafficPolicy;
+  readonly place: Place;
+  readonly topology: TopologyMode;
+  /** True if the policy can use a ready endpoint. */
+  readonly hasReady: boolean;
+}
+
 const isReady = ({ endpoint }: Candidate): boolean => endpoint.ready;
 const isLastResort = ({ endpoint }: Candidate): boolean => endpoint.serving && endpoint.terminating;
 
 /** Chooses the endpoints of both policies independently. */
 export function chooseEndpoints(
   candidates: readonly Candidate[],
-  options: { readonly need: Need; readonly place: Place },
+  { need, place }: { readonly need: Need; readonly place: Place },
 ): Chosen {
-  const { need, place } = options;
-  const isLocal = ({ endpoint }: Candidate) => endpoint.nodeName === place.nodeName;
-  const hints = need.cluster ? topologyMode(candidates, place) : "";
-  const cluster = need.cluster
-    ? readyElseTerminating(candidates, (candidate) => fitsTopology(candidate, hints, place))
-    : [];
-  const local = need.local ? readyElseTerminating(candidates.filter(isLocal), () => true) : [];
+  const choose = (policy: TrafficPolicy) => {
+    const criteria = criteriaOf(candidates, { policy, place });
+    return candidates.filter((each) => isUsed(reasonFor(each, criteria)));
+  };
+  const cluster = need.cluster ? choose("Cluster") : [];
+  const local = need.local ? choose("Local") : [];
   return {
     cluster,
     local,
@@ -132,17 +173,44 @@ export function chooseEndpoints(
   };
 }
 
-/** Returns ready endpoints that fit. If there are none, returns terminating endpoints that still serve. */
-function readyElseTerminating(
+export function isUsed(reason: EndpointReason): boolean {
+  return reason === "used" || reason === "last-resort";
+}
+
+export function criteriaOf(
   candidates: readonly Candidate[],
-  fits: (candidate: Candidate) => boolean,
-): readonly Candidate[] {
-  const ready = candidates.filter((each) => isReady(each) && fits(each));
-  return ready.length > 0 ? ready : candidates.filter(isLastResort);
+  { policy, place }: Pick<Criteria, "policy" | "place">,
+): Criteria {
+  const topology = policy === "Cluster" ? topologyMode(candidates, place) : "";
+  const criteria = { policy, place, topology, hasReady: true };
+  return {
+    ...criteria,
+    hasReady: candidates.some((each) => reasonFor(each, criteria) === "used"),
+  };
+}
+
+/** Returns the reason why a policy uses one of the candidates, or does not. */
+export function reasonFor(
+  { endpoint }: Candidate,
+  { policy, place, topology, hasReady }: Criteria,
+): EndpointReason {
+  const { ready, serving, terminating, nodeName } = endpoint;
+  if (!ready && !terminating) return "not-ready";
+  if (!ready && !serving) return "stopped";
+  if (policy === "Local" && nodeName !== place.nodeName) return "not-local";
+  if (!ready) return hasReady ? "terminating" : "last-resort";
+  switch (topology) {
+    case "":
+      return "used";
+    case "PreferSameNode":
+      return endpoint.nodeHints.includes(place.nodeName) ? "used" : "other-node";
+    case "PreferSameZone":
+      return endpoint.zoneHints.includes(place.zone) ? "used" : "other-zone";
+  }
 }
 
 /** Returns the hints in effect. Every ready endpoint must have one, and one must name this node or zone. */
-export function topologyMode(candidates: readonly Candidate[], place: Place): TopologyMode {
+function topologyMode(candidates: readonly Candidate[], place: Place): TopologyMode {
   const ready = candidates.filter(isReady).map(({ endpoint }) => endpoint);
   if (ready.length === 0) return "";
   const agree = (hintsOf: (endpoint: Endpoint) => readonly string[], here: string) =>
@@ -150,11 +218,6 @@ export function topologyMode(candidates: readonly Candidate[], place: Place): To
     ready.some((each) => hintsOf(each).includes(here));
   if (agree((each) => each.nodeHints, place.nodeName)) return "PreferSameNode";
   return agree((each) => each.zoneHints, place.zone) ? "PreferSameZone" : "";
-}
-
-function fitsTopology({ endpoint }: Candidate, hints: TopologyMode, place: Place): boolean {
-  if (hints === "PreferSameNode") return endpoint.nodeHints.includes(place.nodeName);
-  return hints === "" || endpoint.zoneHints.includes(place.zone);
 }
 
 /**

@@ -5,9 +5,11 @@ import {
   type Destination,
   endpointsFor,
   type FrontendType,
+  type NoEndpointsReason,
+  noEndpointsReason,
 } from "../model/kernel/desired.ts";
 import type { TrafficPolicy } from "../model/cluster/objects.ts";
-import type { Family } from "../model/values/address.ts";
+import { cidrContains, type Family } from "../model/values/address.ts";
 
 export interface Frontend {
   readonly type: FrontendType;
@@ -37,6 +39,55 @@ export function policyOf(servicePort: DesiredServicePort, { type }: Frontend): T
   return type === "clusterIP"
     ? servicePort.internalTrafficPolicy
     : servicePort.externalTrafficPolicy;
+}
+
+/** The decision about a connection to a frontend, and the reason for it. */
+export type Decision =
+  /** The source is outside of the source ranges: the packet is dropped. */
+  | { readonly reason: "source-range"; readonly ranges: readonly string[] }
+  | { readonly reason: NoEndpointsReason; readonly policy: TrafficPolicy }
+  | {
+    /** `short-circuit`: pods and this node use the cluster's endpoints, in spite of the policy Local. */
+    readonly reason: "policy" | "short-circuit";
+    readonly policy: TrafficPolicy;
+    readonly endpoints: readonly Destination[];
+  };
+
+interface Client {
+  /** Canonical; `undefined` if unknown, so that source ranges are not checked. */
+  readonly source: string | undefined;
+  /** True for this node, and for pods that the rules recognise. */
+  readonly isLocal: boolean;
+}
+
+/** Decides about a connection to a frontend, as the rules do. */
+export function decide(
+  { servicePort, frontend }: Match,
+  { source, isLocal }: Client,
+): Decision {
+  const ranges = rangesOf({ servicePort, frontend });
+  if (
+    source !== undefined && ranges.length > 0 && !ranges.some((each) => cidrContains(each, source))
+  ) {
+    return { reason: "source-range", ranges };
+  }
+  const configured = policyOf(servicePort, frontend);
+  const { clusterEndpoints } = servicePort;
+  if (
+    configured === "Local" && frontend.type !== "clusterIP" && isLocal &&
+    clusterEndpoints.length > 0
+  ) {
+    return { reason: "short-circuit", policy: "Cluster", endpoints: clusterEndpoints };
+  }
+  const endpoints = endpointsFor(servicePort, configured);
+  return endpoints.length > 0
+    ? { reason: "policy", policy: configured, endpoints }
+    : { reason: noEndpointsReason(servicePort, configured), policy: configured };
+}
+
+/** Returns the sources that may connect to a frontend; empty for all. */
+export function rangesOf({ servicePort, frontend }: Match): readonly string[] {
+  return frontend.type === "loadBalancerIP" ? servicePort.sourceRanges : [];
 }
 
 /** The listen address of each family. */

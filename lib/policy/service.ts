@@ -19,6 +19,7 @@ import {
   chooseEndpoints,
   type Chosen,
   findCandidates,
+  needOf,
   type Place,
   type PortIndex,
   toDestinations,
@@ -102,17 +103,10 @@ function desiredServicePort(
   const nodePort = heldNodePort(port, family, lost);
   const { internalTrafficPolicy, externalTrafficPolicy } = service;
 
-  const external = isExternal({ externalIPs, loadBalancerIPs, nodePort });
+  const hasExternal = isExternal({ externalIPs, loadBalancerIPs, nodePort });
   const candidates = findCandidates(endpoints, { port, family, nodeName: place.nodeName });
-  const chosen = chooseEndpoints(candidates, {
-    // External traffic needs the Cluster list under the Local policy too, for the short circuit of
-    // pods and the node.
-    need: {
-      cluster: internalTrafficPolicy === "Cluster" || external,
-      local: internalTrafficPolicy === "Local" || (externalTrafficPolicy === "Local" && external),
-    },
-    place,
-  });
+  const need = needOf(service, { isExternal: hasExternal });
+  const chosen = chooseEndpoints(candidates, { need, place });
   const previous = last.get(slotsKey({ name, family, protocol }, key));
   return {
     name,
@@ -132,7 +126,7 @@ function desiredServicePort(
       place,
       // With the short circuit, a pod of another node keeps its source and may be sent back to
       // itself.
-      isShortCircuit: externalTrafficPolicy === "Local" && external,
+      isShortCircuit: externalTrafficPolicy === "Local" && hasExternal,
     }),
     localEndpoints: toDestinations(chosen.local, {
       previous: previous?.localEndpoints ?? [],

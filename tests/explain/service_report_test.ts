@@ -1,6 +1,7 @@
 import { assertEquals } from "@std/assert";
+import { explainEndpoints } from "../../lib/explain/endpoints.ts";
 import { FINDING } from "../observe/page/contents.ts";
-import type { ApiObject } from "../support/pipeline.ts";
+import { type ApiObject, NODE_NAME } from "../support/pipeline.ts";
 import {
   causesOf,
   endpoint,
@@ -12,6 +13,7 @@ import {
   REMOTE,
   slice,
   web,
+  worldOf,
 } from "./cluster.ts";
 
 Deno.test("of a Service that works, explain tells addresses and endpoints, and no cause", () => {
@@ -458,6 +460,24 @@ Deno.test("explain says why each endpoint is used or not", () => {
       name,
     );
   }
+});
+
+Deno.test("an endpoint whose rules are older than its slice is not said to be used or unused", () => {
+  const old = worldOf([web(), slice([REMOTE])]).state;
+  const now = worldOf([web(), slice([LOCAL, { ...REMOTE, conditions: { ready: false } }])]).state;
+  const [desired] = old.desired.services.get("shop/web") ?? [];
+  const [port] = now.cache.services.get("shop/web")?.ports ?? [];
+  if (!desired || !port) throw new Error("no port");
+  const { endpoints } = explainEndpoints({
+    slices: now.cache.slicesOf("shop/web"),
+    port,
+    desired,
+    place: { nodeName: NODE_NAME, zone: "" },
+  });
+  assertEquals(endpoints.map(({ code, usedFor, reason }) => [code, usedFor, reason]), [
+    ["not-written", [], "chosen, and the rules do not have it yet"],
+    ["held", ["Cluster"], "kept with the last good rules"],
+  ]);
 });
 
 Deno.test("an address that another Service has is shown with its holder", () => {

@@ -2,6 +2,7 @@
 import {
   type DesiredNode,
   type DesiredServicePort,
+  noEndpointsReason,
   usedEndpoints,
 } from "../../model/kernel/desired.ts";
 import type { Protocol, TrafficPolicy } from "../../model/cluster/objects.ts";
@@ -125,13 +126,14 @@ function hairpinObjects(port: DesiredServicePort): Element[] {
   );
 }
 
-/** Rejects packets if there is no endpoint anywhere, and drops them if only the policy allows none here. */
 function noEndpointsElement(
-  { name, family, hasEndpoints }: DesiredServicePort,
+  port: DesiredServicePort,
   { kind, key }: Frontend,
   policy: TrafficPolicy,
 ): Element {
-  const data = policy === "Local" && hasEndpoints ? "drop" : "goto reject-traffic";
+  const { name, family } = port;
+  const isRejected = noEndpointsReason(port, policy) === "no-endpoints";
+  const data = isRejected ? "goto reject-traffic" : "drop";
   return element(tableSet("noEndpoints", { frontend: kind, family }), key, { data, comment: name });
 }
 

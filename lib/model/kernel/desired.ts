@@ -124,6 +124,17 @@ export function endpointsFor(
   return policy === "Local" ? port.localEndpoints : port.clusterEndpoints;
 }
 
+/** The reason why a policy leads to no endpoint: packets are rejected, or dropped if only this node has none. */
+export type NoEndpointsReason = "no-endpoints" | "no-local-endpoints";
+
+/** Returns the reason if a policy has no endpoint. */
+export function noEndpointsReason(
+  { hasEndpoints }: DesiredServicePort,
+  policy: TrafficPolicy,
+): NoEndpointsReason {
+  return policy === "Local" && hasEndpoints ? "no-local-endpoints" : "no-endpoints";
+}
+
 /** Returns true if a service port has a frontend for clients outside of the cluster. */
 export function isExternal(
   { externalIPs, loadBalancerIPs, nodePort }: Pick<

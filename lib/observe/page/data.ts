@@ -7,6 +7,7 @@ import {
   type DesiredState,
   endpointsFor,
   type FrontendType,
+  noEndpointsReason,
   usedEndpoints,
 } from "../../model/kernel/desired.ts";
 import type { Severity, Status } from "../../model/status.ts";
@@ -251,7 +252,7 @@ export function routesOf(port: DesiredServicePort): Route[] {
   const byPolicy = Map.groupBy(frontendsOf(port), (frontend) => policyOf(port, frontend));
   return [...byPolicy].map(([policy, frontends]) => {
     const endpoints = endpointsFor(port, policy);
-    const isDropped = policy === "Local" && port.hasEndpoints;
+    const isDropped = noEndpointsReason(port, policy) === "no-local-endpoints";
     const left = frontends.length - MOST_FRONTENDS;
     return {
       port: port.name.split(":")[1] ?? "",
