@@ -103,7 +103,7 @@ async function run(parts: Parts): Promise<void> {
 
 /** Serves health and metrics. @throws {FatalError} if `bindAddressHardFail` is set and an address is taken */
 async function serveAll(parts: Parts, signal: AbortSignal): Promise<void> {
-  const { configuration, nodeName, runtime: { clock }, logger } = parts.options;
+  const { configuration, nodeName, runtime: { clock, pid }, logger } = parts.options;
   const { health, metrics, findings, desired, connections, listen, report } = parts;
   const status = () => statusReport(parts);
   // The reasons of their Events are kube-proxy's.
@@ -111,7 +111,7 @@ async function serveAll(parts: Parts, signal: AbortSignal): Promise<void> {
     name: "healthz",
     address: configuration.healthzBindAddress,
     reason: "FailedToStartProxierHealthcheck",
-    handler: healthServer({ health, metrics, findings: () => findings.list }),
+    handler: healthServer({ pid, health, metrics, findings: () => findings.list }),
   }, {
     name: "metrics",
     address: configuration.metricsBindAddress,

@@ -33,7 +33,9 @@ const OTHER_NAME =
   "This path answers http://localhost and addresses; for other names there is --status-page=on.\n";
 
 /** Returns the handler of the health server: kube-proxy's `/healthz` and `/livez`, and `/readyz`. */
-export function healthServer({ health: proxy, metrics, findings }: {
+export function healthServer({ pid, health: proxy, metrics, findings }: {
+  /** The number of this process, which `/readyz?pid=` must have if it is there. */
+  readonly pid: number;
   readonly health: Pick<ProxyHealth, "report">;
   readonly metrics: Pick<Metrics, "healthAnswered">;
   /** Anyone may ask, so only the kinds of these findings are shown. */
@@ -69,10 +71,19 @@ export function healthServer({ health: proxy, metrics, findings }: {
       ["/livez", answer("livez")],
       [
         "/readyz",
-        () =>
-          proxy.report().lastUpdated === undefined
+        ({ search = "" }) => {
+          // A pod in the node's network that waits must not be ready by the answer of the daemon that it waits for.
+          const asked = new URLSearchParams(search).get("pid");
+          if (asked !== null && asked !== String(pid)) {
+            return textAnswer(
+              `the daemon that answers here is not process ${Number(asked)}\n`,
+              503,
+            );
+          }
+          return proxy.report().lastUpdated === undefined
             ? textAnswer("no rules are written yet\n", 503)
-            : textAnswer("ok\n"),
+            : textAnswer("ok\n");
+        },
       ],
     ]),
   );

@@ -1,7 +1,7 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import { runSignpost } from "../support/signpost.ts";
 import { ADDRESSES, ENDPOINT_HOSTS, service, slice } from "./cluster.ts";
-import { both, bothFlows, Stage, syncs } from "./stage.ts";
+import { both, bothFlows, HEALTH_PORT, Stage, syncs } from "./stage.ts";
 import { sideBySide } from "../support/side_by_side.ts";
 
 const test = sideBySide("two daemons");
@@ -33,8 +33,14 @@ test("a second daemon with --wait takes over when the first ends, however that i
       await using second = stage.start(["--wait"]);
       await second.until("it waits", () => second.log.includes("waiting for its end"));
       assertEquals(syncs(second, "full"), 0);
+      const ready = async () => {
+        const answer = await stage.get(`/readyz?pid=${second.pid}`, HEALTH_PORT);
+        return answer.status;
+      };
+      assertEquals(await ready(), 503);
       first.kill(signal);
       await second.until("its first sync", () => syncs(second, "full") === 1);
+      await second.until("it is ready", async () => await ready().catch(() => 0) === 200);
       await stage.flowsBecome(second, FLOWS);
       assertEquals(first.log.includes("another program"), false);
     });

@@ -40,6 +40,7 @@ function start() {
   const counts: string[] = [];
   const found: Finding[] = [];
   const handler = healthServer({
+    pid: 1,
     health,
     findings: () => found,
     metrics: { healthAnswered: (path, status) => void counts.push(`${path} ${status}`) },
@@ -76,6 +77,16 @@ Deno.test("a proxy is ready when the kernel has its rules, and stays so", async 
   loop.queued();
   await clock.advance(2 * TIMEOUT);
   assertEquals([await readiness(), counts], [200, []]);
+});
+
+Deno.test("/readyz?pid= is 200 only if the process that answers has this number", async () => {
+  const { handler, loop } = start();
+  const ask = async (search: string) =>
+    (await handler({ method: "GET", path: "/readyz", search })).status;
+  assertEquals(await ask("?pid=1"), 503);
+  loop.updated();
+  const asked = ["", "?pid=1", "?other=2", "?pid=2", "?pid=", "?pid=01", "?pid=x"];
+  assertEquals(await Promise.all(asked.map(ask)), [200, 200, 200, 503, 503, 503, 503]);
 });
 
 Deno.test("an update that waits for two sync periods makes the proxy unhealthy", async () => {
@@ -173,6 +184,7 @@ Deno.test("a family without rules has no health, and the answer says why", async
   const loop = new FakeLoop(clock);
   const health = new ProxyHealth({ clock, timeout: TIMEOUT, missing, sync: () => loop.progress });
   const handler = healthServer({
+    pid: 1,
     health,
     findings: () => [],
     metrics: { healthAnswered: () => {} },

@@ -105,6 +105,7 @@ async function healthzAfter(
     cache.apply(event);
   }
   const server = healthServer({
+    pid: 1,
     health,
     findings: () => [],
     metrics: { healthAnswered: () => {} },
