@@ -8,6 +8,7 @@ import type { ApiFailure, NodeFacts } from "../findings/facts.ts";
 import { finding } from "../findings/catalog.ts";
 import { messageIfFatal, unlessFatal } from "../model/values/errors.ts";
 import { type Paint, renderFindings, renderReport, SEVERITY_COLOURS, textTable } from "./output.ts";
+import { CLUSTER_FLAGS } from "../config/commands.ts";
 import type { QueryContext } from "./context.ts";
 import { askDaemonOf, findingsOf, readState } from "./objects.ts";
 import type { Mode } from "../model/configuration.ts";
@@ -37,12 +38,14 @@ export async function check(
 
 export async function look(context: QueryContext): Promise<CheckReport> {
   const { configuration, nodeName, runtime } = context;
+  // A node that has no configuration yet can be checked, too.
+  const isConfigured = hasApiServer(context);
   const [opened, apiServer, daemon, system] = await Promise.all([
     openBackend(context).catch((error) => {
       const what = messageIfFatal(error);
       return { findings: [finding("rules-cannot-be-written", { what, where: "mode" })] };
     }),
-    askApiServer(context),
+    isConfigured ? askApiServer(context) : undefined,
     askDaemonOf(context, { isFresh: true }),
     readSystem(context),
   ]);
@@ -52,7 +55,7 @@ export async function look(context: QueryContext): Promise<CheckReport> {
     findRival(backend, context),
     backend.readRuleset().catch(() => undefined),
     // The daemon has them, and its findings.
-    daemon || !isReachable
+    daemon || !isReachable || !isConfigured && configuration.signpost.manifests.length === 0
       ? undefined
       : readState({ ...context, backend, timeout: OBJECTS_LIMIT, isHere: true }).catch(unlessFatal),
   ]);
@@ -114,7 +117,11 @@ export function checkTable(report: CheckReport, paint: Paint): string {
   const { node, mode, kernel, program, apiServer, daemon, objects, findings } = report;
   const facts = [
     ["mode", `${mode} (${programOf({ nft: program }) || "not usable"}), kernel ${kernel}`],
-    ["API server", apiServer || "not asked, objects come from manifests"],
+    [
+      "API server",
+      apiServer ||
+      (objects ? "not asked, objects come from manifests" : "not asked, no --kubeconfig is set"),
+    ],
     ["daemon", daemon ? "runs, its findings are included" : "does not run"],
     ["objects", objects ? "checked" : "not read, so addresses and Services are not checked"],
   ];
@@ -130,9 +137,15 @@ export function checkTable(report: CheckReport, paint: Paint): string {
 /** Milliseconds for an answer. */
 const LIMIT = 1_000;
 
-/** Asks the API server for each kind of objects; `undefined`: the objects come from manifests. */
+/** Returns false if the objects come from manifests, or if nothing names a cluster yet. */
+function hasApiServer({ configuration, configuredBy, given, runtime }: QueryContext): boolean {
+  if (configuration.signpost.manifests.length > 0) return false;
+  return configuredBy !== undefined || CLUSTER_FLAGS.some((flag) => given?.includes(`--${flag}`)) ||
+    runtime.environment("KUBERNETES_SERVICE_HOST") !== undefined;
+}
+
+/** Asks the API server for each kind of objects. */
 async function askApiServer(context: QueryContext): Promise<NodeFacts["apiServer"]> {
-  if (context.configuration.signpost.manifests.length > 0) return undefined;
   try {
     const { client, url, warnings, close } = await findApiServer(context);
     const asking = KINDS.map((kind) => ask(client, { kind, ...context }));

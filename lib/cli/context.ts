@@ -21,6 +21,8 @@ export interface QueryContext extends Pick<CommandContext, "runtime" | "signal">
   readonly nodeName: string;
   readonly logger: Logger;
   readonly configuredBy?: ConfiguredBy | undefined;
+  /** The flags of the command line, such as `--config`. */
+  readonly given?: readonly string[];
 }
 
 /** Returns the name of this Node, as kubelet does: the override, else the host name in small letters. */

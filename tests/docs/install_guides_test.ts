@@ -4,6 +4,8 @@ import { unpackedPackages } from "../../tools/unpacked.ts";
 import { run } from "../support/command.ts";
 import { findHelm, template } from "../examples/helm.ts";
 import { objectsIn } from "../examples/installed_objects.ts";
+import { MANIFESTS } from "../e2e/kubeadm_pod.ts";
+import type { ApiObject } from "../support/pipeline.ts";
 import { typeErrors } from "../examples/kubernetes_types.ts";
 import { archiveFiles, readContent } from "../../tools/package/content.ts";
 import { blocksOf, commandsOf, GUIDES, onOwnMachine, ROOT } from "./guides.ts";
@@ -107,12 +109,14 @@ until curl -sf http://127.0.0.1:10256/healthz > /dev/null; do sleep 0.2; done
 `;
 
 Deno.test("kubeadm.md: a node is looked at, taken over and given back", async () => {
-  const [node, taken, undone] = await Promise.all(
-    ["node", "taken", "undone"].map((mark) => commandsOf("kubeadm.md", mark)),
+  const [node, control, taken, undone] = await Promise.all(
+    ["node", "control", "taken", "undone"].map((mark) => commandsOf("kubeadm.md", mark)),
   );
-  const printed = await walk(`${await commandsOf("edge.md", "files")}
-${KUBE_PROXY}
+  const printed = await walk(`${KUBE_PROXY}
 echo "before:"; ${node}
+${control}
+nft list tables
+${await commandsOf("edge.md", "files")}
 ${START}
 echo "taken:"; ${taken}
 kill $daemon; wait $daemon
@@ -123,6 +127,46 @@ echo "after:"; nft list tables`);
   assertStringIncludes(printed.slice(0, printed.indexOf("taken:")), both);
   assertStringIncludes(printed.slice(printed.indexOf("taken:")), "\ntable inet signpost\n");
   assertEquals(printed.slice(printed.indexOf("after:")), `after:\n${both}`);
+});
+
+interface DaemonSet {
+  readonly spec: {
+    readonly template: {
+      readonly spec: { readonly containers: readonly { readonly name: string }[] };
+    };
+  };
+}
+
+/** Returns the patch of a page, which is the only text between quotes after `--patch`. */
+async function patchIn(path: string): Promise<DaemonSet> {
+  const [, text = ""] = /--patch '([^']+)'/.exec(await Deno.readTextFile(path)) ?? [];
+  return parse(text) as DaemonSet;
+}
+
+Deno.test("the patch gives kubeadm's DaemonSets an image and a probe, and changes nothing else", async () => {
+  const patch = await patchIn(`${GUIDES}kubeadm.md`);
+  assertEquals(await patchIn(`${ROOT}README.md`), patch);
+  // A rollback restores the template alone, so the patch has nothing beside it.
+  assertEquals([Object.keys(patch.spec), Object.keys(patch.spec.template)], [["template"], [
+    "spec",
+  ]]);
+  const [change, ...others] = patch.spec.template.spec.containers;
+  assertEquals(others, []);
+  assertEquals(Object.keys(change ?? {}), ["name", "image", "readinessProbe"]);
+  const patched: ApiObject[] = [];
+  for await (const { name } of Deno.readDir(MANIFESTS)) {
+    if (!name.endsWith(".yaml")) continue;
+    const objects = objectsIn(await Deno.readTextFile(MANIFESTS + name));
+    const found = objects.find(({ kind }) => kind === "DaemonSet");
+    const { containers, ...pod } = (found as unknown as DaemonSet).spec.template.spec;
+    // A strategic merge finds containers by their names.
+    assertEquals(containers.map((each) => each.name), [change?.name], name);
+    assert(!("readinessProbe" in (containers[0] ?? {})), name);
+    const spec = { ...pod, containers: [{ ...containers[0], ...change }] };
+    patched.push({ apiVersion: "v1", kind: "Pod", metadata: { name: "kube-proxy" }, spec });
+  }
+  assertEquals(patched.length, 8);
+  assertEquals(await typeErrors(patched), "");
 });
 
 for (const guide of ["kubeadm.md", "k3s-rke2.md", "daemonset.md"]) {

@@ -1,4 +1,4 @@
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertStringIncludes } from "@std/assert";
 import type { CheckReport } from "../../lib/cli/check.ts";
 import { execute } from "../support/command.ts";
 import { runSignpost, signpostCommand } from "../support/signpost.ts";
@@ -30,6 +30,15 @@ Deno.test("a node on which signpost can work has no findings, and nothing is cha
   assertEquals([idsOf(report), code], [[], 0]);
   assertEquals([report.mode, report.daemon, report.objects], ["nftables", false, true]);
   assertEquals(await stage.network.run(NODE, ["nft", "list", "ruleset"]), "");
+});
+
+Deno.test("a node without a configuration is checked without an API server", async () => {
+  await using stage = await Stage.create({});
+  const args = ["check", "--cluster-cidr=10.244.0.0/16", "--socket=/nowhere"];
+  const { code, stdout, stderr } = await runSignpost(stage.network, args);
+  assertEquals([stderr, code], ["", 0]);
+  assertStringIncludes(stdout, "API server  not asked, no --kubeconfig is set\n");
+  assertStringIncludes(stdout, "objects     not read");
 });
 
 Deno.test("a kernel setting that the start makes is no finding before it", async () => {
