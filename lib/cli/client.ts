@@ -1,5 +1,8 @@
 /** Asks the daemon at its socket. Each function throws a `FatalError` if no daemon of this version answers. */
 import type { Configuration } from "../config/configuration.ts";
+import type { Unanswered } from "../daemon/reports/explanation.ts";
+import type { Answer } from "../explain/answer.ts";
+import { EXPLAIN_VERSION } from "../explain/report.ts";
 import type { CommandLine } from "../model/configuration.ts";
 import { CONNECTIONS_VERSION, type ConnectionsReport } from "../model/connections.ts";
 import type { HeldBackPorts } from "../model/kernel/differences.ts";
@@ -41,8 +44,6 @@ export function readConnections(answer: unknown): ConnectionsReport {
 }
 
 export interface StatusOptions {
-  /** The Service whose status is wanted, too, as `namespace/name`. */
-  readonly service?: string | undefined;
   /** True for findings of now. @default false: of the last minute */
   readonly isFresh?: boolean;
 }
@@ -52,26 +53,25 @@ const FRESH_TIMEOUT = 90_000;
 
 export async function askStatus(
   daemon: Asking,
-  { service, isFresh }: StatusOptions = {},
+  { isFresh }: StatusOptions = {},
 ): Promise<Status> {
-  const parameters = { service, fresh: isFresh ? "" : undefined };
+  const parameters = { fresh: isFresh ? "" : undefined };
   return readStatus(
     await ask(daemon, "/v1/status", { parameters, ...isFresh && { timeout: FRESH_TIMEOUT } }),
   );
 }
 
-/** Asks for the objects of a node, or of one Service. @param options `timeout`: milliseconds for the answer */
+/** Asks for the objects of a node. @param options `timeout`: milliseconds for the answer */
 export async function askObjects(
   daemon: Asking,
-  { nodeName, service, timeout }: {
+  { nodeName, timeout }: {
     readonly nodeName: string;
-    readonly service?: string | undefined;
     readonly timeout: number;
   },
 ): Promise<SavedState> {
   const read = (body: AsyncIterable<Uint8Array<ArrayBuffer>>) =>
     readStateText(body, { nodeName, decode: createDecoder() });
-  return await ask(daemon, "/v1/objects", { parameters: { service }, read, timeout }) as SavedState;
+  return await ask(daemon, "/v1/objects", { read, timeout }) as SavedState;
 }
 
 /** @param most the number of the busiest Services; `undefined`: as many as the daemon gives */
@@ -97,9 +97,17 @@ export async function askHeldBack(daemon: Asking): Promise<readonly HeldBackPort
   return readList(await ask(daemon, "/v1/held-back"));
 }
 
-/** Asks for the Services of a name in all namespaces, as `namespace/name`. */
-export async function askServices(daemon: Asking, name: string): Promise<readonly string[]> {
-  return readList(await ask(daemon, "/v1/services", { parameters: { name } }));
+/** Asks for the answer about a Service or packet, without the kernel's part. @throws {FatalError} also if it has none */
+export async function askExplanation(
+  daemon: Asking,
+  { question, namespace, from }: Readonly<Record<"question" | "namespace" | "from", string>>,
+): Promise<Answer> {
+  const version = { name: "explainVersion", known: EXPLAIN_VERSION } as const;
+  const parameters = { question, namespace, from };
+  const given = await ask(daemon, "/v1/explain", { parameters });
+  const answer = readAnswer<Answer | Unanswered>(given, version);
+  if ("problem" in answer) throw new FatalError(answer.problem);
+  return answer;
 }
 
 function readList<T>(answer: unknown): readonly T[] {

@@ -12,7 +12,13 @@ import type { HeldBackPorts } from "../model/kernel/differences.ts";
 import type { RefusedFeatures } from "../model/kernel/traits.ts";
 import { atOnce } from "../model/ports/in_turns.ts";
 import type { Logger } from "../model/ports/ports.ts";
-import { bySeverity, type Finding, type ObjectsOrigin, type Status } from "../model/status.ts";
+import {
+  bySeverity,
+  type Finding,
+  isCurrent,
+  type ObjectsOrigin,
+  type Status,
+} from "../model/status.ts";
 import type { Family } from "../model/values/address.ts";
 import { FatalError, messageOf, unlessFatal } from "../model/values/errors.ts";
 import { plain } from "../model/values/text.ts";
@@ -119,8 +125,6 @@ export function warnOfObjects({ refused, cache }: State, logger: Logger): void {
 
 export interface ObjectsOptions extends ReadOptions, Pick<WorkOptions, "isHere"> {
   readonly timeout: number;
-  /** The Service that the answer is about, as `namespace/name`: the daemon gives no others. */
-  readonly service?: string | undefined;
 }
 
 export interface NodeState {
@@ -137,7 +141,7 @@ export interface NodeState {
 export async function readNodeState(options: ObjectsOptions): Promise<NodeState> {
   const { runtime, configuredBy, isHere } = options;
   const [daemon, kept, objects] = await Promise.all([
-    askDaemonOf(options, options),
+    askDaemonOf(options),
     askHeldBack(options).catch(unlessFatal),
     configuredBy === "daemon" ? askObjects(options, options).catch(unlessFatal) : undefined,
   ]);
@@ -195,7 +199,7 @@ function stateOf(from: ObjectsOrigin["from"], { events, written }: SavedState): 
 }
 
 /** Says in one line how old objects are that are not of now. */
-function tellOfAge(origin: ObjectsOrigin, runtime: QueryContext["runtime"]): void {
+export function tellOfAge(origin: ObjectsOrigin, runtime: QueryContext["runtime"]): void {
   const { from, asOf } = origin;
   const now = runtime.clock.now();
   if (isCurrent(origin, now)) return;
@@ -205,17 +209,10 @@ function tellOfAge(origin: ObjectsOrigin, runtime: QueryContext["runtime"]): voi
   runtime.complain(`signpost: ${whose} ${formatAgo(asOf, now)} (${asOf})`);
 }
 
-/** Milliseconds: older objects are worth a line. */
-const OLD = 5_000;
-
-export function isCurrent({ asOf }: ObjectsOrigin, now: number): boolean {
-  return now - Date.parse(asOf) < OLD;
-}
-
 /** Asks the daemon; `undefined`: none answers, or it runs for another node. */
 export async function askDaemonOf(
   context: Pick<QueryContext, "configuration" | "nodeName" | "runtime">,
-  wanted: StatusOptions,
+  wanted?: StatusOptions,
 ): Promise<Status | undefined> {
   const status = await askStatus(context, wanted).catch(unlessFatal);
   return status?.node === context.nodeName ? status : undefined;

@@ -56,9 +56,10 @@ export function readCommand(line: CommandLineResult): Command | string {
   }
 }
 
-function checkExplain(
+/** Checks the options of `explain` against its target. @returns one line about a fault */
+export function checkExplain(
   target: ExplainTarget,
-  { from, trace }: OptionsOf<"explain">,
+  { from, trace }: Pick<OptionsOf<"explain">, "from" | "trace">,
 ): string | undefined {
   if (target.type === "service") {
     return trace
@@ -97,14 +98,15 @@ export interface PacketTarget extends PacketDestination {
   readonly source: string | undefined;
 }
 
-type ExplainTarget = AskedService | PacketTarget;
+export type ExplainTarget = AskedService | PacketTarget;
 
 export type Shell = typeof SHELLS[number];
 
 const FORMS =
   "give a Service (name, namespace/name or namespace/name:port) or a packet (SOURCE to IP:PORT/PROTOCOL)";
 
-function readExplainTarget(
+/** Reads the question of `explain`. @returns one line about a fault of its words */
+export function readExplainTarget(
   words: readonly string[],
   { namespace }: { readonly namespace: string },
 ): ExplainTarget | string {

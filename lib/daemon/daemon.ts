@@ -8,7 +8,6 @@ import { fatalIf } from "../model/values/errors.ts";
 import { VERSION } from "../model/version.ts";
 import { healthServer, metricsServer } from "../observe/endpoints.ts";
 import { nodeEvent } from "../observe/events.ts";
-import { objectsOf } from "../source/saved/format.ts";
 import { serveHttp } from "../system/http_servers.ts";
 import { ProgramWatch } from "../system/program_watch.ts";
 import { serveSocket, type SocketRoutes } from "../system/socket.ts";
@@ -17,8 +16,9 @@ import { restore } from "./objects/saved_state.ts";
 import { openSource } from "./objects/source.ts";
 import { beTheOnlyDaemon } from "./one_daemon.ts";
 import { type DaemonOptions, Parts } from "./parts.ts";
+import { explanation } from "./reports/explanation.ts";
 import { announceReady } from "./reports/service_manager.ts";
-import { heldBack, serviceStatus, statusReport } from "./reports/status_report.ts";
+import { asOf, heldBack, statusReport } from "./reports/status_report.ts";
 
 /** Milliseconds without progress after which a sync is stuck, and the watchdog is no longer fed. */
 const STUCK = 120_000;
@@ -156,21 +156,14 @@ async function answer(parts: Parts): Promise<void> {
 
 /** Returns the answers of the local socket. Its clients are `lib/cli/client.ts`. */
 export function socketRoutes(parts: Parts): SocketRoutes {
-  const { options, findings, cache, connections, loop } = parts;
+  const { options, findings, connections, loop } = parts;
   return {
     "GET /v1/status": async (query) => {
       if (query.has("fresh")) await findings.refresh();
-      const service = query.get("service");
-      return {
-        ...statusReport(parts),
-        ...service !== null && { service: serviceStatus(parts, service) },
-      };
+      return statusReport(parts);
     },
-    "GET /v1/objects": (query) => objects(parts, query.get("service")),
-    "GET /v1/services": (query) => {
-      const end = `/${query.get("name") ?? ""}`;
-      return [...cache.services.keys()].filter((key) => key.endsWith(end)).sort();
-    },
+    "GET /v1/objects": () => objects(parts),
+    "GET /v1/explain": (query) => explanation(parts, query),
     "GET /v1/connections": (query) => {
       const top = query.get("top") ?? "";
       return connections.report(/^\d{1,9}$/.test(top) ? Number(top) : undefined);
@@ -184,28 +177,13 @@ export function socketRoutes(parts: Parts): SocketRoutes {
   };
 }
 
-/** Returns all objects, or those of one Service and of the Services that hold its claims, as the text of a state. */
-function objects(parts: Parts, service: string | null): ReadableStream<Uint8Array> | undefined {
-  const { nodeName, runtime: { clock } } = parts.options;
-  const { cache, desired } = parts;
+/** Returns all objects as the text of a state. */
+function objects(parts: Parts): ReadableStream<Uint8Array> | undefined {
+  const { cache, options: { nodeName, runtime: { clock } } } = parts;
   if (!cache.consistent) return undefined;
   const turns = new Turns(clock);
-  const rivals = desired.conflicts().filter(({ loser }) => loser === service);
-  const objects = service === null
-    ? cache
-    : objectsOf([service, ...rivals.map(({ holder }) => holder)], cache);
   const pause = () => turns.giveWay();
-  return ReadableStream.from(stateText(objects, { nodeName, written: asOf(parts), pause }));
-}
-
-/** Returns the time whose objects these are, milliseconds since the epoch. */
-function asOf(parts: Parts): number {
-  const { loop, restored, observation, started } = parts;
-  if (loop.stale) return restored;
-  const now = parts.options.runtime.clock.now();
-  return [...observation.watches.values()]
-    .filter(({ state }) => state !== "watching" && state !== "absent")
-    .reduce((time, { lastEvent }) => Math.min(time, lastEvent || started), now);
+  return ReadableStream.from(stateText(cache, { nodeName, written: asOf(parts), pause }));
 }
 
 async function lastEvents(parts: Parts): Promise<void> {

@@ -5,14 +5,13 @@ import { hostPort, objectKey, servicePortName } from "../model/cluster/names.ts"
 import type { Service, ServicePort } from "../model/cluster/objects.ts";
 import { describeUnsupported, worksWithout } from "../model/kernel/traits.ts";
 import type { Conflict, ServiceStatus } from "../model/status.ts";
-import { familyOf } from "../model/values/address.ts";
-import { count } from "../model/values/text.ts";
+import { cidrContains, type Family, familyOf } from "../model/values/address.ts";
+import { count, nearest } from "../model/values/text.ts";
 import { familiesOf, isServiceKey, nameOfHolder } from "../policy/claimed.ts";
 import type { Inspected, SliceFacts } from "../source/objects/inspect.ts";
 import { error, note, warning } from "./finding.ts";
-import { kernelFindings } from "./kernel.ts";
 import type { Known } from "./packet.ts";
-import type { Finding, PortReport } from "./report.ts";
+import type { EndpointReport, Finding, PortReport } from "./report.ts";
 
 /** Adds the Service that is asked about to what is known. */
 export type ServiceInputs = Known & {
@@ -55,7 +54,7 @@ export function findCauses(inputs: Causes): Finding[] {
     ...service.ports.some((port) => isAsked(port, target)) ? [] : [
       error("no-such-port", `the Service has no port ${target.port}; it has ${has.join(", ")}`),
     ],
-    ...kernelFindings(inputs.kernel),
+    ...notReadFindings(inputs),
     ...objects.flatMap(({ name, omitted = [] }) =>
       omitted.map((reason) => warning("part-left-out", `${name}: a part is left out: ${reason}`))
     ),
@@ -70,6 +69,14 @@ export function pendingFindings(status: ServiceStatus | undefined): Finding[] {
   if (status?.state !== "pending") return [];
   const { service, reason } = status;
   return [warning("pending", `the kernel has an older state of ${service}: ${reason}`)];
+}
+
+/** Says what the answer lacks if the Service could not be read as it is written. */
+function notReadFindings({ inspected }: Causes): Finding[] {
+  return inspected ? [] : [note(
+    "objects-not-read",
+    "the API server did not answer: the selector, target ports and slices without rules are not known",
+  )];
 }
 
 /** Conflicts that get a line of their own. */
@@ -154,9 +161,31 @@ function* portFindings(port: PortReport, inputs: Causes): Generator<Finding> {
     );
   }
   const used = endpoints.filter(({ usedFor }) => usedFor.length > 0);
+  yield* strayFindings(used, { ...causes, family: port.family });
   if (used.length > 0 && used.every(({ code }) => code === "last-resort")) {
     yield warning("only-terminating", `${where}: all endpoints in use are terminating`);
   }
+}
+
+/** Names a pod of this node outside of the range by which the rules recognise pods. */
+function* strayFindings(
+  used: readonly EndpointReport[],
+  { desired, nodeName, ownAddresses, where, family }: PortCauses & { readonly family: Family },
+): Generator<Finding> {
+  const { localDetector } = desired.node.families[family];
+  if (localDetector?.type !== "cidr") return;
+  const { cidr } = localDetector;
+  // Pods on the host's network have the node's addresses.
+  const stray = used.find(({ node, address }) =>
+    node === nodeName && !cidrContains(cidr, address) && !ownAddresses.includes(address)
+  );
+  if (!stray) return;
+  yield warning(
+    "pod-outside-detected-range",
+    `${where}: the pod ${stray.address} of this node is outside ${cidr}: what it sends counts as ` +
+      "traffic from outside",
+    "set clusterCIDR (--cluster-cidr) to the range of all pods",
+  );
 }
 
 /** The causes of a port, with its name. */
@@ -193,13 +222,7 @@ function noEndpoints(port: PortReport, inputs: PortCauses): Finding | undefined 
     return error("no-slices-of-family", message, pods);
   }
   const name = objectKey(service);
-  if (!facts) {
-    const message =
-      `nothing has made EndpointSlices with endpoints for ${name}; its selector is not ` +
-      "known here";
-    return error("no-endpoints-given", message, `compare its selector: ${pods}`);
-  }
-  if (facts.selector === "") {
+  if (!service.hasSelector) {
     return error(
       "no-endpoints-given",
       `${name} has no selector, and nothing has made EndpointSlices with endpoints for it`,
@@ -211,7 +234,9 @@ function noEndpoints(port: PortReport, inputs: PortCauses): Finding | undefined 
     : "there is no EndpointSlice (or kube-controller-manager does not make them)";
   return error(
     "selector-matches-nothing",
-    `the selector ${facts.selector} matches no Pod of namespace ${service.namespace}: ${seen}`,
+    `the selector${
+      facts ? ` ${facts.selector}` : ""
+    } matches no Pod of namespace ${service.namespace}: ${seen}`,
     `compare the labels: ${pods}`,
   );
 }
@@ -261,7 +286,7 @@ function* localFindings(
   const message =
     `${where}: external traffic policy Local, ${none}: traffic from outside is dropped`;
   yield healthCheckNodePort === 0
-    ? error(
+    ? warning(
       code,
       message,
       "run a Pod of it on this node, or set externalTrafficPolicy to Cluster",
@@ -289,7 +314,6 @@ function healthCheckHint({ service, desired: { node }, ownAddresses }: Causes): 
 
 function* serviceFindings(inputs: Causes): Generator<Finding> {
   const { service, desired: { node }, cache, nodeName, externalIPsAllowed } = inputs;
-  const facts = inputs.inspected?.service;
   const families = familiesOf(service);
   for (const address of [...service.externalIPs, ...service.loadBalancerIPs]) {
     if (families.includes(familyOf(address))) continue;
@@ -299,12 +323,12 @@ function* serviceFindings(inputs: Causes): Generator<Finding> {
       "set ipFamilyPolicy and ipFamilies",
     );
   }
-  if (!externalIPsAllowed && facts?.externalIPs.length) {
+  if (!externalIPsAllowed && service.externalIPs.length > 0) {
     const message = "externalIPs are switched off (AllowServiceExternalIPs=false)";
     yield warning("external-ips-off", message);
   }
-  if (facts?.type === "LoadBalancer" && service.loadBalancerIPs.length === 0) {
-    yield facts.ingress > 0 && facts.ingress === facts.proxyModeIngress
+  if (service.type === "LoadBalancer" && service.loadBalancerIPs.length === 0) {
+    yield service.isProxiedByBalancer
       ? note(
         "load-balancer-proxies",
         "the load balancer's addresses have ipMode Proxy: no rules for them",
@@ -342,14 +366,18 @@ function* serviceFindings(inputs: Causes): Generator<Finding> {
 }
 
 /** Says why signpost makes no rules for a Service: it is malformed, not there, or not for a proxy. */
-export function notProxied({ target, inspected, refused }: ServiceInputs): Finding {
+export function notProxied(
+  { target, inspected, refused, cache }: ServiceInputs,
+): Finding {
+  const services = cache.services.keys();
   const key = objectKey(target);
   const refusal = refused.find((each) => each.kind === "Service" && each.key === key);
   if (refusal) return error("service-refused", `${key} is refused as malformed: ${refusal.reason}`);
   if (!inspected) {
     return error(
       "service-unknown",
-      `the daemon has no Service ${key}, and the API server cannot be asked for it`,
+      `no Service ${key} has rules here, and the API server did not answer whether there is one.` +
+        suggestService(target, services),
       "signpost status shows what the watches wait for",
     );
   }
@@ -357,7 +385,7 @@ export function notProxied({ target, inspected, refused }: ServiceInputs): Findi
   if (!service) {
     return error(
       "service-not-found",
-      `there is no Service ${key}`,
+      `There is no Service ${key}.${suggestService(target, services)}`,
       `kubectl get services -n ${target.namespace}`,
     );
   }
@@ -378,4 +406,21 @@ export function notProxied({ target, inspected, refused }: ServiceInputs): Findi
   }
   const message = `${key} has no cluster IP yet: the API server gives it one`;
   return error("no-cluster-ip", message, showService(key));
+}
+
+/** Names the nearest Service as ` Did you mean shop/web?`: in another namespace, else of a similar name. */
+export function suggestService(
+  { namespace, name }: { readonly namespace?: string; readonly name: string },
+  services: Iterable<string>,
+): string {
+  const keys = [...services];
+  const found = keys.find((key) => key.endsWith(`/${name}`)) ??
+    (namespace === undefined
+      ? keys.find((key) => key.endsWith(`/${nearest(name, keys.map(nameIn))}`))
+      : nearest(objectKey({ namespace, name }), keys));
+  return found === undefined ? "" : ` Did you mean ${found}?`;
+}
+
+function nameIn(key: string): string {
+  return key.slice(key.indexOf("/") + 1);
 }

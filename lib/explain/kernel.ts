@@ -23,6 +23,13 @@ export interface KernelFacts extends KernelReport {
   readonly kubeProxy: readonly string[];
 }
 
+/** The part of an answer that the kernel gives. */
+export interface KernelPart {
+  readonly kernel: KernelFacts;
+  /** `undefined`: not asked for. */
+  readonly connections: readonly TrackedConnection[] | undefined;
+}
+
 /** Reads the kernel's rules of some ports. If they cannot be read, the result says why. */
 export async function readKernel(
   backend: Pick<Backend, "read" | "foreignRules">,

@@ -28,8 +28,7 @@ import {
 } from "../policy/frontend.ts";
 import { takesNodePorts } from "../policy/node.ts";
 import type { State } from "../policy/state.ts";
-import type { KernelFacts } from "./kernel.ts";
-import type { Masquerade, Outcome, TrackedConnection } from "./report.ts";
+import type { Masquerade, Outcome } from "./report.ts";
 
 /** The first packet of a connection. */
 interface Packet extends Omit<PacketTarget, "type"> {
@@ -51,9 +50,6 @@ export type Known = World & State & {
   readonly origin: ObjectsOrigin;
   readonly externalIPsAllowed: boolean;
   readonly nodeFindings: readonly NodeFinding[];
-  readonly kernel: KernelFacts;
-  /** `undefined`: not asked for. */
-  readonly connections?: readonly TrackedConnection[] | undefined;
 };
 
 /** The outcome of a packet that no Service and no rule concerns, in the order of the JSON. */

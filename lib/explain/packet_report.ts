@@ -4,13 +4,14 @@ import { serviceOf } from "../model/cluster/names.ts";
 import type { DesiredServicePort } from "../model/kernel/desired.ts";
 import { cidrContains, familyOf } from "../model/values/address.ts";
 import { aboutService, dropOf, error, sortFindings, warning } from "./finding.ts";
-import { connectionFindings, kernelFindings } from "./kernel.ts";
+import { connectionFindings, kernelFindings, type KernelPart } from "./kernel.ts";
 import { explainPacket, isLocalPod, type Known, portsFor, type World } from "./packet.ts";
 import {
   EXPLAIN_VERSION,
   type Finding,
   type ForeignDrop,
   type KernelReport,
+  NOT_READ,
   type Outcome,
   type PacketReport,
   PASSIVE,
@@ -41,18 +42,14 @@ export function askAbout(
   return { target, sender, senderReason, outcome, ports };
 }
 
-type PacketInputs = Known & AskedPacket & {
-  /** A text: the reason why the trace that was asked for is missing; `undefined`: none was asked for. */
-  readonly trace: TraceReport | string | undefined;
-};
+type PacketInputs = Known & AskedPacket;
 
+/** Explains a packet from the objects alone. */
 export function explainTarget(inputs: PacketInputs): PacketReport {
-  const { target, sender, senderReason, outcome, kernel, nodeFindings, trace } = inputs;
+  const { target, sender, senderReason, outcome, nodeFindings } = inputs;
   const { source = null, address, port, protocol } = target;
   const { verdict, endpoints, servicePort } = outcome;
-  const isDelivered = verdict === "dnat";
-  const sticky = kernel.stickyClients.find(({ client }) => client === source);
-  const drop = sender === "external" && isDelivered
+  const drop = sender === "external" && verdict === "dnat"
     ? dropOf({ family: familyOf(address), endpoints }, inputs)
     : undefined;
   return {
@@ -61,31 +58,57 @@ export function explainTarget(inputs: PacketInputs): PacketReport {
     mode: inputs.traits.name,
     node: inputs.nodeName,
     packet: { source, sender, senderReason, address, port, protocol },
-    summary: summaryOf(outcome, { kernel, drop: drop?.by }),
+    summary: "",
     outcome,
     droppedBy: drop?.by ?? null,
-    stickyEndpoint: sticky && isDelivered ? { address: sticky.address, port: sticky.port } : null,
+    stickyEndpoint: null,
     findings: sortFindings([
       ...outcomeFindings(outcome),
       ...detectionFindings(inputs),
-      ...kernelFindings(kernel),
-      ...connectionFindings(inputs.connections),
       ...servicePort === null
         ? []
         : aboutService(serviceOf(servicePort), { found: nodeFindings, isOutside: false }),
       ...drop ? [error(drop.finding.id, drop.finding.what, drop.finding.remedy)] : [],
+    ]),
+    kernel: NOT_READ,
+    connections: null,
+    trace: null,
+    objects: inputs.origin,
+  };
+}
+
+/** Adds what the kernel holds to a report. */
+export function packetWithKernel(
+  report: PacketReport,
+  facts: KernelPart & {
+    /** A text: the reason why the trace that was asked for is missing; `undefined`: none was asked for. */
+    readonly trace: TraceReport | string | undefined;
+  },
+): PacketReport {
+  const { outcome, packet, droppedBy } = report;
+  const { kernel, connections, trace } = facts;
+  const sticky = kernel.stickyClients.find(({ client }) => client === packet.source);
+  return {
+    ...report,
+    summary: summaryOf(outcome, { kernel, drop: droppedBy }),
+    stickyEndpoint: sticky && outcome.verdict === "dnat"
+      ? { address: sticky.address, port: sticky.port }
+      : null,
+    findings: sortFindings([
+      ...report.findings,
+      ...kernelFindings(kernel),
+      ...connectionFindings(connections),
       ...trace === undefined ? [] : traceFindings(trace),
     ]),
     kernel: { state: kernel.state, reason: kernel.reason, entries: kernel.entries },
-    connections: inputs.connections ?? null,
+    connections: connections ?? null,
     trace: typeof trace === "object" ? trace : null,
-    objects: inputs.origin,
   };
 }
 
 function summaryOf(
   { verdict, code }: Outcome,
-  { kernel, drop }: { readonly kernel: KernelReport; readonly drop: ForeignDrop | undefined },
+  { kernel, drop }: { readonly kernel: KernelReport; readonly drop: ForeignDrop | null },
 ): string {
   if (code === "localhost-listener") return "is taken by a listener of signpost's";
   if (verdict === "none") return "is not handled by signpost";

@@ -166,6 +166,9 @@ export interface TraceReport {
   }[];
 }
 
+/** The kernel's part of a report before it is read. */
+export const NOT_READ: KernelReport = { state: "unread", reason: "", entries: [] };
+
 interface Report {
   readonly explainVersion: typeof EXPLAIN_VERSION;
   readonly mode: Mode;
@@ -184,7 +187,7 @@ export interface ServiceReport extends Report {
   readonly type: string;
   readonly selector: string;
   readonly zone: string;
-  readonly verdict: "delivered" | "broken" | "not-proxied";
+  readonly verdict: "delivered" | "broken" | "not-proxied" | "not-found";
   readonly ports: readonly PortReport[];
   /** The slices that make no rules. */
   readonly unusedSlices: readonly SliceFacts[];

@@ -13,11 +13,12 @@ import type { SliceFacts } from "../source/objects/inspect.ts";
 import { findCauses, isAsked, notProxied, pendingFindings, type ServiceInputs } from "./causes.ts";
 import { explainEndpoints } from "./endpoints.ts";
 import { aboutService, dropOf, sortFindings } from "./finding.ts";
-import { connectionFindings } from "./kernel.ts";
+import { connectionFindings, kernelFindings, type KernelPart } from "./kernel.ts";
 import { explainPacket, type Known, nodePortAddresses } from "./packet.ts";
 import {
   EXPLAIN_VERSION,
   type FrontendReport,
+  NOT_READ,
   type PortReport,
   type ServiceReport,
 } from "./report.ts";
@@ -44,8 +45,9 @@ function portOf(
   );
 }
 
+/** Explains a Service from the objects alone. */
 export function explainService(inputs: ServiceInputs): ServiceReport {
-  const { target, cache, inspected, kernel, nodeName, status } = inputs;
+  const { target, cache, inspected, nodeName, status } = inputs;
   const key = objectKey(target);
   const service = cache.services.get(key);
   const asked = askedPorts(target, inputs);
@@ -61,34 +63,59 @@ export function explainService(inputs: ServiceInputs): ServiceReport {
       ? findCauses({ ...inputs, service, ports, unusedSlices, conflicts })
       : [notProxied(inputs), ...pendingFindings(status)],
     ...aboutService(key, { found: inputs.nodeFindings, isOutside: asked.some(isExternal) }),
-    ...connectionFindings(inputs.connections),
   ]);
-  const verdict = findings.some(({ severity }) => severity === "error")
-    ? "broken"
-    : service
-    ? "delivered"
-    : "not-proxied";
-  const [first] = findings;
-  return {
+  return judged({
     explainVersion: EXPLAIN_VERSION,
     kind: "service",
     service: key,
-    type: inspected?.service?.type ?? "",
+    type: service?.type ?? inspected?.service?.type ?? "",
     selector: inspected?.service?.selector ?? "",
     mode: inputs.traits.name,
     node: nodeName,
     zone: cache.node?.zone ?? "",
-    verdict,
-    summary: verdict !== "delivered" && first ? first.message : summarize(key, ports),
+    verdict: service ? "delivered" : "not-proxied",
+    summary: "",
     findings,
     ports,
     unusedSlices,
-    kernel: { state: kernel.state, reason: kernel.reason, entries: kernel.entries },
-    stickyClients: kernel.stickyClients,
-    connections: inputs.connections ?? null,
+    kernel: NOT_READ,
+    stickyClients: [],
+    connections: null,
     objects: inputs.origin,
     status: status ?? null,
-  };
+  });
+}
+
+/** Adds what the kernel holds to a report. */
+export function serviceWithKernel(
+  report: ServiceReport,
+  { kernel, connections }: KernelPart,
+): ServiceReport {
+  return judged({
+    ...report,
+    findings: sortFindings([
+      ...report.findings,
+      // A Service without rules has none to compare.
+      ...report.ports.length > 0 ? kernelFindings(kernel) : [],
+      ...connectionFindings(connections),
+    ]),
+    kernel: { state: kernel.state, reason: kernel.reason, entries: kernel.entries },
+    stickyClients: kernel.stickyClients,
+    connections: connections ?? null,
+  });
+}
+
+/** Sums up the findings of a report. */
+function judged(report: ServiceReport): ServiceReport {
+  const { findings, service, ports } = report;
+  const [first] = findings;
+  const verdict = findings.some(({ code }) => code === "service-not-found")
+    ? "not-found"
+    : first?.severity === "error"
+    ? "broken"
+    : report.verdict;
+  const summary = verdict !== "delivered" && first ? first.message : summarize(service, ports);
+  return { ...report, verdict, summary };
 }
 
 /** Returns slices that were refused, or that are not for this proxy. */
@@ -107,11 +134,24 @@ function summarize(service: string, ports: readonly PortReport[]): string {
     return `${service} works on this node for pods, but table ${drop.table} drops connections from ` +
       `outside (chain ${drop.chain})`;
   }
+  const but = ports.some(isDroppedOutside) ? `, ${NOT_OUTSIDE}` : "";
   const used = ports.flatMap(({ endpoints }) => endpoints)
     .filter(({ usedFor }) => usedFor.length > 0);
   const addresses = new Set(used.map(({ address }) => address)).size;
-  return `${service} works on this node: ${count(ports.length, "service port")}, ` +
+  return `${service} works on this node${but}: ${count(ports.length, "service port")}, ` +
     `${addresses} endpoint address${addresses === 1 ? "" : "es"} in use`;
+}
+
+/** Says why clients outside of the cluster are not served. */
+export const NOT_OUTSIDE = "but not from outside (policy Local, no endpoint on this node)";
+
+/** Returns true if the external policy Local drops connections, because no endpoint is on this node. */
+export function isDroppedOutside({ frontends }: PortReport): boolean {
+  return frontends.some(({ outcomes }) =>
+    outcomes.some(({ sender, code, frontend }) =>
+      sender === "external" && frontend !== "clusterIP" && code === "no-local-endpoints"
+    )
+  );
 }
 
 /** Reports on one desired port. */
@@ -159,7 +199,7 @@ function frontendsOnLoopback(
   return isThere ? [{ type: "nodePort", address: LISTEN_ADDRESS[family], port: nodePort }] : [];
 }
 
-const SENDERS: readonly Sender[] = ["pod", "node", "external"];
+export const SENDERS: readonly Sender[] = ["pod", "node", "external"];
 
 function frontendReport(
   frontend: Frontend,
@@ -170,6 +210,9 @@ function frontendReport(
 ): FrontendReport {
   const { type, port } = frontend;
   const { family, protocol } = desired;
+  // The Service holds the frontend, so no other Service is looked at.
+  const { node } = inputs.desired;
+  const world = { ...inputs, desired: { node, services: new Map([[desired.name, [desired]]]) } };
   // One address that takes node ports stands for all of them.
   const address = frontend.address ??
     nodePortAddresses(family, inputs).find((each) => !isSpecialAddress(each));
@@ -181,7 +224,7 @@ function frontendReport(
     heldBy,
     outcomes: heldBy !== null || address === undefined ? [] : SENDERS.map((sender) => ({
       sender,
-      ...explainPacket({ sender, source: undefined, address, port, protocol }, inputs),
+      ...explainPacket({ sender, source: undefined, address, port, protocol }, world),
     })),
   };
 }

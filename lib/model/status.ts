@@ -102,6 +102,14 @@ export interface ObjectsOrigin {
   readonly asOf: string;
 }
 
+/** Milliseconds: older objects are worth a line. */
+const OLD = 5_000;
+
+/** Returns true if the objects are those of now, milliseconds since the epoch. */
+export function isCurrent({ asOf }: ObjectsOrigin, now: number): boolean {
+  return now - Date.parse(asOf) < OLD;
+}
+
 /** An address and port, or a node port, that a Service claims and does not get. */
 export interface Conflict {
   /** The claim, as `address . protocol . port` or `node port protocol . port`. */

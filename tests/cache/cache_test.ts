@@ -18,6 +18,8 @@ function service(name: string): Service {
     name,
     uid: "",
     created: 0,
+    type: "ClusterIP",
+    hasSelector: true,
     clusterIPs: [],
     externalIPs: [],
     loadBalancerIPs: [],

@@ -7,6 +7,8 @@ const PRESENT: Service = {
   name: "web",
   uid: "u-1",
   created: Date.parse("2026-01-01T00:00:00Z"),
+  type: "LoadBalancer",
+  hasSelector: true,
   clusterIPs: ["10.96.0.10"],
   externalIPs: [],
   loadBalancerIPs: ["192.0.2.10"],

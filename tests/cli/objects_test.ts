@@ -1,13 +1,15 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import { runCommand } from "../../lib/cli/command.ts";
+import { readExplainTarget } from "../../lib/config/command.ts";
+import type { Unanswered } from "../../lib/daemon/reports/explanation.ts";
+import { type Answer, answer } from "../../lib/explain/answer.ts";
 import type { ServiceReport } from "../../lib/explain/report.ts";
 import type { Runtime } from "../../lib/model/ports/runtime.ts";
 import type { ServiceStatus } from "../../lib/model/status.ts";
-import { objectsOf, type StateObjects } from "../../lib/source/saved/format.ts";
+import type { StateObjects } from "../../lib/source/saved/format.ts";
 import { serveSocket } from "../../lib/system/socket.ts";
 import { stateText, writeStateFile } from "../../lib/system/state_file.ts";
 import { CLUSTER, LOCAL, REMOTE, slice, web, worldOf } from "../explain/cluster.ts";
-import { ApiServer } from "../support/api_server.ts";
 import { STATUS } from "../observe/page/contents.ts";
 import { realClock } from "../support/clock_and_log.ts";
 import { eventually } from "../support/eventually.ts";
@@ -16,7 +18,8 @@ import { NOW, world } from "./runtime.ts";
 const RIVAL = web({ clusterIP: "10.96.0.11", externalIPs: ["198.51.100.1"] }, {
   metadata: { namespace: "shop", name: "old", creationTimestamp: "2020-01-01T00:00:00Z" },
 });
-const { state: { cache } } = worldOf([...CLUSTER, web(), slice([LOCAL, REMOTE]), RIVAL]);
+const WEB = worldOf([...CLUSTER, web(), slice([LOCAL, REMOTE]), RIVAL]);
+const { cache } = WEB.state;
 const SERVICE: ServiceStatus = {
   service: "shop/web",
   state: "pending",
@@ -24,6 +27,25 @@ const SERVICE: ServiceStatus = {
   sync: { number: 7, kind: "partial" },
   reason: "the next sync writes it",
 };
+
+/** Answers as the daemon does, 12 seconds after its last contact with the API server. */
+async function explained(question: string): Promise<Answer | Unanswered> {
+  const target = readExplainTarget([question], { namespace: "" });
+  if (typeof target === "string") throw new Error(target);
+  return await answer(target, {
+    known: {
+      ...WEB.world,
+      ...WEB.state,
+      nodeName: "node-1",
+      origin: { from: "daemon", asOf: new Date(NOW - 12_000).toISOString() },
+      externalIPsAllowed: true,
+      nodeFindings: [],
+    },
+    from: "pod",
+    inspect: () => Promise.resolve(WEB.inspected),
+    statusOf: () => SERVICE,
+  }).catch((error) => ({ explainVersion: 1, problem: error.message }));
+}
 
 /** A node whose API server is away, with a daemon, or the state file of one that has ended. */
 async function onNode(
@@ -34,8 +56,6 @@ async function onNode(
     args = ["--master=http://127.0.0.1:9"],
     age = 12,
     hasFile = false,
-    named = ["shop/web"],
-    ready = () => Promise.resolve(),
     runtime: changes = {},
   }: {
     readonly daemon?: boolean;
@@ -45,10 +65,6 @@ async function onNode(
     readonly args?: readonly string[];
     readonly age?: number;
     readonly hasFile?: boolean;
-    /** Services of the name that is asked about. */
-    readonly named?: readonly string[];
-    /** The daemon sends its objects only after this. */
-    readonly ready?: () => Promise<unknown>;
     readonly runtime?: Partial<Runtime>;
   } = {},
 ) {
@@ -64,7 +80,7 @@ async function onNode(
     stateFile,
     ...args,
   ];
-  const asked: (string | undefined)[] = [];
+  const asked: string[] = [];
   const { runtime, printed, complaints } = world({
     runner: { run: () => Promise.resolve({ code: 1, stdout: "", stderr: "not permitted" }) },
     addresses: () => [],
@@ -90,20 +106,14 @@ async function onNode(
     const done = serveSocket({
       path: socket,
       routes: {
-        "GET /v1/status": (query) => ({
-          ...STATUS,
-          ...query.get("service") === "shop/web" && { service: SERVICE },
-        }),
-        "GET /v1/objects": (query) => {
-          const service = query.get("service") ?? undefined;
-          asked.push(service);
-          if (isEmpty) return undefined;
-          const objects = service ? objectsOf([service, "shop/old"], cache) : cache;
-          return ReadableStream.from(after(ready(), text(objects)));
+        "GET /v1/status": () => STATUS,
+        "GET /v1/objects": () => isEmpty ? undefined : ReadableStream.from(text(cache)),
+        "GET /v1/explain": (query) => {
+          asked.push(`${query}`);
+          return isEmpty ? undefined : explained(query.get("question") ?? "");
         },
         "GET /v1/command-line": () => ({ argv, workingDirectory: "/", file: null }),
         "GET /v1/held-back": () => [],
-        "GET /v1/services": () => named,
       },
       clock: realClock,
       logger: world().logger,
@@ -127,73 +137,38 @@ async function onNode(
   return { code, printed: printed.join(""), complaints: complaints.join("\n"), asked };
 }
 
-async function* after<T>(ready: Promise<unknown>, parts: AsyncIterable<T>): AsyncGenerator<T> {
-  await ready;
-  yield* parts;
-}
-
 const EXPLAIN = ["explain", "shop/web", "-o", "json"];
 
-Deno.test("explain has the daemon's objects and status of the Service, and says how old they are", async () => {
+Deno.test("explain prints the daemon's answer with the kernel's part, and says how old it is", async () => {
   const { printed, complaints, asked } = await onNode(EXPLAIN);
-  const { objects, status, ports, findings }: ServiceReport = JSON.parse(printed);
+  const { objects, status, ports, findings, kernel }: ServiceReport = JSON.parse(printed);
   assertEquals(objects, { from: "daemon", asOf: new Date(NOW - 12_000).toISOString() });
   assertEquals(status, SERVICE);
   assertEquals(ports[0]?.endpoints.length, 2);
   assertEquals(findings.map(({ code }) => code), ["pending", "kernel-unread"]);
+  assertEquals(kernel.reason, "nft failed; nft said: not permitted");
   assertMatch(complaints, /the daemon's objects are as of 12s ago \(2026-01-02T03:03:53\.000Z\)/);
-  assertEquals(asked, ["shop/web"]);
+  assertEquals(asked, ["question=shop%2Fweb&namespace=&from="]);
 });
 
-Deno.test("explain asks the API server for the Service while the daemon gives its objects", async () => {
-  const server = new ApiServer();
-  await server.start();
-  await using resources = new AsyncDisposableStack();
-  resources.defer(() => server.stop());
-  const path = "/api/v1/namespaces/shop/services";
-  for (const words of ["shop/web", "web"]) {
-    const before = server.requests.length;
-    const { printed } = await onNode(["explain", words, "-o", "json"], {
-      args: [`--master=${server.url}`],
-      // Requests have time limits.
-      runtime: { clock: realClock },
-      ready: () =>
-        eventually(
-          "the question",
-          () => server.requests.slice(before).some((each) => each.path === path),
-        ),
-    });
-    assertEquals(JSON.parse(printed).objects.from, "daemon");
-  }
-});
-
-for (const words of ["web", "svc/web", "web:http", "web -n shop"]) {
-  Deno.test(`explain ${words} finds the Service's namespace`, async () => {
-    const { printed } = await onNode(["explain", ...words.split(" "), "-o", "json"]);
-    const { service, ports }: ServiceReport = JSON.parse(printed);
-    assertEquals([service, ports.length], ["shop/web", 1]);
+for (
+  const [words, question] of [
+    ["svc/web:http", "web%3Ahttp"],
+    ["web -n shop", "shop%2Fweb"],
+    ["10.244.0.9 to 10.96.0.10:80", "10.244.0.9+to+10.96.0.10%3A80%2Ftcp"],
+    ["--from=pod to [fd00::a]:53/udp", "+to+%5Bfd00%3A%3Aa%5D%3A53%2Fudp"],
+  ] as const
+) {
+  Deno.test(`explain ${words} asks the daemon one question`, async () => {
+    const { asked } = await onNode(["explain", ...words.split(" "), "-o", "json"]);
+    assertEquals(asked.map((each) => each.split(/[=&]/)[1]), [question]);
   });
 }
 
-Deno.test("a name that is in several namespaces, or in none, is one line", async () => {
-  const several = await onNode(["explain", "web"], { named: ["dev/web", "shop/web"] });
-  assertEquals(several.code, 2);
-  assertMatch(several.complaints, /web is in several namespaces, name one of dev\/web, shop\/web$/);
-  const none = await onNode(["explain", "web"], { named: [] });
-  assertEquals(none.code, 2);
-  assertMatch(none.complaints, /no Service web has a virtual IP in any namespace/);
-});
-
-Deno.test("explain of a packet has all objects of the daemon", async () => {
-  const { printed, asked } = await onNode(["explain", "--from=pod", "to", "10.96.0.10:80"]);
-  assertMatch(printed, /shop\/web:http/);
-  assertEquals(asked, [undefined]);
-});
-
-Deno.test("a Service that the daemon does not have is not said to be missing while no one can be asked", async () => {
-  const { code, printed } = await onNode(["explain", "shop/none", "-o", "json"]);
-  const { findings }: ServiceReport = JSON.parse(printed);
-  assertEquals([code, findings[0]?.code], [1, "service-unknown"]);
+Deno.test("a question that the daemon cannot answer is one line", async () => {
+  const { code, complaints } = await onNode(["explain", "none"]);
+  assertEquals(code, 2);
+  assertMatch(complaints, /: no Service none has a virtual IP in any namespace/);
 });
 
 Deno.test("without a daemon, or one that has no objects yet, the state file is used after the timeout", async () => {

@@ -1,5 +1,7 @@
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertMatch } from "@std/assert";
 import { socketRoutes } from "../../lib/daemon/daemon.ts";
+import type { Unanswered } from "../../lib/daemon/reports/explanation.ts";
+import type { Answer } from "../../lib/explain/answer.ts";
 import type { ConnectionsReport } from "../../lib/model/connections.ts";
 import type { Status } from "../../lib/model/status.ts";
 import { COMMAND_LINE, newParts } from "./parts.ts";
@@ -38,29 +40,48 @@ Deno.test("the socket gives so many of the busiest Services, or as many as it ma
   assertEquals(most, [undefined, 20, undefined, undefined]);
 });
 
-Deno.test("the socket gives the status, after a look at the node or with a Service if that is wanted", async () => {
+Deno.test("the socket gives the status, after a look at the node if that is wanted", async () => {
   const { parts, ask } = daemon();
   parts.findings.refresh = () => Promise.resolve(parts.observation.drifted());
   const status = await ask("GET /v1/status") as Status;
-  assertEquals([status.node, status.service, status.driftRepairs], ["node-1", undefined, 0]);
+  assertEquals([status.node, status.driftRepairs], ["node-1", 0]);
   assertEquals((await ask("GET /v1/status", "fresh") as Status).driftRepairs, 1);
-  const { service } = await ask("GET /v1/status", "service=shop/web") as Status;
-  assertEquals(service?.service, "shop/web");
 });
 
-Deno.test("the socket gives the objects of all Services or one, once they are there", async () => {
-  const { parts, ask } = daemon();
-  assertEquals(await ask("GET /v1/objects"), undefined);
+/** Gives a daemon the Services `web` and `db`. */
+function deliver({ cache, desired }: ReturnType<typeof daemon>["parts"]): void {
   const decode = createDecoder();
   const decoded = ["web", "db"].map((name) => decode("Service", service(name)));
-  for (const kind of KINDS) {
-    parts.cache.apply(replacement(kind, kind === "Service" ? decoded : []));
-  }
-  assertEquals(await ask("GET /v1/services", "name=web"), ["default/web"]);
-  const text = async (query: string) =>
-    await new Response(await ask("GET /v1/objects", query) as ReadableStream).text();
-  const names = async (query: string) =>
-    [...new Set((await text(query)).match(/"name":"(?:web|db)"/g))].sort();
-  assertEquals(await names(""), ['"name":"db"', '"name":"web"']);
-  assertEquals(await names("service=default/db"), ['"name":"db"']);
+  for (const kind of KINDS) cache.apply(replacement(kind, kind === "Service" ? decoded : []));
+  desired.update(cache, cache.takeDirty());
+}
+
+Deno.test("the socket gives the objects, once they are there", async () => {
+  const { parts, ask } = daemon();
+  assertEquals(await ask("GET /v1/objects"), undefined);
+  deliver(parts);
+  const text = await new Response(await ask("GET /v1/objects") as ReadableStream).text();
+  assertEquals([...new Set(text.match(/"name":"(?:web|db)"/g))].sort(), [
+    '"name":"db"',
+    '"name":"web"',
+  ]);
+});
+
+Deno.test("the socket explains a Service or a packet, or says why it cannot", async () => {
+  const { parts, ask } = daemon();
+  assertEquals(await ask("GET /v1/explain", "question=web"), undefined);
+  deliver(parts);
+  const explain = async (question: string) =>
+    await ask("GET /v1/explain", new URLSearchParams({ question }).toString()) as
+      & Partial<Answer>
+      & Partial<Unanswered>;
+  const { report, about } = await explain("web:80");
+  assertEquals([report?.kind, report?.objects.from, about?.ports.length], ["service", "daemon", 1]);
+  assertEquals((await explain("10.244.0.9 to 10.96.0.10:80")).report?.kind, "packet");
+  assertMatch(
+    (await explain("wbe")).problem ?? "",
+    /no Service wbe .* Did you mean default\/web\?$/,
+  );
+  assertMatch((await explain("to 10.96.0.10:80")).problem ?? "", /needs the packet's source/);
+  assertMatch((await explain("")).problem ?? "", /needs an argument/);
 });

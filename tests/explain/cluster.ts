@@ -6,14 +6,14 @@
 import { type Inspected, Inspector } from "../../lib/source/objects/inspect.ts";
 import type { KernelFacts } from "../../lib/explain/kernel.ts";
 import { explainPacket, type Known, type World } from "../../lib/explain/packet.ts";
-import { askAbout, explainTarget } from "../../lib/explain/packet_report.ts";
+import { askAbout, explainTarget, packetWithKernel } from "../../lib/explain/packet_report.ts";
 import type {
   Outcome,
   PacketReport,
   ServiceReport,
   TraceReport,
 } from "../../lib/explain/report.ts";
-import { explainService } from "../../lib/explain/service_report.ts";
+import { explainService, serviceWithKernel } from "../../lib/explain/service_report.ts";
 import type { State } from "../../lib/policy/state.ts";
 import type { PacketTarget, Sender } from "../../lib/config/command.ts";
 import type { Configuration } from "../../lib/config/configuration.ts";
@@ -144,12 +144,14 @@ export function worldOf(
 
 const ORIGIN = { from: "api", asOf: "2026-01-02T03:04:05.000Z" } as const;
 
-/** A kernel that was not read. */
-const UNREAD = { state: "unread", reason: "a test" } as const;
+/** A kernel, which was not read if the options do not say otherwise. */
+function kernelOf({ kernel = { state: "unread", reason: "a test" } }: Options): KernelFacts {
+  return { state: "same", reason: "", entries: [], stickyClients: [], kubeProxy: [], ...kernel };
+}
 
 /** Gathers the facts that the answers are worked out from. */
 function knownOf({ state, world }: ReturnType<typeof worldOf>, options: Options): Known {
-  const { configuration, nodeFindings = [], kernel = UNREAD } = options;
+  const { configuration, nodeFindings = [] } = options;
   return {
     ...world,
     ...state,
@@ -157,26 +159,19 @@ function knownOf({ state, world }: ReturnType<typeof worldOf>, options: Options)
     origin: ORIGIN,
     externalIPsAllowed: configuration?.featureGates?.["AllowServiceExternalIPs"] !== false,
     nodeFindings,
-    kernel: {
-      state: "same",
-      reason: "",
-      entries: [],
-      stickyClients: [],
-      kubeProxy: [],
-      ...kernel,
-    },
   };
 }
 
 /** Explains `shop/web`. */
 export function explainWeb(objects: readonly ApiObject[], options: Options = {}): ServiceReport {
   const all = worldOf(objects, options);
-  return explainService({
+  const report = explainService({
     ...knownOf(all, options),
     target: { type: "service", namespace: "shop", name: "web", port: options.port },
     inspected: options.isUnseen ? undefined : all.inspected,
     status: options.status,
   });
+  return serviceWithKernel(report, { kernel: kernelOf(options), connections: undefined });
 }
 
 /** The causes that explain finds, without what it says of the kernel. */
@@ -219,5 +214,9 @@ export function explainFrom(
     protocol: "tcp",
   };
   const asked = askAbout(target, { ...known, from: from.from });
-  return explainTarget({ ...known, ...asked, trace: options.trace });
+  return packetWithKernel(explainTarget({ ...known, ...asked }), {
+    kernel: kernelOf(options),
+    connections: undefined,
+    trace: options.trace,
+  });
 }

@@ -144,6 +144,25 @@ Deno.test("a Service whose clients outside a host firewall drops is not said to 
   assertStringIncludes(inside.summary, "shop/web works on this node: 1 service port");
 });
 
+Deno.test("a policy that drops clients from outside alone is not said to break the Service", () => {
+  const objects = [loadBalancer({ externalTrafficPolicy: "Local" }), slice([REMOTE])];
+  const report = explainWeb(objects);
+  assertEquals(
+    renderService(report, plain).split("\n")[0],
+    "Service shop/web works here, but not from outside (policy Local, no endpoint on this node) " +
+      "(LoadBalancer, selector app=web)",
+  );
+  assertStringIncludes(report.summary, "works on this node, but not from outside (policy Local");
+});
+
+Deno.test("a Service that is not there is one line, and one that helps", () => {
+  const near = web({}, { metadata: { namespace: "shop", name: "wbe" } });
+  assertEquals(
+    renderService(explainWeb([near]), plain),
+    "There is no Service shop/web. Did you mean shop/wbe?\n  try: kubectl get services -n shop\n",
+  );
+});
+
 Deno.test("a scheduler is named in words", () => {
   const said = (name: string, hash: string) => {
     const plainWeb = web();

@@ -62,6 +62,9 @@ Deno.test("the scheduler is named, where it is not random", () => {
   assertEquals(explainWeb([web(), slice([LOCAL])]).ports[0]?.scheduler, null);
 });
 
+const NOT_READ = "note objects-not-read: the API server did not answer: the selector, target " +
+  "ports and slices without rules are not known";
+
 /** Services that do not work, and the causes that are named. */
 const BROKEN: readonly {
   readonly name: string;
@@ -95,13 +98,24 @@ const BROKEN: readonly {
     ],
   },
   {
-    name: "a Service without endpoints whose selector is not known",
+    name: "a Service without endpoints that could not be read as it is written",
     objects: [web(), slice([])],
     options: { isUnseen: true },
     causes: [
-      "error no-endpoints-given: nothing has made EndpointSlices with endpoints for shop/web; its " +
-      "selector is not known here",
+      "error selector-matches-nothing: the selector matches no Pod of namespace shop: its " +
+      "EndpointSlices are empty",
+      NOT_READ,
     ],
+  },
+  {
+    name: "a load balancer without an address that could not be read as it is written",
+    objects: [web({ type: "LoadBalancer" }), slice([LOCAL])],
+    options: { isUnseen: true },
+    causes: [
+      "warning load-balancer-pending: type LoadBalancer, and status.loadBalancer has no IP yet",
+      NOT_READ,
+    ],
+    verdict: "delivered",
   },
   {
     name: "a target port that no container has",
@@ -149,9 +163,10 @@ const BROKEN: readonly {
       slice([REMOTE]),
     ],
     causes: [
-      "error no-local-endpoints: shop/web:http (IPv4): external traffic policy Local, and no " +
+      "warning no-local-endpoints: shop/web:http (IPv4): external traffic policy Local, and no " +
       "ready endpoint is on this node (they are on node-2): traffic from outside is dropped",
     ],
+    verdict: "delivered",
   },
   {
     name: "external traffic policy Local of a load balancer that passes this node by",
@@ -163,6 +178,15 @@ const BROKEN: readonly {
       "warning no-local-endpoints: shop/web:http (IPv4): external traffic policy Local, and no " +
       "ready endpoint is on this node (they are on node-2): traffic from outside is dropped, and " +
       "load balancers that ask port 31000 pass this node by",
+    ],
+    verdict: "delivered",
+  },
+  {
+    name: "a pod of this node outside of the range of pods",
+    objects: [web(), slice([endpoint("172.16.0.9", NODE_NAME), REMOTE])],
+    causes: [
+      "warning pod-outside-detected-range: shop/web:http (IPv4): the pod 172.16.0.9 of this node " +
+      "is outside 10.244.0.0/16: what it sends counts as traffic from outside",
     ],
     verdict: "delivered",
   },
@@ -296,7 +320,25 @@ const BROKEN: readonly {
   {
     name: "a Service that is not there",
     objects: [],
-    causes: ["error service-not-found: there is no Service shop/web"],
+    causes: ["error service-not-found: There is no Service shop/web."],
+    verdict: "not-found",
+  },
+  {
+    name: "a Service that is not there, beside one of a similar name",
+    objects: [
+      web({}, { metadata: { namespace: "shop", name: "wbe" } }),
+      web({}, { metadata: { namespace: "shop", name: "db" } }),
+    ],
+    causes: ["error service-not-found: There is no Service shop/web. Did you mean shop/wbe?"],
+    verdict: "not-found",
+  },
+  {
+    name: "a Service that is in another namespace",
+    objects: [web({}, { metadata: { namespace: "production", name: "web" } })],
+    causes: [
+      "error service-not-found: There is no Service shop/web. Did you mean production/web?",
+    ],
+    verdict: "not-found",
   },
   {
     name: "a Service without a cluster IP yet",

@@ -15,6 +15,7 @@ import {
   sendStatus,
 } from "./api_answers.ts";
 import { eventually } from "./eventually.ts";
+import { realClock } from "./clock_and_log.ts";
 import { FaultQueue, type RequestType } from "./api_faults.ts";
 import { type ApiObject, ApiStore, type Collection, COLLECTIONS, makeFilter } from "./api_store.ts";
 import { ApiStream } from "./api_stream.ts";
@@ -51,6 +52,8 @@ export interface ApiServerOptions {
   rules?: readonly PolicyRule[];
   /** Milliseconds between bookmarks; 0: none but when `bookmark` is called. 60 s by default. */
   bookmarkInterval?: number;
+  /** Milliseconds before each answer; 0 by default. */
+  delay?: number;
 }
 
 /** A request as it came in. */
@@ -210,6 +213,7 @@ export class ApiServer {
       headers: request.headers,
     };
     this.requests.push(record);
+    if (this.options.delay) await realClock.sleep(this.options.delay);
     const format = this.#format(request);
     if (!this.#isAllowed(request)) {
       return sendStatus(response, format, { code: 401, message: "Unauthorized" });

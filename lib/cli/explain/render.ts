@@ -4,6 +4,7 @@ import { capitalized, count, plain } from "../../model/values/text.ts";
 import { hostPort } from "../../model/cluster/names.ts";
 import { type Cell, type Colour, colourTable, type Paint, renderFindings } from "../output.ts";
 import { endpointName } from "../../explain/endpoints.ts";
+import { isDroppedOutside, NOT_OUTSIDE } from "../../explain/service_report.ts";
 import {
   type EndpointReport,
   type Finding,
@@ -28,16 +29,18 @@ const VERDICTS: Readonly<Record<ServiceReport["verdict"], readonly [Colour, stri
   delivered: ["green", "works here"],
   broken: ["red", "is broken here"],
   "not-proxied": ["yellow", "has no rules"],
+  "not-found": ["red", "is not there"],
 };
 
 /** Renders a page about the Service, from the objects to the kernel. */
 export function renderService(report: ServiceReport, options: RenderOptions): string {
   const { paint } = options;
   const { service, selector, type, node, mode, findings, ports, stickyClients } = report;
-  const isDropped = ports.some(({ droppedBy }) => droppedBy !== null);
-  const [colour, verdict] = isDropped && report.verdict === "delivered"
-    ? ["yellow", "works here, but not from outside"] as const
-    : VERDICTS[report.verdict];
+  if (report.verdict === "not-found") {
+    const hints = findings.map(({ hint }) => `  ${paint(`try: ${hint}`, "faint")}\n`);
+    return `${paint(report.summary, "red")}\n${hints.join("")}`;
+  }
+  const [colour, verdict] = verdictOf(report);
   const facts = [type, selector && `selector ${selector}`].filter((fact) => fact !== "");
   const about = facts.length === 0 ? "" : ` (${plain(facts.join(", "))})`;
   const zone = report.zone && ` in zone ${report.zone}`;
@@ -60,6 +63,16 @@ export function renderService(report: ServiceReport, options: RenderOptions): st
       ], paint),
     renderConnections(report.connections, paint),
   ]);
+}
+
+function verdictOf({ verdict, ports }: ServiceReport): readonly [Colour, string] {
+  if (verdict === "delivered" && ports.some(isDroppedOutside)) {
+    return ["yellow", `works here, ${NOT_OUTSIDE}`];
+  }
+  const isFiltered = ports.some(({ droppedBy }) => droppedBy !== null);
+  return verdict === "delivered" && isFiltered
+    ? ["yellow", "works here, but not from outside"]
+    : VERDICTS[verdict];
 }
 
 /** Joins the parts of a page with empty lines. */

@@ -60,6 +60,16 @@ export function statusReport(parts: Parts): Status {
   };
 }
 
+/** Returns the time whose objects these are, milliseconds since the epoch. */
+export function asOf(parts: Parts): number {
+  const { loop, restored, observation, started } = parts;
+  if (loop.stale) return restored;
+  const now = parts.options.runtime.clock.now();
+  return [...observation.watches.values()]
+    .filter(({ state }) => state !== "watching" && state !== "absent")
+    .reduce((time, { lastEvent }) => Math.min(time, lastEvent || started), now);
+}
+
 export function serviceStatus(parts: Parts, service: string): ServiceStatus {
   const written = parts.serviceSyncs.lastSync(service);
   const rejected = rejectionOf(parts, service);

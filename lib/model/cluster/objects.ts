@@ -13,6 +13,11 @@ export type Protocol = typeof PROTOCOLS[number];
 /** The endpoints that take traffic: all (`Cluster`) or those of this node (`Local`). */
 export type TrafficPolicy = "Cluster" | "Local";
 
+/** The types of Services that have a virtual IP, the default first. */
+export const SERVICE_TYPES = ["ClusterIP", "NodePort", "LoadBalancer"] as const;
+
+export type ServiceType = typeof SERVICE_TYPES[number];
+
 /** An object with parts that signpost cannot use. */
 interface Omitting {
   /** The list entries and hints that were left out, one line each. Absent if there are none. */
@@ -36,11 +41,16 @@ export interface Service extends Omitting {
   readonly uid: string;
   /** `metadata.creationTimestamp`, milliseconds since the epoch; 0 if a manifest has none. */
   readonly created: number;
+  readonly type: ServiceType;
+  /** True if the Service selects Pods, so that its EndpointSlices are made for it. */
+  readonly hasSelector: boolean;
   /** At most one of each family. */
   readonly clusterIPs: readonly string[];
   readonly externalIPs: readonly string[];
   /** `status.loadBalancer.ingress[].ip` without entries of `ipMode: Proxy`. */
   readonly loadBalancerIPs: readonly string[];
+  /** True if there are entries, and all have `ipMode: Proxy`; else absent. */
+  readonly isProxiedByBalancer?: true;
   /** `spec.loadBalancerSourceRanges`; if empty, every source may connect. */
   readonly sourceRanges: readonly string[];
   readonly ports: readonly ServicePort[];

@@ -1,4 +1,5 @@
 /** Prints untrusted text in messages. */
+import { levenshteinDistance } from "@std/text/levenshtein-distance";
 
 export function* eachLine(text: string): Generator<string, void> {
   let from = 0;
@@ -71,31 +72,31 @@ function plainValue(value: unknown): unknown {
 
 /** Names the nearest candidate as ` (did you mean …?)`; `""` if none is near, or the name is no text. */
 export function didYouMean(name: unknown, candidates: Iterable<string>, prefix = ""): string {
-  if (typeof name !== "string") return "";
-  let nearest = "";
+  const found = typeof name === "string" ? nearest(name, candidates) : undefined;
+  return found === undefined ? "" : ` (did you mean ${prefix}${found}?)`;
+}
+
+/** Returns the candidate that differs least from a name, in three letters at most. */
+export function nearest(name: string, candidates: Iterable<string>): string | undefined {
+  let found: string | undefined;
   let least = Math.min(4, Math.ceil(name.length / 2));
   for (const candidate of candidates) {
-    const distance = editDistance(name.toLowerCase(), candidate.toLowerCase());
-    if (distance < least) [nearest, least] = [candidate, distance];
+    // The distance takes long, and is not smaller than this.
+    if (Math.abs(candidate.length - name.length) >= least) continue;
+    const [typed, other] = [name.toLowerCase(), candidate.toLowerCase()];
+    // Letters in another order are one mistake.
+    const distance = lettersOf(typed) === lettersOf(other) ? 1 : levenshteinDistance(typed, other);
+    if (distance < least) [found, least] = [candidate, distance];
   }
-  return nearest === "" ? "" : ` (did you mean ${prefix}${nearest}?)`;
+  return found;
+}
+
+function lettersOf(text: string): string {
+  return [...text].sort().join("");
 }
 
 export function grouped(value: number): string {
   return String(value).replace(/\B(?=(?:\d{3})+$)/g, ",");
-}
-
-function editDistance(from: string, to: string): number {
-  let row = Array.from({ length: to.length + 1 }, (_, column) => column);
-  for (let line = 1; line <= from.length; line++) {
-    const next = [line];
-    for (let column = 1; column <= to.length; column++) {
-      const replaced = (row[column - 1] ?? 0) + (from[line - 1] === to[column - 1] ? 0 : 1);
-      next.push(Math.min(replaced, (row[column] ?? 0) + 1, (next[column - 1] ?? 0) + 1));
-    }
-    row = next;
-  }
-  return row.at(-1) ?? 0;
 }
 
 /** Prints a number with its noun: `1 endpoint`, `2 endpoints`. */

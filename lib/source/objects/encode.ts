@@ -39,7 +39,10 @@ function timeOf(time: number): string | undefined {
 }
 
 function encodeService(service: Service): Encoded {
-  const { scheduler, affinitySeconds, loadBalancerIPs } = service;
+  const { scheduler, affinitySeconds } = service;
+  const ingress: readonly Encoded[] = service.isProxiedByBalancer
+    ? [{ ipMode: "Proxy" }]
+    : service.loadBalancerIPs.map((ip) => ({ ip }));
   return {
     metadata: {
       namespace: service.namespace,
@@ -53,7 +56,8 @@ function encodeService(service: Service): Encoded {
       },
     },
     spec: {
-      type: typeOf(service),
+      type: service.type,
+      selector: service.hasSelector ? SOME_SELECTOR : undefined,
       clusterIP: service.clusterIPs[0],
       clusterIPs: service.clusterIPs,
       externalIPs: listOf(service.externalIPs),
@@ -67,22 +71,12 @@ function encodeService(service: Service): Encoded {
         sessionAffinityConfig: { clientIP: { timeoutSeconds: affinitySeconds } },
       },
     },
-    status: listOf(loadBalancerIPs) && {
-      loadBalancer: { ingress: loadBalancerIPs.map((ip) => ({ ip })) },
-    },
+    status: listOf(ingress) && { loadBalancer: { ingress } },
   };
 }
 
-/** Returns the simplest type that allows all fields of the Service. */
-function typeOf(service: Service): string {
-  const { loadBalancerIPs, sourceRanges, ports } = service;
-  if (service.healthCheckNodePort !== 0 || loadBalancerIPs.length > 0 || sourceRanges.length > 0) {
-    return "LoadBalancer";
-  }
-  const isExternal = service.externalTrafficPolicy === "Local" ||
-    ports.some(({ nodePort }) => nodePort !== 0);
-  return isExternal ? "NodePort" : "ClusterIP";
-}
+/** Stands for the selector of a Service, of which only the presence is kept. */
+const SOME_SELECTOR = { selector: "not kept" };
 
 function encodePort({ name, protocol, port, nodePort }: EndpointPort & Partial<ServicePort>) {
   return {

@@ -16,10 +16,6 @@ export interface ServiceFacts {
   readonly targetPorts: ReadonlyMap<string, string>;
   /** The label `service.kubernetes.io/service-proxy-name`; `""` if absent. */
   readonly otherProxy: string;
-  readonly externalIPs: readonly string[];
-  /** The number of entries in `status.loadBalancer.ingress`, and of those with `ipMode: Proxy`. */
-  readonly ingress: number;
-  readonly proxyModeIngress: number;
 }
 
 export interface SliceFacts {
@@ -70,7 +66,6 @@ export class Inspector {
 export function serviceFacts(raw: unknown): ServiceFacts {
   const spec = fieldAt(raw, "spec");
   const selector = fieldAt(spec, "selector");
-  const ingress = list(fieldAt(raw, "status", "loadBalancer", "ingress"));
   return {
     type: text(fieldAt(spec, "type")) || "ClusterIP",
     clusterIP: text(fieldAt(spec, "clusterIP")),
@@ -83,9 +78,6 @@ export function serviceFacts(raw: unknown): ServiceFacts {
       ]),
     ),
     otherProxy: text(fieldAt(raw, "metadata", "labels", SERVICE_PROXY_NAME)),
-    externalIPs: list(fieldAt(spec, "externalIPs")).map(text),
-    ingress: ingress.length,
-    proxyModeIngress: ingress.filter((each) => fieldAt(each, "ipMode") === "Proxy").length,
   };
 }
 

@@ -2,8 +2,9 @@
 import { canBeVirtual, FAMILIES, type Family, familyOf } from "../../model/values/address.ts";
 import { HASH_SOURCES, SCHEDULERS } from "../../model/cluster/scheduler.ts";
 import { nodePortKey } from "../../model/cluster/names.ts";
-import type { Service, ServicePort } from "../../model/cluster/objects.ts";
+import { type Service, SERVICE_TYPES, type ServicePort } from "../../model/cluster/objects.ts";
 import { compact } from "../../model/values/lists.ts";
+import { fieldAt, isRecord } from "../../model/values/record.ts";
 import { SERVICE_PROXY_NAME } from "./tables.ts";
 import type { DecodeContext, Raw } from "./read.ts";
 
@@ -39,9 +40,12 @@ export function decodeService(raw: Raw, context: DecodeContext): Service | undef
     name: context.name,
     uid: metadata.at("uid").text(),
     created: metadata.at("creationTimestamp").time(),
+    type: SERVICE_TYPES.find((each) => each === type) ?? SERVICE_TYPES[0],
+    hasSelector: hasEntries(spec.at("selector").value),
     clusterIPs: readClusterIPs(spec),
     externalIPs: compact([...new Set(externalIPs)]),
     loadBalancerIPs,
+    ...isProxied(raw.at("status")) && { isProxiedByBalancer: true },
     sourceRanges: readSourceRanges(spec.at("loadBalancerSourceRanges"), loadBalancerIPs),
     ports: readPorts(spec.at("ports"), context),
     internalTrafficPolicy: spec.at("internalTrafficPolicy").choice(POLICIES),
@@ -69,6 +73,10 @@ function readAnnotations(annotations: Raw): Pick<Service, "scheduler" | "acceler
     ...(name || hash) && { scheduler: { name, hash } },
     ...acceleration && { acceleration },
   };
+}
+
+function hasEntries(map: unknown): boolean {
+  return isRecord(map) && Object.keys(map).length > 0;
 }
 
 function readVirtualIP(raw: Raw): string {
@@ -100,6 +108,12 @@ function readLoadBalancerIPs(status: Raw): readonly string[] {
     return !ip.value || entry.at("ipMode").text() === "Proxy" ? undefined : readVirtualIP(ip);
   });
   return compact([...new Set(addresses)]);
+}
+
+/** Returns true if the load balancer sends no packet with its own address to a node. */
+function isProxied(status: Raw): boolean {
+  const ingress = status.at("loadBalancer").at("ingress").list();
+  return ingress.length > 0 && ingress.every((each) => fieldAt(each, "ipMode") === "Proxy");
 }
 
 /**

@@ -52,6 +52,7 @@ const SERVICE: Message = {
       3: one("port", "integer"),
       5: one("nodePort", "integer"),
     }),
+    2: one("selector", "map"),
     3: one("clusterIP", "string"),
     4: one("type", "string"),
     5: many("externalIPs", "string"),

@@ -49,21 +49,6 @@ export interface StateObjects {
   readonly serviceCIDRs: ReadonlyMap<string, ServiceCIDR>;
 }
 
-/** Takes out of all objects those of some Services, by `namespace/name`; Node and ServiceCIDRs stay. */
-export function objectsOf(
-  keys: readonly string[],
-  all: StateObjects & { slicesOf(service: string): readonly EndpointSlice[] },
-): StateObjects {
-  const { node, serviceCIDRs } = all;
-  const slices = keys.flatMap((key) => all.slicesOf(key));
-  const services = keys.flatMap((key) => all.services.get(key) ?? []);
-  return { services: byKey(services), slices: byKey(slices), node, serviceCIDRs };
-}
-
-function byKey<T extends Service | EndpointSlice>(objects: readonly T[]): ReadonlyMap<string, T> {
-  return new Map(objects.map((object) => [objectKey(object), object]));
-}
-
 export interface StateHeader {
   readonly nodeName: string;
   /** Milliseconds since the epoch. */

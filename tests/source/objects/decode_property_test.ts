@@ -8,7 +8,12 @@ import { parse as parseYaml } from "@std/yaml";
 import fc from "fast-check";
 import { createDecoder } from "../../../lib/source/objects/decode.ts";
 import { parseAddress, parseCidr } from "../../../lib/model/values/address.ts";
-import { type Kind, type KindMap, KINDS } from "../../../lib/model/cluster/objects.ts";
+import {
+  type Kind,
+  type KindMap,
+  KINDS,
+  SERVICE_TYPES,
+} from "../../../lib/model/cluster/objects.ts";
 import { cluster } from "../../support/arbitrary.ts";
 import type { ApiObject } from "../../support/pipeline.ts";
 
@@ -28,7 +33,14 @@ const ADDRESS_FIELDS: ReadonlySet<string> = new Set([
   "loadBalancerIPs",
 ]);
 const CIDR_FIELDS: ReadonlySet<string> = new Set(["sourceRanges", "cidrs", "podCIDRs"]);
-const ENUMS: ReadonlySet<string> = new Set(["tcp", "udp", "sctp", "Cluster", "Local"]);
+const ENUMS: ReadonlySet<string> = new Set([
+  "tcp",
+  "udp",
+  "sctp",
+  "Cluster",
+  "Local",
+  ...SERVICE_TYPES,
+]);
 
 /** Every string of a decoded object is an address, a CIDR, a name or a word; every number is whole. */
 function assertCanonical(field: string, value: unknown): void {

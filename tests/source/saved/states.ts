@@ -27,6 +27,7 @@ import {
   type Protocol,
   type ReplaceEvent,
   type Service,
+  SERVICE_TYPES,
   type ServiceCIDR,
   type ServicePort,
   type TrafficPolicy,
@@ -80,6 +81,9 @@ const service: fc.Arbitrary<Service> = fc.record<EveryField>({
   name,
   uid: fc.string({ unit: "binary" }),
   created: time,
+  type: fc.constantFrom(...SERVICE_TYPES),
+  hasSelector: fc.boolean(),
+  isProxiedByBalancer: fc.constantFrom(true, undefined),
   clusterIPs: fc.oneof(
     addresses[4].map((each) => [each]),
     fc.tuple(addresses[6], addresses[4]),
@@ -102,11 +106,16 @@ const service: fc.Arbitrary<Service> = fc.record<EveryField>({
   healthCheckNodePort: portOrNone,
   scheduler,
   acceleration: fc.constantFrom("on", "off", undefined),
-}).map(({ healthCheckNodePort, scheduler, acceleration, ...rest }) => ({
+}).map(({ healthCheckNodePort, scheduler, acceleration, isProxiedByBalancer, ...rest }) => ({
   ...rest,
+  ...isProxiedByBalancer && { isProxiedByBalancer, loadBalancerIPs: [] },
   ...scheduler && { scheduler },
   ...acceleration && { acceleration },
-  healthCheckNodePort: rest.externalTrafficPolicy === "Local" ? healthCheckNodePort : 0,
+  // Other types have neither.
+  ...rest.type === "ClusterIP" && { externalTrafficPolicy: "Cluster" },
+  healthCheckNodePort: rest.type === "LoadBalancer" && rest.externalTrafficPolicy === "Local"
+    ? healthCheckNodePort
+    : 0,
 }));
 
 function endpoint(family: Family): fc.Arbitrary<Endpoint> {
@@ -178,6 +187,8 @@ export function stateOf(
       name: ownName,
       uid: `3e7c1f9a-0000-4000-8000-${String(i).padStart(12, "0")}`,
       created: HEADER.written + i,
+      type: "ClusterIP",
+      hasSelector: true,
       clusterIPs: [`10.96.${i >> 8 & 255}.${i & 255}`],
       externalIPs: [],
       loadBalancerIPs: [],

@@ -1,0 +1,53 @@
+/** Answers `signpost explain` from the objects of the daemon. The command reads the kernel itself. */
+import { checkExplain, readExplainTarget } from "../../config/command.ts";
+import { type Answer, answer, factsOf } from "../../explain/answer.ts";
+import { EXPLAIN_VERSION } from "../../explain/report.ts";
+import { SENDERS } from "../../explain/service_report.ts";
+import { isCurrent } from "../../model/status.ts";
+import { messageIfFatal } from "../../model/values/errors.ts";
+import { readInspected } from "../objects/inspected.ts";
+import type { Parts } from "../parts.ts";
+import { asOf, serviceStatus } from "./status_report.ts";
+
+/** A question that has no answer. */
+export interface Unanswered {
+  readonly explainVersion: typeof EXPLAIN_VERSION;
+  readonly problem: string;
+}
+
+/** @param query `question`, `namespace` and `from` as on the command line @returns `undefined`: no objects yet */
+export async function explanation(
+  parts: Parts,
+  query: URLSearchParams,
+): Promise<Answer | Unanswered | undefined> {
+  const { cache, desired, options, opened: { source, backend } } = parts;
+  if (!cache.consistent) return undefined;
+  const unanswered = (problem: string): Unanswered => ({
+    explainVersion: EXPLAIN_VERSION,
+    problem,
+  });
+  const namespace = query.get("namespace") ?? "";
+  const from = SENDERS.find((each) => each === query.get("from"));
+  const target = readExplainTarget([query.get("question") ?? ""], { namespace });
+  if (typeof target === "string") return unanswered(target);
+  const fault = checkExplain(target, { from: from ?? "", trace: false });
+  if (fault !== undefined) return unanswered(fault);
+  const origin = { from: "daemon", asOf: new Date(asOf(parts)).toISOString() } as const;
+  const { api } = source;
+  // A server that has not answered the watches would only delay the answer.
+  const isAway = api !== undefined && !isCurrent(origin, options.runtime.clock.now());
+  const known = factsOf({
+    ...options,
+    state: { cache, desired, conflicts: desired.conflicts(), refused: parts.refusals },
+    backend,
+    origin,
+    nodeFindings: parts.findings.list,
+  });
+  return await answer(target, {
+    known,
+    from,
+    inspect: async (service) =>
+      isAway ? undefined : await readInspected(service, { ...options, client: api?.client }),
+    statusOf: (service) => serviceStatus(parts, service),
+  }).catch((error) => unanswered(messageIfFatal(error)));
+}
