@@ -12,9 +12,9 @@ import { CLUSTER_FLAGS } from "../config/commands.ts";
 import type { QueryContext } from "./context.ts";
 import { askDaemonOf, findingsOf, readState } from "./objects.ts";
 import type { Mode } from "../model/configuration.ts";
-import type { Finding } from "../model/status.ts";
+import type { Finding, Status } from "../model/status.ts";
 import { count } from "../model/values/text.ts";
-import { programOf } from "../observe/human.ts";
+import { formatDuration, programOf } from "../observe/human.ts";
 import { findApiServer } from "../daemon/objects/source.ts";
 import { type Kind, KINDS } from "../model/cluster/objects.ts";
 import type { ApiClient } from "../source/api/api_client.ts";
@@ -50,7 +50,7 @@ export async function look(context: QueryContext): Promise<CheckReport> {
     readSystem(context),
   ]);
   const backend = "backend" in opened ? opened.backend : likelyBackend(context);
-  const isReachable = apiServer === undefined || apiServer.failures.length === 0;
+  const isReachable = apiServer?.failures.every(worksWithoutAnswer) ?? true;
   const [rival, ruleset, state] = await Promise.all([
     findRival(backend, context),
     backend.readRuleset().catch(() => undefined),
@@ -67,7 +67,10 @@ export async function look(context: QueryContext): Promise<CheckReport> {
     apiServerAddresses: state?.apiServerAddresses,
     // A daemon switches it on at its start, and looks itself.
     system: system.routeLocalnet === "0" ? { ...system, routeLocalnet: undefined } : system,
-    apiServer,
+    apiServer: apiServer && {
+      ...apiServer,
+      failures: apiServer.failures.map((each) => besideDaemon(each, daemon)),
+    },
     rival,
     ruleset,
     objects: state && { node: state.cache.node, desired: state.desired },
@@ -135,7 +138,9 @@ export function checkTable(report: CheckReport, paint: Paint): string {
 }
 
 /** Milliseconds for an answer. */
-const LIMIT = 1_000;
+const LIMIT = 5_000;
+/** Milliseconds after which an answer is late. */
+const SLOW = 3_000;
 
 /** Returns false if the objects come from manifests, or if nothing names a cluster yet. */
 function hasApiServer({ configuration, configuredBy, given, runtime }: QueryContext): boolean {
@@ -157,22 +162,51 @@ async function askApiServer(context: QueryContext): Promise<NodeFacts["apiServer
   }
 }
 
+/** Returns true if objects can be read in spite of a failure. */
+function worksWithoutAnswer({ isOptional, isSlow }: ApiFailure): boolean {
+  return isOptional === true || isSlow === true;
+}
+
+/** Takes a silent API server for a slow one if the daemon's watch of that kind is open. */
+function besideDaemon(failure: ApiFailure, daemon: Status | undefined): ApiFailure {
+  const { kind, isSilent } = failure;
+  const isOpen = daemon?.watches.some((each) =>
+    each.kind === kind && each.state === "watching" && each.failingSince === ""
+  );
+  if (!isSilent || !isOpen) return failure;
+  const message = `the API server did not answer within ${LIMIT / 1000} s, ` +
+    "but the daemon's watches are open";
+  return { ...failure, message, isSlow: true };
+}
+
 async function ask(
   client: ApiClient,
-  { kind, nodeName, signal }: Pick<QueryContext, "nodeName" | "signal"> & { readonly kind: Kind },
+  { kind, nodeName, signal, runtime: { clock } }:
+    & Pick<QueryContext, "nodeName" | "signal" | "runtime">
+    & { readonly kind: Kind },
 ): Promise<ApiFailure[]> {
   const { path, selectors, optional } = resourceOf(kind, nodeName);
   const limits = { signal, silence: LIMIT };
+  const start = clock.monotonic();
   try {
     // `resourceVersion=0`: from the server's memory, not from etcd.
     const query = { ...selectors, limit: "1", resourceVersion: "0" };
     await client.json(path, { query, ...limits });
+    const took = clock.monotonic() - start;
     (await client.open(path, { query: { ...selectors, watch: "true" }, ...limits })).close();
-    return [];
+    if (took <= SLOW) return [];
+    const message = `the API server answered after ${formatDuration(took / 1000)}`;
+    return [{ kind, message, isRefusal: false, isSlow: true }];
   } catch (error) {
     if (!(error instanceof WatchError)) throw error;
     const { reason, message } = error;
     if (optional && reason === "not-found") return [];
-    return [{ kind, message, isRefusal: reason === "forbidden" || reason === "unauthorized" }];
+    return [{
+      kind,
+      message,
+      isRefusal: reason === "forbidden" || reason === "unauthorized",
+      isOptional: optional === true && reason === "forbidden",
+      isSilent: reason === "stalled",
+    }];
   }
 }

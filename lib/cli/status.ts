@@ -76,7 +76,7 @@ function ofNamespace(status: Status, namespace: string): Status {
 function statusTable(status: Status, runtime: Runtime, paint: Paint): string {
   const view = statusView(status, runtime.clock.now());
   const { version, facts, watches, syncs, refused, conflicts } = view;
-  const { health, colour } = healthOf(status);
+  const { health, colour } = healthOf(status, runtime.clock.now());
   return [
     `signpost ${version} on ${status.node}: ${paint(health, colour)}\n`,
     textTable(facts, { indent: "  " }),
@@ -99,7 +99,7 @@ function statusLine(status: Status, now: number): string {
     : "no sync yet";
   const watching = watches.filter(({ state }) => state === "watching").length;
   const watched = watches.length === 0 ? "" : `${watching} of ${watches.length} watches, `;
-  return `${new Date(now).toISOString()} ${healthOf(status).health}, ${status.mode}, ` +
+  return `${new Date(now).toISOString()} ${healthOf(status, now).health}, ${status.mode}, ` +
     `${status.services} services, ${status.endpoints} endpoints, ${sync}, ` +
     `${watched}${count(findings.length, "finding")}, ${refused.length} refused, ` +
     `${conflicts.length} conflicts, ${status.driftRepairs} drift repairs\n`;

@@ -191,6 +191,8 @@ export class Parts {
     return [...this.cache.refused, ...this.desired.overLimit()];
   }
 
+  readonly watchesChanged = (): void => this.findings.changed();
+
   readonly report = (event: EventReport): void => this.events?.record(event);
 
   /** Follows a try to sync. No other work may run before the statuses of Services are those of the kernel. */
@@ -235,7 +237,8 @@ export class Parts {
       ruleset: this.#ruleset,
       rival: backend.foreignRules.rival,
       localhostFailures: localhost.failures,
-      apiServer: api && { where: api.url.origin, warnings: api.warnings, failures: [] },
+      apiServer: api &&
+        { where: api.url.origin, warnings: api.warnings, failures: this.observation.watchFailures },
       probed: findings,
       settingFailures: this.settingFailures,
       healthCheckFailures: this.healthChecks.failures,

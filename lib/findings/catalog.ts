@@ -52,6 +52,18 @@ export const CATALOG = {
     remedy:
       "Apply the role of examples/install/rbac.yaml, and check the token or certificate of the kubeconfig.",
   },
+  "api-server-slow": {
+    severity: "warning",
+    summary: "The API server takes longer than three seconds to answer.",
+    remedy: "Look at the load of the API server and of this node.",
+  },
+  "optional-objects-refused": {
+    severity: "info",
+    summary:
+      "The API server does not let signpost read ServiceCIDRs, or does not have them. Packets to unused cluster IPs are not dropped.",
+    remedy:
+      "Nothing before Kubernetes 1.33. From 1.33 on, apply the role of examples/install/rbac.yaml.",
+  },
   "api-access-unsafe": {
     severity: "warning",
     summary:

@@ -48,6 +48,12 @@ export interface ApiFailure {
   readonly message: string;
   /** The server answers, and does not allow it. */
   readonly isRefusal: boolean;
+  /** True if signpost works without this kind, as before Kubernetes 1.33 without ServiceCIDRs. */
+  readonly isOptional?: boolean;
+  /** True if the server works, but is slow. */
+  readonly isSlow?: boolean;
+  /** True if the server did not answer in time. */
+  readonly isSilent?: boolean;
 }
 
 /** Another proxy at work on this node: its tables, chains, and the processes that are seen from here. */

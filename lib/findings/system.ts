@@ -61,10 +61,14 @@ export function* checkApiServer({ apiServer }: NodeFacts): Generator<Finding> {
   if (!apiServer) return;
   const { where, warnings, failures } = apiServer;
   for (const what of warnings) yield finding("api-access-unsafe", { what, where });
-  const unreachable = failures.find(({ isRefusal }) => !isRefusal);
+  const others = failures.filter(({ isRefusal }) => !isRefusal);
+  const unreachable = others.find(({ isSlow }) => !isSlow);
   if (unreachable) yield finding("api-server-unreachable", { what: unreachable.message, where });
-  for (const { kind, message, isRefusal } of failures) {
-    if (isRefusal) yield finding("api-server-refuses", { what: message, where: kind });
+  else if (others[0]) yield finding("api-server-slow", { what: others[0].message, where });
+  for (const { kind, message, isRefusal, isOptional } of failures) {
+    if (!isRefusal) continue;
+    const id = isOptional ? "optional-objects-refused" : "api-server-refuses";
+    yield finding(id, { what: message, where: kind });
   }
 }
 

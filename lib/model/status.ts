@@ -52,6 +52,8 @@ export interface WatchSummary {
   readonly lists: number;
   /** The last failure in one line; `""` if there is none. */
   readonly lastError: string;
+  /** The time of the first failure since the last event, RFC 3339; `""` if there is none. */
+  readonly failingSince: string;
 }
 
 export interface SyncSummary {

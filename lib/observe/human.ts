@@ -1,6 +1,7 @@
 /** Prints times, sizes and health for people. */
 import type { Progress } from "../model/kernel/dataplane.ts";
 import type { Severity, Status } from "../model/status.ts";
+import { redactSecrets } from "./redact.ts";
 import { count } from "../model/values/text.ts";
 
 const UNITS: readonly (readonly [unit: string, seconds: number])[] = [
@@ -48,16 +49,24 @@ export function describeProgress({ done, of }: Progress): string {
 
 type Colour = "green" | "yellow" | "red";
 
+/** The parts of a status that its health follows from. */
+type HealthFacts = Pick<
+  Status,
+  "healthy" | "nodeEligible" | "stale" | "portions" | "findings" | "syncs" | "watches"
+>;
+
+/** Words the health in one line. @param now milliseconds since the epoch */
 export function healthOf(
-  { healthy, nodeEligible, stale, portions, findings, syncs }: Pick<
-    Status,
-    "healthy" | "nodeEligible" | "stale" | "portions" | "findings" | "syncs"
-  >,
+  status: HealthFacts,
+  now: number,
 ): { readonly health: string; readonly colour: Colour } {
+  const { healthy, nodeEligible, stale, portions, findings, syncs } = status;
   const say = (colour: Colour, health: string) => ({ health, colour });
   const all = (severity: Severity) => findings.filter((each) => each.severity === severity).length;
   const [errors, warnings] = [all("error"), all("warning")];
   if (!healthy) return say("red", "unhealthy: an update waits for too long");
+  const cutOff = describeCutOff(status, now);
+  if (cutOff !== undefined) return say("red", cutOff);
   if (errors > 0) return say("red", `unhealthy: ${count(errors, "error")}`);
   if (portions) return say("yellow", `starting: ${describeProgress(portions)} are in the kernel`);
   if (syncs.length === 0) return say("yellow", "starting: no rules are written yet");
@@ -66,6 +75,30 @@ export function healthOf(
   if (warnings > 0) return say("yellow", `healthy, with ${count(warnings, "warning")}`);
   return say("green", "healthy");
 }
+
+const API_ERRORS = ["api-server-unreachable", "api-server-refuses"];
+
+/** Says since when no watch is open, if that is the only kind of error; `undefined` if it is not. */
+function describeCutOff(
+  { findings, syncs, stale, watches }: HealthFacts,
+  now: number,
+): string | undefined {
+  const errors = findings.filter(({ severity }) => severity === "error");
+  if (errors.length === 0 || !errors.every(({ id }) => API_ERRORS.includes(id))) return undefined;
+  const failing = watches.filter(({ failingSince }) => failingSince !== "");
+  if (failing.length === 0 || watches.some(({ state }) => state === "watching")) return undefined;
+  const since = failing.reduce((time, each) => Math.max(time, Date.parse(each.failingSince)), 0);
+  const cause = redactSecrets(failing[0]?.lastError ?? "").replace(NO_CONNECTION, "");
+  const rules = syncs.length === 0
+    ? "no rules are written yet"
+    : stale
+    ? "rules of the state file"
+    : "healthy rules";
+  const age = formatAge((now - since) / 1000);
+  return `${rules}, but cut off from the API server for ${age} (${cause})`;
+}
+
+const NO_CONNECTION = /^no connection to the API server: /;
 
 /** Returns the program that writes the rules, with its version. */
 export function programOf({ nft }: Pick<Status, "nft">): string {

@@ -1,5 +1,6 @@
-import { assertEquals, assertStringIncludes } from "@std/assert";
+import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import type { CheckReport } from "../../lib/cli/check.ts";
+import type { ApiServerOptions } from "../support/api_server.ts";
 import { execute } from "../support/command.ts";
 import { runSignpost, signpostCommand } from "../support/signpost.ts";
 import { NODE } from "../support/topology.ts";
@@ -102,4 +103,36 @@ Deno.test("without nft and iptables rules cannot be written, and the objects are
   const report = JSON.parse(stdout) as CheckReport;
   assertEquals([idsOf(report), code], [["error rules-cannot-be-written"], 2]);
   assertEquals([report.program, report.objects], ["", true]);
+});
+
+const READ = ["services", "nodes", "endpointslices"];
+const FORBIDDEN: Partial<ApiServerOptions> = {
+  serviceCIDRs: false,
+  rules: [{ apiGroups: ["", "discovery.k8s.io"], resources: READ, verbs: ["list", "watch"] }],
+};
+
+Deno.test("ServiceCIDRs that the role does not name, as before Kubernetes 1.33, are a note", async () => {
+  await using stage = await Stage.create({ objects: OBJECTS, api: FORBIDDEN });
+  const found = [["info optional-objects-refused"], 0];
+  const [report, code] = await check(stage);
+  assertEquals([idsOf(report), code], found);
+  await using _signpost = await stage.startSynced(stage.socket);
+  const [beside, codeBeside] = await check(stage, ...stage.socket);
+  assertEquals([idsOf(beside), codeBeside], found);
+});
+
+Deno.test("an API server that answers late is a warning", async () => {
+  await using stage = await Stage.create({ objects: OBJECTS });
+  stage.api.faults.add({ type: "slow", milliseconds: 3_200, kind: "Node", on: "list" });
+  const [report, code] = await check(stage);
+  assertEquals([idsOf(report), code], [["warning api-server-slow"], 1]);
+  assertMatch(report.findings[0]!.what, /^the API server answered after \d\.\d\d s$/);
+});
+
+Deno.test("an API server that says nothing is a warning while the daemon's watches are open", async () => {
+  await using stage = await Stage.create({ objects: OBJECTS });
+  await using _signpost = await stage.startSynced(stage.socket);
+  stage.api.faults.add({ type: "stall", count: 20 });
+  const [report, code] = await check(stage, ...stage.socket);
+  assertEquals([idsOf(report), code], [["warning api-server-slow"], 1]);
 });

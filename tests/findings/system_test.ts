@@ -94,6 +94,15 @@ Deno.test("a server that cannot be reached is one finding, whatever was asked", 
   ]);
 });
 
+Deno.test("a slow server is a warning, and a kind that signpost can do without is a note", () => {
+  const slow = { kind: "Node", message: "answered after 1.4 s", isRefusal: false, isSlow: true };
+  const refused = { kind: "ServiceCIDR", message: "403", isRefusal: true, isOptional: true };
+  assertEquals(refusals([slow, refused]), [
+    ["api-server-slow", "answered after 1.4 s", "https://api:6443"],
+    ["optional-objects-refused", "403", "ServiceCIDR"],
+  ]);
+});
+
 Deno.test("each kind that the server refuses is a finding", () => {
   const failures = ["Service", "Node"].map((kind) => ({
     kind,

@@ -1,4 +1,5 @@
 import { assertEquals } from "@std/assert";
+import { finding } from "../../lib/findings/catalog.ts";
 import type { Severity } from "../../lib/model/status.ts";
 import {
   formatAge,
@@ -39,7 +40,14 @@ Deno.test("durations and sizes are short", () => {
 
 Deno.test("health is told with its reason", () => {
   const syncs = [{ kind: "full", at: "", seconds: 1, operations: 1, bytes: 1 }] as const;
-  const well = { healthy: true, nodeEligible: true, stale: false, findings: [], syncs };
+  const well = {
+    healthy: true,
+    nodeEligible: true,
+    stale: false,
+    findings: [],
+    syncs,
+    watches: [],
+  };
   const found = (...severities: readonly Severity[]) => ({
     findings: severities.map((severity) => ({
       id: "x",
@@ -61,7 +69,7 @@ Deno.test("health is told with its reason", () => {
       { ...well, ...found("warning", "info", "warning") },
       { ...well, ...found("info") },
       { ...well, ...found("error", "warning") },
-    ].map((status) => healthOf(status)),
+    ].map((status) => healthOf(status, 0)),
     [
       { health: "healthy", colour: "green" },
       { health: "healthy, with the rules of the state file", colour: "yellow" },
@@ -72,6 +80,47 @@ Deno.test("health is told with its reason", () => {
       { health: "healthy, with 2 warnings", colour: "yellow" },
       { health: "healthy", colour: "green" },
       { health: "unhealthy: 1 error", colour: "red" },
+    ],
+  );
+});
+
+Deno.test("a node without an open watch is cut off, with the time and the cause", () => {
+  const sync = { kind: "full", at: "", seconds: 1, operations: 1, bytes: 1 } as const;
+  const unreachable = finding("api-server-unreachable", { what: "", where: "" });
+  const watch = {
+    kind: "Service",
+    state: "backoff",
+    resourceVersion: "1",
+    lastEvent: "",
+    lists: 1,
+    lastError: "no connection to the API server: certificate signed by unknown authority",
+    failingSince: "2026-01-02T03:04:05Z",
+  } as const;
+  const lost = {
+    healthy: true,
+    nodeEligible: true,
+    stale: false,
+    findings: [unreachable],
+    syncs: [sync],
+    watches: [watch],
+  };
+  const now = Date.parse("2026-01-02T03:17:05Z");
+  const end = "but cut off from the API server for 13m (certificate signed by unknown authority)";
+  const other = finding("nft-crashes", { what: "", where: "" });
+  assertEquals(
+    [
+      lost,
+      { ...lost, stale: true },
+      { ...lost, syncs: [] },
+      { ...lost, watches: [{ ...watch, state: "watching" }] },
+      { ...lost, findings: [unreachable, other] },
+    ].map((status) => healthOf(status, now).health),
+    [
+      `healthy rules, ${end}`,
+      `rules of the state file, ${end}`,
+      `no rules are written yet, ${end}`,
+      "unhealthy: 1 error",
+      "unhealthy: 2 errors",
     ],
   );
 });

@@ -61,7 +61,11 @@ function statusObject(code: number, message: string): Stored {
 }
 
 /** Answers in the way of a fault. */
-export function sendFault(response: http.ServerResponse, format: Format, fault: Fault): void {
+export function sendFault(
+  response: http.ServerResponse,
+  format: Format,
+  fault: Exclude<Fault, { readonly type: "slow" }>,
+): void {
   switch (fault.type) {
     case "status":
       if (fault.retryAfter !== undefined) {

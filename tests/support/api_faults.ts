@@ -19,6 +19,8 @@ export type FaultType =
   | { readonly type: "cut" }
   /** 200 and an immediate end. */
   | { readonly type: "close" }
+  /** The usual answer, late. */
+  | { readonly type: "slow"; readonly milliseconds: number }
   /** 200, then nothing for ever. */
   | { readonly type: "stall" }
   /** 200, then an ERROR event of this code. */

@@ -219,16 +219,19 @@ export class ApiServer {
       return sendStatus(response, format, { code: 401, message: "Unauthorized" });
     }
     const collection = this.#collection(url.pathname);
-    if (collection === undefined) {
-      return sendStatus(response, format, { code: 404, message: "page not found" });
-    }
     const verb = verbOf(record);
-    if (!this.#isPermitted(verb, collection)) {
+    // RBAC answers before anything knows if the resource is there.
+    if (collection && !this.#isPermitted(verb, collection)) {
       const message = `${collection.plural} is forbidden: cannot ${verb} resource`;
       return sendStatus(response, format, { code: 403, message });
     }
+    const isAbsent = collection?.kind === "ServiceCIDR" && this.options.serviceCIDRs === false;
+    if (collection === undefined || isAbsent) {
+      return sendStatus(response, format, { code: 404, message: "page not found" });
+    }
     const fault = this.faults.take(collection.kind, typeOf(record));
-    if (fault !== undefined) return sendFault(response, format, fault);
+    if (fault?.type === "slow") await realClock.sleep(fault.milliseconds);
+    else if (fault !== undefined) return sendFault(response, format, fault);
     if (record.method !== "GET") return await this.#write({ request, response, collection });
     if (query["watch"] === "true") return this.#watch({ response, collection, query, format });
     this.#list({ response, collection, query });
@@ -256,8 +259,7 @@ export class ApiServer {
   }
 
   #collection(path: string): Collection | undefined {
-    return COLLECTIONS.find(({ kind, base, plural }) =>
-      (kind !== "ServiceCIDR" || this.options.serviceCIDRs !== false) &&
+    return COLLECTIONS.find(({ base, plural }) =>
       path.startsWith(`${base}/`) && new RegExp(`/${plural}(/[^/]+)?$`).test(path)
     );
   }

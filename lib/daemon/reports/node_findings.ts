@@ -2,7 +2,7 @@
 import type { NodeFacts, SystemFacts } from "../../findings/facts.ts";
 import { findAll, findingKey } from "../../findings/findings.ts";
 import type { Finding } from "../../model/status.ts";
-import { ChangeFilter } from "../../model/values/bounded.ts";
+import { BoundedMap, ChangeFilter } from "../../model/values/bounded.ts";
 import { messageOf } from "../../model/values/errors.ts";
 import { Turns } from "../../model/ports/in_turns.ts";
 import type { Clock, Logger, ProcessRunner } from "../../model/ports/ports.ts";
@@ -23,12 +23,16 @@ interface NodeFindingsOptions {
 const PERIOD = 60_000;
 /** Milliseconds between two looks at the objects, at least. */
 const PAUSE = 1_000;
+/** Milliseconds after which an error that lasts is logged again. */
+const REPEAT = 600_000;
 /** The same, as a multiple of how long the last look took. */
 const TIMES_AS_LONG = 20;
 
 export class NodeFindings {
   readonly #changed: AutoResetEvent;
   readonly #failures = new ChangeFilter();
+  /** The monotonic time at which each text of a finding was last logged. */
+  readonly #logged = new BoundedMap<string, number>(1024);
   #list: readonly Finding[] = [];
   /** Resolves after all looks so far. One runs at a time, so an older list never replaces a newer one. */
   #looks: Promise<void> = Promise.resolve();
@@ -64,19 +68,24 @@ export class NodeFindings {
     });
   }
 
-  /** Looks at once, without programs; after the first sync each minute, and when objects change. */
+  /** Looks at once, each minute, and when objects change. Programs are asked after the first sync only. */
   async follow(firstSync: Promise<void>, signal: AbortSignal): Promise<void> {
     const { clock } = this.options;
+    let isSynced = false;
+    void firstSync.then(() => {
+      isSynced = true;
+      this.suspected();
+    });
     await this.#inTurn(() => this.#look(false));
-    await firstSync;
     while (!signal.aborted) {
       const began = clock.monotonic();
-      const isFull = began >= this.#next;
+      const isFull = isSynced && began >= this.#next;
       if (isFull) this.#next = began + PERIOD;
       await this.#inTurn(() => this.#look(isFull));
       const took = clock.monotonic() - began;
       await clock.sleep(Math.max(PAUSE, TIMES_AS_LONG * took), signal);
-      await this.#changed.wait(Math.max(0, this.#next - clock.monotonic()), signal);
+      const left = isSynced ? Math.max(0, this.#next - clock.monotonic()) : PERIOD;
+      await this.#changed.wait(left, signal);
     }
   }
 
@@ -97,12 +106,18 @@ export class NodeFindings {
   }
 
   #take(found: readonly Finding[]): void {
-    const { appeared, logger } = this.options;
+    const { appeared, clock, logger } = this.options;
+    const now = clock.monotonic();
     const [before, after] = [this.#list, found].map((list) => new Set(list.map(findingKey)));
     for (const each of found) {
-      if (before?.has(findingKey(each))) continue;
+      const isNew = !before?.has(findingKey(each));
+      if (isNew) appeared(each);
+      const text = `${findingKey(each)} ${each.what}`;
+      const isDue = each.severity === "error" &&
+        now - (this.#logged.get(text) ?? -Infinity) >= REPEAT;
+      if (!isNew && !isDue) continue;
       logFinding(logger, each);
-      appeared(each);
+      this.#logged.set(text, now);
     }
     for (const each of this.#list) {
       if (after?.has(findingKey(each))) continue;

@@ -1,6 +1,7 @@
 /** Passes the work of the sync loop and the watches on to metrics, health and Events. */
 import type { ObjectCache } from "../../cache/cache.ts";
 import { CATALOG, type FindingKind } from "../../findings/catalog.ts";
+import type { ApiFailure } from "../../findings/facts.ts";
 import { describeConflicts } from "../../policy/claimed.ts";
 import type { ApplyError, Script } from "../../model/kernel/dataplane.ts";
 import { describeUnsupported, type Unsupported, worksWithout } from "../../model/kernel/traits.ts";
@@ -10,6 +11,7 @@ import type { Conflict, Finding, SyncSummary } from "../../model/status.ts";
 import type { Runtime } from "../../model/ports/runtime.ts";
 import type { EventReport } from "../../observe/events.ts";
 import type { ProxyHealth } from "../../observe/health.ts";
+import { redactSecrets } from "../../observe/redact.ts";
 import type { Metrics, Observed } from "../../observe/metrics/metrics.ts";
 import type { SyncObserver } from "../../sync/reports.ts";
 import type { WatchStatus } from "../../source/api/reflector.ts";
@@ -22,7 +24,12 @@ interface ObservationSources {
   readonly metrics: Metrics;
   readonly health: ProxyHealth;
   readonly report: (event: EventReport) => void;
+  /** Called after a watch has changed its state. */
+  readonly watchesChanged: () => void;
 }
+
+/** Milliseconds without a watch after which its failure is a finding. */
+const LONG_FAILURE = 60_000;
 
 /** Limits the changes whose latency one sync measures. While syncs fail, many more may come in. */
 const MAX_TRIGGERS = 10_000;
@@ -120,8 +127,25 @@ export class Observation implements SyncObserver, Observed {
   }
 
   readonly watchChanged = (status: WatchStatus): void => {
+    const { state } = this.watches.get(status.kind) ?? {};
     this.watches.set(status.kind, status);
+    if (state !== status.state) this.sources.watchesChanged();
   };
+
+  /** Returns the failures of watches that have lasted for a minute, and of optional kinds that may not be read. */
+  get watchFailures(): ApiFailure[] {
+    const before = this.sources.options.runtime.clock.now() - LONG_FAILURE;
+    return [...this.watches.values()].filter(({ state, failingSince, isRefused }) =>
+      state === "absent"
+        ? isRefused
+        : state !== "watching" && failingSince > 0 && failingSince <= before
+    ).map(({ kind, state, lastError, isRefused }) => ({
+      kind,
+      message: redactSecrets(lastError),
+      isRefusal: isRefused,
+      isOptional: state === "absent",
+    }));
+  }
 
   /** Sends an Event for each Service that a new finding concerns, if findings of its kind have one. */
   found({ id, what, services }: Finding): void {

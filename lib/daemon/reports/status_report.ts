@@ -53,7 +53,11 @@ export function statusReport(parts: Parts): Status {
       })),
     },
     watches: KINDS.flatMap((kind) => observation.watches.get(kind) ?? [])
-      .map((watch) => ({ ...watch, lastEvent: formatTime(watch.lastEvent) })),
+      .map(({ isRefused: _, ...watch }) => ({
+        ...watch,
+        lastEvent: formatTime(watch.lastEvent),
+        failingSince: formatTime(watch.failingSince),
+      })),
     syncs: observation.syncs,
     refused: parts.refusals.map(({ kind, key, reason }) => ({ kind, key, reason })),
     conflicts: shorten(desired.conflicts()),

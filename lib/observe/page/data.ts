@@ -57,7 +57,7 @@ export function* pageData(
     node: status.node,
     version,
     time: new Date(now).toISOString(),
-    health: healthOf(status),
+    health: healthOf(status, now),
     problems: problemsOf(status, view),
     notes: findingsOf(status, "info"),
     facts,

@@ -271,9 +271,16 @@ class Exchange {
     if (cause instanceof WatchError) return cause;
     if (this.#isSilent) return new WatchError("stalled", "the API server went silent", { cause });
     const what = reason === "dropped" ? "the stream broke off" : "no connection to the API server";
-    return new WatchError(reason, `${what}: ${errorText(cause)}`, { cause });
+    const text = errorText(cause).replace(
+      UNKNOWN_ISSUER,
+      "certificate signed by unknown authority",
+    );
+    return new WatchError(reason, `${what}: ${text}`, { cause });
   }
 }
+
+/** The words of Deno's TLS for what other tools call an unknown authority. */
+const UNKNOWN_ISSUER = /^.*invalid peer certificate: UnknownIssuer.*$/;
 
 function requestUrl(server: URL, path: string, query: Readonly<Record<string, string>>): URL {
   const url = new URL(server);

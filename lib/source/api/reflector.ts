@@ -38,8 +38,12 @@ export type WatchLimits = Readonly<typeof LIMITS>;
 /** `absent`: the server lacks the resource or the right to it; a retry follows later. */
 type WatchState = "connecting" | "listing" | "watching" | "backoff" | "absent" | "stopped";
 
-export interface WatchStatus extends Omit<WatchSummary, "lastEvent"> {
+export interface WatchStatus extends Omit<WatchSummary, "lastEvent" | "failingSince"> {
   readonly state: WatchState;
+  /** The wall-clock time of the first failure since the last event, milliseconds since the epoch; 0 if there is none. */
+  readonly failingSince: number;
+  /** True if the last failure was a refusal: the server answered 401 or 403. */
+  readonly isRefused: boolean;
   /** The wall-clock time of the last event or bookmark, milliseconds since the epoch; 0 if there was none. */
   readonly lastEvent: number;
 }
@@ -108,7 +112,14 @@ class Reflector {
     this.#limits = { ...LIMITS, ...options.limits };
     this.#random = options.random ?? Math.random;
     this.#backoff = new Backoff(this.#limits.backoff, this.#random);
-    const nothing = { resourceVersion: "", lastEvent: 0, lists: 0, lastError: "" };
+    const nothing = {
+      resourceVersion: "",
+      lastEvent: 0,
+      lists: 0,
+      lastError: "",
+      failingSince: 0,
+      isRefused: false,
+    };
     this.#status = { kind, state: "connecting", ...nothing };
   }
 
@@ -357,7 +368,9 @@ class Reflector {
     if (this.#isAbsent(error)) {
       this.#deliverNothing(error);
       this.#backoff.reset();
-      this.#setState("absent");
+      const isRefused = error.reason === "forbidden";
+      const lastError = isRefused ? error.message : "";
+      this.#update({ state: "absent", lastError, isRefused, failingSince: 0 });
       return await clock.sleep(this.#limits.absent, signal);
     }
     const isGone = error.reason === "gone" || error.reason === "reverted";
@@ -366,7 +379,13 @@ class Reflector {
     const wish = error instanceof StatusError ? error.retryAfter : 0;
     const delay = this.#backoff.next(Math.min(wish, LONGEST_RETRY_AFTER));
     const isRoutine = isFirst && (error.reason === "dropped" || error.reason === "gone");
-    this.#update({ state: "backoff", lastError: error.message });
+    this.#update({
+      state: "backoff",
+      lastError: error.message,
+      isRefused: error.reason === "forbidden" || error.reason === "unauthorized",
+      // The server answers if a version has expired.
+      failingSince: isGone ? 0 : this.#status.failingSince || clock.now(),
+    });
     const { reason, message } = error;
     const fields = { kind, reason, error: message, retryInMs: Math.round(delay) };
     if (isRoutine || this.#warned === reason) {
@@ -407,6 +426,8 @@ class Reflector {
       resourceVersion: this.#resourceVersion,
       lastEvent: clock.now(),
       lastError: "",
+      failingSince: 0,
+      isRefused: false,
     });
   }
 

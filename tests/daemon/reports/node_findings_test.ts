@@ -13,7 +13,7 @@ const ELSEWHERE = factsOf([node(["192.168.77.3"])], {
 const HERE = factsOf([node(["192.168.77.2"])], { configuration });
 
 /** Findings of facts that change, on a clock of the test. */
-function start(first: NodeFacts) {
+function start(first: NodeFacts, firstSync = Promise.resolve()) {
   const clock = new ManualClock();
   const logger = new MemoryLogger();
   const looks: boolean[] = [];
@@ -29,7 +29,7 @@ function start(first: NodeFacts) {
     clock,
     logger,
   });
-  const following = findings.follow(Promise.resolve(), over.signal);
+  const following = findings.follow(firstSync, over.signal);
   const stop = async () => {
     over.abort();
     await following;
@@ -151,4 +151,35 @@ Deno.test("those who ask while a look runs share the next one", async () => {
   looks[1]?.end(ELSEWHERE);
   await others;
   assertEquals(findings.list.map(({ id }) => id), ["node-address-elsewhere"]);
+});
+
+/** Facts of a node whose API server gives this error. */
+function cutOff(message: string): NodeFacts {
+  const failures = [{ kind: "", message, isRefusal: false }];
+  return { ...HERE, apiServer: { where: "https://api", warnings: [], failures } };
+}
+
+Deno.test("an error is logged for each new cause, and every ten minutes while it lasts", async () => {
+  const { clock, logger, now, findings, stop } = start(cutOff("refused"));
+  await settle();
+  for (const cause of ["unknown authority", "refused", "unknown authority"]) {
+    now.facts = cutOff(cause);
+    findings.changed();
+    await clock.advance(1_000);
+  }
+  assertEquals(logger.messages, ["refused", "unknown authority"]);
+  for (let minute = 0; minute < 11; minute++) await clock.advance(60_000);
+  assertEquals(logger.messages, ["refused", "unknown authority", "unknown authority"]);
+  await stop();
+});
+
+Deno.test("before the first sync, only what needs no program is looked at, when it changes", async () => {
+  const { clock, looks, now, findings, stop } = start(HERE, new Promise(() => {}));
+  await settle();
+  now.facts = cutOff("refused");
+  findings.changed();
+  await clock.advance(1_000);
+  assertEquals(findings.list.map(({ id }) => id), ["api-server-unreachable"]);
+  assertEquals(looks.includes(true), false);
+  await stop();
 });

@@ -8,7 +8,7 @@ import { ProxyHealth } from "../../../lib/observe/health.ts";
 import { Metrics } from "../../../lib/observe/metrics/metrics.ts";
 import type { Desired } from "../../../lib/policy/state.ts";
 import { ManualClock, START } from "../../support/clock_and_log.ts";
-import { NO_PROGRESS, NO_WORK } from "../../observe/support/work.ts";
+import { NO_PROGRESS, NO_WORK, WATCHES } from "../../observe/support/work.ts";
 import { backendOf } from "../../support/modes.ts";
 
 const NODE: Node = {
@@ -90,6 +90,7 @@ function observe({ hasApi }: { readonly hasApi: boolean } = { hasApi: true }) {
     metrics,
     health,
     report: (event) => events.push(event),
+    watchesChanged: () => {},
   });
   return { cache, clock, health, metrics, observation, events };
 }
@@ -231,4 +232,35 @@ Deno.test("what comes after a sync began waits for the next one, which also has 
   observation.started();
   observation.synced(SYNCED, 0.1);
   assertEquals(await state(), [3, 0]);
+});
+
+const WATCH = WATCHES.get("Service")!;
+
+Deno.test("a watch that has failed for a minute is a failure, and an open one is none", () => {
+  const { clock, observation } = observe();
+  const failures = () => observation.watchFailures.map(({ message }) => message);
+  const failing = {
+    ...WATCH,
+    state: "backoff",
+    lastError: "refused",
+    failingSince: START,
+  } as const;
+  observation.watchChanged(failing);
+  clock.pass(59_999);
+  assertEquals(failures(), []);
+  clock.pass(1);
+  assertEquals(failures(), ["refused"]);
+  observation.watchChanged({ ...failing, state: "connecting" });
+  assertEquals(failures(), ["refused"]);
+  observation.watchChanged({ ...failing, state: "watching" });
+  assertEquals(failures(), []);
+});
+
+Deno.test("an optional kind that may not be read is reported at once, as such", () => {
+  const { observation } = observe();
+  const absent = { ...WATCH, kind: "ServiceCIDR", state: "absent" } as const;
+  observation.watchChanged({ ...absent, lastError: "403 forbidden", isRefused: true });
+  assertEquals(observation.watchFailures.map(({ isOptional }) => isOptional), [true]);
+  observation.watchChanged(absent);
+  assertEquals(observation.watchFailures, []);
 });

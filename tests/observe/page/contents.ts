@@ -58,6 +58,7 @@ export const STATUS: Status = {
     lastEvent: "2026-01-02T03:04:01.000Z",
     lists: 1,
     lastError: "",
+    failingSince: "",
   }],
   syncs: [
     { kind: "full", at: "2026-01-02T02:04:05.000Z", seconds: 1.25, operations: 900, bytes: 51200 },

@@ -27,6 +27,8 @@ export const WATCHES: Observed["watches"] = new Map([["Service", {
   lastEvent: START,
   lists: 2,
   lastError: "",
+  failingSince: 0,
+  isRefused: false,
 }]]);
 
 /** The sources of metrics of a daemon that has done nothing. */

@@ -1,0 +1,68 @@
+import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import type { CheckReport } from "../../lib/cli/check.ts";
+import type { Status } from "../../lib/model/status.ts";
+import { DATA_PATH } from "../../lib/observe/endpoints.ts";
+import type { PageData } from "../../lib/observe/page/data.ts";
+import { sideBySide } from "../support/side_by_side.ts";
+import { runSignpost, type Signpost } from "../support/signpost.ts";
+import { ADDRESSES, service, slice } from "./cluster.ts";
+import { HEALTH_PORT, METRICS_PORT, Stage } from "./stage.ts";
+
+const test = sideBySide("all reports of a problem agree");
+
+const a = ADDRESSES[4];
+const WEB = [service(a), slice(a, ["local1"])];
+
+/** Runs a command that asks the daemon of a stage. */
+async function ask(stage: Stage, ...args: readonly string[]) {
+  const { code, stdout } = await runSignpost(stage.network, [
+    ...args,
+    ...args[0] === "status" ? [] : stage.args,
+    ...stage.socket,
+  ]);
+  return { code, stdout };
+}
+
+/** Waits until log, `check`, `status`, page and metric have a finding, then returns the exit codes of both commands. */
+async function assertReported(
+  { stage, signpost, id }: {
+    readonly stage: Stage;
+    readonly signpost: Signpost;
+    readonly id: string;
+  },
+): Promise<readonly [check: number, status: number]> {
+  await signpost.waitForLog(new RegExp(` finding=${id} `), 120_000);
+  const { body } = await stage.get("/metrics", METRICS_PORT);
+  assertMatch(body, new RegExp(`^signpost_node_findings\\{id="${id}",.*\\} 1$`, "m"));
+  const status = await ask(stage, "status", "-o", "json");
+  const { findings } = JSON.parse(status.stdout) as Status;
+  const what = findings.find((each) => each.id === id)?.what;
+  const check = await ask(stage, "check", "-o", "json");
+  const report = JSON.parse(check.stdout) as CheckReport;
+  assertEquals(report.findings.find((each) => each.id === id)?.what, what);
+  const page = JSON.parse((await stage.get(DATA_PATH, METRICS_PORT)).body) as PageData;
+  const rows = [...page.problems.flatMap(({ rows }) => rows), ...page.notes.rows];
+  assertEquals(rows.filter(([first]) => first === `${what} [${id}]`).length, 1);
+  return [check.code, status.code];
+}
+
+test("a node that is cut off from its API server", async () => {
+  await using stage = await Stage.create({ objects: WEB });
+  await using signpost = await stage.startSynced(stage.socket);
+  await stage.api.stop();
+  assertEquals(await assertReported({ stage, signpost, id: "api-server-unreachable" }), [2, 1]);
+  const { stdout } = await ask(stage, "status");
+  const [head = ""] = stdout.split("\n");
+  assertMatch(
+    head,
+    /: healthy rules, but cut off from the API server for \d+[sm] \(.+\)$/,
+  );
+  const page = await stage.get(DATA_PATH, METRICS_PORT);
+  assertStringIncludes(page.body, "healthy rules, but cut off from the API server for ");
+  for (const path of ["/healthz", "/readyz"]) {
+    assertEquals((await stage.get(path, HEALTH_PORT)).status, 200);
+  }
+  await stage.api.start();
+  await signpost.waitForLog(/a finding is gone finding=api-server-unreachable/);
+  assertEquals((await ask(stage, "status")).code, 0);
+});
