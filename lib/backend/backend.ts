@@ -60,6 +60,8 @@ export interface RuleNames {
   firewall(match: Match): string;
   /** Rejects a node port on loopback that no listener serves. */
   rejectsLocalhost(match: Match): string;
+  /** Drops packets of other machines and pods to 127.0.0.0/8. */
+  guardsLocalhost(): string;
   /** Rejects ports that a cluster IP does not have. */
   undefinedPort(family: Family): string;
   /** Drops addresses of the cluster IPs' range that no Service has. */

@@ -57,7 +57,7 @@ export async function look(context: QueryContext): Promise<CheckReport> {
     // The daemon has them, and its findings.
     daemon || !isReachable || !isConfigured && configuration.signpost.manifests.length === 0
       ? undefined
-      : readState({ ...context, backend, timeout: OBJECTS_LIMIT, isHere: true }).catch(unlessFatal),
+      : readState({ ...context, backend, timeout: OBJECTS_LIMIT }).catch(unlessFatal),
   ]);
   const facts: NodeFacts = {
     nodeName,

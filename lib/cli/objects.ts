@@ -40,10 +40,6 @@ interface WorkOptions extends QueryContext {
   readonly backend: Pick<Backend, "traits" | "probe">;
   /** The families that rules are written for. @default those of this node */
   readonly ipFamilies?: readonly Family[];
-  /** True if manifests are meant for this machine, too. @default false */
-  readonly isHere?: boolean | undefined;
-  /** The interface addresses that the running daemon has read. @default those of the interfaces now */
-  readonly knownAddresses?: readonly string[] | undefined;
   /** The daemon that gave the objects: it knows what is refused. @default the kernel is asked */
   readonly giver?: Status | undefined;
 }
@@ -84,12 +80,7 @@ async function workOut(cache: ObjectCache, options: WorkOptions): Promise<State>
   const isLocal = configuration.signpost.manifests.length > 0;
   // The objects may come from a daemon or a state file; then there need not be a server.
   const api = isLocal ? undefined : await findApiServer(options).catch(unlessFatal);
-  const own = new OwnPorts({
-    configuration,
-    runtime,
-    locate: api?.locate,
-    knownAddresses: isLocal && !options.isHere ? [] : options.knownAddresses,
-  });
+  const own = new OwnPorts({ configuration, runtime, locate: api?.locate });
   await own.look();
   const desired = new Desired({
     configuration,
@@ -123,7 +114,7 @@ export function warnOfObjects({ refused, cache }: State, logger: Logger): void {
   }
 }
 
-export interface ObjectsOptions extends ReadOptions, Pick<WorkOptions, "isHere"> {
+export interface ObjectsOptions extends ReadOptions {
   readonly timeout: number;
 }
 
@@ -139,7 +130,7 @@ export interface NodeState {
 
 /** Reads the objects and works out the state of this node. @throws {FatalError} if nothing has them in time */
 export async function readNodeState(options: ObjectsOptions): Promise<NodeState> {
-  const { runtime, configuredBy, isHere } = options;
+  const { runtime, configuredBy } = options;
   const [daemon, kept, objects] = await Promise.all([
     askDaemonOf(options),
     askHeldBack(options).catch(unlessFatal),
@@ -151,12 +142,9 @@ export async function readNodeState(options: ObjectsOptions): Promise<NodeState>
   const backend = await usedBackend(given);
   const { cache, origin } = saved ? stateOf("daemon", saved) : await readSourceOrFile(options);
   tellOfAge(origin, runtime);
-  const addresses = daemon?.interfaceAddresses ?? [];
   const state = await workOut(cache, {
     ...given,
     backend,
-    isHere: saved !== undefined || isHere,
-    knownAddresses: addresses.length > 0 ? addresses : undefined,
     giver: saved && daemon,
   });
   const heldBack = daemon && kept || [];

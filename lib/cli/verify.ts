@@ -1,7 +1,6 @@
 /** `signpost verify`: compares the kernel with the desired state. */
 import type { Comparison } from "../backend/backend.ts";
 import type { CommandOf } from "../config/command.ts";
-import { ownAddresses } from "../daemon/objects/own_ports.ts";
 import { ApplyError } from "../model/kernel/dataplane.ts";
 import {
   type FixOutcome,
@@ -44,7 +43,7 @@ export async function verification(
   query: { readonly fix: boolean; readonly timeout: number },
   context: QueryContext,
 ): Promise<{ readonly report: Verification; readonly parts: string }> {
-  const options = { ...context, ...query, isHere: true };
+  const options = { ...context, ...query };
   const { known, compared, differences, inFlight } = await look(options);
   const { state: { desired: { services } }, backend, origin, heldBack } = known;
   const otherProxies = await backend.foreignRules.findProxy();
@@ -92,7 +91,7 @@ async function look(options: ObjectsOptions, earlier?: NodeState): Promise<Look>
     second.differences,
     (each) => held.get(`${each.in} ${each.key}`) === each.held ? "same" : "changing",
   );
-  return { ...second, differences: same, inFlight: [...changing, ...second.inFlight] };
+  return { ...second, differences: same, inFlight: changing };
 }
 
 async function lookOnce(options: ObjectsOptions, earlier?: NodeState): Promise<Look> {
@@ -101,36 +100,20 @@ async function lookOnce(options: ObjectsOptions, earlier?: NodeState): Promise<L
   const isReadOnce = earlier?.origin.from === "manifests" && manifests.includes("-");
   const known = isReadOnce ? earlier : await readNodeState(options);
   if (!earlier) warnOfObjects(known.state, logger);
-  const { state: { desired }, backend, daemon } = known;
+  const { state: { desired }, backend } = known;
   const { compared, differences } = (await backend.read()).compare(desired);
   const wanted = wantedListeners([...desired.services.values()].flat(), desired.node);
   // A program reads the TCP sockets: Deno lets no code read these files itself.
   const sockets = wanted.length === 0
     ? ""
     : (await runtime.runner.run(["cat", "/proc/net/tcp", "/proc/net/tcp6"])).stdout;
-  const read = daemon?.interfaceAddresses ?? [];
   return {
     known,
     compared: compared + wanted.length,
     differences: [...differences, ...missingListeners(wanted, sockets)],
-    inFlight: read.length > 0 ? addressesInFlight(read, ownAddresses(runtime)) : [],
+    inFlight: [],
   };
 }
-
-/** Lists the addresses that came or went since the daemon read them. */
-function addressesInFlight(
-  known: readonly string[],
-  now: readonly string[],
-): readonly ServiceDifference[] {
-  const rows = (type: "missing" | "extra", keys: readonly string[]) =>
-    keys.map((key) => ({ type, in: IN_FLIGHT, key, desired: "", held: "", service: "" }));
-  return [
-    ...rows("missing", now.filter((each) => !known.includes(each))),
-    ...rows("extra", known.filter((each) => !now.includes(each))),
-  ];
-}
-
-const IN_FLIGHT = "addresses of this node";
 
 const COLOURS = { missing: "red", extra: "yellow", wrong: "red" } as const;
 

@@ -311,13 +311,22 @@ function onLoopback(packet: Packet, { desired, rules }: World): Outcome | undefi
   };
 }
 
-/** Explains a packet that is for no frontend: if the cluster IPs' range is guarded, it is rejected or dropped. */
+/** Explains a packet that is for no frontend: the guards of 127.0.0.0/8 and of cluster IPs' ranges may refuse it. */
 function withoutFrontend(packet: Packet, world: World): Outcome {
   const { desired, traits, ownAddresses, rules } = world;
   const { address, port, protocol } = packet;
   const family = familyOf(address);
-  const { guardedCIDRs, ownAddresses: unguarded } = desired.node.families[family];
-  if (traits.guardsClusterIPs && ![...ownAddresses, ...unguarded].includes(address)) {
+  if (family === 4 && isLoopback(address) && packet.sender !== "node") {
+    return {
+      ...NOTHING,
+      verdict: "drop",
+      code: "localhost-guarded",
+      reason: "127.0.0.0/8 is each sender's own; the node drops packets that arrive for it",
+      rule: rules.guardsLocalhost(),
+    };
+  }
+  const { guardedCIDRs, guardedServers } = desired.node.families[family];
+  if (traits.guardsClusterIPs && ![...ownAddresses, ...guardedServers].includes(address)) {
     const holder = [...desired.services.values()].flat()
       .find(({ clusterIPs }) => clusterIPs.includes(address));
     if (holder) {

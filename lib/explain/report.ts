@@ -45,6 +45,7 @@ export interface Outcome {
     | "source-range"
     | "undefined-port"
     | "unallocated-address"
+    | "localhost-guarded"
     | "localhost-listener"
     | "no-localhost-listener"
     | "not-on-localhost"

@@ -150,8 +150,6 @@ export interface Status {
   readonly findings: readonly Finding[];
   /** The progress of a large table in portions; absent if there is none. */
   readonly portions?: Progress;
-  /** The interface addresses in the rules. They are read every 30 s. */
-  readonly interfaceAddresses: readonly string[];
   readonly services: number;
   readonly servicePorts: number;
   readonly endpointSlices: number;

@@ -34,8 +34,6 @@ export interface DesiredOptions {
   readonly ipFamilies?: readonly Family[];
   /** Features that nft or the kernel refuses; none by default. Services that need them are refused. */
   readonly refusedFeatures?: RefusedFeatures | undefined;
-  /** Returns this machine's addresses that are not virtual IPs; none by default. */
-  readonly interfaceAddresses?: () => readonly string[];
   /** Returns all canonical addresses of this machine; none by default. */
   readonly ownAddresses?: () => readonly string[];
   /** Returns TCP ports that no Service gets: the daemon's and the API server's. Absent if there is no API server. */
@@ -56,7 +54,6 @@ export function desiredNode(inputs: NodeInputs): DesiredNode {
     masqueradeAll: settings.masqueradeAll,
     // A shift by 31 is negative in JavaScript without `>>> 0`.
     masqueradeMark: (1 << settings.masqueradeBit) >>> 0,
-    healthzPort: Number(/\d+$/.exec(configuration.healthzBindAddress)?.[0] ?? 0),
     localhostNodePorts: traits.localhostNodePorts === "rules" &&
       configuration.iptables.localhostNodePorts,
     tcpBeLiberal: configuration.conntrack.tcpBeLiberal,
@@ -130,7 +127,8 @@ function nodePortCidrs(inputs: NodePortInputs, family: Family): string[] {
 function desiredFamily(inputs: NodeInputs, family: Family): DesiredFamily {
   const cidrs = inputs.serviceCIDRs.flatMap((each) => each.cidrs);
   const serviceCIDRs = mergeCidrs(cidrs.filter((cidr) => familyOf(cidr) === family));
-  const isServerKnown = !inputs.ownPorts || apiServers(inputs).length > 0;
+  const servers = apiServers(inputs);
+  const isServerKnown = !inputs.ownPorts || servers.length > 0;
   return {
     localDetector: localDetector(inputs, family),
     nodePortAddresses: nodePortAddresses(inputs, family),
@@ -140,7 +138,8 @@ function desiredFamily(inputs: NodeInputs, family: Family): DesiredFamily {
     guardedCIDRs: isServerKnown
       ? mergeCidrs(cutOut(serviceCIDRs, podRangesIn(serviceCIDRs, inputs)))
       : [],
-    ownAddresses: ownAddresses(inputs, serviceCIDRs).filter((each) => familyOf(each) === family),
+    guardedServers: servers.filter((each) => serviceCIDRs.some((cidr) => cidrContains(cidr, each)))
+      .sort(),
   };
 }
 
@@ -167,22 +166,10 @@ function podRangesIn(
   );
 }
 
-/** Returns this node's addresses, and those of the API server inside the ServiceCIDRs. */
-function ownAddresses(inputs: NodeInputs, serviceCIDRs: readonly string[]): string[] {
-  const { configuration: { bindAddress }, node, interfaceAddresses = () => [] } = inputs;
-  const named = isSpecialAddress(bindAddress) ? [] : [bindAddress];
-  return [
-    ...new Set([
-      ...named,
-      ...node?.addresses ?? [],
-      ...interfaceAddresses(),
-      ...apiServers(inputs).filter((each) => serviceCIDRs.some((cidr) => cidrContains(cidr, each))),
-    ]),
-  ].sort();
-}
-
+/** Returns the addresses of the API server, each once. */
 function apiServers({ ownPorts = () => [] }: NodeInputs): string[] {
-  return ownPorts().flatMap(({ isApiServer, address }) => isApiServer && address ? [address] : []);
+  const servers = ownPorts().filter(({ isApiServer }) => isApiServer);
+  return [...new Set(servers.flatMap(({ address }) => address ?? []))];
 }
 
 function localDetector(

@@ -17,7 +17,7 @@ const FAMILY = {
   nodePortAddresses: { type: "all" },
   serviceCIDRs: [],
   guardedCIDRs: [],
-  ownAddresses: [],
+  guardedServers: [],
 } as const;
 
 /** A node that takes node ports on all of its addresses. */
@@ -31,7 +31,6 @@ export const NODE: DesiredNode = {
   masqueradeMark: 0x4000,
   localhostNodePorts: false,
   tcpBeLiberal: false,
-  healthzPort: 10256,
   countsConnections: false,
 };
 

@@ -53,6 +53,9 @@ const PACKETS: readonly (readonly [
   ["pod > 10.96.0.99:80/tcp", WEB, "drop unallocated-address"],
   ["pod > 10.96.0.99:80/tcp", WEB, "none not-a-service", { mode: "iptables" }],
   ["pod > 192.0.2.99:80/tcp", WEB, "none not-a-service"],
+  ["pod > 127.0.0.1:8443/tcp", WEB, "drop localhost-guarded"],
+  ["external > 127.0.0.1:8443/tcp", WEB, "drop localhost-guarded", { mode: "iptables" }],
+  ["node > 127.0.0.1:8443/tcp", WEB, "none not-a-service"],
   [`external > ${NODE_ADDRESS}:30080/tcp`, WEB, "none not-a-service"],
   ["pod > 10.96.0.10:80/tcp", NO_ENDPOINTS, "reject no-endpoints"],
   ["external > 192.0.2.10:80/tcp", NO_ENDPOINTS, "reject no-endpoints"],
@@ -75,7 +78,7 @@ const PACKETS: readonly (readonly [
   ["pod > 192.0.2.10:80/tcp", LOCAL_POLICY, "dnat 2, none"],
   ["node > 192.0.2.10:80/tcp", LOCAL_POLICY, "dnat 2, masqueraded: node-to-external"],
   [`external > ${NODE_ADDRESS}:30080/tcp`, LOCAL_POLICY, "dnat 1, none"],
-  ["external > 127.0.0.1:30080/tcp", LOCAL_POLICY, "none not-a-service"],
+  ["external > 127.0.0.1:30080/tcp", LOCAL_POLICY, "drop localhost-guarded"],
   ["node > 127.0.0.1:30080/tcp", LOCAL_POLICY, "dnat 2, masqueraded: node-to-external", {
     mode: "iptables",
   }],
@@ -92,7 +95,7 @@ const PACKETS: readonly (readonly [
   ["node > 127.0.0.1:30080/tcp", LOCAL_POLICY, "none localhost-listener", LOCALHOST],
   ["node > 127.0.0.2:30080/tcp", LOCAL_POLICY, "none no-localhost-listener", LOCALHOST],
   ["node > 127.0.0.1:30080/tcp", LOCAL_ELSEWHERE, "none no-localhost-listener", LOCALHOST],
-  ["pod > 127.0.0.1:30080/tcp", LOCAL_POLICY, "none not-a-service", LOCALHOST],
+  ["pod > 127.0.0.1:30080/tcp", LOCAL_POLICY, "drop localhost-guarded", LOCALHOST],
   ["node > 127.0.0.1:30080/tcp", LOCAL_POLICY, "reject not-on-localhost", {
     configuration: { featureGates: { KubeProxyNFTablesLocalhostNodePorts: true } },
   }],

@@ -148,6 +148,7 @@ export class FakeBackend implements Backend<FakeScript> {
       refuses: ({ servicePort }) => `${SET}: ${serviceOf(servicePort)}`,
       firewall: () => "",
       rejectsLocalhost: () => "",
+      guardsLocalhost: () => "",
       undefinedPort: () => "",
       unallocatedAddress: () => "",
     };

@@ -9,6 +9,7 @@ import { CANARY_CHAIN, isServiceChain, leadsToEndpoint, programName } from "./sc
 import { countRules, type FamilyInput, type TableInput } from "./script/rule.ts";
 import { atOnce } from "../../model/ports/in_turns.ts";
 import { argumentOf, type Saved, type SavedTable, wordsOf } from "./kernel/saved.ts";
+import { localhostGuard } from "./script/fixed_rules.ts";
 import { serviceRules } from "./script/service_rules.ts";
 import { ADDRESS_BITS, type Family } from "../../model/values/address.ts";
 import type { Match } from "../../policy/frontend.ts";
@@ -183,8 +184,6 @@ function parsePick(
 /** Returns the kind of a rule in a shared chain, or its words. No two rules of one kind match the same packet. */
 function kindOf(rule: string): string {
   if (/^(-[ds] \S+ )?-p |^-s \S+ -d \S+ -j KUBE-MARK-MASQ/.test(rule)) return "service";
-  if (/^-d \S+ -j RETURN$/.test(rule)) return "own";
-  if (/^-d \S+ -m comment .* no such port" -j REJECT/.test(rule)) return "guard";
   return wordsOf(rule);
 }
 
@@ -207,6 +206,7 @@ export function iptablesNames(node: DesiredNode): RuleNames {
       find(match, (table, chain) => table === "filter" && chain !== "KUBE-PROXY-FIREWALL"),
     firewall: (match) => find(match, (_, chain) => chain === "KUBE-PROXY-FIREWALL"),
     rejectsLocalhost: () => "",
+    guardsLocalhost: () => `filter KUBE-NODEPORTS: ${localhostGuard(4).join("")}`,
     undefinedPort: () => "",
     unallocatedAddress: () => "",
   };

@@ -3,6 +3,7 @@ import type { DesiredNode, DesiredServicePort, DesiredState } from "../../model/
 import { diffing, tableOf } from "./delta.ts";
 import { type Element, elementId, elementsOf, type References } from "./table.ts";
 import { frontendOfKey, printKey, type SetRole, tableSet } from "./sets.ts";
+import { LOCALHOST_DROP } from "./layout.ts";
 import { objectsOf, sourceRangeChain } from "./service.ts";
 import type { Change } from "../../model/kernel/differences.ts";
 import type { DesiredStep, RuleNames } from "../backend.ts";
@@ -97,6 +98,7 @@ export function nftablesNames(node: DesiredNode): RuleNames {
       `chain ${sourceRangeChain(servicePort)}: source not in @${
         tableSet("sourceRanges", servicePort).name
       }: drop`,
+    guardsLocalhost: () => `chain filter-input: ${LOCALHOST_DROP}`,
     undefinedPort: (family) => `${inSet("clusterIPs")(family)}: reject`,
     unallocatedAddress: (family) => `${inSet("serviceCIDRs")(family)}: drop`,
   };

@@ -12,8 +12,8 @@ export function nodeElements(node: DesiredNode): Element[] {
     ...node.families[family].guardedCIDRs.map((text) =>
       element(tableSet("serviceCIDRs", { family }), { type: "text", text })
     ),
-    ...node.families[family].ownAddresses.map((text) =>
-      element(tableSet("ownAddresses", { family }), { type: "text", text })
+    ...node.families[family].guardedServers.map((text) =>
+      element(tableSet("apiServers", { family }), { type: "text", text })
     ),
   ]);
 }
@@ -39,24 +39,17 @@ export function fixedChains(node: DesiredNode): Chain[] {
     ),
     common(
       "cluster-ips",
-      ["ct status dnat return", ...ownAddressRules(node)]
+      // An address of an interface is the node's, as soon as it is there and whatever Services list it.
+      ["ct status dnat return", "fib daddr type local return"]
+        .concat(node.ipFamilies.map((family) => `${addressIn("apiServers", family)} return`))
         .concat(node.ipFamilies.map((family) => `${addressIn("clusterIPs", family)} reject`))
         .concat(node.ipFamilies.map((family) => `${addressIn("serviceCIDRs", family)} drop`)),
     ),
-    common("virtual-ips", [
-      ...LED_HERE,
-      "jump cluster-ips",
-      ...ownAddressRules(node),
-      `${NODE_PORT} @${tableSet("healthChecks", {}).name} return`,
-      ...node.healthzPort === 0 ? [] : [`tcp dport ${node.healthzPort} return`],
-      ...node.ipFamilies.map((family) => `${addressIn("externalIPs", family)} goto reject-traffic`),
-    ]),
     ...NAT_CHAINS.map(({ before }) => before),
     base("filter-input", "filter hook input priority 0", [
       ...LOCALHOST_GUARD,
       "ct state new jump no-endpoint-nodeports",
       "ct state new jump no-endpoints",
-      "ct state new jump virtual-ips",
     ]),
     base("filter-forward", "filter hook forward priority 0", CLUSTER_IP_GUARD),
     base("filter-output", "filter hook output priority 0", CLUSTER_IP_GUARD),
@@ -82,24 +75,11 @@ export const NAT_CHAINS: readonly ChainRewrite[] = ["prerouting", "output"].map(
  * With `route_localnet`, neighbours could reach programs on 127.0.0.1 (CVE-2020-8558). Packets that another program
  * sends there by dnat may pass, as in iptables mode.
  */
+export const LOCALHOST_DROP = 'iifname != "lo" ip daddr 127.0.0.0/8 ct state new drop';
 const LOCALHOST_GUARD = [
   'iifname != "lo" ip daddr 127.0.0.0/8 ct state new ct status dnat accept',
-  'iifname != "lo" ip daddr 127.0.0.0/8 ct state new drop',
+  LOCALHOST_DROP,
 ];
-
-/**
- * Accepts packets for an endpoint that is a virtual IP, and for the address of the interface that they come by: it is
- * the node's own, even if not known yet. On `lo` it may be any.
- */
-const LED_HERE = [
-  "ct status dnat return",
-  'iifname != "lo" fib daddr . iif type local return',
-];
-
-/** Returns the rules that keep the node's own programs within reach, even in a range of cluster IPs. */
-function ownAddressRules(node: DesiredNode): string[] {
-  return node.ipFamilies.map((family) => `${addressIn("ownAddresses", family)} return`);
-}
 
 const CLUSTER_IP_GUARD = ["ct state new jump no-endpoints", "ct state new jump cluster-ips"];
 
@@ -171,10 +151,7 @@ function nodePortRule(role: VerdictMap, family: Family): string {
   return `${NODE_PORT} vmap @${tableSet(role, { frontend: "nodeport", family }).name}`;
 }
 
-function addressIn(
-  role: "clusterIPs" | "serviceCIDRs" | "ownAddresses" | "externalIPs",
-  family: Family,
-): string {
+function addressIn(role: "clusterIPs" | "serviceCIDRs" | "apiServers", family: Family): string {
   return `${NFT_FAMILY[family]} daddr @${tableSet(role, { family }).name}`;
 }
 

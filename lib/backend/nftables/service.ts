@@ -39,7 +39,6 @@ export function objectsOf(port: DesiredServicePort, node: DesiredNode): TableObj
       ...clusterIPObjects(port, vip(address), node),
     ]),
     ...[...external, ...nodePorts].flatMap((frontend) => externalObjects(port, frontend)),
-    ...guardedObjects(port),
     ...firewallObjects(port, node),
     ...localhostObjects(port, node),
     ...hairpinObjects(port),
@@ -49,17 +48,6 @@ export function objectsOf(port: DesiredServicePort, node: DesiredNode): TableObj
       })
     ),
   ];
-}
-
-/** Returns the elements that keep the node's own ports out of reach of external addresses that are local. */
-function guardedObjects(port: DesiredServicePort): Element[] {
-  const { family, externalIPs, loadBalancerIPs, healthCheckNodePort = 0 } = port;
-  const guarded = [...externalIPs, ...loadBalancerIPs].map((text) =>
-    element(tableSet("externalIPs", { family }), { type: "text", text })
-  );
-  if (healthCheckNodePort === 0) return guarded;
-  const key = { address: undefined, protocol: "tcp", port: healthCheckNodePort } as const;
-  return [...guarded, element(tableSet("healthChecks", {}), { type: "frontend", ...key })];
 }
 
 function clusterIPObjects(

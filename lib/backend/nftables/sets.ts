@@ -102,16 +102,7 @@ export const ROWS = {
     filledBy: "node",
     lifetime: "always",
   },
-  ownAddresses: { stems: { all: "own-addresses" }, ...ADDRESSES, filledBy: "node" },
-  externalIPs: { stems: { all: "external-ips" }, ...ADDRESSES, filledBy: "services" },
-  healthChecks: {
-    stems: { all: "health-checks" },
-    by: [],
-    key: "frontend",
-    body: "typeof meta l4proto . tcp dport",
-    filledBy: "services",
-    lifetime: "always",
-  },
+  apiServers: { stems: { all: "api-servers" }, ...ADDRESSES, filledBy: "node" },
   hairpins: {
     stems: { all: "hairpins" },
     by: ["family"],

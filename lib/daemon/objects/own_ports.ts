@@ -11,12 +11,7 @@ interface OwnPortsOptions {
   readonly configuration: Pick<Configuration, "healthzBindAddress">;
   /** Returns the API server by the kubeconfig; `undefined`: there is none, and no port is kept. */
   readonly locate: (() => Promise<URL>) | undefined;
-  /**
-   * The interface addresses: those that a daemon has read, or none if the rules are for another machine.
-   * @default those of the interfaces now
-   */
-  readonly knownAddresses?: readonly string[] | undefined;
-  readonly runtime: Pick<Runtime, "clock" | "resolve" | "addresses" | "interfaces">;
+  readonly runtime: Pick<Runtime, "clock" | "resolve" | "addresses">;
 }
 
 /** Milliseconds between two looks for the API server's addresses, and while none is known. */
@@ -29,9 +24,8 @@ const KEPT = 3_600_000;
 
 interface Machine {
   readonly ports: readonly OwnPort[];
+  /** The addresses of all interfaces: claims depend on them, and health-check node ports listen there. */
   readonly addresses: readonly string[];
-  /** The addresses of all interfaces: health-check node ports listen on virtual IPs, too. */
-  readonly present: readonly string[];
 }
 
 /** Knows the daemon's own ports, and follows the API server's name. */
@@ -44,20 +38,11 @@ export class OwnPorts {
     this.#known = this.#read();
   }
 
-  /** The interface addresses that the rules have. */
-  get addresses(): readonly string[] {
-    return this.#known.addresses;
-  }
-
-  get around(): Pick<DesiredOptions, "ownAddresses" | "interfaceAddresses" | "ownPorts"> {
+  get around(): Pick<DesiredOptions, "ownAddresses" | "ownPorts"> {
     const { locate, runtime } = this.options;
-    return {
-      interfaceAddresses: () => this.#known.addresses,
-      ...locate && {
-        ownAddresses: () => runtime.addresses(),
-        ownPorts: () => this.#known.ports,
-      },
-    };
+    return locate
+      ? { ownAddresses: () => runtime.addresses(), ownPorts: () => this.#known.ports }
+      : {};
   }
 
   get serverAddresses(): readonly string[] {
@@ -93,24 +78,14 @@ export class OwnPorts {
   }
 
   #read(): Machine {
-    const { configuration, locate, knownAddresses, runtime } = this.options;
+    const { configuration, locate, runtime } = this.options;
     const ports = [
       ...[...this.#seen.values()].map(({ port }) => port),
       ...locate ? healthPorts(configuration.healthzBindAddress) : [],
     ];
-    const present = runtime.addresses().filter((address) => !isSpecialAddress(address)).sort();
-    return { ports, addresses: knownAddresses ?? ownAddresses(runtime), present };
+    const addresses = runtime.addresses().filter((address) => !isSpecialAddress(address)).sort();
+    return { ports, addresses };
   }
-}
-
-/** Interfaces with virtual IPs: routers', kube-proxy's, PureLB's and kube-router's; `lo:0` is a label. */
-const VIRTUAL = /^(?:lo|dummy.*|kube-ipvs0|kube-lb\d*|kube-dummy-if)(?::.*)?$/;
-
-export function ownAddresses({ interfaces }: Pick<Runtime, "interfaces">): string[] {
-  const own = interfaces().filter(({ name, address }) =>
-    !VIRTUAL.test(name) && !isSpecialAddress(address)
-  );
-  return [...new Set(own.map(({ address }) => address))].sort();
 }
 
 async function findServer(

@@ -36,7 +36,6 @@ export function statusReport(parts: Parts): Status {
     stale: loop.stale,
     findings: parts.findings.list,
     ...progress && { portions: progress },
-    interfaceAddresses: parts.ownPorts.addresses,
     services: desired.services.size,
     servicePorts: desired.services.values().reduce((sum, { length }) => sum + length, 0),
     endpointSlices: cache.slices.size,

@@ -75,8 +75,8 @@ export interface DesiredFamily {
   readonly serviceCIDRs: readonly string[];
   /** The ServiceCIDRs without the known pod ranges. An address here that no Service has is unused. */
   readonly guardedCIDRs: readonly string[];
-  /** Addresses that the guard of cluster IPs skips, sorted: the node's own, and some of the API server. */
-  readonly ownAddresses: readonly string[];
+  /** The API server's addresses in `serviceCIDRs`, sorted: the guard of cluster IPs skips them. */
+  readonly guardedServers: readonly string[];
 }
 
 /** The node's facts that all rules depend on. */
@@ -87,8 +87,6 @@ export interface DesiredNode {
   readonly masqueradeAll: boolean;
   /** The packet mark for masquerading: one bit, 0x4000 by default. */
   readonly masqueradeMark: number;
-  /** The port of the health server, which answers on all addresses; 0 if there is none. */
-  readonly healthzPort: number;
   /** True if node ports answer on 127.0.0.1 (iptables mode, IPv4 only). */
   readonly localhostNodePorts: boolean;
   /** True if packets that conntrack finds invalid are accepted (iptables mode; `conntrack.tcpBeLiberal`). */
@@ -164,7 +162,7 @@ export function servingEndpoints(
 }
 
 /** Facts that are set elements, or rules of their own. */
-const VARIABLE: readonly string[] = ["serviceCIDRs", "guardedCIDRs", "ownAddresses"];
+const VARIABLE: readonly string[] = ["serviceCIDRs", "guardedCIDRs", "guardedServers"];
 
 /** Returns true if rules that all Services share change. */
 export function changesFixedRules({ node }: Pick<StateChange, "node">): boolean {

@@ -6,35 +6,23 @@ import { ManualClock } from "../../support/clock_and_log.ts";
 function ownPorts(
   server: string | undefined,
   names: Record<string, readonly string[]> = {},
-  knownAddresses?: readonly string[],
 ) {
   const clock = new ManualClock();
-  const interfaces = [
-    { name: "lo", address: "192.0.2.40" },
-    { name: "lo:0", address: "192.0.2.42" },
-    { name: "eth0", address: "192.0.2.1" },
-    { name: "dummy0", address: "192.0.2.41" },
-    { name: "kube-lb0", address: "192.0.2.43" },
-    { name: "kube-dummy-if", address: "192.0.2.44" },
-    { name: "eth0", address: "fe80::1" },
-  ];
   const state = { server, healthz: "0.0.0.0:10256", vips: [] as string[] };
   const runtime = {
     clock,
     addresses: () => ["192.0.2.1", ...state.vips],
-    interfaces: () => interfaces,
     resolve: (host: string) =>
       names[host] ? Promise.resolve(names[host]) : Promise.reject(new Error("no such host")),
   };
   const own = new OwnPorts({
     configuration: { healthzBindAddress: state.healthz },
     locate: server === undefined ? undefined : () => Promise.resolve(new URL(state.server ?? "")),
-    knownAddresses,
     runtime,
   });
   const list = () =>
     (own.around.ownPorts?.() ?? []).map(({ address, port }) => `${address ?? "*"} ${port}`);
-  return { own, list, clock, state, names, interfaces };
+  return { own, list, clock, state, names };
 }
 
 Deno.test("the API server's address and port are the daemon's own, and its health port", async () => {
@@ -55,29 +43,20 @@ Deno.test("the API server's address and port are the daemon's own, and its healt
   }
 });
 
-Deno.test("manifests keep no port for the daemon, and no address where they may be for another machine", async () => {
-  const { own, list } = ownPorts(undefined, {}, []);
+Deno.test("manifests keep no port for the daemon", async () => {
+  const { own, list } = ownPorts(undefined);
   assertEquals(await own.look(), false);
-  assertEquals([list(), own.around.ownPorts, own.around.interfaceAddresses?.()], [
-    [],
-    undefined,
-    [],
-  ]);
+  assertEquals([list(), own.around], [[], {}]);
 });
 
-Deno.test("with manifests, the addresses of the daemon's own machine are followed all the same", async () => {
-  const { own, clock, interfaces, list } = ownPorts(undefined);
-  assertEquals(own.around.interfaceAddresses?.(), ["192.0.2.1"]);
+Deno.test("with manifests, the addresses of the machine are followed all the same", async () => {
+  const { own, clock, state } = ownPorts(undefined);
   const stop = new AbortController();
   let changes = 0;
   const following = own.follow(() => changes++, stop.signal);
-  interfaces.push({ name: "eth1", address: "192.0.2.9" });
+  state.vips.push("192.0.2.9");
   await clock.advance(30_000);
-  assertEquals([changes, own.around.interfaceAddresses?.(), list()], [
-    1,
-    ["192.0.2.1", "192.0.2.9"],
-    [],
-  ]);
+  assertEquals(changes, 1);
   stop.abort();
   await following;
 });
@@ -118,19 +97,11 @@ Deno.test("a name that cannot be resolved is tried again each second, a known on
   await following;
 });
 
-Deno.test("the node's own addresses are those of interfaces that are not for virtual IPs; they are followed", async () => {
-  const { own, interfaces } = ownPorts("https://192.0.2.6:6443");
-  assertEquals(own.around.interfaceAddresses?.(), ["192.0.2.1"]);
-  await own.look();
-  interfaces.push({ name: "eth1", address: "192.0.2.9" });
-  assertEquals(await own.look(), true);
-  assertEquals(own.around.interfaceAddresses?.(), ["192.0.2.1", "192.0.2.9"]);
-});
-
-Deno.test("a virtual IP that comes is a change, though it is no address of the node's own", async () => {
+Deno.test("an address that comes is a change, but not a link-local one", async () => {
   const { own, state } = ownPorts("https://192.0.2.6:6443");
   await own.look();
-  state.vips.push("203.0.113.50", "fe80::2");
+  state.vips.push("203.0.113.50");
   assertEquals([await own.look(), await own.look()], [true, false]);
-  assertEquals(own.around.interfaceAddresses?.(), ["192.0.2.1"]);
+  state.vips.push("fe80::2");
+  assertEquals(await own.look(), false);
 });

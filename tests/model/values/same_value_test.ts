@@ -38,7 +38,7 @@ Deno.test("any field of the node but its ServiceCIDRs and own addresses changes 
       };
       assertEquals(
         change({ families }),
-        !["serviceCIDRs", "guardedCIDRs", "ownAddresses"].includes(field),
+        !["serviceCIDRs", "guardedCIDRs", "guardedServers"].includes(field),
         field,
       );
     }

@@ -44,7 +44,6 @@ export const STATUS: Status = {
   nodeEligible: true,
   stale: false,
   findings: [],
-  interfaceAddresses: ["192.0.2.1"],
   services: 2,
   servicePorts: 3,
   endpointSlices: 4,

@@ -42,7 +42,7 @@ export const RESTORE: Readonly<Record<Backend, Readonly<Record<Family, string>>>
 /** Prints leftovers of signpost, of which its cleanup may leave none. */
 const LEFT_OF_SIGNPOST = `nft list tables | grep signpost
 for save in iptables-nft-save ip6tables-nft-save iptables-legacy-save ip6tables-legacy-save; do
-  $save 2>/dev/null | grep -E '^:KUBE-(EXTERNAL|VIRTUAL|SVC|SEP)'
+  $save 2>/dev/null | grep -E '^:KUBE-(EXTERNAL|SVC|SEP)'
 done
 true`;
 

@@ -23,7 +23,7 @@ import {
 } from "./saved.ts";
 import { atOnce } from "../../../model/ports/in_turns.ts";
 import { append } from "../../../model/values/lists.ts";
-import { HAIRPIN_CHAIN, OWNER, programName, VIRTUAL_IP_CHAIN } from "../script/names.ts";
+import { HAIRPIN_CHAIN, OWNER, programName } from "../script/names.ts";
 
 interface Cleanup {
   /** The input of the restore program; without tables if nothing is to be removed. */
@@ -58,7 +58,7 @@ export function cleanup(
     const inUse = referencedByOthers(table);
     const stays = (chain: string) =>
       successor && isNeeded(chain, { table, inUse }) || isRest && isIpvsModes(table.name, chain) ||
-      isOthers && !isForgotten(chain, table);
+      isOthers;
     const input = fitTable(emptyTable(table.name), table, stays);
     const named = (chains: Iterable<string>) =>
       Array.from(chains, (chain) => `${table.name} ${chain}`);
@@ -87,12 +87,6 @@ function isSignposts(saved: Saved): boolean {
 function isBesideIpvs(saved: Saved): boolean {
   const chains = saved.get("nat")?.chains;
   return !isSignposts(saved) && chains?.has("KUBE-NODE-PORT") === true && chains.has(HAIRPIN_CHAIN);
-}
-
-/** Returns true for a chain that a later kube-proxy does not know and no rule leads to. */
-function isForgotten(chain: string, { chains, builtIn }: SavedTable): boolean {
-  const all = [...chains.values(), ...[...builtIn.values()].map(({ rules }) => rules)];
-  return chain === VIRTUAL_IP_CHAIN && !all.flat().some((rule) => targetOf(rule) === chain);
 }
 
 /** Returns true if KUBE-FORWARD is the only chain, which a hand-over has left. */

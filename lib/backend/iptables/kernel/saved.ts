@@ -1,6 +1,6 @@
 /** Parses the output of `iptables-save`. */
 import { eachLine } from "../../../model/values/text.ts";
-import { CANARY_CHAIN, HAIRPIN_CHAIN, isServiceChain, VIRTUAL_IP_CHAIN } from "../script/names.ts";
+import { CANARY_CHAIN, HAIRPIN_CHAIN, isServiceChain } from "../script/names.ts";
 
 export interface SavedTable {
   readonly name: string;
@@ -88,7 +88,7 @@ const SHARED_CHAINS: Readonly<Record<string, readonly string[]>> = {
 const OWN_CHAINS: ReadonlySet<string> = new Set([
   ...IPVS_CHAINS,
   ...Object.values(SHARED_CHAINS).flat(),
-  ...[CANARY_CHAIN, HAIRPIN_CHAIN, VIRTUAL_IP_CHAIN, "KUBE-EXTERNAL-SERVICES", "KUBE-NODEPORTS"],
+  ...[CANARY_CHAIN, HAIRPIN_CHAIN, "KUBE-EXTERNAL-SERVICES", "KUBE-NODEPORTS"],
 ]);
 
 export function isIpvsModes(table: string, chain: string): boolean {

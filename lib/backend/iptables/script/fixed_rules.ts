@@ -5,10 +5,10 @@ import {
   type Family,
   isEveryAddress,
 } from "../../../model/values/address.ts";
-import type { DesiredNode, DesiredServicePort } from "../../../model/kernel/desired.ts";
+import type { DesiredNode } from "../../../model/kernel/desired.ts";
 import { answersOnLoopback } from "../../../policy/node.ts";
-import { CANARY_CHAIN, HAIRPIN_CHAIN, OWNER, type Table, VIRTUAL_IP_CHAIN } from "./names.ts";
-import { comment, host, markAndMask, port, reject, rule, type SharedRule } from "./rule.ts";
+import { CANARY_CHAIN, HAIRPIN_CHAIN, OWNER, type Table } from "./names.ts";
+import { comment, markAndMask, rule } from "./rule.ts";
 
 export interface InputOptions {
   readonly family: Family;
@@ -33,10 +33,7 @@ function filterChains(node: DesiredNode, { family, tcpBeLiberal }: InputOptions)
   const mark = markAndMask(node.masqueradeMark);
   return {
     [CANARY_CHAIN]: [],
-    // One rule for all virtual IPs, because every new packet meets this chain.
-    "KUBE-EXTERNAL-SERVICES": [
-      `${comment("kubernetes virtual IPs")} -m addrtype --dst-type LOCAL -j ${VIRTUAL_IP_CHAIN}`,
-    ],
+    "KUBE-EXTERNAL-SERVICES": [],
     "KUBE-FORWARD": [
       // A packet unknown to conntrack would leave with a wrong source, and the peer would reset the
       // connection (kubernetes/kubernetes#74839).
@@ -47,27 +44,24 @@ function filterChains(node: DesiredNode, { family, tcpBeLiberal }: InputOptions)
         "-m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT",
       ),
     ],
-    // With `route_localnet`, neighbours could reach listeners on 127.0.0.1
-    // (kubernetes/kubernetes#90259). kubelet has the same rule in its own chain.
-    "KUBE-NODEPORTS": family === 4
-      ? [
-        rule(
-          `! -s ${LOOPBACK[family]} -d ${LOOPBACK[family]}`,
-          comment("block incoming localnet connections"),
-          "-m conntrack ! --ctstate RELATED,ESTABLISHED,DNAT -j DROP",
-        ),
-      ]
-      : [],
+    "KUBE-NODEPORTS": localhostGuard(family),
     "KUBE-PROXY-FIREWALL": [],
     "KUBE-SERVICES": [],
-    // Skips translated packets, and packets to the health server or the address of their own interface.
-    [VIRTUAL_IP_CHAIN]: [
-      "-m conntrack --ctstate DNAT -j RETURN",
-      `-d ${LOOPBACK[family]} -j RETURN`,
-      ...node.healthzPort === 0 ? [] : [`-p tcp ${port("tcp", node.healthzPort)} -j RETURN`],
-      "! -i lo -m addrtype --dst-type LOCAL --limit-iface-in -j RETURN",
-    ],
   };
+}
+
+/**
+ * With `route_localnet`, neighbours could reach listeners on 127.0.0.1 (kubernetes/kubernetes#90259). kubelet has the
+ * same rule in its own chain.
+ */
+export function localhostGuard(family: Family): string[] {
+  return family === 6 ? [] : [
+    rule(
+      `! -s ${LOOPBACK[family]} -d ${LOOPBACK[family]}`,
+      comment("block incoming localnet connections"),
+      "-m conntrack ! --ctstate RELATED,ESTABLISHED,DNAT -j DROP",
+    ),
+  ];
 }
 
 function natChains(node: DesiredNode, family: Family): Chains {
@@ -120,40 +114,4 @@ function nodePortJumps(node: DesiredNode, family: Family): string[] {
     ...(guard ? [`-d ${loopback} ${comment("no node ports on localhost")} -j RETURN`] : []),
     ...ranges.map((range) => rule(isEveryAddress(range) ? "" : `-d ${range}`, end)),
   ];
-}
-
-/** Returns the guards of a Service's external and load-balancer IPs, each address once. */
-export function serviceGuards(ports: readonly DesiredServicePort[]): SharedRule[] {
-  const guards = ports.flatMap(({ family, name, externalIPs, loadBalancerIPs }) =>
-    [...externalIPs, ...loadBalancerIPs].map((address) => {
-      const note = `${name.split(":")[0]} has no such port`;
-      return [address, refuse(host(family, address), { note, family })] as const;
-    })
-  );
-  return [...new Map(guards).values()];
-}
-
-/** Returns the guards of cluster IP ranges. Rules before them keep the node's own addresses reachable. */
-export function nodeGuards({ families }: DesiredNode, family: Family): SharedRule[] {
-  const { guardedCIDRs, ownAddresses } = families[family];
-  const note = "kubernetes cluster IPs have no such port";
-  const own = ownAddresses.map((address): SharedRule => ({
-    table: "filter",
-    chain: VIRTUAL_IP_CHAIN,
-    rule: `-d ${host(family, address)} -j RETURN`,
-    place: "first",
-  }));
-  return [...own, ...guardedCIDRs.map((cidr) => refuse(cidr, { note, family }))];
-}
-
-function refuse(
-  destination: string,
-  { note, family }: { readonly note: string; readonly family: Family },
-): SharedRule {
-  return {
-    table: "filter",
-    chain: VIRTUAL_IP_CHAIN,
-    rule: rule(`-d ${destination}`, comment(note), reject(family)),
-    place: "last",
-  };
 }

@@ -5,7 +5,7 @@ import type {
   DesiredServicePort,
   DesiredState,
 } from "../../../model/kernel/desired.ts";
-import { fixedChains, type InputOptions, nodeGuards, serviceGuards } from "./fixed_rules.ts";
+import { fixedChains, type InputOptions } from "./fixed_rules.ts";
 import { type Table, TABLES } from "./names.ts";
 import {
   comment,
@@ -39,10 +39,7 @@ export function* fullInput(
     services.push(rulesOfService(state.services.get(key) ?? [], { family, node: state.node }));
     yield;
   }
-  const shared = [
-    ...services.flatMap((each) => each.shared),
-    ...nodeGuards(state.node, family),
-  ];
+  const shared = services.flatMap((each) => each.shared);
   const tables: TableInput[] = [];
   for (const table of TABLES) {
     yield;
@@ -56,7 +53,7 @@ export function* fullInput(
   return { family, tables };
 }
 
-/** Returns the rules of a Service's ports of one family, with its guards. */
+/** Returns the rules of a Service's ports of one family. */
 export function rulesOfService(
   servicePorts: readonly DesiredServicePort[],
   { family, node }: { readonly family: Family; readonly node: DesiredNode },
@@ -65,7 +62,7 @@ export function rulesOfService(
   const rules = ports.map((servicePort) => serviceRules(servicePort, node));
   return {
     chains: new Map(rules.flatMap(({ chains }) => [...chains])),
-    shared: [...rules.flatMap(({ shared }) => shared), ...serviceGuards(ports)],
+    shared: rules.flatMap(({ shared }) => shared),
   };
 }
 

@@ -21,9 +21,6 @@ export const OWNER = "signpost";
 /** The chain that masquerades hairpin connections. By its prefix, a kube-proxy that takes over removes it. */
 export const HAIRPIN_CHAIN = "KUBE-SEP-HAIRPIN";
 
-/** The chain that keeps virtual IPs from leading to the node's own ports. kube-proxy empties the chain before it. */
-export const VIRTUAL_IP_CHAIN = "KUBE-VIRTUAL-IPS";
-
 /** Matches the chains of a service port and of its endpoints, all in the table `nat`. */
 const SERVICE_CHAIN = /^KUBE-(?:SVC|SVL|EXT|FW|SEP)-/;
 

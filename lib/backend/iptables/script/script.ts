@@ -10,7 +10,6 @@ import type { Script } from "../../../model/kernel/dataplane.ts";
 import { atOnce } from "../../../model/ports/in_turns.ts";
 import { answersOnLoopback } from "../../../policy/node.ts";
 import type { Iptables } from "../kernel/programs.ts";
-import { nodeGuards } from "./fixed_rules.ts";
 import { fullInput, rulesOfService } from "./full.ts";
 import {
   countOperations,
@@ -106,9 +105,8 @@ function* partialInput(
     yield;
   }
   const { family } = options;
-  const guards = (node: DesiredNode | undefined) => node ? nodeGuards(node, family) : [];
-  const was = [...guards(change.node?.before), ...before.flatMap(({ shared }) => shared)];
-  const is = [...guards(change.node?.after), ...after.flatMap(({ shared }) => shared)];
+  const was = before.flatMap(({ shared }) => shared);
+  const is = after.flatMap(({ shared }) => shared);
   // Two Services with one endpoint have equal rules, so their number counts.
   const deleted = without(was, { others: is, keyOf });
   const added = without(is, { others: was, keyOf });

@@ -163,34 +163,3 @@ COMMIT
 `,
   );
 });
-
-Deno.test("the chain that kube-proxy's rules over ours leave behind goes, and nothing of kube-proxy's", () => {
-  const saved = (leads: string) =>
-    atOnce(parseSaved(`*filter
-:INPUT ACCEPT [0:0]
-:KUBE-EXTERNAL-SERVICES - [0:0]
-:KUBE-VIRTUAL-IPS - [0:0]
--A INPUT -m conntrack --ctstate NEW -m comment --comment "kubernetes externally-visible service portals" -j KUBE-EXTERNAL-SERVICES
-${leads}-A KUBE-VIRTUAL-IPS -d 192.0.2.10/32 -j REJECT
-COMMIT
-*nat
-:PREROUTING ACCEPT [0:0]
-:KUBE-MARK-MASQ - [0:0]
-:KUBE-SERVICES - [0:0]
--A PREROUTING -m comment --comment "kubernetes service portals" -j KUBE-SERVICES
--A KUBE-MARK-MASQ -j MARK --set-xmark 0x4000/0x4000
-COMMIT
-`));
-  const options = { family: 4, kubeProxy: false } as const;
-  assertEquals(
-    atOnce(renderFamily(cleanup(saved(""), options).input)),
-    `*filter
-:KUBE-VIRTUAL-IPS - [0:0]
--X KUBE-VIRTUAL-IPS
-COMMIT
-`,
-  );
-  // Its table comes before or after another one's.
-  const led = saved("-A KUBE-EXTERNAL-SERVICES -m addrtype --dst-type LOCAL -j KUBE-VIRTUAL-IPS\n");
-  assertEquals(atOnce(renderFamily(cleanup(led, options).input)), "");
-});

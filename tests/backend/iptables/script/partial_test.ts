@@ -1,4 +1,4 @@
-import { assertEquals, assertLess, assertMatch } from "@std/assert";
+import { assertEquals, assertLess } from "@std/assert";
 import { partialScript } from "../../../../lib/backend/iptables/script/script.ts";
 import { serviceRules } from "../../../../lib/backend/iptables/script/service_rules.ts";
 import { FAMILIES } from "../../../../lib/model/values/address.ts";
@@ -14,7 +14,7 @@ const FAMILY = {
   nodePortAddresses: { type: "all" },
   serviceCIDRs: [],
   guardedCIDRs: [],
-  ownAddresses: [],
+  guardedServers: [],
 } as const;
 const NODE: DesiredNode = {
   ipFamilies: [4, 6],
@@ -23,7 +23,6 @@ const NODE: DesiredNode = {
   masqueradeMark: 0x4000,
   localhostNodePorts: false,
   tcpBeLiberal: false,
-  healthzPort: 10256,
   countsConnections: false,
 };
 
@@ -136,19 +135,14 @@ Deno.test("the size of a step does not follow the number of services", () => {
   assertLess(script?.text.length ?? Infinity, 1000);
 });
 
-Deno.test("a change of the node needs a full script, but one of the ServiceCIDRs or own addresses does not", () => {
+Deno.test("a change of the node needs a full script, but one of the ServiceCIDRs does not", () => {
   const state = { node: NODE, services: new Map() };
   const partial = (after: DesiredNode) =>
     partialScript({ node: { before: NODE, after }, services: new Map() }, state, OPTIONS);
   assertEquals(partial({ ...NODE, masqueradeAll: true }), undefined);
   assertEquals(partial({ ...NODE, families: { ...NODE.families, 6: FAMILY } }), undefined);
   const families = { ...NODE.families, 4: { ...FAMILY, guardedCIDRs: ["10.96.0.0/12"] } };
-  assertMatch(partial({ ...NODE, families })?.text ?? "", /^-A KUBE-VIRTUAL-IPS -d 10\.96/m);
-  const own = { ...NODE.families, 4: { ...FAMILY, ownAddresses: ["192.0.2.1"] } };
-  assertMatch(
-    partial({ ...NODE, families: own })?.text ?? "",
-    /^-I KUBE-VIRTUAL-IPS -d 192\.0\.2\.1\/32 -j RETURN$/m,
-  );
+  assertEquals(partial({ ...NODE, families })?.text, "");
 });
 
 Deno.test("the probe of a load balancer is let in at its health check node port", () => {
@@ -160,26 +154,4 @@ Deno.test("the probe of a load balancer is let in at its health check node port"
       '-p tcp -m comment --comment "ns/web:http health check node port" -m tcp --dport 32000 -j ACCEPT',
     place: "last",
   });
-});
-
-Deno.test("a new connection meets one rule for all virtual IPs, and the chain behind it has each of a Service once", () => {
-  const ports = ["http", "https"].map((name, i) =>
-    servicePort({ name: `ns/web:${name}`, port: 80 + i, externalIPs: ["192.0.2.9", "192.0.2.10"] })
-  );
-  const change = { node: undefined, services: new Map([["ns/web", { before: [], after: ports }]]) };
-  const text = partialScript(change, { node: NODE, services: new Map() }, OPTIONS)?.text ?? "";
-  const last = text.split("\n").filter((line) => /^-[AI] KUBE-(EXTERNAL|VIRTUAL)/.test(line));
-  assertEquals(
-    last,
-    ["192.0.2.9", "192.0.2.10"].map((address) =>
-      `-A KUBE-VIRTUAL-IPS -d ${address}/32 -m comment --comment "ns/web has no such port" ` +
-      "-j REJECT --reject-with icmp-port-unreachable"
-    ),
-  );
-  const more = new Map([["ns/web", { before: ports, after: ports.slice(1) }]]);
-  const step = partialScript({ ...change, services: more }, {
-    node: NODE,
-    services: new Map(),
-  }, OPTIONS);
-  assertEquals(/KUBE-VIRTUAL/.test(step?.text ?? ""), false);
 });

@@ -202,8 +202,9 @@ delete set inet signpost cluster-ips4
 add set inet signpost cluster-ips4 { type ipv4_addr; flags interval; }
 add element inet signpost cluster-ips4 { 10.96.0.10, 10.96.0.11 }
 add rule inet signpost cluster-ips ct status dnat return
-add rule inet signpost cluster-ips ip daddr @own-addresses4 return
-add rule inet signpost cluster-ips ip6 daddr @own-addresses6 return
+add rule inet signpost cluster-ips fib daddr type local return
+add rule inet signpost cluster-ips ip daddr @api-servers4 return
+add rule inet signpost cluster-ips ip6 daddr @api-servers6 return
 add rule inet signpost cluster-ips ip daddr @cluster-ips4 reject
 add rule inet signpost cluster-ips ip6 daddr @cluster-ips6 reject
 add rule inet signpost cluster-ips ip daddr @service-cidrs4 drop

@@ -98,18 +98,11 @@ const CASES: readonly (readonly [TableSet, string, Key, string])[] = [
     "30053 . 0",
   ],
   [
-    tableSet("ownAddresses", { family: 4 }),
-    "own-addresses4",
+    tableSet("apiServers", { family: 4 }),
+    "api-servers4",
     { type: "text", text: "192.0.2.1" },
     "192.0.2.1",
   ],
-  [
-    tableSet("externalIPs", { family: 6 }),
-    "external-ips6",
-    { type: "text", text: "2001:db8::1" },
-    "2001:db8::1",
-  ],
-  [tableSet("healthChecks", {}), "health-checks", NODE_PORT, "sctp . 30053"],
   [
     tableSet("localhostRejects", { family: 4 }),
     "localhost-nodeports4",
@@ -223,7 +216,6 @@ Deno.test("every table has these sets, in this order", () => {
   const node = { ...stateOf([]).node, ipFamilies: [6] as const, countsConnections: false };
   assertEquals(alwaysThere(node).map(({ kind, name }) => `${kind} ${name}`), [
     "set transactions",
-    "set health-checks",
     "map services6",
     "map short-circuits6",
     "map no-endpoints6",
@@ -232,8 +224,7 @@ Deno.test("every table has these sets, in this order", () => {
     "map no-endpoint-nodeports6",
     "set cluster-ips6",
     "set service-cidrs6",
-    "set own-addresses6",
-    "set external-ips6",
+    "set api-servers6",
     "set hairpins6",
   ]);
 });
