@@ -8,9 +8,7 @@
 export interface Memory {
   /** Resident set: all pages in RAM, those shared with other processes included. */
   readonly rss: number;
-  /** Proportional set: shared pages divided by the number of processes that share them. */
-  readonly pss: number;
-  /** Pages that no other process has. */
+  /** Pages that are no part of a file. */
   readonly anonymous: number;
   /** Resident sets of the programs that it runs, such as `nft monitor`. */
   readonly children: number;
@@ -29,7 +27,7 @@ async function readOwn(pid: number): Promise<Omit<Memory, "children">> {
   const text = await Deno.readTextFile(`/proc/${pid}/smaps_rollup`);
   const field = (name: string) =>
     Number(new RegExp(`^${name}:\\s+(\\d+) kB`, "m").exec(text)?.[1]) * 1024;
-  return { rss: field("Rss"), pss: field("Pss"), anonymous: field("Anonymous") };
+  return { rss: field("Rss"), anonymous: field("Anonymous") };
 }
 
 /** Kernel ticks in a second; 100 on every Linux that Deno runs on. */
