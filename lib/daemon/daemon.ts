@@ -6,6 +6,7 @@ import { splitHostPort } from "../model/cluster/names.ts";
 import { Turns } from "../model/ports/in_turns.ts";
 import { fatalIf } from "../model/values/errors.ts";
 import { VERSION } from "../model/version.ts";
+import { fieldAt } from "../model/values/record.ts";
 import { healthServer, metricsServer } from "../observe/endpoints.ts";
 import { nodeEvent } from "../observe/events.ts";
 import { serveHttp } from "../system/http_servers.ts";
@@ -82,6 +83,7 @@ async function run(parts: Parts): Promise<void> {
       }),
       firstSync.then(() => parts.connections.begin()),
       findings.follow(firstSync, signal),
+      firstSync.then(() => followServerVersion(parts)),
     ]);
   } finally {
     await Promise.all([
@@ -201,6 +203,20 @@ async function stepBehind(parts: Parts): Promise<void> {
       "the rules stay before those of other proxies: run `signpost cleanup` once another proxy has started",
       { error: error.message },
     );
+  }
+}
+
+/** Milliseconds between two questions for the API server's version; alerts on it wait for 15 minutes. */
+const VERSION_PERIOD = 600_000;
+
+/** Keeps the API server's version for the metrics. A server that does not say it leaves the last one. */
+async function followServerVersion(parts: Parts): Promise<void> {
+  const { options: { runtime: { clock }, signal }, opened: { source: { api } } } = parts;
+  while (api && !signal.aborted) {
+    const answer = await api.client.json("/version", { signal }).catch(() => undefined);
+    const [, version] = /^v(\d+\.\d+\.\d+)/.exec(String(fieldAt(answer, "gitVersion"))) ?? [];
+    if (version !== undefined) parts.serverVersion = version;
+    await clock.sleep(VERSION_PERIOD, signal);
   }
 }
 

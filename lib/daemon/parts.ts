@@ -64,6 +64,8 @@ export class Parts {
   /** When the objects of the state file were written, milliseconds since the epoch. */
   restored = 0;
   keeper: StateKeeper | undefined;
+  /** The API server's version, such as `1.33.4`, once it is known. */
+  serverVersion: string | undefined;
   settingFailures: readonly SettingFailure[] = [];
   #system: SystemFacts | undefined;
   #ruleset: RulesetFacts | undefined;
@@ -106,6 +108,7 @@ export class Parts {
       observed: () => this.observation,
       sync: () => this.loop.progress,
       desired: this.desired,
+      serverVersion: () => this.serverVersion,
       snapshotAge: () => this.keeper?.age(),
       isStale: () => this.loop.stale,
       findings: () => this.findings.list,

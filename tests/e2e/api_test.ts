@@ -24,6 +24,15 @@ test("a changed endpoint moves TCP and UDP traffic, IPv4 and IPv6", async () => 
   assertEquals(syncs(signpost, "full"), 1);
 });
 
+test("the build's version is that of the API server", async () => {
+  await using stage = await Stage.create({ api: { gitVersion: "v1.33.4-eks-1a2b3c4" } });
+  await using signpost = await stage.startSynced();
+  await signpost.until("the version", async () => {
+    const { body } = await stage.get("/metrics", METRICS_PORT);
+    return body.includes('git_version="v1.33.4+signpost.');
+  });
+});
+
 test("a Service is served when it is added, and no more when it is deleted", async () => {
   await using stage = await Stage.create();
   await using signpost = await stage.startSynced();

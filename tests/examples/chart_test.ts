@@ -131,7 +131,11 @@ Deno.test({
     const text = await Deno.readTextFile(`${CHART}/monitoring/alerts.yaml`);
     assertEquals([rules.spec], objectsIn(text));
     const monitor = JSON.stringify(find("PodMonitor"));
-    assertStringIncludes(monitor, `[{"port":"metrics","path":"/metrics","interval":"15s"}]`);
+    assertStringIncludes(
+      monitor,
+      `[{"port":"metrics","path":"/metrics","interval":"15s",` +
+        `"relabelings":[{"targetLabel":"job","replacement":"kube-proxy"}]}]`,
+    );
     const daemonSet = JSON.stringify(find("DaemonSet"));
     assertStringIncludes(daemonSet, `"ports":[{"name":"metrics","containerPort":10249}]`);
     const dashboard = objects.find(({ metadata }) => metadata.name === "signpost-dashboard");

@@ -1,7 +1,8 @@
 import { assert, assertEquals } from "@std/assert";
 import { parse } from "@std/yaml";
 import { stringify } from "@std/yaml/stringify";
-import { Metrics } from "../../lib/observe/metrics/metrics.ts";
+import type { Mode } from "../../lib/model/configuration.ts";
+import { Metrics, type MetricsOptions } from "../../lib/observe/metrics/metrics.ts";
 import { unpackedProgram } from "../../tools/unpacked.ts";
 import { run } from "../support/command.ts";
 import { CHART } from "./helm.ts";
@@ -40,45 +41,51 @@ const alerts = (parse(await Deno.readTextFile(`${FOLDER}alerts.yaml`)) as {
 const dashboard = JSON.parse(await Deno.readTextFile(`${FOLDER}dashboard.json`)) as Dashboard;
 const queries = dashboard.panels.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr));
 
+/** Renders the metrics of a daemon that has done each kind of work. */
+async function metricsOf(mode: Mode, more: Partial<MetricsOptions> = {}) {
+  const backend = backendOf(mode);
+  const pipeline = new Pipeline({ mode });
+  pipeline.load([service("web")]);
+  await backend.apply(backend.full(pipeline.desired));
+  const metrics = new Metrics({
+    backend: backend.metrics,
+    families: [4, 6],
+    observed: () => ({ ...NOTHING_SEEN, watches: WATCHES }),
+    sync: () => ({ ...NO_PROGRESS, queued: 1, synced: 1 }),
+    desired: NO_WORK.desired,
+    snapshotAge: () => 1,
+    isStale: () => false,
+    findings: () => [],
+    refused: () => [],
+    process: {
+      memory: () => ({ rss: 1, heapTotal: 1, heapUsed: 1, external: 1 }),
+      cpu: () => 1,
+      started: 1,
+      platform: "linux/amd64",
+    },
+    connections: async function* () {
+      yield [{
+        namespace: "shop",
+        service: "web",
+        port: 80,
+        protocol: "tcp",
+        frontend: "clusterIP",
+        connections: 1,
+        perSecond: 0,
+      }];
+    },
+    featureGates: [{ name: "Gate", stage: "", enabled: true }],
+    ...more,
+  });
+  recordEverything(metrics);
+  return await metrics.render();
+}
+
 /** Every metric that a daemon can show, with its labels. */
 async function exposedMetrics(): Promise<ReadonlyMap<string, ReadonlySet<string>>> {
   const found = new Map<string, Set<string>>();
   for (const mode of ["nftables", "iptables"] as const) {
-    const backend = backendOf(mode);
-    const pipeline = new Pipeline({ mode });
-    pipeline.load([service("web")]);
-    await backend.apply(backend.full(pipeline.desired));
-    const metrics = new Metrics({
-      backend: backend.metrics,
-      families: [4, 6],
-      observed: () => ({ ...NOTHING_SEEN, watches: WATCHES }),
-      sync: () => ({ ...NO_PROGRESS, queued: 1, synced: 1 }),
-      desired: NO_WORK.desired,
-      snapshotAge: () => 1,
-      isStale: () => false,
-      findings: () => [],
-      refused: () => [],
-      process: {
-        memory: () => ({ rss: 1, heapTotal: 1, heapUsed: 1, external: 1 }),
-        cpu: () => 1,
-        started: 1,
-        platform: "linux/amd64",
-      },
-      connections: async function* () {
-        yield [{
-          namespace: "shop",
-          service: "web",
-          port: 80,
-          protocol: "tcp",
-          frontend: "clusterIP",
-          connections: 1,
-          perSecond: 0,
-        }];
-      },
-      featureGates: [{ name: "Gate", stage: "", enabled: true }],
-    });
-    recordEverything(metrics);
-    const { body } = await metrics.render();
+    const { body } = await metricsOf(mode);
     for (const [, name = "", , labels = ""] of body.matchAll(/^(\w+)(\{(.*)\})? \S+$/gm)) {
       const names = [...labels.matchAll(/(\w+)="/g)].map(([, label = ""]) => label);
       found.set(name, new Set([...found.get(name) ?? [], ...names]));
@@ -175,5 +182,71 @@ Deno.test({
     } finally {
       await Deno.remove(file);
     }
+  },
+});
+
+/** The alerts of kubernetes-mixin (Apache-2.0) that look at the version and the job of kube-proxy. */
+const MIXIN = [
+  {
+    alert: "KubeVersionMismatch",
+    expr:
+      'count by (cluster) (count by (git_version, cluster) (label_replace(kubernetes_build_info{job!~"kube-dns|coredns"},"git_version","$1","git_version","(v[0-9]*.[0-9]*).*"))) > 1',
+    for: "15m",
+  },
+  { alert: "KubeProxyDown", expr: 'absent(up{job="kube-proxy"} == 1)', for: "15m" },
+];
+
+/** Runs promtool: the alerts that fire 30 minutes after the scrape of a cluster with these components. */
+async function mixinFires(
+  components: readonly { readonly job: string; readonly version: string }[],
+  alerts: readonly string[],
+): Promise<void> {
+  const folder = await Deno.makeTempDir({ prefix: "signpost-mixin-" });
+  try {
+    await Deno.writeTextFile(
+      `${folder}/rules.yaml`,
+      stringify({ groups: [{ name: "a", rules: MIXIN }] }),
+    );
+    const series = components.flatMap(({ job, version }) => [
+      { series: `up{job="${job}",instance="${job}-1"}`, values: "1x60" },
+      {
+        series: `kubernetes_build_info{job="${job}",git_version="${version}"}`,
+        values: "1x60",
+      },
+    ]);
+    const test = {
+      interval: "1m",
+      input_series: series,
+      promql_expr_test: [{
+        expr: 'count by (alertname) (ALERTS{alertstate="firing"})',
+        eval_time: "30m",
+        exp_samples: alerts.map((name) => ({ labels: `{alertname="${name}"}`, value: 1 })),
+      }],
+    };
+    await Deno.writeTextFile(
+      `${folder}/test.yaml`,
+      stringify({ rule_files: ["rules.yaml"], evaluation_interval: "1m", tests: [test] }),
+    );
+    await run([promtool ?? "", "test", "rules", `${folder}/test.yaml`]);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+}
+
+Deno.test({
+  name: "kubernetes-mixin's alerts are quiet beside signpost, with the documented job",
+  ignore: promtool === undefined,
+  fn: async () => {
+    const page = await Deno.readTextFile(new URL("../../docs/metrics.md", import.meta.url));
+    const job = /job_name: (\S+)/.exec(page)?.[1] ?? "";
+    const { body } = await metricsOf("nftables", { serverVersion: () => "1.33.4" });
+    const version = /git_version="([^"]*)"/.exec(body)?.[1] ?? "";
+    const server = { job: "apiserver", version: "v1.33.4+k3s1" };
+    await mixinFires([server, { job, version }], []);
+    // The rules do fire for another version and job.
+    await mixinFires([server, { job: "signpost", version: "v1.37.2+signpost.0.1.0" }], [
+      "KubeVersionMismatch",
+      "KubeProxyDown",
+    ]);
   },
 });

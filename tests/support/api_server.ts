@@ -44,6 +44,8 @@ export interface ApiServerOptions {
   protobuf?: boolean;
   /** False: 404, as before Kubernetes 1.33. */
   serviceCIDRs?: boolean;
+  /** What `/version` says. @default "v1.37.2" */
+  gitVersion?: string;
   /** Bearer token without which requests get 401. */
   token?: string | undefined;
   /** Requests without a client certificate of the authority get 401. */
@@ -217,6 +219,12 @@ export class ApiServer {
     const format = this.#format(request);
     if (!this.#isAllowed(request)) {
       return sendStatus(response, format, { code: 401, message: "Unauthorized" });
+    }
+    if (url.pathname === "/version") {
+      response.writeHead(200, { "content-type": "application/json" });
+      return void response.end(
+        JSON.stringify({ gitVersion: this.options.gitVersion ?? "v1.37.2" }),
+      );
     }
     const collection = this.#collection(url.pathname);
     const verb = verbOf(record);

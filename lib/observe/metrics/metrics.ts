@@ -56,6 +56,8 @@ export interface MetricsOptions {
   readonly desired: Pick<Desired, "noLocal" | "conflictCount">;
   readonly featureGates: readonly KnownGate[];
   readonly process: ProcessUsage;
+  /** Returns the API server's version, such as `1.33.4`; `undefined` if it is not known. */
+  readonly serverVersion?: () => string | undefined;
   /** Seconds since the state file was written; `undefined`: there is none. */
   readonly snapshotAge: () => number | undefined;
   readonly isStale: () => boolean;
@@ -382,19 +384,22 @@ function countRefused(refused: ReturnType<MetricsOptions["refused"]>): Sample[] 
   return KINDS.map((kind) => ({ labels: { kind }, value: counts.get(kind)?.length ?? 0 }));
 }
 
-/** Tells the build. Alerts compare `git_version` over all components, so it begins with kube-proxy's version. */
-function buildReadings({ featureGates, process }: MetricsOptions): ReadMetric[] {
-  const [major = "", minor = ""] = KUBERNETES_VERSION.split(".");
-  const kubernetes = {
-    major,
-    minor,
-    git_version: `v${KUBERNETES_VERSION}+signpost.${VERSION}`,
-    git_commit: COMMIT,
-    git_tree_state: "",
-    build_date: "",
-    go_version: "",
-    compiler: "deno",
-    platform: process.platform,
+/** Tells the build. Alerts compare `git_version` over all components, so it begins with the API server's version. */
+function buildReadings({ featureGates, process, serverVersion }: MetricsOptions): ReadMetric[] {
+  const kubernetes = () => {
+    const version = serverVersion?.() ?? KUBERNETES_VERSION;
+    const [major = "", minor = ""] = version.split(".");
+    return {
+      major,
+      minor,
+      git_version: `v${version}+signpost.${VERSION}`,
+      git_commit: COMMIT,
+      git_tree_state: "",
+      build_date: "",
+      go_version: "",
+      compiler: "deno",
+      platform: process.platform,
+    };
   };
   return [
     gauge(
@@ -403,8 +408,8 @@ function buildReadings({ featureGates, process }: MetricsOptions): ReadMetric[] 
     ),
     gauge([
       "kubernetes_build_info",
-      "The kube-proxy whose behaviour this is, and what it is built with",
-    ], () => [{ labels: kubernetes, value: 1 }]),
+      "The API server's version, else that of the kube-proxy whose behaviour this is; and the build",
+    ], () => [{ labels: kubernetes(), value: 1 }]),
     gauge(
       ["kubernetes_feature_enabled", "1 if a feature gate is on"],
       () =>

@@ -308,6 +308,12 @@ Deno.test("the build and the feature gates are told as by Kubernetes' own compon
   ) assertStringIncludes(body, `${line}\n`);
 });
 
+Deno.test("the build begins with the API server's version, once that is known", async () => {
+  const { body } = await start({ serverVersion: () => "1.33.4" }).render();
+  const labels = `major="1",minor="33",git_version="v1.33.4+signpost.${VERSION}"`;
+  assertStringIncludes(body, `kubernetes_build_info{${labels},`);
+});
+
 Deno.test("signpost's own metrics tell of drift, watches, refusals and conflicts", async () => {
   const metrics = start({
     refused: () => [{ kind: "EndpointSlice" }],
