@@ -9,7 +9,7 @@ import {
   type ReplaceEvent,
 } from "../model/cluster/objects.ts";
 import type { Clock, Logger } from "../model/ports/ports.ts";
-import { errorText, oneLine } from "../model/values/text.ts";
+import { errorText, oneLine, TAB_INDENTATION, tabIndentedLine } from "../model/values/text.ts";
 import { fieldAt, isRecord, type Json, sameValue } from "../model/values/record.ts";
 import { kindOf } from "./objects/tables.ts";
 
@@ -220,6 +220,8 @@ export function parseManifest(
 function parseDocuments(text: string, file: string): readonly unknown[] {
   const whole = parseWholeJson(text);
   if (whole !== undefined) return [whole];
+  const tab = tabIndentedLine(text);
+  if (tab !== undefined) throw new ManifestError(`${oneLine(file)}:${tab}: ${TAB_INDENTATION}`);
   try {
     return parseAll(text, { schema: "default" }) as unknown[];
   } catch (cause) {

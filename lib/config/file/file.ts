@@ -1,7 +1,13 @@
 /** Reads a KubeProxyConfiguration file: YAML or JSON text in, checked settings and all problems out. */
 import { checkValue, errorLine, type ProblemLine } from "../setting.ts";
 import { type GivenSettings, inSections, ROWS } from "../settings.ts";
-import { didYouMean, plain, show } from "../../model/values/text.ts";
+import {
+  didYouMean,
+  plain,
+  show,
+  TAB_INDENTATION,
+  tabIndentedLine,
+} from "../../model/values/text.ts";
 import { fieldAt, isRecord } from "../../model/values/record.ts";
 import { parse } from "@std/yaml";
 import { messageOf } from "../../model/values/errors.ts";
@@ -33,6 +39,8 @@ export function readConfigurationFile(text: string, name: string): FileResult {
   const failed = (reason: string): FileResult => (
     { settings: {}, problems: [errorLine(`${file}: ${reason}`)] }
   );
+  const tab = tabIndentedLine(text);
+  if (tab !== undefined) return failed(`line ${tab}: ${TAB_INDENTATION}`);
   let parsed: ReturnType<typeof parseDocument>;
   try {
     parsed = parseDocument(text);

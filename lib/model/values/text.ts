@@ -7,6 +7,25 @@ export function* eachLine(text: string): Generator<string, void> {
   yield text.slice(from);
 }
 
+/** Says why a tab before a YAML field is refused. The parser would take the field for one of the level above. */
+export const TAB_INDENTATION = "a tab is not valid as indentation, use spaces";
+
+/** Returns the first line of a YAML text whose field or item is indented with a tab, from 1. JSON may have tabs. */
+export function tabIndentedLine(text: string): number | undefined {
+  if (/^\s*[{[]/.test(text)) return undefined;
+  let number = 0;
+  /** The indentation of the line that begins a block of literal text. */
+  let block: number | undefined;
+  for (const line of eachLine(text)) {
+    number++;
+    const indentation = line.search(/[^ ]|$/);
+    if (block !== undefined && (line.trim() === "" || indentation > block)) continue;
+    if (/^ *\t\s*(?:-\s|[^\s#][^#]*:(?:\s|$))/.test(line)) return number;
+    block = /(?:^|[\s:])[|>][-+\d]*\s*(?:#.*)?$/.test(line) ? indentation : undefined;
+  }
+  return undefined;
+}
+
 const LONGEST = 80;
 
 /** Prints any value as one printable line of limited length: `"a\nb"`, `40`, `{"name":"web"}`. */

@@ -350,3 +350,10 @@ Deno.test("connections by Service are switched off in the file or by the flag, w
   assertEquals(await counts("", ["--service-metrics=false"]), false);
   assertEquals(await counts(file, ["--service-metrics"]), true);
 });
+
+Deno.test("a tab as indentation is an error with its line, not a field of another level", async () => {
+  const invocation = await loadFile("nftables:\n\tminSyncPeriod: 5s\n");
+  assertEquals(errorsOf(invocation), [
+    `${FILE}: line 4: a tab is not valid as indentation, use spaces`,
+  ]);
+});

@@ -1,5 +1,11 @@
 import { assertEquals } from "@std/assert";
-import { didYouMean, grouped, plain, show } from "../../../lib/model/values/text.ts";
+import {
+  didYouMean,
+  grouped,
+  plain,
+  show,
+  tabIndentedLine,
+} from "../../../lib/model/values/text.ts";
 
 Deno.test("values appear in messages as one printable line", () => {
   assertEquals(show("a\nb\u001b[31m"), '"a\\nb\\u001b[31m"');
@@ -37,4 +43,17 @@ Deno.test("long numbers have commas", () => {
     "65,536",
     "1,234,567",
   ]);
+});
+
+Deno.test("a tab before a field or an item is found, not one in a text or in JSON", () => {
+  const lines = [
+    ["a:\n  b: 1\n\tc: 2\n", 3],
+    ["a:\n  \tb:\n", 2],
+    ["a:\n\t- b\n", 2],
+    ["a: |\n  x\n  \tb: 1\nc: 1\n", undefined],
+    ["- a: >-\n    x\n    \tb: 1\n\tc: 1\n", 4],
+    ["a: 1\t\n\t\n\t# b: 1\n", undefined],
+    ['{\n\t"a": 1\n}', undefined],
+  ] as const;
+  for (const [text, line] of lines) assertEquals(tabIndentedLine(text), line, text);
 });

@@ -22,6 +22,11 @@ Deno.test("documents of a YAML file come in their order, in namespace default", 
   ]);
 });
 
+Deno.test("a tab as indentation is refused with its line", () => {
+  const text = `${SERVICE}spec:\n\tclusterIP: 10.96.0.10\n`;
+  assertThrows(() => parse(text), ManifestError, "f.yaml:5: a tab is not valid as indentation");
+});
+
 Deno.test("JSON is read, and lists give their kind to their items", () => {
   const items = [{ metadata: { name: "a", namespace: "x" } }];
   assertEquals(keys(JSON.stringify({ apiVersion: "v1", kind: "ServiceList", items })), [

@@ -2,7 +2,7 @@
 import { dirname, isAbsolute, join } from "@std/path/posix";
 import { parse as parseYaml } from "@std/yaml";
 import { isRecord, type Json } from "../../../model/values/record.ts";
-import { oneLine } from "../../../model/values/text.ts";
+import { oneLine, TAB_INDENTATION, tabIndentedLine } from "../../../model/values/text.ts";
 import { AccessError, type ApiAccess, decodeBase64, type Material } from "./access.ts";
 
 /** Parses a kubeconfig and resolves its current context. @throws {AccessError} with every problem found */
@@ -115,6 +115,8 @@ class Section {
 }
 
 function parseDocument(source: string, path: string): unknown {
+  const tab = tabIndentedLine(source);
+  if (tab !== undefined) throw new AccessError([`${oneLine(path)}:${tab}: ${TAB_INDENTATION}`]);
   try {
     return parseYaml(source);
   } catch (cause) {

@@ -112,6 +112,11 @@ Deno.test("every problem is told, by file and path", () => {
 
 const UNUSABLE: readonly (readonly [string, string, RegExp])[] = [
   ["no YAML", "a: [\n", /kubeconfig:\d+: is not YAML$/],
+  [
+    "a tab",
+    "clusters:\n\t- name: a\n",
+    /kubeconfig:2: a tab is not valid as indentation, use spaces$/,
+  ],
   ["no mapping", "hello", /kubeconfig: document: must be a mapping$/],
   ["no text", "", /kubeconfig: document: must be a mapping$/],
   [
