@@ -82,8 +82,8 @@ Deno.test("the tasks that the pages name are there, and CONTRIBUTING.md names ea
 });
 
 Deno.test("the flags that the pages for users name are there", async () => {
-  // Flags of kubeadm and of Helm; two pages name flags of tasks.
-  const known = new Set([...FLAGS.map(({ name }) => name), "skip-phases", "set"]);
+  // Flags of kubeadm, Helm and kubectl; two pages name flags of tasks.
+  const known = new Set([...FLAGS.map(({ name }) => name), "skip-phases", "set", "to-revision"]);
   const users = [...await pages()].filter(([name]) =>
     /^(?:docs\/|README)/.test(name) && !["docs/tested.md", "docs/kernels.md"].includes(name)
   );

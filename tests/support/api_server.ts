@@ -44,7 +44,7 @@ export interface ApiServerOptions {
   protobuf?: boolean;
   /** False: 404, as before Kubernetes 1.33. */
   serviceCIDRs?: boolean;
-  /** What `/version` says. @default "v1.37.2" */
+  /** The version that `/version` answers with. @default "v1.37.2" */
   gitVersion?: string;
   /** Bearer token without which requests get 401. */
   token?: string | undefined;
