@@ -4,13 +4,21 @@ import { parseAll } from "@std/yaml";
 import {
   type Decoder,
   type EventSink,
+  type Kind,
   KINDS,
   type ObjectChange,
   type ReplaceEvent,
 } from "../model/cluster/objects.ts";
 import type { Clock, Logger } from "../model/ports/ports.ts";
-import { errorText, oneLine, TAB_INDENTATION, tabIndentedLine } from "../model/values/text.ts";
+import {
+  eachLine,
+  errorText,
+  oneLine,
+  TAB_INDENTATION,
+  tabIndentedLine,
+} from "../model/values/text.ts";
 import { fieldAt, isRecord, type Json, sameValue } from "../model/values/record.ts";
+import { SERVICE_NAME } from "./objects/endpoint_slice.ts";
 import { kindOf } from "./objects/tables.ts";
 
 /** A file that cannot be used. The message has its path, and the line or the number of the document. */
@@ -80,10 +88,15 @@ export async function followManifests(options: FollowOptions): Promise<void> {
 /** Looks that find changes, one after the other, until what is loaded is delivered nevertheless. */
 const MOST_LOOKS = 5;
 
-interface LoadedFile {
+interface LoadedFile extends Manifest {
   readonly fingerprint: string;
-  /** The last good content. */
+}
+
+/** The last good content of a file. */
+interface Manifest {
   readonly objects: readonly ObjectChange[];
+  /** For each object that signpost does not use, its kind and the reason. */
+  readonly leftOut: readonly string[];
 }
 
 class ManifestLoader {
@@ -123,10 +136,9 @@ class ManifestLoader {
           // A file that changed since the last look may be half written.
           const isSettled = this.#seen === undefined || this.#seen.get(file) === fingerprint;
           if (!isSettled || before?.fingerprint === fingerprint) continue;
-          loaded.set(file, { fingerprint, objects: before?.objects ?? [] });
+          loaded.set(file, { objects: [], leftOut: [], ...before, fingerprint });
           const options = { ...this.options, file: file === "-" ? "stdin" : file };
-          const objects = parseManifest(await files.read(file), options);
-          loaded.set(file, { fingerprint, objects });
+          loaded.set(file, { ...parseManifest(await files.read(file), options), fingerprint });
         } catch (cause) {
           problems.add(problemOf(file, cause));
         }
@@ -163,6 +175,10 @@ class ManifestLoader {
         changes?.set(key, change);
       }
     }
+    const leftOut = [...this.#loaded.values()].flatMap((file) => file.leftOut);
+    if (leftOut.length > 0) {
+      logger.info("objects that signpost does not use are left out", { objects: counted(leftOut) });
+    }
     for (const [kind, changes] of all) sink({ type: "replace", kind, changes } as ReplaceEvent);
   }
 
@@ -184,6 +200,19 @@ class ManifestLoader {
   }
 }
 
+/** Kinds of objects in one line of the log. */
+const MOST_KINDS = 10;
+
+/** Returns texts with their numbers, the most frequent ones first: `3 Deployment, 1 Secret`. */
+function counted(texts: readonly string[]): string {
+  const counts = [...Map.groupBy(texts, (text) => text)].sort(([, a], [, b]) =>
+    b.length - a.length
+  );
+  const more = counts.length - MOST_KINDS;
+  return counts.slice(0, MOST_KINDS).map(([text, { length }]) => `${length} ${text}`).join(", ") +
+    (more > 0 ? `, and ${more} more kinds` : "");
+}
+
 function problemOf(path: string, cause: unknown): string {
   if (cause instanceof ManifestError) return cause.message;
   return `${oneLine(path)}: cannot be read: ${errorText(cause)}`;
@@ -192,29 +221,71 @@ function problemOf(path: string, cause: unknown): string {
 /**
  * Parses one file: YAML or JSON, one document or many, lists included. Of Nodes it takes this one alone.
  * @param options `file`: its name in errors
- * @throws {ManifestError} if the file is no YAML or JSON, or holds a value that is no object
+ * @throws {ManifestError} if the file is not YAML or JSON, or holds a value that is not an object
  */
 export function parseManifest(
   text: string,
-  { file, decode, nodeName, logger }: ParseOptions & { readonly file: string },
-): readonly ObjectChange[] {
+  { file, decode, nodeName }: Omit<ParseOptions, "logger"> & { readonly file: string },
+): Manifest {
   const objects: ObjectChange[] = [];
-  for (const [index, value] of parseDocuments(text, file).entries()) {
+  const leftOut: string[] = [];
+  const documents = parseDocuments(text, file);
+  const lines = documentLines(text, documents.length);
+  for (const [index, value] of documents.entries()) {
     if (value === null || value === undefined) continue;
     const place = `${oneLine(file)}: document ${index + 1}`;
     for (const object of objectsIn(value, place)) {
       const name = fieldAt(object, "metadata", "name");
       const kind = kindOf(object);
-      if (kind === undefined) {
-        const named = `${oneLine(String(object["kind"]))} ${oneLine(String(name))}`;
-        logger.debug(4, "an object of another kind is left out", { file, object: named });
-        continue;
-      }
+      const reason = reasonToLeaveOut(object, kind);
+      if (reason !== undefined) leftOut.push(reason);
+      if (kind === undefined) continue;
       const change = decode(kind, object);
-      if (kind !== "Node" || name === nodeName) objects.push(change);
+      if (kind === "Node" && name !== nodeName) continue;
+      const at = lines[index] === undefined ? file : `${file}:${lines[index]}`;
+      objects.push(
+        change.type === "refuse"
+          ? { ...change, reason: `${change.reason} (${oneLine(at)})` }
+          : change,
+      );
     }
   }
-  return objects;
+  return { objects, leftOut };
+}
+
+/** Returns why an object has no effect, with its kind; `undefined` if it may have one. */
+function reasonToLeaveOut(object: Json, kind: Kind | undefined): string | undefined {
+  if (kind === undefined) {
+    const { apiVersion, kind: named } = object;
+    const isKnown = (KINDS as readonly unknown[]).includes(named);
+    const version = isKnown ? ` of ${oneLine(String(apiVersion), LONGEST_KIND)}` : "";
+    return `${oneLine(String(named), LONGEST_KIND)}${version}`;
+  }
+  const hasNoService = kind === "EndpointSlice" &&
+    fieldAt(object, "metadata", "labels", SERVICE_NAME) === undefined;
+  return hasNoService ? `${kind} without the label ${SERVICE_NAME}` : undefined;
+}
+
+/** Characters of a kind in the log. */
+const LONGEST_KIND = 60;
+
+/** Returns the first line of each document, from 1; none if documents and their separators do not match. */
+function documentLines(text: string, count: number): readonly (number | undefined)[] {
+  const lines: number[] = [];
+  let number = 0;
+  let isNew = true;
+  for (const line of eachLine(text)) {
+    number++;
+    if (/^---(?:\s|$)/.test(line)) {
+      // An empty document counts, if another document is before it.
+      if (isNew && lines.length > 0) lines.push(number);
+      isNew = true;
+    } else if (isNew && /^\s*[^\s#]/.test(line)) {
+      lines.push(number);
+      isNew = false;
+    }
+  }
+  return lines.length === count ? lines : [];
 }
 
 function parseDocuments(text: string, file: string): readonly unknown[] {

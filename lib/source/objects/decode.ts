@@ -66,7 +66,9 @@ export function createDecoder(): Decoder {
     } catch (error) {
       if (!(error instanceof MalformedError)) throw error;
       key ??= show(fieldAt(value, "metadata", "name") ?? "(no name)");
-      return { type: "refuse", kind, key, reason: error.message };
+      // The entries that were left out before it may be why nothing is left.
+      const reason = [error.message, ...omissions.lines ?? []].join("; ");
+      return { type: "refuse", kind, key, reason };
     }
   };
   return decode as Decoder;

@@ -1,14 +1,15 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { ManifestError, parseManifest } from "../../../lib/source/manifests.ts";
 import { createDecoder } from "../../../lib/source/objects/decode.ts";
-import { MemoryLogger } from "../../support/clock_and_log.ts";
 import { fakeDecode } from "../api/fakes.ts";
 
 const SERVICE = "apiVersion: v1\nkind: Service\nmetadata: {name: a}\n";
 const SLICE = "apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata: {name: a-1}\n";
 
-function parse(text: string, logger = new MemoryLogger()) {
-  return parseManifest(text, { file: "f.yaml", decode: fakeDecode, nodeName: "node-1", logger });
+const OPTIONS = { file: "f.yaml", decode: fakeDecode, nodeName: "node-1" };
+
+function parse(text: string) {
+  return parseManifest(text, OPTIONS).objects;
 }
 
 function keys(text: string): string[] {
@@ -46,10 +47,10 @@ Deno.test("objects of other kinds, and kinds of other groups, are left out by na
   const text = `apiVersion: serving.knative.dev/v1\nkind: Service\nmetadata: {name: k}\n---\n` +
     `apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d}\n---\n${SERVICE}`;
   assertEquals(keys(text), ["Service default/a"]);
-  const logger = new MemoryLogger();
-  parse(text, logger);
-  const leftOut = logger.entries.map(({ fields }) => fields["object"]);
-  assertEquals(leftOut, ["Service k", "Deployment d"]);
+  assertEquals(parseManifest(text, OPTIONS).leftOut, [
+    "Service of serving.knative.dev/v1",
+    "Deployment",
+  ]);
 });
 
 Deno.test("of Nodes only this one is taken", () => {
@@ -63,9 +64,8 @@ Deno.test("dates of YAML are those that JSON has as text", () => {
   const text = "apiVersion: v1\nkind: Service\nmetadata:\n  name: a\n" +
     "  creationTimestamp: 2024-05-01T10:00:00Z\n" +
     "spec: {clusterIP: 10.96.0.1, ports: [{port: 80}]}\n";
-  const logger = new MemoryLogger();
-  const options = { file: "f", nodeName: "", decode: createDecoder(), logger };
-  const [change] = parseManifest(text, options);
+  const options = { file: "f", nodeName: "", decode: createDecoder() };
+  const { objects: [change] } = parseManifest(text, options);
   assertEquals(
     change?.type === "upsert" && change.kind === "Service" && change.object.created,
     Date.UTC(2024, 4, 1, 10),
@@ -99,3 +99,26 @@ for (const [what, text, message] of BROKEN) {
     assertEquals(error.message.includes("\n"), false);
   });
 }
+
+Deno.test("slices of another version, and slices without a Service, are left out with the reason", () => {
+  const beta = SLICE.replace("discovery.k8s.io/v1", "discovery.k8s.io/v1beta1");
+  assertEquals(parseManifest(`${beta}---\n${SLICE}`, OPTIONS).leftOut, [
+    "EndpointSlice of discovery.k8s.io/v1beta1",
+    "EndpointSlice without the label kubernetes.io/service-name",
+  ]);
+});
+
+Deno.test("a refused object has the line of its document, and the reasons of each entry", () => {
+  const decode = createDecoder();
+  const bad = `${SERVICE}spec: {clusterIP: 10.96.0.10, ports: [{port: 0}]}\n`;
+  const refusals = (text: string) =>
+    parseManifest(text, { ...OPTIONS, decode }).objects
+      .map((change) =>
+        change.type === "refuse" ? change.reason.replace(/^.*\]; /, "") : change.type
+      );
+  const reason = "spec.ports[0].port must be a number from 1 to 65535, is 0";
+  assertEquals(refusals(`# a\n---\n${bad}---\n---\n\n# b\n${bad}`), [
+    `${reason} (f.yaml:3)`,
+    `${reason} (f.yaml:11)`,
+  ]);
+});

@@ -7,7 +7,6 @@
 import { assertEquals } from "@std/assert";
 import { createDecoder } from "../../../lib/source/objects/decode.ts";
 import { parseManifest } from "../../../lib/source/manifests.ts";
-import { MemoryLogger } from "../../support/clock_and_log.ts";
 import { type ApiObject, NODE_NAME, Pipeline } from "../../support/pipeline.ts";
 import { decodeGood, type Json, withValue } from "./decode_fixture.ts";
 
@@ -55,7 +54,9 @@ Deno.test("source ranges of which none can be read do not let every source in: t
     kind: "Service",
     key: "shop/web",
     reason: "spec.loadBalancerSourceRanges must hold a readable CIDR, " +
-      'or every source would have access, is ["10.0.0.0/8x",""]',
+      'or every source would have access, is ["10.0.0.0/8x",""]; ' +
+      'spec.loadBalancerSourceRanges[0] must be a CIDR, is "10.0.0.0/8x"; ' +
+      'spec.loadBalancerSourceRanges[1] must be a CIDR, is ""',
   });
 });
 
@@ -199,7 +200,6 @@ function objectsIn(text: string, file: string): ApiObject[] {
   parseManifest(text, {
     file,
     nodeName: NODE_NAME,
-    logger: new MemoryLogger(),
     decode: (kind, raw) => {
       objects.push(raw as ApiObject);
       return createDecoder()(kind, raw);
