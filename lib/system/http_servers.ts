@@ -1,74 +1,82 @@
-/** Adapter: HTTP ports over `Deno.serve`. */
+/** Adapter: HTTP/1 ports. What one client and one connection can take is bounded here. */
 import { messageOf } from "../model/values/errors.ts";
+import { familyOf, parseAddress, parseCidr } from "../model/values/address.ts";
 import { hostPort } from "../model/cluster/names.ts";
 import type { Clock, Logger } from "../model/ports/ports.ts";
-import type { HttpHandler, HttpListen, HttpListener, ListenAddress } from "../model/ports/http.ts";
+import {
+  type HttpAnswer,
+  type HttpHandler,
+  type HttpListen,
+  type HttpListener,
+  type ListenAddress,
+  textAnswer,
+} from "../model/ports/http.ts";
+import { formatHead, headLength, MOST_HEAD, parseHead, type RequestHead } from "./http_message.ts";
+import { tryToClose } from "./tcp.ts";
 
 /** Milliseconds between attempts to bind, as kube-proxy's. */
 const RETRY_MILLISECONDS = 5_000;
 
-/** Milliseconds until a port that lacked a descriptor is opened again. */
-const REOPEN_MILLISECONDS = 100;
+/** Milliseconds until accept(2) is tried again after an error. */
+const ACCEPT_PAUSE = 20;
 
 /** Milliseconds between two log lines about descriptors. */
 const WARN_MILLISECONDS = 60_000;
 
+/** Milliseconds in which a client must take an answer, as Prometheus' default for a scrape. */
+const ANSWER_MILLISECONDS = 10_000;
+
+/** Milliseconds in which a client must close its side after the last answer. */
+const DRAIN_MILLISECONDS = 1_000;
+
 /** Connections that wait for accept(2), as in Go: Linux has at most 4096 by default. */
 const BACKLOG = 4_096;
 
-/** Characters of a body that are sent at once: a client that does not read holds no more. */
-const CHUNK = 65_536;
+/** Open connections to all ports: from one source, and together. Each one that is ended brings a new one at once. */
+const MOST_OF_SOURCE = 10_000;
+const MOST_CONNECTIONS = 20_000;
 
-/**
- * Returns a function that listens. It throws the errors of bind(2). As in kube-proxy, descriptors alone bound the
- * connections. If none is free, all connections are ended: idle clients must not keep out probes or pipes to `nft`.
- */
-export function httpListen({ clock, logger }: {
+/** Bytes of a buffer at first: an idle connection holds no more. */
+const SMALL = 1_024;
+
+/** Requests on one connection. */
+const MOST_REQUESTS = 100;
+
+const ENCODER = new TextEncoder();
+const LATIN1 = new TextDecoder("latin1");
+
+interface ServersOptions {
   readonly clock: Pick<Clock, "monotonic" | "sleep">;
   readonly logger: Pick<Logger, "warn">;
-}): HttpListen {
-  /** One function for each port, which ends its connections. */
-  const ports = new Set<() => void>();
-  let warnedAt = -Infinity;
-  const acceptFailed = (error: unknown) => {
-    for (const endConnections of ports) endConnections();
-    if (clock.monotonic() - warnedAt < WARN_MILLISECONDS) return;
-    warnedAt = clock.monotonic();
-    const message = "cannot accept a connection; ended all connections to the HTTP ports";
-    logger.warn(message, { error: messageOf(error) });
-  };
-  const listenOn = (address: ListenAddress, handler: HttpHandler): HttpListener => {
-    const closing = new AbortController();
-    const { signal } = closing;
-    let server = serve(address, handler);
-    const { port } = server;
-    const endConnections = () => server.end();
-    ports.add(endConnections);
-    const served = (async () => {
-      while (!signal.aborted) {
-        await server.finished.catch(acceptFailed);
-        while (!signal.aborted) {
-          try {
-            server = serve({ ...address, port }, handler);
-            break;
-          } catch {
-            await clock.sleep(REOPEN_MILLISECONDS, signal);
-          }
-        }
-      }
-      ports.delete(endConnections);
-    })();
-    const close = () => {
-      closing.abort();
-      endConnections();
-      return served;
-    };
-    return { port, close };
-  };
+}
+
+/** One accepted connection. */
+interface Client {
+  readonly conn: Deno.TcpConn;
+  readonly source: Source;
+}
+
+/** The programs of this node, another IPv4 address, or a /64 of IPv6 addresses. */
+interface Source {
+  readonly name: string;
+  readonly clients: Set<Client>;
+  /** Resolves when its next request may be answered. */
+  turn: Promise<void>;
+}
+
+/** The name of the source that is this node. */
+const NODE = "node";
+
+/**
+ * Returns a function that listens. It throws the errors of bind(2). If a source or all together have too many
+ * connections, the oldest one ends: idle clients must not keep out probes.
+ */
+export function httpListen(options: ServersOptions): HttpListen {
+  const clients = new Clients(options);
   return (address, handler) =>
     address.hostname === "::"
-      ? listenEverywhere(address.port, (each) => listenOn(each, handler))
-      : listenOn(address, handler);
+      ? listenEverywhere(address.port, (each) => listenOn(each, { handler, clients }))
+      : listenOn(address, { handler, clients });
 }
 
 /** Listens on all addresses: IPv4 alone if IPv6 is off, and two sockets if `bindv6only` is set. */
@@ -94,42 +102,201 @@ function listenEverywhere(
   }
 }
 
-/** Serves a socket until accept(2) fails, so that `finished` rejects, or `end` is called. Open connections stay. */
-function serve({ hostname, port }: ListenAddress, handler: HttpHandler) {
-  const stop = new AbortController();
-  const { addr, finished } = Deno.serve(
-    {
-      hostname,
-      port,
-      tcpBacklog: BACKLOG,
-      signal: stop.signal,
-      onListen: () => {},
-      onError: () => new Response("internal error\n", { status: 500 }),
-    },
-    (request, { remoteAddr }) => respond(request, { handler, client: remoteAddr.hostname }),
-  );
-  return { port: addr.port, finished, end: () => stop.abort() };
-}
-
-async function respond(
-  request: Request,
-  { handler, client }: { readonly handler: HttpHandler; readonly client: string },
-): Promise<Response> {
-  const url = URL.parse(request.url);
-  if (!url) return new Response("bad request\n", { status: 400 });
-  const { method } = request;
-  const { pathname: path, search, host } = url;
-  // On a socket of both families, IPv4 clients are `::ffff:192.0.2.1`.
-  const family = client.includes(".") ? 4 : 6;
-  const { status, headers, body } = await handler({ method, path, search, host, family });
-  return new Response(body.length > CHUNK ? stream(body) : body, { status, headers });
-}
-
-function stream(text: string): ReadableStream<Uint8Array> {
-  const chunks = function* () {
-    for (let at = 0; at < text.length; at += CHUNK) yield text.slice(at, at + CHUNK);
+/** Accepts connections until `close` is called. The socket stays open when no descriptor is free. */
+function listenOn(
+  address: ListenAddress,
+  { handler, clients }: { readonly handler: HttpHandler; readonly clients: Clients },
+): HttpListener {
+  const listener = Deno.listen({ ...address, tcpBacklog: BACKLOG });
+  const open = new Set<Deno.TcpConn>();
+  const accept = async () => {
+    for (;;) {
+      try {
+        const conn = await listener.accept();
+        open.add(conn);
+        void clients.serve(conn, handler).then(() => open.delete(conn));
+      } catch (error) {
+        if (error instanceof Deno.errors.BadResource) return;
+        await clients.acceptFailed(error);
+      }
+    }
   };
-  return ReadableStream.from(chunks()).pipeThrough(new TextEncoderStream());
+  const accepted = accept();
+  return {
+    port: listener.addr.port,
+    close: async () => {
+      tryToClose(listener);
+      for (const conn of open) tryToClose(conn);
+      // Deno closes the socket when the pending accept(2) has ended.
+      await accepted;
+    },
+  };
+}
+
+function sourceOf({ localAddr, remoteAddr: { hostname } }: Deno.TcpConn): string {
+  // The kernel uses the address itself as source if a program of the node connects to it.
+  if (hostname === localAddr.hostname) return NODE;
+  const address = parseAddress(hostname) ?? hostname;
+  return familyOf(address) === 6 ? parseCidr(`${address}/64`) ?? address : address;
+}
+
+/** All connections, and the order in which they are answered. */
+class Clients {
+  readonly #all = new Set<Client>();
+  readonly #sources = new Map<string, Source>();
+  #warnedAt = -Infinity;
+  /** The last large body, encoded once for all who read it. */
+  #large: { readonly text: string; readonly bytes: Uint8Array<ArrayBuffer> } | undefined;
+
+  constructor(private readonly options: ServersOptions) {}
+
+  /** Answers on a connection until it ends. Never rejects. */
+  async serve(conn: Deno.TcpConn, handler: HttpHandler): Promise<void> {
+    const client = this.#add(conn);
+    try {
+      await this.#converse(client, handler);
+    } catch {
+      // The client is gone, or its connection was ended.
+    } finally {
+      this.#end(client);
+    }
+  }
+
+  #add(conn: Deno.TcpConn): Client {
+    const name = sourceOf(conn);
+    const source = this.#sources.get(name) ??
+      { name, clients: new Set(), turn: Promise.resolve() };
+    if (source.clients.size >= MOST_OF_SOURCE) this.#endOldest(source.clients);
+    if (this.#all.size >= MOST_CONNECTIONS) this.#endOldest(this.#all);
+    const client = { conn, source };
+    this.#sources.set(name, source);
+    source.clients.add(client);
+    this.#all.add(client);
+    return client;
+  }
+
+  /** Ends all connections: they hold the descriptors that probes and pipes to `nft` need. */
+  async acceptFailed(error: unknown): Promise<void> {
+    const { clock, logger } = this.options;
+    for (const { conn } of this.#all) tryToClose(conn);
+    if (clock.monotonic() - this.#warnedAt >= WARN_MILLISECONDS) {
+      this.#warnedAt = clock.monotonic();
+      const message = "cannot accept a connection; ended all connections to the HTTP ports";
+      logger.warn(message, { error: messageOf(error) });
+    }
+    await clock.sleep(ACCEPT_PAUSE);
+  }
+
+  #endOldest(clients: Iterable<Client>): void {
+    for (const client of clients) return this.#end(client);
+  }
+
+  #end(client: Client): void {
+    const { conn, source: { name, clients } } = client;
+    tryToClose(conn);
+    this.#all.delete(client);
+    clients.delete(client);
+    if (clients.size === 0) this.#sources.delete(name);
+  }
+
+  async #converse({ conn, source }: Client, handler: HttpHandler): Promise<void> {
+    const family = familyOf(parseAddress(conn.remoteAddr.hostname) ?? "");
+    const input = new Input(conn);
+    for (let left = MOST_REQUESTS; left > 0; left--) {
+      const text = await input.head();
+      if (text === undefined) return;
+      // A probe of this node has a new connection, and waits for nobody.
+      if (source.name !== NODE || left < MOST_REQUESTS) await this.#turnOf(source);
+      const head = text === "" ? undefined : parseHead(text);
+      if (!head) {
+        const status = text === "" ? 431 : 400;
+        const refused = { method: "GET", minor: "1", isLast: true };
+        await this.#send(conn, textAnswer("bad request\n", status), refused);
+        return await input.drain();
+      }
+      const isLast = head.isLast || left === 1;
+      await this.#send(conn, await answered(handler, { ...head, family }), { ...head, isLast });
+      if (isLast) return await input.drain();
+    }
+  }
+
+  /** Waits for a turn of the event loop in which no other request of the source is answered. */
+  #turnOf(source: Source): Promise<void> {
+    return source.turn = source.turn.then(() => this.options.clock.sleep(0));
+  }
+
+  async #send(
+    conn: Deno.TcpConn,
+    answer: HttpAnswer,
+    { method, minor, isLast }: Pick<RequestHead, "method" | "minor" | "isLast">,
+  ): Promise<void> {
+    const body = this.#encode(answer.body);
+    const head = ENCODER.encode(formatHead(answer, { length: body.length, minor, isLast }));
+    const late = setTimeout(() => tryToClose(conn), ANSWER_MILLISECONDS);
+    try {
+      await writeAll(conn, head);
+      if (method !== "HEAD") await writeAll(conn, body);
+    } finally {
+      clearTimeout(late);
+    }
+  }
+
+  #encode(text: string): Uint8Array {
+    if (text.length < MOST_HEAD) return ENCODER.encode(text);
+    if (this.#large?.text !== text) this.#large = { text, bytes: ENCODER.encode(text) };
+    return this.#large.bytes;
+  }
+}
+
+async function answered(handler: HttpHandler, request: RequestHead): Promise<HttpAnswer> {
+  try {
+    return await handler(request);
+  } catch {
+    return textAnswer("internal error\n", 500);
+  }
+}
+
+async function writeAll(conn: Deno.TcpConn, bytes: Uint8Array): Promise<void> {
+  for (let at = 0; at < bytes.length;) at += await conn.write(bytes.subarray(at));
+}
+
+/** Reads the heads of the requests on a connection. */
+class Input {
+  #buffer = new Uint8Array(SMALL);
+  #held = 0;
+
+  constructor(private readonly conn: Deno.TcpConn) {}
+
+  /** Returns the next head; "" if it is too long, `undefined` if the connection ends. */
+  async head(): Promise<string | undefined> {
+    let length: number | undefined;
+    while ((length = headLength(this.#buffer.subarray(0, this.#held))) === undefined) {
+      if (this.#held === MOST_HEAD) return "";
+      if (this.#held === this.#buffer.length) {
+        const larger = new Uint8Array(MOST_HEAD);
+        larger.set(this.#buffer);
+        this.#buffer = larger;
+      }
+      const count = await this.conn.read(this.#buffer.subarray(this.#held));
+      if (count === null) return undefined;
+      this.#held += count;
+    }
+    const text = LATIN1.decode(this.#buffer.subarray(0, length));
+    this.#buffer.copyWithin(0, length, this.#held);
+    this.#held -= length;
+    return text;
+  }
+
+  /** Ends the connection. A close(2) with unread bytes would take the answer from the client. */
+  async drain(): Promise<void> {
+    await this.conn.closeWrite();
+    const late = setTimeout(() => tryToClose(this.conn), DRAIN_MILLISECONDS);
+    try {
+      while (await this.conn.read(this.#buffer) !== null);
+    } finally {
+      clearTimeout(late);
+    }
+  }
 }
 
 export interface ServeOptions {

@@ -1,7 +1,8 @@
 /**
  * Clients that keep HTTP connections to themselves, as a process of their own.
  *
- * Arguments: how many, an address and port as `192.0.2.1:80`, then `idle` or a path, and `close`. With a path, each
+ * Arguments: how many, an address and port as `192.0.2.1:80`, then `idle`, `h2` or a path, and `close`. `h2` opens 200
+ * streams of HTTP/2 without TLS. With a path, each
  * client asks for it again and again, and reads nothing. With `close`, it asks once on each connection, reads the
  * answer, and connects again after 20 ms. A client whose connection ends connects again. A line is printed when
  * each has been connected once.
@@ -11,6 +12,22 @@
 
 const PIPELINED = 50;
 const PAUSE = 20;
+
+/** A frame of HTTP/2 (RFC 9113, 4.1). */
+function frame(type: number, flags: number, stream: number, payload: readonly number[]): number[] {
+  return [0, 0, payload.length, type, flags, 0, 0, stream >> 8, stream & 255, ...payload];
+}
+
+const PREFACE = [
+  ...new TextEncoder().encode("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"),
+  ...frame(4, 0, 0, []),
+];
+
+/** `POST / http`, and the authority `x`: RFC 7541, appendix A. The streams do not end. */
+const STREAMS = Array.from(
+  { length: 200 },
+  (_, i) => frame(1, 4, 1 + 2 * i, [0x83, 0x86, 0x84, 0x01, 1, 0x78]),
+);
 
 interface Wanted {
   readonly address: string;
@@ -24,13 +41,15 @@ async function keepConnected({ address, path, closes }: Wanted, connected: () =>
   const [, hostname = "", port] = /^(.*):(\d+)$/.exec(address) ?? [];
   const one = `GET ${path} HTTP/1.1\r\nHost: localhost\r\n`;
   const text = closes ? `${one}Connection: close\r\n\r\n` : `${one}\r\n`.repeat(PIPELINED);
-  const request = new TextEncoder().encode(text);
+  const request = path === "h2"
+    ? new Uint8Array([...PREFACE, ...STREAMS.flat()])
+    : new TextEncoder().encode(text);
   for (;;) {
     try {
       using conn = await Deno.connect({ hostname, port: Number(port) });
       connected();
       if (path === "idle") await conn.read(new Uint8Array(1));
-      else if (closes) {
+      else if (closes || path === "h2") {
         await conn.write(request);
         while (await conn.read(new Uint8Array(4096)) !== null);
       } else for (;;) await conn.write(request);

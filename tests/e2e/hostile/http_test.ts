@@ -134,6 +134,40 @@ Deno.test("2,000 requests a second at a health check keep out neither probes nor
   await changes(stage, signpost, "local2");
 });
 
+/** Bytes that 2,000 connections of one pod may take. */
+const MOST_MEMORY = 50e6;
+
+async function residentMemory(pid: number): Promise<number> {
+  const text = await Deno.readTextFile(`/proc/${pid}/status`);
+  return Number(/^VmRSS:\s+(\d+) kB$/m.exec(text)?.[1]) * 1024;
+}
+
+for (
+  const [what, how] of [
+    ["open 200 streams of HTTP/2 each", "h2"],
+    ["send requests without end", "/healthz"],
+  ] as const
+) {
+  Deno.test(`2,000 connections of a pod that ${what} keep out neither probes nor changes, and take no memory`, async () => {
+    await using stage = await Stage.create({ objects: OBJECTS });
+    await using signpost = await stage.startSynced();
+    const before = await residentMemory(signpost.pid);
+    {
+      await using clients = attack(stage, 2_000, HEALTH_PORT, [how]);
+      await signpost.until("all clients", () => clients.lines.length === 1);
+      for (const port of [HEALTH_PORT, CHECK_PORT]) {
+        assertEquals(await failedProbes(stage, port), 0, `${port}`);
+      }
+      await changes(stage, signpost, "local2");
+      assertLessOrEqual(await residentMemory(signpost.pid) - before, MOST_MEMORY);
+    }
+    await signpost.until(
+      "the memory is given back",
+      async () => await residentMemory(signpost.pid) - before < MOST_MEMORY / 2,
+    );
+  });
+}
+
 const HAS_GO = await run(["go", "version"]).then(() => true, () => false);
 
 Deno.test("no more probes fail than at a server of Go", { ignore: !HAS_GO }, async (test) => {

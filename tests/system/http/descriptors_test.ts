@@ -44,6 +44,36 @@ Deno.test("without a free descriptor idle connections of all ports end, and each
   );
 });
 
+Deno.test("no other program gets the port while no descriptor is free", async () => {
+  const module = new URL("../../../lib/system/http_servers.ts", import.meta.url).href;
+  const script = `
+    import { httpListen } from "${module}";
+    Deno.addSignalListener("SIGTERM", () => {});
+    const sleep = (time) => new Promise((resolve) => setTimeout(resolve, time));
+    let warnings = 0;
+    const listen = httpListen({
+      clock: { monotonic: () => performance.now(), sleep },
+      logger: { warn: () => warnings++ },
+    });
+    const address = { hostname: "127.0.0.1", port: 0 };
+    address.port = listen(address, () => ({ status: 200, headers: {}, body: "hello" })).port;
+    const held = [];
+    try { for (;;) held.push(Deno.openSync("/dev/null")); } catch { /* none is left */ }
+    held.pop().close();
+    const client = Deno.connect(address).catch(() => {});
+    let taken = 0;
+    for (const end = performance.now() + 1_000; performance.now() < end; await sleep(1)) {
+      if (warnings === 0) continue;
+      held.pop()?.close();
+      try { Deno.listen(address).close(); taken++; } catch { /* in use */ }
+    }
+    console.log(taken, warnings);
+    Deno.exit();
+  `;
+  const { stdout, stderr } = await runWithFewDescriptors(script);
+  assertEquals(stdout, "0 1\n", stderr);
+});
+
 Deno.test("the local socket comes back when descriptors are free again", async () => {
   const module = new URL("../../../lib/system/socket.ts", import.meta.url).href;
   const script = `

@@ -102,7 +102,7 @@ Deno.test("a request can be understood in one way, or is refused", async () => {
       get,
       /^HTTP\/1\.1 400 [^\n]*\n(?![^]*HTTP)/,
     ],
-    ["HTTP/1.0", "GET / HTTP/1.0\r\n\r\n", /^HTTP\/1\.0 200 [^]*GET \/ of /],
+    ["HTTP/1.0", "GET / HTTP/1.0\r\n\r\n", /^HTTP\/1\.0 200 [^]*GET \/ of undefined /],
     ["half a request", "GET / HT", /^$/],
     [
       "a whole URL",
@@ -144,6 +144,49 @@ Deno.test("clients that do not read hold a small part of a large body", async ()
   await listener.close();
   assertEquals(asked, clients.length);
   assert(grown < 500e6, `${grown} bytes`);
+});
+
+Deno.test("HTTP/2 without TLS is refused, and the connection ends", async () => {
+  const listener = listen({ hostname: "127.0.0.1", port: 0 }, hello);
+  const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+  assertMatch(await exchange(listener, preface), /^HTTP\/1\.1 400 [^]*\r\n\r\nbad request\n$/);
+  await listener.close();
+});
+
+Deno.test("a connection ends after 100 requests, and its last answer says so", async () => {
+  const listener = listen({ hostname: "127.0.0.1", port: 0 }, hello);
+  const text = await exchange(listener, "GET / HTTP/1.1\r\nHost: a\r\n\r\n".repeat(150));
+  const [last = "", ...others] = text.split(/(?=HTTP\/1\.1 200 OK)/).reverse();
+  assertEquals(others.length, 99);
+  assertMatch(last, /\r\nConnection: close\r\n/);
+  assertEquals(others.filter((each) => /Connection:/.test(each)), []);
+  await listener.close();
+});
+
+Deno.test("a new connection of the node is answered before the later requests of others", async () => {
+  let asked = 0;
+  const listener = listen({ hostname: "127.0.0.1", port: 0 }, () => {
+    asked++;
+    return textAnswer("ok");
+  });
+  const requests = "GET / HTTP/1.1\r\nHost: a\r\n\r\n".repeat(100);
+  const clients = Array.from({ length: 50 }, () => exchange(listener, requests));
+  while (asked < 60) await settle();
+  assertEquals(await fetchText(`http://127.0.0.1:${listener.port}/`), [200, "ok"]);
+  assert(asked < 1_000, `${asked} requests were answered first`);
+  await listener.close();
+  await Promise.all(clients);
+});
+
+Deno.test("a client that does not take its answer loses the connection after 10 seconds", async () => {
+  const listener = listen({ hostname: "127.0.0.1", port: 0 }, () => textAnswer("a".repeat(2e7)));
+  using conn = await Deno.connect({ hostname: "127.0.0.1", port: listener.port });
+  await conn.write(new TextEncoder().encode("GET / HTTP/1.1\r\nHost: a\r\n\r\n"));
+  await new Promise((resolve) => setTimeout(resolve, 11_000));
+  const { byteLength } = await new Response(conn.readable).arrayBuffer()
+    .catch(() => new ArrayBuffer(0));
+  assert(byteLength < 2e7, `${byteLength} bytes arrived`);
+  await listener.close();
 });
 
 /** Fails so often, then listens on nothing. */
