@@ -113,7 +113,18 @@ export function metricsServer(options: MetricsServerOptions): HttpHandler {
   const ok = () => textAnswer("ok");
   const metrics = atMostOnceASecond(() => options.metrics.render(), clock);
   const page = pageHandler(options);
-  const local = (answer: () => HttpAnswer): HttpHandler => ({ host }) =>
+  const configz = atMostOnceASecond(() =>
+    jsonAnswer(JSON.stringify({
+      // kube-proxy registers its configuration under the API group.
+      "kubeproxy.config.k8s.io": toKubeProxyConfiguration(inEffect(configuration, traits)),
+      signpost: ownConfiguration(configuration, traits),
+    })), clock);
+  const statusz = atMostOnceASecond(() => {
+    const { portions, ...status } = options.status();
+    const progress = portions && { portions: `${portions.done} of ${portions.of}` };
+    return factsPage("statusz", factsIn({ ...status, ...progress }, ": "));
+  }, clock);
+  const local = (answer: () => HttpAnswer | Promise<HttpAnswer>): HttpHandler => ({ host }) =>
     configuration.signpost.statusPage === "on" || isLocalName(host)
       ? answer()
       : textAnswer(OTHER_NAME, 403);
@@ -128,38 +139,30 @@ export function metricsServer(options: MetricsServerOptions): HttpHandler {
         return { status: 200, headers: { "Content-Type": contentType }, body };
       }],
       ["/proxyMode", () => textAnswer(traits.name)],
-      [
-        "/configz",
-        local(() =>
-          jsonAnswer(JSON.stringify({
-            // kube-proxy registers its configuration under the API group.
-            "kubeproxy.config.k8s.io": toKubeProxyConfiguration(inEffect(configuration, traits)),
-            signpost: ownConfiguration(configuration, traits),
-          }))
-        ),
-      ],
+      ["/configz", local(configz)],
       ["/flagz", local(() => factsPage("flagz", factsIn(configuration, "=")))],
-      [
-        "/statusz",
-        local(() => {
-          const { portions, ...status } = options.status();
-          const progress = portions && { portions: `${portions.done} of ${portions.of}` };
-          return factsPage("statusz", factsIn({ ...status, ...progress }, ": "));
-        }),
-      ],
+      ["/statusz", local(statusz)],
     ]),
   );
 }
 
-/** Shares a text among all who ask while it is rendered, and for a second from the first one on. */
-function atMostOnceASecond<T>(make: () => Promise<T>, clock: Pick<Clock, "sleep">) {
-  let current: Promise<T> | undefined;
-  return () => {
+/**
+ * Shares an answer among all who ask the same question while it is made, and for a second from the first one on. Another
+ * question waits until then.
+ */
+function atMostOnceASecond<T>(
+  make: (question: string) => T | Promise<T>,
+  clock: Pick<Clock, "sleep">,
+): (question?: string) => Promise<T> {
+  let current: { question: string; answer: Promise<T>; over: Promise<unknown> } | undefined;
+  return async (question = "") => {
+    while (current && current.question !== question) await current.over;
     if (!current) {
-      current = make();
-      void Promise.allSettled([current, clock.sleep(1_000)]).then(() => current = undefined);
+      const answer = (async () => await make(question))();
+      const over = Promise.allSettled([answer, clock.sleep(1_000)]).then(() => current = undefined);
+      current = { question, answer, over };
     }
-    return current;
+    return await current.answer;
   };
 }
 
@@ -223,14 +226,16 @@ export function pageHandler(
     const headers = { "Content-Type": type, "Content-Security-Policy": await policy, ...HEADERS };
     return { status: 200, headers, body };
   };
+  const json = atMostOnceASecond(async (search) => {
+    const data = pageData(await page(), readQuery(search));
+    const shown = plainData(await new Turns(clock).run(data));
+    return answer("application/json", JSON.stringify(shown));
+  }, clock);
   return async (request) => {
     const refusal = refusalOf(request, configuration);
     if (refusal !== undefined) return textAnswer(`${refusal}\n`, 403);
     if (request.path !== DATA_PATH) return answer("text/html; charset=utf-8", PAGE);
-    const query = readQuery(request.search ?? "");
-    const data = pageData(await page(), query);
-    const shown = plainData(await new Turns(clock).run(data));
-    return answer("application/json", JSON.stringify(shown));
+    return await json(request.search ?? "");
   };
 }
 

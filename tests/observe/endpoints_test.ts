@@ -120,6 +120,32 @@ Deno.test("the metrics are rendered at most once a second, and one at a time", a
   assertEquals(await fourth, "render 4");
 });
 
+Deno.test("the status and the page are made at most once a second, and one at a time", async () => {
+  const clock = new ManualClock(START);
+  let [statuses, pages] = [0, 0];
+  const served = metricsServer({
+    ...OPTIONS,
+    clock,
+    status: () => {
+      statuses++;
+      return OPTIONS.status();
+    },
+    page: () => {
+      pages++;
+      return OPTIONS.page();
+    },
+  });
+  const ask = (path: string, search = "") => served({ method: "GET", path, search });
+  await Promise.all(Array.from({ length: 20 }, () => ask("/statusz")));
+  const same = Array.from({ length: 20 }, () => ask("/page.json", "?q=a"));
+  const other = ask("/page.json", "?q=b");
+  await Promise.all(same);
+  assertEquals([statuses, pages], [1, 1]);
+  await clock.advance(1_000);
+  await Promise.all([other, ask("/statusz")]);
+  assertEquals([statuses, pages], [2, 2]);
+});
+
 Deno.test("configuration, flags and status are not for a foreign name that leads here", async () => {
   const status = async (path: string, host: string, asked = handler) =>
     (await asked({ method: "GET", path, host })).status;
