@@ -1,5 +1,7 @@
 /** Makes findings, and puts them in order. */
+import type { Sender } from "../config/command.ts";
 import { seesFamily } from "../findings/foreign_chains.ts";
+import { BRIDGE_FILTER, FORWARDING } from "../findings/system.ts";
 import { bySeverity, type Finding as NodeFinding } from "../model/status.ts";
 import type { Family } from "../model/values/address.ts";
 import type { Finding, ForeignDrop } from "./report.ts";
@@ -35,6 +37,34 @@ export function dropOf(
   return undefined;
 }
 
+/** Returns findings on kernel settings that lose packets to these endpoints. @param sender absent: any */
+export function lossesTo(
+  { family, endpoints }: {
+    readonly family: Family;
+    readonly endpoints: readonly { readonly address: string; readonly local: boolean }[];
+  },
+  { nodeFindings, ownAddresses, sender }: {
+    readonly nodeFindings: readonly NodeFinding[];
+    readonly ownAddresses: readonly string[];
+    readonly sender?: Sender;
+  },
+): NodeFinding[] {
+  const pods = endpoints.filter(({ address }) => !ownAddresses.includes(address));
+  // What this node sends is not forwarded, and meets connection tracking.
+  const settings = [
+    ...pods.length > 0 && sender !== "node" ? [FORWARDING[family]] : [],
+    ...pods.some(({ local }) => local) && (sender ?? "pod") === "pod"
+      ? [BRIDGE_FILTER[family]]
+      : [],
+  ];
+  return nodeFindings.filter(({ id, where }) => isLoss(id) && settings.includes(where));
+}
+
+/** Returns true for kinds of findings on kernel settings that lose packets. */
+export function isLoss(id: string): boolean {
+  return id === "forwarding-off" || id === "bridge-filter-off";
+}
+
 /** Takes over the node findings on a Service. @param isOutside clients outside of the cluster are asked about */
 export function aboutService(
   key: string,
@@ -42,12 +72,17 @@ export function aboutService(
 ): Finding[] {
   return found
     .filter(({ id, services }) => services.includes(key) || isOutside && id === ABOUT_OUTSIDE)
-    .map(({ severity, id, what, remedy }) => ({
-      severity: severity === "info" ? "note" : severity,
-      code: id,
-      message: what,
-      hint: remedy,
-    }));
+    .map(fromNode);
+}
+
+/** Words a finding of the node as one of `explain`. */
+export function fromNode({ severity, id, what, remedy }: NodeFinding): Finding {
+  return {
+    severity: severity === "info" ? "note" : severity,
+    code: id,
+    message: what,
+    hint: remedy,
+  };
 }
 
 /** Makes a finding because of which traffic is not delivered. */

@@ -1,15 +1,23 @@
 /** Works out the answer about a packet from the desired state and the kernel. */
 import type { PacketTarget, Sender } from "../config/command.ts";
 import { serviceOf } from "../model/cluster/names.ts";
-import type { DesiredServicePort } from "../model/kernel/desired.ts";
+import { type DesiredServicePort, usedEndpoints } from "../model/kernel/desired.ts";
 import { cidrContains, familyOf } from "../model/values/address.ts";
-import { aboutService, dropOf, error, sortFindings, warning } from "./finding.ts";
+import {
+  aboutService,
+  dropOf,
+  error,
+  fromNode,
+  isLoss,
+  lossesTo,
+  sortFindings,
+  warning,
+} from "./finding.ts";
 import { connectionFindings, kernelFindings, type KernelPart } from "./kernel.ts";
 import { explainPacket, isLocalPod, type Known, portsFor, type World } from "./packet.ts";
 import {
   EXPLAIN_VERSION,
   type Finding,
-  type ForeignDrop,
   type KernelReport,
   NOT_READ,
   type Outcome,
@@ -49,8 +57,12 @@ export function explainTarget(inputs: PacketInputs): PacketReport {
   const { target, sender, senderReason, outcome, nodeFindings } = inputs;
   const { source = null, address, port, protocol } = target;
   const { verdict, endpoints, servicePort } = outcome;
+  const family = familyOf(address);
+  const losses = verdict === "dnat"
+    ? lossesTo({ family, endpoints: chosenOf(inputs) }, inputs)
+    : [];
   const drop = sender === "external" && verdict === "dnat"
-    ? dropOf({ family: familyOf(address), endpoints }, inputs)
+    ? dropOf({ family, endpoints }, inputs)
     : undefined;
   return {
     explainVersion: EXPLAIN_VERSION,
@@ -68,6 +80,7 @@ export function explainTarget(inputs: PacketInputs): PacketReport {
       ...servicePort === null
         ? []
         : aboutService(serviceOf(servicePort), { found: nodeFindings, isOutside: false }),
+      ...losses.map(fromNode),
       ...drop ? [error(drop.finding.id, drop.finding.what, drop.finding.remedy)] : [],
     ]),
     kernel: NOT_READ,
@@ -75,6 +88,12 @@ export function explainTarget(inputs: PacketInputs): PacketReport {
     trace: null,
     objects: inputs.origin,
   };
+}
+
+/** Returns the endpoints of an outcome, with what is known of them. */
+function chosenOf({ outcome, ports }: AskedPacket) {
+  const chosen = new Set(outcome.endpoints.map(({ address }) => address));
+  return ports.flatMap((port) => usedEndpoints(port)).filter(({ address }) => chosen.has(address));
 }
 
 /** Adds what the kernel holds to a report. */
@@ -85,12 +104,12 @@ export function packetWithKernel(
     readonly trace: TraceReport | string | undefined;
   },
 ): PacketReport {
-  const { outcome, packet, droppedBy } = report;
+  const { outcome, packet } = report;
   const { kernel, connections, trace } = facts;
   const sticky = kernel.stickyClients.find(({ client }) => client === packet.source);
   return {
     ...report,
-    summary: summaryOf(outcome, { kernel, drop: droppedBy }),
+    summary: summaryOf(report, kernel),
     stickyEndpoint: sticky && outcome.verdict === "dnat"
       ? { address: sticky.address, port: sticky.port }
       : null,
@@ -107,12 +126,13 @@ export function packetWithKernel(
 }
 
 function summaryOf(
-  { verdict, code }: Outcome,
-  { kernel, drop }: { readonly kernel: KernelReport; readonly drop: ForeignDrop | null },
+  { outcome: { verdict, code }, findings, droppedBy: drop }: PacketReport,
+  kernel: KernelReport,
 ): string {
   if (code === "localhost-listener") return "is taken by a listener of signpost's";
   if (verdict === "none") return "is not handled by signpost";
   const should = `should be ${PASSIVE[verdict]}`;
+  const loss = findings.find(({ code }) => isLoss(code));
   switch (kernel.state) {
     case "empty":
       return `${should}, but the kernel holds no rules of signpost's`;
@@ -120,6 +140,7 @@ function summaryOf(
       return `${should}, but the kernel differs`;
     case "same":
     case "unread":
+      if (loss) return `${should}, but ${loss.message}`;
       return drop
         ? `${should}, but table ${drop.table} drops it (chain ${drop.chain})`
         : `is ${PASSIVE[verdict]}`;

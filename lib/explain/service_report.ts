@@ -12,7 +12,7 @@ import type { State } from "../policy/state.ts";
 import type { SliceFacts } from "../source/objects/inspect.ts";
 import { findCauses, isAsked, notProxied, pendingFindings, type ServiceInputs } from "./causes.ts";
 import { explainEndpoints } from "./endpoints.ts";
-import { aboutService, dropOf, sortFindings } from "./finding.ts";
+import { aboutService, dropOf, fromNode, lossesTo, sortFindings } from "./finding.ts";
 import { connectionFindings, kernelFindings, type KernelPart } from "./kernel.ts";
 import { explainPacket, type Known, nodePortAddresses } from "./packet.ts";
 import {
@@ -62,6 +62,9 @@ export function explainService(inputs: ServiceInputs): ServiceReport {
     ...service
       ? findCauses({ ...inputs, service, ports, unusedSlices, conflicts })
       : [notProxied(inputs), ...pendingFindings(status)],
+    ...asked.flatMap((port) =>
+      lossesTo({ family: port.family, endpoints: usedEndpoints(port) }, inputs).map(fromNode)
+    ),
     ...aboutService(key, { found: inputs.nodeFindings, isOutside: asked.some(isExternal) }),
   ]);
   return judged({

@@ -136,6 +136,18 @@ export const CATALOG = {
       "The kernel lets packets to 127.0.0.0/8 from other machines in. Only signpost's rules drop them.",
     remedy: "If nothing else needs it, run sysctl -w net.ipv4.conf.all.route_localnet=0.",
   },
+  "forwarding-off": {
+    severity: "error",
+    summary: "The kernel does not forward packets, so only this node itself reaches pods.",
+    remedy: "Run sysctl -w net.ipv4.ip_forward=1, or net.ipv6.conf.all.forwarding=1.",
+  },
+  "bridge-filter-off": {
+    severity: "error",
+    summary:
+      "Packets between pods on a bridge do not meet connection tracking, so answers of Services are lost.",
+    remedy:
+      "Run modprobe br_netfilter, then sysctl -w net.bridge.bridge-nf-call-iptables=1 and net.bridge.bridge-nf-call-ip6tables=1.",
+  },
   "kernel-setting-refused": {
     severity: "warning",
     summary: "signpost could not change a kernel setting of connection tracking.",

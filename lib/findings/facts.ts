@@ -4,6 +4,7 @@ import type { DesiredServicePort, DesiredState } from "../model/kernel/desired.t
 import type { ModeTraits } from "../model/kernel/traits.ts";
 import type { Finding } from "../model/status.ts";
 import type { Node } from "../model/cluster/objects.ts";
+import type { Family } from "../model/values/address.ts";
 import type { Desired } from "../policy/state.ts";
 
 /** All that is known of a node. A part that is absent was not read, and its checks find nothing. */
@@ -68,6 +69,12 @@ export interface SystemFacts {
   readonly couldUseNftables: boolean;
   /** `net.ipv4.conf.all.route_localnet`. */
   readonly routeLocalnet?: string | undefined;
+  /** By family, if the program `sysctl` works: the kernel forwards packets. */
+  readonly forwards?: Readonly<Record<Family, boolean>> | undefined;
+  /** By family: packets between ports of a bridge meet iptables, and so connection tracking. */
+  readonly filtersBridges?: Readonly<Record<Family, boolean>> | undefined;
+  /** The ranges of bridges, such as `10.244.0.0/24`. */
+  readonly bridges?: readonly string[] | undefined;
   /** Entries of connection tracking now and at most. */
   readonly conntrack?: { readonly entries: number; readonly max: number } | undefined;
 }

@@ -15,6 +15,7 @@ const CHECKS: readonly Check[] = [
   checkAcceleration,
   system.checkSystem,
   system.checkRouteLocalnet,
+  system.checkForwarding,
   system.checkApiServer,
   addresses.checkNodeAddress,
   addresses.checkFamilies,

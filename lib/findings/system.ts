@@ -1,5 +1,6 @@
 /** Checks what signpost needs of its node: the API server, programs, ports, and limits of the kernel. */
 import { answersOnLoopback } from "../policy/node.ts";
+import { cidrTest, type Family } from "../model/values/address.ts";
 import { eachPort, type NodeFacts } from "./facts.ts";
 import type { Finding } from "../model/status.ts";
 import { finding } from "./catalog.ts";
@@ -54,6 +55,56 @@ export function* checkRouteLocalnet({ objects, traits, system }: NodeFacts): Gen
   const what = `${where} is ${value} and no node port needs it: only signpost's rules keep ` +
     "neighbours from what listens on 127.0.0.1";
   yield finding("route-localnet-on", { what, where });
+}
+
+/** The setting by which the kernel forwards packets. */
+export const FORWARDING: Readonly<Record<Family, string>> = {
+  4: "net.ipv4.ip_forward",
+  6: "net.ipv6.conf.all.forwarding",
+};
+
+/** The setting by which packets between ports of a bridge meet connection tracking. */
+export const BRIDGE_FILTER: Readonly<Record<Family, string>> = {
+  4: "net.bridge.bridge-nf-call-iptables",
+  6: "net.bridge.bridge-nf-call-ip6tables",
+};
+
+/** Finds settings by which the kernel loses packets to endpoints, in the families that have such endpoints. */
+export function* checkForwarding(
+  { objects, system, interfaceAddresses }: NodeFacts,
+): Generator<Finding | undefined> {
+  if (!objects || !system) return;
+  const { forwards, filtersBridges, bridges = [] } = system;
+  const own = new Set(interfaceAddresses);
+  const ranges = bridges.map((range) => ({ range, contains: cidrTest(range) }));
+  /** The problem of each setting. */
+  const found = new Map<string, Finding>();
+  yield* eachPort(objects.desired, ({ family, clusterEndpoints }) => {
+    const others = clusterEndpoints.filter(({ address }) => !own.has(address));
+    const [pod] = others;
+    if (pod && forwards?.[family] === false) {
+      const where = FORWARDING[family];
+      const what = `${where} is 0: this node forwards no IPv${family} packets to pods`;
+      found.set(where, finding("forwarding-off", { what, where, remedy: remedyFor(where) }));
+    }
+    if (filtersBridges?.[family] !== false) return false;
+    const where = BRIDGE_FILTER[family];
+    if (found.has(where)) return false;
+    for (const { address } of others.filter(({ local }) => local)) {
+      const bridge = ranges.find(({ contains }) => contains(address));
+      if (!bridge) continue;
+      const what = `${where} is not 1: pods on a bridge (${bridge.range}) do not reach ` +
+        `Services whose endpoint is on the same bridge, such as ${address}`;
+      const remedy = `Run modprobe br_netfilter. ${remedyFor(where)}`;
+      found.set(where, finding("bridge-filter-off", { what, where, remedy }));
+    }
+    return false;
+  });
+  yield* found.values();
+}
+
+function remedyFor(setting: string): string {
+  return `Run sysctl -w ${setting}=1, and write ${setting} = 1 into a file of /etc/sysctl.d.`;
 }
 
 /** Finds what keeps signpost from the objects: one finding for the way there, or one for each refused kind. */

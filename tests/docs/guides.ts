@@ -60,6 +60,8 @@ cat > /usr/local/bin/signpost <<'SIGNPOST'
 ${SIGNPOST}SIGNPOST
 chmod 0755 /usr/local/bin/signpost
 ip link set lo up
+# A new network namespace forwards nothing, unlike a node.
+sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1
 cd ${ROOT}
 `;
 

@@ -1,11 +1,15 @@
 import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import type { CheckReport } from "../../lib/cli/check.ts";
 import type { Status } from "../../lib/model/status.ts";
+import { FORWARDING } from "../../lib/findings/system.ts";
+import { hostPort } from "../../lib/model/cluster/names.ts";
+import { FAMILIES } from "../../lib/model/values/address.ts";
 import { DATA_PATH } from "../../lib/observe/endpoints.ts";
 import type { PageData } from "../../lib/observe/page/data.ts";
 import { sideBySide } from "../support/side_by_side.ts";
 import { runSignpost, type Signpost } from "../support/signpost.ts";
-import { ADDRESSES, service, slice } from "./cluster.ts";
+import { NODE } from "../support/topology.ts";
+import { ADDRESSES, PORT, service, slice } from "./cluster.ts";
 import { HEALTH_PORT, METRICS_PORT, Stage } from "./stage.ts";
 
 const test = sideBySide("all reports of a problem agree");
@@ -66,3 +70,30 @@ test("a node that is cut off from its API server", async () => {
   await signpost.waitForLog(/a finding is gone finding=api-server-unreachable/);
   assertEquals((await ask(stage, "status")).code, 0);
 });
+
+/** Returns the first line of `explain`. */
+async function explain(stage: Stage, ...args: readonly string[]): Promise<string> {
+  return (await ask(stage, "explain", ...args)).stdout.split("\n")[0] ?? "";
+}
+
+for (const family of FAMILIES) {
+  test(`a kernel that does not forward IPv${family}`, async () => {
+    const own = ADDRESSES[family];
+    const setting = FORWARDING[family];
+    await using stage = await Stage.create({ objects: [service(own), slice(own, ["local1"])] });
+    await using signpost = await stage.startSynced(stage.socket);
+    const flow = { from: "pod", to: own.clusterIP } as const;
+    await stage.flowsBecome(signpost, [{ ...flow, reaches: ["local1"] }]);
+    await stage.network.run(NODE, ["sysctl", "-q", "-w", `${setting}=0`]);
+    await stage.flowsBecome(signpost, [{ ...flow, reaches: "drop" }]);
+    assertEquals(await assertReported({ stage, signpost, id: "forwarding-off" }), [2, 1]);
+    const said = `${setting} is 0: this node forwards no IPv${family} packets to pods`;
+    const packet = `${hostPort(own.clusterIP, PORT)}/tcp`;
+    assertStringIncludes(await explain(stage, "--from", "pod", "to", packet), said);
+    assertStringIncludes((await ask(stage, "explain", "shop/web")).stdout, said);
+    assertMatch(await explain(stage, "--from", "node", "to", packet), /is delivered/);
+    await stage.network.run(NODE, ["sysctl", "-q", "-w", `${setting}=1`]);
+    await stage.flowsBecome(signpost, [{ ...flow, reaches: ["local1"] }]);
+    await signpost.waitForLog(/a finding is gone finding=forwarding-off/, 120_000);
+  });
+}

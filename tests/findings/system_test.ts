@@ -2,15 +2,16 @@ import { assertEquals } from "@std/assert";
 import type { ApiFailure, NodeFacts } from "../../lib/findings/facts.ts";
 import {
   checkApiServer,
+  checkForwarding,
   checkHealthCheckPorts,
   checkMovedConnections,
   checkRouteLocalnet,
   checkSystem,
 } from "../../lib/findings/system.ts";
 import { factsOf, listOf } from "./facts.ts";
-import { ingress, service } from "../policy/objects.ts";
+import { ingress, service, slice } from "../policy/objects.ts";
 import { DEFAULTS } from "../support/configuration.ts";
-import type { ApiObject } from "../support/pipeline.ts";
+import { type ApiObject, NODE_NAME } from "../support/pipeline.ts";
 
 function said(facts: Partial<NodeFacts>): string[] {
   return listOf(checkSystem(factsOf([], { facts }))).map(({ id, what }) => `${id}: ${what}`);
@@ -183,4 +184,31 @@ Deno.test("a liberal conntrack takes moved connections, so nothing is found", ()
 
 Deno.test("a hash without external addresses is no finding", () => {
   assertEquals(servicesOf([hashed("web", {})]), []);
+});
+
+/** Returns the findings on kernel settings for a Service with an endpoint of this node. */
+function lost(system: Partial<NonNullable<NodeFacts["system"]>>, local = true): string[] {
+  const node = local ? NODE_NAME : "node-2";
+  const endpoints = [{ addresses: ["10.244.0.11"], nodeName: node }];
+  const objects = [service("web"), slice("web", [], { endpoints })];
+  const facts = {
+    system: { couldUseNftables: false, ...system },
+    interfaceAddresses: ["192.0.2.1"],
+  };
+  return listOf(checkForwarding(factsOf(objects, { facts }))).map(({ where }) => where);
+}
+
+Deno.test("forwarding that is off is found in the family that has endpoints", () => {
+  assertEquals(lost({ forwards: { 4: false, 6: false } }), ["net.ipv4.ip_forward"]);
+  assertEquals(lost({ forwards: { 4: true, 6: false } }), []);
+});
+
+Deno.test("a bridge whose packets meet no connection tracking is found if local endpoints are on it", () => {
+  const off = {
+    filtersBridges: { 4: false, 6: false },
+    bridges: ["172.17.0.0/16", "10.244.0.0/24"],
+  };
+  assertEquals(lost(off), ["net.bridge.bridge-nf-call-iptables"]);
+  assertEquals(lost(off, false), []);
+  assertEquals(lost({ ...off, bridges: ["172.17.0.0/16"] }), []);
 });

@@ -9,6 +9,9 @@ import type { Clock, Logger, ProcessRunner } from "../../model/ports/ports.ts";
 import { AutoResetEvent } from "../../model/values/timing.ts";
 import type { BackendOptions } from "../../backend/backend.ts";
 import { couldUseFirst } from "../../backend/choose.ts";
+import { BRIDGE_FILTER, FORWARDING } from "../../findings/system.ts";
+import { runIfInstalled } from "../../model/kernel/dataplane.ts";
+import { type Family, parseCidr } from "../../model/values/address.ts";
 import { readSysctl, ROUTE_LOCALNET } from "../../backend/sysctl.ts";
 
 interface NodeFindingsOptions {
@@ -138,12 +141,30 @@ export async function readSystem(
   before?: SystemFacts,
 ): Promise<SystemFacts> {
   const { runner } = options.runtime;
-  const [couldUseNftables, conntrack, routeLocalnet] = await Promise.all([
-    before?.couldUseNftables ?? couldUseFirst(options),
-    readConntrack(runner),
-    readSysctl(runner, ROUTE_LOCALNET).catch(() => undefined),
-  ]);
-  return { couldUseNftables, conntrack, routeLocalnet };
+  const isOn = async (names: Readonly<Record<Family, string>>) => {
+    const read = (name: string) => readSysctl(runner, name).catch(() => "0");
+    const [four, six] = await Promise.all([read(names[4]), read(names[6])]);
+    return { 4: four !== "0", 6: six !== "0" };
+  };
+  const [couldUseNftables, conntrack, routeLocalnet, forwards, filtersBridges, bridges] =
+    await Promise.all([
+      before?.couldUseNftables ?? couldUseFirst(options),
+      readConntrack(runner),
+      readSysctl(runner, ROUTE_LOCALNET).catch(() => undefined),
+      isOn(FORWARDING),
+      isOn(BRIDGE_FILTER),
+      readBridges(runner).catch(() => undefined),
+    ]);
+  // The setting of a kernel without the module br_netfilter cannot be read; others can, if sysctl works.
+  const settings = routeLocalnet !== undefined && { forwards, filtersBridges };
+  return { couldUseNftables, conntrack, routeLocalnet, bridges, ...settings };
+}
+
+/** Returns the ranges of bridges, such as `10.244.0.0/24`. */
+async function readBridges(runner: ProcessRunner): Promise<readonly string[]> {
+  const result = await runIfInstalled(runner, ["ip", "-o", "address", "show", "type", "bridge"]);
+  const found = (result?.stdout ?? "").matchAll(/ inet6? ([0-9a-f.:]+\/\d+) .*scope global/g);
+  return [...found].flatMap(([, range = ""]) => parseCidr(range) ?? []);
 }
 
 async function readConntrack(runner: ProcessRunner): Promise<SystemFacts["conntrack"]> {
