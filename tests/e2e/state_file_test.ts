@@ -132,7 +132,7 @@ for (const mode of ["nftables", "iptables"] as const) {
       new SteadyClient(network, { from: "pod", address, port: PORT })
     );
     await using third = stage.start(state.args);
-    await third.waitForLog(/the watch of Service objects failed/);
+    await third.waitForLog(/the watch of \w+ objects failed/);
     await third.waitForLog(/INFO the rules in the kernel stay until/);
     assertEquals((await stage.get("/healthz", HEALTH_PORT)).status, 200);
     assertEquals((await stage.get("/readyz", HEALTH_PORT)).status, 503);
@@ -183,7 +183,7 @@ test("a state file that cannot be trusted is ignored with a warning", async (tes
       await second.waitForLog(
         /WARN the state file is not used: cannot use \/var\/lib\/signpost\/e2e-/,
       );
-      await second.waitForLog(/the watch of Service objects failed/);
+      await second.waitForLog(/the watch of \w+ objects failed/);
       await assertRejects(() => stage.table(), Error, "No such file");
       await stage.api.start();
       await stage.flowsBecome(second, reaches(["local1"]));

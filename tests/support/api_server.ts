@@ -117,6 +117,7 @@ export class ApiServer {
     await eventually("the port is free", listen);
     this.options.port = (server.address() as AddressInfo).port;
     this.#server = server;
+    this.store.forget();
     if (bookmarkInterval > 0) this.#timer = setInterval(() => this.bookmark(), bookmarkInterval);
   }
 
@@ -172,12 +173,6 @@ export class ApiServer {
   compact(): void {
     this.store.compact();
     this.#pages.clear();
-    this.dropStreams();
-  }
-
-  /** Has resource versions go back, as a restored etcd does; open watches are cut. */
-  rewind(versions: number): void {
-    this.store.rewind(versions);
     this.dropStreams();
   }
 
@@ -284,7 +279,13 @@ export class ApiServer {
     const since = version === 0 ? undefined : version;
     response.writeHead(200, { "content-type": `${format.contentType};stream=watch` });
     if (since !== undefined && this.store.since(since) === undefined) {
-      response.end(errorEvent(format, 410, `too old resource version: ${since}`));
+      response.end(
+        errorEvent(
+          format,
+          410,
+          `too old resource version: ${since} (${this.store.resourceVersion})`,
+        ),
+      );
       return;
     }
     response.flushHeaders();
@@ -298,9 +299,12 @@ export class ApiServer {
     if (this.#silent) stream.silence();
     this.#streams.add(stream);
     const seconds = Number(query["timeoutSeconds"] ?? "1800");
-    const timer = setTimeout(() => stream.end(), seconds * 1000);
+    const timers = [
+      setTimeout(() => stream.bookmark(), (seconds - 2) * 1000),
+      setTimeout(() => stream.end(), seconds * 1000),
+    ];
     response.on("close", () => {
-      clearTimeout(timer);
+      for (const timer of timers) clearTimeout(timer);
       this.#streams.delete(stream);
     });
   }
@@ -308,6 +312,13 @@ export class ApiServer {
   #list({ response, collection, query }: Reading): void {
     const { kind, apiVersion } = collection;
     const token = query["continue"] ?? "";
+    const { resourceVersion } = this.store;
+    if (Number(query["resourceVersion"] ?? 0) > resourceVersion) {
+      const message = `Timeout: Too large resource version: ${
+        query["resourceVersion"]
+      }, current: ${resourceVersion}`;
+      return sendStatus(response, JSON_FORMAT, { code: 504, message });
+    }
     const rest = token === "" ? this.#snapshot(kind, query) : this.#pages.get(token);
     if (rest === undefined) {
       const message = "The provided continue parameter is too old";

@@ -80,6 +80,12 @@ export interface Change {
   readonly after: Stored | undefined;
 }
 
+/** The objects of a store at one moment. */
+interface SavedStore {
+  readonly resourceVersion: number;
+  readonly objects: ReadonlyMap<string, ReadonlyMap<string, Stored>>;
+}
+
 /** Objects, resource versions and their history. */
 export class ApiStore {
   #resourceVersion = 1000;
@@ -158,15 +164,28 @@ export class ApiStore {
 
   /** Forgets the history: watches from an older resource version get 410. */
   compact(): void {
-    this.#compacted = ++this.#resourceVersion;
+    this.#resourceVersion++;
+    this.forget();
+  }
+
+  /** Forgets the history, as a server that starts: it answers no watch from an older resource version. */
+  forget(): void {
+    this.#compacted = this.#resourceVersion;
     this.#history = [];
   }
 
-  /** Has resource versions go back, as a restored etcd does; objects stay as they are. */
-  rewind(versions: number): void {
-    this.#resourceVersion -= versions;
-    this.#compacted = Math.min(this.#compacted, this.#resourceVersion);
-    this.#history = [];
+  /** Returns all objects and their resource version, for `restore`. */
+  save(): SavedStore {
+    const objects = new Map([...this.#objects].map(([kind, stored]) => [kind, new Map(stored)]));
+    return { resourceVersion: this.#resourceVersion, objects };
+  }
+
+  /** Goes back to a saved state, as a restored etcd does. Nothing is said to watches. */
+  restore({ resourceVersion, objects }: SavedStore): void {
+    this.#resourceVersion = resourceVersion;
+    this.#objects.clear();
+    for (const [kind, stored] of objects) this.#objects.set(kind, new Map(stored));
+    this.forget();
   }
 
   /** Calls back at each change. @returns a function that ends it */

@@ -79,7 +79,7 @@ interface ApiRequest {
   /** The `accept` header, `application/json` by default. */
   readonly accept?: string;
   readonly signal: AbortSignal;
-  /** Milliseconds between bytes of the body, 60 s by default. The headers must be in after 60 s at most. */
+  /** Milliseconds for the headers, and then for the body, or until `renew`; 60 s by default and at most. */
   readonly silence?: number;
 }
 
@@ -89,11 +89,13 @@ interface ApiStream {
   readonly contentType: string;
   /** Throws a `WatchError` if the stream breaks off or stalls. */
   readonly body: AsyncIterable<Uint8Array>;
+  /** Gives the body new time. Bytes do not: a server that sends a few now and then must not hold a request. */
+  renew(): void;
   close(): void;
 }
 
 /** The API server's own limit for a request. */
-const DEFAULT_SILENCE = 60_000;
+const LONGEST_SILENCE = 60_000;
 
 /** The longest body read as a whole, in bytes: a list from a server that ignores `limit`. */
 const MAX_BODY = 256 * 1024 * 1024;
@@ -126,6 +128,7 @@ export class ApiClient {
         status,
         contentType: response.headers["content-type"] ?? "",
         body: exchange.read(response),
+        renew: () => exchange.renew(),
         close: () => exchange.close(),
       };
     } catch (error) {
@@ -217,23 +220,23 @@ class Exchange {
   /** Called with the bytes of the body when it has ended or was given up. */
   onEnd: (size: number) => void = () => {};
   readonly #onAbort = () => this.#abort.abort();
-  #limit: number;
-  /** The monotonic time of the last sign of life. */
-  #heard: number;
+  readonly #limit: number;
+  /** The monotonic time at which the present limit began. */
+  #renewed: number;
   #isSilent = false;
 
   constructor(private readonly clock: Clock, private readonly request: ApiRequest) {
-    const { signal, silence = DEFAULT_SILENCE } = request;
+    const { signal, silence = LONGEST_SILENCE } = request;
     if (signal.aborted) this.#abort.abort();
     signal.addEventListener("abort", this.#onAbort, { once: true });
-    this.#limit = Math.min(silence, DEFAULT_SILENCE);
-    this.#heard = clock.monotonic();
+    this.#limit = Math.min(silence, LONGEST_SILENCE);
+    this.#renewed = clock.monotonic();
     void this.#limitSilence();
   }
 
   async #limitSilence(): Promise<void> {
     while (!this.signal.aborted) {
-      const left = this.#heard + this.#limit - this.clock.monotonic();
+      const left = this.#renewed + this.#limit - this.clock.monotonic();
       if (left > 0) await this.clock.sleep(left, this.signal);
       else {
         this.#isSilent = true;
@@ -242,18 +245,20 @@ class Exchange {
     }
   }
 
+  renew(): void {
+    this.#renewed = this.clock.monotonic();
+  }
+
   close(): void {
     this.request.signal.removeEventListener("abort", this.#onAbort);
     this.#abort.abort();
   }
 
   async *read(response: HttpResponse): AsyncGenerator<Uint8Array> {
-    this.#limit = this.request.silence ?? DEFAULT_SILENCE;
-    this.#heard = this.clock.monotonic();
+    this.renew();
     let size = 0;
     try {
       for await (const chunk of response.body) {
-        this.#heard = this.clock.monotonic();
         size += chunk.length;
         yield chunk;
       }

@@ -13,6 +13,7 @@ type FailureReason =
   | "gone" // 410: the resource version or continue token is too old.
   | "reverted" // A resource version is lower than the previous one: etcd was restored.
   | "throttled" // 429.
+  | "internal" // 500.
   | "status"; // Any other status.
 
 export class WatchError extends Error {
@@ -38,4 +39,5 @@ const REASONS: Readonly<Record<number, FailureReason>> = {
   404: "not-found",
   410: "gone",
   429: "throttled",
+  500: "internal",
 };

@@ -11,16 +11,29 @@ import { PROTOBUF } from "../../model/configuration.ts";
 import { Turns } from "../../model/ports/in_turns.ts";
 import type { Clock, Logger } from "../../model/ports/ports.ts";
 import type { WatchSummary } from "../../model/status.ts";
-import { fieldAt } from "../../model/values/record.ts";
 import { errorText } from "../../model/values/text.ts";
 import type { ApiClient } from "./api_client.ts";
 import { StatusError, WatchError } from "./failure.ts";
+import { Outage } from "./outage.ts";
 import { type Resource, resourceOf } from "./resources.ts";
-import { parseWatchEvent, piecesOf, type WatchEvent } from "./watch_events.ts";
+import {
+  isLower,
+  parseWatchEvent,
+  piecesOf,
+  readListPage,
+  type WatchEvent,
+} from "./watch_events.ts";
 
 /** Times are in milliseconds. */
 const LIMITS = {
-  /** The longest silence of a watch. The API server sends a bookmark about every minute. */
+  /** The longest time without an event or bookmark before a watch is opened again: its connection may be dead. */
+  silence: 40_000,
+  /**
+   * The shortest time after which the server ends a watch, which then resumes on the same connection. It sends a
+   * bookmark 2 s before, so a longer silence is a fault. Connections that carry data are not forgotten on the way.
+   */
+  watch: 31_000,
+  /** The longest time without an event or bookmark before a list. A restored server can be silent for good. */
   stall: 180_000,
   /** The longest time without a new object in a streaming list. The server waits 3 s for its cache. */
   quiet: 10_000,
@@ -67,7 +80,11 @@ interface WatchOptions {
 
 /** Lists and watches every kind until the signal aborts. Never rejects. Each kind's first event is a `replace`. */
 export async function watchAll(options: WatchOptions): Promise<void> {
-  await Promise.all(options.kinds.map((kind) => new Reflector(kind, options).run()));
+  const shared: Shared = {
+    outage: new Outage(options.clock, options.logger),
+    served: new AbortController(),
+  };
+  await Promise.all(options.kinds.map((kind) => new Reflector(kind, options, shared).run()));
 }
 
 /** Milliseconds after which a stream without events counts as a success. */
@@ -82,6 +99,12 @@ const MAX_IDLE_PAGES = 10;
 /** Lines or frames that are taken without a break. */
 const BATCH = 16;
 
+interface Shared {
+  readonly outage: Outage;
+  /** Aborts when the first Services are in: the server has read its roles. */
+  readonly served: AbortController;
+}
+
 /** Collects the objects of a list by key, also those that have no rules. */
 type Snapshot = Map<string, ObjectChange>;
 
@@ -91,8 +114,6 @@ class Reflector {
   readonly #backoff: Backoff;
   readonly #random: () => number;
   #status: WatchStatus;
-  /** The last logged failure, so that a lasting failure is one line. */
-  #warned = "";
   /** The version of the last delivered event; `""` if a list is due. */
   #resourceVersion = "";
   /** The monotonic time of the last list, event or bookmark. */
@@ -102,12 +123,18 @@ class Reflector {
   #streamingList = true;
   /** Collects the initial state of a stream until its end. */
   #snapshot: Snapshot | undefined;
+  /** True if the server has accepted the present watch. */
+  #isOpen = false;
   /** True if the present stream brought a list, an event or a bookmark. */
   #hasProgress = false;
   /** The monotonic time at which a resource version had last expired. */
   #expired = -Infinity;
 
-  constructor(private readonly kind: Kind, private readonly options: WatchOptions) {
+  constructor(
+    private readonly kind: Kind,
+    private readonly options: WatchOptions,
+    private readonly shared: Shared,
+  ) {
     this.#resource = resourceOf(kind, options.nodeName);
     this.#limits = { ...LIMITS, ...options.limits };
     this.#random = options.random ?? Math.random;
@@ -201,22 +228,29 @@ class Reflector {
     const { kind, options: { logger, sink } } = this;
     sink({ type: "replace", kind, changes } as ReplaceEvent);
     this.#update({ resourceVersion, lists: this.#status.lists + 1 });
+    if (kind === "Service") this.shared.served.abort();
     logger.debug(2, `listed ${kind} objects`, { objects: this.#known.size, resourceVersion });
   }
 
   /** Follows one stream to its end. @param isList true if the stream begins with the initial state */
   async #watch(isList = false): Promise<void> {
     const { clock, signal } = this.options;
-    this.#setState(isList ? "listing" : "connecting");
+    if (isList) this.#setState("listing");
+    else if (this.#status.state !== "watching") this.#setState("connecting");
     const start = clock.monotonic();
     // A variable would keep the list in memory until the stream ends.
     this.#snapshot = isList ? new Map() : undefined;
     this.#hasProgress = false;
+    this.#isOpen = false;
     try {
       await this.#follow();
     } catch (error) {
       // The abort ends the body at any place.
       if (signal.aborted) return;
+      // A new connection shows whether only this one is dead.
+      if (
+        this.#isOpen && !this.#snapshot && error instanceof WatchError && error.reason === "stalled"
+      ) return;
       throw error;
     } finally {
       const end = clock.monotonic();
@@ -226,8 +260,8 @@ class Reflector {
         end - this.#progressed >= this.#limits.stall;
       if (isSilent) this.#resourceVersion = "";
     }
-    if (signal.aborted) return;
-    if (!this.#hasProgress && clock.monotonic() - start < GOOD_STREAM) {
+    if (signal.aborted || clock.monotonic() - start >= GOOD_STREAM) return;
+    if (!this.#hasProgress) {
       throw new WatchError("dropped", "the watch was closed by the server at once");
     }
     this.#setState("connecting");
@@ -240,8 +274,9 @@ class Reflector {
       query: this.#query(),
       ...(protobuf && { accept: `${PROTOBUF}, application/json` }),
       signal,
-      silence: this.#limits.stall,
+      silence: this.#limits.silence,
     });
+    this.#isOpen = true;
     if (!this.#snapshot) this.#setState("watching");
     const turns = new Turns(clock);
     const over = new AbortController();
@@ -249,7 +284,7 @@ class Reflector {
     try {
       for await (const pieces of piecesOf(answer)) {
         for (let i = 0; i < pieces.length && !signal.aborted; i += BATCH) {
-          this.#take(pieces.slice(i, i + BATCH));
+          if (this.#take(pieces.slice(i, i + BATCH))) answer.renew();
           if (this.#snapshot) await turns.giveWay();
         }
         if (signal.aborted) return;
@@ -283,19 +318,28 @@ class Reflector {
       ...this.#resource.selectors,
       watch: "true",
       allowWatchBookmarks: "true",
-      timeoutSeconds: String(300 + Math.floor(300 * this.#random())),
       ...this.#snapshot
-        ? { sendInitialEvents: "true", resourceVersionMatch: "NotOlderThan" }
-        : { resourceVersion: this.#resourceVersion },
+        ? {
+          sendInitialEvents: "true",
+          resourceVersionMatch: "NotOlderThan",
+          timeoutSeconds: String(300 + Math.floor(300 * this.#random())),
+        }
+        : {
+          resourceVersion: this.#resourceVersion,
+          timeoutSeconds: String(Math.floor(this.#limits.watch / 1000 + 4 * this.#random())),
+        },
     };
   }
 
-  #take(pieces: readonly (string | Uint8Array)[]): void {
+  /** Takes lines or frames. @returns true if there was an event */
+  #take(pieces: readonly (string | Uint8Array)[]): boolean {
+    let hasEvent = false;
     let hasProgress = false;
     try {
       for (const piece of pieces) {
         const event = parseWatchEvent(piece);
         if (event === undefined) continue;
+        hasEvent = true;
         if (this.#snapshot) hasProgress = this.#gather(event, this.#snapshot);
         else {
           this.#pass(event);
@@ -311,6 +355,7 @@ class Reflector {
         this.#noteLife();
       }
     }
+    return hasEvent;
   }
 
   /** Takes an event of the initial state. @returns true at its end */
@@ -360,18 +405,21 @@ class Reflector {
   }
 
   async #recover(cause: unknown): Promise<void> {
-    const { kind, options: { clock, logger, signal } } = this;
+    const { kind, options: { clock, signal } } = this;
     const error = cause instanceof WatchError
       ? cause
       : new WatchError("garbage", `the watch failed: ${errorText(cause)}`, { cause });
-    if (mustList(error)) this.#resourceVersion = "";
+    if (this.#mustList(error)) this.#resourceVersion = "";
+    const { outage, served } = this.shared;
     if (this.#isAbsent(error)) {
+      outage.ended(kind);
       this.#deliverNothing(error);
       this.#backoff.reset();
       const isRefused = error.reason === "forbidden";
       const lastError = isRefused ? error.message : "";
       this.#update({ state: "absent", lastError, isRefused, failingSince: 0 });
-      return await clock.sleep(this.#limits.absent, signal);
+      const wake = served.signal.aborted ? signal : AbortSignal.any([signal, served.signal]);
+      return await clock.sleep(this.#limits.absent, wake);
     }
     const isGone = error.reason === "gone" || error.reason === "reverted";
     if (isGone) this.#succeeded();
@@ -386,14 +434,7 @@ class Reflector {
       // The server answers if a version has expired.
       failingSince: isGone ? 0 : this.#status.failingSince || clock.now(),
     });
-    const { reason, message } = error;
-    const fields = { kind, reason, error: message, retryInMs: Math.round(delay) };
-    if (isRoutine || this.#warned === reason) {
-      logger.debug(2, `the watch of ${kind} objects failed`, fields);
-    } else {
-      this.#warned = reason;
-      logger.warn(`the watch of ${kind} objects failed, the rules stay`, fields);
-    }
+    outage.failed(kind, { error, isRoutine, retryInMs: Math.round(delay) });
     await clock.sleep(delay, signal);
     if (isGone) this.#expired = clock.monotonic();
   }
@@ -407,7 +448,17 @@ class Reflector {
   #isAbsent({ reason }: WatchError): boolean {
     const wasRead = this.#status.resourceVersion !== "";
     return this.#resource.optional === true &&
-      (reason === "not-found" || reason === "forbidden" && !wasRead);
+      (reason === "not-found" ||
+        reason === "forbidden" && !wasRead && !this.shared.outage.refusesOthers(this.kind));
+  }
+
+  /**
+   * Returns true if the watch cannot resume. While a server is away, etcd may be restored, and versions after the lower
+   * one be given again: then the server accepts ours and says nothing of what it lost.
+   */
+  #mustList({ reason }: WatchError): boolean {
+    if (reason === "throttled") return false;
+    return !this.#isOpen || reason !== "dropped" && reason !== "stalled";
   }
 
   /** Delivers an empty first state; an earlier state stays. */
@@ -418,13 +469,11 @@ class Reflector {
   }
 
   #noteLife(): void {
-    const { clock, logger } = this.options;
-    if (this.#warned !== "") logger.info(`the watch of ${this.kind} objects is back`);
-    this.#warned = "";
+    this.shared.outage.ended(this.kind);
     this.#update({
       state: "watching",
       resourceVersion: this.#resourceVersion,
-      lastEvent: clock.now(),
+      lastEvent: this.options.clock.now(),
       lastError: "",
       failingSince: 0,
       isRefused: false,
@@ -441,43 +490,11 @@ class Reflector {
   }
 }
 
-/** Reads one page of a list. The token of the next page is `""` on the last one. @throws {WatchError} if it is none */
-function readListPage(body: unknown) {
-  const items = fieldAt(body, "items") ?? [];
-  const kind = fieldAt(body, "kind");
-  const resourceVersion = fieldAt(body, "metadata", "resourceVersion");
-  const next = fieldAt(body, "metadata", "continue") ?? "";
-  if (
-    typeof kind !== "string" || !kind.endsWith("List") || !Array.isArray(items) ||
-    typeof resourceVersion !== "string" || typeof next !== "string"
-  ) {
-    throw new WatchError("garbage", "the answer is no list of objects");
-  }
-  return { items, resourceVersion, next };
-}
-
 /** Returns true if a paged list may work after this failure of a streaming list. */
 function mayWorkInPages(error: unknown): error is WatchError {
   if (error instanceof StatusError) {
-    return [400, 403, 405, 406, 415, 422, 501].includes(error.status);
+    // 500: its etcd does not report the progress of watches.
+    return [400, 403, 405, 406, 415, 422, 500, 501].includes(error.status);
   }
   return error instanceof WatchError && ["garbage", "dropped"].includes(error.reason);
-}
-
-/** Returns true if the resource version is of no more use. As in client-go, garbage leads to a new list. */
-function mustList(error: WatchError): boolean {
-  if (!(error instanceof StatusError)) {
-    return ["garbage", "too-many", "reverted"].includes(error.reason);
-  }
-  const isPassing = [401, 403, 404, 408, 429].includes(error.status) || error.status >= 500;
-  return !isPassing || /too large resource version/i.test(error.message);
-}
-
-/** A decimal number without leading zeros. */
-const COMPARABLE = /^[1-9][0-9]*$/;
-
-/** Returns true if a resource version is lower than another. Non-numeric ones have no order (KEP-5504). */
-function isLower(version: string, other: string): boolean {
-  if (!COMPARABLE.test(version) || !COMPARABLE.test(other)) return false;
-  return version.length < other.length || version.length === other.length && version < other;
 }

@@ -126,6 +126,36 @@ export async function* splitFrames(
   }
 }
 
+interface ListPage {
+  readonly items: readonly unknown[];
+  readonly resourceVersion: string;
+  readonly next: string;
+}
+
+/** Reads one page of a list. The token of the next page is `""` on the last one. @throws {WatchError} if it is none */
+export function readListPage(body: unknown): ListPage {
+  const items = fieldAt(body, "items") ?? [];
+  const kind = fieldAt(body, "kind");
+  const resourceVersion = fieldAt(body, "metadata", "resourceVersion");
+  const next = fieldAt(body, "metadata", "continue") ?? "";
+  if (
+    typeof kind !== "string" || !kind.endsWith("List") || !Array.isArray(items) ||
+    typeof resourceVersion !== "string" || typeof next !== "string"
+  ) {
+    throw new WatchError("garbage", "the answer is no list of objects");
+  }
+  return { items, resourceVersion, next };
+}
+
+/** A decimal number without leading zeros. */
+const COMPARABLE = /^[1-9][0-9]*$/;
+
+/** Returns true if a resource version is lower than another. Non-numeric ones have no order (KEP-5504). */
+export function isLower(version: string, other: string): boolean {
+  if (!COMPARABLE.test(version) || !COMPARABLE.test(other)) return false;
+  return version.length < other.length || version.length === other.length && version < other;
+}
+
 /** One line or frame of a watch stream. */
 export type WatchEvent =
   | {
