@@ -66,10 +66,32 @@ export async function writeStateFile(
   }
 }
 
-/** Returns when the file was written, milliseconds since the epoch; `undefined` if there is none. */
-export async function stateFileTime(path: string): Promise<number | undefined> {
+/** Returns true if there is a state file, usable or not. */
+export async function hasStateFile(path: string): Promise<boolean> {
   // Another failure is reported when the file is written.
-  return (await Deno.lstat(path).catch(() => undefined))?.mtime?.getTime();
+  return await Deno.lstat(path).then(() => true, () => false);
+}
+
+/** Returns the time in the header, milliseconds since the epoch; `undefined` if the file cannot be used. */
+export async function stateFileTime(
+  path: string,
+  options: Pick<ReadStateOptions, "nodeName" | "decode">,
+): Promise<number | undefined> {
+  const reader = new StateReader(options);
+  try {
+    const file = await openTrusted(path);
+    const text = file.readable.pipeThrough(new DecompressionStream("gzip"))
+      .pipeThrough(new TextDecoderStream());
+    for await (const chunk of text) {
+      for (const line of chunk.split(/(?<=\n)/)) {
+        reader.push(line);
+        if (!isNaN(reader.written)) return reader.written;
+      }
+    }
+  } catch {
+    // The reason is logged if the file is needed.
+  }
+  return undefined;
 }
 
 /** Reads the state file. @returns `undefined` if there is none @throws {StateError} if it cannot be used */

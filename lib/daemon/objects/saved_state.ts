@@ -4,7 +4,12 @@ import { Turns } from "../../model/ports/in_turns.ts";
 import type { Clock, Logger } from "../../model/ports/ports.ts";
 import { createDecoder } from "../../source/objects/decode.ts";
 import { type SavedState, StateError } from "../../source/saved/format.ts";
-import { readStateFile, stateFileTime, writeStateFile } from "../../system/state_file.ts";
+import {
+  hasStateFile,
+  readStateFile,
+  stateFileTime,
+  writeStateFile,
+} from "../../system/state_file.ts";
 import { StateKeeper } from "../../source/saved/keeper.ts";
 import type { DaemonOptions, Parts } from "../parts.ts";
 
@@ -33,24 +38,27 @@ export async function restore(parts: Parts): Promise<void> {
   const { nodeName, runtime, logger, signal } = options;
   const path = options.configuration.signpost.stateFile;
   if (path === "" || !source.api) return;
-  const lastWritten = await stateFileTime(path);
-  parts.keeper = new StateKeeper({
-    clock: runtime.clock,
-    logger,
-    lastWritten,
-    write: async (terms) => {
-      await writeStateFile(cache, { ...terms, path, nodeName });
-      runtime.releaseMemory(signal);
-    },
-  });
-  if (lastWritten === undefined) return;
+  const keepFrom = (lastWritten: number | undefined) => {
+    parts.keeper = new StateKeeper({
+      clock: runtime.clock,
+      logger,
+      lastWritten,
+      write: async (terms) => {
+        await writeStateFile(cache, { ...terms, path, nodeName });
+        runtime.releaseMemory(signal);
+      },
+    });
+  };
+  if (!await hasStateFile(path)) return keepFrom(undefined);
   // Rules in the kernel may be newer than the file.
   if (await isServed(backend.foreignRules, { ...runtime, logger })) {
+    keepFrom(await stateFileTime(path, { nodeName, decode: createDecoder() }));
     logger.info("the rules in the kernel stay until the API server's lists are in");
     // A lost API server is no reason for load balancers to leave a node that has rules.
     return health.setNode({ deleting: false });
   }
   const saved = await read(path, options);
+  keepFrom(saved?.written);
   if (!saved) return;
   parts.restored = saved.written;
   await loop.restore(saved.events);

@@ -119,6 +119,11 @@ export class StateReader {
     return { written: this.#written, events: events as readonly ReplaceEvent[] };
   }
 
+  /** The time in the header, milliseconds since the epoch; NaN before it is read. */
+  get written(): number {
+    return this.#written;
+  }
+
   #line(line: string): void {
     this.#lines++;
     this.#last = line;

@@ -10,8 +10,8 @@ import { service, SyncFixture } from "../../sync/fixture.ts";
 
 const NODE = "node-1";
 
-/** Loads a state file; gives what was asked and found, and what the log says of it. */
-async function load(path: string, isServed: boolean): Promise<string[]> {
+/** Loads a state file. */
+async function loadParts(path: string, isServed: boolean) {
   const done: string[] = [];
   const logger = new MemoryLogger();
   const backend = new FakeBackend({ repairs: false });
@@ -28,6 +28,12 @@ async function load(path: string, isServed: boolean): Promise<string[]> {
     source: { api, run: () => Promise.resolve() },
   });
   await restore(parts);
+  return { parts, done, logger };
+}
+
+/** Loads a state file; gives what was asked and found, and what the log says of it. */
+async function load(path: string, isServed: boolean): Promise<string[]> {
+  const { parts, done, logger } = await loadParts(path, isServed);
   await parts.keeper?.stop();
   const { nodeEligible } = parts.health.report();
   return [...done, ...parts.cache.services.keys(), ...nodeEligible ? ["eligible"] : []].concat(
@@ -58,6 +64,28 @@ Deno.test("a state file is read where no rules serve the node", async () => {
       "eligible",
       "the rules in the kernel stay until the API server's lists are in",
     ]);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+});
+
+Deno.test("the age of the snapshot is that of the file's header, and absent if the file is refused", async () => {
+  const folder = await Deno.makeTempDir();
+  try {
+    const path = `${folder}/state`;
+    await using fixture = new SyncFixture();
+    fixture.deliver([service(1)]);
+    const terms = { path, written: START - 60_000, pause: () => Promise.resolve() };
+    const ages = async () => {
+      const loaded = [await loadParts(path, true), await loadParts(path, false)];
+      return loaded.map(({ parts }) => parts.keeper?.age());
+    };
+    await writeStateFile(fixture.cache, { ...terms, nodeName: NODE });
+    assertEquals(await ages(), [60, 60]);
+    await writeStateFile(fixture.cache, { ...terms, nodeName: "another" });
+    assertEquals(await ages(), [undefined, undefined]);
+    await Deno.writeTextFile(path, "damaged");
+    assertEquals(await ages(), [undefined, undefined]);
   } finally {
     await Deno.remove(folder, { recursive: true });
   }
