@@ -72,6 +72,8 @@ Deno.test("in iptables mode, changes are rules with their Service", () => {
       'cluster IP" -m tcp --dport 80 -j KUBE-SVC-X (shop/web:http)',
       "- rule IPv4 nat KUBE-SEP-HAIRPIN -s 10.244.0.11/32 -d 10.244.0.11/32 -j KUBE-MARK-MASQ " +
       "(shop/web:http)",
+      "- rule IPv4 filter KUBE-FORWARD -s 10.244.0.11/32 -d 10.244.0.11/32 -m conntrack " +
+      "--ctstate DNAT -j ACCEPT (shop/web:http)",
       "- rule IPv4 nat KUBE-SVC-X -p tcp -j DNAT --to-destination 10.244.0.11:8080 (shop/web:http)",
       '+ rule IPv4 filter KUBE-SERVICES -d 10.96.0.10/32 -p tcp -m comment --comment "shop/web:http ' +
       'has no endpoints" -m tcp --dport 80 -j REJECT --reject-with icmp-port-unreachable ' +

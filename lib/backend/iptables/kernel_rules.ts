@@ -183,7 +183,7 @@ function parsePick(
 
 /** Returns the kind of a rule in a shared chain, or its words. No two rules of one kind match the same packet. */
 function kindOf(rule: string): string {
-  if (/^(-[ds] \S+ )?-p |^-s \S+ -d \S+ -j KUBE-MARK-MASQ/.test(rule)) return "service";
+  if (/^(-[ds] \S+ )?-p |^-s \S+ -d \S+ .*-j (KUBE-MARK-MASQ|ACCEPT)$/.test(rule)) return "service";
   return wordsOf(rule);
 }
 

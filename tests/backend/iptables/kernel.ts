@@ -107,7 +107,7 @@ function sortRuns(rules: readonly string[]): string[] {
 }
 
 function kindOf(rule: string): string {
-  if (/^(-[ds] \S+ )?-p |^-s \S+ -d \S+ -j KUBE-MARK-MASQ/.test(rule)) return "service";
+  if (/^(-[ds] \S+ )?-p |^-s \S+ -d \S+ .*-j (KUBE-MARK-MASQ|ACCEPT)$/.test(rule)) return "service";
   if (/^-d \S+ -j RETURN$/.test(rule)) return "own";
   if (rule.includes(" no such port")) return "guard";
   return "";

@@ -5,6 +5,7 @@ import { execute } from "../../support/command.ts";
 import { Network } from "../../support/network.ts";
 import { type ApiObject, Pipeline } from "../../support/pipeline.ts";
 import type { Outcome } from "../../support/traffic.ts";
+import { programName } from "../../../lib/backend/iptables/script/names.ts";
 import { BACKENDS } from "./kernel.ts";
 import { atOnce } from "../../../lib/model/ports/in_turns.ts";
 
@@ -108,6 +109,22 @@ for (const backend of BACKENDS) {
         const isMasqueraded = outcome.answer.peer.address !== outcome.source.address;
         assertEquals(isMasqueraded, outcome.answer.host === "web1");
       }
+    });
+
+    Deno.test(`${name}: an endpoint reaches itself beside a firewall that drops what is forwarded`, async () => {
+      const { network, apply } = await setUp(backend, {});
+      await using _network = network;
+      const filter = programName(family, "", backend);
+      await network.run("node", [filter, "-P", "FORWARD", "DROP"]);
+      const connect = async (from: string) =>
+        hostsOf(await network.connect({ from, address, port: 80, times: 10, timeout: 1_000 }));
+      await apply(["web2"]);
+      assertEquals(await connect("web1"), ["drop"]);
+      await apply(["web1"]);
+      assertEquals(await connect("web1"), ["web1"]);
+      assertEquals(await connect("client"), ["web1"]);
+      await apply(["web2"]);
+      assertEquals(await connect("web1"), ["drop"]);
     });
 
     Deno.test(`${name}: a client stays on its endpoint while others come and go, and moves when it goes`, async () => {

@@ -127,6 +127,8 @@ type Place = Omit<SharedRule, "rule">;
 const SERVICES: Place = { table: "nat", chain: "KUBE-SERVICES", place: "first" };
 const NODE_PORTS: Place = { table: "nat", chain: "KUBE-NODEPORTS", place: "last" };
 const HAIRPINS: Place = { table: "nat", chain: HAIRPIN_CHAIN, place: "first" };
+/** A firewall may drop what is forwarded, and hairpin connections have no mark yet. */
+const FORWARDED_HAIRPINS: Place = { table: "filter", chain: "KUBE-FORWARD", place: "last" };
 const REFUSED: Place = { table: "filter", chain: "KUBE-SERVICES", place: "first" };
 const REFUSED_OUTSIDE: Place = { ...REFUSED, chain: "KUBE-EXTERNAL-SERVICES" };
 const FIREWALL: Place = { ...REFUSED, chain: "KUBE-PROXY-FIREWALL" };
@@ -204,10 +206,13 @@ function portRules(
 function hairpinRules({ servicePort, policies }: ServiceContext): SharedRule[] {
   const own = policies.flatMap((policy) => endpointsFor(servicePort, policy))
     .filter(({ hairpin }) => hairpin).map(({ address }) => host(servicePort.family, address));
-  return [...new Set(own)].map((address) => ({
-    ...HAIRPINS,
-    rule: `-s ${address} -d ${address} -j KUBE-MARK-MASQ`,
-  }));
+  return [...new Set(own)].flatMap((address) => {
+    const toItself = `-s ${address} -d ${address}`;
+    return [
+      { ...HAIRPINS, rule: `${toItself} -j KUBE-MARK-MASQ` },
+      { ...FORWARDED_HAIRPINS, rule: `${toItself} -m conntrack --ctstate DNAT -j ACCEPT` },
+    ];
+  });
 }
 
 /** The comment and the end of a rule. */
