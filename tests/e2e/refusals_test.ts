@@ -1,6 +1,15 @@
-import { type Addresses, service, slice } from "./cluster.ts";
-import { testCase } from "./case.ts";
-import { nodePortFlow } from "./flow.ts";
+import { FAMILIES } from "../../lib/model/values/address.ts";
+import { sideBySide } from "../support/side_by_side.ts";
+import {
+  ADDRESSES,
+  type Addresses,
+  clusterObjects,
+  configuration,
+  service,
+  slice,
+} from "./cluster.ts";
+import { applyOnce, createCluster, testCase } from "./case.ts";
+import { assertFlows, nodePortFlow } from "./flow.ts";
 
 const SOURCES = ["pod", "node", "client"] as const;
 
@@ -64,3 +73,43 @@ testCase("an unallocated address of a ServiceCIDR drops", (a) => ({
   objects: [service(a), slice(a, ["local1"])],
   flows: SOURCES.map((from) => ({ from, to: a.unallocated, reaches: "drop" }) as const),
 }));
+
+/** Drops what comes in or is forwarded, but for packets of known connections. */
+const FIREWALL = `table inet host {
+  chain input {
+    type filter hook input priority 0; policy drop;
+    meta l4proto ipv6-icmp accept
+    ct state established,related accept
+  }
+  chain forward {
+    type filter hook forward priority 0; policy drop;
+    ct state established,related accept
+  }
+}
+`;
+
+const test = sideBySide("refusals beside a firewall");
+
+for (const family of FAMILIES) {
+  test(`a firewall that starts after signpost does not drop what signpost rejects (IPv${family})`, async () => {
+    const a = ADDRESSES[family];
+    await using network = await createCluster();
+    const empty = { name: "empty", spec: { clusterIP: a.clusterIP2, type: "NodePort" } };
+    const objects = [
+      ...clusterObjects(a),
+      service(a),
+      slice(a, ["local1"]),
+      service(a, empty),
+    ];
+    await applyOnce(network, { objects, config: configuration(a, { mode: "nftables" }) });
+    await network.applyNft(FIREWALL);
+    await assertFlows(
+      network,
+      (["pod", "client"] as const).flatMap((from) => [
+        { from, to: a.clusterIP, port: 81, reaches: "reject" } as const,
+        { from, to: a.clusterIP2, reaches: "reject" } as const,
+        nodePortFlow(a, { from, reaches: "reject" }),
+      ]),
+    );
+  });
+}

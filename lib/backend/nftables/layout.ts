@@ -7,6 +7,12 @@ import { type FrontendKind, tableSet } from "./sets.ts";
 /** The last chain of ours that a packet meets on its way out. */
 export const LAST_CHAIN = "nat-postrouting";
 
+/**
+ * The priority of the chains that refuse. At 0, the newer chain comes first: a firewall that starts later would drop the
+ * packets in silence.
+ */
+export const FILTER_PRIORITY = -1;
+
 export function nodeElements(node: DesiredNode): Element[] {
   return node.ipFamilies.flatMap((family) => [
     ...node.families[family].guardedCIDRs.map((text) =>
@@ -46,13 +52,13 @@ export function fixedChains(node: DesiredNode): Chain[] {
         .concat(node.ipFamilies.map((family) => `${addressIn("serviceCIDRs", family)} drop`)),
     ),
     ...NAT_CHAINS.map(({ before }) => before),
-    base("filter-input", "filter hook input priority 0", [
+    base("filter-input", `filter hook input priority ${FILTER_PRIORITY}`, [
       ...LOCALHOST_GUARD,
       "ct state new jump no-endpoint-nodeports",
       "ct state new jump no-endpoints",
     ]),
-    base("filter-forward", "filter hook forward priority 0", CLUSTER_IP_GUARD),
-    base("filter-output", "filter hook output priority 0", CLUSTER_IP_GUARD),
+    base("filter-forward", `filter hook forward priority ${FILTER_PRIORITY}`, CLUSTER_IP_GUARD),
+    base("filter-output", `filter hook output priority ${FILTER_PRIORITY}`, CLUSTER_IP_GUARD),
     ...fastPathChains(node),
     base(LAST_CHAIN, "nat hook postrouting priority 100", [
       `meta mark & ${mark} == ${mark} meta mark set meta mark ^ ${mark} masquerade fully-random`,

@@ -6,7 +6,15 @@ import {
   usedEndpoints,
 } from "../../model/kernel/desired.ts";
 import type { Protocol, TrafficPolicy } from "../../model/cluster/objects.ts";
-import { base, fromLocalPod, LOOPBACK, NODE_PORT, shortCircuitChain, vipOf } from "./layout.ts";
+import {
+  base,
+  FILTER_PRIORITY,
+  fromLocalPod,
+  LOOPBACK,
+  NODE_PORT,
+  shortCircuitChain,
+  vipOf,
+} from "./layout.ts";
 import { chain, type Element, element, type TableObject } from "./table.ts";
 import { type Frontend, pickFor } from "./pick.ts";
 import { type FrontendKey, type FrontendKind, tableSet } from "./sets.ts";
@@ -198,7 +206,8 @@ function sharedLocalhostObjects(node: DesiredNode): TableObject[] {
       maps[i]?.name
     }`
   );
-  return [...maps, base("filter-input-localhost", "filter hook input priority 0", rules)];
+  const hook = `filter hook input priority ${FILTER_PRIORITY}`;
+  return [...maps, base("filter-input-localhost", hook, rules)];
 }
 
 export function localhostRejectChain(family: Family, protocol: Protocol): string {
