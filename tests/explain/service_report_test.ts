@@ -295,7 +295,7 @@ const BROKEN: readonly {
     objects: [web(), slice([LOCAL, endpoint("169.254.1.1", "node-2")])],
     causes: [
       "warning part-left-out: EndpointSlice shop/web-1: a part is left out: " +
-      "endpoints[1].addresses[0] must not be a loopback, link-local or unspecified address, is " +
+      "endpoints[1].addresses[0] must not be a loopback, link-local, unspecified, multicast or broadcast address, is " +
       '"169.254.1.1"',
     ],
     verdict: "delivered",

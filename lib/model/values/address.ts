@@ -66,7 +66,7 @@ export function isLinkLocal(address: string): boolean {
 
 const SPECIAL_RANGES: ReadonlySet<string> = new Set(["unspecified", "loopback", "linkLocal"]);
 
-/** Returns true for addresses that the API server refuses as endpoints (`ValidateNonSpecialIP`). */
+/** Returns true for unspecified, loopback and link-local addresses, as the API server's `ValidateNonSpecialIP`. */
 export function isSpecialAddress(address: string): boolean {
   if (familyOf(address) === 4) {
     return /^(?:127|169\.254|224\.0\.0)\./.test(address) || address === "0.0.0.0";
@@ -74,16 +74,17 @@ export function isSpecialAddress(address: string): boolean {
   return SPECIAL_RANGES.has(ipaddr.parse(address).range()) || /^ff0[12]:/.test(address);
 }
 
-const NEVER_VIRTUAL: ReadonlySet<string> = new Set([...SPECIAL_RANGES, "multicast"]);
+const NEVER_USABLE: ReadonlySet<string> = new Set([...SPECIAL_RANGES, "multicast"]);
 
 /**
- * Returns false for unspecified, loopback, link-local, multicast and broadcast addresses. A virtual IP there would take
- * traffic to the node itself, to its neighbours, or to the metadata service of its cloud.
+ * Returns false for unspecified, loopback, link-local, multicast and broadcast addresses. A virtual IP or endpoint there
+ * would involve the node itself, its neighbours, or the metadata service of its cloud. 240.0.0.0/4 is usable: clouds
+ * give it to pods.
  */
-export function canBeVirtual(address: string): boolean {
+export function isUsableAddress(address: string): boolean {
   return familyOf(address) === 4
     ? !/^(?:0|127|169\.254|22[4-9]|23\d)\./.test(address) && address !== "255.255.255.255"
-    : !NEVER_VIRTUAL.has(ipaddr.parse(address).range());
+    : !NEVER_USABLE.has(ipaddr.parse(address).range());
 }
 
 const [DOT, ZERO] = [46, 48];

@@ -1,5 +1,5 @@
 /** Decodes EndpointSlices (Kubernetes API, discovery.k8s.io/v1 EndpointSlice). */
-import { type Family, familyOf, isSpecialAddress } from "../../model/values/address.ts";
+import { type Family, familyOf, isUsableAddress } from "../../model/values/address.ts";
 import type { Endpoint, EndpointPort, EndpointSlice } from "../../model/cluster/objects.ts";
 import { compact } from "../../model/values/lists.ts";
 import { HEADLESS, SERVICE_PROXY_NAME } from "./tables.ts";
@@ -82,8 +82,10 @@ function readEndpointAddress(raw: Raw, family: Family): string {
   const first = raw.entry(0);
   const address = first.address();
   if (familyOf(address) !== family) throw first.malformed(`must be an IPv${family} address`);
-  if (isSpecialAddress(address)) {
-    throw first.malformed("must not be a loopback, link-local or unspecified address");
+  if (!isUsableAddress(address)) {
+    throw first.malformed(
+      "must not be a loopback, link-local, unspecified, multicast or broadcast address",
+    );
   }
   return address;
 }

@@ -1,5 +1,5 @@
 /** Decodes Services (Kubernetes API, core/v1 Service). */
-import { canBeVirtual, FAMILIES, type Family, familyOf } from "../../model/values/address.ts";
+import { FAMILIES, type Family, familyOf, isUsableAddress } from "../../model/values/address.ts";
 import { HASH_SOURCES, SCHEDULERS } from "../../model/cluster/scheduler.ts";
 import { nodePortKey } from "../../model/cluster/names.ts";
 import { type Service, SERVICE_TYPES, type ServicePort } from "../../model/cluster/objects.ts";
@@ -81,7 +81,7 @@ function hasEntries(map: unknown): boolean {
 
 function readVirtualIP(raw: Raw): string {
   const address = raw.address();
-  if (canBeVirtual(address)) return address;
+  if (isUsableAddress(address)) return address;
   const kinds = "loopback, link-local, unspecified, multicast or broadcast";
   throw raw.malformed(`must not be a ${kinds} address`);
 }

@@ -3,7 +3,6 @@ import fc from "fast-check";
 import {
   ADDRESS_BITS,
   addressToInteger,
-  canBeVirtual,
   cidrContains,
   cutOut,
   FAMILIES,
@@ -12,6 +11,7 @@ import {
   integerToAddress,
   isEveryAddress,
   isSpecialAddress,
+  isUsableAddress,
   mergeCidrs,
   parseAddress,
   parseCidr,
@@ -221,7 +221,7 @@ const NEVER_VIRTUAL: readonly string[] = [
 
 for (const text of NEVER_VIRTUAL) {
   Deno.test(`${text} is never a virtual IP`, () => {
-    assertEquals(canBeVirtual(parseAddress(text) ?? ""), false);
+    assertEquals(isUsableAddress(parseAddress(text) ?? ""), false);
   });
 }
 
@@ -229,7 +229,7 @@ Deno.test("the neighbours of special ranges can be virtual IPs", () => {
   const plain = ["1.0.0.0", "126.255.255.255", "128.0.0.1", "169.253.255.255", "169.255.0.0"]
     .concat(["223.255.255.255", "240.0.0.1", "255.255.255.254", "10.127.0.1", "192.169.254.1"])
     .concat(["::2", "fe7f::1", "fec0::1", "feff::1", "fd00::1", "64:ff9b::7f00:1"]);
-  assertEquals(plain.filter((each) => !canBeVirtual(each)), []);
+  assertEquals(plain.filter((each) => !isUsableAddress(each)), []);
 });
 
 Deno.test("merging drops what is contained, joins neighbours again and again, and sorts", () => {

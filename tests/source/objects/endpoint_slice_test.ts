@@ -134,7 +134,8 @@ for (const [why, path, value] of IGNORED) {
 
 const NAME_RULE = "must be a DNS name of lower-case letters, digits, '-' and '.'";
 const PORT_RULE = "must be a number from 1 to 65535";
-const SPECIAL_RULE = "must not be a loopback, link-local or unspecified address";
+const SPECIAL_RULE =
+  "must not be a loopback, link-local, unspecified, multicast or broadcast address";
 const TYPE_RULE = "addressType must be IPv4 or IPv6 or FQDN";
 
 testOmissions("EndpointSlice", FULL, [
@@ -162,11 +163,15 @@ testOmissions("EndpointSlice", FULL, [
     "fd00::1",
     'endpoints[0].addresses[0] must be an IPv4 address, is "fd00::1"',
   ],
-  [
-    "endpoints[0].addresses[0]",
-    "169.254.1.1",
-    `endpoints[0].addresses[0] ${SPECIAL_RULE}, is "169.254.1.1"`,
-  ],
+  ...["169.254.1.1", "239.1.1.1", "255.255.255.255", "0.1.2.3", "::ffff:239.1.1.1"].map((
+    address,
+  ) =>
+    [
+      "endpoints[0].addresses[0]",
+      address,
+      `endpoints[0].addresses[0] ${SPECIAL_RULE}, is "${address}"`,
+    ] as const
+  ),
   [
     "endpoints[0].conditions.ready",
     "true",
