@@ -7,7 +7,7 @@ import {
   isLinkLocal,
 } from "../model/values/address.ts";
 import type { DesiredNode, FrontendType } from "../model/kernel/desired.ts";
-import { API_SERVICE, hostPort, nodePortKey, vipId } from "../model/cluster/names.ts";
+import { API_SERVICE, hostPort, nodePortKey, type VipId, vipId } from "../model/cluster/names.ts";
 import type { Service, ServicePort } from "../model/cluster/objects.ts";
 import { grouped } from "../model/values/text.ts";
 import { findCandidates, type PortIndex } from "./endpoints.ts";
@@ -20,13 +20,18 @@ export interface Surroundings {
   readonly node: DesiredNode;
   readonly ownAddresses: readonly string[];
   readonly ownPorts: readonly OwnPort[];
+  /** The addresses of the Node object, and `bindAddress`. */
+  readonly nodeAddresses: readonly string[];
+  /** The keys (`vipId`) of sockets where programs of this node receive packets, sorted. */
+  readonly listeners: readonly VipId[];
   /** Endpoints of the API servers, as `address:port`; empty if they are not published. */
   readonly apiEndpoints: readonly string[];
 }
 
-interface ClaimInputs extends Omit<Surroundings, "ownAddresses"> {
+interface ClaimInputs extends Omit<Surroundings, "ownAddresses" | "listeners"> {
   /** Thousands, while kube-proxy's ipvs mode has all virtual IPs on an interface. */
   readonly ownAddresses: ReadonlySet<string>;
+  readonly listeners: ReadonlySet<VipId>;
   /** Returns the endpoints of the Service; few Services need them. */
   readonly endpoints: () => PortIndex;
 }
@@ -44,6 +49,13 @@ export function claimsOf(service: Service, inputs: ClaimInputs): Claim[] {
         if (each.family === family) claims.push(vipClaim(each, port, inputs));
       }
       if (port.nodePort !== 0) claims.push(ownNodePort(port, family, inputs));
+    }
+    const nodePort = service.healthCheckNodePort;
+    if (nodePort === 0) continue;
+    for (
+      const key of [nodePortClaim({ protocol: "tcp", nodePort }, family), healthClaim(nodePort)]
+    ) {
+      claims.push({ key, type: "nodePort", isShared: true });
     }
   }
   return claims;
@@ -67,6 +79,11 @@ function balancerClaim(address: string): string {
   return `load-balancer IP ${address}`;
 }
 
+/** Returns the claim of a health-check node port at the addresses of this node that take no node ports. */
+function healthClaim(nodePort: number): string {
+  return `health-check node port ${nodePort}`;
+}
+
 /** Returns each address once, with its first type. */
 function addressesOf(
   { clusterIPs, loadBalancerIPs, externalIPs }: Service,
@@ -82,7 +99,11 @@ function addressesOf(
 type Inspected = ReturnType<typeof inspect>;
 
 /** Returns an address with its facts that are the same for every port. */
-function inspect(address: string, type: FrontendType, { node, ownAddresses }: ClaimInputs) {
+function inspect(
+  address: string,
+  type: FrontendType,
+  { node, ownAddresses, nodeAddresses }: ClaimInputs,
+) {
   const family = familyOf(address);
   const { serviceCIDRs } = node.families[family];
   const isOwn = ownAddresses.has(address);
@@ -95,6 +116,7 @@ function inspect(address: string, type: FrontendType, { node, ownAddresses }: Cl
     type,
     isOwn,
     takesNodePorts: type !== "clusterIP" && takesNodePorts(address, { node, isOwn }),
+    isNodes: nodeAddresses.includes(address),
     reserved: cidr === undefined ? undefined : {
       holder: `the ServiceCIDR ${cidr}`,
       because: "where only the API server gives addresses out",
@@ -111,11 +133,13 @@ function vipClaim(inspected: Inspected, servicePort: ServicePort, inputs: ClaimI
     )
     : undefined;
   const isFront = own?.isApiServer && leadsToServers(servicePort, inspected, inputs);
-  const reservation = isFront ? undefined : own ?? reserved;
+  const reservation = isFront
+    ? undefined
+    : own ?? reserved ?? programAt(inspected, servicePort, inputs);
   const unless = takesNodePorts
     ? nodePortClaim({ protocol, nodePort: port }, family)
-    : type === "externalIP" && !isOwn
-    ? balancerClaim(address)
+    : type === "externalIP"
+    ? isOwn ? healthClaim(port) : balancerClaim(address)
     : undefined;
   return {
     key: vipId(address, protocol, port),
@@ -124,6 +148,23 @@ function vipClaim(inspected: Inspected, servicePort: ServicePort, inputs: ClaimI
     ...reservation && { reserved: reservation },
   };
 }
+
+/**
+ * Returns a reservation if a program of this node receives the packets: sshd, kubelet, etcd. A load balancer's own
+ * address may be on a node whose programs listen on all addresses, as an ingress does.
+ */
+function programAt(
+  { address, family, type, isOwn, isNodes }: Inspected,
+  { protocol, port }: ServicePort,
+  { listeners }: ClaimInputs,
+): Claim["reserved"] {
+  if (!isOwn || type === "clusterIP") return undefined;
+  const isWide = type === "externalIP" || isNodes;
+  const places = [address, ...isWide ? ["::", ...family === 4 ? ["0.0.0.0"] : []] : []];
+  return places.some((each) => listeners.has(vipId(each, protocol, port))) ? PROGRAM : undefined;
+}
+
+const PROGRAM = { holder: "a program of this node", because: "which listens there" };
 
 /**
  * Returns true if a Service at the API server's address leads there. One matching endpoint is enough, because a
@@ -195,16 +236,23 @@ export function surroundingsOf(
   objects: Pick<Snapshot, "node" | "slicesOf">,
   { desired, options }: {
     readonly desired: DesiredNode;
-    readonly options: Pick<DesiredOptions, "configuration" | "ownAddresses" | "ownPorts">;
+    readonly options: Pick<
+      DesiredOptions,
+      "configuration" | "ownAddresses" | "ownPorts" | "listeningSockets"
+    >;
   },
 ): Surroundings {
   const { configuration, ownAddresses = () => [], ownPorts = () => [] } = options;
+  const { listeningSockets = () => [] } = options;
   const { node } = objects;
+  const nodeAddresses = [
+    ...node?.addresses ?? [],
+    ...FAMILIES.flatMap((family) => nodeAddress({ configuration, node }, family) ?? []),
+  ];
   const addresses = new Set([
     // No Service can have a link-local address, and each pod's interface adds one.
     ...ownAddresses().filter((each) => !isLinkLocal(each)),
-    ...node?.addresses ?? [],
-    ...FAMILIES.flatMap((family) => nodeAddress({ configuration, node }, family) ?? []),
+    ...nodeAddresses,
   ]);
   const ports = ownPorts();
   const hasServer = ports.some(({ isApiServer }) => isApiServer);
@@ -212,6 +260,10 @@ export function surroundingsOf(
     node: desired,
     ownAddresses: [...addresses].sort(),
     ownPorts: ports,
+    nodeAddresses,
+    listeners: listeningSockets().map(({ address, protocol, port }) =>
+      vipId(address, protocol, port)
+    ).sort(),
     apiEndpoints: hasServer ? apiEndpointsOf(objects) : [],
   };
 }

@@ -26,6 +26,14 @@ export interface OwnPort extends Reservation {
   readonly port: number;
 }
 
+/** A port where a program of the node receives new packets. */
+export interface ListeningSocket {
+  readonly protocol: "tcp" | "udp";
+  /** Canonical; `0.0.0.0` or `::` for every address. */
+  readonly address: string;
+  readonly port: number;
+}
+
 /** A resource that only one Service can hold. */
 export interface Claim {
   /** `vipId`, `nodePortClaim` or `balancerClaim`. */

@@ -23,7 +23,7 @@ import type {
   NodePortAddresses,
 } from "../model/kernel/desired.ts";
 import type { Node, ServiceCIDR } from "../model/cluster/objects.ts";
-import type { OwnPort } from "./claims.ts";
+import type { ListeningSocket, OwnPort } from "./claims.ts";
 
 /** The settings of the desired state, fixed for the life of the process. */
 export interface DesiredOptions {
@@ -38,9 +38,12 @@ export interface DesiredOptions {
   readonly ownAddresses?: () => readonly string[];
   /** Returns TCP ports that no Service gets: the daemon's and the API server's. Absent if there is no API server. */
   readonly ownPorts?: () => readonly OwnPort[];
+  /** Returns the sockets of this machine's programs; none by default. */
+  readonly listeningSockets?: () => readonly ListeningSocket[];
 }
 
-interface NodeInputs extends Omit<DesiredOptions, "nodeName" | "ownAddresses"> {
+interface NodeInputs
+  extends Omit<DesiredOptions, "nodeName" | "ownAddresses" | "listeningSockets"> {
   readonly node: Node | undefined;
   readonly serviceCIDRs: readonly ServiceCIDR[];
 }

@@ -230,6 +230,7 @@ export class Desired implements DesiredState {
       : surroundingsOf(objects, { desired: this.#nextNode, options: this.#options });
     this.#surroundings = around;
     const ownAddresses = new Set(around.ownAddresses);
+    const listeners = new Set(around.listeners);
     const affected = new Set<string>();
     let count = 0;
     const claiming = sameValue(around, last) ? judged : judged.union(objects.services);
@@ -239,6 +240,7 @@ export class Desired implements DesiredState {
       const claims = service === undefined ? [] : claimsOf(service, {
         ...around,
         ownAddresses,
+        listeners,
         endpoints: () => indexPorts(objects.slicesOf(key)),
       });
       for (const other of this.#claims.set(key, { claims, created: service?.created ?? 0 })) {

@@ -134,7 +134,7 @@ const LOCAL = service("local", {
 }, ingress("203.0.113.23"));
 
 function nodePort(protocol: string) {
-  return service("other", {
+  return service("another", {
     type: "NodePort",
     clusterIP: "10.96.0.2",
     ports: [{ name: "http", protocol, port: 80, nodePort: 30074 }],
@@ -144,11 +144,11 @@ function nodePort(protocol: string) {
 const healthChecks = (facts: Parameters<typeof checkHealthCheckPorts>[0]) =>
   listOf(checkHealthCheckPorts(facts)).map(({ id, what, services }) => [id, what, services]);
 
-Deno.test("a health-check node port that is another Service's node port names both", () => {
+Deno.test("a health-check node port that is another Service's node port names both if it comes first", () => {
   assertEquals(healthChecks(factsOf([LOCAL, nodePort("TCP")])), [[
     "health-check-port-is-node-port",
-    "health-check node port 30074 of default/local is the node port of default/other:http",
-    ["default/local", "default/other"],
+    "health-check node port 30074 of default/local is the node port of default/another:http",
+    ["default/local", "default/another"],
   ]]);
 });
 

@@ -287,3 +287,58 @@ Deno.test("one line tells of any number of conflicts", () => {
   );
   assertMatch(text, /claim-4 belongs to Service ns\/a, which is older; … and 99,995 more$/);
 });
+
+Deno.test("no Service takes a port of the node where a program listens; a load balancer's own address is free", () => {
+  const socket = (address: string, port: number, protocol: "tcp" | "udp" = "tcp") =>
+    ({ address, port, protocol }) as const;
+  const pipeline = new Pipeline({
+    ownAddresses: () => [NODE_IP, "192.0.2.77", "2001:db8::1"],
+    listeningSockets: () => [
+      socket("::", 22),
+      socket("0.0.0.0", 8472, "udp"),
+      socket("192.0.2.77", 179),
+      socket("127.0.0.1", 53),
+    ],
+  });
+  const PROGRAM = "a program of this node";
+  const external = (address: string, port: number) => {
+    pipeline.load([node([NODE_IP]), squatter([address], port)]);
+    return squat(pipeline);
+  };
+  assertEquals(external(NODE_IP, 22), [[], [PROGRAM]]);
+  assertEquals(external("192.0.2.77", 22), [[], [PROGRAM]]);
+  assertEquals(external("192.0.2.77", 179), [[], [PROGRAM]]);
+  for (
+    const [address, port] of [[NODE_IP, 179], [NODE_IP, 53], [NODE_IP, 8472], [
+      "192.0.2.9",
+      22,
+    ]] as const
+  ) {
+    assertEquals(external(address, port), [[address], []], `${address}:${port}`);
+  }
+  const balanced = (address: string, port: number) => {
+    const spec = { type: "LoadBalancer", clusterIP: "10.96.0.99", ports: [{ port }] };
+    pipeline.load([node([NODE_IP]), service("squat", spec, ingress(address))]);
+    return pipeline.desired.services.get("default/squat")?.[0]?.loadBalancerIPs;
+  };
+  assertEquals(balanced(NODE_IP, 22), []);
+  assertEquals(balanced("192.0.2.77", 179), []);
+  assertEquals(balanced("192.0.2.77", 22), ["192.0.2.77"]);
+});
+
+Deno.test("an external IP at the node takes no health-check node port of another Service, whichever is older", () => {
+  const spec = {
+    type: "LoadBalancer",
+    clusterIP: "10.96.0.50",
+    externalTrafficPolicy: "Local",
+    healthCheckNodePort: 32000,
+  };
+  const bank = service("bank", spec, ingress("192.0.2.77"));
+  const pipeline = new Pipeline({ ownAddresses: () => [NODE_IP, "192.0.2.77"] });
+  for (const address of [NODE_IP, "192.0.2.77"]) {
+    pipeline.load([node([NODE_IP]), squatter([address], 32000), bank]);
+    assertEquals(squat(pipeline), [[], ["default/bank"]], address);
+    pipeline.load([node([NODE_IP]), squatter([address], 32000)]);
+    assertEquals(squat(pipeline), [[address], []], address);
+  }
+});

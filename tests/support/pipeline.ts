@@ -27,7 +27,8 @@ export type { ApiObject };
 export const NODE_NAME = "node-1";
 
 /** Settings of a pipeline. */
-export interface PipelineOptions extends Pick<DesiredOptions, "ownAddresses" | "ownPorts"> {
+export interface PipelineOptions
+  extends Pick<DesiredOptions, "ownAddresses" | "ownPorts" | "listeningSockets"> {
   readonly mode?: Mode;
   readonly nodeName?: string;
   readonly ipFamilies?: readonly Family[];

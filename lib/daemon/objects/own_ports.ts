@@ -1,17 +1,17 @@
-/** Follows the addresses of this machine, and ports where a Service would lock the daemon out. */
-import { isSpecialAddress, parseAddress } from "../../model/values/address.ts";
+/** Follows the addresses and sockets of this machine, and ports where a Service would lock the daemon out. */
+import { integerToAddress, isSpecialAddress, parseAddress } from "../../model/values/address.ts";
 import { splitHostPort, unbracketed } from "../../model/cluster/names.ts";
 import type { Configuration } from "../../config/configuration.ts";
 import type { Runtime } from "../../model/ports/runtime.ts";
 import { sameValue } from "../../model/values/record.ts";
-import type { OwnPort } from "../../policy/claims.ts";
+import type { ListeningSocket, OwnPort } from "../../policy/claims.ts";
 import type { DesiredOptions } from "../../policy/node.ts";
 
 interface OwnPortsOptions {
   readonly configuration: Pick<Configuration, "healthzBindAddress">;
   /** Returns the API server by the kubeconfig; `undefined`: there is none, and no port is kept. */
   readonly locate: (() => Promise<URL>) | undefined;
-  readonly runtime: Pick<Runtime, "clock" | "resolve" | "addresses">;
+  readonly runtime: Pick<Runtime, "clock" | "resolve" | "addresses" | "streamer">;
 }
 
 /** Milliseconds between two looks for the API server's addresses, and while none is known. */
@@ -22,10 +22,14 @@ const FIRST_LOOK = 5_000;
 /** Milliseconds for which an address that is no longer named still counts: names may rotate. */
 const KEPT = 3_600_000;
 
+/** Programs whose sockets count: root's, and those of the privileged ports. Any user may listen elsewhere. */
+const PRIVILEGED = 1_024;
+
 interface Machine {
   readonly ports: readonly OwnPort[];
   /** The addresses of all interfaces: claims depend on them, and health-check node ports listen there. */
   readonly addresses: readonly string[];
+  readonly sockets: readonly ListeningSocket[];
 }
 
 /** Knows the daemon's own ports, and follows the API server's name. */
@@ -33,15 +37,20 @@ export class OwnPorts {
   /** By `address port`, with the time of the last look that found it, on the monotonic clock. */
   readonly #seen = new Map<string, { readonly port: OwnPort; readonly at: number }>();
   #known: Machine;
+  #sockets: readonly ListeningSocket[] = [];
 
   constructor(private readonly options: OwnPortsOptions) {
     this.#known = this.#read();
   }
 
-  get around(): Pick<DesiredOptions, "ownAddresses" | "ownPorts"> {
+  get around(): Pick<DesiredOptions, "ownAddresses" | "ownPorts" | "listeningSockets"> {
     const { locate, runtime } = this.options;
     return locate
-      ? { ownAddresses: () => runtime.addresses(), ownPorts: () => this.#known.ports }
+      ? {
+        ownAddresses: () => runtime.addresses(),
+        ownPorts: () => this.#known.ports,
+        listeningSockets: () => this.#known.sockets,
+      }
       : {};
   }
 
@@ -63,6 +72,8 @@ export class OwnPorts {
     for (const [key, seen] of this.#seen) {
       if (found.length > 0 && at - seen.at > KEPT) this.#seen.delete(key);
     }
+    // Only claims need them, which count if there is an API server.
+    if (locate) this.#sockets = await readSockets(runtime).catch(() => this.#sockets);
     const known = this.#read();
     if (sameValue(known, this.#known)) return false;
     this.#known = known;
@@ -84,8 +95,39 @@ export class OwnPorts {
       ...locate ? healthPorts(configuration.healthzBindAddress) : [],
     ];
     const addresses = runtime.addresses().filter((address) => !isSpecialAddress(address)).sort();
-    return { ports, addresses };
+    return { ports, addresses, sockets: this.#sockets };
   }
+}
+
+/** Matches a socket of `/proc/net/tcp` and the like: address, port, state and the uid of its owner. */
+const SOCKET =
+  /^ *\d+: ([0-9A-F]{8,32}):([0-9A-F]{4}) [0-9A-F]+:([0-9A-F]{4}) ([0-9A-F]{2})(?: +\S+){3} +(\d+) /;
+/** The states of TCP's LISTEN, and of a UDP socket without a peer (`include/net/tcp_states.h`). */
+const RECEIVES = { tcp: "0A", udp: "07" } as const;
+
+/** Reads where programs receive new packets. A program reads the files, which Deno may not. */
+async function readSockets({ streamer }: Pick<Runtime, "streamer">): Promise<ListeningSocket[]> {
+  const sockets: ListeningSocket[] = [];
+  const { signal } = new AbortController();
+  for (const protocol of ["tcp", "udp"] as const) {
+    for (const file of [protocol, `${protocol}6`]) {
+      for await (const line of streamer.lines(["cat", `/proc/net/${file}`], signal)) {
+        const [found, address = "", port, , state, uid] = SOCKET.exec(line) ?? [];
+        // Listening TCP sockets come first, and connections may be 100,000.
+        if (found && protocol === "tcp" && state !== RECEIVES.tcp) break;
+        const number = Number(`0x${port}`);
+        if (state !== RECEIVES[protocol] || uid !== "0" && number >= PRIVILEGED) continue;
+        sockets.push({ protocol, address: addressInProc(address), port: number });
+      }
+    }
+  }
+  return sockets.sort((one, other) => one.port - other.port);
+}
+
+/** Converts an address of these files: words of 32 bits, each byte swapped. */
+function addressInProc(text: string): string {
+  const swapped = text.replaceAll(/(..)(..)(..)(..)/g, "$4$3$2$1");
+  return integerToAddress(text.length === 8 ? 4 : 6, BigInt(`0x${swapped}`));
 }
 
 async function findServer(

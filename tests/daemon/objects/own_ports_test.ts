@@ -2,16 +2,22 @@ import { assertEquals } from "@std/assert";
 import { OwnPorts } from "../../../lib/daemon/objects/own_ports.ts";
 import { ManualClock } from "../../support/clock_and_log.ts";
 
+async function* asyncLines(lines: readonly string[]) {
+  for (const line of lines) yield await Promise.resolve(line);
+}
+
 /** Own ports of a daemon with this API server, and the names that its machine knows. */
 function ownPorts(
   server: string | undefined,
   names: Record<string, readonly string[]> = {},
 ) {
   const clock = new ManualClock();
+  const proc: Record<string, readonly string[]> = {};
   const state = { server, healthz: "0.0.0.0:10256", vips: [] as string[] };
   const runtime = {
     clock,
     addresses: () => ["192.0.2.1", ...state.vips],
+    streamer: { lines: ([, file = ""]: readonly string[]) => asyncLines(proc[file] ?? []) },
     resolve: (host: string) =>
       names[host] ? Promise.resolve(names[host]) : Promise.reject(new Error("no such host")),
   };
@@ -22,7 +28,7 @@ function ownPorts(
   });
   const list = () =>
     (own.around.ownPorts?.() ?? []).map(({ address, port }) => `${address ?? "*"} ${port}`);
-  return { own, list, clock, state, names };
+  return { own, list, clock, state, names, proc };
 }
 
 Deno.test("the API server's address and port are the daemon's own, and its health port", async () => {
@@ -104,4 +110,27 @@ Deno.test("an address that comes is a change, but not a link-local one", async (
   assertEquals([await own.look(), await own.look()], [true, false]);
   state.vips.push("fe80::2");
   assertEquals(await own.look(), false);
+});
+
+Deno.test("sockets count where root's programs or privileged ports receive new packets", async () => {
+  const { own, proc } = ownPorts("https://192.0.2.6:6443");
+  const line = (at: string, state: string, uid: number) =>
+    `   0: ${at} 00000000:0000 ${state} 00000000:00000000 00:00000000 00000000  ${uid}  0 1066 1 0 100 0 0 10 0`;
+  proc["/proc/net/tcp"] = [
+    "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode",
+    line("00000000:0016", "0A", 0),
+    line("0100A8C0:00B3", "0A", 118),
+    line("00000000:1F90", "0A", 1000),
+    line("0100A8C0:0016", "01", 0),
+    line("00000000:0050", "0A", 0),
+  ];
+  proc["/proc/net/tcp6"] = [line("B80D0120000000000000000001000000:280A", "0A", 0)];
+  proc["/proc/net/udp"] = [line("00000000:2118", "07", 0), line("0100A8C0:C000", "01", 0)];
+  assertEquals(await own.look(), true);
+  assertEquals(own.around.listeningSockets?.(), [
+    { protocol: "tcp", address: "0.0.0.0", port: 22 },
+    { protocol: "tcp", address: "192.168.0.1", port: 179 },
+    { protocol: "udp", address: "0.0.0.0", port: 8472 },
+    { protocol: "tcp", address: "2001:db8::1", port: 10250 },
+  ]);
 });
