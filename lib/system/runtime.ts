@@ -72,9 +72,20 @@ function interfaceReader(): Runtime["interfaces"] {
 }
 
 const writeFile: Runtime["writeFile"] = async (path, data) => {
-  const mode = typeof data === "string" ? 0o644 : 0o600;
-  using file = await Deno.open(path, { write: true, create: true, truncate: true, mode });
-  await writeAll(file, data);
+  if (typeof data === "string") {
+    using file = await Deno.open(path, { write: true, create: true, truncate: true, mode: 0o644 });
+    return await writeAll(file, data);
+  }
+  // Private. A new file takes neither the mode of an old one, nor does it follow a link in its place.
+  const temporary = `${path}.${crypto.randomUUID()}`;
+  try {
+    using file = await Deno.open(temporary, { write: true, createNew: true, mode: 0o600 });
+    await writeAll(file, data);
+    await Deno.rename(temporary, path);
+  } catch (error) {
+    await Deno.remove(temporary).catch(() => {});
+    throw error;
+  }
 };
 
 async function writeAll(

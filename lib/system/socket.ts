@@ -31,6 +31,9 @@ const MODE = 0o660;
 /** Milliseconds that an answer may take. */
 const TIMEOUT = 10_000;
 
+/** Bytes of a JSON answer: the status of 100,000 Services with a conflict each has 20 MB. */
+const MOST_JSON = 64 * 1024 * 1024;
+
 /** Milliseconds until another try, if a socket could not be bound or no descriptor was free. */
 const RETRY = 5_000;
 
@@ -107,7 +110,20 @@ export async function askDaemon(path: string, request: DaemonRequest): Promise<u
     await response.body?.cancel();
     throw new Error(`the daemon answers ${response.status}`);
   }
-  return read && response.body ? await read(response.body) : await response.json();
+  if (!response.body) throw new Error("the daemon answers without a body");
+  return await (read ?? readJson)(response.body);
+}
+
+async function readJson(body: ReadableStream<Uint8Array<ArrayBuffer>>): Promise<unknown> {
+  let size = 0;
+  const bounded = new TransformStream<Uint8Array<ArrayBuffer>, Uint8Array<ArrayBuffer>>({
+    transform: (chunk, controller) => {
+      size += chunk.length;
+      if (size > MOST_JSON) throw new Error(`the daemon's answer has more than ${MOST_JSON} bytes`);
+      controller.enqueue(chunk);
+    },
+  });
+  return await new Response(body.pipeThrough(bounded)).json();
 }
 
 /** Opens a socket to send from. @param address a path, or `@` and an abstract name, as in NOTIFY_SOCKET */

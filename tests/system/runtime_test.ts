@@ -84,3 +84,20 @@ Deno.test("without free descriptors the machine has the addresses that it had be
   const { stdout, stderr } = await runWithFewDescriptors(script);
   assertEquals(stdout, "the same\n", stderr);
 });
+
+Deno.test("a private file replaces a link and a readable file, and is its owner's alone", async () => {
+  const folder = await Deno.makeTempDir();
+  const [target, link] = [`${folder}/target`, `${folder}/link`];
+  const { writeFile } = systemRuntime();
+  await Deno.writeTextFile(target, "kept", { mode: 0o644 });
+  await Deno.symlink(target, link);
+  await writeFile(link, new Uint8Array([1]));
+  assertEquals(await Deno.readTextFile(target), "kept");
+  await writeFile(target, new Uint8Array([2]));
+  for (const path of [link, target]) {
+    const { isSymlink, mode } = await Deno.lstat(path);
+    assertEquals([isSymlink, (mode ?? 0) & 0o777], [false, 0o600]);
+  }
+  assertEquals([...Deno.readDirSync(folder)].length, 2);
+  await Deno.remove(folder, { recursive: true });
+});

@@ -164,3 +164,17 @@ Deno.test("the socket gives the objects of all Services or one, and says that th
     assertEquals(await ask("?service=shop%2Fweb"), "shop/web");
     await assertRejects(() => ask("?service=none/none"), Error, "503");
   }));
+
+Deno.test("an answer of more than 64 MiB is refused", async () => {
+  const folder = await Deno.makeTempDir();
+  const path = `${folder}/s.sock`;
+  const chunk = new TextEncoder().encode(" ".repeat(65_536));
+  let sent = 0;
+  const body = () => new ReadableStream({ pull: (to) => (sent++, to.enqueue(chunk)) });
+  const server = Deno.serve({ path, onListen: () => {} }, () => new Response(body()));
+  const asked = askDaemon(path, { method: "GET", path: "/v1/status" });
+  await assertRejects(() => asked, Error, "the daemon's answer has more than 67108864 bytes");
+  assertEquals(sent < 3_000, true, `${sent} chunks were sent`);
+  await server.shutdown();
+  await Deno.remove(folder, { recursive: true });
+});
