@@ -42,6 +42,8 @@ interface WorkOptions extends QueryContext {
   readonly ipFamilies?: readonly Family[];
   /** The daemon that gave the objects: it knows what is refused. @default the kernel is asked */
   readonly giver?: Status | undefined;
+  /** The features to do without. @default those that the giver or the kernel refuses */
+  readonly refusedFeatures?: RefusedFeatures;
 }
 
 /** Reads the full state once. @throws {FatalError} if the objects cannot be read, or not in time */
@@ -75,7 +77,7 @@ async function readCache(options: ReadOptions): Promise<ObjectCache> {
   );
 }
 
-async function workOut(cache: ObjectCache, options: WorkOptions): Promise<State> {
+export async function workOut(cache: ObjectCache, options: WorkOptions): Promise<State> {
   const { backend, configuration, nodeName, runtime, giver } = options;
   const isLocal = configuration.signpost.manifests.length > 0;
   // The objects may come from a daemon or a state file; then there need not be a server.
@@ -88,11 +90,14 @@ async function workOut(cache: ObjectCache, options: WorkOptions): Promise<State>
     nodeName,
     ipFamilies: options.ipFamilies ?? familiesBut(missingFamilies(runtime)),
     ...own.around,
-    refusedFeatures: giver
-      ? new Map(giver.refusedFeatures?.map(({ feature, reason }) => [feature, reason]))
-      : await refusedFeatures(backend),
+    refusedFeatures: options.refusedFeatures ??
+      (giver
+        ? new Map(giver.refusedFeatures?.map(({ feature, reason }) => [feature, reason]))
+        : await refusedFeatures(backend)),
   });
-  const { conflicts, overLimit } = desired.update(cache, cache.takeDirty());
+  cache.takeDirty();
+  const all = { services: new Set(cache.services.keys()), node: true };
+  const { conflicts, overLimit } = desired.update(cache, all);
   const refused = giver ? giver.refused : [...cache.refused, ...overLimit];
   return { cache, desired, conflicts, refused, apiServerAddresses: own.serverAddresses };
 }

@@ -3,7 +3,10 @@ import { conflictLines } from "../policy/claimed.ts";
 import { likelyBackend } from "../backend/choose.ts";
 import { FAMILIES } from "../model/values/address.ts";
 import { unsupportedLine } from "../model/kernel/traits.ts";
-import { readState, warnOfObjects } from "./objects.ts";
+import { readState, warnOfObjects, workOut } from "./objects.ts";
+import type { Backend } from "../backend/backend.ts";
+import { ApplyError } from "../model/kernel/dataplane.ts";
+import type { State } from "../policy/state.ts";
 import { logFinding } from "../daemon/reports/node_findings.ts";
 import { checkMode } from "../findings/mode.ts";
 import { checkNodeAddress } from "../findings/addresses.ts";
@@ -20,6 +23,7 @@ export async function once(
     backend,
     // What the script is for need not be this machine.
     ipFamilies: FAMILIES,
+    refusedFeatures: new Map(),
   });
   const { cache, desired, conflicts } = state;
   const facts = {
@@ -34,9 +38,29 @@ export async function once(
   warnOfObjects(state, logger);
   for (const line of conflictLines(conflicts)) logger.warn(line);
   for (const each of desired.unsupported()) logger.warn(unsupportedLine(each));
+  for (const line of await refusedHere(state, { ...options, backend })) {
+    logger.warn(`this machine would not take all of the script: ${line}`);
+  }
   const services = Object.fromEntries([...desired.services].sort(([a], [b]) => a < b ? -1 : 1));
   const text = output === "json"
     ? `${JSON.stringify({ node: desired.node, services }, undefined, 2)}\n`
     : backend.full(desired).text;
   await runtime.print(text);
+}
+
+/** Returns a line for each part of the state that nft or the kernel of this machine refuses; none if it cannot be asked. */
+async function refusedHere(
+  { cache, desired }: State,
+  options: QueryContext & { readonly backend: Pick<Backend, "traits" | "probe"> },
+): Promise<string[]> {
+  const probed = await options.backend.probe().catch((error) => {
+    if (error instanceof ApplyError) return undefined;
+    throw error;
+  });
+  if (!probed || probed.refusedFeatures.size === 0) return [];
+  const { refusedFeatures, findings } = probed;
+  const here = await workOut(cache, { ...options, ipFamilies: FAMILIES, refusedFeatures });
+  const known = new Set(desired.unsupported().map(unsupportedLine));
+  const lines = here.desired.unsupported().map(unsupportedLine).filter((line) => !known.has(line));
+  return [...findings.map(({ what }) => what), ...lines];
 }
