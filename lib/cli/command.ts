@@ -66,9 +66,10 @@ async function guarded(invocation: Run, given: Given): Promise<number> {
   const { command, configuration, warnings } = invocation;
   const { runtime } = given;
   const isAsking = command.name !== "run" && command.name !== "cleanup";
-  const logger = isAsking
-    ? terseLog(runtime, configuration.logging)
-    : openLog(configuration, runtime);
+  const logger = command.name === "run"
+    ? openLog(configuration, runtime)
+    // What it removes is the answer of cleanup.
+    : terseLog(runtime, isAsking ? configuration.logging : { verbosity: 1 });
   // The daemon has said them already to who looks at it.
   for (const warning of isAsking ? [] : warnings) logger.warn(warning);
   const nodeName = nodeNameOf(configuration, runtime);

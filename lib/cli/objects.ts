@@ -53,11 +53,17 @@ export async function readState(options: ReadOptions & WorkOptions): Promise<Sta
 
 /** Reads all objects once. @throws {FatalError} if they cannot be read, or not in time */
 async function readCache(options: ReadOptions): Promise<ObjectCache> {
-  const { runtime, timeout, signal } = options;
+  const { runtime, timeout, signal, logger } = options;
+  let failure = "";
+  // If the wait has an end, the reason is part of its one error, not a warning for each kind.
+  const warn: Logger["warn"] = (message, fields = {}) => {
+    if (timeout === undefined || fields["error"] === undefined) logger.warn(message, fields);
+    else failure = `: ${fields["error"]}`;
+  };
   const cache = new ObjectCache();
   const done = new AbortController();
   const stop = AbortSignal.any([signal, done.signal]);
-  const source = await openSource({ ...options, signal: stop });
+  const source = await openSource({ ...options, logger: { ...logger, warn }, signal: stop });
   const reading = source.run({
     sink: (event) => {
       cache.apply(event);
@@ -73,7 +79,7 @@ async function readCache(options: ReadOptions): Promise<ObjectCache> {
   if (cache.complete) return cache;
   if (signal.aborted) throw new FatalError("interrupted before the full state was there");
   throw new FatalError(
-    `the API server has not delivered the full state within ${(timeout ?? 0) / 1000} s`,
+    `the API server has not delivered the full state within ${(timeout ?? 0) / 1000} s${failure}`,
   );
 }
 

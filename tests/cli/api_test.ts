@@ -1,4 +1,4 @@
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertMatch } from "@std/assert";
 import { runCommand } from "../../lib/cli/command.ts";
 import type { ProcessRunner } from "../../lib/model/ports/ports.ts";
 import { SystemClock } from "../../lib/system/clock.ts";
@@ -198,10 +198,10 @@ Deno.test("diff warns of what has no address yet, and of what would be refused",
     [fresh, bad, partlyBad],
     (path) => signpost(server, "diff", path, "-o", "json"),
   );
-  const { warnings } = JSON.parse(printed);
-  assertEquals([code, warnings], [1, [
+  const { warnings } = JSON.parse(printed) as { readonly warnings: readonly string[] };
+  assertEquals([code, warnings.map((line) => line.replace(/\(\S+\.json:1\)/, "(FILE:1)"))], [1, [
     'of Service shop/partly a part would be left out: spec.externalIPs[0] must be an IP address, is ""',
-    "EndpointSlice shop/web-1 would be refused: ports must be a list, is 80",
+    "EndpointSlice shop/web-1 would be refused: ports must be a list, is 80 (FILE:1)",
     "Service shop/fresh has no cluster IP yet: the API server gives it one when it is applied",
   ]]);
 });
@@ -210,4 +210,12 @@ Deno.test("a file that is not there is one line and exit code 2", async () => {
   await using server = await startServer();
   const { code, printed, complaints } = await signpost(server, "diff", "/nowhere.yaml");
   assertEquals([code, printed, complaints.length], [2, "", 1]);
+});
+
+Deno.test("an API server that does not answer is one line, with the reason", async () => {
+  await using server = await startServer();
+  await server.stop();
+  const { code, complaints } = await signpost(server, "explain", "shop/web", "--timeout", "1s");
+  assertEquals([code, complaints.length], [2, 1], complaints.join("\n"));
+  assertMatch(complaints[0] ?? "", /the full state within 1 s: .*refused/);
 });

@@ -72,7 +72,9 @@ export function oneLine(text: string, limit = 300): string {
 export function errorText(error: unknown): string {
   if (!(error instanceof Error)) return oneLine(String(error));
   const code = "code" in error && typeof error.code === "string" ? error.code : "";
-  return oneLine(error.message || code || error.name);
+  // Deno adds its operation and the path, which the caller names: `No such file or directory (os error 2): readfile '/a'`.
+  const message = error.message.replace(/( \(os error \d+\)): \w+ '[^]*'$/, "$1");
+  return oneLine(message || code || error.name);
 }
 
 /** Escapes unsafe characters in all texts and field names of plain data. */
