@@ -1,6 +1,7 @@
 /** Runs the parts of the daemon, from its start to its end. */
 import { openBackend } from "../backend/choose.ts";
 import { applyKernelSettings } from "../conntrack/kernel_settings.ts";
+import { finding } from "../findings/catalog.ts";
 import { ApplyError } from "../model/kernel/dataplane.ts";
 import { splitHostPort } from "../model/cluster/names.ts";
 import { Turns } from "../model/ports/in_turns.ts";
@@ -139,7 +140,14 @@ async function serveAll(parts: Parts, signal: AbortSignal): Promise<void> {
         handler,
         hardFail: configuration.bindAddressHardFail,
         listen,
-        failed: (note) => report(nodeEvent(nodeName, { type: "Warning", reason, note })),
+        failed: (what) => {
+          report(nodeEvent(nodeName, { type: "Warning", reason, note: what }));
+          parts.serverFailures.set(name, finding("own-port-taken", { what, where: address }));
+          findings.changed();
+        },
+        listening: () => {
+          if (parts.serverFailures.delete(name)) findings.changed();
+        },
         clock,
         logger,
         signal,

@@ -12,6 +12,7 @@ import type { LocalhostListeners } from "../localhost/listeners.ts";
 import { LocalhostNodePorts } from "../localhost/node_ports.ts";
 import type { Refusal } from "../model/cluster/objects.ts";
 import type { CommandLine } from "../model/configuration.ts";
+import type { Finding } from "../model/status.ts";
 import type { HttpListen } from "../model/ports/http.ts";
 import type { Logger } from "../model/ports/ports.ts";
 import type { Runtime } from "../model/ports/runtime.ts";
@@ -67,6 +68,8 @@ export class Parts {
   /** The API server's version, such as `1.33.4`, once it is known. */
   serverVersion: string | undefined;
   settingFailures: readonly SettingFailure[] = [];
+  /** By name: the health and the metrics server, while they cannot listen. */
+  readonly serverFailures = new Map<string, Finding>();
   #system: SystemFacts | undefined;
   #ruleset: RulesetFacts | undefined;
   readonly #firstSync = Promise.withResolvers<void>();
@@ -244,6 +247,7 @@ export class Parts {
         { where: api.url.origin, warnings: api.warnings, failures: this.observation.watchFailures },
       probed: findings,
       settingFailures: this.settingFailures,
+      serverFailures: [...this.serverFailures.values()],
       healthCheckFailures: this.healthChecks.failures,
       objects: this.cache.complete ? { node: this.cache.node, desired: this.desired } : undefined,
     };

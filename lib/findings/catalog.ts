@@ -161,6 +161,12 @@ export const CATALOG = {
     remedy:
       "Raise conntrack.maxPerCore (--conntrack-max-per-core), or find the program that opens so many connections.",
   },
+  "own-port-taken": {
+    severity: "error",
+    summary: "signpost cannot open its port for health or metrics. It tries again every 5 seconds.",
+    remedy:
+      "End the program that has the port (ss -ltnp), or set healthzBindAddress (--healthz-bind-address) or metricsBindAddress (--metrics-bind-address).",
+  },
   "health-check-port-taken": {
     severity: "warning",
     summary:

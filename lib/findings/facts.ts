@@ -35,6 +35,8 @@ export interface NodeFacts {
   /** Another proxy that writes its rules; absent: there is none. */
   readonly rival?: Rival | undefined;
   readonly settingFailures?: readonly SettingFailure[] | undefined;
+  /** The health and the metrics server that cannot listen. */
+  readonly serverFailures?: readonly Finding[] | undefined;
   /** Health-check node ports, and node ports on loopback, that cannot be opened. */
   readonly healthCheckFailures?: readonly Finding[] | undefined;
   readonly localhostFailures?: readonly Finding[] | undefined;

@@ -22,6 +22,7 @@ const CHECKS: readonly Check[] = [
   addresses.checkPodDetection,
   addresses.checkPodRange,
   addresses.checkAddressPlan,
+  ({ serverFailures = [] }) => serverFailures,
   ({ healthCheckFailures = [] }) => healthCheckFailures,
   system.checkHealthCheckPorts,
   system.checkMovedConnections,

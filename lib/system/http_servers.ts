@@ -308,6 +308,7 @@ export interface ServeOptions {
   readonly listen: HttpListen;
   /** Called with each new reason for which it cannot listen. */
   readonly failed?: (message: string) => void;
+  readonly listening?: () => void;
   readonly clock: Pick<Clock, "sleep">;
   readonly logger: Logger;
   readonly signal: AbortSignal;
@@ -318,7 +319,7 @@ export interface ServeOptions {
  * @param address `0.0.0.0` and `::` are all addresses of both families, as in Go
  */
 export async function serveHttp(address: ListenAddress, options: ServeOptions): Promise<void> {
-  const { name, handler, hardFail, listen, failed, clock, logger, signal } = options;
+  const { name, handler, hardFail, listen, failed, listening, clock, logger, signal } = options;
   const { port } = address;
   const hostname = address.hostname === "0.0.0.0" ? "::" : address.hostname;
   const where = hostPort(address.hostname, port);
@@ -328,6 +329,7 @@ export async function serveHttp(address: ListenAddress, options: ServeOptions): 
       const listener = listen({ hostname, port }, handler);
       const at = hostPort(address.hostname, listener.port);
       logger.debug(1, "listening", { server: name, address: at });
+      listening?.();
       await new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }));
       return await listener.close();
     } catch (error) {
@@ -335,10 +337,6 @@ export async function serveHttp(address: ListenAddress, options: ServeOptions): 
       const message = `${name} server: cannot listen on ${where}: ${reason}`;
       if (reason !== lastReason) failed?.(message);
       if (hardFail) throw new Error(message, { cause: error });
-      const fields = { server: name, address: where, error: reason };
-      if (reason !== lastReason) {
-        logger.error("cannot listen; trying again every 5 seconds", fields);
-      }
       lastReason = reason;
     }
     await clock.sleep(RETRY_MILLISECONDS, signal);

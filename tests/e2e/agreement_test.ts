@@ -97,3 +97,23 @@ for (const family of FAMILIES) {
     await signpost.waitForLog(/a finding is gone finding=forwarding-off/, 120_000);
   });
 }
+
+const OWN_PORTS = [["healthz", HEALTH_PORT], ["metrics", METRICS_PORT]] as const;
+for (const [name, port] of OWN_PORTS) {
+  test(`a program that has the ${name} port`, async () => {
+    await using stage = await Stage.create({ objects: WEB });
+    const close = stage.network.serve(NODE, { protocol: "tcp", port, address: "127.0.0.1" });
+    await using signpost = await stage.startSynced(stage.socket);
+    if (name === "healthz") {
+      assertEquals(await assertReported({ stage, signpost, id: "own-port-taken" }), [2, 1]);
+    }
+    await signpost.waitForLog(/ finding=own-port-taken /);
+    const { stdout, code } = await ask(stage, "status");
+    assertEquals(code, 1);
+    assertMatch(stdout, new RegExp(`^error ${name} server: cannot listen on .*:${port}: `, "m"));
+    close();
+    await signpost.waitForLog(/a finding is gone finding=own-port-taken/);
+    assertEquals(signpost.log.match(/cannot listen on/g)?.length, 1);
+    assertEquals((await ask(stage, "status")).code, 0);
+  });
+}
