@@ -44,6 +44,7 @@ export function systemRuntime(): Runtime {
     },
     workingDirectory: () => Deno.cwd(),
     readFile: (path) => Deno.readTextFile(path),
+    readRegularFile,
     writeFile,
     print: (data) => writeAll(Deno.stdout, data),
     sendProbe,
@@ -53,6 +54,15 @@ export function systemRuntime(): Runtime {
     askDaemon,
     complain: (line) => Deno.stderr.writeSync(new TextEncoder().encode(`${plain(line)}\n`)),
   };
+}
+
+const MAX_FILE = 1024 * 1024;
+
+async function readRegularFile(path: string): Promise<string> {
+  const { isFile, size } = await Deno.stat(path);
+  if (!isFile) throw new Error("it is not a regular file");
+  if (size > MAX_FILE) throw new Error(`it has ${size} bytes, more than ${MAX_FILE}`);
+  return await Deno.readTextFile(path);
 }
 
 /** Returns a reader of all interfaces' addresses. If no descriptor is free to read them, it returns the last ones. */

@@ -18,7 +18,7 @@ Deno.test("while the kernel checks the rules, nft says its version and the kubec
   const kubeconfigRead = Promise.withResolvers<void>();
   const { runtime, logger } = world({
     lock: { take: () => true, holder: () => Promise.resolve(undefined) },
-    readFile: () => {
+    readRegularFile: () => {
       kubeconfigRead.resolve();
       return Promise.resolve(KUBECONFIG);
     },

@@ -17,6 +17,27 @@ Deno.test("a reader that has seen enough of the output is no error", async () =>
   assertEquals(stderr.split("\n").filter((line) => !/Warning|^$/.test(line)), []);
 });
 
+Deno.test("a token or kubeconfig is read from a regular file of 1 MiB at most", async () => {
+  const folder = await Deno.makeTempDir();
+  const { readRegularFile } = systemRuntime();
+  try {
+    for (const [name, size] of [["good", 1024 * 1024], ["long", 1024 * 1024 + 1]] as const) {
+      await Deno.writeTextFile(`${folder}/${name}`, "a".repeat(size));
+    }
+    await Deno.symlink("good", `${folder}/link`);
+    await new Deno.Command("mkfifo", { args: [`${folder}/pipe`] }).output();
+    assertEquals((await readRegularFile(`${folder}/link`)).length, 1024 * 1024);
+    const message = (path: string) =>
+      readRegularFile(path).then(() => "read", ({ message }) => message);
+    assertEquals(await message(`${folder}/long`), "it has 1048577 bytes, more than 1048576");
+    for (const path of [`${folder}/pipe`, "/dev/zero", folder]) {
+      assertEquals(await message(path), "it is not a regular file");
+    }
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+});
+
 for (const protocol of ["tcp", "udp"] as const) {
   Deno.test(`a ${protocol} packet that cannot be sent from an address is no error`, async () => {
     // TEST-NET-1 (RFC 5737): no machine has this address.

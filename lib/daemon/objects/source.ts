@@ -113,7 +113,7 @@ export async function findApiServer(
       kubeconfig: configuration.clientConnection.kubeconfig,
       master: configuration.master,
       environment: runtime.environment,
-      readFile: runtime.readFile,
+      readFile: runtime.readRegularFile,
     });
   const first = await access().catch(fatalIf(AccessError));
   const { server } = first;
@@ -124,7 +124,7 @@ export async function findApiServer(
   const client = new ApiClient({
     http,
     access,
-    readFile: runtime.readFile,
+    readFile: runtime.readRegularFile,
     clock: runtime.clock,
     userAgent: `signpost/${VERSION}`,
   });

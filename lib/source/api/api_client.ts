@@ -9,7 +9,7 @@ import {
   type TlsSettings,
 } from "./access/access.ts";
 import { StatusError, WatchError } from "./failure.ts";
-import { isApiObject, readApiObject, Remainder } from "./watch_events.ts";
+import { isApiObject, parseJson, readApiObject, Remainder } from "./watch_events.ts";
 import { fieldAt } from "../../model/values/record.ts";
 import { errorText, oneLine } from "../../model/values/text.ts";
 
@@ -97,8 +97,8 @@ interface ApiStream {
 /** The API server's own limit for a request. */
 const LONGEST_SILENCE = 60_000;
 
-/** The longest body read as a whole, in bytes: a list from a server that ignores `limit`. */
-const MAX_BODY = 256 * 1024 * 1024;
+/** The longest body read as a whole, in bytes: a page of 500 objects. */
+const MAX_BODY = 64 * 1024 * 1024;
 
 /** The same, for the message of an error. */
 const MAX_ERROR_BODY = 64 * 1024;
@@ -141,7 +141,7 @@ export class ApiClient {
   async json(path: string, request: ApiRequest): Promise<unknown> {
     const stream = await this.open(path, request);
     try {
-      return JSON.parse(decodeText(await readBytes(stream.body, MAX_BODY)));
+      return parseJson(decodeText(await readBytes(stream.body, MAX_BODY)));
     } catch (cause) {
       if (cause instanceof WatchError) throw cause;
       const message = `${describe(path, request)}: the answer is no JSON`;

@@ -220,7 +220,8 @@ function hasTooManyValues(line: string): boolean {
   return values > MAX_VALUES;
 }
 
-function parseJson(line: string): unknown {
+/** Parses a line or a page. @throws {WatchError} if it is not JSON, or has too many values */
+export function parseJson(line: string): unknown {
   if (hasTooManyValues(line)) throw garbage(`more than ${MAX_VALUES} values`, line);
   try {
     return JSON.parse(line);

@@ -22,7 +22,7 @@ Deno.test("a server that cannot be verified comes with a warning, which holds no
       clientConnection: { ...DEFAULTS.clientConnection, kubeconfig: "/kubeconfig" },
     }),
     nodeName: "node-1",
-    runtime: { ...runtime, readFile: () => Promise.resolve(KUBECONFIG) },
+    runtime: { ...runtime, readRegularFile: () => Promise.resolve(KUBECONFIG) },
     logger,
     signal: new AbortController().signal,
   });

@@ -59,7 +59,10 @@ async function listFrom(page: (request: number) => unknown, maxObjects?: number)
     request: ({ url }) => {
       const isList = !url.searchParams.has("watch");
       const body = (async function* () {
-        if (isList) yield new TextEncoder().encode(JSON.stringify(page(pages++)));
+        const next = isList && page(pages++);
+        if (next) {
+          yield new TextEncoder().encode(typeof next === "string" ? next : JSON.stringify(next));
+        }
       })();
       return Promise.resolve({ status: isList ? 200 : 400, headers: {}, body });
     },
@@ -124,6 +127,12 @@ Deno.test("pages with new objects for ever end at the limit of objects", async (
   );
   assertStringIncludes(failure ?? "", "more than 100 Service objects");
   assertEquals(pages, 101);
+});
+
+Deno.test("a page with more values than any objects have is refused", async () => {
+  const body = `{"kind":"ServiceList","items":[${"{},".repeat(2_000_000)}{}]}`;
+  const { failure } = await listFrom(() => body);
+  assertStringIncludes(failure ?? "", "more than 2000000 values");
 });
 
 for (const protobuf of [true, false]) {
