@@ -75,7 +75,7 @@ export function pendingFindings(status: ServiceStatus | undefined): Finding[] {
 function notReadFindings({ inspected }: Causes): Finding[] {
   return inspected ? [] : [note(
     "objects-not-read",
-    "the API server did not answer: the selector, target ports and slices without rules are not known",
+    "the Service was not read again from its source: its selector, target ports and slices without rules are not known",
   )];
 }
 

@@ -13,8 +13,8 @@ import { FAMILIES } from "../model/values/address.ts";
 import { FatalError } from "../model/values/errors.ts";
 import { count, plain } from "../model/values/text.ts";
 import { frontendsOf } from "../policy/frontend.ts";
-import { error, note, warning } from "./finding.ts";
-import type { Finding, KernelReport, TrackedConnection } from "./report.ts";
+import { error, note, sortFindings, warning } from "./finding.ts";
+import type { Finding, KernelReport, Report, TrackedConnection } from "./report.ts";
 
 /** The kernel's rules of some service ports. */
 export interface KernelFacts extends KernelReport {
@@ -28,6 +28,21 @@ export interface KernelPart {
   readonly kernel: KernelFacts;
   /** `undefined`: not asked for. */
   readonly connections: readonly TrackedConnection[] | undefined;
+}
+
+/** Adds what the kernel holds to a report. @param kernel is compared with rules that the report is about */
+export function withKernel<R extends Report>(report: R, { kernel, connections }: KernelPart): R {
+  const { state, reason, entries } = kernel;
+  return {
+    ...report,
+    findings: sortFindings([
+      ...report.findings,
+      ...kernelFindings(kernel),
+      ...connectionFindings(connections),
+    ]),
+    kernel: { state, reason, entries },
+    connections: connections ?? null,
+  };
 }
 
 /** Reads the kernel's rules of some ports. If they cannot be read, the result says why. */

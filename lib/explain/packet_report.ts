@@ -13,7 +13,7 @@ import {
   sortFindings,
   warning,
 } from "./finding.ts";
-import { connectionFindings, kernelFindings, type KernelPart } from "./kernel.ts";
+import { type KernelPart, withKernel } from "./kernel.ts";
 import { explainPacket, isLocalPod, type Known, portsFor, type World } from "./packet.ts";
 import {
   EXPLAIN_VERSION,
@@ -96,31 +96,27 @@ function chosenOf({ outcome, ports }: AskedPacket) {
   return ports.flatMap((port) => usedEndpoints(port)).filter(({ address }) => chosen.has(address));
 }
 
-/** Adds what the kernel holds to a report. */
+/**
+ * Adds what the kernel holds to a report.
+ * @param part `trace`: a text is the reason why it is missing; `undefined`: none was asked for
+ */
 export function packetWithKernel(
   report: PacketReport,
-  facts: KernelPart & {
-    /** A text: the reason why the trace that was asked for is missing; `undefined`: none was asked for. */
-    readonly trace: TraceReport | string | undefined;
-  },
+  part: KernelPart & { readonly trace: TraceReport | string | undefined },
 ): PacketReport {
+  const { kernel, trace } = part;
   const { outcome, packet } = report;
-  const { kernel, connections, trace } = facts;
   const sticky = kernel.stickyClients.find(({ client }) => client === packet.source);
+  const full = withKernel(report, part);
   return {
-    ...report,
+    ...full,
     summary: summaryOf(report, kernel),
     stickyEndpoint: sticky && outcome.verdict === "dnat"
       ? { address: sticky.address, port: sticky.port }
       : null,
-    findings: sortFindings([
-      ...report.findings,
-      ...kernelFindings(kernel),
-      ...connectionFindings(connections),
-      ...trace === undefined ? [] : traceFindings(trace),
-    ]),
-    kernel: { state: kernel.state, reason: kernel.reason, entries: kernel.entries },
-    connections: connections ?? null,
+    findings: trace === undefined
+      ? full.findings
+      : sortFindings([...full.findings, ...traceFindings(trace)]),
     trace: typeof trace === "object" ? trace : null,
   };
 }

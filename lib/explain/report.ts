@@ -170,7 +170,7 @@ export interface TraceReport {
 /** The kernel's part of a report before it is read. */
 export const NOT_READ: KernelReport = { state: "unread", reason: "", entries: [] };
 
-interface Report {
+export interface Report {
   readonly explainVersion: typeof EXPLAIN_VERSION;
   readonly mode: Mode;
   readonly node: string;

@@ -13,7 +13,7 @@ import type { SliceFacts } from "../source/objects/inspect.ts";
 import { findCauses, isAsked, notProxied, pendingFindings, type ServiceInputs } from "./causes.ts";
 import { explainEndpoints } from "./endpoints.ts";
 import { aboutService, dropOf, fromNode, lossesTo, sortFindings } from "./finding.ts";
-import { connectionFindings, kernelFindings, type KernelPart } from "./kernel.ts";
+import { type KernelPart, withKernel } from "./kernel.ts";
 import { explainPacket, type Known, nodePortAddresses } from "./packet.ts";
 import {
   EXPLAIN_VERSION,
@@ -90,22 +90,11 @@ export function explainService(inputs: ServiceInputs): ServiceReport {
 }
 
 /** Adds what the kernel holds to a report. */
-export function serviceWithKernel(
-  report: ServiceReport,
-  { kernel, connections }: KernelPart,
-): ServiceReport {
-  return judged({
-    ...report,
-    findings: sortFindings([
-      ...report.findings,
-      // A Service without rules has none to compare.
-      ...report.ports.length > 0 ? kernelFindings(kernel) : [],
-      ...connectionFindings(connections),
-    ]),
-    kernel: { state: kernel.state, reason: kernel.reason, entries: kernel.entries },
-    stickyClients: kernel.stickyClients,
-    connections: connections ?? null,
-  });
+export function serviceWithKernel(report: ServiceReport, part: KernelPart): ServiceReport {
+  const full = withKernel(report, part);
+  // A Service without rules has none to compare.
+  const { findings } = report.ports.length === 0 ? report : full;
+  return judged({ ...full, findings, stickyClients: part.kernel.stickyClients });
 }
 
 /** Sums up the findings of a report. */

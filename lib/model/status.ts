@@ -164,7 +164,6 @@ export interface Status {
   readonly snapshotAgeSeconds: number | null;
   /** Features that nft or the kernel refuses, and how; absent if there are none. */
   readonly refusedFeatures?: readonly { readonly feature: Feature; readonly reason: string }[];
-  readonly service?: ServiceStatus;
   readonly watches: readonly WatchSummary[];
   readonly syncs: readonly SyncSummary[];
   readonly refused: readonly Refusal[];

@@ -54,7 +54,6 @@ const SOMETIMES: Readonly<Record<OptionalOf<Status>, boolean>> = {
   takeOver: true,
   refusedFeatures: true,
   // Only for explain, which asks about one Service.
-  service: false,
 };
 
 Deno.test("docs/output.md names the fields that a status has sometimes", () => {

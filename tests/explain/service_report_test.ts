@@ -62,8 +62,8 @@ Deno.test("the scheduler is named, where it is not random", () => {
   assertEquals(explainWeb([web(), slice([LOCAL])]).ports[0]?.scheduler, null);
 });
 
-const NOT_READ = "note objects-not-read: the API server did not answer: the selector, target " +
-  "ports and slices without rules are not known";
+const NOT_READ = "note objects-not-read: the Service was not read again from its source: its " +
+  "selector, target ports and slices without rules are not known";
 
 /** Services that do not work, and the causes that are named. */
 const BROKEN: readonly {

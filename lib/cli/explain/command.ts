@@ -95,10 +95,9 @@ async function answerHere(context: ExplainContext): Promise<Answer> {
     known: factsOf({ ...context, state, backend, origin, nodeFindings: findings }),
     from: from || undefined,
     inspect: async (service) => {
-      const seen = inspector?.in(service.namespace);
-      // The lists of the API server leave Services of other proxies out.
-      return origin.from === "manifests" || seen?.service
-        ? seen
+      // Manifests are read only once: they may come from the standard input.
+      return origin.from === "manifests"
+        ? inspector?.in(service.namespace)
         : await readInspected(service, { ...context, client: undefined });
     },
     statusOf: () => undefined,

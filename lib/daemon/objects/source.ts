@@ -2,7 +2,7 @@
 import { createDecoder } from "../../source/objects/decode.ts";
 import type { Configuration } from "../../config/configuration.ts";
 import { PROTOBUF } from "../../model/configuration.ts";
-import { type Decoder, type Kind, KINDS, type ObjectEvent } from "../../model/cluster/objects.ts";
+import { type Kind, KINDS, type ObjectEvent } from "../../model/cluster/objects.ts";
 import { API_SERVICE } from "../../model/cluster/names.ts";
 import type { Logger } from "../../model/ports/ports.ts";
 import type { Runtime } from "../../model/ports/runtime.ts";
@@ -33,7 +33,7 @@ export interface SourceOptions {
   readonly runtime: Runtime;
   readonly logger: Logger;
   readonly signal: AbortSignal;
-  /** Gets every object before it is decoded. */
+  /** Gets every object of manifests before it is decoded. */
   readonly inspect?: (kind: Kind, raw: unknown) => void;
 }
 
@@ -76,21 +76,16 @@ export async function inspectManifests(options: SourceOptions): Promise<void> {
 }
 
 function manifestOptions(options: SourceOptions): ManifestSourceOptions {
+  const decode = createDecoder();
   return {
     ...options,
     sink() {},
     paths: options.configuration.signpost.manifests,
-    decode: inspectingDecoder(options),
+    decode: (kind, raw) => {
+      options.inspect?.(kind, raw);
+      return decode(kind, raw);
+    },
     files: denoFiles,
-  };
-}
-
-/** Returns a decoder that gives each object to `inspect` first. */
-function inspectingDecoder({ inspect }: Pick<SourceOptions, "inspect">): Decoder {
-  const decode = createDecoder();
-  return (kind, raw) => {
-    inspect?.(kind, raw);
-    return decode(kind, raw);
   };
 }
 
@@ -139,7 +134,7 @@ async function watchApiServer(
   options: SourceOptions,
   { sink, watchChanged, requests = {} }: Receiver,
 ): Promise<void> {
-  const { nodeName, runtime, logger, inspect, signal } = options;
+  const { nodeName, runtime, logger, signal } = options;
   server.client.observer = requests;
   const failed = Promise.withResolvers<never>();
   let isFirst = true;
@@ -160,9 +155,8 @@ async function watchApiServer(
     client: server.client,
     kinds: KINDS,
     nodeName,
-    decode: inspectingDecoder(options),
-    // Who wants to see all fields of objects gets them in JSON.
-    protobuf: !inspect && types.some((type) => type.trim() === PROTOBUF),
+    decode: createDecoder(),
+    protobuf: types.some((type) => type.trim() === PROTOBUF),
     sink: receive,
     clock: runtime.clock,
     logger,
