@@ -314,7 +314,8 @@ const BROKEN: readonly {
     objects: [web({ ports: [{ name: "http", port: 70_000 }] })],
     causes: [
       "error service-refused: shop/web is refused as malformed: spec.ports must hold at least one " +
-      'usable port, is [{"name":"http","port":70000}]',
+      'usable port, is [{"name":"http","port":70000}]; spec.ports[0].port must be a number from ' +
+      "1 to 65535, is 70000",
     ],
   },
   {
