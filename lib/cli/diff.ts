@@ -106,7 +106,7 @@ async function propose(
   }).catch(fatalIf(ManifestError));
   for (const [key, service] of services) {
     const waits = service.clusterIP === "" && service.type !== "ExternalName" &&
-      service.otherProxy === "";
+      service.otherProxy === undefined;
     if (!waits || cache.services.has(key)) continue;
     warn(`Service ${key} has no cluster IP yet: the API server gives it one when it is applied`);
   }

@@ -1,7 +1,7 @@
 /** Finds why a Service does not work, and what to do about it. */
 import type { ServiceTarget } from "../config/command.ts";
 import { healthCheckAddresses } from "../healthcheck/node_ports.ts";
-import { hostPort, objectKey, servicePortName } from "../model/cluster/names.ts";
+import { claimText, hostPort, objectKey, servicePortName } from "../model/cluster/names.ts";
 import type { Service, ServicePort } from "../model/cluster/objects.ts";
 import { describeUnsupported, worksWithout } from "../model/kernel/traits.ts";
 import type { Conflict, ServiceStatus } from "../model/status.ts";
@@ -9,7 +9,7 @@ import { cidrContains, type Family, familyOf } from "../model/values/address.ts"
 import { count, nearest } from "../model/values/text.ts";
 import { familiesOf, isServiceKey, nameOfHolder } from "../policy/claimed.ts";
 import type { Inspected, SliceFacts } from "../source/objects/inspect.ts";
-import { error, note, warning } from "./finding.ts";
+import { clusterIPEndpoints, error, note, warning } from "./finding.ts";
 import type { Known } from "./packet.ts";
 import type { EndpointReport, Finding, PortReport } from "./report.ts";
 
@@ -46,6 +46,10 @@ export function findCauses(inputs: Causes): Finding[] {
     ...unsupportedFindings(inputs),
     ...sliceFindings(inputs),
     ...ports.flatMap((port) => [...portFindings(port, inputs)]),
+    ...clusterIPEndpoints(
+      ports.flatMap(({ endpoints }) => endpoints).filter(({ usedFor }) => usedFor.length > 0),
+      inputs,
+    ),
     ...serviceFindings(inputs),
     // A well-formed Service can be over a limit.
     ...refused.filter((each) => each.kind === "Service" && each.key === key)
@@ -91,7 +95,7 @@ function conflictFindings({ conflicts }: Causes): Finding[] {
 }
 
 function conflictFinding({ claim, holder, loser, because }: Conflict): Finding {
-  const belongs = `${claim} belongs to ${nameOfHolder(holder)}, ${because}; ${loser}`;
+  const belongs = `${claimText(claim)} belongs to ${nameOfHolder(holder)}, ${because}; ${loser}`;
   return isServiceKey(holder)
     ? error(
       "conflict",
@@ -390,8 +394,8 @@ export function notProxied(
     );
   }
   const { otherProxy, type, clusterIP } = service;
-  if (otherProxy !== "") {
-    const label = `service.kubernetes.io/service-proxy-name=${otherProxy}`;
+  if (otherProxy !== undefined) {
+    const label = `service.kubernetes.io/service-proxy-name=${otherProxy || '""'}`;
     return note("other-proxy", `${key} is left to another proxy: label ${label}`);
   }
   if (type === "ExternalName") {

@@ -3,7 +3,8 @@ import type { Sender } from "../config/command.ts";
 import { seesFamily } from "../findings/foreign_chains.ts";
 import { BRIDGE_FILTER, FORWARDING } from "../findings/system.ts";
 import { bySeverity, type Finding as NodeFinding } from "../model/status.ts";
-import type { Family } from "../model/values/address.ts";
+import { cidrContains, type Family, familyOf } from "../model/values/address.ts";
+import type { World } from "./packet.ts";
 import type { Finding, ForeignDrop } from "./report.ts";
 
 /** Puts errors first, and drops what several ports say alike. */
@@ -83,6 +84,23 @@ export function fromNode({ severity, id, what, remedy }: NodeFinding): Finding {
     message: what,
     hint: remedy,
   };
+}
+
+/** Names endpoints in the range of cluster IPs. A packet is translated once, so no other Service sends it on. */
+export function clusterIPEndpoints(
+  endpoints: readonly { readonly address: string }[],
+  { desired: { node }, ownAddresses }: Pick<World, "desired" | "ownAddresses">,
+): Finding[] {
+  return endpoints.flatMap(({ address }) => {
+    const { guardedCIDRs, guardedServers } = node.families[familyOf(address)];
+    const range = guardedCIDRs.find((cidr) => cidrContains(cidr, address));
+    if (range === undefined || [...ownAddresses, ...guardedServers].includes(address)) return [];
+    return [error(
+      "endpoint-is-cluster-ip",
+      `the endpoint ${address} is in the range of cluster IPs (${range}): packets to it reach no pod`,
+      "give the EndpointSlice the addresses of pods or machines, not of a Service",
+    )];
+  });
 }
 
 /** Makes a finding because of which traffic is not delivered. */

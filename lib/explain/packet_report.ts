@@ -5,6 +5,7 @@ import { type DesiredServicePort, usedEndpoints } from "../model/kernel/desired.
 import { cidrContains, familyOf } from "../model/values/address.ts";
 import {
   aboutService,
+  clusterIPEndpoints,
   dropOf,
   error,
   fromNode,
@@ -76,6 +77,7 @@ export function explainTarget(inputs: PacketInputs): PacketReport {
     stickyEndpoint: null,
     findings: sortFindings([
       ...outcomeFindings(outcome),
+      ...clusterIPEndpoints(outcome.endpoints, inputs),
       ...detectionFindings(inputs),
       ...servicePort === null
         ? []

@@ -78,6 +78,8 @@ export interface FrontendReport {
   readonly type: FrontendType;
   /** `null`: all of the node's addresses that take node ports. */
   readonly address: string | null;
+  /** The addresses that it answers on. */
+  readonly addresses: readonly string[];
   readonly port: number;
   readonly policy: TrafficPolicy;
   /** The Service that has the address instead, or a phrase. */

@@ -206,11 +206,14 @@ function frontendReport(
   const { node } = inputs.desired;
   const world = { ...inputs, desired: { node, services: new Map([[desired.name, [desired]]]) } };
   // One address that takes node ports stands for all of them.
-  const address = frontend.address ??
-    nodePortAddresses(family, inputs).find((each) => !isSpecialAddress(each));
+  const addresses = frontend.address === undefined
+    ? nodePortAddresses(family, inputs)
+    : [frontend.address];
+  const address = frontend.address ?? addresses.find((each) => !isSpecialAddress(each));
   return {
     type,
     address: frontend.address ?? null,
+    addresses,
     port,
     policy: policyOf(desired, frontend),
     heldBy,

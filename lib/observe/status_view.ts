@@ -1,4 +1,5 @@
 /** Words a status for `signpost status` and the status page. */
+import { claimText } from "../model/cluster/names.ts";
 import type {
   AccelerationSummary,
   LocalhostSummary,
@@ -56,7 +57,9 @@ export function statusView(status: Status, now: number): StatusView {
     },
     conflicts: {
       head: ["Conflict", "Held by", "Wanted by", "Why"],
-      rows: status.conflicts.map((each) => [each.claim, each.holder, each.loser, each.because]),
+      rows: status.conflicts.map((
+        each,
+      ) => [claimText(each.claim), each.holder, each.loser, each.because]),
     },
   };
 }

@@ -7,7 +7,14 @@ import {
   isLinkLocal,
 } from "../model/values/address.ts";
 import type { DesiredNode, FrontendType } from "../model/kernel/desired.ts";
-import { API_SERVICE, hostPort, nodePortKey, type VipId, vipId } from "../model/cluster/names.ts";
+import {
+  API_SERVICE,
+  claimText,
+  hostPort,
+  nodePortKey,
+  type VipId,
+  vipId,
+} from "../model/cluster/names.ts";
 import type { Service, ServicePort } from "../model/cluster/objects.ts";
 import { grouped } from "../model/values/text.ts";
 import { findCandidates, type PortIndex } from "./endpoints.ts";
@@ -216,7 +223,7 @@ export function describeConflicts(
   conflicts: readonly Omit<Conflict, "loser">[],
 ): string {
   const named = conflicts.slice(0, MOST_NAMED).map(({ claim, holder, because }) =>
-    `${claim} belongs to ${nameOfHolder(holder)}, ${because}`
+    `${claimText(claim)} belongs to ${nameOfHolder(holder)}, ${because}`
   );
   const more = conflicts.length - named.length;
   return named.join("; ") + (more > 0 ? `; … and ${grouped(more)} more` : "");

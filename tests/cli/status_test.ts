@@ -54,8 +54,8 @@ partial  3s ago   12 ms   4           310 B
 REFUSED  OBJECT    WHY
 Service  shop/bad  spec.ports[0].port is 0
 
-CONFLICT              HELD BY  WANTED BY  WHY
-192.0.2.1 . tcp . 80  a/b      c/d        which is older
+CONFLICT          HELD BY  WANTED BY  WHY
+192.0.2.1:80/tcp  a/b      c/d        which is older
 `,
   );
 });

@@ -243,6 +243,14 @@ const BROKEN: readonly {
     causes: ["error no-ip-family: no IPv4 rules: this node has no IPv4"],
   },
   {
+    name: "an endpoint that is a cluster IP",
+    objects: [web(), slice([{ ...REMOTE, addresses: ["10.96.0.50"] }])],
+    causes: [
+      "error endpoint-is-cluster-ip: the endpoint 10.96.0.50 is in the range of cluster IPs " +
+      "(10.96.0.0/16): packets to it reach no pod",
+    ],
+  },
+  {
     name: "an external IP that an older Service has",
     objects: [
       web({ externalIPs: ["192.0.2.30"] }),
@@ -254,7 +262,7 @@ const BROKEN: readonly {
       },
     ],
     causes: [
-      "error conflict: 192.0.2.30 . tcp . 80 belongs to Service shop/old, which is older; " +
+      "error conflict: 192.0.2.30:80/tcp belongs to Service shop/old, which is older; " +
       "shop/web gets it when that lets go",
     ],
   },
@@ -266,7 +274,7 @@ const BROKEN: readonly {
       { kind: "ServiceCIDR", metadata: { name: "k" }, spec: { cidrs: ["10.96.0.0/16"] } },
     ],
     causes: [
-      "error conflict: 10.96.0.77 . tcp . 80 belongs to the ServiceCIDR 10.96.0.0/16, where only " +
+      "error conflict: 10.96.0.77:80/tcp belongs to the ServiceCIDR 10.96.0.0/16, where only " +
       "the API server gives addresses out; shop/web does not get it",
     ],
   },
@@ -345,6 +353,22 @@ const BROKEN: readonly {
     name: "a Service without a cluster IP yet",
     objects: [web({ clusterIP: undefined })],
     causes: ["error no-cluster-ip: shop/web has no cluster IP yet: the API server gives it one"],
+  },
+  {
+    name: "a Service of another proxy whose name is empty",
+    objects: [{
+      ...web(),
+      metadata: {
+        namespace: "shop",
+        name: "web",
+        labels: { "service.kubernetes.io/service-proxy-name": "" },
+      },
+    }],
+    causes: [
+      "note other-proxy: shop/web is left to another proxy: label " +
+      'service.kubernetes.io/service-proxy-name=""',
+    ],
+    verdict: "not-proxied",
   },
   {
     name: "a headless Service",

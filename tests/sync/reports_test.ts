@@ -25,7 +25,7 @@ Deno.test("each conflict is warned of once, until it is over and comes back", as
   assertEquals(conflicts(), [conflict]);
   assertMatch(
     logger.at("warn").join(),
-    /default\/s2 does not get .*: 192\.0\.2\.1 \. tcp \. 80 belongs to Service default\/s1, which is older/,
+    /default\/s2 does not get .*: 192\.0\.2\.1:80\/tcp belongs to Service default\/s1, which is older/,
   );
   for (const number of [1, 2, 1]) {
     fixture.upsert(service(number, { ...clash, sessionAffinity: "ClientIP" }));

@@ -119,7 +119,7 @@ function renderPort(port: PortReport, paint: Paint): string {
 }
 
 function frontendRow(
-  { type, address, port, policy, heldBy, outcomes }: FrontendReport,
+  { type, addresses, port, policy, heldBy, outcomes }: FrontendReport,
   { droppedBy }: PortReport,
 ): Cell[] {
   const cells = heldBy !== null
@@ -131,7 +131,11 @@ function frontendRow(
         ? red(`dropped: ${droppedBy.table}`)
         : outcomeCell(outcome)
     );
-  return [address === null ? `*:${port}` : hostPort(address, port), type, policy, ...cells];
+  const [address] = addresses;
+  const place = address !== undefined && addresses.length === 1
+    ? hostPort(address, port)
+    : `*:${port}`;
+  return [place, type, policy, ...cells];
 }
 
 function red(text: string): Cell {

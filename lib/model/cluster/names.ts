@@ -56,6 +56,14 @@ export function vipKeyOf(id: VipId): string {
   return vipKey(address, protocol, place % PORTS);
 }
 
+/** Prints a claim for people: `192.0.2.30:80/tcp`, `IPv4 node port 30080/tcp`. Other words stay. */
+export function claimText(claim: string): string {
+  const parts = /^(?:(\S+) \. |(.* )?)(tcp|udp|sctp) \. (\d+)$/.exec(claim);
+  if (!parts) return claim;
+  const [, address, words = "", protocol, port] = parts;
+  return `${address === undefined ? words + port : hostPort(address, Number(port))}/${protocol}`;
+}
+
 /** Returns `protocol . port`, the key of a node port in nftables. */
 export function nodePortKey(protocol: Protocol, port: number): string {
   return `${protocol} . ${port}`;

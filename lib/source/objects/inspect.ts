@@ -14,8 +14,8 @@ export interface ServiceFacts {
   readonly selector: string;
   /** By port name. */
   readonly targetPorts: ReadonlyMap<string, string>;
-  /** The label `service.kubernetes.io/service-proxy-name`; `""` if absent. */
-  readonly otherProxy: string;
+  /** The label `service.kubernetes.io/service-proxy-name`. An empty one counts, too. */
+  readonly otherProxy: string | undefined;
 }
 
 export interface SliceFacts {
@@ -64,6 +64,7 @@ export class Inspector {
 
 /** Reads a Service. Malformed fields count as empty. */
 export function serviceFacts(raw: unknown): ServiceFacts {
+  const otherProxy = fieldAt(raw, "metadata", "labels", SERVICE_PROXY_NAME);
   const spec = fieldAt(raw, "spec");
   const selector = fieldAt(spec, "selector");
   return {
@@ -77,7 +78,7 @@ export function serviceFacts(raw: unknown): ServiceFacts {
         text(fieldAt(port, "targetPort")) || text(fieldAt(port, "port")),
       ]),
     ),
-    otherProxy: text(fieldAt(raw, "metadata", "labels", SERVICE_PROXY_NAME)),
+    otherProxy: otherProxy === undefined ? undefined : text(otherProxy),
   };
 }
 

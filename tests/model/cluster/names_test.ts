@@ -1,5 +1,6 @@
 import { assertEquals } from "@std/assert";
 import {
+  claimText,
   hostPort,
   nodePortKey,
   objectKey,
@@ -39,6 +40,17 @@ Deno.test("the id of a virtual IP stands for its key, and for no other", () => {
   }
   assertEquals(new Set(all.map((each) => vipId(...each))).size, all.length);
   assertEquals(vipKeyOf("IPv4 node port tcp . 80"), "IPv4 node port tcp . 80");
+});
+
+Deno.test("a claim is printed for people as address, port and protocol", () => {
+  const texts = ["192.0.2.30 . tcp . 80", "fd00::1 . udp . 53", "IPv4 node port sctp . 30080"]
+    .concat("load-balancer IP 192.0.2.1");
+  assertEquals(texts.map(claimText), [
+    "192.0.2.30:80/tcp",
+    "[fd00::1]:53/udp",
+    "IPv4 node port 30080/sctp",
+    "load-balancer IP 192.0.2.1",
+  ]);
 });
 
 Deno.test("an IPv6 address with a port is put in brackets", () => {
