@@ -11,10 +11,12 @@ import { type Paint, renderFindings, renderReport, SEVERITY_COLOURS, textTable }
 import { CLUSTER_FLAGS } from "../config/commands.ts";
 import type { QueryContext } from "./context.ts";
 import { askDaemonOf, findingsOf, readState } from "./objects.ts";
+import type { State } from "../policy/state.ts";
+import { countWithoutEndpoints } from "../model/kernel/desired.ts";
 import type { Mode } from "../model/configuration.ts";
 import type { Finding, Status } from "../model/status.ts";
 import { count } from "../model/values/text.ts";
-import { formatDuration, programOf } from "../observe/human.ts";
+import { describeObjectProblems, formatDuration, programOf } from "../observe/human.ts";
 import { findApiServer } from "../daemon/objects/source.ts";
 import { type Kind, KINDS } from "../model/cluster/objects.ts";
 import type { ApiClient } from "../source/api/api_client.ts";
@@ -86,7 +88,16 @@ export async function look(context: QueryContext): Promise<CheckReport> {
     daemon: daemon !== undefined,
     objects: daemon !== undefined || state !== undefined,
     findings: findingsOf(facts, daemon),
+    objectProblems: objectProblemsOf(daemon, state),
   };
+}
+
+/** Counts problems of objects, by the daemon or by the objects that were read. */
+function objectProblemsOf(daemon: Status | undefined, state: State | undefined): string {
+  if (daemon) return describeObjectProblems(daemon);
+  if (!state) return "";
+  const servicesWithoutEndpoints = countWithoutEndpoints(state.desired);
+  return describeObjectProblems({ ...state, servicesWithoutEndpoints });
 }
 
 /** Finds a kube-proxy that runs. Its rules alone are no rival: signpost takes them over. */
@@ -114,10 +125,13 @@ export interface CheckReport {
   readonly daemon: boolean;
   readonly objects: boolean;
   readonly findings: readonly Finding[];
+  /** Such as `1 Service refused, 2 conflicts`; `""` if there are none. */
+  readonly objectProblems: string;
 }
 
 export function checkTable(report: CheckReport, paint: Paint): string {
-  const { node, mode, kernel, program, apiServer, daemon, objects, findings } = report;
+  const { node, mode, kernel, program, apiServer, daemon, objects, findings, objectProblems } =
+    report;
   const facts = [
     ["mode", `${mode} (${programOf({ nft: program }) || "not usable"}), kernel ${kernel}`],
     [
@@ -132,7 +146,8 @@ export function checkTable(report: CheckReport, paint: Paint): string {
     const { length } = findings.filter((each) => each.severity === severity);
     return length === 0 ? [] : [paint(count(length, severity), SEVERITY_COLOURS[severity])];
   });
-  const summary = counted.length === 0 ? paint("all is well", "green") : counted.join(", ");
+  const ofNode = counted.length === 0 ? paint("no node problems", "green") : counted.join(", ");
+  const summary = objectProblems === "" ? ofNode : `${ofNode}; ${objectProblems}: signpost status`;
   return `signpost check on ${node}: ${summary}\n${textTable(facts, { indent: "  " })}` +
     (findings.length === 0 ? "" : `\n${renderFindings(findings, paint)}`);
 }

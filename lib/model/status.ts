@@ -152,6 +152,8 @@ export interface Status {
   readonly portions?: Progress;
   readonly services: number;
   readonly servicePorts: number;
+  /** Services without an endpoint in use. */
+  readonly servicesWithoutEndpoints: number;
   readonly endpointSlices: number;
   readonly endpoints: number;
   readonly driftRepairs: number;

@@ -100,6 +100,21 @@ function describeCutOff(
 
 const NO_CONNECTION = /^no connection to the API server: /;
 
+/** Counts problems of objects: `1 Service refused, 2 conflicts, 1 without endpoints`; `""` if there are none. */
+export function describeObjectProblems(
+  { refused, conflicts, servicesWithoutEndpoints }: Pick<
+    Status,
+    "refused" | "conflicts" | "servicesWithoutEndpoints"
+  >,
+): string {
+  const kinds = Map.groupBy(refused, ({ kind }) => kind);
+  return [
+    ...kinds.entries().map(([kind, { length }]) => `${count(length, kind)} refused`),
+    ...conflicts.length > 0 ? [count(conflicts.length, "conflict")] : [],
+    ...servicesWithoutEndpoints > 0 ? [`${servicesWithoutEndpoints} without endpoints`] : [],
+  ].join(", ");
+}
+
 /** Returns the program that writes the rules, with its version. */
 export function programOf({ nft }: Pick<Status, "nft">): string {
   return /^\d/.test(nft) ? `nft ${nft}` : nft;

@@ -136,3 +136,16 @@ Deno.test("an API server that says nothing is a warning while the daemon's watch
   const [report, code] = await check(stage, ...stage.socket);
   assertEquals([idsOf(report), code], [["warning api-server-slow"], 1]);
 });
+
+Deno.test("problems of objects are counted beside those of the node", async () => {
+  const [web, other] = [service(a), service(a, { name: "other" })];
+  await using stage = await Stage.create({ objects: [web, other] });
+  const { stdout } = await runSignpost(stage.network, ["check", ...stage.args]);
+  assertMatch(
+    stdout,
+    /: no node problems; \d+ conflicts?, \d without endpoints: signpost status\n/,
+  );
+  await using _signpost = await stage.startSynced(stage.socket);
+  const beside = await runSignpost(stage.network, ["check", ...stage.args, ...stage.socket]);
+  assertEquals(beside.stdout.split("\n")[0], stdout.split("\n")[0]);
+});

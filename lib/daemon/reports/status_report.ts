@@ -3,6 +3,7 @@ import { formatMinSyncPeriod } from "../../config/configuration.ts";
 import { COMMIT } from "../../model/commit.ts";
 import { objectKey } from "../../model/cluster/names.ts";
 import { KINDS } from "../../model/cluster/objects.ts";
+import { countWithoutEndpoints } from "../../model/kernel/desired.ts";
 import type { HeldBackPorts } from "../../model/kernel/differences.ts";
 import { describeUnsupported, worksWithout } from "../../model/kernel/traits.ts";
 import { type ServiceStatus, type Status, STATUS_VERSION } from "../../model/status.ts";
@@ -38,6 +39,7 @@ export function statusReport(parts: Parts): Status {
     ...progress && { portions: progress },
     services: desired.services.size,
     servicePorts: desired.services.values().reduce((sum, { length }) => sum + length, 0),
+    servicesWithoutEndpoints: countWithoutEndpoints(desired),
     endpointSlices: cache.slices.size,
     endpoints: cache.slices.values().reduce((sum, { endpoints }) => sum + endpoints.length, 0),
     driftRepairs: observation.driftRepairs,

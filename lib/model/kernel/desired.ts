@@ -144,6 +144,15 @@ export function isExternal(
 }
 
 /** Returns the endpoints of new connections. An endpoint of both policies is listed twice. */
+/** Counts the Services that have no endpoint in use. */
+export function countWithoutEndpoints({ services }: Pick<DesiredState, "services">): number {
+  return services.values().reduce(
+    (sum, ports) =>
+      ports.length > 0 && ports.every((port) => usedEndpoints(port).length === 0) ? sum + 1 : sum,
+    0,
+  );
+}
+
 export function usedEndpoints(port: DesiredServicePort): readonly Destination[] {
   return [...port.clusterEndpoints, ...port.localEndpoints];
 }

@@ -39,6 +39,8 @@ export interface PageData extends Pick<StatusView, "version" | "facts" | "watche
   readonly health: ReturnType<typeof healthOf>;
   /** Only kinds that have problems. */
   readonly problems: readonly Problems[];
+  /** Says what no problem above says: that the node has none, and Services without endpoints. */
+  readonly summary: string;
   readonly notes: TextRows;
   readonly found: FoundServices;
 }
@@ -52,13 +54,19 @@ export function* pageData(
   query: ServiceQuery,
 ): Generator<undefined, PageData> {
   const view = statusView(status, now);
+  const problems = problemsOf(status, view);
+  const { servicesWithoutEndpoints: without } = status;
   const { version, facts, watches, syncs } = view;
   return {
     node: status.node,
     version,
     time: new Date(now).toISOString(),
     health: healthOf(status, now),
-    problems: problemsOf(status, view),
+    problems,
+    summary: [
+      ...problems.length === 0 ? ["No node problems."] : [],
+      ...without > 0 ? [`${count(without, "Service")} without endpoints.`] : [],
+    ].join(" "),
     notes: findingsOf(status, "info"),
     facts,
     syncs,

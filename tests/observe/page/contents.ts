@@ -46,6 +46,7 @@ export const STATUS: Status = {
   findings: [],
   services: 2,
   servicePorts: 3,
+  servicesWithoutEndpoints: 0,
   endpointSlices: 4,
   endpoints: 5,
   driftRepairs: 0,
