@@ -11,7 +11,7 @@
  */
 import { LocalhostListeners } from "../lib/localhost/listeners.ts";
 import { SystemClock } from "../lib/system/clock.ts";
-import { TCP } from "../lib/system/tcp.ts";
+import { tcp } from "../lib/system/tcp.ts";
 import { quantile } from "./statistics.ts";
 
 /** The ports of the server and of the first listener. */
@@ -49,7 +49,7 @@ async function answer(connection: Deno.TcpConn): Promise<void> {
 
 async function listen(count: number): Promise<void> {
   const clock = new SystemClock();
-  const listeners = new LocalhostListeners({ tcp: TCP, clock });
+  const listeners = new LocalhostListeners({ tcp: tcp(), clock });
   const endpoints = [{ address: "127.0.0.1", port: SERVER_PORT, local: true, hairpin: false }];
   const ports = Array.from({ length: count }, (_, i) => {
     const port = FIRST_LISTENER + i;

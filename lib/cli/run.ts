@@ -2,7 +2,7 @@
 import { runDaemon } from "../daemon/daemon.ts";
 import { openServiceManager } from "../daemon/reports/service_manager.ts";
 import { LocalhostListeners } from "../localhost/listeners.ts";
-import { TCP } from "../system/tcp.ts";
+import { tcp } from "../system/tcp.ts";
 import type { Configuration } from "../config/configuration.ts";
 import type { Logger } from "../model/ports/ports.ts";
 import { type CommandContext, nodeNameOf, openLog } from "./context.ts";
@@ -35,7 +35,7 @@ export async function run(options: RunOptions): Promise<void> {
   const late = Promise.withResolvers<undefined>();
   const stop = () => void runtime.clock.sleep(STOP_LIMIT).then(() => late.resolve(undefined));
   signal.addEventListener("abort", stop, { once: true });
-  await using localhost = new LocalhostListeners({ tcp: TCP, clock: runtime.clock });
+  await using localhost = new LocalhostListeners({ tcp: tcp(), clock: runtime.clock });
   let { configuration, logger } = options;
   while (!signal.aborted) {
     const over = new AbortController();

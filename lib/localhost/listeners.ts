@@ -19,6 +19,9 @@ const RETRY = 5_000;
 /** The most open connections. Each takes two file descriptors. */
 const MOST_CONNECTIONS = 4_096;
 
+/** The most of one Service: it leaves room for the others. */
+const MOST_OF_SERVICE = MOST_CONNECTIONS / 2;
+
 export interface FamilyCounts {
   listenFailures: number;
   connections: number;
@@ -43,6 +46,8 @@ export class LocalhostListeners {
   readonly #failed = new Map<string, Finding>();
   /** The clients, and with each the endpoint once it answers. */
   readonly #connections = new Map<TcpConnection, TcpConnection | undefined>();
+  /** The number of connections of each Service that has some. */
+  readonly #byService = new Map<string, number>();
   readonly #closing = new AbortController();
   #wanted: ReadonlyMap<string, LocalhostNodePort> = new Map();
   #logger: Logger | undefined;
@@ -73,7 +78,8 @@ export class LocalhostListeners {
   /** Returns the number of listeners and connections; `undefined` if none is wanted. */
   get summary(): LocalhostSummary | undefined {
     const [listeners, connections] = [this.#open.size, this.#connections.size];
-    return this.#wanted.size + connections === 0 ? undefined : { listeners, connections };
+    const refused = this.counts[4].failures["too-many"] + this.counts[6].failures["too-many"];
+    return this.#wanted.size + connections === 0 ? undefined : { listeners, connections, refused };
   }
 
   get failures(): readonly Finding[] {
@@ -152,11 +158,14 @@ export class LocalhostListeners {
     const { signal } = this.#closing;
     const counts = this.counts[open.wanted.family];
     if (signal.aborted) return client.close();
-    if (this.#connections.size >= MOST_CONNECTIONS) {
+    const service = serviceOf(open.wanted.servicePort);
+    const same = this.#byService.get(service) ?? 0;
+    if (same >= MOST_OF_SERVICE || this.#connections.size >= MOST_CONNECTIONS) {
       counts.failures["too-many"]++;
-      this.#reportTooMany();
+      this.#reportTooMany(service, same);
       return client.close();
     }
+    this.#byService.set(service, same + 1);
     this.#connections.set(client, undefined);
     const endpoint = await this.#connect(open);
     if (signal.aborted) endpoint?.close();
@@ -168,13 +177,19 @@ export class LocalhostListeners {
     }
     client.close();
     this.#connections.delete(client);
+    const left = (this.#byService.get(service) ?? 1) - 1;
+    if (left > 0) this.#byService.set(service, left);
+    else this.#byService.delete(service);
     if (this.#connections.size === 0) this.#isFull = false;
   }
 
-  #reportTooMany(): void {
+  #reportTooMany(service: string, connections: number): void {
     if (this.#isFull) return;
     this.#isFull = true;
     this.#logger?.warn("node ports on loopback close new connections: too many are open", {
+      service,
+      connections,
+      mostOfService: MOST_OF_SERVICE,
       limit: MOST_CONNECTIONS,
     });
   }

@@ -35,6 +35,8 @@ export interface Finding {
 export interface LocalhostSummary {
   readonly listeners: number;
   readonly connections: number;
+  /** Connections that were closed since the start because too many were open. */
+  readonly refused: number;
 }
 
 /** Version of the local socket's answers; it grows when a field goes or changes its meaning. */

@@ -85,8 +85,9 @@ function factsOf(status: Status, now: number): StatusView["facts"] {
   ];
 }
 
-function formatLocalhost({ listeners, connections }: LocalhostSummary): string {
-  return `${count(listeners, "listener")}, ${count(connections, "connection")}`;
+function formatLocalhost({ listeners, connections, refused }: LocalhostSummary): string {
+  const closed = refused > 0 ? `, ${refused} closed because too many were open` : "";
+  return `${count(listeners, "listener")}, ${count(connections, "connection")}${closed}`;
 }
 
 /** Words the fast path: `12 connections after 20 packets, 3 interfaces`. */

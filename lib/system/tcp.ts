@@ -13,13 +13,16 @@ export function tryToClose(connection: { close(): void }): void {
 const SMALL = 2_048;
 const LARGE = 65_536;
 
+/** Milliseconds without a byte after which a connection ends once one end has finished, as HAProxy's client-fin. */
+const HALF_CLOSED = 60_000;
+
 /** Milliseconds until accept(2) is tried again after an error, such as too many open files. */
 const ACCEPT_PAUSE = 100;
 
 class Connection implements TcpConnection {
   readonly #conn: Deno.TcpConn;
 
-  constructor(conn: Deno.TcpConn) {
+  constructor(conn: Deno.TcpConn, private readonly halfClosed: number) {
     this.#conn = conn;
     conn.setNoDelay();
     conn.setKeepAlive();
@@ -27,14 +30,26 @@ class Connection implements TcpConnection {
 
   /** `pipeTo` does not do: its readable side closes the whole socket at the end of one direction. */
   async join(other: Connection): Promise<void> {
-    const pumps = [pump(this.#conn, other.#conn), pump(other.#conn, this.#conn)];
+    let isMoving = false;
+    const moved = () => void (isMoving = true);
+    const close = () => {
+      this.close();
+      other.close();
+    };
+    const pumps = [pump(this.#conn, other.#conn, moved), pump(other.#conn, this.#conn, moved)];
+    let timer: ReturnType<typeof setInterval> | undefined;
     try {
+      await Promise.race(pumps);
+      timer = setInterval(() => {
+        if (!isMoving) close();
+        isMoving = false;
+      }, this.halfClosed);
       await Promise.all(pumps);
     } catch {
       // An end is gone, and nothing more can be moved.
     } finally {
-      this.close();
-      other.close();
+      clearInterval(timer);
+      close();
     }
     await Promise.allSettled(pumps);
   }
@@ -44,11 +59,12 @@ class Connection implements TcpConnection {
   }
 }
 
-async function pump(from: Deno.TcpConn, to: Deno.TcpConn): Promise<void> {
+async function pump(from: Deno.TcpConn, to: Deno.TcpConn, moved: () => void): Promise<void> {
   let buffer = new Uint8Array(SMALL);
   for (;;) {
     const count = await from.read(buffer);
     if (count === null) return await to.closeWrite();
+    moved();
     for (let at = 0; at < count;) at += await to.write(buffer.subarray(at, count));
     const size = count === buffer.length ? LARGE : count < SMALL ? SMALL : buffer.length;
     if (size !== buffer.length) buffer = new Uint8Array(size);
@@ -57,11 +73,11 @@ async function pump(from: Deno.TcpConn, to: Deno.TcpConn): Promise<void> {
 
 async function acceptAll(
   listener: Deno.TcpListener,
-  accept: (connection: TcpConnection) => void,
+  accept: (conn: Deno.TcpConn) => void,
 ): Promise<void> {
   for (;;) {
     try {
-      accept(new Connection(await listener.accept()));
+      accept(await listener.accept());
     } catch (error) {
       if (error instanceof Deno.errors.BadResource) return;
       await new Promise((resolve) => setTimeout(resolve, ACCEPT_PAUSE));
@@ -69,28 +85,32 @@ async function acceptAll(
   }
 }
 
-export const TCP: Tcp = {
-  listen({ address: hostname, port }: TcpAddress, accept): TcpListener {
-    const listener = Deno.listen({ hostname, port });
-    const accepting = acceptAll(listener, accept);
-    return {
-      close: () => {
-        tryToClose(listener);
-        // Deno closes the socket when the pending accept(2) has ended.
-        return accepting;
-      },
-    };
-  },
-  async connect({ address: hostname, port }, { timeout, signal }): Promise<TcpConnection> {
-    const attempt = new AbortController();
-    const timer = setTimeout(() => attempt.abort(new Error("no answer in time")), timeout);
-    const stop = () => attempt.abort(signal.reason);
-    signal.addEventListener("abort", stop, { once: true });
-    try {
-      return new Connection(await Deno.connect({ hostname, port, signal: attempt.signal }));
-    } finally {
-      clearTimeout(timer);
-      signal.removeEventListener("abort", stop);
-    }
-  },
-};
+/** @param halfClosed milliseconds without a byte after which a half-closed connection ends */
+export function tcp(halfClosed = HALF_CLOSED): Tcp {
+  return {
+    listen({ address: hostname, port }: TcpAddress, accept): TcpListener {
+      const listener = Deno.listen({ hostname, port });
+      const accepting = acceptAll(listener, (conn) => accept(new Connection(conn, halfClosed)));
+      return {
+        close: () => {
+          tryToClose(listener);
+          // Deno closes the socket when the pending accept(2) has ended.
+          return accepting;
+        },
+      };
+    },
+    async connect({ address: hostname, port }, { timeout, signal }): Promise<TcpConnection> {
+      const attempt = new AbortController();
+      const timer = setTimeout(() => attempt.abort(new Error("no answer in time")), timeout);
+      const stop = () => attempt.abort(signal.reason);
+      signal.addEventListener("abort", stop, { once: true });
+      try {
+        const conn = await Deno.connect({ hostname, port, signal: attempt.signal });
+        return new Connection(conn, halfClosed);
+      } finally {
+        clearTimeout(timer);
+        signal.removeEventListener("abort", stop);
+      }
+    },
+  };
+}

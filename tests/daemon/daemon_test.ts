@@ -2,7 +2,7 @@ import { assertRejects } from "@std/assert";
 import { openServiceManager } from "../../lib/daemon/reports/service_manager.ts";
 import { runDaemon } from "../../lib/daemon/daemon.ts";
 import { LocalhostListeners } from "../../lib/localhost/listeners.ts";
-import { TCP } from "../../lib/system/tcp.ts";
+import { tcp } from "../../lib/system/tcp.ts";
 import { FatalError } from "../../lib/model/values/errors.ts";
 import { world } from "../cli/runtime.ts";
 import { DEFAULTS } from "../support/configuration.ts";
@@ -47,7 +47,7 @@ Deno.test("while the kernel checks the rules, nft says its version and the kubec
       runtime,
       logger,
     }),
-    localhost: new LocalhostListeners({ tcp: TCP, clock: runtime.clock }),
+    localhost: new LocalhostListeners({ tcp: tcp(), clock: runtime.clock }),
     signal: new AbortController().signal,
   });
   await assertRejects(() => running, FatalError, "CAP_NET_ADMIN");

@@ -2,7 +2,7 @@
 import { type DaemonOptions, Parts } from "../../lib/daemon/parts.ts";
 import { LocalhostListeners } from "../../lib/localhost/listeners.ts";
 import { ServiceManager } from "../../lib/observe/systemd.ts";
-import { TCP } from "../../lib/system/tcp.ts";
+import { tcp } from "../../lib/system/tcp.ts";
 import { world } from "../cli/runtime.ts";
 import { DEFAULTS } from "../support/configuration.ts";
 import { FakeBackend } from "../support/fake_backend.ts";
@@ -26,7 +26,7 @@ export function newParts(
       clock: runtime.clock,
       logger,
     }),
-    localhost: new LocalhostListeners({ tcp: TCP, clock: runtime.clock }),
+    localhost: new LocalhostListeners({ tcp: tcp(), clock: runtime.clock }),
     signal: new AbortController().signal,
   };
   const opened = {

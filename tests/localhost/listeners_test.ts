@@ -10,7 +10,7 @@ import type {
   TcpListener,
 } from "../../lib/model/ports/ports.ts";
 import { LISTEN_ADDRESS } from "../../lib/policy/frontend.ts";
-import { TCP } from "../../lib/system/tcp.ts";
+import { tcp } from "../../lib/system/tcp.ts";
 import { LongTurns, ManualClock, MemoryLogger, realClock } from "../support/clock_and_log.ts";
 import { eventually } from "../support/eventually.ts";
 
@@ -39,7 +39,7 @@ function freePort(family: Family = 4): number {
 }
 
 function create(clock: Pick<Clock, "monotonic" | "sleep"> = realClock): LocalhostListeners {
-  return new LocalhostListeners({ tcp: TCP, clock });
+  return new LocalhostListeners({ tcp: tcp(), clock });
 }
 
 interface Wanted {
@@ -258,10 +258,12 @@ Deno.test("the end closes all listeners and connections", async () => {
 /** TCP whose connections stay open and do nothing; `accept` is what the last listener does with one. */
 class SilentTcp implements Tcp {
   accept: (connection: TcpConnection) => void = () => {};
+  readonly accepts: ((connection: TcpConnection) => void)[] = [];
   closed = 0;
 
   listen(_at: TcpAddress, accept: (connection: TcpConnection) => void): TcpListener {
     this.accept = accept;
+    this.accepts.push(accept);
     return { close: () => Promise.resolve() };
   }
 
@@ -282,12 +284,42 @@ Deno.test("thousands of listeners are opened in turns", async () => {
   assertEquals([listeners.listeners(4), clock.turns >= 2_000], [2_000, true]);
 });
 
+Deno.test("a connection whose client has finished ends if its endpoint is silent", async () => {
+  using silent = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  const accepted = silent.accept();
+  await using listeners = new LocalhostListeners({ tcp: tcp(50), clock: realClock });
+  const port = freePort();
+  await sync(listeners, { [port]: { to: [silent.addr.port] } });
+  using client = await Deno.connect({ hostname: "127.0.0.1", port });
+  using _endpoint = await accepted;
+  await client.closeWrite();
+  await eventually("the connection is over", () => listeners.connections === 0);
+});
+
+Deno.test("one Service has half of the connections at most", async () => {
+  const silent = new SilentTcp();
+  await using listeners = new LocalhostListeners({ tcp: silent, clock: realClock });
+  await sync(listeners, { 1: { to: [80] } });
+  for (let i = 0; i < 2_048 + 3; i++) silent.accept(silent.connection());
+  assertEquals([listeners.connections, silent.closed], [2_048, 3]);
+  assertEquals(listeners.summary?.refused, 3);
+});
+
 Deno.test("connections over 4,096 are closed and counted, and the log says it once", async () => {
   const tcp = new SilentTcp();
   const logger = new MemoryLogger();
   await using listeners = new LocalhostListeners({ tcp, clock: realClock });
-  await sync(listeners, { 1: { to: [80] } }, logger);
-  for (let i = 0; i < 4_096 + 3; i++) tcp.accept(tcp.connection());
+  const ports = [1, 2, 3].map((port) => ({
+    servicePort: `shop/web-${port}:http`,
+    family: 4 as const,
+    port,
+    endpoints: [{ address: "192.0.2.1", port: 80, local: true, hairpin: false }],
+    affinitySeconds: 0,
+  }));
+  await listeners.sync(new Map(ports.map((each) => [`4 ${each.port}`, each])), logger);
+  for (const [i, most] of [2_048, 2_048, 3].entries()) {
+    for (let n = 0; n < most; n++) tcp.accepts[i]?.(tcp.connection());
+  }
   assertEquals([listeners.connections, tcp.closed], [4_096, 3]);
   assertEquals(listeners.counts[4].failures["too-many"], 3);
   assertEquals(logger.at("warn").length, 1);

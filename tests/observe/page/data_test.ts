@@ -24,8 +24,11 @@ Deno.test("a node without problems has none on the page", () => {
 });
 
 Deno.test("node ports on loopback are a fact of the page", () => {
-  const { facts } = dataOf({ localhostNodePorts: { listeners: 2, connections: 1 } });
-  assertEquals(new Map(facts).get("on loopback"), "2 listeners, 1 connection");
+  const { facts } = dataOf({ localhostNodePorts: { listeners: 2, connections: 1, refused: 3 } });
+  assertEquals(
+    new Map(facts).get("on loopback"),
+    "2 listeners, 1 connection, 3 closed because too many were open",
+  );
 });
 
 Deno.test("the fast path is a fact of the page", () => {
