@@ -1,7 +1,7 @@
 /**
- * A soak under attack: pods flood the health port, a user floods the metrics port and the daemon's
- * lock, and a tenant makes and removes costly objects, all at once. Meanwhile health probes and another
- * tenant's changes are timed.
+ * A soak under attack: pods flood the health port with idle connections, HTTP/2 and requests without
+ * end, a user floods the metrics port, the page and the daemon's lock, and a tenant makes and removes
+ * costly objects, all at once. Meanwhile health probes and another tenant's changes are timed.
  *
  *     deno task soak attacks [SECONDS]
  *
@@ -20,6 +20,8 @@ const CLIENTS = new URL("hostile/http_clients_main.ts", import.meta.url).pathnam
 /** Connections that stay idle at the health port, and that ask for the metrics and read nothing. */
 const IDLE = 2_000;
 const READERS = 100;
+/** Connections of each other attack. */
+const OTHERS = 500;
 /** Of costly objects. */
 const SIZE = 4_000;
 /** Milliseconds. */
@@ -55,18 +57,14 @@ export async function soakUnderAttack(seconds: number): Promise<AttackReport> {
   const inside = (host: string, ...argv: string[]) =>
     new Background(["ip", "netns", "exec", stage.network.namespaceOf(host), ...argv]);
   const deno = [Deno.execPath(), "run", "-qA"];
-  await using _idle = inside(
-    "pod",
-    ...deno,
-    CLIENTS,
-    `${IDLE}`,
-    `${a.node}:${HEALTH_PORT}`,
-    "idle",
-  );
-  await using _readers = inside(
-    NODE,
-    ...[...deno, CLIENTS, `${READERS}`, `127.0.0.1:${METRICS_PORT}`, "/metrics"],
-  );
+  const clients = (host: string, count: number, where: string, how: string) =>
+    inside(host, ...deno, CLIENTS, `${count}`, where, how);
+  await using _idle = clients("pod", IDLE, `${a.node}:${HEALTH_PORT}`, "idle");
+  await using _http2 = clients("pod", OTHERS, `${a.node}:${HEALTH_PORT}`, "h2");
+  await using _requests = clients("pod", OTHERS, `${a.node}:${HEALTH_PORT}`, "/healthz");
+  const metrics = `127.0.0.1:${METRICS_PORT}`;
+  await using _readers = clients(NODE, READERS, metrics, "/metrics");
+  await using _page = clients(NODE, READERS, metrics, "/page.json");
   await using _lock = inside(NODE, Deno.execPath(), "eval", "--unstable-net", LOCK_FLOOD);
   const until = performance.now() + seconds * 1_000;
   let failedProbes = 0;
