@@ -1,81 +1,150 @@
-/** Reads the filter chains of other programs: of iptables-legacy, which nft does not list, and in iptables mode. */
-import type { ForeignChain } from "../findings/facts.ts";
-import { FAMILIES, type Family, NFT_FAMILY } from "../model/values/address.ts";
+/** Reads the rules of other programs: of nft's tables, and of iptables-legacy, which nft does not list; and the routes. */
+import type { ForeignChain, Route } from "../findings/facts.ts";
+import { FAMILIES, type Family, integerToAddress, NFT_FAMILY } from "../model/values/address.ts";
 import { append } from "../model/values/lists.ts";
-import { atOnce } from "../model/ports/in_turns.ts";
-import type { ProcessRunner } from "../model/ports/ports.ts";
+import { Turns } from "../model/ports/in_turns.ts";
+import type { Clock, ProcessRunner } from "../model/ports/ports.ts";
 import { ApplyError, runIfInstalled } from "../model/kernel/dataplane.ts";
 import { Nft } from "./nftables/nft.ts";
 import { foreignChains } from "./nftables/read.ts";
 import { parseSaved, type SavedTable, tokens } from "./iptables/kernel/saved.ts";
 import { programName } from "./iptables/script/names.ts";
 
-/**
- * Reads the chains of the family `inet`; none if nft cannot. `ip` and `ip6` are usually iptables': their `nat` may be
- * large, and `filter` in iptables mode accepts Service packets.
- */
-export async function inetChains(runner: ProcessRunner): Promise<ForeignChain[]> {
-  try {
-    return foreignChains(await new Nft(runner).listRuleset("inet"));
-  } catch (error) {
-    if (error instanceof ApplyError) return [];
-    throw error;
-  }
-}
+/** iptables' own, which may be large, and have no filter chains. */
+const NAT_TABLES: readonly string[] = ["ip nat", "ip6 nat"];
 
-/** Reads the filter chains of iptables-legacy, both families. @throws {ApplyError} if a program does not end */
-export async function legacyChains(runner: ProcessRunner): Promise<ForeignChain[]> {
+/** Reads the chains of nft's tables without iptables' `nat`; none if nft cannot. */
+export async function chainsButNat(runner: ProcessRunner): Promise<ForeignChain[]> {
+  const nft = new Nft(runner);
   const chains: ForeignChain[] = [];
-  for (const family of FAMILIES) {
-    // Without `-t` it loads no kernel module.
-    const saved = await runIfInstalled(runner, [programName(family, "-save", "-legacy")]);
-    const filter = saved?.code === 0 ? atOnce(parseSaved(saved.stdout)).get("filter") : undefined;
-    if (filter) append(chains, translateFilter(filter, family));
+  try {
+    for (const table of await nft.listTables()) {
+      if (!NAT_TABLES.includes(table)) append(chains, foreignChains(await nft.listTerse(table)));
+    }
+  } catch (error) {
+    if (!(error instanceof ApplyError)) throw error;
   }
   return chains;
 }
 
-/** Translates the chains of a table `filter` into chains with rules as nft prints them. */
-export function translateFilter(filter: SavedTable, family: Family): ForeignChain[] {
-  const table = `${programName(family, "", "-legacy")} filter`;
+/** The tables of iptables whose chains filter, and the priority of their chains. */
+const PRIORITIES = new Map([["raw", -300], ["mangle", -150], ["filter", 0], ["security", 50]]);
+
+/** Reads the filter chains of iptables-legacy, both families. @throws {ApplyError} if a program does not end */
+export async function legacyChains(
+  { runner, clock }: { readonly runner: ProcessRunner; readonly clock: Clock },
+): Promise<ForeignChain[]> {
+  const chains: ForeignChain[] = [];
+  for (const family of FAMILIES) {
+    // Without `-t` it loads no kernel module.
+    const saved = await runIfInstalled(runner, [programName(family, "-save", "-legacy")]);
+    if (saved?.code !== 0) continue;
+    for (const table of (await new Turns(clock).run(parseSaved(saved.stdout))).values()) {
+      if (PRIORITIES.has(table.name)) append(chains, translateTable(table, family));
+    }
+  }
+  return chains;
+}
+
+/** Reads the main routing table of both families. */
+export async function readRoutes(runner: ProcessRunner): Promise<Route[]> {
+  const [ipv4, ipv6] = await Promise.all(
+    ["/proc/net/route", "/proc/net/ipv6_route"].map((path) =>
+      runIfInstalled(runner, ["cat", path])
+    ),
+  );
+  return [...parseRoutes(ipv4?.stdout ?? "", 4), ...parseRoutes(ipv6?.stdout ?? "", 6)];
+}
+
+const [UP, REJECTS] = [0x1, 0x200];
+
+/** Parses `/proc/net/route` or `/proc/net/ipv6_route`. Of routes to one range, the one with the lowest metric stays. */
+export function parseRoutes(text: string, family: Family): Route[] {
+  const best = new Map<string, Route & { readonly metric: number }>();
+  for (const line of text.split("\n")) {
+    const words = line.trim().split(/\s+/);
+    const [device = "", range = "", length = 0, flags = "", metric = ""] = family === 4
+      ? [words[0], swapBytes(words[1]), bitsOf(words[7]), words[3], Number(words[6]).toString(16)]
+      : [words[9], words[0], parseInt(words[1] ?? "", 16), words[8], words[5]];
+    const isUsable = (parseInt(flags, 16) & (UP | REJECTS)) === UP && device !== "lo";
+    if (!isUsable || !/^(?:[0-9A-Fa-f]{8}|[0-9a-f]{32})$/.test(range)) continue;
+    const cidr = `${integerToAddress(family, BigInt(`0x${range}`))}/${length}`;
+    const route = { cidr, device, metric: parseInt(metric, 16) };
+    if (route.metric < (best.get(cidr)?.metric ?? Infinity)) best.set(cidr, route);
+  }
+  return [...best.values()].map(({ cidr, device }) => ({ cidr, device }));
+}
+
+/** The kernel prints IPv4 addresses in the byte order of a little-endian machine. */
+function swapBytes(hex = ""): string {
+  return (hex.match(/../g) ?? []).reverse().join("");
+}
+
+function bitsOf(mask = ""): number {
+  return [...parseInt(mask, 16).toString(2)].filter((bit) => bit === "1").length;
+}
+
+/** Translates the chains of a table of iptables into chains with rules as nft prints them. */
+export function translateTable(saved: SavedTable, family: Family): ForeignChain[] {
+  const table = `${programName(family, "", "-legacy")} ${saved.name}`;
+  const priority = PRIORITIES.get(saved.name) ?? 0;
   const chainOf = (name: string, rules: readonly string[], policy?: string): ForeignChain => ({
     table,
     name,
-    hook: policy === undefined
-      ? undefined
-      : { type: "filter", hook: name.toLowerCase(), priority: 0, policy: policy.toLowerCase() },
-    rules: rules.map((rule) => translateRule(tokens(rule), { family, chains: filter.chains })),
+    hook: policy === undefined ? undefined : {
+      type: "filter",
+      hook: name.toLowerCase(),
+      priority,
+      policy: policy.toLowerCase(),
+      devices: [],
+    },
+    rules: rules.map((rule) => translateRule(tokens(rule), { family, chains: saved.chains })),
   });
   return [
-    ...[...filter.builtIn].map(([name, { policy, rules }]) => chainOf(name, rules, policy)),
-    ...[...filter.chains].map(([name, rules]) => chainOf(name, rules)),
+    ...[...saved.builtIn].map(([name, { policy, rules }]) => chainOf(name, rules, policy)),
+    ...[...saved.chains].map(([name, rules]) => chainOf(name, rules)),
   ];
 }
 
 /** Modules whose options alone decide. */
 const MODULES: ReadonlySet<string> = new Set(
-  ["tcp", "udp", "sctp", "multiport", "conntrack", "state", "addrtype", "comment"],
+  ["tcp", "udp", "sctp", "multiport", "conntrack", "state", "addrtype", "comment", "mark", "limit"],
 );
 
 /** Targets that let the next rule follow. */
-const PASSING: ReadonlySet<string> = new Set(["LOG", "NFLOG", "MARK", "CONNMARK", "TRACE"]);
+const PASSING: ReadonlySet<string> = new Set(["LOG", "NFLOG", "MARK", "CONNMARK", "TRACE", "CT"]);
 
 /** Translates the value of an option into nft's words. */
 const OPTIONS = new Map<string, (value: string, ip: string) => string>([
   ["-p", (value) => `meta l4proto ${value}`],
   ["-s", (value, ip) => `${ip} saddr ${value}`],
   ["-d", (value, ip) => `${ip} daddr ${value}`],
-  ["-i", (value) => `iifname "${value}"`],
-  ["-o", (value) => `oifname "${value}"`],
+  ["-i", (value) => `iifname "${value.replace(/\+$/, "*")}"`],
+  ["-o", (value) => `oifname "${value.replace(/\+$/, "*")}"`],
   ["--dport", ports],
   ["--dports", ports],
   ["--dst-type", (value) => `fib daddr type ${value.toLowerCase()}`],
   ["--ctstate", states],
   ["--state", states],
+  ["--mark", marks],
+  ["--limit", (value) => `limit rate ${value}`],
+  ["--limit-burst", (value) => `burst ${value} packets`],
 ]);
 
 function ports(value: string): string {
   return `th dport { ${value.replaceAll(":", "-").replaceAll(",", ", ")} }`;
+}
+
+function marks(value: string): string {
+  const [wanted, mask] = value.split("/");
+  return `meta mark ${mask === undefined ? "" : `& ${mask} == `}${wanted}`;
+}
+
+/** Translates the options of a target that sets the mark. */
+function markSet(value: string): string {
+  const [mark = "0x0", mask = "0xffffffff"] = value.split("/");
+  const kept = `0x${(~Number(mask) >>> 0).toString(16)}`;
+  return `meta mark set meta mark & ${kept} ^ ${mark}`;
 }
 
 function states(value: string): string {
@@ -100,8 +169,9 @@ function translateRule(words: readonly string[], { family, chains }: Context): s
     }
     const value = words[index + 1] ?? "";
     if (word === "-j" || word === "-g") {
-      const verdict = verdictOf(word, value, chains);
-      return [...parts, ...verdict].join(" ");
+      const at = words.indexOf("--set-xmark");
+      const mark = value === "MARK" && at >= 0 ? [markSet(words[at + 1] ?? "")] : [];
+      return [...parts, ...mark, ...verdictOf(word, value, chains)].join(" ");
     }
     const match = OPTIONS.get(word)?.(value, NFT_FAMILY[family]);
     if (match !== undefined) parts.push(isNot ? negate(match) : match);
@@ -116,7 +186,7 @@ function translateRule(words: readonly string[], { family, chains }: Context): s
 
 /** Puts `!=` before the value: the last word, or all in braces. */
 function negate(match: string): string {
-  return match.replace(/(\{.*\}|\S+)$/, "!= $1");
+  return match.replace(/ ==(?= \S+$)/, "").replace(/(\{.*\}|\S+)$/, "!= $1");
 }
 
 function verdictOf(word: string, target: string, chains: ReadonlyMap<string, unknown>): string[] {

@@ -13,29 +13,60 @@ export function sortFindings(findings: readonly Finding[]): Finding[] {
   return [...unique.values()].sort(bySeverity);
 }
 
-/** The kind that concerns each Service with clients outside of the cluster. */
-const ABOUT_OUTSIDE = "firewall-drops-services";
+/** The kind about packets that are dropped for certain. */
+const DROPS = "firewall-drops-services";
 
-/** Returns the finding on the firewall that drops connections from outside to endpoints, and its chain. */
-export function dropOf(
-  { family, endpoints }: {
-    readonly family: Family;
-    readonly endpoints: readonly { readonly address: string }[];
-  },
-  { nodeFindings, ownAddresses }: {
-    readonly nodeFindings: readonly NodeFinding[];
-    readonly ownAddresses: readonly string[];
-  },
-): { readonly by: ForeignDrop; readonly finding: NodeFinding } | undefined {
+interface Packets {
+  readonly service: string;
+  readonly family: Family;
+  readonly endpoints: readonly { readonly address: string }[];
+  readonly senders: readonly Sender[];
+}
+
+interface NodeFacts {
+  readonly nodeFindings: readonly NodeFinding[];
+  readonly ownAddresses: readonly string[];
+}
+
+/** Returns the findings on firewalls that drop packets of these senders to endpoints, or may do so. */
+export function dropsOf(
+  { service, family, endpoints, senders }: Packets,
+  { nodeFindings, ownAddresses }: NodeFacts,
+): NodeFinding[] {
   // Packets to an address of this node are not forwarded.
-  if (endpoints.every(({ address }) => ownAddresses.includes(address))) return undefined;
-  for (const finding of nodeFindings) {
-    const [, table, chain] = /^chain (.+) (\S+)$/.exec(finding.where) ?? [];
-    if (finding.id === ABOUT_OUTSIDE && table && chain && seesFamily(table, family)) {
-      return { by: { table, chain }, finding };
-    }
-  }
-  return undefined;
+  const paths = new Set(
+    endpoints.map(({ address }) => ownAddresses.includes(address) ? "input" : "forward"),
+  );
+  const kinds = senders.flatMap((sender) => [...paths].map((path) => `${sender} ${path}`));
+  return nodeFindings.filter(({ drops, services, where }) =>
+    drops?.some((each) => kinds.includes(each)) && seesFamily(chainOf(where).table, family) &&
+    (services.length === 0 || services.includes(service))
+  );
+}
+
+/** Returns the first of these findings, one on a certain drop if there is any, and the senders that are dropped. */
+export function dropOf(
+  packets: Packets,
+  facts: NodeFacts,
+): { readonly by: ForeignDrop; readonly finding: NodeFinding } | undefined {
+  const find = (senders: readonly Sender[]) => {
+    const found = dropsOf({ ...packets, senders }, facts);
+    return found.find(isCertain) ?? found[0];
+  };
+  const finding = find(packets.senders);
+  if (!finding) return undefined;
+  const senders = packets.senders.filter((sender) => find([sender])?.id === finding.id);
+  const mayPass = isCertain(finding) ? {} : { mayPass: true } as const;
+  return { by: { ...chainOf(finding.where), senders, ...mayPass }, finding };
+}
+
+export function isCertain({ id }: NodeFinding): boolean {
+  return id === DROPS;
+}
+
+function chainOf(where: string): Pick<ForeignDrop, "table" | "chain"> {
+  const [, table = "", chain = ""] = /^chain (.+) (\S+)$/.exec(where) ?? [];
+  return { table, chain };
 }
 
 /** Returns findings on kernel settings that lose packets to these endpoints. @param sender absent: any */
@@ -66,20 +97,23 @@ export function isLoss(id: string): boolean {
   return id === "forwarding-off" || id === "bridge-filter-off";
 }
 
-/** Takes over the node findings on a Service. @param isOutside clients outside of the cluster are asked about */
+/** Takes over the node findings on a Service. @param drops those on firewalls that concern its packets */
 export function aboutService(
   key: string,
-  { found, isOutside }: { readonly found: readonly NodeFinding[]; readonly isOutside: boolean },
+  { found, drops }: {
+    readonly found: readonly NodeFinding[];
+    readonly drops: readonly NodeFinding[];
+  },
 ): Finding[] {
-  return found
-    .filter(({ id, services }) => services.includes(key) || isOutside && id === ABOUT_OUTSIDE)
+  return [...found.filter((each) => !each.drops && each.services.includes(key)), ...drops]
     .map(fromNode);
 }
 
-/** Words a finding of the node as one of `explain`. */
-export function fromNode({ severity, id, what, remedy }: NodeFinding): Finding {
+/** Words a finding of the node as one of `explain`. A Service that pods cannot reach does not work. */
+export function fromNode({ severity, id, what, remedy, drops }: NodeFinding): Finding {
+  const isBroken = id === DROPS && drops?.some((each) => each.startsWith("pod "));
   return {
-    severity: severity === "info" ? "note" : severity,
+    severity: isBroken ? "error" : severity === "info" ? "note" : severity,
     code: id,
     message: what,
     hint: remedy,

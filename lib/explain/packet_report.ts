@@ -7,8 +7,10 @@ import {
   aboutService,
   clusterIPEndpoints,
   dropOf,
+  dropsOf,
   error,
   fromNode,
+  isCertain,
   isLoss,
   lossesTo,
   sortFindings,
@@ -62,9 +64,10 @@ export function explainTarget(inputs: PacketInputs): PacketReport {
   const losses = verdict === "dnat"
     ? lossesTo({ family, endpoints: chosenOf(inputs) }, inputs)
     : [];
-  const drop = sender === "external" && verdict === "dnat"
-    ? dropOf({ family, endpoints }, inputs)
-    : undefined;
+  const service = servicePort === null ? "" : serviceOf(servicePort);
+  const packets = { service, family, endpoints, senders: [sender] };
+  const drops = verdict === "dnat" ? dropsOf(packets, inputs) : [];
+  const drop = verdict === "dnat" ? dropOf(packets, inputs) : undefined;
   return {
     explainVersion: EXPLAIN_VERSION,
     kind: "packet",
@@ -79,11 +82,14 @@ export function explainTarget(inputs: PacketInputs): PacketReport {
       ...outcomeFindings(outcome),
       ...clusterIPEndpoints(outcome.endpoints, inputs),
       ...detectionFindings(inputs),
-      ...servicePort === null
-        ? []
-        : aboutService(serviceOf(servicePort), { found: nodeFindings, isOutside: false }),
+      ...aboutService(service, {
+        found: nodeFindings,
+        drops: drops.filter((each) => !isCertain(each)),
+      }),
       ...losses.map(fromNode),
-      ...drop ? [error(drop.finding.id, drop.finding.what, drop.finding.remedy)] : [],
+      ...drop && isCertain(drop.finding)
+        ? [error(drop.finding.id, drop.finding.what, drop.finding.remedy)]
+        : [],
     ]),
     kernel: NOT_READ,
     connections: null,
@@ -140,7 +146,9 @@ function summaryOf(
     case "unread":
       if (loss) return `${should}, but ${loss.message}`;
       return drop
-        ? `${should}, but table ${drop.table} drops it (chain ${drop.chain})`
+        ? `${should}, but table ${drop.table} ${
+          drop.mayPass ? "may drop" : "drops"
+        } it (chain ${drop.chain})`
         : `is ${PASSIVE[verdict]}`;
   }
 }

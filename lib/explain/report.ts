@@ -108,10 +108,14 @@ export interface EndpointReport extends Omit<Endpoint, "nodeName"> {
   readonly reason: string;
 }
 
-/** A chain of another program that drops packets. */
+/** A chain of another program that drops packets, or may do so. */
 export interface ForeignDrop {
   readonly table: string;
   readonly chain: string;
+  /** The senders whose packets this or another chain drops, of those that are asked about. */
+  readonly senders: readonly Sender[];
+  /** Its rules may accept them. */
+  readonly mayPass?: true;
 }
 
 /** One port of the Service in one family. */
@@ -125,7 +129,7 @@ export interface PortReport extends
   readonly scheduler: Scheduler | null;
   readonly frontends: readonly FrontendReport[];
   readonly endpoints: readonly EndpointReport[];
-  /** Drops connections from outside to the endpoints. */
+  /** Drops connections to the endpoints. */
   readonly droppedBy: ForeignDrop | null;
 }
 

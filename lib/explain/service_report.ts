@@ -1,6 +1,6 @@
 /** Works out the answer about one Service from objects, desired state and kernel. */
 import type { Sender, ServiceTarget } from "../config/command.ts";
-import { objectKey, servicePortName, vipKey } from "../model/cluster/names.ts";
+import { objectKey, serviceOf, servicePortName, vipKey } from "../model/cluster/names.ts";
 import type { Service, ServicePort } from "../model/cluster/objects.ts";
 import { type DesiredServicePort, isExternal, usedEndpoints } from "../model/kernel/desired.ts";
 import type { Conflict } from "../model/status.ts";
@@ -12,7 +12,7 @@ import type { State } from "../policy/state.ts";
 import type { SliceFacts } from "../source/objects/inspect.ts";
 import { findCauses, isAsked, notProxied, pendingFindings, type ServiceInputs } from "./causes.ts";
 import { explainEndpoints } from "./endpoints.ts";
-import { aboutService, dropOf, fromNode, lossesTo, sortFindings } from "./finding.ts";
+import { aboutService, dropOf, dropsOf, fromNode, lossesTo, sortFindings } from "./finding.ts";
 import { type KernelPart, withKernel } from "./kernel.ts";
 import { explainPacket, type Known, nodePortAddresses } from "./packet.ts";
 import {
@@ -65,7 +65,10 @@ export function explainService(inputs: ServiceInputs): ServiceReport {
     ...asked.flatMap((port) =>
       lossesTo({ family: port.family, endpoints: usedEndpoints(port) }, inputs).map(fromNode)
     ),
-    ...aboutService(key, { found: inputs.nodeFindings, isOutside: asked.some(isExternal) }),
+    ...aboutService(key, {
+      found: inputs.nodeFindings,
+      drops: [...new Set(asked.flatMap((port) => dropsOf(packetsTo(port), inputs)))],
+    }),
   ]);
   return judged({
     explainVersion: EXPLAIN_VERSION,
@@ -123,8 +126,9 @@ function unusedSlicesOf({ refused, inspected }: ServiceInputs): SliceFacts[] {
 function summarize(service: string, ports: readonly PortReport[]): string {
   const drop = ports.find(({ droppedBy }) => droppedBy !== null)?.droppedBy;
   if (drop) {
+    const from = drop.senders.map((sender) => sender === "node" ? "this node" : "outside");
     return `${service} works on this node for pods, but table ${drop.table} drops connections from ` +
-      `outside (chain ${drop.chain})`;
+      `${from.join(" and ")} (chain ${drop.chain})`;
   }
   const but = ports.some(isDroppedOutside) ? `, ${NOT_OUTSIDE}` : "";
   const used = ports.flatMap(({ endpoints }) => endpoints)
@@ -157,8 +161,7 @@ function portReport(
   const port = portOf(service, desired) ?? { ...desired, name: "", nodePort: 0 };
   const place = { nodeName, zone: cache.node?.zone ?? "" };
   const { endpoints, topology } = explainEndpoints({ slices, port, desired, place });
-  const drop = isExternal(desired) &&
-    dropOf({ family, endpoints: usedEndpoints(desired) }, inputs);
+  const drop = dropOf(packetsTo(desired), inputs)?.by;
   return {
     name,
     family,
@@ -178,7 +181,17 @@ function portReport(
         ),
     ],
     endpoints,
-    droppedBy: drop ? drop.by : null,
+    droppedBy: drop?.mayPass ? null : drop ?? null,
+  };
+}
+
+/** Returns the packets that a service port may get. */
+function packetsTo(port: DesiredServicePort) {
+  return {
+    service: serviceOf(port.name),
+    family: port.family,
+    endpoints: usedEndpoints(port),
+    senders: SENDERS.filter((sender) => sender !== "external" || isExternal(port)),
   };
 }
 

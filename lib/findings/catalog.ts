@@ -262,7 +262,7 @@ export const CATALOG = {
   "firewall-drops-services": {
     severity: "warning",
     summary:
-      "A firewall of this node drops connections from outside to node ports, external IPs and load-balancer IPs. Rules of signpost cannot override it.",
+      "A firewall of this node drops connections that Services send to endpoints. Rules of signpost cannot override it.",
     remedy:
       "Add a rule to that chain: iptables -I FORWARD -m conntrack --ctstate DNAT -j ACCEPT, or in nft: ct status dnat accept.",
   },
@@ -273,14 +273,21 @@ export const CATALOG = {
     remedy:
       "Add a rule to that chain: iptables -I INPUT -p tcp --dport PORT -j ACCEPT, or in nft: tcp dport PORT accept.",
   },
+  "firewall-may-drop": {
+    severity: "info",
+    summary:
+      "A firewall of this node drops by default, and signpost cannot tell if its rules accept what Services need.",
+    remedy: "Check that the rules of that chain accept the connections that the finding names.",
+  },
 } as const satisfies Record<string, FindingKind>;
 
 /** Makes a finding of a declared kind. The remedy is that of the kind by default. */
 export function finding(
   id: keyof typeof CATALOG,
-  { what, where, remedy = CATALOG[id].remedy, services = [] }:
+  { what, where, remedy = CATALOG[id].remedy, services = [], drops }:
     & Pick<Finding, "what" | "where">
-    & Partial<Pick<Finding, "remedy" | "services">>,
+    & Partial<Pick<Finding, "remedy" | "services" | "drops">>,
 ): Finding {
-  return { id, severity: CATALOG[id].severity, what, where, remedy, services };
+  const { severity } = CATALOG[id];
+  return { id, severity, what, where, remedy, services, ...drops && { drops } };
 }

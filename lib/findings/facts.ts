@@ -87,6 +87,13 @@ export interface RulesetFacts {
   readonly unreadable?: Finding | undefined;
   /** The chains of other programs. */
   readonly chains: readonly ForeignChain[];
+  /** The main routing table of both families. */
+  readonly routes: readonly Route[];
+}
+
+export interface Route {
+  readonly cidr: string;
+  readonly device: string;
 }
 
 /** A chain of another program. */
@@ -100,6 +107,8 @@ export interface ForeignChain {
     readonly hook: string;
     readonly priority: number;
     readonly policy: string;
+    /** The interfaces of a hook of the family `netdev`; empty: all. */
+    readonly devices: readonly string[];
   } | undefined;
   /** As nft prints them. */
   readonly rules: readonly string[];

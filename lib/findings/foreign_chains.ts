@@ -1,262 +1,416 @@
 /** Checks base chains of other programs: firewalls that drop what Services send, and nat chains before ours. */
-import {
-  cidrContains,
-  FAMILIES,
-  type Family,
-  familyOf,
-  parseCidr,
-} from "../model/values/address.ts";
+import type { Sender } from "../config/command.ts";
+import { ADDRESS_BITS, type Family, familyOf } from "../model/values/address.ts";
 import { serviceOf } from "../model/cluster/names.ts";
-import { isExternal } from "../model/kernel/desired.ts";
-import { eachPort, type ForeignChain, type NodeFacts } from "./facts.ts";
+import {
+  type DesiredNode,
+  type DesiredServicePort,
+  type Destination,
+  endpointsFor,
+} from "../model/kernel/desired.ts";
 import type { Finding } from "../model/status.ts";
 import { finding } from "./catalog.ts";
+import { eachPort, type ForeignChain, type NodeFacts } from "./facts.ts";
+import { Interfaces, podRanges } from "./interfaces.ts";
+import { type BaseChain, type Link, type Mark, type Packet, PacketWalk } from "./packet_walk.ts";
 
 /** Our nat chains of prerouting and output have this priority in nftables mode, and the next one in iptables mode. */
 const NAT_PRIORITY = -101;
 
-type BaseChain = ForeignChain & { readonly hook: NonNullable<ForeignChain["hook"]> };
+/** Connection tracking sees packets of prerouting and output at this priority. */
+const CONNTRACK_PRIORITY = -200;
 
-function baseChains({ ruleset }: NodeFacts, type: string, hooks: readonly string[]): BaseChain[] {
+/** Masquerading replaces the source at this priority of postrouting. */
+const SNAT_PRIORITY = 100;
+
+function baseChains({ ruleset }: NodeFacts, types: readonly string[]): BaseChain[] {
   return (ruleset?.chains ?? []).flatMap(({ hook, ...rest }) =>
-    hook?.type === type && hooks.includes(hook.hook) ? [{ ...rest, hook }] : []
+    hook && types.includes(hook.type) ? [{ ...rest, hook }] : []
   );
 }
 
 /** Finds nat chains that decide before ours, or may do so. */
 export function* checkNatOrder(facts: NodeFacts): Generator<Finding> {
-  for (const { table, name, hook } of baseChains(facts, "nat", ["prerouting", "output"])) {
-    if (hook.priority > NAT_PRIORITY) continue;
+  for (const { table, name, hook } of baseChains(facts, ["nat"])) {
+    if (!["prerouting", "output"].includes(hook.hook) || hook.priority > NAT_PRIORITY) continue;
     const what = `chain ${name} of table ${table} does NAT at ${hook.hook} with priority ` +
       `${hook.priority}, before Services`;
     yield finding("nat-chain-before-ours", { what, where: `chain ${table} ${name}` });
   }
 }
 
-/** Finds firewalls that drop new connections from outside to endpoints, or to health-check node ports. */
-export function* checkFirewalls(facts: NodeFacts): Generator<Finding | undefined> {
-  const bases = baseChains(facts, "filter", ["forward", "input"]);
-  if (bases.length === 0) return;
-  const found = new Map<string, Finding>();
-  for (const packet of yield* samples(facts)) {
-    for (const base of bases) {
-      const isMet = base.hook.hook === packet.hook && seesFamily(base.table, packet.family);
-      if (!isMet || !drops(packet, base, facts.ruleset?.chains ?? [])) continue;
-      // A chain of both families has one finding.
-      const each = dropped(base, packet);
-      found.set(each.where, each);
-    }
-  }
-  yield* found.values();
-}
-
-/** The first packet of a connection from outside the cluster that a Service needs. */
-interface Packet {
-  /** `forward`: our DNAT sent it to an endpoint. `input`: it is for a health-check node port. */
-  readonly hook: "forward" | "input";
+/** The first packet of a connection that a Service needs, on its way through the hooks. */
+interface Flow {
+  readonly sender: Sender;
+  /** `forward`: to an endpoint elsewhere. `input`: to an endpoint on an address of this node. */
+  readonly path: "forward" | "input";
   readonly service: string;
   readonly family: Family;
   readonly protocol: string;
-  readonly daddr: string;
-  readonly dport: number;
-  /** Ranges that its source is not in. */
-  readonly notFrom: readonly string[];
+  readonly frontend: Address;
+  /** Absent: a health check, which no DNAT changes. */
+  readonly endpoint?: Address;
+  /** Our mark for masquerading, after the DNAT. */
+  readonly mark: number;
 }
 
-/** Returns, for each family, a packet to an endpoint, and one to a health-check node port. */
-function* samples(
-  { objects, interfaceAddresses, configuration }: NodeFacts,
-): Generator<undefined, Packet[]> {
-  if (!objects) return [];
-  const own = new Set(interfaceAddresses);
-  const found = new Map<string, Packet>();
-  const add = (packet: Omit<Packet, "notFrom">) =>
-    found.set(`${packet.hook} ${packet.family}`, {
-      ...packet,
-      notFrom: configuration.clusterCIDRs,
-    });
-  yield* eachPort(objects.desired, (port) => {
-    const { name, family, protocol, healthCheckNodePort } = port;
-    const endpoint = isExternal(port) && !found.has(`forward ${family}`)
-      ? port.clusterEndpoints.find(({ address }) => !own.has(address))
-      : undefined;
-    if (endpoint) {
-      const { address: daddr, port: dport } = endpoint;
-      add({ hook: "forward", service: serviceOf(name), family, protocol, daddr, dport });
+type Address = Pick<Destination, "address" | "port">;
+
+/** The hooks that a packet passes, in order. */
+const HOOKS = {
+  forward: ["ingress", "prerouting", "forward", "postrouting", "egress"],
+  input: ["ingress", "prerouting", "input"],
+  /** Of this node's own packets to other hosts. */
+  output: ["output", "postrouting", "egress"],
+} as const;
+
+interface Known {
+  readonly facts: NodeFacts;
+  readonly interfaces: Interfaces;
+}
+
+/** A packet that meets a chain. */
+interface Meeting {
+  readonly flow: Flow;
+  readonly packet: Packet;
+  readonly verdict: "accepts" | "may drop" | "drops";
+}
+
+/** Finds firewalls that drop new connections to Services, or to health-check node ports. */
+export function* checkFirewalls(facts: NodeFacts): Generator<Finding | undefined> {
+  const bases = baseChains(facts, ["filter", "route"]);
+  if (bases.length === 0 || !facts.ruleset) return;
+  const walk = new PacketWalk(facts.ruleset.chains);
+  const interfaces = new Interfaces(facts);
+  const met = new Map<BaseChain, Meeting[]>();
+  for (const flow of yield* flowsOf(facts)) {
+    yield;
+    let mark: Mark = 0;
+    for (const { base, packet } of wayOf(flow, { facts, bases, interfaces })) {
+      const outcome = walk.through(base, {
+        packet,
+        mark: mark !== undefined && packet.isTranslated ? (mark | flow.mark) >>> 0 : mark,
+      });
+      mark = outcome.mark;
+      const meetings = met.get(base) ?? [];
+      met.set(base, [...meetings, { flow, packet, verdict: outcome.verdict }]);
     }
-    const daddr = objects.node?.addresses.find((address) => familyOf(address) === family);
-    if (healthCheckNodePort && daddr !== undefined && !found.has(`input ${family}`)) {
-      const dport = healthCheckNodePort;
-      add({ hook: "input", service: serviceOf(name), family, protocol: "tcp", daddr, dport });
+  }
+  for (const [base, all] of met) {
+    const isCheck = ({ flow }: Meeting) => flow.endpoint === undefined;
+    const parts = Object.values(Object.groupBy(all, (each) => isCheck(each) ? "checks" : "rest"));
+    for (const meetings of parts) {
+      const each = describe(base, { meetings, chains: facts.ruleset.chains });
+      if (each) yield each;
     }
-    return found.size === 2 * FAMILIES.length;
-  });
-  return [...found.values()];
+  }
+}
+
+/** Returns the base chains that a packet meets in order, and the packet as each of them sees it. */
+function wayOf(
+  flow: Flow,
+  { bases, ...known }: Known & { readonly bases: readonly BaseChain[] },
+): { readonly base: BaseChain; readonly packet: Packet }[] {
+  const { sender, endpoint } = flow;
+  const hooks: readonly string[] = HOOKS[sender === "node" ? "output" : flow.path];
+  const links = {
+    in: sender === "node" ? NONE : known.interfaces.from(sender, flow.family),
+    out: endpoint && known.interfaces.to(endpoint.address),
+  };
+  const place = ({ hook: { hook, priority } }: BaseChain) =>
+    [hooks.indexOf(hook), priority] as const;
+  const isMet = ({ table, hook: { hook, devices } }: BaseChain) => {
+    const link = hook === "egress" ? links.out : links.in;
+    return hooks.includes(hook) && seesFamily(table, flow.family) &&
+      (devices.length === 0 || link?.names.some((each) => devices.includes(each)) === true);
+  };
+  return bases.filter(isMet)
+    .toSorted((a, b) => place(a)[0] - place(b)[0] || place(a)[1] - place(b)[1])
+    .map((base) => ({ base, packet: packetAt(base, { ...known, flow, links }) }));
 }
 
 /** Returns true if the chains of a table, such as `inet hostfw`, see packets of an IP family. */
 export function seesFamily(table: string, family: Family): boolean {
-  return new RegExp(`^(?:inet|ip${family === 6 ? "6" : ""}(?:tables-legacy)?) `).test(table);
+  return new RegExp(`^(?:inet|netdev|ip${family === 6 ? "6" : ""}(?:tables-legacy)?) `).test(table);
 }
 
-function dropped({ table, name }: BaseChain, packet: Packet): Finding {
-  const { hook, service, daddr, dport, protocol } = packet;
-  const chain = `chain ${name} of table ${table}`;
-  const where = `chain ${table} ${name}`;
-  // Only iptables names its chains in capitals.
-  const isIptables = /^ip6?(?:tables-legacy)? filter$/.test(table) && name === name.toUpperCase();
-  const variant = table.includes("-legacy") ? "-legacy" : "";
-  const program = `${table.startsWith("ip6") ? "ip6tables" : "iptables"}${variant}`;
-  const accept = (matches: string, expression: string) =>
-    isIptables
-      ? `Accept them: ${program} -I ${name} ${matches} -j ACCEPT`
-      : `Accept them: nft insert rule ${table} ${name} ${expression} accept`;
-  if (hook === "input") {
-    return finding("firewall-drops-health-checks", {
-      what: `${chain} drops health checks at node port ${dport} (${service})`,
-      where,
-      remedy: accept(`-p tcp --dport ${dport}`, `tcp dport ${dport}`),
-      services: [service],
-    });
+interface Links {
+  readonly in: Link | undefined;
+  readonly out: Link | undefined;
+}
+
+const NONE: Link = { names: [], isOfOneHost: false };
+
+function packetAt(
+  { hook: { hook, priority } }: BaseChain,
+  { flow, links, facts, interfaces }: Known & { readonly flow: Flow; readonly links: Links },
+): Packet {
+  const { family, protocol, frontend, endpoint, sender } = flow;
+  const isEarly = hook === "prerouting" || hook === "output";
+  const isTranslated = endpoint !== undefined && hook !== "ingress" &&
+    (!isEarly || priority > NAT_PRIORITY);
+  const isTracked = hook !== "ingress" && (!isEarly || priority > CONNTRACK_PRIORITY);
+  const isRewritten = hook === "egress" || hook === "postrouting" && priority >= SNAT_PRIORITY;
+  const { address: daddr, port: dport } = isTranslated ? endpoint : frontend;
+  // The hook `output` keeps the route to the frontend.
+  const out = hook === "output" ? interfaces.to(frontend.address) : links.out;
+  return {
+    family,
+    protocol,
+    daddr,
+    dport,
+    isLocal: isOwn(daddr, facts),
+    state: isTracked ? "new" : "invalid",
+    isTranslated,
+    source: isRewritten ? { in: [], notIn: [] } : sourceOf(sender, { family, facts }),
+    iif: links.in,
+    oif: ["ingress", "prerouting", "input"].includes(hook) ? NONE : out,
+  };
+}
+
+function isOwn(address: string, { interfaceAddresses, objects }: NodeFacts): boolean {
+  return interfaceAddresses.includes(address) ||
+    objects?.node?.addresses.includes(address) === true;
+}
+
+function sourceOf(
+  sender: Sender,
+  { family, facts }: { readonly family: Family; readonly facts: NodeFacts },
+): Packet["source"] {
+  const { configuration: { clusterCIDRs }, interfaceAddresses } = facts;
+  const isOfFamily = (each: string) => familyOf(each) === family;
+  switch (sender) {
+    case "external":
+      return { in: [], notIn: clusterCIDRs };
+    case "pod":
+      return { in: podRanges(facts, family), notIn: [] };
+    case "node":
+      return {
+        in: interfaceAddresses.filter(isOfFamily).map((each) => `${each}/${ADDRESS_BITS[family]}`),
+        notIn: [],
+      };
   }
-  return finding("firewall-drops-services", {
-    what: `${chain} drops connections from outside that Services send to endpoints, such as ` +
-      `${service} to ${daddr} ${protocol} port ${dport}`,
-    where,
-    remedy: accept("-m conntrack --ctstate DNAT", "ct status dnat"),
+}
+
+/** Packets of one kind that are followed, and Services that one finding names. */
+const MOST_FLOWS = 20;
+
+/** Returns sample packets: from outside, from pods and from this node, to endpoints on this node, here and elsewhere. */
+function* flowsOf(facts: NodeFacts): Generator<undefined, Flow[]> {
+  const { objects } = facts;
+  if (!objects) return [];
+  const { node } = objects.desired;
+  const kinds = new Map<string, Flow[]>();
+  const add = (kind: string, flow: Flow) => {
+    const flows = kinds.get(kind) ?? [];
+    if (flows.length < MOST_FLOWS) kinds.set(kind, [...flows, flow]);
+  };
+  yield* eachPort(objects.desired, (port) => {
+    const { family, protocol, healthCheckNodePort } = port;
+    const about = { service: serviceOf(port.name), family, protocol };
+    const own = objects.node?.addresses.find((each) => familyOf(each) === family);
+    if (healthCheckNodePort && own !== undefined) {
+      const frontend = { address: own, port: healthCheckNodePort };
+      const kept = { sender: "external", path: "input", mark: 0 } as const;
+      add(`check ${family}`, { ...about, ...kept, protocol: "tcp", frontend });
+    }
+    for (const { sender, frontend, endpoints, isMarked } of waysTo(port, { node, own })) {
+      const places = Map.groupBy(
+        endpoints.slice(0, MOST_ENDPOINTS),
+        ({ address, local }) => isOwn(address, facts) ? "own" : local ? "local" : "remote",
+      );
+      for (const [place, [endpoint]] of places) {
+        // This node's packets to itself pass by the interface lo.
+        if (!endpoint || sender === "node" && place === "own") continue;
+        const path = place === "own" ? "input" : "forward";
+        const mark = isMarked ? node.masqueradeMark : 0;
+        add(`${sender} ${place} ${family} ${mark}`, {
+          ...about,
+          ...{ sender, path, frontend, endpoint, mark },
+        });
+      }
+    }
+    return false;
+  });
+  return [...kinds.values()].flat();
+}
+
+/** Endpoints of a Service that are looked at. */
+const MOST_ENDPOINTS = 100;
+
+/** Returns the frontend of a service port for each sender, its endpoints, and if packets are marked for masquerading. */
+function waysTo(
+  port: DesiredServicePort,
+  { node, own }: { readonly node: DesiredNode; readonly own: string | undefined },
+) {
+  const { clusterIPs: [clusterIP], nodePort, internalTrafficPolicy, externalTrafficPolicy } = port;
+  const [virtualIP] = [...port.loadBalancerIPs, ...port.externalIPs];
+  const atNode = nodePort !== 0 && own !== undefined
+    ? { address: own, port: nodePort }
+    : virtualIP !== undefined && { address: virtualIP, port: port.port };
+  const inside = clusterIP !== undefined && {
+    frontend: { address: clusterIP, port: port.port },
+    endpoints: endpointsFor(port, internalTrafficPolicy),
+  };
+  const { masqueradeAll, families } = node;
+  const seesNode = families[port.family].localDetector !== undefined;
+  return [
+    ...atNode
+      ? [{
+        sender: "external" as const,
+        frontend: atNode,
+        endpoints: endpointsFor(port, externalTrafficPolicy),
+        isMarked: externalTrafficPolicy === "Cluster",
+      }]
+      : [],
+    ...inside
+      ? [
+        { sender: "pod" as const, ...inside, isMarked: masqueradeAll },
+        { sender: "node" as const, ...inside, isMarked: masqueradeAll || seesNode },
+      ]
+      : [],
+  ];
+}
+
+/** Makes the finding about a chain; `undefined`: it drops nothing. */
+function describe(
+  base: BaseChain,
+  { meetings, chains }: {
+    readonly meetings: readonly Meeting[];
+    readonly chains: readonly ForeignChain[];
+  },
+): Finding | undefined {
+  const [certain, possible] = ["drops", "may drop"].map((verdict) =>
+    meetings.filter((each) => each.verdict === verdict)
+  );
+  const lost = certain?.length ? certain : possible ?? [];
+  const [first] = lost;
+  if (!first) return undefined;
+  const kindOf = ({ flow }: Meeting) => `${flow.sender} ${flow.path}`;
+  const drops = [...new Set(lost.map(kindOf))];
+  const isCheck = first.flow.endpoint === undefined;
+  // A chain that drops all packets of a kind concerns all Services.
+  const isWhole = !isCheck &&
+    meetings.filter((each) => drops.includes(kindOf(each))).length === lost.length;
+  const services = [...new Set(lost.map(({ flow }) => flow.service))];
+  const program = programOf(base, chains);
+  const { daddr, dport, protocol } = first.packet;
+  const senders = [...new Set(lost.map(({ flow }) => SENDERS[flow.sender]))].join(" and ");
+  const subject =
+    `chain ${base.name} of table ${base.table}${program ? ` (${program.name})` : ""} ` +
+    (lost === certain ? "drops" : "may drop");
+  const packets = isCheck
+    ? `health checks at node port ${dport} (${first.flow.service})`
+    : `connections from ${senders} that Services send to endpoints, such as ` +
+      `${first.flow.service} to ${daddr} ${protocol} port ${dport}`;
+  const id = lost !== certain
+    ? "firewall-may-drop"
+    : isCheck
+    ? "firewall-drops-health-checks"
+    : "firewall-drops-services";
+  return finding(id, {
+    what: `${subject} ${packets}`,
+    where: `chain ${base.table} ${base.name}`,
+    remedy: remedyFor(base, { lost, program }),
+    services: isWhole ? [] : services,
+    ...isCheck ? {} : { drops },
   });
 }
 
-/** Rules that are followed for one packet. */
-const MOST_RULES = 10_000;
+const SENDERS: Readonly<Record<Sender, string>> = {
+  external: "outside",
+  pod: "pods",
+  node: "this node",
+};
 
-/** Returns true if a base chain drops a packet for certain: each rule that may accept it is understood. */
-function drops(packet: Packet, base: BaseChain, chains: readonly ForeignChain[]): boolean {
-  const own = new Map(
-    chains.filter(({ table }) => table === base.table).map((each) => [each.name, each.rules]),
-  );
-  let left = MOST_RULES;
-  const follow = (rules: readonly string[], depth: number): "drop" | "end" | "may pass" => {
-    for (const rule of rules) {
-      // The kernel allows 16 jumps.
-      if (left-- <= 0 || depth > 16) return "may pass";
-      const { match, verdict, target } = readRule(rule, packet);
-      if (match === false || verdict === "") continue;
-      if (verdict === "pass") return "may pass";
-      const isJump = verdict === "jump" || verdict === "goto";
-      const outcome = isJump
-        ? follow(own.get(target) ?? [], depth + 1)
-        : verdict === "drop"
-        ? "drop"
-        : "end";
-      if (outcome === "may pass") return outcome;
-      if (match && (outcome === "drop" || verdict !== "jump")) return outcome;
+/** A program that replaces rules in its chains, and its own way to accept packets. */
+interface Program {
+  readonly name: string;
+  /** @param ports such as `80/tcp`; empty: all that our DNAT sent on */
+  readonly accept: (ports: readonly string[], base: BaseChain) => string;
+}
+
+const ACCEPT_TRANSLATED = "-m conntrack --ctstate DNAT -j ACCEPT";
+
+const UFW: Program = {
+  name: "ufw",
+  accept: (ports) =>
+    ports.length === 0
+      ? "ufw default allow routed"
+      : ports.map((each) => `ufw allow ${each}`).join(" && "),
+};
+
+const FIREWALLD: Program = {
+  name: "firewalld",
+  accept: (ports) =>
+    ports.length === 0
+      ? ""
+      : `firewall-cmd --permanent ${ports.map((each) => `--add-port=${each}`).join(" ")} && ` +
+        "firewall-cmd --reload",
+};
+
+const DOCKER: Program = {
+  name: "Docker",
+  accept: (ports, { table }) =>
+    ports.length === 0 ? `${iptablesOf(table)} -I DOCKER-USER ${ACCEPT_TRANSLATED}` : "",
+};
+
+/** Recognises the program of a chain. */
+function programOf(
+  { table, name }: BaseChain,
+  chains: readonly ForeignChain[],
+): Program | undefined {
+  const has = (chain: string) => chains.some((each) => each.table === table && each.name === chain);
+  const hook = name.toLowerCase();
+  if (/^\S+ firewalld/.test(table)) return FIREWALLD;
+  if (has(`ufw-before-${hook}`) || has(`ufw6-before-${hook}`)) return UFW;
+  return has("DOCKER-USER") && name === "FORWARD" ? DOCKER : undefined;
+}
+
+function iptablesOf(table: string): string {
+  return `${table.startsWith("ip6") ? "ip6tables" : "iptables"}${
+    table.includes("-legacy") ? "-legacy" : ""
+  }`;
+}
+
+/** Returns the line to type, with the program's own command if it has one for that. */
+function remedyFor(
+  base: BaseChain,
+  { lost, program }: { readonly lost: readonly Meeting[]; readonly program: Program | undefined },
+): string {
+  const { table, name } = base;
+  const ports = [...new Set(lost.map(({ packet }) => `${packet.dport}/${packet.protocol}`))];
+  const isTranslated = lost.every(({ packet }) => packet.isTranslated);
+  const isForwarded = isTranslated && lost.some(({ flow }) => flow.path === "forward");
+  const own = program?.accept(isForwarded ? [] : ports, base);
+  if (own) return `Accept them: ${own}`;
+  // Only iptables names its chains in capitals.
+  const [, kind = ""] = /^ip6?(?:tables-legacy)? (filter|mangle|raw|security)$/.exec(table) ?? [];
+  const isIptables = kind !== "" && name === name.toUpperCase();
+  const insert = isIptables
+    ? `${iptablesOf(table)} ${kind === "filter" ? "" : `-t ${kind} `}-I ${name}`
+    : `insert rule ${table} ${name}`;
+  if (isTranslated) {
+    const line = isIptables
+      ? `${insert} ${ACCEPT_TRANSLATED}`
+      : `nft ${insert} ct status dnat accept`;
+    return `Accept them: ${line}`;
+  }
+  const protocols = Map.groupBy(ports, (each) => each.split("/")[1] ?? "");
+  const lines = [...protocols].map(([protocol, all]) => {
+    const numbers = all.slice(0, MOST_PORTS).map((each) => each.split("/")[0] ?? "");
+    const isOne = numbers.length === 1;
+    if (isIptables) {
+      const option = isOne ? "--dport" : "-m multiport --dports";
+      return `${insert} -p ${protocol} ${option} ${numbers.join(",")} -j ACCEPT`;
     }
-    return "end";
-  };
-  const outcome = follow(base.rules, 0);
-  return outcome === "drop" || outcome === "end" && base.hook.policy === "drop";
+    // A shell takes braces for its own.
+    return isOne
+      ? `nft ${insert} ${protocol} dport ${numbers.join()} accept`
+      : `nft '${insert} ${protocol} dport { ${numbers.join(", ")} } accept'`;
+  });
+  return `Accept them: ${lines.join(" && ")}`;
 }
 
-/** `undefined`: it cannot be told. */
-type Match = boolean | undefined;
-
-/** Statements that decide nothing. */
-const STATEMENTS =
-  /\b(?:counter packets \d+ bytes \d+|counter(?: name)? "[^"]*"|counter|log(?: prefix "[^"]*")?(?: (?:level|flags|group|snaplen) \S+)*|comment "[^"]*"|meta mark set \S+(?: [|&^] \S+)*|ct mark set \S+)(?= |$)/g;
-
-/** A verdict that is no drop, return or jump may let the packet pass. */
-const VERDICT =
-  /(?:^| )(?:(return)|(drop)|(reject)(?: with .*)?|(jump|goto) (\S+)|accept|(?:queue|vmap|dnat|redirect|tproxy|synproxy|fwd|dup|flow) ?.*)$/;
-
-interface Rule {
-  readonly match: Match;
-  /** `""`: none. */
-  readonly verdict: "" | "pass" | "drop" | "return" | "jump" | "goto";
-  readonly target: string;
-}
-
-function readRule(text: string, packet: Packet): Rule {
-  const rule = text.replace(STATEMENTS, "").replaceAll(/ +/g, " ").trim();
-  // `ct state vmap { established : accept, invalid : drop }`: the packet's state is new.
-  const states = /^ct state vmap \{ ([^}]*) \}$/.exec(rule)?.[1];
-  if (states !== undefined) {
-    const verdict = /\bnew : ([^,]+)/.exec(states)?.[1]?.trim();
-    return verdict === undefined
-      ? { match: false, verdict: "", target: "" }
-      : readRule(verdict, packet);
-  }
-  const found = VERDICT.exec(rule);
-  const [, back, drop, reject, jump, target = ""] = found ?? [];
-  const verdict = back ?? drop ?? (reject && "drop") ?? jump ?? (found ? "pass" : "");
-  const match = matchAll(rule.replace(VERDICT, "").trim(), packet);
-  return { match, verdict: verdict as Rule["verdict"], target };
-}
-
-const STATES: ReadonlySet<string> = new Set(["established", "related", "invalid", "untracked"]);
-
-/** The matches that are understood; each function returns true if a value holds. */
-const MATCHES: readonly (readonly [RegExp, (value: string, packet: Packet) => Match])[] = [
-  [pattern("ct state"), (state) => state === "new" || (STATES.has(state) ? false : undefined)],
-  [pattern("ct status"), (what, { hook }) => what === "dnat" ? hook === "forward" : undefined],
-  [pattern("(?:iif|iifname|oif|oifname)"), (link) => link === '"lo"' ? false : undefined],
-  [pattern("meta nfproto"), (name, { family }) => name === `ipv${family}`],
-  [pattern("(?:meta l4proto|ip protocol|ip6 nexthdr)"), (name, { protocol }) => name === protocol],
-  [pattern("fib daddr type"), (type, { hook }) => type === "local" && hook === "input"],
-  [pattern("ip6? daddr"), isTo],
-  [pattern("ip6? saddr"), isFrom],
-  [pattern("(?:tcp|udp|sctp|th) dport"), inPorts],
-];
-
-/** Matches an expression with a value, or values in braces, after an operator. */
-function pattern(what: string): RegExp {
-  return new RegExp(`^${what} (!= )?(\\{ [^}]* \\}|\\S+)(?: |$)`);
-}
-
-/** Returns true if all matches of a rule hold. */
-function matchAll(text: string, packet: Packet): Match {
-  let [rest, all] = [text, true as Match];
-  while (rest !== "") {
-    if (!suits(rest, packet)) return false;
-    const [known, holds] = MATCHES.find(([known]) => known.test(rest)) ?? [];
-    const [whole, not, values = ""] = known?.exec(rest) ?? [];
-    if (whole === undefined || !holds) return undefined;
-    const each = values.replaceAll(/^\{ | \}$/g, "").split(/, ?/).map((value) =>
-      holds(value, packet)
-    );
-    const isListed = each.includes(true) || (each.includes(undefined) ? undefined : false);
-    if (isListed === undefined) all = undefined;
-    else if (isListed === (not !== undefined)) return false;
-    rest = rest.slice(whole.length);
-  }
-  return all;
-}
-
-/** Returns true if a match is about the packet's protocol and IP family. */
-function suits(match: string, { family, protocol }: Packet): boolean {
-  const [, word = ""] = /^(\S+) /.exec(match) ?? [];
-  if (word === "ip" || word === "icmp") return family === 4 && word === "ip";
-  if (word === "ip6" || word === "icmpv6") return family === 6 && word === "ip6";
-  return !["tcp", "udp", "sctp"].includes(word) || word === protocol;
-}
-
-function cidrOf(range: string): string | undefined {
-  return parseCidr(range.includes("/") ? range : `${range}/${range.includes(":") ? 128 : 32}`);
-}
-
-function isTo(range: string, { daddr }: Packet): Match {
-  const cidr = cidrOf(range);
-  return cidr === undefined ? undefined : cidrContains(cidr, daddr);
-}
-
-function isFrom(range: string, { notFrom }: Packet): Match {
-  const cidr = cidrOf(range);
-  return cidr !== undefined && notFrom.some((outer) => cidrContains(outer, cidr))
-    ? false
-    : undefined;
-}
-
-function inPorts(ports: string, { dport }: Packet): Match {
-  const [, first, last = first] = /^(\d+)(?:-(\d+))?$/.exec(ports) ?? [];
-  return first === undefined ? undefined : Number(first) <= dport && dport <= Number(last);
-}
+/** The limit of iptables' match multiport. */
+const MOST_PORTS = 15;

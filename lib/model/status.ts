@@ -30,6 +30,8 @@ export interface Finding {
   readonly remedy: string;
   /** The affected Services, as `namespace/name`; empty if the whole node is affected. */
   readonly services: readonly string[];
+  /** The packets that a firewall drops, as sender and hook: `external forward`, `pod input`. Absent: none. */
+  readonly drops?: readonly string[];
 }
 
 export interface LocalhostSummary {

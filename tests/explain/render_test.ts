@@ -1,4 +1,4 @@
-import { assertEquals, assertStringIncludes } from "@std/assert";
+import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import type { KernelFacts } from "../../lib/explain/kernel.ts";
 import { renderPacket, renderService } from "../../lib/cli/explain/render.ts";
 import { painter } from "../../lib/cli/output.ts";
@@ -94,8 +94,8 @@ Deno.test("a packet for which the kernel holds no rules is not said to be delive
 });
 
 /** A firewall that drops what Services send to endpoints. */
-function firewall(where: string) {
-  return { ...FINDING, id: "firewall-drops-services", where };
+function firewall(where: string, drops = ["external forward"]) {
+  return { ...FINDING, id: "firewall-drops-services", where, services: [], drops };
 }
 
 Deno.test("a packet from outside that a host firewall drops is not said to be delivered", () => {
@@ -105,7 +105,8 @@ Deno.test("a packet from outside that a host firewall drops is not said to be de
     report.summary,
     "should be delivered, but table inet hostfw drops it (chain forward)",
   );
-  assertEquals(report.droppedBy, { table: "inet hostfw", chain: "forward" });
+  const senders = ["external"] as const;
+  assertEquals(report.droppedBy, { table: "inet hostfw", chain: "forward", senders });
   assertEquals(report.findings.map(({ severity, code }) => `${severity} ${code}`), [
     "error firewall-drops-services",
     "note kernel-unread",
@@ -127,6 +128,42 @@ Deno.test("a host firewall that does not see the packet does not drop it", () =>
   assertEquals(summaryOf({ where: "chain ip6 hostfw forward" }), "is delivered");
   assertEquals(summaryOf({ endpoints: [endpoint(NODE_ADDRESS, NODE_NAME)] }), "is delivered");
   assertEquals(summaryOf({ endpoints: [] }), "is rejected");
+});
+
+Deno.test("a packet to an endpoint on this node meets firewalls of the input hook alone", () => {
+  const objects = [web(), slice([endpoint(NODE_ADDRESS, NODE_NAME)])];
+  const summaryOf = (drops: readonly string[], services: readonly string[]) => {
+    const nodeFindings = [{ ...firewall("chain ip filter INPUT", [...drops]), services }];
+    return explainFrom({ from: "pod" }, objects, { nodeFindings }).summary;
+  };
+  const dropped = "should be delivered, but table ip filter drops it (chain INPUT)";
+  assertEquals(summaryOf(["external input", "pod input"], []), dropped);
+  assertEquals(summaryOf(["pod input"], ["shop/web"]), dropped);
+  assertEquals(summaryOf(["pod input"], ["shop/other"]), "is delivered");
+  assertEquals(summaryOf(["external input", "pod forward"], []), "is delivered");
+});
+
+Deno.test("a packet that a firewall may drop is not said to be delivered", () => {
+  const may = { ...firewall("chain inet hostfw forward"), id: "firewall-may-drop" };
+  const nodeFindings = [{ ...may, severity: "info" as const }];
+  const report = explainFrom({ from: "external" }, [web(), slice([LOCAL])], { nodeFindings });
+  assertEquals(
+    [report.summary, report.droppedBy?.mayPass],
+    ["should be delivered, but table inet hostfw may drop it (chain forward)", true],
+  );
+  assertEquals(report.findings.map(({ severity, code }) => `${severity} ${code}`), [
+    "note firewall-may-drop",
+    "note kernel-unread",
+  ]);
+});
+
+Deno.test("a Service that a host firewall keeps pods from is broken", () => {
+  const nodeFindings = [firewall("chain ip filter FORWARD", ["pod forward", "node forward"])];
+  const report = explainWeb([loadBalancer(), slice([LOCAL])], { nodeFindings });
+  assertEquals([report.verdict, report.summary], ["broken", FINDING.what]);
+  const text = renderService(report, plain);
+  assertStringIncludes(text, "is broken here");
+  assertMatch(text, /dropped: ip filter +dropped: ip filter +1 endpoint/);
 });
 
 Deno.test("a Service whose clients outside a host firewall drops is not said to work for them", () => {

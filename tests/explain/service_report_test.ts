@@ -612,11 +612,13 @@ Deno.test("node findings that concern the Service are told, and others are not",
 });
 
 Deno.test("a firewall that drops what Services send is told of Services with outside clients alone", () => {
-  const nodeFindings = [{ ...FINDING, id: "firewall-drops-services" as const, services: [] }];
+  const drops = ["external forward"];
+  const where = "chain inet hostfw forward";
+  const nodeFindings = [{ ...FINDING, id: "firewall-drops-services", where, services: [], drops }];
   const told = (spec: Record<string, unknown>) =>
     explainWeb([web(spec), slice([LOCAL])], { nodeFindings }).findings
       .filter(({ code }) => code === "firewall-drops-services").length;
-  assertEquals(told({ type: "NodePort", ports: [{ port: 80, nodePort: 30080 }] }), 1);
+  assertEquals(told({ type: "NodePort", ports: [{ name: "http", port: 80, nodePort: 30080 }] }), 1);
   assertEquals(told({ externalIPs: ["192.0.2.7"] }), 1);
   assertEquals(told({}), 0);
 });

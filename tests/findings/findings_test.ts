@@ -39,7 +39,7 @@ Deno.test("findings that other parts made are listed", () => {
     probed: [made("ip-family-missing")],
     healthCheckFailures: [made("health-check-port-taken")],
     localhostFailures: [made("localhost-node-port-taken")],
-    ruleset: { unreadable: made("nft-crashes"), chains: [] },
+    ruleset: { unreadable: made("nft-crashes"), chains: [], routes: [] },
   };
   const found = atOnce(findAll(factsOf([node(["192.168.77.2"])], { facts })));
   assertEquals(found.filter(({ id, where }) => id === where).map(({ id }) => id), [

@@ -80,7 +80,7 @@ export class FakeBackend implements Backend<FakeScript> {
   }
 
   readRuleset(): Promise<RulesetFacts> {
-    return Promise.resolve({ chains: [] });
+    return Promise.resolve({ chains: [], routes: [] });
   }
 
   probe(): Promise<Probed> {

@@ -12,7 +12,7 @@ import {
   missingFamilies,
   type Probed,
 } from "../backend.ts";
-import { inetChains, legacyChains } from "../foreign_filters.ts";
+import { chainsButNat, legacyChains, readRoutes } from "../foreign_filters.ts";
 import type { BackendMetrics } from "../metrics.ts";
 import { boundedReading } from "../../model/values/timing.ts";
 import { setRouteLocalnet } from "../sysctl.ts";
@@ -120,12 +120,9 @@ export class IptablesBackend extends IptablesDataplane implements Backend<Iptabl
   }
 
   async readRuleset(): Promise<RulesetFacts> {
-    const { runner } = this.#options.runtime;
-    const inet = await inetChains(runner);
-    // In the chains of our own variant, KUBE-FORWARD accepts what Services send.
-    const isLegacy = (await this.#find()).backend === "-legacy";
-    const legacy = isLegacy ? [] : await legacyChains(runner);
-    return { chains: [...inet, ...legacy] };
+    const { runtime } = this.#options;
+    const chains = [...await chainsButNat(runtime.runner), ...await legacyChains(runtime)];
+    return { chains, routes: await readRoutes(runtime.runner) };
   }
 
   /** Finds the node's iptables once, since it does not change while the process runs. */

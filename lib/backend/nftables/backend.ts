@@ -18,7 +18,7 @@ import {
   type PortsOfNode,
   type Probed,
 } from "../backend.ts";
-import { legacyChains } from "../foreign_filters.ts";
+import { legacyChains, readRoutes } from "../foreign_filters.ts";
 import type { BackendMetrics } from "../metrics.ts";
 import { HandOver } from "../take_over.ts";
 import { NAT_CHAINS } from "./layout.ts";
@@ -193,8 +193,10 @@ export class NftablesBackend extends NftablesDataplane implements Backend<NftScr
   async readRuleset(): Promise<RulesetFacts> {
     const unreadable = await this.#nft.findUnreadable();
     const chains = unreadable ? [] : foreignChains(await this.#nft.listRuleset());
-    const legacy = await legacyChains(this.#options.runtime.runner);
-    return { unreadable, chains: [...chains, ...legacy] };
+    const { runtime } = this.#options;
+    const legacy = await legacyChains(runtime);
+    const routes = await readRoutes(runtime.runner);
+    return { unreadable, chains: [...chains, ...legacy], routes };
   }
 
   async stepBehind(): Promise<void> {

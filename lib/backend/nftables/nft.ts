@@ -203,7 +203,7 @@ export class Nft {
 
   async #chains(): Promise<ReadonlyMap<string, string>> {
     const { stdout } = await this.#run(["nft", "list", "chains"]);
-    const tables = stdout.matchAll(/^table (\S+ \S+) \{\n([^]*?)^\}/gm);
+    const tables = stdout.matchAll(/^table (\S+ \S+) \{(?: #.*)?\n([^]*?)^\}/gm);
     return new Map([...tables].map(([, table = "", chains = ""]) => [table, chains]));
   }
 
@@ -222,6 +222,11 @@ export class Nft {
       ...family === undefined ? [] : [family],
     ]);
     return stdout;
+  }
+
+  /** Lists a table without elements. */
+  async listTerse(table: string): Promise<string> {
+    return (await this.#run(["nft", "-y", "-t", "list", "table", ...table.split(" ")])).stdout;
   }
 
   async listSetNames(): Promise<readonly ListedSet[]> {

@@ -253,25 +253,28 @@ export function hookRule(hook: string, policy: string): string {
   return `${hook} policy ${policy}`;
 }
 
-const PARSED_HOOK = /^type (\S+) hook (\S+)(?: device .*)? priority (-?\d+) policy (\S+)/;
+const PARSED_HOOK = /^type (\S+) hook (\S+)(?: devices? =? ?(.*?))? priority (-?\d+) policy (\S+)/;
 
 /** Reads the chains of all tables but ours from `nft --numeric-priority --terse list ruleset`. */
 export function foreignChains(listing: string): ForeignChain[] {
-  const tables = [...listing.matchAll(/^table (\S+ \S+) \{\n([^]*?)^\}/gm)];
+  const tables = [...listing.matchAll(/^table (\S+ \S+) \{(?: #.*)?\n([^]*?)^\}/gm)];
   return tables.flatMap(([, table = "", body = ""]) =>
     OWN_TABLES.includes(table)
       ? []
-      : [...body.matchAll(/^\tchain (\S+) \{\n([^]*?)^\t\}/gm)].map(([, name = "", lines = ""]) =>
-        parseChain(table, name, lines.split("\n").map((line) => line.trim()))
-      )
+      : [...body.matchAll(/^\tchain (\S+) \{(?: #.*)?\n([^]*?)^\t\}/gm)].map((
+        [, name = "", lines = ""],
+      ) => parseChain(table, name, lines.split("\n").map((line) => line.trim())))
   );
 }
 
 function parseChain(table: string, name: string, lines: readonly string[]): ForeignChain {
   const [first = "", ...rest] = lines.filter((line) => line !== "");
-  const [, type, hook, priority, policy] = PARSED_HOOK.exec(parseHook(first) ?? "") ?? [];
+  const [, type, hook, device = "", priority, policy] = PARSED_HOOK.exec(parseHook(first) ?? "") ??
+    [];
   if (type === undefined || hook === undefined || policy === undefined) {
     return { table, name, rules: first === "" ? [] : [first, ...rest] };
   }
-  return { table, name, hook: { type, hook, priority: Number(priority), policy }, rules: rest };
+  const devices = [...device.matchAll(/[^\s",{}]+/g)].map(([each]) => each);
+  const parsed = { type, hook, priority: Number(priority), policy, devices };
+  return { table, name, hook: parsed, rules: rest };
 }

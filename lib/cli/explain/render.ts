@@ -69,9 +69,10 @@ function verdictOf({ verdict, ports }: ServiceReport): readonly [Colour, string]
   if (verdict === "delivered" && ports.some(isDroppedOutside)) {
     return ["yellow", `works here, ${NOT_OUTSIDE}`];
   }
-  const isFiltered = ports.some(({ droppedBy }) => droppedBy !== null);
-  return verdict === "delivered" && isFiltered
-    ? ["yellow", "works here, but not from outside"]
+  const dropped = new Set(ports.flatMap(({ droppedBy }) => droppedBy?.senders ?? []));
+  const from = [...dropped].map((each) => SENDERS[each]).join(" and ");
+  return verdict === "delivered" && from !== ""
+    ? ["yellow", `works here, but not from ${from}`]
     : VERDICTS[verdict];
 }
 
@@ -127,7 +128,7 @@ function frontendRow(
     : outcomes.length === 0
     ? [red("no address of this node takes node ports")]
     : outcomes.map((outcome) =>
-      droppedBy && outcome.sender === "external" && outcome.verdict === "dnat"
+      droppedBy?.senders.includes(outcome.sender) && outcome.verdict === "dnat"
         ? red(`dropped: ${droppedBy.table}`)
         : outcomeCell(outcome)
     );

@@ -31,6 +31,9 @@ const REPEAT = 600_000;
 /** The same, as a multiple of how long the last look took. */
 const TIMES_AS_LONG = 20;
 
+/** Milliseconds between two looks at a firewall that drops: while it loads its rules, it may drop everything. */
+const RELOAD = 3_000;
+
 export class NodeFindings {
   readonly #changed: AutoResetEvent;
   readonly #failures = new ChangeFilter();
@@ -99,13 +102,27 @@ export class NodeFindings {
   /** Works the list out. If that fails, the last list stays: rules do not depend on it. */
   async #look(isFull: boolean): Promise<void> {
     const { gather, clock, logger } = this.options;
+    const work = async () => await new Turns(clock).run(findAll(await gather(isFull)));
     try {
-      this.#take(await new Turns(clock).run(findAll(await gather(isFull))));
+      let found = await work();
+      if (isFull && found.some((each) => this.#isNewFirewall(each))) {
+        const first = new Set(found.map(findingKey));
+        await clock.sleep(RELOAD);
+        found = (await work()).filter((each) =>
+          first.has(findingKey(each)) || !this.#isNewFirewall(each)
+        );
+      }
+      this.#take(found);
     } catch (error) {
       const reason = messageOf(error);
       if (!this.#failures.changed("look", reason)) return;
       logger.error("node findings cannot be worked out; the last list stays", { error: reason });
     }
+  }
+
+  #isNewFirewall(found: Finding): boolean {
+    return found.id.startsWith("firewall-") &&
+      !this.#list.some((each) => findingKey(each) === findingKey(found));
   }
 
   #take(found: readonly Finding[]): void {

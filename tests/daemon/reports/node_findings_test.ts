@@ -2,7 +2,7 @@ import { assertEquals } from "@std/assert";
 import { NodeFindings } from "../../../lib/daemon/reports/node_findings.ts";
 import type { NodeFacts } from "../../../lib/findings/facts.ts";
 import { factsOf } from "../../findings/facts.ts";
-import { node } from "../../policy/objects.ts";
+import { node, service, slice } from "../../policy/objects.ts";
 import { ManualClock, MemoryLogger, settle } from "../../support/clock_and_log.ts";
 
 const configuration = { clusterCIDRs: ["10.244.0.0/16"] };
@@ -181,5 +181,34 @@ Deno.test("before the first sync, only what needs no program is looked at, when 
   await clock.advance(1_000);
   assertEquals(findings.list.map(({ id }) => id), ["api-server-unreachable"]);
   assertEquals(looks.includes(true), false);
+  await stop();
+});
+
+Deno.test("a firewall is reported if two looks find it, and not while it loads its rules", async () => {
+  const hook = { type: "filter", hook: "forward", priority: 0, policy: "drop", devices: [] };
+  const chains = [{ table: "inet firewalld_policy_drop", name: "filter_forward", hook, rules: [] }];
+  const objects = [node(["192.168.77.2"]), service("web"), slice("web", ["10.244.0.11"])];
+  const factsWith = (listed: typeof chains) =>
+    factsOf(objects, { configuration, facts: { ruleset: { chains: listed, routes: [] } } });
+  const { clock, appeared, now, findings, stop } = start(factsWith([]));
+  await settle();
+  const looking = async () => {
+    const look = findings.refresh();
+    await settle();
+    return look;
+  };
+  now.facts = factsWith(chains);
+  const reloading = looking();
+  await settle();
+  now.facts = factsWith([]);
+  await clock.advance(3_000);
+  await reloading;
+  assertEquals(appeared, []);
+  now.facts = factsWith(chains);
+  const staying = looking();
+  await settle();
+  await clock.advance(3_000);
+  await staying;
+  assertEquals(appeared, ["firewall-drops-services"]);
   await stop();
 });

@@ -1,0 +1,359 @@
+/** Simulates the rules of base chains for one packet, as nft prints them. A match holds, does not hold, or is unknown. */
+import {
+  cidrContains,
+  cidrsOverlap,
+  type Family,
+  isEveryAddress,
+  parseCidr,
+} from "../model/values/address.ts";
+import type { ForeignChain } from "./facts.ts";
+
+export type BaseChain = ForeignChain & { readonly hook: NonNullable<ForeignChain["hook"]> };
+
+/** The interface that a packet comes in or goes out by. */
+export interface Link {
+  /** More than one: it is one of these. Empty: the hook has no such interface. */
+  readonly names: readonly string[];
+  /** True if the interface leads to one host only, such as one pod. */
+  readonly isOfOneHost: boolean;
+}
+
+/** The first packet of a connection at one hook. */
+export interface Packet {
+  readonly family: Family;
+  readonly protocol: string;
+  /** Ranges that the source is in, if they are known, and ranges that it is not in. */
+  readonly source: { readonly in: readonly string[]; readonly notIn: readonly string[] };
+  readonly daddr: string;
+  readonly dport: number;
+  /** True if the destination is an address of this node. */
+  readonly isLocal: boolean;
+  /** `invalid`: connection tracking has not seen the packet yet. */
+  readonly state: "new" | "invalid";
+  /** True after our DNAT. */
+  readonly isTranslated: boolean;
+  /** Absent: unknown. */
+  readonly iif?: Link | undefined;
+  readonly oif?: Link | undefined;
+}
+
+/** A packet mark; `undefined`: unknown. */
+export type Mark = number | undefined;
+
+/**
+ * `unlikely`, `likely`: unknown, and this is the guess. `one-host`: it holds for this packet, because the rule is about
+ * one host, such as the policy of one pod.
+ */
+type Match = boolean | "unlikely" | "likely" | "one-host";
+
+/** The order of matches: the first one of a rule decides, and the last one of a list of values. */
+const ORDER: readonly Match[] = [false, "unlikely", "one-host", "likely", true];
+
+const NEGATED = new Map<Match, Match>([
+  [false, true],
+  ["unlikely", "likely"],
+  ["one-host", "unlikely"],
+  ["likely", "unlikely"],
+  [true, false],
+]);
+
+type Test = (packet: Packet, mark: Mark) => Match;
+
+interface Rule {
+  readonly tests: readonly Test[];
+  /** Returns the mark that the rule sets. */
+  readonly setMark: ((mark: Mark) => Mark) | undefined;
+  /** `""`: none. `either`: it is not known. */
+  readonly verdict: "" | "accept" | "drop" | "return" | "jump" | "goto" | "either";
+  readonly target: string;
+}
+
+/** The ways in which a packet may leave a chain, with the marks that it may have then. */
+interface Exits {
+  readonly accepts: Set<Mark>;
+  /** It reaches the end, or a `return`. */
+  readonly ends: Set<Mark>;
+  drops: boolean;
+}
+
+export interface Outcome {
+  readonly verdict: "accepts" | "may drop" | "drops";
+  readonly mark: Mark;
+}
+
+interface Walk {
+  readonly packet: Packet;
+  readonly mark: Mark;
+  /** True: each unknown match is decided by its guess. */
+  readonly isGuess: boolean;
+  readonly budget: { left: number };
+  readonly depth: number;
+}
+
+/** Rules that are followed for one packet in one base chain. */
+const MOST_RULES = 10_000;
+
+/** The kernel's limit. */
+const MOST_JUMPS = 16;
+
+/** Follows packets through the chains of all tables, and parses each rule once. */
+export class PacketWalk {
+  readonly #chains: ReadonlyMap<string, readonly string[]>;
+  readonly #parsed = new Map<string, readonly Rule[]>();
+
+  constructor(chains: readonly ForeignChain[]) {
+    this.#chains = new Map(chains.map(({ table, name, rules }) => [`${table} ${name}`, rules]));
+  }
+
+  /** Returns the verdict of a base chain: `drops` if each rule that may accept the packet is understood. */
+  through(
+    base: BaseChain,
+    { packet, mark }: { readonly packet: Packet; readonly mark: Mark },
+  ): Outcome {
+    const dropsAtEnd = base.hook.policy === "drop";
+    const run = (isGuess: boolean) =>
+      this.#follow(base, { packet, mark, isGuess, budget: { left: MOST_RULES }, depth: 0 });
+    const { accepts, ends } = run(false);
+    const after = only([...accepts, ...dropsAtEnd ? [] : ends]);
+    if (accepts.size === 0 && (dropsAtEnd || ends.size === 0)) {
+      return { verdict: "drops", mark: after };
+    }
+    const guess = run(true);
+    const isLikely = guess.drops || guess.ends.size > 0 && dropsAtEnd;
+    return { verdict: isLikely ? "may drop" : "accepts", mark: after };
+  }
+
+  #follow({ table, name }: Pick<ForeignChain, "table" | "name">, walk: Walk): Exits {
+    const exits: Exits = { accepts: new Set(), ends: new Set(), drops: false };
+    const { packet, isGuess, budget, depth } = walk;
+    let { mark } = walk;
+    const rules = (this.#chains.get(`${table} ${name}`) ?? []).flatMap((each) => this.#parse(each));
+    for (const { tests, setMark, verdict, target } of rules) {
+      const match = lowest(tests.map((test) => test(packet, mark)));
+      const isUndecided = isGuess && match === "one-host" && verdict !== "";
+      if (budget.left-- <= 0 || depth > MOST_JUMPS || isUndecided) {
+        exits.accepts.add(undefined);
+        return exits;
+      }
+      const isMet = match === true || isGuess && match === "likely";
+      if (!isMet && (isGuess || match === false)) continue;
+      if (setMark) mark = only(isMet ? [setMark(mark)] : [mark, setMark(mark)]);
+      if (verdict === "accept" || verdict === "either") exits.accepts.add(mark);
+      if (verdict === "return") exits.ends.add(mark);
+      if (verdict === "drop" || verdict === "either" && !isGuess) exits.drops = true;
+      if (verdict === "jump" || verdict === "goto") {
+        const inner = this.#follow({ table, name: target }, { ...walk, mark, depth: depth + 1 });
+        for (const each of inner.accepts) exits.accepts.add(each);
+        exits.drops ||= inner.drops;
+        if (verdict === "jump" && inner.ends.size > 0) {
+          mark = only(isMet ? inner.ends : [mark, ...inner.ends]);
+          continue;
+        }
+        for (const each of inner.ends) exits.ends.add(each);
+      }
+      if (isMet && verdict !== "" && (verdict !== "either" || isGuess)) return exits;
+    }
+    exits.ends.add(mark);
+    return exits;
+  }
+
+  #parse(rule: string): readonly Rule[] {
+    let parsed = this.#parsed.get(rule);
+    if (!parsed) this.#parsed.set(rule, parsed = parseRule(rule));
+    return parsed;
+  }
+}
+
+/** Returns the mark that all of them are; `undefined` if they differ. */
+function only(marks: Iterable<Mark>): Mark {
+  const [first, ...others] = new Set(marks);
+  return others.length === 0 ? first : undefined;
+}
+
+function lowest(matches: readonly Match[]): Match {
+  return ORDER.find((each) => matches.includes(each)) ?? true;
+}
+
+/** Statements that decide nothing. */
+const STATEMENTS =
+  /(?<=^| )(?:counter packets \d+ bytes \d+|counter(?: name)? "[^"]*"|counter|log(?: prefix "[^"]*")?(?: (?:level|flags|group|snaplen) \S+)*|comment "[^"]*"|ct mark set \S+|(?:flow add|flow offload) \S+)(?= |$)/g;
+
+const VERDICT =
+  /(?:^| )(?:(accept|drop|return)|(reject)(?: with .*)?|(jump|goto) (\S+)|(queue.*|fwd .*)|(vmap @\S+))$/;
+
+const SET_MARK = /(?:^| )meta mark set ((?:(?:meta|ct) )?\S+(?: (?:[|&^]|and|or|xor) \S+)*)(?= |$)/;
+
+/** Parses a rule. A map of verdicts becomes a rule for each of its elements. */
+function parseRule(rule: string): Rule[] {
+  const text = rule.replaceAll(STATEMENTS, "").replaceAll(/ +/g, " ").trim();
+  const [, head, elements] = /^(.*) vmap \{ (.*) \}$/.exec(text) ?? [];
+  if (head !== undefined && elements !== undefined) {
+    return elements.split(", ").flatMap((element) =>
+      parseRule(`${head} ${element.replace(" : ", " ")}`)
+    );
+  }
+  const value = SET_MARK.exec(text)?.[1];
+  const rest = text.replace(SET_MARK, "").trim();
+  const [, plain, reject, jump, target = "", given, map] = VERDICT.exec(rest) ?? [];
+  const verdict = plain ?? (reject && "drop") ?? jump ?? (given && "accept") ??
+    (map ? "either" : "");
+  const tests = parseTests(rest.replace(VERDICT, "").trim());
+  return [{
+    // The last one is the key of the map.
+    tests: map ? tests.slice(0, -1) : tests,
+    setMark: value === undefined ? undefined : (mark) => evaluate(value, mark),
+    verdict: verdict as Rule["verdict"],
+    target,
+  }];
+}
+
+/** Works out a mark: `0x1`, or `meta mark & 0xfffeffff ^ 0x10000`. */
+function evaluate(value: string, mark: Mark): Mark {
+  const [first = "", ...rest] = value.replace(/^meta mark\b/, "mark").split(" ");
+  let result = first === "mark" ? mark : numberOf(first);
+  while (rest.length > 0) {
+    const [operator = "", operand] = rest.splice(0, 2);
+    const number = numberOf(operand);
+    if (result === undefined || number === undefined) return undefined;
+    const isAnd = operator === "&" || operator === "and";
+    const isOr = operator === "|" || operator === "or";
+    result = (isAnd ? result & number : isOr ? result | number : result ^ number) >>> 0;
+  }
+  return result;
+}
+
+function numberOf(text = ""): number | undefined {
+  return /^(?:0x[0-9a-f]+|\d+)$/.test(text) ? Number(text) : undefined;
+}
+
+/** Ports that clients choose by default (`net.ipv4.ip_local_port_range`). */
+const CLIENT_PORTS = [32_768, 60_999] as const;
+
+const OTHER_STATES: ReadonlySet<string> = new Set(["established", "related", "untracked"]);
+
+/** The matches that are understood; each function tells if a value holds. */
+const MATCHES: readonly (readonly [RegExp, (value: string, packet: Packet) => Match])[] = [
+  [
+    pattern("ct state"),
+    (value, { state }) =>
+      value === state ||
+      (OTHER_STATES.has(value) || value === "new" || value === "invalid" ? false : "unlikely"),
+  ],
+  [
+    pattern("ct status"),
+    (value, { isTranslated }) =>
+      value === "dnat" ? isTranslated : value === "snat" ? false : "unlikely",
+  ],
+  [pattern("ct direction"), (value) => value === "original"],
+  [pattern("(?:iif|iifname)"), (name, { iif }) => isLink(name, iif)],
+  [pattern("(?:oif|oifname)"), (name, { oif }) => isLink(name, oif)],
+  [pattern("meta nfproto"), (name, { family }) => name === `ipv${family}`],
+  [pattern("meta protocol"), (name, { family }) => name === (family === 6 ? "ip6" : "ip")],
+  [pattern("(?:meta l4proto|ip protocol|ip6 nexthdr)"), (name, { protocol }) => name === protocol],
+  [pattern("fib daddr type"), (type, { isLocal }) => type === (isLocal ? "local" : "unicast")],
+  [pattern("meta pkttype"), (type) => type === "host" || type === "unicast"],
+  [pattern("ip6? daddr"), isTo],
+  [pattern("ip6? saddr"), isFrom],
+  [pattern("(?:tcp|udp|sctp|th) dport"), (ports, { dport }) => covers(ports, [dport, dport])],
+  [pattern("(?:tcp|udp|sctp|th) sport"), (ports) => covers(ports, CLIENT_PORTS)],
+];
+
+/** Matches an expression with a value, or values in braces, after an operator. */
+function pattern(what: string): RegExp {
+  return new RegExp(`^${what} (!= )?(\\{ [^}]* \\}|\\S+)(?: |$)`);
+}
+
+const MARK = /^(?:meta )?mark (?:(?:&|and) (\S+) )?(?:(==|!=) )?(0x[0-9a-f]+|\d+)(?: |$)/;
+
+/** A rate is not exceeded by one packet. */
+const RATE = /^limit rate (over )?\S+(?: burst \d+ \S+)?(?: |$)/;
+
+/** Parses the matches of a rule. All that follows an unknown one is unknown, too. */
+function parseTests(text: string): Test[] {
+  const tests: Test[] = [];
+  let rest = text;
+  while (rest !== "") {
+    const [word = ""] = rest.split(" ");
+    tests.push((packet) => suits(word, packet));
+    const { whole, test } = firstTest(rest);
+    tests.push(test);
+    rest = rest.slice(whole.length);
+  }
+  return tests;
+}
+
+function firstTest(text: string): { readonly whole: string; readonly test: Test } {
+  const [marked, mask = "0xffffffff", operator, wanted] = MARK.exec(text) ?? [];
+  if (marked !== undefined) {
+    const test: Test = (_packet, mark) => {
+      const masked = evaluate(`mark & ${mask}`, mark);
+      return masked === undefined
+        ? "unlikely"
+        : (masked === numberOf(wanted)) === (operator !== "!=");
+    };
+    return { whole: marked, test };
+  }
+  const [limit, over] = RATE.exec(text) ?? [];
+  if (limit !== undefined) return { whole: limit, test: () => over === undefined };
+  const [known, holds] = MATCHES.find(([known]) => known.test(text)) ?? [];
+  const [whole, not, list = ""] = known?.exec(text) ?? [];
+  if (whole === undefined || !holds) return { whole: text, test: () => "unlikely" };
+  const values = list.replaceAll(/^\{ | \}$/g, "").split(/, ?/);
+  const test: Test = (packet) => {
+    const each = new Set(values.map((value) => holds(value, packet)));
+    const any = ORDER.findLast((match) => each.has(match)) ?? false;
+    return not === undefined ? any : NEGATED.get(any) ?? false;
+  };
+  return { whole, test };
+}
+
+/** Returns false if a match is about another protocol or IP family than the packet's. */
+function suits(word: string, { family, protocol }: Packet): boolean {
+  if (word === "ip" || word === "icmp") return family === 4 && word === "ip";
+  if (word === "ip6" || word === "icmpv6") return family === 6 && word === "ip6";
+  return !["tcp", "udp", "sctp"].includes(word) || word === protocol;
+}
+
+/** Compares with a name in quotes, which may end in `*`. */
+function isLink(quoted: string, link: Link | undefined): Match {
+  const name = quoted.replaceAll('"', "");
+  if (!link) return name === "lo" ? false : "unlikely";
+  const fits = (each: string) =>
+    name.endsWith("*") ? each.startsWith(name.slice(0, -1)) : each === name;
+  if (!link.names.some(fits)) return false;
+  if (!link.names.every(fits)) return link.isOfOneHost ? "one-host" : "unlikely";
+  return link.isOfOneHost && !name.endsWith("*") ? "one-host" : true;
+}
+
+function cidrOf(range: string): string | undefined {
+  return parseCidr(isAddress(range) ? `${range}/${range.includes(":") ? 128 : 32}` : range);
+}
+
+function isAddress(range: string): boolean {
+  return !range.includes("/");
+}
+
+function isTo(range: string, { daddr, isLocal }: Packet): Match {
+  const cidr = cidrOf(range);
+  if (cidr === undefined) return "unlikely";
+  if (!cidrContains(cidr, daddr)) return false;
+  return isAddress(range) && !isLocal ? "one-host" : true;
+}
+
+function isFrom(range: string, { source, family }: Packet): Match {
+  const cidr = cidrOf(range);
+  if (cidr === undefined || cidr.includes(":") !== (family === 6)) return "unlikely";
+  if (isEveryAddress(cidr)) return true;
+  if (source.notIn.some((outer) => cidrContains(outer, cidr))) return false;
+  if (source.in.length === 0) return "unlikely";
+  if (source.in.every((each) => cidrContains(cidr, each))) return true;
+  return source.in.some((each) => cidrsOverlap(cidr, each)) ? "unlikely" : false;
+}
+
+/** Tells if ports, such as `22` or `1000-2000`, contain all ports of a range, or none. */
+function covers(ports: string, [low, high]: readonly [number, number]): Match {
+  const [, first, last = first] = /^(\d+)(?:-(\d+))?$/.exec(ports) ?? [];
+  if (first === undefined) return "unlikely";
+  if (Number(first) <= low && high <= Number(last)) return true;
+  return high < Number(first) || Number(last) < low ? false : "unlikely";
+}
