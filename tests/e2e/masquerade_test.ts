@@ -1,5 +1,8 @@
-import { service, slice } from "./cluster.ts";
-import { testCase } from "./case.ts";
+import { ADDRESSES, clusterObjects, configuration, service, slice } from "./cluster.ts";
+import { assertFlows } from "./flow.ts";
+import { FAMILIES, NFT_FAMILY } from "../../lib/model/values/address.ts";
+import { sideBySide } from "../support/side_by_side.ts";
+import { applyOnce, createCluster, testCase } from "./case.ts";
 
 const ENDPOINTS = ["local1", "remote1"] as const;
 
@@ -87,3 +90,27 @@ testCase(
     ],
   }),
 );
+
+const test = sideBySide("marks of other programs");
+
+for (const mode of ["nftables", "iptables"] as const) {
+  for (const family of FAMILIES) {
+    test(`another program's mark with the bit of ours masquerades nothing, ${mode} (IPv${family})`, async () => {
+      const a = ADDRESSES[family];
+      await using network = await createCluster();
+      const objects = [...clusterObjects(a), service(a), slice(a, ["local1"])];
+      await applyOnce(network, { objects, config: configuration(a, { mode }) });
+      // WireGuard marks its packets so.
+      await network.applyNft(`table inet vpn {
+        chain marks {
+          type filter hook prerouting priority -150;
+          ${NFT_FAMILY[family]} daddr ${a.local1} meta mark set 0xca6c
+        }
+      }\n`);
+      await assertFlows(network, [
+        { from: "client", to: a.local1, port: 8080, reaches: ["local1"] },
+        { from: "client", to: a.clusterIP, reaches: ["local1"], masqueraded: true },
+      ]);
+    });
+  }
+}

@@ -27,7 +27,7 @@ const SLOT =
 const STATEMENT = new RegExp(`^(?:${
   [
     `meta mark set meta mark \\| ${MARK}`,
-    `meta mark & ${MARK} == ${MARK} meta mark set meta mark \\^ ${MARK} masquerade fully-random`,
+    `ct status dnat meta mark & ${MARK} == ${MARK} meta mark set meta mark \\^ ${MARK} masquerade fully-random`,
     "reject",
     `(?:${POD} )?(?:jump|goto) ${NAME}`,
     `(?:${POD} |fib saddr type local )?(?:${VIP_KEY}|${PORT_KEY}) vmap @${NAME}`,

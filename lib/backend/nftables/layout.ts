@@ -61,7 +61,9 @@ export function fixedChains(node: DesiredNode): Chain[] {
     base("filter-output", `filter hook output priority ${FILTER_PRIORITY}`, CLUSTER_IP_GUARD),
     ...fastPathChains(node),
     base(LAST_CHAIN, "nat hook postrouting priority 100", [
-      `meta mark & ${mark} == ${mark} meta mark set meta mark ^ ${mark} masquerade fully-random`,
+      // Other programs have marks of several bits: WireGuard's 0xca6c holds 0x4000.
+      `ct status dnat meta mark & ${mark} == ${mark} ` +
+      `meta mark set meta mark ^ ${mark} masquerade fully-random`,
       ...node.ipFamilies.map((family) => {
         const [ip, { name }] = [NFT_FAMILY[family], tableSet("hairpins", { family })];
         return `ct status dnat ${ip} saddr . ${ip} daddr @${name} masquerade fully-random`;

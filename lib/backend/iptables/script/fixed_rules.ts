@@ -72,16 +72,15 @@ function natChains(node: DesiredNode, family: Family): Chains {
     "KUBE-MARK-MASQ": [rule(comment(OWNER), `-j MARK --set-xmark ${mark}`)],
     "KUBE-NODEPORTS": [],
     "KUBE-POSTROUTING": [
-      rule(
-        comment("kubernetes hairpin connections"),
-        `-m conntrack --ctstate DNAT -j ${HAIRPIN_CHAIN}`,
-      ),
+      // Other programs have marks of several bits: WireGuard's 0xca6c holds 0x4000.
+      "-m conntrack ! --ctstate DNAT -j RETURN",
+      rule(comment("kubernetes hairpin connections"), `-j ${HAIRPIN_CHAIN}`),
       `-m mark ! --mark ${mark} -j RETURN`,
       // Has no target: it counts for kubeproxy_iptables_localhost_nodeports_accepted_packets_total.
       ...answersOnLoopback(node, family)
         ? [rule(
           comment("packets accepted on localhost node ports"),
-          `-m conntrack --ctstate DNAT --ctorigdst ${LOOPBACK[family]}`,
+          `-m conntrack --ctorigdst ${LOOPBACK[family]}`,
         )]
         : [],
       // Clears the mark, else a packet that passes again (in a tunnel) would be masqueraded twice.
