@@ -156,8 +156,8 @@ function adviceFor(
   modules: readonly string[] = NFTABLES_MODULES,
 ): string {
   const said = typeof cause === "string" ? cause : message;
-  if (/syntax error|typeof serialization|unknown|unexpected/i.test(said)) {
-    return "this nft does not know it: install nft 1.0.1 or newer";
+  if (/syntax error|typeof serialization|variable sized|unknown|unexpected/i.test(said)) {
+    return "this nft does not know it: install nft 1.0.6 or newer, or use --proxy-mode iptables";
   }
   if (/No such file or directory|Protocol not supported|not supported by protocol/.test(said)) {
     return `a kernel module is missing: run modprobe -a ${modules.join(" ")} on the node itself ` +

@@ -1,4 +1,4 @@
-import { assertEquals, assertMatch, assertRejects } from "@std/assert";
+import { assertEquals, assertMatch, assertRejects, assertStringIncludes } from "@std/assert";
 import { desiredNode } from "../../../../lib/policy/node.ts";
 import { ApplyError } from "../../../../lib/model/kernel/dataplane.ts";
 import type { DesiredNode } from "../../../../lib/model/kernel/desired.ts";
@@ -106,14 +106,23 @@ Deno.test("where nf_tables itself is missing, no expression is blamed, and all m
   );
 });
 
-Deno.test("an nft that does not know the words is told to be too old", async () => {
-  const { nft } = refusing(
-    /typeof .* : verdict/,
-    "/dev/stdin:5:50-56: Error: primary expression type 'symbol' lacks typeof serialization",
-  );
-  const { message } = await assertRejects(() => probeNode(nft), ApplyError);
-  assertMatch(message, /lacks typeof serialization"; this nft .* install nft 1\.0\.1 or newer$/);
-});
+for (
+  const [version, pattern, words] of [
+    ["1.0.0", /typeof .* : verdict/, "primary expression type 'symbol' lacks typeof serialization"],
+    [
+      "1.0.2",
+      /typeof .* numgen/,
+      "can not use variable sized data types (integer) in concat expressions",
+    ],
+  ] as const
+) {
+  Deno.test(`an nft that refuses as ${version} does is too old`, async () => {
+    const { nft } = refusing(pattern, `/dev/stdin:5:50-56: Error: ${words}`);
+    const { message } = await assertRejects(() => probeNode(nft), ApplyError);
+    assertStringIncludes(message, words);
+    assertMatch(message, /this nft .* install nft 1\.0\.6 or newer, or use --proxy-mode iptables$/);
+  });
+}
 
 for (
   const [feature, pattern] of [
