@@ -92,6 +92,14 @@ export async function askCommandLine(daemon: Asking): Promise<CommandLine> {
   return answer as CommandLine;
 }
 
+/** Asks for the names of all Services. @param options `timeout`: milliseconds for the answer */
+export async function askServices(
+  daemon: Asking,
+  options: { readonly timeout: number },
+): Promise<readonly string[]> {
+  return readList(await ask(daemon, "/v1/services", options));
+}
+
 /** Asks for the Services whose last good rules the daemon keeps. */
 export async function askHeldBack(daemon: Asking): Promise<readonly HeldBackPorts[]> {
   return readList(await ask(daemon, "/v1/held-back"));

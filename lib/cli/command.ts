@@ -120,7 +120,7 @@ async function perform(command: Command, context: Context): Promise<number> {
     case "verify":
       return await (await import("./verify.ts")).verify(command, context);
     case "completions":
-      return await (await import("./completions.ts")).completions(command, runtime);
+      return await (await import("./completions.ts")).completions(command, context);
     case "version":
       await runtime.print((await import("./version.ts")).versionReport(runtime.build));
       return 0;

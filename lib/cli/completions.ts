@@ -8,9 +8,11 @@ import {
   flagGroupsOf,
 } from "../config/commands.ts";
 import type { Flag } from "../config/setting.ts";
-import { splitFlag } from "../config/command_line.ts";
+import { readCommandLine, splitFlag } from "../config/command_line.ts";
 import { UNUSED_TITLE } from "../config/settings.ts";
 import type { Runtime } from "../model/ports/runtime.ts";
+import { splitKey } from "../model/cluster/names.ts";
+import { askServices } from "./client.ts";
 
 /** A word, and the description that zsh and fish show beside it. */
 type Candidate = readonly [word: string, description?: string];
@@ -70,33 +72,64 @@ complete -c signpost -f -a '(__signpost_complete)'
 `,
 };
 
+interface CompletionsContext {
+  readonly configuration: { readonly signpost: { readonly socket: string } };
+  readonly runtime: Pick<Runtime, "print" | "askDaemon">;
+}
+
 /** Prints the script of a shell, or the candidates for a line. @returns 0 */
 export async function completions(
   { shell, line }: CommandOf<"completions">,
-  { print }: Pick<Runtime, "print">,
+  context: CompletionsContext,
 ): Promise<number> {
-  await print(
-    line === undefined
-      ? COMPLETION_SCRIPTS[shell]
-      : candidatesFor(line).map((each) => `${each.join("\t")}\n`).join(""),
-  );
+  const { print } = context.runtime;
+  if (line === undefined) await print(COMPLETION_SCRIPTS[shell]);
+  else {
+    const candidates = await candidatesFor(line, context);
+    await print(candidates.map((each) => `${each.join("\t")}\n`).join(""));
+  }
   return 0;
 }
 
 /** Returns the candidates for the last word. @param line the words after `signpost`, up to the cursor */
-function candidatesFor(line: readonly string[]): readonly Candidate[] {
+async function candidatesFor(
+  line: readonly string[],
+  context: CompletionsContext,
+): Promise<readonly Candidate[]> {
   const named = line.length > 1 ? COMMANDS.find((name) => name === line[0]) : undefined;
   const command = named ?? "run";
   const last = line.at(-1) ?? "";
   const before = splitFlag(line.at(-2) ?? "", command);
-  const isValue = before.flag && before.flag.kind !== "boolean" && before.text === undefined;
+  const isValue = before.flag && before.flag.kind !== "boolean" &&
+    before.flag.alone === undefined &&
+    before.text === undefined;
   if (isValue) return startingWith(last, valuesOf(before.flag));
-  if (!last.startsWith("-")) return startingWith(last, wordsAfter(named, line));
+  if (!last.startsWith("-")) {
+    const services = named === "explain" ? await servicesFor(line, context) : [];
+    return startingWith(last, [...services, ...wordsAfter(named, line)]);
+  }
   const { flag, name, text } = splitFlag(last, command);
   if (!last.includes("=")) return startingWith(last, flagsOf(command));
   if (!flag || text === undefined) return [];
   const values = startingWith(text, valuesOf(flag));
   return values.map(([word]) => [word === FILES ? word : `${name}=${word}`]);
+}
+
+/** Milliseconds for an answer of the daemon at a Tab key. */
+const PATIENCE = 1_000;
+
+/** Returns the Services of the daemon that a line names, with their namespaces; none if no daemon answers. */
+async function servicesFor(
+  line: readonly string[],
+  { configuration, runtime }: CompletionsContext,
+): Promise<Candidate[]> {
+  const { "signpost.socket": socket = configuration.signpost.socket } =
+    readCommandLine(line).values;
+  const daemon = { configuration: { signpost: { socket } }, runtime };
+  const keys = await askServices(daemon, { timeout: PATIENCE }).catch(() => []);
+  // An empty word is completed to the full names alone.
+  const names = line.at(-1) === "" ? [] : keys.map((key) => splitKey(key).name);
+  return [...new Set([...keys, ...names])].sort().map((word): Candidate => [word]);
 }
 
 function startingWith(prefix: string, candidates: readonly Candidate[]): Candidate[] {

@@ -11,7 +11,8 @@ export type OutputFormat = OptionsOf<"check">["output"];
 export type Sender = Exclude<OptionsOf<"explain">["from"], "">;
 
 interface WordsOf {
-  readonly explain: { readonly target: ExplainTarget };
+  /** The question as it is typed, and what it asks for. */
+  readonly explain: { readonly question: string; readonly target: ExplainTarget };
   /** The objects that might be applied: files, folders or `-`. */
   readonly diff: { readonly manifests: readonly string[] };
   readonly completions: CompletionsRequest;
@@ -39,7 +40,7 @@ export function readCommand(line: CommandLineResult): Command | string {
     case "explain": {
       const target = readExplainTarget(words, command);
       if (typeof target === "string") return `explain: ${target}`;
-      return checkExplain(target, command) ?? { ...command, target };
+      return checkExplain(target, command) ?? { ...command, question: words.join(" "), target };
     }
     case "diff": {
       const manifests = [...values["signpost.manifests"] ?? [], ...words];
@@ -61,7 +62,7 @@ export function checkExplain(
   target: ExplainTarget,
   { from, trace }: Pick<OptionsOf<"explain">, "from" | "trace">,
 ): string | undefined {
-  if (target.type === "service") {
+  if (target.type === "service" || target.type === "address") {
     return trace
       ? "--trace: is only for packets"
       : from
@@ -98,17 +99,36 @@ export interface PacketTarget extends PacketDestination {
   readonly source: string | undefined;
 }
 
-export type ExplainTarget = AskedService | PacketTarget;
+/** An address of a Service or of this node. */
+export interface AskedAddress {
+  readonly type: "address";
+  /** Canonical. */
+  readonly address: string;
+  /** `undefined`: all ports. */
+  readonly destination: PacketDestination | undefined;
+}
+
+/** A packet to the cluster IP of a Service. */
+export interface PacketToService {
+  readonly type: "packet-to-service";
+  /** Canonical; `undefined`: not told. */
+  readonly source: string | undefined;
+  readonly service: AskedService;
+  /** `undefined`: the only one that the Service's port has. */
+  readonly protocol: Protocol | undefined;
+}
+
+export type ExplainTarget = AskedService | AskedAddress | PacketTarget | PacketToService;
 
 export type Shell = typeof SHELLS[number];
 
 const FORMS =
-  "give a Service (name, namespace/name or namespace/name:port) or a packet (SOURCE to IP:PORT/PROTOCOL)";
+  "give a Service (name, namespace/name, namespace/name:port or its address) or a packet (SOURCE to IP:PORT/PROTOCOL)";
 
 /** Reads the question of `explain`. @returns one line about a fault of its words */
 export function readExplainTarget(
   words: readonly string[],
-  { namespace }: { readonly namespace: string },
+  { namespace, from }: Pick<OptionsOf<"explain">, "namespace" | "from">,
 ): ExplainTarget | string {
   // One quoted argument is the same as several words.
   const all = words.flatMap((word) => word.split(/\s+/)).filter((word) => word !== "");
@@ -117,10 +137,16 @@ export function readExplainTarget(
     return `the shell took > for a redirection: write to, or '->' in quotes`;
   }
   const arrow = all.findIndex((word) => word === "->" || word === "to");
-  if (arrow >= 0) return readPacket(all.slice(0, arrow), all.slice(arrow + 1));
+  if (arrow >= 0) return readPacket(all.slice(0, arrow), all.slice(arrow + 1), namespace);
   const [word = "", ...others] = all;
   if (others.length > 0) return `${show(others[0])}: unexpected word; ${FORMS}`;
-  return readEndpoint(word) === undefined ? readService(word, namespace) : readPacket([], all);
+  const destination = readEndpoint(word);
+  // --from makes a packet of it.
+  if (destination && from) return { type: "packet", source: undefined, ...destination };
+  const address = destination?.address ?? parseAddress(unbracketed(word));
+  return address === undefined
+    ? readService(word, namespace)
+    : { type: "address", address, destination };
 }
 
 /** A script for a shell, or what may stand at the end of a command line. */
@@ -143,26 +169,44 @@ function readCompletions(words: readonly string[]): CompletionsRequest | string 
 function readPacket(
   before: readonly string[],
   after: readonly string[],
-): PacketTarget | string {
+  namespace: string,
+): PacketTarget | PacketToService | string {
   if (before.length > 1 || after.length !== 1) {
-    return "a packet is SOURCE to IP:PORT/PROTOCOL, such as 10.244.0.7 to 10.96.0.10:80/tcp";
+    return "a packet is SOURCE to IP:PORT/PROTOCOL or SOURCE to SERVICE:PORT, such as " +
+      "10.244.0.7 to 10.96.0.10:80/tcp";
   }
   const [from] = before;
   const [to = ""] = after;
+  const source = parseAddress(from && unbracketed(from));
+  if (from !== undefined && source === undefined) {
+    return `${
+      show(from)
+    }: the source must be an IP address; that of a pod: kubectl get pod -o wide`;
+  }
   const destination = readEndpoint(to);
+  if (destination === undefined && !ADDRESS_LIKE.test(to)) {
+    const [, word = to, protocol] = /^(.*:[^/]*)\/([^/]*)$/.exec(to) ?? [];
+    const known = PROTOCOLS.find((name) => name === protocol?.toLowerCase());
+    if (protocol !== undefined && known === undefined) {
+      return `${show(to)}: the protocol must be ${alternatives(PROTOCOLS)}`;
+    }
+    const service = readService(word, namespace);
+    return typeof service === "string"
+      ? service
+      : { type: "packet-to-service", source, service, protocol: known };
+  }
   if (destination === undefined) {
     return `${show(to)}: must be an address and a port, such as 10.96.0.10:80/tcp or ` +
       "[fd00::a]:53/udp";
-  }
-  const source = parseAddress(from && unbracketed(from));
-  if (from !== undefined && source === undefined) {
-    return `${show(from)}: the source must be an IP address`;
   }
   if (source !== undefined && familyOf(source) !== familyOf(destination.address)) {
     return `${source} and ${destination.address} are of different IP families`;
   }
   return { type: "packet", source, ...destination };
 }
+
+/** Matches destinations that are meant as an address. A Service's name has neither brackets nor two colons. */
+const ADDRESS_LIKE = /^$|[[\]]|:.*:|^[\d.]+(?::|$)/;
 
 /** Reads `10.0.0.1:80/tcp` or `[fd00::1]:53/udp`; the protocol may be left out. */
 function readEndpoint(word: string): PacketDestination | undefined {
@@ -177,12 +221,17 @@ function readEndpoint(word: string): PacketDestination | undefined {
 /** The words of kubectl for a Service: `svc/web`. */
 const KINDS: readonly string[] = ["svc", "service", "services"];
 
+/** The DNS name of a Service, in any cluster domain: `web.shop`, `web.shop.svc.cluster.local`. */
+const SERVICE_DNS = /^([^.]+)\.([^.]+)(?:\.svc(?:\..+)?)?\.?$/;
+
 /** @param inNamespace of --namespace; `""`: none is given */
 function readService(word: string, inNamespace: string): AskedService | string {
   const match = /^(?:([^/:]*)\/)?([^/:]*)(?::([^/:]*))?$/.exec(word);
   if (match === null) return `${show(word)}: is no Service and no packet; ${FORMS}`;
-  const [, before, name = "", port] = match;
-  const typed = before !== undefined && KINDS.includes(before) ? undefined : before;
+  const [, before, written = "", port] = match;
+  const named = before !== undefined && KINDS.includes(before) ? undefined : before;
+  const [, name = written, typed = named] = (named === undefined && SERVICE_DNS.exec(written)) ||
+    [];
   for (const part of [typed ?? "x", name, port ?? "x"]) {
     if (!isDnsName(part)) return `${show(word)}: ${show(part)} is not a name`;
   }

@@ -193,11 +193,14 @@ writes the archive. It needs no daemon and no API server: if a part cannot be re
     summary: "explain how this node handles a Service or a packet",
     usage: [
       "explain [NAMESPACE/]SERVICE[:PORT] [-v] [--conntrack] [flags]",
+      "explain IP[:PORT[/PROTOCOL]] [-v] [--conntrack] [flags]",
       "explain [SOURCE] to IP:PORT[/PROTOCOL] [--from SOURCE] [--trace] [flags]",
+      "explain [SOURCE] to SERVICE:PORT[/PROTOCOL] [--from SOURCE] [--trace] [flags]",
     ],
     about:
-      `Without NAMESPACE, it searches all namespaces for the Service; svc/web means web. PORT is the name or number of
-a port. PROTOCOL is tcp (default), udp or sctp. You can write '->' instead of "to", in quotes, because a shell
+      `Without NAMESPACE, it searches all namespaces for the Service; svc/web means web. A DNS name such as web.shop or
+web.shop.svc.cluster.local means shop/web. An IP is an address of the Service, or with a node port one of this
+node. A packet to a Service goes to its cluster IP. PORT is the name or number of a port. PROTOCOL is tcp (default), udp or sctp. You can write '->' instead of "to", in quotes, because a shell
 takes > for a redirection. Without --from, the source address says if the sender is this node, a pod or outside.
 With -v, it also lists the kernel's correct entries.
 
@@ -206,7 +209,9 @@ ${DAEMON_FLAGS}`,
       "signpost explain web",
       "signpost explain shop/web -v",
       "signpost explain shop/web:http --conntrack -o json",
+      "signpost explain 10.96.0.10",
       "signpost explain 10.244.0.7 to 10.96.0.10:80/tcp",
+      "signpost explain 10.244.0.7 to shop/web:80",
       "signpost explain '203.0.113.9 -> 192.0.2.10:443/tcp'",
       "signpost explain --from node to '[fd00:10:96::a]:53/udp' --trace",
     ],

@@ -173,6 +173,7 @@ export function socketRoutes(parts: Parts): SocketRoutes {
       return statusReport(parts);
     },
     "GET /v1/objects": () => objects(parts),
+    "GET /v1/services": () => [...parts.cache.services.keys()],
     "GET /v1/explain": (query) => explanation(parts, query),
     "GET /v1/connections": (query) => {
       const top = query.get("top") ?? "";

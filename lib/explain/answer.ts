@@ -5,10 +5,9 @@ import type { Configuration } from "../config/configuration.ts";
 import { objectKey } from "../model/cluster/names.ts";
 import type { ServiceStatus } from "../model/status.ts";
 import type { Runtime } from "../model/ports/runtime.ts";
-import { FatalError } from "../model/values/errors.ts";
 import type { State } from "../policy/state.ts";
 import type { Inspected } from "../source/objects/inspect.ts";
-import { suggestService } from "./causes.ts";
+import { findTarget } from "./lookup.ts";
 import type { Known } from "./packet.ts";
 import { askAbout, explainTarget } from "./packet_report.ts";
 import { EXPLAIN_VERSION, type PacketReport, type ServiceReport } from "./report.ts";
@@ -53,38 +52,21 @@ export function factsOf(
   };
 }
 
-/** Answers from the objects alone. @throws {FatalError} if the Service's namespace cannot be told */
+/** Answers from the objects alone. @throws {FatalError} if the question names no Service, or several */
 export async function answer(
   asked: ExplainTarget,
   { known, from, inspect, statusOf }: AnswerOptions & { readonly known: Known },
 ): Promise<Answer> {
   const { node } = known.desired;
-  if (asked.type === "packet") {
-    const packet = askAbout(asked, { ...known, from });
+  const target = findTarget(asked, known);
+  if (target.type === "packet") {
+    const packet = askAbout(target, { ...known, from });
     const report = explainTarget({ ...known, ...packet });
     return { explainVersion: EXPLAIN_VERSION, report, about: { ports: packet.ports, node } };
   }
-  const services = [...known.cache.services.keys()];
-  const target = { ...asked, namespace: asked.namespace ?? namespaceOf(asked.name, services) };
   const inspected = await inspect(target);
   const status = statusOf(objectKey(target));
   const report = explainService({ ...known, target, inspected, status });
   const ports = askedPorts(target, known);
   return { explainVersion: EXPLAIN_VERSION, report, about: { ports, node } };
-}
-
-/** Returns the namespace of the only Service. @throws {FatalError} if it is in no namespace, or in several */
-function namespaceOf(name: string, services: readonly string[]): string {
-  const [key, ...others] = services.filter((each) => each.endsWith(`/${name}`)).sort();
-  if (key === undefined) {
-    throw new FatalError(
-      `no Service ${name} has a virtual IP in any namespace: name one that has none as ` +
-        `NAMESPACE/${name}.${suggestService({ name }, services)}`,
-    );
-  }
-  if (others.length > 0) {
-    const all = [key, ...others].join(", ");
-    throw new FatalError(`${name} is in several namespaces, name one of ${all}`);
-  }
-  return key.split("/")[0] ?? "";
 }

@@ -86,9 +86,9 @@ export function portsFor(
 }
 
 /** Returns the frontend that a packet is for; virtual IPs come before node ports, as in the rules. */
-function findFrontend(
+export function findFrontend(
   packet: PacketDestination,
-  { desired, ownAddresses }: World,
+  { desired, ownAddresses }: Pick<World, "desired" | "ownAddresses">,
 ): Match | undefined {
   const { address, port } = packet;
   const matches = portsFor(packet, desired).flatMap((servicePort) =>

@@ -8,8 +8,7 @@ import { hostPort } from "../model/cluster/names.ts";
 import { ApplyError } from "../model/kernel/dataplane.ts";
 import { ProgramFailedError } from "../model/ports/ports.ts";
 import type { Runtime } from "../model/ports/runtime.ts";
-import type { AskedPacket } from "./packet_report.ts";
-import type { Outcome, TraceReport } from "./report.ts";
+import type { Outcome, PacketReport, TraceReport } from "./report.ts";
 
 type Step = TraceReport["steps"][number];
 
@@ -92,12 +91,16 @@ const ATTEMPTS = 3;
 
 /** Traces one packet, and removes the table that asks for it. @returns the reason if it cannot be traced */
 export async function traceConnection(
-  { target, sender, outcome }: Pick<AskedPacket, "target" | "sender" | "outcome">,
+  { packet, outcome }: Pick<PacketReport, "outcome"> & {
+    readonly packet: Omit<PacketReport["packet"], "senderReason">;
+  },
   options: {
     readonly runtime: Pick<Runtime, "clock" | "runner" | "streamer" | "sendProbe">;
     readonly signal: AbortSignal;
   },
 ): Promise<TraceReport | string> {
+  const { sender, source, ...destination } = packet;
+  const target = { ...destination, source: source ?? undefined };
   if (target.protocol === "sctp") return "SCTP packets cannot be sent from here: no trace";
   if (sender !== "node") {
     return "only this node's own packets can be sent from here: no trace (--from node)";

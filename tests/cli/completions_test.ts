@@ -3,15 +3,25 @@ import { COMPLETION_SCRIPTS, completions } from "../../lib/cli/completions.ts";
 import { COMMAND_ROWS, COMMANDS, SHELLS } from "../../lib/config/commands.ts";
 import { locateProgram } from "../../tools/programs.ts";
 import { run } from "../support/command.ts";
-import { world } from "./runtime.ts";
+import { runAsking } from "./runtime.ts";
+
+/** Answers as a daemon at `/run/s.sock` does. */
+function ask(socket: string, { path }: { readonly path: string }): Promise<unknown> {
+  return socket === "/run/s.sock" && path === "/v1/services"
+    ? Promise.resolve(["shop/web", "shop/db", "dev/web"])
+    : Promise.reject(new Error("refused"));
+}
 
 /** Returns the output for a line; without a line, the script. */
 async function printed(
   shell: "bash" | "zsh" | "fish",
   line?: readonly string[],
 ): Promise<string> {
-  const { runtime, printed } = world();
-  assertEquals(await completions({ name: "completions", shell, line }, runtime), 0);
+  const { printed, code } = await runAsking(
+    { ask },
+    (_, context) => completions({ name: "completions", shell, line }, context),
+  );
+  assertEquals(code, 0);
   return printed.join("");
 }
 
@@ -66,7 +76,11 @@ const LINES: readonly (readonly [readonly string[], readonly string[]])[] = [
   [["--once", ""], []],
   [["explain", "10.244.0.7", "t"], ["to"]],
   [["explain", "--manifests=/nowhere", "t"], ["to"]],
-  [["explain", ""], ["to"]],
+  [["explain", ""], ["dev/web", "shop/db", "shop/web", "to"]],
+  [["explain", "shop/"], ["shop/db", "shop/web"]],
+  [["explain", "-v", "w"], ["web"]],
+  [["explain", "--socket", "/run/other.sock", ""], ["to"]],
+  [["verify", ""], []],
   [["diff", "w"], [":files"]],
   [["run", "--config", "w"], [":files"]],
   [["run", "--config=w"], [":files"]],

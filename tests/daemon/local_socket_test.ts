@@ -60,6 +60,7 @@ Deno.test("the socket gives the objects, once they are there", async () => {
   const { parts, ask } = daemon();
   assertEquals(await ask("GET /v1/objects"), undefined);
   deliver(parts);
+  assertEquals(await ask("GET /v1/services"), ["default/web", "default/db"]);
   const text = await new Response(await ask("GET /v1/objects") as ReadableStream).text();
   assertEquals([...new Set(text.match(/"name":"(?:web|db)"/g))].sort(), [
     '"name":"db"',
@@ -78,6 +79,8 @@ Deno.test("the socket explains a Service or a packet, or says why it cannot", as
   const { report, about } = await explain("web:80");
   assertEquals([report?.kind, report?.objects.from, about?.ports.length], ["service", "daemon", 1]);
   assertEquals((await explain("10.244.0.9 to 10.96.0.10:80")).report?.kind, "packet");
+  const byAddress = (await explain("10.96.0.1")).report;
+  assertEquals(byAddress?.kind === "service" && byAddress.service, "default/db");
   assertMatch(
     (await explain("wbe")).problem ?? "",
     /no Service wbe .* Did you mean default\/web\?$/,

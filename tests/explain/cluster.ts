@@ -150,7 +150,10 @@ function kernelOf({ kernel = { state: "unread", reason: "a test" } }: Options): 
 }
 
 /** Gathers the facts that the answers are worked out from. */
-function knownOf({ state, world }: ReturnType<typeof worldOf>, options: Options): Known {
+export function knownOf(
+  { state, world }: ReturnType<typeof worldOf>,
+  options: Options = {},
+): Known {
   const { configuration, nodeFindings = [] } = options;
   return {
     ...world,

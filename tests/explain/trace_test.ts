@@ -106,8 +106,8 @@ Deno.test("where nft is missing or cannot be started, the trace ends with a line
   const run = () => Promise.resolve({ code: 0, stdout: "", stderr: "" });
   const trace = (error: Error, runner = run) => {
     const linesThatFail = { [Symbol.asyncIterator]: () => ({ next: () => Promise.reject(error) }) };
-    const target = { type: "packet", ...PACKET, source: undefined } as const;
-    return traceConnection({ target, sender: "node", outcome: OUTCOME }, {
+    const packet = { ...PACKET, source: null, sender: "node" } as const;
+    return traceConnection({ packet, outcome: OUTCOME }, {
       runtime: {
         clock: { now: () => 0, monotonic: () => 0, sleep: () => Promise.resolve() },
         runner: { run: runner },
@@ -130,8 +130,7 @@ Deno.test("a packet that this node cannot send is not traced, and the answer say
   const untouched = () => Promise.reject(new Error("nothing may run"));
   const trace = (sender: "node" | "pod", protocol: "tcp" | "sctp") =>
     traceConnection({
-      target: { type: "packet", ...PACKET, protocol, source: undefined },
-      sender,
+      packet: { ...PACKET, protocol, source: null, sender },
       outcome: OUTCOME,
     }, {
       runtime: {

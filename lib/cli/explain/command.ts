@@ -1,6 +1,6 @@
 /** `signpost explain`: has the daemon explain a Service or a packet, else reads the objects, and reads the kernel. */
 import { usedBackend } from "../../backend/choose.ts";
-import type { CommandOf, ExplainTarget } from "../../config/command.ts";
+import type { CommandOf } from "../../config/command.ts";
 import { readInspected } from "../../daemon/objects/inspected.ts";
 import { type Answer, answer, factsOf } from "../../explain/answer.ts";
 import { type KernelPart, readConnections, readKernel } from "../../explain/kernel.ts";
@@ -8,7 +8,6 @@ import { packetWithKernel } from "../../explain/packet_report.ts";
 import type { PacketReport, ServiceReport } from "../../explain/report.ts";
 import { serviceWithKernel } from "../../explain/service_report.ts";
 import { traceConnection } from "../../explain/trace.ts";
-import { hostPort } from "../../model/cluster/names.ts";
 import type { Kind } from "../../model/cluster/objects.ts";
 import { Inspector } from "../../source/objects/inspect.ts";
 import { askExplanation, NoDaemonError } from "../client.ts";
@@ -54,8 +53,7 @@ export async function explain(
 async function answerOfDaemon(context: ExplainContext): Promise<Answer | undefined> {
   const { command, configuredBy, nodeName, runtime } = context;
   if (configuredBy !== "daemon") return undefined;
-  const { namespace, from, target } = command;
-  const question = questionOf(target);
+  const { question, namespace, from } = command;
   const answer = await askExplanation(context, { question, namespace, from }).catch((error) => {
     if (error instanceof NoDaemonError) return undefined;
     throw error;
@@ -63,16 +61,6 @@ async function answerOfDaemon(context: ExplainContext): Promise<Answer | undefin
   if (answer?.report.node !== nodeName) return undefined;
   tellOfAge(answer.report.objects, runtime);
   return answer;
-}
-
-/** Writes a target as the command line has it. */
-function questionOf(target: ExplainTarget): string {
-  if (target.type === "service") {
-    const { namespace, name, port } = target;
-    return `${namespace === undefined ? "" : `${namespace}/`}${name}${port ? `:${port}` : ""}`;
-  }
-  const { source = "", address, port, protocol } = target;
-  return `${source} to ${hostPort(address, port)}/${protocol}`;
 }
 
 /** Answers from the objects of the API server, the manifests or the state file. */
@@ -95,9 +83,9 @@ async function answerHere(context: ExplainContext): Promise<Answer> {
     known: factsOf({ ...context, state, backend, origin, nodeFindings: findings }),
     from: from || undefined,
     inspect: async (service) => {
-      // Manifests are read only once: they may come from the standard input.
-      return origin.from === "manifests"
-        ? inspector?.in(service.namespace)
+      // Manifests are read again only for a Service whose name was not known.
+      return inspector && origin.from === "manifests"
+        ? inspector.in(service.namespace)
         : await readInspected(service, { ...context, client: undefined });
     },
     statusOf: () => undefined,
@@ -107,11 +95,9 @@ async function answerHere(context: ExplainContext): Promise<Answer> {
 async function finish(
   report: ServiceReport | PacketReport,
   facts: KernelPart,
-  { command: { target, trace }, ...context }: ExplainContext,
+  { command: { trace }, ...context }: ExplainContext,
 ): Promise<ServiceReport | PacketReport> {
   if (report.kind === "service") return serviceWithKernel(report, facts);
-  const { outcome, packet: { sender } } = report;
-  const isTraced = trace && target.type === "packet";
-  const traced = isTraced ? await traceConnection({ target, sender, outcome }, context) : undefined;
+  const traced = trace ? await traceConnection(report, context) : undefined;
   return packetWithKernel(report, { ...facts, trace: traced });
 }

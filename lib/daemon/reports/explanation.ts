@@ -28,7 +28,7 @@ export async function explanation(
   });
   const namespace = query.get("namespace") ?? "";
   const from = SENDERS.find((each) => each === query.get("from"));
-  const target = readExplainTarget([query.get("question") ?? ""], { namespace });
+  const target = readExplainTarget([query.get("question") ?? ""], { namespace, from: from ?? "" });
   if (typeof target === "string") return unanswered(target);
   const fault = checkExplain(target, { from: from ?? "", trace: false });
   if (fault !== undefined) return unanswered(fault);
