@@ -178,6 +178,7 @@ export class Parts {
         (outcome, turns) => turns.run(conntrack.following(outcome)),
         async (outcome, turns) => {
           await turns.run(localhost.following(outcome));
+          options.localhost.endDeleted(this.desired.services);
           // Beside the next sync: there may be thousands of listeners to open.
           void options.localhost.sync(localhost.wanted, logger).then(() => {
             if (options.localhost.failures.length > 0) this.findings.changed();

@@ -44,8 +44,8 @@ interface Open {
 export class LocalhostListeners {
   readonly #open = new Map<string, Open>();
   readonly #failed = new Map<string, Finding>();
-  /** The clients, and with each the endpoint once it answers. */
-  readonly #connections = new Map<TcpConnection, TcpConnection | undefined>();
+  /** The clients, each with its Service, and with the endpoint once that answers. */
+  readonly #connections = new Map<TcpConnection, { service: string; endpoint?: TcpConnection }>();
   /** The number of connections of each Service that has some. */
   readonly #byService = new Map<string, number>();
   readonly #closing = new AbortController();
@@ -58,6 +58,16 @@ export class LocalhostListeners {
   readonly counts: Readonly<Record<Family, FamilyCounts>> = { 4: noCounts(), 6: noCounts() };
 
   constructor(private readonly options: LocalhostListenersOptions) {}
+
+  /** Ends the connections of deleted Services. @param services the Services that are there, also without endpoints */
+  endDeleted(services: { has(service: string): boolean }): void {
+    if (this.#byService.keys().every((service) => services.has(service))) return;
+    for (const [client, { service, endpoint }] of this.#connections) {
+      if (services.has(service)) continue;
+      client.close();
+      endpoint?.close();
+    }
+  }
 
   /** Opens new listeners and closes unwanted ones. All connections stay. Never rejects. */
   sync(wanted: ReadonlyMap<string, LocalhostNodePort>, logger: Logger): Promise<void> {
@@ -91,7 +101,7 @@ export class LocalhostListeners {
     await this.#work;
     const open = [...this.#open.values()];
     this.#open.clear();
-    for (const [client, endpoint] of this.#connections) {
+    for (const [client, { endpoint }] of this.#connections) {
       client.close();
       endpoint?.close();
     }
@@ -166,13 +176,13 @@ export class LocalhostListeners {
       return client.close();
     }
     this.#byService.set(service, same + 1);
-    this.#connections.set(client, undefined);
+    this.#connections.set(client, { service });
     const endpoint = await this.#connect(open);
     if (signal.aborted) endpoint?.close();
     else if (!endpoint) counts.failures["no-answer"]++;
     else {
       counts.connections++;
-      this.#connections.set(client, endpoint);
+      this.#connections.set(client, { service, endpoint });
       await client.join(endpoint);
     }
     client.close();

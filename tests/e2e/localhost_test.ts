@@ -240,6 +240,29 @@ test("a reload keeps connections and listeners on loopback, a stop closes them",
   await assertRejects(() => connection.exchange("three"));
 });
 
+test("a connection on loopback outlives the endpoints of its Service, and ends with the Service", async () => {
+  await using stage = await Stage.create({ objects: objects(["local1"]), config: SERVED });
+  await using signpost = await stage.startSynced();
+  await listeners(stage, signpost, 1);
+  const a = ADDRESSES[4];
+  const connection = await stage.network.stay({
+    from: NODE,
+    source: a.loopback,
+    address: a.loopback,
+    port: NODE_PORT,
+    timeout: 10_000,
+  });
+  stage.apply(...both((a) => [slice(a, [], { service: nameOf(a) })]));
+  await listeners(stage, signpost, 0);
+  assertEquals(await connection.exchange("one"), "one");
+  stage.remove("Service", `shop/${nameOf(a)}`);
+  await signpost.until(
+    "the end of the connection",
+    () => connection.exchange("two").then(() => false, () => true),
+  );
+  connection.close();
+});
+
 test("status, explain and verify know the listeners on loopback", async () => {
   await using stage = await Stage.create({ objects: objects(ENDPOINTS), config: SERVED });
   await using signpost = await stage.startSynced(stage.socket);

@@ -143,6 +143,22 @@ Deno.test("a connection outlives its listener", async () => {
   assertEquals(await readLine(connection), "on");
 });
 
+Deno.test("a connection outlives the endpoints of its Service, and ends with the Service", async () => {
+  using server = serve();
+  await using listeners = create();
+  const port = freePort();
+  await sync(listeners, { [port]: { to: [server.port] } });
+  using connection = await Deno.connect({ port });
+  await readLine(connection);
+  await sync(listeners, {});
+  listeners.endDeleted(new Set(["shop/web"]));
+  await connection.write(new TextEncoder().encode("on\n"));
+  assertEquals(await readLine(connection), "on");
+  listeners.endDeleted(new Set(["shop/other"]));
+  assertEquals(await readLine(connection).catch(() => ""), "");
+  await eventually("the connection is over", () => listeners.connections === 0);
+});
+
 Deno.test("without affinity connections go to all endpoints", async () => {
   using one = serve();
   using two = serve();
