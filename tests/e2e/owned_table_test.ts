@@ -49,6 +49,21 @@ Deno.test("a table that another program owns is named and waited for, in nftable
   await stage.flowsBecome(signpost, [{ from: "pod", to: a.clusterIP, reaches: ["local1"] }]);
 });
 
+Deno.test("a table that another program owns is named, however many Services the node has", async () => {
+  const many = Array.from({ length: 400 }, (_, i) => {
+    const name = `web-${i}`;
+    const clusterIP = `10.96.${100 + (i >> 7)}.${1 + (i & 127)}`;
+    return [
+      service(a, { name, spec: { clusterIP, clusterIPs: [clusterIP] } }),
+      slice(a, ["local1"], { service: name, name }),
+    ];
+  });
+  await using stage = await Stage.create({ objects: many.flat() });
+  await using _ = await own(stage.network, "inet signpost");
+  await using signpost = stage.start();
+  await signpost.waitForLog(/full sync failed: .*program nft owns the table inet signpost .*: end/);
+});
+
 Deno.test("a table of the probe that another program owns ends the start, and starts no other mode", async () => {
   await using stage = await Stage.create({ objects: OBJECTS });
   await using _ = await own(stage.network, "inet signpost-probe");
