@@ -340,7 +340,9 @@ function isTo(range: string, { daddr, isLocal }: Packet): Match {
   return isAddress(range) && !isLocal ? "one-host" : true;
 }
 
-function isFrom(range: string, { source, family }: Packet): Match {
+function isFrom(range: string, { source, family, daddr }: Packet): Match {
+  // No sample goes to its own sender, as the rules for hairpins ask.
+  if (range === daddr) return false;
   const cidr = cidrOf(range);
   if (cidr === undefined || cidr.includes(":") !== (family === 6)) return "unlikely";
   if (isEveryAddress(cidr)) return true;

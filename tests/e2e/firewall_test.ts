@@ -137,8 +137,9 @@ const ELSEWHERE: readonly (readonly [
   lost: readonly ("client" | "pod" | "node")[],
   modes?: readonly string[],
 ])[] = [
-  // iptables mode accepts packets from outside in this chain.
   ["Docker's FORWARD", DOCKER, ["client", "pod"], ["nftables"]],
+  // iptables mode accepts packets to be masqueraded in this chain.
+  ["Docker's FORWARD", DOCKER, ["pod"], ["iptables"]],
   [
     "prerouting",
     `nft -f - <<'END'

@@ -320,7 +320,8 @@ Deno.test("a firewall before endpoints on this node is found, with the port", ()
 });
 
 Deno.test("iptables mode's own chain accepts packets to be masqueraded, and no others", () => {
-  const rules = ["meta mark & 0x00004000 == 0x00004000 accept", ESTABLISHED];
+  const hairpin = "ip saddr 10.244.0.11 ip daddr 10.244.0.11 accept";
+  const rules = ["meta mark & 0x00004000 == 0x00004000 accept", hairpin, ESTABLISHED];
   const [first] = found(chain("forward", rules));
   assertEquals(first?.drops, ["external forward", "pod forward"]);
   const cluster = [NODE, service("web", { type: "NodePort" }), slice("web", ["10.244.0.11"])];
