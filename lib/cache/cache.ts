@@ -161,11 +161,12 @@ export class ObjectCache implements Snapshot {
     return refusals;
   }
 
-  #refuse({ kind, key, reason }: Refusal): Refusal[] {
+  #refuse(change: Extract<ObjectChange, { readonly type: "refuse" }>): Refusal[] {
+    const { kind, key, reason, isLogged } = change;
     const refusal = { kind, key, reason };
     const known = this.#refused.get(refusalKey(refusal));
     this.#refused.set(refusalKey(refusal), refusal);
-    return known?.reason === reason ? [] : [refusal];
+    return isLogged || known?.reason === reason ? [] : [refusal];
   }
 
   /** Stores or removes one object and marks the Services that depend on it. */

@@ -151,7 +151,14 @@ export type ObjectChange<K extends Kind = Kind> = {
       readonly object: KindMap[k];
     }
     | { readonly type: "delete"; readonly kind: k; readonly key: string }
-    | { readonly type: "refuse"; readonly kind: k; readonly key: string; readonly reason: string };
+    | {
+      readonly type: "refuse";
+      readonly kind: k;
+      readonly key: string;
+      readonly reason: string;
+      /** True if the log already has the refusal of another object for this reason. */
+      readonly isLogged?: boolean;
+    };
 }[K];
 
 /**

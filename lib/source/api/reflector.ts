@@ -16,6 +16,7 @@ import type { ApiClient } from "./api_client.ts";
 import { StatusError, WatchError } from "./failure.ts";
 import { Outage } from "./outage.ts";
 import { type Resource, resourceOf } from "./resources.ts";
+import { Room } from "./room.ts";
 import {
   isLower,
   parseWatchEvent,
@@ -23,6 +24,8 @@ import {
   readListPage,
   type WatchEvent,
 } from "./watch_events.ts";
+
+const MB = 1024 * 1024;
 
 /** Times are in milliseconds. */
 const LIMITS = {
@@ -44,6 +47,11 @@ const LIMITS = {
   pageSize: 500,
   /** The most objects of a kind to keep, against a faulty server. Kubernetes supports 150,000 pods. */
   maxObjects: 500_000,
+  /**
+   * The most bytes of a kind to keep, as JSON: an endpoint has some 120, in memory too. A namespace at its highest cost
+   * has some 500,000 endpoints.
+   */
+  maxBytes: { all: 256 * MB, namespace: 64 * MB },
 };
 
 export type WatchLimits = Readonly<typeof LIMITS>;
@@ -96,9 +104,6 @@ const LONGEST_RETRY_AFTER = 120_000;
 /** Successive pages without a new object before the list fails. A filter can leave a few pages empty. */
 const MAX_IDLE_PAGES = 10;
 
-/** Lines or frames that are taken without a break. */
-const BATCH = 16;
-
 interface Shared {
   readonly outage: Outage;
   /** Aborts when the first Services are in: the server has read its roles. */
@@ -118,8 +123,8 @@ class Reflector {
   #resourceVersion = "";
   /** The monotonic time of the last list, event or bookmark. */
   #progressed = -Infinity;
-  /** Keys of the delivered objects. */
-  #known = new Set<string>();
+  /** The sizes of the delivered objects. */
+  readonly #room: Room;
   #streamingList = true;
   /** Collects the initial state of a stream until its end. */
   #snapshot: Snapshot | undefined;
@@ -137,6 +142,7 @@ class Reflector {
   ) {
     this.#resource = resourceOf(kind, options.nodeName);
     this.#limits = { ...LIMITS, ...options.limits };
+    this.#room = new Room(this.#limits.maxBytes);
     this.#random = options.random ?? Math.random;
     this.#backoff = new Backoff(this.#limits.backoff, this.#random);
     const nothing = {
@@ -181,8 +187,10 @@ class Reflector {
   /** Lists in pages. After an expired continue token (410) it lists all in one page, as client-go does. */
   async #list(pageSize = this.#limits.pageSize): Promise<void> {
     this.#setState("listing");
-    const { client, decode, signal } = this.options;
+    const { client, clock, decode, signal } = this.options;
+    const turns = new Turns(clock);
     const snapshot: Snapshot = new Map();
+    this.#room.beginList();
     let idlePages = 0;
     let token = "";
     for (;;) {
@@ -200,7 +208,10 @@ class Reflector {
       if (answer === undefined) return await this.#list(0);
       const { items, next, resourceVersion } = readListPage(answer);
       const before = snapshot.size;
-      for (const item of items) this.#collect(decode(this.kind, item), snapshot);
+      for (const item of items) {
+        this.#collect(decode(this.kind, item), snapshot);
+        await turns.giveWay();
+      }
       if (signal.aborted) return;
       if (next === "") return this.#listed(snapshot, resourceVersion);
       idlePages = snapshot.size === before ? idlePages + 1 : 0;
@@ -213,12 +224,11 @@ class Reflector {
 
   #collect(change: ObjectChange, snapshot: Snapshot): void {
     this.#checkRoom(change.key, snapshot);
-    snapshot.set(change.key, change);
+    snapshot.set(change.key, this.#room.list(change));
   }
 
   #listed(changes: Snapshot, resourceVersion: string): void {
-    const kept = changes.values().filter(({ type }) => type !== "delete");
-    this.#known = new Set(kept.map(({ key }) => key));
+    this.#room.endList();
     this.#deliver(changes, resourceVersion);
     this.#progressed = this.options.clock.monotonic();
     this.#resourceVersion = resourceVersion;
@@ -229,7 +239,7 @@ class Reflector {
     sink({ type: "replace", kind, changes } as ReplaceEvent);
     this.#update({ resourceVersion, lists: this.#status.lists + 1 });
     if (kind === "Service") this.shared.served.abort();
-    logger.debug(2, `listed ${kind} objects`, { objects: this.#known.size, resourceVersion });
+    logger.debug(2, `listed ${kind} objects`, { objects: this.#room.size, resourceVersion });
   }
 
   /** Follows one stream to its end. @param isList true if the stream begins with the initial state */
@@ -240,6 +250,7 @@ class Reflector {
     const start = clock.monotonic();
     // A variable would keep the list in memory until the stream ends.
     this.#snapshot = isList ? new Map() : undefined;
+    if (isList) this.#room.beginList();
     this.#hasProgress = false;
     this.#isOpen = false;
     try {
@@ -258,7 +269,7 @@ class Reflector {
       // A restored server with a lower version sends nothing until it has passed this one.
       const isSilent = this.#status.state === "watching" && !this.#hasProgress &&
         end - this.#progressed >= this.#limits.stall;
-      if (isSilent) this.#resourceVersion = "";
+      if (isSilent || this.#room.mayTakeMore) this.#resourceVersion = "";
     }
     if (signal.aborted || clock.monotonic() - start >= GOOD_STREAM) return;
     if (!this.#hasProgress) {
@@ -283,11 +294,13 @@ class Reflector {
     if (this.#snapshot) void this.#endIfQuiet(this.#snapshot, answer, over.signal);
     try {
       for await (const pieces of piecesOf(answer)) {
-        for (let i = 0; i < pieces.length && !signal.aborted; i += BATCH) {
-          if (this.#take(pieces.slice(i, i + BATCH))) answer.renew();
-          if (this.#snapshot) await turns.giveWay();
+        // A list is one long work. After it, each chunk begins when nothing else is ready.
+        const turn = this.#snapshot ? turns : new Turns(clock);
+        for (const piece of pieces) {
+          if (this.#take(piece)) answer.renew();
+          await turn.giveWay();
+          if (signal.aborted) return;
         }
-        if (signal.aborted) return;
       }
       if (this.#snapshot) throw new WatchError("dropped", "the initial list ended unfinished");
     } finally {
@@ -331,31 +344,17 @@ class Reflector {
     };
   }
 
-  /** Takes lines or frames. @returns true if there was an event */
-  #take(pieces: readonly (string | Uint8Array)[]): boolean {
-    let hasEvent = false;
-    let hasProgress = false;
-    try {
-      for (const piece of pieces) {
-        const event = parseWatchEvent(piece);
-        if (event === undefined) continue;
-        hasEvent = true;
-        if (this.#snapshot) hasProgress = this.#gather(event, this.#snapshot);
-        else {
-          this.#pass(event);
-          hasProgress = true;
-        }
-      }
-    } finally {
-      // Events before a bad piece are delivered.
-      if (hasProgress) {
-        this.#hasProgress = true;
-        this.#progressed = this.options.clock.monotonic();
-        this.#succeeded();
-        this.#noteLife();
-      }
-    }
-    return hasEvent;
+  /** Takes a line or frame. @returns true if it is an event */
+  #take(piece: string | Uint8Array): boolean {
+    const event = parseWatchEvent(piece);
+    if (event === undefined) return false;
+    if (this.#snapshot && !this.#gather(event, this.#snapshot)) return true;
+    if (!this.#snapshot) this.#pass(event);
+    this.#hasProgress = true;
+    this.#progressed = this.options.clock.monotonic();
+    this.#succeeded();
+    this.#noteLife();
+    return true;
   }
 
   /** Takes an event of the initial state. @returns true at its end */
@@ -378,13 +377,11 @@ class Reflector {
     }
     if (event.type !== "bookmark") {
       const change = this.#decode(event);
-      const { type, key } = change;
-      if (type !== "delete") {
-        this.#checkRoom(key, this.#known);
-        this.#known.add(key);
-      }
-      // An object without rules that was never delivered, such as a headless Service, is no change.
-      if (type !== "delete" || this.#known.delete(key)) this.options.sink(change);
+      if (change.type !== "delete") {
+        this.#checkRoom(change.key, this.#room);
+        this.options.sink(this.#room.put(change));
+        // An object without rules that was never delivered, such as a headless Service, is no change.
+      } else if (this.#room.remove(change.key)) this.options.sink(change);
     }
     this.#resourceVersion = event.resourceVersion;
   }
@@ -396,7 +393,7 @@ class Reflector {
   }
 
   /** @throws {WatchError} if the key is one too many */
-  #checkRoom(key: string, keys: ReadonlySetLike<string>): void {
+  #checkRoom(key: string, keys: Pick<ReadonlySetLike<string>, "has" | "size">): void {
     const { maxObjects } = this.#limits;
     if (keys.size < maxObjects || keys.has(key)) return;
     const message = `the API server names more than ${maxObjects} ${this.kind} objects, more ` +

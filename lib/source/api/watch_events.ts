@@ -269,12 +269,17 @@ function readFields(reader: CountingReader, end: number, message: Message): Mess
     const tag = reader.uint32();
     const field = message[tag >>> 3];
     const wireType = tag & 7;
-    if (field === undefined) reader.skip(wireType, tag >>> 3);
+    if (field === undefined || isFull(field, object)) reader.skip(wireType, tag >>> 3);
     else if (wireType === wireTypeOf(field)) readField(reader, field, object);
     else throw new Error(`the field ${field.name} is of wire type ${wireType}`);
   }
   if (reader.pos !== end) throw new Error("a field reaches beyond its message");
   return object;
+}
+
+/** Returns true if a list has more entries than it may: its decoder refuses it. */
+function isFull({ name, most = Infinity }: Field, object: MessageObject): boolean {
+  return most !== Infinity && ((object[name] as unknown[] | undefined)?.length ?? 0) > most;
 }
 
 function wireTypeOf({ value }: Field): WireType {

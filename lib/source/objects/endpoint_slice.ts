@@ -2,7 +2,7 @@
 import { type Family, familyOf, isUsableAddress } from "../../model/values/address.ts";
 import type { Endpoint, EndpointPort, EndpointSlice } from "../../model/cluster/objects.ts";
 import { compact } from "../../model/values/lists.ts";
-import { HEADLESS, SERVICE_PROXY_NAME } from "./tables.ts";
+import { HEADLESS, MOST, SERVICE_PROXY_NAME } from "./tables.ts";
 import type { DecodeContext, Raw } from "./read.ts";
 
 export const SERVICE_NAME = "kubernetes.io/service-name";
@@ -40,7 +40,10 @@ export function decodeEndpointSlice(raw: Raw, context: DecodeContext): EndpointS
     serviceName: serviceName.name(),
     family,
     ports: readEndpointPorts(raw.at("ports"), context),
-    endpoints: raw.at("endpoints").entries((each) => readEndpoint(each, family, context.intern)),
+    endpoints: raw.at("endpoints").entries(
+      (each) => readEndpoint(each, family, context.intern),
+      MOST.endpoints,
+    ),
     lastChangeTriggerTime: metadata.at("annotations").at(CHANGE_TRIGGER).time(),
   };
 }
@@ -58,7 +61,7 @@ function readEndpointPorts(
       protocol: entry.at("protocol").protocol(),
       port: port.port(),
     };
-  }));
+  }, MOST.ports));
 }
 
 function readEndpoint(raw: Raw, family: Family, intern: DecodeContext["intern"]): Endpoint {
@@ -94,6 +97,7 @@ function readEndpointAddress(raw: Raw, family: Family): string {
 function readHints(raw: Raw, intern: DecodeContext["intern"]): Hints {
   if (raw.isAbsent) return NO_HINTS;
   const readPlace = (hint: Raw) => intern(hint.at("name").topology());
-  const places = (name: string) => raw.at(name).orOmit((list) => list.entries(readPlace)) ?? NONE;
+  const places = (name: string) =>
+    raw.at(name).orOmit((list) => list.entries(readPlace, MOST.hints)) ?? NONE;
   return { zoneHints: places("forZones"), nodeHints: places("forNodes") };
 }

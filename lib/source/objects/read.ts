@@ -20,7 +20,7 @@ export interface DecodeContext {
 const MAX_OMISSIONS = 5;
 
 /** The most unusable parts of one object, which bounds the time they take. */
-const MAX_OMITTED = 10_000;
+const MAX_OMITTED = 1_000;
 
 /** The unusable parts of one object. */
 export class Omissions {
@@ -102,9 +102,10 @@ export class Raw {
    * Reads the usable entries of a list. As in kube-proxy, malformed entries are left out.
    * @param read returns `undefined` for an entry to skip
    */
-  entries<T>(read: (entry: Raw) => T | undefined): readonly T[] {
+  entries<T>(read: (entry: Raw) => T | undefined, most = Infinity): readonly T[] {
     const entries: T[] = [];
     const { length } = this.list();
+    if (length > most) throw new MalformedError(`${this.path} must have ${most} entries at most`);
     for (let i = 0; i < length; i++) {
       const entry = this.entry(i).orOmit(read);
       if (entry !== undefined) entries.push(entry);

@@ -19,6 +19,8 @@ export interface Field {
   readonly value: Scalar | Message;
   /** True if it is a list of such values. */
   readonly repeated: boolean;
+  /** The most entries of a list. The reader skips what follows the first one too many. */
+  readonly most?: number;
 }
 
 /** Returns a field that is one value. */
@@ -26,9 +28,12 @@ export function one(name: string, value: Scalar | Message): Field {
   return { name, value, repeated: false };
 }
 
-export function many(name: string, value: Scalar | Message): Field {
-  return { name, value, repeated: true };
+export function many(name: string, value: Scalar | Message, most = Infinity): Field {
+  return { name, value, repeated: true, most };
 }
+
+/** The most entries that Kubernetes allows in the lists of a slice (`pkg/apis/discovery/validation`). */
+export const MOST = { endpoints: 1_000, addresses: 100, hints: 8, ports: 20_000 };
 
 /** meta/v1 ObjectMeta. */
 const METADATA: Message = {
@@ -77,7 +82,7 @@ const SERVICE: Message = {
 const ENDPOINT_SLICE: Message = {
   1: one("metadata", METADATA),
   2: many("endpoints", {
-    1: many("addresses", "string"),
+    1: many("addresses", "string", MOST.addresses),
     2: one("conditions", {
       1: one("ready", "boolean"),
       2: one("serving", "boolean"),
@@ -85,15 +90,15 @@ const ENDPOINT_SLICE: Message = {
     }),
     6: one("nodeName", "string"),
     8: one("hints", {
-      1: many("forZones", { 1: one("name", "string") }),
-      2: many("forNodes", { 1: one("name", "string") }),
+      1: many("forZones", { 1: one("name", "string") }, MOST.hints),
+      2: many("forNodes", { 1: one("name", "string") }, MOST.hints),
     }),
-  }),
+  }, MOST.endpoints),
   3: many("ports", {
     1: one("name", "string"),
     2: one("protocol", "string"),
     3: one("port", "integer"),
-  }),
+  }, MOST.ports),
   4: one("addressType", "string"),
 };
 

@@ -168,14 +168,48 @@ Deno.test("a list of more objects than the limit is not taken, and is asked for 
   );
 });
 
-Deno.test("14 MB of empty ports are refused before they fill the memory", () => {
-  // An EndpointSlice: field 3 of it is a port.
-  const ports = new Uint8Array(14 * MB);
-  for (let i = 0; i < ports.length; i += 2) ports[i] = (3 << 3) | 2;
-  const frame = encodeEvent("ADDED", wrap(ports)).subarray(4);
+Deno.test("14 MB of empty labels are refused before they fill the memory", () => {
+  const labels = new Uint8Array(14 * MB);
+  for (let i = 0; i < labels.length; i += 2) labels[i] = (11 << 3) | 2;
+  const frame = encodeEvent("ADDED", wrap(field(1, labels))).subarray(4);
   const before = used();
   assertThrows(() => parseWatchEvent(frame), Error, "more than 800000 values");
   assert(used() - before < 150 * MB, `${used() - before} bytes`);
+});
+
+for (const [what, number, most] of [["endpoints", 2, 1_000], ["ports", 3, 20_000]] as const) {
+  Deno.test(`a slice of 790,000 empty ${what} is refused alone, before they are read`, () => {
+    const text = (number: number, value: string) => field(number, new TextEncoder().encode(value));
+    const label = join([text(1, "kubernetes.io/service-name"), text(2, "web")]);
+    const metadata = join([text(1, "web-1"), text(3, "shop"), text(6, "5"), field(11, label)]);
+    const entries = new Uint8Array(2 * 790_000);
+    for (let i = 0; i < entries.length; i += 2) entries[i] = (number << 3) | 2;
+    const slice = join([field(1, metadata), entries, text(4, "IPv4")]);
+    const event = parseWatchEvent(encodeEvent("ADDED", wrap(slice)).subarray(4));
+    if (event?.type !== "changed") throw new Error("it is no change");
+    assertEquals((event.object as Record<string, unknown[]>)[what]?.length, most + 1);
+    assertEquals(createDecoder()("EndpointSlice", event.object), {
+      type: "refuse",
+      kind: "EndpointSlice",
+      key: "shop/web-1",
+      reason: `${what} must have ${most} entries at most`,
+    });
+  });
+}
+
+Deno.test("a list of more than a namespace may have is taken in part, and the rest is counted", async () => {
+  const limits = { maxBytes: { all: 10_000, namespace: 1_000 } };
+  await withWatch({ objects: 1_000, limits }, async ({ server, sink, logger }) => {
+    const [list] = sink.events;
+    if (list?.type !== "replace") throw new Error("it is no list");
+    const refused = [...list.changes.values()].filter(({ type }) => type === "refuse");
+    const taken = list.changes.size - refused.length;
+    assert(taken > 10 && taken < 100, `${taken}`);
+    assertEquals(refused.filter((each) => each.type === "refuse" && !each.isLogged).length, 1);
+    server.store.put({ ...service("b", "1"), metadata: { name: "b", namespace: "other" } });
+    await eventually("other namespaces go on", () => sink.version("Service", "other/b") === "");
+    assertEquals(logger.at("warn"), []);
+  });
 });
 
 for (const [what, text] of [["[", "["], ["{}", "{},"], ["0", "0,"]] as const) {
@@ -187,28 +221,30 @@ for (const [what, text] of [["[", "["], ["{}", "{},"], ["0", "0,"]] as const) {
   });
 }
 
-Deno.test("a list with nothing usable in it is given up after ten thousand entries", () => {
-  const ports = Array.from({ length: 10_002 }, () => ({}));
+Deno.test("a list with nothing usable in it is given up after a thousand entries", () => {
+  const ports = Array.from({ length: 1_002 }, () => ({}));
   const raw = { metadata: { name: "web" }, spec: { clusterIP: "10.96.0.1", ports } };
   const decoded = createDecoder()("Service", raw);
   assertEquals(decoded, {
     type: "refuse",
     kind: "Service",
     key: "default/web",
-    reason: "spec.ports must have 10000 unusable entries at most; " +
+    reason: "spec.ports must have 1000 unusable entries at most; " +
       ["0", "1", "2", "3", "4"].map((at) =>
         `spec.ports[${at}].port must be a number from 1 to 65535, is null; `
-      ).join("") + "and 9996 more",
+      ).join("") + "and 996 more",
   });
 });
 
 /** An EndpointSlice as the API server sends it. */
 function wrap(raw: Uint8Array): Uint8Array {
-  const field = (number: number, bytes: Uint8Array) =>
-    join([new Uint8Array([(number << 3) | 2]), varint(bytes.length), bytes]);
   const kind = new TextEncoder().encode("EndpointSlice");
   const unknown = join([field(1, field(2, kind)), field(2, raw)]);
   return join([new Uint8Array([0x6b, 0x38, 0x73, 0]), unknown]);
+}
+
+function field(number: number, bytes: Uint8Array): Uint8Array {
+  return join([new Uint8Array([(number << 3) | 2]), varint(bytes.length), bytes]);
 }
 
 function varint(value: number): Uint8Array {

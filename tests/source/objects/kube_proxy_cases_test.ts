@@ -128,12 +128,12 @@ Deno.test("a Node whose zone is no value of a label is a Node without a zone", (
 });
 
 Deno.test("however many entries are left out, a few lines tell of them", () => {
-  const entries = Array.from({ length: 10_000 }, (_, i) => `bad ${i}`);
+  const entries = Array.from({ length: 1_000 }, (_, i) => `bad ${i}`);
   const raw = withValue(SERVICE, "spec.externalIPs", [...entries, "192.0.2.1"]);
   const { externalIPs, omitted } = decodeGood("Service", raw);
   assertEquals(externalIPs, ["192.0.2.1"]);
   assertEquals(omitted?.length, 6);
-  assertEquals(omitted?.at(-1), "and 9995 more");
+  assertEquals(omitted?.at(-1), "and 995 more");
 });
 
 Deno.test("without any port or cluster IP that can be used, a Service is refused", () => {

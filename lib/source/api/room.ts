@@ -1,0 +1,124 @@
+/** Bounds the memory that the objects of one kind take, in all and for each namespace. */
+import { splitKey } from "../../model/cluster/names.ts";
+import type { ObjectChange } from "../../model/cluster/objects.ts";
+
+interface Bounds {
+  /** Bytes of all objects, as JSON. */
+  readonly all: number;
+  /** Bytes of the objects of one namespace. */
+  readonly namespace: number;
+}
+
+/** The name of the sum of all namespaces. No namespace has it. */
+const ALL = "*";
+
+export class Room {
+  /** The bytes of the last good state of each delivered object, by key; 0 if it has none. */
+  #sizes = new Map<string, number>();
+  /** The same of a list that is not complete. */
+  #listed = new Map<string, number>();
+  /** By namespace, and `ALL`. During a list, it has the growth beside the objects before it: memory has both. */
+  #used = new Map<string, number>();
+  #hasRefused = false;
+  #hasShrunk = false;
+
+  constructor(private readonly bounds: Bounds) {}
+
+  get size(): number {
+    return this.#sizes.size;
+  }
+
+  has(key: string): boolean {
+    return this.#sizes.has(key);
+  }
+
+  /** Returns true if a list may bring objects that were refused. */
+  get mayTakeMore(): boolean {
+    return this.#hasRefused && this.#hasShrunk;
+  }
+
+  beginList(): void {
+    this.#listed = new Map();
+    this.#hasRefused = false;
+    this.#recount();
+  }
+
+  /** Takes an object of a list, or refuses it: then its last good state stays. */
+  list(change: ObjectChange): ObjectChange {
+    if (change.type === "delete") return change;
+    const { key } = change;
+    const known = Math.max(this.#sizes.get(key) ?? 0, this.#listed.get(key) ?? 0);
+    const { taken, size } = this.#judge(change, known);
+    this.#use(key, Math.max(0, size - known));
+    this.#listed.set(key, size);
+    return taken;
+  }
+
+  endList(): void {
+    this.#sizes = this.#listed;
+    this.#listed = new Map();
+    this.#hasShrunk = false;
+    this.#recount();
+  }
+
+  /** Takes an object after the list, or refuses it: then its last good state stays. */
+  put(change: ObjectChange): ObjectChange {
+    const { taken, size } = this.#judge(change, this.#sizes.get(change.key) ?? 0);
+    this.#set(change.key, size);
+    return taken;
+  }
+
+  /** @returns true if the object was delivered */
+  remove(key: string): boolean {
+    if (this.#sizes.has(key)) this.#set(key, 0);
+    return this.#sizes.delete(key);
+  }
+
+  #set(key: string, size: number): void {
+    const more = size - (this.#sizes.get(key) ?? 0);
+    if (more < 0) this.#hasShrunk = true;
+    this.#use(key, more);
+    this.#sizes.set(key, size);
+  }
+
+  /** @returns the change or its refusal, and the bytes of the state that stays */
+  #judge(change: ObjectChange, known: number): { taken: ObjectChange; size: number } {
+    if (change.type !== "upsert") return { taken: change, size: known };
+    const { kind, key } = change;
+    const size = JSON.stringify(change.object).length;
+    const reason = this.#excess(change, size - known);
+    if (reason === "") return { taken: change, size };
+    const isLogged = this.#hasRefused;
+    this.#hasRefused = true;
+    this.#hasShrunk = false;
+    return { taken: { type: "refuse", kind, key, reason, isLogged }, size: known };
+  }
+
+  /** Returns the bound that a change breaks. A change that takes no more than before breaks none. */
+  #excess({ kind, key }: ObjectChange, more: number): string {
+    const { all, namespace: share } = this.bounds;
+    const { namespace } = splitKey(key);
+    const isFull = (name: string, bound: number) => (this.#used.get(name) ?? 0) + more > bound;
+    if (more > 0 && isFull(namespace, share)) {
+      return `the ${kind} objects of namespace ${namespace} have more than ${share} bytes: ` +
+        "delete some of them";
+    }
+    if (more > 0 && isFull(ALL, all)) {
+      return `the ${kind} objects of the cluster have more than ${all} bytes: delete some of them`;
+    }
+    return "";
+  }
+
+  #use(key: string, more: number): void {
+    for (const name of [splitKey(key).namespace, ALL]) {
+      const sum = (this.#used.get(name) ?? 0) + more;
+      if (sum === 0) this.#used.delete(name);
+      else this.#used.set(name, sum);
+    }
+  }
+
+  #recount(): void {
+    this.#used = new Map();
+    for (const [key, size] of this.#sizes) this.#use(key, size);
+  }
+}

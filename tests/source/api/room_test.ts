@@ -1,0 +1,76 @@
+/**
+ * The bounds of the memory that objects take.
+ *
+ * @module
+ */
+import { assertEquals } from "@std/assert";
+import { ObjectCache } from "../../../lib/cache/cache.ts";
+import type { ObjectChange } from "../../../lib/model/cluster/objects.ts";
+import { Room } from "../../../lib/source/api/room.ts";
+
+/** A change whose object has so many bytes as JSON. */
+function change(key: string, bytes: number): ObjectChange {
+  const object = "x".repeat(bytes - 2);
+  return { type: "upsert", kind: "EndpointSlice", key, object } as unknown as ObjectChange;
+}
+
+function list(room: Room, sizes: Readonly<Record<string, number>>): string {
+  room.beginList();
+  const types = Object.entries(sizes).map(([key, size]) => room.list(change(key, size)).type);
+  room.endList();
+  return types.join(" ");
+}
+
+Deno.test("a namespace has its share of the room, and all of them have the rest", () => {
+  const room = new Room({ all: 100, namespace: 60 });
+  assertEquals(
+    list(room, { "a/1": 50, "a/2": 20, "b/1": 50, "c/1": 10 }),
+    "upsert refuse upsert refuse",
+  );
+  const refusals = ["a/3", "c/2"].map((key) => {
+    const taken = room.put(change(key, 15));
+    return taken.type === "refuse" ? taken.reason : taken.type;
+  });
+  assertEquals(refusals, [
+    "the EndpointSlice objects of namespace a have more than 60 bytes: delete some of them",
+    "the EndpointSlice objects of the cluster have more than 100 bytes: delete some of them",
+  ]);
+});
+
+Deno.test("an object that shrinks is taken, whatever the others have", () => {
+  const room = new Room({ all: 100, namespace: 100 });
+  list(room, { "a/1": 60, "a/2": 40 });
+  assertEquals(room.put(change("a/1", 61)).type, "refuse");
+  assertEquals(room.put(change("a/1", 59)).type, "upsert");
+  assertEquals(room.put(change("a/3", 1 + 1)).type, "refuse");
+  room.remove("a/2");
+  assertEquals(room.put(change("a/3", 41)).type, "upsert");
+});
+
+Deno.test("lists that refuse objects do not add up the states that stay", () => {
+  const room = new Room({ all: 100, namespace: 100 });
+  assertEquals(list(room, { "a/1": 90 }), "upsert");
+  assertEquals(list(room, { "b/1": 90, "a/1": 90 }), "refuse upsert");
+  assertEquals(list(room, { "c/1": 90, "b/1": 90, "a/1": 95 }), "refuse refuse upsert");
+  assertEquals(list(room, { "b/1": 90 }), "refuse", "during the list, a/1 is there as well");
+  assertEquals(list(room, { "b/1": 90 }), "upsert");
+});
+
+Deno.test("a list follows once there is room for what was refused", () => {
+  const room = new Room({ all: 100, namespace: 100 });
+  list(room, { "a/1": 60, "a/2": 60 });
+  assertEquals(room.mayTakeMore, false);
+  room.remove("a/1");
+  assertEquals(room.mayTakeMore, true);
+  list(room, { "a/2": 60 });
+  assertEquals(room.mayTakeMore, false);
+});
+
+Deno.test("a hundred objects without room are one line of the log, and all are counted", () => {
+  const room = new Room({ all: 10, namespace: 10 });
+  const cache = new ObjectCache();
+  const logged = Array.from({ length: 100 }, (_, i) => cache.apply(room.put(change(`a/${i}`, 20))))
+    .flat();
+  assertEquals(logged.map(({ key }) => key), ["a/0"]);
+  assertEquals([...cache.refused].length, 100);
+});
