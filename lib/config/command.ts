@@ -60,7 +60,9 @@ export function readCommand(line: CommandLineResult): Command | string {
 /** Checks the options of `explain` against its target. @returns one line about a fault */
 export function checkExplain(
   target: ExplainTarget,
-  { from, trace }: Pick<OptionsOf<"explain">, "from" | "trace">,
+  { from, trace, probe = false }:
+    & Pick<OptionsOf<"explain">, "from" | "trace">
+    & Partial<Pick<OptionsOf<"explain">, "probe">>,
 ): string | undefined {
   if (target.type === "service" || target.type === "address") {
     return trace
@@ -69,6 +71,7 @@ export function checkExplain(
       ? "--from: is only for packets"
       : undefined;
   }
+  if (probe) return "--probe: is only for Services";
   return from || target.source !== undefined
     ? undefined
     : "explain: needs the packet's source: an address before to, or --from";

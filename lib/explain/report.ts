@@ -173,6 +173,27 @@ export interface TraceReport {
   }[];
 }
 
+/** One connection that this node opened to see what answers. */
+export interface ProbedConnection extends Pick<Destination, "address" | "port"> {
+  readonly type: "endpoint" | FrontendType;
+  readonly servicePort: string;
+  /** True if the rules lead connections of this node here or, for an endpoint, if it is used. */
+  readonly isExpected: boolean;
+  readonly result: "open" | "refused" | "no-answer" | "no-route" | "failed";
+  /** Until the result was there. */
+  readonly milliseconds: number;
+  /** The error of `failed`; else `""`. */
+  readonly reason: string;
+}
+
+export interface ProbeReport {
+  readonly connections: readonly ProbedConnection[];
+  /** Protocols of the Service that cannot be probed. */
+  readonly notProbed: readonly Protocol[];
+  /** The number of addresses beyond the limit. */
+  readonly omitted: number;
+}
+
 /** The kernel's part of a report before it is read. */
 export const NOT_READ: KernelReport = { state: "unread", reason: "", entries: [] };
 
@@ -199,6 +220,8 @@ export interface ServiceReport extends Report {
   /** The slices that make no rules. */
   readonly unusedSlices: readonly SliceFacts[];
   readonly stickyClients: readonly StickyClient[];
+  /** `null`: not asked for. */
+  readonly probe: ProbeReport | null;
   /** `null`: no daemon answers. */
   readonly status: ServiceStatus | null;
 }

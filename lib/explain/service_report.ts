@@ -14,12 +14,14 @@ import { findCauses, isAsked, notProxied, pendingFindings, type ServiceInputs } 
 import { explainEndpoints } from "./endpoints.ts";
 import { aboutService, dropOf, dropsOf, fromNode, lossesTo, sortFindings } from "./finding.ts";
 import { type KernelPart, withKernel } from "./kernel.ts";
+import { answeredPart, probeFindings } from "./probe.ts";
 import { explainPacket, type Known, nodePortAddresses } from "./packet.ts";
 import {
   EXPLAIN_VERSION,
   type FrontendReport,
   NOT_READ,
   type PortReport,
+  type ProbeReport,
   type ServiceReport,
 } from "./report.ts";
 
@@ -87,29 +89,38 @@ export function explainService(inputs: ServiceInputs): ServiceReport {
     kernel: NOT_READ,
     stickyClients: [],
     connections: null,
+    probe: null,
     objects: inputs.origin,
     status: status ?? null,
   });
 }
 
-/** Adds what the kernel holds to a report. */
-export function serviceWithKernel(report: ServiceReport, part: KernelPart): ServiceReport {
+/** Adds what the kernel holds and what answered connections to a report. */
+export function serviceWithKernel(
+  report: ServiceReport,
+  { probe, ...part }: KernelPart & { readonly probe?: ProbeReport | undefined },
+): ServiceReport {
   const full = withKernel(report, part);
   // A Service without rules has none to compare.
   const { findings } = report.ports.length === 0 ? report : full;
-  return judged({ ...full, findings, stickyClients: part.kernel.stickyClients });
+  return judged({
+    ...full,
+    findings: sortFindings([...findings, ...probe ? probeFindings(probe) : []]),
+    stickyClients: part.kernel.stickyClients,
+    probe: probe ?? null,
+  });
 }
 
 /** Sums up the findings of a report. */
 function judged(report: ServiceReport): ServiceReport {
-  const { findings, service, ports } = report;
+  const { findings } = report;
   const [first] = findings;
   const verdict = findings.some(({ code }) => code === "service-not-found")
     ? "not-found"
     : first?.severity === "error"
     ? "broken"
     : report.verdict;
-  const summary = verdict !== "delivered" && first ? first.message : summarize(service, ports);
+  const summary = verdict !== "delivered" && first ? first.message : summarize(report);
   return { ...report, verdict, summary };
 }
 
@@ -123,7 +134,9 @@ function unusedSlicesOf({ refused, inspected }: ServiceInputs): SliceFacts[] {
   }).filter(({ reason }) => reason !== "");
 }
 
-function summarize(service: string, ports: readonly PortReport[]): string {
+function summarize({ service, ports, probe }: ServiceReport): string {
+  const part = answeredPart(probe);
+  if (part !== "") return `${service} works on this node ${part}`;
   const drop = ports.find(({ droppedBy }) => droppedBy !== null)?.droppedBy;
   if (drop) {
     const from = drop.senders.map((sender) => sender === "node" ? "this node" : "outside");

@@ -101,7 +101,8 @@ export function tcp(halfClosed = HALF_CLOSED): Tcp {
     },
     async connect({ address: hostname, port }, { timeout, signal }): Promise<TcpConnection> {
       const attempt = new AbortController();
-      const timer = setTimeout(() => attempt.abort(new Error("no answer in time")), timeout);
+      const late = () => attempt.abort(new DOMException("no answer in time", "TimeoutError"));
+      const timer = setTimeout(late, timeout);
       const stop = () => attempt.abort(signal.reason);
       signal.addEventListener("abort", stop, { once: true });
       try {

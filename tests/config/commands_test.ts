@@ -7,6 +7,7 @@ const EXPLAIN = {
   namespace: "",
   from: "",
   trace: false,
+  probe: false,
   conntrack: false,
   timeout: 10_000,
   output: "table",

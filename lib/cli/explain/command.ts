@@ -5,11 +5,13 @@ import { readInspected } from "../../daemon/objects/inspected.ts";
 import { type Answer, answer, factsOf } from "../../explain/answer.ts";
 import { type KernelPart, readConnections, readKernel } from "../../explain/kernel.ts";
 import { packetWithKernel } from "../../explain/packet_report.ts";
-import type { PacketReport, ServiceReport } from "../../explain/report.ts";
+import { probe, probesOf } from "../../explain/probe.ts";
+import type { PacketReport, ProbeReport, ServiceReport } from "../../explain/report.ts";
 import { serviceWithKernel } from "../../explain/service_report.ts";
 import { traceConnection } from "../../explain/trace.ts";
 import type { Kind } from "../../model/cluster/objects.ts";
 import { Inspector } from "../../source/objects/inspect.ts";
+import { tcp } from "../../system/tcp.ts";
 import { askExplanation, NoDaemonError } from "../client.ts";
 import type { QueryContext } from "../context.ts";
 import { findingsOf, readNodeState, tellOfAge } from "../objects.ts";
@@ -34,13 +36,14 @@ export async function explain(
     ...options,
     configuration: { ...configuration, mode: report.mode },
   });
-  const [kernel, connections] = await Promise.all([
+  const [kernel, connections, probed] = await Promise.all([
     readKernel(backend, about),
     command.conntrack
       ? readConnections(about.ports, { ...runtime, ownAddresses: runtime.addresses() })
       : undefined,
+    command.probe && report.kind === "service" ? probeService(report, context) : undefined,
   ]);
-  const finished = await finish(report, { kernel, connections }, context);
+  const finished = await finish(report, { kernel, connections, probe: probed }, context);
   const table = (shown: typeof finished, paint: Paint) =>
     shown.kind === "service"
       ? renderService(shown, { paint, isVerbose })
@@ -92,9 +95,17 @@ async function answerHere(context: ExplainContext): Promise<Answer> {
   });
 }
 
+async function probeService(
+  { ports }: ServiceReport,
+  { runtime: { clock }, signal }: ExplainContext,
+): Promise<ProbeReport> {
+  const { targets, ...rest } = probesOf(ports);
+  return { connections: await probe(targets, { tcp: tcp(), clock, signal, atOnce: 16 }), ...rest };
+}
+
 async function finish(
   report: ServiceReport | PacketReport,
-  facts: KernelPart,
+  facts: KernelPart & { readonly probe: ProbeReport | undefined },
   { command: { trace }, ...context }: ExplainContext,
 ): Promise<ServiceReport | PacketReport> {
   if (report.kind === "service") return serviceWithKernel(report, facts);

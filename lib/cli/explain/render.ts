@@ -4,6 +4,7 @@ import { capitalized, count, plain } from "../../model/values/text.ts";
 import { hostPort } from "../../model/cluster/names.ts";
 import { type Cell, type Colour, colourTable, type Paint, renderFindings } from "../output.ts";
 import { endpointName } from "../../explain/endpoints.ts";
+import { answeredPart, resultText } from "../../explain/probe.ts";
 import { isDroppedOutside, NOT_OUTSIDE } from "../../explain/service_report.ts";
 import {
   type EndpointReport,
@@ -49,6 +50,7 @@ export function renderService(report: ServiceReport, options: RenderOptions): st
   return joined([
     findings.length === 0 ? head : `${head}\n${findingsText(findings, paint)}`,
     ...ports.map((port) => renderPort(port, paint)),
+    renderProbe(report, paint),
     ports.length === 0 ? "" : renderKernel(report.kernel, options),
     stickyClients.length === 0
       ? ""
@@ -65,7 +67,32 @@ export function renderService(report: ServiceReport, options: RenderOptions): st
   ]);
 }
 
-function verdictOf({ verdict, ports }: ServiceReport): readonly [Colour, string] {
+/** Renders what answered this node. */
+function renderProbe({ probe, node }: ServiceReport, paint: Paint): string {
+  if (probe === null) return "";
+  const { connections, notProbed, omitted } = probe;
+  const open = connections.filter(({ result }) => result === "open").length;
+  const more = [
+    ...notProbed.map((protocol) => `${protocol} was not probed`),
+    ...omitted > 0 ? [`${omitted} more addresses were not probed`] : [],
+  ].map((line) => `  ${line}\n`).join("");
+  return `${paint("Probe", "bold")} from node ${node}: ${open} of ${connections.length} open; ` +
+    `network policies may decide otherwise for pods\n` + table([
+      ["ADDRESS", "KIND", "RESULT"],
+      ...connections.map((each): Cell[] => [
+        hostPort(each.address, each.port),
+        each.type === "endpoint" && !each.isExpected ? "endpoint, not used" : each.type,
+        {
+          text: resultText(each),
+          colour: each.result === "open" ? "green" : each.isExpected ? "red" : "yellow",
+        },
+      ]),
+    ], paint) + more;
+}
+
+function verdictOf({ verdict, ports, probe }: ServiceReport): readonly [Colour, string] {
+  const part = verdict === "delivered" ? answeredPart(probe) : "";
+  if (part !== "") return ["yellow", `works here ${part}`];
   if (verdict === "delivered" && ports.some(isDroppedOutside)) {
     return ["yellow", `works here, ${NOT_OUTSIDE}`];
   }
