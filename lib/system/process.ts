@@ -61,7 +61,7 @@ export class DenoProcessRunner implements ProcessRunner {
       if (!(error instanceof ProgramFailedError)) throw error;
       // Its own children may hold the pipes open: nothing is waited for.
       work.catch(() => {});
-      kill(child, "SIGKILL");
+      kill(child);
       writing.abort(error);
       for (const reader of [stdout, stderr]) reader.cancel().catch(() => {});
       throw error;
@@ -112,10 +112,10 @@ function killed(program: string, signal: Deno.Signal): ProgramFailedError {
   return new ProgramFailedError(program, "signal", `was ended by the signal ${signal}${hint}`);
 }
 
-/** Sends a child a signal. A child that has ended (the terminal's Ctrl-C goes to children too) gets none. */
-function kill(child: Deno.ChildProcess, signal: Deno.Signal): void {
+/** Ends a child, also a stopped one. One that has ended (the terminal's Ctrl-C goes to children too) gets no signal. */
+function kill(child: Deno.ChildProcess): void {
   try {
-    child.kill(signal);
+    child.kill("SIGKILL");
   } catch (error) {
     if (!(error instanceof TypeError)) throw error;
   }
@@ -218,7 +218,7 @@ async function* lines(
   // An abort before the first line is asked for is no event any more.
   if (signal.aborted) return;
   const child = spawn(argv, { stdin: "null", stderr: "null" });
-  const end = () => kill(child, "SIGTERM");
+  const end = () => kill(child);
   signal.addEventListener("abort", end, { once: true });
   try {
     let rest = "";

@@ -112,6 +112,30 @@ test("where nft monitor dies, the table is compared, and only a difference has i
   assertEquals(signpost.log.includes("another program"), false);
 });
 
+test("an nft monitor that stands still is started again, and what it did not report is put back", async () => {
+  await using stage = await Stage.create({ objects: OBJECTS });
+  await using signpost = await stage.startSynced();
+  await signpost.until("the first look", () => LOOKED.test(signpost.log));
+  await new Promise((resolve) => setTimeout(resolve, 11_000));
+  await killMonitor(signpost, "SIGSTOP");
+  const partials = syncs(signpost, "partial");
+  stage.apply(
+    ...both((
+      a,
+    ) => [
+      service(a, {
+        name: `other${a.family}`,
+        spec: { clusterIP: a.clusterIP2, clusterIPs: [a.clusterIP2] },
+      }),
+    ]),
+  );
+  await signpost.until("a change", () => syncs(signpost, "partial") > partials);
+  await stage.network.run(NODE, `nft delete element inet signpost services4 { ${VIP} }`.split(" "));
+  await signpost.waitForLog(/WARN nft monitor does not report what signpost wrote/);
+  await signpost.until("the repair", async () => await stage.metric(REPAIRS) === 1);
+  await stage.flowsBecome(signpost, FLOWS);
+});
+
 // By itself: its comparisons hold up everything else in this process.
 Deno.test("what another program changes of a large table while nft monitor is away is put back by one full sync, in 100 MB of nft; where no other program changed anything, there is none", async () => {
   const large = Array.from({ length: 60 }, (_, i) => largeService(i)).flat();

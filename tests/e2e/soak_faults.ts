@@ -122,10 +122,13 @@ export class Faults {
 }
 
 /** Kills the daemon's `nft monitor`. */
-export async function killMonitor({ pid }: Signpost): Promise<void> {
+export async function killMonitor(
+  { pid }: Signpost,
+  signal: "SIGKILL" | "SIGSTOP" = "SIGKILL",
+): Promise<void> {
   for (const child of (await childrenOf(pid)).split(" ").filter((each) => each !== "")) {
     const words = await Deno.readTextFile(`/proc/${child}/cmdline`).catch(() => "");
-    if (words.split("\0").includes("monitor")) Deno.kill(Number(child), "SIGKILL");
+    if (words.split("\0").includes("monitor")) Deno.kill(Number(child), signal);
   }
 }
 

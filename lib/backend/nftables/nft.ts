@@ -53,6 +53,11 @@ export class Marks {
     this.#isGiven = false;
   }
 
+  /** The mark of the last transaction that the kernel took; before the first one, the number before it. */
+  get last(): number {
+    return this.#next - 1;
+  }
+
   /** Returns true for a mark of ours; the monitor may tell of it before nft has ended. */
   isOwn(mark: number): boolean {
     return mark >= this.#first && (mark < this.#next || (this.#isGiven && mark === this.#next));

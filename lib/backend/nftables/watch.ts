@@ -14,7 +14,7 @@ import { TABLE } from "./table.ts";
 import { setNamed } from "./sets.ts";
 
 interface DriftWatchOptions extends Omit<FollowOptions, "onTransaction"> {
-  readonly marks: Pick<Marks, "isOwn">;
+  readonly marks: Pick<Marks, "isOwn" | "last">;
   readonly look: Pick<Look, "structure" | "contents">;
   readonly touched: Pick<Touched, "add" | "all" | "clear">;
   readonly isLarge: () => boolean;
@@ -37,6 +37,8 @@ const SUBSCRIBED = 300;
 const FULL_PAUSES: BackoffLimits = { first: 60_000, longest: 3_600_000 };
 /** Milliseconds in which a transaction of ours may show that nothing was missed, and between two looks for it. */
 const PROOF = { longest: 10_000, step: 500 };
+/** Milliseconds in which a monitor must report a transaction of ours, and in which a new one begins to. */
+const REPORTING = 10_000;
 /** Milliseconds until a monitor that ended is started again. */
 const RESTARTS: BackoffLimits = { first: 200, longest: 30_000 };
 /** A monitor that lasted so many times the next pause is started again soon. */
@@ -47,6 +49,8 @@ export class DriftWatch {
   readonly #generations = new Generations();
   /** The number of reports of a monitor. */
   #told = 0;
+  /** The last mark of ours that a monitor reported. */
+  #reported = -1;
   #looking: Promise<unknown> = Promise.resolve();
   #isUnreadable = false;
   readonly #fullSyncs = new Limiter({ atOnce: 1, pauses: FULL_PAUSES });
@@ -68,10 +72,15 @@ export class DriftWatch {
     void whenSubscribed(() => this.#look(() => look.structure()));
     while (!signal.aborted) {
       const started = clock.monotonic();
+      const over = new AbortController();
+      const either = AbortSignal.any([signal, over.signal]);
+      const silence = this.#awaitSilence(either).then(() => over.abort());
       await followMonitor({
         ...this.options,
         onTransaction: (transaction) => this.#take(transaction),
-      }, signal);
+      }, either);
+      over.abort();
+      await silence;
       if (signal.aborted) return;
       this.#generations.interrupted();
       logger.info(
@@ -85,8 +94,28 @@ export class DriftWatch {
     }
   }
 
+  /** Waits until a transaction of ours is not reported: the monitor stands still, or nft did nothing. */
+  async #awaitSilence(signal: AbortSignal): Promise<void> {
+    const { clock, logger, marks } = this.options;
+    await clock.sleep(REPORTING, signal);
+    let reported = this.#reported = marks.last;
+    while (!signal.aborted) {
+      const due = marks.last;
+      await clock.sleep(REPORTING, signal);
+      // A monitor that lags behind reports earlier ones.
+      if (!signal.aborted && this.#reported < due && this.#reported === reported) {
+        return logger.warn(
+          "nft monitor does not report what signpost wrote: it stands still, or nft writes nothing; starting it again and comparing the table",
+          { seconds: REPORTING / 1_000 },
+        );
+      }
+      reported = this.#reported;
+    }
+  }
+
   #take(transaction: Transaction): void {
     const mark = transaction.marks.find((mark) => this.options.marks.isOwn(mark));
+    this.#reported = Math.max(this.#reported, mark ?? -1);
     if (!this.#generations.tell(transaction.generation, mark)) return;
     if (mark !== undefined) {
       if (!transaction.isWholeTable) return;

@@ -246,6 +246,44 @@ Deno.test("after a monitor that ended the table is compared, and nothing is writ
   assertEquals([fixture.looks, fixture.drift], [["contents"], [MISSING]]);
 });
 
+Deno.test("a monitor that does not report our transaction within 10 s is started again, and the table compared", async () => {
+  await using fixture = new Fixture();
+  fixture.found = MISSING;
+  await fixture.clock.advance(10_000);
+  await write(fixture, 7, 8);
+  fixture.drift.length = fixture.looks.length = 0;
+  for (let times = 0; times < 3; times++) await fixture.clock.advance(10_000);
+  assertEquals([fixture.started.length, fixture.logger.at("warn")], [1, []]);
+  fixture.drift.length = fixture.looks.length = 0;
+  fixture.mark();
+  fixture.marks.taken();
+  for (const pause of [10_000, 10_000]) await fixture.clock.advance(pause);
+  assertMatch(fixture.logger.at("warn").join(), /nft monitor does not report what signpost wrote/);
+  for (const pause of [200, 300, 100]) await fixture.clock.advance(pause);
+  assertEquals([fixture.started.length, fixture.running], [2, 1]);
+  assertEquals([fixture.looks.at(-1), fixture.drift.at(-1)], ["contents", MISSING]);
+});
+
+Deno.test("what was written while no monitor ran needs no report, and a monitor may lag behind", async () => {
+  await using fixture = new Fixture();
+  await fixture.clock.advance(10_000);
+  await fixture.end();
+  fixture.mark();
+  fixture.marks.taken();
+  for (const pause of [200, 10_000, 10_000, 10_000]) await fixture.clock.advance(pause);
+  const marks = [1, 2, 3].map(() => {
+    const mark = fixture.mark();
+    fixture.marks.taken();
+    return mark;
+  });
+  for (const [i, mark] of marks.entries()) {
+    await fixture.clock.advance(9_000);
+    await fixture.print(mark, generation(20 + i));
+  }
+  await fixture.clock.advance(20_000);
+  assertEquals([fixture.started.length, fixture.logger.at("warn")], [2, []]);
+});
+
 Deno.test("a monitor that keeps ending is started again later each time", async () => {
   await using fixture = new Fixture();
   for (const [i, pause] of [200, 400, 800, 1_600, 3_200, 6_400].entries()) {
