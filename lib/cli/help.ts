@@ -1,4 +1,5 @@
 /** Renders the help texts: an overview of all commands, and a page for each. */
+import { wrap } from "./follow.ts";
 import { COMMAND_ROWS, type CommandName, COMMANDS, flagGroupsOf } from "../config/commands.ts";
 import { UNUSED_TITLE } from "../config/settings.ts";
 import { capitalized } from "../model/values/text.ts";
@@ -65,16 +66,4 @@ function twoColumns(
 
 function widthOf(texts: readonly string[]): number {
   return texts.reduce((width, { length }) => Math.max(width, length), 0);
-}
-
-function wrap(text: string, room: number): string[] {
-  const lines: string[] = [];
-  let line = "";
-  for (const word of text.split(" ")) {
-    if (line !== "" && line.length + 1 + word.length > room) {
-      lines.push(line);
-      line = word;
-    } else line += line === "" ? word : ` ${word}`;
-  }
-  return [...lines, line];
 }

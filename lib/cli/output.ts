@@ -2,7 +2,6 @@
 import { stringify } from "@std/yaml/stringify";
 import type { OutputFormat } from "../config/command.ts";
 import type { Finding } from "../model/status.ts";
-import { messageIfFatal } from "../model/values/errors.ts";
 import { plain, plainData } from "../model/values/text.ts";
 import type { Runtime } from "../model/ports/runtime.ts";
 
@@ -117,62 +116,4 @@ export function textTable(
 
 function textOf(cell: Cell): string {
   return plain(typeof cell === "string" ? cell : cell.text);
-}
-
-interface FollowOptions<Report> {
-  readonly render: (report: Report) => string;
-  readonly ask: () => Promise<Report>;
-  /** Returns the text of an error; `""`: none is shown. */
-  readonly problem: (message: string) => string;
-  /** Milliseconds between two reports. */
-  readonly pause: number;
-  /** True to draw each report over the one before, until q is typed. */
-  readonly isLive: boolean;
-  readonly runtime: Pick<Runtime, "clock" | "keyTyped" | "print" | "terminalSize">;
-  readonly signal: AbortSignal;
-}
-
-/** Shows reports until the signal aborts. A daemon that starts again is waited for. */
-export async function follow<Report>(
-  first: Report,
-  { render, ask, problem, pause, isLive, runtime, signal }: FollowOptions<Report>,
-): Promise<void> {
-  const end = new AbortController();
-  const either = AbortSignal.any([signal, end.signal]);
-  const next = () => ask().then(render, (error) => problem(`${plain(messageIfFatal(error))}\n`));
-  const showAll = async () => {
-    for (let text = render(first); !either.aborted; text = await next()) {
-      await runtime.print(isLive ? redraw(text, runtime.terminalSize()) : text);
-      await runtime.clock.sleep(pause, either);
-      if (either.aborted) return;
-    }
-  };
-  if (!isLive) return await showAll();
-  const stop = () => end.abort();
-  // A terminal that hangs up cannot be read any more.
-  void runtime.keyTyped("qQ", either).then(stop, stop);
-  // The alternate screen, without a cursor. The terminal is as before at the end.
-  await runtime.print("\x1b[?1049h\x1b[?25l");
-  try {
-    await showAll();
-  } finally {
-    stop();
-    await runtime.print("\x1b[?25h\x1b[?1049l");
-  }
-}
-
-/** Writes over the screen line by line, so that nothing flickers. Lines without room are left out. */
-function redraw(
-  text: string,
-  { columns, rows }: ReturnType<Runtime["terminalSize"]>,
-): string {
-  const room = Math.max(0, rows - 3);
-  const lines = [...text.trimEnd().split("\n").slice(0, room), "", "q ends"].slice(0, rows - 1);
-  return `\x1b[H${lines.map((line) => `${cut(line, columns)}\x1b[K\n`).join("")}\x1b[J`;
-}
-
-/** Cuts a line to so many letters; the sequences that change colours take no place. */
-function cut(line: string, columns: number): string {
-  let left = columns;
-  return line.replace(/(\p{Cc}\[\d+m)|./gu, (each, sequence) => sequence || left-- > 0 ? each : "");
 }

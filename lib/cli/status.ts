@@ -6,7 +6,8 @@ import { count } from "../model/values/text.ts";
 import { openBackend } from "../backend/choose.ts";
 import { askStatus, NoDaemonError } from "./client.ts";
 import { messageIfFatal } from "../model/values/errors.ts";
-import { follow, jsonText, type Paint, renderFindings, renderReport, textTable } from "./output.ts";
+import { follow, SCROLL_HELP } from "./follow.ts";
+import { jsonText, type Paint, renderFindings, renderReport, textTable } from "./output.ts";
 import type { QueryContext } from "./context.ts";
 import { formatAgo, formatDuration, healthOf } from "../observe/human.ts";
 import { statusView, type TextRows } from "../observe/status_view.ts";
@@ -47,6 +48,7 @@ export async function status(
       problem: (message) => output === "table" ? message : "",
       pause: INTERVAL,
       isLive,
+      layout: { fixed: 0, wraps: true, help: SCROLL_HELP },
     });
     return 0;
   } catch (error) {

@@ -1,10 +1,11 @@
 /** `signpost top`: shows the connections of each Service, as the daemon counts them. */
 import type { CommandOf } from "../config/command.ts";
 import { askConnections } from "./client.ts";
-import type { ConnectionsReport } from "../model/connections.ts";
+import type { ConnectionsReport, ServiceConnections } from "../model/connections.ts";
 import { FatalError, messageIfFatal } from "../model/values/errors.ts";
-import { grouped } from "../model/values/text.ts";
-import { colourTable, follow, type Paint, renderReport } from "./output.ts";
+import { alternatives, grouped } from "../model/values/text.ts";
+import { follow, SCROLL_HELP } from "./follow.ts";
+import { colourTable, type Paint, renderReport } from "./output.ts";
 import type { QueryContext } from "./context.ts";
 import { formatRate } from "../observe/human.ts";
 
@@ -17,9 +18,14 @@ export async function top(
   context: QueryContext,
 ): Promise<number> {
   const { runtime, logger } = context;
+  const asked = { ...WHOLE, namespace };
+  let view: View = asked;
+  let namespaces: readonly string[] = [];
   const render = (report: ConnectionsReport): string => {
-    const shown = namespace === "" ? report : ofNamespace(report, namespace);
-    return renderReport(shown, { output, runtime, table: topTable });
+    namespaces = [...new Set(report.services.map((each) => each.namespace))].sort();
+    const shown = view.namespace === "" ? report : ofNamespace(report, view.namespace);
+    const table = (plain: ConnectionsReport, paint: Paint) => topTable(plain, paint, view);
+    return renderReport(shown, { output, runtime, table });
   };
   try {
     const first = await ask(context);
@@ -28,14 +34,22 @@ export async function top(
       await runtime.print(render(await withRates(first, context)));
       return 0;
     }
-    const mostShown = () => namespace === "" ? runtime.terminalSize().rows : undefined;
+    // The next pages are there at once.
+    const mostShown = (offset: number) =>
+      view === asked && namespace === "" ? offset + 4 * runtime.terminalSize().rows : undefined;
     await follow(first, {
       ...context,
       render,
-      ask: () => ask(context, mostShown()),
+      ask: (offset) => ask(context, mostShown(offset)),
       problem: (message) => message,
       pause: 1000 * first.everySeconds,
       isLive,
+      layout: { fixed: 3, wraps: false, help: HELP },
+      takeKey: (key) => {
+        const next = viewAfter(key, view, namespaces);
+        view = next ?? view;
+        return next !== undefined;
+      },
     });
     return 0;
   } catch (error) {
@@ -74,25 +88,93 @@ function ofNamespace(report: ConnectionsReport, namespace: string): ConnectionsR
   return { ...report, services, total };
 }
 
-const HEAD = ["SERVICE", "PORT", "FRONTEND", "PER SECOND", "IN ALL"];
-const RIGHT: readonly number[] = [3, 4];
+/** The part of the report that is shown. */
+interface View {
+  /** `""`: all. */
+  readonly namespace: string;
+  /** A part of the names that are shown. */
+  readonly filter: string;
+  /** True while keys are letters of the filter. */
+  readonly isTyping: boolean;
+  /** The index of its order in `ORDERS`. */
+  readonly order: number;
+}
+
+const WHOLE: View = { namespace: "", filter: "", isTyping: false, order: 0 };
+
+type Order = (a: ServiceConnections, b: ServiceConnections) => number;
+
+const ORDERS: readonly (readonly [name: string, order: Order])[] = [
+  // The daemon's order.
+  ["new connections", () => 0],
+  ["connections in all", (a, b) => b.connections - a.connections],
+  ["name", (a, b) => nameOf(a) < nameOf(b) ? -1 : nameOf(a) > nameOf(b) ? 1 : a.port - b.port],
+];
+
+const HELP = `Keys
+
+${SCROLL_HELP}  /              show only names with a text: type it, then Enter; Esc shows all
+  n              show the next namespace, after the last one all
+  s              sort by ${alternatives(ORDERS.map(([name]) => name))}
+`;
+
+/** Returns the view after a key; `undefined`: the key does not change it. */
+function viewAfter(key: string, view: View, namespaces: readonly string[]): View | undefined {
+  if (view.isTyping) {
+    if (key === "\n" || key === "\r") return { ...view, isTyping: false };
+    if (key === "\x1b") return { ...view, isTyping: false, filter: "" };
+    if (key === "\x7f" || key === "\b") return { ...view, filter: view.filter.slice(0, -1) };
+    return /^[-a-z0-9./]$/i.test(key) ? { ...view, filter: view.filter + key } : undefined;
+  }
+  switch (key) {
+    case "/":
+      return { ...view, isTyping: true, filter: "" };
+    case "n": {
+      const next = namespaces.find((each) => each > view.namespace);
+      return { ...view, namespace: next ?? "" };
+    }
+    case "s":
+      return { ...view, order: (view.order + 1) % ORDERS.length };
+    default:
+      return undefined;
+  }
+}
+
+/** Says in a line what the keys have chosen. */
+function describeView({ namespace, filter, isTyping, order }: View): string {
+  return [
+    ...namespace === "" ? [] : [`namespace ${namespace}`],
+    ...filter === "" && !isTyping ? [] : [`names with /${filter}${isTyping ? "_" : ""}`],
+    ...order === 0 ? [] : [`by ${ORDERS[order]?.[0]}`],
+  ].join(", ");
+}
+
+function nameOf({ namespace, service }: ServiceConnections): string {
+  return `${namespace}/${service}`;
+}
+
+// Names come last: they may be cut, numbers may not.
+const HEAD = ["PER SECOND", "IN ALL", "FRONTEND", "PORT", "SERVICE"];
+const RIGHT: readonly number[] = [0, 1];
 
 /** Renders the connections as text, the busiest first. */
 export function topTable(
-  { node, services, overSeconds, total }: ConnectionsReport,
+  { node, services: all, overSeconds, total }: ConnectionsReport,
   paint: Paint,
+  view = WHOLE,
 ): string {
+  const services = all.filter((each) => nameOf(each).includes(view.filter.toLowerCase()))
+    .sort(ORDERS[view.order]?.[1]);
   const over = overSeconds === 0 ? "" : `, over the last ${formatRate(overSeconds)} s`;
-  const title =
-    `signpost on ${node}: ${formatRate(total.perSecond)} new connections a second${over}; ` +
-    `${grouped(total.connections)} in all\n\n`;
-  if (services.length === 0) return `${title}no connection to a Service yet\n`;
+  const title = `${formatRate(total.perSecond)} new connections a second${over}; ` +
+    `${grouped(total.connections)} in all on ${node}\n${describeView(view)}\n`;
+  if (all.length === 0) return `${title}no connection to a Service yet\n`;
   const rows = services.map((each) => [
-    `${each.namespace}/${each.service}`,
-    `${each.port}/${each.protocol}`,
-    each.frontend,
     formatRate(each.perSecond),
     grouped(each.connections),
+    each.frontend,
+    `${each.port}/${each.protocol}`,
+    nameOf(each),
   ]);
   const widths = RIGHT.map((column) =>
     [HEAD, ...rows].reduce((width, row) => Math.max(width, row[column]?.length ?? 0), 0)

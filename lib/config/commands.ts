@@ -285,7 +285,8 @@ ${DAEMON_FLAGS}`,
     usage: ["top [--once] [flags]"],
     about:
       `Shows new connections of each service port and kind of frontend, for each second and in all. It asks the daemon of
-this node (--socket). In a terminal it runs until q or Ctrl-C, elsewhere it prints one table. The daemon
+this node (--socket). In a terminal it runs until q or Ctrl-C: arrows and pages scroll, / filters by name, n by
+namespace, s sorts, ? lists the keys. Elsewhere it prints one table. The daemon
 counts nothing with --service-metrics=false.`,
     examples: ["signpost top", "signpost top --once", "signpost top -o json"],
     exitCodes: [

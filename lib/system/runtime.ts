@@ -50,7 +50,7 @@ export function systemRuntime(): Runtime {
     sendProbe,
     isTerminal: () => Deno.stdout.isTerminal(),
     terminalSize,
-    keyTyped,
+    typedKeys,
     askDaemon,
     complain: (line) => Deno.stderr.writeSync(new TextEncoder().encode(`${plain(line)}\n`)),
   };
@@ -135,8 +135,8 @@ function hasIpv6(): boolean {
   }
 }
 
-/** Waits for one of some keys, for ever if the standard input is no terminal. The abort restores the terminal. */
-async function keyTyped(keys: string, signal: AbortSignal): Promise<void> {
+/** Yields typed keys; none if the standard input is not a terminal. The abort restores the terminal. */
+async function* typedKeys(signal: AbortSignal): AsyncGenerator<string, void> {
   const { stdin } = Deno;
   if (signal.aborted || !stdin.isTerminal()) return await new Promise<void>(() => {});
   const restore = () => stdin.setRaw(false);
@@ -147,7 +147,8 @@ async function keyTyped(keys: string, signal: AbortSignal): Promise<void> {
     const count = await stdin.read(typed);
     if (count === null) return await new Promise<void>(() => {});
     const text = new TextDecoder().decode(typed.subarray(0, count));
-    if ([...text].some((key) => keys.includes(key))) return;
+    // Some keys send a sequence (ECMA-48, CSI).
+    yield* text.match(/\p{Cc}\[\d*[A-Z~]|./gsu) ?? [];
   }
 }
 

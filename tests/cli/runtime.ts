@@ -55,6 +55,12 @@ export function world(changes: Partial<Runtime> = {}): World {
   return { runtime, logger: terseLog(runtime, { verbosity: 0 }), printed, complaints };
 }
 
+/** The keys of a person who types nothing. */
+export async function* noKeys(): AsyncGenerator<string, void> {
+  yield* [];
+  await new Promise(() => {});
+}
+
 /** Sets how a command that asks the daemon runs. */
 export interface AskRunOptions {
   readonly ask: Runtime["askDaemon"];

@@ -3,7 +3,7 @@ import { parse } from "@std/yaml";
 import { askStatus } from "../../lib/cli/client.ts";
 import { status } from "../../lib/cli/status.ts";
 import { FINDING, STATUS } from "../observe/page/contents.ts";
-import { type AskRunOptions, runAsking } from "./runtime.ts";
+import { type AskRunOptions, noKeys, runAsking } from "./runtime.ts";
 
 interface RunOptions extends AskRunOptions {
   readonly watch?: boolean;
@@ -215,7 +215,7 @@ Deno.test("on a terminal, watching writes over what is there, and no wider or lo
     watch: true,
     runtime: {
       isTerminal: () => true,
-      keyTyped: () => new Promise(() => {}),
+      typedKeys: noKeys,
       terminalSize: () => ({ columns: 30, rows: 8 }),
     },
   });
@@ -272,4 +272,22 @@ Deno.test("an answer with fresh findings may take longer than the programs of th
   const daemon = { configuration: { signpost: { socket: "/s" } }, runtime: { askDaemon } };
   for (const isFresh of [false, true]) await askStatus(daemon, { isFresh });
   assertEquals(timeouts, [undefined, 90_000]);
+});
+
+Deno.test("on a narrow terminal, watching wraps the text of findings", async () => {
+  const { printed } = await run({
+    ...watched([{ ...STATUS, findings: [FINDING] }, STATUS]),
+    watch: true,
+    runtime: {
+      isTerminal: () => true,
+      environment: (name) => name === "NO_COLOR" ? "1" : undefined,
+      typedKeys: noKeys,
+      terminalSize: () => ({ columns: 40, rows: 40 }),
+    },
+  });
+  assertStringIncludes(
+    (printed[1] ?? "").replaceAll(/\p{Cc}\[\d*[mK]/gu, ""),
+    "\nwarning Node node-1 has 192.168.77.3; no\ninterface here has it\n" +
+      "[node-address-elsewhere]\n  Set --hostname-override.\n",
+  );
 });

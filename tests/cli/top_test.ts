@@ -3,7 +3,7 @@ import { top } from "../../lib/cli/top.ts";
 import { readConnections } from "../../lib/cli/client.ts";
 import type { ConnectionsReport } from "../../lib/model/connections.ts";
 import { CONNECTIONS } from "../observe/page/contents.ts";
-import { type AskRunOptions, runAsking } from "./runtime.ts";
+import { type AskRunOptions, noKeys, runAsking } from "./runtime.ts";
 
 interface RunOptions extends AskRunOptions {
   readonly once?: boolean;
@@ -18,12 +18,12 @@ const answering = (...answers: readonly unknown[]): AskRunOptions["ask"] => {
   return () => Promise.resolve(answers[Math.min(at++, answers.length - 1)]);
 };
 
-const TABLE = `signpost on node-1: 317 new connections a second, over the last 2.0 s; 185,181 in all
+const TABLE = `317 new connections a second, over the last 2.0 s; 185,181 in all on node-1
 
-SERVICE          PORT    FRONTEND   PER SECOND   IN ALL
-shop/web         80/tcp  clusterIP         313  184,203
-shop/web         80/tcp  nodePort          4.5      977
-kube-system/dns  53/udp  clusterIP           0        1
+PER SECOND   IN ALL  FRONTEND   PORT    SERVICE
+       313  184,203  clusterIP  80/tcp  shop/web
+       4.5      977  nodePort   80/tcp  shop/web
+         0        1  clusterIP  53/udp  kube-system/dns
 `;
 
 Deno.test("where the output is no terminal, one table is printed", async () => {
@@ -57,7 +57,10 @@ Deno.test("a terminal shows it again and again in the room that it has, until q 
       isTerminal: () => true,
       environment: (name) => name === "NO_COLOR" ? "1" : undefined,
       terminalSize: () => ({ columns: 40, rows: 6 }),
-      keyTyped: () => typed.promise,
+      typedKeys: async function* () {
+        await typed.promise;
+        yield "q";
+      },
       print: (text) => {
         screens.push(String(text));
         if (++shown === 3) typed.resolve();
@@ -73,11 +76,11 @@ Deno.test("a terminal shows it again and again in the room that it has, until q 
   );
   assertEquals(
     screens[1],
-    "\x1b[Hsignpost on node-1: 317 new connections \x1b[K\n" +
-      "\x1b[K\n" +
-      "SERVICE          PORT    FRONTEND   PER \x1b[K\n" +
-      "\x1b[K\n" +
-      "q ends\x1b[K\n" +
+    "\x1b[H317 new connections a second, over the …\x1b[m\x1b[K\n" +
+      "\x1b[m\x1b[K\n" +
+      "PER SECOND   IN ALL  FRONTEND   PORT   …\x1b[m\x1b[K\n" +
+      "\x1b[m\x1b[K\n" +
+      "q ends, ? lists the keys; lines 1 to 3\x1b[m\x1b[K\n" +
       "\x1b[J",
   );
 });
@@ -95,7 +98,7 @@ Deno.test("what is shown again is asked for as far as there is room, and the sum
     signal: stop.signal,
     runtime: {
       isTerminal: () => true,
-      keyTyped: () => new Promise(() => {}),
+      typedKeys: noKeys,
       terminalSize: () => ({ columns: 99, rows: 6 }),
       print: (text) => {
         screens.push(String(text));
@@ -104,8 +107,8 @@ Deno.test("what is shown again is asked for as far as there is room, and the sum
       },
     },
   });
-  assertEquals(paths, ["/v1/connections", "/v1/connections?top=6"]);
-  assertMatch(screens[2] ?? "", /: 5000 new connections a second.*; 999,999 in all/);
+  assertEquals(paths, ["/v1/connections", "/v1/connections?top=24"]);
+  assertMatch(screens[2] ?? "", /\[H5000 new connections a second.*; 999,999 in all/);
 });
 
 Deno.test("a namespace has its own Services and sums, which are those of the whole list", async () => {
@@ -129,7 +132,10 @@ Deno.test("a terminal that hangs up ends it", async () => {
     ask: answering(CONNECTIONS),
     runtime: {
       isTerminal: () => true,
-      keyTyped: () => Promise.reject(new Error("Input/output error (os error 5)")),
+      // deno-lint-ignore require-yield
+      typedKeys: async function* () {
+        await Promise.reject(new Error("Input/output error (os error 5)"));
+      },
     },
   });
   assertEquals(code, 0);
@@ -144,7 +150,7 @@ async function fourScreens(ask: AskRunOptions["ask"]): Promise<readonly string[]
     signal: stop.signal,
     runtime: {
       isTerminal: () => true,
-      keyTyped: () => new Promise(() => {}),
+      typedKeys: noKeys,
       print: (text) => {
         screens.push(String(text));
         if (screens.length === 4) stop.abort();
@@ -220,4 +226,72 @@ Deno.test("no name moves the cursor, and nothing yet is said in words", async ()
   assertMatch(printed.join(""), /shop\/\\u001b\[2Jweb\\n/);
   const empty = await run({ ask: answering({ ...CONNECTIONS, services: [] }) });
   assertMatch(empty.printed.join(""), /no connection to a Service yet/);
+});
+
+/** Types keys, one after each drawing, and returns the lines of the last screen. */
+async function afterKeys(keys: readonly string[], columns = 80): Promise<readonly string[]> {
+  const stop = new AbortController();
+  const [row] = CONNECTIONS.services;
+  const services = Array.from({ length: 30 }, (_, i) => ({
+    ...row,
+    namespace: i % 2 === 0 ? "shop" : "dev",
+    service: `a-rather-long-name-of-a-service-${String(i).padStart(2, "0")}`,
+    connections: 1000 + i,
+  }));
+  let last = "";
+  await run({
+    ask: answering({ ...CONNECTIONS, services }),
+    signal: stop.signal,
+    runtime: {
+      isTerminal: () => true,
+      environment: (name) => name === "NO_COLOR" ? "1" : undefined,
+      terminalSize: () => ({ columns, rows: 16 }),
+      clock: {
+        now: () => 0,
+        monotonic: () => 0,
+        sleep: (_, signal) =>
+          new Promise<void>((resolve) => signal?.addEventListener("abort", () => resolve())),
+      },
+      typedKeys: async function* () {
+        for (const key of keys) yield key;
+        stop.abort();
+      },
+      print: (text) => {
+        if (String(text).startsWith("\x1b[H")) last = String(text);
+        return Promise.resolve();
+      },
+    },
+  });
+  return last.replaceAll(/\p{Cc}\[\d*[A-Za-z]/gu, "").split("\n");
+}
+
+const namesIn = (lines: readonly string[]) =>
+  lines.flatMap((line) => /service-(\d\d)/.exec(line)?.[1] ?? []);
+
+Deno.test("arrows and pages scroll the rows below the head, as far as there are some", async () => {
+  assertEquals(namesIn(await afterKeys(["\x1b[B", "\x1b[B", "\x1b[A"]))[0], "01");
+  const page = await afterKeys(["\x1b[6~"]);
+  assertMatch(page[2] ?? "", /^PER SECOND/);
+  assertEquals([namesIn(page)[0], page.at(-2)], ["10", "q ends, ? lists the keys; lines 11 to 20"]);
+  assertEquals(namesIn(await afterKeys(["\x1b[6~", "\x1b[6~", "\x1b[6~"])).at(-1), "29");
+  assertEquals(namesIn(await afterKeys(["\x1b[6~", "\x1b[5~", "\x1b[5~"]))[0], "00");
+});
+
+Deno.test("a name that has no room is cut with a mark, numbers are not", async () => {
+  const [, , , row = ""] = await afterKeys([" "], 60);
+  assertMatch(row, /^ +313 +1,000 +clusterIP +80\/tcp +shop\/a-rather-.*…$/);
+  assertEquals(row.length, 60);
+});
+
+Deno.test("keys filter by name and namespace, sort, and show their help", async () => {
+  assertEquals(namesIn(await afterKeys([..."/-07", "\n"])), ["07"]);
+  assertEquals((await afterKeys([..."/-07q"]))[1], "names with /-07q_");
+  assertEquals(namesIn(await afterKeys([..."/-07", "\x1b"])).length, 10);
+  const dev = await afterKeys(["n"]);
+  assertEquals([dev[1], namesIn(dev)[0]], ["namespace dev", "01"]);
+  assertEquals((await afterKeys(["n", "n", "n"]))[1], "");
+  const sorted = await afterKeys(["s"]);
+  assertEquals([sorted[1], namesIn(sorted)[0]], ["by connections in all", "29"]);
+  assertStringIncludes((await afterKeys(["?"])).join("\n"), "↑ ↓ PgUp PgDn  scroll");
+  assertEquals(namesIn(await afterKeys(["?", "?"])).length, 10);
 });

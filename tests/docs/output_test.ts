@@ -65,10 +65,10 @@ Deno.test("the example of connections is one that the client reads and prints", 
   const example = readConnections(examplesOf("top")[0]);
   assertEquals(
     topTable(example, (words) => words),
-    `signpost on n1: 317 new connections a second, over the last 1.0 s; 185,181 in all
+    `317 new connections a second, over the last 1.0 s; 185,181 in all on n1
 
-SERVICE   PORT    FRONTEND   PER SECOND   IN ALL
-shop/web  80/tcp  clusterIP         313  184,203
+PER SECOND   IN ALL  FRONTEND   PORT    SERVICE
+       313  184,203  clusterIP  80/tcp  shop/web
 `,
   );
 });

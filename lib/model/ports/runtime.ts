@@ -84,8 +84,8 @@ export interface Runtime {
   isTerminal(): boolean;
   /** Returns the size of the terminal, or 80 by 24 if unknown. */
   terminalSize(): { readonly columns: number; readonly rows: number };
-  /** Resolves when one of these keys is typed, or the signal aborts. */
-  keyTyped(keys: string, signal: AbortSignal): Promise<void>;
+  /** Yields typed keys as the terminal sends them, such as `q` or `ESC [ A`, until the signal aborts. */
+  typedKeys(signal: AbortSignal): AsyncIterable<string>;
   /** Asks the daemon behind a socket. @returns the answer, as it was read @throws {Error} without an answer */
   askDaemon(path: string, request: DaemonRequest): Promise<unknown>;
   sendProbe(request: ProbeRequest): Promise<void>;
