@@ -293,6 +293,37 @@ test("servicecidrs that the server does not know are an empty state, looked for 
   });
 });
 
+test("servicecidrs that the server refuses beside Services are a failure, not an absence", async () => {
+  const early: WatchSetup["early"] = (server) => {
+    server.faults.add({ type: "status", status: 403, count: 40, kind: "Service" });
+    // Services are refused before it is.
+    server.faults.add({ type: "cut", count: 3, kind: "ServiceCIDR" });
+    server.faults.add({ type: "status", status: 403, count: 10, kind: "ServiceCIDR" });
+    server.store.put({ kind: "ServiceCIDR", metadata: { name: "kubernetes" } });
+  };
+  const kinds = ["Service", "ServiceCIDR"] as const;
+  await withWatch({ kinds, early, waitForList: false }, async ({ server, sink }) => {
+    await eventually("Services are in", () => sink.state.get("Service")?.size === 1);
+    await eventually("the CIDR is there", () => sink.state.get("ServiceCIDR")?.size === 1);
+    assertEquals(server.faults.left, 0);
+    assertEquals(sink.summary("ServiceCIDR"), ["replace kubernetes"]);
+  });
+});
+
+test("servicecidrs that were refused are asked for again once Services are in", async () => {
+  const early: WatchSetup["early"] = (server) => {
+    server.faults.add({ type: "status", status: 403, count: 2, kind: "ServiceCIDR" });
+    server.faults.add({ type: "slow", milliseconds: 300, kind: "Service" });
+    server.store.put({ kind: "ServiceCIDR", metadata: { name: "kubernetes" } });
+  };
+  const kinds = ["Service", "ServiceCIDR"] as const;
+  await withWatch({ kinds, early }, async ({ sink }) => {
+    assertEquals(sink.state.get("ServiceCIDR")?.size, 0, "the start goes on without them");
+    await eventually("the CIDR is there", () => sink.state.get("ServiceCIDR")?.size === 1);
+    assertEquals(sink.state.get("Service")?.size, 1);
+  });
+});
+
 test("servicecidrs that we may not read do not hold up the start", async () => {
   const early: WatchSetup["early"] = (server) =>
     server.faults.add({ type: "status", status: 403, count: 6 });
