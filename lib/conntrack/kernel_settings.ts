@@ -59,7 +59,11 @@ async function setOomScore(
     const { code, stderr } = await choom("-n", `${score}`);
     if (code !== 0) throw new Error(stderr.trim());
   } catch (error) {
-    logger.warn("the OOM score could not be set; systemd's OOMScoreAdjust= does the same", {
+    const isInPod = runtime.environment("KUBERNETES_SERVICE_HOST") !== undefined;
+    const remedy = isInPod
+      ? "the container needs the capability SYS_RESOURCE"
+      : "systemd's OOMScoreAdjust= does the same";
+    logger.warn(`the OOM score could not be set; ${remedy}`, {
       score,
       error: messageOf(error),
     });

@@ -1,7 +1,12 @@
-import { assertEquals } from "@std/assert";
-import { applyConntrackSettings, conntrackSysctls } from "../../lib/conntrack/kernel_settings.ts";
+import { assertEquals, assertStringIncludes } from "@std/assert";
+import {
+  applyConntrackSettings,
+  applyKernelSettings,
+  conntrackSysctls,
+} from "../../lib/conntrack/kernel_settings.ts";
 import type { ProcessResult } from "../../lib/model/ports/ports.ts";
-import { DEFAULTS } from "../support/configuration.ts";
+import { world } from "../cli/runtime.ts";
+import { configuration, DEFAULTS } from "../support/configuration.ts";
 import { MemoryLogger } from "../support/clock_and_log.ts";
 
 const P = "net.netfilter.nf_conntrack_";
@@ -139,4 +144,27 @@ Deno.test("TestGetConntrackMax", () => {
 Deno.test("TestGetConntrackMax_Capped", () => {
   assertEquals(conntrackMax({ maxPerCore: 32_768, min: 0 }, 512), 1_048_576);
   assertEquals(conntrackMax({ maxPerCore: 32_768, min: 2_000_000 }, 512), 2_000_000);
+});
+
+Deno.test("the OOM score that cannot be set has a remedy by where signpost runs", async () => {
+  for (
+    const [host, remedy] of [
+      [undefined, "systemd's OOMScoreAdjust= does the same"],
+      ["10.96.0.1", "the container needs the capability SYS_RESOURCE"],
+    ] as const
+  ) {
+    const logger = new MemoryLogger();
+    const denied = { code: 1, stdout: "", stderr: "Permission denied" };
+    const { runtime } = world({
+      runner: { run: () => Promise.resolve(denied) },
+      environment: (name) => name === "KUBERNETES_SERVICE_HOST" ? host : undefined,
+    });
+    await applyKernelSettings({
+      configuration: configuration({ oomScoreAdj: -999 }),
+      runtime,
+      logger,
+    });
+    assertEquals(logger.at("warn").length, 1);
+    assertStringIncludes(logger.at("warn")[0] ?? "", `the OOM score could not be set; ${remedy}`);
+  }
 });
