@@ -2,6 +2,7 @@
 import { cpus } from "node:os";
 import { familyOf, parseAddress } from "../model/values/address.ts";
 import type { InterfaceAddress, ProbeRequest, Runtime } from "../model/ports/runtime.ts";
+import { limitReads } from "../source/api/access/access_source.ts";
 import { askDaemon } from "./socket.ts";
 import { plain } from "../model/values/text.ts";
 import { SystemClock } from "./clock.ts";
@@ -44,7 +45,7 @@ export function systemRuntime(): Runtime {
     },
     workingDirectory: () => Deno.cwd(),
     readFile: (path) => Deno.readTextFile(path),
-    readRegularFile,
+    readRegularFile: limitReads(readRegularFile, clock),
     writeFile,
     print: (data) => writeAll(Deno.stdout, data),
     sendProbe,

@@ -76,7 +76,7 @@ export interface Runtime {
   /** Resolves a host name to canonical addresses. @throws if it cannot be resolved */
   resolve(host: string): Promise<readonly string[]>;
   readFile(path: string): Promise<string>;
-  /** Reads a regular file of 1 MiB at most: no pipe or device can hold a request or fill the memory. */
+  /** Reads a regular file of 1 MiB at most within 10 s: no file can hold a request or fill the memory. */
   readRegularFile(path: string): Promise<string>;
   /** Writes a text, or bytes that only root reads, if signpost may write there. */
   writeFile(path: string, data: string | Uint8Array): Promise<void>;

@@ -1,5 +1,6 @@
 /** Finds the access to the API server, and judges its address. */
 import { hostPort, unbracketed } from "../../../model/cluster/names.ts";
+import type { Clock } from "../../../model/ports/ports.ts";
 import { AccessError, type ApiAccess, type Material, type ReadFile } from "./access.ts";
 import { parseKubeconfig, parseServer } from "./kubeconfig.ts";
 import { errorText, oneLine } from "../../../model/values/text.ts";
@@ -39,6 +40,23 @@ export async function loadAccess(options: AccessOptions): Promise<ApiAccess> {
   const { server, verify, certificateAuthority } = access;
   if (certificateAuthority || !verify || server.protocol !== "https:") return access;
   return { ...access, certificateAuthority: await systemAuthorities(options) };
+}
+
+/** Milliseconds for a file. A network file system whose server is away never answers. */
+const READ_LIMIT = 10_000;
+
+/** Limits the time of a read. The next read of the file joins one that has not ended, because each holds a thread. */
+export function limitReads(readFile: ReadFile, clock: Pick<Clock, "sleep">): ReadFile {
+  const pending = new Map<string, Promise<string>>();
+  return async (path) => {
+    const reading = pending.get(path) ?? readFile(path).finally(() => pending.delete(path));
+    pending.set(path, reading);
+    const end = new AbortController();
+    const limit = clock.sleep(READ_LIMIT, end.signal).then(() => {
+      throw new Error(`the file does not answer within ${READ_LIMIT / 1000} s`);
+    });
+    return await Promise.race([reading, limit]).finally(() => end.abort());
+  };
 }
 
 /** Reads the system's authorities. `SSL_CERT_FILE` names them, as for kube-proxy. */

@@ -7,10 +7,12 @@ import {
 } from "../../../../lib/source/api/access/access.ts";
 import {
   inClusterAccess,
+  limitReads,
   loadAccess,
   refuseClusterIPServer,
 } from "../../../../lib/source/api/access/access_source.ts";
 import { makeCertificates } from "../../../support/certificates.ts";
+import { ManualClock } from "../../../support/clock_and_log.ts";
 import { run } from "../../../support/command.ts";
 import { ANONYMOUS } from "../fakes.ts";
 
@@ -177,4 +179,20 @@ Deno.test("an authority that has expired, or is not valid yet, is refused by nam
   } finally {
     await Deno.remove(folder, { recursive: true });
   }
+});
+
+Deno.test("a file that does not answer has ten seconds, and is not read again meanwhile", async () => {
+  const clock = new ManualClock();
+  const answer = Promise.withResolvers<string>();
+  let reads = 0;
+  const read = limitReads(() => (reads++, answer.promise), clock);
+  for (let request = 0; request < 2; request++) {
+    const failure = assertRejects(() => read("/nfs/token"), Error, "not answer within 10 s");
+    await clock.advance(10_000);
+    await failure;
+  }
+  const late = read("/nfs/token");
+  answer.resolve("s3cret");
+  assertEquals([await late, reads], ["s3cret", 1]);
+  assertEquals([await read("/nfs/token"), reads], ["s3cret", 2], "a file may change");
 });
