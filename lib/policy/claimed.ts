@@ -19,7 +19,7 @@ import type { Service, ServicePort } from "../model/cluster/objects.ts";
 import { grouped } from "../model/values/text.ts";
 import { findCandidates, type PortIndex } from "./endpoints.ts";
 import { type DesiredOptions, nodeAddress, takesNodePorts } from "./node.ts";
-import type { Claim, OwnPort } from "./claims.ts";
+import { apiServerPort, type Claim, type OwnPort } from "./claims.ts";
 import type { Conflict } from "../model/status.ts";
 import type { Snapshot } from "../cache/cache.ts";
 
@@ -262,22 +262,22 @@ export function surroundingsOf(
     ...nodeAddresses,
   ]);
   const ports = ownPorts();
-  const hasServer = ports.some(({ isApiServer }) => isApiServer);
+  const servers = ports.some(({ isApiServer }) => isApiServer) ? apiEndpointsOf(objects) : [];
   return {
     node: desired,
     ownAddresses: [...addresses].sort(),
-    ownPorts: ports,
+    ownPorts: [...ports, ...servers],
     nodeAddresses,
     listeners: listeningSockets().map(({ address, protocol, port }) =>
       vipId(address, protocol, port)
     ).sort(),
-    apiEndpoints: hasServer ? apiEndpointsOf(objects) : [],
+    apiEndpoints: servers.map(({ address = "", port }) => hostPort(address, port)),
   };
 }
 
 /** Returns the endpoints that API servers publish, in any condition. */
-function apiEndpointsOf(objects: Pick<Snapshot, "slicesOf">): string[] {
+function apiEndpointsOf(objects: Pick<Snapshot, "slicesOf">): OwnPort[] {
   return objects.slicesOf(API_SERVICE).flatMap(({ ports, endpoints }) =>
-    ports.flatMap(({ port }) => endpoints.map(({ address }) => hostPort(address, port)))
+    ports.flatMap(({ port }) => endpoints.map(({ address }) => apiServerPort(address, port)))
   );
 }

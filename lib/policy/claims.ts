@@ -26,6 +26,17 @@ export interface OwnPort extends Reservation {
   readonly port: number;
 }
 
+/** Returns the reservation of an API server's address. */
+export function apiServerPort(address: string, port: number): OwnPort {
+  return {
+    isApiServer: true,
+    holder: "the API server",
+    because: "which this node must be able to reach",
+    address,
+    port,
+  };
+}
+
 /** A port where a program of the node receives new packets. */
 export interface ListeningSocket {
   readonly protocol: "tcp" | "udp";

@@ -253,6 +253,12 @@ for (
   });
 }
 
+Deno.test("no external IP takes the port of an API server that default/kubernetes names", () => {
+  const pipeline = new Pipeline({ ownPorts: () => [API] });
+  pipeline.load([...SERVERS, squatter(["192.0.2.7"], 6443)]);
+  assertEquals(squat(pipeline), [[], ["the API server"]]);
+});
+
 Deno.test("API servers that come later make a Service before them no theft", () => {
   const pipeline = new Pipeline({ ownPorts: () => [API] });
   const vip = front("vip", LOAD_BALANCER, ["192.0.2.9"]);

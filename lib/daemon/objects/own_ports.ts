@@ -4,7 +4,7 @@ import { splitHostPort, unbracketed } from "../../model/cluster/names.ts";
 import type { Configuration } from "../../config/configuration.ts";
 import type { Runtime } from "../../model/ports/runtime.ts";
 import { sameValue } from "../../model/values/record.ts";
-import type { ListeningSocket, OwnPort } from "../../policy/claims.ts";
+import { apiServerPort, type ListeningSocket, type OwnPort } from "../../policy/claims.ts";
 import type { DesiredOptions } from "../../policy/node.ts";
 
 interface OwnPortsOptions {
@@ -139,13 +139,7 @@ async function findServer(
   const address = parseAddress(host);
   const addresses = address === undefined ? await runtime.resolve(host) : [address];
   const port = url.port === "" ? (url.protocol === "http:" ? 80 : 443) : Number(url.port);
-  return addresses.map((each) => ({
-    isApiServer: true,
-    holder: "the API server",
-    because: "which this node must be able to reach",
-    address: each,
-    port,
-  }));
+  return addresses.map((each) => apiServerPort(each, port));
 }
 
 /** @param bindAddress `address:port`; `""`: there is no health server */
