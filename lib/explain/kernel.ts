@@ -135,6 +135,21 @@ export async function readConnections(
   return connectionsOf(ports, { entries: (await Promise.all(listings)).flat(), ownAddresses });
 }
 
+/** Returns the ports by protocol and destination, as `tcp 10.96.0.10:80`. */
+export function portsByFrontend(
+  ports: readonly DesiredServicePort[],
+  ownAddresses: readonly string[],
+): ReadonlyMap<string, DesiredServicePort> {
+  return new Map(
+    ports.flatMap((servicePort) =>
+      frontendsOf(servicePort).flatMap(({ address, port }) =>
+        (address === undefined ? ownAddresses : [address])
+          .map((each) => [`${servicePort.protocol} ${hostPort(each, port)}`, servicePort] as const)
+      )
+    ),
+  );
+}
+
 /** The most connections in an answer. */
 const MAX_CONNECTIONS = 1_000;
 
@@ -145,14 +160,7 @@ export function connectionsOf(
     readonly entries: Iterable<ConntrackEntry>;
   },
 ): TrackedConnection[] {
-  const byFrontend = new Map(
-    ports.flatMap((servicePort) =>
-      frontendsOf(servicePort).flatMap(({ address, port }) =>
-        (address === undefined ? ownAddresses : [address])
-          .map((each) => [`${servicePort.protocol} ${hostPort(each, port)}`, servicePort] as const)
-      )
-    ),
-  );
+  const byFrontend = portsByFrontend(ports, ownAddresses);
   const found: TrackedConnection[] = [];
   for (const { protocol, original, reply, flags } of entries) {
     const destination = hostPort(original.dst, original.dport);

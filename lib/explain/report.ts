@@ -194,6 +194,21 @@ export interface ProbeReport {
   readonly omitted: number;
 }
 
+/** The tracked connections that were sent to one endpoint. */
+export interface EndpointTraffic extends Pick<Destination, "address" | "port"> {
+  readonly protocol: Protocol;
+  readonly open: number;
+  readonly unanswered: number;
+}
+
+export interface TrafficReport {
+  /** Why the connections were not counted; `""`: they were. */
+  readonly reason: string;
+  /** How long an attempt over TCP is tracked. */
+  readonly overSeconds: number;
+  readonly endpoints: readonly EndpointTraffic[];
+}
+
 /** The kernel's part of a report before it is read. */
 export const NOT_READ: KernelReport = { state: "unread", reason: "", entries: [] };
 
@@ -220,6 +235,8 @@ export interface ServiceReport extends Report {
   /** The slices that make no rules. */
   readonly unusedSlices: readonly SliceFacts[];
   readonly stickyClients: readonly StickyClient[];
+  /** `null`: not read yet. */
+  readonly traffic: TrafficReport | null;
   /** `null`: not asked for. */
   readonly probe: ProbeReport | null;
   /** `null`: no daemon answers. */

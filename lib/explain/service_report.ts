@@ -23,7 +23,9 @@ import {
   type PortReport,
   type ProbeReport,
   type ServiceReport,
+  type TrafficReport,
 } from "./report.ts";
+import { trafficFindings } from "./traffic.ts";
 
 /** Returns the desired ports that are asked about. */
 export function askedPorts(
@@ -89,6 +91,7 @@ export function explainService(inputs: ServiceInputs): ServiceReport {
     kernel: NOT_READ,
     stickyClients: [],
     connections: null,
+    traffic: null,
     probe: null,
     objects: inputs.origin,
     status: status ?? null,
@@ -98,14 +101,22 @@ export function explainService(inputs: ServiceInputs): ServiceReport {
 /** Adds what the kernel holds and what answered connections to a report. */
 export function serviceWithKernel(
   report: ServiceReport,
-  { probe, ...part }: KernelPart & { readonly probe?: ProbeReport | undefined },
+  { probe, traffic, ...part }: KernelPart & {
+    readonly probe?: ProbeReport | undefined;
+    readonly traffic?: TrafficReport | undefined;
+  },
 ): ServiceReport {
   const full = withKernel(report, part);
   // A Service without rules has none to compare.
   const { findings } = report.ports.length === 0 ? report : full;
   return judged({
     ...full,
-    findings: sortFindings([...findings, ...probe ? probeFindings(probe) : []]),
+    findings: sortFindings([
+      ...findings,
+      ...probe ? probeFindings(probe) : [],
+      ...traffic ? trafficFindings(traffic) : [],
+    ]),
+    traffic: traffic ?? null,
     stickyClients: part.kernel.stickyClients,
     probe: probe ?? null,
   });

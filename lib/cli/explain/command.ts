@@ -6,9 +6,15 @@ import { type Answer, answer, factsOf } from "../../explain/answer.ts";
 import { type KernelPart, readConnections, readKernel } from "../../explain/kernel.ts";
 import { packetWithKernel } from "../../explain/packet_report.ts";
 import { probe, probesOf } from "../../explain/probe.ts";
-import type { PacketReport, ProbeReport, ServiceReport } from "../../explain/report.ts";
+import type {
+  PacketReport,
+  ProbeReport,
+  ServiceReport,
+  TrafficReport,
+} from "../../explain/report.ts";
 import { serviceWithKernel } from "../../explain/service_report.ts";
 import { traceConnection } from "../../explain/trace.ts";
+import { readTraffic } from "../../explain/traffic.ts";
 import type { Kind } from "../../model/cluster/objects.ts";
 import { Inspector } from "../../source/objects/inspect.ts";
 import { tcp } from "../../system/tcp.ts";
@@ -36,14 +42,18 @@ export async function explain(
     ...options,
     configuration: { ...configuration, mode: report.mode },
   });
-  const [kernel, connections, probed] = await Promise.all([
+  const [kernel, connections, probed, traffic] = await Promise.all([
     readKernel(backend, about),
     command.conntrack
       ? readConnections(about.ports, { ...runtime, ownAddresses: runtime.addresses() })
       : undefined,
     command.probe && report.kind === "service" ? probeService(report, context) : undefined,
+    report.kind === "service" && about.ports.length > 0
+      ? readTraffic(about.ports, { ...runtime, ownAddresses: runtime.addresses() })
+      : undefined,
   ]);
-  const finished = await finish(report, { kernel, connections, probe: probed }, context);
+  const facts = { kernel, connections, traffic, probe: probed };
+  const finished = await finish(report, facts, context);
   const table = (shown: typeof finished, paint: Paint) =>
     shown.kind === "service"
       ? renderService(shown, { paint, isVerbose })
@@ -105,7 +115,10 @@ async function probeService(
 
 async function finish(
   report: ServiceReport | PacketReport,
-  facts: KernelPart & { readonly probe: ProbeReport | undefined },
+  facts: KernelPart & {
+    readonly probe: ProbeReport | undefined;
+    readonly traffic: TrafficReport | undefined;
+  },
   { command: { trace }, ...context }: ExplainContext,
 ): Promise<ServiceReport | PacketReport> {
   if (report.kind === "service") return serviceWithKernel(report, facts);

@@ -6,6 +6,7 @@ import { type Cell, type Colour, colourTable, type Paint, renderFindings } from 
 import { endpointName } from "../../explain/endpoints.ts";
 import { answeredPart, resultText } from "../../explain/probe.ts";
 import { isDroppedOutside, NOT_OUTSIDE } from "../../explain/service_report.ts";
+import { UNANSWERED } from "../../explain/traffic.ts";
 import {
   type EndpointReport,
   type Finding,
@@ -49,7 +50,8 @@ export function renderService(report: ServiceReport, options: RenderOptions): st
     `On node ${node}${zone}, ${mode} mode\n${statusLine(report)}`;
   return joined([
     findings.length === 0 ? head : `${head}\n${findingsText(findings, paint)}`,
-    ...ports.map((port) => renderPort(port, paint)),
+    ...ports.map((port) => renderPort(port, { paint, traffic: report.traffic })),
+    report.traffic?.reason ? `Connections were not counted: ${plain(report.traffic.reason)}\n` : "",
     renderProbe(report, paint),
     ports.length === 0 ? "" : renderKernel(report.kernel, options),
     stickyClients.length === 0
@@ -90,7 +92,8 @@ function renderProbe({ probe, node }: ServiceReport, paint: Paint): string {
     ], paint) + more;
 }
 
-function verdictOf({ verdict, ports, probe }: ServiceReport): readonly [Colour, string] {
+function verdictOf(report: ServiceReport): readonly [Colour, string] {
+  const { verdict, ports, probe, findings } = report;
   const part = verdict === "delivered" ? answeredPart(probe) : "";
   if (part !== "") return ["yellow", `works here ${part}`];
   if (verdict === "delivered" && ports.some(isDroppedOutside)) {
@@ -98,8 +101,11 @@ function verdictOf({ verdict, ports, probe }: ServiceReport): readonly [Colour, 
   }
   const dropped = new Set(ports.flatMap(({ droppedBy }) => droppedBy?.senders ?? []));
   const from = [...dropped].map((each) => SENDERS[each]).join(" and ");
-  return verdict === "delivered" && from !== ""
-    ? ["yellow", `works here, but not from ${from}`]
+  if (verdict === "delivered" && from !== "") {
+    return ["yellow", `works here, but not from ${from}`];
+  }
+  return verdict === "delivered" && findings.some(({ code }) => code === UNANSWERED)
+    ? ["yellow", "works here, but connections got no answer"]
     : VERDICTS[verdict];
 }
 
@@ -128,7 +134,10 @@ const TOPOLOGY: Readonly<Record<PortReport["topology"], string>> = {
   PreferSameZone: "endpoints hinted for this zone",
 };
 
-function renderPort(port: PortReport, paint: Paint): string {
+function renderPort(
+  port: PortReport,
+  { paint, traffic }: Pick<ServiceReport, "traffic"> & { readonly paint: Paint },
+): string {
   const { name, protocol, family, targetPort, affinitySeconds, scheduler, sourceRanges } = port;
   const target = targetPort && `, targetPort ${plain(targetPort)}`;
   const notes = [
@@ -142,7 +151,24 @@ function renderPort(port: PortReport, paint: Paint): string {
     ["ADDRESS", "KIND", "POLICY", "FROM PODS", "FROM THIS NODE", "FROM OUTSIDE"],
     ...port.frontends.map((frontend) => frontendRow(frontend, port)),
   ], paint);
-  const endpoints = [["ENDPOINT", "NODE", "USED", "WHY"], ...port.endpoints.map(endpointRow)];
+  const isCounted = traffic?.reason === "";
+  const counts = (endpoint: EndpointReport): Cell[] => {
+    if (!isCounted) return [];
+    const { open = 0, unanswered = 0 } =
+      traffic.endpoints.find((each) =>
+        each.protocol === protocol && each.address === endpoint.address &&
+        each.port === endpoint.port
+      ) ?? {};
+    const isSilent = unanswered > 0 && protocol === "tcp";
+    return [`${open}`, isSilent ? red(`${unanswered}`) : `${unanswered}`];
+  };
+  const endpoints = [
+    ["ENDPOINT", "NODE", "USED", ...isCounted ? ["OPEN", "UNANSWERED"] : [], "WHY"],
+    ...port.endpoints.map((each) => {
+      const cells = endpointRow(each);
+      return [...cells.slice(0, 3), ...counts(each), ...cells.slice(3)];
+    }),
+  ];
   return frontends + (table(endpoints, paint) || "  no endpoints\n");
 }
 
