@@ -38,6 +38,7 @@ export async function runCommand(
     case "errors":
       for (const line of invocation.warnings) runtime.complain(`signpost: warning: ${line}`);
       for (const error of invocation.errors) runtime.complain(`signpost: ${error}`);
+      if (invocation.help) runtime.complain(`signpost: see signpost ${invocation.help}`);
       return 2;
     case "run":
       return await guarded(invocation, { ...context, argv, file });

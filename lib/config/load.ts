@@ -36,6 +36,8 @@ export type Invocation =
     readonly type: "errors";
     readonly errors: readonly string[];
     readonly warnings: readonly string[];
+    /** The words after `signpost` that print the help, if the command line has an error. */
+    readonly help?: string;
   };
 
 export type Run = Extract<Invocation, { readonly type: "run" }>;
@@ -91,7 +93,12 @@ export async function loadConfiguration(
     ...typeof asked === "string" ? [asked] : [],
   ];
   const warnings = ignored.map(({ line }) => line);
-  if (errors.length > 0 || typeof asked === "string") return { type: "errors", errors, warnings };
+  if (errors.length > 0 || typeof asked === "string") {
+    const isUsage = typeof asked === "string" ||
+      judged.some((each) => flags.problems.includes(each));
+    const help = argv[0] === flags.command ? `help ${flags.command}` : "help";
+    return { type: "errors", errors, warnings, ...isUsage && { help } };
+  }
   const given = [...new Set(flags.setBy.values())];
   append(warnings, warningsOf({ origin, given }));
   return { type: "run", command: asked, configuration, settings, given, warnings };
@@ -102,7 +109,7 @@ function helpFor([word, ...others]: readonly string[]): Invocation {
   const wrong = command === undefined ? word : others[0];
   return wrong === undefined || wrong === "--help" || wrong === "-h"
     ? { type: "help", command }
-    : { type: "errors", errors: [`help: ${unexpectedWord(wrong)}`], warnings: [] };
+    : { type: "errors", errors: [`help: ${unexpectedWord(wrong)}`], warnings: [], help: "help" };
 }
 
 async function loadFile(name: string, { readFile }: LoadOptions): Promise<FileResult> {

@@ -247,3 +247,15 @@ Deno.test("the help of a flag ends with the default of its setting", async () =>
     assertStringIncludes(help, ` Default ${value}.\n`);
   }
 });
+
+Deno.test("an error of the command line names the help, an error of the file does not", async () => {
+  const helpFor = async (...argv: readonly string[]) => {
+    const invocation = await load(argv);
+    return invocation.type === "errors" ? invocation.help : "no error";
+  };
+  assertEquals(await helpFor("explain"), "help explain");
+  assertEquals(await helpFor("top", "--onec"), "help top");
+  assertEquals(await helpFor("topp"), "help");
+  assertEquals(await helpFor("help", "topp"), "help");
+  assertEquals(await helpFor("--config", "/nowhere/at-all.yaml"), undefined);
+});
