@@ -141,7 +141,8 @@ const DOES: Readonly<Record<ProbedConnection["result"], string>> = {
 const HINTS: Readonly<Record<ProbedConnection["result"], string>> = {
   open: "",
   refused: "compare the Service's targetPort with the port that the program in the pod listens on",
-  "no-answer": "its pod, a network policy or the network between the nodes drops the packets",
+  "no-answer":
+    "look at its pod, at the network policies of its namespace and at the route to its node",
   "no-route": "see the routes of the network plug-in: ip route get ADDRESS",
   failed: "",
 };

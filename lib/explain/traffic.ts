@@ -71,6 +71,8 @@ async function listInTime(
     return late.signal.aborted ? undefined : lines;
   } finally {
     done.abort();
+    // Ends the other listing if one failed.
+    late.abort();
   }
 }
 
