@@ -1,11 +1,14 @@
 /**
- * Deletes stale UDP entries of connection tracking after syncs, as kube-proxy does (`pkg/proxy/conntrack/cleanup.go`).
- * A flow keeps its first endpoint while its entry lives, and each datagram prolongs that life.
+ * Deletes stale entries of connection tracking after syncs.
+ * - UDP, as kube-proxy does (`pkg/proxy/conntrack/cleanup.go`): a flow keeps its first endpoint while its entry lives,
+ *   and each datagram prolongs that life.
+ * - TCP and SCTP: a client that asked before its Service came, and asks again from the same port, would never reach it.
  */
 import {
   changesFixedRules,
   type DesiredServicePort,
   type DesiredState,
+  type ServiceChange,
   servingEndpoints,
   type StateChange,
 } from "../model/kernel/desired.ts";
@@ -19,9 +22,10 @@ import {
   ConntrackError,
   deleteEntries,
   deletionsOf,
-  listUdpEntries,
+  listEntries,
 } from "./tool.ts";
-import { frontendKey, hostPort } from "../model/cluster/names.ts";
+import { type Protocol, PROTOCOLS } from "../model/cluster/objects.ts";
+import { frontendKey, hostPort, keyInFamily } from "../model/cluster/names.ts";
 import { frontendsOf, type Match } from "../policy/frontend.ts";
 import { takesNodePorts } from "../policy/node.ts";
 
@@ -68,14 +72,14 @@ export class ConntrackCleaner {
   }): Generator<undefined, void> {
     if (this.#isMissing) return;
     this.#isSynced = applied !== undefined;
-    const changed = change.services.values().filter(({ before, after }) => before !== after)
-      .flatMap(({ before, after }) => [before, after]);
+    const changed = change.services.values().filter(({ before, after }) => before !== after);
     // Other addresses of the node may take node ports where the fixed rules change.
     const all = isFull || changesFixedRules(change) ? this.#options.state.services.values() : [];
+    const renewed = all.map((after): ServiceChange => ({ before: [], after }));
     let count = 0;
-    for (const ports of [changed, all].values().flatMap((each) => each)) {
+    for (const each of [changed, renewed].values().flatMap((each) => each)) {
       if (++count % SERVICES === 0) yield;
-      addSuspects(this.#suspects, ports);
+      addSuspects(this.#suspects, each);
     }
     if (!this.#isRunning) void this.#run();
   }
@@ -103,7 +107,7 @@ export class ConntrackCleaner {
       if (error instanceof ProgramMissingError) return this.#giveUp();
       const isFailed = error instanceof ProgramFailedError;
       if (!isFailed && !(error instanceof ConntrackError)) throw error;
-      const what = isFailed ? "stale UDP conntrack entries are not deleted: " : "";
+      const what = isFailed ? "stale conntrack entries are not deleted: " : "";
       this.#warn(`${what}${error.message}; trying again later`);
       this.#keep(family, suspects);
       return false;
@@ -114,8 +118,10 @@ export class ConntrackCleaner {
     const { state, runtime: { runner, clock, addresses }, metrics, logger, signal } = this.#options;
     const started = clock.monotonic();
     const listings: Iterable<ConntrackEntry>[] = [];
-    for (const port of portsToList(suspects)) {
-      listings.push(await listUdpEntries(runner, { family, port }));
+    for (const protocol of PROTOCOLS) {
+      for (const port of portsToList(suspects, protocol)) {
+        listings.push(await listEntries(runner, { family, protocol, port }));
+      }
     }
     // The state is read after the listings: a flow may lead to an endpoint that came meanwhile.
     const entries = listings.values().flatMap((listing) => listing);
@@ -134,7 +140,7 @@ export class ConntrackCleaner {
     const seconds = (clock.monotonic() - started) / 1000;
     metrics.conntrackReconciled(family, { deleted, seconds });
     if (deleted === 0) return;
-    logger.debug(2, "stale UDP conntrack entries deleted", { family, deleted, seconds });
+    logger.debug(2, "stale conntrack entries deleted", { family, deleted, seconds });
   }
 
   #keep(family: Family, suspects: Suspects): void {
@@ -145,7 +151,7 @@ export class ConntrackCleaner {
     this.#isMissing = true;
     for (const family of FAMILIES) this.#suspects[family].clear();
     this.#warn(
-      "stale UDP conntrack entries are not deleted, clients of changed Services may hang: " +
+      "stale conntrack entries are not deleted, clients of changed Services may hang: " +
         "the program conntrack cannot be run; install conntrack-tools and restart",
     );
     return true;
@@ -159,12 +165,13 @@ export class ConntrackCleaner {
 
 /** A frontend whose flows may be stale. */
 interface Suspect {
+  readonly protocol: Protocol;
   readonly port: number;
   /** Endpoints that it had, as `address:port`: flows to them are stale if the frontend is gone. */
   readonly former: ReadonlySet<string>;
 }
 
-/** Frontends of one family whose flows may be stale, by `frontendKey`. */
+/** Frontends of one family whose flows may be stale, by `frontendKey`; but for UDP's, one for each port. */
 export type Suspects = Map<string, Suspect>;
 
 /** Frontends that are remembered. Of more, all entries are listed, and flows to deleted frontends stay. */
@@ -173,22 +180,33 @@ const MOST_SUSPECTS = 10_000;
 /** Endpoints of a frontend to which those of later changes are added, while conntrack fails. */
 const MOST_FORMER = 1_000;
 
-/** Adds the UDP frontends of a Service that changes or has changed. */
+/** Adds the frontends of a Service that changes: all of UDP, and the new ones of other protocols. */
 export function addSuspects(
   suspects: Readonly<Record<Family, Suspects>>,
-  ports: readonly DesiredServicePort[],
+  { before, after }: ServiceChange,
 ): void {
-  for (const [key, { servicePort, frontend: { port } }] of udpFrontends(ports)) {
-    addSuspect(suspects[servicePort.family], [key, { port, former: endpointsOf(servicePort) }]);
+  const known = new Set<string>();
+  for (const [isNew, ports] of [[false, before], [true, after]] as const) {
+    for (const [key, { servicePort, frontend: { port } }] of frontends(ports)) {
+      const { family, protocol } = servicePort;
+      if (protocol === "udp") {
+        addSuspect(suspects[family], [key, { protocol, port, former: endpointsOf(servicePort) }]);
+      } else if (!isNew) {
+        known.add(keyInFamily(family, key));
+      } else if (!known.has(keyInFamily(family, key))) {
+        const ofPort = frontendKey({ address: undefined, protocol, port });
+        addSuspect(suspects[family], [ofPort, { protocol, port, former: new Set() }]);
+      }
+    }
   }
 }
 
-function addSuspect(suspects: Suspects, [key, { port, former }]: readonly [string, Suspect]): void {
+function addSuspect(suspects: Suspects, [key, suspect]: readonly [string, Suspect]): void {
   const known = suspects.get(key);
   if (known && known.former.size < MOST_FORMER) {
-    suspects.set(key, { port, former: known.former.union(former) });
+    suspects.set(key, { ...suspect, former: known.former.union(suspect.former) });
   } else if (!known && suspects.size < MOST_SUSPECTS) {
-    suspects.set(key, { port, former });
+    suspects.set(key, suspect);
   }
 }
 
@@ -196,9 +214,14 @@ function addSuspect(suspects: Suspects, [key, { port, former }]: readonly [strin
 const MAX_LISTINGS = 3;
 
 /** Returns the ports to list entries of; `undefined`: all. A node may have 100,000 entries of other ports. */
-export function portsToList(suspects: Suspects): readonly (number | undefined)[] {
-  const ports = new Set(suspects.values().map(({ port }) => port));
-  return suspects.size === MOST_SUSPECTS || ports.size > MAX_LISTINGS ? [undefined] : [...ports];
+export function portsToList(
+  suspects: Suspects,
+  protocol: Protocol,
+): readonly (number | undefined)[] {
+  const ofProtocol = suspects.values().filter((each) => each.protocol === protocol);
+  const ports = new Set(ofProtocol.map(({ port }) => port));
+  const isAll = ports.size > MAX_LISTINGS || ports.size > 0 && suspects.size === MOST_SUSPECTS;
+  return isAll ? [undefined] : [...ports];
 }
 
 /** Returns `address:port` of every endpoint that a flow may stay on. */
@@ -206,13 +229,11 @@ function endpointsOf(port: DesiredServicePort): ReadonlySet<string> {
   return new Set(servingEndpoints(port).map((each) => hostPort(each.address, each.port)));
 }
 
-function* udpFrontends(
-  ports: readonly DesiredServicePort[],
-): Generator<readonly [string, Match]> {
+function* frontends(ports: readonly DesiredServicePort[]): Generator<readonly [string, Match]> {
   for (const servicePort of ports) {
-    if (servicePort.protocol !== "udp") continue;
+    const { protocol } = servicePort;
     for (const frontend of frontendsOf(servicePort)) {
-      yield [frontendKey({ ...frontend, protocol: "udp" }), { servicePort, frontend }];
+      yield [frontendKey({ ...frontend, protocol }), { servicePort, frontend }];
     }
   }
 }
@@ -229,6 +250,7 @@ interface StaleOptions {
  * Returns the entries of a family that are stale.
  * - They go to a virtual IP, or to a node port on an address that takes them: pods use the same port of other hosts.
  * - The answers come from no endpoint of the frontend, or from a former endpoint of one that is gone.
+ * - Those of TCP and SCTP are untranslated. A translated first packet waits for its endpoint.
  * - Untranslated ones in a zone of their own stay: Open vSwitch tracks a packet before and after its translation.
  * @yields when other work can run
  */
@@ -237,16 +259,16 @@ export function* findingStale(
   { family, suspects, state: { node, services }, localAddresses }: StaleOptions,
 ): Generator<undefined, ConntrackEntry[]> {
   let count = 0;
+  const protocols = new Set(suspects.values().map(({ protocol }) => protocol));
   const present = new Map<string, DesiredServicePort>();
   for (const ports of services.values()) {
     if (++count % SERVICES === 0) yield;
-    for (const [key, { servicePort }] of udpFrontends(ports)) {
-      if (servicePort.family === family) present.set(key, servicePort);
-    }
+    const looked = ports.filter((port) => port.family === family && protocols.has(port.protocol));
+    for (const [key, { servicePort }] of frontends(looked)) present.set(key, servicePort);
   }
-  const keyOf = ({ dst, dport }: ConntrackEntry["original"]) => {
-    const vip = frontendKey({ address: dst, protocol: "udp", port: dport });
-    const nodePort = frontendKey({ address: undefined, protocol: "udp", port: dport });
+  const keyOf = ({ protocol, original: { dst, dport } }: ConntrackEntry) => {
+    const vip = frontendKey({ address: dst, protocol, port: dport });
+    const nodePort = frontendKey({ address: undefined, protocol, port: dport });
     const isNodePort = !present.has(vip) && (present.has(nodePort) || suspects.has(nodePort)) &&
       takesNodePorts(dst, { node, isOwn: localAddresses.has(dst) });
     return isNodePort ? nodePort : vip;
@@ -258,8 +280,8 @@ export function* findingStale(
     const { protocol, original, reply, zoned } = entry;
     const source = hostPort(reply.src, reply.sport);
     const isTranslated = source !== hostPort(original.dst, original.dport);
-    if (protocol !== "udp" || !isTranslated && zoned) continue;
-    const key = keyOf(original);
+    if (isTranslated ? protocol !== "udp" : zoned) continue;
+    const key = keyOf(entry);
     const port = present.get(key);
     if (port) {
       const endpoints = serving.get(port) ?? endpointsOf(port);

@@ -9,16 +9,24 @@ export class ConntrackError extends Error {
   override name = "ConntrackError";
 }
 
+/** Selects entries that may be stale: of TCP and SCTP only those of a first packet without an answer. */
+const FILTERS: Readonly<Record<Protocol, string>> = {
+  udp: "-p udp",
+  tcp: "-p tcp --state SYN_SENT",
+  sctp: "-p sctp --state COOKIE_WAIT",
+};
+
 /**
  * Returns the arguments of `conntrack` that delete these entries, addresses and numbers only. Entries with one
  * destination and one source of answers are one deletion: all are stale, or none is.
  */
 export function deletionsOf(entries: Iterable<ConntrackEntry>): ReadonlySet<string> {
   const deletions = new Set<string>();
-  for (const { family, original, reply } of entries) {
+  for (const { family, protocol, original, reply } of entries) {
     const isUntranslated = original.dst === reply.src && original.dport === reply.sport;
     deletions.add(
-      `-D -f ipv${family} -p udp --orig-dst ${original.dst} --orig-port-dst ${original.dport} ` +
+      `-D -f ipv${family} ${FILTERS[protocol]} ` +
+        `--orig-dst ${original.dst} --orig-port-dst ${original.dport} ` +
         `--reply-src ${reply.src} --reply-port-src ${reply.sport}` +
         // Only entries of the default zone.
         (isUntranslated ? " -w 0" : ""),
@@ -27,21 +35,18 @@ export function deletionsOf(entries: Iterable<ConntrackEntry>): ReadonlySet<stri
   return deletions;
 }
 
-/** Lists the UDP entries of a family, to one port or to all. @throws {ConntrackError} and the errors of `run` */
-export async function listUdpEntries(
+/** Lists entries that may be stale, to one port or to all. @throws {ConntrackError} and the errors of `run` */
+export async function listEntries(
   runner: ProcessRunner,
-  { family, port }: { readonly family: Family; readonly port?: number | undefined },
+  { family, protocol, port }: {
+    readonly family: Family;
+    readonly protocol: Protocol;
+    readonly port?: number | undefined;
+  },
 ): Promise<Iterable<ConntrackEntry>> {
-  const filter = port === undefined ? [] : ["--orig-port-dst", `${port}`];
-  const result = await runner.run([
-    "conntrack",
-    "-L",
-    "-f",
-    `ipv${family}`,
-    "-p",
-    "udp",
-    ...filter,
-  ]);
+  const filter = port === undefined ? "" : ` --orig-port-dst ${port}`;
+  const args = `-L -f ipv${family} ${FILTERS[protocol]}${filter}`;
+  const result = await runner.run(["conntrack", ...args.split(" ")]);
   if (result.code !== 0) throw failure("list conntrack entries", result);
   return parseEntries(result.stdout);
 }
@@ -54,7 +59,7 @@ export async function listUdpEntries(
 export async function deleteEntries(runner: ProcessRunner, deletion: string): Promise<number> {
   const result = await runner.run(["conntrack", ...deletion.split(" ")]);
   const isNothing = result.code === 1 && /\b0 flow entries have been deleted/.test(result.stderr);
-  if (result.code !== 0 && !isNothing) throw failure("delete stale UDP conntrack entries", result);
+  if (result.code !== 0 && !isNothing) throw failure("delete stale conntrack entries", result);
   // It prints each entry that it deleted.
   return [...parseEntries(result.stdout)].length;
 }

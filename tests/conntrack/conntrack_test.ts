@@ -93,11 +93,24 @@ Deno.test("what a change has made stale is listed narrowly and deleted", async (
   assertEquals(bench.cleaned, [[4, 1, 0.5]]);
 });
 
-Deno.test("no process runs where no UDP service port is affected", async () => {
+Deno.test("no process runs where only endpoints of TCP change", async () => {
   const tcp = (endpoint: string) => stateOf([servicePort([endpoint], { protocol: "tcp" })]);
   const bench = new Bench([TO_A], tcp(A));
-  await bench.sync(tcp(B), { full: true });
+  await bench.sync(tcp(B));
   assertEquals(bench.processes, 0);
+});
+
+Deno.test("TCP connections that went past a new Service are deleted, others are not", async () => {
+  const past = { ...flow(`10.0.0.1:1000 > ${VIP}`), protocol: "tcp" as const };
+  const ofUdp = flow(`10.0.0.1:1000 > ${VIP}`);
+  const elsewhere = { ...UNRELATED, protocol: "tcp" as const };
+  const bench = new Bench([past, ofUdp, elsewhere]);
+  await bench.sync(stateOf([servicePort([A], { protocol: "tcp" })]));
+  assertEquals(bench.flows, [ofUdp, elsewhere]);
+  assertEquals(bench.conntrack.processes, [
+    "conntrack -L -f ipv4 -p tcp --state SYN_SENT --orig-port-dst 53",
+    "conntrack -D -f ipv4 -p tcp --state SYN_SENT --orig-dst 10.96.0.10 --orig-port-dst 53 --reply-src 10.96.0.10 --reply-port-src 53 -w 0",
+  ]);
 });
 
 Deno.test("after a full sync everything is looked at", async () => {

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { Protocol } from "../../lib/model/cluster/objects.ts";
 import type { Family } from "../../lib/model/values/address.ts";
 import {
   type ProcessResult,
@@ -11,7 +12,7 @@ import {
   ProgramMissingError,
 } from "../../lib/model/ports/ports.ts";
 
-/** A tracked UDP flow from `src` to `dst:dport` that `replySrc:replySport` answers. */
+/** A tracked flow, of TCP and SCTP one without an answer, from `src` to `dst:dport` that `replySrc:replySport` answers. */
 export interface Flow {
   readonly src: string;
   readonly sport: number;
@@ -21,15 +22,16 @@ export interface Flow {
   readonly replySport: number;
   /** 0: the default zone. */
   readonly zone: number;
+  readonly protocol: Protocol;
 }
 
-/** A flow, written `client:port > destination:port > endpoint:port`; the last part absent: not translated. */
+/** A UDP flow, written `client:port > destination:port > endpoint:port`; the last part absent: not translated. */
 export function flow(text: string, zone = 0): Flow {
   const [client, to, by = to] = text.split(" > ");
   const [src, sport] = split(client);
   const [dst, dport] = split(to);
   const [replySrc, replySport] = split(by);
-  return { src, sport, dst, dport, replySrc, replySport, zone };
+  return { src, sport, dst, dport, replySrc, replySport, zone, protocol: "udp" };
 }
 
 function split(text = ""): readonly [string, number] {
@@ -37,10 +39,19 @@ function split(text = ""): readonly [string, number] {
   return [text.slice(0, colon).replace(/[[\]]/g, ""), Number(text.slice(colon + 1))];
 }
 
+/** The state that an entry of TCP or SCTP has until the first answer. */
+const STATES = { udp: "", tcp: "SYN_SENT", sctp: "COOKIE_WAIT" } as const;
+
+const STARTS = {
+  udp: "udp      17 29",
+  tcp: "tcp      6 29 SYN_SENT",
+  sctp: "sctp     132 2 COOKIE_WAIT",
+} as const;
+
 /** The line that `conntrack -L` prints. */
 export function formatFlow(each: Flow): string {
-  const { src, sport, dst, dport, replySrc, replySport, zone } = each;
-  return `udp      17 29 src=${src} dst=${dst} sport=${sport} dport=${dport} ` +
+  const { src, sport, dst, dport, replySrc, replySport, zone, protocol } = each;
+  return `${STARTS[protocol]} src=${src} dst=${dst} sport=${sport} dport=${dport} ` +
     `src=${replySrc} dst=${src} sport=${replySport} dport=${sport} [ASSURED] mark=0 ` +
     `${zone === 0 ? "" : `zone=${zone} `}use=1`;
 }
@@ -107,7 +118,8 @@ const FIELDS: Readonly<Record<string, (each: Flow) => string>> = {
   "--reply-port-src": ({ replySport }) => String(replySport),
   "-w": ({ zone }) => String(zone),
   "-f": ({ src }) => `ipv${familyOfFlow(src)}`,
-  "-p": () => "udp",
+  "-p": ({ protocol }) => protocol,
+  "--state": ({ protocol }) => STATES[protocol],
 };
 
 function matcher([, ...options]: readonly string[]): (each: Flow) => boolean {

@@ -1,5 +1,5 @@
 /**
- * Stale UDP flows in a real kernel: clients that keep their source port, in network namespaces.
+ * Stale flows in a real kernel: clients that keep their source port, in network namespaces.
  */
 import { assertEquals } from "@std/assert";
 import { ConntrackCleaner } from "../../lib/conntrack/conntrack.ts";
@@ -7,6 +7,10 @@ import { parseEntries } from "../../lib/conntrack/tool.ts";
 import { applyConntrackSettings } from "../../lib/conntrack/kernel_settings.ts";
 import { hostPort } from "../../lib/model/cluster/names.ts";
 import type { ProcessRunner } from "../../lib/model/ports/ports.ts";
+import { type Mode, MODES } from "../../lib/model/configuration.ts";
+import type { Dataplane, Script } from "../../lib/model/kernel/dataplane.ts";
+import type { DesiredState, StateChange } from "../../lib/model/kernel/desired.ts";
+import { IptablesDataplane } from "../../lib/backend/iptables/dataplane.ts";
 import { NftablesDataplane } from "../../lib/backend/nftables/dataplane.ts";
 import { Nft } from "../../lib/backend/nftables/nft.ts";
 import { SystemClock } from "../../lib/system/clock.ts";
@@ -63,7 +67,12 @@ function service(name: string, vip: string, nodePort = 0): ApiObject {
   };
 }
 
-function slice(name: string, family: FamilyName, addresses: readonly string[]): ApiObject {
+function slice(
+  name: string,
+  family: FamilyName,
+  addresses: readonly string[],
+  protocol = "UDP",
+): ApiObject {
   return {
     kind: "EndpointSlice",
     metadata: {
@@ -72,20 +81,26 @@ function slice(name: string, family: FamilyName, addresses: readonly string[]): 
       labels: { "kubernetes.io/service-name": name },
     },
     addressType: family,
-    ports: [{ name: "", protocol: "UDP", port: TARGET_PORT }],
+    ports: [{ name: "", protocol, port: TARGET_PORT }],
     endpoints: addresses.map((address) => ({ addresses: [address] })),
+  };
+}
+
+/** Returns what applies a change, or all rules, with the rules of a mode. */
+function applierOf<S extends Script>(dataplane: Dataplane<S>) {
+  return async (state: DesiredState, change: StateChange | undefined): Promise<void> => {
+    const partial = change && atOnce(dataplane.changing(change, state));
+    await dataplane.apply(partial ?? dataplane.full(state));
   };
 }
 
 /** A node with our rules and the cleaner, two endpoints, and a client that keeps its ports. */
 class Bench implements AsyncDisposable {
-  readonly #pipeline = new Pipeline({
-    configuration: { nodePortAddresses: ["192.0.2.0/24", "2001:db8::/64"] },
-  });
+  readonly #pipeline: Pipeline;
   readonly #resources: AsyncDisposableStack;
   readonly #clients: Clients;
   readonly #clientNamespace: number;
-  readonly #dataplane: NftablesDataplane;
+  readonly #apply: ReturnType<typeof applierOf>;
   readonly #cleaner: ConntrackCleaner;
   #cleaned = Promise.withResolvers<number>();
   readonly log = new MemoryLogger();
@@ -95,8 +110,13 @@ class Bench implements AsyncDisposable {
   private constructor(
     readonly network: Network,
     readonly family: FamilyName,
+    mode: Mode,
     resources: AsyncDisposableStack,
   ) {
+    this.#pipeline = new Pipeline({
+      mode,
+      configuration: { nodePortAddresses: ["192.0.2.0/24", "2001:db8::/64"] },
+    });
     const libc = resources.use(new Libc());
     this.#clients = new Clients(libc, resources.use(new EventLoop(libc)));
     this.#clientNamespace = libc.openNamespace(`/run/netns/${network.namespaceOf("client")}`);
@@ -105,7 +125,15 @@ class Bench implements AsyncDisposable {
     this.runner = {
       run: (argv, stdin) => execute([...prefix, ...argv], stdin === undefined ? {} : { stdin }),
     };
-    this.#dataplane = new NftablesDataplane(new Nft(this.runner));
+    this.#apply = mode === "nftables"
+      ? applierOf(new NftablesDataplane(new Nft(this.runner)))
+      : applierOf(
+        new IptablesDataplane({
+          runner: this.runner,
+          iptables: { backend: "-nft", families: [4, 6], tcpBeLiberal: false },
+          routeLocalnet: async () => {},
+        }),
+      );
     this.#cleaner = new ConntrackCleaner({
       state: this.#pipeline.desired,
       runtime: {
@@ -120,7 +148,7 @@ class Bench implements AsyncDisposable {
     this.#resources = resources.move();
   }
 
-  static async create(family: FamilyName): Promise<Bench> {
+  static async create(family: FamilyName, mode: Mode = "nftables"): Promise<Bench> {
     await using resources = new AsyncDisposableStack();
     const { node, client, web1, web2 } = FAMILIES[family];
     const network = resources.use(
@@ -130,18 +158,19 @@ class Bench implements AsyncDisposable {
       }),
     );
     for (const host of ["web1", "web2"]) {
-      network.serve(host, { protocol: "udp", port: TARGET_PORT });
+      for (const protocol of ["udp", "tcp"] as const) {
+        network.serve(host, { protocol, port: TARGET_PORT });
+      }
     }
     network.serve("node", { protocol: "udp", port: NODE_PORT });
-    return new Bench(network, family, resources);
+    return new Bench(network, family, mode, resources);
   }
 
   /** Makes these the objects of the cluster, as the sync loop does. @returns how many flows were deleted */
   async sync(objects: readonly ApiObject[], options = { clean: true }): Promise<number> {
     const { change } = this.#pipeline.load(objects);
     const { desired } = this.#pipeline;
-    const partial = this.#isFirst ? undefined : atOnce(this.#dataplane.changing(change, desired));
-    await this.#dataplane.apply(partial ?? this.#dataplane.full(desired));
+    await this.#apply(desired, this.#isFirst ? undefined : change);
     const full = this.#isFirst;
     this.#isFirst = false;
     if (!options.clean) return 0;
@@ -150,11 +179,16 @@ class Bench implements AsyncDisposable {
     return await this.#cleaned.promise;
   }
 
-  /** Sends a datagram from this port of the client. @returns the host that answered, or what came instead */
-  async ask(sourcePort: number, address: string, port = 53): Promise<string> {
+  /** Sends from this port of the client. @returns the host that answered, or what came instead */
+  async ask(
+    sourcePort: number,
+    address: string,
+    port = 53,
+    protocol: "udp" | "tcp" = "udp",
+  ): Promise<string> {
     const outcome = await this.#clients.connect({
       namespace: this.#clientNamespace,
-      protocol: "udp",
+      protocol,
       source: { address: FAMILIES[this.family].client, port: sourcePort },
       destination: { address, port },
       timeout: 2_000,
@@ -239,6 +273,38 @@ for (const family of ["IPv4", "IPv6"] as const) {
     assertEquals(await ask(), ["world", "node", "web1", "world"]);
     assertEquals(bench.log.warnings, []);
   });
+}
+
+/** Drops TCP alone: without its neighbour discovery, the host is unreachable. */
+const DROP =
+  "table inet silent { chain tcp-in { type filter hook prerouting priority -300; meta l4proto tcp drop; }; }";
+
+for (const mode of MODES) {
+  for (const family of ["IPv4", "IPv6"] as const) {
+    test(`${mode}, ${family}: a TCP client that asks from one port reaches a Service that came later`, async () => {
+      await using bench = await Bench.create(family, mode);
+      const { vip, other, web1 } = FAMILIES[family];
+      await bench.sync([], { clean: false });
+      await bench.network.run("world", ["nft", DROP]);
+      const ask = () => bench.ask(1001, vip, 53, "tcp");
+      assertEquals(await ask(), "drop");
+      const ports = [{ protocol: "TCP", port: 53 }];
+      const objects = [
+        {
+          kind: "Service",
+          metadata: { namespace: "default", name: "web" },
+          spec: { clusterIP: other, clusterIPs: [other], externalIPs: [vip], ports },
+        },
+        slice("web", family, [web1], "TCP"),
+      ];
+      await bench.sync(objects, { clean: false });
+      assertEquals(await ask(), "drop", "without the cleaner the entry stays");
+      await bench.sync([], { clean: false });
+      assertEquals(await bench.sync(objects), 1);
+      assertEquals(await ask(), "web1");
+      assertEquals(bench.log.warnings, []);
+    });
+  }
 }
 
 test("hundreds of flows to a gone endpoint go at once, and a start finds what is stale", async () => {

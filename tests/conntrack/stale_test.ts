@@ -6,6 +6,7 @@ import type {
   DesiredServicePort,
   DesiredState,
 } from "../../lib/model/kernel/desired.ts";
+import type { Protocol } from "../../lib/model/cluster/objects.ts";
 import type { Family } from "../../lib/model/values/address.ts";
 import { atOnce } from "../../lib/model/ports/in_turns.ts";
 import { flow, formatFlow } from "./fake_conntrack.ts";
@@ -28,10 +29,7 @@ type AllSuspects = Readonly<Record<Family, Suspects>>;
 function suspects({ before, after, node = NODE }: Step): AllSuspects {
   const found: AllSuspects = { 4: new Map(), 6: new Map() };
   const { services } = changeOf(stateOf(before, node), stateOf(after, node));
-  for (const change of services.values()) {
-    addSuspects(found, change.before);
-    addSuspects(found, change.after);
-  }
+  for (const change of services.values()) addSuspects(found, change);
   return found;
 }
 
@@ -39,13 +37,20 @@ function suspects({ before, after, node = NODE }: Step): AllSuspects {
 function staleOf(suspects: AllSuspects, state: DesiredState, flows: readonly string[]): string[] {
   return flows.filter((text) => {
     const [words = "", zone] = text.split(" zone ");
-    const entry = parseEntry(formatFlow(flow(words, Number(zone ?? 0))));
+    const protocol = protocolOf(state);
+    const entry = parseEntry(formatFlow({ ...flow(words, Number(zone ?? 0)), protocol }));
     if (!entry) throw new Error(`this is no flow: ${text}`);
     const { family } = entry;
     const localAddresses = new Set([LOCAL, "127.0.0.1"]);
     const options = { family, suspects: suspects[family], state, localAddresses };
     return atOnce(findingStale([entry], options)).length > 0;
   });
+}
+
+/** Returns the protocol of the state's first service port. */
+function protocolOf({ services }: DesiredState): Protocol {
+  const [port] = services.values().flatMap((ports) => ports);
+  return port?.protocol ?? "udp";
 }
 
 function stale(step: Step, flows: readonly string[]): string[] {
@@ -191,3 +196,30 @@ Deno.test("a flow of another zone that was not translated is left alone, a trans
   const step = { before: [], after: [servicePort([B])] };
   assertEquals(stale(step, [`${PAST} zone 7`, `${TO_A} zone 7`]), [`${TO_A} zone 7`]);
 });
+
+for (const protocol of ["tcp", "sctp"] as const) {
+  const port = (endpoints: readonly string[], fields: Partial<DesiredServicePort> = {}) =>
+    servicePort(endpoints, { protocol, ...fields });
+
+  Deno.test(`${protocol}: a Service is new: first packets that went past it are stale, translated ones are not`, () => {
+    const step = { before: [], after: [port([A], { nodePort: 30053 })] };
+    const flows = [TO_A, PAST, `${PAST} zone 7`, LOCAL_PAST, ...ELSEWHERE, ...SAME_PORT_ELSEWHERE];
+    assertEquals(stale(step, flows), [PAST, LOCAL_PAST]);
+  });
+
+  Deno.test(`${protocol}: changed endpoints make no connection suspect, a new address does`, () => {
+    const [a, b] = [port([A]), port([B])];
+    assertEquals(suspects({ before: [a], after: [b] })[4].size, 0);
+    assertEquals(suspects({ before: [a], after: [] })[4].size, 0);
+    const after = [port([A], { externalIPs: ["203.0.113.1"] })];
+    const past = `${CLIENT} > 203.0.113.1:53`;
+    assertEquals(stale({ before: [a], after }, [past, TO_A]), [past]);
+  });
+
+  Deno.test(`${protocol}: a node port may be new in one family alone`, () => {
+    const four = port([A], NODE_PORT);
+    const six = port([], { ...NODE_PORT, family: 6 });
+    const found = suspects({ before: [four], after: [four, six] });
+    assertEquals([found[4].size, found[6].size], [0, 1]);
+  });
+}

@@ -5,7 +5,7 @@ import {
   ConntrackError,
   deleteEntries,
   deletionsOf,
-  listUdpEntries,
+  listEntries,
   parseEntries,
 } from "../../lib/conntrack/tool.ts";
 import { FakeConntrack, type Flow, flow, formatFlow } from "./fake_conntrack.ts";
@@ -25,23 +25,28 @@ Deno.test("flows with one destination and one endpoint are one deletion", () => 
     flow(`10.0.0.1:1 > ${VIP} > ${A}`),
     flow(`10.0.0.2:1 > ${VIP} > ${A}`),
     flow(`10.0.0.2:2 > ${VIP} > ${A}`, 7),
+    { ...flow(`10.0.0.9:1 > ${VIP}`), protocol: "tcp" as const },
+    { ...flow(`10.0.0.9:1 > ${VIP}`), protocol: "sctp" as const },
   ];
   assertEquals([...deletionsOf(entriesOf(flows))], [
     "-D -f ipv4 -p udp --orig-dst 10.96.0.10 --orig-port-dst 53 --reply-src 10.96.0.10 --reply-port-src 53 -w 0",
     "-D -f ipv4 -p udp --orig-dst 10.96.0.10 --orig-port-dst 53 --reply-src 10.244.0.1 --reply-port-src 5353",
+    "-D -f ipv4 -p tcp --state SYN_SENT --orig-dst 10.96.0.10 --orig-port-dst 53 --reply-src 10.96.0.10 --reply-port-src 53 -w 0",
+    "-D -f ipv4 -p sctp --state COOKIE_WAIT --orig-dst 10.96.0.10 --orig-port-dst 53 --reply-src 10.96.0.10 --reply-port-src 53 -w 0",
   ]);
 });
 
 Deno.test("a listing is of the ports of the frontends, or of all if they are many", () => {
   const ports = (...fields: Parameters<typeof servicePort>[1][]) => {
     const suspects = { 4: new Map() as Suspects, 6: new Map() as Suspects };
-    addSuspects(suspects, fields.map((each) => servicePort([], each)));
-    return portsToList(suspects[4]);
+    addSuspects(suspects, { before: [], after: fields.map((each) => servicePort([], each)) });
+    return portsToList(suspects[4], "udp");
   };
   assertEquals(ports({ externalIPs: ["192.0.2.1"] }), [53]);
   assertEquals(ports({ nodePort: 30053 }), [53, 30053]);
   assertEquals(ports({ port: 1 }, { port: 2 }, { port: 3 }, { port: 4 }), [undefined]);
   assertEquals(ports(), []);
+  assertEquals(ports({ protocol: "tcp", port: 80 }, { port: 1 }), [1]);
 });
 
 const addresses = fc.constantFrom("10.96.0.10", "10.96.0.11", "10.244.0.1");
@@ -55,11 +60,12 @@ const flows = fc.array(
     replySrc: addresses,
     replySport: ports,
     zone: fc.constantFrom(0, 0, 7),
+    protocol: fc.constantFrom("udp", "tcp"),
   }),
 );
 const isUntranslated = (each: Flow) => each.dst === each.replySrc && each.dport === each.replySport;
 const destinationOf = (each: Flow) =>
-  `${each.dst} ${each.dport} ${each.replySrc} ${each.replySport}`;
+  `${each.protocol} ${each.dst} ${each.dport} ${each.replySrc} ${each.replySport}`;
 
 Deno.test("deletions remove all flows that are like the chosen ones, and no other", async () => {
   await fc.assert(fc.asyncProperty(flows, fc.nat(15), async (all, chosen) => {
@@ -90,12 +96,13 @@ Deno.test("a refusal is an error of one line that says what the tool said", asyn
     stderr: "\nOperation failed: \u001b[31mno right\nsecond\n",
   };
   const messages = [
-    (await assertRejects(() => listUdpEntries(fake, { family: 4 }), ConntrackError)).message,
+    (await assertRejects(() => listEntries(fake, { family: 4, protocol: "udp" }), ConntrackError))
+      .message,
     (await assertRejects(() => deleteEntries(fake, TO_A), ConntrackError)).message,
   ];
   assertEquals(messages, [
     "conntrack cannot list conntrack entries (exit 1): Operation failed: [31mno right",
-    "conntrack cannot delete stale UDP conntrack entries (exit 1): Operation failed: [31mno right",
+    "conntrack cannot delete stale conntrack entries (exit 1): Operation failed: [31mno right",
   ]);
 });
 
