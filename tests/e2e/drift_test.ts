@@ -186,6 +186,24 @@ test("in iptables mode rules that another program removes are put back", async (
       await stage.flowsBecome(signpost, FLOWS);
     });
   }
+  const jump = `-m comment --comment "kubernetes service portals" -j KUBE-SERVICES`;
+  const restore = "iptables-save -t nat | sed s/:8080$/:8081/ | iptables-restore";
+  const damages = [
+    ["a jump is deleted", `iptables -t nat -D PREROUTING ${jump}`, "nat jump PREROUTING KUBE-S"],
+    ["an old state is restored", restore, "rules of iptables nat"],
+  ] as const;
+  for (const [what, command, missing] of damages) {
+    await test.step(what, async () => {
+      // The first look after a write cannot tell who wrote.
+      await new Promise((resolve) => setTimeout(resolve, 5_000));
+      const before = await stage.metric(REPAIRS);
+      await stage.network.run(NODE, ["sh", "-ec", command]);
+      await signpost.until("the repair", async () => await stage.metric(REPAIRS) > before);
+      assertMatch(signpost.log, new RegExp(`another program .*missing="[^"]*${missing}`));
+      await stage.flowsBecome(signpost, FLOWS);
+      assertEquals(await stage.metric(REPAIRS), before + 1);
+    });
+  }
 });
 
 /** Churn has so many syncs a second that a test need not wait for them. */

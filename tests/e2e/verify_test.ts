@@ -239,7 +239,7 @@ test("--fix has the daemon put back what it has not noticed itself", async () =>
   await using it = await Case.create({ config: { mode: "iptables" } });
   await using signpost = await it.start();
   const { network } = it.stage;
-  // The canary chains are still there, so the daemon sees nothing before its next full sync.
+  // The daemon looks at the rules every 30 s.
   await network.run(NODE, ["iptables", "-t", "nat", "-F", "KUBE-NODEPORTS"]);
   const [code, { differences }] = await it.verify();
   assertEquals(code, 1);

@@ -18,6 +18,7 @@ import { boundedReading } from "../../model/values/timing.ts";
 import { setRouteLocalnet } from "../sysctl.ts";
 import { HandOver } from "../take_over.ts";
 import { IptablesDataplane } from "./dataplane.ts";
+import { DriftLook } from "./drift.ts";
 import type { Saved } from "./kernel/saved.ts";
 import { findIptables, type Iptables } from "./kernel/programs.ts";
 import { iptablesMetrics } from "./metrics.ts";
@@ -99,16 +100,18 @@ export class IptablesBackend extends IptablesDataplane implements Backend<Iptabl
     return Promise.resolve(undefined);
   }
 
-  /** Looks for missing canary chains at intervals, as kube-proxy does. */
+  /** Looks at the rules every sync period. */
   async watchDrift({ onDrift, onChange, signal }: DriftOptions): Promise<void> {
-    const { configuration, runtime: { clock } } = this.#options;
+    const { configuration, runtime } = this.#options;
+    const { clock } = runtime;
+    const drifts = new DriftLook({ ...runtime, writes: () => this.writes });
     while (!signal.aborted) {
       await clock.sleep(configuration.iptables.syncPeriod, signal);
       if (signal.aborted) return;
       const change = await this.refresh();
       if (change !== undefined) onChange(change);
-      const missing = await this.missingCanaries().catch(() => []);
-      if (missing.length > 0) onDrift({ missing: missing.join(", "), added: "", by: "" });
+      const drift = await drifts.look(this.iptables, signal).catch(() => undefined);
+      if (drift && !signal.aborted) onDrift(drift);
     }
   }
 

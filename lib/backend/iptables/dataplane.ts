@@ -8,7 +8,7 @@ import type { Clock, ProcessRunner } from "../../model/ports/ports.ts";
 import { CounterSums } from "../metrics.ts";
 import { type Iptables, isTcpLiberal, listChain, restore, save } from "./kernel/programs.ts";
 import { fitToSaved } from "./script/full.ts";
-import { CANARY_CHAIN, programName, type Table, TABLES } from "./script/names.ts";
+import type { Table } from "./script/names.ts";
 import { countIn, countsIn, FRONTEND_CHAINS, PACKET_METRICS, RuleCounts } from "./metrics.ts";
 import { type FamilyInput, renderFamily } from "./script/rule.ts";
 import { parseSaved, type Saved } from "./kernel/saved.ts";
@@ -31,6 +31,8 @@ export class IptablesDataplane implements Dataplane<IptablesScript> {
   readonly ruleCounts = new RuleCounts();
   readonly #packets = new CounterSums();
   protected iptables: UsedIptables;
+  /** The number of beginnings and ends of `apply`: odd during a write. */
+  protected writes = 0;
 
   constructor(options: IptablesDataplaneOptions) {
     this.#options = options;
@@ -61,12 +63,18 @@ export class IptablesDataplane implements Dataplane<IptablesScript> {
   /** Gives the script to the kernel. A full one is adapted to the kernel's rules first. @throws {ApplyError} */
   async apply(script: IptablesScript, checkpoint = () => {}): Promise<void> {
     script.bytes = 0;
-    for (const input of await this.#inTurns(script.making())) {
-      script.bytes += script.kind === "full"
-        ? await this.#replace(input)
-        : await this.#restore(input);
-      this.ruleCounts.applied(script.kind, input);
-      checkpoint();
+    const inputs = await this.#inTurns(script.making());
+    this.writes++;
+    try {
+      for (const input of inputs) {
+        script.bytes += script.kind === "full"
+          ? await this.#replace(input)
+          : await this.#restore(input);
+        this.ruleCounts.applied(script.kind, input);
+        checkpoint();
+      }
+    } finally {
+      this.writes++;
     }
     // The rule that protects localhost from neighbours is in place now.
     if (script.routeLocalnet) await this.#options.routeLocalnet();
@@ -120,20 +128,6 @@ export class IptablesDataplane implements Dataplane<IptablesScript> {
     const bytes = await this.#restore(fitToSaved(input, await this.saved(family)));
     for (const { name } of PACKET_METRICS) this.#packets.seen(`${name} ${family}`, 0);
     return bytes;
-  }
-
-  /** Returns the tables that another program has flushed: `iptables nat`. A locked one is not. @throws {ApplyError} */
-  async missingCanaries(): Promise<readonly string[]> {
-    const missing: string[] = [];
-    for (const family of this.iptables.families) {
-      for (const table of TABLES) {
-        const place = { ...this.iptables, family, table, chain: CANARY_CHAIN };
-        const listed = await listChain(this.#options.runner, place);
-        if (!(listed instanceof ApplyError) || listed.failure === "busy") continue;
-        missing.push(`${programName(family, "")} ${table}`);
-      }
-    }
-    return missing;
   }
 
   /** @returns the length written */

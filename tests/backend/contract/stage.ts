@@ -25,7 +25,7 @@ export interface Stage extends AsyncDisposable {
   refuses: boolean;
   /** Another program deletes what leads to the cluster IP of `shop/web`. */
   deleteRule(): Promise<void>;
-  /** Single rules are watched; otherwise what all rules hang on, as in kube-proxy. */
+  /** A single rule that goes right after our write is noticed; otherwise what all rules hang on. */
   readonly noticesRules: boolean;
   /** Another program deletes so much that parts cannot mend it. */
   deleteAll(): Promise<void>;
@@ -95,8 +95,7 @@ export async function nftablesStage(): Promise<KernelStage> {
 export async function iptablesStage(variant: Variant): Promise<KernelStage> {
   const kernel = await IptablesKernel.create(variant);
   await kernel.run(`iptables${variant}`, "-t", "mangle", "-N", "KUBE-IPTABLES-HINT");
-  const streamer = { async *lines() {} };
-  return Object.assign(openBackend("iptables", { runner: kernel.runner, streamer }), {
+  return Object.assign(openBackend("iptables", kernel), {
     noticesRules: false,
     deleteRule: async () => {
       const saved = await kernel.save(4);

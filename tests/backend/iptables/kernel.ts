@@ -7,8 +7,9 @@ import type { Variant } from "../../../lib/backend/iptables/kernel/programs.ts";
 import { parseSaved, type SavedTable } from "../../../lib/backend/iptables/kernel/saved.ts";
 import { programName } from "../../../lib/backend/iptables/script/names.ts";
 import { FAMILIES, type Family } from "../../../lib/model/values/address.ts";
-import type { ProcessRunner } from "../../../lib/model/ports/ports.ts";
+import type { ProcessRunner, ProcessStreamer } from "../../../lib/model/ports/ports.ts";
 import { execute, run } from "../../support/command.ts";
+import { denoStreamer } from "../../../lib/system/process.ts";
 import { Libc } from "../../support/libc.ts";
 import { Namespaces } from "../../support/namespaces.ts";
 import { atOnce } from "../../../lib/model/ports/in_turns.ts";
@@ -20,6 +21,9 @@ export const BACKENDS: readonly Variant[] = ["-nft", "-legacy"];
 export class Kernel implements AsyncDisposable {
   readonly #prefix: readonly string[];
   readonly runner: ProcessRunner;
+  readonly streamer: ProcessStreamer = {
+    lines: (argv, signal) => denoStreamer.lines(["ip", ...this.#prefix.slice(1), ...argv], signal),
+  };
 
   private constructor(
     readonly backend: Variant,

@@ -108,7 +108,7 @@ export function jumpsIn({ builtIn }: SavedTable): string[] {
 }
 
 /** Returns true for a rule of a built-in chain that leads to one of our chains and has kube-proxy's comment. */
-function isJump(rule: string): boolean {
+export function isJump(rule: string): boolean {
   const target = targetOf(rule);
   return target !== undefined && isOwnChain(target) &&
     /^kube(rnetes|-proxy) /.test(argumentOf(rule, "--comment") ?? "");

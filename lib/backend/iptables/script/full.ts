@@ -150,7 +150,7 @@ const SERVICES = leadTo("KUBE-SERVICES", "service portals");
 const POSTROUTING = leadTo("KUBE-POSTROUTING", "postrouting rules");
 
 /** The jumps, equal to kube-proxy's. Each is inserted at the head of its chain, so the last one comes first. */
-const JUMPS: Readonly<Record<Table, readonly string[]>> = {
+export const JUMPS: Readonly<Record<Table, readonly string[]>> = {
   filter: [
     `INPUT ${EXTERNAL}`,
     `FORWARD ${EXTERNAL}`,

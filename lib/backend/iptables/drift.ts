@@ -1,0 +1,147 @@
+/** Notices that another program has changed our rules. */
+import { ApplyError } from "../../model/kernel/dataplane.ts";
+import type { Drift } from "../../model/kernel/differences.ts";
+import { Turns } from "../../model/ports/in_turns.ts";
+import type { Clock, ProcessRunner, ProcessStreamer } from "../../model/ports/ports.ts";
+import { hash32 } from "../../model/values/hash.ts";
+import { type Iptables, listChain, type Place } from "./kernel/programs.ts";
+import { isJump, isOwnChain, targetOf } from "./kernel/saved.ts";
+import { JUMPS } from "./script/full.ts";
+import { CANARY_CHAIN, programName, type Table, TABLES } from "./script/names.ts";
+
+interface DriftLookOptions {
+  readonly runner: ProcessRunner;
+  readonly streamer: ProcessStreamer;
+  readonly clock: Pick<Clock, "monotonic" | "sleep">;
+  /** Counts the beginnings and ends of our own writes, so it is odd during a write. */
+  readonly writes: () => number;
+}
+
+/** Our part of a table, as `iptables-save` printed it. */
+interface Summary {
+  readonly chains: number;
+  readonly rules: number;
+  readonly hash: number;
+  readonly hasCanary: boolean;
+  /** `PREROUTING KUBE-SERVICES` */
+  readonly jumps: ReadonlySet<string>;
+}
+
+/** Milliseconds. */
+const LONGEST_LOOK = 60_000;
+
+/** Lines that are read without a break. */
+const BATCH = 200;
+
+/**
+ * Compares the rules with those of the look before. Kernels and versions of iptables print rules in their own way, so
+ * only what was read is compared. After our own write, the first look checks canaries and jumps alone.
+ */
+export class DriftLook {
+  /** By family and table: `iptables nat`. */
+  #known = new Map<string, Summary>();
+  /** `writes` at that look. */
+  #knownAt = -1;
+
+  constructor(private readonly options: DriftLookOptions) {}
+
+  /** @returns `undefined` if no change was found @throws {ApplyError} if iptables is missing */
+  async look(
+    { backend, families }: Pick<Iptables, "backend" | "families">,
+    signal: AbortSignal,
+  ): Promise<Drift | undefined> {
+    const { clock, writes } = this.options;
+    const begun = writes();
+    const over = new AbortController();
+    void clock.sleep(LONGEST_LOOK, over.signal).then(() => over.abort());
+    const missing: string[] = [];
+    const seen = new Map<string, Summary>();
+    try {
+      for (const family of families) {
+        const place = { family, backend };
+        const tables = await this.#read(place, AbortSignal.any([signal, over.signal]));
+        for (const table of TABLES) {
+          const name = `${programName(family, "")} ${table}`;
+          const summary = tables.get(table);
+          if (summary?.hasCanary) {
+            seen.set(name, summary);
+            for (const jump of missingJumps(table, summary)) missing.push(`${name} ${jump}`);
+          } else if (summary || await this.#lacksCanary(place, table)) {
+            missing.push(name);
+          }
+        }
+      }
+    } finally {
+      over.abort();
+    }
+    const added: string[] = [];
+    if (begun % 2 === 0 && begun === writes()) {
+      if (begun === this.#knownAt && missing.length === 0) {
+        for (const [name, summary] of seen) {
+          const known = this.#known.get(name);
+          if (!known || known.hash === summary.hash) continue;
+          const more = summary.rules - known.rules || summary.chains - known.chains;
+          if (more <= 0) missing.push(`rules of ${name}`);
+          if (more >= 0) added.push(`rules of ${name}`);
+        }
+      }
+      if (begun !== this.#knownAt) [this.#known, this.#knownAt] = [seen, begun];
+    }
+    if (missing.length + added.length === 0) return undefined;
+    return { missing: missing.join(", "), added: added.join(", "), by: "" };
+  }
+
+  /** Reads the tables that were printed to their ends. The text may be many MB, so no line is kept. */
+  async #read(
+    { family, backend }: Place,
+    signal: AbortSignal,
+  ): Promise<ReadonlyMap<string, Summary>> {
+    const { clock, streamer } = this.options;
+    const tables = new Map<string, Summary>();
+    const builtIn = new Set<string>();
+    let name = "";
+    let [chains, rules, hash, hasCanary, jumps] = [0, 0, 0, false, new Set<string>()];
+    const program = programName(family, "-save", backend);
+    const turns = new Turns(clock);
+    let count = 0;
+    for await (const line of streamer.lines([program], signal)) {
+      if (++count % BATCH === 0) await turns.giveWay();
+      if (line.startsWith("-A ")) {
+        const end = `${line} `.indexOf(" ", 3);
+        const chain = line.slice(3, end);
+        const rule = line.slice(end + 1);
+        const isOurJump = builtIn.has(chain) && isJump(rule);
+        if (!isOurJump && !isOwnChain(chain)) continue;
+        if (isOurJump) jumps.add(`${chain} ${targetOf(rule)}`);
+        rules++;
+        hash = hash32(line, hash);
+      } else if (line.startsWith(":")) {
+        const [chain = "", policy = ""] = line.slice(1).split(" ");
+        if (policy !== "-") builtIn.add(chain);
+        else if (isOwnChain(chain)) {
+          chains++;
+          hasCanary ||= chain === CANARY_CHAIN;
+          hash = hash32(chain, hash);
+        }
+      } else if (line.startsWith("*")) {
+        name = line.slice(1);
+        builtIn.clear();
+        [chains, rules, hash, hasCanary, jumps] = [0, 0, 0, false, new Set()];
+      } else if (line === "COMMIT") {
+        tables.set(name, { chains, rules, hash, hasCanary, jumps });
+      }
+    }
+    return tables;
+  }
+
+  /** Asks for the canary of a table that was not printed: it may be gone, or locked. @throws {ApplyError} */
+  async #lacksCanary(place: Place, table: Table): Promise<boolean> {
+    const listed = await listChain(this.options.runner, { ...place, table, chain: CANARY_CHAIN });
+    return listed instanceof ApplyError && listed.failure !== "busy";
+  }
+}
+
+function missingJumps(table: Table, { jumps }: Summary): string[] {
+  const wanted = JUMPS[table].map((jump) => `${jump.split(" ", 1)[0]} ${targetOf(jump)}`);
+  return wanted.filter((jump) => !jumps.has(jump)).map((jump) => `jump ${jump}`);
+}
