@@ -32,8 +32,11 @@ export function many(name: string, value: Scalar | Message, most = Infinity): Fi
   return { name, value, repeated: true, most };
 }
 
-/** The most entries that Kubernetes allows in the lists of a slice (`pkg/apis/discovery/validation`). */
-export const MOST = { endpoints: 1_000, addresses: 100, hints: 8, ports: 20_000 };
+/**
+ * The most entries in the lists of a slice, as Kubernetes allows (`pkg/apis/discovery/validation`). Nobody checks
+ * manifests, so they may have ten times its endpoints.
+ */
+export const MOST = { endpoints: 10_000, addresses: 100, hints: 8, ports: 20_000 };
 
 /** meta/v1 ObjectMeta. */
 const METADATA: Message = {
