@@ -2,6 +2,8 @@
 import { runDaemon } from "../daemon/daemon.ts";
 import { openServiceManager } from "../daemon/reports/service_manager.ts";
 import { LocalhostListeners } from "../localhost/listeners.ts";
+import { httpListen } from "../system/http_servers.ts";
+import { KeptServers } from "../system/kept_servers.ts";
 import { tcp } from "../system/tcp.ts";
 import type { Configuration } from "../config/configuration.ts";
 import type { Logger } from "../model/ports/ports.ts";
@@ -37,6 +39,9 @@ export async function run(options: RunOptions): Promise<void> {
   signal.addEventListener("abort", stop, { once: true });
   await using localhost = new LocalhostListeners({ tcp: tcp(), clock: runtime.clock });
   let { configuration, logger } = options;
+  const { clock } = runtime;
+  const listen = httpListen({ clock, logger: { warn: (...line) => logger.warn(...line) } });
+  await using servers = new KeptServers({ listen, clock });
   while (!signal.aborted) {
     const over = new AbortController();
     const parts = { configuration, runtime, logger, manager };
@@ -47,17 +52,24 @@ export async function run(options: RunOptions): Promise<void> {
       commandLine: { argv, workingDirectory: runtime.workingDirectory(), file: file.contents },
       nodeName: nodeNameOf(configuration, runtime),
       localhost,
+      listen,
+      servers,
       signal: either,
     });
     const ended = [reading, daemon].map((part) => part.finally(() => over.abort()));
     const next = await Promise.race([Promise.all(ended).then(() => reading), late.promise]);
     if (!next) continue;
+    if (addressesOf(next) !== addressesOf(configuration)) await servers[Symbol.asyncDispose]();
     configuration = next;
     logger = openLog(configuration, runtime);
     logger.info("the configuration was read again");
   }
   await manager.tell("STOPPING");
   logger.info("stopped, the rules stay");
+}
+
+function addressesOf({ healthzBindAddress, metricsBindAddress }: Configuration): string {
+  return `${healthzBindAddress} ${metricsBindAddress}`;
 }
 
 /** Milliseconds between two looks at the configuration file. */

@@ -106,11 +106,11 @@ async function run(parts: Parts): Promise<void> {
 
 /** Serves health and metrics. @throws {FatalError} if `bindAddressHardFail` is set and an address is taken */
 async function serveAll(parts: Parts, signal: AbortSignal): Promise<void> {
-  const { configuration, nodeName, runtime: { clock, pid }, logger } = parts.options;
-  const { health, metrics, findings, desired, connections, listen, report } = parts;
+  const { configuration, nodeName, runtime: { clock, pid }, logger, servers } = parts.options;
+  const { health, metrics, findings, desired, connections, report } = parts;
   const status = () => statusReport(parts);
   // The reasons of their Events are kube-proxy's.
-  const servers = [{
+  const served = [{
     name: "healthz",
     address: configuration.healthzBindAddress,
     reason: "FailedToStartProxierHealthcheck",
@@ -133,13 +133,13 @@ async function serveAll(parts: Parts, signal: AbortSignal): Promise<void> {
       }),
     }),
   }];
-  const serving = servers.filter(({ address }) => address !== "").map(
+  const serving = served.filter(({ address }) => address !== "").map(
     ({ name, address, reason, handler }) =>
       serveHttp(splitHostPort(address), {
         name,
         handler,
         hardFail: configuration.bindAddressHardFail,
-        listen,
+        listen: servers.keep,
         failed: (what) => {
           report(nodeEvent(nodeName, { type: "Warning", reason, note: what }));
           parts.serverFailures.set(name, finding("own-port-taken", { what, where: address }));

@@ -25,7 +25,7 @@ import { Desired } from "../policy/state.ts";
 import type { StateKeeper } from "../source/saved/keeper.ts";
 import type { SyncOutcome } from "../sync/reports.ts";
 import { SyncLoop } from "../sync/sync.ts";
-import { httpListen } from "../system/http_servers.ts";
+import type { KeptServers } from "../system/kept_servers.ts";
 import { processUsage } from "../system/runtime.ts";
 import { OwnPorts } from "./objects/own_ports.ts";
 import { postJson, type Source } from "./objects/source.ts";
@@ -42,6 +42,10 @@ export interface DaemonOptions {
   readonly manager: ServiceManager;
   /** Outlives the daemon: a new configuration keeps the listeners that it needs, too. */
   readonly localhost: LocalhostListeners;
+  /** Listens at health-check node ports. */
+  readonly listen: HttpListen;
+  /** Outlives the daemon, as `localhost`: probes and scrapes get answers meanwhile. */
+  readonly servers: Pick<KeptServers, "keep">;
   /** Aborts when the process is told to stop, or its configuration has changed. */
   readonly signal: AbortSignal;
 }
@@ -55,7 +59,6 @@ export class Parts {
   readonly health: ProxyHealth;
   /** `undefined`: without an API server there is no receiver of Events. */
   readonly events: EventRecorder | undefined;
-  readonly listen: HttpListen;
   readonly healthChecks: HealthCheckNodePorts;
   readonly observation: Observation;
   readonly findings: NodeFindings;
@@ -134,10 +137,9 @@ export class Parts {
       instance: nodeName,
       dropped: () => this.metrics.droppedEvents.inc({}),
     });
-    this.listen = httpListen({ clock, logger });
     this.healthChecks = new HealthCheckNodePorts({
       where: () => ({ node: this.desired.node, ownAddresses: options.runtime.addresses() }),
-      listen: this.listen,
+      listen: options.listen,
       isHealthy: () => this.health.report().healthy,
       clock,
       logger,

@@ -2,6 +2,7 @@ import { assertRejects } from "@std/assert";
 import { openServiceManager } from "../../lib/daemon/reports/service_manager.ts";
 import { runDaemon } from "../../lib/daemon/daemon.ts";
 import { LocalhostListeners } from "../../lib/localhost/listeners.ts";
+import { httpListen } from "../../lib/system/http_servers.ts";
 import { tcp } from "../../lib/system/tcp.ts";
 import { FatalError } from "../../lib/model/values/errors.ts";
 import { world } from "../cli/runtime.ts";
@@ -48,6 +49,8 @@ Deno.test("while the kernel checks the rules, nft says its version and the kubec
       logger,
     }),
     localhost: new LocalhostListeners({ tcp: tcp(), clock: runtime.clock }),
+    listen: httpListen({ clock: runtime.clock, logger }),
+    servers: { keep: httpListen({ clock: runtime.clock, logger }) },
     signal: new AbortController().signal,
   });
   await assertRejects(() => running, FatalError, "CAP_NET_ADMIN");

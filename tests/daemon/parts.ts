@@ -2,6 +2,7 @@
 import { type DaemonOptions, Parts } from "../../lib/daemon/parts.ts";
 import { LocalhostListeners } from "../../lib/localhost/listeners.ts";
 import { ServiceManager } from "../../lib/observe/systemd.ts";
+import { httpListen } from "../../lib/system/http_servers.ts";
 import { tcp } from "../../lib/system/tcp.ts";
 import { world } from "../cli/runtime.ts";
 import { DEFAULTS } from "../support/configuration.ts";
@@ -27,6 +28,8 @@ export function newParts(
       logger,
     }),
     localhost: new LocalhostListeners({ tcp: tcp(), clock: runtime.clock }),
+    listen: httpListen({ clock: runtime.clock, logger }),
+    servers: { keep: httpListen({ clock: runtime.clock, logger }) },
     signal: new AbortController().signal,
   };
   const opened = {

@@ -2,7 +2,7 @@ import { assertEquals, assertMatch } from "@std/assert";
 import { type Signpost, signpostCommand } from "../support/signpost.ts";
 import { NODE } from "../support/topology.ts";
 import { ADDRESSES, clusterObjects, NODE_PORT, service, slice } from "./cluster.ts";
-import { Stage, syncs } from "./stage.ts";
+import { HEALTH_PORT, Stage, syncs } from "./stage.ts";
 import { sideBySide } from "../support/side_by_side.ts";
 
 const test = sideBySide("start and configuration");
@@ -244,6 +244,32 @@ test("SIGHUP without a change touches nothing", async () => {
     { from: "pod", to: ADDRESSES[4].clusterIP, reaches: ["local2"] },
   ]);
   assertEquals(syncs(signpost, "full"), 1);
+});
+
+test("a reload leaves no probe without a good answer", async () => {
+  await using stage = await Stage.create({ objects: WEB });
+  await using signpost = await stage.startSynced();
+  const probe = () => stage.get("/healthz", HEALTH_PORT).then(({ status }) => status, () => 0);
+  await signpost.until("the health server", async () => await probe() === 200);
+  for (const round of [2, 3, 4]) {
+    await stage.configure({ configSyncPeriod: `${round}m` });
+    signpost.kill("SIGHUP");
+    const seen = new Set<number>();
+    await signpost.until("another full sync", async () => {
+      for (let i = 0; i < 10; i++) seen.add(await probe());
+      return syncs(signpost, "full") === round;
+    });
+    assertEquals([...seen], [200]);
+  }
+  await stage.configure({ healthzBindAddress: `127.0.0.1:${HEALTH_PORT}` });
+  signpost.kill("SIGHUP");
+  await signpost.until("another address", async () => {
+    return await stage.get("/healthz", HEALTH_PORT, ADDRESSES[4].node).then(
+      () => false,
+      () => true,
+    );
+  });
+  await signpost.until("the health server", async () => await probe() === 200);
 });
 
 /** Mounts a configuration as kubelet mounts a ConfigMap: the file is a link through `..data`. */

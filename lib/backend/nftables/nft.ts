@@ -317,7 +317,7 @@ export function isRefusal(error: unknown): error is ApplyError {
   return error instanceof ApplyError && REFUSALS.has(error.failure);
 }
 
-/** What nft says of an owned table. Hundreds of refusals overflow its socket, and it names none (ENOBUFS). */
+/** Failures at an owned table. Hundreds of refusals overflow nft's socket, and it says ENOBUFS alone. */
 const MAY_BE_OWNED: ReadonlySet<ApplyFailure> = new Set(["not-permitted", "unknown"]);
 
 /** Our table, or that of the probe, with the name of the program that owns it. */
