@@ -5,13 +5,13 @@ import { claimText, hostPort, objectKey, servicePortName } from "../model/cluste
 import type { Service, ServicePort } from "../model/cluster/objects.ts";
 import { describeUnsupported, worksWithout } from "../model/kernel/traits.ts";
 import type { Conflict, ServiceStatus } from "../model/status.ts";
-import { cidrContains, type Family, familyOf } from "../model/values/address.ts";
+import { familyOf } from "../model/values/address.ts";
 import { count, nearest } from "../model/values/text.ts";
 import { familiesOf, isServiceKey, nameOfHolder } from "../policy/claimed.ts";
 import type { Inspected, SliceFacts } from "../source/objects/inspect.ts";
 import { clusterIPEndpoints, error, note, warning } from "./finding.ts";
 import type { Known } from "./packet.ts";
-import type { EndpointReport, Finding, PortReport } from "./report.ts";
+import type { Finding, PortReport } from "./report.ts";
 
 /** Adds the Service that is asked about to what is known. */
 export type ServiceInputs = Known & {
@@ -165,31 +165,9 @@ function* portFindings(port: PortReport, inputs: Causes): Generator<Finding> {
     );
   }
   const used = endpoints.filter(({ usedFor }) => usedFor.length > 0);
-  yield* strayFindings(used, { ...causes, family: port.family });
   if (used.length > 0 && used.every(({ code }) => code === "last-resort")) {
     yield warning("only-terminating", `${where}: all endpoints in use are terminating`);
   }
-}
-
-/** Names a pod of this node outside of the range by which the rules recognise pods. */
-function* strayFindings(
-  used: readonly EndpointReport[],
-  { desired, nodeName, ownAddresses, where, family }: PortCauses & { readonly family: Family },
-): Generator<Finding> {
-  const { localDetector } = desired.node.families[family];
-  if (localDetector?.type !== "cidr") return;
-  const { cidr } = localDetector;
-  // Pods on the host's network have the node's addresses.
-  const stray = used.find(({ node, address }) =>
-    node === nodeName && !cidrContains(cidr, address) && !ownAddresses.includes(address)
-  );
-  if (!stray) return;
-  yield warning(
-    "pod-outside-detected-range",
-    `${where}: the pod ${stray.address} of this node is outside ${cidr}: what it sends counts as ` +
-      "traffic from outside",
-    "set clusterCIDR (--cluster-cidr) to the range of all pods",
-  );
 }
 
 /** The causes of a port, with its name. */

@@ -28,7 +28,7 @@ import {
 } from "../policy/frontend.ts";
 import { takesNodePorts } from "../policy/node.ts";
 import type { State } from "../policy/state.ts";
-import type { Masquerade, Outcome } from "./report.ts";
+import { type Masquerade, type Outcome, PASSIVE } from "./report.ts";
 
 /** The first packet of a connection. */
 interface Packet extends Omit<PacketTarget, "type"> {
@@ -67,6 +67,38 @@ const NOTHING: Outcome = {
   masquerade: null,
   conditions: [],
 };
+
+/** Explains a packet. If only its sender's kind is known, pods are told apart by the findings on them. */
+export function explainSent(
+  packet: Packet,
+  known: World & Pick<Known, "nodeFindings">,
+): Outcome {
+  const outcome = explainPacket(packet, known);
+  if (packet.sender !== "pod" || packet.source !== undefined) return outcome;
+  const { all, some } = strayPods(familyOf(packet.address), known);
+  if (all.length + some.length === 0) return outcome;
+  const asExternal = explainPacket({ ...packet, sender: "external" }, known);
+  if (all.length > 0) return asExternal;
+  if (asExternal.verdict === outcome.verdict || asExternal.verdict === "none") return outcome;
+  const condition = `pods outside of ${some[0]?.where} are ${PASSIVE[asExternal.verdict]}`;
+  return { ...outcome, conditions: [...outcome.conditions, condition] };
+}
+
+/** Returns the findings on pods of this node that the rules do not take for pods, in an IP family. */
+export function strayPods(
+  family: Family,
+  { desired: { node }, nodeFindings }: Pick<World, "desired"> & Pick<Known, "nodeFindings">,
+): { readonly all: readonly NodeFinding[]; readonly some: readonly NodeFinding[] } {
+  const { localDetector } = node.families[family];
+  const found = (kind: string) =>
+    nodeFindings.filter(({ id, where }) =>
+      id === kind && localDetector?.type === "cidr" && where === localDetector.cidr
+    );
+  return { all: found("pod-cidr-outside-detected-range"), some: found(STRAY) };
+}
+
+/** The kind about single pods that the rules do not take for pods. */
+export const STRAY = "pod-outside-detected-range";
 
 export function explainPacket(packet: Packet, world: World): Outcome {
   const match = findFrontend(packet, world);

@@ -17,7 +17,7 @@ import {
   warning,
 } from "./finding.ts";
 import { type KernelPart, withKernel } from "./kernel.ts";
-import { explainPacket, isLocalPod, type Known, portsFor, type World } from "./packet.ts";
+import { explainSent, isLocalPod, type Known, portsFor, strayPods, type World } from "./packet.ts";
 import {
   EXPLAIN_VERSION,
   type Finding,
@@ -42,13 +42,13 @@ export interface AskedPacket {
 /** Works out the sender and the outcome. @param from the sender as the command line says it */
 export function askAbout(
   target: PacketTarget,
-  { from, ...known }: World & SenderFacts & { readonly from: Sender | undefined },
+  { from, ...known }: Known & { readonly from: Sender | undefined },
 ): AskedPacket {
   const { source, address, port, protocol } = target;
   const { sender, reason: senderReason } = from === undefined
     ? senderOf(source, known)
     : { sender: from, reason: "--from says so" };
-  const outcome = explainPacket({ sender, source, address, port, protocol }, known);
+  const outcome = explainSent({ sender, source, address, port, protocol }, known);
   const ports = portsFor(target, known.desired).filter(({ name }) => name === outcome.servicePort);
   return { target, sender, senderReason, outcome, ports };
 }
@@ -160,9 +160,12 @@ function outcomeFindings({ verdict, code, reason, servicePort }: Outcome): Findi
 }
 
 /** Warns of a pod that the rules do not recognise: it is masqueraded, or treated as a client from outside. */
-function detectionFindings({ target, sender, desired }: PacketInputs): Finding[] {
-  const { source, address } = target;
+function detectionFindings(inputs: PacketInputs): Finding[] {
+  const { target: { source, address }, sender, desired } = inputs;
   const { localDetector } = desired.node.families[familyOf(address)];
+  if (sender === "pod" && source === undefined && localDetector) {
+    return strayPods(familyOf(address), inputs).all.map(fromNode);
+  }
   if (sender !== "pod" || isLocalPod({ sender, source }, localDetector)) return [];
   return [warning(
     "pod-not-recognised",

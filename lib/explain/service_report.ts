@@ -1,5 +1,6 @@
 /** Works out the answer about one Service from objects, desired state and kernel. */
 import type { Sender, ServiceTarget } from "../config/command.ts";
+import { checkPodRange } from "../findings/addresses.ts";
 import { objectKey, serviceOf, servicePortName, vipKey } from "../model/cluster/names.ts";
 import type { Service, ServicePort } from "../model/cluster/objects.ts";
 import { type DesiredServicePort, isExternal, usedEndpoints } from "../model/kernel/desired.ts";
@@ -15,9 +16,10 @@ import { explainEndpoints } from "./endpoints.ts";
 import { aboutService, dropOf, dropsOf, fromNode, lossesTo, sortFindings } from "./finding.ts";
 import { type KernelPart, withKernel } from "./kernel.ts";
 import { answeredPart, probeFindings } from "./probe.ts";
-import { explainPacket, type Known, nodePortAddresses } from "./packet.ts";
+import { explainSent, type Known, nodePortAddresses, STRAY, strayPods } from "./packet.ts";
 import {
   EXPLAIN_VERSION,
+  type Finding,
   type FrontendReport,
   NOT_READ,
   type PortReport,
@@ -69,8 +71,9 @@ export function explainService(inputs: ServiceInputs): ServiceReport {
     ...asked.flatMap((port) =>
       lossesTo({ family: port.family, endpoints: usedEndpoints(port) }, inputs).map(fromNode)
     ),
+    ...strayFindings(asked, inputs),
     ...aboutService(key, {
-      found: inputs.nodeFindings,
+      found: inputs.nodeFindings.filter(({ id }) => id !== STRAY),
       drops: [...new Set(asked.flatMap((port) => dropsOf(packetsTo(port), inputs)))],
     }),
   ]);
@@ -96,6 +99,19 @@ export function explainService(inputs: ServiceInputs): ServiceReport {
     objects: inputs.origin,
     status: status ?? null,
   });
+}
+
+/** Finds pods of the Service that the rules do not take for pods. The node's finding names some Services only. */
+function strayFindings(ports: readonly DesiredServicePort[], inputs: ServiceInputs): Finding[] {
+  const { desired: { node }, ownAddresses: interfaceAddresses, target } = inputs;
+  const services = new Map([[objectKey(target), ports]]);
+  const objects = { node: undefined, desired: { node, services } };
+  const local = ports.filter((port) => isExternal(port) && port.externalTrafficPolicy === "Local");
+  const families = new Set(local.map(({ family }) => family));
+  return [
+    ...[...checkPodRange({ objects, interfaceAddresses })].filter((each) => each !== undefined),
+    ...[...families].flatMap((family) => strayPods(family, inputs).all),
+  ].map(fromNode);
 }
 
 /** Adds what the kernel holds and what answered connections to a report. */
@@ -256,7 +272,7 @@ function frontendReport(
     heldBy,
     outcomes: heldBy !== null || address === undefined ? [] : SENDERS.map((sender) => ({
       sender,
-      ...explainPacket({ sender, source: undefined, address, port, protocol }, world),
+      ...explainSent({ sender, source: undefined, address, port, protocol }, world),
     })),
   };
 }

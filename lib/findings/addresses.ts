@@ -11,6 +11,7 @@ import {
 import { type Configuration, inEffect } from "../config/configuration.ts";
 import { serviceOf, splitHostPort } from "../model/cluster/names.ts";
 import { NODE_PORT_WORDS } from "../model/configuration.ts";
+import { type DesiredState, usedEndpoints } from "../model/kernel/desired.ts";
 import { eachPort, type NodeFacts, type ObjectFacts } from "./facts.ts";
 import type { Finding } from "../model/status.ts";
 import { finding } from "./catalog.ts";
@@ -164,42 +165,62 @@ export function* checkPodDetection(
   }
 }
 
-/**
- * Finds, for each IP family, the first pod outside the range by which pods are detected. Its traffic is
- * masqueraded, and dropped if a load balancer's policy is Local (k/k#112820).
- */
-export function* checkPodRange(
-  { objects, interfaceAddresses }: NodeFacts,
-): Generator<Finding | undefined> {
-  if (!objects) return;
-  // Pods on the host's network have the node's addresses.
-  const own = new Set(interfaceAddresses);
-  const { families } = objects.desired.node;
-  // Pods may be detected by their interface instead.
-  const ranges = new Map(FAMILIES.flatMap((family) => {
-    const { localDetector } = families[family];
-    if (localDetector?.type !== "cidr") return [];
-    const { cidr } = localDetector;
-    return [[family, { cidr, contains: cidrTest(cidr) }] as const];
-  }));
-  const found: Finding[] = [];
-  yield* eachPort(objects.desired, ({ name, family, clusterEndpoints }) => {
-    const range = ranges.get(family);
-    const stray = range &&
-      clusterEndpoints.find(({ address, local }) =>
-        local && !range.contains(address) && !own.has(address)
-      );
-    if (!stray) return ranges.size === 0;
-    const what = `the pod ${stray.address} of this node (${name}) is outside ${range.cidr}`;
-    found.push(finding("pod-outside-detected-range", { what, where: range.cidr }));
-    ranges.delete(family);
-    return ranges.size === 0;
-  });
-  yield* found;
-}
-
 /** Names that a finding lists. */
 const MOST_NAMED = 20;
+
+/**
+ * Finds, for each IP family, pods outside the range by which pods are detected. Their traffic is masqueraded, and
+ * dropped if a load balancer's policy is Local (k/k#112820).
+ */
+export function* checkPodRange(
+  { objects, interfaceAddresses }: Pick<NodeFacts, "interfaceAddresses"> & {
+    readonly objects?: Pick<ObjectFacts, "node"> & { readonly desired: DesiredState } | undefined;
+  },
+): Generator<Finding | undefined> {
+  if (!objects) return;
+  const { node, desired } = objects;
+  // Pods on the host's network have the node's addresses.
+  const own = new Set(interfaceAddresses);
+  // Pods may be detected by their interface instead.
+  const ranges = FAMILIES.flatMap((family) => {
+    const { localDetector } = desired.node.families[family];
+    if (localDetector?.type !== "cidr") return [];
+    const { cidr } = localDetector;
+    /** The first pod outside, by Service. */
+    const strays = new Map<string, string>();
+    return [{ family, cidr, contains: cidrTest(cidr), strays, hasPods: false }];
+  });
+  if (ranges.length === 0) return;
+  yield* eachPort(desired, (port) => {
+    const range = ranges.find(({ family }) => family === port.family);
+    const service = serviceOf(port.name);
+    if (!range) return false;
+    for (const { address, local } of usedEndpoints(port)) {
+      if (!local || own.has(address)) continue;
+      if (range.contains(address)) range.hasPods = true;
+      else if (!range.strays.has(service) && range.strays.size < MOST_NAMED) {
+        range.strays.set(service, address);
+      }
+    }
+    return false;
+  });
+  for (const { family, cidr, strays, hasPods } of ranges) {
+    for (const podCIDR of node?.podCIDRs ?? []) {
+      // A network plugin may leave podCIDRs unused.
+      if (familyOf(podCIDR) !== family || hasPods || cidrContains(cidr, podCIDR)) continue;
+      const what = `the podCIDR ${podCIDR} of this node is not inside of ${cidr}: what its pods ` +
+        "send counts as traffic from outside";
+      yield finding("pod-cidr-outside-detected-range", { what, where: cidr });
+    }
+    const [first] = strays;
+    if (!first) continue;
+    const [service, address] = first;
+    const what = `the pod ${address} of this node (${service}) is outside ${cidr}: what it sends ` +
+      "counts as traffic from outside";
+    const services = [...strays.keys()];
+    yield finding("pod-outside-detected-range", { what, where: cidr, services });
+  }
+}
 
 /**
  * Finds what has an address in a ServiceCIDR, and the API server at a cluster IP. The API server may give such an

@@ -233,6 +233,12 @@ export const CATALOG = {
       "A pod of this node has an address outside the range of pods. Its traffic counts as traffic from outside.",
     remedy: "Set clusterCIDR (--cluster-cidr) to the range of all pods.",
   },
+  "pod-cidr-outside-detected-range": {
+    severity: "warning",
+    summary:
+      "The Node's podCIDR is outside the range of pods. The traffic of this node's pods counts as traffic from outside.",
+    remedy: "Set clusterCIDR (--cluster-cidr) to the range of all pods.",
+  },
   "hash-without-liberal-conntrack": {
     severity: "warning",
     summary:

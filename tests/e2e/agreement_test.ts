@@ -117,3 +117,31 @@ for (const [name, port] of OWN_PORTS) {
     assertEquals((await ask(stage, "status")).code, 0);
   });
 }
+
+for (const mode of ["nftables", "iptables"] as const) {
+  test(`pods outside of clusterCIDR, ${mode}`, async () => {
+    const spec = { type: "LoadBalancer", externalTrafficPolicy: "Local" };
+    const objects = [
+      service(a, { spec, ingress: [{ ip: a.loadBalancer }] }),
+      slice(a, ["remote1"]),
+    ];
+    const config = { mode, clusterCIDR: "10.250.0.0/16" };
+    await using stage = await Stage.create({ objects, config });
+    await using signpost = stage.start(stage.socket);
+    const to = a.loadBalancer;
+    await stage.flowsBecome(signpost, [
+      { from: "node", to, reaches: ["remote1"], masqueraded: true },
+      { from: "pod", to, reaches: "drop" },
+    ]);
+    const id = "pod-cidr-outside-detected-range";
+    assertEquals(await assertReported({ stage, signpost, id }), [1, 0]);
+    const { stdout } = await ask(stage, "explain", "shop/web");
+    assertMatch(
+      stdout,
+      new RegExp(`^ +${a.loadBalancer}:80 +loadBalancerIP +Local +dropped: none`, "m"),
+    );
+    assertStringIncludes(stdout, `the podCIDR ${a.podCIDR} of this node is not inside of`);
+    const packet = `${hostPort(a.loadBalancer, PORT)}/tcp`;
+    assertMatch(await explain(stage, "--from", "pod", "to", packet), /is dropped/);
+  });
+}

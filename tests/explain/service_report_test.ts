@@ -1,5 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { explainEndpoints } from "../../lib/explain/endpoints.ts";
+import type { Finding } from "../../lib/model/status.ts";
 import { FINDING } from "../observe/page/contents.ts";
 import { type ApiObject, NODE_NAME } from "../support/pipeline.ts";
 import {
@@ -40,6 +41,26 @@ Deno.test("of a Service that works, explain tells addresses and endpoints, and n
       ["external", "dnat", true],
     ]]],
   );
+});
+
+/** A node finding on pods outside of the range of pods. */
+function stray(id: string, what: string): Finding {
+  const about = { where: "10.244.0.0/16", remedy: "", services: ["shop/other", "shop/web"] };
+  return { id, severity: "warning", what, ...about };
+}
+
+Deno.test("pods that the rules do not take for pods meet the policy Local of a load balancer", () => {
+  const fromPods = (id: string) => {
+    const objects = [loadBalancer({ externalTrafficPolicy: "Local" }), slice([REMOTE])];
+    const [port] = explainWeb(objects, { nodeFindings: [stray(id, "")] }).ports;
+    const balancer = port?.frontends.find(({ address }) => address === "192.0.2.10");
+    const outcome = balancer?.outcomes.find(({ sender }) => sender === "pod");
+    return [outcome?.verdict, outcome?.code, outcome?.conditions];
+  };
+  assertEquals(fromPods("unrelated"), ["dnat", "delivered", []]);
+  const conditions = ["pods outside of 10.244.0.0/16 are dropped"];
+  assertEquals(fromPods("pod-outside-detected-range"), ["dnat", "delivered", conditions]);
+  assertEquals(fromPods("pod-cidr-outside-detected-range"), ["drop", "no-local-endpoints", []]);
 });
 
 /** The Service with the annotation that names its scheduler. */
@@ -185,9 +206,19 @@ const BROKEN: readonly {
     name: "a pod of this node outside of the range of pods",
     objects: [web(), slice([endpoint("172.16.0.9", NODE_NAME), REMOTE])],
     causes: [
-      "warning pod-outside-detected-range: shop/web:http (IPv4): the pod 172.16.0.9 of this node " +
-      "is outside 10.244.0.0/16: what it sends counts as traffic from outside",
+      "warning pod-outside-detected-range: the pod 172.16.0.9 of this node (shop/web) is outside " +
+      "10.244.0.0/16: what it sends counts as traffic from outside",
     ],
+    options: {
+      nodeFindings: [stray("pod-outside-detected-range", "the pod 172.16.0.8 of another Service")],
+    },
+    verdict: "delivered",
+  },
+  {
+    name: "a podCIDR outside of the range of pods, and the policy Local",
+    objects: [loadBalancer({ externalTrafficPolicy: "Local" }), slice([LOCAL])],
+    options: { nodeFindings: [stray("pod-cidr-outside-detected-range", "the podCIDR")] },
+    causes: ["warning pod-cidr-outside-detected-range: the podCIDR"],
     verdict: "delivered",
   },
   {

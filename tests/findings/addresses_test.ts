@@ -271,11 +271,37 @@ function said(objects: readonly ApiObject[], interfaceAddresses: readonly string
   return listOf(checkPodRange(facts)).map(({ what }) => what);
 }
 
-Deno.test("the first pod of this node outside the range of all pods is named", () => {
+Deno.test("the first pod of this node outside the range of all pods is named, and all its Services", () => {
   const endpoints = [`10.244.0.1@${NODE_NAME}`, `10.88.0.1@${NODE_NAME}`, `10.88.0.2@${NODE_NAME}`];
-  assertEquals(said([service("web"), slice("web", endpoints)]), [
-    "the pod 10.88.0.1 of this node (default/web) is outside 10.244.0.0/16",
+  const facts = factsOf([
+    ...[service("web"), slice("web", endpoints)],
+    ...[service("inside", { clusterIP: "10.96.0.11" }), slice("inside", endpoints.slice(0, 1))],
+    ...[service("api", { clusterIP: "10.96.0.12" }), slice("api", endpoints.slice(1))],
+  ], { configuration: { clusterCIDRs: ["10.244.0.0/16"] } });
+  assertEquals(listOf(checkPodRange(facts)).map(({ what, services }) => [what, services]), [[
+    "the pod 10.88.0.1 of this node (default/web) is outside 10.244.0.0/16: what it sends counts " +
+    "as traffic from outside",
+    ["default/web", "default/api"],
+  ]]);
+});
+
+Deno.test("a podCIDR outside the range of all pods is named if no pod is seen inside", () => {
+  const found = (podCIDR: string, endpoints: readonly string[] = []) => {
+    const objects = [
+      { kind: "Node", metadata: { name: NODE_NAME }, spec: { podCIDRs: [podCIDR] } },
+      service("web"),
+      slice("web", endpoints),
+    ];
+    const facts = factsOf(objects, { configuration: { clusterCIDRs: ["10.244.0.0/16"] } });
+    return listOf(checkPodRange(facts)).map(({ id, what }) => `${id}: ${what}`);
+  };
+  assertEquals(found("10.245.0.0/24", ["10.244.1.1@node-2"]), [
+    "pod-cidr-outside-detected-range: the podCIDR 10.245.0.0/24 of this node is not inside of " +
+    "10.244.0.0/16: what its pods send counts as traffic from outside",
   ]);
+  assertEquals(found("10.244.0.0/24"), []);
+  assertEquals(found("fd00:10:245::/64"), []);
+  assertEquals(found("10.245.0.0/24", [`10.244.0.1@${NODE_NAME}`]), []);
 });
 
 Deno.test("a pod on the host's network, and a pod of another node, are not strays", () => {
