@@ -265,6 +265,12 @@ export const CATALOG = {
       "A nat chain of another program comes before Services, and may send their packets elsewhere.",
     remedy: "Give that chain the priority dstnat (-100) or a higher one.",
   },
+  "published-port-is-node-port": {
+    severity: "warning",
+    summary:
+      "A published port of a container is also a node port. In nftables mode the Service gets the connections.",
+    remedy: "Publish the container at another port, or give the Service another nodePort.",
+  },
   "firewall-drops-services": {
     severity: "warning",
     summary:

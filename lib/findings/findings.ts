@@ -4,6 +4,7 @@ import { bySeverity, type Finding } from "../model/status.ts";
 import * as addresses from "./addresses.ts";
 import { checkFirewalls, checkNatOrder } from "./foreign_chains.ts";
 import { checkAcceleration, checkMode } from "./mode.ts";
+import { checkPublishedPorts } from "./published_ports.ts";
 import * as system from "./system.ts";
 
 /** Works findings out. A check that goes through all Services yields `undefined` if other work can be done. */
@@ -29,6 +30,7 @@ const CHECKS: readonly Check[] = [
   ({ ruleset }) => ruleset?.unreadable ? [ruleset.unreadable] : [],
   ({ localhostFailures = [] }) => localhostFailures,
   checkNatOrder,
+  checkPublishedPorts,
   checkFirewalls,
 ];
 
