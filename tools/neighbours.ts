@@ -1,0 +1,154 @@
+/**
+ * `deno task neighbours`: signpost beside the real programs that share its nodes.
+ *
+ * Each node is a namespace with a systemd of its own. The run fails if flows die that pass without
+ * the neighbour, and `signpost check` reports nothing.
+ *
+ * @module
+ */
+import { parseArgs } from "node:util";
+import { CommandError, run } from "../tests/support/command.ts";
+import { installPrograms, TEST_PROGRAMS } from "./programs.ts";
+import { NEIGHBOURS } from "./neighbours/programs.ts";
+import { DISTRIBUTIONS, Roots } from "./neighbours/roots.ts";
+import { type Mode, MODES, runNeighbour, type Stage } from "./neighbours/run.ts";
+import { renderTable, type Result, silentLosses, writeDocuments } from "./neighbours/table.ts";
+import { complain, say } from "./terminal.ts";
+
+const ROOT = new URL("../", import.meta.url).pathname.replace(/\/$/, "");
+
+const HELP = `deno task neighbours [NAMES...] [options]
+
+Runs signpost beside real programs, each node with a systemd of its own, and sends packets after
+each stage. Fails if flows die beside a neighbour and "signpost check" reports nothing. Needs root.
+
+  --mode MODE    ${MODES.join(" or ")}; both by default
+  --root NAME    ${Object.keys(DISTRIBUTIONS).join(", ")} (default: debian12)
+  --peer PATH    runs this kube-proxy as well
+  --cache DIR    keeps root file systems (default: /var/tmp/signpost-neighbours)
+  --write-docs   puts the results into docs/neighbours.json and docs/compatibility.md
+
+Names: ${Object.keys(NEIGHBOURS).join(", ")}; all of them without names.
+`;
+
+interface Options {
+  readonly names: readonly string[];
+  readonly modes: readonly Mode[];
+  readonly root: string;
+  readonly peer?: string;
+  readonly cache: string;
+  readonly writesDocs: boolean;
+}
+
+function readOptions(args: readonly string[]): Options | undefined {
+  const { values, positionals } = parseArgs({
+    args: [...args],
+    allowPositionals: true,
+    options: {
+      "help": { type: "boolean" },
+      "mode": { type: "string" },
+      "root": { type: "string", default: "debian12" },
+      "peer": { type: "string" },
+      "cache": { type: "string", default: "/var/tmp/signpost-neighbours" },
+      "write-docs": { type: "boolean", default: false },
+    },
+  });
+  if (values.help) return undefined;
+  const unknown = positionals.filter((name) => NEIGHBOURS[name] === undefined);
+  if (unknown.length > 0) {
+    throw new Error(`there is no neighbour ${unknown.join(", ")}: see --help`);
+  }
+  if (DISTRIBUTIONS[values.root] === undefined) throw new Error(`there is no root ${values.root}`);
+  const modes = MODES.filter((mode) => values.mode === undefined || mode === values.mode);
+  if (modes.length === 0) throw new Error(`--mode ${values.mode}: write ${MODES.join(" or ")}`);
+  return {
+    names: positionals.length > 0 ? positionals : Object.keys(NEIGHBOURS),
+    modes,
+    root: values.root,
+    ...(values.peer !== undefined && { peer: Deno.realPathSync(values.peer) }),
+    cache: values.cache,
+    writesDocs: values["write-docs"],
+  };
+}
+
+/** @returns the exit code */
+async function main(args: readonly string[]): Promise<number> {
+  const options = readOptions(args);
+  if (options === undefined) {
+    say(HELP.trimEnd());
+    return 0;
+  }
+  const problem = await installPrograms([...TEST_PROGRAMS, "mmdebstrap", "curl"]);
+  if (problem !== undefined) throw new Error(problem);
+  const roots = new Roots(options.cache);
+  const scratch = await Deno.makeTempDir({ dir: "/var/tmp", prefix: "signpost-neighbours-" });
+  const results: Result[] = [];
+  try {
+    for (const name of options.names) {
+      for (const mode of options.modes) {
+        for (const peer of [undefined, ...(options.peer === undefined ? [] : [options.peer])]) {
+          results.push(await runOne(name, { ...options, mode, peer, roots, scratch }));
+        }
+      }
+    }
+  } finally {
+    await run(["rm", "-rf", "--one-file-system", scratch]);
+  }
+  say(renderTable(results));
+  if (options.writesDocs) await writeDocuments(`${ROOT}/`, results);
+  const silent = results.flatMap(silentLosses);
+  for (const line of silent) say(line);
+  const early = results.filter(({ note }) => note !== undefined);
+  const tried = results.flatMap(({ stages }) => stages).length + early.length;
+  say(`${tried - silent.length} passed, ${silent.length} failed`);
+  return silent.length === 0 ? 0 : 1;
+}
+
+async function runOne(
+  name: string,
+  options: Omit<Options, "peer"> & {
+    readonly mode: Mode;
+    readonly peer: string | undefined;
+    readonly roots: Roots;
+    readonly scratch: string;
+  },
+): Promise<Result> {
+  const { mode, peer, root, roots, scratch } = options;
+  const proxy = peer === undefined ? "signpost" : "kube-proxy";
+  const neighbour = NEIGHBOURS[name];
+  if (neighbour === undefined) throw new Error(`there is no neighbour ${name}`);
+  const stages: Stage[] = [];
+  let version = "";
+  let note: string | undefined;
+  complain(`${name}, ${root}, ${proxy} in ${mode} mode:`);
+  try {
+    version = await runNeighbour({
+      neighbour,
+      mode,
+      ...(peer !== undefined && { peer }),
+      lower: await roots.lower(root, neighbour.packages),
+      folder: scratch,
+      checkout: ROOT,
+      onStage: (stage) => {
+        stages.push(stage);
+        complain(`  ${stage.name}: ${stage.passed}/${stage.total}`);
+        for (const line of stage.failures) complain(`    ${line}`);
+        for (const line of stage.findings ?? []) complain(`    check: ${line.slice(0, 200)}`);
+      },
+    });
+  } catch (error) {
+    if (!(error instanceof CommandError) && !(error instanceof Error)) throw error;
+    note = error.message.slice(0, 2_000);
+    complain(`  ended early: ${note}`);
+  }
+  return { name, root, proxy, mode, version, stages, ...(note !== undefined && { note }) };
+}
+
+if (import.meta.main) {
+  Deno.exit(
+    await main(Deno.args).catch((error) => {
+      complain(`deno task neighbours: ${error instanceof Error ? error.message : error}`);
+      return 2;
+    }),
+  );
+}

@@ -1,0 +1,172 @@
+/**
+ * The neighbours: programs that share a node's kernel with signpost.
+ *
+ * @module
+ */
+/** A program beside signpost. Scripts run in bash in the node. */
+export interface Neighbour {
+  /** Its Debian packages. */
+  readonly packages: readonly string[];
+  /** Prints its version. */
+  readonly version: string;
+  /** Before anything starts. */
+  readonly prepare?: string;
+  readonly start: string;
+  /** Further stages in order, by name. */
+  readonly stages?: Readonly<Record<string, string>>;
+  readonly stop: string;
+  /** Settings of the network namespace, by the arguments of sysctl, before it starts. */
+  readonly sysctls?: readonly string[];
+}
+
+const IMAGE = `mkdir -p /tmp/image/bin
+cp /bin/busybox /tmp/image/bin/
+for name in sh nc sleep; do ln -sf busybox /tmp/image/bin/$name; done
+`;
+const ANSWER = "sh -c 'while true; do echo container | nc -l -p 80; done'";
+
+const DOCKER: Neighbour = {
+  packages: ["docker.io", "busybox-static"],
+  version: "dockerd --version",
+  prepare: "systemctl disable --now docker.socket docker containerd",
+  start: `systemctl start containerd docker
+${IMAGE}tar -C /tmp/image -c . | docker import - image
+docker run -d --name web -p 8088:80 image ${ANSWER}`,
+  stages: { restart: "systemctl restart docker; docker start web" },
+  stop: "docker rm -f web; systemctl stop docker.socket docker",
+};
+
+/** All neighbours by name. */
+export const NEIGHBOURS: Readonly<Record<string, Neighbour>> = {
+  firewalld: {
+    packages: ["firewalld"],
+    version: "firewall-cmd --version",
+    prepare: "systemctl disable --now firewalld",
+    start: "systemctl start firewalld; firewall-cmd --state",
+    stages: {
+      "reload": "firewall-cmd --reload",
+      "complete reload": "firewall-cmd --complete-reload",
+      "restart": "systemctl restart firewalld",
+      "ports open, pods trusted": `firewall-cmd --permanent --zone=public --add-port=30000-32767/tcp
+firewall-cmd --permanent --zone=public --add-port=30000-32767/udp --add-port=6444/tcp
+for source in 10.244.0.0/16 fd44::/48; do firewall-cmd --permanent --zone=trusted --add-source=$source; done
+firewall-cmd --reload`,
+    },
+    stop: "systemctl stop firewalld",
+  },
+  ufw: {
+    packages: ["ufw"],
+    version: "ufw version | head -n 1",
+    start: "ufw --force enable",
+    stages: {
+      "reload": "ufw reload",
+      "forwarding allowed": "ufw default allow routed; ufw allow 6444/tcp; ufw allow 32083/tcp",
+    },
+    stop: "ufw --force disable",
+  },
+  "nftables.service": {
+    packages: [],
+    version: "nft --version",
+    prepare: `cat > /etc/nftables.conf <<'RULES'
+flush ruleset
+table inet filter {
+  chain input { type filter hook input priority 0; policy accept; ct state invalid drop; }
+}
+RULES`,
+    start: "systemctl start nftables",
+    stages: {
+      "restart": "systemctl restart nftables",
+      "flush": "nft flush ruleset",
+      "restart again": "systemctl restart nftables",
+    },
+    stop: "systemctl stop nftables",
+  },
+  "netfilter-persistent": {
+    packages: ["netfilter-persistent", "iptables-persistent"],
+    version: "dpkg-query -W -f '\${Version}' netfilter-persistent",
+    start: "iptables -A INPUT -i lo -j ACCEPT; netfilter-persistent save",
+    stages: { restart: "systemctl restart netfilter-persistent" },
+    stop: "netfilter-persistent flush",
+  },
+  fail2ban: {
+    packages: ["fail2ban", "python3-systemd"],
+    version: "fail2ban-client --version",
+    prepare: `systemctl disable --now fail2ban
+touch /var/log/test.log
+cat > /etc/fail2ban/jail.d/defaults-debian.conf <<'JAILS'
+[sshd]
+enabled = false
+[test]
+enabled = true
+filter = sshd
+logpath = /var/log/test.log
+backend = polling
+port = 0:65535
+banaction = nftables-multiport
+JAILS`,
+    start: "systemctl start fail2ban; sleep 2; fail2ban-client set test banip 192.0.2.77",
+    stages: { restart: "systemctl restart fail2ban" },
+    stop: "systemctl stop fail2ban",
+  },
+  docker: DOCKER,
+  // Docker sets FORWARD to DROP only if it is the one who switches forwarding on.
+  "docker-drop": {
+    ...DOCKER,
+    sysctls: ["net.ipv4.ip_forward=0"],
+    stages: {
+      ...DOCKER.stages,
+      "DNAT accepted": "iptables -I DOCKER-USER -m conntrack --ctstate DNAT -j ACCEPT",
+    },
+  },
+  libvirt: {
+    packages: [
+      ...["libvirt-daemon-system", "libvirt-clients", "libvirt-daemon-config-network"],
+      "dnsmasq-base",
+    ],
+    version: "libvirtd --version",
+    prepare: "systemctl disable --now libvirtd.socket libvirtd",
+    start: "systemctl start libvirtd; virsh net-start default",
+    stages: { restart: "systemctl restart libvirtd" },
+    stop: "virsh net-destroy default; systemctl stop libvirtd",
+  },
+  keepalived: {
+    packages: ["keepalived"],
+    version: "keepalived --version 2>&1 | head -n 1",
+    prepare: `systemctl disable --now keepalived
+cat > /etc/keepalived/keepalived.conf <<'VRRP'
+vrrp_instance test {
+  state MASTER
+  interface eth0
+  virtual_router_id 51
+  advert_int 1
+  virtual_ipaddress {
+    203.0.113.86/32 dev eth0
+    192.168.77.50/32 dev eth0
+  }
+}
+VRRP`,
+    start: "systemctl start keepalived; sleep 4; ip -brief address show eth0 | grep 203.0.113.86",
+    stages: { restart: "systemctl restart keepalived; sleep 4" },
+    stop: "systemctl stop keepalived",
+  },
+  haproxy: {
+    packages: ["haproxy"],
+    version: "haproxy -v | head -n 1",
+    prepare: `systemctl disable --now haproxy
+cat > /etc/haproxy/haproxy.cfg <<'PROXY'
+defaults
+  mode tcp
+  timeout connect 2s
+  timeout client 10s
+  timeout server 10s
+frontend test
+  bind *:10444
+  default_backend remote
+backend remote
+  server remote 10.96.0.12:80
+PROXY`,
+    start: "systemctl start haproxy",
+    stages: { restart: "systemctl restart haproxy" },
+    stop: "systemctl stop haproxy",
+  },
+};

@@ -1,0 +1,83 @@
+/**
+ * Root file systems of nodes: a distribution, and packages on top of it.
+ *
+ * @module
+ */
+import { execute, run } from "../../tests/support/command.ts";
+import { exists } from "../kernels/packages.ts";
+
+/** The distributions of nodes by the option `--root`, as suites of their archives. */
+export const DISTRIBUTIONS: Readonly<Record<string, string>> = {
+  debian11: "bullseye",
+  debian12: "bookworm",
+  debian13: "trixie",
+  sid: "sid",
+  ubuntu2204: "jammy",
+  ubuntu2404: "noble",
+};
+
+const BASE_PACKAGES = [
+  ...["systemd", "systemd-sysv", "dbus", "nftables", "iptables", "ipset", "conntrack"],
+  ...["iproute2", "procps", "kmod", "curl"],
+];
+
+/** Runs apt-get in an overlay. No unit starts: policy-rc.d says no, and there is no network. */
+const INSTALL = `
+set -eu
+lower=$1 upper=$2 work=$3 root=$4
+shift 4
+export DEBIAN_FRONTEND=noninteractive
+mount --make-rprivate /
+mount -t overlay overlay -o "lowerdir=$lower,upperdir=$upper,workdir=$work" "$root"
+cp /etc/resolv.conf "$root/etc/resolv.conf"
+printf '#!/bin/sh\\nexit 101\\n' > "$root/usr/sbin/policy-rc.d"
+chmod +x "$root/usr/sbin/policy-rc.d"
+mount -t proc proc "$root/proc"
+mount -t tmpfs tmpfs "$root/run"
+chroot "$root" apt-get update -q
+chroot "$root" apt-get install -y -q --no-install-recommends -d "$@"
+unshare -n chroot "$root" apt-get install -y -q --no-install-recommends --no-download "$@"
+chroot "$root" apt-get clean
+rm "$root/usr/sbin/policy-rc.d"
+`;
+
+/** Makes root file systems in a folder, which keeps them for the next run. */
+export class Roots {
+  readonly #folder: string;
+
+  constructor(folder: string) {
+    this.#folder = folder;
+  }
+
+  /**
+   * Returns the folders of a distribution with packages, in the form of overlay's `lowerdir`.
+   *
+   * @throws {CommandError} if something cannot be downloaded or installed
+   */
+  async lower(distribution: string, packages: readonly string[]): Promise<string> {
+    const base = await this.#base(distribution);
+    if (packages.length === 0) return base;
+    const upper = `${base}+${[...packages].sort().join("+")}`;
+    if (!await exists(upper)) {
+      const parts = [`${upper}.new`, `${upper}.work`, `${upper}.mounted`];
+      for (const part of parts) await Deno.mkdir(part, { recursive: true });
+      await run(["unshare", "-m", "bash", "-c", INSTALL, "install", base, ...parts, ...packages]);
+      await Deno.rename(`${upper}.new`, upper);
+      for (const part of parts.slice(1)) await Deno.remove(part, { recursive: true });
+    }
+    return `${upper}:${base}`;
+  }
+
+  async #base(distribution: string): Promise<string> {
+    const suite = DISTRIBUTIONS[distribution];
+    if (suite === undefined) throw new Error(`there is no root ${distribution}`);
+    const folder = `${this.#folder}/${distribution}`;
+    if (await exists(folder)) return folder;
+    await Deno.mkdir(this.#folder, { recursive: true });
+    const include = `--include=${BASE_PACKAGES.join(",")}`;
+    await execute(["rm", "-rf", `${folder}.new`]);
+    await run(["mmdebstrap", "--variant=apt", include, suite, `${folder}.new`]);
+    await Deno.rename(`${folder}.new`, folder);
+    return folder;
+  }
+}
