@@ -33,7 +33,7 @@ async function setUp() {
   let during = () => {};
   const { runtime } = world({
     clock,
-    readFile: () => {
+    readRegularFile: () => {
       during();
       return contents.isThere
         ? Promise.resolve(KUBECONFIG)

@@ -77,7 +77,7 @@ Deno.test("the example of a check prints as a table", () => {
   const example = examplesOf("check")[0] as CheckReport;
   assertEquals(
     checkTable(example, (words) => words),
-    `signpost check on master-1: 1 warning
+    `signpost check on master-1: 1 warning; 1 Service refused, 2 conflicts: signpost status
   mode        nftables (nft 1.0.6), kernel 6.18.44
   API server  not asked, objects come from manifests
   daemon      does not run
