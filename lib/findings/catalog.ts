@@ -73,9 +73,9 @@ export const CATALOG = {
   "mode-is-open": {
     severity: "info",
     summary:
-      "No mode is set, and signpost uses nftables: node ports differ from kube-proxy's default mode.",
+      "No mode is set, and signpost uses nftables: node ports, or TCP segments outside the window, are handled differently from kube-proxy's default mode.",
     remedy:
-      "Set mode (--proxy-mode) to nftables to keep this, or to iptables for kube-proxy's default. nodePortAddresses: [all] opens node ports on all addresses but loopback.",
+      "Set mode (--proxy-mode) to nftables to keep this, or to iptables for kube-proxy's default. nodePortAddresses: [all] opens node ports on all addresses but loopback; conntrack.tcpBeLiberal keeps connections with such segments.",
   },
   "mode-without-need": {
     severity: "info",

@@ -28,12 +28,25 @@ export function* checkAcceleration({ configuration, traits }: NodeFacts): Genera
 
 const LOCALHOST = "127.0.0.1";
 
-/** Tells how node ports differ because nftables was chosen; `undefined`: a mode is set, or nothing differs. */
-function describeOpenMode(
-  { mode, nodePortAddresses, iptables }: Configuration,
+/** Returns what differs because nftables was chosen; `undefined`: a mode is set, or nothing differs. */
+function describeOpenMode(configuration: Configuration): string | undefined {
+  if (configuration.mode !== "") return undefined;
+  const nodePorts = describeNodePorts(configuration);
+  const differences = [
+    ...(nodePorts === undefined ? [] : [nodePorts]),
+    ...(configuration.conntrack.tcpBeLiberal ? [] : [INVALID]),
+  ];
+  if (differences.length === 0) return undefined;
+  return "no mode is set, and nftables is used where kube-proxy uses iptables: " +
+    differences.join("; ");
+}
+
+const INVALID = "a TCP segment outside the window may reset its connection, and is not dropped";
+
+function describeNodePorts(
+  { nodePortAddresses, iptables }: Configuration,
 ): string | undefined {
-  if (mode !== "") return undefined;
-  const begin = "no mode is set, and nftables is used where kube-proxy uses iptables: node ports";
+  const begin = "node ports";
   if (nodePortAddresses.length === 0) {
     return `${begin} answer on the Node's primary addresses only, never on ${LOCALHOST}`;
   }

@@ -15,7 +15,7 @@ async function saidOf(...argv: readonly string[]): Promise<string> {
 }
 
 Deno.test("without a mode, a finding says how node ports differ", async () => {
-  assertMatch(await saidOf(), /primary addresses only, never on 127\.0\.0\.1$/);
+  assertMatch(await saidOf(), /primary addresses only, never on 127\.0\.0\.1;/);
   for (const addresses of ["0.0.0.0/0", "all"]) {
     assertMatch(await saidOf(`--nodeport-addresses=${addresses}`), /never answer on 127/);
   }
@@ -24,13 +24,18 @@ Deno.test("without a mode, a finding says how node ports differ", async () => {
   }
 });
 
-Deno.test("where node ports are the same, or a mode is set, nothing is said", async () => {
-  assertEquals(await saidOf("--nodeport-addresses=10.0.0.0/8"), "");
-  assertEquals(await saidOf("--nodeport-addresses=primary"), "");
-  assertEquals(
-    await saidOf("--nodeport-addresses=127.0.0.0/8", "--iptables-localhost-nodeports=false"),
-    "",
-  );
+Deno.test("without a mode, a finding says how segments outside the TCP window differ", async () => {
+  const said = await saidOf("--nodeport-addresses=10.0.0.0/8");
+  assertMatch(said, /iptables: a TCP segment outside the window may reset its connection/);
+  assertMatch(await saidOf(), /127\.0\.0\.1; a TCP segment outside the window/);
+});
+
+Deno.test("where nothing differs, or a mode is set, there is no finding", async () => {
+  const liberal = "--conntrack-tcp-be-liberal";
+  assertEquals(await saidOf("--nodeport-addresses=10.0.0.0/8", liberal), "");
+  assertEquals(await saidOf("--nodeport-addresses=primary", liberal), "");
+  const noLocalhost = "--iptables-localhost-nodeports=false";
+  assertEquals(await saidOf("--nodeport-addresses=127.0.0.0/8", noLocalhost, liberal), "");
   for (const mode of ["nftables", "iptables"]) {
     assertEquals(await saidOf(`--proxy-mode=${mode}`), "");
   }
