@@ -3,7 +3,8 @@ import type { Configuration } from "./configuration.ts";
 import { type AskedMode, MODES, NODE_PORT_WORDS } from "../model/configuration.ts";
 import { formatDuration } from "./file/durations.ts";
 import { IPVS_SCHEDULERS, ipvsWarnings } from "./ipvs.ts";
-import { didYouMean, plain, show } from "../model/values/text.ts";
+import { didYouMean } from "../model/values/nearest.ts";
+import { plain, show } from "../model/values/text.ts";
 import { flagsOf, type ProblemLine, type Setting } from "./setting.ts";
 import {
   type Origin,

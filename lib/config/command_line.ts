@@ -5,7 +5,8 @@
  */
 import { append } from "../model/values/lists.ts";
 import { isRecord } from "../model/values/record.ts";
-import { didYouMean, plain, show } from "../model/values/text.ts";
+import { didYouMean } from "../model/values/nearest.ts";
+import { plain, show } from "../model/values/text.ts";
 import { COMMAND_ROWS, type CommandName, COMMANDS, findFlag, FLAGS, ownersOf } from "./commands.ts";
 import { Fault } from "./file/readers.ts";
 import { checkValue, errorLine, type Flag, type Problem, type ProblemLine } from "./setting.ts";

@@ -1,13 +1,8 @@
 /** Reads a KubeProxyConfiguration file: YAML or JSON text in, checked settings and all problems out. */
 import { checkValue, errorLine, type ProblemLine } from "../setting.ts";
 import { type GivenSettings, inSections, ROWS } from "../settings.ts";
-import {
-  didYouMean,
-  plain,
-  show,
-  TAB_INDENTATION,
-  tabIndentedLine,
-} from "../../model/values/text.ts";
+import { plain, show, TAB_INDENTATION, tabIndentedLine } from "../../model/values/text.ts";
+import { didYouMean } from "../../model/values/nearest.ts";
 import { fieldAt, isRecord } from "../../model/values/record.ts";
 import { parse } from "@std/yaml";
 import { messageOf } from "../../model/values/errors.ts";

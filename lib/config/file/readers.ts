@@ -2,7 +2,8 @@
 import { familyOf, parseAddress, parseCidr } from "../../model/values/address.ts";
 import { NODE_PORT_WORDS } from "../../model/configuration.ts";
 import { hostPort, isDnsName } from "../../model/cluster/names.ts";
-import { alternatives, didYouMean } from "../../model/values/text.ts";
+import { didYouMean } from "../../model/values/nearest.ts";
+import { alternatives } from "../../model/values/text.ts";
 import { parseDuration } from "./durations.ts";
 
 /** The reason why a value is refused. */

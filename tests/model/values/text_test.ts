@@ -1,11 +1,5 @@
 import { assertEquals } from "@std/assert";
-import {
-  didYouMean,
-  grouped,
-  plain,
-  show,
-  tabIndentedLine,
-} from "../../../lib/model/values/text.ts";
+import { grouped, plain, show, tabIndentedLine } from "../../../lib/model/values/text.ts";
 
 Deno.test("values appear in messages as one printable line", () => {
   assertEquals(show("a\nb\u001b[31m"), '"a\\nb\\u001b[31m"');
@@ -23,16 +17,6 @@ Deno.test("a value that aliases make larger than memory is printed as far as its
   for (let depth = 0; depth < 40; depth++) value = [value, value];
   assertEquals(show(value), `${"[".repeat(40)}"x","x"],["x","x"]],[["x","x"],["x","x"]…`);
   assertEquals(show(Array(200).fill(1)), `[${"1,".repeat(39)}1…`);
-});
-
-Deno.test("a misspelt name finds the nearest one, a strange one finds none", () => {
-  const names = ["cluster-cidr", "config", "cleanup"];
-  assertEquals(didYouMean("cluster-cdir", names), " (did you mean cluster-cidr?)");
-  assertEquals(didYouMean("clusterCIDR", names), " (did you mean cluster-cidr?)");
-  assertEquals(didYouMean("conf", names), "");
-  assertEquals(didYouMean("confg", names), " (did you mean config?)");
-  assertEquals(didYouMean("zzz", names), "");
-  assertEquals(didYouMean("", names), "");
 });
 
 Deno.test("long numbers have commas", () => {

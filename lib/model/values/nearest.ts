@@ -1,0 +1,27 @@
+/** Finds the name that a user may have meant. */
+import { levenshteinDistance } from "@std/text/levenshtein-distance";
+
+/** Names the nearest candidate as ` (did you mean …?)`; `""` if none is near, or the name is no text. */
+export function didYouMean(name: unknown, candidates: Iterable<string>, prefix = ""): string {
+  const found = typeof name === "string" ? nearest(name, candidates) : undefined;
+  return found === undefined ? "" : ` (did you mean ${prefix}${found}?)`;
+}
+
+/** Returns the candidate that differs least from a name, in three letters at most. */
+export function nearest(name: string, candidates: Iterable<string>): string | undefined {
+  let found: string | undefined;
+  let least = Math.min(4, Math.ceil(name.length / 2));
+  for (const candidate of candidates) {
+    // The distance takes long, and is not smaller than this.
+    if (Math.abs(candidate.length - name.length) >= least) continue;
+    const [typed, other] = [name.toLowerCase(), candidate.toLowerCase()];
+    // Letters in another order are one mistake.
+    const distance = lettersOf(typed) === lettersOf(other) ? 1 : levenshteinDistance(typed, other);
+    if (distance < least) [found, least] = [candidate, distance];
+  }
+  return found;
+}
+
+function lettersOf(text: string): string {
+  return [...text].sort().join("");
+}
