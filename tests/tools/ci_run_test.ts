@@ -8,10 +8,13 @@ import { execute } from "../support/command.ts";
 
 const SCRIPT = new URL("../../.ci/run", import.meta.url);
 
-/** Gives a folder the script, and a stand-in of npx that runs these lines of shell. */
+/** Gives a folder the script, stand-ins of the recorded flows, and one of npx that runs these lines of shell. */
 async function prepare(folder: string, lines: string): Promise<Record<string, string>> {
   await Deno.mkdir(`${folder}/.ci`);
   await Deno.copyFile(SCRIPT, `${folder}/.ci/run`);
+  await Deno.mkdir(`${folder}/tests/conformance`, { recursive: true });
+  const flows = '#!/bin/sh\necho "2/2 flows as expected, 0 skipped"\n';
+  await Deno.writeTextFile(`${folder}/tests/conformance/flows.py`, flows, { mode: 0o755 });
   await Deno.writeTextFile(`${folder}/npx`, `#!/bin/sh\n${lines}`, { mode: 0o755 });
   return { PATH: `${folder}:${Deno.env.get("PATH")}` };
 }
