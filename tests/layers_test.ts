@@ -294,6 +294,20 @@ Deno.test("every module begins with a comment that says its subject", () => {
   assertEquals(silent.map(({ path }) => path), []);
 });
 
+Deno.test("a test is named after the file of lib that it tests", async () => {
+  const { unit, system } = await findTestFiles(`${ROOT}/`);
+  const rooms = /^tests\/(?!(?:e2e|support|fuzz|tools|docs|examples)\/)(.+)\/([^/]+)_test\.ts$/;
+  const strays = [...unit, ...system].filter((path) => {
+    const [, folder, name = ""] = rooms.exec(path) ?? [];
+    if (folder === undefined) return false;
+    const words = name.split("_");
+    return !words.some((_, end) =>
+      PATHS.has(`lib/${folder}/${words.slice(0, end + 1).join("_")}.ts`)
+    );
+  });
+  assertEquals(strays, []);
+});
+
 Deno.test("the tests of the pure folders are unit tests", async () => {
   const { unit, system } = await findTestFiles(`${ROOT}/`);
   const pure = /^tests\/(?:cache|config|explain|findings|policy|sync)\//;

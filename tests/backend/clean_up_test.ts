@@ -1,8 +1,8 @@
 import { assert, assertEquals } from "@std/assert";
 import { cleanUp } from "../../lib/backend/clean_up.ts";
 import { MemoryLogger } from "../support/clock_and_log.ts";
-import { applied, differences } from "./contract/contract.ts";
-import { iptablesStage, type KernelStage, nftablesStage } from "./contract/stage.ts";
+import { applied, differences } from "./contract.ts";
+import { iptablesStage, type KernelStage, nftablesStage } from "./contract_stage.ts";
 import { BACKENDS } from "./iptables/kernel.ts";
 
 const STAGES: readonly (readonly [string, () => Promise<KernelStage>])[] = [

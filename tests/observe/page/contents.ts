@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { desiredPort } from "../../backend/connections/desired_port.ts";
+import { desiredPort } from "../../backend/desired_port.ts";
 import { CONNECTIONS_VERSION, type ConnectionsReport } from "../../../lib/model/connections.ts";
 import type { DesiredServicePort, Destination } from "../../../lib/model/kernel/desired.ts";
 import { type Finding, type Status, STATUS_VERSION } from "../../../lib/model/status.ts";

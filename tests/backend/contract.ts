@@ -1,0 +1,205 @@
+/**
+ * The contract of backends: the cases that each of them must pass.
+ *
+ * @module
+ */
+import type { ServiceDifference } from "../../lib/model/kernel/differences.ts";
+import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
+import type { DesiredState } from "../../lib/model/kernel/desired.ts";
+import { ApplyError, type Script } from "../../lib/model/kernel/dataplane.ts";
+import { frontendsOf } from "../../lib/policy/frontend.ts";
+import { eventually } from "../support/eventually.ts";
+import { atOnce } from "../../lib/model/ports/in_turns.ts";
+import { type ApiObject, Pipeline } from "../support/pipeline.ts";
+import { LOCAL, REMOTE, slice, web } from "../explain/cluster.ts";
+import type { Stage } from "./contract_stage.ts";
+
+const OTHER: readonly ApiObject[] = [
+  {
+    kind: "Service",
+    metadata: { namespace: "shop", name: "other" },
+    spec: { clusterIP: "10.96.0.11", ports: [{ name: "http", port: 80, protocol: "TCP" }] },
+  },
+  slice([REMOTE], {
+    metadata: {
+      namespace: "shop",
+      name: "other-1",
+      labels: { "kubernetes.io/service-name": "other" },
+    },
+  }),
+];
+const BEFORE: readonly ApiObject[] = [web(), slice([LOCAL, REMOTE]), ...OTHER];
+const AFTER: readonly ApiObject[] = [web({ externalIPs: ["192.0.2.30"] }), slice([REMOTE])];
+
+/** A backend that has some objects' rules in its kernel. */
+export async function applied(
+  { backend }: Stage,
+  objects: readonly ApiObject[] = BEFORE,
+): Promise<Pipeline> {
+  await backend.probe();
+  const pipeline = new Pipeline({ mode: backend.traits.name });
+  pipeline.load(objects);
+  await backend.apply(backend.full(pipeline.desired));
+  return pipeline;
+}
+
+export async function differences(
+  { backend }: Stage,
+  state: DesiredState,
+): Promise<readonly ServiceDifference[]> {
+  return (await backend.read()).compare(state).differences;
+}
+
+/** A step that needs no full script. */
+function partOf(script: Script | undefined): Script {
+  if (!script) throw new Error("the step needs a full script");
+  return script;
+}
+
+/** By what they show, the cases. */
+const CASES: Readonly<Record<string, (stage: Stage) => Promise<void> | void>> = {
+  "a probe tells the version and writes nothing": async ({ backend }) => {
+    const { version, missing, refusedFeatures } = await backend.probe();
+    assertMatch(version, /\d\.\d/);
+    assertEquals([missing.size, refusedFeatures.size], [0, 0]);
+    assertEquals((await backend.read()).isEmpty, true);
+  },
+
+  "what was applied is read back": async (stage) => {
+    const { desired } = await applied(stage);
+    const rules = await stage.backend.read();
+    const { differences, compared } = rules.compare(desired);
+    assertEquals([rules.isEmpty, differences, compared > 0], [false, [], true]);
+    const ports = desired.services.get("shop/web") ?? [];
+    const entries = rules.entries(ports, desired.node);
+    assertEquals(entries.length > 0, true);
+    assertEquals(entries.filter(({ state }) => state !== "same"), []);
+  },
+
+  "full and then partial is the same as full": async (stage) => {
+    const { backend } = stage;
+    const pipeline = await applied(stage);
+    const { change } = pipeline.load(AFTER);
+    const script = partOf(atOnce(backend.changing(change, pipeline.desired)));
+    assertEquals(script.kind, "partial");
+    await backend.apply(script);
+    assertEquals(await differences(stage, pipeline.desired), []);
+    const byParts = await stage.dump();
+    await backend.apply(backend.full(pipeline.desired));
+    assertEquals(byParts, await stage.dump());
+  },
+
+  "a script that is refused leaves what was there": async (stage) => {
+    const { backend } = stage;
+    const pipeline = await applied(stage);
+    const before = await stage.dump();
+    const { change } = pipeline.load(AFTER);
+    const partial = partOf(atOnce(backend.changing(change, pipeline.desired)));
+    stage.refuses = true;
+    for (const script of [partial, backend.full(pipeline.desired)]) {
+      await assertRejects(() => backend.apply(script), ApplyError);
+      assertEquals(await stage.dump(), before);
+    }
+    stage.refuses = false;
+    await backend.apply(backend.full(pipeline.desired));
+    assertEquals(await differences(stage, pipeline.desired), []);
+  },
+
+  "what another program deletes differs, and has its Service's name": async (stage) => {
+    const { desired } = await applied(stage);
+    await stage.deleteRule();
+    const rules = await stage.backend.read();
+    const [first, ...more] = rules.compare(desired).differences;
+    assertEquals([first?.type, more], ["missing", []]);
+    assertMatch(first?.service ?? "", /^shop\/web\b/);
+    const entries = rules.entries(desired.services.get("shop/web") ?? [], desired.node);
+    assertEquals(entries.filter(({ state }) => state !== "same"), entries.slice(0, 1));
+  },
+
+  "what is noticed is repaired": async (stage) => {
+    const { backend } = stage;
+    const { desired } = await applied(stage);
+    const before = await stage.dump();
+    const stop = new AbortController();
+    let drifts = 0;
+    const watching = backend.watchDrift({
+      desired,
+      onDrift: () => drifts++,
+      onChange: () => {},
+      signal: stop.signal,
+    });
+    const removals = [
+      ...stage.noticesRules ? [() => stage.deleteRule()] : [],
+      () => stage.deleteAll(),
+    ];
+    for (const remove of removals) {
+      // The watch does not say from when on it follows.
+      await eventually("drift", async () => {
+        await backend.apply(backend.full(desired));
+        drifts = 0;
+        await remove();
+        return await eventually("a report", () => drifts > 0, { deadline: 1_000 });
+      });
+      assert((await differences(stage, desired)).length > 0);
+      await backend.apply(await backend.repair(desired) ?? backend.full(desired));
+      assertEquals(await differences(stage, desired), []);
+      assertEquals(await stage.dump(), before);
+    }
+    stop.abort();
+    await watching;
+  },
+
+  "the rule that delivers is named as the kernel has it": async (stage) => {
+    const { desired } = await applied(stage);
+    const rules = await stage.backend.read();
+    const names = stage.backend.describe(desired.node);
+    for (const servicePort of desired.services.get("shop/web") ?? []) {
+      const entries = rules.entries([servicePort], desired.node);
+      for (const frontend of frontendsOf(servicePort)) {
+        const name = names.delivers({ servicePort, frontend });
+        const isThere = entries.some((each) =>
+          each.key !== "" && name.includes(each.in) && name.includes(each.key)
+        );
+        assert(isThere, `${name} in ${JSON.stringify(entries)}`);
+      }
+    }
+  },
+
+  "a step is the changes that it makes, and none where nothing changes": ({ backend }) => {
+    const pipeline = new Pipeline({ mode: backend.traits.name });
+    pipeline.load(BEFORE);
+    const changesOf = backend.changesFrom(pipeline.desired);
+    const step = (objects: readonly ApiObject[]) => {
+      const { change } = pipeline.load(objects);
+      return changesOf({ change, node: pipeline.desired.node });
+    };
+    assertEquals(step(BEFORE), []);
+    const changes = step(AFTER);
+    assertEquals(new Set(changes.map(({ change }) => change)), new Set(["delete", "add"]));
+  },
+
+  "without kube-proxy our rules serve the node, and there are no foreign ones": async (stage) => {
+    const { foreignRules } = stage.backend;
+    assertEquals(await foreignRules.isServed(), false);
+    await applied(stage);
+    assertEquals(await foreignRules.isServed(), true);
+    await foreignRules.run({
+      period: 0,
+      requestFull: () => {},
+      looked: () => {},
+      signal: AbortSignal.abort(),
+    });
+    assertEquals(await foreignRules.findProxy(), []);
+    assertEquals(foreignRules.rival, undefined);
+  },
+};
+
+/** Makes the tests of a backend. */
+export function testBackend(name: string, open: () => Promise<Stage>): void {
+  for (const [what, test] of Object.entries(CASES)) {
+    Deno.test(`${name}: ${what}`, async () => {
+      await using stage = await open();
+      await test(stage);
+    });
+  }
+}

@@ -1,0 +1,48 @@
+import { assertEquals } from "@std/assert";
+import { countingMaps, countsIn } from "../../../lib/backend/nftables/counters.ts";
+
+const LISTING = `table inet signpost {
+	map services4 {
+		typeof ip daddr . meta l4proto . tcp dport : verdict
+		counter
+		elements = { 10.96.0.10 . tcp . 80 counter packets 3 bytes 180 comment "shop/web:http" : goto cluster4-tcp-3,
+			     10.96.0.53 . udp . 53 counter packets 1 bytes 30 comment "kube-system/dns" : goto cluster4-udp-2,
+			     10.96.0.54 . 132 . 53 counter packets 4 bytes 30 comment "kube-system/dns:s" : goto cluster4-sctp-2 }
+	}
+}
+`;
+
+Deno.test("the counts of a map are read with their Services", () => {
+  assertEquals([...countsIn("services4", LISTING)], [
+    { frontend: "IPv4 10.96.0.10 . tcp . 80", service: "shop/web", connections: 3 },
+    { frontend: "IPv4 10.96.0.53 . udp . 53", service: "kube-system/dns", connections: 1 },
+    { frontend: "IPv4 10.96.0.54 . sctp . 53", service: "kube-system/dns", connections: 4 },
+  ]);
+  const nodePorts =
+    `elements = { 6 . 30080 counter packets 9 bytes 1 comment "shop/web:http" : goto x }`;
+  assertEquals([...countsIn("nodeports6", nodePorts)], [
+    { frontend: "IPv6 tcp . 30080", service: "shop/web", connections: 9 },
+  ]);
+  const virtual =
+    `elements = { fd00:10:96::a . tcp . 80 counter packets 2 bytes 1 comment "a/b" : drop }`;
+  assertEquals([...countsIn("services6", virtual)], [
+    { frontend: "IPv6 fd00:10:96::a . tcp . 80", service: "a/b", connections: 2 },
+  ]);
+});
+
+Deno.test("elements without a counter or a Service, and other maps, count nothing", () => {
+  const elements = `elements = { 10.96.0.10 . tcp . 80 comment "shop/web:http" : goto a,
+    10.96.0.11 . tcp . 80 counter packets 3 bytes 180 : goto a,
+    10.96.0.12 . gre . 80 counter packets 3 bytes 180 comment "a/b" : goto a }`;
+  assertEquals([...countsIn("services4", elements)], []);
+  assertEquals([...countsIn("short-circuits4", LISTING)], []);
+});
+
+Deno.test("only maps of frontends that have any are read", () => {
+  const elements = ["services4", "endpoints-tcp4", "services6", "nodeports6", "no-endpoints6"];
+  assertEquals(countingMaps(new Map(elements.map((name) => [name, 1]))), [
+    "services4",
+    "services6",
+    "nodeports6",
+  ]);
+});

@@ -1,0 +1,45 @@
+import { assertEquals, assertGreater } from "@std/assert";
+import { NftablesDataplane } from "../../../lib/backend/nftables/dataplane.ts";
+import { Nft } from "../../../lib/backend/nftables/nft.ts";
+import { atOnce } from "../../../lib/model/ports/in_turns.ts";
+import { clusterObjects } from "../../support/cluster.ts";
+import { Pipeline } from "../../support/pipeline.ts";
+
+const SERVICES = 40;
+const ENDPOINTS = 3;
+/** Elements of a frontend. */
+const FRONTEND = 1 + ENDPOINTS;
+const WEIGHT = 20;
+
+function changeFromNothing(weight: number) {
+  const pipeline = new Pipeline();
+  const { change } = pipeline.load([
+    ...clusterObjects({ services: SERVICES, endpoints: ENDPOINTS }),
+  ]);
+  const nft = new Nft({ run: () => Promise.reject(new Error("nothing is run")) });
+  const dataplane = new NftablesDataplane(nft, { weight });
+  const script = atOnce(dataplane.changing({ ...change, node: undefined }, pipeline.desired));
+  return script?.transactions ?? [];
+}
+
+Deno.test("a change of very many elements is in parts, and all of a frontend is in one of them", () => {
+  const [preparation = "", ...parts] = changeFromNothing(WEIGHT);
+  assertEquals(preparation.includes("add element"), false);
+  assertGreater(parts.length, 3);
+  const frontends = parts.map((part) => [
+    ...new Set(part.match(/\b10\.96\.\d+\.\d+ \. (?:tcp \. )?\d+/g)?.map(withoutProtocol)),
+  ]);
+  assertEquals(new Set(frontends.flat()).size, frontends.flat().length);
+  for (const part of parts) {
+    const elements = part.match(/^ {2}\S/gm)?.length ?? 0;
+    assertEquals(elements < WEIGHT + FRONTEND, true, part);
+  }
+});
+
+Deno.test("a change of fewer elements is new chains and sets, and then one transaction", () => {
+  assertEquals(changeFromNothing(SERVICES * 100).length, 2);
+});
+
+function withoutProtocol(key: string): string {
+  return key.replace(" tcp .", "");
+}

@@ -1,0 +1,74 @@
+import { assertEquals } from "@std/assert";
+import { nftablesRules } from "../../../lib/backend/nftables/kernel_rules.ts";
+import { NftablesDataplane } from "../../../lib/backend/nftables/dataplane.ts";
+import { Kernel } from "./kernel.ts";
+import { Pipeline } from "../../support/pipeline.ts";
+
+/** A Service whose ports have the numbers of protocols. */
+const RANGED = {
+  kind: "Service",
+  metadata: { namespace: "shop", name: "web" },
+  spec: {
+    type: "LoadBalancer",
+    clusterIP: "10.96.0.10",
+    clusterIPs: ["10.96.0.10", "fd00:10:96::10"],
+    ports: [
+      { name: "six", port: 6 },
+      { name: "seventeen", port: 17, protocol: "UDP" },
+      { name: "sctp", port: 132, protocol: "SCTP" },
+    ],
+    loadBalancerSourceRanges: ["198.51.100.0/24", "203.0.113.7/32", "2001:db8::/33"],
+  },
+  status: { loadBalancer: { ingress: [{ ip: "192.0.2.10" }, { ip: "2001:db8:1::10" }] } },
+} as const;
+
+/** Writes the Service's rules. @returns a comparison of the kernel's rules with the desired ones */
+async function applied(kernel: Kernel) {
+  const pipeline = new Pipeline();
+  pipeline.load([RANGED]);
+  const dataplane = new NftablesDataplane(kernel.nft);
+  await dataplane.apply(dataplane.full(pipeline.desired));
+  return async () => nftablesRules(await kernel.contents()).compare(pipeline.desired).differences;
+}
+
+Deno.test("source ranges are compared by address, port and range, and a missing one names its Service", async () => {
+  await using kernel = await Kernel.create();
+  const look = await applied(kernel);
+  assertEquals(await look(), []);
+  await kernel.script(`delete element inet signpost source-ranges-udp4 {
+    192.0.2.10 . 17 . 198.51.100.0/24
+  }
+  flush chain inet signpost source-ranges6-sctp`);
+  assertEquals(await look(), [
+    {
+      type: "missing",
+      in: "chain source-ranges6-sctp",
+      key: "ip6 daddr . th dport . ip6 saddr != @source-ranges-sctp6 drop",
+      desired: "",
+      held: "",
+      service: "",
+    },
+    {
+      type: "missing",
+      in: "source-ranges-udp4",
+      key: "192.0.2.10 . 17 . 198.51.100.0/24",
+      desired: "",
+      held: "",
+      service: "shop/web:seventeen",
+    },
+  ]);
+});
+
+Deno.test("an element of a frontend that should not be there names the frontend's Service", async () => {
+  await using kernel = await Kernel.create();
+  const look = await applied(kernel);
+  await kernel.script(`
+add element inet signpost source-ranges-udp4 { 192.0.2.10 . 17 . 203.0.114.0/24 }
+add element inet signpost services4 { 10.96.0.10 . udp . 17 : goto reject-traffic }
+add element inet signpost services4 { 10.96.0.10 . udp . 18 : goto reject-traffic }`);
+  assertEquals((await look()).map(({ in: set, key, service }) => [set, key, service]), [
+    ["services4", "10.96.0.10 . udp . 17", "shop/web:seventeen"],
+    ["services4", "10.96.0.10 . udp . 18", ""],
+    ["source-ranges-udp4", "192.0.2.10 . 17 . 203.0.114.0/24", "shop/web:seventeen"],
+  ]);
+});

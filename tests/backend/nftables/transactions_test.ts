@@ -1,0 +1,105 @@
+import { assertEquals, assertThrows } from "@std/assert";
+import { parseMark, TransactionReader } from "../../../lib/backend/nftables/transactions.ts";
+import { Marks } from "../../../lib/backend/nftables/nft.ts";
+
+/** Reads lines, and returns all transactions in words. */
+function read(...lines: readonly string[]): string[] {
+  const reader = new TransactionReader();
+  return lines.flatMap((line) => {
+    const transaction = reader.read(line);
+    if (transaction === undefined) return [];
+    const { missing, added, by, marks } = transaction;
+    return [`-${missing} +${added} by ${by}${marks.map((mark) => ` #${mark}`).join("")}`];
+  });
+}
+
+Deno.test("a transaction ends with the line that names its process", () => {
+  assertEquals(
+    read(
+      "delete element inet signpost services4 { 10.96.0.1 . tcp . 80 : goto x }",
+      "delete chain inet signpost services",
+      "add rule inet signpost firewall ip saddr 10.0.0.1 drop",
+      "# new generation 7 by process 4711 (nft)",
+      "# new generation 8 by process 4712 (ip tables)",
+      "# new generation 9",
+    ),
+    [
+      "-element of services4, chain of services +rule of firewall by nft (pid 4711)",
+      "- + by ip tables (pid 4712)",
+      "- + by ",
+    ],
+  );
+});
+
+Deno.test("maps, and sets that come, count as sets; sets within rules do not count", () => {
+  assertEquals(
+    read(
+      "delete map inet signpost services4",
+      "add set inet signpost other { type ipv4_addr; }",
+      "delete set inet signpost __set4",
+      "# new generation 7 by process 1 (nft)",
+    ),
+    ["-set of services4 +set of other by nft (pid 1)"],
+  );
+});
+
+Deno.test("devices of the flowtable come and go without a word", () => {
+  assertEquals(
+    read(
+      'add flowtable inet signpost fast-path { hook ingress priority filter; devices = { "eth0" }; counter; }',
+      "# new generation 7 by process 1 (nft)",
+    ),
+    ["- + by nft (pid 1)"],
+  );
+});
+
+Deno.test("where the whole table is gone, its parts are not listed", () => {
+  assertEquals(
+    read(
+      "delete chain inet signpost services",
+      "delete table inet signpost",
+      "# new generation 7 by process 1 (nft)",
+    ),
+    ["-the whole table + by nft (pid 1)"],
+  );
+});
+
+Deno.test("a long list names a few parts and counts the rest", () => {
+  const lines = [..."abcdefg"].map((name) => `delete chain inet signpost ${name}`);
+  assertEquals(read(...lines, "# new generation 7"), [
+    "-chain of a, chain of b, chain of c, chain of d, chain of e and 2 more + by ",
+  ]);
+});
+
+Deno.test("other tables are none of ours", () => {
+  assertEquals(
+    read(
+      "delete table inet signpost-other",
+      "delete chain ip signpost services",
+      "delete set inet other signpost",
+      "# new generation 7",
+    ),
+    ["- + by "],
+  );
+});
+
+Deno.test("where events were lost, reading ends: what follows may be of several transactions", () => {
+  const lost = "# ERROR: We lost some netlink events!";
+  assertThrows(() => read("add chain inet signpost a", lost), Error, "the kernel dropped events");
+});
+
+Deno.test("a mark is an element that times out, and only its maker knows it", () => {
+  const marks = new Marks(0x1000);
+  const command = marks.next();
+  assertEquals(command, "add element inet signpost transactions { 0x1000 timeout 10ms }\n");
+  const line = "add element inet signpost transactions { 0x00001000 timeout 8ms expires 8ms }";
+  assertEquals(read(line, "# new generation 7"), ["- + by  #4096"]);
+  assertEquals(parseMark(line), 0x1000);
+  assertEquals([0xfff, 0x1000, 0x1001].map((mark) => marks.isOwn(mark)), [false, true, false]);
+  assertEquals(marks.next(), command, "the kernel did not take it");
+  marks.taken();
+  marks.taken();
+  assertEquals(marks.isOwn(0x1001), false);
+  assertEquals(marks.next().includes("0x1001"), true);
+  assertEquals([0x1000, 0x1001].map((mark) => marks.isOwn(mark)), [true, true]);
+});

@@ -1,0 +1,54 @@
+/**
+ * A Service for tests of repairs.
+ *
+ * @module
+ */
+import type { ApiObject } from "../../support/pipeline.ts";
+
+/** The Service shop/web, and its two endpoints. */
+export const SERVICE = objects("web", { clusterIP: "10.96.0.1", endpoints: [11, 12] });
+
+/** The Service shop/sticky with session affinity, and its two endpoints. */
+export const STICKY = objects("sticky", {
+  clusterIP: "10.96.0.2",
+  endpoints: [13, 14],
+  spec: { sessionAffinity: "ClientIP" },
+});
+
+/** The Service shop/turns, whose two endpoints take turns. */
+export const TURNS = objects("turns", {
+  clusterIP: "10.96.0.3",
+  endpoints: [15, 16],
+  annotations: { "signpost.dev/scheduler": "round-robin" },
+});
+
+/** @param options.endpoints the last numbers of their addresses */
+function objects(
+  name: string,
+  { clusterIP, endpoints, spec = {}, annotations = {} }: {
+    readonly clusterIP: string;
+    readonly endpoints: readonly number[];
+    readonly spec?: object;
+    readonly annotations?: Readonly<Record<string, string>>;
+  },
+): readonly ApiObject[] {
+  const namespace = "shop";
+  return [
+    {
+      kind: "Service",
+      metadata: { namespace, name, annotations },
+      spec: { clusterIP, ports: [{ port: 80 }], ...spec },
+    },
+    {
+      kind: "EndpointSlice",
+      metadata: {
+        namespace,
+        name: `${name}-1`,
+        labels: { "kubernetes.io/service-name": name },
+      },
+      addressType: "IPv4",
+      endpoints: endpoints.map((number) => ({ addresses: [`10.244.0.${number}`] })),
+      ports: [{ port: 8080 }],
+    },
+  ];
+}

@@ -1,0 +1,219 @@
+/**
+ * Objects in protobuf give the same as in JSON, and no bytes do harm.
+ *
+ * @module
+ */
+import { assert, assertEquals, assertThrows } from "@std/assert";
+import fc from "fast-check";
+import { createDecoder } from "../../../lib/source/objects/decode.ts";
+import type { Kind } from "../../../lib/model/cluster/objects.ts";
+import { StatusError, WatchError } from "../../../lib/source/api/failure.ts";
+import {
+  parseWatchEvent,
+  readApiObject,
+  type WatchEvent,
+} from "../../../lib/source/api/watch_events.ts";
+import { cluster } from "../../support/arbitrary.ts";
+import type { ApiObject } from "../../support/api_store.ts";
+import { encodeEvent, encodeObject } from "../../support/protobuf.ts";
+
+/** An event without the length in front. */
+function frameOf(type: string, object: Partial<ApiObject>): Uint8Array {
+  return encodeEvent(type, encodeObject(object)).subarray(4);
+}
+
+/** All that signpost reads, and something that it does not. */
+const FULL: readonly ApiObject[] = [
+  {
+    apiVersion: "v1",
+    kind: "Service",
+    metadata: {
+      name: "web",
+      namespace: "shop",
+      uid: "5f0e",
+      resourceVersion: "7",
+      generation: 3,
+      creationTimestamp: "2026-01-01T00:00:00Z",
+      labels: { app: "web", empty: "" },
+      annotations: { note: "größer als 127: äöü, and longer than what is read byte by byte" },
+      managedFields: [{ manager: "kubectl", operation: "Apply", fieldsV1: { "f:spec": {} } }],
+    },
+    spec: {
+      type: "LoadBalancer",
+      clusterIP: "10.96.0.1",
+      clusterIPs: ["10.96.0.1", "fd00::1"],
+      externalIPs: ["192.0.2.1"],
+      loadBalancerSourceRanges: ["198.51.100.0/24"],
+      ports: [
+        { name: "http", protocol: "TCP", port: 80, targetPort: "web", nodePort: 30080 },
+        { name: "dns", protocol: "UDP", port: 53, targetPort: 5353, nodePort: 30053 },
+      ],
+      selector: { app: "web" },
+      internalTrafficPolicy: "Local",
+      externalTrafficPolicy: "Local",
+      healthCheckNodePort: 31000,
+      sessionAffinity: "ClientIP",
+      sessionAffinityConfig: { clientIP: { timeoutSeconds: 300 } },
+      trafficDistribution: "PreferSameNode",
+    },
+    status: {
+      loadBalancer: {
+        ingress: [{ ip: "192.0.2.7" }, { hostname: "lb.example" }, {
+          ip: "192.0.2.8",
+          ipMode: "Proxy",
+        }],
+      },
+    },
+  },
+  {
+    apiVersion: "discovery.k8s.io/v1",
+    kind: "EndpointSlice",
+    metadata: {
+      name: "web-1",
+      namespace: "shop",
+      resourceVersion: "8",
+      labels: { "kubernetes.io/service-name": "web" },
+      annotations: {
+        "endpoints.kubernetes.io/last-change-trigger-time": "2026-01-01T00:00:01.5Z",
+      },
+    },
+    addressType: "IPv4",
+    ports: [{ name: "http", protocol: "TCP", port: 8080 }, { name: "any" }],
+    endpoints: [
+      {
+        addresses: ["10.244.0.1"],
+        conditions: { ready: true, serving: true, terminating: false },
+        nodeName: "node-1",
+        zone: "a",
+        hostname: "web-0",
+        targetRef: { kind: "Pod", name: "web-0", namespace: "shop", uid: "1" },
+        hints: { forZones: [{ name: "a" }, { name: "b" }], forNodes: [{ name: "node-1" }] },
+      },
+      { addresses: ["10.244.0.2"], conditions: { ready: false, serving: true, terminating: true } },
+      { addresses: ["10.244.0.3"] },
+    ],
+  },
+  {
+    apiVersion: "v1",
+    kind: "Node",
+    metadata: {
+      name: "node-1",
+      uid: "9",
+      resourceVersion: "9",
+      deletionTimestamp: "2026-01-01T00:00:00Z",
+      labels: { "topology.kubernetes.io/zone": "a" },
+    },
+    spec: {
+      podCIDR: "10.244.0.0/24",
+      podCIDRs: ["10.244.0.0/24", "fd00:1::/64"],
+      taints: [{ key: "ToBeDeletedByClusterAutoscaler", effect: "NoSchedule" }],
+    },
+    status: {
+      addresses: [{ type: "InternalIP", address: "192.0.2.1" }, {
+        type: "Hostname",
+        address: "node-1",
+      }],
+    },
+  },
+  {
+    apiVersion: "networking.k8s.io/v1",
+    kind: "ServiceCIDR",
+    metadata: { name: "kubernetes", resourceVersion: "10" },
+    spec: { cidrs: ["10.96.0.0/12", "fd00:96::/112"] },
+  },
+];
+
+for (const object of FULL) {
+  Deno.test(`a ${object.kind} means the same in protobuf and in JSON`, () => {
+    const kind = object.kind as Kind;
+    const decoded = createDecoder()(kind, readApiObject(encodeObject(object)));
+    assertEquals(decoded, createDecoder()(kind, object));
+    assertEquals(decoded.type, "upsert");
+  });
+}
+
+Deno.test("any object means the same in protobuf and in JSON", () => {
+  fc.assert(fc.property(cluster, (objects) => {
+    for (const each of objects) {
+      const object = { ...each, metadata: { namespace: "default", ...each.metadata } };
+      const kind = object.kind as Kind;
+      const decoded = createDecoder()(kind, readApiObject(encodeObject(object)));
+      assertEquals(decoded, createDecoder()(kind, object));
+    }
+  }));
+});
+
+Deno.test("the events of a stream are told apart", () => {
+  const [object = {}] = FULL;
+  const types = ["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "SOMETHING"];
+  const events = types.map((type) => parseWatchEvent(frameOf(type, object)));
+  assertEquals(
+    events.map((event) => event && `${event.type} ${event.resourceVersion}`),
+    ["changed 7", "changed 7", "deleted 7", "bookmark 7", undefined],
+  );
+  const metadata = {
+    name: "",
+    resourceVersion: "11",
+    annotations: { "k8s.io/initial-events-end": "true" },
+  };
+  assertEquals(parseWatchEvent(frameOf("BOOKMARK", { kind: "Service", metadata })), {
+    type: "bookmark",
+    resourceVersion: "11",
+    initialEventsEnd: true,
+  });
+});
+
+Deno.test("an ERROR event carries its code and how long to wait", () => {
+  const status = {
+    kind: "Status",
+    message: "slow\ndown",
+    code: 429,
+    details: { retryAfterSeconds: 7 },
+  };
+  const error = assertThrows(() => parseWatchEvent(frameOf("ERROR", status)), StatusError);
+  assertEquals([error.status, error.retryAfter], [429, 7000]);
+  assertEquals(error.message, "the watch was ended by the server: 429 slow down");
+});
+
+Deno.test("any bytes are an event or a WatchError", () => {
+  const frames = FULL.map((object) => frameOf("ADDED", object));
+  const spoilt = fc.tuple(
+    fc.constantFrom(...frames),
+    fc.array(fc.tuple(fc.nat(), fc.nat(255)), { maxLength: 4 }),
+    fc.double({ min: 0, max: 1, noNaN: true }),
+  ).map(([frame, spoils, part]) => {
+    const copy = frame.slice(0, Math.ceil(frame.length * part));
+    for (const [at, byte] of spoils) copy[at % Math.max(copy.length, 1)] = byte;
+    return copy;
+  });
+  fc.assert(
+    fc.property(fc.oneof(fc.uint8Array(), spoilt), (bytes) => {
+      const event = parseOrRefuse(bytes);
+      if (event?.type !== "changed") return;
+      for (const kind of ["Service", "EndpointSlice", "Node", "ServiceCIDR"] as const) {
+        createDecoder()(kind, event.object);
+      }
+    }),
+    { numRuns: 3_000 },
+  );
+});
+
+function parseOrRefuse(bytes: Uint8Array): WatchEvent | undefined {
+  try {
+    return parseWatchEvent(bytes);
+  } catch (error) {
+    if (!(error instanceof WatchError)) throw error;
+    assert(/^[^\p{Cc}]*$/u.test(error.message), JSON.stringify(error.message));
+    return undefined;
+  }
+}
+
+Deno.test("an object of another kind is refused by its name", () => {
+  const prefix = [0x6b, 0x38, 0x73, 0x00];
+  const typeMeta = [0x0a, 5, 0x12, 3, ...new TextEncoder().encode("Pod")];
+  const error = assertThrows(
+    () => parseWatchEvent(encodeEvent("ADDED", new Uint8Array([...prefix, ...typeMeta])).slice(4)),
+    WatchError,
+  );
+  assertEquals(error.message, 'no frame of a watch stream: an object of kind "Pod"');
+});
