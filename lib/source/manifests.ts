@@ -257,6 +257,8 @@ export function parseManifest(
 function reasonToLeaveOut(object: Json, kind: Kind | undefined): string | undefined {
   if (kind === undefined) {
     const { apiVersion, kind: named } = object;
+    // It may lie beside the objects.
+    if (named === "KubeProxyConfiguration") return undefined;
     const isKnown = (KINDS as readonly unknown[]).includes(named);
     const version = isKnown ? ` of ${oneLine(String(apiVersion), LONGEST_KIND)}` : "";
     return `${oneLine(String(named), LONGEST_KIND)}${version}`;
