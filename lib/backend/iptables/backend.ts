@@ -16,7 +16,7 @@ import { chainsButNat, legacyChains, readRoutes } from "../foreign_filters.ts";
 import type { BackendMetrics } from "../metrics.ts";
 import { boundedReading } from "../../model/values/timing.ts";
 import { setRouteLocalnet } from "../sysctl.ts";
-import { HandOver } from "../take_over.ts";
+import { HandOver, kubeProxyProcesses } from "../take_over.ts";
 import { IptablesDataplane } from "./dataplane.ts";
 import { DriftLook } from "./drift.ts";
 import type { Saved } from "./kernel/saved.ts";
@@ -104,7 +104,11 @@ export class IptablesBackend extends IptablesDataplane implements Backend<Iptabl
   async watchDrift({ onDrift, onChange, signal }: DriftOptions): Promise<void> {
     const { configuration, runtime } = this.#options;
     const { clock } = runtime;
-    const drifts = new DriftLook({ ...runtime, writes: () => this.writes });
+    const drifts = new DriftLook({
+      ...runtime,
+      writes: () => this.writes,
+      hasRival: async () => (await kubeProxyProcesses(runtime)).length > 0,
+    });
     while (!signal.aborted) {
       await clock.sleep(configuration.iptables.syncPeriod, signal);
       if (signal.aborted) return;

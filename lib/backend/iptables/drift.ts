@@ -15,6 +15,8 @@ interface DriftLookOptions {
   readonly clock: Pick<Clock, "monotonic" | "sleep">;
   /** Counts the beginnings and ends of our own writes, so it is odd during a write. */
   readonly writes: () => number;
+  /** Returns true if a kube-proxy runs. It is reported: both programs would write their rules in turn. */
+  readonly hasRival: () => Promise<boolean>;
 }
 
 /** Our part of a table, as `iptables-save` printed it. */
@@ -29,6 +31,9 @@ interface Summary {
 
 /** Milliseconds. */
 const LONGEST_LOOK = 60_000;
+
+/** The beginning of a difference that only the content of a table shows. */
+const CONTENT = "rules of ";
 
 /** Lines that are read without a break. */
 const BATCH = 200;
@@ -81,13 +86,15 @@ export class DriftLook {
           const known = this.#known.get(name);
           if (!known || known.hash === summary.hash) continue;
           const more = summary.rules - known.rules || summary.chains - known.chains;
-          if (more <= 0) missing.push(`rules of ${name}`);
-          if (more >= 0) added.push(`rules of ${name}`);
+          if (more <= 0) missing.push(CONTENT + name);
+          if (more >= 0) added.push(CONTENT + name);
         }
       }
       if (begun !== this.#knownAt) [this.#known, this.#knownAt] = [seen, begun];
     }
     if (missing.length + added.length === 0) return undefined;
+    const isIncomplete = missing.some((each) => !each.startsWith(CONTENT));
+    if (!isIncomplete && await this.options.hasRival()) return undefined;
     return { missing: missing.join(", "), added: added.join(", "), by: "" };
   }
 

@@ -31,7 +31,7 @@ const INTACT = TABLES.flatMap((table) => [
 
 /** Looks at what a fake kernel prints, and answers `-S KUBE-PROXY-CANARY` with this error. */
 function fakeKernel(stderr = "") {
-  const kernel = { lines: INTACT, writes: 2, duringRead: () => {} };
+  const kernel = { lines: INTACT, writes: 2, duringRead: () => {}, hasRival: false };
   const drifts = new DriftLook({
     runner: { run: () => Promise.resolve({ code: stderr ? 1 : 0, stdout: "", stderr }) },
     streamer: {
@@ -42,6 +42,7 @@ function fakeKernel(stderr = "") {
     },
     clock: new SystemClock(),
     writes: () => kernel.writes,
+    hasRival: () => Promise.resolve(kernel.hasRival),
   });
   return { kernel, look: () => drifts.look({ backend: "", families: [4] }, SIGNAL) };
 }
@@ -49,6 +50,16 @@ function fakeKernel(stderr = "") {
 function changed(from: string, to: string): string[] {
   return INTACT.map((line) => line.replace(from, to)).filter((line) => line !== "");
 }
+
+Deno.test("rules that a running kube-proxy writes over ours are no drift, but a missing canary is", async () => {
+  const { kernel, look } = fakeKernel();
+  assertEquals(await look(), undefined);
+  kernel.hasRival = true;
+  kernel.lines = changed("10.96.0.2", "10.96.0.3");
+  assertEquals(await look(), undefined);
+  kernel.lines = changed(":KUBE-PROXY-CANARY - [0:0]", "");
+  assertEquals((await look())?.missing.includes("iptables nat"), true);
+});
 
 Deno.test("a rule that another program changes, deletes or adds is noticed until we write", async () => {
   const { kernel, look } = fakeKernel();
@@ -140,7 +151,11 @@ for (const backend of BACKENDS) {
       routeLocalnet: () => Promise.resolve(),
     });
     const clock = new SystemClock();
-    const drifts = new DriftLook({ runner, streamer, clock, writes: () => dataplane.count() });
+    const hasRival = () => Promise.resolve(false);
+    const drifts = new DriftLook({
+      ...{ runner, streamer, clock, hasRival },
+      writes: () => dataplane.count(),
+    });
     const look = () => drifts.look(place, SIGNAL);
     const pipeline = new Pipeline({ mode: "iptables" });
     pipeline.load(EXAMPLE);
