@@ -7,7 +7,7 @@
  * @module
  */
 import { parseArgs } from "node:util";
-import { CommandError, run } from "../tests/support/command.ts";
+import { execute, run } from "../tests/support/command.ts";
 import { installPrograms, TEST_PROGRAMS } from "./programs.ts";
 import { NEIGHBOURS } from "./neighbours/programs.ts";
 import { DISTRIBUTIONS, Roots } from "./neighbours/roots.ts";
@@ -83,6 +83,13 @@ async function main(args: readonly string[]): Promise<number> {
   const roots = new Roots(options.cache);
   const scratch = await Deno.makeTempDir({ dir: "/var/tmp", prefix: "signpost-neighbours-" });
   const results: Result[] = [];
+  // The namespaces go with the next run.
+  const end = async () => {
+    await execute(["pkill", "-KILL", "-P", `${Deno.pid}`]);
+    await execute(["rm", "-rf", "--one-file-system", scratch]);
+    Deno.exit(130);
+  };
+  for (const signal of ["SIGINT", "SIGTERM"] as const) Deno.addSignalListener(signal, end);
   try {
     for (const name of options.names) {
       for (const mode of options.modes) {
@@ -137,7 +144,7 @@ async function runOne(
       },
     });
   } catch (error) {
-    if (!(error instanceof CommandError) && !(error instanceof Error)) throw error;
+    if (!(error instanceof Error)) throw error;
     note = error.message.slice(0, 2_000);
     complain(`  ended early: ${note}`);
   }
