@@ -20,7 +20,7 @@ export interface Answer {
   readonly about: PortsOfNode;
 }
 
-export interface AnswerOptions {
+interface AnswerOptions {
   /** The sender as the command line says it. */
   readonly from: Sender | undefined;
   /** Reads the Service and its slices as they are written; `undefined`: they cannot be read. */

@@ -68,7 +68,7 @@ export async function readKernel(
 }
 
 /** Says what the kernel's state means for traffic. */
-export function kernelFindings({ state, reason, entries, kubeProxy }: KernelFacts): Finding[] {
+function kernelFindings({ state, reason, entries, kubeProxy }: KernelFacts): Finding[] {
   const found = kubeProxy.map((what) =>
     warning(
       "kube-proxy-rules",

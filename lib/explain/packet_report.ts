@@ -30,7 +30,7 @@ import {
 } from "./report.ts";
 
 /** A packet, how it is known who sends it, and its outcome. */
-export interface AskedPacket {
+interface AskedPacket {
   readonly target: PacketTarget;
   readonly sender: Sender;
   readonly senderReason: string;

@@ -42,7 +42,7 @@ export function policyOf(servicePort: DesiredServicePort, { type }: Frontend): T
 }
 
 /** The decision about a connection to a frontend, and the reason for it. */
-export type Decision =
+type Decision =
   /** The source is outside of the source ranges: the packet is dropped. */
   | { readonly reason: "source-range"; readonly ranges: readonly string[] }
   | { readonly reason: NoEndpointsReason; readonly policy: TrafficPolicy }

@@ -16,7 +16,7 @@ export type TrafficPolicy = "Cluster" | "Local";
 /** The types of Services that have a virtual IP, the default first. */
 export const SERVICE_TYPES = ["ClusterIP", "NodePort", "LoadBalancer"] as const;
 
-export type ServiceType = typeof SERVICE_TYPES[number];
+type ServiceType = typeof SERVICE_TYPES[number];
 
 /** An object with parts that signpost cannot use. */
 interface Omitting {

@@ -109,7 +109,7 @@ function findingsOf({ findings }: Status, severity: Severity): TextRows {
   };
 }
 
-export interface ServiceQuery {
+interface ServiceQuery {
   /** A Service matches if it has each of these words somewhere; `""` matches every Service. */
   readonly words: string;
   readonly sort: "name" | "connections";
