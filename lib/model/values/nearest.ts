@@ -1,7 +1,7 @@
 /** Finds the name that a user may have meant. */
 import { levenshteinDistance } from "@std/text/levenshtein-distance";
 
-/** Names the nearest candidate as ` (did you mean …?)`; `""` if none is near, or the name is no text. */
+/** Names the nearest candidate as ` (did you mean …?)`; `""` if none is near, or the name is not text. */
 export function didYouMean(name: unknown, candidates: Iterable<string>, prefix = ""): string {
   const found = typeof name === "string" ? nearest(name, candidates) : undefined;
   return found === undefined ? "" : ` (did you mean ${prefix}${found}?)`;

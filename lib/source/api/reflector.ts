@@ -380,7 +380,7 @@ class Reflector {
       if (change.type !== "delete") {
         this.#checkRoom(change.key, this.#room);
         this.options.sink(this.#room.put(change));
-        // An object without rules that was never delivered, such as a headless Service, is no change.
+        // An object without rules that was never delivered, such as a headless Service, does not count as a change.
       } else if (this.#room.remove(change.key)) this.options.sink(change);
     }
     this.#resourceVersion = event.resourceVersion;
