@@ -63,7 +63,7 @@ class Measuring {
 }
 
 /** The parts that are measured in a cluster of each size. */
-const SIZED: readonly Part[] = ["start", "changes", "work", "memory", "cpu", "pause"];
+const SIZED: readonly Part[] = ["start", "changes", "work", "cpu", "pause"];
 
 async function measure(options: Options, program: string): Promise<Results> {
   const { endpoints, runs } = options;

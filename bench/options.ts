@@ -12,7 +12,6 @@ export const PARTS = [
   "start",
   "changes",
   "work",
-  "memory",
   "cpu",
   "pause",
   "wide",
@@ -50,9 +49,6 @@ export interface Options {
   readonly burst: number;
   /** Seconds of ten changes a second for CPU. */
   readonly cpuSeconds: number;
-  /** Seconds of churn before memory is read again, at `churnSize` Services; a tenth elsewhere. */
-  readonly churnSeconds: number;
-  readonly churnSize: number;
   /** Changes of the part `pause`: lone ones, and at 50 a second. */
   readonly pause: PauseOptions;
   readonly localhost: LocalhostOptions;
@@ -72,7 +68,6 @@ export const HELP = `Measures signpost on this machine: deno task bench [options
   --short            a few seconds, 100 services, writes nothing: proves that it runs
   --parts LIST       of ${PARTS.join(", ")}; default: all
   --sizes LIST       numbers of services; default: 1000,10000,30000
-  --churn SECONDS    of changes before memory is read again at 10000 services; default: 600
   --peer PATH        a kube-proxy binary beside signpost, at 100, 1000 and 10000 services; no other parts.
                      Writes bench/peer.json and the tables of docs/performance.md and README.md
   --no-write         leave bench/results.json, bench/README.md, bench/peer.json, docs/bench.svg and docs/performance.md unchanged
@@ -94,8 +89,6 @@ const FULL: Options = {
   counted: 200,
   burst: 10,
   cpuSeconds: 30,
-  churnSeconds: 600,
-  churnSize: 10_000,
   pause: { lone: 100, burst: 1_000 },
   localhost: { bytes: 2_000_000_000, rounds: 5, listeners: 1_000 },
   wideEndpoints: 10_000,
@@ -119,7 +112,6 @@ const SHORT: Options = {
   counted: 20,
   burst: 1,
   cpuSeconds: 1,
-  churnSeconds: 1,
   pause: { lone: 4, burst: 20 },
   localhost: { bytes: 100_000_000, rounds: 1, listeners: 100 },
   wideEndpoints: 1_000,
@@ -141,7 +133,6 @@ export function readOptions(argv: readonly string[]): Options {
       short: { type: "boolean" },
       parts: { type: "string" },
       sizes: { type: "string" },
-      churn: { type: "string" },
       "no-write": { type: "boolean" },
       peer: { type: "string" },
     },
@@ -152,7 +143,6 @@ export function readOptions(argv: readonly string[]): Options {
     help: values.help ?? false,
     ...(values.parts !== undefined && { parts: readParts(values.parts) }),
     ...(values.sizes !== undefined && sizes(values.sizes.split(",").map(readNumber))),
-    ...(values.churn !== undefined && { churnSeconds: readNumber(values.churn) }),
     ...(values.peer !== undefined && { peer: values.peer }),
     ...(values["no-write"] && { output: undefined }),
   };

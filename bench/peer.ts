@@ -11,8 +11,7 @@ import { CLUSTER_CIDR, NODE_NAME } from "./cluster.ts";
 import { Commits } from "./commits.ts";
 import type { Libc } from "./libc.ts";
 import { Churn, sleepUntil } from "./parts/changes.ts";
-import { measureMemory } from "./parts/memory.ts";
-import { readCpuSeconds } from "./processes.ts";
+import { readCpuSeconds, readMemory } from "./processes.ts";
 import { describeMachine, describeSitting } from "./program.ts";
 import { megabytes, milliseconds, progress } from "./report.ts";
 import type { Results } from "./results.ts";
@@ -21,6 +20,9 @@ import { quantile } from "./statistics.ts";
 
 /** The programs and settings that are compared. */
 const CONTENDERS = ["signpost, defaults", "signpost", "kube-proxy"] as const;
+
+/** Milliseconds that a program rests before its memory is read. V8 collects garbage within 25 s after much work. */
+const REST = 30_000;
 
 /** One program at one size. Times are milliseconds, memory is bytes. */
 interface Measured {
@@ -35,8 +37,7 @@ interface Measured {
   readonly cpu: number;
   /** After the changes: all pages in RAM, and those that are no part of a file. */
   readonly rss: number;
-  /** Absent from sittings before it was measured. */
-  readonly anonymous?: number;
+  readonly anonymous: number;
 }
 
 /** One sitting. */
@@ -104,7 +105,8 @@ async function measureOne(
     const before = await readCpuSeconds(child.pid);
     const latencies = await change(stage, changes);
     const cpu = (await readCpuSeconds(child.pid) - before) * 1000 / changes;
-    const { rss, anonymous } = await measureMemory(child);
+    await sleepUntil(performance.now() + REST);
+    const { rss, anonymous } = await readMemory(child.pid);
     return {
       firstSync,
       p50: quantile(latencies, 0.5),
@@ -231,7 +233,7 @@ function renderPeerTable(
   const lines = [
     ["Services of 10 endpoints", ...columns.map(({ head }) => head)],
     ["---", ...columns.map(() => "---:")],
-    ...rows.filter(([, field]) => measured.some((each) => each[field] !== undefined)).map((
+    ...rows.map((
       [label, field, format],
     ) => [label, ...columns.map(({ cell }) => formatCell(cell?.[field], format))]),
   ];

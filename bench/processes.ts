@@ -5,7 +5,7 @@
  */
 
 /** Memory in bytes. */
-export interface Memory {
+interface Memory {
   /** Resident set: all pages in RAM, those shared with other processes included. */
   readonly rss: number;
   /** Pages that are no part of a file. */

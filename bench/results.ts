@@ -15,7 +15,6 @@ import type { Start } from "./parts/start.ts";
 import type { WideService } from "./parts/wide_service.ts";
 import type { Work } from "./parts/work.ts";
 import type { Part } from "./options.ts";
-import type { Memory } from "./processes.ts";
 
 /** The results with so many Services; parts that were not run are missing. */
 export interface SizeResult {
@@ -28,8 +27,6 @@ export interface SizeResult {
   readonly work?: Work;
   readonly cpu?: Cpu;
   readonly pause?: readonly Pause[];
-  readonly memoryAfterStart?: Memory;
-  readonly memoryAfterChurn?: Memory & { readonly seconds: number };
 }
 
 /** A whole run. */

@@ -9,7 +9,6 @@ import type { Options } from "./options.ts";
 import { Churn, measureChanges } from "./parts/changes.ts";
 import { measureCpu } from "./parts/cpu.ts";
 import { measureFloor } from "./parts/floor.ts";
-import { measureMemory, measureMemoryAfterChurn } from "./parts/memory.ts";
 import { measurePause } from "./parts/pause.ts";
 import { measureStart } from "./parts/start.ts";
 import { measureWork } from "./parts/work.ts";
@@ -36,7 +35,7 @@ export async function measureSize(
   const start = parts.has("start")
     ? await measureStart(stage, services > 10_000 ? Math.min(runs, FEW_RUNS) : runs)
     : undefined;
-  const isLive = parts.has("changes") || parts.has("memory") || parts.has("cpu");
+  const isLive = parts.has("changes") || parts.has("cpu");
   return {
     services,
     endpointsEach: endpoints,
@@ -48,25 +47,20 @@ export async function measureSize(
   };
 }
 
-/** Measures one running daemon, memory first. */
+/** Measures one running daemon. */
 async function measureLive(stage: Stage, options: Options): Promise<Partial<SizeResult>> {
-  const { parts, changes, burst, churnSeconds, churnSize, cpuSeconds } = options;
+  const { parts, changes, burst, cpuSeconds } = options;
   const { namespace, api: { kubeconfig } } = stage;
   await using daemon = Daemon.start({ namespace, kubeconfig });
   await daemon.firstSync();
   const churn = new Churn(stage.options);
   const live = { daemon, churn };
   const result: { -readonly [K in keyof SizeResult]?: SizeResult[K] } = {};
-  if (parts.has("memory")) result.memoryAfterStart = await measureMemory(daemon);
   if (parts.has("changes")) {
     result.floor = await measureFloor(stage, FLOOR_RUNS);
     result.steady = await measureChanges(stage, { ...live, perSecond: 2, count: changes });
     result.burst = await measureChanges(stage, { ...live, perSecond: 200, count: 200 * burst });
   }
   if (parts.has("cpu")) result.cpu = await measureCpu(stage, { ...live, seconds: cpuSeconds });
-  if (parts.has("memory")) {
-    const seconds = stage.options.services === churnSize ? churnSeconds : churnSeconds / 10;
-    result.memoryAfterChurn = await measureMemoryAfterChurn(stage, { ...live, seconds });
-  }
   return result;
 }

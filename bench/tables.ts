@@ -53,17 +53,6 @@ const SIZE_ROWS: readonly (readonly [label: string, target: string, cell: Cell])
   ],
   ["  still pending 1 s later", "0", ({ burst: b }) => b && count(b.pending)],
   ["CPU at 10 changes/s", "10 % at 10,000", ({ cpu: c }) => c && `${(c.part * 100).toFixed(1)} %`],
-  [
-    "resident after start",
-    "150 MB at 10,000",
-    ({ memoryAfterStart: m }) => m && megabytes(m.rss),
-  ],
-  [
-    "resident after churn",
-    "180 MB at 10,000",
-    ({ memoryAfterChurn: m }) => m && megabytes(m.rss),
-  ],
-  ["  and of nft monitor", "", ({ memoryAfterChurn: m }) => m && megabytes(m.children)],
 ];
 
 function sizeTable(sizes: readonly SizeResult[]): string {

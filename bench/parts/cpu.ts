@@ -6,8 +6,10 @@
 import type { Daemon } from "../daemon.ts";
 import { readCpuSeconds } from "../processes.ts";
 import type { Stage } from "../stage.ts";
-import type { Churn } from "./changes.ts";
-import { changeFor, STEADY_PACE } from "./memory.ts";
+import { type Churn, sleepUntil } from "./changes.ts";
+
+/** Changes of endpoints in a second. */
+const STEADY_PACE = 10;
 
 /** The cost of ten changes a second. */
 export interface Cpu {
@@ -25,7 +27,10 @@ export async function measureCpu(
   const { daemon, churn, seconds } = options;
   const before = await readCpuSeconds(daemon.pid);
   const start = performance.now();
-  await changeFor(stage, churn, seconds);
+  for (let i = 0; i < seconds * STEADY_PACE; i++) {
+    await sleepUntil(start + (i * 1000) / STEADY_PACE);
+    await stage.api.put(churn.next().slice);
+  }
   const elapsed = (performance.now() - start) / 1000;
   const busy = await readCpuSeconds(daemon.pid) - before;
   return { perSecond: STEADY_PACE, seconds, part: busy / elapsed };
