@@ -296,7 +296,8 @@ Deno.test("every module begins with a comment that says its subject", () => {
 
 Deno.test("a test is named after the file of lib that it tests", async () => {
   const { unit, system } = await findTestFiles(`${ROOT}/`);
-  const rooms = /^tests\/(?!(?:e2e|support|fuzz|tools|docs|examples)\/)(.+)\/([^/]+)_test\.ts$/;
+  const rooms =
+    /^tests\/(?!(?:e2e|support|fuzz|scripts|tools|docs|examples)\/)(.+)\/([^/]+)_test\.ts$/;
   const strays = [...unit, ...system].filter((path) => {
     const [, folder, name = ""] = rooms.exec(path) ?? [];
     if (folder === undefined) return false;
