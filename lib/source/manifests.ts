@@ -18,8 +18,7 @@ import {
   tabIndentedLine,
 } from "../model/values/text.ts";
 import { fieldAt, isRecord, type Json, sameValue } from "../model/values/record.ts";
-import { SERVICE_NAME } from "./objects/endpoint_slice.ts";
-import { kindOf } from "./objects/tables.ts";
+import { kindOf, SERVICE_NAME } from "./objects/tables.ts";
 
 /** A file that cannot be used. The message has its path, and the line or the number of the document. */
 export class ManifestError extends Error {

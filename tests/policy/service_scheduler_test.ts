@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { encodeObject } from "../../lib/source/objects/encode.ts";
+import { encodeObject } from "../../lib/source/objects/tables.ts";
 import { unsupportedLine } from "../../lib/model/kernel/traits.ts";
 import type { Scheduler, SchedulerDefaults } from "../../lib/model/cluster/scheduler.ts";
 import { DEFAULTS } from "../support/configuration.ts";

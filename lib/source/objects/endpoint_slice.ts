@@ -2,13 +2,8 @@
 import { type Family, familyOf, isUsableAddress } from "../../model/values/address.ts";
 import type { Endpoint, EndpointPort, EndpointSlice } from "../../model/cluster/objects.ts";
 import { compact } from "../../model/values/lists.ts";
-import { HEADLESS, MOST, SERVICE_PROXY_NAME } from "./tables.ts";
+import { CHANGE_TRIGGER, HEADLESS, MOST, SERVICE_NAME, SERVICE_PROXY_NAME } from "./tables.ts";
 import type { DecodeContext, Raw } from "./read.ts";
-
-export const SERVICE_NAME = "kubernetes.io/service-name";
-
-/** The annotation with the time of the Pod change that caused a slice's update. */
-export const CHANGE_TRIGGER = "endpoints.kubernetes.io/last-change-trigger-time";
 
 type Hints = Pick<Endpoint, "zoneHints" | "nodeHints">;
 

@@ -3,8 +3,7 @@ import { plain } from "../../model/values/text.ts";
 import { objectKey } from "../../model/cluster/names.ts";
 import type { Kind } from "../../model/cluster/objects.ts";
 import { fieldAt, isRecord } from "../../model/values/record.ts";
-import { SERVICE_NAME } from "./endpoint_slice.ts";
-import { HEADLESS, SERVICE_PROXY_NAME } from "./tables.ts";
+import { HEADLESS, SERVICE_NAME, SERVICE_PROXY_NAME } from "./tables.ts";
 
 /** The facts of a Service, as far as they can be read. */
 export interface ServiceFacts {

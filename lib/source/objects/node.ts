@@ -1,11 +1,7 @@
 /** Decodes Nodes (core/v1 Node) and ServiceCIDRs (networking.k8s.io/v1 ServiceCIDR). */
 import type { Node, ServiceCIDR } from "../../model/cluster/objects.ts";
 import type { DecodeContext, Raw } from "./read.ts";
-
-/** The taint of a Node that the cluster autoscaler is about to remove. */
-export const AUTOSCALER_TAINT = "ToBeDeletedByClusterAutoscaler";
-
-export const ZONE_LABEL = "topology.kubernetes.io/zone";
+import { AUTOSCALER_TAINT, ZONE_LABEL } from "./tables.ts";
 
 /** Decodes a Node. Unusable list entries and zones are left out. @throws {MalformedError} if it cannot be used */
 export function decodeNode(raw: Raw, { name }: DecodeContext): Node {

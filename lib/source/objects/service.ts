@@ -5,7 +5,12 @@ import { nodePortKey } from "../../model/cluster/names.ts";
 import { type Service, SERVICE_TYPES, type ServicePort } from "../../model/cluster/objects.ts";
 import { compact } from "../../model/values/lists.ts";
 import { fieldAt, isRecord } from "../../model/values/record.ts";
-import { SERVICE_PROXY_NAME } from "./tables.ts";
+import {
+  ACCELERATION_ANNOTATION,
+  HASH_ANNOTATION,
+  SCHEDULER_ANNOTATION,
+  SERVICE_PROXY_NAME,
+} from "./tables.ts";
 import type { DecodeContext, Raw } from "./read.ts";
 
 /** The API server's default for `sessionAffinityConfig.clientIP.timeoutSeconds`. */
@@ -55,12 +60,6 @@ export function decodeService(raw: Raw, context: DecodeContext): Service | undef
     ...readAnnotations(metadata.at("annotations")),
   };
 }
-
-export const SCHEDULER_ANNOTATION = "signpost.dev/scheduler";
-export const HASH_ANNOTATION = "signpost.dev/hash";
-
-/** The annotation that takes a Service into the fast path, or out of it. */
-export const ACCELERATION_ANNOTATION = "signpost.dev/acceleration";
 
 /** Reads the annotations. A misspelt value is left out, so the configuration applies. */
 function readAnnotations(annotations: Raw): Pick<Service, "scheduler" | "acceleration"> {

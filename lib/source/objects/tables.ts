@@ -1,8 +1,16 @@
 /**
- * The fields that signpost reads of API objects, for the protobuf reader and the decoders. Numbers and names are
- * from the API's generated.proto files. A decoder can read no other field (`tests/source/objects/tables_test.ts`).
+ * The fields of API objects that signpost reads, and writes into the state file. Numbers and names are from the API's
+ * generated.proto files. A decoder can read no other field (`tests/source/objects/tables_test.ts`).
  */
-import type { Kind } from "../../model/cluster/objects.ts";
+import type {
+  Endpoint,
+  EndpointSlice,
+  Kind,
+  KindMap,
+  Node,
+  Service,
+} from "../../model/cluster/objects.ts";
+import type { Json } from "../../model/values/record.ts";
 
 /**
  * The type of a field that is not a message. `integer` has 32 bits, `long` 64. `bytes` is a view of the input. `time`
@@ -13,23 +21,31 @@ export type Scalar = "string" | "integer" | "long" | "boolean" | "bytes" | "time
 /** The fields of a message, by their protobuf numbers. */
 export type Message = Readonly<Record<number, Field>>;
 
-export interface Field {
+interface FieldOptions {
+  /** The most entries of a list. The reader skips what follows the first one too many. */
+  readonly most?: number;
+  /**
+   * Returns the value to write, of an object of the model. @default the object's field of the same name; a message
+   * that is not a list is written from the object itself
+   */
+  readonly from?: (object: never) => unknown;
+}
+
+export interface Field extends FieldOptions {
   /** The field's name in JSON. */
   readonly name: string;
   readonly value: Scalar | Message;
   /** True if it is a list of such values. */
   readonly repeated: boolean;
-  /** The most entries of a list. The reader skips what follows the first one too many. */
-  readonly most?: number;
 }
 
 /** Returns a field that is one value. */
-export function one(name: string, value: Scalar | Message): Field {
-  return { name, value, repeated: false };
+export function one(name: string, value: Scalar | Message, from?: FieldOptions["from"]): Field {
+  return { name, value, repeated: false, ...from && { from } };
 }
 
-export function many(name: string, value: Scalar | Message, most = Infinity): Field {
-  return { name, value, repeated: true, most };
+function many(name: string, value: Scalar | Message, options: FieldOptions = {}): Field {
+  return { name, value, repeated: true, ...options };
 }
 
 /**
@@ -38,13 +54,36 @@ export function many(name: string, value: Scalar | Message, most = Infinity): Fi
  */
 export const MOST = { endpoints: 10_000, addresses: 100, hints: 8, ports: 20_000 };
 
+/** The label with the name of an EndpointSlice's Service. */
+export const SERVICE_NAME = "kubernetes.io/service-name";
+
+/** The annotation with the time of the Pod change that caused a slice's update. */
+export const CHANGE_TRIGGER = "endpoints.kubernetes.io/last-change-trigger-time";
+
+/** The label of Services and EndpointSlices that another proxy serves. */
+export const SERVICE_PROXY_NAME = "service.kubernetes.io/service-proxy-name";
+
+/** The label of EndpointSlices of headless Services. */
+export const HEADLESS = "service.kubernetes.io/headless";
+
+export const SCHEDULER_ANNOTATION = "signpost.dev/scheduler";
+export const HASH_ANNOTATION = "signpost.dev/hash";
+
+/** The annotation that takes a Service into the fast path, or out of it. */
+export const ACCELERATION_ANNOTATION = "signpost.dev/acceleration";
+
+/** The taint of a Node that the cluster autoscaler is about to remove. */
+export const AUTOSCALER_TAINT = "ToBeDeletedByClusterAutoscaler";
+
+export const ZONE_LABEL = "topology.kubernetes.io/zone";
+
 /** meta/v1 ObjectMeta. */
 const METADATA: Message = {
   1: one("name", "string"),
   3: one("namespace", "string"),
   5: one("uid", "string"),
   6: one("resourceVersion", "string"),
-  8: one("creationTimestamp", "time"),
+  8: one("creationTimestamp", "time", ({ created }: Service) => created),
   9: one("deletionTimestamp", "time"),
   11: one("labels", "map"),
   12: one("annotations", "map"),
@@ -52,69 +91,124 @@ const METADATA: Message = {
 
 /** core/v1 Service. */
 const SERVICE: Message = {
-  1: one("metadata", METADATA),
+  1: one("metadata", {
+    ...METADATA,
+    12: one("annotations", "map", ({ scheduler, acceleration }: Service) =>
+      texts({
+        [SCHEDULER_ANNOTATION]: scheduler?.name,
+        [HASH_ANNOTATION]: scheduler?.hash,
+        [ACCELERATION_ANNOTATION]: acceleration,
+      })),
+  }),
   2: one("spec", {
     1: many("ports", {
       1: one("name", "string"),
-      2: one("protocol", "string"),
+      2: one("protocol", "string", upperCase),
       3: one("port", "integer"),
       5: one("nodePort", "integer"),
     }),
-    2: one("selector", "map"),
-    3: one("clusterIP", "string"),
+    // The model keeps only whether there is one.
+    2: one("selector", "map", ({ hasSelector }: Service) =>
+      texts({
+        selector: hasSelector ? "not kept" : "",
+      })),
+    3: one("clusterIP", "string", ({ clusterIPs }: Service) => clusterIPs[0]),
     4: one("type", "string"),
     5: many("externalIPs", "string"),
-    7: one("sessionAffinity", "string"),
-    9: many("loadBalancerSourceRanges", "string"),
+    7: one(
+      "sessionAffinity",
+      "string",
+      (service: Service) => service.affinitySeconds && "ClientIP",
+    ),
+    9: many("loadBalancerSourceRanges", "string", {
+      from: ({ sourceRanges }: Service) => sourceRanges,
+    }),
     11: one("externalTrafficPolicy", "string"),
     12: one("healthCheckNodePort", "integer"),
     14: one("sessionAffinityConfig", {
-      1: one("clientIP", { 1: one("timeoutSeconds", "integer") }),
+      1: one("clientIP", {
+        1: one("timeoutSeconds", "integer", ({ affinitySeconds }: Service) => affinitySeconds),
+      }),
     }),
     18: many("clusterIPs", "string"),
     22: one("internalTrafficPolicy", "string"),
   }),
   3: one("status", {
     1: one("loadBalancer", {
-      1: many("ingress", { 1: one("ip", "string"), 3: one("ipMode", "string") }),
+      1: many("ingress", { 1: one("ip", "string"), 3: one("ipMode", "string") }, {
+        from: ({ isProxiedByBalancer, loadBalancerIPs }: Service) =>
+          isProxiedByBalancer ? [{ ipMode: "Proxy" }] : loadBalancerIPs.map((ip) => ({ ip })),
+      }),
     }),
   }),
 };
+
+function upperCase({ protocol }: { readonly protocol: string }): string {
+  return protocol.toUpperCase();
+}
+
+function named(names: readonly string[]): readonly Json[] {
+  return names.map((name) => ({ name }));
+}
 
 /** discovery.k8s.io/v1 EndpointSlice. */
 const ENDPOINT_SLICE: Message = {
-  1: one("metadata", METADATA),
+  1: one("metadata", {
+    ...METADATA,
+    11: one("labels", "map", ({ serviceName }: EndpointSlice) => ({ [SERVICE_NAME]: serviceName })),
+    12: one("annotations", "map", ({ lastChangeTriggerTime }: EndpointSlice) =>
+      texts({
+        [CHANGE_TRIGGER]: timeText(lastChangeTriggerTime),
+      })),
+  }),
   2: many("endpoints", {
-    1: many("addresses", "string", MOST.addresses),
+    1: many("addresses", "string", {
+      most: MOST.addresses,
+      from: ({ address }: Endpoint) => [address],
+    }),
     2: one("conditions", {
-      1: one("ready", "boolean"),
-      2: one("serving", "boolean"),
-      3: one("terminating", "boolean"),
+      // Defaults stay out.
+      1: one("ready", "boolean", ({ ready }: Endpoint) => ready ? undefined : false),
+      2: one("serving", "boolean", ({ serving }: Endpoint) => serving ? undefined : false),
+      3: one("terminating", "boolean", ({ terminating }: Endpoint) => terminating || undefined),
     }),
     6: one("nodeName", "string"),
     8: one("hints", {
-      1: many("forZones", { 1: one("name", "string") }, MOST.hints),
-      2: many("forNodes", { 1: one("name", "string") }, MOST.hints),
+      1: many("forZones", { 1: one("name", "string") }, {
+        most: MOST.hints,
+        from: ({ zoneHints }: Endpoint) => named(zoneHints),
+      }),
+      2: many("forNodes", { 1: one("name", "string") }, {
+        most: MOST.hints,
+        from: ({ nodeHints }: Endpoint) => named(nodeHints),
+      }),
     }),
-  }, MOST.endpoints),
+  }, { most: MOST.endpoints }),
   3: many("ports", {
     1: one("name", "string"),
-    2: one("protocol", "string"),
+    2: one("protocol", "string", upperCase),
     3: one("port", "integer"),
-  }, MOST.ports),
-  4: one("addressType", "string"),
+  }, { most: MOST.ports }),
+  4: one("addressType", "string", ({ family }: EndpointSlice) => `IPv${family}`),
 };
 
-/** core/v1 Node. */
+/** core/v1 Node. All addresses are written as internal ones, and `deleting` as the taint. */
 const NODE: Message = {
-  1: one("metadata", METADATA),
+  1: one("metadata", {
+    ...METADATA,
+    11: one("labels", "map", ({ zone }: Node) => texts({ [ZONE_LABEL]: zone })),
+  }),
   2: one("spec", {
     1: one("podCIDR", "string"),
-    5: many("taints", { 1: one("key", "string") }),
+    5: many("taints", { 1: one("key", "string") }, {
+      from: ({ deleting }: Node) => deleting ? [{ key: AUTOSCALER_TAINT }] : [],
+    }),
     7: many("podCIDRs", "string"),
   }),
   3: one("status", {
-    5: many("addresses", { 1: one("type", "string"), 2: one("address", "string") }),
+    5: many("addresses", { 1: one("type", "string"), 2: one("address", "string") }, {
+      from: ({ addresses }: Node) => addresses.map((address) => ({ type: "InternalIP", address })),
+    }),
   }),
 };
 
@@ -131,18 +225,12 @@ export const TABLES: { readonly [K in Kind]: Message } = {
   ServiceCIDR: SERVICE_CIDR,
 };
 
-export const API_VERSION: { readonly [K in Kind]: string } = {
+const API_VERSION: { readonly [K in Kind]: string } = {
   Service: "v1",
   EndpointSlice: "discovery.k8s.io/v1",
   Node: "v1",
   ServiceCIDR: "networking.k8s.io/v1",
 };
-
-/** The label of Services and EndpointSlices that another proxy serves. */
-export const SERVICE_PROXY_NAME = "service.kubernetes.io/service-proxy-name";
-
-/** The label of EndpointSlices of headless Services. */
-export const HEADLESS = "service.kubernetes.io/headless";
 
 const KIND_OF: ReadonlyMap<unknown, Kind> = new Map([
   ...Object.entries(API_VERSION).map(([kind, version]) =>
@@ -156,4 +244,52 @@ export function kindOf(
   object: { readonly apiVersion?: unknown; readonly kind?: unknown },
 ): Kind | undefined {
   return KIND_OF.get(`${object.apiVersion}/${object.kind}`);
+}
+
+type Encoder = (object: unknown) => unknown;
+
+/** Returns a function that makes a message of the fields that have a value: zeros and empty values stay out. */
+function encoderOf(fields: Message): Encoder {
+  const encoders = Object.values(fields).map((field) => ({
+    name: field.name,
+    encode: fieldEncoderOf(field),
+  }));
+  return (object) => {
+    let encoded: Record<string, unknown> | undefined;
+    for (const { name, encode } of encoders) {
+      const value = encode(object);
+      if (Array.isArray(value) ? value.length > 0 : value || value === false) {
+        (encoded ??= {})[name] = value;
+      }
+    }
+    return encoded;
+  };
+}
+
+function fieldEncoderOf({ name, value, repeated, from }: Field): Encoder {
+  const given = (object: unknown): unknown => from ? from(object as never) : (object as Json)[name];
+  if (value === "time") return (object) => timeText(given(object) as number | undefined);
+  if (typeof value !== "object") return given;
+  const encode = encoderOf(value);
+  return repeated ? (object) => (given(object) as readonly unknown[]).map(encode) : encode;
+}
+
+const ENCODERS = new Map(
+  Object.entries(TABLES).map(([kind, fields]) => [kind, encoderOf(fields)]),
+);
+
+/** Returns an API object that decodes to the same object. Parts that the decoder left out stay out. */
+export function encodeObject<K extends Kind>(kind: K, object: KindMap[K]): Json {
+  return { apiVersion: API_VERSION[kind], kind, ...ENCODERS.get(kind)?.(object) as Json };
+}
+
+/** Returns the entries that have a text; `undefined` if there are none. */
+function texts(map: Readonly<Record<string, string | undefined>>): Json | undefined {
+  const entries = Object.entries(map).filter(([, text]) => text);
+  return entries.length === 0 ? undefined : Object.fromEntries(entries);
+}
+
+/** Returns RFC 3339, or `undefined` for 0 and for a kind without the time. */
+function timeText(time: number | undefined): string | undefined {
+  return time ? new Date(time).toISOString() : undefined;
 }

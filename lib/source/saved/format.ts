@@ -25,8 +25,7 @@ import {
 } from "../../model/cluster/objects.ts";
 import { objectKey } from "../../model/cluster/names.ts";
 import { show } from "../../model/values/text.ts";
-import { encodeObject } from "../objects/encode.ts";
-import { kindOf } from "../objects/tables.ts";
+import { encodeObject, kindOf } from "../objects/tables.ts";
 import { fieldAt, isRecord } from "../../model/values/record.ts";
 
 /** Thrown for an unusable state file. The message is one line: the fault and its line. */
