@@ -1,6 +1,7 @@
 /** `signpost run`: runs the daemon, and starts it again with each good new configuration. */
 import { runDaemon } from "../daemon/daemon.ts";
 import { openServiceManager } from "../daemon/reports/service_manager.ts";
+import { HealthCheckNodePorts } from "../healthcheck/node_ports.ts";
 import { LocalhostListeners } from "../localhost/listeners.ts";
 import { httpListen } from "../system/http_servers.ts";
 import { KeptServers } from "../system/kept_servers.ts";
@@ -42,6 +43,7 @@ export async function run(options: RunOptions): Promise<void> {
   const { clock } = runtime;
   const listen = httpListen({ clock, logger: { warn: (...line) => logger.warn(...line) } });
   await using servers = new KeptServers({ listen, clock });
+  await using healthChecks = new HealthCheckNodePorts({ listen, clock });
   while (!signal.aborted) {
     const over = new AbortController();
     const parts = { configuration, runtime, logger, manager };
@@ -52,7 +54,7 @@ export async function run(options: RunOptions): Promise<void> {
       commandLine: { argv, workingDirectory: runtime.workingDirectory(), file: file.contents },
       nodeName: nodeNameOf(configuration, runtime),
       localhost,
-      listen,
+      healthChecks,
       servers,
       signal: either,
     });

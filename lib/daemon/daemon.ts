@@ -98,9 +98,9 @@ async function run(parts: Parts): Promise<void> {
       signal.aborted ? takingOver?.catch(() => {}) : undefined,
     ]);
     if (signal.aborted && parts.isReady) await stepBehind(parts);
-    // Load balancers are answered until the next daemon can do so.
     ended.abort();
-    await Promise.allSettled([serving, parts.healthChecks.close()]);
+    parts.options.healthChecks.release();
+    await Promise.allSettled([serving]);
   }
 }
 

@@ -7,13 +7,12 @@ import { knownGates } from "../config/checks.ts";
 import type { Configuration } from "../config/configuration.ts";
 import { ConntrackCleaner } from "../conntrack/conntrack.ts";
 import type { NodeFacts, RulesetFacts, SettingFailure, SystemFacts } from "../findings/facts.ts";
-import { HealthCheckNodePorts } from "../healthcheck/node_ports.ts";
+import type { HealthCheckNodePorts } from "../healthcheck/node_ports.ts";
 import type { LocalhostListeners } from "../localhost/listeners.ts";
 import { LocalhostNodePorts } from "../localhost/node_ports.ts";
 import type { Refusal } from "../model/cluster/objects.ts";
 import type { CommandLine } from "../model/configuration.ts";
 import type { Finding } from "../model/status.ts";
-import type { HttpListen } from "../model/ports/http.ts";
 import type { Logger } from "../model/ports/ports.ts";
 import type { Runtime } from "../model/ports/runtime.ts";
 import { VERSION } from "../model/version.ts";
@@ -42,8 +41,8 @@ export interface DaemonOptions {
   readonly manager: ServiceManager;
   /** Outlives the daemon: a new configuration keeps the listeners that it needs, too. */
   readonly localhost: LocalhostListeners;
-  /** Listens at health-check node ports. */
-  readonly listen: HttpListen;
+  /** Outlives the daemon, as `localhost`. */
+  readonly healthChecks: HealthCheckNodePorts;
   /** Outlives the daemon, as `localhost`: probes and scrapes get answers meanwhile. */
   readonly servers: Pick<KeptServers, "keep">;
   /** Aborts when the process is told to stop, or its configuration has changed. */
@@ -59,7 +58,6 @@ export class Parts {
   readonly health: ProxyHealth;
   /** `undefined`: without an API server there is no receiver of Events. */
   readonly events: EventRecorder | undefined;
-  readonly healthChecks: HealthCheckNodePorts;
   readonly observation: Observation;
   readonly findings: NodeFindings;
   readonly serviceSyncs: ServiceSyncs;
@@ -137,14 +135,6 @@ export class Parts {
       instance: nodeName,
       dropped: () => this.metrics.droppedEvents.inc({}),
     });
-    this.healthChecks = new HealthCheckNodePorts({
-      where: () => ({ node: this.desired.node, ownAddresses: options.runtime.addresses() }),
-      listen: options.listen,
-      isHealthy: () => this.health.report().healthy,
-      clock,
-      logger,
-      changed: () => this.findings.changed(),
-    });
     this.serviceSyncs = new ServiceSyncs({ desired: this.desired, clock });
     this.observation = new Observation(this);
     this.findings = new NodeFindings({
@@ -212,7 +202,17 @@ export class Parts {
     else this.findings.changed();
     if (!applied) return;
     this.#synced();
-    void this.healthChecks.sync(new Map(this.desired.healthChecks));
+    void this.#serveHealthChecks();
+  }
+
+  #serveHealthChecks(): Promise<void> {
+    const { healthChecks, logger, runtime } = this.options;
+    return healthChecks.sync(new Map(this.desired.healthChecks), {
+      where: () => ({ node: this.desired.node, ownAddresses: runtime.addresses() }),
+      isHealthy: () => this.health.report().healthy,
+      logger,
+      changed: () => this.findings.changed(),
+    });
   }
 
   #synced(): void {
@@ -234,7 +234,7 @@ export class Parts {
   }
 
   #facts(): NodeFacts {
-    const { configuration, nodeName, runtime, localhost } = this.options;
+    const { configuration, nodeName, runtime, localhost, healthChecks } = this.options;
     const { backend, findings, source: { api } } = this.opened;
     return {
       nodeName,
@@ -251,7 +251,7 @@ export class Parts {
       probed: findings,
       settingFailures: this.settingFailures,
       serverFailures: [...this.serverFailures.values()],
-      healthCheckFailures: this.healthChecks.failures,
+      healthCheckFailures: healthChecks.failures,
       objects: this.cache.complete ? { node: this.cache.node, desired: this.desired } : undefined,
     };
   }

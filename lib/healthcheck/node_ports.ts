@@ -18,16 +18,20 @@ import {
 } from "../model/ports/http.ts";
 import type { DesiredNode } from "../model/kernel/desired.ts";
 
-interface HealthCheckNodePortsOptions {
+/** The daemon that serves the ports. */
+interface Owner {
   /** Returns the facts that decide the listen addresses. */
   readonly where: () => AddressInputs;
-  readonly listen: HttpListen;
   /** Returns true if the proxy keeps up, whatever the Node's state. */
   readonly isHealthy: () => boolean;
   readonly logger: Logger;
-  readonly clock: Pick<Clock, "sleep">;
   /** Called when `failures` have changed. */
   readonly changed: () => void;
+}
+
+interface HealthCheckNodePortsOptions {
+  readonly listen: HttpListen;
+  readonly clock: Pick<Clock, "sleep">;
 }
 
 /** Milliseconds until places that cannot be opened are tried again. */
@@ -35,6 +39,9 @@ const RETRY = 5_000;
 
 /** The same for places whose address this node does not have: a thousand of them take 80 ms. */
 const LOOK = 30_000;
+
+/** Milliseconds for which ports answer as before while one daemon ends and the next one starts. */
+const HAND_OVER = 10_000;
 
 /** A group of addresses of a Service, which are opened together. */
 interface Place {
@@ -47,6 +54,7 @@ interface OpenPlace extends Place {
   readonly listeners: readonly HttpListener[];
 }
 
+/** Keeps listeners for the wanted ports. One object lives as long as the process. */
 export class HealthCheckNodePorts {
   /** By the fields of the place, as one text. */
   readonly #open = new Map<string, OpenPlace>();
@@ -55,6 +63,7 @@ export class HealthCheckNodePorts {
   readonly #elsewhere = new Set<string>();
   readonly #closing = new AbortController();
   #desired: ReadonlyMap<string, HealthCheck> = new Map();
+  #owner: Owner | undefined;
   #work: Promise<void> = Promise.resolve();
   /** The pauses before the next tries that have begun. */
   readonly #pauses = new Set<number>();
@@ -66,39 +75,47 @@ export class HealthCheckNodePorts {
   }
 
   /** Opens and closes listeners for this set, by `namespace/name` of the Service. Never rejects. */
-  sync(desired: ReadonlyMap<string, HealthCheck>): Promise<void> {
+  sync(desired: ReadonlyMap<string, HealthCheck>, owner: Owner): Promise<void> {
     this.#desired = desired;
-    this.#work = this.#work.then(() => this.#reconcile());
+    this.#owner = owner;
+    this.#work = this.#work.then(() => this.#reconcile(owner));
     return this.#work;
   }
 
-  close(): Promise<void> {
-    this.#closing.abort();
-    return this.sync(new Map());
+  /** Leaves the ports to the next daemon. If none has synced after ten seconds, they answer 503. */
+  release(): void {
+    const owner = this.#owner;
+    void this.options.clock.sleep(HAND_OVER, this.#closing.signal).then(() => {
+      if (owner && this.#owner === owner) this.#owner = { ...owner, isHealthy: () => false };
+    });
   }
 
-  async #reconcile(): Promise<void> {
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#closing.abort();
+    if (this.#owner) await this.sync(new Map(), this.#owner);
+  }
+
+  async #reconcile(owner: Owner): Promise<void> {
     if (this.#desired.size + this.#open.size + this.#failed.size === 0) return;
-    const wanted = this.#places();
+    const wanted = this.#places(owner.where());
     for (const [key, { service, port, listeners }] of [...this.#open]) {
       if (wanted.has(key)) continue;
-      this.options.logger.debug(2, "closing health-check node port", { service, port });
+      owner.logger.debug(2, "closing health-check node port", { service, port });
       this.#open.delete(key);
       await Promise.all(listeners.map((listener) => listener.close()));
     }
     for (const key of [...this.#failed.keys()]) {
-      if (!wanted.has(key)) this.#recovered(key);
+      if (!wanted.has(key)) this.#recovered(key, owner);
     }
     for (const [key, place] of wanted) {
-      if (!this.#open.has(key) && !this.#elsewhere.has(key)) await this.#start(key, place);
+      if (!this.#open.has(key) && !this.#elsewhere.has(key)) await this.#start(key, place, owner);
     }
     if (this.#failed.size > 0) this.#retryAfter(RETRY);
     if (this.#elsewhere.size > 0) this.#retryAfter(LOOK);
   }
 
-  #places(): ReadonlyMap<string, Place> {
+  #places(where: AddressInputs): ReadonlyMap<string, Place> {
     const places = new Map<string, Place>();
-    const where = this.options.where();
     for (const [service, { port, localEndpoints, loadBalancerIPs }] of this.#desired) {
       const at = { families: [...localEndpoints.keys()], loadBalancerIPs };
       for (const addresses of healthCheckAddresses(at, where)) {
@@ -109,8 +126,7 @@ export class HealthCheckNodePorts {
   }
 
   /** Opens the port on all addresses, or on none. */
-  async #start(key: string, place: Place): Promise<void> {
-    const { listen, logger } = this.options;
+  async #start(key: string, place: Place, owner: Owner): Promise<void> {
     const { service, port, addresses } = place;
     const listeners: HttpListener[] = [];
     try {
@@ -118,13 +134,13 @@ export class HealthCheckNodePorts {
         const handler = readOnly(({ family }) =>
           this.#answer(service, family ?? familyOf(hostname))
         );
-        listeners.push(listen({ hostname, port }, handler));
+        listeners.push(this.options.listen({ hostname, port }, handler));
       }
     } catch (error) {
       await Promise.all(listeners.map((listener) => listener.close()));
       if (error instanceof Error && error.name === "AddrNotAvailable") {
         this.#elsewhere.add(key);
-        return this.#recovered(key);
+        return this.#recovered(key, owner);
       }
       const isNew = !this.#failed.has(key);
       const what = `this node cannot listen on health-check node port ${port} of ${service}: ` +
@@ -134,22 +150,22 @@ export class HealthCheckNodePorts {
         key,
         finding("health-check-port-taken", { what, where, services: [service] }),
       );
-      if (isNew) this.options.changed();
+      if (isNew) owner.changed();
       return;
     }
-    logger.debug(2, "opened health-check node port", { service, port });
-    this.#recovered(key);
+    owner.logger.debug(2, "opened health-check node port", { service, port });
+    this.#recovered(key, owner);
     this.#open.set(key, { ...place, listeners });
   }
 
-  #recovered(key: string): void {
-    if (this.#failed.delete(key)) this.options.changed();
+  #recovered(key: string, owner: Owner): void {
+    if (this.#failed.delete(key)) owner.changed();
   }
 
   /** Each family has its own endpoints, as in kube-proxy. */
   #answer(service: string, family: Family): HttpAnswer {
     const localEndpoints = this.#desired.get(service)?.localEndpoints.get(family) ?? 0;
-    const serviceProxyHealthy = this.options.isHealthy();
+    const serviceProxyHealthy = this.#owner?.isHealthy() ?? false;
     const { namespace, name } = splitKey(service);
     const body = { service: { namespace, name }, localEndpoints, serviceProxyHealthy };
     const status = localEndpoints > 0 && serviceProxyHealthy ? 200 : 503;
@@ -167,7 +183,7 @@ export class HealthCheckNodePorts {
     void this.options.clock.sleep(pause, signal).then(() => {
       this.#pauses.delete(pause);
       if (pause === LOOK) this.#elsewhere.clear();
-      if (!signal.aborted) return this.sync(this.#desired);
+      if (this.#owner && !signal.aborted) return this.sync(this.#desired, this.#owner);
     });
   }
 }

@@ -1,6 +1,7 @@
 import { assertRejects } from "@std/assert";
 import { openServiceManager } from "../../lib/daemon/reports/service_manager.ts";
 import { runDaemon } from "../../lib/daemon/daemon.ts";
+import { HealthCheckNodePorts } from "../../lib/healthcheck/node_ports.ts";
 import { LocalhostListeners } from "../../lib/localhost/listeners.ts";
 import { httpListen } from "../../lib/system/http_servers.ts";
 import { tcp } from "../../lib/system/tcp.ts";
@@ -49,7 +50,10 @@ Deno.test("while the kernel checks the rules, nft says its version and the kubec
       logger,
     }),
     localhost: new LocalhostListeners({ tcp: tcp(), clock: runtime.clock }),
-    listen: httpListen({ clock: runtime.clock, logger }),
+    healthChecks: new HealthCheckNodePorts({
+      listen: httpListen({ clock: runtime.clock, logger }),
+      clock: runtime.clock,
+    }),
     servers: { keep: httpListen({ clock: runtime.clock, logger }) },
     signal: new AbortController().signal,
   });

@@ -1,5 +1,6 @@
 /** The parts of a daemon that has not begun, with a fake kernel and no API server. */
 import { type DaemonOptions, Parts } from "../../lib/daemon/parts.ts";
+import { HealthCheckNodePorts } from "../../lib/healthcheck/node_ports.ts";
 import { LocalhostListeners } from "../../lib/localhost/listeners.ts";
 import { ServiceManager } from "../../lib/observe/systemd.ts";
 import { httpListen } from "../../lib/system/http_servers.ts";
@@ -28,7 +29,10 @@ export function newParts(
       logger,
     }),
     localhost: new LocalhostListeners({ tcp: tcp(), clock: runtime.clock }),
-    listen: httpListen({ clock: runtime.clock, logger }),
+    healthChecks: new HealthCheckNodePorts({
+      listen: httpListen({ clock: runtime.clock, logger }),
+      clock: runtime.clock,
+    }),
     servers: { keep: httpListen({ clock: runtime.clock, logger }) },
     signal: new AbortController().signal,
   };

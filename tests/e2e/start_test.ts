@@ -247,16 +247,32 @@ test("SIGHUP without a change touches nothing", async () => {
 });
 
 test("a reload leaves no probe without a good answer", async () => {
-  await using stage = await Stage.create({ objects: WEB });
+  const a = ADDRESSES[4];
+  const healthCheckNodePort = 32_000;
+  const spec = {
+    type: "LoadBalancer",
+    externalTrafficPolicy: "Local",
+    healthCheckNodePort,
+    clusterIP: a.clusterIP2,
+    ports: [{ name: "tcp", protocol: "TCP", port: 80 }],
+  };
+  const balanced = service(a, { name: "balanced", spec, ingress: [{ ip: a.loadBalancer }] });
+  const objects = [...WEB, balanced, slice(a, ["local1"], { service: "balanced" })];
+  await using stage = await Stage.create({ objects });
   await using signpost = await stage.startSynced();
-  const probe = () => stage.get("/healthz", HEALTH_PORT).then(({ status }) => status, () => 0);
-  await signpost.until("the health server", async () => await probe() === 200);
+  const probe = (port: number, address = a.node) =>
+    stage.get("/healthz", port, address).then(({ status }) => status, () => 0);
+  for (const port of [HEALTH_PORT, healthCheckNodePort]) {
+    await signpost.until(`an answer at ${port}`, async () => await probe(port) === 200);
+  }
   for (const round of [2, 3, 4]) {
     await stage.configure({ configSyncPeriod: `${round}m` });
     signpost.kill("SIGHUP");
     const seen = new Set<number>();
     await signpost.until("another full sync", async () => {
-      for (let i = 0; i < 10; i++) seen.add(await probe());
+      for (let i = 0; i < 10; i++) {
+        seen.add(await probe(HEALTH_PORT)).add(await probe(healthCheckNodePort));
+      }
       return syncs(signpost, "full") === round;
     });
     assertEquals([...seen], [200]);
@@ -264,12 +280,10 @@ test("a reload leaves no probe without a good answer", async () => {
   await stage.configure({ healthzBindAddress: `127.0.0.1:${HEALTH_PORT}` });
   signpost.kill("SIGHUP");
   await signpost.until("another address", async () => {
-    return await stage.get("/healthz", HEALTH_PORT, ADDRESSES[4].node).then(
-      () => false,
-      () => true,
-    );
+    return await stage.get("/healthz", HEALTH_PORT, a.node).then(() => false, () => true);
   });
-  await signpost.until("the health server", async () => await probe() === 200);
+  const isServed = async () => await probe(HEALTH_PORT, a.loopback) === 200;
+  await signpost.until("the health server", isServed);
 });
 
 /** Mounts a configuration as kubelet mounts a ConfigMap: the file is a link through `..data`. */

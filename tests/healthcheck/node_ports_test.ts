@@ -48,15 +48,21 @@ function start(listen: HttpListen, addresses: readonly string[] = ["192.0.2.1"])
   const clock = new ManualClock(START);
   const logger = new MemoryLogger();
   const changes: number[] = [];
-  const ports: HealthCheckNodePorts = new HealthCheckNodePorts({
+  const all = new HealthCheckNodePorts({ listen, clock });
+  const owner = {
     where: () => ({ node: state.node, ownAddresses: state.addresses }),
-    listen,
     isHealthy: () => state.isHealthy,
     logger,
-    clock,
-    changed: () => changes.push(ports.failures.length),
-  });
-  return { state, clock, logger, changes, ports };
+    changed: () => changes.push(all.failures.length),
+  };
+  const ports = {
+    get failures() {
+      return all.failures;
+    },
+    sync: (desired: ReadonlyMap<string, HealthCheck>) => all.sync(desired, owner),
+    close: () => all[Symbol.asyncDispose](),
+  };
+  return { state, clock, logger, changes, ports, all, owner };
 }
 
 function check(port: number, four = 1, six = four): HealthCheck {
@@ -208,6 +214,33 @@ Deno.test("a port that is taken is tried again after 5 seconds beside IPs of oth
   network.taken.clear();
   await clock.advance(5_000);
   assertEquals([ports.failures, tried.length], [[], 1]);
+  await ports.close();
+});
+
+Deno.test("the ports stay open while one daemon follows another", async () => {
+  const network = fakeNetwork();
+  const { ports, all, owner, clock } = start(network.listen);
+  const desired = new Map([["shop/web", check(31000)]]);
+  await ports.sync(desired);
+  const handler = network.open.get("192.0.2.1 31000");
+  const status = async () => (await handler?.({ method: "GET", path: "/" }))?.status;
+  all.release();
+  await clock.advance(9_000);
+  assertEquals(await status(), 200);
+  await all.sync(desired, { ...owner, isHealthy: () => true });
+  await clock.advance(2_000);
+  assertEquals([network.open.get("192.0.2.1 31000"), await status()], [handler, 200]);
+  await ports.close();
+});
+
+Deno.test("the ports answer 503 ten seconds after their daemon, if none follows", async () => {
+  const network = fakeNetwork();
+  const { ports, all, clock } = start(network.listen);
+  await ports.sync(new Map([["shop/web", check(31000)]]));
+  all.release();
+  await clock.advance(10_000);
+  const answer = await network.open.get("192.0.2.1 31000")?.({ method: "GET", path: "/" });
+  assertEquals(answer?.status, 503);
   await ports.close();
 });
 
