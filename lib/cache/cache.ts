@@ -64,6 +64,11 @@ export class ObjectCache implements Snapshot {
     return this.#refused.values();
   }
 
+  /** Returns an object for which there is no memory, if there is one. */
+  get excess(): Refusal | undefined {
+    return this.#refused.values().find(({ isExcess }) => isExcess);
+  }
+
   get missing(): readonly Kind[] {
     return KINDS.filter((kind) => !this.#delivered.has(kind));
   }
@@ -162,8 +167,8 @@ export class ObjectCache implements Snapshot {
   }
 
   #refuse(change: Extract<ObjectChange, { readonly type: "refuse" }>): Refusal[] {
-    const { kind, key, reason, isLogged } = change;
-    const refusal = { kind, key, reason };
+    const { kind, key, reason, isExcess, isLogged } = change;
+    const refusal = { kind, key, reason, ...isExcess && { isExcess } };
     const known = this.#refused.get(refusalKey(refusal));
     this.#refused.set(refusalKey(refusal), refusal);
     return isLogged || known?.reason === reason ? [] : [refusal];

@@ -252,6 +252,7 @@ export class Parts {
       settingFailures: this.settingFailures,
       serverFailures: [...this.serverFailures.values()],
       healthCheckFailures: healthChecks.failures,
+      excess: this.cache.excess,
       objects: this.cache.complete ? { node: this.cache.node, desired: this.desired } : undefined,
     };
   }

@@ -57,6 +57,13 @@ export const CATALOG = {
     summary: "The API server takes longer than three seconds to answer.",
     remedy: "Look at the load of the API server and of this node.",
   },
+  "objects-without-memory": {
+    severity: "error",
+    summary:
+      "The objects of a namespace or a kind take more memory than signpost gives them. Some of them are refused, and keep their last good state.",
+    remedy:
+      "Delete objects, or spread them over namespaces. A new list follows when there is room.",
+  },
   "optional-objects-refused": {
     severity: "info",
     summary:

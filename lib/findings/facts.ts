@@ -3,7 +3,7 @@ import type { Configuration } from "../config/configuration.ts";
 import type { DesiredServicePort, DesiredState } from "../model/kernel/desired.ts";
 import type { ModeTraits } from "../model/kernel/traits.ts";
 import type { Finding } from "../model/status.ts";
-import type { Node } from "../model/cluster/objects.ts";
+import type { Node, Refusal } from "../model/cluster/objects.ts";
 import type { Family } from "../model/values/address.ts";
 import type { Desired } from "../policy/state.ts";
 
@@ -20,6 +20,8 @@ export interface NodeFacts {
   readonly apiServerAddresses?: readonly string[] | undefined;
   /** Present once every list is complete. */
   readonly objects?: ObjectFacts | undefined;
+  /** An object that is refused because all take too much memory. */
+  readonly excess?: Refusal | undefined;
   readonly system?: SystemFacts | undefined;
   /** Absent: the objects come from manifests. */
   readonly apiServer?: {

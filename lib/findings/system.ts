@@ -108,7 +108,8 @@ function remedyFor(setting: string): string {
 }
 
 /** Finds what keeps signpost from the objects: one finding for the way there, or one for each refused kind. */
-export function* checkApiServer({ apiServer }: NodeFacts): Generator<Finding> {
+export function* checkApiServer({ apiServer, excess }: NodeFacts): Generator<Finding> {
+  if (excess) yield finding("objects-without-memory", { what: excess.reason, where: excess.kind });
   if (!apiServer) return;
   const { where, warnings, failures } = apiServer;
   for (const what of warnings) yield finding("api-access-unsafe", { what, where });

@@ -93,9 +93,10 @@ export class StepReports {
     for (const each of step.overLimit) if (isNew(each.key, each.limit)) this.refuse(each);
   }
 
-  refuse({ kind, key, reason }: Refusal): void {
+  refuse(refusal: Refusal): void {
     const { logger, observer } = this.options;
+    const { kind, key, reason } = refusal;
     logger.warn("object refused; its last good state stays", { kind, key, reason });
-    observer.refused?.({ kind, key, reason });
+    observer.refused?.(refusal);
   }
 }

@@ -273,6 +273,16 @@ Deno.test("a refusal is reported once, and again when its reason is another", ()
   assertEquals([...cache.refused], [refused("default/web", "worse")]);
 });
 
+Deno.test("an object without memory is known until it is taken", () => {
+  const change = { type: "refuse", kind: "Service", key: "default/web", reason: "full" } as const;
+  const cache = cacheOf(services.replace([]), services.refuse("default/other", "bad"));
+  assertEquals(cache.excess, undefined);
+  cache.apply({ ...change, isExcess: true, isLogged: true });
+  assertEquals(cache.excess, { ...refused("default/web", "full"), isExcess: true });
+  cache.apply(services.upsert(service("web")));
+  assertEquals(cache.excess, undefined);
+});
+
 Deno.test("a refusal is over when the object is good again, deleted, or no longer listed", () => {
   for (
     const event of [

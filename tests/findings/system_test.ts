@@ -104,6 +104,14 @@ Deno.test("a slow server is a warning, and a kind that signpost can do without i
   ]);
 });
 
+Deno.test("objects that take too much memory are a finding", () => {
+  const excess = { kind: "EndpointSlice", key: "shop/web-1", reason: "too many" } as const;
+  const found = listOf(checkApiServer(factsOf([], { facts: { excess } })));
+  assertEquals(found.map(({ id, what, where }) => [id, what, where]), [
+    ["objects-without-memory", "too many", "EndpointSlice"],
+  ]);
+});
+
 Deno.test("each kind that the server refuses is a finding", () => {
   const failures = ["Service", "Node"].map((kind) => ({
     kind,

@@ -110,9 +110,10 @@ export class Observation implements SyncObserver, Observed {
     if (kind === "partial" && error.failure === "conflict") this.drifted();
   }
 
-  refused({ kind, key, reason }: Refusal): void {
-    const { metrics, options: { nodeName } } = this.sources;
+  refused({ kind, key, reason, isExcess }: Refusal): void {
+    const { metrics, watchesChanged, options: { nodeName } } = this.sources;
     metrics.refusals.inc({ kind });
+    if (isExcess) watchesChanged();
     if (kind !== "Service") return;
     const note =
       `node ${nodeName} cannot use this Service and keeps its last good state: ${reason}`;

@@ -136,6 +136,8 @@ export interface Refusal {
   readonly key: string;
   /** One line: the path in the object, what is wrong with it, the value. */
   readonly reason: string;
+  /** True if the objects of its namespace or kind take too much memory. */
+  readonly isExcess?: boolean;
 }
 
 /**
@@ -156,6 +158,7 @@ export type ObjectChange<K extends Kind = Kind> = {
       readonly kind: k;
       readonly key: string;
       readonly reason: string;
+      readonly isExcess?: boolean;
       /** True if the log already has the refusal of another object for this reason. */
       readonly isLogged?: boolean;
     };

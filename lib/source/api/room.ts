@@ -91,7 +91,7 @@ export class Room {
     const isLogged = this.#hasRefused;
     this.#hasRefused = true;
     this.#hasShrunk = false;
-    return { taken: { type: "refuse", kind, key, reason, isLogged }, size: known };
+    return { taken: { type: "refuse", kind, key, reason, isExcess: true, isLogged }, size: known };
   }
 
   /** Returns the bound that a change breaks. A change that takes no more than before breaks none. */

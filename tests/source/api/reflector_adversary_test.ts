@@ -206,6 +206,7 @@ Deno.test("a list of more than a namespace may have is taken in part, and the re
     const taken = list.changes.size - refused.length;
     assert(taken > 10 && taken < 100, `${taken}`);
     assertEquals(refused.filter((each) => each.type === "refuse" && !each.isLogged).length, 1);
+    assert(refused.every((each) => each.type === "refuse" && each.isExcess));
     server.store.put({ ...service("b", "1"), metadata: { name: "b", namespace: "other" } });
     await eventually("other namespaces go on", () => sink.version("Service", "other/b") === "");
     assertEquals(logger.at("warn"), []);
