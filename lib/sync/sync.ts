@@ -57,6 +57,8 @@ export class SyncLoop {
   #lastFull = Infinity;
   /** The time of the next repair; `Infinity`: no other program has changed the rules. */
   #repairAt = Infinity;
+  /** The reason for the next repair, if it is not reported yet. */
+  #suspected: Drift | undefined;
   #isStale = false;
   /** The last sync took a share of the changes. */
   #hasBacklog = false;
@@ -109,9 +111,18 @@ export class SyncLoop {
   }
 
   /** Asks for a repair after a change by another program, at once or after a pause. */
-  drifted({ missing, added, by }: Drift): void {
-    const { clock, logger, observer } = this.options;
+  drifted(drift: Drift): void {
     if (this.#repairAt < Infinity) return;
+    if (drift.isUnconfirmed) {
+      this.#suspected = drift;
+      this.#repairAt = this.options.clock.monotonic();
+    } else this.#repairAt = this.#report(drift);
+    this.#notice();
+  }
+
+  /** @returns the time of the repair */
+  #report({ missing, added, by }: Drift): number {
+    const { clock, logger, observer } = this.options;
     const { pause, at } = this.#repairPauses.next(clock.monotonic());
     const then = pause === 0
       ? "; repairing the differences"
@@ -121,9 +132,8 @@ export class SyncLoop {
       ...added !== "" && { added },
       ...by !== "" && { by },
     });
-    this.#repairAt = at;
     observer.drifted?.();
-    this.#notice();
+    return at;
   }
 
   /** Takes in the objects of a state file, before `run`. Their rules stay until all sources have delivered. */
@@ -240,13 +250,17 @@ export class SyncLoop {
 
   /** Repairs by parts what another program changed, or asks for a full sync. */
   async #repair(began: number): Promise<Script | undefined> {
-    const { desired, backend, logger } = this.options;
+    const { clock, desired, backend, logger } = this.options;
+    const suspected = this.#suspected;
+    this.#suspected = undefined;
     this.#repairAt = Infinity;
     const script = await backend.repair(desired);
     if (script?.text === "") {
       logger.debug(2, "nothing differs from what was written");
       return undefined;
     }
+    const at = suspected ? this.#report(suspected) : 0;
+    if (at > clock.monotonic()) return void (this.#repairAt = at);
     const failure = script ? await this.#apply(script, began) : "unknown";
     if (failure === undefined) return script;
     this.#full ??= "drift";
@@ -292,6 +306,7 @@ export class SyncLoop {
       reason = "the partial sync failed";
     }
     this.#full = undefined;
+    this.#suspected = undefined;
     this.#repairAt = Infinity;
     const script = backend.full(desired);
     if (await this.#apply(script, began)) return void (this.#full = FAILED);

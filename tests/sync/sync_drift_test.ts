@@ -73,3 +73,29 @@ Deno.test("a loop that is told to end repairs no more", async () => {
   await fixture.clock.advance(60_000);
   assertEquals(repairs(fixture), 5);
 });
+
+const UNCONFIRMED = { ...DRIFT, isUnconfirmed: true } as const;
+
+Deno.test("what a look found beside syncs is reported when a repair finds it too", async () => {
+  await using fixture = await SyncFixture.synced([service(1)], { repairs: true });
+  const { backend, loop, logger, told } = fixture;
+  loop.drifted(UNCONFIRMED);
+  await fixture.pass(100);
+  assertEquals([logger.at("warn"), told.includes("drifted")], [[], false]);
+  backend.deleteByOther("default/s1");
+  loop.drifted(UNCONFIRMED);
+  await fixture.pass(100);
+  assertEquals(repairs(fixture), 1);
+  assertMatch(logger.at("warn").join(), /another program has changed our rules/);
+  assertEquals(told.filter((line) => line === "drifted").length, 1);
+});
+
+Deno.test("a repair of what a look found waits, too, if there were many", async () => {
+  await using fixture = await repaired(5);
+  fixture.backend.deleteByOther("default/s1");
+  fixture.loop.drifted(UNCONFIRMED);
+  await fixture.pass(890);
+  assertEquals(repairs(fixture), 5);
+  await fixture.pass(110);
+  assertEquals(repairs(fixture), 6);
+});

@@ -145,7 +145,7 @@ export class NftablesBackend extends NftablesDataplane implements Backend<NftScr
 
   override async apply(script: NftScript, checkpoint?: () => void): Promise<void> {
     // A full script replaces or compares what other programs changed before.
-    if (script.kind === "full") this.#touched.clear();
+    if (script.kind === "full") this.#touched.take();
     await super.apply(script, checkpoint);
     if (script.kind === "full") this.#devices.replaced();
   }

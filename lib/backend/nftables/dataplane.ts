@@ -53,9 +53,6 @@ export class NftablesDataplane implements Dataplane<NftScript> {
   readonly #deferred = new DeferredDeletes();
   /** True if this process wrote the table, and did not read it back. */
   hasWritten = false;
-  /** Names the state that the kernel holds; `undefined` while a script is made or applied, and after it failed. */
-  applied: symbol | undefined;
-  #isReplacing = false;
   progress: Progress | undefined;
   /** Waits for a reading that a transaction has disturbed before. */
   #yieldToReading: (() => Promise<void>) | undefined;
@@ -76,11 +73,6 @@ export class NftablesDataplane implements Dataplane<NftScript> {
     return sum > this.#options.weight;
   }
 
-  /** True after a failure, or while deletions wait. */
-  get mayDiffer(): boolean {
-    return this.#isReplacing || this.isUnfinished;
-  }
-
   get isUnfinished(): boolean {
     return !this.#deferred.isEmpty;
   }
@@ -98,8 +90,6 @@ export class NftablesDataplane implements Dataplane<NftScript> {
     change: StateChange,
     state: DesiredState,
   ): Generator<undefined, PartialScript | undefined> {
-    // The state is ahead of the kernel from here on.
-    this.applied = undefined;
     if (changesFixedRules(change) || isLargeChange(change)) return undefined;
     const delta = yield* diffing(change.services.values(), {
       node: state.node,
@@ -136,22 +126,9 @@ export class NftablesDataplane implements Dataplane<NftScript> {
   }
 
   async apply(script: NftScript, checkpoint = () => {}): Promise<void> {
-    if (script.kind === "partial" && script.text === "") return this.#settled();
+    if (script.kind === "partial" && script.text === "") return;
     await this.#yieldToReading?.();
-    this.applied = undefined;
-    this.#isReplacing ||= script.kind === "full";
-    try {
-      await (script.kind === "full" ? this.#replace(script, checkpoint) : this.#step(script));
-    } catch (error) {
-      this.#isReplacing = true;
-      throw error;
-    }
-    this.#isReplacing = false;
-    this.#settled();
-  }
-
-  #settled(): void {
-    this.applied = Symbol("applied");
+    await (script.kind === "full" ? this.#replace(script, checkpoint) : this.#step(script));
   }
 
   async #replace(script: FullScript, checkpoint: () => void): Promise<void> {

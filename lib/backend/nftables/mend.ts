@@ -6,25 +6,18 @@ import { parseKey, setNamed, type TableSet } from "./sets.ts";
 import { type Contents, elementKey } from "./read.ts";
 import { type Chain, element, elementsOf, type Table } from "./table.ts";
 
-/** More differences are written anew, in pieces. */
-export const MAX_MENDED = 10_000;
-
 interface MendOptions {
   readonly desired: Omit<Table, "references">;
   readonly held: Contents;
   /** With the numbers of slots. */
   readonly differences: readonly Difference[];
-  readonly most?: number;
 }
 
 /**
  * Returns the change that removes the differences. Only chains are written again; other objects keep times and counters.
- * @returns `undefined` if parts do not suffice, or more than `most` differ
+ * @returns `undefined` if parts do not suffice
  */
-export function mend(
-  { desired, held, differences, most = MAX_MENDED }: MendOptions,
-): Delta | undefined {
-  if (differences.length > most) return undefined;
+export function mend({ desired, held, differences }: MendOptions): Delta | undefined {
   const chains = new Map(desired.chains.map((each) => [each.name, each]));
   const parts: Partial<Delta>[] = [];
   for (const [text, all] of Map.groupBy(differences, (each) => each.in)) {
@@ -40,13 +33,15 @@ export function mend(
     differences.flatMap(({ type, in: place, key }) => type === "extra" ? [] : [`${place} ${key}`]),
   );
   const isNew = (set: string) => lacking.has(`${set} `);
+  const different = new Set(differences.map((each) => each.in));
+  const near = desired.elements.filter(({ set }) => different.has(set.name));
   return {
     ...NOTHING,
     addSets: desired.sets.filter(({ name }) => isNew(name)),
     addChains: parts.flatMap((each) => each.addChains ?? []),
     rewriteChains: parts.flatMap((each) => each.rewriteChains ?? []),
     deleteElements: parts.flatMap((each) => each.deleteElements ?? []),
-    addElements: [...elementsOf(desired.elements)].filter((element) =>
+    addElements: [...elementsOf(near)].filter((element) =>
       isNew(element.set.name) || lacking.has(`${element.set.name} ${elementKey(element)}`)
     ),
     deleteChains: parts.flatMap((each) => each.deleteChains ?? []),

@@ -34,12 +34,8 @@ export async function reconcile(
   const found = await readBack({ ...table, elements }, { nft, turns, checkpoint });
   if (!found) return undefined;
   const { structure, differences, heldSlots } = found;
-  const different = new Set(differences.map((each) => each.in));
-  const desired = {
-    ...table,
-    elements: [...different].flatMap((name) => elements.get(name) ?? []),
-  };
-  const delta = mend({ desired, held: structure, differences, most: Infinity });
+  const desired = { ...table, elements: [...elements.values()].flat() };
+  const delta = mend({ desired, held: structure, differences });
   if (!delta) return undefined;
   script.bytes = 0;
   script.operations = countOperations(delta);

@@ -91,24 +91,12 @@ export function inWords(things: Iterable<string>): string {
 
 const ELEMENT = new RegExp(`^(\\w+) element ${TABLE} (\\S+) \\{ (.*) \\}$`);
 
-/** Gathers the elements that other programs have touched since the last repair. */
+/** Gathers what other programs have touched since the last repair. The last report of an element is what is held. */
 export class Touched {
   /** `undefined`: anything may have been touched. */
   #elements: Map<string, Map<string, ElementText | undefined>> | undefined = new Map();
-  /** Deleted elements that no other program had touched before. */
-  #deleted: (readonly [set: string, key: string])[] = [];
-  #count = 0;
   #isStructure = false;
-
-  get isElementsOnly(): boolean {
-    return this.#count > 0 && !this.#isStructure;
-  }
-
-  /** Returns the words of touched elements: addresses, ports, numbers of slots. */
-  get words(): ReadonlySet<string> {
-    const keys = [...this.#elements?.values() ?? []].flatMap((each) => [...each.keys()]);
-    return new Set(keys.flatMap((key) => key.split(/[^\w.:]+/)));
-  }
+  #count = 0;
 
   add(
     { elementLines: lines, touchesStructure }: Pick<
@@ -117,43 +105,24 @@ export class Touched {
     >,
   ): void {
     this.#isStructure ||= touchesStructure;
-    if (lines === undefined || this.#count + lines.length > MAX_TOUCHED) this.all();
-    else for (const line of lines) this.#addLine(line);
+    this.#count += lines?.length ?? Infinity;
+    if (this.#count > MAX_TOUCHED) this.#elements = undefined;
+    else for (const line of lines ?? []) this.#addLine(line);
   }
 
   #addLine(line: string): void {
     const [, verb, set = "", text = ""] = ELEMENT.exec(line) ?? [];
     const [[key, element] = []] = parseElements(set, text);
-    if (key === undefined) return this.all();
-    this.#count++;
+    if (key === undefined) return void (this.#elements = undefined);
     const known = this.#elements?.get(set) ?? new Map<string, ElementText | undefined>();
-    if (verb !== "add" && !known.has(key)) this.#deleted.push([set, key]);
     this.#elements?.set(set, known.set(key, verb === "add" ? element : undefined));
   }
 
-  /** Notes that anything may have been touched. */
-  all(): void {
-    this.clear();
-    this.#elements = undefined;
-    this.#isStructure = true;
-  }
-
-  /** Notes that the table has the desired rules. */
-  clear(): void {
-    this.#elements = new Map();
-    this.#deleted = [];
-    this.#count = 0;
-    this.#isStructure = false;
-  }
-
-  /**
-   * Returns and forgets the touched elements; `undefined`: compare all.
-   * @param isKnown tells if the table should have an element
-   */
-  take(isKnown: (set: string, key: string) => boolean): SomeElements | undefined {
-    const [elements, deleted] = [this.#elements, this.#deleted];
-    this.clear();
-    return deleted.every(([set, key]) => isKnown(set, key)) ? elements : undefined;
+  /** Returns and forgets what was touched. @returns `elements`: `undefined` if any may have been */
+  take(): { readonly elements: SomeElements | undefined; readonly isStructure: boolean } {
+    const taken = { elements: this.#elements, isStructure: this.#isStructure };
+    [this.#elements, this.#isStructure, this.#count] = [new Map(), false, 0];
+    return taken;
   }
 }
 

@@ -16,7 +16,7 @@ import { setNamed } from "./sets.ts";
 interface DriftWatchOptions extends Omit<FollowOptions, "onTransaction"> {
   readonly marks: Pick<Marks, "isOwn" | "last">;
   readonly look: Pick<Look, "structure" | "contents">;
-  readonly touched: Pick<Touched, "add" | "all" | "clear">;
+  readonly touched: Pick<Touched, "add">;
   readonly isLarge: () => boolean;
   /** Milliseconds between two looks at the structure of the table. */
   readonly checkPeriod: number;
@@ -35,10 +35,10 @@ const SUBSCRIBED = 300;
  * Milliseconds between full syncs for missed transactions: changes wait meanwhile, and they may overload the monitor.
  */
 const FULL_PAUSES: BackoffLimits = { first: 60_000, longest: 3_600_000 };
-/** Milliseconds in which a transaction of ours may show that nothing was missed, and between two looks for it. */
-const PROOF = { longest: 10_000, step: 500 };
 /** Milliseconds in which a monitor must report a transaction of ours, and in which a new one begins to. */
 const REPORTING = 10_000;
+/** The limit of generations that two monitors may both report. */
+const REMEMBERED = 1_000;
 /** Milliseconds until a monitor that ended is started again. */
 const RESTARTS: BackoffLimits = { first: 200, longest: 30_000 };
 /** A monitor that lasted so many times the next pause is started again soon. */
@@ -46,12 +46,13 @@ const LONG = 10;
 
 export class DriftWatch {
   #foreign: Transaction[] = [];
-  readonly #generations = new Generations();
+  /** The last reported transactions: when one monitor takes over from another, both report some. */
+  readonly #generations = new Set<number>();
   /** The number of reports of a monitor. */
   #told = 0;
   /** The last mark of ours that a monitor reported. */
   #reported = -1;
-  #looking: Promise<unknown> = Promise.resolve();
+  #looking = Promise.resolve();
   #isUnreadable = false;
   readonly #fullSyncs = new Limiter({ atOnce: 1, pauses: FULL_PAUSES });
   #isWaiting = false;
@@ -82,7 +83,6 @@ export class DriftWatch {
       over.abort();
       await silence;
       if (signal.aborted) return;
-      this.#generations.interrupted();
       logger.info(
         "nft monitor ended (1.0.6 does if source ranges change), or lost events; starting it again and comparing the table",
       );
@@ -116,44 +116,35 @@ export class DriftWatch {
   #take(transaction: Transaction): void {
     const mark = transaction.marks.find((mark) => this.options.marks.isOwn(mark));
     this.#reported = Math.max(this.#reported, mark ?? -1);
-    if (!this.#generations.tell(transaction.generation, mark)) return;
+    if (this.#isKnown(transaction)) return;
     if (mark !== undefined) {
-      if (!transaction.isWholeTable) return;
       // That undid what others did before.
-      this.#foreign = [];
-      this.options.touched.clear();
+      if (transaction.isWholeTable) this.#foreign = [];
     } else if (transaction.missing !== "" || transaction.added !== "") {
       this.#report(transaction);
     }
   }
 
-  /** Compares the table; a full sync compares the elements of a large one. */
+  #isKnown({ generation }: Transaction): boolean {
+    if (this.#generations.has(generation)) return true;
+    this.#generations.add(generation);
+    const [oldest] = this.#generations;
+    if (oldest !== undefined && this.#generations.size > REMEMBERED) {
+      this.#generations.delete(oldest);
+    }
+    return false;
+  }
+
+  /** Compares the table; a full sync compares a large one. */
   async #compare(signal: AbortSignal): Promise<void> {
     const { look, isLarge, onMissed, clock } = this.options;
-    const isFine = await this.#look(() => look.contents());
-    if (!isFine || !isLarge() || await this.#hasMissedNothing(signal)) return;
+    if (!isLarge()) return await this.#look(() => look.contents());
     if (this.#isWaiting) return;
     this.#isWaiting = true;
     const now = clock.monotonic();
     await clock.sleep(this.#fullSyncs.next(now).at - now, signal);
     this.#isWaiting = false;
     if (!signal.aborted) onMissed("nft monitor missed events");
-  }
-
-  /**
-   * Waits for a transaction of ours whose number shows that no foreign one was missed. Most monitors end by what we do,
-   * and all changes wait for a full sync of a large table.
-   */
-  async #hasMissedNothing(signal: AbortSignal): Promise<boolean> {
-    const { clock, logger } = this.options;
-    const generations = this.#generations;
-    for (let waited = 0; !generations.isComplete && waited < PROOF.longest; waited += PROOF.step) {
-      await clock.sleep(PROOF.step, signal);
-    }
-    const { isComplete } = generations;
-    if (isComplete) logger.debug(2, "nft monitor missed no change of another program");
-    else generations.reset();
-    return isComplete;
   }
 
   /** Gathers reports: the first one starts the time. */
@@ -167,7 +158,7 @@ export class DriftWatch {
       all.sort((a, b) => a.generation - b.generation | 0);
       for (const each of all) this.options.touched.add(each);
       this.#told++;
-      const some = (what: keyof Drift) =>
+      const some = (what: "missing" | "added" | "by") =>
         inWords(all.map((each) => each[what]).filter((text) => text !== ""));
       this.options.onDrift({ missing: some("missing"), added: some("added"), by: some("by") });
     });
@@ -181,80 +172,28 @@ export class DriftWatch {
     }
   }
 
-  /** Looks, one look at a time. @returns true if nothing was found */
-  #look(look: () => Promise<Drift | undefined>): Promise<boolean> {
+  /** Looks, one look at a time. */
+  #look(look: () => Promise<Drift | undefined>): Promise<void> {
     const { logger } = this.options;
     const looked = this.#looking.then(() => this.#lookNow(look)).catch((error) => {
       const message = "cannot read the table; trying again";
       if (this.#isUnreadable) logger.debug(2, message, { error: String(error) });
       else logger.warn(message, { error: String(error) });
       this.#isUnreadable = true;
-      return false;
     });
     this.#looking = looked;
     return looked;
   }
 
-  async #lookNow(look: () => Promise<Drift | undefined>): Promise<boolean> {
-    const { onDrift, logger, clock, touched } = this.options;
+  async #lookNow(look: () => Promise<Drift | undefined>): Promise<void> {
+    const { onDrift, logger, clock } = this.options;
     const drift = await look();
     this.#isUnreadable = false;
-    if (!drift) {
-      logger.debug(2, "the table has the desired rules");
-      return true;
-    }
-    touched.all();
+    if (!drift) return logger.debug(2, "the table has the desired rules");
     const told = this.#told;
     await clock.sleep(TELLING);
     // A report asks for the same repair.
     if (this.#told === told) onDrift(drift);
-    return false;
-  }
-}
-
-/** The limit of generations that two monitors may both tell of: one takes over from the other. */
-const REMEMBERED = 1_000;
-
-/**
- * Shows if a monitor missed foreign transactions. The kernel numbers all transactions (generations), and `Marks` ours.
- * If none was missed, the difference of both numbers grows only by the reported foreign transactions.
- */
-export class Generations {
-  readonly #told = new Set<number>();
-  #others = 0;
-  /**
-   * Unreported foreign transactions; `undefined` until our next one shows it, `"unknown"` if a monitor ended before that.
-   */
-  #untold: number | "unknown" | undefined;
-  #isComplete = false;
-
-  /** Counts a transaction once. @param mark absent: a foreign one @returns false if another monitor told it before */
-  tell(generation: number, mark: number | undefined): boolean {
-    if (this.#told.has(generation)) return false;
-    this.#told.add(generation);
-    const [oldest] = this.#told;
-    if (oldest !== undefined && this.#told.size > REMEMBERED) this.#told.delete(oldest);
-    if (mark === undefined) this.#others++;
-    else {
-      const untold = generation - mark - this.#others | 0;
-      this.#untold ??= untold;
-      this.#isComplete = untold === this.#untold;
-    }
-    return true;
-  }
-
-  /** Notes that a monitor ended: our next transaction shows if it missed some. */
-  interrupted(): void {
-    this.#isComplete = false;
-    this.#untold ??= "unknown";
-  }
-
-  get isComplete(): boolean {
-    return this.#isComplete;
-  }
-
-  reset(): void {
-    this.#untold = undefined;
   }
 }
 

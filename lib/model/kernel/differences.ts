@@ -11,6 +11,8 @@ export interface Drift {
   readonly added: string;
   /** The process that did it, such as `nft (pid 4711)`; `""` if unknown. */
   readonly by: string;
+  /** Set if a sync of our own may be the difference: a repair compares again. */
+  readonly isUnconfirmed?: true;
 }
 
 export interface Change {

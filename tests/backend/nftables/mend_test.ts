@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { MAX_MENDED, mend } from "../../../lib/backend/nftables/mend.ts";
+import { mend } from "../../../lib/backend/nftables/mend.ts";
 import { comparing } from "../../../lib/backend/nftables/compare.ts";
 import {
   type Contents,
@@ -169,16 +169,6 @@ Deno.test("names and keys that are not plain become no commands", () => {
     ({ sets }) => sets.get("cluster-ips4")?.set('"lo"', text("")),
   ];
   for (const damage of damages) assertEquals(mended(damage), undefined, String(damage));
-});
-
-Deno.test("very much is not mended by parts", () => {
-  const add = (count: number) => ({ sets }: Held) => {
-    for (let i = 0; i < count; i++) {
-      sets.get("cluster-ips4")?.set(`10.1.${i >> 8}.${i & 255}`, text(""));
-    }
-  };
-  assertEquals(mended(add(MAX_MENDED)) === undefined, false);
-  assertEquals(mended(add(MAX_MENDED + 1)), undefined);
 });
 
 Deno.test("an extra element whose key no Service can have is deleted as it was listed", () => {

@@ -80,13 +80,12 @@ class Table implements AsyncDisposable {
   async damage(script: string): Promise<void> {
     const marker = this.#generations;
     await this.kernel.script(script);
-    if (marker === 0) this.#touched.all();
-    else await eventually("the monitor has told", () => this.#generations > marker);
+    if (marker > 0) await eventually("the monitor has told", () => this.#generations > marker);
   }
 
   /** Forgets what the monitor has told of the repair. */
   forget(): void {
-    this.#touched.clear();
+    this.#touched.take();
     this.listings.length = 0;
   }
 
