@@ -112,6 +112,8 @@ async function perform(command: Command, context: Context): Promise<number> {
       const isVerbose = given.includes("--v") && configuration.logging.verbosity > 0;
       return await explain(command, { ...context, isVerbose });
     }
+    case "test":
+      return await (await import("./test.ts")).test(command, context);
     case "diff":
       return await (await import("./diff.ts")).diff(command, context);
     case "status":

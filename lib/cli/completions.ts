@@ -105,7 +105,9 @@ async function candidatesFor(
     before.text === undefined;
   if (isValue) return startingWith(last, valuesOf(before.flag));
   if (!last.startsWith("-")) {
-    const services = named === "explain" ? await servicesFor(line, context) : [];
+    const services = named === "explain" || named === "test"
+      ? await servicesFor(line, context)
+      : [];
     return startingWith(last, [...services, ...wordsAfter(named, line)]);
   }
   const { flag, name, text } = splitFlag(last, command);

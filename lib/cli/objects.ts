@@ -4,6 +4,8 @@ import { usedBackend } from "../backend/choose.ts";
 import { ObjectCache } from "../cache/cache.ts";
 import { OwnPorts } from "../daemon/objects/own_ports.ts";
 import { findApiServer, openSource, type SourceOptions } from "../daemon/objects/source.ts";
+import { factsOf } from "../explain/answer.ts";
+import type { Known } from "../explain/packet.ts";
 import type { NodeFacts } from "../findings/facts.ts";
 import { findAll, findingKey } from "../findings/findings.ts";
 import type { ProxyMode } from "../model/configuration.ts";
@@ -161,6 +163,22 @@ export async function readNodeState(options: ObjectsOptions): Promise<NodeState>
   const heldBack = daemon && kept || [];
   state.desired.hold(heldBack.map(({ service, ports }) => [service, ports]));
   return { state, backend, origin, daemon, heldBack };
+}
+
+/** Reads the objects, and gathers what `explain` and `test` work answers out from. */
+export async function readKnown(options: ObjectsOptions): Promise<Known> {
+  const { configuration, nodeName, runtime } = options;
+  const { state, backend, daemon, origin } = await readNodeState(options);
+  const nodeFindings = findingsOf({
+    nodeName,
+    configuration,
+    traits: backend.traits,
+    interfaceAddresses: runtime.addresses(),
+    apiServerAddresses: state.apiServerAddresses,
+    objects: { node: state.cache.node, desired: state.desired },
+    probed: [],
+  }, daemon);
+  return factsOf({ ...options, state, backend, origin, nodeFindings });
 }
 
 type Objects = Pick<NodeState, "origin"> & { readonly cache: ObjectCache };

@@ -13,6 +13,8 @@ export type Sender = Exclude<OptionsOf<"explain">["from"], "">;
 interface WordsOf {
   /** The question as it is typed, and what it asks for. */
   readonly explain: { readonly question: string; readonly target: ExplainTarget };
+  /** The Services that are tested; empty: all. */
+  readonly test: { readonly services: readonly AskedService[] };
   /** The objects that might be applied: files, folders or `-`. */
   readonly diff: { readonly manifests: readonly string[] };
   readonly completions: CompletionsRequest;
@@ -41,6 +43,13 @@ export function readCommand(line: CommandLineResult): Command | string {
       const target = readExplainTarget(words, command);
       if (typeof target === "string") return `explain: ${target}`;
       return checkExplain(target, command) ?? { ...command, question: words.join(" "), target };
+    }
+    case "test": {
+      const services = words.map((word) => readService(word, command.namespace));
+      const fault = services.find((each) => typeof each === "string");
+      return fault === undefined
+        ? { ...command, services: services.filter((each) => typeof each !== "string") }
+        : `test: ${fault}`;
     }
     case "diff": {
       const manifests = [...values["signpost.manifests"] ?? [], ...words];

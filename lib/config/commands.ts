@@ -244,6 +244,33 @@ ${DAEMON_FLAGS}`,
       timeout: TIMEOUT,
     },
   },
+  test: {
+    group: "This node",
+    summary: "connect to all Services from this node, and list those that do not answer",
+    usage: ["test [-n NAMESPACE] [[NAMESPACE/]SERVICE...] [flags]"],
+    about:
+      `Connects over TCP to each address and each used endpoint of all Services, or of those that are named. A port 53
+gets a DNS query over UDP and TCP, and the Service default/kubernetes a request for /readyz. At most 64 connections
+are open at once, and each may take 1 s. UDP and SCTP are else not tested. Ctrl-C ends the test and shows what was
+found. Network policies may decide otherwise for connections of pods. A Service that has no EndpointSlice with
+endpoints is only counted, if it is not named.
+
+${DAEMON_FLAGS}`,
+    examples: [
+      "signpost test",
+      "signpost test -n shop",
+      "signpost test shop/web kube-system/kube-dns",
+      "signpost test -o json",
+    ],
+    exitCodes: [
+      [0, "all Services answer"],
+      [1, "a Service does not answer; it is listed"],
+      [2, `${CANNOT}, or the test was interrupted`],
+    ],
+    words: [],
+    shares: NODE,
+    flags: { output: OUTPUT, namespace: NAMESPACE, timeout: TIMEOUT },
+  },
   verify: {
     group: "This node",
     summary: "compare the kernel's rules with the desired rules",

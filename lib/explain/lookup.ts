@@ -30,7 +30,7 @@ export function findTarget(asked: ExplainTarget, known: Known): ServiceTarget | 
   }
 }
 
-function serviceNamed(asked: AskedService, { cache }: Known): ServiceTarget {
+export function serviceNamed(asked: AskedService, { cache }: Known): ServiceTarget {
   const services = [...cache.services.keys()];
   return { ...asked, namespace: asked.namespace ?? namespaceOf(asked.name, services) };
 }

@@ -1,6 +1,6 @@
 /** Connects to the endpoints and the frontends of Services, and says what answered. */
-import { hostPort } from "../model/cluster/names.ts";
-import type { Clock, Tcp } from "../model/ports/ports.ts";
+import { API_SERVICE, hostPort, serviceOf } from "../model/cluster/names.ts";
+import type { Clock, Prober } from "../model/ports/ports.ts";
 import { errorText } from "../model/values/text.ts";
 import { error, warning } from "./finding.ts";
 import type { Finding, PortReport, ProbedConnection, ProbeReport } from "./report.ts";
@@ -11,32 +11,51 @@ const TIMEOUT = 1_000;
 /** The most endpoints and the most frontends of one Service. */
 const MOST = 200;
 
-type Target = Omit<ProbedConnection, "result" | "milliseconds" | "reason">;
+export type Target = Omit<ProbedConnection, "result" | "milliseconds" | "reason">;
+
+const DNS_PORT = 53;
+
+/** Returns what a service port is asked; `undefined`: it cannot be probed. */
+function requestTo({ name, protocol, port }: PortReport): Target["request"] | undefined {
+  if (protocol !== "sctp" && port === DNS_PORT) return "dns";
+  if (protocol !== "tcp") return undefined;
+  return serviceOf(name) === API_SERVICE ? "readyz" : "connect";
+}
 
 /** Lists what of a Service can be connected to. */
 export function probesOf(
   ports: readonly PortReport[],
 ): Omit<ProbeReport, "connections"> & { readonly targets: readonly Target[] } {
-  const tcp = ports.filter(({ protocol }) => protocol === "tcp");
+  const probed = ports.flatMap((each) => {
+    const request = requestTo(each);
+    const { name: servicePort, protocol } = each;
+    return request === undefined ? [] : [{ ...each, about: { servicePort, protocol, request } }];
+  });
   const endpoints = unique(
-    tcp.flatMap(({ name: servicePort, endpoints }) =>
+    probed.flatMap(({ about, endpoints }) =>
       endpoints.flatMap(({ address, port, usedFor }): Target[] =>
         port === null
           ? []
-          : [{ type: "endpoint", servicePort, address, port, isExpected: usedFor.length > 0 }]
+          : [{ type: "endpoint", ...about, address, port, isExpected: usedFor.length > 0 }]
       )
     ),
   );
-  const frontends = unique(tcp.flatMap(frontendsOf));
+  const frontends = unique(probed.flatMap(frontendsOf));
   const targets = [...endpoints.slice(0, MOST), ...frontends.slice(0, MOST)];
   return {
     targets,
-    notProbed: [...new Set(ports.map(({ protocol }) => protocol))].filter((each) => each !== "tcp"),
+    notProbed: [
+      ...new Set(ports.filter((each) => !requestTo(each)).map(({ protocol }) => protocol)),
+    ],
     omitted: endpoints.length + frontends.length - targets.length,
   };
 }
 
-function frontendsOf({ name: servicePort, frontends }: PortReport): Target[] {
+function frontendsOf(
+  { about, frontends }: PortReport & {
+    readonly about: Pick<Target, "servicePort" | "protocol" | "request">;
+  },
+): Target[] {
   return frontends.flatMap(({ type, addresses, port, heldBy, outcomes }) => {
     const outcome = outcomes.find(({ sender }) => sender === "node");
     const { verdict, code, conditions = [] } = outcome ?? {};
@@ -44,7 +63,7 @@ function frontendsOf({ name: servicePort, frontends }: PortReport): Target[] {
     // What signpost leaves alone belongs to another program.
     if (heldBy !== null || verdict === undefined || verdict === "none" && !isServed) return [];
     const isExpected = isServed && conditions.length === 0;
-    return addresses.map((address) => ({ type, servicePort, address, port, isExpected }));
+    return addresses.map((address) => ({ type, ...about, address, port, isExpected }));
   });
 }
 
@@ -52,33 +71,46 @@ function frontendsOf({ name: servicePort, frontends }: PortReport): Target[] {
 function unique(targets: readonly Target[]): Target[] {
   const found = new Map<string, Target>();
   for (const each of targets) {
-    const key = hostPort(each.address, each.port);
+    const key = placeOf(each);
     if (each.isExpected || !found.has(key)) found.set(key, each);
   }
   return [...found.values()];
 }
 
+/** Returns `10.0.0.1:80`, or `10.0.0.1:53/udp`. */
+export function placeOf(
+  { address, port, protocol }: Pick<Target, "address" | "port" | "protocol">,
+): string {
+  return hostPort(address, port) + (protocol === "tcp" ? "" : `/${protocol}`);
+}
+
 interface ProbeOptions {
-  readonly tcp: Pick<Tcp, "connect">;
+  readonly ask: Prober;
   readonly clock: Pick<Clock, "monotonic">;
   readonly signal: AbortSignal;
   /** The number of connections that are tried at one time. */
   readonly atOnce: number;
 }
 
-/** Connects to each target and closes at once. @returns those that were tried before the abort */
+/** Asks each target. @returns those that were tried before the abort */
 export async function probe<T extends Target>(
   targets: readonly T[],
-  options: ProbeOptions,
+  options: ProbeOptions & {
+    /** Gets the number of targets that were tried. */
+    readonly progress?: (tried: number) => void;
+  },
 ): Promise<(T & ProbedConnection)[]> {
-  const { signal, atOnce } = options;
+  const { signal, atOnce, progress = () => {} } = options;
+  let tried = 0;
   const results: (T & ProbedConnection)[] = [];
   const left = targets.entries();
   const work = async () => {
     for (const [at, target] of left) {
       if (signal.aborted) return;
       const result = await connect(target, options);
-      if (!signal.aborted) results[at] = { ...target, ...result };
+      if (signal.aborted) return;
+      results[at] = { ...target, ...result };
+      progress(++tried);
     }
   };
   await Promise.all(Array.from({ length: atOnce }, work));
@@ -90,7 +122,7 @@ type Result = Pick<ProbedConnection, "result" | "milliseconds" | "reason">;
 
 async function connect(
   target: Target,
-  { tcp, clock, signal }: ProbeOptions,
+  { ask, clock, signal }: ProbeOptions,
 ): Promise<Result> {
   const start = clock.monotonic();
   const ended = (result: Result["result"], reason = "") => ({
@@ -99,8 +131,8 @@ async function connect(
     reason,
   });
   try {
-    (await tcp.connect(target, { timeout: TIMEOUT, signal })).close();
-    return ended("open");
+    const fault = await ask(target, { timeout: TIMEOUT, signal });
+    return fault === "" ? ended("open") : ended("failed", fault);
   } catch (error) {
     const { name, code } = error as { readonly name?: string; readonly code?: string };
     if (code === "ECONNREFUSED") return ended("refused");
@@ -135,7 +167,7 @@ const DOES: Readonly<Record<ProbedConnection["result"], string>> = {
   refused: "refuses connections",
   "no-answer": "does not answer",
   "no-route": "cannot be reached: no route",
-  failed: "cannot be connected to",
+  failed: "fails",
 };
 
 const HINTS: Readonly<Record<ProbedConnection["result"], string>> = {
@@ -163,8 +195,9 @@ function endpointsOf(probe: ProbeReport | null) {
   return { used, silent, described: first ? describe(first) + more : "" };
 }
 
-function describe({ address, port, result }: ProbedConnection): string {
-  return `${hostPort(address, port)} ${DOES[result]}`;
+function describe(connection: ProbedConnection): string {
+  const { result, reason } = connection;
+  return `${placeOf(connection)} ${DOES[result]}${reason && `: ${reason}`}`;
 }
 
 /** Says what the results mean for traffic. */
@@ -175,7 +208,7 @@ export function probeFindings(probe: ProbeReport): Finding[] {
     const make = silent.length === used.length ? error : warning;
     return [make(
       "endpoint-unreachable",
-      `${silent.length} of ${used.length} used endpoints cannot be connected to from this node: ` +
+      `${silent.length} of ${used.length} used endpoints cannot be used from this node: ` +
         described,
       HINTS[first.result],
     )];

@@ -5,6 +5,7 @@ import type { Endpoint, Protocol, TrafficPolicy } from "../model/cluster/objects
 import type { Scheduler } from "../model/cluster/scheduler.ts";
 import type { Mode } from "../model/configuration.ts";
 import type { DesiredServicePort, Destination, FrontendType } from "../model/kernel/desired.ts";
+import type { ProbeTarget } from "../model/ports/ports.ts";
 import type { ObjectsOrigin, ServiceStatus } from "../model/status.ts";
 import type { SliceFacts } from "../source/objects/inspect.ts";
 import type { TopologyMode } from "../policy/endpoints.ts";
@@ -174,7 +175,7 @@ export interface TraceReport {
 }
 
 /** One connection that this node opened to see what answers. */
-export interface ProbedConnection extends Pick<Destination, "address" | "port"> {
+export interface ProbedConnection extends ProbeTarget {
   readonly type: "endpoint" | FrontendType;
   readonly servicePort: string;
   /** True if the rules lead connections of this node here or, for an endpoint, if it is used. */

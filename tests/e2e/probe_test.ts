@@ -63,7 +63,7 @@ for (const mode of ["nftables", "iptables"]) {
     const all = await ask("--probe", "-o", "json");
     const report: ServiceReport = JSON.parse(all.stdout);
     assertEquals([all.code, report.verdict], [1, "broken"]);
-    assertMatch(report.summary, /^4 of 4 used endpoints cannot be connected to from this node: /);
+    assertMatch(report.summary, /^4 of 4 used endpoints cannot be used from this node: /);
   });
 }
 

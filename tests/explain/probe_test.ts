@@ -11,14 +11,11 @@ async function results(answers: Readonly<Record<string, string>>, signal = Abort
   ]);
   const { targets, ...rest } = probesOf(ports);
   const connections = await probe(targets, {
-    tcp: {
-      connect: ({ address }) => {
-        const answer = answers[address] ?? "open";
-        if (answer === "open") {
-          return Promise.resolve({ join: () => Promise.resolve(), close: () => {} });
-        }
-        return Promise.reject(Object.assign(new Error(answer), { code: answer }));
-      },
+    ask: ({ address }) => {
+      const answer = answers[address] ?? "open";
+      return answer === "open"
+        ? Promise.resolve("")
+        : Promise.reject(Object.assign(new Error(answer), { code: answer }));
     },
     clock: { monotonic: () => 0 },
     signal,

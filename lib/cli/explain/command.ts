@@ -2,7 +2,7 @@
 import { usedBackend } from "../../backend/choose.ts";
 import type { CommandOf } from "../../config/command.ts";
 import { readInspected } from "../../daemon/objects/inspected.ts";
-import { type Answer, answer, factsOf } from "../../explain/answer.ts";
+import { type Answer, answer } from "../../explain/answer.ts";
 import { type KernelPart, readConnections, readKernel } from "../../explain/kernel.ts";
 import { packetWithKernel } from "../../explain/packet_report.ts";
 import { probe, probesOf } from "../../explain/probe.ts";
@@ -17,10 +17,10 @@ import { traceConnection } from "../../explain/trace.ts";
 import { readTraffic } from "../../explain/traffic.ts";
 import type { Kind } from "../../model/cluster/objects.ts";
 import { Inspector } from "../../source/objects/inspect.ts";
-import { tcp } from "../../system/tcp.ts";
+import { ask } from "../../system/prober.ts";
 import { askExplanation, NoDaemonError } from "../client.ts";
 import type { QueryContext } from "../context.ts";
-import { findingsOf, readNodeState, tellOfAge } from "../objects.ts";
+import { readKnown, tellOfAge } from "../objects.ts";
 import { type Paint, renderReport } from "../output.ts";
 import { renderPacket, renderService } from "./render.ts";
 
@@ -78,26 +78,16 @@ async function answerOfDaemon(context: ExplainContext): Promise<Answer | undefin
 
 /** Answers from the objects of the API server, the manifests or the state file. */
 async function answerHere(context: ExplainContext): Promise<Answer> {
-  const { command, configuration, nodeName, runtime } = context;
-  const { target, from, timeout } = command;
+  const { target, from, timeout } = context.command;
   const inspector = target.type === "service" ? new Inspector(target.name) : undefined;
   const inspect = (kind: Kind, raw: unknown) => inspector?.look(kind, raw);
-  const { state, backend, daemon, origin } = await readNodeState({ ...context, timeout, inspect });
-  const findings = findingsOf({
-    nodeName,
-    configuration,
-    traits: backend.traits,
-    interfaceAddresses: runtime.addresses(),
-    apiServerAddresses: state.apiServerAddresses,
-    objects: { node: state.cache.node, desired: state.desired },
-    probed: [],
-  }, daemon);
+  const known = await readKnown({ ...context, timeout, inspect });
   return await answer(target, {
-    known: factsOf({ ...context, state, backend, origin, nodeFindings: findings }),
+    known,
     from: from || undefined,
     inspect: async (service) => {
       // Manifests are read again only for a Service whose name was not known.
-      return inspector && origin.from === "manifests"
+      return inspector && known.origin.from === "manifests"
         ? inspector.in(service.namespace)
         : await readInspected(service, { ...context, client: undefined });
     },
@@ -110,7 +100,7 @@ async function probeService(
   { runtime: { clock }, signal }: ExplainContext,
 ): Promise<ProbeReport> {
   const { targets, ...rest } = probesOf(ports);
-  return { connections: await probe(targets, { tcp: tcp(), clock, signal, atOnce: 16 }), ...rest };
+  return { connections: await probe(targets, { ask, clock, signal, atOnce: 16 }), ...rest };
 }
 
 async function finish(

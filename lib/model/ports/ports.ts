@@ -1,4 +1,5 @@
 /** The ports between the pure core and the system. Adapters are in `lib/system/` and `main.ts`. */
+import type { Protocol } from "../cluster/objects.ts";
 
 export interface ProcessResult {
   readonly code: number;
@@ -95,3 +96,18 @@ export interface Tcp {
     options: { readonly timeout: number; readonly signal: AbortSignal },
   ): Promise<TcpConnection>;
 }
+
+export interface ProbeTarget extends TcpAddress {
+  readonly protocol: Protocol;
+  /** `connect`: nothing is sent; `dns`: a query; `readyz`: the API server's health. */
+  readonly request: "connect" | "dns" | "readyz";
+}
+
+/**
+ * Connects, and sends a request that the program must answer. @returns the fault of the answer; `""`: it is good
+ * @throws {Error} as `Tcp.connect`
+ */
+export type Prober = (
+  to: ProbeTarget,
+  options: { readonly timeout: number; readonly signal: AbortSignal },
+) => Promise<string>;

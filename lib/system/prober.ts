@@ -1,0 +1,121 @@
+/** Adapter: connects to a program, and sends a DNS query or asks an API server for its health. */
+import { hostPort } from "../model/cluster/names.ts";
+import type { Prober, ProbeTarget, TcpAddress } from "../model/ports/ports.ts";
+import { familyOf, parseAddress } from "../model/values/address.ts";
+import type { TlsSettings } from "../source/api/access/access.ts";
+import { createHttpClient } from "./http_client.ts";
+import { tcp, tryToClose } from "./tcp.ts";
+
+/** Implements `Prober`. */
+export async function ask(
+  to: ProbeTarget,
+  { timeout, signal }: Parameters<Prober>[1],
+): Promise<string> {
+  if (to.request === "connect") {
+    (await tcp().connect(to, { timeout, signal })).close();
+    return "";
+  }
+  const end = AbortSignal.any([signal, AbortSignal.timeout(timeout)]);
+  try {
+    if (to.request === "readyz") return await askReadyz(to, end);
+    const answer = await (to.protocol === "udp" ? queryByUdp(to, end) : queryByTcp(to, end));
+    return faultOf(answer);
+  } catch (error) {
+    throw end.aborted ? end.reason : error;
+  }
+}
+
+/** Nothing secret is sent, so any certificate does. */
+const ANY_SERVER: TlsSettings = {
+  authorities: undefined,
+  certificate: undefined,
+  key: undefined,
+  serverName: undefined,
+  verify: false,
+};
+
+/** A server that wants to know who asks is there, too. */
+async function askReadyz({ address, port }: TcpAddress, signal: AbortSignal): Promise<string> {
+  const url = new URL(`https://${hostPort(address, port)}/readyz`);
+  const request = { method: "GET", url, headers: {}, tls: ANY_SERVER, signal } as const;
+  const { status, body } = await createHttpClient().request(request);
+  for await (const _ of body);
+  return status < 500 ? "" : `it answers ${status} to /readyz`;
+}
+
+/** Each cluster with the usual domain has this name. Another one says that there is no such name. */
+const NAME = "kubernetes.default.svc.cluster.local";
+
+/** Returns a query for the IPv4 addresses of a name (RFC 1035, section 4.1). */
+function query(): Uint8Array<ArrayBuffer> {
+  const id = crypto.getRandomValues(new Uint8Array(2));
+  const labels = NAME.split(".").flatMap((label) => [
+    label.length,
+    ...new TextEncoder().encode(label),
+  ]);
+  return Uint8Array.from([...id, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, ...labels, 0, 0, 1, 0, 1]);
+}
+
+const HEADER = 12;
+
+function isAnswer(message: Uint8Array, [first, second]: Uint8Array): boolean {
+  const [a, b, flags = 0] = message;
+  return message.length >= HEADER && a === first && b === second && (flags & 0x80) !== 0;
+}
+
+const SERVFAIL = 2;
+
+function faultOf(answer: Uint8Array | undefined): string {
+  if (!answer) return "it closed the connection without an answer";
+  return ((answer[3] ?? 0) & 0xf) === SERVFAIL ? `it answers SERVFAIL to ${NAME}` : "";
+}
+
+/** Waits for an answer from the address that was asked, as resolvers do. */
+async function queryByUdp(
+  { address, port }: TcpAddress,
+  signal: AbortSignal,
+): Promise<Uint8Array> {
+  const hostname = familyOf(address) === 4 ? "0.0.0.0" : "::";
+  const socket = Deno.listenDatagram({ transport: "udp", hostname, port: 0 });
+  const close = () => tryToClose(socket);
+  signal.addEventListener("abort", close);
+  try {
+    const asked = query();
+    await socket.send(asked, { transport: "udp", hostname: address, port });
+    for (;;) {
+      const [message, from] = await socket.receive();
+      const isFromThere = "hostname" in from && parseAddress(from.hostname) === address &&
+        from.port === port;
+      if (isFromThere && isAnswer(message, asked)) return message;
+    }
+  } finally {
+    signal.removeEventListener("abort", close);
+    close();
+  }
+}
+
+/** @returns the answer; `undefined`: the server closed the connection */
+async function queryByTcp(
+  { address: hostname, port }: TcpAddress,
+  signal: AbortSignal,
+): Promise<Uint8Array | undefined> {
+  const conn = await Deno.connect({ hostname, port, signal });
+  const close = () => tryToClose(conn);
+  signal.addEventListener("abort", close);
+  try {
+    const asked = query();
+    // The length comes first.
+    await conn.write(Uint8Array.from([0, asked.length, ...asked]));
+    const buffer = new Uint8Array(2 + HEADER);
+    for (let at = 0; at < buffer.length;) {
+      const read = await conn.read(buffer.subarray(at));
+      if (read === null) return undefined;
+      at += read;
+    }
+    const message = buffer.subarray(2);
+    return isAnswer(message, asked) ? message : undefined;
+  } finally {
+    signal.removeEventListener("abort", close);
+    close();
+  }
+}

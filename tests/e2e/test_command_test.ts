@@ -1,0 +1,189 @@
+/**
+ * `signpost test`: real endpoints that answer, refuse or keep silent, and a DNS server.
+ *
+ * @module
+ */
+import { assertEquals, assertMatch } from "@std/assert";
+import { eventually } from "../support/eventually.ts";
+import { sideBySide } from "../support/side_by_side.ts";
+import { runSignpost, signpostCommand } from "../support/signpost.ts";
+import { applyOnce, createCluster, writeInput } from "./case.ts";
+import {
+  ADDRESSES,
+  clusterObjects,
+  configuration,
+  largeService,
+  type Manifest,
+  service,
+  slice,
+  slicePorts,
+} from "./cluster.ts";
+
+const test = sideBySide("signpost test");
+
+const a = ADDRESSES[4];
+
+/** Drops what comes in for the port of endpoints. */
+const DROP = `table inet drops {
+  chain input { type filter hook input priority 0; tcp dport 8080 drop; }
+}
+`;
+
+/** The ports of a DNS Service. */
+const DNS = ["UDP", "TCP"].map((protocol) => ({
+  name: protocol.toLowerCase(),
+  protocol,
+  port: 53,
+  targetPort: 5353,
+}));
+
+/** A Service of the namespace kube-system with port 53. */
+function dns(): Manifest[] {
+  const inSystem = ({ metadata, ...rest }: Manifest) => ({
+    ...rest,
+    metadata: { ...metadata as Manifest, namespace: "kube-system" },
+  });
+  return [
+    service(a, { name: "kube-dns", spec: { clusterIP: a.clusterIP2, ports: DNS } }),
+    slice(a, ["local2"], { service: "kube-dns", ports: slicePorts(5353) }),
+  ].map(inSystem);
+}
+
+/** Answers queries over UDP with a code, and closes connections. */
+function serveDns(open: <T>(body: () => T) => T, code: () => number): Disposable {
+  const socket = open(() =>
+    Deno.listenDatagram({ transport: "udp", hostname: a.local2, port: 5353 })
+  );
+  const listener = open(() => Deno.listen({ hostname: a.local2, port: 5353 }));
+  void (async () => {
+    for await (const [query, from] of socket) {
+      const answer = Uint8Array.from(query);
+      answer[2] = 0x81;
+      answer[3] = 0x80 | code();
+      await socket.send(answer, from);
+    }
+  })();
+  void (async () => {
+    for await (const conn of listener) {
+      const buffer = new Uint8Array(512);
+      const length = await conn.read(buffer) ?? 0;
+      buffer[4] = 0x81;
+      await conn.write(buffer.slice(0, length));
+      conn.close();
+    }
+  })();
+  return {
+    [Symbol.dispose]() {
+      socket.close();
+      listener.close();
+    },
+  };
+}
+
+for (const mode of ["nftables", "iptables"]) {
+  test(`it lists only the Services that do not answer, ${mode}`, async () => {
+    const input = {
+      objects: [
+        ...clusterObjects(a),
+        service(a),
+        slice(a, ["local1"]),
+        ...dns(),
+        service(a, { name: "closed", spec: { clusterIP: "10.96.0.100" } }),
+      ],
+      config: configuration(a, { mode }),
+    };
+    await using network = await createCluster();
+    await applyOnce(network, input);
+    await using files = await writeInput(input);
+    const ask = (...args: string[]) =>
+      runSignpost(network, [
+        ...["test", "--socket", "", ...args],
+        ...["--config", files.config, "--manifests", files.manifests],
+      ]);
+    let code = 0;
+    using _ = serveDns((body) => network.inside("local2", body), () => code);
+    const good = await ask();
+    assertEquals(
+      good.stdout,
+      "3 Services tested from node node1: none fails; 6 of 6 connections open\n" +
+        "  1 Service without endpoints\n  udp was not tested\n",
+    );
+    assertEquals(good.code, 0);
+
+    const closed = await ask("shop/closed");
+    assertEquals(closed.code, 1);
+    assertMatch(closed.stdout, /^shop\/closed\nerror .* \[no-endpoints-given\]$/m);
+    const other = await ask("web", "-n", "kube-system");
+    assertEquals([other.code, other.stdout], [2, ""]);
+    assertMatch(
+      other.stderr,
+      /no Service kube-system\/web has a virtual IP. Did you mean shop\/web\?/,
+    );
+
+    code = 2;
+    await network.run("local1", ["nft", DROP]);
+    const bad = await ask();
+    assertEquals(bad.code, 1);
+    assertMatch(
+      bad.stdout,
+      /^kube-system\/kube-dns\nwarning 1 of 2 used endpoints cannot be used from this node: 10\.244\.0\.12:5353\/udp fails: it answers SERVFAIL to \S+ \[endpoint-unreachable\]$/m,
+    );
+    assertMatch(bad.stdout, /^ {2}10\.96\.0\.20:53\/udp +clusterIP +failed: it answers SERVFAIL/m);
+    assertMatch(bad.stdout, /^ {2}10\.244\.0\.11:8080 +endpoint +no answer in 1 s$/m);
+    assertMatch(
+      bad.stdout,
+      /^3 Services tested from node node1: 2 fail; 2 of 6 connections open$/m,
+    );
+    const some = JSON.parse((await ask("-n", "shop", "-o", "json")).stdout);
+    assertEquals(
+      [some.services, some.failing.length, some.tried, some.open, some.withoutEndpoints],
+      [2, 1, 2, 0, ["shop/closed"]],
+    );
+  });
+}
+
+test("an interrupted test shows what it found", async () => {
+  const input = {
+    objects: [
+      ...clusterObjects(a),
+      ...largeService(0),
+      // The order is that of names.
+      service(a, { name: "a-first", spec: { clusterIP: "10.96.0.100" } }),
+      slice(a, ["remote2"], { service: "a-first", ports: slicePorts(7777) }),
+    ],
+    config: configuration(a),
+  };
+  await using network = await createCluster();
+  await applyOnce(network, input);
+  await network.run("world", [
+    "nft",
+    DROP.replace("hook input priority 0", "hook prerouting priority -300"),
+  ]);
+  await using files = await writeInput(input);
+  const [program = "", ...rest] = signpostCommand();
+  const child = new Deno.Command("ip", {
+    args: [
+      ...["netns", "exec", network.namespaceOf("node"), program, ...rest, "test", "--socket", ""],
+      ...["--config", files.config, "--manifests", files.manifests],
+    ],
+    stdout: "piped",
+    stderr: "inherit",
+  }).spawn();
+  await eventually("connections without an answer", async () => {
+    const listed = await network.run("node", [
+      "conntrack",
+      "-L",
+      "-p",
+      "tcp",
+      "--state",
+      "SYN_SENT",
+    ]);
+    return listed.split("\n").length > 60;
+  });
+  child.kill("SIGINT");
+  const { code, stdout } = await child.output();
+  const text = new TextDecoder().decode(stdout);
+  assertEquals(code, 1);
+  assertMatch(text, /^ {2}10\.244\.2\.11:7777 +endpoint +refused/m);
+  assertMatch(text, /^ {2}\d+ connections not tried\n {2}interrupted$/m);
+});
