@@ -30,7 +30,7 @@ export interface Files {
   /** Reads a file; `-` is standard input, to its end. */
   read(path: string): Promise<string>;
   list(folder: string): Promise<readonly string[]>;
-  /** Returns a fingerprint that changes with the content and the right to read it. */
+  /** Returns a fingerprint that changes with the content and the right to read it. Standard input never changes. */
   stat(path: string): Promise<{ readonly isDirectory: boolean; readonly fingerprint: string }>;
 }
 
@@ -62,91 +62,97 @@ interface FollowOptions extends ManifestSourceOptions {
  */
 export async function loadManifests(options: ManifestSourceOptions): Promise<ManifestLoader> {
   const loader = new ManifestLoader(options);
-  const problems = await loader.load();
+  const problems = await loader.load(await loader.look());
   if (problems.size > 0) throw new ManifestError([...problems].join("; "));
   loader.deliver();
   return loader;
 }
 
+/** Looks in a row that find changes, until the files are loaded nevertheless. */
+const MOST_LOOKS = 5;
+
 /**
- * Loads everything, then follows changes until the signal aborts. A file that breaks later keeps its last good state,
- * with one warning.
+ * Loads everything, then follows changes until the signal aborts. Files are loaded after a look without a change:
+ * until then a file may be half written, a folder half removed, or an object on its way from one file to another.
+ * A file that breaks keeps its last good state, with one warning.
  * @throws {ManifestError} at the start only, because the state was never complete
  */
 export async function followManifests(options: FollowOptions): Promise<void> {
   const { clock, signal, interval = 500 } = options;
   const loader = await loadManifests(options);
+  let [before, changes] = [loader.loadedFrom, 0];
   for (;;) {
     await clock.sleep(interval, signal);
     if (signal.aborted) return;
-    loader.warn(await loader.load());
-    if (loader.isDue) loader.deliver();
+    const seen = await loader.look();
+    changes = sameValue(seen, before) ? 0 : changes + 1;
+    before = seen;
+    if (changes % MOST_LOOKS > 0 || sameValue(seen, loader.loadedFrom)) continue;
+    loader.warn(await loader.load(seen));
+    loader.deliver();
   }
 }
 
-/** Looks that find changes, one after the other, until what is loaded is delivered nevertheless. */
-const MOST_LOOKS = 5;
-
-interface LoadedFile extends Manifest {
-  readonly fingerprint: string;
+/** A file that a look found, or a path that cannot be read. */
+interface Seen {
+  readonly path: string;
+  readonly fingerprint?: string;
+  readonly problem?: string;
 }
 
-/** The last good content of a file. */
+/** The content of a file. */
 interface Manifest {
   readonly objects: readonly ObjectChange[];
   /** For each object that signpost does not use, its kind and the reason. */
   readonly leftOut: readonly string[];
 }
 
+interface LoadedFile extends Manifest {
+  readonly seen: Seen;
+}
+
 class ManifestLoader {
+  /** The last good content of each file. */
   #loaded: ReadonlyMap<string, LoadedFile> = new Map();
-  /** The files of the last delivery. */
-  #delivered = this.#loaded;
-  /** All files since then, also those that are away for a look. */
-  #kept = new Map<string, LoadedFile>();
-  /** The fingerprints of the last look. */
-  #seen: ReadonlyMap<string, string> | undefined;
-  /** The looks in a row, up to the last one, that found other files than the look before. */
-  #restless = 0;
-  /** The problems of the last look, which were logged. */
+  /** The look of the last load. */
+  loadedFrom: readonly Seen[] = [];
+  /** The problems of the last load, which were logged. */
   #logged: ReadonlySet<string> = new Set();
 
   constructor(private readonly options: ManifestSourceOptions) {}
 
-  /** True if changes can be delivered. While files change, an object may be on its way from one to another. */
-  get isDue(): boolean {
-    if (this.#restless > 0 && this.#restless < MOST_LOOKS) return false;
-    return !sameValue([...this.#loaded], [...this.#delivered]);
+  async look(): Promise<readonly Seen[]> {
+    const { paths, files } = this.options;
+    const problem = (path: string) => (cause: unknown) => ({
+      path,
+      problem: problemOf(path, cause),
+    });
+    const see = (path: string): Promise<Seen> =>
+      files.stat(path).then(({ fingerprint }) => ({ path, fingerprint }), problem(path));
+    const looks = paths.map((path) =>
+      this.#filesAt(path).then((found) => Promise.all(found.map(see)), problem(path))
+    );
+    return (await Promise.all(looks)).flat();
   }
 
-  /** Reads the changed files. @returns the problems; their files keep the old content */
-  async load(): Promise<ReadonlySet<string>> {
-    const { paths, files } = this.options;
+  /** Reads the changed files. A path that cannot be read keeps its content. @returns the problems */
+  async load(seen: readonly Seen[]): Promise<ReadonlySet<string>> {
     const problems = new Set<string>();
     const loaded = new Map<string, LoadedFile>();
-    const seen = new Map<string, string>();
-    for (const path of paths) {
-      for (const file of await this.#filesAt(path, problems)) {
-        const before = this.#kept.get(file);
-        if (before) loaded.set(file, before);
-        try {
-          const fingerprint = file === "-" ? "" : (await files.stat(file)).fingerprint;
-          seen.set(file, fingerprint);
-          // A file that changed since the last look may be half written.
-          const isSettled = this.#seen === undefined || this.#seen.get(file) === fingerprint;
-          if (!isSettled || before?.fingerprint === fingerprint) continue;
-          loaded.set(file, { objects: [], leftOut: [], ...before, fingerprint });
-          const options = { ...this.options, file: file === "-" ? "stdin" : file };
-          loaded.set(file, { ...parseManifest(await files.read(file), options), fingerprint });
-        } catch (cause) {
-          problems.add(problemOf(file, cause));
+    for (const each of seen) {
+      const { path } = each;
+      const known = this.#loaded.get(path);
+      try {
+        loaded.set(path, known && sameValue(known.seen, each) ? known : await this.#read(each));
+      } catch (cause) {
+        problems.add(problemOf(path, cause));
+        for (const [file, content] of this.#loaded) {
+          if (file === path || file === join(path, basename(file))) loaded.set(file, content);
         }
       }
     }
-    this.#restless = sameValue([...seen], [...this.#seen ?? []]) ? 0 : this.#restless + 1;
     this.#loaded = loaded;
-    this.#kept = new Map([...this.#kept, ...loaded]);
-    this.#seen = seen;
+    this.loadedFrom = seen;
     return problems;
   }
 
@@ -161,9 +167,6 @@ class ManifestLoader {
   /** Delivers one `replace` for each kind. The last definition of an object counts. */
   deliver(): void {
     const { logger, sink } = this.options;
-    this.#delivered = this.#loaded;
-    this.#kept = new Map(this.#loaded);
-    this.#restless = 0;
     const all = new Map(KINDS.map((kind) => [kind, new Map<string, ObjectChange>()]));
     for (const [file, { objects }] of this.#loaded) {
       for (const change of objects) {
@@ -181,21 +184,21 @@ class ManifestLoader {
     for (const [kind, changes] of all) sink({ type: "replace", kind, changes } as ReplaceEvent);
   }
 
+  async #read(seen: Seen): Promise<LoadedFile> {
+    if (seen.problem !== undefined) throw new ManifestError(seen.problem);
+    const file = seen.path === "-" ? "stdin" : seen.path;
+    const text = await this.options.files.read(seen.path);
+    return { ...parseManifest(text, { ...this.options, file }), seen };
+  }
+
   /** Returns the manifest files at a path: the file, or the sorted files of the folder without hidden ones. */
-  async #filesAt(path: string, problems: Set<string>): Promise<readonly string[]> {
+  async #filesAt(path: string): Promise<readonly string[]> {
     const { files } = this.options;
-    try {
-      if (path === "-" || !(await files.stat(path)).isDirectory) return [path];
-      const names = await files.list(path);
-      return names
-        .filter((name) => /^[^.].*\.(?:ya?ml|json)$/.test(name))
-        .sort()
-        .map((name) => join(path, name));
-    } catch (cause) {
-      problems.add(problemOf(path, cause));
-      const isThere = (file: string) => file === path || file === join(path, basename(file));
-      return [...this.#loaded.keys()].filter(isThere);
-    }
+    if (!(await files.stat(path)).isDirectory) return [path];
+    return (await files.list(path))
+      .filter((name) => /^[^.].*\.(?:ya?ml|json)$/.test(name))
+      .sort()
+      .map((name) => join(path, name));
   }
 }
 

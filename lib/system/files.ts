@@ -25,6 +25,7 @@ export const denoFiles: Files = {
     return names;
   },
   stat: async (path) => {
+    if (path === "-") return { isDirectory: false, fingerprint: "" };
     const { isDirectory, ino, size, mtime, ctime } = await Deno.stat(path);
     // Every change of the node sets ctime, also of the right to read it, but it has whole seconds (Deno 2.9).
     const fingerprint = [ino, size, mtime?.getTime(), ctime?.getTime()].join("/");

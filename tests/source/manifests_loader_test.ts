@@ -258,34 +258,6 @@ Deno.test("a file that is away for a look and comes back broken keeps its last g
   });
 });
 
-Deno.test("a file that comes back broken keeps what was read of it, also before that was delivered", async () => {
-  await withFolder(async (example) => {
-    await example.write("a.yaml", service("a"));
-    await example.write("busy.yaml", service("busy"));
-    const steps = [
-      () => example.write("a.yaml", service("a", "22")),
-      () => Promise.resolve(),
-      () => Deno.remove(`${example.folder}/a.yaml`),
-      () => example.write("a.yaml", "kind: [\n"),
-    ];
-    let looks = 0;
-    const list = async (folder: string) => {
-      await steps[looks++ - 1]?.();
-      return await denoFiles.list(folder);
-    };
-    // The changes of this file put off the delivery.
-    const stat = async (path: string) => {
-      const info = await denoFiles.stat(path);
-      return path.endsWith("busy.yaml") ? { ...info, fingerprint: `${looks}` } : info;
-    };
-    await following(example, async () => {
-      await eventually("the second state", () => example.sink.events.length > 4);
-      assertEquals(example.version("a"), "22");
-    }, { files: { ...denoFiles, list, stat } });
-    assertEquals(example.sink.lost, []);
-  });
-});
-
 Deno.test("a file that is named and goes away keeps its last good state, with one warning", async () => {
   await withFolder(async (example) => {
     const path = `${example.folder}/a.yaml`;
@@ -302,6 +274,28 @@ Deno.test("a file that is named and goes away keeps its last good state, with on
       assertEquals(example.logger.at("warn").length, 1);
       assertEquals(example.version("a"), "1");
     }, { path, files: { ...denoFiles, stat } });
+  });
+});
+
+Deno.test("a folder that is removed file by file keeps its last good state", async () => {
+  await withFolder(async (example) => {
+    const path = `${example.folder}/now`;
+    await Deno.mkdir(path);
+    for (const name of ["a", "b"]) await example.write(`now/${name}.yaml`, service(name));
+    const steps = [
+      () => Deno.remove(`${path}/a.yaml`),
+      () => Deno.remove(path, { recursive: true }),
+    ];
+    let looks = 0;
+    const list = async (folder: string) => {
+      await steps[looks++ - 2]?.();
+      return await denoFiles.list(folder);
+    };
+    await following(example, async () => {
+      await eventually("the warning", () => example.logger.at("warn").length > 0);
+      assertEquals([example.version("a"), example.version("b")], ["1", "1"]);
+    }, { path, files: { ...denoFiles, list } });
+    assertEquals(example.sink.lost, []);
   });
 });
 
