@@ -170,9 +170,8 @@ export class ConnectionsByService {
     seconds: number | undefined,
   ): Generator<undefined, void> {
     const read = new Map<string, FrontendCount>();
-    let size = 0;
     for (const count of counts) {
-      if (++size % BATCH === 0) yield;
+      yield;
       if (count.connections === 0) continue;
       read.set(count.frontend, count);
       if (seconds !== undefined) this.#add(count, this.#sinceLast(count));

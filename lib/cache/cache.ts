@@ -31,9 +31,6 @@ export interface Snapshot extends StateObjects {
   slicesOf(service: string): readonly EndpointSlice[];
 }
 
-/** Objects that are stored without a break. */
-const BATCH = 20;
-
 /** Stores the state of all objects, by `namespace/name`. */
 export class ObjectCache implements Snapshot {
   readonly #objects: { readonly [K in Kind]: Map<string, KindMap[K]> } = {
@@ -101,7 +98,7 @@ export class ObjectCache implements Snapshot {
     return atOnce(this.applying(event));
   }
 
-  /** Applies one event, and yields when other work can run. Until the end the cache is inconsistent. */
+  /** Applies one event. Until the end the cache is inconsistent. @yields when other work can run */
   *applying(event: ObjectEvent): Generator<undefined, Refusal[]> {
     switch (event.type) {
       case "replace": {
@@ -147,10 +144,9 @@ export class ObjectCache implements Snapshot {
   }
 
   *#replace({ kind, changes }: ReplaceEvent): Generator<undefined, Refusal[]> {
-    let count = 0;
     for (const key of this.#objects[kind].keys()) {
       if (!changes.has(key)) this.#set({ type: "delete", kind, key });
-      if (++count % BATCH === 0) yield;
+      yield;
     }
     for (const refusal of this.#refused.values()) {
       if (refusal.kind === kind && changes.get(refusal.key)?.type !== "refuse") {
@@ -161,7 +157,7 @@ export class ObjectCache implements Snapshot {
     for (const change of changes.values()) {
       if (change.type === "refuse") append(refusals, this.#refuse(change));
       else this.#set(change);
-      if (++count % BATCH === 0) yield;
+      yield;
     }
     return refusals;
   }

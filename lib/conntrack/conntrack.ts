@@ -39,10 +39,6 @@ interface ConntrackCleanerOptions {
   readonly signal: AbortSignal;
 }
 
-/** Services that are looked at in one turn. */
-const SERVICES = 100;
-/** Entries that are read in one turn. */
-const ENTRIES = 200;
 /** Milliseconds after which entries are listed again: those without traffic end by themselves meanwhile. */
 const FRESH = 10_000;
 /** Milliseconds between two clean-ups. */
@@ -76,9 +72,8 @@ export class ConntrackCleaner {
     // Other addresses of the node may take node ports where the fixed rules change.
     const all = isFull || changesFixedRules(change) ? this.#options.state.services.values() : [];
     const renewed = all.map((after): ServiceChange => ({ before: [], after }));
-    let count = 0;
     for (const each of [changed, renewed].values().flatMap((each) => each)) {
-      if (++count % SERVICES === 0) yield;
+      yield;
       addSuspects(this.#suspects, each);
     }
     if (!this.#isRunning) void this.#run();
@@ -258,11 +253,10 @@ export function* findingStale(
   entries: Iterable<ConntrackEntry>,
   { family, suspects, state: { node, services }, localAddresses }: StaleOptions,
 ): Generator<undefined, ConntrackEntry[]> {
-  let count = 0;
   const protocols = new Set(suspects.values().map(({ protocol }) => protocol));
   const present = new Map<string, DesiredServicePort>();
   for (const ports of services.values()) {
-    if (++count % SERVICES === 0) yield;
+    yield;
     const looked = ports.filter((port) => port.family === family && protocols.has(port.protocol));
     for (const [key, { servicePort }] of frontends(looked)) present.set(key, servicePort);
   }
@@ -276,7 +270,7 @@ export function* findingStale(
   const serving = new Map<DesiredServicePort, ReadonlySet<string>>();
   const stale: ConntrackEntry[] = [];
   for (const entry of entries) {
-    if (++count % ENTRIES === 0) yield;
+    yield;
     const { protocol, original, reply, zoned } = entry;
     const source = hostPort(reply.src, reply.sport);
     const isTranslated = source !== hostPort(original.dst, original.dport);

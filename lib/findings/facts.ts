@@ -133,26 +133,19 @@ export interface SettingFailure {
   readonly reason: string;
 }
 
-/** Service ports that are looked at before other work can be done; ten endpoints count as one. */
-const BATCH = 100;
-
 /**
  * Looks at the ports of all Services.
  * @param look returns true when it has seen enough
- * @yields if other work can be done
+ * @yields when other work can run
  */
 export function* eachPort(
   { services }: DesiredState,
   look: (port: DesiredServicePort) => boolean,
 ): Generator<undefined, void> {
-  let weight = 0;
   for (const ports of services.values()) {
     for (const port of ports) {
       if (look(port)) return;
-      weight += 1 + port.clusterEndpoints.length / 10;
+      yield;
     }
-    if (weight < BATCH) continue;
-    yield;
-    weight = 0;
   }
 }

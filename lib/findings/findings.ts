@@ -7,7 +7,7 @@ import { checkAcceleration, checkMode } from "./mode.ts";
 import { checkPublishedPorts } from "./published_ports.ts";
 import * as system from "./system.ts";
 
-/** Works findings out. A check that goes through all Services yields `undefined` if other work can be done. */
+/** Works findings out. A check that goes through all Services yields `undefined` when other work can run. */
 type Check = (facts: NodeFacts) => Iterable<Finding | undefined>;
 
 const CHECKS: readonly Check[] = [
@@ -37,10 +37,7 @@ const CHECKS: readonly Check[] = [
 /** Findings of one kind that are listed. */
 const MOST_OF_A_KIND = 20;
 
-/**
- * Works out all findings of a node, errors first.
- * @yields if other work can be done
- */
+/** Works out all findings of a node, errors first. @yields when other work can run */
 export function* findAll(facts: NodeFacts): Generator<undefined, Finding[]> {
   const all: Finding[] = [];
   for (const check of CHECKS) {

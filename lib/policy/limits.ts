@@ -35,8 +35,6 @@ interface Admitted {
   readonly isFrozen?: true;
 }
 
-/** Services that are checked between two yields. */
-const BATCH = 25;
 /** The cost of one chain in elements. A chain slows down every transaction, an element only its own. */
 const CHAIN_COST = 20;
 
@@ -115,10 +113,9 @@ export class Admission {
     services: Iterable<NamedService>,
     objects: Pick<Snapshot, "slicesOf">,
   ): Generator<undefined, void> {
-    let count = 0;
     for (const each of [...services].sort(olderFirst)) {
       this.#judge(each, objects.slicesOf(each.key));
-      if (++count % BATCH === 0) yield;
+      yield;
     }
   }
 

@@ -41,9 +41,6 @@ interface ServiceInputs {
   readonly previous: readonly DesiredServicePort[];
 }
 
-/** Endpoints between two yields. */
-const BATCH = 1_000;
-
 /** Computes all desired ports of a Service, IPv4 first. @yields when other work can run */
 export function* desiredServicePorts(
   service: Service,
@@ -52,16 +49,11 @@ export function* desiredServicePorts(
   const key = objectKey(service);
   const last = new Map(inputs.previous.map((each) => [slotsKey(each, key), each]));
   const all: DesiredServicePort[] = [];
-  let weight = 0;
   for (const family of familiesOf(service)) {
     const ranges = sourceRanges(service, family, inputs.nodeAddresses[family]);
     for (const port of service.ports) {
-      const desired = desiredServicePort(service, { ...inputs, key, port, family, ranges, last });
-      all.push(desired);
-      weight += 1 + desired.clusterEndpoints.length + desired.localEndpoints.length;
-      if (weight < BATCH) continue;
+      all.push(desiredServicePort(service, { ...inputs, key, port, family, ranges, last }));
       yield;
-      weight = 0;
     }
   }
   return compact(all);

@@ -5,7 +5,6 @@ import {
   type DesiredNode,
   type DesiredServicePort,
   type DesiredState,
-  endpointCount,
   isExternal,
   type ServiceChange,
   type StateChange,
@@ -53,12 +52,6 @@ interface Wanted {
   readonly facts: NodeFacts;
   readonly ports: readonly DesiredServicePort[];
 }
-
-/** Services whose claims are set without a break. */
-const BATCH = 25;
-/** The weight of Services computed without a break. An endpoint takes a tenth of the time of a Service. */
-const BATCH_WEIGHT = 20;
-const ENDPOINT_WEIGHT = 0.1;
 
 const NOTHING: ReadonlySet<string> = new Set();
 
@@ -168,7 +161,6 @@ export class Desired implements DesiredState {
     const services = new Map<string, ServiceChange>();
     const conflicts: Conflict[] = [];
     const growing = new Set<string>();
-    let weight = 0;
     for (const key of dirty) {
       const lost = this.#claims.conflictsOf(key);
       const { before, after: wanted } = yield* this.#updateService(objects, key, lost);
@@ -181,10 +173,7 @@ export class Desired implements DesiredState {
       if (lost.length > 0) this.#losers.set(key, lost.length);
       else this.#losers.delete(key);
       append(conflicts, lost);
-      weight += 1 + ENDPOINT_WEIGHT * endpointCount(after);
-      if (weight < BATCH_WEIGHT) continue;
       yield;
-      weight = 0;
     }
     const node = this.#commit(objects, services);
     const unsupported = [...dirty].flatMap((key) => this.#unsupported.get(key) ?? []);
@@ -232,10 +221,9 @@ export class Desired implements DesiredState {
     const ownAddresses = new Set(around.ownAddresses);
     const listeners = new Set(around.listeners);
     const affected = new Set<string>();
-    let count = 0;
     const claiming = sameValue(around, last) ? judged : judged.union(objects.services);
     for (const key of claiming) {
-      if (++count % BATCH === 0) yield;
+      yield;
       const service = this.#admission.inForce(key)?.service;
       const claims = service === undefined ? [] : claimsOf(service, {
         ...around,

@@ -35,9 +35,6 @@ const LONGEST_LOOK = 60_000;
 /** The beginning of a difference that only the content of a table shows. */
 const CONTENT = "rules of ";
 
-/** Lines that are read without a break. */
-const BATCH = 200;
-
 /**
  * Compares the rules with those of the look before. Kernels and versions of iptables print rules in their own way, so
  * only what was read is compared. After our own write, the first look checks canaries and jumps alone.
@@ -110,9 +107,8 @@ export class DriftLook {
     let [chains, rules, hash, hasCanary, jumps] = [0, 0, 0, false, new Set<string>()];
     const program = programName(family, "-save", backend);
     const turns = new Turns(clock);
-    let count = 0;
     for await (const line of streamer.lines([program], signal)) {
-      if (++count % BATCH === 0) await turns.giveWay();
+      await turns.giveWay();
       if (line.startsWith("-A ")) {
         const end = `${line} `.indexOf(" ", 3);
         const chain = line.slice(3, end);

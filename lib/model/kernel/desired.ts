@@ -157,12 +157,6 @@ export function usedEndpoints(port: DesiredServicePort): readonly Destination[] 
   return [...port.clusterEndpoints, ...port.localEndpoints];
 }
 
-export function endpointCount(ports: readonly DesiredServicePort[]): number {
-  let count = 0;
-  for (const port of ports) count += port.clusterEndpoints.length + port.localEndpoints.length;
-  return count;
-}
-
 /** Returns the endpoints that an existing flow may keep, as in kube-proxy (`pkg/proxy/conntrack/cleanup.go`). */
 export function servingEndpoints(
   port: DesiredServicePort,

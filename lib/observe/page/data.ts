@@ -48,7 +48,7 @@ export interface PageData extends Pick<StatusView, "version" | "facts" | "watche
 /** Rows of one table; `signpost status` prints all. */
 const MOST_ROWS = 100;
 
-/** Makes the page's JSON. Yields between Services. */
+/** Makes the page's JSON. @yields when other work can run */
 export function* pageData(
   { status, services, connections, now }: PageContents,
   query: ServiceQuery,
@@ -159,7 +159,7 @@ type Load = Pick<ServiceConnections, "connections" | "perSecond">;
 
 const NO_LOAD: Load = { connections: 0, perSecond: 0 };
 
-/** Finds Services by parts of names, addresses, ports and endpoints, in any case. @yields after each */
+/** Finds Services by parts of names, addresses, ports and endpoints, in any case. @yields when other work can run */
 export function* findServices(
   services: DesiredState["services"],
   options: {

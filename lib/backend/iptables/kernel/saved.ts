@@ -17,17 +17,13 @@ interface BuiltInChain {
 /** A family's tables by name. */
 export type Saved = ReadonlyMap<string, SavedTable>;
 
-/** Lines that are parsed without a break. */
-const BATCH = 200;
-
 /** Parses `iptables-save`. Unknown lines are skipped. @yields when other work can run */
 export function* parseSaved(text: string): Generator<undefined, Saved> {
   const tables = new Map<string, SavedTable>();
   let chains = new Map<string, string[]>();
   let builtIn = new Map<string, { policy: string; rules: string[] }>();
-  let count = 0;
   for (const line of eachLine(text)) {
-    if (++count % BATCH === 0) yield;
+    yield;
     if (line.startsWith("-A ")) {
       const end = `${line} `.indexOf(" ", 3);
       const chain = line.slice(3, end);

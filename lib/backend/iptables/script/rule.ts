@@ -128,9 +128,6 @@ export function countOperations(input: TableInput): number {
   return countRules(input) + input.chains.size + input.deleted.length + input.removed.length;
 }
 
-/** Lines that are rendered without a break. */
-const BATCH = 500;
-
 function* linesOf(input: TableInput): Generator<string, void> {
   yield `*${input.table}`;
   for (const chain of input.chains.keys()) yield `:${chain} - [0:0]`;
@@ -148,11 +145,10 @@ function* linesOf(input: TableInput): Generator<string, void> {
 /** Renders the tables of one family as one input of its restore program. @yields when other work can run */
 export function* renderFamily({ tables }: FamilyInput): Generator<undefined, string> {
   let text = "";
-  let count = 0;
   for (const table of tables.filter((each) => countOperations(each) > 0)) {
     for (const line of linesOf(table)) {
       text += `${line}\n`;
-      if (++count % BATCH === 0) yield;
+      yield;
     }
   }
   return text;
