@@ -1,5 +1,5 @@
 #!/bin/sh
-# kubernetes_program.sh NAME VERSION FILE: builds kube-proxy or kubeadm (v1.37.2, say) from the Go module proxy.
+# kubernetes_program.sh NAME VERSION FILE: builds kube-proxy, kube-apiserver or kubeadm (v1.37.2, say) from the Go module proxy.
 set -eu
 name=$1
 version=$2
