@@ -1,26 +1,20 @@
 /** Runs the parts of the daemon, from its start to its end. */
 import { openBackend } from "../backend/choose.ts";
+import { ConntrackCleaner } from "../conntrack/conntrack.ts";
 import { applyKernelSettings } from "../conntrack/kernel_settings.ts";
-import { finding } from "../findings/catalog.ts";
+import { LocalhostNodePorts } from "../localhost/node_ports.ts";
 import { ApplyError } from "../model/kernel/dataplane.ts";
-import { splitHostPort } from "../model/cluster/names.ts";
-import { Turns } from "../model/ports/in_turns.ts";
-import { fatalIf } from "../model/values/errors.ts";
-import { VERSION } from "../model/version.ts";
 import { fieldAt } from "../model/values/record.ts";
-import { healthServer, metricsServer } from "../observe/endpoints.ts";
+import { VERSION } from "../model/version.ts";
 import { nodeEvent } from "../observe/events.ts";
-import { serveHttp } from "../system/http_servers.ts";
+import type { SyncOutcome, SyncStep } from "../sync/reports.ts";
 import { ProgramWatch } from "../system/program_watch.ts";
-import { serveSocket, type SocketRoutes } from "../system/socket.ts";
-import { stateText } from "../system/state_file.ts";
 import { restore } from "./objects/saved_state.ts";
 import { openSource } from "./objects/source.ts";
 import { beTheOnlyDaemon } from "./one_daemon.ts";
-import { type DaemonOptions, Parts } from "./parts.ts";
-import { explanation } from "./reports/explanation.ts";
+import { type DaemonOptions, makeParts, type Parts } from "./parts.ts";
 import { announceReady } from "./reports/service_manager.ts";
-import { asOf, heldBack, statusReport } from "./reports/status_report.ts";
+import { answer, serveAll } from "./servers.ts";
 
 /** Milliseconds without progress after which a sync is stuck, and the watchdog is no longer fed. */
 const STUCK = 120_000;
@@ -47,7 +41,7 @@ async function start(given: DaemonOptions): Promise<void> {
   // The kubeconfig is read while nft is asked what the kernel can do.
   const [opened, source] = await Promise.all([openBackend(options), openSource(options)]);
   if (signal.aborted) return;
-  const parts = new Parts(options, { ...opened, source });
+  const parts = makeParts(options, { ...opened, source });
   programs.reportTo((program, reason) => parts.metrics.programFailures.inc({ program, reason }));
   await run(parts);
 }
@@ -55,12 +49,13 @@ async function start(given: DaemonOptions): Promise<void> {
 async function run(parts: Parts): Promise<void> {
   const { logger, manager, nodeName, signal } = parts.options;
   const { backend, source } = parts.opened;
-  const { loop, ownPorts, firstSync, observation, metrics, findings } = parts;
+  const { loop, ownPorts, observation, metrics, findings, findingsChanged } = parts;
   logger.info("started", { version: VERSION, mode: backend.traits.name, node: nodeName });
+  const { promise: firstSync, resolve: synced } = Promise.withResolvers<void>();
   const answering = answer(parts);
   const begun = Promise.all([restore(parts), ownPorts.begin(signal)]);
   // The loop comes first: it takes the objects of the state file before an event does.
-  const writing = begun.then(() => loop.run());
+  const writing = begun.then(() => loop.run(stepsAfterSync(parts, synced)));
   const delivering = begun.then(() =>
     source.run({ sink: loop.handle, watchChanged: observation.watchChanged, requests: metrics })
   );
@@ -73,14 +68,14 @@ async function run(parts: Parts): Promise<void> {
       delivering,
       serving,
       answering,
-      announceReady(parts),
+      announceReady(parts, firstSync),
       ownPorts.follow(() => loop.nodeChanged(), signal),
       manager.feedWatchdog(() => loop.busy < STUCK, ended.signal),
       firstSync.then(() => watchDrift(parts)),
       firstSync.then(() => takingOver = takeOver(parts)),
       firstSync.then(async () => {
-        parts.settingFailures = await applyKernelSettings(parts.options);
-        findings.changed();
+        observation.settingFailures = await applyKernelSettings(parts.options);
+        findingsChanged.set();
       }),
       firstSync.then(() => parts.connections.begin()),
       findings.follow(firstSync, signal),
@@ -97,109 +92,64 @@ async function run(parts: Parts): Promise<void> {
       signal.aborted ? writing.catch(() => {}) : undefined,
       signal.aborted ? takingOver?.catch(() => {}) : undefined,
     ]);
-    if (signal.aborted && parts.isReady) await stepBehind(parts);
+    if (signal.aborted && takingOver) await stepBehind(parts);
     ended.abort();
     parts.options.healthChecks.release();
     await Promise.allSettled([serving]);
   }
 }
 
-/** Serves health and metrics. @throws {FatalError} if `bindAddressHardFail` is set and an address is taken */
-async function serveAll(parts: Parts, signal: AbortSignal): Promise<void> {
-  const { configuration, nodeName, runtime: { clock, pid }, logger, servers } = parts.options;
-  const { health, metrics, findings, desired, connections, report } = parts;
-  const status = () => statusReport(parts);
-  // The reasons of their Events are kube-proxy's.
-  const served = [{
-    name: "healthz",
-    address: configuration.healthzBindAddress,
-    reason: "FailedToStartProxierHealthcheck",
-    handler: healthServer({ pid, health, metrics, findings: () => findings.list }),
-  }, {
-    name: "metrics",
-    address: configuration.metricsBindAddress,
-    reason: "FailedToStartMetricServer",
-    handler: metricsServer({
-      metrics,
-      clock,
-      configuration,
-      traits: parts.opened.backend.traits,
-      status,
-      page: async () => ({
-        connections: await connections.list(),
-        status: status(),
-        services: desired.services,
-        now: clock.now(),
-      }),
-    }),
-  }];
-  const serving = served.filter(({ address }) => address !== "").map(
-    ({ name, address, reason, handler }) =>
-      serveHttp(splitHostPort(address), {
-        name,
-        handler,
-        hardFail: configuration.bindAddressHardFail,
-        listen: servers.keep,
-        failed: (what) => {
-          report(nodeEvent(nodeName, { type: "Warning", reason, note: what }));
-          parts.serverFailures.set(name, finding("own-port-taken", { what, where: address }));
-          findings.changed();
-        },
-        listening: () => {
-          if (parts.serverFailures.delete(name)) findings.changed();
-        },
-        clock,
-        logger,
-        signal,
-      }),
-  );
-  await Promise.all(serving).catch(fatalIf(Error));
-}
-
-/** Answers at the local socket, if there is one, until the signal aborts. */
-async function answer(parts: Parts): Promise<void> {
-  const { configuration, runtime: { clock }, logger, signal } = parts.options;
-  const path = configuration.signpost.socket;
-  if (path === "") return;
-  await serveSocket({ path, routes: socketRoutes(parts), clock, logger, signal });
-}
-
-/** Returns the answers of the local socket. Its clients are `lib/cli/client.ts`. */
-export function socketRoutes(parts: Parts): SocketRoutes {
-  const { options, findings, connections, loop } = parts;
-  return {
-    "GET /v1/status": async (query) => {
-      if (query.has("fresh")) await findings.refresh();
-      return statusReport(parts);
-    },
-    "GET /v1/objects": () => objects(parts),
-    "GET /v1/services": () => [...parts.cache.services.keys()],
-    "GET /v1/explain": (query) => explanation(parts, query),
-    "GET /v1/connections": (query) => {
-      const top = query.get("top") ?? "";
-      return connections.report(/^\d{1,9}$/.test(top) ? Number(top) : undefined);
-    },
-    "GET /v1/command-line": () => options.commandLine,
-    "GET /v1/held-back": () => heldBack(parts),
-    "POST /v1/full-sync": () => {
-      loop.requestFull("asked for at the local socket");
-      return { requested: true };
-    },
+/** Returns the steps that follow each try to sync. @param synced called after each success */
+function stepsAfterSync(parts: Parts, synced: () => void): readonly SyncStep[] {
+  const { options, cache, desired, serviceSyncs, findings, findingsChanged } = parts;
+  const { nodeName, runtime, logger, signal } = options;
+  const conntrack = new ConntrackCleaner({ ...options, ...parts, state: desired });
+  const localhost = new LocalhostNodePorts(desired);
+  let [isReady, isAnnounced] = [false, false];
+  const follow = (outcome: SyncOutcome) => {
+    serviceSyncs.follow(outcome);
+    if (!outcome.applied || outcome.isFull) findings.suspected();
+    else findingsChanged.set();
+    if (!outcome.applied) return;
+    if (!isReady) {
+      isReady = true;
+      const took = runtime.clock.now() - parts.observation.since;
+      logger.info("ready", { services: desired.services.size, in: `${took}ms` });
+    }
+    synced();
+    runtime.releaseMemory(signal);
+    void options.healthChecks.sync(new Map(desired.healthChecks), {
+      where: () => ({ node: desired.node, ownAddresses: runtime.addresses() }),
+      isHealthy: () => parts.health.report().healthy,
+      logger,
+      changed: () => findingsChanged.set(),
+    });
+    // The state of the file must not be written back as a new one.
+    if (!cache.complete) return;
+    parts.keeper?.changed();
+    if (isAnnounced) return;
+    isAnnounced = true;
+    const note = `signpost ${VERSION} in ${parts.opened.backend.traits.name} mode`;
+    parts.report(nodeEvent(nodeName, { type: "Normal", reason: "Starting", note }));
   };
+  return [
+    // The statuses of Services are those of the kernel before other work runs.
+    follow,
+    (outcome, turns) => turns.run(conntrack.following(outcome)),
+    async (outcome, turns) => {
+      await turns.run(localhost.following(outcome));
+      options.localhost.endDeleted(desired.services);
+      // Beside the next sync: there may be thousands of listeners to open.
+      void options.localhost.sync(localhost.wanted, logger).then(() => {
+        if (options.localhost.failures.length > 0) findingsChanged.set();
+      });
+    },
+  ];
 }
 
-/** Returns all objects as the text of a state. */
-function objects(parts: Parts): ReadableStream<Uint8Array> | undefined {
-  const { cache, options: { nodeName, runtime: { clock } } } = parts;
-  if (!cache.consistent) return undefined;
-  const turns = new Turns(clock);
-  const pause = () => turns.giveWay();
-  return ReadableStream.from(stateText(cache, { nodeName, written: asOf(parts), pause }));
-}
-
-async function lastEvents(parts: Parts): Promise<void> {
-  const enough = parts.options.runtime.clock.sleep(LAST_EVENTS, parts.options.signal);
-  await Promise.race([parts.events?.flushed(), enough]);
+async function lastEvents({ options, events }: Parts): Promise<void> {
+  const enough = options.runtime.clock.sleep(LAST_EVENTS, options.signal);
+  await Promise.race([events?.flushed(), enough]);
 }
 
 /** Moves the rules behind those of a proxy that starts next, as after a `kubectl rollout undo`. They still serve. */
@@ -224,7 +174,7 @@ async function followServerVersion(parts: Parts): Promise<void> {
   while (api && !signal.aborted) {
     const answer = await api.client.json("/version", { signal }).catch(() => undefined);
     const [, version] = /^v(\d+\.\d+\.\d+)/.exec(String(fieldAt(answer, "gitVersion"))) ?? [];
-    if (version !== undefined) parts.serverVersion = version;
+    if (version !== undefined) parts.observation.serverVersion = version;
     await clock.sleep(VERSION_PERIOD, signal);
   }
 }
@@ -239,14 +189,12 @@ function watchDrift(parts: Parts): Promise<void> {
   });
 }
 
-function takeOver(parts: Parts): Promise<void> {
-  const { configuration, signal } = parts.options;
-  const { traits, foreignRules } = parts.opened.backend;
-  return foreignRules.run({
-    period: configuration[traits.name].syncPeriod,
-    looked: () => parts.findings.changed(),
-    requestFull: (reason) => parts.loop.requestFull(reason),
-    signal,
+function takeOver({ options, opened: { backend }, findingsChanged, loop }: Parts): Promise<void> {
+  return backend.foreignRules.run({
+    period: options.configuration[backend.traits.name].syncPeriod,
+    looked: () => findingsChanged.set(),
+    requestFull: (reason) => loop.requestFull(reason),
+    signal: options.signal,
   });
 }
 

@@ -25,6 +25,7 @@ interface ProxyHealthOptions {
   /** Milliseconds that an update may wait; kube-proxy: two sync periods. */
   readonly timeout: number;
   readonly missing?: HealthReport["missing"];
+  readonly isEligible: () => boolean;
   readonly sync: () => SyncProgress;
   readonly progress?: () => Progress | undefined;
 }
@@ -33,14 +34,7 @@ interface ProxyHealthOptions {
 const MOST_FAILURES = 2;
 
 export class ProxyHealth {
-  #nodeEligible = false;
-
   constructor(private readonly options: ProxyHealthOptions) {}
-
-  /** Takes the last known Node. If the Node is deleted, its last state stays. */
-  setNode(node: { readonly deleting: boolean }): void {
-    this.#nodeEligible = !node.deleting;
-  }
 
   report(): HealthReport {
     const { missing = new Map() } = this.options;
@@ -49,7 +43,7 @@ export class ProxyHealth {
     const healthy = lastUpdated === undefined || !this.#isLate();
     return {
       healthy,
-      nodeEligible: this.#nodeEligible,
+      nodeEligible: this.options.isEligible(),
       lastUpdated,
       currentTime: this.options.clock.now(),
       families: lastUpdated === undefined ? [] : FAMILIES.filter((each) => !missing.has(each)),

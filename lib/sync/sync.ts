@@ -36,8 +36,6 @@ interface SyncOptions {
   readonly fullSyncPeriod: number;
   /** The cost that one partial sync writes, in elements, while other Services wait; absent: no bound. */
   readonly share: number | undefined;
-  /** Steps after each try to sync and before the next one, in this order. */
-  readonly afterSync: readonly SyncStep[];
   /** Ends the loop; no further part of a running sync is begun. */
   readonly signal: AbortSignal;
 }
@@ -166,8 +164,11 @@ export class SyncLoop {
     return this.#isStale;
   }
 
-  /** Runs until the signal aborts and the running transaction has ended. The rules stay in the kernel. */
-  async run(): Promise<void> {
+  /**
+   * Runs until the signal aborts and the running transaction has ended. The rules stay in the kernel.
+   * @param afterSync steps after each try to sync and before the next one, in this order
+   */
+  async run(afterSync: readonly SyncStep[] = []): Promise<void> {
     const { clock, fullSyncPeriod, signal } = this.options;
     signal.addEventListener("abort", () => this.#wake.set(), { once: true });
     this.#began = undefined;
@@ -186,7 +187,7 @@ export class SyncLoop {
       // Changes of one turn are gathered. Only the first sync begins at once, before an event comes.
       if (next > -Infinity) await clock.sleep(Math.max(0, next - now), signal);
       if (signal.aborted) break;
-      await this.#sync().catch((error) => {
+      await this.#sync(afterSync).catch((error) => {
         if (error !== signal.reason) throw error;
       });
       this.#began = undefined;
@@ -226,7 +227,7 @@ export class SyncLoop {
   }
 
   /** Brings the kernel to the state of the objects, whatever asked for it. */
-  async #sync(): Promise<void> {
+  async #sync(afterSync: readonly SyncStep[]): Promise<void> {
     const { clock } = this.options;
     const began = this.#began = clock.monotonic();
     this.#pauses.begin(began);
@@ -244,7 +245,7 @@ export class SyncLoop {
     const isFailed = this.#full === FAILED;
     this.#pauses.end(clock.monotonic(), { began, isFailed });
     if (applied || isFailed) {
-      await this.#follow({ change: step.change, isFull, applied: applied?.kind });
+      await this.#follow({ change: step.change, isFull, applied: applied?.kind }, afterSync);
     }
   }
 
@@ -350,8 +351,8 @@ export class SyncLoop {
     return undefined;
   }
 
-  async #follow(outcome: SyncOutcome): Promise<void> {
-    const { afterSync, clock, signal } = this.options;
+  async #follow(outcome: SyncOutcome, afterSync: readonly SyncStep[]): Promise<void> {
+    const { clock, signal } = this.options;
     const turns = new Turns(clock);
     for (const step of afterSync) {
       await turns.giveWay();

@@ -1,5 +1,5 @@
 import { assertEquals, assertMatch } from "@std/assert";
-import { socketRoutes } from "../../lib/daemon/daemon.ts";
+import { socketRoutes } from "../../lib/daemon/servers.ts";
 import type { Unanswered } from "../../lib/daemon/reports/explanation.ts";
 import type { Answer } from "../../lib/explain/answer.ts";
 import type { ConnectionsReport } from "../../lib/model/connections.ts";

@@ -1,5 +1,5 @@
 /** The parts of a daemon that has not begun, with a fake kernel and no API server. */
-import { type DaemonOptions, Parts } from "../../lib/daemon/parts.ts";
+import { type DaemonOptions, makeParts, type Parts } from "../../lib/daemon/parts.ts";
 import { HealthCheckNodePorts } from "../../lib/healthcheck/node_ports.ts";
 import { LocalhostListeners } from "../../lib/localhost/listeners.ts";
 import { ServiceManager } from "../../lib/observe/systemd.ts";
@@ -45,5 +45,5 @@ export function newParts(
     findings: [],
     source: { api: undefined, run: () => Promise.resolve() },
   };
-  return new Parts({ ...options, ...changes }, { ...opened, ...changes });
+  return makeParts({ ...options, ...changes }, { ...opened, ...changes });
 }

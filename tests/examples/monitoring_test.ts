@@ -2,7 +2,7 @@ import { assert, assertEquals } from "@std/assert";
 import { parse } from "@std/yaml";
 import { stringify } from "@std/yaml/stringify";
 import type { Mode } from "../../lib/model/configuration.ts";
-import { Metrics, type MetricsOptions } from "../../lib/observe/metrics/metrics.ts";
+import { Metrics, type MetricsSources } from "../../lib/observe/metrics/metrics.ts";
 import { unpackedProgram } from "../../tools/unpacked.ts";
 import { run } from "../support/command.ts";
 import { CHART } from "./helm.ts";
@@ -42,15 +42,14 @@ const dashboard = JSON.parse(await Deno.readTextFile(`${FOLDER}dashboard.json`))
 const queries = dashboard.panels.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr));
 
 /** Renders the metrics of a daemon that has done each kind of work. */
-async function metricsOf(mode: Mode, more: Partial<MetricsOptions> = {}) {
+async function metricsOf(mode: Mode, more: Partial<MetricsSources> = {}) {
   const backend = backendOf(mode);
   const pipeline = new Pipeline({ mode });
   pipeline.load([service("web")]);
   await backend.apply(backend.full(pipeline.desired));
-  const metrics = new Metrics({
-    backend: backend.metrics,
-    families: [4, 6],
-    observed: () => ({ ...NOTHING_SEEN, watches: WATCHES }),
+  const metrics = new Metrics({ backend: backend.metrics, families: [4, 6] });
+  metrics.read({
+    observed: { ...NOTHING_SEEN, watches: WATCHES },
     sync: () => ({ ...NO_PROGRESS, queued: 1, synced: 1 }),
     desired: NO_WORK.desired,
     snapshotAge: () => 1,
@@ -239,7 +238,9 @@ Deno.test({
   fn: async () => {
     const page = await Deno.readTextFile(new URL("../../docs/metrics.md", import.meta.url));
     const job = /job_name: (\S+)/.exec(page)?.[1] ?? "";
-    const { body } = await metricsOf("nftables", { serverVersion: () => "1.33.4" });
+    const { body } = await metricsOf("nftables", {
+      observed: { ...NOTHING_SEEN, watches: WATCHES, serverVersion: "1.33.4" },
+    });
     const version = /git_version="([^"]*)"/.exec(body)?.[1] ?? "";
     const server = { job: "apiserver", version: "v1.33.4+k3s1" };
     await mixinFires([server, { job, version }], []);

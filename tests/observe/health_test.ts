@@ -36,7 +36,13 @@ class FakeLoop {
 function start() {
   const clock = new ManualClock(START);
   const loop = new FakeLoop(clock);
-  const health = new ProxyHealth({ clock, timeout: TIMEOUT, sync: () => loop.progress });
+  const node = { isEligible: false };
+  const health = new ProxyHealth({
+    clock,
+    timeout: TIMEOUT,
+    isEligible: () => node.isEligible,
+    sync: () => loop.progress,
+  });
   const counts: string[] = [];
   const found: Finding[] = [];
   const handler = healthServer({
@@ -49,11 +55,11 @@ function start() {
     const { status, body } = await handler({ method: "GET", path });
     return { status, body: JSON.parse(body) };
   };
-  return { clock, loop, health, handler, get, counts, found };
+  return { clock, loop, node, handler, get, counts, found };
 }
 
 Deno.test("a starting proxy is alive, but takes no traffic before its Node is seen", async () => {
-  const { get, health } = start();
+  const { get, node } = start();
   const times = { lastUpdated: "0001-01-01T00:00:00Z", currentTime: "2026-01-02T03:04:05.000Z" };
   assertEquals(await get("/healthz"), {
     status: 503,
@@ -63,7 +69,7 @@ Deno.test("a starting proxy is alive, but takes no traffic before its Node is se
     status: 200,
     body: { ...times, lastUpdated: times.currentTime, healthy: true },
   });
-  health.setNode({ deleting: false });
+  node.isEligible = true;
   assertEquals((await get("/healthz")).status, 200);
 });
 
@@ -90,8 +96,8 @@ Deno.test("/readyz?pid= is 200 only if the process that answers has this number"
 });
 
 Deno.test("an update that waits for two sync periods makes the proxy unhealthy", async () => {
-  const { clock, health, get, loop } = start();
-  health.setNode({ deleting: false });
+  const { clock, node, get, loop } = start();
+  node.isEligible = true;
   loop.updated();
   loop.queued();
   await clock.advance(TIMEOUT - 1);
@@ -159,9 +165,9 @@ Deno.test("before the first sync nothing is late", async () => {
 });
 
 Deno.test("a Node that is being deleted is not eligible and yet alive", async () => {
-  const { health, get, loop } = start();
+  const { node, get, loop } = start();
   loop.updated();
-  health.setNode({ deleting: true });
+  node.isEligible = false;
   const { status, body } = await get("/healthz");
   assertEquals([status, body.nodeEligible, body.healthy], [503, false, true]);
   assertEquals((await get("/livez")).status, 200);
@@ -182,7 +188,13 @@ Deno.test("a family without rules has no health, and the answer says why", async
   const missing = new Map([[6, "this node has no IPv6"]] as const);
   const clock = new ManualClock(START);
   const loop = new FakeLoop(clock);
-  const health = new ProxyHealth({ clock, timeout: TIMEOUT, missing, sync: () => loop.progress });
+  const health = new ProxyHealth({
+    clock,
+    timeout: TIMEOUT,
+    missing,
+    isEligible: () => true,
+    sync: () => loop.progress,
+  });
   const handler = healthServer({
     pid: 1,
     health,
@@ -198,16 +210,16 @@ Deno.test("a family without rules has no health, and the answer says why", async
 });
 
 Deno.test("health names the kinds of findings that are more than worth knowing", async () => {
-  const { get, health, found } = start();
-  health.setNode({ deleting: false });
+  const { get, node, found } = start();
+  node.isEligible = true;
   found.push(FINDING, FINDING, { ...FINDING, id: "mode-is-open", severity: "info" });
   const { status, body } = await get("/healthz");
   assertEquals([status, body.findings], [200, [FINDING.id]]);
 });
 
 Deno.test("with an error among the findings the body is not healthy, and the status stays", async () => {
-  const { get, health, found } = start();
-  health.setNode({ deleting: false });
+  const { get, node, found } = start();
+  node.isEligible = true;
   found.push({ ...FINDING, severity: "error" });
   for (const path of ["/healthz", "/livez"]) {
     const { status, body } = await get(path);

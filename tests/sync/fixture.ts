@@ -87,22 +87,19 @@ export class SyncFixture implements AsyncDisposable {
       minSyncPeriod: options.minSyncPeriod ?? 1_000,
       share: options.share,
       fullSyncPeriod: options.fullSyncPeriod ?? 3_600_000,
-      afterSync: [
-        (outcome) => {
-          this.outcomes.push(outcome);
-          return this.finish();
-        },
-        ({ applied }) => {
-          this.followed.push(applied !== undefined);
-        },
-      ],
       signal: this.stop.signal,
     });
   }
 
   /** Starts the loop. */
   start(): Promise<void> {
-    this.#running = this.loop.run();
+    this.#running = this.loop.run([
+      (outcome) => {
+        this.outcomes.push(outcome);
+        return this.finish();
+      },
+      ({ applied }) => void this.followed.push(applied !== undefined),
+    ]);
     return settle();
   }
 

@@ -4,13 +4,7 @@ import { Turns } from "../../model/ports/in_turns.ts";
 import type { Clock, Logger } from "../../model/ports/ports.ts";
 import { createDecoder } from "../../source/objects/decode.ts";
 import { type SavedState, StateError } from "../../source/saved/format.ts";
-import {
-  hasStateFile,
-  readStateFile,
-  stateFileTime,
-  writeStateFile,
-} from "../../system/state_file.ts";
-import { StateKeeper } from "../../source/saved/keeper.ts";
+import { hasStateFile, readStateFile, stateFileTime } from "../../system/state_file.ts";
 import type { DaemonOptions, Parts } from "../parts.ts";
 
 /** Milliseconds that a node without rules waits for a program that hangs. */
@@ -32,37 +26,25 @@ export async function isServed(
   return false;
 }
 
-/** Opens the writer of the state file, and takes its objects if no rules serve the node, before the source begins. */
+/** Takes the objects of the state file if no rules serve the node, before the source begins. */
 export async function restore(parts: Parts): Promise<void> {
-  const { options, opened: { backend, source }, cache, loop, health } = parts;
-  const { nodeName, runtime, logger, signal } = options;
+  const { options, opened: { backend }, cache, keeper, loop, observation } = parts;
+  const { nodeName, runtime, logger } = options;
   const path = options.configuration.signpost.stateFile;
-  if (path === "" || !source.api) return;
-  const keepFrom = (lastWritten: number | undefined) => {
-    parts.keeper = new StateKeeper({
-      clock: runtime.clock,
-      logger,
-      lastWritten,
-      write: async (terms) => {
-        await writeStateFile(cache, { ...terms, path, nodeName });
-        runtime.releaseMemory(signal);
-      },
-    });
-  };
-  if (!await hasStateFile(path)) return keepFrom(undefined);
+  if (!keeper || !await hasStateFile(path)) return;
   // Rules in the kernel may be newer than the file.
   if (await isServed(backend.foreignRules, { ...runtime, logger })) {
-    keepFrom(await stateFileTime(path, { nodeName, decode: createDecoder() }));
+    keeper.found(await stateFileTime(path, { nodeName, decode: createDecoder() }));
     logger.info("the rules in the kernel stay until the API server's lists are in");
     // A lost API server is no reason for load balancers to leave a node that has rules.
-    return health.setNode({ deleting: false });
+    observation.isEligible = true;
+    return;
   }
   const saved = await read(path, options);
-  keepFrom(saved?.written);
   if (!saved) return;
-  parts.restored = saved.written;
+  keeper.found(saved.written);
   await loop.restore(saved.events);
-  if (cache.node) health.setNode(cache.node);
+  if (cache.node) observation.isEligible = !cache.node.deleting;
 }
 
 /** Reads the state file, if it can be used. */

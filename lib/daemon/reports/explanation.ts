@@ -38,7 +38,7 @@ export async function explanation(
   const isAway = api !== undefined && !isCurrent(origin, options.runtime.clock.now());
   const known = factsOf({
     ...options,
-    state: { cache, desired, conflicts: desired.conflicts(), refused: parts.refusals },
+    state: { cache, desired, conflicts: desired.conflicts(), refused: parts.refusals() },
     backend,
     origin,
     nodeFindings: parts.findings.list,

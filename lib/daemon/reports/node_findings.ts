@@ -6,7 +6,7 @@ import { BoundedMap, ChangeFilter } from "../../model/values/bounded.ts";
 import { messageOf } from "../../model/values/errors.ts";
 import { Turns } from "../../model/ports/in_turns.ts";
 import type { Clock, Logger, ProcessRunner } from "../../model/ports/ports.ts";
-import { AutoResetEvent } from "../../model/values/timing.ts";
+import type { AutoResetEvent } from "../../model/values/timing.ts";
 import type { BackendOptions } from "../../backend/backend.ts";
 import { couldUseFirst } from "../../backend/choose.ts";
 import { BRIDGE_FILTER, FORWARDING } from "../../findings/system.ts";
@@ -18,6 +18,8 @@ interface NodeFindingsOptions {
   /** Gathers the facts; asks programs if `isFull`. */
   readonly gather: (isFull: boolean) => Promise<NodeFacts>;
   readonly appeared: (finding: Finding) => void;
+  /** Set if objects or other facts have changed. */
+  readonly changed: AutoResetEvent;
   readonly clock: Clock;
   readonly logger: Logger;
 }
@@ -35,7 +37,6 @@ const TIMES_AS_LONG = 20;
 const RELOAD = 3_000;
 
 export class NodeFindings {
-  readonly #changed: AutoResetEvent;
   readonly #failures = new ChangeFilter();
   /** The monotonic time at which each text of a finding was last logged. */
   readonly #logged = new BoundedMap<string, number>(1024);
@@ -46,24 +47,17 @@ export class NodeFindings {
   /** Monotonic time of the next look at the whole node. */
   #next = -Infinity;
 
-  constructor(private readonly options: NodeFindingsOptions) {
-    this.#changed = new AutoResetEvent(options.clock);
-  }
+  constructor(private readonly options: NodeFindingsOptions) {}
 
   /** The findings of the last look, errors first. */
   get list(): readonly Finding[] {
     return this.#list;
   }
 
-  /** Asks for a look: objects have changed. */
-  changed(): void {
-    this.#changed.set();
-  }
-
   /** Asks for a look at the whole node: a sync has failed, or follows one that has. */
   suspected(): void {
     this.#next = -Infinity;
-    this.#changed.set();
+    this.options.changed.set();
   }
 
   /** Looks at the whole node for somebody who asks. All who ask before this look begins share it. */
@@ -76,7 +70,7 @@ export class NodeFindings {
 
   /** Looks at once, each minute, and when objects change. Programs are asked after the first sync only. */
   async follow(firstSync: Promise<void>, signal: AbortSignal): Promise<void> {
-    const { clock } = this.options;
+    const { changed, clock } = this.options;
     let isSynced = false;
     void firstSync.then(() => {
       isSynced = true;
@@ -91,7 +85,7 @@ export class NodeFindings {
       const took = clock.monotonic() - began;
       await clock.sleep(Math.max(PAUSE, TIMES_AS_LONG * took), signal);
       const left = isSynced ? Math.max(0, this.#next - clock.monotonic()) : PERIOD;
-      await this.#changed.wait(left, signal);
+      await changed.wait(left, signal);
     }
   }
 

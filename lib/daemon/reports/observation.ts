@@ -1,28 +1,27 @@
 /** Passes the work of the sync loop and the watches on to metrics, health and Events. */
 import type { ObjectCache } from "../../cache/cache.ts";
 import { CATALOG, type FindingKind } from "../../findings/catalog.ts";
-import type { ApiFailure } from "../../findings/facts.ts";
+import type { ApiFailure, SettingFailure } from "../../findings/facts.ts";
 import { describeConflicts } from "../../policy/claimed.ts";
 import type { ApplyError, Script } from "../../model/kernel/dataplane.ts";
 import { describeUnsupported, type Unsupported, worksWithout } from "../../model/kernel/traits.ts";
 import { splitKey } from "../../model/cluster/names.ts";
 import type { Kind, ObjectEvent, Refusal } from "../../model/cluster/objects.ts";
 import type { Conflict, Finding, SyncSummary } from "../../model/status.ts";
-import type { Runtime } from "../../model/ports/runtime.ts";
+import type { Clock } from "../../model/ports/ports.ts";
 import type { EventReport } from "../../observe/events.ts";
-import type { ProxyHealth } from "../../observe/health.ts";
 import { redactSecrets } from "../../observe/redact.ts";
 import type { Metrics, Observed } from "../../observe/metrics/metrics.ts";
 import type { SyncObserver } from "../../sync/reports.ts";
 import type { WatchStatus } from "../../source/api/reflector.ts";
 
 interface ObservationSources {
-  readonly options: { readonly nodeName: string; readonly runtime: Pick<Runtime, "clock"> };
-  /** Manifests need no Node. */
-  readonly opened: { readonly source: { readonly api: object | undefined } };
+  readonly nodeName: string;
+  readonly clock: Pick<Clock, "now">;
+  /** False for manifests. */
+  readonly needsNode: boolean;
   readonly cache: ObjectCache;
   readonly metrics: Metrics;
-  readonly health: ProxyHealth;
   readonly report: (event: EventReport) => void;
   /** Called after a watch has changed its state. */
   readonly watchesChanged: () => void;
@@ -40,10 +39,18 @@ function noChanges() {
 }
 
 export class Observation implements SyncObserver, Observed {
-  readonly #started: number;
+  /** The time of the start, milliseconds since the epoch. */
+  readonly since: number;
   readonly watches = new Map<Kind, WatchStatus>();
   readonly changes = { EndpointSlice: noChanges(), Service: noChanges() };
   driftRepairs = 0;
+  /** The API server's version, such as `1.33.4`; `undefined` if it is not known. */
+  serverVersion: string | undefined;
+  /** True if the Node was seen, and is not being deleted: load balancers may send traffic here. */
+  isEligible = false;
+  settingFailures: readonly SettingFailure[] = [];
+  /** By name: the health and the metrics server, while they cannot listen. */
+  readonly serverFailures = new Map<string, Finding>();
   readonly #syncs = new Map<Script["kind"], SyncSummary>();
   /** Change trigger times of slices that wait for a sync, milliseconds since the epoch. */
   readonly #triggers: number[] = [];
@@ -51,7 +58,7 @@ export class Observation implements SyncObserver, Observed {
   #taken = 0;
 
   constructor(private readonly sources: ObservationSources) {
-    this.#started = sources.options.runtime.clock.now();
+    this.since = sources.clock.now();
   }
 
   /** The last full and the last partial sync, the older one first. */
@@ -75,7 +82,7 @@ export class Observation implements SyncObserver, Observed {
     if (event.kind !== "EndpointSlice" || event.type !== "upsert") return;
     // Changes from before the start say nothing about this process (as in kube-proxy).
     const { lastChangeTriggerTime } = event.object;
-    if (lastChangeTriggerTime <= this.#started || this.#triggers.length >= MAX_TRIGGERS) return;
+    if (lastChangeTriggerTime <= this.since || this.#triggers.length >= MAX_TRIGGERS) return;
     this.#triggers.push(lastChangeTriggerTime);
   }
 
@@ -85,9 +92,9 @@ export class Observation implements SyncObserver, Observed {
   }
 
   synced(script: Script, seconds: number): void {
-    const { metrics, options: { runtime } } = this.sources;
+    const { metrics, clock } = this.sources;
     const { kind, operations, bytes } = script;
-    const now = runtime.clock.now();
+    const now = clock.now();
     this.#syncs.delete(kind);
     // Microseconds are exact enough.
     const rounded = Math.round(seconds * 1e6) / 1e6;
@@ -111,7 +118,7 @@ export class Observation implements SyncObserver, Observed {
   }
 
   refused({ kind, key, reason, isExcess }: Refusal): void {
-    const { metrics, watchesChanged, options: { nodeName } } = this.sources;
+    const { metrics, nodeName, watchesChanged } = this.sources;
     metrics.refusals.inc({ kind });
     if (isExcess) watchesChanged();
     if (kind !== "Service") return;
@@ -122,7 +129,7 @@ export class Observation implements SyncObserver, Observed {
 
   omitted({ kind, key, reason }: Refusal): void {
     if (kind !== "Service") return;
-    const { nodeName } = this.sources.options;
+    const { nodeName } = this.sources;
     const note = `node ${nodeName} leaves out unusable parts of this Service: ${reason}`;
     this.#warn(key, { reason: "Omitted", action: "Decode", note });
   }
@@ -135,7 +142,7 @@ export class Observation implements SyncObserver, Observed {
 
   /** Returns the failures of watches that have lasted for a minute, and of optional kinds that may not be read. */
   get watchFailures(): ApiFailure[] {
-    const before = this.sources.options.runtime.clock.now() - LONG_FAILURE;
+    const before = this.sources.clock.now() - LONG_FAILURE;
     return [...this.watches.values()].filter(({ state, failingSince, isRefused }) =>
       state === "absent"
         ? isRefused
@@ -153,7 +160,7 @@ export class Observation implements SyncObserver, Observed {
     const kinds: Readonly<Record<string, FindingKind>> = CATALOG;
     const reason = kinds[id]?.event;
     if (reason === undefined) return;
-    const note = `node ${this.sources.options.nodeName}: ${what}`;
+    const note = `node ${this.sources.nodeName}: ${what}`;
     for (const key of services) this.#warn(key, { reason, action: "Listen", note });
   }
 
@@ -166,20 +173,20 @@ export class Observation implements SyncObserver, Observed {
     const consequence = worksWithout(refusal.feature)
       ? "does not serve this Service as it asks"
       : "refuses this Service";
-    const note = `node ${this.sources.options.nodeName} ${consequence}: ${
-      describeUnsupported(refusal)
-    }`;
+    const note = `node ${this.sources.nodeName} ${consequence}: ${describeUnsupported(refusal)}`;
     this.#warn(refusal.service, { reason: "NotSupported", action: "Apply", note });
   }
 
-  /** Follows the Node at once: load balancers must see a drain even if nft fails. */
+  /** Follows the Node at once: load balancers must see a drain even if nft fails. A deleted Node keeps its state. */
   #followNode(event: ObjectEvent): void {
     if (event.kind !== "Node") return;
-    const { health, cache, opened: { source } } = this.sources;
+    const { cache, needsNode } = this.sources;
     const changes = event.type === "replace" ? [...event.changes.values()] : [event];
-    for (const change of changes) if (change.type === "upsert") health.setNode(change.object);
+    for (const change of changes) {
+      if (change.type === "upsert") this.isEligible = !change.object.deleting;
+    }
     const isNone = event.type === "replace" && changes.every(({ type }) => type === "delete");
-    if (isNone && cache.node === undefined && !source.api) health.setNode({ deleting: false });
+    if (isNone && cache.node === undefined && !needsNode) this.isEligible = true;
   }
 
   #warn(key: string, said: Pick<EventReport, "reason" | "action" | "note">): void {

@@ -31,8 +31,8 @@ export function openServiceManager(
 const LONG_WAIT = 30_000;
 
 /** Says that the service is ready. If the first sync is late, systemd and later the log hear why. */
-export async function announceReady(parts: Parts): Promise<void> {
-  const { options: { manager, runtime: { clock }, logger, signal }, firstSync } = parts;
+export async function announceReady(parts: Parts, firstSync: Promise<void>): Promise<void> {
+  const { manager, runtime: { clock }, logger, signal } = parts.options;
   const isSyncedWithin = (milliseconds: number) =>
     Promise.race([firstSync.then(() => true), clock.sleep(milliseconds, signal).then(() => false)]);
   if (!await isSyncedWithin(READY_LIMIT) && !signal.aborted) {

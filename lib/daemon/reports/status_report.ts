@@ -31,7 +31,7 @@ export function statusReport(parts: Parts): Status {
     })),
     minSyncPeriod: formatMinSyncPeriod(options.configuration[traits.name].minSyncPeriod),
     syncPauseSeconds: Math.round(loop.pause * 1e3) / 1e6,
-    started: formatTime(parts.started),
+    started: formatTime(observation.since),
     healthy,
     nodeEligible,
     stale: loop.stale,
@@ -60,19 +60,19 @@ export function statusReport(parts: Parts): Status {
         failingSince: formatTime(watch.failingSince),
       })),
     syncs: observation.syncs,
-    refused: parts.refusals.map(({ kind, key, reason }) => ({ kind, key, reason })),
+    refused: parts.refusals().map(({ kind, key, reason }) => ({ kind, key, reason })),
     conflicts: shorten(desired.conflicts()),
   };
 }
 
 /** Returns the time whose objects these are, milliseconds since the epoch. */
 export function asOf(parts: Parts): number {
-  const { loop, restored, observation, started } = parts;
-  if (loop.stale) return restored;
+  const { loop, keeper, observation } = parts;
+  if (keeper && loop.stale) return keeper.foundTime;
   const now = parts.options.runtime.clock.now();
   return [...observation.watches.values()]
     .filter(({ state }) => state !== "watching" && state !== "absent")
-    .reduce((time, { lastEvent }) => Math.min(time, lastEvent || started), now);
+    .reduce((time, { lastEvent }) => Math.min(time, lastEvent || observation.since), now);
 }
 
 export function serviceStatus(parts: Parts, service: string): ServiceStatus {
@@ -89,7 +89,7 @@ export function serviceStatus(parts: Parts, service: string): ServiceStatus {
 }
 
 function rejectionOf({ refusals, desired }: Parts, service: string): string {
-  const refused = refusals.find(({ kind, key }) => kind === "Service" && key === service);
+  const refused = refusals().find(({ kind, key }) => kind === "Service" && key === service);
   if (refused) return refused.reason;
   const unsupported = desired.unsupported().find((each) =>
     each.service === service && !worksWithout(each.feature)
@@ -106,7 +106,7 @@ function waitingFor({ serviceSyncs, loop, cache }: Parts, service: string): stri
 /** Returns the Services whose last good rules stay, because the Service or one of its EndpointSlices is refused. */
 export function heldBack({ cache, desired, refusals }: Parts): HeldBackPorts[] {
   const reasons = new Map<string, string>();
-  for (const { kind, key, reason } of refusals) {
+  for (const { kind, key, reason } of refusals()) {
     const slice = kind === "EndpointSlice" ? cache.slices.get(key) : undefined;
     if (kind === "Service") reasons.set(key, reason);
     else if (slice) {

@@ -46,18 +46,22 @@ export interface Observed {
   >;
   readonly watches: ReadonlyMap<Kind, WatchStatus>;
   readonly driftRepairs: number;
+  /** The API server's version, such as `1.33.4`; `undefined` if it is not known. */
+  readonly serverVersion: string | undefined;
 }
 
-export interface MetricsOptions {
+interface MetricsOptions {
   readonly backend: BackendMetrics;
   readonly families: readonly Family[];
-  readonly observed: () => Observed;
+}
+
+/** The values that are read each time the metrics are asked for. */
+export interface MetricsSources {
+  readonly observed: Observed;
   readonly sync: () => SyncProgress;
   readonly desired: Pick<Desired, "noLocal" | "conflictCount">;
   readonly featureGates: readonly KnownGate[];
   readonly process: ProcessUsage;
-  /** Returns the API server's version, such as `1.33.4`; `undefined` if it is not known. */
-  readonly serverVersion?: () => string | undefined;
   /** Seconds since the state file was written; `undefined`: there is none. */
   readonly snapshotAge: () => number | undefined;
   readonly isStale: () => boolean;
@@ -152,7 +156,7 @@ export class Metrics {
     "Events that were not sent",
   ]);
 
-  constructor(options: MetricsOptions) {
+  constructor(private readonly options: MetricsOptions) {
     this.#families = options.families.map((family) => ({ ip_family: FAMILY_NAMES[family] }));
     this.#failures = options.backend.failures.map(({ of, definition }) => {
       const counter = this.#registry.counter<"ip_family">(definition);
@@ -161,7 +165,12 @@ export class Metrics {
       return { of, count };
     });
     this.droppedEvents.inc({}, 0);
-    for (const metric of readings(options)) this.#registry.reading(metric);
+  }
+
+  /** Adds values that are read each time the metrics are asked for. */
+  read(sources: MetricsSources): void {
+    const metrics = readings({ ...this.options, ...sources });
+    for (const metric of metrics) this.#registry.reading(metric);
   }
 
   async render(): Promise<{ readonly contentType: string; readonly body: string }> {
@@ -221,6 +230,8 @@ export class Metrics {
 const SYNC = "kubeproxy_sync_proxy_rules";
 const LOCALHOST = "kubeproxy_nftables_localhost_nodeport";
 
+type Sources = MetricsOptions & MetricsSources;
+
 function gauge(definition: Definition, read: ReadMetric["read"]): ReadMetric {
   return { type: "gauge", definition, read };
 }
@@ -229,7 +240,7 @@ function counter(definition: Definition, read: ReadMetric["read"]): ReadMetric {
   return { type: "counter", definition, read };
 }
 
-function readings(options: MetricsOptions): ReadMetric[] {
+function readings(options: Sources): ReadMetric[] {
   return [
     ...options.backend.readings,
     ...syncReadings(options),
@@ -241,16 +252,16 @@ function readings(options: MetricsOptions): ReadMetric[] {
   ];
 }
 
-function syncReadings({ families, observed, sync, desired }: MetricsOptions): ReadMetric[] {
+function syncReadings({ families, observed, sync, desired }: Sources): ReadMetric[] {
   const seconds = (time: number) => time === 0 ? [] : byFamily(families, () => time / 1000);
   const changes = (kind: keyof Observed["changes"], word: string) => [
     counter(
       [`${SYNC}_${word}_changes_total`, `Changes of ${word}s seen`],
-      () => observed().changes[kind].total,
+      () => observed.changes[kind].total,
     ),
     gauge(
       [`${SYNC}_${word}_changes_pending`, `Changes of ${word}s not yet in the kernel`],
-      () => observed().changes[kind].pending,
+      () => observed.changes[kind].pending,
     ),
   ];
   return [
@@ -279,7 +290,7 @@ function syncReadings({ families, observed, sync, desired }: MetricsOptions): Re
     ),
     counter(
       ["signpost_drift_repairs_total", "Repairs of rules that another program had changed"],
-      () => observed().driftRepairs,
+      () => observed.driftRepairs,
     ),
     gauge(
       ["signpost_vip_conflicts", "Virtual IPs and ports that more than one Service claims"],
@@ -296,9 +307,9 @@ function byFamily(families: readonly Family[], read: (family: Family) => number)
   }));
 }
 
-function watchReadings({ observed }: MetricsOptions): ReadMetric[] {
+function watchReadings({ observed }: Sources): ReadMetric[] {
   const byKind = (read: (watch: WatchStatus) => number | undefined) => () =>
-    [...observed().watches].flatMap(([kind, watch]) => {
+    [...observed.watches].flatMap(([kind, watch]) => {
       const value = read(watch);
       return value === undefined ? [] : [{ labels: { kind }, value }];
     });
@@ -321,7 +332,7 @@ function watchReadings({ observed }: MetricsOptions): ReadMetric[] {
   ];
 }
 
-function processReadings(options: MetricsOptions): ReadMetric[] {
+function processReadings(options: Sources): ReadMetric[] {
   const { process, snapshotAge, isStale, findings, refused } = options;
   return [
     gauge(
@@ -379,15 +390,15 @@ function countFindings(findings: readonly Finding[]): Sample[] {
   }));
 }
 
-function countRefused(refused: ReturnType<MetricsOptions["refused"]>): Sample[] {
+function countRefused(refused: ReturnType<MetricsSources["refused"]>): Sample[] {
   const counts = Map.groupBy(refused, ({ kind }) => kind);
   return KINDS.map((kind) => ({ labels: { kind }, value: counts.get(kind)?.length ?? 0 }));
 }
 
 /** Tells the build. Alerts compare `git_version` over all components, so it begins with the API server's version. */
-function buildReadings({ featureGates, process, serverVersion }: MetricsOptions): ReadMetric[] {
+function buildReadings({ featureGates, process, observed }: Sources): ReadMetric[] {
   const kubernetes = () => {
-    const version = serverVersion?.() ?? KUBERNETES_VERSION;
+    const version = observed.serverVersion ?? KUBERNETES_VERSION;
     const [major = "", minor = ""] = version.split(".");
     return {
       major,
@@ -421,7 +432,7 @@ function buildReadings({ featureGates, process, serverVersion }: MetricsOptions)
   ];
 }
 
-function localhostReadings({ families, localhost }: MetricsOptions): ReadMetric[] {
+function localhostReadings({ families, localhost }: Sources): ReadMetric[] {
   if (!localhost) return [];
   const read = (of: (counts: FamilyCounts) => number) => () =>
     byFamily(families, (family) => of(localhost.counts[family]));
@@ -458,7 +469,7 @@ function localhostReadings({ families, localhost }: MetricsOptions): ReadMetric[
   ];
 }
 
-function connectionReadings({ connections }: MetricsOptions): ReadMetric[] {
+function connectionReadings({ connections }: Sources): ReadMetric[] {
   if (!connections) return [];
   const help =
     "New connections of a service port by kind of frontend, from the first one on. Read from the kernel at " +

@@ -16,8 +16,6 @@ export interface StateKeeperOptions {
   readonly write: (terms: WriteTerms) => Promise<void>;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Milliseconds since the epoch at which the existing file was written. */
-  readonly lastWritten?: number | undefined;
 }
 
 /** Milliseconds from the end of one write to the next, at least. It saves flash memory. */
@@ -49,12 +47,18 @@ export class StateKeeper {
   #failure: string | undefined;
   #running: Promise<void> | undefined;
 
-  constructor(private readonly options: StateKeeperOptions) {
-    const { clock, lastWritten } = options;
-    if (lastWritten !== undefined) {
-      // The clock may have been set back since then.
-      this.#written = clock.monotonic() - Math.max(0, clock.now() - lastWritten);
-    }
+  /** When the file was written that was there at the start, milliseconds since the epoch; 0: there is none. */
+  foundTime = 0;
+
+  constructor(private readonly options: StateKeeperOptions) {}
+
+  /** Takes the time of the existing file, milliseconds since the epoch; `undefined`: it is not usable. */
+  found(written: number | undefined): void {
+    if (written === undefined) return;
+    const { clock } = this.options;
+    this.foundTime = written;
+    // The clock may have been set back since then.
+    this.#written = clock.monotonic() - Math.max(0, clock.now() - written);
   }
 
   /** Notes that the kernel holds a newer state than the file, once every source has delivered. */

@@ -18,11 +18,10 @@ function waiting({ missing = [], stale = false, progress }: {
   const { signal } = new AbortController();
   const announced = announceReady({
     options: { manager, runtime: { clock }, logger, signal },
-    firstSync,
     cache: { missing },
     loop: { stale },
     opened: { backend: { progress } },
-  } as unknown as Parts);
+  } as unknown as Parts, firstSync);
   const sync = async () => {
     resolve();
     await announced;

@@ -3,6 +3,7 @@ import { NodeFindings } from "../../../lib/daemon/reports/node_findings.ts";
 import type { NodeFacts } from "../../../lib/findings/facts.ts";
 import { factsOf } from "../../findings/facts.ts";
 import { node, service, slice } from "../../policy/objects.ts";
+import { AutoResetEvent } from "../../../lib/model/values/timing.ts";
 import { ManualClock, MemoryLogger, settle } from "../../support/clock_and_log.ts";
 
 const configuration = { clusterCIDRs: ["10.244.0.0/16"] };
@@ -20,7 +21,9 @@ function start(first: NodeFacts, firstSync = Promise.resolve()) {
   const appeared: string[] = [];
   const over = new AbortController();
   const now: { facts: NodeFacts | undefined } = { facts: first };
+  const changed = new AutoResetEvent(clock);
   const findings = new NodeFindings({
+    changed,
     gather: (isFull) => {
       looks.push(isFull);
       return now.facts ? Promise.resolve(now.facts) : Promise.reject(new Error("no facts"));
@@ -34,18 +37,18 @@ function start(first: NodeFacts, firstSync = Promise.resolve()) {
     over.abort();
     await following;
   };
-  return { clock, logger, looks, appeared, now, findings, stop };
+  return { clock, logger, looks, appeared, now, changed, findings, stop };
 }
 
 Deno.test("a finding is logged once when it appears, and once when it is gone", async () => {
-  const { clock, logger, appeared, now, findings, stop } = start(ELSEWHERE);
+  const { clock, logger, appeared, now, changed, findings, stop } = start(ELSEWHERE);
   await settle();
   assertEquals(findings.list.map(({ id }) => id), ["node-address-elsewhere"]);
-  findings.changed();
+  changed.set();
   await clock.advance(1_000);
   assertEquals(logger.entries.map(({ level }) => level), ["warn"]);
   now.facts = HERE;
-  findings.changed();
+  changed.set();
   await clock.advance(1_000);
   assertEquals(findings.list, []);
   assertEquals(logger.messages.at(-1), "a finding is gone");
@@ -55,9 +58,9 @@ Deno.test("a finding is logged once when it appears, and once when it is gone", 
 });
 
 Deno.test("the whole node is looked at every minute, and objects when they change", async () => {
-  const { clock, looks, findings, stop } = start(HERE);
+  const { clock, looks, changed, stop } = start(HERE);
   await settle();
-  findings.changed();
+  changed.set();
   await clock.advance(1_000);
   assertEquals(looks, [false, true, false]);
   await clock.advance(1_000);
@@ -77,9 +80,9 @@ Deno.test("the whole node is looked at again after a sync that failed", async ()
 });
 
 Deno.test("changes that come at once are looked at after a pause", async () => {
-  const { clock, looks, findings, stop } = start(HERE);
+  const { clock, looks, changed, stop } = start(HERE);
   await settle();
-  for (let i = 0; i < 10; i++) findings.changed();
+  for (let i = 0; i < 10; i++) changed.set();
   await clock.advance(999);
   assertEquals(looks.length, 2);
   await clock.advance(1);
@@ -88,11 +91,11 @@ Deno.test("changes that come at once are looked at after a pause", async () => {
 });
 
 Deno.test("facts that cannot be gathered leave the last list, and are logged once", async () => {
-  const { clock, logger, now, findings, stop } = start(ELSEWHERE);
+  const { clock, logger, now, changed, findings, stop } = start(ELSEWHERE);
   await settle();
   now.facts = undefined;
   for (let i = 0; i < 3; i++) {
-    findings.changed();
+    changed.set();
     await clock.advance(1_000);
   }
   assertEquals(findings.list.map(({ id }) => id), ["node-address-elsewhere"]);
@@ -106,6 +109,7 @@ function startHeld() {
   const clock = new ManualClock();
   const logger = new MemoryLogger();
   const findings = new NodeFindings({
+    changed: new AutoResetEvent(clock),
     gather: (isFull) => {
       const { promise, resolve } = Promise.withResolvers<NodeFacts>();
       looks.push({ isFull, end: resolve });
@@ -160,11 +164,11 @@ function cutOff(message: string): NodeFacts {
 }
 
 Deno.test("an error is logged for each new cause, and every ten minutes while it lasts", async () => {
-  const { clock, logger, now, findings, stop } = start(cutOff("refused"));
+  const { clock, logger, now, changed, stop } = start(cutOff("refused"));
   await settle();
   for (const cause of ["unknown authority", "refused", "unknown authority"]) {
     now.facts = cutOff(cause);
-    findings.changed();
+    changed.set();
     await clock.advance(1_000);
   }
   assertEquals(logger.messages, ["refused", "unknown authority"]);
@@ -174,10 +178,10 @@ Deno.test("an error is logged for each new cause, and every ten minutes while it
 });
 
 Deno.test("before the first sync, only what needs no program is looked at, when it changes", async () => {
-  const { clock, looks, now, findings, stop } = start(HERE, new Promise(() => {}));
+  const { clock, looks, now, changed, findings, stop } = start(HERE, new Promise(() => {}));
   await settle();
   now.facts = cutOff("refused");
-  findings.changed();
+  changed.set();
   await clock.advance(1_000);
   assertEquals(findings.list.map(({ id }) => id), ["api-server-unreachable"]);
   assertEquals(looks.includes(true), false);

@@ -63,13 +63,20 @@ const OVER_LIMIT: ReturnType<Desired["overLimit"]> = [
 function observe({ hasApi }: { readonly hasApi: boolean } = { hasApi: true }) {
   const clock = new ManualClock(START);
   const cache = new ObjectCache();
-  const health = new ProxyHealth({ clock, timeout: 60_000, sync: () => NO_PROGRESS });
   const events: EventReport[] = [];
-  const metrics: Metrics = new Metrics({
-    backend: backendOf("nftables").metrics,
-    families: [4, 6],
+  const metrics = new Metrics({ backend: backendOf("nftables").metrics, families: [4, 6] });
+  const observation = new Observation({
+    nodeName: "node-1",
+    clock,
+    needsNode: hasApi,
+    cache,
+    metrics,
+    report: (event) => events.push(event),
+    watchesChanged: () => {},
+  });
+  metrics.read({
     ...NO_WORK,
-    observed: () => observation,
+    observed: observation,
     desired: DESIRED,
     snapshotAge: () => undefined,
     isStale: () => false,
@@ -83,14 +90,11 @@ function observe({ hasApi }: { readonly hasApi: boolean } = { hasApi: true }) {
     },
     featureGates: [],
   });
-  const observation: Observation = new Observation({
-    options: { nodeName: "node-1", runtime: { clock } },
-    opened: { source: { api: hasApi ? {} : undefined } },
-    cache,
-    metrics,
-    health,
-    report: (event) => events.push(event),
-    watchesChanged: () => {},
+  const health = new ProxyHealth({
+    clock,
+    timeout: 60_000,
+    isEligible: () => observation.isEligible,
+    sync: () => NO_PROGRESS,
   });
   return { cache, clock, health, metrics, observation, events };
 }

@@ -34,7 +34,7 @@ class Fake {
   of(service: string): ServiceStatus {
     return serviceStatus({
       serviceSyncs: this.syncs,
-      refusals: this.refused,
+      refusals: () => this.refused,
       desired: { unsupported: () => [] },
       cache: { isWaiting: (key: string) => this.waiting.has(key) },
       loop: { isWriting: (key: string) => this.writing.has(key) },

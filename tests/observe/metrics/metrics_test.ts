@@ -4,7 +4,7 @@ import { CATALOG, finding } from "../../../lib/findings/catalog.ts";
 import { COMMIT } from "../../../lib/model/commit.ts";
 import type { Family } from "../../../lib/model/values/address.ts";
 import { VERSION } from "../../../lib/model/version.ts";
-import { Metrics, type MetricsOptions } from "../../../lib/observe/metrics/metrics.ts";
+import { Metrics, type MetricsSources } from "../../../lib/observe/metrics/metrics.ts";
 import { processUsage } from "../../../lib/system/runtime.ts";
 import { START } from "../../support/clock_and_log.ts";
 import { backendOf, type Mode } from "../../support/modes.ts";
@@ -12,10 +12,13 @@ import { service } from "../../policy/objects.ts";
 import { Pipeline } from "../../support/pipeline.ts";
 import { NO_PROGRESS, NO_WORK, NOTHING_SEEN, WATCHES } from "../support/work.ts";
 
-function start({ mode = "nftables", ...options }: Partial<MetricsOptions> & { mode?: Mode } = {}) {
-  return new Metrics({
-    backend: backendOf(mode).metrics,
-    families: [4, 6],
+function start(
+  { mode = "nftables", backend = backendOf(mode).metrics, families = [4, 6], ...sources }:
+    & Partial<ConstructorParameters<typeof Metrics>[0] & MetricsSources>
+    & { readonly mode?: Mode } = {},
+) {
+  const metrics = new Metrics({ backend, families });
+  metrics.read({
     ...NO_WORK,
     snapshotAge: () => 7,
     isStale: () => false,
@@ -31,8 +34,9 @@ function start({ mode = "nftables", ...options }: Partial<MetricsOptions> & { mo
       { name: "AllowServiceExternalIPs", stage: "", enabled: false },
       { name: "MultiCIDRServiceAllocator", stage: "", enabled: true },
     ],
-    ...options,
+    ...sources,
   });
+  return metrics;
 }
 
 /** Sample lines of one metric. */
@@ -89,7 +93,7 @@ const BY_MODE: Readonly<Record<Mode, readonly string[]>> = {
 };
 
 /** Counts of listeners on loopback, none of which is 0. */
-const LOCALHOST: MetricsOptions["localhost"] = {
+const LOCALHOST: MetricsSources["localhost"] = {
   listeners: (family) => family,
   connections: 2,
   counts: {
@@ -202,7 +206,7 @@ Deno.test("changes, policies, rules, conntrack and health have kube-proxy's labe
     family === 4 ? { internal: 1, external: 2 } : { internal: 0, external: 0 };
   const metrics = start({
     mode: "iptables",
-    observed: () => ({ ...NOTHING_SEEN, changes }),
+    observed: { ...NOTHING_SEEN, changes },
     desired: { noLocal, conflictCount: 0 },
   });
   metrics.conntrackReconciled(4, { seconds: 0.1, deleted: 9 });
@@ -309,7 +313,7 @@ Deno.test("the build and the feature gates are told as by Kubernetes' own compon
 });
 
 Deno.test("the build begins with the API server's version, once that is known", async () => {
-  const { body } = await start({ serverVersion: () => "1.33.4" }).render();
+  const { body } = await start({ observed: { ...NOTHING_SEEN, serverVersion: "1.33.4" } }).render();
   const labels = `major="1",minor="33",git_version="v1.33.4+signpost.${VERSION}"`;
   assertStringIncludes(body, `kubernetes_build_info{${labels},`);
 });
@@ -317,7 +321,7 @@ Deno.test("the build begins with the API server's version, once that is known", 
 Deno.test("signpost's own metrics tell of drift, watches, refusals and conflicts", async () => {
   const metrics = start({
     refused: () => [{ kind: "EndpointSlice" }],
-    observed: () => ({ ...NOTHING_SEEN, driftRepairs: 1, watches: WATCHES }),
+    observed: { ...NOTHING_SEEN, driftRepairs: 1, watches: WATCHES },
     desired: { ...NO_WORK.desired, conflictCount: 2 },
   });
   metrics.synced({ kind: "full", text: "", bytes: 5_000, operations: 0 }, 1);

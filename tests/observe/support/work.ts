@@ -1,5 +1,5 @@
 /** A daemon's counts of its work, for tests of what shows them. */
-import type { MetricsOptions, Observed } from "../../../lib/observe/metrics/metrics.ts";
+import type { MetricsSources, Observed } from "../../../lib/observe/metrics/metrics.ts";
 import type { SyncProgress } from "../../../lib/sync/reports.ts";
 import { START } from "../../support/clock_and_log.ts";
 
@@ -17,6 +17,7 @@ export const NOTHING_SEEN: Observed = {
   changes: { EndpointSlice: { total: 0, pending: 0 }, Service: { total: 0, pending: 0 } },
   watches: new Map(),
   driftRepairs: 0,
+  serverVersion: undefined,
 };
 
 /** A watch of Services that has listed them again. */
@@ -32,8 +33,8 @@ export const WATCHES: Observed["watches"] = new Map([["Service", {
 }]]);
 
 /** The sources of metrics of a daemon that has done nothing. */
-export const NO_WORK: Pick<MetricsOptions, "observed" | "sync" | "desired"> = {
-  observed: () => NOTHING_SEEN,
+export const NO_WORK: Pick<MetricsSources, "observed" | "sync" | "desired"> = {
+  observed: NOTHING_SEEN,
   sync: () => NO_PROGRESS,
   desired: {
     noLocal: () => ({ internal: 0, external: 0 }),

@@ -269,13 +269,14 @@ Deno.test("the age is counted from the start of the last write that succeeded", 
 });
 
 Deno.test("the age of a file that was found at the start counts from when it was written", () => {
-  const start = START;
-  assertEquals(setUp({ lastWritten: start - 90_000 }).keeper.age(), 90);
+  const { keeper } = setUp();
+  keeper.found(START - 90_000);
+  assertEquals(keeper.age(), 90);
 });
 
 Deno.test("a file from the future, by a clock that was set back, has age 0", async () => {
-  const start = START;
-  const { keeper, clock } = setUp({ lastWritten: start + 3_600_000 });
+  const { keeper, clock } = setUp();
+  keeper.found(START + 3_600_000);
   assertEquals(keeper.age(), 0);
   await clock.advance(7_000);
   assertEquals(keeper.age(), 7);
