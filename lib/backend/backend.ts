@@ -2,9 +2,9 @@
 import type { RulesetFacts } from "../findings/facts.ts";
 import type { Configuration } from "../config/configuration.ts";
 import type { AccelerationSummary, Finding } from "../model/status.ts";
-import type { Change, Difference, Drift, ServiceDifference } from "../model/kernel/differences.ts";
+import type { Change, Difference, ServiceDifference } from "../model/kernel/differences.ts";
 import type { ConnectionCounters } from "../model/connections.ts";
-import type { Dataplane, Script } from "../model/kernel/dataplane.ts";
+import type { Dataplane } from "../model/kernel/dataplane.ts";
 import type {
   DesiredNode,
   DesiredServicePort,
@@ -40,14 +40,6 @@ export interface Probed {
   readonly choice: string;
 }
 
-export interface DriftOptions {
-  readonly desired: DesiredState;
-  readonly onDrift: (drift: Drift) => void;
-  /** Called with the reason for a full sync: a setting of the rules changed, or changes were missed. */
-  readonly onChange: (reason: string) => void;
-  readonly signal: AbortSignal;
-}
-
 /** Names the rule or element behind each kind of verdict; `""` if there is none. */
 export interface RuleNames {
   /** Leads to the endpoints. */
@@ -76,22 +68,23 @@ export interface DesiredStep {
 
 export type ForeignRules = Pick<HandOver, "isServed" | "findProxy" | "run" | "ipvs" | "rival">;
 
-/** A mode. Its creation does not touch the kernel. Only the daemon applies scripts, after `probe`. */
-export interface Backend<S extends Script = Script> extends Dataplane<S> {
+/** A mode. Its creation does not touch the kernel. */
+export interface Backend {
   readonly traits: ModeTraits;
-  readonly metrics: BackendMetrics;
-  readonly connections: ConnectionCounters;
-  readonly foreignRules: ForeignRules;
-  /** The fast path for long connections; absent if the mode or this node has none. */
-  readonly acceleration?: AccelerationSummary | undefined;
   /** Checks if the kernel supports the rules, without writing. @throws {ApplyError} that names what is missing */
   probe(): Promise<Probed>;
-  /**
-   * Returns a script that repairs only the drift from the applied state; `undefined` asks for a full sync. No
-   * script may be in progress. Never rejects with an `ApplyError`.
-   */
-  repair(applied: DesiredState): Promise<S | undefined>;
-  watchDrift(options: DriftOptions): Promise<void>;
+  /** Only the daemon applies scripts, after `probe`. */
+  readonly dataplane: Dataplane;
+  readonly rules: RuleReader;
+  readonly foreignRules: ForeignRules;
+  readonly metrics: BackendMetrics;
+  readonly connections: ConnectionCounters;
+  /** The fast path for long connections; absent if the mode or this node has none. */
+  readonly acceleration?: AccelerationSummary | undefined;
+}
+
+/** Reads and names the rules of a mode. It writes nothing. */
+export interface RuleReader {
   /**
    * Reads signpost's rules from the kernel.
    * @param about the ports whose `entries` and `stickyClients` are asked for, which may be faster; all by default
@@ -103,8 +96,6 @@ export interface Backend<S extends Script = Script> extends Dataplane<S> {
   describe(node: DesiredNode): RuleNames;
   /** Starts from a state, and returns a function that lists the changes of each step, deletions first. */
   changesFrom(state: DesiredState): (step: DesiredStep) => Change[];
-  /** Lets another proxy's rules decide before ours; absent if they do anyway. @throws {ApplyError} */
-  stepBehind?(): Promise<void>;
 }
 
 /** One element, rule, chain or set of a Service. */

@@ -4,12 +4,12 @@ import type { Mode } from "../model/configuration.ts";
 import { ApplyError, type ApplyFailure } from "../model/kernel/dataplane.ts";
 import { fatalIf } from "../model/values/errors.ts";
 import { type Backend, type BackendOptions, missingFamilies, type Probed } from "./backend.ts";
-import { IptablesBackend } from "./iptables/backend.ts";
-import { NftablesBackend } from "./nftables/backend.ts";
+import { iptablesBackend } from "./iptables/backend.ts";
+import { nftablesBackend } from "./nftables/backend.ts";
 
-const BACKENDS: Readonly<Record<Mode, new (options: BackendOptions) => Backend>> = {
-  nftables: NftablesBackend,
-  iptables: IptablesBackend,
+const BACKENDS: Readonly<Record<Mode, (options: BackendOptions) => Backend>> = {
+  nftables: nftablesBackend,
+  iptables: iptablesBackend,
 };
 
 /** The mode to try first if none is set, and the one that follows. */
@@ -22,20 +22,20 @@ export interface OpenBackend extends Probed {
 
 /** Returns the backend of the configured mode, or of the first one, without asking the kernel. */
 export function likelyBackend(options: BackendOptions): Backend {
-  return new BACKENDS[options.configuration.mode || FIRST](options);
+  return BACKENDS[options.configuration.mode || FIRST](options);
 }
 
 /** Returns the backend that a daemon with this configuration uses here, for commands that only read. */
 export async function usedBackend(options: BackendOptions): Promise<Backend> {
   const backend = likelyBackend(options);
   const isUsed = options.configuration.mode !== "" || await works(backend);
-  return isUsed ? backend : new BACKENDS[NEXT](options);
+  return isUsed ? backend : BACKENDS[NEXT](options);
 }
 
 /** Returns true if the first mode would work although another one is set. */
 export async function couldUseFirst(options: BackendOptions): Promise<boolean> {
   const { mode } = options.configuration;
-  return mode !== "" && mode !== FIRST && await works(new BACKENDS[FIRST](options));
+  return mode !== "" && mode !== FIRST && await works(BACKENDS[FIRST](options));
 }
 
 function works(backend: Backend): Promise<boolean> {
@@ -69,7 +69,7 @@ async function openEither(options: BackendOptions): Promise<OpenBackend> {
     const isFinal = options.configuration.mode !== "" || !(error instanceof ApplyError) ||
       PASSING.has(error.failure);
     if (isFinal) throw error;
-    const next = new BACKENDS[NEXT](options);
+    const next = BACKENDS[NEXT](options);
     const probed = await next.probe().catch((other: unknown) => {
       if (!(other instanceof ApplyError)) throw other;
       const message =

@@ -55,7 +55,7 @@ export async function look(context: QueryContext): Promise<CheckReport> {
   const isReachable = apiServer?.failures.every(worksWithoutAnswer) ?? true;
   const [rival, ruleset, state] = await Promise.all([
     findRival(backend, context),
-    backend.readRuleset().catch(() => undefined),
+    backend.rules.readRuleset().catch(() => undefined),
     // The daemon has them, and its findings.
     daemon || !isReachable || !isConfigured && configuration.signpost.manifests.length === 0
       ? undefined

@@ -42,7 +42,7 @@ export async function diff(command: CommandOf<"diff">, context: QueryContext): P
   const signpost = { ...configuration.signpost, manifests: [] };
   const present = { ...context, timeout, configuration: { ...configuration, signpost } };
   const { backend, origin, state: { cache, desired } } = await readNodeState(present);
-  const changesOf = backend.changesFrom(desired);
+  const changesOf = backend.rules.changesFrom(desired);
   const { names, warnings } = await propose(manifests, { ...context, cache });
   const { change, conflicts } = desired.update(cache, cache.takeDirty());
   const report: DiffReport = {

@@ -44,7 +44,7 @@ export async function once(
   const services = Object.fromEntries([...desired.services].sort(([a], [b]) => a < b ? -1 : 1));
   const text = output === "json"
     ? `${JSON.stringify({ node: desired.node, services }, undefined, 2)}\n`
-    : backend.full(desired).text;
+    : backend.dataplane.full(desired).text;
   await runtime.print(text);
 }
 

@@ -101,7 +101,7 @@ async function lookOnce(options: ObjectsOptions, earlier?: NodeState): Promise<L
   const known = isReadOnce ? earlier : await readNodeState(options);
   if (!earlier) warnOfObjects(known.state, logger);
   const { state: { desired }, backend } = known;
-  const { compared, differences } = (await backend.read()).compare(desired);
+  const { compared, differences } = (await backend.rules.read()).compare(desired);
   const wanted = wantedListeners([...desired.services.values()].flat(), desired.node);
   // A program reads the TCP sockets: Deno lets no code read these files itself.
   const sockets = wanted.length === 0

@@ -155,7 +155,7 @@ async function lastEvents({ options, events }: Parts): Promise<void> {
 /** Moves the rules behind those of a proxy that starts next, as after a `kubectl rollout undo`. They still serve. */
 async function stepBehind(parts: Parts): Promise<void> {
   try {
-    await parts.opened.backend.stepBehind?.();
+    await parts.opened.backend.dataplane.stepBehind?.();
   } catch (error) {
     if (!(error instanceof ApplyError)) throw error;
     parts.options.logger.warn(
@@ -181,7 +181,7 @@ async function followServerVersion(parts: Parts): Promise<void> {
 
 function watchDrift(parts: Parts): Promise<void> {
   const { desired, loop } = parts;
-  return parts.opened.backend.watchDrift({
+  return parts.opened.backend.dataplane.watchDrift({
     desired,
     onDrift: (drift) => loop.drifted(drift),
     onChange: (reason) => loop.requestFull(reason),

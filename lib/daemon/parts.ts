@@ -124,7 +124,7 @@ function makeEngine({ options, opened }: Given, { cache, observation }: Reports)
   const loop = new SyncLoop({
     cache,
     desired,
-    backend,
+    dataplane: backend.dataplane,
     clock,
     logger,
     observer: observation,
@@ -150,7 +150,7 @@ function makeChecks(given: Given, work: Reports & Engine) {
     missing,
     isEligible: () => observation.isEligible,
     sync: () => loop.progress,
-    progress: () => backend.progress,
+    progress: () => backend.dataplane.progress,
   });
   const findings = new NodeFindings({
     gather: gathering(given, work),
@@ -173,7 +173,7 @@ function gathering(
   return async (isFull) => {
     if (isFull) {
       system = await readSystem(options, system);
-      ruleset = await backend.readRuleset().catch(() => undefined);
+      ruleset = await backend.rules.readRuleset().catch(() => undefined);
     }
     return {
       nodeName,

@@ -35,7 +35,7 @@ export function factsOf(
     & Pick<Known, "nodeName" | "origin" | "nodeFindings">
     & {
       readonly state: State;
-      readonly backend: Pick<Backend, "traits" | "describe">;
+      readonly backend: Pick<Backend, "traits" | "rules">;
       readonly configuration: Configuration;
       readonly runtime: Pick<Runtime, "addresses">;
     },
@@ -47,7 +47,7 @@ export function factsOf(
     nodeFindings: rest.nodeFindings,
     traits: backend.traits,
     ownAddresses: [...runtime.addresses(), ...state.cache.node?.addresses ?? []],
-    rules: backend.describe(state.desired.node),
+    rules: backend.rules.describe(state.desired.node),
     externalIPsAllowed: configuration.featureGates["AllowServiceExternalIPs"] !== false,
   };
 }

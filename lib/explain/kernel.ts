@@ -47,13 +47,13 @@ export function withKernel<R extends Report>(report: R, { kernel, connections }:
 
 /** Reads the kernel's rules of some ports. If they cannot be read, the result says why. */
 export async function readKernel(
-  backend: Pick<Backend, "read" | "foreignRules">,
+  backend: Pick<Backend, "rules" | "foreignRules">,
   about: PortsOfNode,
 ): Promise<KernelFacts> {
   const nothing = { reason: "", entries: [], stickyClients: [], kubeProxy: [] };
   try {
     const [rules, kubeProxy] = await Promise.all([
-      backend.read(about),
+      backend.rules.read(about),
       backend.foreignRules.findProxy(),
     ]);
     if (rules.isEmpty) return { ...nothing, state: "empty", kubeProxy };

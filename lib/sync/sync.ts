@@ -1,10 +1,14 @@
 /** The sync loop: takes changes in, computes the desired state, and holds the kernel to it. */
 import type { ObjectCache } from "../cache/cache.ts";
 import type { Desired, Step } from "../policy/state.ts";
-import type { Backend } from "../backend/backend.ts";
 import type { MinSyncPeriod } from "../model/configuration.ts";
-import { ApplyError, type ApplyFailure, type Script } from "../model/kernel/dataplane.ts";
-import type { Drift } from "../model/kernel/differences.ts";
+import {
+  ApplyError,
+  type ApplyFailure,
+  type Dataplane,
+  type Drift,
+  type Script,
+} from "../model/kernel/dataplane.ts";
 import type { ObjectEvent, ReplaceEvent } from "../model/cluster/objects.ts";
 import { Turns } from "../model/ports/in_turns.ts";
 import type { Clock, Logger } from "../model/ports/ports.ts";
@@ -26,7 +30,7 @@ import {
 interface SyncOptions {
   readonly cache: ObjectCache;
   readonly desired: Desired;
-  readonly backend: Pick<Backend, "full" | "changing" | "isUnfinished" | "apply" | "repair">;
+  readonly dataplane: Pick<Dataplane, "full" | "changing" | "isUnfinished" | "apply" | "repair">;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly observer: SyncObserver;
@@ -223,7 +227,7 @@ export class SyncLoop {
 
   /** True if the last sync left changes or deletions to the next one. */
   get #isUnfinished(): boolean {
-    return this.#hasBacklog || this.options.backend.isUnfinished === true;
+    return this.#hasBacklog || this.options.dataplane.isUnfinished === true;
   }
 
   /** Brings the kernel to the state of the objects, whatever asked for it. */
@@ -251,11 +255,11 @@ export class SyncLoop {
 
   /** Repairs by parts what another program changed, or asks for a full sync. */
   async #repair(began: number): Promise<Script | undefined> {
-    const { clock, desired, backend, logger } = this.options;
+    const { clock, desired, dataplane, logger } = this.options;
     const suspected = this.#suspected;
     this.#suspected = undefined;
     this.#repairAt = Infinity;
-    const script = await backend.repair(desired);
+    const script = await dataplane.repair(desired);
     if (script?.text === "") {
       logger.debug(2, "nothing differs from what was written");
       return undefined;
@@ -276,7 +280,7 @@ export class SyncLoop {
     undefined,
     { readonly step: Step; readonly partial?: Script | undefined }
   > {
-    const { cache, desired, backend, observer } = this.options;
+    const { cache, desired, dataplane, observer } = this.options;
     observer.started?.();
     // Between the state file and the last of the first lists the rules stay.
     if (!cache.consistent) return { step: noStep() };
@@ -291,14 +295,14 @@ export class SyncLoop {
     // No turn ends here: a script in progress tells others that the kernel is behind.
     this.#writing = step.change.services;
     const partial = this.#full === undefined
-      ? yield* backend.changing(step.change, desired)
+      ? yield* dataplane.changing(step.change, desired)
       : undefined;
     return { step, partial };
   }
 
   /** Writes the partial script, or replaces everything. @returns `undefined` if the kernel refused both */
   async #write(partial: Script | undefined, began: number): Promise<Script | undefined> {
-    const { backend, desired, clock, logger } = this.options;
+    const { dataplane, desired, clock, logger } = this.options;
     let reason = this.#full ?? "the node or very many Services changed";
     if (partial && this.#full === undefined) {
       const failure = await this.#apply(partial, began);
@@ -309,7 +313,7 @@ export class SyncLoop {
     this.#full = undefined;
     this.#suspected = undefined;
     this.#repairAt = Infinity;
-    const script = backend.full(desired);
+    const script = dataplane.full(desired);
     if (await this.#apply(script, began)) return void (this.#full = FAILED);
     logger.debug(2, "full sync", { reason });
     this.#lastFull = clock.monotonic();
@@ -317,7 +321,7 @@ export class SyncLoop {
   }
 
   async #apply(script: Script, began: number): Promise<ApplyFailure | undefined> {
-    const { backend, clock, logger, observer, signal } = this.options;
+    const { dataplane, clock, logger, observer, signal } = this.options;
     const checkpoint = () => {
       signal.throwIfAborted();
       this.#progress.moved = clock.monotonic();
@@ -325,7 +329,7 @@ export class SyncLoop {
     const { kind } = script;
     signal.throwIfAborted();
     try {
-      await backend.apply(script, checkpoint);
+      await dataplane.apply(script, checkpoint);
     } catch (error) {
       // Another daemon follows, or the process ends, and its programs with it.
       signal.throwIfAborted();

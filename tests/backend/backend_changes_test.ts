@@ -21,7 +21,7 @@ function step(
 ): string[] {
   const pipeline = new Pipeline({ mode });
   pipeline.load([...CLUSTER, ...before]);
-  const changesOf = backendOf(mode).changesFrom(pipeline.desired);
+  const changesOf = backendOf(mode).rules.changesFrom(pipeline.desired);
   const { change } = pipeline.load([...CLUSTER, ...after]);
   return lines(changesOf({ change, node: pipeline.desired.node }));
 }

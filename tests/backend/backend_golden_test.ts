@@ -68,7 +68,7 @@ for (const [name, open] of Object.entries(STAGES)) {
     await backend.probe();
     for (const golden of CASES.filter((each) => !each.needsFlowtables || HAS_FLOWTABLES)) {
       for await (const { file, desired } of runCase(golden, backend)) {
-        const { differences } = (await backend.read()).compare(desired);
+        const { differences } = (await backend.rules.read()).compare(desired);
         assertEquals(differences, [], file);
       }
     }

@@ -85,7 +85,9 @@ async function applyTwice(node: FakeNode, logger: MemoryLogger): Promise<void> {
   const { backend } = await open(node, "iptables", logger);
   const pipeline = new Pipeline({ mode: "iptables" });
   pipeline.load([]);
-  for (let i = 0; i < 2; i++) await backend.apply(backend.full(pipeline.desired));
+  for (let i = 0; i < 2; i++) {
+    await backend.dataplane.apply(backend.dataplane.full(pipeline.desired));
+  }
 }
 
 Deno.test("iptables mode goes by nf_conntrack_tcp_be_liberal, at the start and when it changes", async () => {
@@ -96,11 +98,12 @@ Deno.test("iptables mode goes by nf_conntrack_tcp_be_liberal, at the start and w
   const opened = await open(node, "iptables", undefined, { clock });
   const pipeline = new Pipeline({ mode: "iptables" });
   pipeline.load([]);
-  const drops = () => opened.backend.full(pipeline.desired).text.includes("INVALID -j DROP");
+  const drops = () =>
+    opened.backend.dataplane.full(pipeline.desired).text.includes("INVALID -j DROP");
   assertEquals(drops(), false);
   const reasons: string[] = [];
   const stop = new AbortController();
-  const watching = opened.backend.watchDrift({
+  const watching = opened.backend.dataplane.watchDrift({
     desired: pipeline.desired,
     onDrift: () => {},
     onChange: (reason) => reasons.push(reason),
@@ -158,7 +161,9 @@ Deno.test("a sysctl that hangs is waited for two seconds, is not started twice, 
   pipeline.load([]);
   for (let sync = 0; sync < 2; sync++) {
     let isDone = false;
-    const applied = backend.apply(backend.full(pipeline.desired)).then(() => isDone = true);
+    const applied = backend.dataplane.apply(backend.dataplane.full(pipeline.desired)).then(() =>
+      isDone = true
+    );
     await settle();
     await clock.advance(1_999);
     assertEquals(isDone, false);
@@ -202,13 +207,13 @@ for (const mode of ["nftables", "iptables"] as const) {
     const configured = { clusterCIDRs: ["10.244.0.0/16", "fd00:10:244::/64"] };
     const pipeline = new Pipeline({ mode, ipFamilies: [4], configuration: configured });
     pipeline.load([DUAL_SERVICE]);
-    const script = opened.backend.full(pipeline.desired);
+    const script = opened.backend.dataplane.full(pipeline.desired);
     assertEquals(IPV6.exec(script.text)?.[0], undefined, script.text);
     assertMatch(script.text, /10\.96\.0\.10/);
     const { change } = pipeline.load([]);
-    const step = atOnce(opened.backend.changing(change, pipeline.desired));
+    const step = atOnce(opened.backend.dataplane.changing(change, pipeline.desired));
     assertEquals(IPV6.exec(step?.text ?? "")?.[0], undefined, step?.text);
-    await opened.backend.apply(script);
+    await opened.backend.dataplane.apply(script);
     const programs = node.changes.map((each) => each.split(" ")[0]);
     assertEquals(programs.filter((each) => each?.startsWith("ip6")), []);
   });

@@ -31,7 +31,7 @@ for (const [name, open] of STAGES) {
     assert(printed !== "");
     assertEquals(await differences(stage, desired), [], "a dry run removes nothing");
     assertEquals(await clean(false), []);
-    assertEquals((await stage.backend.read()).isEmpty, true);
+    assertEquals((await stage.backend.rules.read()).isEmpty, true);
     printed = "";
     assertEquals([await clean(true), printed], [[], ""]);
   });

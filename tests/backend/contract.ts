@@ -39,7 +39,7 @@ export async function applied(
   await backend.probe();
   const pipeline = new Pipeline({ mode: backend.traits.name });
   pipeline.load(objects);
-  await backend.apply(backend.full(pipeline.desired));
+  await backend.dataplane.apply(backend.dataplane.full(pipeline.desired));
   return pipeline;
 }
 
@@ -47,7 +47,7 @@ export async function differences(
   { backend }: Stage,
   state: DesiredState,
 ): Promise<readonly ServiceDifference[]> {
-  return (await backend.read()).compare(state).differences;
+  return (await backend.rules.read()).compare(state).differences;
 }
 
 /** A step that needs no full script. */
@@ -62,12 +62,12 @@ const CASES: Readonly<Record<string, (stage: Stage) => Promise<void> | void>> = 
     const { version, missing, refusedFeatures } = await backend.probe();
     assertMatch(version, /\d\.\d/);
     assertEquals([missing.size, refusedFeatures.size], [0, 0]);
-    assertEquals((await backend.read()).isEmpty, true);
+    assertEquals((await backend.rules.read()).isEmpty, true);
   },
 
   "what was applied is read back": async (stage) => {
     const { desired } = await applied(stage);
-    const rules = await stage.backend.read();
+    const rules = await stage.backend.rules.read();
     const { differences, compared } = rules.compare(desired);
     assertEquals([rules.isEmpty, differences, compared > 0], [false, [], true]);
     const ports = desired.services.get("shop/web") ?? [];
@@ -80,12 +80,12 @@ const CASES: Readonly<Record<string, (stage: Stage) => Promise<void> | void>> = 
     const { backend } = stage;
     const pipeline = await applied(stage);
     const { change } = pipeline.load(AFTER);
-    const script = partOf(atOnce(backend.changing(change, pipeline.desired)));
+    const script = partOf(atOnce(backend.dataplane.changing(change, pipeline.desired)));
     assertEquals(script.kind, "partial");
-    await backend.apply(script);
+    await backend.dataplane.apply(script);
     assertEquals(await differences(stage, pipeline.desired), []);
     const byParts = await stage.dump();
-    await backend.apply(backend.full(pipeline.desired));
+    await backend.dataplane.apply(backend.dataplane.full(pipeline.desired));
     assertEquals(byParts, await stage.dump());
   },
 
@@ -94,21 +94,21 @@ const CASES: Readonly<Record<string, (stage: Stage) => Promise<void> | void>> = 
     const pipeline = await applied(stage);
     const before = await stage.dump();
     const { change } = pipeline.load(AFTER);
-    const partial = partOf(atOnce(backend.changing(change, pipeline.desired)));
+    const partial = partOf(atOnce(backend.dataplane.changing(change, pipeline.desired)));
     stage.refuses = true;
-    for (const script of [partial, backend.full(pipeline.desired)]) {
-      await assertRejects(() => backend.apply(script), ApplyError);
+    for (const script of [partial, backend.dataplane.full(pipeline.desired)]) {
+      await assertRejects(() => backend.dataplane.apply(script), ApplyError);
       assertEquals(await stage.dump(), before);
     }
     stage.refuses = false;
-    await backend.apply(backend.full(pipeline.desired));
+    await backend.dataplane.apply(backend.dataplane.full(pipeline.desired));
     assertEquals(await differences(stage, pipeline.desired), []);
   },
 
   "what another program deletes differs, and has its Service's name": async (stage) => {
     const { desired } = await applied(stage);
     await stage.deleteRule();
-    const rules = await stage.backend.read();
+    const rules = await stage.backend.rules.read();
     const [first, ...more] = rules.compare(desired).differences;
     assertEquals([first?.type, more], ["missing", []]);
     assertMatch(first?.service ?? "", /^shop\/web\b/);
@@ -122,7 +122,7 @@ const CASES: Readonly<Record<string, (stage: Stage) => Promise<void> | void>> = 
     const before = await stage.dump();
     const stop = new AbortController();
     let drifts = 0;
-    const watching = backend.watchDrift({
+    const watching = backend.dataplane.watchDrift({
       desired,
       onDrift: () => drifts++,
       onChange: () => {},
@@ -135,13 +135,15 @@ const CASES: Readonly<Record<string, (stage: Stage) => Promise<void> | void>> = 
     for (const remove of removals) {
       // The watch does not say from when on it follows.
       await eventually("drift", async () => {
-        await backend.apply(backend.full(desired));
+        await backend.dataplane.apply(backend.dataplane.full(desired));
         drifts = 0;
         await remove();
         return await eventually("a report", () => drifts > 0, { deadline: 1_000 });
       });
       assert((await differences(stage, desired)).length > 0);
-      await backend.apply(await backend.repair(desired) ?? backend.full(desired));
+      await backend.dataplane.apply(
+        await backend.dataplane.repair(desired) ?? backend.dataplane.full(desired),
+      );
       assertEquals(await differences(stage, desired), []);
       assertEquals(await stage.dump(), before);
     }
@@ -151,8 +153,8 @@ const CASES: Readonly<Record<string, (stage: Stage) => Promise<void> | void>> = 
 
   "the rule that delivers is named as the kernel has it": async (stage) => {
     const { desired } = await applied(stage);
-    const rules = await stage.backend.read();
-    const names = stage.backend.describe(desired.node);
+    const rules = await stage.backend.rules.read();
+    const names = stage.backend.rules.describe(desired.node);
     for (const servicePort of desired.services.get("shop/web") ?? []) {
       const entries = rules.entries([servicePort], desired.node);
       for (const frontend of frontendsOf(servicePort)) {
@@ -168,7 +170,7 @@ const CASES: Readonly<Record<string, (stage: Stage) => Promise<void> | void>> = 
   "a step is the changes that it makes, and none where nothing changes": ({ backend }) => {
     const pipeline = new Pipeline({ mode: backend.traits.name });
     pipeline.load(BEFORE);
-    const changesOf = backend.changesFrom(pipeline.desired);
+    const changesOf = backend.rules.changesFrom(pipeline.desired);
     const step = (objects: readonly ApiObject[]) => {
       const { change } = pipeline.load(objects);
       return changesOf({ change, node: pipeline.desired.node });

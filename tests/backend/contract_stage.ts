@@ -12,7 +12,7 @@ import { SystemClock } from "../../lib/system/clock.ts";
 import { wholeInput } from "../support/whole_input.ts";
 import { MemoryLogger } from "../support/clock_and_log.ts";
 import { configuration, DEFAULTS } from "../support/configuration.ts";
-import { FakeBackend } from "../support/fake_backend.ts";
+import { fakeBackend, FakeDataplane } from "../support/fake_backend.ts";
 import type { Mode } from "../support/modes.ts";
 import { listTable } from "../support/nft_table.ts";
 import { Kernel as IptablesKernel } from "./iptables/kernel.ts";
@@ -113,20 +113,20 @@ export async function iptablesStage(variant: Variant): Promise<KernelStage> {
 
 /** The fake of other tests. */
 export function fakeStage(): Promise<Stage> {
-  const backend = new FakeBackend({ repairs: true });
+  const dataplane = new FakeDataplane({ repairs: true });
   return Promise.resolve({
-    backend,
+    backend: fakeBackend(dataplane),
     noticesRules: true,
     get refuses() {
-      return backend.failures.length > 0;
+      return dataplane.failures.length > 0;
     },
     set refuses(refuses: boolean) {
-      backend.failures.splice(0);
-      if (refuses) backend.failures.push(...Array.from({ length: 9 }, () => "unknown" as const));
+      dataplane.failures.splice(0);
+      if (refuses) dataplane.failures.push(...Array.from({ length: 9 }, () => "unknown" as const));
     },
-    deleteRule: () => Promise.resolve(backend.deleteByOther("shop/web")),
-    deleteAll: () => Promise.resolve(backend.deleteByOther()),
-    dump: () => Promise.resolve(JSON.stringify([...backend.kernel].sort())),
+    deleteRule: () => Promise.resolve(dataplane.deleteByOther("shop/web")),
+    deleteAll: () => Promise.resolve(dataplane.deleteByOther()),
+    dump: () => Promise.resolve(JSON.stringify([...dataplane.kernel].sort())),
     [Symbol.asyncDispose]: () => Promise.resolve(),
   });
 }

@@ -76,8 +76,8 @@ export async function* runCase(
   const { desired } = pipeline;
   const state = new Map(objects.map((object) => [idOf(object), object]));
   load(pipeline, state);
-  const full = backend.full(desired);
-  await backend.apply(full);
+  const full = backend.dataplane.full(desired);
+  await backend.dataplane.apply(full);
   yield { file: `${name}.${mode}`, description, script: full, desired };
   for (const [i, step] of steps.entries()) {
     for (const id of step.delete ?? []) {
@@ -85,9 +85,9 @@ export async function* runCase(
     }
     for (const object of step.apply ?? []) state.set(idOf(object), object);
     const { change } = load(pipeline, state);
-    const script = atOnce(backend.changing(change, desired));
+    const script = atOnce(backend.dataplane.changing(change, desired));
     if (!script) throw new Error(`${name}: step ${i + 1} needs a full script`);
-    await backend.apply(script);
+    await backend.dataplane.apply(script);
     yield { file: `${name}.${i + 1}.${mode}`, description: step.description, script, desired };
   }
 }

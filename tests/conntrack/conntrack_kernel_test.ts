@@ -8,7 +8,7 @@ import { applyConntrackSettings } from "../../lib/conntrack/kernel_settings.ts";
 import { hostPort } from "../../lib/model/cluster/names.ts";
 import type { ProcessRunner } from "../../lib/model/ports/ports.ts";
 import { type Mode, MODES } from "../../lib/model/configuration.ts";
-import type { Dataplane, Script } from "../../lib/model/kernel/dataplane.ts";
+import type { Script, ScriptWriter } from "../../lib/model/kernel/dataplane.ts";
 import type { DesiredState, StateChange } from "../../lib/model/kernel/desired.ts";
 import { IptablesDataplane } from "../../lib/backend/iptables/dataplane.ts";
 import { NftablesDataplane } from "../../lib/backend/nftables/dataplane.ts";
@@ -87,7 +87,7 @@ function slice(
 }
 
 /** Returns what applies a change, or all rules, with the rules of a mode. */
-function applierOf<S extends Script>(dataplane: Dataplane<S>) {
+function applierOf<S extends Script>(dataplane: ScriptWriter<S>) {
   return async (state: DesiredState, change: StateChange | undefined): Promise<void> => {
     const partial = change && atOnce(dataplane.changing(change, state));
     await dataplane.apply(partial ?? dataplane.full(state));

@@ -7,7 +7,7 @@ import { httpListen } from "../../lib/system/http_servers.ts";
 import { tcp } from "../../lib/system/tcp.ts";
 import { world } from "../cli/runtime.ts";
 import { DEFAULTS } from "../support/configuration.ts";
-import { FakeBackend } from "../support/fake_backend.ts";
+import { fakeBackend } from "../support/fake_backend.ts";
 
 export const COMMAND_LINE = { argv: ["run"], workingDirectory: "/", file: null };
 
@@ -37,7 +37,7 @@ export function newParts(
     signal: new AbortController().signal,
   };
   const opened = {
-    backend: new FakeBackend({ repairs: false }),
+    backend: fakeBackend(),
     choice: "",
     version: "1.1.3",
     missing: new Map(),

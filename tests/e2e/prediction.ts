@@ -50,7 +50,7 @@ export async function assertPredicted(
     desired,
     traits: backend.traits,
     ownAddresses,
-    rules: backend.describe(desired.node),
+    rules: backend.rules.describe(desired.node),
   };
   // By which interface a packet comes, its addresses do not tell.
   const isTold = !/Interface/.test(configuration.detectLocalMode);

@@ -46,7 +46,7 @@ async function metricsOf(mode: Mode, more: Partial<MetricsSources> = {}) {
   const backend = backendOf(mode);
   const pipeline = new Pipeline({ mode });
   pipeline.load([service("web")]);
-  await backend.apply(backend.full(pipeline.desired));
+  await backend.dataplane.apply(backend.dataplane.full(pipeline.desired));
   const metrics = new Metrics({ backend: backend.metrics, families: [4, 6] });
   metrics.read({
     observed: { ...NOTHING_SEEN, watches: WATCHES },

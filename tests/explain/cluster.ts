@@ -133,7 +133,7 @@ export function worldOf(
     desired,
     traits: traitsOf(mode),
     ownAddresses: ["127.0.0.1", "::1", NODE_ADDRESS],
-    rules: backendOf(mode).describe(desired.node),
+    rules: backendOf(mode).rules.describe(desired.node),
   };
   return {
     state: { cache, desired, conflicts, refused: [...refused, ...overLimit] },

@@ -4,19 +4,16 @@
  *
  * @module
  */
-import type { RulesetFacts } from "../../lib/findings/facts.ts";
-import type {
-  Backend,
-  DesiredStep,
-  DriftOptions,
-  ForeignRules,
-  KernelRules,
-  Probed,
-  RuleNames,
-} from "../../lib/backend/backend.ts";
-import type { BackendMetrics } from "../../lib/backend/metrics.ts";
-import type { Change, Drift } from "../../lib/model/kernel/differences.ts";
-import { ApplyError, type ApplyFailure, type Script } from "../../lib/model/kernel/dataplane.ts";
+import type { Backend, KernelRules, Probed, RuleReader } from "../../lib/backend/backend.ts";
+import type { Change } from "../../lib/model/kernel/differences.ts";
+import {
+  ApplyError,
+  type ApplyFailure,
+  type Dataplane,
+  type Drift,
+  type DriftOptions,
+  type Script,
+} from "../../lib/model/kernel/dataplane.ts";
 import type {
   DesiredServicePort,
   DesiredState,
@@ -27,33 +24,13 @@ import type { ModeTraits } from "../../lib/model/kernel/traits.ts";
 /** The one set of the fake kernel. */
 const SET = "services";
 
-/** A script of `FakeBackend`: Services and their ports as JSON, `undefined` where one goes. */
+/** A script of `FakeDataplane`: Services and their ports as JSON, `undefined` where one goes. */
 export interface FakeScript extends Script {
   readonly services: ReadonlyMap<string, string | undefined>;
 }
 
 /** A kernel that keeps Services by name, and fails when it is told to. */
-export class FakeBackend implements Backend<FakeScript> {
-  readonly traits: ModeTraits = {
-    name: "nftables",
-    primaryNodePorts: true,
-    localhostNodePorts: "listeners",
-    guardsClusterIPs: true,
-    refuses: new Map(),
-    parts: "Services",
-  };
-  readonly metrics: BackendMetrics = { failures: [], readings: [] };
-  readonly connections = {
-    areOurs: false,
-    read: () => Promise.resolve([]),
-  };
-  readonly foreignRules: ForeignRules = {
-    isServed: () => Promise.resolve(this.#isThere),
-    rival: undefined,
-    findProxy: () => Promise.resolve([]),
-    run: () => Promise.resolve(),
-    ipvs: undefined,
-  };
+export class FakeDataplane implements Dataplane<FakeScript> {
   /** The contents of the kernel. */
   readonly kernel = new Map<string, string>();
   /** Scripts that were given to it, as `kind: services`; refused ones with the failure. */
@@ -77,20 +54,6 @@ export class FakeBackend implements Backend<FakeScript> {
       this.kernel.delete(name);
     }
     this.#onDrift({ missing: name ?? "everything", added: "", by: "" });
-  }
-
-  readRuleset(): Promise<RulesetFacts> {
-    return Promise.resolve({ chains: [], routes: [] });
-  }
-
-  probe(): Promise<Probed> {
-    return Promise.resolve({
-      version: "1.0",
-      missing: new Map(),
-      refusedFeatures: new Map(),
-      findings: [],
-      choice: "",
-    });
   }
 
   full(state: DesiredState): FakeScript {
@@ -137,29 +100,69 @@ export class FakeBackend implements Backend<FakeScript> {
     this.#onDrift = () => {};
   }
 
-  read(): Promise<KernelRules> {
-    return Promise.resolve(rulesOf(new Map(this.kernel), !this.#isThere));
+  /** The rules are there. */
+  get isThere(): boolean {
+    return this.#isThere;
   }
+}
 
-  describe(): RuleNames {
-    return {
-      delivers: ({ servicePort }) => `${SET}: ${serviceOf(servicePort)}`,
-      shortCircuit: ({ servicePort }) => `${SET}: ${serviceOf(servicePort)}`,
-      refuses: ({ servicePort }) => `${SET}: ${serviceOf(servicePort)}`,
+const TRAITS: ModeTraits = {
+  name: "nftables",
+  primaryNodePorts: true,
+  localhostNodePorts: "listeners",
+  guardsClusterIPs: true,
+  refuses: new Map(),
+  parts: "Services",
+};
+
+const PROBED: Probed = {
+  version: "1.0",
+  missing: new Map(),
+  refusedFeatures: new Map(),
+  findings: [],
+  choice: "",
+};
+
+/** A backend of this kernel. */
+export function fakeBackend(dataplane = new FakeDataplane({ repairs: false })): Backend {
+  return {
+    traits: TRAITS,
+    probe: () => Promise.resolve(PROBED),
+    dataplane,
+    rules: fakeRules(dataplane),
+    metrics: { failures: [], readings: [] },
+    connections: { areOurs: false, read: () => Promise.resolve([]) },
+    foreignRules: {
+      isServed: () => Promise.resolve(dataplane.isThere),
+      rival: undefined,
+      findProxy: () => Promise.resolve([]),
+      run: () => Promise.resolve(),
+      ipvs: undefined,
+    },
+  };
+}
+
+function fakeRules(dataplane: FakeDataplane): RuleReader {
+  const ofService = ({ servicePort }: { readonly servicePort: DesiredServicePort }) =>
+    `${SET}: ${serviceOf(servicePort)}`;
+  return {
+    read: () => Promise.resolve(rulesOf(new Map(dataplane.kernel), !dataplane.isThere)),
+    readRuleset: () => Promise.resolve({ chains: [], routes: [] }),
+    describe: () => ({
+      delivers: ofService,
+      shortCircuit: ofService,
+      refuses: ofService,
       firewall: () => "",
       rejectsLocalhost: () => "",
       guardsLocalhost: () => "",
       undefinedPort: () => "",
       unallocatedAddress: () => "",
-    };
-  }
-
-  changesFrom(): (step: DesiredStep) => Change[] {
-    return ({ change }) =>
+    }),
+    changesFrom: () => ({ change }) =>
       [...change.services].flatMap(([name, { before, after }]) =>
         changesOf(name, { before: valueOf(before), after: valueOf(after) })
-      );
-  }
+      ),
+  };
 }
 
 function rulesOf(held: ReadonlyMap<string, string>, isEmpty: boolean): KernelRules {

@@ -13,7 +13,7 @@ import type { SyncObserver, SyncOutcome } from "../../lib/sync/reports.ts";
 import { SyncLoop } from "../../lib/sync/sync.ts";
 import { configuration } from "../support/configuration.ts";
 import { type ApiObject, NODE_NAME, replacement } from "../support/pipeline.ts";
-import { FakeBackend } from "../support/fake_backend.ts";
+import { FakeDataplane } from "../support/fake_backend.ts";
 import { ManualClock, MemoryLogger, settle } from "../support/clock_and_log.ts";
 import { traitsOf } from "../support/modes.ts";
 
@@ -40,7 +40,7 @@ export interface FixtureOptions {
   readonly fullSyncPeriod?: number;
   /** The cost that one partial sync writes; without it there is no bound. */
   readonly share?: number;
-  /** The backend repairs by parts; otherwise everything is replaced. */
+  /** The dataplane repairs by parts; otherwise everything is replaced. */
   readonly repairs?: boolean;
 }
 
@@ -56,7 +56,7 @@ export class SyncFixture implements AsyncDisposable {
     nodeName: NODE_NAME,
     refusedFeatures: new Map([["source-ranges", "nft refuses it"]]),
   });
-  readonly backend: FakeBackend;
+  readonly dataplane: FakeDataplane;
   readonly clock = new ManualClock();
   readonly logger = new MemoryLogger();
   /** The calls of the observer. */
@@ -76,11 +76,11 @@ export class SyncFixture implements AsyncDisposable {
   #running: Promise<void> = Promise.resolve();
 
   constructor(options: FixtureOptions = {}) {
-    this.backend = new FakeBackend({ ...options, repairs: options.repairs ?? false });
+    this.dataplane = new FakeDataplane({ ...options, repairs: options.repairs ?? false });
     this.loop = new SyncLoop({
       cache: this.cache,
       desired: this.desired,
-      backend: this.backend,
+      dataplane: this.dataplane,
       clock: this.clock,
       logger: this.logger,
       observer: { ...recordingObserver(this.told), started: () => this.starts++ },
@@ -147,10 +147,10 @@ export class SyncFixture implements AsyncDisposable {
     this.loop.handle({ type: "delete", kind, key });
   }
 
-  /** Returns the desired contents of the kernel, in the words of `FakeBackend`. */
+  /** Returns the desired contents of the kernel, in the words of `FakeDataplane`. */
   get wanted(): ReadonlyMap<string, string> {
     return new Map(
-      [...this.backend.full(this.desired).services].flatMap(([name, value]) =>
+      [...this.dataplane.full(this.desired).services].flatMap(([name, value]) =>
         value === undefined ? [] : [[name, value] as const]
       ),
     );

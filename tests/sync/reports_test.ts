@@ -3,14 +3,14 @@ import { service, stored, SyncFixture } from "./fixture.ts";
 
 Deno.test("each refusal is warned of once, and the Service keeps its last good rules", async () => {
   await using fixture = await SyncFixture.synced([service(1)]);
-  const { backend, logger, told } = fixture;
-  const before = new Map(backend.kernel);
+  const { dataplane, logger, told } = fixture;
+  const before = new Map(dataplane.kernel);
   for (let times = 0; times < 3; times++) fixture.upsert(service(1, { ports: [] }));
   await fixture.pass(1_000);
   assertEquals(logger.at("warn").length, 1);
   assertMatch(logger.at("warn").join(), /"key":"default\/s1","reason":"spec\.ports must hold/);
   assertEquals(told.filter((each) => each.startsWith("refused")), ["refused Service default/s1"]);
-  assertEquals(backend.kernel, before);
+  assertEquals(dataplane.kernel, before);
   fixture.upsert(service(1, { ports: [{ port: 0 }] }));
   await fixture.pass(0);
   assertEquals(logger.at("warn").length, 2);
@@ -42,10 +42,10 @@ Deno.test("each conflict is warned of once, until it is over and comes back", as
 
 Deno.test("the observer hears of what was applied and what failed", async () => {
   await using fixture = await SyncFixture.synced([]);
-  const { backend, told } = fixture;
+  const { dataplane, told } = fixture;
   told.length = 0;
-  backend.during = () => fixture.clock.advance(250);
-  backend.failures.push("not-permitted");
+  dataplane.during = () => fixture.clock.advance(250);
+  dataplane.failures.push("not-permitted");
   fixture.upsert(service(1));
   await fixture.pass(0);
   await fixture.pass(250);
@@ -65,7 +65,7 @@ Deno.test("after each try its outcome is told: what changed, and whether the ker
   fixture.upsert(service(2));
   await fixture.pass(1_000);
   assertEquals(outcomesOf(fixture), ["default/s2 done"]);
-  fixture.backend.failures.push("conflict", "busy");
+  fixture.dataplane.failures.push("conflict", "busy");
   fixture.upsert(service(3));
   await fixture.pass(1_000);
   assertEquals(outcomesOf(fixture), ["default/s3 failed"]);
@@ -82,11 +82,11 @@ Deno.test("what follows a sync is done in order, and the next sync waits for it"
   await fixture.pass(0);
   fixture.upsert(service(2));
   await fixture.pass(10_000);
-  assertEquals([fixture.backend.log.length, fixture.followed], [2, []]);
+  assertEquals([fixture.dataplane.log.length, fixture.followed], [2, []]);
   resolve();
   await fixture.pass(0);
   assertEquals(fixture.followed, [true, true]);
-  assertEquals(fixture.backend.log.length, 3);
+  assertEquals(fixture.dataplane.log.length, 3);
 });
 
 Deno.test("a round can be asked for though nothing has changed", async () => {
@@ -101,9 +101,9 @@ Deno.test("a round can be asked for though nothing has changed", async () => {
 
 Deno.test("the loop tells for how long the sync at hand has been running", async () => {
   await using fixture = await SyncFixture.synced([]);
-  const { loop, clock, backend } = fixture;
+  const { loop, clock, dataplane } = fixture;
   let busy = 0;
-  backend.during = async () => {
+  dataplane.during = async () => {
     await clock.advance(5_000);
     busy = loop.busy;
   };
@@ -114,9 +114,9 @@ Deno.test("the loop tells for how long the sync at hand has been running", async
 
 Deno.test("a sync that gets on is not stuck: the time counts from its last part", async () => {
   await using fixture = await SyncFixture.synced([]);
-  const { loop, clock, backend } = fixture;
+  const { loop, clock, dataplane } = fixture;
   const busy: number[] = [];
-  backend.during = async (checkpoint) => {
+  dataplane.during = async (checkpoint) => {
     for (let part = 0; part < 2; part++) {
       await clock.advance(100_000);
       busy.push(loop.busy);
@@ -132,13 +132,13 @@ Deno.test("a sync that gets on is not stuck: the time counts from its last part"
 
 Deno.test("the oldest change waits until the kernel has it, and failures in a row are counted", async () => {
   await using fixture = await SyncFixture.synced([]);
-  const { loop, clock, backend } = fixture;
+  const { loop, clock, dataplane } = fixture;
   const progress = () => {
     const { waitingSince, moved, failures } = loop.progress;
     return { waitingSince, moved, failures };
   };
-  backend.during = (checkpoint) => checkpoint();
-  backend.failures.push("not-permitted", "not-permitted");
+  dataplane.during = (checkpoint) => checkpoint();
+  dataplane.failures.push("not-permitted", "not-permitted");
   const waitingSince = clock.monotonic();
   fixture.upsert(service(1));
   await fixture.pass(0);
@@ -230,15 +230,15 @@ Deno.test("a Service over a limit is refused by itself, once, and told of again 
   const externalIPs = Array.from({ length: 10_000 }, (_, i) => `192.0.${i >> 8}.${i & 255}`);
   const ports = Array.from({ length: 400 }, (_, i) => ({ name: `p${i}`, port: i + 1 }));
   await using fixture = await SyncFixture.synced([service(1), service(2)]);
-  const { backend, logger, told } = fixture;
-  const before = new Map(backend.kernel);
+  const { dataplane, logger, told } = fixture;
+  const before = new Map(dataplane.kernel);
   for (const affinity of ["None", "ClientIP", "None"]) {
     fixture.upsert(service(1, { externalIPs, ports, sessionAffinity: affinity }));
     await fixture.pass(1_000);
   }
   assertEquals(told.filter((each) => each.startsWith("refused")), ["refused Service default/s1"]);
   assertMatch(logger.at("warn").join(), /last good state stays.*4,000,800 elements/);
-  assertEquals(backend.kernel, before);
+  assertEquals(dataplane.kernel, before);
   fixture.upsert(service(1));
   await fixture.pass(1_000);
   fixture.upsert(service(1, { externalIPs, ports }));
@@ -248,11 +248,11 @@ Deno.test("a Service over a limit is refused by itself, once, and told of again 
 
 Deno.test("a state from before the start lets go of what the process needs itself", async () => {
   await using fixture = new SyncFixture();
-  const { loop, backend } = fixture;
+  const { loop, dataplane } = fixture;
   await loop.restore(stored([service(1, { externalIPs: ["192.0.2.6"] })]));
   await fixture.start();
   await fixture.pass(0);
-  assertMatch(backend.kernel.get("default/s1") ?? "", /192\.0\.2\.6/);
+  assertMatch(dataplane.kernel.get("default/s1") ?? "", /192\.0\.2\.6/);
   fixture.ownPorts = [{
     isApiServer: true,
     holder: "the API server",
@@ -263,7 +263,7 @@ Deno.test("a state from before the start lets go of what the process needs itsel
   loop.nodeChanged();
   await fixture.pass(0);
   await fixture.pass(1_000);
-  assertEquals(backend.kernel.get("default/s1")?.includes("192.0.2.6"), false);
+  assertEquals(dataplane.kernel.get("default/s1")?.includes("192.0.2.6"), false);
   assertEquals(loop.stale, true);
 });
 

@@ -8,7 +8,7 @@ async function withKernel(
   minSyncPeriod: "adaptive" | number = "adaptive",
 ): Promise<SyncFixture> {
   const fixture = await SyncFixture.synced([], { minSyncPeriod });
-  fixture.backend.during = () => fixture.clock.pass(milliseconds());
+  fixture.dataplane.during = () => fixture.clock.pass(milliseconds());
   return fixture;
 }
 
@@ -36,7 +36,7 @@ Deno.test("adaptive: a lone change is written at once, each time that one comes"
     fixture.upsert(service(number));
     await fixture.pass(0);
     assertEquals(fixture.clock.monotonic() - begin, 8);
-    assertEquals(fixture.backend.log.at(-1), `partial: default/s${number}`);
+    assertEquals(fixture.dataplane.log.at(-1), `partial: default/s${number}`);
     await fixture.pass(100);
   }
 });
@@ -49,7 +49,7 @@ Deno.test("adaptive: a burst is gathered, and a fifth of the time goes into sync
   const later = pauses.slice(2);
   assert(later.length > 3 && later.every((pause) => pause >= 32 && pause < 38), `${pauses}`);
   await fixture.pass(100);
-  assertEquals(fixture.backend.kernel, fixture.wanted);
+  assertEquals(fixture.dataplane.kernel, fixture.wanted);
 });
 
 Deno.test("adaptive: with a slow kernel changes wait for a second, not longer", async () => {
@@ -68,14 +68,14 @@ Deno.test("adaptive: a lone change that follows a full sync of 20 s waits for le
   takes = 8;
   fixture.upsert(service(1));
   await fixture.pass(0);
-  const before = fixture.backend.log.length;
+  const before = fixture.dataplane.log.length;
   await fixture.pass(340);
-  assertEquals(fixture.backend.log.slice(before), ["partial: default/s1"]);
+  assertEquals(fixture.dataplane.log.slice(before), ["partial: default/s1"]);
 });
 
 Deno.test("adaptive: syncs that failed count, too", async () => {
   await using fixture = await withKernel(() => 90);
-  fixture.backend.failures.push("conflict", "conflict");
+  fixture.dataplane.failures.push("conflict", "conflict");
   fixture.upsert(service(1));
   await fixture.pass(0);
   // A partial script and the full one after it.
@@ -89,8 +89,8 @@ Deno.test("a min sync period that is set holds, whatever the kernel takes", asyn
     await fixture.pass(0);
     fixture.upsert(service(2));
     await fixture.pass(Math.max(0, period - 1));
-    assertEquals(fixture.backend.log.length, period === 0 ? 3 : 2);
+    assertEquals(fixture.dataplane.log.length, period === 0 ? 3 : 2);
     await fixture.pass(1);
-    assertEquals([fixture.backend.log.length, fixture.loop.pause], [3, period]);
+    assertEquals([fixture.dataplane.log.length, fixture.loop.pause], [3, period]);
   }
 });

@@ -1,5 +1,5 @@
 import { assertEquals, assertMatch } from "@std/assert";
-import type { Drift } from "../../lib/model/kernel/differences.ts";
+import type { Drift } from "../../lib/model/kernel/dataplane.ts";
 import { service, SyncFixture } from "./fixture.ts";
 
 const DRIFT: Drift = { missing: "the whole table", added: "", by: "nft (pid 4711)" };
@@ -8,7 +8,7 @@ const DRIFT: Drift = { missing: "the whole table", added: "", by: "nft (pid 4711
 async function repaired(times: number): Promise<SyncFixture> {
   const fixture = await SyncFixture.synced([service(1)], { repairs: true });
   for (let time = 0; time < times; time++) {
-    fixture.backend.kernel.clear();
+    fixture.dataplane.kernel.clear();
     fixture.loop.drifted(DRIFT);
     await fixture.pass(100);
   }
@@ -16,8 +16,8 @@ async function repaired(times: number): Promise<SyncFixture> {
 }
 
 /** How often rules were put back. */
-function repairs({ backend }: SyncFixture): number {
-  return backend.log.length - 1;
+function repairs({ dataplane }: SyncFixture): number {
+  return dataplane.log.length - 1;
 }
 
 Deno.test("drift is repaired at once, and the log names who did it", async () => {
@@ -41,7 +41,7 @@ Deno.test("drift that comes before its repair begins counts once", async () => {
 Deno.test("after five repairs in a row, the next one waits, and one line says so", async () => {
   await using fixture = await repaired(5);
   const lines = fixture.logger.at("warn").length;
-  fixture.backend.kernel.clear();
+  fixture.dataplane.kernel.clear();
   for (let time = 0; time < 100; time++) fixture.loop.drifted(DRIFT);
   await fixture.pass(890);
   assertEquals([repairs(fixture), fixture.logger.at("warn").length], [5, lines + 1]);
@@ -54,13 +54,13 @@ Deno.test("changes do not wait for a repair that is put off", async () => {
   fixture.loop.drifted(DRIFT);
   fixture.upsert(service(2));
   await fixture.pass(1_000);
-  assertEquals(fixture.backend.log.slice(6), ["partial: default/s2"]);
+  assertEquals(fixture.dataplane.log.slice(6), ["partial: default/s2"]);
 });
 
 Deno.test("after half a minute of peace, drift is repaired at once again", async () => {
   await using fixture = await repaired(5);
   await fixture.pass(30_001);
-  fixture.backend.kernel.clear();
+  fixture.dataplane.kernel.clear();
   fixture.loop.drifted(DRIFT);
   await fixture.pass(0);
   assertEquals(repairs(fixture), 6);
@@ -78,11 +78,11 @@ const UNCONFIRMED = { ...DRIFT, isUnconfirmed: true } as const;
 
 Deno.test("what a look found beside syncs is reported when a repair finds it too", async () => {
   await using fixture = await SyncFixture.synced([service(1)], { repairs: true });
-  const { backend, loop, logger, told } = fixture;
+  const { dataplane, loop, logger, told } = fixture;
   loop.drifted(UNCONFIRMED);
   await fixture.pass(100);
   assertEquals([logger.at("warn"), told.includes("drifted")], [[], false]);
-  backend.deleteByOther("default/s1");
+  dataplane.deleteByOther("default/s1");
   loop.drifted(UNCONFIRMED);
   await fixture.pass(100);
   assertEquals(repairs(fixture), 1);
@@ -92,7 +92,7 @@ Deno.test("what a look found beside syncs is reported when a repair finds it too
 
 Deno.test("a repair of what a look found waits, too, if there were many", async () => {
   await using fixture = await repaired(5);
-  fixture.backend.deleteByOther("default/s1");
+  fixture.dataplane.deleteByOther("default/s1");
   fixture.loop.drifted(UNCONFIRMED);
   await fixture.pass(890);
   assertEquals(repairs(fixture), 5);

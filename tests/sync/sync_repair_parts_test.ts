@@ -6,20 +6,20 @@ const DRIFT = { missing: "a Service", added: "", by: "" };
 /** A loop that has synced one Service; another program has deleted it, unless `isGone` is false. */
 async function synced({ repairs = true, isGone = true } = {}): Promise<SyncFixture> {
   const fixture = await SyncFixture.synced([service(1)], { repairs });
-  if (isGone) fixture.backend.deleteByOther("default/s1");
+  if (isGone) fixture.dataplane.deleteByOther("default/s1");
   return fixture;
 }
 
 Deno.test("a repair writes what differs, without waiting for the min sync period, and then the next step", async () => {
   await using fixture = await synced();
-  const { backend, loop, outcomes } = fixture;
+  const { dataplane, loop, outcomes } = fixture;
   fixture.upsert(service(2));
   await fixture.pass(1_000);
   outcomes.length = 0;
   fixture.upsert(service(3));
   loop.drifted(DRIFT);
   await fixture.pass(100);
-  assertEquals(backend.log.slice(2), ["partial: default/s1", "partial: default/s3"]);
+  assertEquals(dataplane.log.slice(2), ["partial: default/s1", "partial: default/s3"]);
   assertEquals(outcomes.map(({ applied, isFull }) => [applied !== undefined, isFull]), [[
     true,
     true,
@@ -36,21 +36,21 @@ Deno.test("a repair where nothing differs writes nothing", async () => {
   await using fixture = await synced({ isGone: false });
   fixture.loop.drifted(DRIFT);
   await fixture.pass(100);
-  assertEquals(fixture.backend.log.slice(1), []);
+  assertEquals(fixture.dataplane.log.slice(1), []);
   assertMatch(fixture.logger.at("debug").join(), /nothing differs/);
   assertEquals(fixture.outcomes.length, 1, "there is nothing that steps could follow");
 });
 
 Deno.test("a repair is followed by no empty sync: it is the last sync that status shows", async () => {
   await using fixture = await synced();
-  const { backend, loop, outcomes } = fixture;
+  const { dataplane, loop, outcomes } = fixture;
   outcomes.length = 0;
   for (const milliseconds of [100, 1_000]) {
-    backend.deleteByOther("default/s1");
+    dataplane.deleteByOther("default/s1");
     loop.drifted(DRIFT);
     await fixture.pass(milliseconds);
   }
-  assertEquals(backend.log.slice(1), ["partial: default/s1", "partial: default/s1"]);
+  assertEquals(dataplane.log.slice(1), ["partial: default/s1", "partial: default/s1"]);
   assertEquals(outcomes.map(({ applied, isFull }) => [applied !== undefined, isFull]), [[
     true,
     true,
@@ -60,36 +60,36 @@ Deno.test("a repair is followed by no empty sync: it is the last sync that statu
 
 Deno.test("repairs that another program makes necessary again and again have pauses", async () => {
   await using fixture = await synced();
-  const { backend, loop } = fixture;
+  const { dataplane, loop } = fixture;
   loop.drifted(DRIFT);
   await fixture.pass(100);
-  backend.deleteByOther("default/s1");
+  dataplane.deleteByOther("default/s1");
   loop.drifted(DRIFT);
   await fixture.pass(99);
-  assertEquals(backend.log.length, 2);
+  assertEquals(dataplane.log.length, 2);
   await fixture.pass(1);
-  assertEquals(backend.log.length, 3);
+  assertEquals(dataplane.log.length, 3);
 });
 
 Deno.test("where parts do not suffice, everything is replaced", async () => {
   await using fixture = await synced({ repairs: false });
   fixture.loop.drifted(DRIFT);
   await fixture.pass(100);
-  assertEquals(fixture.backend.log.slice(1), ["full: default/s1"]);
+  assertEquals(fixture.dataplane.log.slice(1), ["full: default/s1"]);
   assertEquals(fixture.outcomes.at(-1)?.isFull, true);
 });
 
 Deno.test("where the kernel refuses the parts, everything is replaced at once", async () => {
   await using fixture = await synced();
-  fixture.backend.failures.push("conflict");
+  fixture.dataplane.failures.push("conflict");
   fixture.loop.drifted(DRIFT);
   await fixture.pass(100);
-  assertEquals(fixture.backend.log.slice(1), [
+  assertEquals(fixture.dataplane.log.slice(1), [
     "partial: default/s1 (conflict)",
     "full: default/s1",
   ]);
   await fixture.pass(10_000);
-  assertEquals(fixture.backend.log.length, 3);
+  assertEquals(fixture.dataplane.log.length, 3);
 });
 
 Deno.test("a full sync that is due is the repair", async () => {
@@ -97,5 +97,5 @@ Deno.test("a full sync that is due is the repair", async () => {
   fixture.loop.drifted(DRIFT);
   fixture.loop.requestFull("a test");
   await fixture.pass(1_000);
-  assertEquals(fixture.backend.log.slice(1), ["full: default/s1"]);
+  assertEquals(fixture.dataplane.log.slice(1), ["full: default/s1"]);
 });

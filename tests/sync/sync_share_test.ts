@@ -33,12 +33,12 @@ Deno.test("what one namespace changes is written in shares, and others have thei
   fixture.upsert(service("small", 0, 1));
   await fixture.pass(0);
   await fixture.pass(0);
-  assertEquals(fixture.backend.log.slice(1), [
+  assertEquals(fixture.dataplane.log.slice(1), [
     "partial: big/s0 small/s0",
     "partial: big/s1 big/s2",
     "partial: big/s3",
   ]);
-  assertEquals(fixture.backend.kernel, fixture.wanted);
+  assertEquals(fixture.dataplane.kernel, fixture.wanted);
 });
 
 Deno.test("a Service that grows by more than a share grows step by step, without a pause", async () => {
@@ -46,12 +46,12 @@ Deno.test("a Service that grows by more than a share grows step by step, without
   fixture.upsert(service("big", 0, 50));
   await fixture.pass(0);
   await fixture.pass(0);
-  assertEquals(fixture.backend.log.slice(1), [
+  assertEquals(fixture.dataplane.log.slice(1), [
     "partial: big/s0",
     "partial: big/s0",
     "partial: big/s0",
   ]);
-  assertEquals(fixture.backend.kernel, fixture.wanted);
+  assertEquals(fixture.dataplane.kernel, fixture.wanted);
 });
 
 Deno.test("Services that share an address and go together leave nothing", async () => {
@@ -76,7 +76,7 @@ Deno.test("a full sync between two shares does not end the rest", async () => {
   await fixture.pass(0);
   await fixture.pass(100);
   await fixture.pass(1_000);
-  assertEquals(fixture.backend.kernel, fixture.wanted);
+  assertEquals(fixture.dataplane.kernel, fixture.wanted);
 });
 
 Deno.test("in shares, random changes end in the state that the objects ask for", async () => {
@@ -111,7 +111,7 @@ Deno.test("in shares, random changes end in the state that the objects ask for",
       new Map([...wanted.desired.services].toSorted()),
       `seed ${seed}`,
     );
-    assertEquals(fixture.backend.kernel, fixture.wanted, `seed ${seed}`);
+    assertEquals(fixture.dataplane.kernel, fixture.wanted, `seed ${seed}`);
     assertChained(fixture);
   }
 });

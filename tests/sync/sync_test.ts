@@ -11,17 +11,17 @@ const NODE: ApiObject = {
 
 Deno.test("nothing is applied before every kind has delivered its first state", async () => {
   await using fixture = new SyncFixture();
-  const { backend } = fixture;
+  const { dataplane } = fixture;
   await fixture.start();
   for (const kind of ["Service", "EndpointSlice", "Node"] as const) {
     fixture.deliver([service(1), NODE], [kind]);
     await fixture.pass(10_000);
-    assertEquals(backend.log, []);
+    assertEquals(dataplane.log, []);
   }
   assertEquals(fixture.told, []);
   fixture.deliver([], ["ServiceCIDR"]);
   await fixture.pass(0);
-  assertEquals(backend.log, ["full: default/s1"]);
+  assertEquals(dataplane.log, ["full: default/s1"]);
 });
 
 Deno.test("while sources are silent the loop sleeps", async () => {
@@ -33,7 +33,7 @@ Deno.test("while sources are silent the loop sleeps", async () => {
 
 Deno.test("an empty cluster is a state too: it gets its first sync", async () => {
   await using fixture = await SyncFixture.synced([]);
-  assertEquals(fixture.backend.log, ["full: "]);
+  assertEquals(fixture.dataplane.log, ["full: "]);
 });
 
 Deno.test("an empty cluster that is delivered while the loop waits gets its first sync, too", async () => {
@@ -41,28 +41,28 @@ Deno.test("an empty cluster that is delivered while the loop waits gets its firs
   await fixture.start();
   fixture.deliver([]);
   await fixture.pass(0);
-  assertEquals(fixture.backend.log, ["full: "]);
+  assertEquals(fixture.dataplane.log, ["full: "]);
 });
 
 Deno.test("the first sync is full, every later one has what changed alone", async () => {
   await using fixture = await SyncFixture.synced([service(1), service(2)]);
-  const { backend } = fixture;
+  const { dataplane } = fixture;
   fixture.upsert(service(2, { ports: [{ port: 81 }] }));
   await fixture.pass(0);
   fixture.remove("Service", "default/s1");
   await fixture.pass(1_000);
-  assertEquals(backend.log, [
+  assertEquals(dataplane.log, [
     "full: default/s1 default/s2",
     "partial: default/s2",
     "partial: default/s1",
   ]);
-  assertEquals(backend.kernel, fixture.wanted);
-  assertEquals([...backend.kernel.keys()], ["default/s2"]);
+  assertEquals(dataplane.kernel, fixture.wanted);
+  assertEquals([...dataplane.kernel.keys()], ["default/s2"]);
 });
 
 Deno.test("changes inside the min sync period are one transaction", async () => {
   await using fixture = await SyncFixture.synced([]);
-  const { backend } = fixture;
+  const { dataplane } = fixture;
   fixture.upsert(service(1));
   await fixture.pass(0);
   for (const number of [2, 3, 4]) {
@@ -70,32 +70,32 @@ Deno.test("changes inside the min sync period are one transaction", async () => 
     await fixture.pass(300);
   }
   fixture.remove("Service", "default/s3");
-  assertEquals(backend.log, ["full: ", "partial: default/s1"]);
+  assertEquals(dataplane.log, ["full: ", "partial: default/s1"]);
   await fixture.pass(100);
-  assertEquals(backend.log.slice(2), ["partial: default/s2 default/s3 default/s4"]);
+  assertEquals(dataplane.log.slice(2), ["partial: default/s2 default/s3 default/s4"]);
   await fixture.pass(60_000);
-  assertEquals(backend.log.length, 3);
+  assertEquals(dataplane.log.length, 3);
 });
 
 Deno.test("a change that comes while a script is applied is in the next one", async () => {
   await using fixture = await SyncFixture.synced([]);
-  const { backend } = fixture;
-  backend.during = () => {
-    backend.during = () => {};
+  const { dataplane } = fixture;
+  dataplane.during = () => {
+    dataplane.during = () => {};
     fixture.upsert(service(2));
   };
   fixture.upsert(service(1));
   await fixture.pass(0);
   await fixture.pass(1_000);
-  assertEquals(backend.log.slice(1), ["partial: default/s1", "partial: default/s2"]);
-  assertEquals(backend.kernel, fixture.wanted);
+  assertEquals(dataplane.log.slice(1), ["partial: default/s1", "partial: default/s2"]);
+  assertEquals(dataplane.kernel, fixture.wanted);
 });
 
 Deno.test("a change of the node that a partial script cannot make is made by a full one", async () => {
   await using fixture = await SyncFixture.synced([service(1)]);
   fixture.upsert(NODE);
   await fixture.pass(0);
-  assertEquals(fixture.backend.log.slice(1), ["full: default/s1"]);
+  assertEquals(fixture.dataplane.log.slice(1), ["full: default/s1"]);
 });
 
 Deno.test("the loop ends when it is told to, and leaves the rules as they are", async () => {
@@ -104,7 +104,7 @@ Deno.test("the loop ends when it is told to, and leaves the rules as they are", 
   await fixture.pass(0);
   fixture.upsert(service(3));
   await fixture[Symbol.asyncDispose]();
-  assertEquals([...fixture.backend.kernel.keys()], ["default/s1", "default/s2"]);
+  assertEquals([...fixture.dataplane.kernel.keys()], ["default/s1", "default/s2"]);
 });
 
 Deno.test("a loop that is told to end before it begins does nothing", async () => {
@@ -113,19 +113,19 @@ Deno.test("a loop that is told to end before it begins does nothing", async () =
   fixture.stop.abort();
   await fixture.loop.run();
   await settle();
-  assertEquals(fixture.backend.log, []);
+  assertEquals(fixture.dataplane.log, []);
 });
 
 Deno.test("a loop that is told to end during a sync waits for the transaction, and does nothing after it", async () => {
   for (const failures of [[], ["conflict"]] as const) {
     const fixture = await SyncFixture.synced([service(1)]);
-    const { backend, outcomes } = fixture;
+    const { dataplane, outcomes } = fixture;
     const taken = Promise.withResolvers<void>();
-    backend.failures.push(...failures);
-    backend.during = () => taken.promise;
+    dataplane.failures.push(...failures);
+    dataplane.during = () => taken.promise;
     fixture.upsert(service(2));
     await fixture.pass(0);
-    const [tries, followed] = [backend.log.length, outcomes.length];
+    const [tries, followed] = [dataplane.log.length, outcomes.length];
     let isEnded = false;
     const ending = fixture[Symbol.asyncDispose]().then(() => isEnded = true);
     await settle();
@@ -133,7 +133,7 @@ Deno.test("a loop that is told to end during a sync waits for the transaction, a
     taken.resolve();
     await ending;
     // Not even a full one where a partial one failed: the next daemon may have other settings.
-    assertEquals([backend.log.length, outcomes.length], [tries, followed]);
+    assertEquals([dataplane.log.length, outcomes.length], [tries, followed]);
     assertEquals(fixture.logger.at("error"), []);
   }
 });
@@ -150,50 +150,50 @@ Deno.test("a loop that is told to end between two steps after a sync does not ta
 
 Deno.test("the state file's rules are written at once, and followed by a step when the lists are in", async () => {
   await using fixture = new SyncFixture();
-  const { backend, loop } = fixture;
+  const { dataplane, loop } = fixture;
   await loop.restore(stored([service(1), service(2)]));
   await fixture.start();
   await fixture.pass(0);
   await fixture.pass(60_000);
-  assertEquals(backend.log, ["full: default/s1 default/s2"]);
+  assertEquals(dataplane.log, ["full: default/s1 default/s2"]);
   assertEquals(loop.stale, true);
   fixture.deliver([service(2), service(3)]);
   await fixture.pass(0);
   assertEquals(loop.stale, false);
-  assertEquals(backend.log.slice(1), ["partial: default/s1 default/s3"]);
-  assertEquals([...backend.kernel.keys()].sort(), ["default/s2", "default/s3"]);
+  assertEquals(dataplane.log.slice(1), ["partial: default/s1 default/s3"]);
+  assertEquals([...dataplane.kernel.keys()].sort(), ["default/s2", "default/s3"]);
 });
 
 Deno.test("a list that comes before the first sync waits for it", async () => {
   await using fixture = new SyncFixture();
-  const { backend, loop } = fixture;
+  const { dataplane, loop } = fixture;
   await loop.restore(stored([service(1)]));
   const starting = fixture.start();
   fixture.deliver([service(2)], ["Service"]);
   await starting;
   await fixture.pass(0);
   await fixture.pass(60_000);
-  assertEquals(backend.log, ["full: default/s1"]);
+  assertEquals(dataplane.log, ["full: default/s1"]);
   fixture.deliver([], ["EndpointSlice", "Node", "ServiceCIDR"]);
   await fixture.pass(0);
-  assertEquals([...backend.kernel.keys()], ["default/s2"]);
+  assertEquals([...dataplane.kernel.keys()], ["default/s2"]);
 });
 
 Deno.test("what the lists have as the state file had it is not worked out again", async () => {
   await using fixture = new SyncFixture();
-  const { backend, loop } = fixture;
+  const { dataplane, loop } = fixture;
   await loop.restore(stored([service(1), service(2), service(3)]));
   await fixture.start();
   await fixture.pass(0);
   fixture.deliver([service(1), service(3, { ports: [{ port: 81 }] })]);
   await fixture.pass(1_000);
-  assertEquals(backend.log.slice(1), ["partial: default/s2 default/s3"]);
-  assertEquals([...backend.kernel.keys()].sort(), ["default/s1", "default/s3"]);
+  assertEquals(dataplane.log.slice(1), ["partial: default/s2 default/s3"]);
+  assertEquals([...dataplane.kernel.keys()].sort(), ["default/s1", "default/s3"]);
 });
 
 Deno.test("what a state from before the start knew of the Node is kept where the sources have none", async () => {
   await using fixture = new SyncFixture();
-  const { backend, desired, loop } = fixture;
+  const { dataplane, desired, loop } = fixture;
   await loop.restore(stored([service(1), NODE]));
   await fixture.start();
   await fixture.pass(0);
@@ -201,5 +201,5 @@ Deno.test("what a state from before the start knew of the Node is kept where the
   fixture.deliver([service(1)]);
   await fixture.pass(1_000);
   assertEquals(desired.node, node);
-  assertEquals(backend.log.slice(1), ["partial: "]);
+  assertEquals(dataplane.log.slice(1), ["partial: "]);
 });

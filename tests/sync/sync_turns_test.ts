@@ -29,10 +29,10 @@ Deno.test("many Services are worked out in turns: others work between two of the
   await fixture.start();
   while (fixture.starts === 0) await fixture.clock.advance(0);
   let turns = 0;
-  while (fixture.backend.log.length === 0) {
+  while (fixture.dataplane.log.length === 0) {
     await fixture.clock.advance(0);
     // This is other work: it sees the state of before, which the kernel holds.
-    if (fixture.backend.log.length === 0) assertEquals(fixture.desired.services.size, 0);
+    if (fixture.dataplane.log.length === 0) assertEquals(fixture.desired.services.size, 0);
     if (++turns === 3) {
       assertEquals(fixture.starts, 1, "what comes now is for the next sync");
       fixture.remove("Service", "default/s0");
@@ -43,8 +43,8 @@ Deno.test("many Services are worked out in turns: others work between two of the
   fixture.clock.work = 0;
   await fixture.pass(0);
   await fixture.pass(1_000);
-  assertEquals(fixture.backend.log.at(-1), "partial: default/s0 default/s1");
-  assertEquals(fixture.backend.kernel, fixture.wanted);
+  assertEquals(fixture.dataplane.log.at(-1), "partial: default/s0 default/s1");
+  assertEquals(fixture.dataplane.kernel, fixture.wanted);
 });
 
 Deno.test("a round that is asked for between two turns comes after the sync, and knows what the sync did not", async () => {
@@ -53,7 +53,7 @@ Deno.test("a round that is asked for between two turns comes after the sync, and
   fixture.deliver(services(MANY));
   await fixture.start();
   for (let turn = 0; turn < 1.5 * MANY / MOST; turn++) await fixture.clock.advance(0);
-  assertEquals(fixture.backend.log, []);
+  assertEquals(fixture.dataplane.log, []);
   // The claims are being settled with what was known then of the node's own ports.
   const address = "192.0.2.0";
   fixture.ownPorts = [{
@@ -64,11 +64,11 @@ Deno.test("a round that is asked for between two turns comes after the sync, and
     port: 1_024,
   }];
   fixture.loop.nodeChanged();
-  while (fixture.backend.log.length === 0) await fixture.clock.advance(0);
+  while (fixture.dataplane.log.length === 0) await fixture.clock.advance(0);
   await fixture.pass(1_000);
   for (let turn = 0; turn < MANY / 100; turn++) await fixture.clock.advance(0);
-  assertEquals(fixture.backend.kernel.get("default/s0")?.includes(address), false);
-  assertEquals(fixture.backend.kernel, fixture.wanted);
+  assertEquals(fixture.dataplane.kernel.get("default/s0")?.includes(address), false);
+  assertEquals(fixture.dataplane.kernel, fixture.wanted);
 });
 
 Deno.test("a list of many objects is taken in in turns; what comes meanwhile follows, and no sync begins before", async () => {
@@ -86,28 +86,28 @@ Deno.test("a list of many objects is taken in in turns; what comes meanwhile fol
   fixture.clock.work = 0;
   await fixture.pass(1_000);
   assertEquals(fixture.cache.services.has("default/s0"), false);
-  assertEquals(fixture.backend.kernel, fixture.wanted);
+  assertEquals(fixture.dataplane.kernel, fixture.wanted);
 });
 
 Deno.test("a full sync that is asked for while a partial script is being made replaces everything", async () => {
   await using fixture = await SyncFixture.synced(services(10));
-  const { backend, clock } = fixture;
-  const changing = backend.changing.bind(backend);
+  const { dataplane, clock } = fixture;
+  const changing = dataplane.changing.bind(dataplane);
   let isMaking = false;
-  backend.changing = function* (change) {
+  dataplane.changing = function* (change) {
     isMaking = true;
     return yield* changing(change);
   };
   clock.work = LONG;
   fixture.upsert(service(1, { clusterIP: "10.97.0.1" }));
   while (!isMaking) await clock.advance(0);
-  backend.kernel.clear();
+  dataplane.kernel.clear();
   fixture.loop.requestFull("a test");
   clock.work = 0;
   await fixture.pass(1_000);
-  assertEquals(backend.log.filter((line) => line.startsWith("partial")), []);
+  assertEquals(dataplane.log.filter((line) => line.startsWith("partial")), []);
   assertEquals(fixture.outcomes.at(-1)?.isFull, true);
-  assertEquals(backend.kernel, fixture.wanted);
+  assertEquals(dataplane.kernel, fixture.wanted);
 });
 
 Deno.test("the steps that follow the sync of many Services have a turn each", async () => {
@@ -126,7 +126,7 @@ Deno.test("a few Services are worked out at one go: a lone change waits for noth
   const before = fixture.clock.sleeps.length;
   fixture.upsert(service(1, { clusterIP: "10.97.0.1" }));
   await fixture.pass(0);
-  assertEquals(fixture.backend.log.at(-1), "partial: default/s1");
+  assertEquals(fixture.dataplane.log.at(-1), "partial: default/s1");
   const zeros = fixture.clock.sleeps.slice(before).filter((each) => each === 0);
   assertEquals(zeros, [0], "the pause before the sync alone");
 });

@@ -1,19 +1,17 @@
 /** Implements the iptables mode with kube-proxy's chains. */
-import type { RulesetFacts } from "../../findings/facts.ts";
 import { finding } from "../../findings/catalog.ts";
 import { FAMILIES, type Family } from "../../model/values/address.ts";
+import type { Dataplane } from "../../model/kernel/dataplane.ts";
 import type { ModeTraits } from "../../model/kernel/traits.ts";
 import {
   type Backend,
   type BackendOptions,
-  type DriftOptions,
   familiesBut,
-  type KernelRules,
   missingFamilies,
   type Probed,
+  type RuleReader,
 } from "../backend.ts";
 import { chainsButNat, legacyChains, readRoutes } from "../foreign_filters.ts";
-import type { BackendMetrics } from "../metrics.ts";
 import { boundedReading } from "../../model/values/timing.ts";
 import { setRouteLocalnet } from "../sysctl.ts";
 import { HandOver, kubeProxyProcesses } from "../take_over.ts";
@@ -24,7 +22,6 @@ import { findIptables, type Iptables } from "./kernel/programs.ts";
 import { iptablesMetrics } from "./metrics.ts";
 import { iptablesChanges, iptablesNames, iptablesRules } from "./kernel_rules.ts";
 import type { IptablesScript } from "./script/script.ts";
-import type { ConnectionCounters } from "../../model/connections.ts";
 
 const TRAITS: ModeTraits = {
   name: "iptables",
@@ -40,107 +37,111 @@ const TRAITS: ModeTraits = {
 
 const ANY_IPTABLES = { backend: "", families: FAMILIES, tcpBeLiberal: false } as const;
 
-export class IptablesBackend extends IptablesDataplane implements Backend<IptablesScript> {
-  readonly traits = TRAITS;
-  readonly metrics: BackendMetrics;
-  readonly foreignRules: HandOver;
-  readonly describe = iptablesNames;
-  readonly changesFrom = () => iptablesChanges;
-  readonly connections: ConnectionCounters;
-  readonly #options: BackendOptions;
-  #found: Iptables | undefined;
-
-  constructor(options: BackendOptions) {
-    const { runtime } = options;
-    // A sysctl that hangs must not delay a sync for long. A node finding reports a failure.
-    const setBriefly = boundedReading({
-      clock: runtime.clock,
-      refresh: () => setRouteLocalnet(runtime.runner),
-      known: () => {},
-    });
-    super({ ...runtime, iptables: ANY_IPTABLES, routeLocalnet: () => setBriefly(0) });
-    this.#options = options;
-    this.foreignRules = new HandOver({
-      ...runtime,
-      ...options,
-      variant: async () => (await this.#find()).backend,
-    });
-    this.metrics = iptablesMetrics({ clock: runtime.clock, dataplane: this });
-    // The first script is a full one.
-    this.connections = { areOurs: true, read: () => this.readFrontends() };
-  }
-
-  async probe(): Promise<Probed> {
-    const found = await this.#find();
-    const { reason, mixed, missing, version } = found;
-    return {
-      version,
-      missing: new Map([...missingFamilies(this.#options.runtime), ...missing]),
-      refusedFeatures: new Map(),
-      findings: [
-        ...mixed ? [finding("iptables-variants-mixed", { what: MIXED, where: "iptables" })] : [],
-        ...[...missing].map(([family, reason]) =>
-          finding("ip-family-not-written", {
-            what: `no IPv${family} rules: ${reason}`,
-            where: `IPv${family}`,
-          })
-        ),
-      ],
-      choice: `iptables variant: ${reason}`,
-    };
-  }
-
-  override async apply(script: IptablesScript, checkpoint?: () => void): Promise<void> {
-    await this.foreignRules.prepare();
-    await super.apply(script, checkpoint);
-  }
-
-  /** Returns `undefined`: as in kube-proxy, a full sync repairs the rules. */
-  repair(): Promise<undefined> {
-    return Promise.resolve(undefined);
-  }
-
-  /** Looks at the rules every sync period. */
-  async watchDrift({ onDrift, onChange, signal }: DriftOptions): Promise<void> {
-    const { configuration, runtime } = this.#options;
-    const { clock } = runtime;
-    const drifts = new DriftLook({
-      ...runtime,
-      writes: () => this.writes,
-      hasRival: async () => (await kubeProxyProcesses(runtime)).length > 0,
-    });
-    while (!signal.aborted) {
-      await clock.sleep(configuration.iptables.syncPeriod, signal);
-      if (signal.aborted) return;
-      const change = await this.refresh();
-      if (change !== undefined) onChange(change);
-      const drift = await drifts.look(this.iptables, signal).catch(() => undefined);
-      if (drift && !signal.aborted) onDrift(drift);
-    }
-  }
-
-  async read(): Promise<KernelRules> {
-    const { families, tcpBeLiberal } = await this.#find();
-    const held = new Map<Family, Saved>();
-    for (const family of families) held.set(family, await this.saved(family));
-    return iptablesRules(held, tcpBeLiberal);
-  }
-
-  async readRuleset(): Promise<RulesetFacts> {
-    const { runtime } = this.#options;
-    const chains = [...await chainsButNat(runtime.runner), ...await legacyChains(runtime)];
-    return { chains, routes: await readRoutes(runtime.runner) };
-  }
-
+export function iptablesBackend(options: BackendOptions): Backend {
+  const { runtime } = options;
+  // A sysctl that hangs must not delay a sync for long. A node finding reports a failure.
+  const setBriefly = boundedReading({
+    clock: runtime.clock,
+    refresh: () => setRouteLocalnet(runtime.runner),
+    known: () => {},
+  });
+  const rules = new IptablesDataplane({
+    ...runtime,
+    iptables: ANY_IPTABLES,
+    routeLocalnet: () => setBriefly(0),
+  });
+  let found: Iptables | undefined;
   /** Finds the node's iptables once, since it does not change while the process runs. */
-  async #find(): Promise<Iptables> {
-    if (this.#found) return this.#found;
-    const { runtime } = this.#options;
-    const wanted = familiesBut(missingFamilies(runtime));
-    this.#found = await findIptables(runtime.runner, wanted);
-    this.iptables = this.#found;
-    return this.#found;
-  }
+  const find = async () => {
+    if (found) return found;
+    found = await findIptables(runtime.runner, familiesBut(missingFamilies(runtime)));
+    rules.iptables = found;
+    return found;
+  };
+  const variant = async () => (await find()).backend;
+  const foreignRules = new HandOver({ ...runtime, ...options, variant });
+  return {
+    traits: TRAITS,
+    probe: async () => probed(await find(), missingFamilies(runtime)),
+    dataplane: keptRules(rules, { ...options, foreignRules }),
+    rules: ruleReader(rules, { runtime, find }),
+    foreignRules,
+    metrics: iptablesMetrics({ clock: runtime.clock, dataplane: rules }),
+    // The first script is a full one.
+    connections: { areOurs: true, read: () => rules.readFrontends() },
+  };
+}
+
+function probed(found: Iptables, missingHere: Probed["missing"]): Probed {
+  const { reason, mixed, missing, version } = found;
+  return {
+    version,
+    missing: new Map([...missingHere, ...missing]),
+    refusedFeatures: new Map(),
+    findings: [
+      ...mixed ? [finding("iptables-variants-mixed", { what: MIXED, where: "iptables" })] : [],
+      ...[...missing].map(([family, reason]) =>
+        finding("ip-family-not-written", {
+          what: `no IPv${family} rules: ${reason}`,
+          where: `IPv${family}`,
+        })
+      ),
+    ],
+    choice: `iptables variant: ${reason}`,
+  };
+}
+
+/** Adds to the rules what keeps them: the take-over, and the drift that other programs cause. */
+function keptRules(
+  rules: IptablesDataplane,
+  { configuration, runtime, foreignRules }: BackendOptions & { readonly foreignRules: HandOver },
+): Dataplane<IptablesScript> {
+  return {
+    full: (state) => rules.full(state),
+    changing: (change, state) => rules.changing(change, state),
+    async apply(script, checkpoint) {
+      await foreignRules.prepare();
+      await rules.apply(script, checkpoint);
+    },
+    // As in kube-proxy, a full sync repairs the rules.
+    repair: () => Promise.resolve(undefined),
+    /** Looks at the rules every sync period. */
+    async watchDrift({ onDrift, onChange, signal }) {
+      const drifts = new DriftLook({
+        ...runtime,
+        writes: () => rules.writes,
+        hasRival: async () => (await kubeProxyProcesses(runtime)).length > 0,
+      });
+      while (!signal.aborted) {
+        await runtime.clock.sleep(configuration.iptables.syncPeriod, signal);
+        if (signal.aborted) return;
+        const change = await rules.refresh();
+        if (change !== undefined) onChange(change);
+        const drift = await drifts.look(rules.iptables, signal).catch(() => undefined);
+        if (drift && !signal.aborted) onDrift(drift);
+      }
+    },
+  };
+}
+
+function ruleReader(
+  rules: IptablesDataplane,
+  { runtime, find }: Pick<BackendOptions, "runtime"> & { readonly find: () => Promise<Iptables> },
+): RuleReader {
+  return {
+    describe: iptablesNames,
+    changesFrom: () => iptablesChanges,
+    async read() {
+      const { families, tcpBeLiberal } = await find();
+      const held = new Map<Family, Saved>();
+      for (const family of families) held.set(family, await rules.saved(family));
+      return iptablesRules(held, tcpBeLiberal);
+    },
+    async readRuleset() {
+      const chains = [...await chainsButNat(runtime.runner), ...await legacyChains(runtime)];
+      return { chains, routes: await readRoutes(runtime.runner) };
+    },
+  };
 }
 
 const MIXED =

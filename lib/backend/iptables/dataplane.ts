@@ -1,7 +1,7 @@
 /** Applies scripts with `iptables-restore` and `ip6tables-restore`. */
 import type { FrontendCount } from "../../model/connections.ts";
 import { FAMILIES, type Family } from "../../model/values/address.ts";
-import { ApplyError, type Dataplane } from "../../model/kernel/dataplane.ts";
+import { ApplyError, type ScriptWriter } from "../../model/kernel/dataplane.ts";
 import type { DesiredState, StateChange } from "../../model/kernel/desired.ts";
 import { atOnce, Turns } from "../../model/ports/in_turns.ts";
 import type { Clock, ProcessRunner } from "../../model/ports/ports.ts";
@@ -26,13 +26,13 @@ interface IptablesDataplaneOptions {
 }
 
 /** Applies scripts with one variant of iptables. Each table of each family is one transaction. */
-export class IptablesDataplane implements Dataplane<IptablesScript> {
+export class IptablesDataplane implements ScriptWriter<IptablesScript> {
   readonly #options: IptablesDataplaneOptions;
   readonly ruleCounts = new RuleCounts();
   readonly #packets = new CounterSums();
-  protected iptables: UsedIptables;
+  iptables: UsedIptables;
   /** The number of beginnings and ends of `apply`: odd during a write. */
-  protected writes = 0;
+  writes = 0;
 
   constructor(options: IptablesDataplaneOptions) {
     this.#options = options;

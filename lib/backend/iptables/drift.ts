@@ -1,6 +1,5 @@
 /** Notices that another program has changed our rules. */
-import { ApplyError } from "../../model/kernel/dataplane.ts";
-import type { Drift } from "../../model/kernel/differences.ts";
+import { ApplyError, type Drift } from "../../model/kernel/dataplane.ts";
 import { Turns } from "../../model/ports/in_turns.ts";
 import type { Clock, ProcessRunner, ProcessStreamer } from "../../model/ports/ports.ts";
 import { hash32 } from "../../model/values/hash.ts";

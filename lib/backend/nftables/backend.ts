@@ -1,25 +1,19 @@
 /** Implements the nftables mode with one table for all Services. */
 import { finding } from "../../findings/catalog.ts";
-import type { AccelerationSummary } from "../../model/status.ts";
-import type { ConnectionCounters } from "../../model/connections.ts";
-import type { DesiredState } from "../../model/kernel/desired.ts";
+import type { Dataplane } from "../../model/kernel/dataplane.ts";
 import type { ModeTraits } from "../../model/kernel/traits.ts";
-import type { RulesetFacts } from "../../findings/facts.ts";
 import { FAMILY_NAMES } from "../../model/values/address.ts";
 import { atOnce } from "../../model/ports/in_turns.ts";
 import { desiredNode } from "../../policy/node.ts";
 import {
   type Backend,
   type BackendOptions,
-  type DriftOptions,
   familiesBut,
-  type KernelRules,
   missingFamilies,
-  type PortsOfNode,
   type Probed,
+  type RuleReader,
 } from "../backend.ts";
 import { legacyChains, readRoutes } from "../foreign_filters.ts";
-import type { BackendMetrics } from "../metrics.ts";
 import { HandOver } from "../take_over.ts";
 import { NAT_CHAINS } from "./layout.ts";
 import { renderRewrites } from "./text.ts";
@@ -56,33 +50,23 @@ const UNAVAILABLE = [
   ["acceleration", "acceleration-unavailable", "long connections do not take the fast path"],
 ] as const;
 
-export class NftablesBackend extends NftablesDataplane implements Backend<NftScript> {
-  readonly traits = TRAITS;
-  readonly metrics: BackendMetrics;
-  readonly foreignRules: HandOver;
-  readonly describe = nftablesNames;
-  readonly changesFrom = changesFrom;
-  readonly connections: ConnectionCounters;
-  readonly #options: BackendOptions;
-  readonly #nft: Nft;
-  readonly #marks: Marks;
-  readonly #touched = new Touched();
-  readonly #devices: Devices;
-
-  constructor(options: BackendOptions) {
-    const { runtime, logger, configuration: { signpost: { acceleration } } } = options;
-    const marks = new Marks(randomMark());
-    const nft = new Nft(runtime.runner, marks);
-    const foreignRules = new HandOver({ ...runtime, ...options, variant: undefined });
-    const { clock } = runtime;
-    super(nft, { share: SHARE, prologue: () => foreignRules.prologue(), clock, logger });
-    this.#options = options;
-    this.#nft = nft;
-    this.#marks = marks;
-    this.foreignRules = foreignRules;
-    this.#devices = new Devices({ ...runtime, nft, logger, settings: acceleration });
-    this.connections = elementCounters({ nft, dataplane: this });
-    this.metrics = {
+export function nftablesBackend(options: BackendOptions): Backend {
+  const { runtime, logger, configuration: { signpost: { acceleration } } } = options;
+  const { clock } = runtime;
+  const marks = new Marks(randomMark());
+  const nft = new Nft(runtime.runner, marks);
+  const foreignRules = new HandOver({ ...runtime, ...options, variant: undefined });
+  const prologue = () => foreignRules.prologue();
+  const table = new NftablesDataplane(nft, { share: SHARE, prologue, clock, logger });
+  const devices = new Devices({ ...runtime, nft, logger, settings: acceleration });
+  return {
+    traits: TRAITS,
+    probe: () => probeNft(nft, options),
+    dataplane: keptTable({ ...options, nft, marks, table, devices }),
+    rules: ruleReader(nft, options),
+    foreignRules,
+    connections: elementCounters({ nft, dataplane: table }),
+    metrics: {
       failures: [{
         of: "sync",
         definition: [`${METRICS}_sync_failures_total`, "Transactions that nft refused"],
@@ -100,108 +84,123 @@ export class NftablesBackend extends NftablesDataplane implements Backend<NftScr
               value: foreignRules.failures,
             })),
         },
-        localhostRejects({ nft, elements: () => this.elements, clock }),
+        localhostRejects({ nft, elements: () => table.elements, clock }),
         {
           type: "gauge",
           definition: ["signpost_elements", "Elements of a map or set"],
-          read: () => [...this.elements].map(([map, value]) => ({ labels: { map }, value })),
+          read: () => [...table.elements].map(([map, value]) => ({ labels: { map }, value })),
         },
-        ...acceleration.interfaces.length === 0 ? [] : [this.#devices.gauge],
+        ...acceleration.interfaces.length === 0 ? [] : [devices.gauge],
       ],
-    };
-  }
+    },
+    get acceleration() {
+      return devices.summary;
+    },
+  };
+}
 
-  async probe(): Promise<Probed> {
-    const { configuration, runtime } = this.#options;
-    const missing = missingFamilies(runtime);
-    const node = desiredNode({
-      configuration,
-      traits: TRAITS,
-      node: undefined,
-      serviceCIDRs: [],
-      ipFamilies: familiesBut(missing),
-    });
-    const version = this.#nft.version();
-    // Where nft can do neither, the probe says more of it.
-    version.catch(() => {});
-    const refusedFeatures = await probe(this.#nft, { node, kernel: runtime.osRelease() });
-    return {
-      version: await version,
-      missing,
-      refusedFeatures,
-      findings: UNAVAILABLE.flatMap(([feature, id, what]) => {
-        const reason = refusedFeatures.get(feature);
-        return reason === undefined
-          ? []
-          : [finding(id, { what: `${what}: ${reason}`, where: "nft" })];
-      }),
-      choice: "",
-    };
-  }
+async function probeNft(nft: Nft, { configuration, runtime }: BackendOptions): Promise<Probed> {
+  const missing = missingFamilies(runtime);
+  const node = desiredNode({
+    configuration,
+    traits: TRAITS,
+    node: undefined,
+    serviceCIDRs: [],
+    ipFamilies: familiesBut(missing),
+  });
+  const version = nft.version();
+  // Where nft can do neither, the probe says more of it.
+  version.catch(() => {});
+  const refusedFeatures = await probe(nft, { node, kernel: runtime.osRelease() });
+  return {
+    version: await version,
+    missing,
+    refusedFeatures,
+    findings: UNAVAILABLE.flatMap(([feature, id, what]) => {
+      const reason = refusedFeatures.get(feature);
+      return reason === undefined
+        ? []
+        : [finding(id, { what: `${what}: ${reason}`, where: "nft" })];
+    }),
+    choice: "",
+  };
+}
 
-  get acceleration(): AccelerationSummary | undefined {
-    return this.#devices.summary;
-  }
+/** Adds to the table of all services what keeps it: devices, and the drift that other programs cause. */
+function keptTable(
+  { configuration, runtime, logger, ...parts }: BackendOptions & {
+    readonly nft: Nft;
+    readonly marks: Marks;
+    readonly table: NftablesDataplane;
+    readonly devices: Devices;
+  },
+): Dataplane<NftScript> {
+  const { nft, table, devices } = parts;
+  const { streamer, clock } = runtime;
+  const touched = new Touched();
+  return {
+    full: (state) => table.full(state),
+    changing: (change, state) => table.changing(change, state),
+    get isUnfinished() {
+      return table.isUnfinished;
+    },
+    get progress() {
+      return table.progress;
+    },
+    async apply(script, checkpoint) {
+      // A full script replaces or compares what other programs changed before.
+      if (script.kind === "full") touched.take();
+      await table.apply(script, checkpoint);
+      if (script.kind === "full") devices.replaced();
+    },
+    async repair(applied) {
+      const script = await repairScript({ nft, dataplane: table, touched, clock }, applied);
+      // The script may write the flowtable again, without devices.
+      devices.replaced();
+      return script;
+    },
+    async watchDrift({ desired, onDrift, onChange, signal }) {
+      const watch = new DriftWatch({
+        ...parts,
+        streamer,
+        look: new Look({ nft, dataplane: table, desired, clock }),
+        touched,
+        isLarge: () => table.isLarge,
+        clock,
+        logger,
+        checkPeriod: configuration.nftables.syncPeriod,
+        onDrift,
+        onMissed: onChange,
+      });
+      const isAccelerated = desired.node.acceleration !== undefined;
+      await Promise.all([
+        watch.run(signal),
+        ...isAccelerated ? [devices.follow(signal)] : [],
+      ]);
+    },
+    async stepBehind() {
+      await nft.apply(renderRewrites(NAT_CHAINS).join(""));
+    },
+  };
+}
 
-  override async apply(script: NftScript, checkpoint?: () => void): Promise<void> {
-    // A full script replaces or compares what other programs changed before.
-    if (script.kind === "full") this.#touched.take();
-    await super.apply(script, checkpoint);
-    if (script.kind === "full") this.#devices.replaced();
-  }
-
-  async repair(applied: DesiredState): Promise<NftScript | undefined> {
-    const { clock } = this.#options.runtime;
-    const script = await repairScript(
-      { nft: this.#nft, dataplane: this, touched: this.#touched, clock },
-      applied,
-    );
-    // The script may write the flowtable again, without devices.
-    this.#devices.replaced();
-    return script;
-  }
-
-  async watchDrift({ desired, onDrift, onChange, signal }: DriftOptions): Promise<void> {
-    const { configuration, runtime: { streamer, clock }, logger } = this.#options;
-    const nft = this.#nft;
-    const watch = new DriftWatch({
-      streamer,
-      nft,
-      marks: this.#marks,
-      look: new Look({ nft, dataplane: this, desired, clock }),
-      touched: this.#touched,
-      isLarge: () => this.isLarge,
-      clock,
-      logger,
-      checkPeriod: configuration.nftables.syncPeriod,
-      onDrift,
-      onMissed: onChange,
-    });
-    const isAccelerated = desired.node.acceleration !== undefined;
-    await Promise.all([
-      watch.run(signal),
-      ...isAccelerated ? [this.#devices.follow(signal)] : [],
-    ]);
-  }
-
-  async read(about?: PortsOfNode): Promise<KernelRules> {
-    const held = about && await heldPorts(this.#nft, about) ||
-      atOnce(parsingListing(await this.#nft.listTable()));
-    return nftablesRules(held);
-  }
-
-  async readRuleset(): Promise<RulesetFacts> {
-    const unreadable = await this.#nft.findUnreadable();
-    const chains = unreadable ? [] : foreignChains(await this.#nft.listRuleset());
-    const { runtime } = this.#options;
-    const legacy = await legacyChains(runtime);
-    const routes = await readRoutes(runtime.runner);
-    return { unreadable, chains: [...chains, ...legacy], routes };
-  }
-
-  async stepBehind(): Promise<void> {
-    await this.#nft.apply(renderRewrites(NAT_CHAINS).join(""));
-  }
+function ruleReader(nft: Nft, { runtime }: BackendOptions): RuleReader {
+  return {
+    describe: nftablesNames,
+    changesFrom,
+    async read(about) {
+      const held = about && await heldPorts(nft, about) ||
+        atOnce(parsingListing(await nft.listTable()));
+      return nftablesRules(held);
+    },
+    async readRuleset() {
+      const unreadable = await nft.findUnreadable();
+      const chains = unreadable ? [] : foreignChains(await nft.listRuleset());
+      const legacy = await legacyChains(runtime);
+      const routes = await readRoutes(runtime.runner);
+      return { unreadable, chains: [...chains, ...legacy], routes };
+    },
+  };
 }
 
 /** Returns a mark below 2^31, which leaves room for as many marks again. */

@@ -1,5 +1,5 @@
 /** Makes nftables scripts of the desired state, and applies them. */
-import type { Dataplane, Progress } from "../../model/kernel/dataplane.ts";
+import type { Progress, ScriptWriter } from "../../model/kernel/dataplane.ts";
 import {
   changesFixedRules,
   type DesiredState,
@@ -46,7 +46,7 @@ const DEFAULTS = {
 const LONGEST_WAIT = 2_000;
 
 /** The table of all services. A full script is the delta from no table. */
-export class NftablesDataplane implements Dataplane<NftScript> {
+export class NftablesDataplane implements ScriptWriter<NftScript> {
   readonly #nft: Nft;
   readonly #options: Required<NftablesOptions>;
   #counts = new Counts();

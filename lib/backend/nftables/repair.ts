@@ -1,6 +1,7 @@
 /** Compares the kernel's table with the applied state: touched elements, if `nft monitor` reported them, else all. */
 import type { DesiredServicePort, DesiredState } from "../../model/kernel/desired.ts";
-import type { Difference, Drift } from "../../model/kernel/differences.ts";
+import type { Difference } from "../../model/kernel/differences.ts";
+import type { Drift } from "../../model/kernel/dataplane.ts";
 import { Turns } from "../../model/ports/in_turns.ts";
 import type { Clock } from "../../model/ports/ports.ts";
 import { difference } from "../compare.ts";

@@ -1,5 +1,5 @@
 /** Reads the transactions that `nft monitor` prints. */
-import type { Drift } from "../../model/kernel/differences.ts";
+import type { Drift } from "../../model/kernel/dataplane.ts";
 import { TRANSACTIONS } from "./nft.ts";
 import { type ElementText, parseElements, type SomeElements } from "./read.ts";
 import { TABLE } from "./table.ts";

@@ -5,7 +5,7 @@
  * without a monitor, the table is compared. A large table is not listed for that: a full sync reads it back in parts.
  */
 import { Backoff, type BackoffLimits, delayAfter, Limiter } from "../../model/values/timing.ts";
-import type { Drift } from "../../model/kernel/differences.ts";
+import type { Drift } from "../../model/kernel/dataplane.ts";
 import type { Clock, Logger, ProcessStreamer } from "../../model/ports/ports.ts";
 import type { ListedSet, Marks, Nft } from "./nft.ts";
 import type { Look } from "./repair.ts";

@@ -47,7 +47,7 @@ export async function announceReady(parts: Parts, firstSync: Promise<void>): Pro
 }
 
 function waitingFor({ cache: { missing }, loop, opened: { backend } }: Parts): string {
-  const { progress } = backend;
+  const { progress } = backend.dataplane;
   if (progress) return `the kernel, which has ${describeProgress(progress)}`;
   // No list is needed for the rules of a state file.
   return missing.length > 0 && !loop.stale

@@ -13,7 +13,7 @@ import type { Parts } from "../parts.ts";
 
 export function statusReport(parts: Parts): Status {
   const { options, opened, cache, desired, loop, observation, health } = parts;
-  const { progress, acceleration, foreignRules, traits } = opened.backend;
+  const { dataplane: { progress }, acceleration, foreignRules, traits } = opened.backend;
   const { healthy, nodeEligible } = health.report();
   const takeOver = foreignRules.ipvs;
   const localhost = options.localhost.summary;

@@ -24,9 +24,29 @@ export interface Progress {
   readonly of: number;
 }
 
+/** A change of signpost's rules by another program, in words. */
+export interface Drift {
+  /** The deleted object, such as `element of services4`; `""` if none. */
+  readonly missing: string;
+  /** The added object, such as `rule of services`; `""` if none. */
+  readonly added: string;
+  /** The process that did it, such as `nft (pid 4711)`; `""` if unknown. */
+  readonly by: string;
+  /** Set if a sync of our own may be the difference: a repair compares again. */
+  readonly isUnconfirmed?: true;
+}
+
+export interface DriftOptions {
+  readonly desired: DesiredState;
+  readonly onDrift: (drift: Drift) => void;
+  /** Called with the reason for a full sync: a setting of the rules changed, or changes were missed. */
+  readonly onChange: (reason: string) => void;
+  readonly signal: AbortSignal;
+}
+
 /**
- * Turns desired state into scripts, and applies them. `full` and `changing` are pure. If `apply` fails, the kernel
- * keeps its state, and the next script must be a full one.
+ * Turns desired state into scripts, applies them, and watches what other programs change. `full` and `changing` are
+ * pure. If `apply` fails, the kernel keeps its state, and the next script must be a full one.
  */
 export interface Dataplane<S extends Script = Script> {
   /** Returns a script that leads to `state`, whatever the kernel holds. */
@@ -45,7 +65,21 @@ export interface Dataplane<S extends Script = Script> {
   apply(script: S, checkpoint?: () => void): Promise<void>;
   /** The progress of a script in portions. No packet meets its rules before the last portion. */
   readonly progress?: Progress | undefined;
+  /**
+   * Returns a script that repairs only the drift from the applied state; `undefined` asks for a full sync. No
+   * script may be in progress. Never rejects with an `ApplyError`.
+   */
+  repair(applied: DesiredState): Promise<S | undefined>;
+  watchDrift(options: DriftOptions): Promise<void>;
+  /** Lets another proxy's rules decide before ours; absent if they do anyway. @throws {ApplyError} */
+  stepBehind?(): Promise<void>;
 }
+
+/** The part of a dataplane that makes and applies scripts. */
+export type ScriptWriter<S extends Script = Script> = Omit<
+  Dataplane<S>,
+  "repair" | "watchDrift" | "stepBehind"
+>;
 
 export type ApplyFailure =
   | "program-missing" // The program is not installed.

@@ -3,18 +3,6 @@ import type { Mode } from "../configuration.ts";
 import type { ObjectsOrigin } from "../status.ts";
 import type { DesiredServicePort } from "./desired.ts";
 
-/** A change of signpost's rules by another program, in words. */
-export interface Drift {
-  /** The deleted object, such as `element of services4`; `""` if none. */
-  readonly missing: string;
-  /** The added object, such as `rule of services`; `""` if none. */
-  readonly added: string;
-  /** The process that did it, such as `nft (pid 4711)`; `""` if unknown. */
-  readonly by: string;
-  /** Set if a sync of our own may be the difference: a repair compares again. */
-  readonly isUnconfirmed?: true;
-}
-
 export interface Change {
   readonly change: "add" | "delete";
   readonly type: "element" | "chain" | "set" | "rule";

@@ -1,5 +1,5 @@
 import { assertEquals, assertMatch } from "@std/assert";
-import { NftablesBackend } from "../../../lib/backend/nftables/backend.ts";
+import { nftablesBackend } from "../../../lib/backend/nftables/backend.ts";
 import { Devices, matchingInterfaces } from "../../../lib/backend/nftables/devices.ts";
 import { ApplyError } from "../../../lib/model/kernel/dataplane.ts";
 import { type Clock, ProgramFailedError } from "../../../lib/model/ports/ports.ts";
@@ -124,7 +124,7 @@ Deno.test("a flowtable that a repair wrote again gets its devices at the next lo
     if (script.includes("add flowtable")) kernel.devices = script.match(/(?<=")eth0/g) ?? [];
     return "";
   };
-  const backend = new NftablesBackend({
+  const backend = nftablesBackend({
     configuration: configuration({ signpost }),
     runtime: {
       runner: {
@@ -141,20 +141,25 @@ Deno.test("a flowtable that a repair wrote again gets its devices at the next lo
     },
     logger: new MemoryLogger(),
   });
-  await backend.apply(backend.full(desired));
+  await backend.dataplane.apply(backend.dataplane.full(desired));
   const ending = new AbortController();
   let drifts = 0;
   const onDrift = () => drifts++;
-  const following = backend.watchDrift({ desired, onDrift, onChange() {}, signal: ending.signal });
+  const following = backend.dataplane.watchDrift({
+    desired,
+    onDrift,
+    onChange() {},
+    signal: ending.signal,
+  });
   await eventually("the first look", () => backend.acceleration);
   await eventually("the drift", () => drifts > 0);
-  const { text } = backend.full(desired);
+  const { text } = backend.dataplane.full(desired);
   // nft lists the same with tabs, and one statement on each line.
   kernel.table = text.slice(text.indexOf("table inet signpost {")).replaceAll("  ", "\t")
     .replaceAll("; ", "\n\t\t").replace(/^\tflowtable [^}]*}\n/m, "");
-  const script = await backend.repair(desired);
+  const script = await backend.dataplane.repair(desired);
   assertMatch(script?.text ?? "", /^add flowtable inet signpost fast-path/m);
-  if (script) await backend.apply(script);
+  if (script) await backend.dataplane.apply(script);
   assertEquals(kernel.devices, []);
   await eventually("the devices", () => kernel.devices.includes("eth0"));
   ending.abort();

@@ -10,7 +10,7 @@ import { DriftWatch, followMonitor, monitorCommand } from "../../../lib/backend/
 import { Look, repairScript } from "../../../lib/backend/nftables/repair.ts";
 import { Touched } from "../../../lib/backend/nftables/transactions.ts";
 import { Marks, Nft } from "../../../lib/backend/nftables/nft.ts";
-import type { Drift } from "../../../lib/model/kernel/differences.ts";
+import type { Drift } from "../../../lib/model/kernel/dataplane.ts";
 import { SystemClock } from "../../../lib/system/clock.ts";
 import { cluster } from "../../support/arbitrary.ts";
 import { execute } from "../../support/command.ts";

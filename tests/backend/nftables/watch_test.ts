@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { type ListedSet, Marks } from "../../../lib/backend/nftables/nft.ts";
 import { DriftWatch } from "../../../lib/backend/nftables/watch.ts";
-import type { Drift } from "../../../lib/model/kernel/differences.ts";
+import type { Drift } from "../../../lib/model/kernel/dataplane.ts";
 import { ProgramMissingError } from "../../../lib/model/ports/ports.ts";
 import { ManualClock, MemoryLogger, settle } from "../../support/clock_and_log.ts";
 

@@ -3,7 +3,7 @@ import { restore } from "../../../lib/daemon/objects/saved_state.ts";
 import { writeStateFile } from "../../../lib/system/state_file.ts";
 import type { Source } from "../../../lib/daemon/objects/source.ts";
 import { configuration, DEFAULTS } from "../../support/configuration.ts";
-import { FakeBackend } from "../../support/fake_backend.ts";
+import { fakeBackend } from "../../support/fake_backend.ts";
 import { newParts } from "../parts.ts";
 import { MemoryLogger, START } from "../../support/clock_and_log.ts";
 import { service, SyncFixture } from "../../sync/fixture.ts";
@@ -14,7 +14,7 @@ const NODE = "node-1";
 async function loadParts(path: string, isServed: boolean) {
   const done: string[] = [];
   const logger = new MemoryLogger();
-  const backend = new FakeBackend({ repairs: false });
+  const backend = fakeBackend();
   backend.foreignRules.isServed = () => {
     done.push("asked for rules");
     return Promise.resolve(isServed);

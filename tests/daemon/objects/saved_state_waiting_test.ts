@@ -20,7 +20,7 @@ function waiting({ missing = [], stale = false, progress }: {
     options: { manager, runtime: { clock }, logger, signal },
     cache: { missing },
     loop: { stale },
-    opened: { backend: { progress } },
+    opened: { backend: { dataplane: { progress } } },
   } as unknown as Parts, firstSync);
   const sync = async () => {
     resolve();

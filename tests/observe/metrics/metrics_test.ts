@@ -1,9 +1,9 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
-import type { NftablesBackend } from "../../../lib/backend/nftables/backend.ts";
 import { CATALOG, finding } from "../../../lib/findings/catalog.ts";
 import { COMMIT } from "../../../lib/model/commit.ts";
 import type { Family } from "../../../lib/model/values/address.ts";
 import { VERSION } from "../../../lib/model/version.ts";
+import type { HandOver } from "../../../lib/backend/take_over.ts";
 import { Metrics, type MetricsSources } from "../../../lib/observe/metrics/metrics.ts";
 import { processUsage } from "../../../lib/system/runtime.ts";
 import { START } from "../../support/clock_and_log.ts";
@@ -169,9 +169,9 @@ Deno.test("failures are counted from zero, under the name of the mode", async ()
   const name = "kubeproxy_sync_proxy_rules_nftables_sync_failures_total";
   assertEquals(samples((await nft.render()).body, name), [`${name}{ip_family="IPv4"} 0`]);
   const cleanup = "kubeproxy_sync_proxy_rules_nftables_cleanup_failures_total";
-  const backend = backendOf("nftables") as NftablesBackend;
+  const backend = backendOf("nftables");
   for (const count of [0, 1]) {
-    backend.foreignRules.failures = count;
+    (backend.foreignRules as HandOver).failures = count;
     const { body } = await start({ backend: backend.metrics }).render();
     assertEquals(samples(body, cleanup), [
       `${cleanup}{ip_family="IPv4"} ${count}`,
@@ -253,7 +253,7 @@ Deno.test("each mode counts what the kernel holds of us", async () => {
     const backend = backendOf(mode);
     const pipeline = new Pipeline({ mode });
     pipeline.load([service("web")]);
-    await backend.apply(backend.full(pipeline.desired));
+    await backend.dataplane.apply(backend.dataplane.full(pipeline.desired));
     const { body } = await start({ backend: backend.metrics }).render();
     return body;
   };
