@@ -14,7 +14,7 @@ const SMALL = 2_048;
 const LARGE = 65_536;
 
 /** Milliseconds without a byte after which a connection ends once one end has finished, as HAProxy's client-fin. */
-const HALF_CLOSED = 60_000;
+const HALF_CLOSED = 30_000;
 
 /** Milliseconds until accept(2) is tried again after an error, such as too many open files. */
 const ACCEPT_PAUSE = 100;
