@@ -198,7 +198,7 @@ async function write(
 if (import.meta.main) {
   const [first, ...rest] = Deno.args;
   if (first === "scale") await scale(rest);
-  else if (first === "--hostile") hostile();
+  else if (first === "--hostile") await hostile(Deno.args);
   else {
     const options = readOptions(Deno.args);
     if (options.help) print(HELP);

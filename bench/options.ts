@@ -72,7 +72,8 @@ export const HELP = `Measures signpost on this machine: deno task bench [options
                      Writes bench/peer.json and the tables of docs/performance.md and README.md
   --no-write         leave bench/results.json, bench/README.md, bench/peer.json, docs/bench.svg and docs/performance.md unchanged
 
-deno task bench --hostile measures how the work grows with hostile objects (no root, two minutes).
+deno task bench --hostile [--beside PATH] measures how the work grows with hostile objects (two minutes), then what
+attacks do to probes, changes and memory (eight minutes), also for the daemon of another checkout.
 deno task bench scale [options] measures clusters of the sizes that people have; see its --help.
 `;
 

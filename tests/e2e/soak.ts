@@ -10,6 +10,7 @@
  */
 import { randomNumbers } from "../support/random.ts";
 import { service, slice } from "./cluster.ts";
+import { residentMemory } from "./hostile/attacks.ts";
 import { formatAttackReport, soakUnderAttack } from "./soak_attacks.ts";
 import { formatNeighbourReport, soakNeighbours } from "./soak_neighbours.ts";
 import { Faults } from "./soak_faults.ts";
@@ -64,7 +65,7 @@ export async function soak(
   await Promise.all([
     every(CHANGE, seconds, () => cluster.change()),
     every(STRIKE, seconds, () => faults.strike(signpost)),
-    every(SAMPLE, seconds, async () => void memory.push(await residentMemory(signpost.pid))),
+    every(SAMPLE, seconds, () => void memory.push(residentMemory(signpost.pid))),
   ]);
   await faults.end();
   cluster.settle();
@@ -114,11 +115,6 @@ async function every(
     );
     await body();
   }
-}
-
-async function residentMemory(pid: number): Promise<number> {
-  const text = await Deno.readTextFile(`/proc/${pid}/status`);
-  return Number(/^VmRSS:\s+(\d+) kB$/m.exec(text)?.[1]) * 1024;
 }
 
 function mean(values: readonly number[]): number {

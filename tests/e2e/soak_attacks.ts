@@ -1,34 +1,39 @@
 /**
  * A soak under attack: pods flood the health port with idle connections, HTTP/2 and requests without
- * end, a user floods the metrics port, the page and the daemon's lock, and a tenant makes and removes
- * costly objects, all at once. Meanwhile health probes and another tenant's changes are timed.
+ * end, a user floods the metrics port, the page, a node port on loopback and the daemon's lock, and a
+ * tenant makes and removes costly objects, all at once. Meanwhile probes and another tenant's changes are timed.
  *
  *     deno task soak attacks [SECONDS]
  *
  * @module
  */
-import { Background } from "../support/background.ts";
+import type { Background } from "../support/background.ts";
 import { runSignpost } from "../support/signpost.ts";
 import { NODE } from "../support/topology.ts";
 import { COSTLY_KINDS } from "../fuzz/costly.ts";
-import { ADDRESSES, service, slice } from "./cluster.ts";
-import { formatTimes, giveWay, moveEndpoint, removeOthers, sleep } from "./soak_tenants.ts";
-import { HEALTH_PORT, METRICS_PORT, Stage } from "./stage.ts";
+import {
+  ATTACKED,
+  ATTACKED_CONFIG,
+  ATTACKS,
+  denoIn,
+  every,
+  type Figures,
+  formatFigures,
+  observe,
+  startAttack,
+  startHolding,
+} from "./hostile/attacks.ts";
+import { giveWay, removeOthers, sleep } from "./soak_tenants.ts";
+import { METRICS_PORT, Stage } from "./stage.ts";
 
-const a = ADDRESSES[4];
-const CLIENTS = new URL("hostile/http_clients_main.ts", import.meta.url).pathname;
-/** Connections that stay idle at the health port, and that ask for the metrics and read nothing. */
-const IDLE = 2_000;
+/** Connections of each attack. One Service may have fewer half-closed ones. */
+const CONNECTIONS = { h2: 500, "/healthz": 500, idle: 2_000, half: 2_100 };
+/** Connections that ask for the metrics and the page, and read nothing. */
 const READERS = 100;
-/** Connections of each other attack. */
-const OTHERS = 500;
 /** Of costly objects. */
 const SIZE = 4_000;
 /** Milliseconds. */
-const PROBE = 1_000;
-const CHANGE = 250;
 const OBJECTS = 2_000;
-const PROBE_TIMEOUT = 1_000;
 /** From the last attack until the end is looked at. */
 const SETTLE = 10_000;
 
@@ -39,12 +44,9 @@ const LOCK_FLOOD = `for (;;) {
   await new Promise((resolve) => setTimeout(resolve, 10));
 }`;
 
-/** The results under attack; times in milliseconds. */
+/** The results under attack. */
 export interface AttackReport {
-  readonly probes: number;
-  readonly failedProbes: number;
-  /** From a change of one endpoint until connections reach the new one. */
-  readonly changes: readonly number[];
+  readonly figures: Figures;
   /** The answer of \`signpost verify\` at the end. */
   readonly verify: { readonly code: number; readonly stdout: string };
   readonly log: string;
@@ -52,38 +54,32 @@ export interface AttackReport {
 
 /** Attacks a daemon for so long. @throws {Error} if it ends */
 export async function soakUnderAttack(seconds: number): Promise<AttackReport> {
-  await using stage = await Stage.create({ objects: [service(a), slice(a, ["local1"])] });
+  await using stage = await Stage.create({ objects: ATTACKED, config: ATTACKED_CONFIG });
+  await using _holding = startHolding(stage);
   await using signpost = await stage.startSynced(stage.socket);
-  const inside = (host: string, ...argv: string[]) =>
-    new Background(["ip", "netns", "exec", stage.network.namespaceOf(host), ...argv]);
-  const deno = [Deno.execPath(), "run", "-qA"];
-  const clients = (host: string, count: number, where: string, how: string) =>
-    inside(host, ...deno, CLIENTS, `${count}`, where, how);
-  await using _idle = clients("pod", IDLE, `${a.node}:${HEALTH_PORT}`, "idle");
-  await using _http2 = clients("pod", OTHERS, `${a.node}:${HEALTH_PORT}`, "h2");
-  await using _requests = clients("pod", OTHERS, `${a.node}:${HEALTH_PORT}`, "/healthz");
-  const metrics = `127.0.0.1:${METRICS_PORT}`;
-  await using _readers = clients(NODE, READERS, metrics, "/metrics");
-  await using _page = clients(NODE, READERS, metrics, "/page.json");
-  await using _lock = inside(NODE, Deno.execPath(), "eval", "--unstable-net", LOCK_FLOOD);
-  const until = performance.now() + seconds * 1_000;
-  let failedProbes = 0;
-  let probes = 0;
-  const changes: number[] = [];
-  await Promise.all([
-    every(PROBE, until, async () => {
-      probes++;
-      const answer = stage.get("/healthz", HEALTH_PORT).then(({ status }) => status === 200);
-      const isAnswered = await Promise.race([answer.catch(() => false), sleep(PROBE_TIMEOUT)]);
-      if (isAnswered !== true) failedProbes++;
-    }),
-    every(OBJECTS, until, (round) => replaceCostly(stage, round)),
-    every(CHANGE, until, async (round) => void changes.push(await moveEndpoint(stage, round))),
-  ]);
-  await removeOthers(stage);
+  const figures = await observe(stage, {
+    signpost,
+    seconds,
+    attacks: () => startAll(stage),
+    beside: async (until) => {
+      await every(OBJECTS, until, (round) => replaceCostly(stage, round));
+      await removeOthers(stage);
+    },
+  });
   await sleep(SETTLE);
   const verify = await runSignpost(stage.network, ["verify", ...stage.args, ...stage.socket]);
-  return { probes, failedProbes, changes, verify, log: signpost.log };
+  return { figures, verify, log: signpost.log };
+}
+
+function* startAll(stage: Stage): Generator<Background> {
+  for (const attack of Object.values(ATTACKS)) {
+    yield startAttack(stage, { ...attack, connections: CONNECTIONS[attack.how[0]] });
+  }
+  const metrics = { from: NODE, connections: READERS, to: `127.0.0.1:${METRICS_PORT}` };
+  for (const path of ["/metrics", "/page.json"]) {
+    yield startAttack(stage, { ...metrics, how: [path] });
+  }
+  yield denoIn(stage, NODE, ["eval", "--unstable-net", LOCK_FLOOD]);
 }
 
 /** Makes objects of one costly kind in the place of the last. */
@@ -96,25 +92,11 @@ async function replaceCostly(stage: Stage, round: number): Promise<void> {
   }
 }
 
-async function every(
-  pause: number,
-  until: number,
-  body: (round: number) => Promise<void> | void,
-): Promise<void> {
-  for (let round = 0; performance.now() < until; round++) {
-    await body(round);
-    await sleep(pause);
-  }
-}
-
 /** The report, for people. */
-export function formatAttackReport(
-  { probes, failedProbes, changes, verify, log }: AttackReport,
-): string {
+export function formatAttackReport({ figures, verify, log }: AttackReport): string {
   const count = (pattern: RegExp) => log.match(pattern)?.length ?? 0;
   return [
-    `health probes: ${failedProbes} of ${probes} failed`,
-    formatTimes(changes),
+    ...formatFigures(figures),
     `starts ${count(/ INFO started /g)}, failed syncs ${count(/ sync failed: /g)}`,
     `verify: exit code ${verify.code}, ${verify.stdout.trim().split("\n").at(-1)}`,
   ].map((line) => `${line}\n`).join("");

@@ -1,8 +1,8 @@
 /**
  * Clients that keep HTTP connections to themselves, as a process of their own.
  *
- * Arguments: how many, an address and port as `192.0.2.1:80`, then `idle`, `h2` or a path, and `close`. `h2` opens 200
- * streams of HTTP/2 without TLS. With a path, each
+ * Arguments: how many, an address and port as `192.0.2.1:80`, then `idle`, `half`, `h2` or a path, and `close`. `half`
+ * closes its own side alone. `h2` opens 200 streams of HTTP/2 without TLS. With a path, each
  * client asks for it again and again, and reads nothing. With `close`, it asks once on each connection, reads the
  * answer, and connects again after 20 ms. A client whose connection ends connects again. A line is printed when
  * each has been connected once.
@@ -12,6 +12,8 @@
 
 const PIPELINED = 50;
 const PAUSE = 20;
+/** Of `half`: refused connections are many, and must not take the time of a processor. */
+const LONG_PAUSE = 5_000;
 
 /** A frame of HTTP/2 (RFC 9113, 4.1). */
 function frame(type: number, flags: number, stream: number, payload: readonly number[]): number[] {
@@ -31,7 +33,7 @@ const STREAMS = Array.from(
 
 interface Wanted {
   readonly address: string;
-  /** `idle`: no request. */
+  /** `idle` and `half`: no request. */
   readonly path: string;
   /** True for one request on each connection. */
   readonly closes: boolean;
@@ -48,7 +50,8 @@ async function keepConnected({ address, path, closes }: Wanted, connected: () =>
     try {
       using conn = await Deno.connect({ hostname, port: Number(port) });
       connected();
-      if (path === "idle") await conn.read(new Uint8Array(1));
+      if (path === "half") await conn.closeWrite();
+      if (path === "idle" || path === "half") await conn.read(new Uint8Array(1));
       else if (closes || path === "h2") {
         await conn.write(request);
         while (await conn.read(new Uint8Array(4096)) !== null);
@@ -56,7 +59,7 @@ async function keepConnected({ address, path, closes }: Wanted, connected: () =>
     } catch {
       // The server has ended the connection, or has no room for it.
     }
-    await new Promise((resolve) => setTimeout(resolve, PAUSE));
+    await new Promise((resolve) => setTimeout(resolve, path === "half" ? LONG_PAUSE : PAUSE));
   }
 }
 

@@ -10,6 +10,7 @@ import { httpGet } from "../../support/http.ts";
 import { signpostCommand } from "../../support/signpost.ts";
 import { NODE } from "../../support/topology.ts";
 import { ADDRESSES, type EndpointHost, service, slice } from "../cluster.ts";
+import { residentMemory, startAttack } from "./attacks.ts";
 import { HEALTH_PORT, METRICS_PORT, Stage, syncs } from "../stage.ts";
 
 const a = ADDRESSES[4];
@@ -41,21 +42,11 @@ function withDescriptors(count: number, command: readonly string[]): string[] {
 /** Connects so many clients from a pod of the node; see `http_clients_main.ts`. */
 function attack(
   stage: Stage,
-  count: number,
+  connections: number,
   port: number,
   how: readonly string[] = ["idle"],
 ): Background {
-  const script = new URL("http_clients_main.ts", import.meta.url).pathname;
-  const program = [Deno.execPath(), "run", "-qA", "--no-config", script];
-  const args = [`${count}`, `${a.node}:${port}`, ...how];
-  return new Background([
-    "ip",
-    "netns",
-    "exec",
-    stage.network.namespaceOf("pod"),
-    ...program,
-    ...args,
-  ]);
+  return startAttack(stage, { from: "pod", connections, to: `${a.node}:${port}`, how });
 }
 
 /** Asks as a kubelet or a load balancer does: by a new connection each time. */
@@ -137,11 +128,6 @@ Deno.test("2,000 requests a second at a health check keep out neither probes nor
 /** Bytes that 2,000 connections of one pod may take. */
 const MOST_MEMORY = 50e6;
 
-async function residentMemory(pid: number): Promise<number> {
-  const text = await Deno.readTextFile(`/proc/${pid}/status`);
-  return Number(/^VmRSS:\s+(\d+) kB$/m.exec(text)?.[1]) * 1024;
-}
-
 for (
   const [what, how] of [
     ["open 200 streams of HTTP/2 each", "h2"],
@@ -151,7 +137,7 @@ for (
   Deno.test(`2,000 connections of a pod that ${what} keep out neither probes nor changes, and take no memory`, async () => {
     await using stage = await Stage.create({ objects: OBJECTS });
     await using signpost = await stage.startSynced();
-    const before = await residentMemory(signpost.pid);
+    const before = residentMemory(signpost.pid);
     {
       await using clients = attack(stage, 2_000, HEALTH_PORT, [how]);
       await signpost.until("all clients", () => clients.lines.length === 1);
@@ -159,11 +145,11 @@ for (
         assertEquals(await failedProbes(stage, port), 0, `${port}`);
       }
       await changes(stage, signpost, "local2");
-      assertLessOrEqual(await residentMemory(signpost.pid) - before, MOST_MEMORY);
+      assertLessOrEqual(residentMemory(signpost.pid) - before, MOST_MEMORY);
     }
     await signpost.until(
       "the memory is given back",
-      async () => await residentMemory(signpost.pid) - before < MOST_MEMORY / 2,
+      () => residentMemory(signpost.pid) - before < MOST_MEMORY / 2,
     );
   });
 }

@@ -1,0 +1,227 @@
+/**
+ * Attacks on a daemon, and the probes, changes and memory that are measured meanwhile.
+ *
+ * @module
+ */
+import { quantile } from "../../../bench/statistics.ts";
+import { Background } from "../../support/background.ts";
+import { httpGet } from "../../support/http.ts";
+import type { Signpost } from "../../support/signpost.ts";
+import { NODE } from "../../support/topology.ts";
+import { ADDRESSES, type Manifest, NODE_PORT, service, slice, TARGET_PORT } from "../cluster.ts";
+import { formatTimes, moveEndpoint, sleep } from "../soak_tenants.ts";
+import { HEALTH_PORT, type Stage } from "../stage.ts";
+
+const a = ADDRESSES[4];
+const CLIENTS = new URL("http_clients_main.ts", import.meta.url).pathname;
+/** A node port whose endpoint never ends a connection. */
+const HOLDING_NODE_PORT = NODE_PORT + 1;
+const HOLDING_PORT = TARGET_PORT + 1;
+/** Milliseconds. */
+const PROBE = 500;
+const PROBE_TIMEOUT = 1_000;
+const CHANGE = 200;
+const SAMPLE = 200;
+/** Milliseconds for the memory to come back, and the part of the memory before that may stay. */
+const SETTLE = 60_000;
+const STAYS = 0.1;
+
+/** Clients of one kind; see `http_clients_main.ts`. */
+export interface Attack {
+  /** A host, or `node`. */
+  readonly from: string;
+  readonly connections: number;
+  /** Address and port. */
+  readonly to: string;
+  readonly how: readonly string[];
+}
+
+/** Attacks of one pod on the health port, and of a program of the node on node ports on loopback. */
+export const ATTACKS = {
+  "HTTP/2, 200 open streams each": { from: "pod", to: `${a.node}:${HEALTH_PORT}`, how: ["h2"] },
+  "requests without end": { from: "pod", to: `${a.node}:${HEALTH_PORT}`, how: ["/healthz"] },
+  "half-closed, a node port on 127.0.0.1": {
+    from: NODE,
+    to: `127.0.0.1:${HOLDING_NODE_PORT}`,
+    how: ["half"],
+  },
+  "idle": { from: "pod", to: `${a.node}:${HEALTH_PORT}`, how: ["idle"] },
+} as const;
+
+/** Serves node ports on loopback. */
+export const ATTACKED_CONFIG = { nodePortAddresses: ["primary", "localhost"] };
+
+/** `shop/web`, whose endpoint moves, and `shop/holding`, whose endpoint never ends a connection. */
+export const ATTACKED: readonly Manifest[] = [
+  service(a, { spec: { type: "NodePort" } }),
+  slice(a, ["local1"]),
+  service(a, {
+    name: "holding",
+    spec: {
+      type: "NodePort",
+      clusterIP: a.clusterIP2,
+      ports: [{ name: "tcp", protocol: "TCP", port: 80, nodePort: HOLDING_NODE_PORT }],
+    },
+  }),
+  slice(a, ["local1"], {
+    service: "holding",
+    ports: [{ name: "tcp", protocol: "TCP", port: HOLDING_PORT }],
+  }),
+];
+
+const HOLD = `const held = [];
+for await (const conn of Deno.listen({ hostname: "0.0.0.0", port: ${HOLDING_PORT} })) {
+  held.push(conn);
+}`;
+
+/** Starts Deno with these arguments in a host, or `node`. */
+export function denoIn(stage: Stage, host: string, args: readonly string[]): Background {
+  return new Background(
+    ["ip", "netns", "exec", stage.network.namespaceOf(host), Deno.execPath(), ...args],
+  );
+}
+
+/** Connects clients. The first line of the program says that each has been connected once. */
+export function startAttack(stage: Stage, { from, connections, to, how }: Attack): Background {
+  return denoIn(stage, from, ["run", "-qA", "--no-config", CLIENTS, `${connections}`, to, ...how]);
+}
+
+/** Starts the endpoint of `shop/holding`. */
+export function startHolding(stage: Stage): Background {
+  return denoIn(stage, "local1", ["eval", HOLD]);
+}
+
+/** The results of attacks; times in milliseconds. */
+export interface Figures {
+  readonly probes: number;
+  readonly failedProbes: number;
+  readonly slowestProbe: number;
+  /** From a change of one endpoint until connections reach the new one. */
+  readonly changes: readonly number[];
+  /** Resident bytes; `after` is what was left after so many milliseconds, a minute at most. */
+  readonly memory: {
+    readonly before: number;
+    readonly peak: number;
+    readonly after: number;
+    readonly settled: number;
+  };
+}
+
+/** The work during attacks. */
+export interface Observed {
+  readonly signpost: Signpost;
+  readonly attacks: () => Iterable<Background>;
+  readonly seconds: number;
+  /** False if the endpoint of `shop/web` does not move. */
+  readonly hasChanges?: boolean;
+  /** Other work until that time of `performance.now()`. */
+  readonly beside?: (until: number) => Promise<void>;
+}
+
+/** Attacks a daemon for so long, and measures it until a minute later. */
+export async function observe(stage: Stage, observed: Observed): Promise<Figures> {
+  const { signpost, attacks, seconds, hasChanges = true, beside } = observed;
+  const before = residentMemory(signpost.pid);
+  const probes: (number | undefined)[] = [];
+  const changes: number[] = [];
+  let peak = before;
+  {
+    await using clients = new AsyncDisposableStack();
+    for (const each of attacks()) clients.use(each);
+    const until = performance.now() + seconds * 1_000;
+    const asked = hasChanges ? [healthOnLoopback, healthFromOutside, nodePortOnLoopback] : [livez];
+    await Promise.all([
+      ...asked.map((probe) =>
+        every(PROBE, until, async () => void probes.push(await timed(probe(stage))))
+      ),
+      every(SAMPLE, until, () => void (peak = Math.max(peak, residentMemory(signpost.pid)))),
+      hasChanges &&
+      every(CHANGE, until, async (round) => void changes.push(await moveEndpoint(stage, round))),
+      beside?.(until),
+    ]);
+  }
+  const over = performance.now();
+  let after = residentMemory(signpost.pid);
+  while (after > (1 + STAYS) * before && performance.now() - over < SETTLE) {
+    await sleep(SAMPLE);
+    after = residentMemory(signpost.pid);
+  }
+  const answered = probes.filter((time) => time !== undefined);
+  return {
+    probes: probes.length,
+    failedProbes: probes.length - answered.length,
+    slowestProbe: Math.max(0, ...answered),
+    changes,
+    memory: { before, peak, after, settled: performance.now() - over },
+  };
+}
+
+/** Formats the figures for people. */
+export function formatFigures({ probes, failedProbes, slowestProbe, ...rest }: Figures): string[] {
+  return [
+    `probes: ${failedProbes} of ${probes} failed, the slowest answer ${
+      Math.round(slowestProbe)
+    } ms`,
+    formatTimes(rest.changes),
+    `resident memory: ${formatMemory(rest.memory)}`,
+  ];
+}
+
+/** Formats the resident memory for people: before, at most, and a minute later at most. */
+export function formatMemory({ before, peak, after, settled }: Figures["memory"]): string {
+  const [first, most, last] = [before, peak, after].map((bytes) => (bytes / 1e6).toFixed(0));
+  return `${first} → ${most} → ${last} MB after ${Math.ceil(settled / 1_000)} s`;
+}
+
+/** Formats the median and the 99th percentile. */
+export function formatQuantiles(times: readonly number[]): string {
+  return [0.5, 0.99].map((part) => quantile(times, part).toFixed(0)).join(" / ") + " ms";
+}
+
+/** Returns the resident bytes of a process; 0 if it has ended. */
+export function residentMemory(pid: number): number {
+  try {
+    const text = Deno.readTextFileSync(`/proc/${pid}/status`);
+    return Number(/^VmRSS:\s+(\d+) kB$/m.exec(text)?.[1] ?? 0) * 1024;
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return 0;
+    throw error;
+  }
+}
+
+/** Does something again and again until that time of `performance.now()`. */
+export async function every(
+  pause: number,
+  until: number,
+  body: (round: number) => Promise<void> | void,
+): Promise<void> {
+  for (let round = 0; performance.now() < until; round++) {
+    await body(round);
+    await sleep(pause);
+  }
+}
+
+/** Returns the milliseconds of a successful probe. */
+async function timed(probe: Promise<boolean>): Promise<number | undefined> {
+  const began = performance.now();
+  const isAnswered = await Promise.race([probe.catch(() => false), sleep(PROBE_TIMEOUT)]);
+  return isAnswered === true ? performance.now() - began : undefined;
+}
+
+const livez = (stage: Stage) =>
+  stage.get("/livez", HEALTH_PORT).then(({ status }) => status === 200);
+
+const healthOnLoopback = (stage: Stage) =>
+  stage.get("/healthz", HEALTH_PORT).then(({ status }) => status === 200);
+
+async function healthFromOutside({ network }: Stage): Promise<boolean> {
+  const request = { from: "client", address: a.node, port: HEALTH_PORT, path: "/healthz" };
+  const { status } = await httpGet(network, request);
+  return status === 200;
+}
+
+async function nodePortOnLoopback({ network }: Stage): Promise<boolean> {
+  const from = { from: NODE, source: a.loopback, timeout: PROBE_TIMEOUT };
+  const [outcome] = await network.connect({ ...from, address: a.loopback, port: NODE_PORT });
+  return outcome?.type === "answer";
+}
