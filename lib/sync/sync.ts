@@ -255,7 +255,7 @@ export class SyncLoop {
 
   /** Repairs by parts what another program changed, or asks for a full sync. */
   async #repair(began: number): Promise<Script | undefined> {
-    const { clock, desired, dataplane, logger } = this.options;
+    const { desired, dataplane, logger } = this.options;
     const suspected = this.#suspected;
     this.#suspected = undefined;
     this.#repairAt = Infinity;
@@ -264,8 +264,8 @@ export class SyncLoop {
       logger.debug(2, "nothing differs from what was written");
       return undefined;
     }
-    const at = suspected ? this.#report(suspected) : 0;
-    if (at > clock.monotonic()) return void (this.#repairAt = at);
+    // Looks have pauses of their own.
+    if (suspected) this.#report(suspected);
     const failure = script ? await this.#apply(script, began) : "unknown";
     if (failure === undefined) return script;
     this.#full ??= "drift";
@@ -303,7 +303,7 @@ export class SyncLoop {
   /** Writes the partial script, or replaces everything. @returns `undefined` if the kernel refused both */
   async #write(partial: Script | undefined, began: number): Promise<Script | undefined> {
     const { dataplane, desired, clock, logger } = this.options;
-    let reason = this.#full ?? "the node or very many Services changed";
+    let reason = this.#full ?? "the node changed";
     if (partial && this.#full === undefined) {
       const failure = await this.#apply(partial, began);
       if (failure === undefined) return partial;

@@ -89,13 +89,3 @@ Deno.test("what a look found beside syncs is reported when a repair finds it too
   assertMatch(logger.at("warn").join(), /another program has changed our rules/);
   assertEquals(told.filter((line) => line === "drifted").length, 1);
 });
-
-Deno.test("a repair of what a look found waits, too, if there were many", async () => {
-  await using fixture = await repaired(5);
-  fixture.dataplane.deleteByOther("default/s1");
-  fixture.loop.drifted(UNCONFIRMED);
-  await fixture.pass(890);
-  assertEquals(repairs(fixture), 5);
-  await fixture.pass(110);
-  assertEquals(repairs(fixture), 6);
-});

@@ -6,7 +6,7 @@ import {
   type StateChange,
 } from "../../model/kernel/desired.ts";
 import { atOnce, Turns } from "../../model/ports/in_turns.ts";
-import { Counts, type Delta, diffing, isLargeChange, NOTHING } from "./delta.ts";
+import { Counts, type Delta, diffing, NOTHING } from "./delta.ts";
 import { DeferredDeletes } from "./deferred_deletes.ts";
 import type { Nft } from "./nft.ts";
 import { NO_CONTENTS, parsingListing } from "./read.ts";
@@ -90,7 +90,7 @@ export class NftablesDataplane implements ScriptWriter<NftScript> {
     change: StateChange,
     state: DesiredState,
   ): Generator<undefined, PartialScript | undefined> {
-    if (changesFixedRules(change) || isLargeChange(change)) return undefined;
+    if (changesFixedRules(change)) return undefined;
     const delta = yield* diffing(change.services.values(), {
       node: state.node,
       nodeChange: change.node,

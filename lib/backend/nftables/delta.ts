@@ -165,19 +165,6 @@ export function weightOf(ports: readonly DesiredServicePort[]): number {
   return weight;
 }
 
-/** The weight of the largest partial script. A full script is made in pieces, and other work is done between them. */
-const LARGE_CHANGE = 250_000;
-
-export function isLargeChange({ services }: StateChange): boolean {
-  let weight = 0;
-  for (const { before, after } of services.values()) {
-    if (before === after) continue;
-    weight += weightOf(before) + weightOf(after);
-    if (weight > LARGE_CHANGE) return true;
-  }
-  return false;
-}
-
 type FrontendChange = Pick<Delta, "addElements" | "deleteElements">;
 
 /**
