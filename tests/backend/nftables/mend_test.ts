@@ -4,7 +4,6 @@ import { comparing } from "../../../lib/backend/nftables/compare.ts";
 import {
   type Contents,
   type ElementText,
-  hookRule,
   readingTable,
 } from "../../../lib/backend/nftables/read.ts";
 import { tableOf } from "../../../lib/backend/nftables/delta.ts";
@@ -52,33 +51,6 @@ function text(data: string): ElementText {
   return { data, remark: "" };
 }
 
-const VIP = "10.96.0.1 . tcp . 80";
-
-Deno.test("where nothing differs, nothing is written", () => {
-  assertEquals(mended(() => {}), []);
-});
-
-Deno.test("an element that is missing is added, with its comment", () => {
-  assertEquals(mended(({ sets }) => sets.get("services4")?.delete(VIP)), [
-    `add element inet signpost services4 { ${VIP} comment "shop/web" : goto pick-endpoints4-tcp-2 }`,
-  ]);
-});
-
-Deno.test("an element that is extra is deleted, one that leads elsewhere is replaced", () => {
-  assertEquals(mended(({ sets }) => sets.get("cluster-ips4")?.set("10.96.0.9", text(""))), [
-    "delete element inet signpost cluster-ips4 { 10.96.0.9 }",
-  ]);
-  assertEquals(
-    mended(({ sets }) =>
-      sets.get("endpoints-tcp4")?.set("10.96.0.1 . 80 . 1", text("192.0.2.1 . 80"))
-    ),
-    [
-      "delete element inet signpost endpoints-tcp4 { 10.96.0.1 . 80 . 1 }",
-      "add element inet signpost endpoints-tcp4 { 10.96.0.1 . 80 . 1 : 10.244.0.12 . 8080 }",
-    ],
-  );
-});
-
 Deno.test("endpoints that changed their slots go back: later steps count on them", () => {
   const script = mended(({ sets }) => {
     const slots = sets.get("endpoints-tcp4");
@@ -86,66 +58,6 @@ Deno.test("endpoints that changed their slots go back: later steps count on them
     slots?.set("10.96.0.1 . 80 . 1", text("10.244.0.11 . 8080"));
   });
   assertEquals(script?.length, 2 + 2);
-});
-
-Deno.test("a chain whose rules differ is written again, and no other", () => {
-  const script = [
-    "flush chain inet signpost nat-output",
-    "add rule inet signpost nat-output jump services",
-  ];
-  const hook = hookRule("type nat hook output priority -101", "accept");
-  for (
-    const rules of [[hook], [hook, "drop", "jump services"], [hook, "jump services", "accept"]]
-  ) {
-    assertEquals(mended(({ chains }) => chains.set("nat-output", rules)), script);
-  }
-});
-
-Deno.test("a chain that is missing is made before what leads to it, and one that is extra goes", () => {
-  assertEquals(
-    mended(({ chains, sets }) => {
-      chains.delete("pick-endpoints4-tcp-2");
-      chains.set("evil", ["accept"]);
-      sets.get("services4")?.delete(VIP);
-    })?.map((line) => line.replace(/(add rule inet signpost \S+) .*/, "$1 …")),
-    [
-      "add chain inet signpost pick-endpoints4-tcp-2",
-      "add rule inet signpost pick-endpoints4-tcp-2 …",
-      "add rule inet signpost pick-endpoints4-tcp-2 …",
-      `add element inet signpost services4 { ${VIP} comment "shop/web" : goto pick-endpoints4-tcp-2 }`,
-      "flush chain inet signpost evil",
-      "delete chain inet signpost evil",
-    ],
-  );
-});
-
-Deno.test("a set that is missing is made with its elements, and one that is extra goes", () => {
-  assertEquals(
-    mended(({ sets, declarations }) => {
-      sets.delete("cluster-ips4");
-      declarations.delete("cluster-ips4");
-      sets.set("evil", new Map());
-      declarations.set("evil", "map; type ipv4_addr : verdict");
-    }),
-    [
-      "add set inet signpost cluster-ips4 { typeof ip daddr; }",
-      "add element inet signpost cluster-ips4 { 10.96.0.1 }",
-      "flush map inet signpost evil",
-      "delete map inet signpost evil",
-    ],
-  );
-});
-
-Deno.test("a base chain with another hook is deleted and added again", () => {
-  const older = [hookRule("type nat hook output priority -100", "accept"), "drop"];
-  for (const rules of [["jump services"], older]) {
-    assertEquals(mended(({ chains }) => chains.set("nat-output", rules)), [
-      "flush chain inet signpost nat-output",
-      "delete chain inet signpost nat-output",
-      "add chain inet signpost nat-output { type nat hook output priority -101; }",
-      "add rule inet signpost nat-output jump services",
-    ]);
-  }
 });
 
 Deno.test("parts do not suffice for hooks of other chains, declarations, flags and what else is in the table", () => {
