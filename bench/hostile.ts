@@ -50,7 +50,7 @@ function measure(mode: "nftables" | "iptables", objects: readonly ApiObject[]): 
       ? new NftablesDataplane(new Nft({ run: NOT_RUN }))
       : new IptablesDataplane({
         runner: { run: NOT_RUN },
-        iptables: { backend: "-nft", families: [4], tcpBeLiberal: false },
+        iptables: { variant: "-nft", families: [4], tcpBeLiberal: false },
         routeLocalnet: NOT_RUN,
       });
     plane.full(pipeline.desired).text;

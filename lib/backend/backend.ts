@@ -17,7 +17,7 @@ import type { Runtime } from "../model/ports/runtime.ts";
 import { FAMILIES, type Family } from "../model/values/address.ts";
 import type { Match } from "../policy/frontend.ts";
 import type { BackendMetrics } from "./metrics.ts";
-import type { HandOver } from "./take_over.ts";
+import type { ProxyTakeOver } from "./take_over.ts";
 
 export interface BackendOptions {
   readonly configuration: Configuration;
@@ -66,7 +66,7 @@ export interface DesiredStep {
   readonly node: DesiredNode;
 }
 
-export type ForeignRules = Pick<HandOver, "isServed" | "findProxy" | "run" | "ipvs" | "rival">;
+export type ForeignRules = Pick<ProxyTakeOver, "isServed" | "findProxy" | "run" | "ipvs" | "rival">;
 
 /** A mode. Its creation does not touch the kernel. */
 export interface Backend {

@@ -13,7 +13,7 @@ import { IpvsTakeOver } from "./ipvs/take_over.ts";
 import type { Rival } from "../findings/facts.ts";
 import type { Runtime } from "../model/ports/runtime.ts";
 
-interface HandOverOptions {
+interface ProxyTakeOverOptions {
   /** Returns the iptables variant of signpost's rules; `undefined` if they are in nftables. */
   readonly variant: (() => Promise<Variant>) | undefined;
   readonly configuration: Pick<Configuration, "ipvs" | "signpost">;
@@ -36,8 +36,8 @@ interface TakeOverOptions {
 }
 
 /** Removes other proxies' rules once. If they come back, it reports them and leaves them. */
-export class HandOver {
-  readonly #options: HandOverOptions;
+export class ProxyTakeOver {
+  readonly #options: ProxyTakeOverOptions;
   readonly #nft: Nft;
   readonly #ipvs: IpvsTakeOver;
   #state: "waiting" | "removing" | "done" = "waiting";
@@ -46,7 +46,7 @@ export class HandOver {
   /** A proxy that wrote its rules again after their removal. */
   rival: Rival | undefined;
 
-  constructor(options: HandOverOptions) {
+  constructor(options: ProxyTakeOverOptions) {
     this.#options = options;
     this.#nft = new Nft(options.runner);
     this.#ipvs = new IpvsTakeOver({
@@ -172,9 +172,9 @@ export class HandOver {
     const tables = await deleteTables(this.#nft, KUBE_PROXY_TABLES).catch(unlessMissing);
     const options = { kubeProxy: true, dryRun: true, ownerOnly: own };
     const entries = await cleanUpKernel(this.#options.runner, options);
-    const others = entries.filter(({ owner, backend }) => owner !== undefined && backend !== own);
-    const isOverwritten = entries.some(({ owner, backend }) =>
-      owner === "kube-proxy" && backend === own
+    const others = entries.filter(({ owner, variant }) => owner !== undefined && variant !== own);
+    const isOverwritten = entries.some(({ owner, variant }) =>
+      owner === "kube-proxy" && variant === own
     );
     return {
       rules: [

@@ -8,9 +8,9 @@ import { changesFixedRules } from "../model/kernel/desired.ts";
 import type { Change } from "../model/kernel/differences.ts";
 import type { ObjectsOrigin } from "../model/status.ts";
 import { fatalIf } from "../model/values/errors.ts";
-import { fieldAt, isRecord, type Json } from "../model/values/record.ts";
+import { fieldAt, isRecord, type JsonObject } from "../model/values/record.ts";
 import { plain } from "../model/values/text.ts";
-import { conflictLines } from "../policy/claimed.ts";
+import { conflictLines } from "../policy/service_claims.ts";
 import { loadManifests, ManifestError } from "../source/manifests.ts";
 import { createDecoder } from "../source/objects/decode.ts";
 import { type ServiceFacts, serviceFacts } from "../source/objects/inspect.ts";
@@ -154,7 +154,7 @@ export function withAllocatedFields(raw: unknown, present: Service | undefined):
 }
 
 /** Gives a port without a node port the present one, if the type has node ports. */
-function withNodePort(port: unknown, present: Service, spec: Json): unknown {
+function withNodePort(port: unknown, present: Service, spec: JsonObject): unknown {
   const hasNodePorts = spec["type"] === "NodePort" || spec["type"] === "LoadBalancer";
   if (!isRecord(port) || !hasNodePorts) return port;
   const protocol = String(port["protocol"] ?? "TCP").toLowerCase();
@@ -165,14 +165,14 @@ function withNodePort(port: unknown, present: Service, spec: Json): unknown {
 }
 
 /** Adds known fields that the object does not set. */
-function fill(object: Json, fields: Json): Json {
+function fill(object: JsonObject, fields: JsonObject): JsonObject {
   const added = Object.entries(fields).filter(([name, value]) =>
     value && [undefined, null, ""].includes(object[name] as string)
   );
   return { ...object, ...Object.fromEntries(added) };
 }
 
-function objectAt(value: unknown, key: string): Json {
+function objectAt(value: unknown, key: string): JsonObject {
   const found = fieldAt(value, key);
   return isRecord(found) ? found : {};
 }

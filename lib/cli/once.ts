@@ -1,5 +1,5 @@
 /** `signpost --once`: prints what the daemon would give to the kernel now, and touches nothing. */
-import { conflictLines } from "../policy/claimed.ts";
+import { conflictLines } from "../policy/service_claims.ts";
 import { likelyBackend } from "../backend/choose.ts";
 import { FAMILIES } from "../model/values/address.ts";
 import { unsupportedLine } from "../model/kernel/traits.ts";

@@ -4,7 +4,7 @@ import { sortFindings } from "../explain/finding.ts";
 import { suggestService } from "../explain/causes.ts";
 import { serviceNamed } from "../explain/lookup.ts";
 import type { Known } from "../explain/packet.ts";
-import { placeOf, probe, probeFindings, probesOf, resultText } from "../explain/probe.ts";
+import { probe, probedPlace, probeFindings, probesOf, resultText } from "../explain/probe.ts";
 import type { Finding, ProbedConnection } from "../explain/report.ts";
 import { explainService } from "../explain/service_report.ts";
 import { objectKey, splitKey } from "../model/cluster/names.ts";
@@ -153,7 +153,7 @@ function testTable(report: TestReport, paint: Paint): string {
     `${paint(service, "bold")}\n${findingsText(findings, paint)}` +
     colourTable([
       ["ADDRESS", "KIND", "RESULT"],
-      ...connections.map((each) => [placeOf(each), each.type, resultText(each)]),
+      ...connections.map((each) => [probedPlace(each), each.type, resultText(each)]),
     ], { paint, indent: "  " }) + "\n"
   );
   const verdict = failing.length === 0

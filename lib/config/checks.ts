@@ -8,10 +8,10 @@ import { plain, show } from "../model/values/text.ts";
 import { flagsOf, type ProblemLine, type Setting } from "./setting.ts";
 import {
   type Origin,
-  placeOf,
   ROWS,
   SETTING_GROUPS,
   type SettingPath,
+  settingPlace,
   UNUSED_FLAGS,
   UNUSED_TITLE,
 } from "./settings.ts";
@@ -30,7 +30,7 @@ export function checkCombinations(configuration: Configuration, origin: Origin):
   // One flag may set both modes.
   const errors = new Set<string>();
   const refuse = (path: SettingPath, rule: string) =>
-    errors.add(`${placeOf(origin, path)}: ${rule}`);
+    errors.add(`${settingPlace(origin, path)}: ${rule}`);
   // kube-proxy ignores the sections of unused modes, too.
   for (const section of mode === "" ? MODES : [mode]) {
     const { syncPeriod, minSyncPeriod } = configuration[section];
@@ -59,7 +59,7 @@ export function checkCombinations(configuration: Configuration, origin: Origin):
   // As in kube-proxy, a CIDR may be repeated, and a word may not.
   for (const [i, entry] of nodePortAddresses.entries()) {
     if (!NODE_PORT_WORDS.includes(entry) || nodePortAddresses.indexOf(entry) === i) continue;
-    const place = placeOf(origin, "nodePortAddresses");
+    const place = settingPlace(origin, "nodePortAddresses");
     const index = origin.setBy.has("nodePortAddresses") ? "" : `[${i}]`;
     errors.add(`${place}${index}: Duplicate value: ${show(entry)}`);
   }
@@ -108,7 +108,7 @@ export function warningsOf(
   const localhost = "iptables.localhostNodePorts";
   if (origin.settings.mode === "nftables" && origin.settings[localhost]) {
     warnings.push(
-      `${placeOf(origin, localhost)}: without effect in nftables mode; add localhost to ` +
+      `${settingPlace(origin, localhost)}: without effect in nftables mode; add localhost to ` +
         "nodePortAddresses to have node ports on loopback",
     );
   }
@@ -120,9 +120,9 @@ function withoutEffect(origin: Origin, given: readonly string[]): string[] {
   const { mode, featureGates = {} } = origin.settings;
   const unused = ([...ROWS] as [SettingPath, Setting<unknown>][])
     .filter(([path, row]) => isUnused(path, mode) && isChosen(origin.settings[path], row.default))
-    .map(([path]) => placeOf(origin, path));
+    .map(([path]) => settingPlace(origin, path));
   const gates = Object.keys(featureGates).filter((name) => !GATES.get(name)?.hasEffect)
-    .map((name) => `${placeOf(origin, "featureGates")}.${name}`);
+    .map((name) => `${settingPlace(origin, "featureGates")}.${name}`);
   const flags = flagsOf(UNUSED_FLAGS).map(({ name }) => `--${name}`);
   return [...unused, ...gates, ...flags.filter((flag) => given.includes(flag))];
 }
@@ -188,7 +188,7 @@ export function knownGates({ featureGates }: Pick<Configuration, "featureGates">
 export function checkFeatureGates(origin: Origin): string[] {
   const gates = origin.settings.featureGates ?? {};
   const errors = Object.entries(gates).flatMap(([name, on]) => {
-    const place = `${placeOf(origin, "featureGates")}.${plain(name)}`;
+    const place = `${settingPlace(origin, "featureGates")}.${plain(name)}`;
     const known = GATES.get(name);
     if (known) return known.isLocked && !on ? [`${place}: is locked to true, leave it out`] : [];
     const hint = didYouMean(name, GATES.keys());
@@ -197,7 +197,7 @@ export function checkFeatureGates(origin: Origin): string[] {
   });
   if (origin.settings.mode === "ipvs" && gates["KubeProxyIPVS"] === false) {
     const reason = "cannot be ipvs while the feature gate KubeProxyIPVS is false: use nftables";
-    errors.push(`${placeOf(origin, "mode")}: ${reason}`);
+    errors.push(`${settingPlace(origin, "mode")}: ${reason}`);
   }
   return errors;
 }

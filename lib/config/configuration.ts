@@ -12,7 +12,7 @@ import { fieldAt } from "../model/values/record.ts";
 import { formatDuration } from "./file/durations.ts";
 import { API_VERSION, KIND } from "./file/file.ts";
 import { ipvsSettings } from "./ipvs.ts";
-import type { Json, Setting } from "./setting.ts";
+import type { JsonValue, Setting } from "./setting.ts";
 import {
   type GivenSettings,
   HEALTHZ_PORT,
@@ -130,12 +130,12 @@ function serverAddress(
 export function toKubeProxyConfiguration(
   configuration: AskedConfiguration,
   open: ReadonlySet<string> = new Set(),
-): Json {
-  const printed = (path: string, { print }: Setting<unknown>): Json => {
+): JsonValue {
+  const printed = (path: string, { print }: Setting<unknown>): JsonValue => {
     if (path === "clusterCIDR") return configuration.clusterCIDRs.join(",");
     // The value at this path came from this row's reader.
     const value = fieldAt(configuration, ...path.split("."));
-    return print ? print(value) : value as Json;
+    return print ? print(value) : value as JsonValue;
   };
   const rows = [...ROWS].filter(([, { inFile }]) => inFile !== false)
     .sort(([one], [other]) => one < other ? -1 : 1)
@@ -156,7 +156,7 @@ export function inEffect(
 export function ownConfiguration(
   configuration: Configuration,
   { name }: Pick<ModeTraits, "name">,
-): Json {
+): JsonValue {
   return { minSyncPeriod: formatMinSyncPeriod(configuration[name].minSyncPeriod) };
 }
 

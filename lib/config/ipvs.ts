@@ -1,6 +1,6 @@
 /** Translates settings of kube-proxy's ipvs mode into settings of nftables mode, with warnings. */
 import type { HashSource, SchedulerName } from "../model/cluster/scheduler.ts";
-import { type GivenSettings, type Origin, placeOf } from "./settings.ts";
+import { type GivenSettings, type Origin, settingPlace } from "./settings.ts";
 
 interface Successor {
   readonly scheduler: SchedulerName;
@@ -80,12 +80,16 @@ function timeout(own: number | undefined, ofIpvs: number | undefined): number | 
 export function ipvsWarnings(origin: Origin): string[] {
   const { settings } = origin;
   if (settings.mode !== "ipvs") return [];
-  const line = `${placeOf(origin, "mode")}: ipvs is served by nftables rules, see docs/ipvs.md`;
+  const line = `${
+    settingPlace(origin, "mode")
+  }: ipvs is served by nftables rules, see docs/ipvs.md`;
   const { differs } = successorOf(settings);
   if (differs === undefined || settings["signpost.scheduler"]) return [line];
   return [
     line,
-    `${placeOf(origin, "ipvs.scheduler")}: ${settings["ipvs.scheduler"]} is not kept: ${differs}`,
+    `${settingPlace(origin, "ipvs.scheduler")}: ${
+      settings["ipvs.scheduler"]
+    } is not kept: ${differs}`,
   ];
 }
 

@@ -6,13 +6,13 @@ import { formatDuration } from "./file/durations.ts";
 import { boolean, duration as readDuration, Fault, oneOf, type Reader } from "./file/readers.ts";
 
 /** A value that `JSON.stringify` prints unchanged. */
-export type Json =
+export type JsonValue =
   | string
   | number
   | boolean
   | null
-  | readonly Json[]
-  | { readonly [key: string]: Json };
+  | readonly JsonValue[]
+  | { readonly [key: string]: JsonValue };
 
 /**
  * The form of the text after a flag. `boolean` may stand without a value; `list` is parted by
@@ -62,10 +62,10 @@ export interface Setting<T> extends SettingOptions {
   readonly read: Reader<unknown>;
   readonly default: T;
   /** Prints the value as in KubeProxyConfiguration. @default unchanged */
-  print?(value: T): Json;
+  print?(value: T): JsonValue;
 }
 
-export function value<T extends Json>(
+export function value<T extends JsonValue>(
   read: Reader<T | "">,
   fallback: T,
   options: SettingOptions = {},
@@ -73,7 +73,7 @@ export function value<T extends Json>(
   return { ...options, shape: "value", read, default: fallback };
 }
 
-export function flagOnly<T extends Json>(
+export function flagOnly<T extends JsonValue>(
   read: Reader<T>,
   fallback: T,
   options: SettingOptions,
@@ -110,7 +110,7 @@ export function minSyncPeriod(options: SettingOptions = {}): Setting<MinSyncPeri
   };
 }
 
-export function list<T extends Json>(
+export function list<T extends JsonValue>(
   read: Reader<T>,
   options: SettingOptions = {},
 ): Setting<readonly T[]> {

@@ -445,6 +445,6 @@ export interface Origin {
 }
 
 /** Returns the place of a path: `--conntrack-min`, `/etc/x.yaml: conntrack.min`, or the path itself. */
-export function placeOf({ file, fileName, setBy }: Origin, path: SettingPath): string {
+export function settingPlace({ file, fileName, setBy }: Origin, path: SettingPath): string {
   return setBy.get(path) ?? (file[path] !== undefined ? `${plain(fileName)}: ${path}` : path);
 }

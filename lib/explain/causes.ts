@@ -8,7 +8,7 @@ import type { Conflict, ServiceStatus } from "../model/status.ts";
 import { familyOf } from "../model/values/address.ts";
 import { nearest } from "../model/values/nearest.ts";
 import { count } from "../model/values/text.ts";
-import { familiesOf, isServiceKey, nameOfHolder } from "../policy/claimed.ts";
+import { familiesOf, isServiceKey, nameOfHolder } from "../policy/service_claims.ts";
 import type { Inspected, SliceFacts } from "../source/objects/inspect.ts";
 import { clusterIPEndpoints, error, note, warning } from "./finding.ts";
 import type { Known } from "./packet.ts";

@@ -71,14 +71,14 @@ function frontendsOf(
 function unique(targets: readonly Target[]): Target[] {
   const found = new Map<string, Target>();
   for (const each of targets) {
-    const key = placeOf(each);
+    const key = probedPlace(each);
     if (each.isExpected || !found.has(key)) found.set(key, each);
   }
   return [...found.values()];
 }
 
 /** Returns `10.0.0.1:80`, or `10.0.0.1:53/udp`. */
-export function placeOf(
+export function probedPlace(
   { address, port, protocol }: Pick<Target, "address" | "port" | "protocol">,
 ): string {
   return hostPort(address, port) + (protocol === "tcp" ? "" : `/${protocol}`);
@@ -197,7 +197,7 @@ function endpointsOf(probe: ProbeReport | null) {
 
 function describe(connection: ProbedConnection): string {
   const { result, reason } = connection;
-  return `${placeOf(connection)} ${DOES[result]}${reason && `: ${reason}`}`;
+  return `${probedPlace(connection)} ${DOES[result]}${reason && `: ${reason}`}`;
 }
 
 /** Says what the results mean for traffic. */

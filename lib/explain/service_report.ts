@@ -7,7 +7,7 @@ import { type DesiredServicePort, isExternal, usedEndpoints } from "../model/ker
 import type { Conflict } from "../model/status.ts";
 import { familyOf, isSpecialAddress } from "../model/values/address.ts";
 import { count } from "../model/values/text.ts";
-import { nodePortClaim } from "../policy/claimed.ts";
+import { nodePortClaim } from "../policy/service_claims.ts";
 import { type Frontend, frontendsOf, LISTEN_ADDRESS, policyOf } from "../policy/frontend.ts";
 import type { State } from "../policy/state.ts";
 import type { SliceFacts } from "../source/objects/inspect.ts";

@@ -41,14 +41,14 @@ export function* checkPublishedPorts(
       const isOwn = address !== undefined && interfaceAddresses.includes(address);
       if (address !== undefined && !takesNodePorts(address, { node, isOwn })) continue;
       const service = serviceOf(name);
-      const [, program] = PUBLISHERS.find(([known]) => known.test(placeOf(chain))) ?? [];
+      const [, program] = PUBLISHERS.find(([known]) => known.test(chainName(chain))) ?? [];
       const what = `chain ${chain.name} of table ${chain.table}${program ? ` (${program})` : ""} ` +
         `sends ${protocol} port ${nodePort}${to && ` to ${to}`}, and it is the node port of ` +
         `${service}: only one of them gets the connections (in nftables mode the Service)`;
       const [namespace, serviceName] = service.split("/");
       const remedy = "Publish the container at another port, or change the Service's nodePort: " +
         `kubectl edit service -n ${namespace} ${serviceName}`;
-      const where = `chain ${placeOf(chain)} port ${nodePort}/${protocol}`;
+      const where = `chain ${chainName(chain)} port ${nodePort}/${protocol}`;
       const each = { what, where, remedy, services: [service] };
       found.set(where, finding("published-port-is-node-port", each));
     }
@@ -57,7 +57,7 @@ export function* checkPublishedPorts(
   yield* found.values();
 }
 
-function placeOf({ table, name }: ForeignChain): string {
+function chainName({ table, name }: ForeignChain): string {
   return `${table} ${name}`;
 }
 

@@ -7,7 +7,7 @@
 import { type VipId, vipKeyOf } from "../model/cluster/names.ts";
 import type { FrontendType } from "../model/kernel/desired.ts";
 import type { Conflict } from "../model/status.ts";
-import { placeOf } from "../model/values/lists.ts";
+import { sortedIndex } from "../model/values/lists.ts";
 
 /** A holder of an address and port that comes before any Service. */
 interface Reservation {
@@ -161,13 +161,13 @@ export class Claims {
       if (next) this.#holders.set(key, next);
       else this.#holders.delete(key);
       this.#changed(key, affected, next);
-    } else waiting.splice(placeOf(claimant, waiting, compare), 1);
+    } else waiting.splice(sortedIndex(claimant, waiting, compare), 1);
     if (waiting.length === 0) this.#waiting.delete(key);
   }
 
   #wait(key: VipId, claimant: Claimant): void {
     const waiting = this.#waiting.getOrInsert(key, []);
-    waiting.splice(placeOf(claimant, waiting, compare), 0, claimant);
+    waiting.splice(sortedIndex(claimant, waiting, compare), 0, claimant);
   }
 
   /** Collects the Services that a new holder affects. Waiting ones learn of it when they change next. */

@@ -13,7 +13,7 @@ import { commonStart, keyOf } from "./endpoints.ts";
 import { only } from "../model/values/lists.ts";
 import { grouped } from "../model/values/text.ts";
 import { type SchedulerDefaults, schedulerOf, slotsFor } from "../model/cluster/scheduler.ts";
-import { familiesOf } from "./claimed.ts";
+import { familiesOf } from "./service_claims.ts";
 import type { DesiredServicePort, Destination } from "../model/kernel/desired.ts";
 
 export interface OverLimit extends Refusal {

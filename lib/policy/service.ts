@@ -13,7 +13,7 @@ import { objectKey, servicePortName, vipKey } from "../model/cluster/names.ts";
 import { compact, only } from "../model/values/lists.ts";
 import type { Protocol, Service, ServicePort } from "../model/cluster/objects.ts";
 import { type SchedulerDefaults, schedulerOf } from "../model/cluster/scheduler.ts";
-import { familiesOf, nodePortClaim } from "./claimed.ts";
+import { familiesOf, nodePortClaim } from "./service_claims.ts";
 import {
   type Candidate,
   chooseEndpoints,

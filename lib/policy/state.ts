@@ -15,7 +15,7 @@ import { atOnce } from "../model/ports/in_turns.ts";
 import { append, only } from "../model/values/lists.ts";
 import { sameValue } from "../model/values/record.ts";
 import { API_SERVICE } from "../model/cluster/names.ts";
-import { claimsOf, type Surroundings, surroundingsOf } from "./claimed.ts";
+import { claimsOf, type Surroundings, surroundingsOf } from "./service_claims.ts";
 import { Claims } from "./claims.ts";
 import type { Conflict } from "../model/status.ts";
 import { indexPorts } from "./endpoints.ts";

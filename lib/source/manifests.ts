@@ -17,7 +17,7 @@ import {
   TAB_INDENTATION,
   tabIndentedLine,
 } from "../model/values/text.ts";
-import { fieldAt, isRecord, type Json, sameValue } from "../model/values/record.ts";
+import { fieldAt, isRecord, type JsonObject, sameValue } from "../model/values/record.ts";
 import { kindOf, SERVICE_NAME } from "./objects/tables.ts";
 
 /** A file that cannot be used. The message has its path, and the line or the number of the document. */
@@ -256,7 +256,7 @@ export function parseManifest(
 }
 
 /** Returns why an object has no effect, with its kind; `undefined` if it may have one. */
-function reasonToLeaveOut(object: Json, kind: Kind | undefined): string | undefined {
+function reasonToLeaveOut(object: JsonObject, kind: Kind | undefined): string | undefined {
   if (kind === undefined) {
     const { apiVersion, kind: named } = object;
     // It may lie beside the objects.
@@ -317,7 +317,7 @@ function parseWholeJson(text: string): unknown {
 }
 
 /** Yields the items of a list, or the object. Items of a typed list, such as ServiceList, have no kind. */
-function* objectsIn(value: unknown, place: string): Generator<Json> {
+function* objectsIn(value: unknown, place: string): Generator<JsonObject> {
   const kind = fieldAt(value, "kind");
   if (!isRecord(value) || typeof kind !== "string" || kind === "") {
     throw new ManifestError(`${place}: no API object (it needs apiVersion and kind)`);

@@ -2,7 +2,7 @@
 import type { ObjectEvent, Refusal } from "../model/cluster/objects.ts";
 import { type Unsupported, unsupportedLine } from "../model/kernel/traits.ts";
 import type { Logger } from "../model/ports/ports.ts";
-import { conflictLine } from "../policy/claimed.ts";
+import { conflictLine } from "../policy/service_claims.ts";
 import type { Conflict } from "../model/status.ts";
 import type { Step } from "../policy/state.ts";
 import type { ApplyError, Script } from "../model/kernel/dataplane.ts";

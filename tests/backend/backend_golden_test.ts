@@ -12,7 +12,7 @@ import { SCHEDULERS } from "../../lib/model/cluster/scheduler.ts";
 import { backendOf, MODES } from "../support/modes.ts";
 import { iptablesStage, nftablesStage, type Stage } from "./contract_stage.ts";
 import { FOLDER, readCases, runCase } from "./golden.ts";
-import { BACKENDS } from "./iptables/kernel.ts";
+import { VARIANTS } from "./iptables/kernel.ts";
 import { HAS_FLOWTABLES } from "../support/flowtables.ts";
 
 const CASES = readCases();
@@ -57,7 +57,7 @@ Deno.test("every scheduler has golden scripts", async () => {
 const STAGES: Readonly<Record<string, () => Promise<Stage>>> = {
   nftables: nftablesStage,
   ...Object.fromEntries(
-    BACKENDS.map((variant) => [`iptables${variant}`, () => iptablesStage(variant)] as const),
+    VARIANTS.map((variant) => [`iptables${variant}`, () => iptablesStage(variant)] as const),
   ),
 };
 

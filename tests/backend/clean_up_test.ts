@@ -3,11 +3,11 @@ import { cleanUp } from "../../lib/backend/clean_up.ts";
 import { MemoryLogger } from "../support/clock_and_log.ts";
 import { applied, differences } from "./contract.ts";
 import { iptablesStage, type KernelStage, nftablesStage } from "./contract_stage.ts";
-import { BACKENDS } from "./iptables/kernel.ts";
+import { VARIANTS } from "./iptables/kernel.ts";
 
 const STAGES: readonly (readonly [string, () => Promise<KernelStage>])[] = [
   ["nftables", nftablesStage],
-  ...BACKENDS.map((variant) => [`iptables${variant}`, () => iptablesStage(variant)] as const),
+  ...VARIANTS.map((variant) => [`iptables${variant}`, () => iptablesStage(variant)] as const),
 ];
 
 for (const [name, open] of STAGES) {

@@ -1,5 +1,5 @@
 import { assertEquals, assertMatch } from "@std/assert";
-import { HandOver } from "../../lib/backend/take_over.ts";
+import { ProxyTakeOver } from "../../lib/backend/take_over.ts";
 import type { ProcessRunner } from "../../lib/model/ports/ports.ts";
 import { ManualClock, MemoryLogger, settle } from "../support/clock_and_log.ts";
 import { configuration } from "../support/configuration.ts";
@@ -11,7 +11,7 @@ const RESTORED = "-X KUBE-MARK-MASQ, -X KUBE-SERVICES";
 interface Setup {
   readonly node: FakeNode;
   readonly logger: MemoryLogger;
-  readonly handOver: HandOver;
+  readonly handOver: ProxyTakeOver;
   readonly clock: ManualClock;
 }
 
@@ -24,7 +24,7 @@ function setUp(
   const logger = new MemoryLogger();
   const clock = new ManualClock();
   const variant = backend && (() => Promise.resolve(backend));
-  const handOver = new HandOver({
+  const handOver = new ProxyTakeOver({
     variant,
     configuration: configuration(),
     runner,
@@ -322,7 +322,7 @@ function setUpIpvs() {
     clock,
     logger,
   };
-  const handOver = new HandOver(options);
+  const handOver = new ProxyTakeOver(options);
   const stop = new AbortController();
   const pass = async (seconds: number) => {
     for (let i = 0; i < seconds / 5; i++) {

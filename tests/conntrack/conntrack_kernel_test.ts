@@ -130,7 +130,7 @@ class Bench implements AsyncDisposable {
       : applierOf(
         new IptablesDataplane({
           runner: this.runner,
-          iptables: { backend: "-nft", families: [4, 6], tcpBeLiberal: false },
+          iptables: { variant: "-nft", families: [4, 6], tcpBeLiberal: false },
           routeLocalnet: async () => {},
         }),
       );

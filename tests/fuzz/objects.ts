@@ -56,7 +56,7 @@ const MODES = {
     dataplane: () =>
       new IptablesDataplane({
         runner: { run: NOT_RUN },
-        iptables: { backend: "-nft", families: [4, 6], tcpBeLiberal: false },
+        iptables: { variant: "-nft", families: [4, 6], tcpBeLiberal: false },
         routeLocalnet: NOT_RUN,
       }),
     strange: strangeIptablesLine,

@@ -14,7 +14,7 @@ import {
 import { chainsButNat, legacyChains, readRoutes } from "../foreign_filters.ts";
 import { boundedReading } from "../../model/values/timing.ts";
 import { setRouteLocalnet } from "../sysctl.ts";
-import { HandOver, kubeProxyProcesses } from "../take_over.ts";
+import { kubeProxyProcesses, ProxyTakeOver } from "../take_over.ts";
 import { IptablesDataplane } from "./dataplane.ts";
 import { DriftLook } from "./drift.ts";
 import type { Saved } from "./kernel/saved.ts";
@@ -35,7 +35,7 @@ const TRAITS: ModeTraits = {
   parts: "rules",
 };
 
-const ANY_IPTABLES = { backend: "", families: FAMILIES, tcpBeLiberal: false } as const;
+const ANY_IPTABLES = { variant: "", families: FAMILIES, tcpBeLiberal: false } as const;
 
 export function iptablesBackend(options: BackendOptions): Backend {
   const { runtime } = options;
@@ -58,8 +58,8 @@ export function iptablesBackend(options: BackendOptions): Backend {
     rules.iptables = found;
     return found;
   };
-  const variant = async () => (await find()).backend;
-  const foreignRules = new HandOver({ ...runtime, ...options, variant });
+  const variant = async () => (await find()).variant;
+  const foreignRules = new ProxyTakeOver({ ...runtime, ...options, variant });
   return {
     traits: TRAITS,
     probe: async () => probed(await find(), missingFamilies(runtime)),
@@ -94,7 +94,9 @@ function probed(found: Iptables, missingHere: Probed["missing"]): Probed {
 /** Adds to the rules what keeps them: the take-over, and the drift that other programs cause. */
 function keptRules(
   rules: IptablesDataplane,
-  { configuration, runtime, foreignRules }: BackendOptions & { readonly foreignRules: HandOver },
+  { configuration, runtime, foreignRules }: BackendOptions & {
+    readonly foreignRules: ProxyTakeOver;
+  },
 ): Dataplane<IptablesScript> {
   return {
     full: (state) => rules.full(state),

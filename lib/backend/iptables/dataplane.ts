@@ -14,7 +14,7 @@ import { type FamilyInput, renderFamily } from "./script/rule.ts";
 import { parseSaved, type Saved } from "./kernel/saved.ts";
 import { fullScript, type IptablesScript, partialScript } from "./script/script.ts";
 
-type UsedIptables = Pick<Iptables, "backend" | "families" | "tcpBeLiberal">;
+type UsedIptables = Pick<Iptables, "variant" | "families" | "tcpBeLiberal">;
 
 interface IptablesDataplaneOptions {
   readonly runner: ProcessRunner;

@@ -48,7 +48,7 @@ export class DriftLook {
 
   /** @returns `undefined` if no change was found @throws {ApplyError} if iptables is missing */
   async look(
-    { backend, families }: Pick<Iptables, "backend" | "families">,
+    { variant, families }: Pick<Iptables, "variant" | "families">,
     signal: AbortSignal,
   ): Promise<Drift | undefined> {
     const { clock, writes } = this.options;
@@ -59,7 +59,7 @@ export class DriftLook {
     const seen = new Map<string, Summary>();
     try {
       for (const family of families) {
-        const place = { family, backend };
+        const place = { family, variant };
         const tables = await this.#read(place, AbortSignal.any([signal, over.signal]));
         for (const table of TABLES) {
           const name = `${programName(family, "")} ${table}`;
@@ -96,7 +96,7 @@ export class DriftLook {
 
   /** Reads the tables that were printed to their ends. The text may be many MB, so no line is kept. */
   async #read(
-    { family, backend }: Place,
+    { family, variant }: Place,
     signal: AbortSignal,
   ): Promise<ReadonlyMap<string, Summary>> {
     const { clock, streamer } = this.options;
@@ -104,7 +104,7 @@ export class DriftLook {
     const builtIn = new Set<string>();
     let name = "";
     let [chains, rules, hash, hasCanary, jumps] = [0, 0, 0, false, new Set<string>()];
-    const program = programName(family, "-save", backend);
+    const program = programName(family, "-save", variant);
     const turns = new Turns(clock);
     for await (const line of streamer.lines([program], signal)) {
       await turns.giveWay();

@@ -14,7 +14,7 @@ import {
   type RuleReader,
 } from "../backend.ts";
 import { legacyChains, readRoutes } from "../foreign_filters.ts";
-import { HandOver } from "../take_over.ts";
+import { ProxyTakeOver } from "../take_over.ts";
 import { NAT_CHAINS } from "./layout.ts";
 import { renderRewrites } from "./text.ts";
 import { elementCounters, localhostRejects } from "./counters.ts";
@@ -55,7 +55,7 @@ export function nftablesBackend(options: BackendOptions): Backend {
   const { clock } = runtime;
   const marks = new Marks(randomMark());
   const nft = new Nft(runtime.runner, marks);
-  const foreignRules = new HandOver({ ...runtime, ...options, variant: undefined });
+  const foreignRules = new ProxyTakeOver({ ...runtime, ...options, variant: undefined });
   const prologue = () => foreignRules.prologue();
   const table = new NftablesDataplane(nft, { share: SHARE, prologue, clock, logger });
   const devices = new Devices({ ...runtime, nft, logger, settings: acceleration });

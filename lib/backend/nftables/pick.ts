@@ -23,7 +23,7 @@ interface PickOptions {
   readonly frontend: Frontend;
 }
 
-export interface Pick {
+export interface EndpointPick {
   readonly chain: string;
   /** Ends the names of chains: `4-tcp-2`, or the service port's own name. */
   readonly suffix: string;
@@ -31,7 +31,7 @@ export interface Pick {
 }
 
 /** Returns the choice among the endpoints of one policy; `undefined` if there are none. */
-export function pickFor(port: DesiredServicePort, options: PickOptions): Pick | undefined {
+export function pickFor(port: DesiredServicePort, options: PickOptions): EndpointPick | undefined {
   const endpoints = endpointsFor(port, options.policy);
   if (endpoints.length === 0) return undefined;
   return port.affinitySeconds > 0
@@ -99,7 +99,7 @@ function spreadOf(port: DesiredServicePort, policy: TrafficPolicy): Spread {
 function slotPick(
   port: DesiredServicePort,
   { map, frontend, spread }: PickOptions & { readonly spread: Spread },
-): Pick {
+): EndpointPick {
   const { family, protocol } = port;
   const { expression, destinations, suffix, shard } = spread;
   const ip = NFT_FAMILY[family];
@@ -118,7 +118,7 @@ function slotPick(
  * Returns a chain that looks for the client in each endpoint's set, else picks at random. Without a map of verdicts: nft
  * 1.0.6 crashes on one that nft 1.1.3 wrote.
  */
-function affinityPick(port: DesiredServicePort, { policy }: PickOptions): Pick {
+function affinityPick(port: DesiredServicePort, { policy }: PickOptions): EndpointPick {
   const suffix = `${port.family}-${affinityName(port, "")}`;
   const saddr = `${NFT_FAMILY[port.family]} saddr`;
   // Sorted: the rules do not depend on the order in which endpoints came.

@@ -4,7 +4,7 @@ import { capitalized, count, plain } from "../../model/values/text.ts";
 import { hostPort } from "../../model/cluster/names.ts";
 import { type Cell, type Colour, colourTable, type Paint, renderFindings } from "../output.ts";
 import { endpointName } from "../../explain/endpoints.ts";
-import { answeredPart, placeOf, resultText } from "../../explain/probe.ts";
+import { answeredPart, probedPlace, resultText } from "../../explain/probe.ts";
 import { isDroppedOutside, NOT_OUTSIDE } from "../../explain/service_report.ts";
 import { UNANSWERED } from "../../explain/traffic.ts";
 import {
@@ -82,7 +82,7 @@ function renderProbe({ probe, node }: ServiceReport, paint: Paint): string {
     `network policies may decide otherwise for pods\n` + table([
       ["ADDRESS", "KIND", "RESULT"],
       ...connections.map((each): Cell[] => [
-        placeOf(each),
+        probedPlace(each),
         each.type === "endpoint" && !each.isExpected ? "endpoint, not used" : each.type,
         {
           text: resultText(each),

@@ -2,7 +2,7 @@
 import type { ObjectCache } from "../../cache/cache.ts";
 import { CATALOG, type FindingKind } from "../../findings/catalog.ts";
 import type { ApiFailure, SettingFailure } from "../../findings/facts.ts";
-import { describeConflicts } from "../../policy/claimed.ts";
+import { describeConflicts } from "../../policy/service_claims.ts";
 import type { ApplyError, Script } from "../../model/kernel/dataplane.ts";
 import { describeUnsupported, type Unsupported, worksWithout } from "../../model/kernel/traits.ts";
 import { splitKey } from "../../model/cluster/names.ts";

@@ -37,7 +37,7 @@ export function* chunks<T>(
 }
 
 /** Returns the position of an entry in a sorted list, or the position to insert it. */
-export function placeOf<T extends NonNullable<unknown>>(
+export function sortedIndex<T extends NonNullable<unknown>>(
   entry: T,
   sorted: readonly T[],
   compare: (a: T, b: T) => number,

@@ -1,9 +1,9 @@
 /** Reads and compares plain data. */
 
-export type Json = Readonly<Record<string, unknown>>;
+export type JsonObject = Readonly<Record<string, unknown>>;
 
 /** Returns true for an object with fields: no list, and not `null`. */
-export function isRecord(value: unknown): value is Json {
+export function isRecord(value: unknown): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 

@@ -4,7 +4,7 @@
  */
 import { BinaryReader, WireType } from "@bufbuild/protobuf/wire";
 import { PROTOBUF } from "../../model/configuration.ts";
-import { fieldAt, isRecord, type Json } from "../../model/values/record.ts";
+import { fieldAt, isRecord, type JsonObject } from "../../model/values/record.ts";
 import { errorText, oneLine } from "../../model/values/text.ts";
 import { type Field, type Message, one, TABLES } from "../objects/tables.ts";
 import { StatusError, WatchError } from "./failure.ts";
@@ -198,7 +198,7 @@ export function parseWatchEvent(piece: string | Uint8Array): WatchEvent | undefi
   return isChange ? { type: "changed", object, resourceVersion } : undefined;
 }
 
-function statusError(status: Json): StatusError {
+function statusError(status: JsonObject): StatusError {
   const code = typeof status["code"] === "number" ? status["code"] : 500;
   const seconds = fieldAt(status, "details", "retryAfterSeconds");
   const wish = typeof seconds === "number" && seconds > 0 ? seconds * 1000 : 0;

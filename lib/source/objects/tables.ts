@@ -10,7 +10,7 @@ import type {
   Node,
   Service,
 } from "../../model/cluster/objects.ts";
-import type { Json } from "../../model/values/record.ts";
+import type { JsonObject } from "../../model/values/record.ts";
 
 /**
  * The type of a field that is not a message. `integer` has 32 bits, `long` 64. `bytes` is a view of the input. `time`
@@ -147,7 +147,7 @@ function upperCase({ protocol }: { readonly protocol: string }): string {
   return protocol.toUpperCase();
 }
 
-function named(names: readonly string[]): readonly Json[] {
+function named(names: readonly string[]): readonly JsonObject[] {
   return names.map((name) => ({ name }));
 }
 
@@ -267,7 +267,8 @@ function encoderOf(fields: Message): Encoder {
 }
 
 function fieldEncoderOf({ name, value, repeated, from }: Field): Encoder {
-  const given = (object: unknown): unknown => from ? from(object as never) : (object as Json)[name];
+  const given = (object: unknown): unknown =>
+    from ? from(object as never) : (object as JsonObject)[name];
   if (value === "time") return (object) => timeText(given(object) as number | undefined);
   if (typeof value !== "object") return given;
   const encode = encoderOf(value);
@@ -279,12 +280,12 @@ const ENCODERS = new Map(
 );
 
 /** Returns an API object that decodes to the same object. Parts that the decoder left out stay out. */
-export function encodeObject<K extends Kind>(kind: K, object: KindMap[K]): Json {
-  return { apiVersion: API_VERSION[kind], kind, ...ENCODERS.get(kind)?.(object) as Json };
+export function encodeObject<K extends Kind>(kind: K, object: KindMap[K]): JsonObject {
+  return { apiVersion: API_VERSION[kind], kind, ...ENCODERS.get(kind)?.(object) as JsonObject };
 }
 
 /** Returns the entries that have a text; `undefined` if there are none. */
-function texts(map: Readonly<Record<string, string | undefined>>): Json | undefined {
+function texts(map: Readonly<Record<string, string | undefined>>): JsonObject | undefined {
   const entries = Object.entries(map).filter(([, text]) => text);
   return entries.length === 0 ? undefined : Object.fromEntries(entries);
 }

@@ -8,7 +8,7 @@ import { wholeInput } from "../../support/whole_input.ts";
 import { Network } from "../../support/network.ts";
 import { addAddress } from "../../support/topology.ts";
 import { type ApiObject, NODE_NAME, Pipeline } from "../../support/pipeline.ts";
-import { BACKENDS } from "./kernel.ts";
+import { VARIANTS } from "./kernel.ts";
 import { atOnce } from "../../../lib/model/ports/in_turns.ts";
 import { sideBySide } from "../../support/side_by_side.ts";
 
@@ -50,7 +50,7 @@ class Stage implements AsyncDisposable {
   readonly #dataplane: IptablesDataplane;
   #afterEach = () => Promise.resolve();
 
-  private constructor(readonly network: Network, backend: Variant) {
+  private constructor(readonly network: Network, variant: Variant) {
     const prefix = ["ip", "netns", "exec", network.namespaceOf("node")];
     this.#dataplane = new IptablesDataplane({
       runner: {
@@ -66,16 +66,16 @@ class Stage implements AsyncDisposable {
           return result;
         },
       },
-      iptables: { backend, families: FAMILIES, tcpBeLiberal: false },
+      iptables: { variant, families: FAMILIES, tcpBeLiberal: false },
       routeLocalnet: () => Promise.resolve(),
     });
   }
 
-  static async create(backend: Variant): Promise<Stage> {
+  static async create(variant: Variant): Promise<Stage> {
     const network = await Network.create(TOPOLOGY);
     network.serve("web", { protocol: "tcp", port: 8080 });
     network.serve("node", { protocol: "tcp", port: OWN_PORT, address: "::" });
-    return new Stage(network, backend);
+    return new Stage(network, variant);
   }
 
   /** Brings the Service to a state. @returns what each address gave after each commit */
@@ -161,7 +161,7 @@ function assertNoOther(
   }
 }
 
-for (const backend of BACKENDS) {
+for (const variant of VARIANTS) {
   for (const kind of ["partial", "full"] as const) {
     for (
       const [what, before, after] of [
@@ -173,8 +173,8 @@ for (const backend of BACKENDS) {
         ["lost its source ranges", { ranges: RANGES.others }, { ranges: [] }],
       ] as const
     ) {
-      test(`iptables${backend}, ${kind} script: after each commit a Service that ${what} gives what it gave before or gives then`, async () => {
-        await using stage = await Stage.create(backend);
+      test(`iptables${variant}, ${kind} script: after each commit a Service that ${what} gives what it gave before or gives then`, async () => {
+        await using stage = await Stage.create(variant);
         await stage.apply("full", before);
         const was = await stage.answers();
         const seen = await stage.apply(kind, after);
@@ -186,8 +186,8 @@ for (const backend of BACKENDS) {
   }
 
   for (const [whom, web] of [["all", {}], ["some sources", { ranges: RANGES.client }]] as const) {
-    test(`iptables${backend}: after each commit of a take-over a virtual IP that is the node's is served to ${whom}, and its other ports are refused`, async () => {
-      await using stage = await Stage.create(backend);
+    test(`iptables${variant}: after each commit of a take-over a virtual IP that is the node's is served to ${whom}, and its other ports are refused`, async () => {
+      await using stage = await Stage.create(variant);
       const { network } = stage;
       for (const family of FAMILIES) {
         await network.ip("node", [addAddress(EXTERNAL[family], "lo")]);
@@ -204,7 +204,7 @@ for (const backend of BACKENDS) {
           "COMMIT",
           "",
         ];
-        const program = programName(family, "-restore", backend);
+        const program = programName(family, "-restore", variant);
         await network.run("node", [program, "--noflush"], { stdin: filter.join("\n") });
       }
       const was = await stage.answers();

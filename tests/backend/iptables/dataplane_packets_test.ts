@@ -6,7 +6,7 @@ import { Network } from "../../support/network.ts";
 import { type ApiObject, Pipeline } from "../../support/pipeline.ts";
 import type { Outcome } from "../../support/traffic.ts";
 import { programName } from "../../../lib/backend/iptables/script/names.ts";
-import { BACKENDS } from "./kernel.ts";
+import { VARIANTS } from "./kernel.ts";
 import { atOnce } from "../../../lib/model/ports/in_turns.ts";
 
 const PODS = { 4: "10.244.0.1", 6: "fd00:10:244::1" };
@@ -28,7 +28,7 @@ interface Setup {
 }
 
 /** A node with one Service, of both families, on `web1` to `web3`. */
-async function setUp(backend: "" | "-nft" | "-legacy", spec: ApiObject["spec"]): Promise<Setup> {
+async function setUp(variant: "" | "-nft" | "-legacy", spec: ApiObject["spec"]): Promise<Setup> {
   const network = await Network.create(TOPOLOGY);
   for (const host of ["web1", "web2", "web3"]) network.serve(host, { protocol: "tcp", port: 8080 });
   const prefix = ["ip", "netns", "exec", network.namespaceOf("node")];
@@ -36,7 +36,7 @@ async function setUp(backend: "" | "-nft" | "-legacy", spec: ApiObject["spec"]):
     runner: {
       run: (argv, stdin) => execute([...prefix, ...argv], stdin === undefined ? {} : { stdin }),
     },
-    iptables: { backend, families: FAMILIES, tcpBeLiberal: false },
+    iptables: { variant, families: FAMILIES, tcpBeLiberal: false },
     routeLocalnet: () => Promise.resolve(),
   });
   const pipeline = new Pipeline({
@@ -93,13 +93,13 @@ function hostsOf(outcomes: readonly Outcome[]): string[] {
   return [...new Set(names)].sort();
 }
 
-for (const backend of BACKENDS) {
+for (const variant of VARIANTS) {
   for (const family of FAMILIES) {
     const address = VIPS[family];
-    const name = `iptables${backend}, IPv${family}`;
+    const name = `iptables${variant}, IPv${family}`;
 
     Deno.test(`${name}: only a connection that comes back to its own source is masqueraded`, async () => {
-      const { network, apply } = await setUp(backend, {});
+      const { network, apply } = await setUp(variant, {});
       await using _network = network;
       await apply(["web1", "web2"]);
       const outcomes = await network.connect({ from: "web1", address, port: 80, times: 40 });
@@ -112,9 +112,9 @@ for (const backend of BACKENDS) {
     });
 
     Deno.test(`${name}: an endpoint reaches itself beside a firewall that drops what is forwarded`, async () => {
-      const { network, apply } = await setUp(backend, {});
+      const { network, apply } = await setUp(variant, {});
       await using _network = network;
-      const filter = programName(family, "", backend);
+      const filter = programName(family, "", variant);
       await network.run("node", [filter, "-P", "FORWARD", "DROP"]);
       const connect = async (from: string) =>
         hostsOf(await network.connect({ from, address, port: 80, times: 10, timeout: 1_000 }));
@@ -128,7 +128,7 @@ for (const backend of BACKENDS) {
     });
 
     Deno.test(`${name}: a client stays on its endpoint while others come and go, and moves when it goes`, async () => {
-      const { network, apply } = await setUp(backend, { sessionAffinity: "ClientIP" });
+      const { network, apply } = await setUp(variant, { sessionAffinity: "ClientIP" });
       await using _network = network;
       const connect = async () =>
         hostsOf(await network.connect({ from: "client", address, port: 80, times: 20 }));
@@ -156,7 +156,7 @@ for (const backend of BACKENDS) {
     });
 
     Deno.test(`${name}: endpoints come and go by partial syncs, down to none and back`, async () => {
-      const { network, apply } = await setUp(backend, {});
+      const { network, apply } = await setUp(variant, {});
       await using _network = network;
       const connect = async (from: string) =>
         hostsOf(await network.connect({ from, address, port: 80, times: 40 }));
@@ -173,7 +173,7 @@ for (const backend of BACKENDS) {
     });
 
     Deno.test(`${name}: no new connection fails while endpoints come and go`, async () => {
-      const { network, apply } = await setUp(backend, {});
+      const { network, apply } = await setUp(variant, {});
       await using _network = network;
       await apply(["web1", "web2"]);
       const sets = [["web2", "web3"], ["web3"], ["web3", "web1"], ["web1", "web2"]] as const;

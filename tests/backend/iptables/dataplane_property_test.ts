@@ -5,15 +5,15 @@ import { FAMILIES } from "../../../lib/model/values/address.ts";
 import { cluster } from "../../support/arbitrary.ts";
 import { SILENT_RUNNER } from "../../support/modes.ts";
 import { type ApiObject, Pipeline } from "../../support/pipeline.ts";
-import { BACKENDS, Kernel } from "./kernel.ts";
+import { Kernel, VARIANTS } from "./kernel.ts";
 import { atOnce } from "../../../lib/model/ports/in_turns.ts";
 
 const CLUSTER_CIDR = { clusterCIDRs: ["10.244.0.0/16", "fd00:10:244::/48"] };
 
-function newDataplane(kernel: Pick<Kernel, "runner" | "backend">): IptablesDataplane {
+function newDataplane(kernel: Pick<Kernel, "runner" | "variant">): IptablesDataplane {
   return new IptablesDataplane({
     runner: kernel.runner,
-    iptables: { backend: kernel.backend, families: FAMILIES, tcpBeLiberal: false },
+    iptables: { variant: kernel.variant, families: FAMILIES, tcpBeLiberal: false },
     routeLocalnet: () => Promise.resolve(),
   });
 }
@@ -33,7 +33,7 @@ Deno.test("after partial syncs the number of rules is that of a full sync", asyn
     fc.asyncProperty(cluster, cluster, cluster, async (a, b, c) => {
       const pipeline = new Pipeline({ mode: "iptables", configuration: CLUSTER_CIDR });
       pipeline.load(a);
-      const dataplane = newDataplane({ runner: SILENT_RUNNER, backend: "" });
+      const dataplane = newDataplane({ runner: SILENT_RUNNER, variant: "" });
       await dataplane.apply(dataplane.full(pipeline.desired));
       for (const next of [b, c]) {
         const { change } = pipeline.load(next);
@@ -48,9 +48,9 @@ Deno.test("after partial syncs the number of rules is that of a full sync", asyn
   );
 });
 
-for (const backend of BACKENDS) {
-  Deno.test(`full(A) and then partial syncs to C leave iptables${backend} as full(C) does`, async () => {
-    await using kernel = await Kernel.create(backend);
+for (const variant of VARIANTS) {
+  Deno.test(`full(A) and then partial syncs to C leave iptables${variant} as full(C) does`, async () => {
+    await using kernel = await Kernel.create(variant);
     const dataplane = newDataplane(kernel);
     await fc.assert(
       fc.asyncProperty(cluster, cluster, cluster, async (a, b, c) => {
@@ -70,8 +70,8 @@ for (const backend of BACKENDS) {
     );
   });
 
-  Deno.test(`full(B) over the rules of A leaves iptables${backend} as full(B) on an empty kernel`, async () => {
-    await using kernel = await Kernel.create(backend);
+  Deno.test(`full(B) over the rules of A leaves iptables${variant} as full(B) on an empty kernel`, async () => {
+    await using kernel = await Kernel.create(variant);
     await fc.assert(
       fc.asyncProperty(cluster, cluster, async (a, b) => {
         await fullOf(kernel, a);

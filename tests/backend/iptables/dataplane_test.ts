@@ -6,21 +6,21 @@ import { ApplyError } from "../../../lib/model/kernel/dataplane.ts";
 import { type ProcessRunner, ProgramMissingError } from "../../../lib/model/ports/ports.ts";
 import { type ApiObject, Pipeline } from "../../support/pipeline.ts";
 import { EXAMPLE } from "./example.ts";
-import { BACKENDS, Kernel } from "./kernel.ts";
+import { Kernel, VARIANTS } from "./kernel.ts";
 import { atOnce } from "../../../lib/model/ports/in_turns.ts";
 
 interface Setup {
   readonly runner: ProcessRunner;
-  readonly backend?: "" | "-nft" | "-legacy";
+  readonly variant?: "" | "-nft" | "-legacy";
   readonly families?: readonly Family[];
   readonly routeLocalnet?: () => Promise<void>;
 }
 
 function newDataplane(setup: Setup): IptablesDataplane {
-  const { runner, backend = "", families = FAMILIES } = setup;
+  const { runner, variant = "", families = FAMILIES } = setup;
   return new IptablesDataplane({
     runner,
-    iptables: { backend, families, tcpBeLiberal: false },
+    iptables: { variant, families, tcpBeLiberal: false },
     routeLocalnet: setup.routeLocalnet ?? (() => Promise.resolve()),
   });
 }
@@ -45,7 +45,7 @@ function recorder(): { readonly runner: ProcessRunner; readonly lines: string[] 
 
 Deno.test("a full script is applied with bounded waits for the lock, family after family", async () => {
   const { runner, lines } = recorder();
-  const dataplane = newDataplane({ runner, backend: "-legacy" });
+  const dataplane = newDataplane({ runner, variant: "-legacy" });
   await dataplane.apply(dataplane.full(load(EXAMPLE).desired));
   assertEquals(lines, [
     "iptables-legacy-save",
@@ -109,10 +109,10 @@ Deno.test("a program that is not installed is named", async () => {
   assertEquals(error.message, "cannot run iptables-save: install iptables");
 });
 
-for (const backend of BACKENDS) {
-  Deno.test(`a partial script over flushed rules is a conflict, and changes nothing, in iptables${backend}`, async () => {
-    await using kernel = await Kernel.create(backend);
-    const dataplane = newDataplane({ runner: kernel.runner, backend });
+for (const variant of VARIANTS) {
+  Deno.test(`a partial script over flushed rules is a conflict, and changes nothing, in iptables${variant}`, async () => {
+    await using kernel = await Kernel.create(variant);
+    const dataplane = newDataplane({ runner: kernel.runner, variant });
     const pipeline = load(EXAMPLE);
     await dataplane.apply(dataplane.full(pipeline.desired));
     const full = await kernel.state();

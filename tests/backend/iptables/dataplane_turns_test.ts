@@ -27,7 +27,7 @@ Deno.test("the rules of many Services are made, compared and changed in turns: o
         return Promise.resolve({ code: 0, stdout, stderr: "" });
       },
     },
-    iptables: { backend: "", families: [4], tcpBeLiberal: false },
+    iptables: { variant: "", families: [4], tcpBeLiberal: false },
     routeLocalnet: () => Promise.resolve(),
   });
   const pipeline = new Pipeline({ mode: "iptables" });

@@ -8,7 +8,7 @@ import { FAMILIES, type Family } from "../../../lib/model/values/address.ts";
 import { SystemClock } from "../../../lib/system/clock.ts";
 import { Pipeline } from "../../support/pipeline.ts";
 import { EXAMPLE } from "./example.ts";
-import { BACKENDS, Kernel } from "./kernel.ts";
+import { Kernel, VARIANTS } from "./kernel.ts";
 
 const SIGNAL = new AbortController().signal;
 
@@ -44,7 +44,7 @@ function fakeKernel(stderr = "") {
     writes: () => kernel.writes,
     hasRival: () => Promise.resolve(kernel.hasRival),
   });
-  return { kernel, look: () => drifts.look({ backend: "", families: [4] }, SIGNAL) };
+  return { kernel, look: () => drifts.look({ variant: "", families: [4] }, SIGNAL) };
 }
 
 function changed(from: string, to: string): string[] {
@@ -140,10 +140,10 @@ class Counting extends IptablesDataplane {
   }
 }
 
-for (const backend of BACKENDS) {
-  Deno.test(`a deleted jump, restored rules and flushed tables are noticed in iptables${backend}`, async () => {
-    await using kernel = await Kernel.create(backend);
-    const place = { backend, families: FAMILIES, tcpBeLiberal: false };
+for (const variant of VARIANTS) {
+  Deno.test(`a deleted jump, restored rules and flushed tables are noticed in iptables${variant}`, async () => {
+    await using kernel = await Kernel.create(variant);
+    const place = { variant, families: FAMILIES, tcpBeLiberal: false };
     const { runner, streamer } = kernel;
     const dataplane = new Counting({
       runner,
@@ -165,13 +165,13 @@ for (const backend of BACKENDS) {
     ).join(", ");
     await write();
     const before = await kernel.state();
-    await kernel.run(`iptables${backend}`, "-t", "nat", "-N", "DOCKER");
+    await kernel.run(`iptables${variant}`, "-t", "nat", "-N", "DOCKER");
     assertEquals([await look(), await look()], [undefined, undefined]);
-    await kernel.run(`iptables${backend}`, "-t", "nat", "-F", "DOCKER");
-    await kernel.run(`iptables${backend}`, "-t", "nat", "-X", "DOCKER");
+    await kernel.run(`iptables${variant}`, "-t", "nat", "-F", "DOCKER");
+    await kernel.run(`iptables${variant}`, "-t", "nat", "-X", "DOCKER");
     assertEquals(await look(), undefined);
 
-    await kernel.run(`iptables${backend}`, "-t", "nat", "-D", ...["PREROUTING", "1"]);
+    await kernel.run(`iptables${variant}`, "-t", "nat", "-D", ...["PREROUTING", "1"]);
     assertEquals((await look())?.missing, "iptables nat jump PREROUTING KUBE-SERVICES");
     await write();
     assertEquals([await look(), await look()], [undefined, undefined]);
@@ -180,7 +180,7 @@ for (const backend of BACKENDS) {
     await kernel.run(
       "sh",
       "-ec",
-      `echo '${old.replaceAll("'", "'\\''")}' | iptables${backend}-restore`,
+      `echo '${old.replaceAll("'", "'\\''")}' | iptables${variant}-restore`,
     );
     const restored = { missing: "rules of iptables nat", added: "rules of iptables nat", by: "" };
     assertEquals(await look(), restored);

@@ -15,9 +15,9 @@ import { Namespaces } from "../../support/namespaces.ts";
 import { atOnce } from "../../../lib/model/ports/in_turns.ts";
 
 /** Both backends, for tests that must hold for each. */
-export const BACKENDS: readonly Variant[] = ["-nft", "-legacy"];
+export const VARIANTS: readonly Variant[] = ["-nft", "-legacy"];
 
-/** One network namespace and one backend's rules in it. */
+/** One network namespace and one variant's rules in it. */
 export class Kernel implements AsyncDisposable {
   readonly #prefix: readonly string[];
   readonly runner: ProcessRunner;
@@ -26,7 +26,7 @@ export class Kernel implements AsyncDisposable {
   };
 
   private constructor(
-    readonly backend: Variant,
+    readonly variant: Variant,
     private readonly libc: Libc,
     private readonly namespaces: Namespaces,
   ) {
@@ -38,20 +38,20 @@ export class Kernel implements AsyncDisposable {
   }
 
   /** Makes the namespace. */
-  static async create(backend: Variant): Promise<Kernel> {
+  static async create(variant: Variant): Promise<Kernel> {
     const libc = new Libc();
-    return new Kernel(backend, libc, await Namespaces.create(libc, ["kernel"]));
+    return new Kernel(variant, libc, await Namespaces.create(libc, ["kernel"]));
   }
 
   /** Gives text to a family's restore program. */
   async restore(family: Family, text: string): Promise<void> {
-    const program = programName(family, "-restore", this.backend);
+    const program = programName(family, "-restore", this.variant);
     await run([...this.#prefix, program, "--noflush"], { stdin: text });
   }
 
   /** Returns the output of a family's save program, without comments. */
   async save(family: Family): Promise<string> {
-    const text = await run([...this.#prefix, programName(family, "-save", this.backend)]);
+    const text = await run([...this.#prefix, programName(family, "-save", this.variant)]);
     return text.replace(/^#.*\n/gm, "").replace(/\[\d+:\d+\]/g, "[0:0]");
   }
 

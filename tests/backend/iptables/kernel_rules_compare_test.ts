@@ -10,7 +10,7 @@ import type { DesiredState } from "../../../lib/model/kernel/desired.ts";
 import type { Difference } from "../../../lib/model/kernel/differences.ts";
 import { cluster } from "../../support/arbitrary.ts";
 import { Pipeline } from "../../support/pipeline.ts";
-import { BACKENDS, Kernel } from "./kernel.ts";
+import { Kernel, VARIANTS } from "./kernel.ts";
 import { WEB_SERVICE, webSlice } from "../../support/web_service.ts";
 import { atOnce } from "../../../lib/model/ports/in_turns.ts";
 
@@ -19,7 +19,7 @@ const CLUSTER_CIDR = { clusterCIDRs: ["10.244.0.0/16", "fd00:10:244::/48"] };
 function newDataplane(kernel: Kernel): IptablesDataplane {
   return new IptablesDataplane({
     runner: kernel.runner,
-    iptables: { backend: kernel.backend, families: FAMILIES, tcpBeLiberal: false },
+    iptables: { variant: kernel.variant, families: FAMILIES, tcpBeLiberal: false },
     routeLocalnet: () => Promise.resolve(),
   });
 }
@@ -40,9 +40,9 @@ const SERVICE_RULE = '-d 10.96.0.10/32 -p tcp -m comment --comment "shop/web:htt
   "-m tcp --dport 80";
 const JUMP = '-m comment --comment "kubernetes service portals"';
 
-for (const backend of BACKENDS) {
-  Deno.test(`after partial syncs between random states iptables${backend} compares equal`, async () => {
-    await using kernel = await Kernel.create(backend);
+for (const variant of VARIANTS) {
+  Deno.test(`after partial syncs between random states iptables${variant} compares equal`, async () => {
+    await using kernel = await Kernel.create(variant);
     const dataplane = newDataplane(kernel);
     await fc.assert(
       fc.asyncProperty(cluster, cluster, async (a, b) => {
@@ -62,8 +62,8 @@ for (const backend of BACKENDS) {
     );
   });
 
-  Deno.test(`what was done by hand to iptables${backend} is found, chain by chain`, async () => {
-    await using kernel = await Kernel.create(backend);
+  Deno.test(`what was done by hand to iptables${variant} is found, chain by chain`, async () => {
+    await using kernel = await Kernel.create(variant);
     const dataplane = newDataplane(kernel);
     const pipeline = new Pipeline({ mode: "iptables", configuration: CLUSTER_CIDR });
     pipeline.load(OBJECTS);
@@ -71,7 +71,7 @@ for (const backend of BACKENDS) {
     const saved = atOnce(parseSaved(await kernel.save(4))).get("nat");
     const chain = [...saved?.chains.keys() ?? []].find((name) => name.startsWith("KUBE-SVC-")) ??
       "";
-    const nat = [`iptables${backend}`, "-t", "nat"];
+    const nat = [`iptables${variant}`, "-t", "nat"];
 
     await kernel.run(...nat, "-D", "PREROUTING", "-j", "KUBE-SERVICES", ...words(JUMP));
     await kernel.run(...nat, "-D", "KUBE-SERVICES", ...words(SERVICE_RULE), "-j", chain);
@@ -97,8 +97,8 @@ for (const backend of BACKENDS) {
     ]);
   });
 
-  Deno.test(`an iptables${backend} without rules of ours lacks every chain`, async () => {
-    await using kernel = await Kernel.create(backend);
+  Deno.test(`an iptables${variant} without rules of ours lacks every chain`, async () => {
+    await using kernel = await Kernel.create(variant);
     const pipeline = new Pipeline({ mode: "iptables", configuration: CLUSTER_CIDR });
     pipeline.load(OBJECTS);
     const all = await differences(kernel, pipeline.desired);

@@ -8,7 +8,7 @@ import { ManualClock, settle } from "../../support/clock_and_log.ts";
 import { execute } from "../../support/command.ts";
 import { Network } from "../../support/network.ts";
 import { type ApiObject, Pipeline } from "../../support/pipeline.ts";
-import { BACKENDS } from "./kernel.ts";
+import { VARIANTS } from "./kernel.ts";
 
 const POD = "10.244.0.11";
 const NODE_PORT = 30080;
@@ -43,8 +43,8 @@ const OBJECTS: readonly ApiObject[] = [
   },
 ];
 
-for (const backend of BACKENDS) {
-  Deno.test(`iptables${backend}: the rules count invalid packets and localhost node ports, and full syncs lose none that was read`, async () => {
+for (const variant of VARIANTS) {
+  Deno.test(`iptables${variant}: the rules count invalid packets and localhost node ports, and full syncs lose none that was read`, async () => {
     await using network = await Network.create(TOPOLOGY);
     network.serve("web", { protocol: "tcp", port: 8080 });
     const prefix = ["ip", "netns", "exec", network.namespaceOf("node")];
@@ -52,7 +52,7 @@ for (const backend of BACKENDS) {
       runner: {
         run: (argv, stdin) => execute([...prefix, ...argv], stdin === undefined ? {} : { stdin }),
       },
-      iptables: { backend, families: FAMILIES, tcpBeLiberal: false },
+      iptables: { variant, families: FAMILIES, tcpBeLiberal: false },
       routeLocalnet: async () => {
         await network.run("node", ["sysctl", "-q", "-w", "net.ipv4.conf.all.route_localnet=1"]);
       },

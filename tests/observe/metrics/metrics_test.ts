@@ -3,7 +3,7 @@ import { CATALOG, finding } from "../../../lib/findings/catalog.ts";
 import { COMMIT } from "../../../lib/model/commit.ts";
 import type { Family } from "../../../lib/model/values/address.ts";
 import { VERSION } from "../../../lib/model/version.ts";
-import type { HandOver } from "../../../lib/backend/take_over.ts";
+import type { ProxyTakeOver } from "../../../lib/backend/take_over.ts";
 import { Metrics, type MetricsSources } from "../../../lib/observe/metrics/metrics.ts";
 import { processUsage } from "../../../lib/system/runtime.ts";
 import { START } from "../../support/clock_and_log.ts";
@@ -171,7 +171,7 @@ Deno.test("failures are counted from zero, under the name of the mode", async ()
   const cleanup = "kubeproxy_sync_proxy_rules_nftables_cleanup_failures_total";
   const backend = backendOf("nftables");
   for (const count of [0, 1]) {
-    (backend.foreignRules as HandOver).failures = count;
+    (backend.foreignRules as ProxyTakeOver).failures = count;
     const { body } = await start({ backend: backend.metrics }).render();
     assertEquals(samples(body, cleanup), [
       `${cleanup}{ip_family="IPv4"} ${count}`,

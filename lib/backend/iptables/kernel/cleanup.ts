@@ -111,7 +111,7 @@ function refusesToForward({ builtIn }: SavedTable): boolean {
 
 /** The rules that one program removed, or would remove. */
 export interface RemovedRules extends Pick<Cleanup, "kept" | "left"> {
-  readonly backend: Variant;
+  readonly variant: Variant;
   /** The program, for example `ip6tables-legacy-restore`. */
   readonly program: string;
   /** The input that removes them; `""` if there is nothing to remove, or it is unknown. */
@@ -144,16 +144,16 @@ export async function cleanUpKernel(
 ): Promise<readonly RemovedRules[]> {
   const removed: RemovedRules[] = [];
   let isAnyInstalled = false;
-  for (const backend of VARIANTS) {
+  for (const variant of VARIANTS) {
     // Programs without a variant in their names are used only if there are no others.
-    if (backend === "" && isAnyInstalled) break;
-    for (const family of backend === options.except ? [] : FAMILIES) {
-      const entry = await cleanUpFamily(runner, { ...options, family, backend });
+    if (variant === "" && isAnyInstalled) break;
+    for (const family of variant === options.except ? [] : FAMILIES) {
+      const entry = await cleanUpFamily(runner, { ...options, family, variant });
       if (entry === "not-installed") break;
       isAnyInstalled = true;
       if (entry !== "nothing") removed.push(entry);
     }
-    isAnyInstalled ||= backend === options.except;
+    isAnyInstalled ||= variant === options.except;
   }
   return removed;
 }
@@ -166,13 +166,13 @@ async function cleanUpFamily(
   runner: ProcessRunner,
   options: CleanUpOptions & Place,
 ): Promise<RemovedRules | "nothing" | "not-installed"> {
-  const { family, backend, dryRun, successor } = options;
-  const program = programName(family, "-restore", backend);
-  let entry: RemovedRules = { ...UNREAD, backend, program };
+  const { family, variant, dryRun, successor } = options;
+  const program = programName(family, "-restore", variant);
+  let entry: RemovedRules = { ...UNREAD, variant, program };
   try {
     const saved = await savedRules(runner, options);
     if (!saved) return "not-installed";
-    if (backend === options.ownerOnly) return { ...entry, owner: ownerOf(saved) };
+    if (variant === options.ownerOnly) return { ...entry, owner: ownerOf(saved) };
     const { input, ...rest } = cleanup(saved, options);
     const nat = saved.get("nat");
     const jumps = nat ? jumpsIn(nat) : [];
@@ -187,8 +187,8 @@ async function cleanUpFamily(
     if (dryRun || entry.text === "") return entry;
     await restore(runner, options, entry.text);
     // iptables-nft creates built-in chains and tables on first use. A successor may be writing to them.
-    if (backend !== "-legacy" && !successor) {
-      for (const table of input.tables) await removeEmptyChains(runner, table, { family, backend });
+    if (variant !== "-legacy" && !successor) {
+      for (const table of input.tables) await removeEmptyChains(runner, table, { family, variant });
     }
     return entry;
   } catch (error) {
@@ -213,13 +213,13 @@ async function savedRules(runner: ProcessRunner, place: Place): Promise<Saved | 
 async function removeEmptyChains(
   runner: ProcessRunner,
   { table, deleted }: TableInput,
-  { family, backend }: Place,
+  { family, variant }: Place,
 ): Promise<void> {
-  const saved = (await savedRules(runner, { family, backend }))?.get(table);
+  const saved = (await savedRules(runner, { family, variant }))?.get(table);
   for (const chain of new Set(deleted.map((rule) => rule.slice(0, rule.indexOf(" "))))) {
     const { policy, rules } = saved?.builtIn.get(chain) ?? { policy: "", rules: [] };
     if (rules.length > 0 || policy !== "ACCEPT") continue;
-    await runIfInstalled(runner, [programName(family, "", backend), "-t", table, "-X", chain]);
+    await runIfInstalled(runner, [programName(family, "", variant), "-t", table, "-X", chain]);
   }
   const name = [NFT_FAMILY[family], table] as const;
   const listed = await runIfInstalled(runner, ["nft", "list", "table", ...name]);

@@ -11,7 +11,7 @@ export type Variant = "" | "-nft" | "-legacy";
 
 export interface Place {
   readonly family: Family;
-  readonly backend: Variant;
+  readonly variant: Variant;
 }
 
 async function run(
@@ -28,9 +28,9 @@ async function run(
 /** Returns a save program's output. Without `-t`, iptables-legacy loads no kernel module. @throws {ApplyError} */
 export async function save(
   runner: ProcessRunner,
-  { family, backend }: Place,
+  { family, variant }: Place,
 ): Promise<string> {
-  const program = programName(family, "-save", backend);
+  const program = programName(family, "-save", variant);
   const result = await run(runner, [program]);
   if (result.code !== 0) throw failureOf(program, result);
   return result.stdout;
@@ -39,10 +39,10 @@ export async function save(
 /** Gives an input to a restore program. @throws {ApplyError} if it failed */
 export async function restore(
   runner: ProcessRunner,
-  { family, backend }: Place,
+  { family, variant }: Place,
   text: string,
 ): Promise<void> {
-  const program = programName(family, "-restore", backend);
+  const program = programName(family, "-restore", variant);
   const result = await run(runner, [program, ...WAIT, "--noflush"], text);
   if (result.code !== 0) throw failureOf(program, result, text);
 }
@@ -50,10 +50,10 @@ export async function restore(
 /** Lists a chain, or returns the failure. @throws {ApplyError} if the program could not run to its end */
 export async function listChain(
   runner: ProcessRunner,
-  { family, backend, table, chain }: Place & { readonly table: string; readonly chain: string },
+  { family, variant, table, chain }: Place & { readonly table: string; readonly chain: string },
   ...options: readonly string[]
 ): Promise<string | ApplyError> {
-  const program = programName(family, "", backend);
+  const program = programName(family, "", variant);
   const result = await run(runner, [program, ...WAIT, "-t", table, ...options, "-S", chain]);
   return result.code === 0 ? result.stdout : failureOf(program, result);
 }
@@ -118,7 +118,7 @@ function joinLines(text: string): string {
 }
 
 export interface Iptables {
-  readonly backend: Variant;
+  readonly variant: Variant;
   /** The reason for this variant, for the log. */
   readonly reason: string;
   /** True if both variants hold rules. */
@@ -140,13 +140,13 @@ export async function findIptables(
   const choice = await chooseBackend(runner);
   const failures = new Map<Family, ApplyError>();
   for (const family of wanted) {
-    const failure = await checkFamily(runner, { family, backend: choice.backend });
+    const failure = await checkFamily(runner, { family, variant: choice.variant });
     if (failure) failures.set(family, failure);
   }
   const families = wanted.filter((family) => !failures.has(family));
   const [first] = families;
   if (first === undefined) throw failures.values().next().value;
-  const program = programName(first, "", choice.backend);
+  const program = programName(first, "", choice.variant);
   const version = await runIfInstalled(runner, [program, "--version"]);
   return {
     ...choice,
@@ -165,7 +165,7 @@ export async function isTcpLiberal(runner: ProcessRunner): Promise<boolean> {
 
 const KUBELET_HINTS = ["KUBE-IPTABLES-HINT", "KUBE-KUBELET-CANARY"] as const;
 
-type Choice = Pick<Iptables, "backend" | "reason" | "mixed">;
+type Choice = Pick<Iptables, "variant" | "reason" | "mixed">;
 
 /**
  * Chooses a variant like the iptables wrappers of Kubernetes' images: the one with kubelet's hint (KEP-3178), else
@@ -178,11 +178,11 @@ export function backendOf(rules: { readonly nft: string; readonly legacy: string
   for (const name of ["nft", "legacy"] as const) {
     // The text holds both families, so a hint in either counts.
     const hint = KUBELET_HINTS.find((chain) => rules[name].includes(`\n:${chain} - `));
-    if (hint) return { backend: `-${name}`, reason: `kubelet's chain ${hint} is there`, mixed };
+    if (hint) return { variant: `-${name}`, reason: `kubelet's chain ${hint} is there`, mixed };
   }
   const counts = `${count.nft} rules in iptables-nft, ${count.legacy} in iptables-legacy`;
-  if (count.nft === count.legacy) return { backend: "", reason: counts, mixed };
-  return { backend: count.nft > count.legacy ? "-nft" : "-legacy", reason: counts, mixed };
+  if (count.nft === count.legacy) return { variant: "", reason: counts, mixed };
+  return { variant: count.nft > count.legacy ? "-nft" : "-legacy", reason: counts, mixed };
 }
 
 function countRules(saved: string): number {
@@ -194,20 +194,20 @@ async function chooseBackend(runner: ProcessRunner): Promise<Choice> {
   const legacy = await savedBy(runner, "-legacy");
   if (nft === undefined || legacy === undefined) {
     // The full name keeps our own rules from counting as another variant's.
-    const backend = nft !== undefined ? "-nft" : legacy !== undefined ? "-legacy" : "";
-    return { backend, reason: "iptables has one variant here", mixed: false };
+    const variant = nft !== undefined ? "-nft" : legacy !== undefined ? "-legacy" : "";
+    return { variant, reason: "iptables has one variant here", mixed: false };
   }
   const choice = backendOf({ nft, legacy });
-  if (choice.backend !== "") return choice;
+  if (choice.variant !== "") return choice;
   const plain = await runIfInstalled(runner, ["iptables", "--version"]);
-  return { ...choice, backend: plain?.stdout.includes("legacy") ? "-legacy" : "-nft" };
+  return { ...choice, variant: plain?.stdout.includes("legacy") ? "-legacy" : "-nft" };
 }
 
 /** Returns a variant's rules of both families, or `undefined` if it is not installed. */
-async function savedBy(runner: ProcessRunner, backend: Variant): Promise<string | undefined> {
+async function savedBy(runner: ProcessRunner, variant: Variant): Promise<string | undefined> {
   let saved: string | undefined;
   for (const family of FAMILIES) {
-    const result = await runIfInstalled(runner, [programName(family, "-save", backend)]);
+    const result = await runIfInstalled(runner, [programName(family, "-save", variant)]);
     if (result) saved = (saved ?? "") + (result.code === 0 ? result.stdout : "");
   }
   return saved;

@@ -69,6 +69,6 @@ export function endpointChainName(
 }
 
 /** Returns the name of a family's iptables program, for example `ip6tables-restore`. */
-export function programName(family: Family, tool: "" | "-restore" | "-save", backend = ""): string {
-  return `${family === 4 ? "iptables" : "ip6tables"}${backend}${tool}`;
+export function programName(family: Family, tool: "" | "-restore" | "-save", variant = ""): string {
+  return `${family === 4 ? "iptables" : "ip6tables"}${variant}${tool}`;
 }

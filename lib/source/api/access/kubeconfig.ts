@@ -1,7 +1,7 @@
 /** Parses kubeconfig files (kubernetes.io/docs/reference/config-api/kubeconfig.v1): text in, access out. */
 import { dirname, isAbsolute, join } from "@std/path/posix";
 import { parse as parseYaml } from "@std/yaml";
-import { isRecord, type Json } from "../../../model/values/record.ts";
+import { isRecord, type JsonObject } from "../../../model/values/record.ts";
 import { oneLine, TAB_INDENTATION, tabIndentedLine } from "../../../model/values/text.ts";
 import { AccessError, type ApiAccess, decodeBase64, type Material } from "./access.ts";
 
@@ -55,7 +55,7 @@ export function parseServer(server: string, options: { readonly tls: boolean }):
 
 /** A mapping of the file. A field of a wrong type counts as absent, with a problem. */
 class Section {
-  readonly #fields: Json;
+  readonly #fields: JsonObject;
 
   constructor(
     value: unknown,
@@ -93,7 +93,7 @@ class Section {
     return false;
   }
 
-  #list(name: string): readonly Json[] {
+  #list(name: string): readonly JsonObject[] {
     const value = this.#fields[name] ?? [];
     if (Array.isArray(value)) return value.map((each) => isRecord(each) ? each : {});
     this.problem(name, "must be a list");

@@ -5,7 +5,7 @@ import { renderFamily } from "../../../../lib/backend/iptables/script/rule.ts";
 import { parseSaved } from "../../../../lib/backend/iptables/kernel/saved.ts";
 import { FAMILIES } from "../../../../lib/model/values/address.ts";
 import { Pipeline } from "../../../support/pipeline.ts";
-import { BACKENDS, Kernel } from "../kernel.ts";
+import { Kernel, VARIANTS } from "../kernel.ts";
 import { EXAMPLE } from "../example.ts";
 import { atOnce } from "../../../../lib/model/ports/in_turns.ts";
 
@@ -30,11 +30,11 @@ COMMIT
 COMMIT
 `;
 
-for (const backend of BACKENDS) {
+for (const variant of VARIANTS) {
   const dataplaneIn = (kernel: Kernel) =>
     new IptablesDataplane({
       runner: kernel.runner,
-      iptables: { backend, families: FAMILIES, tcpBeLiberal: false },
+      iptables: { variant, families: FAMILIES, tcpBeLiberal: false },
       routeLocalnet: () => Promise.resolve(),
     });
   const everything = async (kernel: Kernel) =>
@@ -43,8 +43,8 @@ for (const backend of BACKENDS) {
 
   for (const before of ["", FOREIGN]) {
     const what = before === "" ? "nothing" : "the rules of others";
-    Deno.test(`cleanup leaves ${what} as before, in iptables${backend}`, async () => {
-      await using kernel = await Kernel.create(backend);
+    Deno.test(`cleanup leaves ${what} as before, in iptables${variant}`, async () => {
+      await using kernel = await Kernel.create(variant);
       for (const family of before === "" ? [] : FAMILIES) await kernel.restore(family, before);
       const saved = before === "" ? [] : [await kernel.save(4), await kernel.save(6)];
       const listed = await kernel.run("nft", "-s", "list", "ruleset");
@@ -59,8 +59,8 @@ for (const backend of BACKENDS) {
       const removed = await cleanUpKernel(kernel.runner, { dryRun: false, kubeProxy: true });
       assertEquals(removed, planned);
       assertEquals(removed.map(({ program }) => program), [
-        `iptables${backend}-restore`,
-        `ip6tables${backend}-restore`,
+        `iptables${variant}-restore`,
+        `ip6tables${variant}-restore`,
       ]);
 
       assertEquals(before === "" ? [] : [await kernel.save(4), await kernel.save(6)], saved);

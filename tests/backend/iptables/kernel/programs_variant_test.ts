@@ -6,41 +6,41 @@ import {
   ProgramFailedError,
   ProgramMissingError,
 } from "../../../../lib/model/ports/ports.ts";
-import { BACKENDS, Kernel } from "../kernel.ts";
+import { Kernel, VARIANTS } from "../kernel.ts";
 
 const HINT = "*mangle\n:PREROUTING ACCEPT [0:0]\n:KUBE-IPTABLES-HINT - [0:0]\nCOMMIT\n";
 const rules = (count: number) => `*filter\n${"-A INPUT -j ACCEPT\n".repeat(count)}COMMIT\n`;
 
-Deno.test("the backend with kubelet's hint is chosen, however many rules the other has", () => {
-  const { backend, mixed } = backendOf({ nft: rules(9), legacy: HINT + rules(1) });
-  assertEquals({ backend, mixed }, { backend: "-legacy", mixed: true });
-  assertEquals(backendOf({ nft: HINT, legacy: rules(9) }).backend, "-nft");
+Deno.test("the variant with kubelet's hint is chosen, however many rules the other has", () => {
+  const { variant, mixed } = backendOf({ nft: rules(9), legacy: HINT + rules(1) });
+  assertEquals({ variant, mixed }, { variant: "-legacy", mixed: true });
+  assertEquals(backendOf({ nft: HINT, legacy: rules(9) }).variant, "-nft");
   const canary = HINT.replace("KUBE-IPTABLES-HINT", "KUBE-KUBELET-CANARY");
-  assertEquals(backendOf({ nft: "", legacy: canary }).backend, "-legacy");
+  assertEquals(backendOf({ nft: "", legacy: canary }).variant, "-legacy");
 });
 
 Deno.test("kubelet's hint in one family counts where the other family has a table mangle too", () => {
   const other = "*mangle\n:PREROUTING ACCEPT [0:0]\n:MINE - [0:0]\nCOMMIT\n";
-  assertEquals(backendOf({ nft: rules(9), legacy: HINT + other }).backend, "-legacy");
-  assertEquals(backendOf({ nft: rules(9), legacy: other + HINT }).backend, "-legacy");
+  assertEquals(backendOf({ nft: rules(9), legacy: HINT + other }).variant, "-legacy");
+  assertEquals(backendOf({ nft: rules(9), legacy: other + HINT }).variant, "-legacy");
 });
 
-Deno.test("without a hint the backend with more rules is chosen, else the system's own", () => {
-  assertEquals(backendOf({ nft: rules(1), legacy: rules(2) }).backend, "-legacy");
-  assertEquals(backendOf({ nft: rules(3), legacy: rules(2) }).backend, "-nft");
+Deno.test("without a hint the variant with more rules is chosen, else the system's own", () => {
+  assertEquals(backendOf({ nft: rules(1), legacy: rules(2) }).variant, "-legacy");
+  assertEquals(backendOf({ nft: rules(3), legacy: rules(2) }).variant, "-nft");
   assertEquals(backendOf({ nft: "", legacy: "" }), {
-    backend: "",
+    variant: "",
     reason: "0 rules in iptables-nft, 0 in iptables-legacy",
     mixed: false,
   });
 });
 
-for (const backend of BACKENDS) {
-  Deno.test(`a kernel in which kubelet uses iptables${backend} is recognised`, async () => {
-    await using kernel = await Kernel.create(backend);
+for (const variant of VARIANTS) {
+  Deno.test(`a kernel in which kubelet uses iptables${variant} is recognised`, async () => {
+    await using kernel = await Kernel.create(variant);
     await kernel.restore(4, "*mangle\n:KUBE-IPTABLES-HINT - [0:0]\nCOMMIT\n");
     const found = await findIptables(kernel.runner);
-    assertEquals(found.backend, backend);
+    assertEquals(found.variant, variant);
     assertEquals(found.families, [4, 6]);
     assertEquals(found.tcpBeLiberal, false);
   });
@@ -67,7 +67,7 @@ Deno.test("a node without any iptables is told to install it", async () => {
   assertEquals(error.failure, "program-missing");
 });
 
-Deno.test("a program that cannot be started now switches neither a family nor a backend off", async () => {
+Deno.test("a program that cannot be started now switches neither a family nor a variant off", async () => {
   for (const program of ["ip6tables-nft", "iptables-legacy-save"]) {
     const runner: ProcessRunner = {
       run: ([name]) =>
@@ -80,15 +80,15 @@ Deno.test("a program that cannot be started now switches neither a family nor a 
   }
 });
 
-Deno.test("the only backend is called by its full name", async () => {
-  for (const backend of BACKENDS) {
+Deno.test("the only variant is called by its full name", async () => {
+  for (const variant of VARIANTS) {
     const runner: ProcessRunner = {
       run: (argv) =>
-        argv[0].includes(backend)
+        argv[0].includes(variant)
           ? Promise.resolve({ code: 0, stdout: "", stderr: "" })
           : Promise.reject(new ProgramMissingError(argv[0])),
     };
-    assertEquals((await findIptables(runner)).backend, backend);
+    assertEquals((await findIptables(runner)).variant, variant);
   }
 });
 

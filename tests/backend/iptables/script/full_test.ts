@@ -9,7 +9,7 @@ import type { Configuration } from "../../../../lib/config/configuration.ts";
 import { DEFAULTS } from "../../../support/configuration.ts";
 import { type ApiObject, Pipeline } from "../../../support/pipeline.ts";
 import { EXAMPLE } from "../example.ts";
-import { BACKENDS, Kernel } from "../kernel.ts";
+import { Kernel, VARIANTS } from "../kernel.ts";
 import { atOnce } from "../../../../lib/model/ports/in_turns.ts";
 
 const GOLDEN = new URL("../testdata/example.rules", import.meta.url);
@@ -61,12 +61,12 @@ Deno.test("the same objects in another order give the same bytes", () => {
   assertEquals(fullScript(desired([...EXAMPLE].reverse()), OPTIONS).text, text);
 });
 
-for (const backend of BACKENDS) {
-  Deno.test(`iptables${backend} prints the rules word for word as they were written`, async () => {
-    await using kernel = await Kernel.create(backend);
+for (const variant of VARIANTS) {
+  Deno.test(`iptables${variant} prints the rules word for word as they were written`, async () => {
+    await using kernel = await Kernel.create(variant);
     const dataplane = new IptablesDataplane({
       runner: kernel.runner,
-      iptables: { backend, ...OPTIONS },
+      iptables: { variant, ...OPTIONS },
       routeLocalnet: () => Promise.resolve(),
     });
     const state = desired(EXAMPLE);

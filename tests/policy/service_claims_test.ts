@@ -1,5 +1,5 @@
 import { assertEquals, assertMatch } from "@std/assert";
-import { describeConflicts } from "../../lib/policy/claimed.ts";
+import { describeConflicts } from "../../lib/policy/service_claims.ts";
 import type { OwnPort } from "../../lib/policy/claims.ts";
 import { type ApiObject, Pipeline } from "../support/pipeline.ts";
 import { ingress, node, service } from "./objects.ts";
