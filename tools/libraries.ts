@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { execute, run } from "../tests/support/command.ts";
+import { execute } from "../tests/support/command.ts";
 
 /** Debian's package of each library that a runtime may load. */
 const PACKAGES: Readonly<Record<string, string>> = {
@@ -42,9 +42,13 @@ export async function packagesNeeded(path: string): Promise<string[]> {
     throw new Error(`${path} needs ${library}: name its package in tools/libraries.ts`);
   });
   const names = [...new Set(packages)].sort();
-  if (!names.includes("libc6")) return names;
-  const versions = await run(["readelf", "-W", "-V", path]);
-  const glibc = [...versions.matchAll(/ Name: GLIBC_([\d.]+) /g)].map(([, version = ""]) => version)
-    .sort(new Intl.Collator("en", { numeric: true }).compare).at(-1);
+  const glibc = await glibcVersion(path);
   return names.map((name) => name === "libc6" ? `libc6 (>= ${glibc})` : name);
+}
+
+/** Returns the version of glibc that a program file needs; empty if it needs none. */
+export async function glibcVersion(path: string): Promise<string> {
+  const { stdout } = await execute(["readelf", "-W", "-V", path]);
+  return [...stdout.matchAll(/ Name: GLIBC_([\d.]+) /g)].map(([, version = ""]) => version)
+    .sort(new Intl.Collator("en", { numeric: true }).compare).at(-1) ?? "";
 }

@@ -1,5 +1,5 @@
 /**
- * `deno task package`: `.deb` and `.tar.gz` of the binaries in `dist/`, with checksums and a bill of
+ * `deno task package`: `.deb`, `.rpm`, `.apk` and `.tar.gz` of the binaries in `dist/`, with checksums and a bill of
  * materials. The same commit and binary give the same bytes.
  *
  * @module
@@ -9,11 +9,11 @@ import { NOTICES } from "../lib/cli/licenses/notices.ts";
 import { VERSION } from "../lib/model/version.ts";
 import { binaryName, TARGETS } from "./compile/arguments.ts";
 import { type Commit, readCommit } from "./compile/commit.ts";
+import { goProgram, NFPM } from "./go.ts";
 import { readPins } from "./image/packages.ts";
-import { buildArchive, buildDebian, writeSums } from "./package/build.ts";
+import { buildArchive, buildPackages, writeSums } from "./package/build.ts";
 import { readContent } from "./package/content.ts";
-import type { Maintainer } from "./package/debian.ts";
-import { type Release, upstreamVersion } from "./package/release.ts";
+import { packageVersion, type Release } from "./package/release.ts";
 import { billOfMaterials, type Integrities } from "./package/sbom.ts";
 import { installPrograms } from "./programs.ts";
 import { complain, mebibytes, say } from "./terminal.ts";
@@ -25,7 +25,7 @@ const HELP = `deno task package: packages the binaries that deno task compile ha
   --dist FOLDER      where the binaries are and the packages go (default dist)
   --version VERSION  another version than that of the source
 
-DEBFULLNAME and DEBEMAIL name the maintainer of the .deb; SOURCE_DATE_EPOCH is the commit's time.`;
+DEBFULLNAME and DEBEMAIL name the maintainer of the packages; SOURCE_DATE_EPOCH is the commit's time.`;
 
 /** Packages what is there. @returns the exit code */
 async function main(args: readonly string[]): Promise<number> {
@@ -41,13 +41,15 @@ async function main(args: readonly string[]): Promise<number> {
     },
   });
   const dist = given.startsWith("/") ? given : `${ROOT}${given}`;
-  const problem = await installPrograms(["dpkg-deb", "readelf"], { needsRoot: false });
+  const problem = await installPrograms(["readelf"], { needsRoot: false });
   if (problem !== undefined) {
     complain(`deno task package: ${problem}`);
     return 1;
   }
+  const nfpm = await goProgram(NFPM);
+  if (nfpm === undefined) return 1;
   const commit = await readCommit();
-  const names = await packageAll(dist, { commit, version });
+  const names = await packageAll(dist, { nfpm, commit, version });
   if (names.length === 0) {
     complain(`${dist} has no binary: run deno task compile`);
     return 1;
@@ -63,7 +65,11 @@ async function main(args: readonly string[]): Promise<number> {
 /** @returns the names of what was made */
 async function packageAll(
   dist: string,
-  { commit, version }: { readonly commit: Commit; readonly version: string },
+  { nfpm, commit, version }: {
+    readonly nfpm: string;
+    readonly commit: Commit;
+    readonly version: string;
+  },
 ): Promise<string[]> {
   const content = await readContent();
   const names: string[] = [];
@@ -74,8 +80,8 @@ async function packageAll(
       if (!isThere) continue;
       const release = { target, jitless, commit, version };
       const binary = `${dist}/${name}`;
-      const options = { release, content, maintainer: maintainer(), binary, output: dist };
-      names.push(name, await buildDebian(options), await buildArchive(options));
+      const options = { nfpm, release, content, maintainer: maintainer(), binary, output: dist };
+      names.push(name, ...await buildPackages(options), await buildArchive(options));
     }
   }
   if (names.length === 0) return [];
@@ -86,7 +92,7 @@ async function packageAll(
 
 async function writeBill(dist: string, release: Release): Promise<string> {
   const { npm } = JSON.parse(await Deno.readTextFile(`${ROOT}deno.lock`)) as { npm: Integrities };
-  const version = upstreamVersion(release).replace("~", "-");
+  const version = packageVersion(release).replace("~", "-");
   const bill = billOfMaterials({
     version,
     commit: release.commit,
@@ -99,11 +105,9 @@ async function writeBill(dist: string, release: Release): Promise<string> {
   return name;
 }
 
-function maintainer(): Maintainer {
-  return {
-    name: Deno.env.get("DEBFULLNAME") ?? "signpost maintainers",
-    email: Deno.env.get("DEBEMAIL") ?? "maintainers@signpost.invalid",
-  };
+function maintainer(): string {
+  const name = Deno.env.get("DEBFULLNAME") ?? "signpost maintainers";
+  return `${name} <${Deno.env.get("DEBEMAIL") ?? "maintainers@signpost.invalid"}>`;
 }
 
 if (import.meta.main) Deno.exit(await main(Deno.args));

@@ -21,6 +21,9 @@ const PACKAGES: Readonly<Record<string, string>> = {
   "dpkg-deb": "dpkg",
   readelf: "binutils",
   lintian: "lintian",
+  rpm: "rpm",
+  rpm2cpio: "rpm2cpio",
+  cpio: "cpio",
 };
 
 /** Packages of what only `deno task kernels` runs. */

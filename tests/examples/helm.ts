@@ -4,7 +4,7 @@
  * @module
  */
 import { type CommandResult, execute } from "../support/command.ts";
-import { goProgram } from "../support/go.ts";
+import { goProgram } from "../../tools/go.ts";
 
 /** A helm built without its release's settings believes in Kubernetes 1.20. */
 const KUBERNETES = ["--kube-version", "1.37.0"];

@@ -2,7 +2,7 @@ import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { parse } from "@std/yaml";
 import config from "../../deno.json" with { type: "json" };
 import { type CommandOptions, execute, run } from "../support/command.ts";
-import { goProgram } from "../support/go.ts";
+import { goProgram } from "../../tools/go.ts";
 
 const ROOT = new URL("../../", import.meta.url);
 

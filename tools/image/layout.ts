@@ -4,6 +4,7 @@
  * @module
  */
 import { createHash } from "node:crypto";
+import denoJson from "../../deno.json" with { type: "json" };
 import { run } from "../../tests/support/command.ts";
 import { inTree, makeTar, type PackageFile } from "../package/tree.ts";
 
@@ -119,6 +120,7 @@ export async function writeImage(
 function labels({ version, revision }: ImageOptions): Readonly<Record<string, string>> {
   return {
     "org.opencontainers.image.title": "signpost",
+    "org.opencontainers.image.source": denoJson.repository,
     "org.opencontainers.image.licenses": "Apache-2.0",
     "org.opencontainers.image.version": version,
     "org.opencontainers.image.revision": revision,

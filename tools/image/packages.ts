@@ -29,6 +29,8 @@ export interface Unpacked {
   readonly pin: Pin;
   readonly name: string;
   readonly folder: string;
+  /** The fields that dpkg would have of it. */
+  readonly control: string;
 }
 
 const FILE = new URL("debian.json", import.meta.url);
@@ -80,8 +82,10 @@ export async function unpackPins(
   for (const pin of pins) {
     const name = nameOf(pin);
     const target = `${folder}/${name}`;
-    await run(["dpkg-deb", "-x", await downloaded(pin, snapshot), target]);
-    unpacked.push({ pin, name, folder: target });
+    const file = await downloaded(pin, snapshot);
+    await run(["dpkg-deb", "-x", file, target]);
+    const control = await run(["dpkg-deb", "-f", file]);
+    unpacked.push({ pin, name, folder: target, control });
   }
   return unpacked;
 }

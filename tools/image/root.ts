@@ -18,13 +18,13 @@ export const PROGRAMS: readonly string[] = [
   ),
 ];
 
-/** Debian's packages of the programs; netbase has the names under which nft lists protocols. */
+/** Debian's packages of the programs; netbase has the names of protocols for nft, base-files the system's name. */
 export const PACKAGES: readonly string[] = [
   ...["nftables", "conntrack", "util-linux", "procps", "iproute2", "ipvsadm", "ipset"],
-  ...["coreutils", "iptables", "netbase"],
+  ...["coreutils", "iptables", "netbase", "base-files"],
 ];
 
-const FILES = ["etc/protocols"];
+const FILES = ["etc/protocols", "etc/os-release"];
 
 /** Since Debian 12, /bin and the like are links to folders below /usr. */
 const LINKS = ["bin", "sbin", "lib", "lib64"];
@@ -79,8 +79,16 @@ export async function rootFiles(
       }
       : { path, data: link, mode: "link" as const }
   );
+  // Scanners read the packages there in images without dpkg.
+  const statuses = source.used().map(({ name, control }) => ({
+    path: `var/lib/dpkg/status.d/${name}`,
+    data: control,
+  }));
   const folders = FOLDERS.map((folder) => ({ path: `${folder}/`, data: "" }));
-  return { files: [...links, ...folders, ...await Promise.all(files)], packages: source.used() };
+  return {
+    files: [...links, ...folders, ...statuses, ...await Promise.all(files)],
+    packages: source.used(),
+  };
 }
 
 /** Finds files in the packages, each with the links on the way to it and the libraries it loads. */

@@ -4,51 +4,80 @@
  * @module
  */
 import { createHash } from "node:crypto";
+import config from "../../deno.json" with { type: "json" };
 import { run } from "../../tests/support/command.ts";
-import { packagesNeeded } from "../libraries.ts";
+import { glibcVersion, packagesNeeded } from "../libraries.ts";
 import { archiveFiles, type Content } from "./content.ts";
-import { controlFiles, type Maintainer, packageFiles } from "./debian.ts";
-import { ARCHITECTURES, debianVersion, type Release, upstreamVersion } from "./release.ts";
-import { MAINTAINER_SCRIPTS } from "./scripts.ts";
+import { packageFiles } from "./files.ts";
+import { apkVersion, ARCHITECTURES, packageVersion, type Release } from "./release.ts";
 import { inTree, makeTar, type PackageFile } from "./tree.ts";
 
 /** The parts of a package. */
 export interface BuildOptions {
+  /** Path of the program. */
+  readonly nfpm: string;
   readonly release: Release;
   readonly content: Content;
-  readonly maintainer: Maintainer;
+  /** The maintainer's name and address, as Debian writes it. */
+  readonly maintainer: string;
   /** Path of the binary. */
   readonly binary: string;
   /** The folder that the package goes to; it exists. */
   readonly output: string;
 }
 
-/** Makes the `.deb` with dpkg-deb. @returns its name */
-export async function buildDebian(options: BuildOptions): Promise<string> {
-  const { release, content, maintainer, binary, output } = options;
+/** Added to nfpm.yaml, whose contents are its end, for binaries that are jitless. */
+const JITLESS_CONTENTS = ["deb: /lib", "rpm: /usr/lib"].map((each) => {
+  const [packager, folder] = each.split(": ");
+  const dst = `${folder}/systemd/system/signpost.service.d/jitless.conf`;
+  return `  - { src: jitless.conf, dst: ${dst}, packager: ${packager} }\n`;
+}).join("");
+
+/**
+ * Makes the `.deb`, `.rpm` and `.apk`. A jitless binary has no `.apk`: its drop-in is for systemd.
+ *
+ * @returns their names
+ */
+export async function buildPackages(options: BuildOptions): Promise<string[]> {
+  const { nfpm, release, content, maintainer, binary, output } = options;
+  const yaml = await Deno.readTextFile(new URL("nfpm.yaml", import.meta.url));
   const files: readonly PackageFile[] = [
-    ...packageFiles(content, { release, maintainer }),
-    { path: "usr/bin/signpost", data: await Deno.readFile(binary), mode: 0o755 },
+    { path: "nfpm.yaml", data: yaml + (release.jitless ? JITLESS_CONTENTS : "") },
+    ...await packageFiles(content, { release, maintainer }),
+    { path: "signpost", data: await Deno.readFile(binary), mode: 0o755 },
   ];
-  const size = files.reduce((sum, { data }) => sum + data.length, 0);
-  const libraries = await packagesNeeded(binary);
-  const control = controlFiles({ release, maintainer, size, libraries });
-  const architecture = ARCHITECTURES[release.target];
-  const name = `signpost_${debianVersion(release)}_${architecture}.deb`;
-  await inTree([...files, ...control, ...MAINTAINER_SCRIPTS], release.commit.time, async (root) => {
-    // One thread: how xz cuts its blocks follows from their number.
-    const flags = ["--root-owner-group", "-Zxz", "--threads-max=1"];
-    await run(["dpkg-deb", ...flags, "--build", root, `${output}/${name}`], {
-      env: { SOURCE_DATE_EPOCH: String(release.commit.time) },
-    });
+  const variables = {
+    HOMEPAGE: config.repository,
+    MAINTAINER: maintainer,
+    ARCHITECTURE: ARCHITECTURES[release.target],
+    DEBIAN_LIBRARIES: (await packagesNeeded(binary)).join(", "),
+    GLIBC: await glibcVersion(binary),
+    SOURCE_DATE_EPOCH: String(release.commit.time),
+  };
+  const version = packageVersion(release);
+  const apk = apkVersion(release);
+  const machine = release.target.replace(/-.*/, "");
+  const packages = [
+    { version, name: `signpost_${version}-1_${variables.ARCHITECTURE}.deb` },
+    { version, name: `signpost-${version}-1.${machine}.rpm` },
+    ...release.jitless ? [] : [{ version: apk, name: `signpost-${apk}-r1.${machine}.apk` }],
+  ];
+  await inTree(files, release.commit.time, async (root) => {
+    for (const { version, name } of packages) {
+      const packager = name.replace(/^.*\./, "");
+      await run([nfpm, "package", "--packager", packager, "--target", `${output}/${name}`], {
+        env: { ...variables, VERSION: version },
+        cwd: root,
+      });
+    }
   });
-  return name;
+  return packages.map(({ name }) => name);
 }
 
 /** Makes the `.tar.gz` for machines without dpkg. @returns its name */
 export async function buildArchive(options: BuildOptions): Promise<string> {
   const { release, content, binary, output } = options;
-  const version = upstreamVersion(release).replace("~", "-");
+  const version = packageVersion(release).replace("~", "-");
   const top = `signpost-${version}-${release.target.replace(/-.*/, "")}-linux`;
   const files: readonly PackageFile[] = [
     ...archiveFiles(content).map(({ path, text, ...mode }) => ({

@@ -15,26 +15,29 @@ export interface Release {
   readonly version: string;
 }
 
-/** Debian's names of the targets' machines. */
+/** The names of the targets' machines in Debian, in Go and for nfpm. */
 export const ARCHITECTURES: Readonly<Record<Target, string>> = {
   [TARGETS[0]]: "amd64",
   [TARGETS[1]]: "arm64",
 };
 
 /**
- * Returns the version of a package. A package made between releases sorts before the next release. The revision is
- * Debian's: a release may have more than one package.
+ * Returns the version: `0.1.0`, or `0.1.0~git20261123.0123456` of an untagged commit. dpkg and rpm sort it before the
+ * next release.
  */
-export function debianVersion(release: Release): string {
-  return `${upstreamVersion(release)}-1`;
-}
-
-/** Returns the version in names of archives: `0.1.0`, or `0.1.0~git20261123.0123456` of an untagged commit. */
-export function upstreamVersion({ version, commit, jitless }: Release): string {
-  const day = dayOf(commit).replaceAll("-", "");
+export function packageVersion({ version, commit, jitless }: Release): string {
   const isDirty = commit.hash.endsWith("-dirty");
   const between = commit.isTagged
     ? ""
-    : `~git${day}.${commit.hash.slice(0, 7)}${isDirty ? ".dirty" : ""}`;
+    : `~git${day(commit)}.${commit.hash.slice(0, 7)}${isDirty ? ".dirty" : ""}`;
   return `${version}${between}${jitless ? "+jitless" : ""}`;
+}
+
+/** Returns the version for apk, which takes no letters but those of its own suffixes. */
+export function apkVersion({ version, commit }: Release): string {
+  return commit.isTagged ? version : `${version}_pre${day(commit)}`;
+}
+
+function day(commit: Commit): string {
+  return dayOf(commit).replaceAll("-", "");
 }

@@ -1,47 +1,59 @@
 import { assertEquals, assertMatch, assertRejects, assertStringIncludes } from "@std/assert";
+import config from "../../../deno.json" with { type: "json" };
 import { writeSums } from "../../../tools/package/build.ts";
 import { packagesNeeded } from "../../../tools/libraries.ts";
 import { installPrograms } from "../../../tools/programs.ts";
 import { execute, run } from "../../support/command.ts";
-import { makePackages, RELEASE, withFolder } from "./support.ts";
+import { lacksNfpm, makePackages, RELEASE, withFolder } from "./support.ts";
 
 /** Any program file will do: what is in it is the runtime's business. */
 const BINARY = "/bin/true";
 
-Deno.test("packages of the same commit have the same bytes, whatever the umask and the folder", async () => {
+Deno.test("packages of the same commit have the same bytes, whatever the umask and the folder", {
+  ignore: lacksNfpm,
+}, async () => {
   await withFolder(async (folder) => {
     const make = async (name: string, mask: number) => {
       await Deno.mkdir(`${folder}/${name}`);
       const before = Deno.umask(mask);
-      const { deb, archive } = await makePackages(`${folder}/${name}`, { binary: BINARY });
+      const { packages, archive } = await makePackages(`${folder}/${name}`, { binary: BINARY });
       Deno.umask(before);
-      await writeSums(`${folder}/${name}`, [deb, archive]);
+      await writeSums(`${folder}/${name}`, [...packages, archive]);
       return await Deno.readTextFile(`${folder}/${name}/SHA256SUMS`);
     };
     const sums = await make("one", 0o022);
     assertEquals(await make("two", 0o077), sums);
-    assertMatch(
-      sums,
-      /^\w{64} {2}signpost-0\.1\.0-x86_64-linux\.tar\.gz\n\w{64} {2}signpost_0\.1\.0-1_amd64\.deb\n$/,
-    );
+    assertEquals(sums.replace(/^\w{64} {2}/gm, "").trim().split("\n"), [
+      "signpost-0.1.0-1.x86_64.rpm",
+      "signpost-0.1.0-r1.x86_64.apk",
+      "signpost-0.1.0-x86_64-linux.tar.gz",
+      "signpost_0.1.0-1_amd64.deb",
+    ]);
     await run(["sha256sum", "--check", "--quiet", "SHA256SUMS"], { cwd: `${folder}/one` });
   });
 });
 
-Deno.test("the package has the machine's name, its dependencies, and conffiles", async () => {
+Deno.test("the package has the machine's name, its dependencies, and conffiles", {
+  ignore: lacksNfpm,
+}, async () => {
   await withFolder(async (folder) => {
-    const { deb } = await makePackages(folder, {
+    const { deb, packages } = await makePackages(folder, {
       binary: BINARY,
       target: "aarch64-unknown-linux-gnu",
       commit: { ...RELEASE.commit, isTagged: false },
     });
-    assertEquals(deb, "signpost_0.1.0~git20261118.0123456-1_arm64.deb");
+    assertEquals(packages, [
+      "signpost_0.1.0~git20261118.0123456-1_arm64.deb",
+      "signpost-0.1.0~git20261118.0123456-1.aarch64.rpm",
+      "signpost-0.1.0_pre20261118-r1.aarch64.apk",
+    ]);
     const field = (name: string) => run(["dpkg-deb", "--field", `${folder}/${deb}`, name]);
     assertEquals(await field("Architecture"), "arm64\n");
     assertMatch(
       await field("Depends"),
       /^libc6 \(>= 2\.\d+\), nftables \(>= 1\.0\.1\), conntrack, procps\n$/,
     );
+    assertEquals(await field("Homepage"), `${config.repository}\n`);
     assertEquals(await field("Recommends"), "iptables, iproute2\n");
     assertEquals(await field("Suggests"), "bash-completion, ipvsadm, ipset\n");
     const conffiles = await run(["dpkg-deb", "--info", `${folder}/${deb}`, "conffiles"]);
@@ -59,7 +71,9 @@ Deno.test("what is made between releases sorts before the next one", async () =>
   await run(["dpkg", "--compare-versions", "0.1.0~git20261118.0123456-1", "lt", "0.1.0-1"]);
 });
 
-Deno.test("the package has unit, completions, man page, default file and notices in their places", async () => {
+Deno.test("the package has unit, completions, man page, default file and notices in their places", {
+  ignore: lacksNfpm,
+}, async () => {
   await withFolder(async (folder) => {
     const { deb, archive } = await makePackages(folder, { binary: BINARY, jitless: true });
     const root = `${folder}/root`;
@@ -105,15 +119,105 @@ Deno.test("the package has unit, completions, man page, default file and notices
   });
 });
 
-Deno.test("a binary that compiles gets no drop-in that it would end by", async () => {
+Deno.test(
+  "a binary that compiles gets no drop-in that it would end by",
+  { ignore: lacksNfpm },
+  async () => {
+    await withFolder(async (folder) => {
+      const { deb } = await makePackages(folder, { binary: BINARY });
+      const listed = await run(["dpkg-deb", "--contents", `${folder}/${deb}`]);
+      assertEquals(listed.includes("jitless"), false);
+    });
+  },
+);
+
+/** Checks what the unpacked packages of other systems have beside the unit and the completions of zsh. */
+async function assertCommonFiles(root: string): Promise<void> {
+  for (const path of ["usr/bin/signpost", "usr/share/man/man1/signpost.1.gz"]) {
+    await Deno.stat(`${root}/${path}`);
+  }
+  for (const path of ["etc/signpost/config.yaml", "usr/share/doc/signpost/copyright"]) {
+    assertMatch(await Deno.readTextFile(`${root}/${path}`), /\S/);
+  }
+  const { mode } = await Deno.stat(`${root}/usr/bin/signpost`);
+  assertEquals((mode ?? 0) & 0o777, 0o755);
+  await Deno.stat(`${root}/usr/share/zsh/site-functions/_signpost`);
+}
+
+Deno.test("the .rpm has the machine's name, its dependencies, configuration files and scripts", {
+  ignore: lacksNfpm,
+}, async () => {
+  const problem = await installPrograms(["rpm", "rpm2cpio", "cpio"]);
+  if (problem !== undefined) {
+    await Deno.stderr.write(new TextEncoder().encode(`the .rpm is left out: ${problem}\n`));
+    return;
+  }
   await withFolder(async (folder) => {
-    const { deb } = await makePackages(folder, { binary: BINARY });
-    const listed = await run(["dpkg-deb", "--contents", `${folder}/${deb}`]);
-    assertEquals(listed.includes("jitless"), false);
+    const { packages } = await makePackages(folder, { binary: BINARY, jitless: true });
+    const file = `${folder}/${packages.find((name) => name.endsWith(".rpm"))}`;
+    const query = async (...args: readonly string[]) =>
+      (await run(["rpm", "--query", "--nosignature", "--package", ...args, file])).trim();
+    assertEquals(
+      await query("--queryformat", "%{NAME} %{VERSION} %{RELEASE} %{ARCH} %{BUILDHOST} %{URL}"),
+      `signpost 0.1.0+jitless 1 x86_64 localhost ${config.repository}`,
+    );
+    const requires = await query("--requires");
+    assertMatch(requires, /^glibc >= 2\.\d+$/m);
+    for (const name of ["libgcc", "nftables >= 1.0.1", "conntrack-tools", "procps-ng"]) {
+      assertStringIncludes(`\n${requires}\n`, `\n${name}\n`);
+    }
+    assertEquals(
+      await query("--configfiles"),
+      "/etc/default/signpost\n/etc/signpost/config.yaml",
+    );
+    const scripts = await query("--scripts");
+    for (const each of ["try-restart", "disable --now", "postuninstall"]) {
+      assertStringIncludes(scripts, each);
+    }
+    const root = `${folder}/root`;
+    await Deno.mkdir(root);
+    await run(["sh", "-c", `rpm2cpio ${file} | cpio --quiet --no-absolute-filenames -idm`], {
+      cwd: root,
+    });
+    await assertCommonFiles(root);
+    const units = `${root}/usr/lib/systemd/system`;
+    assertStringIncludes(
+      await Deno.readTextFile(`${units}/signpost.service`),
+      "\nExecStart=/usr/bin/signpost ",
+    );
+    await Deno.stat(`${units}/signpost.service.d/jitless.conf`);
   });
 });
 
-Deno.test("lintian has nothing to say about the package", async () => {
+Deno.test(
+  "the .apk has the service of OpenRC and scripts, and needs glibc",
+  { ignore: lacksNfpm },
+  async () => {
+    await withFolder(async (folder) => {
+      const { packages } = await makePackages(folder, { binary: BINARY });
+      const file = packages.find((name) => name.endsWith(".apk")) ?? "";
+      await run(["tar", "-xzf", file, "--ignore-zeros", "--warning=no-unknown-keyword"], {
+        cwd: folder,
+      });
+      const about = await Deno.readTextFile(`${folder}/.PKGINFO`);
+      for (const line of ["pkgver = 0.1.0-r1", "arch = x86_64", "depend = so:libc.so.6"]) {
+        assertStringIncludes(about, `\n${line}\n`);
+      }
+      for (const script of ["post-install", "post-upgrade", "pre-deinstall"]) {
+        await run(["sh", "-n", `${folder}/.${script}`]);
+      }
+      await assertCommonFiles(folder);
+      const service = await Deno.readTextFile(`${folder}/etc/init.d/signpost`);
+      assertStringIncludes(service, "\ncommand=/usr/bin/signpost\n");
+      assertEquals(
+        [...Deno.readDirSync(`${folder}/usr`)].some(({ name }) => name === "lib"),
+        false,
+      );
+    });
+  },
+);
+
+Deno.test("lintian has nothing to say about the package", { ignore: lacksNfpm }, async () => {
   const problem = await installPrograms(["lintian"]);
   if (problem !== undefined) {
     // Machines without Debian's archive do without.
@@ -132,7 +236,7 @@ Deno.test("lintian has nothing to say about the package", async () => {
   });
 });
 
-Deno.test("the task says what to do where there is no binary", async () => {
+Deno.test("the task says what to do where there is no binary", { ignore: lacksNfpm }, async () => {
   await withFolder(async (folder) => {
     const tool = new URL("../../../tools/package.ts", import.meta.url).pathname;
     const words = [Deno.execPath(), "run", "-qA", tool, `--dist=${folder}`];
@@ -146,7 +250,7 @@ Deno.test("the task says what to do where there is no binary", async () => {
     const made = await execute(words);
     assertEquals([made.code, made.stderr], [0, ""]);
     const names = [...Deno.readDirSync(folder)].map(({ name }) => name);
-    for (const ending of [".deb", ".spdx.json", ".tar.gz"]) {
+    for (const ending of [".deb", ".rpm", ".apk", ".spdx.json", ".tar.gz"]) {
       assertEquals(names.filter((name) => name.endsWith(ending)).length, 1, ending);
     }
     await run(["sha256sum", "--check", "--quiet", "SHA256SUMS"], { cwd: folder });

@@ -5,7 +5,7 @@ import {
   type PrivateSystemd,
 } from "../../observe/support/private_systemd.ts";
 import { run } from "../../support/command.ts";
-import { makePackages, withFolder } from "./support.ts";
+import { lacksNfpm, makePackages, withFolder } from "./support.ts";
 
 const ROOT = new URL("../../../", import.meta.url).pathname;
 
@@ -77,7 +77,7 @@ const shell = (systemd: PrivateSystemd, script: string) => systemd.run("sh", "-c
 
 Deno.test({
   name: "the .deb installs without starting, upgrades with the rules in place, and goes",
-  ignore: !await canRunSystemd(),
+  ignore: lacksNfpm || !await canRunSystemd(),
   fn: () =>
     withFolder(async (folder) => {
       const releases = await makeReleases(folder);

@@ -3,9 +3,15 @@
  *
  * @module
  */
-import { buildArchive, buildDebian, type BuildOptions } from "../../../tools/package/build.ts";
+import { buildArchive, type BuildOptions, buildPackages } from "../../../tools/package/build.ts";
+import { goProgram, NFPM } from "../../../tools/go.ts";
 import { readContent } from "../../../tools/package/content.ts";
 import type { Release } from "../../../tools/package/release.ts";
+
+const nfpm = await goProgram(NFPM);
+
+/** True if packages cannot be made here. */
+export const lacksNfpm = nfpm === undefined;
 
 /** A release of some day. */
 export const RELEASE: Release = {
@@ -19,20 +25,24 @@ export const RELEASE: Release = {
  * Packages a binary.
  *
  * @param binary path of what stands in for it
- * @returns the names of the `.deb` and of the archive
+ * @returns the names of the `.deb`, of all packages and of the archive
  */
 export async function makePackages(
   output: string,
   { binary, ...changes }: { readonly binary: string } & Partial<Release>,
-): Promise<{ readonly deb: string; readonly archive: string }> {
+): Promise<
+  { readonly deb: string; readonly packages: readonly string[]; readonly archive: string }
+> {
   const options: BuildOptions = {
+    nfpm: nfpm ?? "",
     release: { ...RELEASE, ...changes },
     content: await readContent(),
-    maintainer: { name: "signpost maintainers", email: "signpost@users.noreply.github.com" },
+    maintainer: "signpost maintainers <signpost@users.noreply.github.com>",
     binary,
     output,
   };
-  return { deb: await buildDebian(options), archive: await buildArchive(options) };
+  const packages = await buildPackages(options);
+  return { deb: packages[0] ?? "", packages, archive: await buildArchive(options) };
 }
 
 /** A folder for as long as `body` takes. */
