@@ -11,17 +11,20 @@ import { readTarget } from "./compile/binary.ts";
 import { readCommit } from "./compile/commit.ts";
 import { writeImage } from "./image/layout.ts";
 import { type Binary, platformOf, updatePins } from "./image/platform.ts";
+import { OWNER } from "./owner.ts";
 import { installPrograms } from "./programs.ts";
 import { complain, mebibytes, say } from "./terminal.ts";
 
 const ROOT = new URL("..", import.meta.url).pathname;
+
+const NAME = `ghcr.io/${OWNER.toLowerCase()}/signpost`;
 
 const HELP =
   `deno task image: makes DIST/signpost-VERSION-image.tar, an OCI layout of all binaries in DIST
 
   --dist FOLDER      where the binaries are and the image goes (default dist)
   --binary PATH      only this binary, wherever it is
-  --name NAME        the image's name without its tag (default ghcr.io/OWNER/signpost)
+  --name NAME        the image's name without its tag (default ${NAME})
   --version VERSION  the tag (default that of the source)
   --update           takes the newest packages of Debian 13 from now on, makes no image
 
@@ -37,7 +40,7 @@ async function main(args: readonly string[]): Promise<number> {
       update: { type: "boolean" },
       dist: { type: "string", default: "dist" },
       binary: { type: "string" },
-      name: { type: "string", default: "ghcr.io/OWNER/signpost" },
+      name: { type: "string", default: NAME },
       version: { type: "string", default: VERSION },
     },
   });

@@ -24,7 +24,7 @@ export interface Layer {
 
 /** Describes the image, for all machine types. */
 export interface ImageOptions {
-  /** With its tag, such as `ghcr.io/OWNER/signpost:0.1.0`. */
+  /** With its tag, such as `registry.example/signpost:0.1.0`. */
   readonly name: string;
   readonly version: string;
   readonly revision: string;
