@@ -20,17 +20,16 @@ Deno.test("no program of the repository runs in a job of the release that can si
   assertEquals(commands.filter((run) => /\b(?:deno|sudo)\b/.test(run)), []);
 });
 
-Deno.test("the release is attested before its tests run, and published after them", () => {
-  assertEquals(jobs["test"]?.needs, "attest");
-  assertEquals(jobs["publish"]?.needs, ["attest", "test"]);
+Deno.test("the release is checked first, attested before its tests run, and published after them", () => {
+  assertEquals(jobs["build"]?.needs, "check");
+  assertEquals([jobs["test"]?.needs, jobs["package"]?.needs], ["attest", "attest"]);
+  assertEquals(jobs["publish"]?.needs, ["attest", "test", "package"]);
 });
 
-Deno.test("the release takes Deno by its hash", () => {
-  for (const name of ["build", "test"]) {
-    const text = JSON.stringify(jobs[name]);
-    assertMatch(text, /sha256sum --check <<< \\"[0-9a-f]{64} {2}\$RUNNER_TEMP\/deno\/deno/);
-    assertEquals(/setup-deno/.test(text), false);
-  }
+Deno.test("the workflows take Deno by its hash", () => {
+  const action = Deno.readTextFileSync(new URL(".github/actions/deno/action.yml", ROOT));
+  assertMatch(action, /sha256sum --check <<< "\$\{!RUNNER_ARCH\} {2}deno"/);
+  assertEquals(/setup-deno/.test(JSON.stringify(jobs)), false);
 });
 
 Deno.test("the lock file names only packages that deno.json names", () => {

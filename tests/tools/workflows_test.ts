@@ -20,7 +20,7 @@ interface Workflow {
   >;
 }
 
-const WORKFLOWS = ["ci", "release"];
+const WORKFLOWS = ["ci", "release", "packages"];
 
 async function read(name: string) {
   const text = await Deno.readTextFile(new URL(`.github/workflows/${name}.yml`, ROOT));
@@ -39,16 +39,16 @@ for (const name of WORKFLOWS) {
     );
     for (const path of paths) await Deno.stat(new URL(path, ROOT));
 
-    const run = await Deno.readTextFile(new URL(".ci/run", ROOT));
-    const versions = steps.filter(({ uses = "" }) => uses.startsWith("denoland/setup-deno"))
-      .map((step) => `deno@${step.with?.["deno-version"]}`);
-    assertEquals(versions.filter((version) => !run.includes(version)), []);
+    const action = await Deno.readTextFile(new URL(".github/actions/deno/action.yml", ROOT));
+    const ci = await Deno.readTextFile(new URL(".ci/run", ROOT));
+    const versions = [...action.matchAll(/@(\d[\d.]+\d)"/g)].map(([, version]) => version);
+    assertEquals(versions.map((version) => ci.includes(`deno@${version}`)), [true]);
 
     assertEquals(workflow.permissions, { contents: "read" });
     for (const job of Object.values(workflow.jobs)) {
       assertEquals(typeof job["timeout-minutes"], "number");
     }
-    for (const line of text.match(/\buses:.*/g) ?? []) {
+    for (const line of text.match(/\buses: [^.].*/g) ?? []) {
       assertMatch(line, /^uses: [\w-]+\/[\w-]+@[0-9a-f]{40} # v[\d.]+$/);
     }
   });
@@ -102,6 +102,27 @@ Deno.test("a release has the notes of its version from the changelog, and the ch
   } finally {
     await Deno.remove(folder, { recursive: true });
   }
+});
+
+Deno.test("a release ends at once if the tag is not the version, or deno.json names another repository", async () => {
+  const check = (tag: string, repository: string) =>
+    runStep("The tag is the version everywhere, and deno.json names this repository", {
+      cwd: ROOT.pathname,
+      env: {
+        GITHUB_REF_NAME: tag,
+        GITHUB_SERVER_URL: "https://github.com",
+        GITHUB_REPOSITORY: repository,
+        GITHUB_REPOSITORY_OWNER: repository.split("/")[0] ?? "",
+      },
+    });
+  const own = new URL(config.repository).pathname.slice(1);
+  const good = await check(`v${config.version}`, own);
+  assertEquals([good.code, good.stdout], [0, ""], good.stderr);
+  assertStringIncludes((await check("v9.9.9", own)).stdout, "deno.json has another version");
+  assertStringIncludes(
+    (await check(`v${config.version}`, "Some/signpost")).stdout,
+    "run deno task owner Some",
+  );
 });
 
 Deno.test("the changelog has a section for what is not released, or for the version", async () => {
