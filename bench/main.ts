@@ -1,7 +1,7 @@
 /**
  * `deno task bench`: measures signpost on this machine, in namespaces of its own.
  *
- * Prints tables, and writes `bench/results.json`, `docs/bench.svg` and the tables of `bench/README.md`.
+ * Prints tables, and writes `bench/results.json`, `docs/data/bench.svg` and the tables of `bench/README.md`.
  * Needs root.
  *
  * @module

@@ -70,7 +70,7 @@ export const HELP = `Measures signpost on this machine: deno task bench [options
   --sizes LIST       numbers of services; default: 1000,10000,30000
   --peer PATH        a kube-proxy binary beside signpost, at 100, 1000 and 10000 services; no other parts.
                      Writes bench/peer.json and the tables of docs/performance.md and README.md
-  --no-write         leave bench/results.json, bench/README.md, bench/peer.json, docs/bench.svg and docs/performance.md unchanged
+  --no-write         leave bench/results.json, bench/README.md, bench/peer.json, docs/data/bench.svg and docs/performance.md unchanged
 
 deno task bench --hostile [--beside PATH] measures how the work grows with hostile objects (two minutes), then what
 attacks do to probes, changes and memory (eight minutes), also for the daemon of another checkout.
@@ -97,7 +97,7 @@ const FULL: Options = {
   iptablesChanges: 10,
   output: {
     json: new URL("results.json", import.meta.url).pathname,
-    plot: new URL("../docs/bench.svg", import.meta.url).pathname,
+    plot: new URL("../docs/data/bench.svg", import.meta.url).pathname,
     page: new URL("README.md", import.meta.url).pathname,
   },
 };

@@ -1,5 +1,5 @@
 /**
- * `deno task tested`: records a result in docs/tested.json, and writes the tables of the pages from it.
+ * `deno task tested`: records a result in docs/data/tested.json, and writes the tables of the pages from it.
  *
  * @module
  */
@@ -8,7 +8,7 @@ import { readCommit } from "./compile/commit.ts";
 import { renderTested, renderTestedSummary, type TestedResult } from "./tested/table.ts";
 
 const ROOT = new URL("../", import.meta.url);
-const RESULTS = new URL("docs/tested.json", ROOT);
+const RESULTS = new URL("docs/data/tested.json", ROOT);
 const PAGES = [["docs/tested.md", renderTested], ["README.md", renderTestedSummary]] as const;
 
 /** Returns the commit that is checked out. @throws {Error} if files differ from it */

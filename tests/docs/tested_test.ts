@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { renderTested, renderTestedSummary, type TestedResult } from "../../tools/tested/table.ts";
 import config from "../../deno.json" with { type: "json" };
-import recorded from "../../docs/tested.json" with { type: "json" };
+import recorded from "../../docs/data/tested.json" with { type: "json" };
 
 const read = (path: string) => Deno.readTextFile(new URL(`../../${path}`, import.meta.url));
 const results: readonly TestedResult[] = recorded;

@@ -7,14 +7,14 @@ import { NAMES } from "./catalog.ts";
 import { BACKENDS, type RunResult, type Step } from "./steps.ts";
 import { hasTable, renderTable, replaceTable } from "./table.ts";
 
-/** The contents of `docs/kernels.json`. */
+/** The contents of `docs/data/kernels.json`. */
 export interface Recorded extends RunResult {
   /** As `2026-11-23`. */
   readonly date: string;
 }
 
 /** The results of all runs, below the checkout's root. */
-export const RESULTS = "docs/kernels.json";
+export const RESULTS = "docs/data/kernels.json";
 /** Documents that have the table. */
 export const DOCUMENTS = ["docs/kernels.md"] as const;
 

@@ -38,7 +38,7 @@ restart and cleanup. Ends with "N passed, N failed".
   --cache DIR        keeps downloads there for the next time
   --kube-proxy PATH  takes over from this kube-proxy (ipvs), and records what it leaves
   --limit MINUTES    ends everything then (default: ${MINUTES_PER_NAME} for each name)
-  --write-docs       puts the results into docs/kernels.json and docs/kernels.md
+  --write-docs       puts the results into docs/data/kernels.json and docs/kernels.md
 
 Names: ${NAMES.join(", ")}; all of them without names.
 `;

@@ -5,7 +5,7 @@
  */
 import { replaceMarked } from "../marked.ts";
 
-/** A row of docs/tested.json. */
+/** A row of docs/data/tested.json. */
 export interface TestedResult {
   readonly name: string;
   readonly mode: string;
