@@ -1,5 +1,5 @@
 /**
- * Texts for users say the same thing in the same words, those of the glossary in CONTRIBUTING.md.
+ * Texts for users say the same thing in the same words, those of the glossary in lib/README.md.
  *
  * @module
  */
