@@ -36,7 +36,7 @@ interface TestReport {
     readonly service: string;
     readonly findings: readonly Finding[];
     /** The connections that were not as the rules and objects say. */
-    readonly connections: readonly ProbedConnection[];
+    readonly connections: readonly (ProbedConnection & { readonly service: string })[];
   }[];
   /** Services without an EndpointSlice that has endpoints. */
   readonly withoutEndpoints: readonly string[];

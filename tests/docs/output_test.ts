@@ -1,5 +1,5 @@
 /**
- * docs/output.md describes what the commands print as JSON.
+ * docs/output.md, the examples and the schema in docs/data describe what the commands print as JSON.
  *
  * @module
  */
@@ -10,19 +10,59 @@ import { type CheckReport, checkTable } from "../../lib/cli/check.ts";
 import { verificationTable } from "../../lib/cli/verify.ts";
 import type { Status } from "../../lib/model/status.ts";
 import type { Verification } from "../../lib/model/kernel/differences.ts";
+import { outputSchema, type Schema, schemaText } from "../../tools/schema.ts";
 import { DIFF_VERSION, type DiffReport } from "../../lib/cli/diff.ts";
 
 const ROOT = new URL("../../", import.meta.url);
 const TEXT = Deno.readTextFileSync(new URL("docs/output.md", ROOT));
 
-/** Returns a command's JSON examples without their comments. */
-function examplesOf(command: string): readonly unknown[] {
-  const [, rest = ""] = TEXT.split(`\n## signpost ${command}\n`);
-  const [section = ""] = rest.split("\n## ");
-  return [...section.matchAll(/```jsonc\n([\s\S]*?)```/g)].map(([, json = ""]) =>
-    JSON.parse(json.replace(/ \/\/ .*$/gm, ""))
-  );
+/** The examples, by document. */
+const EXAMPLES: Readonly<Record<string, unknown>> = JSON.parse(
+  Deno.readTextFileSync(new URL("docs/data/output.jsonc", ROOT)).replace(/(?:^| )\/\/ .*$/gm, ""),
+);
+
+/** Returns where a value breaks a schema. */
+function faultsOf(
+  value: unknown,
+  schema: Schema,
+  defs: Readonly<Record<string, Schema>>,
+): string[] {
+  const { $ref, anyOf, items, properties = {}, required = [], type } = schema;
+  if ($ref !== undefined) return faultsOf(value, defs[$ref.replace("#/$defs/", "")] ?? {}, defs);
+  if (anyOf !== undefined) {
+    const faults = anyOf.map((each) => faultsOf(value, each, defs));
+    return faults.some(({ length }) => length === 0) ? [] : faults.at(0) ?? [];
+  }
+  if ("const" in schema) return value === schema.const ? [] : [`${value} is not ${schema.const}`];
+  const actual = value === null ? "null" : Array.isArray(value) ? "array" : typeof value;
+  if (type !== undefined && actual !== type) return [`${JSON.stringify(value)} is not ${type}`];
+  if (Array.isArray(value)) return value.flatMap((each) => faultsOf(each, items ?? {}, defs));
+  if (value === null || typeof value !== "object") return [];
+  const entries = Object.entries(value);
+  const missing = required.filter((name) => !(name in value)).map((name) => `${name} is missing`);
+  return missing.concat(entries.flatMap(([name, each]) => {
+    const property = properties[name];
+    if (property === undefined) {
+      return Object.keys(properties).length === 0 ? [] : [`${name} has no type`];
+    }
+    return faultsOf(each, property, defs).map((fault) => `${name}: ${fault}`);
+  }));
 }
+
+Deno.test("the schema is that of the types, and the examples keep to it", async () => {
+  const schema = await outputSchema();
+  const file = await Deno.readTextFile(new URL("docs/data/output.schema.json", ROOT));
+  assertEquals(file, schemaText(schema), "run deno task schema");
+  const defs = schema.$defs ?? {};
+  for (const [name, example] of Object.entries(EXAMPLES)) {
+    assertEquals(faultsOf(example, defs[name] ?? { const: "a document" }, defs), [], name);
+  }
+  for (const kind of ["Service", "Packet"]) {
+    const path = new URL(`tests/testdata/cli/explain-${kind.toLowerCase()}.json`, ROOT);
+    const report = JSON.parse(await Deno.readTextFile(path));
+    assertEquals(faultsOf(report, defs[`explain${kind}`] ?? {}, defs), [], kind);
+  }
+});
 
 function keysOf(value: unknown): string[] {
   if (Array.isArray(value)) return value.flatMap(keysOf);
@@ -38,7 +78,7 @@ function modulesBelow(folder: URL): URL[] {
 }
 
 Deno.test("the example of a status is one that the client reads", () => {
-  const [example] = examplesOf("status");
+  const example = EXAMPLES["status"];
   assertEquals(readStatus(example), example);
 });
 
@@ -62,7 +102,7 @@ Deno.test("docs/output.md names the fields that a status has sometimes", () => {
 });
 
 Deno.test("the example of connections is one that the client reads and prints", () => {
-  const example = readConnections(examplesOf("top")[0]);
+  const example = readConnections(EXAMPLES["top"]);
   assertEquals(
     topTable(example, (words) => words),
     `317 new connections a second, over the last 1.0 s; 185,181 in all on n1
@@ -74,7 +114,7 @@ PER SECOND   IN ALL  FRONTEND   PORT    SERVICE
 });
 
 Deno.test("the example of a check prints as a table", () => {
-  const example = examplesOf("check")[0] as CheckReport;
+  const example = EXAMPLES["check"] as CheckReport;
   assertEquals(
     checkTable(example, (words) => words),
     `signpost check on master-1: 1 warning; 1 Service refused, 2 conflicts: signpost status
@@ -90,7 +130,7 @@ warning Node master-1 has 192.168.77.3; no interface here has it [node-address-e
 });
 
 Deno.test("the example of a verification prints as a table", () => {
-  const example = examplesOf("verify")[0] as Verification;
+  const example = EXAMPLES["verify"] as Verification;
   assertEquals(
     verificationTable(example, { paint: (words) => words, parts: "elements and rules" }),
     `nftables on n1: 3 services with 3 ports, 88 elements and rules
@@ -122,7 +162,7 @@ Deno.test("the examples have every field that explain and diff print", async () 
       )
     ),
   );
-  const shown = new Set(keysOf([...examplesOf("explain"), ...examplesOf("diff")]));
+  const shown = new Set(keysOf(EXAMPLES));
   assertEquals(keysOf([diff, ...reports]).filter((key) => !shown.has(key)), []);
 });
 
