@@ -4,45 +4,57 @@ import { COMMAND_ROWS, type CommandName, COMMANDS, flagGroupsOf } from "../confi
 import { UNUSED_TITLE } from "../config/settings.ts";
 import { capitalized } from "../model/values/text.ts";
 
-/** The least columns for descriptions. A narrower terminal breaks the lines. */
-const MIN_DESCRIPTION = 20;
+/** The columns of a terminal that is wider, or not known. */
+const MOST_COLUMNS = 80;
 
-/** Returns the help text of a command, or the overview. @param columns of the terminal; `undefined`: no limit */
-export function helpText(command?: CommandName, columns?: number): string {
-  const parts = command === undefined ? overview(columns) : commandPage(command, columns);
+/** The least columns for descriptions. A narrower terminal breaks the lines. */
+const LEAST_DESCRIPTION = 20;
+
+/** Returns the help text of a command, or the overview. @param columns of the terminal; `undefined`: not known */
+export function helpText(command?: CommandName, columns = MOST_COLUMNS): string {
+  const width = Math.min(columns, MOST_COLUMNS);
+  const parts = command === undefined ? overview(width) : commandPage(command, width);
   return `${parts.filter((part) => part !== "").join("\n\n")}\n`;
 }
 
-function overview(columns: number | undefined): string[] {
+function overview(columns: number): string[] {
   const groups = Map.groupBy(COMMANDS, (name) => COMMAND_ROWS[name].group);
   return [
     "signpost: a kube-proxy replacement for a Linux node",
     section("Usage", ["signpost [run] [flags]", "signpost COMMAND [flags]"]),
-    ...[...groups].map(([title, names]) =>
-      section(title, twoColumns(names.map((name) => [name, COMMAND_ROWS[name].summary]), columns))
+    ...[...groups].map(([title, names]) => {
+      const width = names.reduce((most, { length }) => Math.max(most, length), 0);
+      const lines = names.flatMap((name) =>
+        sideBySide(name.padEnd(width), COMMAND_ROWS[name].summary, columns - 2)
+      );
+      return section(title, lines);
+    }),
+    paragraphs(
+      'Use "signpost help COMMAND" for the flags of a command, "signpost help run" for the daemon\'s.',
+      columns,
     ),
-    'Use "signpost help COMMAND" for the flags of a command, "signpost help run" for the daemon\'s.',
   ];
 }
 
-function commandPage(command: CommandName, columns: number | undefined): string[] {
+function commandPage(command: CommandName, columns: number): string[] {
   const { summary, usage, about = "", examples, exitCodes, shares } = COMMAND_ROWS[command];
-  const groups = flagGroupsOf(command);
-  const width = widthOf(groups.flatMap(({ flags }) => flags.map(({ usage }) => usage)));
   return [
     `${capitalized(summary)}.`,
     section("Usage", usage.map((line) => `signpost ${line}`)),
-    about,
-    ...groups.map(({ title, flags }) =>
+    paragraphs(about, columns),
+    section("Examples", examples),
+    ...flagGroupsOf(command).map(({ title, flags }) =>
       title === UNUSED_TITLE
         ? section(title, flags.map(({ name }) => `--${name}`))
-        : section(title, twoColumns(flags.map(({ usage, help }) => [usage, help]), columns, width))
+        : section(title, flags.flatMap(({ usage, help }) => [usage, ...indented(help, columns)]))
     ),
     shares === "all" || shares === undefined
       ? ""
       : 'It takes the other flags of the daemon, too: see "signpost help run".',
-    section("Examples", examples),
-    section("Exit codes", exitCodes.map(([code, text]) => `${code}  ${text}`)),
+    section(
+      "Exit codes",
+      exitCodes.flatMap(([code, text]) => sideBySide(`${code}`, text, columns - 2)),
+    ),
   ];
 }
 
@@ -50,20 +62,23 @@ function section(title: string, lines: readonly string[]): string {
   return `${title}:\n${lines.map((line) => `  ${line}`).join("\n")}`;
 }
 
-/** Sets names and descriptions side by side; descriptions are wrapped to the terminal. */
-function twoColumns(
-  rows: readonly (readonly [name: string, description: string])[],
-  columns = Infinity,
-  width = widthOf(rows.map(([name]) => name)),
-): string[] {
-  const room = columns - width - 4;
-  return rows.flatMap(([name, description]) =>
-    wrap(description, room < MIN_DESCRIPTION ? Infinity : room).map((line, i) =>
-      `${(i === 0 ? name : "").padEnd(width)}  ${line}`
-    )
-  );
+/** Wraps paragraphs, which have an empty line between them. */
+function paragraphs(text: string, columns: number): string {
+  const texts = text.split("\n\n").map((each) => wrapped(each.replaceAll("\n", " "), columns));
+  return texts.map((lines) => lines.join("\n")).join("\n\n");
 }
 
-function widthOf(texts: readonly string[]): number {
-  return texts.reduce((width, { length }) => Math.max(width, length), 0);
+/** Wraps a description below its flag. A section adds two columns. */
+function indented(text: string, columns: number): string[] {
+  return wrapped(text, columns - 8).map((line) => `      ${line}`);
+}
+
+/** Sets a description beside its name. */
+function sideBySide(name: string, text: string, columns: number): string[] {
+  const lines = wrapped(text, columns - name.length - 2);
+  return lines.map((line, i) => `${i === 0 ? name : " ".repeat(name.length)}  ${line}`);
+}
+
+function wrapped(text: string, room: number): string[] {
+  return wrap(text, room < LEAST_DESCRIPTION ? Infinity : room);
 }

@@ -380,14 +380,14 @@ Deno.test("help and version are values, and win over errors", async () => {
   assertEquals(await load(["--version=raw"]), { type: "version" });
   for (const argv of [["help", "run"], ["run", "-h"], ["run", "--nope", "--help"]]) {
     const help = helpOf(await load(argv));
-    assertStringIncludes(help, "\n  --cluster-cidr CIDRS ");
-    assertStringIncludes(help, "\n  -v, --v LEVEL ");
+    assertStringIncludes(help, "\n  --cluster-cidr CIDRS\n");
+    assertStringIncludes(help, "\n  -v, --v LEVEL\n");
     assertStringIncludes(help, "\nExit codes:\n");
-    assert(!help.includes("--kube-proxy "));
+    assert(!help.includes("--kube-proxy\n"));
   }
   const help = helpOf(await load(["cleanup", "--help"]));
-  assertStringIncludes(help, "\n  --kube-proxy ");
-  assert(!help.includes("\n  --once "));
+  assertStringIncludes(help, "\n  --kube-proxy\n");
+  assert(!help.includes("\n  --once\n"));
 });
 
 Deno.test("the help text has every flag on a line of its own", async () => {
