@@ -5,7 +5,7 @@
  */
 import { CATALOG, type FindingKind } from "../lib/findings/catalog.ts";
 
-const INTRODUCTION = `# Solve a problem that signpost found on a node
+const INTRODUCTION = `# Findings
 
 Look the finding's word up in the table. A finding is a problem of this node that an administrator can solve. The log has a
 line when one appears and when it is gone. \`signpost check\`, \`signpost status\`, the status page and the metric

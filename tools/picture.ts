@@ -1,5 +1,6 @@
 /**
- * `deno task picture`: writes `docs/status-page.png`, the status page of a daemon that serves `examples/`.
+ * `deno task picture`: writes `docs/status-page.png` and `docs/status-page-dark.png`: the top of the status page of a
+ * daemon that serves `examples/`.
  *
  * The daemon, its pods and the browser are in network namespaces; connections are real. Needs root.
  *
@@ -14,7 +15,10 @@ import { DAEMON_FLAGS, EXAMPLES, FLAGS, readExamples, serveAll } from "./demo/cl
 import { installPrograms } from "./programs.ts";
 import { complain } from "./terminal.ts";
 
-const PICTURE = new URL("../docs/status-page.png", import.meta.url).pathname;
+const PICTURES = [
+  { path: new URL("../docs/status-page.png", import.meta.url), dark: false },
+  { path: new URL("../docs/status-page-dark.png", import.meta.url), dark: true },
+];
 
 /** A firewall that forgets Services, as on many nodes: the page has a problem to show. */
 const FIREWALL = `table inet firewall {
@@ -49,12 +53,16 @@ async function main(): Promise<number> {
     });
     return /1 warning/.test(body) && /[1-9]\d+\/s/.test(body);
   });
-  const picture = await screenshot("http://127.0.0.1:10249/?q=shop&sort=connections", {
-    namespace: network.namespaceOf(NODE),
-    size: { width: 1280, height: 1100 },
-    time: 12_000,
-  });
-  await Deno.writeFile(PICTURE, picture);
+  for (const { path, dark } of PICTURES) {
+    const picture = await screenshot("http://127.0.0.1:10249/?q=shop&sort=connections", {
+      namespace: network.namespaceOf(NODE),
+      // The warning and the state: the rest is below.
+      size: { width: 1280, height: 430 },
+      time: 12_000,
+      dark,
+    });
+    await Deno.writeFile(path, picture);
+  }
   return 0;
 }
 

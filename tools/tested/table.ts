@@ -36,11 +36,12 @@ export function renderTested(page: string, results: readonly TestedResult[]): st
   return replaceMarked(page, { name: "tested", text: tables.join("\n") });
 }
 
-/** Puts a line for each sitting into the text of README.md. */
+/** Puts a line about the newest results on clusters into the text of README.md. */
 export function renderTestedSummary(page: string, results: readonly TestedResult[]): string {
-  const lines = [...sittingsOf(results)].map(([sitting, rows]) => {
+  const sittings = [...sittingsOf(results)].filter(([sitting]) => sitting.includes("clusters"));
+  const lines = sittings.slice(-1).map(([sitting, rows]) => {
     const sum = (field: "passed" | "total") => rows.reduce((all, row) => all + row[field], 0);
-    return `> - ${sum("passed")} of ${sum("total")} test runs passed on ${sitting}.\n`;
+    return `> ${sum("passed")} of ${sum("total")} tests of Kubernetes passed on ${sitting}.\n`;
   });
   return replaceMarked(page, { name: "tested", text: lines.join("") });
 }
