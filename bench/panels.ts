@@ -12,16 +12,6 @@ export interface Line {
   readonly points: readonly (readonly [x: number, y: number])[];
 }
 
-/** A value that was published, or a range of them, with words beside it. */
-export interface Note {
-  readonly x: number;
-  readonly y: readonly [from: number, to: number];
-  readonly color: string;
-  /** Lines; to the left of it or to the right. */
-  readonly text: readonly string[];
-  readonly side: "left" | "right";
-}
-
 /** A logarithmic axis. */
 export interface Axis {
   readonly range: readonly [from: number, to: number];
@@ -36,12 +26,10 @@ export interface Panel {
   readonly x: Axis;
   readonly y: Axis;
   readonly lines: readonly Line[];
-  readonly notes?: readonly Note[];
 }
 
 export const BLUE = "#1f6feb";
 export const GREY = "#6e7781";
-export const RED = "#cf222e";
 
 const SIZE = { width: 460, height: 340, left: 62, right: 130, top: 40, bottom: 44 };
 
@@ -88,27 +76,8 @@ function renderPanel(panel: Panel): string {
     `<text x="${(left + right) / 2}" y="${bottom + 36}" text-anchor="middle" fill="${GREY}">` +
     `${panel.label}</text>`,
     ...renderLines(panel),
-    ...(panel.notes ?? []).flatMap((note) => renderNote(panel, note)),
   ].map((part) => `  ${part}\n`).join("");
 }
-
-function renderNote(panel: Panel, { x, y, color, text, side }: Note): string[] {
-  const [at, from, to] = [xOf(panel)(x), yOf(panel)(y[0]), yOf(panel)(y[1])];
-  const words = side === "left"
-    ? { x: at - NOTE_GAP, anchor: "end" }
-    : { x: at + NOTE_GAP, anchor: "start" };
-  const middle = (from + to) / 2 - (text.length - 1) * LABEL_GAP / 2 + 4;
-  return [
-    `<path d="M${at} ${from}V${to}" stroke="${color}" stroke-width="10" stroke-linecap="round"/>`,
-    ...text.map((line, i) =>
-      `<text x="${words.x}" y="${middle + i * LABEL_GAP}" text-anchor="${words.anchor}" ` +
-      `fill="${color}">${line}</text>`
-    ),
-  ];
-}
-
-/** Pixels from a note's value to its words. */
-const NOTE_GAP = 10;
 
 /** Least distance between the names at the ends of the lines. */
 const LABEL_GAP = 14;

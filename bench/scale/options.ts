@@ -16,7 +16,7 @@ export interface ScaleOptions {
   readonly limitedFrom: number;
   /** The paths of results, page and picture; `undefined`: none are written. */
   readonly output:
-    | { readonly json: string; readonly page: string; readonly plot: string }
+    | { readonly json: string; readonly page: string }
     | undefined;
 }
 
@@ -27,7 +27,7 @@ export const SCALE_HELP =
   --shapes LIST      services x endpoints of each: 5006x50,10000x10; default: all of them
   --short            small shapes, a few seconds, writes nothing: proves that it runs
   --no-limit         do not try the memory limit of the unit
-  --no-write         leave bench/scale.json, bench/scale.md and docs/data/scale.svg as they are
+  --no-write         leave bench/scale.json and bench/scale.md as they are
   --render           measure nothing, write the page and the picture from bench/scale.json
 `;
 
@@ -52,7 +52,6 @@ const FULL: ScaleOptions = {
   output: {
     json: place("bench/scale.json"),
     page: place("bench/scale.md"),
-    plot: place("docs/data/scale.svg"),
   },
 };
 

@@ -10,7 +10,6 @@ import { describeMachine, makeProgram } from "../program.ts";
 import { print, progress } from "../report.ts";
 import { readScaleOptions, SCALE_HELP, type ScaleOptions } from "./options.ts";
 import { renderPage } from "./page.ts";
-import { renderScalePlot } from "./plot.ts";
 import type { FailedShape, ScaleResult, ScaleResults } from "./results.ts";
 import { measureBase, measureShape } from "./shape.ts";
 import { renderScaleTables } from "./tables.ts";
@@ -74,10 +73,9 @@ async function measure(options: ScaleOptions, program: string): Promise<ScaleRes
 
 async function write(
   results: ScaleResults,
-  { json, page, plot }: NonNullable<ScaleOptions["output"]>,
+  { json, page }: NonNullable<ScaleOptions["output"]>,
 ): Promise<void> {
   await Deno.writeTextFile(json, `${JSON.stringify(results, undefined, 2)}\n`);
   await Deno.writeTextFile(page, renderPage(results));
-  await Deno.writeTextFile(plot, renderScalePlot(results.shapes));
-  progress(`wrote ${json}, ${page} and ${plot}`);
+  progress(`wrote ${json} and ${page}`);
 }

@@ -9,7 +9,6 @@ import {
 import { exponent, GOALS } from "../../../bench/scale/goals.ts";
 import { readScaleOptions } from "../../../bench/scale/options.ts";
 import { renderPage } from "../../../bench/scale/page.ts";
-import { renderScalePlot } from "../../../bench/scale/plot.ts";
 import type { ScaleResult, ScaleResults } from "../../../bench/scale/results.ts";
 
 function result(services: number, endpoints: number): ScaleResult {
@@ -99,12 +98,6 @@ Deno.test("bench scale: what is missed has its reason and the floor, what failed
     renderPage({ ...RESULTS, failed }),
     /^Not measured: 5,006 x 50: signpost ended with 1:$/m,
   );
-});
-
-Deno.test("bench scale: the picture has numbers alone", () => {
-  const picture = renderScalePlot(RESULTS.shapes);
-  assertEquals(/NaN|Infinity|undefined/.exec(picture), null);
-  for (const name of [">signpost<", "16m43s", "#135639"]) assertStringIncludes(picture, name);
 });
 
 Deno.test("bench scale: shapes are read from the command line", () => {
