@@ -15,10 +15,11 @@ import {
 } from "../../model/ports/ports.ts";
 import { finding } from "../../findings/catalog.ts";
 import type { Finding } from "../../model/status.ts";
+import { LAST_CHAIN } from "./layout.ts";
 import { TABLE } from "./table.ts";
-import { CLOSE } from "./text.ts";
+import { CLOSE, OPEN, printSet } from "./text.ts";
 import { IPVS_TABLE } from "../ipvs_table.ts";
-import { type TableSet, tableSet } from "./sets.ts";
+import { ROWS, type TableSet, tableSet } from "./sets.ts";
 
 export type ListedSet = Pick<TableSet, "kind" | "name">;
 
@@ -41,11 +42,11 @@ export class Marks {
     this.#next = first;
   }
 
-  /** Returns the command that marks our next transaction. A refused transaction's number is used again. */
+  /** Returns the block that marks our next transaction. A refused transaction's number is used again. */
   next(): string {
     const mark = this.#next.toString(16);
     this.#isGiven = true;
-    return `add element ${TABLE} ${TRANSACTIONS.name} { 0x${mark} timeout ${TIMEOUT} }\n`;
+    return `${OPEN}${printSet(TRANSACTIONS, [`      0x${mark} timeout ${TIMEOUT}`])}${CLOSE}`;
   }
 
   taken(): void {
@@ -81,16 +82,22 @@ export class Nft {
 
   /** Gives a script for our table to the kernel, as `apply` does, with a mark. */
   async commit(script: string): Promise<void> {
-    await this.apply(script + this.#mark());
+    const limit = limitOf(script);
+    await this.#run([...nftWith(limit), "-f", "-"], script + this.#mark() + limit);
     this.marks?.taken();
   }
 
   /**
    * Streams a long script in one marked transaction. From a path, nft reads each piece while the next one is made.
    * @param pieces begins again at each call: if nft cannot read the path, it gets all at once
+   * @param limit commands for the end, see `limitOf`
    */
-  async stream(pieces: () => Iterable<string> | AsyncIterable<string>): Promise<void> {
-    const result = await this.#start(["nft", "-f", "/dev/fd/0"], this.#marked(pieces()));
+  async stream(
+    pieces: () => Iterable<string> | AsyncIterable<string>,
+    limit = "",
+  ): Promise<void> {
+    const input = this.#marked(pieces(), limit);
+    const result = await this.#start([...nftWith(limit), "-f", "/dev/fd/0"], input);
     if (result.code !== 0 && !KERNEL_ANSWER.test(result.stderr)) {
       return await this.commit((await Array.fromAsync(pieces())).join(""));
     }
@@ -107,12 +114,15 @@ export class Nft {
       yield script.slice(0, -CLOSE.length);
       await before;
       yield CLOSE;
-    });
+    }, limitOf(script));
   }
 
-  async *#marked(pieces: Iterable<string> | AsyncIterable<string>): AsyncGenerator<string> {
+  async *#marked(
+    pieces: Iterable<string> | AsyncIterable<string>,
+    limit: string,
+  ): AsyncGenerator<string> {
     yield* pieces;
-    yield this.#mark();
+    yield this.#mark() + limit;
   }
 
   #mark(): string {
@@ -294,6 +304,25 @@ export class Nft {
       );
     }
   }
+}
+
+/** Matches commands before which nft reads the elements of all interval sets, whatever their table. */
+const READS_SETS = new RegExp(`^\\w+ element ${TABLE} `, "m");
+/** Matches commands for which nft needs the elements of our own interval sets. */
+const NEEDS_OWN = new RegExp(`^\\w+ element ${TABLE} ${ROWS.serviceCIDRs.stems.all}`, "m");
+
+/**
+ * Returns commands that end a script: with `-t`, nft then reads our table without elements, and no other one. The first
+ * has 1.0.6 leave out elements, and prints nothing; the last one decides about tables.
+ */
+function limitOf(script: string): string {
+  return READS_SETS.test(script) && !NEEDS_OWN.test(script)
+    ? `list ruleset arp\nlist chain ${TABLE} ${LAST_CHAIN}\n`
+    : "";
+}
+
+function nftWith(limit: string): readonly [string, ...string[]] {
+  return limit === "" ? ["nft"] : ["nft", "-t"];
 }
 
 const MOST_TABLES = 100;

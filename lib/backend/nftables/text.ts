@@ -36,12 +36,19 @@ export function printBlocks(
 ): string {
   const bySet = Map.groupBy(elements, ({ set }) => set.name);
   const isPrinted = (set: TableSet) => bySet.has(set.name) || sets.includes(set);
-  const blocks = [...declared.values()].filter(isPrinted).map(({ kind, name, body }) => {
-    const entries = (bySet.get(name) ?? []).map((each) => renderEntry("add", each, "      "));
-    const block = entries.length === 0 ? "" : `    elements = {\n${entries.join(",\n")}\n    }\n`;
-    return `  ${kind} ${name} {\n    ${body}\n${block}  }\n\n`;
-  });
+  const blocks = [...declared.values()].filter(isPrinted).map((set) =>
+    printSet(set, (bySet.get(set.name) ?? []).map((each) => renderEntry("add", each, "      ")))
+  );
   return blocks.join("") + chains.map(printChain).join("\n");
+}
+
+/** Returns the block of a set with elements, for which nft reads no element of a set. */
+export function printSet(
+  { kind, name, body }: Pick<TableSet, "kind" | "name" | "body">,
+  entries: readonly string[],
+): string {
+  const elements = entries.length === 0 ? "" : `    elements = {\n${entries.join(",\n")}\n    }\n`;
+  return `  ${kind} ${name} {\n    ${body}\n${elements}  }\n\n`;
 }
 
 function printChain({ name, hook, rules }: Chain): string {
@@ -124,17 +131,9 @@ export function* renderingElements(
       count = 0;
       yield;
     }
-    commands.push(elementCommand(verb, { set, lines }));
+    commands.push(`${verb} element ${TABLE} ${set} {\n${lines.join(",\n")}\n}\n`);
   }
   return commands;
-}
-
-/** @param lines not empty */
-export function elementCommand(
-  verb: "add" | "delete",
-  { set, lines }: { readonly set: string; readonly lines: readonly string[] },
-): string {
-  return `${verb} element ${TABLE} ${set} {\n${lines.join(",\n")}\n}\n`;
 }
 
 function renderEntry(verb: "add" | "delete", entry: Entry, indent: string): string {

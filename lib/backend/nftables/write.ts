@@ -21,15 +21,7 @@ import { clientsIn, type Contents } from "./read.ts";
 import { fixedChains, nodeElements } from "./layout.ts";
 import type { Chain } from "./table.ts";
 import { alwaysThere, setNamed, type TableSet } from "./sets.ts";
-import {
-  CLOSE,
-  elementCommand,
-  OPEN,
-  printBlocks,
-  printTable,
-  renderingDelta,
-  REPLACE,
-} from "./text.ts";
+import { CLOSE, OPEN, printBlocks, printSet, printTable, renderingDelta, REPLACE } from "./text.ts";
 
 export interface PartialScript extends Script {
   readonly kind: "partial";
@@ -146,15 +138,15 @@ export function* replacing(
   }
   const sets = [...counts.rules.keys()].flatMap((name) => setNamed(name) ?? [])
     .filter(({ role }) => role === "affinityClients");
-  yield CLOSE + sets.map(({ name }) => renderClients(name, clients)).join("");
+  yield sets.map((set) => printClients(set, clients)).join("") + CLOSE;
 }
 
-/** Returns the command that puts clients of session affinity into a set; `""` if there are none. */
-export function renderClients(set: string, clients: Contents): string {
-  const lines = clientsIn(clients, set).map(({ address, timeoutSeconds, expiresSeconds }) =>
-    `  ${address} timeout ${timeoutSeconds}s expires ${expiresSeconds}s`
+/** Returns the block that puts clients of session affinity into a set; `""` if there are none. */
+export function printClients(set: TableSet, clients: Contents): string {
+  const entries = clientsIn(clients, set.name).map(({ address, timeoutSeconds, expiresSeconds }) =>
+    `      ${address} timeout ${timeoutSeconds}s expires ${expiresSeconds}s`
   );
-  return lines.length === 0 ? "" : elementCommand("add", { set, lines });
+  return entries.length === 0 ? "" : printSet(set, entries);
 }
 
 export interface PortionsOptions {

@@ -6,7 +6,7 @@ import { NO_CONTENTS } from "../../../lib/backend/nftables/read.ts";
 import { replacing } from "../../../lib/backend/nftables/write.ts";
 import { NftablesDataplane } from "../../../lib/backend/nftables/dataplane.ts";
 import { maglevTable } from "../../../lib/backend/nftables/pick.ts";
-import { Nft } from "../../../lib/backend/nftables/nft.ts";
+import { Marks, Nft } from "../../../lib/backend/nftables/nft.ts";
 import { cluster } from "../../support/arbitrary.ts";
 import { wholeInput } from "../../support/whole_input.ts";
 import { type ApiObject, NODE_NAME, Pipeline } from "../../support/pipeline.ts";
@@ -14,7 +14,7 @@ import { SILENT_RUNNER } from "../../support/modes.ts";
 import { Kernel } from "./kernel.ts";
 import { atOnce } from "../../../lib/model/ports/in_turns.ts";
 
-/** An `nft` that remembers scripts, lists what the test says, and refuses when told. */
+/** An `nft` that remembers scripts without what they list, lists what the test says, and refuses when told. */
 class FakeNft {
   readonly scripts: string[] = [];
   listing = "";
@@ -23,7 +23,7 @@ class FakeNft {
   readonly nft = new Nft({
     run: async (_argv, stdin) => {
       if (stdin === undefined) return { code: 0, stdout: this.listing, stderr: "" };
-      const script = await wholeInput(stdin);
+      const script = (await wholeInput(stdin)).replace(/^list .*\n/gm, "");
       this.scripts.push(script);
       const isRefused = this.refuses(script);
       const stderr = isRefused ? "Error: Could not process rule: File exists" : "";
@@ -289,10 +289,11 @@ Deno.test("a full script carries the clients of session affinity over, a partial
     `table inet signpost {\n\tset ${name} {\n\t\telements = { 198.51.100.1 timeout 3h expires 2h }\n\t}\n` +
     "\tset affinity4-GONE {\n\t\telements = { 198.51.100.2 timeout 3h expires 2h }\n\t}\n}\n";
   await dataplane.apply(full);
-  assertEquals(
-    (fake.scripts[0] ?? "").split("\n}\n").slice(1).join("\n}\n"),
-    `add element inet signpost ${name} {\n  198.51.100.1 timeout 10800s expires 7200s\n}\n`,
-  );
+  const elements = "    elements = {\n      198.51.100.1 timeout 10800s expires 7200s\n    }\n";
+  const body = "    typeof ip saddr; flags dynamic,timeout\n";
+  const [script = ""] = fake.scripts;
+  assert(script.endsWith(`  set ${name} {\n${body}${elements}  }\n\n}\n`));
+  assertEquals(script.includes("198.51.100.2"), false);
 });
 
 Deno.test("commands of a prologue stand before a full script, in one transaction, and in no partial one", async () => {
@@ -492,4 +493,35 @@ Deno.test("a full script of very many elements is made in pieces", () => {
   );
   const total = pieces.reduce((sum, each) => sum + each);
   assertEquals(pieces.filter((length) => length > total / 6), [], `${pieces}`);
+});
+
+Deno.test("no script reads the elements of another program's table", async () => {
+  await using kernel = await Kernel.create();
+  const ranges = Array.from({ length: 32_000 }, (_, i) => `10.${i >> 7}.${(i & 127) * 2}.0/24`);
+  await kernel.script(
+    "table inet other {\n set ranges { typeof ip saddr; flags interval; }\n}\n" +
+      `add element inet other ranges { ${ranges.join(", ")} }\n`,
+  );
+  // nft takes 54 MB for these elements.
+  const run = kernel.runner.run;
+  const limited: typeof run = (argv, stdin) => run(["prlimit", "--as=40000000", ...argv], stdin);
+  const nft = new Nft({ run: limited }, new Marks(4096));
+  await assertRejects(() => nft.apply("delete element inet other ranges { 10.0.0.0/24 }\n"));
+  const dataplane = new NftablesDataplane(nft);
+  const pipeline = new Pipeline();
+  const sticky = { sessionAffinity: "ClientIP" };
+  const load = (numbers: readonly number[]) =>
+    pipeline.load([service("web", sticky), service("api", { clusterIP: "10.96.0.2" })].concat(
+      slice("web-1", "web", numbers),
+      slice("api-1", "api", numbers),
+    ));
+  load([1, 2]);
+  await dataplane.apply(dataplane.full(pipeline.desired));
+  for (const numbers of [[1, 2, 3], [3], []]) {
+    const { change } = load(numbers);
+    const script = atOnce(dataplane.changing(change, pipeline.desired));
+    if (!script) throw new Error("a partial script was expected");
+    await dataplane.apply(script);
+  }
+  assertEquals(dataplane.elements.get("endpoints-tcp4"), undefined);
 });

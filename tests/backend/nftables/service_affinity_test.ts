@@ -1,11 +1,17 @@
 import { assertEquals } from "@std/assert";
 import { clientsIn, NO_CONTENTS, parsingListing } from "../../../lib/backend/nftables/read.ts";
-import { renderClients } from "../../../lib/backend/nftables/write.ts";
+import { tableSet } from "../../../lib/backend/nftables/sets.ts";
+import { printClients } from "../../../lib/backend/nftables/write.ts";
 import { atOnce } from "../../../lib/model/ports/in_turns.ts";
 import { Kernel } from "./kernel.ts";
 
 const FOUR = "affinity4-H6U4RGLG-default/web/tcp/http__10.0.0.1.8080";
 const SIX = "affinity6-AKP6PIVP-default/web/tcp/http__fd00..1.8080";
+
+const SETS = [
+  tableSet("affinityClients", { family: 4, endpoint: FOUR.slice("affinity4-".length) }),
+  tableSet("affinityClients", { family: 6, endpoint: SIX.slice("affinity6-".length) }),
+];
 
 function parse(listing: string) {
   return atOnce(parsingListing(listing)) ?? NO_CONTENTS;
@@ -70,14 +76,19 @@ Deno.test("a listing of something else gives no clients", () => {
 });
 
 Deno.test("the clients of each set of the new table are written", () => {
+  const others = ["EMPTY", "NEW"].map((endpoint) =>
+    tableSet("affinityClients", { family: 4, endpoint })
+  );
   assertEquals(
-    [SIX, "affinity4-EMPTY", "affinity4-NEW"].map((set) => renderClients(set, parse(LISTING))).join(
-      "",
-    ),
-    `add element inet signpost ${SIX} {
-  ::1 timeout 90s expires 89s,
-  2001:db8::1 timeout 90s expires 89s
-}
+    [...SETS.slice(1), ...others].map((set) => printClients(set, parse(LISTING))).join(""),
+    `  set ${SIX} {
+    typeof ip6 saddr; flags dynamic,timeout
+    elements = {
+      ::1 timeout 90s expires 89s,
+      2001:db8::1 timeout 90s expires 89s
+    }
+  }
+
 `,
   );
 });
@@ -93,7 +104,9 @@ Deno.test("the kernel lists clients so that they can be read, and takes them aga
   await kernel.script(table + clients);
   const first = parse(await kernel.nft.listSets());
   await kernel.script(
-    `delete table inet signpost\n${table}${renderClients(FOUR, first)}${renderClients(SIX, first)}`,
+    `delete table inet signpost\n${table.slice(0, -2)}${
+      SETS.map((set) => printClients(set, first)).join("")
+    }}\n`,
   );
   const second = parse(await kernel.nft.listSets());
   const found = [FOUR, SIX].flatMap((name) =>

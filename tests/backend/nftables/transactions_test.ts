@@ -1,4 +1,4 @@
-import { assertEquals, assertThrows } from "@std/assert";
+import { assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import { parseMark, TransactionReader } from "../../../lib/backend/nftables/transactions.ts";
 import { Marks } from "../../../lib/backend/nftables/nft.ts";
 
@@ -91,7 +91,7 @@ Deno.test("where events were lost, reading ends: what follows may be of several 
 Deno.test("a mark is an element that times out, and only its maker knows it", () => {
   const marks = new Marks(0x1000);
   const command = marks.next();
-  assertEquals(command, "add element inet signpost transactions { 0x1000 timeout 10ms }\n");
+  assertStringIncludes(command, "    elements = {\n      0x1000 timeout 10ms\n    }\n");
   const line = "add element inet signpost transactions { 0x00001000 timeout 8ms expires 8ms }";
   assertEquals(read(line, "# new generation 7"), ["- + by  #4096"]);
   assertEquals(parseMark(line), 0x1000);

@@ -116,7 +116,8 @@ class Fixture implements AsyncDisposable {
 
   /** The line that tells of a mark of ours. */
   mark(): string {
-    return this.marks.next().replace(/ timeout.*\n/, " timeout 8ms expires 8ms }");
+    const [mark] = /0x[0-9a-f]+/.exec(this.marks.next()) ?? [];
+    return `add element inet signpost transactions { ${mark} timeout 8ms expires 8ms }`;
   }
 
   /** Ends the monitor. */
