@@ -128,11 +128,7 @@ const CASES: Readonly<Record<string, (stage: Stage) => Promise<void> | void>> = 
       onChange: () => {},
       signal: stop.signal,
     });
-    const removals = [
-      ...stage.noticesRules ? [() => stage.deleteRule()] : [],
-      () => stage.deleteAll(),
-    ];
-    for (const remove of removals) {
+    for (const remove of [() => stage.deleteRule(), () => stage.deleteAll()]) {
       // The watch does not say from when on it follows.
       await eventually("drift", async () => {
         await backend.dataplane.apply(backend.dataplane.full(desired));

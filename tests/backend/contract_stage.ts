@@ -25,8 +25,6 @@ export interface Stage extends AsyncDisposable {
   refuses: boolean;
   /** Another program deletes what leads to the cluster IP of `shop/web`. */
   deleteRule(): Promise<void>;
-  /** A single rule that goes right after our write is noticed; otherwise what all rules hang on. */
-  readonly noticesRules: boolean;
   /** Another program deletes so much that parts cannot mend it. */
   deleteAll(): Promise<void>;
   /** All that the kernel holds of us; equal states are equal texts. */
@@ -78,7 +76,6 @@ export interface KernelStage extends Stage {
 export async function nftablesStage(): Promise<KernelStage> {
   const kernel = await NftablesKernel.create();
   return Object.assign(openBackend("nftables", kernel), {
-    noticesRules: true,
     deleteRule: () =>
       kernel.script("delete element inet signpost services4 { 10.96.0.10 . tcp . 80 }\n"),
     deleteAll: () => kernel.script("delete table inet signpost\n"),
@@ -96,7 +93,6 @@ export async function iptablesStage(variant: Variant): Promise<KernelStage> {
   const kernel = await IptablesKernel.create(variant);
   await kernel.run(`iptables${variant}`, "-t", "mangle", "-N", "KUBE-IPTABLES-HINT");
   return Object.assign(openBackend("iptables", kernel), {
-    noticesRules: false,
     deleteRule: async () => {
       const saved = await kernel.save(4);
       const rule = saved.split("\n").find((line) =>
@@ -116,7 +112,6 @@ export function fakeStage(): Promise<Stage> {
   const dataplane = new FakeDataplane({ repairs: true });
   return Promise.resolve({
     backend: fakeBackend(dataplane),
-    noticesRules: true,
     get refuses() {
       return dataplane.failures.length > 0;
     },

@@ -112,6 +112,7 @@ function keptRules(
       const drifts = new DriftLook({
         ...runtime,
         writes: () => rules.writes,
+        differences: () => rules.differences(),
         hasRival: async () => (await kubeProxyProcesses(runtime)).length > 0,
       });
       while (!signal.aborted) {

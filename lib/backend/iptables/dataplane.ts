@@ -3,11 +3,14 @@ import type { FrontendCount } from "../../model/connections.ts";
 import { FAMILIES, type Family } from "../../model/values/address.ts";
 import { ApplyError, type ScriptWriter } from "../../model/kernel/dataplane.ts";
 import type { DesiredState, StateChange } from "../../model/kernel/desired.ts";
+import type { Difference } from "../../model/kernel/differences.ts";
 import { atOnce, Turns } from "../../model/ports/in_turns.ts";
 import type { Clock, ProcessRunner } from "../../model/ports/ports.ts";
+import { append } from "../../model/values/lists.ts";
 import { CounterSums } from "../metrics.ts";
 import { type Iptables, isTcpLiberal, listChain, restore, save } from "./kernel/programs.ts";
-import { fitToSaved } from "./script/full.ts";
+import { comparingSaved } from "./kernel_rules.ts";
+import { fitToSaved, fullInput } from "./script/full.ts";
 import type { Table } from "./script/names.ts";
 import { countIn, countsIn, FRONTEND_CHAINS, PACKET_METRICS, RuleCounts } from "./metrics.ts";
 import { type FamilyInput, renderFamily } from "./script/rule.ts";
@@ -33,6 +36,12 @@ export class IptablesDataplane implements ScriptWriter<IptablesScript> {
   iptables: UsedIptables;
   /** The number of beginnings and ends of `apply`: odd during a write. */
   writes = 0;
+  /** The state that the last script leads to. */
+  #planned: DesiredState | undefined;
+  /** That state once the kernel took the script; `undefined` during a write and after one that failed. */
+  #written: DesiredState | undefined;
+  /** As in the last full script. */
+  #tcpBeLiberal = false;
 
   constructor(options: IptablesDataplaneOptions) {
     this.#options = options;
@@ -48,6 +57,8 @@ export class IptablesDataplane implements ScriptWriter<IptablesScript> {
   }
 
   full(state: DesiredState): IptablesScript {
+    this.#planned = copyOf(state);
+    this.#tcpBeLiberal = this.iptables.tcpBeLiberal;
     return fullScript(state, this.iptables);
   }
 
@@ -55,6 +66,7 @@ export class IptablesDataplane implements ScriptWriter<IptablesScript> {
     change: StateChange,
     state: DesiredState,
   ): Generator<undefined, IptablesScript | undefined> {
+    this.#planned = copyOf(state);
     const script = partialScript(change, state, this.iptables);
     if (script) yield* script.making();
     return script;
@@ -64,6 +76,7 @@ export class IptablesDataplane implements ScriptWriter<IptablesScript> {
   async apply(script: IptablesScript, checkpoint = () => {}): Promise<void> {
     script.bytes = 0;
     const inputs = await this.#inTurns(script.making());
+    this.#written = undefined;
     this.writes++;
     try {
       for (const input of inputs) {
@@ -73,11 +86,25 @@ export class IptablesDataplane implements ScriptWriter<IptablesScript> {
         this.ruleCounts.applied(script.kind, input);
         checkpoint();
       }
+      this.#written = this.#planned;
     } finally {
       this.writes++;
     }
     // The rule that protects localhost from neighbours is in place now.
     if (script.routeLocalnet) await this.#options.routeLocalnet();
+  }
+
+  /** Compares the kernel's rules with those of the last script. @returns nothing if there was a write meanwhile */
+  async differences(): Promise<readonly Difference[]> {
+    const [state, writes] = [this.#written, this.writes];
+    if (!state) return [];
+    const found: Difference[] = [];
+    for (const family of this.iptables.families) {
+      const options = { family, tcpBeLiberal: this.#tcpBeLiberal };
+      const input = await this.#inTurns(fullInput(state, options));
+      append(found, await this.#inTurns(comparingSaved(input, await this.saved(family))));
+    }
+    return writes === this.writes ? found : [];
   }
 
   /** Returns a packet count of both families at the last `readPackets`. */
@@ -142,4 +169,9 @@ export class IptablesDataplane implements ScriptWriter<IptablesScript> {
     const { clock } = this.#options;
     return clock ? await new Turns(clock).run(work) : atOnce(work);
   }
+}
+
+/** The next sync changes the state itself. */
+function copyOf({ node, services }: DesiredState): DesiredState {
+  return { node, services: new Map(services) };
 }

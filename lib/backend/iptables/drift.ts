@@ -1,8 +1,10 @@
 /** Notices that another program has changed our rules. */
 import { ApplyError, type Drift } from "../../model/kernel/dataplane.ts";
+import type { Difference } from "../../model/kernel/differences.ts";
 import { Turns } from "../../model/ports/in_turns.ts";
 import type { Clock, ProcessRunner, ProcessStreamer } from "../../model/ports/ports.ts";
 import { hash32 } from "../../model/values/hash.ts";
+import { append } from "../../model/values/lists.ts";
 import { type Iptables, listChain, type Place } from "./kernel/programs.ts";
 import { isJump, isOwnChain, targetOf } from "./kernel/saved.ts";
 import { JUMPS } from "./script/full.ts";
@@ -14,6 +16,8 @@ interface DriftLookOptions {
   readonly clock: Pick<Clock, "monotonic" | "sleep">;
   /** Counts the beginnings and ends of our own writes, so it is odd during a write. */
   readonly writes: () => number;
+  /** Compares the rules with those that we wrote last. @throws {ApplyError} */
+  readonly differences: () => Promise<readonly Pick<Difference, "type" | "in">[]>;
   /** Returns true if a kube-proxy runs. It is reported: both programs would write their rules in turn. */
   readonly hasRival: () => Promise<boolean>;
 }
@@ -34,9 +38,14 @@ const LONGEST_LOOK = 60_000;
 /** The beginning of a difference that only the content of a table shows. */
 const CONTENT = "rules of ";
 
+interface Content {
+  readonly missing: readonly string[];
+  readonly added: readonly string[];
+}
+
 /**
- * Compares the rules with those of the look before. Kernels and versions of iptables print rules in their own way, so
- * only what was read is compared. After our own write, the first look checks canaries and jumps alone.
+ * Compares the rules with those of the look before, by a hash of what was read. After our own write, the first look
+ * compares them with the desired rules, which takes more time.
  */
 export class DriftLook {
   /** By family and table: `iptables nat`. */
@@ -75,23 +84,40 @@ export class DriftLook {
     } finally {
       over.abort();
     }
+    const isIncomplete = missing.length > 0;
     const added: string[] = [];
-    if (begun % 2 === 0 && begun === writes()) {
-      if (begun === this.#knownAt && missing.length === 0) {
-        for (const [name, summary] of seen) {
-          const known = this.#known.get(name);
-          if (!known || known.hash === summary.hash) continue;
-          const more = summary.rules - known.rules || summary.chains - known.chains;
-          if (more <= 0) missing.push(CONTENT + name);
-          if (more >= 0) added.push(CONTENT + name);
-        }
+    if (!isIncomplete && begun % 2 === 0 && begun === writes()) {
+      const found = begun === this.#knownAt ? this.#changes(seen) : await this.#differences();
+      append(missing, found.missing);
+      append(added, found.added);
+      if (begun !== this.#knownAt && missing.length + added.length === 0) {
+        [this.#known, this.#knownAt] = [seen, begun];
       }
-      if (begun !== this.#knownAt) [this.#known, this.#knownAt] = [seen, begun];
     }
     if (missing.length + added.length === 0) return undefined;
-    const isIncomplete = missing.some((each) => !each.startsWith(CONTENT));
     if (!isIncomplete && await this.options.hasRival()) return undefined;
     return { missing: missing.join(", "), added: added.join(", "), by: "" };
+  }
+
+  #changes(seen: ReadonlyMap<string, Summary>): Content {
+    const [missing, added]: [string[], string[]] = [[], []];
+    for (const [name, summary] of seen) {
+      const known = this.#known.get(name);
+      if (!known || known.hash === summary.hash) continue;
+      const more = summary.rules - known.rules || summary.chains - known.chains;
+      if (more <= 0) missing.push(CONTENT + name);
+      if (more >= 0) added.push(CONTENT + name);
+    }
+    return { missing, added };
+  }
+
+  async #differences(): Promise<Content> {
+    const found = await this.options.differences();
+    const without = (type: Difference["type"]) => {
+      const places = found.filter((each) => each.type !== type).map((each) => each.in);
+      return [...new Set(places.map((place) => CONTENT + place.split(" ", 2).join(" ")))];
+    };
+    return { missing: without("extra"), added: without("missing") };
   }
 
   /** Reads the tables that were printed to their ends. The text may be many MB, so no line is kept. */

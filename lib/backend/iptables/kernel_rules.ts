@@ -4,11 +4,18 @@ import type { DesiredNode, DesiredServicePort } from "../../model/kernel/desired
 import type { Change, Difference } from "../../model/kernel/differences.ts";
 import type { DesiredStep, KernelEntry, KernelRules, RuleNames } from "../backend.ts";
 import { compareRules, difference, without } from "../compare.ts";
-import { fitTable, fullInput } from "./script/full.ts";
-import { CANARY_CHAIN, isServiceChain, leadsToEndpoint, programName } from "./script/names.ts";
+import { fitTable, fullInput, JUMPS } from "./script/full.ts";
+import {
+  CANARY_CHAIN,
+  isServiceChain,
+  leadsToEndpoint,
+  programName,
+  type Table,
+  TABLES,
+} from "./script/names.ts";
 import { countRules, type FamilyInput, type TableInput } from "./script/rule.ts";
 import { atOnce } from "../../model/ports/in_turns.ts";
-import { argumentOf, type Saved, type SavedTable, wordsOf } from "./kernel/saved.ts";
+import { argumentOf, jumpsIn, type Saved, type SavedTable, wordsOf } from "./kernel/saved.ts";
 import { localhostGuard } from "./script/fixed_rules.ts";
 import { serviceRules } from "./script/service_rules.ts";
 import { ADDRESS_BITS, type Family } from "../../model/values/address.ts";
@@ -47,11 +54,15 @@ function ownerOf({ key, desired, held }: Difference, names: ReadonlySet<string>)
   return "";
 }
 
-/** Returns the desired rules of a Service and their state in the kernel, differences first. */
+/** Returns the desired rules of a Service and their state in the kernel, differences first, with jumps that are missing. */
 export function iptablesEntries(
   ports: readonly DesiredServicePort[],
   { node, held }: { readonly node: DesiredNode; readonly held: SavedFamilies },
 ): KernelEntry[] {
+  const families = new Set(ports.map(({ family }) => family));
+  const jumps = [...held].filter(([family]) => families.has(family)).flatMap(([, saved]) =>
+    TABLES.flatMap((table) => missingJumps(table, saved))
+  );
   const entries = ports.flatMap((port) => {
     const saved = held.get(port.family);
     if (!saved) return [];
@@ -67,7 +78,18 @@ export function iptablesEntries(
       ),
     ];
   });
-  return entries.sort((a, b) => Number(a.state === "same") - Number(b.state === "same"));
+  const isSame = ({ state }: KernelEntry) => Number(state === "same");
+  return [...jumps, ...entries.sort((a, b) => isSame(a) - isSame(b))];
+}
+
+/** Returns the jumps without which no packet meets our chains. */
+function missingJumps(table: Table, saved: Saved): KernelEntry[] {
+  const held = saved.get(table);
+  const missing = without(JUMPS[table], { others: held ? jumpsIn(held) : [], keyOf: wordsOf });
+  return missing.map((jump) => {
+    const end = jump.indexOf(" ");
+    return entry(`${table} ${jump.slice(0, end)}`, jump.slice(end + 1), "missing");
+  });
 }
 
 function chainEntries(
@@ -128,32 +150,55 @@ export function iptablesChanges({ change: { services }, node }: DesiredStep): Ch
   ];
 }
 
-/** Returns all differences of one family from a full input. Any order that has no effect is ignored. */
 export function compareSaved(desired: FamilyInput, saved: Saved): Difference[] {
-  const program = programName(desired.family, "");
-  return desired.tables.flatMap((input) => {
-    const place = `${program} ${input.table}`;
-    const held = saved.get(input.table);
-    return held ? compareTable(input, held, place) : [difference("missing", place)];
-  });
+  return atOnce(comparingSaved(desired, saved));
 }
 
-function compareTable(input: TableInput, held: SavedTable, place: string): Difference[] {
+/**
+ * Returns all differences of one family from a full input. Any order that has no effect is ignored.
+ * @yields when other work can run
+ */
+export function* comparingSaved(
+  desired: FamilyInput,
+  saved: Saved,
+): Generator<undefined, Difference[]> {
+  const program = programName(desired.family, "");
+  const differences: Difference[] = [];
+  for (const input of desired.tables) {
+    const place = `${program} ${input.table}`;
+    const held = saved.get(input.table);
+    if (held) append(differences, yield* comparingTable(input, held, place));
+    else differences.push(difference("missing", place));
+  }
+  return differences;
+}
+
+function* comparingTable(
+  input: TableInput,
+  held: SavedTable,
+  place: string,
+): Generator<undefined, Difference[]> {
   // A chain that another program's rule leads to cannot be removed, so it is emptied.
   const { chains, inserted, deleted, removed } = fitTable(input, held);
   const toDifference = (type: Difference["type"]) => (jump: string) => {
     const end = jump.indexOf(" ");
     return difference(type, `${place} ${jump.slice(0, end)}`, { key: jump.slice(end + 1) });
   };
+  const compareChain = (chain: string, wanted: readonly string[]) => {
+    const there = held.chains.get(chain);
+    if (!there) return [difference("missing", `${place} ${chain}`)];
+    const at = { place: `${place} ${chain}`, keyOf: wordsOf };
+    return isServiceChain(chain)
+      ? compareRules(withSortedEndpoints(wanted), withSortedEndpoints(there), at)
+      : compareRules(wanted, there, { ...at, orderOf: kindOf });
+  };
+  const ofChains: Difference[] = [];
+  for (const [chain, wanted] of chains) {
+    append(ofChains, compareChain(chain, wanted));
+    yield;
+  }
   return [
-    ...[...chains].flatMap(([chain, wanted]) => {
-      const there = held.chains.get(chain);
-      if (!there) return [difference("missing", `${place} ${chain}`)];
-      const at = { place: `${place} ${chain}`, keyOf: wordsOf };
-      return isServiceChain(chain)
-        ? compareRules(withSortedEndpoints(wanted), withSortedEndpoints(there), at)
-        : compareRules(wanted, there, { ...at, orderOf: kindOf });
-    }),
+    ...ofChains,
     ...inserted.map(toDifference("missing")),
     ...deleted.map(toDifference("extra")),
     ...removed.map((chain) => difference("extra", `${place} ${chain}`)),

@@ -4,6 +4,8 @@ import { IptablesDataplane } from "../../../lib/backend/iptables/dataplane.ts";
 import { DriftLook } from "../../../lib/backend/iptables/drift.ts";
 import { JUMPS } from "../../../lib/backend/iptables/script/full.ts";
 import { TABLES } from "../../../lib/backend/iptables/script/names.ts";
+import type { Difference } from "../../../lib/model/kernel/differences.ts";
+import { atOnce } from "../../../lib/model/ports/in_turns.ts";
 import { FAMILIES, type Family } from "../../../lib/model/values/address.ts";
 import { SystemClock } from "../../../lib/system/clock.ts";
 import { Pipeline } from "../../support/pipeline.ts";
@@ -31,7 +33,13 @@ const INTACT = TABLES.flatMap((table) => [
 
 /** Looks at what a fake kernel prints, and answers `-S KUBE-PROXY-CANARY` with this error. */
 function fakeKernel(stderr = "") {
-  const kernel = { lines: INTACT, writes: 2, duringRead: () => {}, hasRival: false };
+  const kernel = {
+    lines: INTACT,
+    writes: 2,
+    duringRead: () => {},
+    differences: [] as Pick<Difference, "type" | "in">[],
+    hasRival: false,
+  };
   const drifts = new DriftLook({
     runner: { run: () => Promise.resolve({ code: stderr ? 1 : 0, stdout: "", stderr }) },
     streamer: {
@@ -42,6 +50,7 @@ function fakeKernel(stderr = "") {
     },
     clock: new SystemClock(),
     writes: () => kernel.writes,
+    differences: () => Promise.resolve(kernel.differences),
     hasRival: () => Promise.resolve(kernel.hasRival),
   });
   return { kernel, look: () => drifts.look({ variant: "", families: [4] }, SIGNAL) };
@@ -61,7 +70,7 @@ Deno.test("rules that a running kube-proxy writes over ours are no drift, but a 
   assertEquals((await look())?.missing.includes("iptables nat"), true);
 });
 
-Deno.test("a rule that another program changes, deletes or adds is noticed until we write", async () => {
+Deno.test("a rule that another program changes, deletes or adds is noticed", async () => {
   const { kernel, look } = fakeKernel();
   const last = "-A KUBE-SERVICES -d 10.96.0.2/32 -j RETURN";
   assertEquals(await look(), undefined);
@@ -80,9 +89,27 @@ Deno.test("a rule that another program changes, deletes or adds is noticed until
     kernel.lines = [...lines];
     assertEquals(await look(), drift);
   }
+});
+
+Deno.test("after our own write, the rules are compared with what we wrote", async () => {
+  const { kernel, look } = fakeKernel();
+  await look();
   kernel.lines = changed("10.96.0.2", "10.96.0.3");
   kernel.writes += 2;
+  const place = "iptables nat KUBE-SVC-";
+  kernel.differences = [{ type: "wrong", in: `${place}A` }, { type: "wrong", in: `${place}B` }];
+  const wrong = { missing: "rules of iptables nat", added: "rules of iptables nat", by: "" };
+  assertEquals([await look(), await look()], [wrong, wrong]);
+  kernel.differences = [{ type: "missing", in: `${place}A` }];
+  assertEquals(await look(), { ...wrong, added: "" });
+  kernel.differences = [];
   assertEquals([await look(), await look()], [undefined, undefined]);
+  kernel.lines = INTACT;
+  assertEquals(await look(), {
+    missing: wrong.missing + ", rules of iptables filter",
+    added: wrong.added + ", rules of iptables filter",
+    by: "",
+  });
 });
 
 Deno.test("counters and other programs' chains are no drift", async () => {
@@ -133,19 +160,12 @@ Deno.test("tables that are not printed are missing, unless another program holds
   }
 });
 
-/** A dataplane that says how often it wrote. */
-class Counting extends IptablesDataplane {
-  count(): number {
-    return this.writes;
-  }
-}
-
 for (const variant of VARIANTS) {
   Deno.test(`a deleted jump, restored rules and flushed tables are noticed in iptables${variant}`, async () => {
     await using kernel = await Kernel.create(variant);
     const place = { variant, families: FAMILIES, tcpBeLiberal: false };
     const { runner, streamer } = kernel;
-    const dataplane = new Counting({
+    const dataplane = new IptablesDataplane({
       runner,
       iptables: place,
       routeLocalnet: () => Promise.resolve(),
@@ -154,7 +174,8 @@ for (const variant of VARIANTS) {
     const hasRival = () => Promise.resolve(false);
     const drifts = new DriftLook({
       ...{ runner, streamer, clock, hasRival },
-      writes: () => dataplane.count(),
+      writes: () => dataplane.writes,
+      differences: () => dataplane.differences(),
     });
     const look = () => drifts.look(place, SIGNAL);
     const pipeline = new Pipeline({ mode: "iptables" });
@@ -177,15 +198,28 @@ for (const variant of VARIANTS) {
     assertEquals([await look(), await look()], [undefined, undefined]);
 
     const old = (await kernel.save(4)).replace(/(--to-destination [\d.]+):/, "$19:");
-    await kernel.run(
-      "sh",
-      "-ec",
-      `echo '${old.replaceAll("'", "'\\''")}' | iptables${variant}-restore`,
-    );
+    const restore = () =>
+      kernel.run(
+        "sh",
+        "-ec",
+        `echo '${old.replaceAll("'", "'\\''")}' | iptables${variant}-restore`,
+      );
+    await restore();
     const restored = { missing: "rules of iptables nat", added: "rules of iptables nat", by: "" };
     assertEquals(await look(), restored);
     await write();
     assertEquals([await look(), await kernel.state()], [undefined, before]);
+
+    // Between our write and the look, and with a write of another Service behind it.
+    await write();
+    await restore();
+    const { change } = pipeline.load(EXAMPLE.filter((each) => each.metadata.name !== "local"));
+    const partial = atOnce(dataplane.changing(change, pipeline.desired));
+    if (!partial) throw new Error("a partial script was expected");
+    await dataplane.apply(partial);
+    assertEquals(await look(), restored);
+    await write();
+    assertEquals([await look(), await look()], [undefined, undefined]);
 
     await kernel.clear();
     assertEquals(await look(), { missing: all, added: "", by: "" });

@@ -97,7 +97,9 @@ Deno.test("in iptables mode, rules are compared one by one", () => {
   const script = fullScript(state, { families: FAMILIES, tcpBeLiberal: false });
   // What a restore program is given is, but for the verbs, what the save program prints.
   const [, ipv4 = ""] = /# iptables-restore\n([^]*?)# ip6tables-restore/.exec(script.text) ?? [];
-  const saved = ipv4.replace(/^-I (\S+) /gm, "-A $1 ");
+  const builtIn = ["PREROUTING", "INPUT", "FORWARD", "OUTPUT", "POSTROUTING"];
+  const saved = ipv4.replace(/^-I (\S+) /gm, "-A $1 ")
+    .replace(/^\*.*\n/gm, `$&${builtIn.map((chain) => `:${chain} ACCEPT [0:0]\n`).join("")}`);
   const entries = (text: string) =>
     iptablesEntries(state.services.get("shop/web") ?? [], {
       node: state.node,
@@ -113,6 +115,9 @@ Deno.test("in iptables mode, rules are compared one by one", () => {
     ["wrong", "nat KUBE-SVC-"],
   ]);
   assertMatch(different[1]?.held ?? "", /10\.9\.9\.9:1/);
+  const [jump] = entries(saved.replace(/^-A PREROUTING .*\n/m, ""));
+  assertEquals([jump?.state, jump?.in], ["missing", "nat PREROUTING"]);
+  assertMatch(jump?.key ?? "", /-j KUBE-SERVICES$/);
 });
 
 Deno.test("explain tells a kernel without rules, with others, with kube-proxy's, or not read", () => {
