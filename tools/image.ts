@@ -11,13 +11,13 @@ import { readTarget } from "./compile/binary.ts";
 import { readCommit } from "./compile/commit.ts";
 import { writeImage } from "./image/layout.ts";
 import { type Binary, platformOf, updatePins } from "./image/platform.ts";
-import { OWNER } from "./owner.ts";
+import { IMAGE_OWNER } from "./owner.ts";
 import { installPrograms } from "./programs.ts";
 import { complain, mebibytes, say } from "./terminal.ts";
 
 const ROOT = new URL("..", import.meta.url).pathname;
 
-const NAME = `ghcr.io/${OWNER.toLowerCase()}/signpost`;
+const NAME = `ghcr.io/${IMAGE_OWNER}/signpost`;
 
 const HELP =
   `deno task image: makes DIST/signpost-VERSION-image.tar, an OCI layout of all binaries in DIST

@@ -24,6 +24,9 @@ interface Mention {
 /** The publisher's name in deno.json. */
 export const OWNER: string = new URL(config.repository).pathname.split("/")[1] ?? "";
 
+/** The same in names of images. Registries take no capitals; the placeholder is no name yet. */
+export const IMAGE_OWNER = OWNER === "OWNER" ? OWNER : OWNER.toLowerCase();
+
 /** Returns all mentions of a publisher. */
 export async function findOwners(): Promise<Mention[]> {
   const paths = (await Promise.all(PLACES.map((path) => textFiles(path)))).flat();
