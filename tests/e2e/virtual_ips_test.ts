@@ -19,9 +19,11 @@ import {
   service,
   slice,
   slicePorts,
+  TARGET_PORT,
 } from "./cluster.ts";
 import { eventually } from "../support/eventually.ts";
 import { HandOverStage, proxiedFamilies } from "./hand_over_stage.ts";
+import { Stage } from "./stage.ts";
 import { sideBySide } from "../support/side_by_side.ts";
 
 const test = sideBySide("virtual IPs that are the node's", 4);
@@ -120,6 +122,35 @@ for (const mode of ["nftables", "iptables"] as const) {
       assertEquals(await outcomes(network, a.loadBalancer2, OWN_PORT), ["node", "node", "node"]);
     });
   }
+}
+
+for (const mode of ["nftables", "iptables"] as const) {
+  test(`a load-balancer IP that is the node's takes no port on which a program of the node listens, ${mode}`, async () => {
+    const a = ADDRESSES[4];
+    const port = (name: string, port: number) => ({ name, protocol: "TCP", port });
+    const target = { targetPort: TARGET_PORT };
+    const ports = [{ ...port("ssh", OWN_PORT), ...target }, { ...port("web", PORT), ...target }];
+    const targets = [port("ssh", TARGET_PORT), port("web", TARGET_PORT)];
+    await using stage = await Stage.create({
+      objects: [
+        service(a, { spec: { type: "LoadBalancer", ports }, ingress: [{ ip: a.node }] }),
+        slice(a, ["local1"], { ports: targets }),
+      ],
+      config: { mode },
+    });
+    const { network } = stage;
+    network.serve(NODE, { protocol: "tcp", port: OWN_PORT, address: "::" });
+    await using signpost = stage.start();
+    await signpost.waitForLog(
+      new RegExp(`${a.node}:${OWN_PORT}/tcp belongs to a program of this node`),
+    );
+    await eventually(
+      "the Service's other port",
+      async () => (await outcomes(network, a.node, PORT)).every((each) => each === "local1"),
+    );
+    assertEquals(await outcomes(network, a.node, OWN_PORT), ["node", "node", "node"]);
+    assertEquals(await outcomes(network, a.clusterIP, OWN_PORT), ["local1", "local1", "local1"]);
+  });
 }
 
 // In nftables mode node ports are on the node's own addresses.
