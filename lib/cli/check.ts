@@ -21,7 +21,7 @@ import { findApiServer } from "../daemon/objects/source.ts";
 import { type Kind, KINDS } from "../model/cluster/objects.ts";
 import type { ApiClient } from "../source/api/api_client.ts";
 import { WatchError } from "../source/api/failure.ts";
-import { resourceOf } from "../source/api/resources.ts";
+import { resourceOf } from "../source/objects/tables.ts";
 
 /** Milliseconds for the objects. */
 const OBJECTS_LIMIT = 1_000;

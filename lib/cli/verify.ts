@@ -11,7 +11,7 @@ import {
 import { FatalError, fatalIf, messageIfFatal } from "../model/values/errors.ts";
 import { count, plain } from "../model/values/text.ts";
 import { formatDuration } from "../observe/human.ts";
-import { missingListeners, wantedListeners } from "../localhost/node_ports.ts";
+import { missingListeners, wantedListeners } from "../localhost/listeners.ts";
 import { LONGEST_PAUSE as LONGEST_ADAPTIVE } from "../sync/sync.ts";
 import { askStatus, requestFullSync } from "./client.ts";
 import type { QueryContext } from "./context.ts";

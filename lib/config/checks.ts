@@ -1,7 +1,7 @@
 /** Checks combinations of settings, as kube-proxy does (pkg/proxy/apis/config/validation), and signpost's own. */
 import type { Configuration } from "./configuration.ts";
 import { type AskedMode, MODES, NODE_PORT_WORDS } from "../model/configuration.ts";
-import { formatDuration } from "./file/durations.ts";
+import { formatDuration } from "./file/readers.ts";
 import { IPVS_SCHEDULERS, ipvsWarnings } from "./ipvs.ts";
 import { didYouMean } from "../model/values/nearest.ts";
 import { plain, show } from "../model/values/text.ts";

@@ -9,7 +9,7 @@ import { type MinSyncPeriod, nodePortEntries, type ProxyMode } from "../model/co
 import type { ModeTraits } from "../model/kernel/traits.ts";
 import { familyOf, parseAddress } from "../model/values/address.ts";
 import { fieldAt } from "../model/values/record.ts";
-import { formatDuration } from "./file/durations.ts";
+import { formatDuration } from "./file/readers.ts";
 import { API_VERSION, KIND } from "./file/file.ts";
 import { ipvsSettings } from "./ipvs.ts";
 import type { JsonValue, Setting } from "./setting.ts";
@@ -38,7 +38,7 @@ type Section<T, S extends string> = {
 type Unkept = "configFile" | "healthzPort" | "metricsPort" | "clusterCIDR";
 
 /** The configuration of file, flags and defaults, with the configured mode. */
-export type AskedConfiguration = Omit<Nested<Settings>, Unkept> & {
+type AskedConfiguration = Omit<Nested<Settings>, Unkept> & {
   /** Canonical CIDRs, at most one of each family: the setting `clusterCIDR`. */
   readonly clusterCIDRs: readonly string[];
 };

@@ -2,8 +2,14 @@
 import type { MinSyncPeriod } from "../model/configuration.ts";
 import { isRecord } from "../model/values/record.ts";
 import { plain, show } from "../model/values/text.ts";
-import { formatDuration } from "./file/durations.ts";
-import { boolean, duration as readDuration, Fault, oneOf, type Reader } from "./file/readers.ts";
+import {
+  boolean,
+  duration as readDuration,
+  Fault,
+  formatDuration,
+  oneOf,
+  type Reader,
+} from "./file/readers.ts";
 
 /** A value that `JSON.stringify` prints unchanged. */
 export type JsonValue =

@@ -2,13 +2,13 @@
 import { openBackend } from "../backend/choose.ts";
 import { ConntrackCleaner } from "../conntrack/conntrack.ts";
 import { applyKernelSettings } from "../conntrack/kernel_settings.ts";
-import { LocalhostNodePorts } from "../localhost/node_ports.ts";
+import { LocalhostNodePorts } from "../localhost/listeners.ts";
 import { ApplyError } from "../model/kernel/dataplane.ts";
 import { fieldAt } from "../model/values/record.ts";
 import { VERSION } from "../model/version.ts";
 import { nodeEvent } from "../observe/events.ts";
 import type { SyncOutcome, SyncStep } from "../sync/reports.ts";
-import { ProgramWatch } from "../system/program_watch.ts";
+import { ProgramWatch } from "../system/process.ts";
 import { restore } from "./objects/saved_state.ts";
 import { openSource } from "./objects/source.ts";
 import { beTheOnlyDaemon } from "./one_daemon.ts";

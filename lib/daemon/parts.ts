@@ -19,7 +19,7 @@ import type { ServiceManager } from "../observe/systemd.ts";
 import { Desired } from "../policy/state.ts";
 import { StateKeeper, type WriteTerms } from "../source/saved/keeper.ts";
 import { SyncLoop } from "../sync/sync.ts";
-import type { KeptServers } from "../system/kept_servers.ts";
+import type { KeptServers } from "../system/http_servers.ts";
 import { writeStateFile } from "../system/state_file.ts";
 import { OwnPorts } from "./objects/own_ports.ts";
 import { postJson, type Source } from "./objects/source.ts";

@@ -11,7 +11,7 @@ const TIMEOUT = 1_000;
 /** The most endpoints and the most frontends of one Service. */
 const MOST = 200;
 
-export type Target = Omit<ProbedConnection, "result" | "milliseconds" | "reason">;
+type Target = Omit<ProbedConnection, "result" | "milliseconds" | "reason">;
 
 const DNS_PORT = 53;
 

@@ -77,7 +77,7 @@ async function listInTime(
 }
 
 /** Counts entries by endpoint. */
-export class Counter {
+class Counter {
   readonly #ports: ReadonlyMap<string, DesiredServicePort>;
   /** Texts one of which is in each entry of these ports. */
   readonly #marks: readonly string[];

@@ -76,7 +76,7 @@ interface Exits {
   drops: boolean;
 }
 
-export interface Outcome {
+interface Outcome {
   readonly verdict: "accepts" | "may drop" | "drops";
   readonly mark: Mark;
 }

@@ -19,7 +19,7 @@ import {
   routePaths,
   textAnswer,
 } from "../model/ports/http.ts";
-import { redactSecrets } from "./redact.ts";
+import { redactSecrets } from "./log.ts";
 import type { Metrics } from "./metrics/metrics.ts";
 import { type PageContents, pageData, readQuery } from "./page/data.ts";
 import { plain, plainData } from "../model/values/text.ts";

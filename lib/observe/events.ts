@@ -3,7 +3,7 @@ import { messageOf } from "../model/values/errors.ts";
 import { objectKey } from "../model/cluster/names.ts";
 import type { Clock, Logger } from "../model/ports/ports.ts";
 import { BoundedMap, ChangeFilter } from "../model/values/bounded.ts";
-import { sanitizeText } from "./redact.ts";
+import { sanitizeText } from "./log.ts";
 import { plain } from "../model/values/text.ts";
 
 interface EventRecorderOptions {

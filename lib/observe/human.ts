@@ -1,7 +1,7 @@
 /** Prints times, sizes and health for people. */
 import type { Progress } from "../model/kernel/dataplane.ts";
 import type { Severity, Status } from "../model/status.ts";
-import { redactSecrets } from "./redact.ts";
+import { redactSecrets } from "./log.ts";
 import { count } from "../model/values/text.ts";
 
 const UNITS: readonly (readonly [unit: string, seconds: number])[] = [

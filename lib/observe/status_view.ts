@@ -8,7 +8,7 @@ import type {
 } from "../model/status.ts";
 import { count } from "../model/values/text.ts";
 import { formatAge, formatAgo, formatDuration, formatSize, programOf } from "./human.ts";
-import { redactSecrets } from "./redact.ts";
+import { redactSecrets } from "./log.ts";
 
 export interface TextRows {
   readonly head: readonly string[];

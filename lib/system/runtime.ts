@@ -1,15 +1,20 @@
 /** Adapter: the process and the machine, as the commands need them. */
 import { cpus } from "node:os";
 import { familyOf, parseAddress } from "../model/values/address.ts";
-import type { InterfaceAddress, ProbeRequest, Runtime } from "../model/ports/runtime.ts";
+import type {
+  InterfaceAddress,
+  LockHolder,
+  NodeLock,
+  ProbeRequest,
+  Runtime,
+} from "../model/ports/runtime.ts";
 import { limitReads } from "../source/api/access/access_source.ts";
 import { askDaemon } from "./socket.ts";
 import { plain } from "../model/values/text.ts";
 import { SystemClock } from "./clock.ts";
-import { memoryRelease, v8Heap } from "./memory.ts";
 import { DenoProcessRunner, denoStreamer } from "./process.ts";
-import { AbstractSocketLock } from "./node_lock.ts";
 import type { ProcessUsage } from "../observe/metrics/metrics.ts";
+import type { Clock, ProcessRunner } from "../model/ports/ports.ts";
 
 export function systemRuntime(): Runtime {
   const interfaces = interfaceReader();
@@ -223,4 +228,102 @@ export function stopSignal(): AbortSignal {
 /** Calls back at each SIGHUP. From the call on, a SIGHUP does not end the process. */
 export function onReload(callback: () => void): void {
   Deno.addSignalListener("SIGHUP", callback);
+}
+
+/** Shown by `ss -xl` as `@signpost`. */
+const LOCK = "\0signpost";
+
+/** The lock is an abstract Unix socket of the network namespace. A second socket names its holder. */
+export class AbstractSocketLock implements NodeLock {
+  #isHeld = false;
+
+  /** @param runner for `cat`: Deno reads files below /proc only if everything is allowed */
+  constructor(private readonly runner: ProcessRunner) {}
+
+  take({ pid, version, since }: LockHolder): boolean {
+    if (this.#isHeld) return true;
+    try {
+      bind(LOCK);
+    } catch (error) {
+      if (error instanceof Deno.errors.AddrInUse) return false;
+      throw error;
+    }
+    this.#isHeld = true;
+    try {
+      bind(`${LOCK}/${pid}/${version}/${since}`);
+    } catch {
+      // The lock is held, but its holder has no name.
+    }
+    return true;
+  }
+
+  async holder(): Promise<LockHolder | undefined> {
+    try {
+      return parseHolders((await this.runner.run(["cat", "/proc/net/unix"])).stdout);
+    } catch {
+      return undefined;
+    }
+  }
+}
+
+/** Binds a socket that stays until this process ends. */
+function bind(path: string): void {
+  Deno.listenDatagram({ transport: "unixpacket", path });
+}
+
+/** The end of a line of `/proc/net/unix`: `@` stands for the zero byte. */
+const HOLDER =
+  / @signpost\/(?<pid>\d{1,9})\/(?<version>[\w.+-]{1,64})\/(?<since>[\dTZ:.-]{1,32})$/gm;
+
+/** Returns the one holder that `/proc/net/unix` names. Any process may bind such a name, so two names are none. */
+export function parseHolders(text: string): LockHolder | undefined {
+  const [first, second] = text.matchAll(HOLDER);
+  if (!first?.groups || second) return undefined;
+  const { pid = "", version = "", since = "" } = first.groups;
+  return { pid: Number(pid), version, since };
+}
+
+/** Milliseconds without work until memory is given back. */
+const REST = 1_000;
+
+/** Bytes of objects up to which memory is given back, in 50 ms. Above, V8's memory reducer does it in small steps. */
+const MOST = 30e6;
+
+/** Bytes taken since the last collection that make another one worth it. */
+const LEAST = 1.5e6;
+
+interface Heap {
+  /** Returns the bytes of objects, unused ones included. */
+  readonly used: () => number;
+  /** Returns the bytes of the machine that V8 holds for them. */
+  readonly taken: () => number;
+  readonly collect: () => void;
+}
+
+/** Returns the heap of this process; `undefined` without `--expose-gc`. */
+export function v8Heap(): Heap | undefined {
+  const { gc } = globalThis as {
+    readonly gc?: (options: Readonly<Record<"type" | "execution" | "flavor", string>>) => void;
+  };
+  return gc && {
+    used: () => Deno.memoryUsage().heapUsed,
+    taken: () => Deno.memoryUsage().heapTotal,
+    collect: () => gc({ type: "major", execution: "sync", flavor: "last-resort" }),
+  };
+}
+
+/** Gives memory back after work: a small heap never has so much garbage that V8 itself would look for it. */
+export function memoryRelease(clock: Clock, heap: Heap): Runtime["releaseMemory"] {
+  let pieces = 0;
+  /** Bytes taken after the last collection. */
+  let left = 0;
+  return (signal) => {
+    const piece = ++pieces;
+    void clock.sleep(REST, signal).then(() => {
+      if (signal.aborted || piece !== pieces) return;
+      if (heap.used() > MOST || heap.taken() < left + LEAST) return;
+      heap.collect();
+      left = heap.taken();
+    });
+  };
 }

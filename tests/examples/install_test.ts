@@ -3,7 +3,7 @@ import { loadConfiguration } from "../../lib/config/load.ts";
 import { KINDS } from "../../lib/model/cluster/objects.ts";
 import { eventPath } from "../../lib/observe/events.ts";
 import { parseKubeconfig } from "../../lib/source/api/access/kubeconfig.ts";
-import { resourceOf } from "../../lib/source/api/resources.ts";
+import { resourceOf } from "../../lib/source/objects/tables.ts";
 import { EXAMPLES, readExample } from "./examples.ts";
 
 interface Rule {

@@ -1,6 +1,5 @@
 import { assertEquals, assertMatch, assertRejects } from "@std/assert";
-import { LocalhostListeners } from "../../lib/localhost/listeners.ts";
-import type { LocalhostNodePort } from "../../lib/localhost/node_ports.ts";
+import { LocalhostListeners, type LocalhostNodePort } from "../../lib/localhost/listeners.ts";
 import type { Family } from "../../lib/model/values/address.ts";
 import type {
   Clock,

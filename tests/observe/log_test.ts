@@ -1,7 +1,6 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import * as fc from "fast-check";
-import { createLogger, type LoggerOptions } from "../../lib/observe/log.ts";
-import { MAXIMUM_TEXT_LENGTH } from "../../lib/observe/redact.ts";
+import { createLogger, type LoggerOptions, MAXIMUM_TEXT_LENGTH } from "../../lib/observe/log.ts";
 
 const clock = { now: () => Date.parse("2026-01-02T03:04:05.678Z") };
 

@@ -18,7 +18,7 @@ const MAX_HEAP = 1024;
 
 /**
  * How V8 keeps its memory small; the task `start` has the same. `--expose-gc` lets the daemon give
- * memory back when it rests (lib/system/memory.ts).
+ * memory back when it rests (lib/system/runtime.ts).
  *
  * - Young objects get 2 MiB, not 16: at 10,000 Services that is 30 MB less at rest and 90 MB less at the peak, for the
  *   same CPU time. With 1 MiB, the first sync of 1,000,000 endpoints takes a quarter more of it.

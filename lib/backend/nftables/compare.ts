@@ -18,11 +18,9 @@ export function compareContents(desired: Contents, held: Contents): Difference[]
   return atOnce(comparing({ ...desired, sets: new Map(sets) }, held));
 }
 
-const BATCH = 100;
-
 /**
  * Returns all differences, but for clients of session affinity and marks of transactions.
- * @yields where other work can be done
+ * @yields when other work can run
  */
 export function* comparing(
   desired: Contents,
@@ -108,9 +106,8 @@ function* compareSet(
   }
   const counts = after.split("; ").includes(COUNTER);
   const isFilledByKernel = isOfKernel(name);
-  let count = 0;
   for (const [key, { data, remark }] of there) {
-    if (++count % BATCH === 0) yield;
+    yield;
     // An element that never goes is another program's.
     if (isFilledByKernel && EXPIRING.test(remark)) continue;
     const element = wanted.get(key);
@@ -125,7 +122,7 @@ function* compareSet(
     }
   }
   for (const [key, { data }] of wanted) {
-    if (++count % BATCH === 0) yield;
+    yield;
     if (!there.has(key)) differences.push(difference("missing", name, { key, desired: data }));
   }
   return differences;

@@ -100,23 +100,16 @@ interface DiffOptions {
   readonly references: References;
 }
 
-const BATCH = 200;
-
-/** Returns the delta of some services; its work follows their size alone. @yields where other work can be done */
+/** Returns the delta of some services; its work follows their size alone. @yields when other work can run */
 export function* diffing(
   changes: Iterable<ServiceChange>,
   { node, nodeChange, references }: DiffOptions,
 ): Generator<undefined, Delta> {
   const collector = new Collector();
   const objects = (ports: ServicePorts) => ports.flatMap((port) => objectsOf(port, node));
-  let weight = 0;
   for (const { before, after } of changes) {
     if (before === after) continue;
-    if (weight >= BATCH) {
-      weight = 0;
-      yield;
-    }
-    weight += weightOf(before) + weightOf(after);
+    yield;
     collector.compare(objects(before), objects(after));
   }
   if (nodeChange) {
@@ -134,7 +127,7 @@ export function sorted(services: DesiredState["services"]): readonly ServicePort
   return [...services].sort(byName).map(([, ports]) => ports);
 }
 
-/** @yields where other work can be done; meanwhile the state must not change */
+/** @yields when other work can run; meanwhile the state must not change */
 export function* tableOf({ node, services }: DesiredState): Generator<undefined, Table> {
   const changes = sorted(services).map((after) => ({ before: [], after }));
   const delta = yield* diffing(changes, { node, references: new Map() });

@@ -49,9 +49,7 @@ export function elementKey({ key }: Pick<Element, "key">): string {
   return printListedKey(key);
 }
 
-const BATCH = 100;
-
-/** @yields where other work can be done */
+/** @yields when other work can run */
 export function* readingTable(
   table: Pick<Table, "sets" | "chains" | "elements">,
 ): Generator<undefined, Contents> {
@@ -61,9 +59,8 @@ export function* readingTable(
     sets.set(name, new Map());
     declarations.set(name, canonicalDeclaration(kind, body.split("; ")));
   }
-  let count = 0;
   for (const element of elementsOf(table.elements)) {
-    if (++count % BATCH === 0) yield;
+    yield;
     const text = { data: element.data, remark: commentOf(element) };
     sets.get(element.set.name)?.set(elementKey(element), text);
   }
@@ -92,9 +89,8 @@ export function withElements(structure: Contents, some: SomeElements): Contents 
 export function* parsingListing(listing: string): Generator<undefined, Contents | undefined> {
   if (!/^table /m.test(listing)) return undefined;
   const reader = new Reader();
-  let count = 0;
   for (const line of eachLine(listing)) {
-    if (++count % BATCH === 0) yield;
+    yield;
     reader.read(line);
   }
   return reader;

@@ -30,8 +30,6 @@ interface SlotsOptions {
 
 type Write = (slots: readonly Slots[]) => Promise<void>;
 
-const BATCH = 100;
-
 /** A deletion needs no data. */
 const NOWHERE = { address: "", port: 0, local: false, hairpin: false };
 
@@ -122,8 +120,8 @@ export class SlotWriter {
 
 function* counting(slots: readonly Slots[]): Generator<undefined, ReadonlyMap<string, number>> {
   const counts = new Map<string, number>();
-  for (const [i, each] of slots.entries()) {
-    if (i % BATCH === 0) yield;
+  for (const each of slots) {
+    yield;
     counts.set(elementId(each), sizeOf(each));
   }
   return counts;
@@ -186,11 +184,10 @@ export class HeldSlotsFinder {
 
   constructor(private readonly chains: Contents["chains"]) {}
 
-  /** Looks at all elements of a set that `leadsToSlots`. @yields where other work can be done */
+  /** Looks at all elements of a set that `leadsToSlots`. @yields when other work can run */
   *looking(frontends: TableSet, held: Contents): Generator<undefined, void> {
-    let looked = 0;
     for (const [text, { data }] of held.sets.get(frontends.name) ?? []) {
-      if (++looked % BATCH === 0) yield;
+      yield;
       const key = parseKey(frontends, text);
       if (key?.type !== "frontend") continue;
       for (const [map, count] of this.#behind(data)) {

@@ -6,7 +6,6 @@ import {
   type ChainRewrite,
   type Element,
   type Entry,
-  sizeOf,
   slotData,
   TABLE,
   type Table,
@@ -111,10 +110,8 @@ function renderRules({ name, rules }: Chain): string {
   return rules.map((rule) => `add rule ${TABLE} ${name} ${rule}\n`).join("");
 }
 
-const BATCH = 200;
-
 /**
- * Renders a command for each set or map. Slots are deleted whatever they lead to. @yields where other work can be done
+ * Renders a command for each set or map. Slots are deleted whatever they lead to. @yields when other work can run
  */
 export function* renderingElements(
   verb: "add" | "delete",
@@ -123,12 +120,8 @@ export function* renderingElements(
   const commands: string[] = [];
   for (const [set, members] of Map.groupBy(entries, ({ set }) => set.name)) {
     const lines: string[] = [];
-    let count = 0;
     for (const entry of members) {
       lines.push(renderEntry(verb, entry, "  "));
-      count += sizeOf(entry);
-      if (count < BATCH) continue;
-      count = 0;
       yield;
     }
     commands.push(`${verb} element ${TABLE} ${set} {\n${lines.join(",\n")}\n}\n`);

@@ -10,7 +10,7 @@ import type { Kind, ObjectEvent, Refusal } from "../../model/cluster/objects.ts"
 import type { Conflict, Finding, SyncSummary } from "../../model/status.ts";
 import type { Clock } from "../../model/ports/ports.ts";
 import type { EventReport } from "../../observe/events.ts";
-import { redactSecrets } from "../../observe/redact.ts";
+import { redactSecrets } from "../../observe/log.ts";
 import type { Metrics, Observed } from "../../observe/metrics/metrics.ts";
 import type { SyncObserver } from "../../sync/reports.ts";
 import type { WatchStatus } from "../../source/api/reflector.ts";

@@ -13,9 +13,8 @@ import type { Clock, Logger } from "../../model/ports/ports.ts";
 import type { WatchSummary } from "../../model/status.ts";
 import { errorText } from "../../model/values/text.ts";
 import type { ApiClient } from "./api_client.ts";
-import { StatusError, WatchError } from "./failure.ts";
-import { Outage } from "./outage.ts";
-import { type Resource, resourceOf } from "./resources.ts";
+import { Outage, StatusError, WatchError } from "./failure.ts";
+import { type Resource, resourceOf } from "../objects/tables.ts";
 import { Room } from "./room.ts";
 import {
   isLower,

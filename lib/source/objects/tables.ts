@@ -16,7 +16,7 @@ import type { JsonObject } from "../../model/values/record.ts";
  * The type of a field that is not a message. `integer` has 32 bits, `long` 64. `bytes` is a view of the input. `time`
  * is meta/v1 Time: RFC 3339 in JSON, a `Date` from protobuf. `map` is of texts.
  */
-export type Scalar = "string" | "integer" | "long" | "boolean" | "bytes" | "time" | "map";
+type Scalar = "string" | "integer" | "long" | "boolean" | "bytes" | "time" | "map";
 
 /** The fields of a message, by their protobuf numbers. */
 export type Message = Readonly<Record<number, Field>>;
@@ -293,4 +293,28 @@ function texts(map: Readonly<Record<string, string | undefined>>): JsonObject | 
 /** Returns RFC 3339, or `undefined` for 0 and for a kind without the time. */
 function timeText(time: number | undefined): string | undefined {
   return time ? new Date(time).toISOString() : undefined;
+}
+
+/** The collection of a kind (kubernetes.io/docs/reference/using-api/api-concepts). */
+export interface Resource {
+  readonly path: string;
+  readonly selectors: { readonly labelSelector?: string; readonly fieldSelector?: string };
+  /** True if a cluster may lack the resource. */
+  readonly optional?: boolean;
+}
+
+/** Returns the collection of a kind, with kube-proxy's label selectors (cmd/kube-proxy/app/server.go). */
+export function resourceOf(kind: Kind, nodeName: string): Resource {
+  const resources: { readonly [K in Kind]: Resource } = {
+    // Servers before Kubernetes 1.31 have no field selector for cluster IPs. The decoder ignores headless Services.
+    Service: { path: "/api/v1/services", selectors: { labelSelector: `!${SERVICE_PROXY_NAME}` } },
+    EndpointSlice: {
+      path: "/apis/discovery.k8s.io/v1/endpointslices",
+      selectors: { labelSelector: `!${HEADLESS}` },
+    },
+    Node: { path: "/api/v1/nodes", selectors: { fieldSelector: `metadata.name=${nodeName}` } },
+    // They came with Kubernetes 1.33.
+    ServiceCIDR: { path: "/apis/networking.k8s.io/v1/servicecidrs", selectors: {}, optional: true },
+  };
+  return resources[kind];
 }

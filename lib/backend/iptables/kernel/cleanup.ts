@@ -122,7 +122,7 @@ export interface RemovedRules extends Pick<Cleanup, "kept" | "left"> {
   readonly failure?: ApplyError;
 }
 
-export interface CleanUpOptions extends Selection {
+interface CleanUpOptions extends Selection {
   /** If true, nothing is removed. */
   readonly dryRun: boolean;
   /** The variant that signpost itself uses. */

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { FairQueue } from "../../lib/cache/fair_queue.ts";
+import { FairQueue } from "../../lib/cache/cache.ts";
 
 /** A queue of these Services, each of cost 10. */
 function queueOf(...keys: readonly string[]): FairQueue {

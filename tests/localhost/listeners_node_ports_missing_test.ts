@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { missingListeners } from "../../lib/localhost/node_ports.ts";
+import { missingListeners } from "../../lib/localhost/listeners.ts";
 
 const WANTED = [
   { family: 4, port: 30080, servicePort: "shop/web:http" },

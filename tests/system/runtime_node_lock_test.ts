@@ -1,10 +1,10 @@
 import { assertEquals } from "@std/assert";
-import { parseHolders } from "../../lib/system/node_lock.ts";
+import { parseHolders } from "../../lib/system/runtime.ts";
 import { runWithFewDescriptors } from "../support/few_descriptors.ts";
 
 const LOCK = `
   import { AbstractSocketLock } from "${
-  new URL("../../lib/system/node_lock.ts", import.meta.url).href
+  new URL("../../lib/system/runtime.ts", import.meta.url).href
 }";
   import { DenoProcessRunner } from "${
   new URL("../../lib/system/process.ts", import.meta.url).href

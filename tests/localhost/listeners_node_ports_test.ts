@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { LocalhostNodePorts } from "../../lib/localhost/node_ports.ts";
+import { LocalhostNodePorts } from "../../lib/localhost/listeners.ts";
 import type {
   DesiredNode,
   DesiredServicePort,

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { memoryRelease } from "../../lib/system/memory.ts";
+import { memoryRelease } from "../../lib/system/runtime.ts";
 import { ManualClock } from "../support/clock_and_log.ts";
 
 /** A heap that holds what each piece of work leaves until a collection. */

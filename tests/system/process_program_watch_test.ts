@@ -1,6 +1,6 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { type ProcessResult, ProgramFailedError } from "../../lib/model/ports/ports.ts";
-import { ProgramWatch } from "../../lib/system/program_watch.ts";
+import { ProgramWatch } from "../../lib/system/process.ts";
 import { ManualClock, MemoryLogger, settle } from "../support/clock_and_log.ts";
 
 Deno.test("after 30 s the log says which program is waited for, once", async () => {

@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import fc from "fast-check";
-import { formatDuration, parseDuration } from "../../../lib/config/file/durations.ts";
+import { formatDuration, parseDuration } from "../../../lib/config/file/readers.ts";
 
 Deno.test("durations are read as Go's time.ParseDuration reads them", () => {
   const good: readonly [string, number][] = [

@@ -1,7 +1,6 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { type HttpHandler, textAnswer } from "../../lib/model/ports/http.ts";
-import { httpListen } from "../../lib/system/http_servers.ts";
-import { KeptServers } from "../../lib/system/kept_servers.ts";
+import { httpListen, KeptServers } from "../../lib/system/http_servers.ts";
 import { ManualClock, MemoryLogger, realClock } from "../support/clock_and_log.ts";
 
 Deno.test("a port outlives its daemon, whose answers go on until the next one is ready, for 10 s at most", async () => {
