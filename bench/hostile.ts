@@ -18,6 +18,7 @@ import { COSTLY_KINDS } from "../tests/fuzz/costly.ts";
 import {
   ATTACKED,
   ATTACKED_CONFIG,
+  ATTACKER,
   ATTACKS,
   denoIn,
   type Figures,
@@ -105,7 +106,7 @@ async function measureAttack(
   return await observe(stage, {
     signpost,
     seconds: ATTACK_SECONDS,
-    attacks: () => [startAttack(stage, { ...attack, connections })],
+    attacks: () => [startAttack(stage, { ...attack, connections }, ATTACKER)],
   });
 }
 

@@ -14,6 +14,7 @@ import { COSTLY_KINDS } from "../fuzz/costly.ts";
 import {
   ATTACKED,
   ATTACKED_CONFIG,
+  ATTACKER,
   ATTACKS,
   denoIn,
   every,
@@ -73,13 +74,13 @@ export async function soakUnderAttack(seconds: number): Promise<AttackReport> {
 
 function* startAll(stage: Stage): Generator<Background> {
   for (const attack of Object.values(ATTACKS)) {
-    yield startAttack(stage, { ...attack, connections: CONNECTIONS[attack.how[0]] });
+    yield startAttack(stage, { ...attack, connections: CONNECTIONS[attack.how[0]] }, ATTACKER);
   }
   const metrics = { from: NODE, connections: READERS, to: `127.0.0.1:${METRICS_PORT}` };
   for (const path of ["/metrics", "/page.json"]) {
-    yield startAttack(stage, { ...metrics, how: [path] });
+    yield startAttack(stage, { ...metrics, how: [path] }, ATTACKER);
   }
-  yield denoIn(stage, NODE, ["eval", "--unstable-net", LOCK_FLOOD]);
+  yield denoIn(stage, NODE, ["eval", "--unstable-net", LOCK_FLOOD], ATTACKER);
 }
 
 /** Makes objects of one costly kind in the place of the last. */

@@ -50,7 +50,7 @@ const LIMITS = {
    * The most bytes of a kind to keep, as JSON: an endpoint has some 120, in memory too. A namespace at its highest cost
    * has some 500,000 endpoints.
    */
-  maxBytes: { all: 256 * MB, namespace: 64 * MB },
+  maxBytes: { all: 192 * MB, namespace: 64 * MB },
 };
 
 export type WatchLimits = Readonly<typeof LIMITS>;

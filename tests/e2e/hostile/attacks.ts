@@ -74,16 +74,28 @@ for await (const conn of Deno.listen({ hostname: "0.0.0.0", port: ${HOLDING_PORT
   held.push(conn);
 }`;
 
+/** The niceness of attackers while probes are timed: pods have processor time of their own, by their cgroups. */
+export const ATTACKER = 10;
+
 /** Starts Deno with these arguments in a host, or `node`. */
-export function denoIn(stage: Stage, host: string, args: readonly string[]): Background {
-  return new Background(
-    ["ip", "netns", "exec", stage.network.namespaceOf(host), Deno.execPath(), ...args],
-  );
+export function denoIn(
+  stage: Stage,
+  host: string,
+  args: readonly string[],
+  niceness = 0,
+): Background {
+  const nice = ["nice", "-n", `${niceness}`, Deno.execPath(), ...args];
+  return new Background(["ip", "netns", "exec", stage.network.namespaceOf(host), ...nice]);
 }
 
 /** Connects clients. The first line of the program says that each has been connected once. */
-export function startAttack(stage: Stage, { from, connections, to, how }: Attack): Background {
-  return denoIn(stage, from, ["run", "-qA", "--no-config", CLIENTS, `${connections}`, to, ...how]);
+export function startAttack(
+  stage: Stage,
+  { from, connections, to, how }: Attack,
+  niceness = 0,
+): Background {
+  const args = ["run", "-qA", "--no-config", CLIENTS, `${connections}`, to, ...how];
+  return denoIn(stage, from, args, niceness);
 }
 
 /** Starts the endpoint of `shop/holding`. */
