@@ -23,7 +23,7 @@ interface PickOptions {
   readonly frontend: Frontend;
 }
 
-export interface EndpointPick {
+interface EndpointPick {
   readonly chain: string;
   /** Ends the names of chains: `4-tcp-2`, or the service port's own name. */
   readonly suffix: string;

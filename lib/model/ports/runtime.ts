@@ -54,20 +54,9 @@ export interface DaemonRequest {
   readonly timeout?: number;
 }
 
-/** This process and machine, as the commands see them. */
-export interface Runtime {
-  readonly clock: Clock;
-  readonly runner: ProcessRunner;
-  readonly streamer: ProcessStreamer;
-  readonly lock: NodeLock;
-  readonly pid: number;
-  readonly build: Build;
+interface Machine {
   osRelease(): string;
-  /** Frees memory if no other work follows for one second. Needs `--expose-gc`. */
-  releaseMemory(signal: AbortSignal): void;
   cpus(): number;
-  environment(name: string): string | undefined;
-  workingDirectory(): string;
   hostname(): string;
   /** Returns true if the kernel has IPv6: not after `ipv6.disable=1`. */
   hasIpv6(): boolean;
@@ -75,19 +64,43 @@ export interface Runtime {
   interfaces(): readonly InterfaceAddress[];
   /** Resolves a host name to canonical addresses. @throws if it cannot be resolved */
   resolve(host: string): Promise<readonly string[]>;
+}
+
+interface Files {
+  workingDirectory(): string;
   readFile(path: string): Promise<string>;
   /** Reads a regular file of 1 MiB at most within 10 s: no file can hold a request or fill the memory. */
   readRegularFile(path: string): Promise<string>;
   /** Writes a text, or bytes that only root reads, if signpost may write there. */
   writeFile(path: string, data: string | Uint8Array): Promise<void>;
+}
+
+interface Terminal {
   print(data: string | Uint8Array): Promise<void>;
+  /** Writes a line to the standard error. */
+  complain(line: string): void;
   isTerminal(): boolean;
   /** Returns the size of the terminal, or 80 by 24 if unknown. */
   terminalSize(): { readonly columns: number; readonly rows: number };
   /** Yields typed keys as the terminal sends them, such as `q` or `ESC [ A`, until the signal aborts. */
   typedKeys(signal: AbortSignal): AsyncIterable<string>;
+}
+
+interface Sockets {
   /** Asks the daemon behind a socket. @returns the answer, as it was read @throws {Error} without an answer */
   askDaemon(path: string, request: DaemonRequest): Promise<unknown>;
   sendProbe(request: ProbeRequest): Promise<void>;
-  complain(line: string): void;
+}
+
+/** This process, and the ports through which the commands see the machine. */
+export interface Runtime extends Machine, Files, Terminal, Sockets {
+  readonly clock: Clock;
+  readonly runner: ProcessRunner;
+  readonly streamer: ProcessStreamer;
+  readonly lock: NodeLock;
+  readonly pid: number;
+  readonly build: Build;
+  environment(name: string): string | undefined;
+  /** Frees memory if no other work follows for one second. Needs `--expose-gc`. */
+  releaseMemory(signal: AbortSignal): void;
 }

@@ -172,7 +172,7 @@ type Choice = Pick<Iptables, "variant" | "reason" | "mixed">;
  * the one with more rules, else the system's `iptables`.
  * @param rules what the save programs of each variant print, for both families
  */
-export function backendOf(rules: { readonly nft: string; readonly legacy: string }): Choice {
+export function chooseVariant(rules: { readonly nft: string; readonly legacy: string }): Choice {
   const count = { nft: countRules(rules.nft), legacy: countRules(rules.legacy) };
   const mixed = count.nft > 0 && count.legacy > 0;
   for (const name of ["nft", "legacy"] as const) {
@@ -197,7 +197,7 @@ async function chooseBackend(runner: ProcessRunner): Promise<Choice> {
     const variant = nft !== undefined ? "-nft" : legacy !== undefined ? "-legacy" : "";
     return { variant, reason: "iptables has one variant here", mixed: false };
   }
-  const choice = backendOf({ nft, legacy });
+  const choice = chooseVariant({ nft, legacy });
   if (choice.variant !== "") return choice;
   const plain = await runIfInstalled(runner, ["iptables", "--version"]);
   return { ...choice, variant: plain?.stdout.includes("legacy") ? "-legacy" : "-nft" };

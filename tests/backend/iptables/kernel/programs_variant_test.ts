@@ -1,5 +1,5 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import { backendOf, findIptables } from "../../../../lib/backend/iptables/kernel/programs.ts";
+import { chooseVariant, findIptables } from "../../../../lib/backend/iptables/kernel/programs.ts";
 import { ApplyError } from "../../../../lib/model/kernel/dataplane.ts";
 import {
   type ProcessRunner,
@@ -12,23 +12,23 @@ const HINT = "*mangle\n:PREROUTING ACCEPT [0:0]\n:KUBE-IPTABLES-HINT - [0:0]\nCO
 const rules = (count: number) => `*filter\n${"-A INPUT -j ACCEPT\n".repeat(count)}COMMIT\n`;
 
 Deno.test("the variant with kubelet's hint is chosen, however many rules the other has", () => {
-  const { variant, mixed } = backendOf({ nft: rules(9), legacy: HINT + rules(1) });
+  const { variant, mixed } = chooseVariant({ nft: rules(9), legacy: HINT + rules(1) });
   assertEquals({ variant, mixed }, { variant: "-legacy", mixed: true });
-  assertEquals(backendOf({ nft: HINT, legacy: rules(9) }).variant, "-nft");
+  assertEquals(chooseVariant({ nft: HINT, legacy: rules(9) }).variant, "-nft");
   const canary = HINT.replace("KUBE-IPTABLES-HINT", "KUBE-KUBELET-CANARY");
-  assertEquals(backendOf({ nft: "", legacy: canary }).variant, "-legacy");
+  assertEquals(chooseVariant({ nft: "", legacy: canary }).variant, "-legacy");
 });
 
 Deno.test("kubelet's hint in one family counts where the other family has a table mangle too", () => {
   const other = "*mangle\n:PREROUTING ACCEPT [0:0]\n:MINE - [0:0]\nCOMMIT\n";
-  assertEquals(backendOf({ nft: rules(9), legacy: HINT + other }).variant, "-legacy");
-  assertEquals(backendOf({ nft: rules(9), legacy: other + HINT }).variant, "-legacy");
+  assertEquals(chooseVariant({ nft: rules(9), legacy: HINT + other }).variant, "-legacy");
+  assertEquals(chooseVariant({ nft: rules(9), legacy: other + HINT }).variant, "-legacy");
 });
 
 Deno.test("without a hint the variant with more rules is chosen, else the system's own", () => {
-  assertEquals(backendOf({ nft: rules(1), legacy: rules(2) }).variant, "-legacy");
-  assertEquals(backendOf({ nft: rules(3), legacy: rules(2) }).variant, "-nft");
-  assertEquals(backendOf({ nft: "", legacy: "" }), {
+  assertEquals(chooseVariant({ nft: rules(1), legacy: rules(2) }).variant, "-legacy");
+  assertEquals(chooseVariant({ nft: rules(3), legacy: rules(2) }).variant, "-nft");
+  assertEquals(chooseVariant({ nft: "", legacy: "" }), {
     variant: "",
     reason: "0 rules in iptables-nft, 0 in iptables-legacy",
     mixed: false,
