@@ -1,7 +1,7 @@
 /** Checks combinations of settings, as kube-proxy does (pkg/proxy/apis/config/validation), and signpost's own. */
 import type { Configuration } from "./configuration.ts";
 import { type AskedMode, MODES, NODE_PORT_WORDS } from "../model/configuration.ts";
-import { formatDuration } from "./file/readers.ts";
+import { printDuration } from "./file/readers.ts";
 import { IPVS_SCHEDULERS, ipvsWarnings } from "./ipvs.ts";
 import { didYouMean } from "../model/values/nearest.ts";
 import { plain, show } from "../model/values/text.ts";
@@ -38,7 +38,7 @@ export function checkCombinations(configuration: Configuration, origin: Origin):
     else if (minSyncPeriod !== "adaptive" && minSyncPeriod > syncPeriod) {
       // Without a mode, nftables uses the periods of the iptables section.
       const own = `${section}.minSyncPeriod` as const;
-      const [sync, min] = [formatDuration(syncPeriod), formatDuration(minSyncPeriod)];
+      const [sync, min] = [printDuration(syncPeriod), printDuration(minSyncPeriod)];
       refuse(
         settings[own] === undefined ? "iptables.minSyncPeriod" : own,
         `must not be longer than the sync period (${sync}), is ${min}`,

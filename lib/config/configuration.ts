@@ -9,7 +9,7 @@ import { type MinSyncPeriod, nodePortEntries, type ProxyMode } from "../model/co
 import type { ModeTraits } from "../model/kernel/traits.ts";
 import { familyOf, parseAddress } from "../model/values/address.ts";
 import { fieldAt } from "../model/values/record.ts";
-import { formatDuration } from "./file/readers.ts";
+import { printDuration } from "./file/readers.ts";
 import { API_VERSION, KIND } from "./file/file.ts";
 import { ipvsSettings } from "./ipvs.ts";
 import type { JsonValue, Setting } from "./setting.ts";
@@ -162,5 +162,5 @@ export function ownConfiguration(
 
 /** Returns `adaptive`, or a Go duration (`1s`). */
 export function formatMinSyncPeriod(value: MinSyncPeriod): string {
-  return value === "adaptive" ? value : formatDuration(value);
+  return value === "adaptive" ? value : printDuration(value);
 }

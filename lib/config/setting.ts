@@ -6,8 +6,8 @@ import {
   boolean,
   duration as readDuration,
   Fault,
-  formatDuration,
   oneOf,
+  printDuration,
   type Reader,
 } from "./file/readers.ts";
 
@@ -103,7 +103,7 @@ export function choice<const T extends string>(
 
 /** Returns a setting with a duration in milliseconds. */
 export function duration(fallback: number, options: SettingOptions = {}): Setting<number> {
-  return { ...value<number>(readDuration, fallback, options), print: formatDuration };
+  return { ...value<number>(readDuration, fallback, options), print: printDuration };
 }
 
 /** Returns a setting that is adaptive by default. Like kubeadm, KubeProxyConfiguration shows `0s` for that. */
@@ -112,7 +112,7 @@ export function minSyncPeriod(options: SettingOptions = {}): Setting<MinSyncPeri
     ...duration(0, options),
     empty: "in the file",
     default: "adaptive",
-    print: (value) => formatDuration(value === "adaptive" ? 0 : value),
+    print: (value) => printDuration(value === "adaptive" ? 0 : value),
   };
 }
 
@@ -149,7 +149,7 @@ function helpOf(row: Setting<unknown>): string {
   if (!fallback || typeof fallback === "object") return help;
   const text = isDuration(row)
     // `24h0m0s` is `24h`.
-    ? formatDuration(row.default).replace(/(?<=[hm])0s$/, "").replace(/(?<=h)0m$/, "")
+    ? printDuration(row.default).replace(/(?<=[hm])0s$/, "").replace(/(?<=h)0m$/, "")
     : fallback;
   return `${help} Default ${text}.`;
 }
@@ -161,7 +161,7 @@ function kindOf(row: Setting<unknown>): FlagKind {
 }
 
 function isDuration(row: Setting<unknown>): row is Setting<number> {
-  return typeof row.default === "number" && row.print === formatDuration;
+  return typeof row.default === "number" && row.print === printDuration;
 }
 
 /** A value that a setting does not take. */

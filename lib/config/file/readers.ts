@@ -258,7 +258,7 @@ function toNanoseconds(milliseconds: number): number {
 }
 
 /** Prints milliseconds as Go does: `30s`, `1m0s`, `24h0m0s`, `1.5s`, `500ms`, `0s`. */
-export function formatDuration(milliseconds: number): string {
+export function printDuration(milliseconds: number): string {
   const sign = milliseconds < 0 ? "-" : "";
   const size = toNanoseconds(Math.abs(milliseconds));
   if (size === 0) return "0s";

@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import fc from "fast-check";
-import { formatDuration, parseDuration } from "../../../lib/config/file/readers.ts";
+import { parseDuration, printDuration } from "../../../lib/config/file/readers.ts";
 
 Deno.test("durations are read as Go's time.ParseDuration reads them", () => {
   const good: readonly [string, number][] = [
@@ -66,11 +66,11 @@ Deno.test("durations are printed as Go's Duration.String prints them", () => {
     [-1_000, "-1s"],
     [1_500, "1.5s"],
   ];
-  for (const [milliseconds, text] of cases) assertEquals(formatDuration(milliseconds), text);
+  for (const [milliseconds, text] of cases) assertEquals(printDuration(milliseconds), text);
 });
 
 Deno.test("a printed duration is read as the same number", () => {
   fc.assert(fc.property(fc.integer({ min: -1e12, max: 1e12 }), (milliseconds) => {
-    assertEquals(parseDuration(formatDuration(milliseconds)), milliseconds);
+    assertEquals(parseDuration(printDuration(milliseconds)), milliseconds);
   }));
 });
