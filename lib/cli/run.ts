@@ -37,9 +37,10 @@ export async function run(options: RunOptions): Promise<void> {
   const late = Promise.withResolvers<undefined>();
   const stop = () => void runtime.clock.sleep(STOP_LIMIT).then(() => late.resolve(undefined));
   signal.addEventListener("abort", stop, { once: true });
-  await using localhost = new LocalhostListeners({ tcp: tcp(), clock: runtime.clock });
   let { configuration, logger } = options;
   const { clock } = runtime;
+  const idle = () => runtime.releaseMemory(signal);
+  await using localhost = new LocalhostListeners({ tcp: tcp(), clock, idle });
   const listen = httpListen({ clock, logger: { warn: (...line) => logger.warn(...line) } });
   await using servers = new KeptServers({ listen, clock });
   await using healthChecks = new HealthCheckNodePorts({ listen, clock });

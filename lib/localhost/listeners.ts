@@ -129,6 +129,8 @@ export interface FamilyCounts {
 interface LocalhostListenersOptions {
   readonly tcp: Tcp;
   readonly clock: Pick<Clock, "monotonic" | "sleep">;
+  /** Called when the last connection has ended. */
+  readonly idle?: () => void;
 }
 
 interface Open {
@@ -287,7 +289,9 @@ export class LocalhostListeners {
     const left = (this.#byService.get(service) ?? 1) - 1;
     if (left > 0) this.#byService.set(service, left);
     else this.#byService.delete(service);
-    if (this.#connections.size === 0) this.#isFull = false;
+    if (this.#connections.size > 0) return;
+    this.#isFull = false;
+    this.options.idle?.();
   }
 
   #reportTooMany(service: string, connections: number): void {

@@ -311,6 +311,25 @@ Deno.test("a connection whose client has finished ends if its endpoint is silent
   await eventually("the connection is over", () => listeners.connections === 0);
 });
 
+Deno.test("the end of the last connection is reported, for its memory to be given back", async () => {
+  let idle = 0;
+  const options = { tcp: tcp(50), clock: realClock, idle: () => void idle++ };
+  await using listeners = new LocalhostListeners(options);
+  using server = serve();
+  const port = freePort();
+  await sync(listeners, { [port]: { to: [server.port] } });
+  const clients = await Promise.all(
+    [1, 2].map(() => Deno.connect({ hostname: "127.0.0.1", port })),
+  );
+  await eventually("two connections", () => listeners.connections === 2);
+  clients[0]?.close();
+  await eventually("one connection", () => listeners.connections === 1);
+  assertEquals(idle, 0);
+  clients[1]?.close();
+  await eventually("no connection", () => listeners.connections === 0);
+  assertEquals(idle, 1);
+});
+
 Deno.test("one Service has half of the connections at most", async () => {
   const silent = new SilentTcp();
   await using listeners = new LocalhostListeners({ tcp: silent, clock: realClock });
