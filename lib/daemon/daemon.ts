@@ -57,7 +57,12 @@ async function run(parts: Parts): Promise<void> {
   // The loop comes first: it takes the objects of the state file before an event does.
   const writing = begun.then(() => loop.run(stepsAfterSync(parts, synced)));
   const delivering = begun.then(() =>
-    source.run({ sink: loop.handle, watchChanged: observation.watchChanged, requests: metrics })
+    source.run({
+      sink: loop.handle,
+      watchChanged: observation.watchChanged,
+      requests: metrics,
+      firstSync,
+    })
   );
   const ended = new AbortController();
   const serving = serveAll(parts, ended.signal);

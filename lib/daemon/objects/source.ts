@@ -41,6 +41,8 @@ interface Receiver {
   readonly sink: (event: ObjectEvent) => void;
   readonly watchChanged?: (status: WatchStatus) => void;
   readonly requests?: RequestObserver;
+  /** Resolves when the first rules are in the kernel. */
+  readonly firstSync?: Promise<void>;
 }
 
 export interface Source {
@@ -132,7 +134,7 @@ export async function findApiServer(
 async function watchApiServer(
   server: ApiServer,
   options: SourceOptions,
-  { sink, watchChanged, requests = {} }: Receiver,
+  { sink, watchChanged, requests = {}, firstSync }: Receiver,
 ): Promise<void> {
   const { nodeName, runtime, logger, signal } = options;
   server.client.observer = requests;
@@ -151,6 +153,8 @@ async function watchApiServer(
   // As in client-go: the setting for answers, else the one for requests.
   const { acceptContentTypes, contentType } = options.configuration.clientConnection;
   const types = (acceptContentTypes || contentType).split(",");
+  const rules = new AbortController();
+  void firstSync?.then(() => rules.abort());
   const watching = watchAll({
     client: server.client,
     kinds: KINDS,
@@ -162,6 +166,7 @@ async function watchApiServer(
     logger,
     watchChanged,
     signal,
+    rulesWritten: rules.signal,
   });
   await Promise.race([watching, failed.promise]).finally(server.close);
 }

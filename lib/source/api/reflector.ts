@@ -14,6 +14,7 @@ import type { WatchSummary } from "../../model/status.ts";
 import { errorText } from "../../model/values/text.ts";
 import type { ApiClient } from "./api_client.ts";
 import { Outage, StatusError, WatchError } from "./failure.ts";
+import { LIMITS, type WatchLimits } from "./limits.ts";
 import { type Resource, resourceOf } from "../objects/tables.ts";
 import { Room } from "./room.ts";
 import {
@@ -23,37 +24,6 @@ import {
   readListPage,
   type WatchEvent,
 } from "./watch_events.ts";
-
-const MB = 1024 * 1024;
-
-/** Times are in milliseconds. */
-const LIMITS = {
-  /** The longest time without an event or bookmark before a watch is opened again: its connection may be dead. */
-  silence: 40_000,
-  /**
-   * The shortest time after which the server ends a watch, which then resumes on the same connection. It sends a
-   * bookmark 2 s before, so a longer silence is a fault. Connections that carry data are not forgotten on the way.
-   */
-  watch: 31_000,
-  /** The longest time without an event or bookmark before a list. A restored server can be silent for good. */
-  stall: 180_000,
-  /** The longest time without a new object in a streaming list. The server waits 3 s for its cache. */
-  quiet: 10_000,
-  /** The delay of a retry if the server does not know the resource. */
-  absent: 600_000,
-  backoff: { first: 250, longest: 30_000 },
-  /** Objects in a page of a list, as in client-go. */
-  pageSize: 500,
-  /** The most objects of a kind to keep, against a faulty server. Kubernetes supports 150,000 pods. */
-  maxObjects: 500_000,
-  /**
-   * The most bytes of a kind to keep, as JSON: an endpoint has some 120, in memory too. A namespace at its highest cost
-   * has some 500,000 endpoints.
-   */
-  maxBytes: { all: 192 * MB, namespace: 64 * MB },
-};
-
-export type WatchLimits = Readonly<typeof LIMITS>;
 
 /** `absent`: the server lacks the resource or the right to it; a retry follows later. */
 type WatchState = "connecting" | "listing" | "watching" | "backoff" | "absent" | "stopped";
@@ -80,6 +50,11 @@ interface WatchOptions {
   readonly logger: Logger;
   readonly watchChanged?: ((status: WatchStatus) => void) | undefined;
   readonly signal: AbortSignal;
+  /**
+   * Aborts when the first rules are in the kernel. Connection tracking begins with them, and a firewall that comes later
+   * drops packets of connections that it has not seen: open watches then end, and resume.
+   */
+  readonly rulesWritten?: AbortSignal | undefined;
   readonly limits?: Partial<WatchLimits>;
   /** Returns 0 to 1; `Math.random` by default. */
   readonly random?: () => number;
@@ -247,6 +222,7 @@ class Reflector {
     if (isList) this.#setState("listing");
     else if (this.#status.state !== "watching") this.#setState("connecting");
     const start = clock.monotonic();
+    const hadRules = this.#hasRules;
     // A variable would keep the list in memory until the stream ends.
     this.#snapshot = isList ? new Map() : undefined;
     if (isList) this.#room.beginList();
@@ -256,7 +232,7 @@ class Reflector {
       await this.#follow();
     } catch (error) {
       // The abort ends the body at any place.
-      if (signal.aborted) return;
+      if (signal.aborted || this.#hasRules !== hadRules) return;
       // A new connection shows whether only this one is dead.
       if (
         this.#isOpen && !this.#snapshot && error instanceof WatchError && error.reason === "stalled"
@@ -270,7 +246,8 @@ class Reflector {
         end - this.#progressed >= this.#limits.stall;
       if (isSilent || this.#room.mayTakeMore) this.#resourceVersion = "";
     }
-    if (signal.aborted || clock.monotonic() - start >= GOOD_STREAM) return;
+    const isGood = clock.monotonic() - start >= GOOD_STREAM || this.#hasRules !== hadRules;
+    if (signal.aborted || isGood) return;
     if (!this.#hasProgress) {
       throw new WatchError("dropped", "the watch was closed by the server at once");
     }
@@ -279,7 +256,7 @@ class Reflector {
   }
 
   async #follow(): Promise<void> {
-    const { client, protobuf, signal, clock } = this.options;
+    const { client, protobuf, signal, clock, rulesWritten } = this.options;
     const answer = await client.open(this.#resource.path, {
       query: this.#query(),
       ...(protobuf && { accept: `${PROTOBUF}, application/json` }),
@@ -291,6 +268,8 @@ class Reflector {
     const turns = new Turns(clock);
     const over = new AbortController();
     if (this.#snapshot) void this.#endIfQuiet(this.#snapshot, answer, over.signal);
+    const reopen = () => this.#snapshot || answer.close();
+    rulesWritten?.addEventListener("abort", reopen, { signal: over.signal });
     try {
       for await (const pieces of piecesOf(answer)) {
         // A list is one long work. After it, each chunk begins when nothing else is ready.
@@ -306,6 +285,10 @@ class Reflector {
       over.abort();
       answer.close();
     }
+  }
+
+  get #hasRules(): boolean {
+    return this.options.rulesWritten?.aborted === true;
   }
 
   /** Gives a streaming list up that names nothing new. Some proxies before API servers do not mark its end. */

@@ -78,6 +78,8 @@ interface Playing {
   readonly clock: ManualClock;
   readonly sink: MemorySink;
   readonly logger: MemoryLogger;
+  /** Aborts when the first rules are written. */
+  readonly rules: AbortController;
   status(): WatchStatus | undefined;
 }
 
@@ -87,8 +89,10 @@ async function play(test: (playing: Playing) => Promise<void>): Promise<void> {
   const sink = new MemorySink();
   const logger = new MemoryLogger();
   const stop = new AbortController();
+  const rules = new AbortController();
   let status: WatchStatus | undefined;
   const watching = watch({
+    rulesWritten: rules.signal,
     http,
     clock,
     sink,
@@ -98,14 +102,14 @@ async function play(test: (playing: Playing) => Promise<void>): Promise<void> {
   });
   await settle();
   try {
-    await test({ http, clock, sink, logger, status: () => status });
+    await test({ http, clock, sink, logger, rules, status: () => status });
   } finally {
     stop.abort();
     await watching;
   }
 }
 
-function watch({ http, protobuf = false, clock, sink, logger, watchChanged, signal }: {
+function watch({ http, protobuf = false, sink, ...options }: {
   readonly http: HttpClient;
   readonly protobuf?: boolean;
   readonly clock: ManualClock;
@@ -113,20 +117,18 @@ function watch({ http, protobuf = false, clock, sink, logger, watchChanged, sign
   readonly logger: MemoryLogger;
   readonly watchChanged?: (status: WatchStatus) => void;
   readonly signal: AbortSignal;
+  readonly rulesWritten?: AbortSignal;
 }): Promise<void> {
   const readFile = () => Promise.reject(new Error("no files"));
   const access = () => Promise.resolve(ANONYMOUS);
   return watchAll({
     protobuf,
     kinds: ["Service"],
-    client: new ApiClient({ http, clock, access, readFile, userAgent: "test" }),
+    ...options,
+    client: new ApiClient({ http, clock: options.clock, access, readFile, userAgent: "test" }),
     nodeName: "node-1",
     decode: fakeDecode,
     sink: sink.take,
-    clock,
-    logger,
-    watchChanged,
-    signal,
     random: () => 0.5,
   });
 }
@@ -234,6 +236,34 @@ Deno.test("a watch ends twice a minute, and goes on at once where it was", async
       send = await http.stream();
     }
     assertEquals(http.requests.length, 11);
+  });
+});
+
+Deno.test("an open watch is opened again where it was when the first rules are written", async () => {
+  await play(async ({ http, rules, logger, status }) => {
+    const send = await http.stream();
+    await send(END);
+    rules.abort();
+    await settle();
+    assertEquals(http.requests.length, 2);
+    assertEquals(http.query.get("resourceVersion"), "10");
+    assertEquals(status()?.state, "watching");
+    const next = await http.stream();
+    await next(event("MODIFIED", "a", 11));
+    assertEquals(http.requests.length, 2);
+    assertEquals(logger.messages, []);
+  });
+});
+
+Deno.test("a list goes on when the first rules are written", async () => {
+  await play(async ({ http, rules, sink }) => {
+    const send = await http.stream();
+    await send(event("ADDED", "a", 1));
+    rules.abort();
+    await settle();
+    await send(END);
+    assertEquals(http.requests.length, 1);
+    assertEquals(sink.summary("Service"), ["replace default/a"]);
   });
 });
 

@@ -7,7 +7,8 @@ import type { Kind } from "../../../lib/model/cluster/objects.ts";
 import { loadAccess } from "../../../lib/source/api/access/access_source.ts";
 import { ApiClient, type RequestResult } from "../../../lib/source/api/api_client.ts";
 import { createHttpClient } from "../../../lib/system/http_client.ts";
-import { watchAll, type WatchLimits, type WatchStatus } from "../../../lib/source/api/reflector.ts";
+import { watchAll, type WatchStatus } from "../../../lib/source/api/reflector.ts";
+import type { WatchLimits } from "../../../lib/source/api/limits.ts";
 import type { RequestType } from "../../support/api_faults.ts";
 import {
   ApiServer,
