@@ -81,7 +81,7 @@ export function checkExplain(
       : undefined;
   }
   if (probe) return "--probe: is only for Services";
-  return from || target.source !== undefined
+  return from || target.source !== undefined || target.pod
     ? undefined
     : "explain: needs the packet's source: an address before to, or --from";
 }
@@ -105,10 +105,22 @@ export interface PacketDestination {
   readonly protocol: Protocol;
 }
 
-export interface PacketTarget extends PacketDestination {
-  readonly type: "packet";
+/** A pod that sends a packet. */
+export interface AskedPod {
+  /** `undefined`: that of the Service, or `default`. */
+  readonly namespace: string | undefined;
+  readonly name: string;
+}
+
+interface PacketSource {
   /** Canonical; `undefined`: not told. */
   readonly source: string | undefined;
+  /** Given in place of its address. */
+  readonly pod?: AskedPod | undefined;
+}
+
+export interface PacketTarget extends PacketDestination, PacketSource {
+  readonly type: "packet";
 }
 
 /** An address of a Service or of this node. */
@@ -121,10 +133,8 @@ export interface AskedAddress {
 }
 
 /** A packet to the cluster IP of a Service. */
-export interface PacketToService {
+export interface PacketToService extends PacketSource {
   readonly type: "packet-to-service";
-  /** Canonical; `undefined`: not told. */
-  readonly source: string | undefined;
   readonly service: AskedService;
   /** `undefined`: the only one that the Service's port has. */
   readonly protocol: Protocol | undefined;
@@ -185,16 +195,14 @@ function readPacket(
 ): PacketTarget | PacketToService | string {
   if (before.length > 1 || after.length !== 1) {
     return "a packet is SOURCE to IP:PORT/PROTOCOL or SOURCE to SERVICE:PORT, such as " +
-      "10.244.0.7 to 10.96.0.10:80/tcp";
+      "10.244.0.7 to 10.96.0.10:80/tcp or web-0 to web:80";
   }
   const [from] = before;
   const [to = ""] = after;
   const source = parseAddress(from && unbracketed(from));
-  if (from !== undefined && source === undefined) {
-    return `${
-      show(from)
-    }: the source must be an IP address; that of a pod: kubectl get pod -o wide`;
-  }
+  const pod = source !== undefined || from === undefined ? undefined : readPod(from, namespace);
+  if (typeof pod === "string") return pod;
+  const sender = { source, ...pod && { pod } };
   const destination = readEndpoint(to);
   if (destination === undefined && !ADDRESS_LIKE.test(to)) {
     const [, word = to, protocol] = /^(.*:[^/]*)\/([^/]*)$/.exec(to) ?? [];
@@ -205,7 +213,7 @@ function readPacket(
     const service = readService(word, namespace);
     return typeof service === "string"
       ? service
-      : { type: "packet-to-service", source, service, protocol: known };
+      : { type: "packet-to-service", ...sender, service, protocol: known };
   }
   if (destination === undefined) {
     return `${show(to)}: must be an address and a port, such as 10.96.0.10:80/tcp or ` +
@@ -214,7 +222,15 @@ function readPacket(
   if (source !== undefined && familyOf(source) !== familyOf(destination.address)) {
     return `${source} and ${destination.address} are of different IP families`;
   }
-  return { type: "packet", source, ...destination };
+  return { type: "packet", ...sender, ...destination };
+}
+
+/** Reads `web-0`, `shop/web-0` or kubectl's `pod/web-0`. @param inNamespace of --namespace; `""`: none is given */
+function readPod(word: string, inNamespace: string): AskedPod | string {
+  const [, namespace = inNamespace || undefined, name = ""] =
+    /^(?:pods?\/)?(?:([^/]+)\/)?([^/]*)$/.exec(word) ?? [];
+  const isName = [namespace ?? "x", name].every(isDnsName) && !/^[\d.]*$/.test(name);
+  return isName ? { namespace, name } : `${show(word)}: the source must be an IP address or a pod`;
 }
 
 /** Matches destinations that are meant as an address. A Service's name has neither brackets nor two colons. */

@@ -1,11 +1,13 @@
 /** Answers a question about a Service or a packet from the objects, and adds what the kernel holds. */
 import type { Backend, PortsOfNode } from "../backend/backend.ts";
-import type { ExplainTarget, Sender, ServiceTarget } from "../config/command.ts";
+import type { ExplainTarget, PacketTarget, Sender, ServiceTarget } from "../config/command.ts";
 import type { Configuration } from "../config/configuration.ts";
 import { objectKey } from "../model/cluster/names.ts";
 import type { ServiceStatus } from "../model/status.ts";
 import type { Runtime } from "../model/ports/runtime.ts";
 import type { State } from "../policy/state.ts";
+import { familyOf } from "../model/values/address.ts";
+import { FatalError } from "../model/values/errors.ts";
 import type { Inspected } from "../source/objects/inspect.ts";
 import { findTarget } from "./lookup.ts";
 import type { Known } from "./packet.ts";
@@ -20,11 +22,18 @@ export interface Answer {
   readonly about: PortsOfNode;
 }
 
+interface PodName {
+  readonly namespace: string;
+  readonly name: string;
+}
+
 interface AnswerOptions {
   /** The sender as the command line says it. */
   readonly from: Sender | undefined;
   /** Reads the Service and its slices as they are written; `undefined`: they cannot be read. */
   readonly inspect: (service: ServiceTarget) => Promise<Inspected | undefined>;
+  /** Returns the addresses of a pod that is an endpoint; `undefined`: they cannot be read. */
+  readonly locate: (pod: PodName) => Promise<readonly string[] | undefined>;
   /** Returns the status of a Service; `undefined`: no daemon answers. */
   readonly statusOf: (service: string) => ServiceStatus | undefined;
 }
@@ -55,12 +64,12 @@ export function factsOf(
 /** Answers from the objects alone. @throws {FatalError} if the question names no Service, or several */
 export async function answer(
   asked: ExplainTarget,
-  { known, from, inspect, statusOf }: AnswerOptions & { readonly known: Known },
+  { known, from, inspect, locate, statusOf }: AnswerOptions & { readonly known: Known },
 ): Promise<Answer> {
   const { node } = known.desired;
   const target = findTarget(asked, known);
   if (target.type === "packet") {
-    const packet = askAbout(target, { ...known, from });
+    const packet = askAbout(await withSource(target, locate), { ...known, from });
     const report = explainTarget({ ...known, ...packet });
     return { explainVersion: EXPLAIN_VERSION, report, about: { ports: packet.ports, node } };
   }
@@ -69,4 +78,25 @@ export async function answer(
   const report = explainService({ ...known, target, inspected, status });
   const ports = askedPorts(target, known);
   return { explainVersion: EXPLAIN_VERSION, report, about: { ports, node } };
+}
+
+/** Puts the address of the sending pod into a packet. @throws {FatalError} if it is not known */
+async function withSource(
+  target: PacketTarget,
+  locate: AnswerOptions["locate"],
+): Promise<PacketTarget> {
+  const { pod: { namespace = "default", name } = {}, address } = target;
+  if (name === undefined) return target;
+  const addresses = await locate({ namespace, name });
+  const source = addresses?.find((each) => familyOf(each) === familyOf(address));
+  if (source !== undefined) return { ...target, source };
+  const reason = addresses === undefined
+    ? "the EndpointSlices were not read"
+    : addresses.length === 0
+    ? "it is not an endpoint of a Service, and signpost does not read other pods"
+    : `it has no address of the IP family of ${address}`;
+  throw new FatalError(
+    `the address of the pod ${namespace}/${name} is not known, because ${reason}: ` +
+      `give its IP address, see kubectl get pod -n ${namespace} ${name} -o wide`,
+  );
 }

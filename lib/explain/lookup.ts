@@ -87,7 +87,10 @@ function hasAddress(port: DesiredServicePort, address: string): boolean {
 }
 
 /** Returns a packet to the cluster IP of a Service, of the source's IP family. */
-function packetTo({ source, service, protocol }: PacketToService, known: Known): PacketTarget {
+function packetTo(
+  { source, pod, service, protocol }: PacketToService,
+  known: Known,
+): PacketTarget {
   const target = serviceNamed(service, known);
   const key = objectKey(target);
   const all = askedPorts(target, known).filter((each) =>
@@ -109,7 +112,9 @@ function packetTo({ source, service, protocol }: PacketToService, known: Known):
     const ports = [port, ...others].map((each) => `${key}:${each.port}/${each.protocol}`);
     throw new FatalError(`${key} has several ports, name one of ${ports.join(", ")}`);
   }
-  return { type: "packet", source, address, port: port.port, protocol: port.protocol };
+  const { namespace } = target;
+  const sender = { source, pod: pod && { ...pod, namespace: pod.namespace ?? namespace } };
+  return { type: "packet", ...sender, address, port: port.port, protocol: port.protocol };
 }
 
 /** Returns the name of a port, or its number if it has no name. */

@@ -1,4 +1,4 @@
-import { assertEquals, assertMatch } from "@std/assert";
+import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { runCommand } from "../../lib/cli/command.ts";
 import { readExplainTarget } from "../../lib/config/command.ts";
 import type { Unanswered } from "../../lib/daemon/reports/explanation.ts";
@@ -43,6 +43,14 @@ async function explained(question: string): Promise<Answer | Unanswered> {
     },
     from: "pod",
     inspect: () => Promise.resolve(WEB.inspected),
+    locate: ({ namespace, name }) =>
+      Promise.resolve(
+        namespace === "gone"
+          ? undefined
+          : name === "web-1"
+          ? ["fd00:10:244::11", "10.244.0.11"]
+          : [],
+      ),
     statusOf: () => SERVICE,
   }).catch((error) => ({ explainVersion: 1, problem: error.message }));
 }
@@ -164,6 +172,31 @@ for (
     assertEquals(asked.map((each) => each.split(/[=&]/)[1]), [question]);
   });
 }
+
+Deno.test("a pod that is an endpoint may send a packet by its name", async () => {
+  for (const pod of ["web-1", "shop/web-1", "pod/web-1"]) {
+    const { printed } = await onNode(["explain", pod, "to", "shop/web:80", "-o", "json"]);
+    assertEquals(JSON.parse(printed).packet.source, "10.244.0.11");
+  }
+});
+
+Deno.test("a pod whose address is not known needs its address", async () => {
+  const reasons = {
+    "cli to shop/web:80":
+      "shop/cli is not known, because it is not an endpoint of a Service, and " +
+      "signpost does not read other pods: give its IP address, see kubectl get pod -n shop cli -o wide",
+    "cli to 10.96.0.10:80":
+      "default/cli is not known, because it is not an endpoint of a Service, " +
+      "and signpost does not read other pods: give its IP address, see kubectl get pod -n default cli",
+    "gone/web-1 to shop/web:80":
+      "gone/web-1 is not known, because the EndpointSlices were not read",
+  };
+  for (const [question, reason] of Object.entries(reasons)) {
+    const { code, complaints } = await onNode(["explain", question]);
+    assertEquals(code, 2);
+    assertStringIncludes(complaints, `the address of the pod ${reason}`);
+  }
+});
 
 Deno.test("a question that the daemon cannot answer is one line", async () => {
   const { code, complaints } = await onNode(["explain", "none"]);

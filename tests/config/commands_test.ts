@@ -172,8 +172,12 @@ const WRONG: readonly [readonly string[], string][] = [
     "[fd00::a]:53/udp",
   ],
   [
-    ["explain", "web", "to", "10.96.0.10:80"],
-    'explain: "web": the source must be an IP address; that of a pod: kubectl get pod -o wide',
+    ["explain", "10.244.0.300", "to", "10.96.0.10:80"],
+    'explain: "10.244.0.300": the source must be an IP address or a pod',
+  ],
+  [
+    ["explain", "svc/web/0", "to", "10.96.0.10:80"],
+    'explain: "svc/web/0": the source must be an IP address or a pod',
   ],
   [
     ["explain", "fd00::1", "to", "10.96.0.10:80"],

@@ -211,6 +211,7 @@ function endpointEntry(a: Addresses, endpoint: EndpointHost | EndpointOptions): 
     : endpoint;
   return {
     addresses: [a[host]],
+    targetRef: { kind: "Pod", name: host },
     conditions: { ready: true, ...conditions },
     ...(hasNode && { nodeName: NODE_OF[host] }),
     ...(hints && { hints }),

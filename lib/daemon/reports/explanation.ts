@@ -5,7 +5,7 @@ import { EXPLAIN_VERSION } from "../../explain/report.ts";
 import { SENDERS } from "../../explain/service_report.ts";
 import { isCurrent } from "../../model/status.ts";
 import { messageIfFatal } from "../../model/values/errors.ts";
-import { readInspected } from "../objects/inspected.ts";
+import { readInspected, readPodAddresses } from "../objects/inspected.ts";
 import type { Parts } from "../parts.ts";
 import { asOf, serviceStatus } from "./status_report.ts";
 
@@ -43,11 +43,12 @@ export async function explanation(
     origin,
     nodeFindings: parts.findings.list,
   });
+  const reading = { ...options, client: api?.client };
   return await answer(target, {
     known,
     from,
-    inspect: async (service) =>
-      isAway ? undefined : await readInspected(service, { ...options, client: api?.client }),
+    inspect: async (service) => isAway ? undefined : await readInspected(service, reading),
+    locate: async (pod) => isAway ? undefined : await readPodAddresses(pod, reading),
     statusOf: (service) => serviceStatus(parts, service),
   }).catch((error) => unanswered(messageIfFatal(error)));
 }

@@ -1,5 +1,6 @@
 /** Reads facts of an object that the model does not keep, for `explain`. */
 import { plain } from "../../model/values/text.ts";
+import { parseAddress } from "../../model/values/address.ts";
 import { objectKey } from "../../model/cluster/names.ts";
 import type { Kind } from "../../model/cluster/objects.ts";
 import { fieldAt, isRecord } from "../../model/values/record.ts";
@@ -79,6 +80,19 @@ export function serviceFacts(raw: unknown): ServiceFacts {
     ),
     otherProxy: otherProxy === undefined ? undefined : text(otherProxy),
   };
+}
+
+/** Returns the addresses that a slice has for a pod. Malformed fields count as empty. */
+export function podAddresses(
+  raw: unknown,
+  { namespace, name }: { readonly namespace: string; readonly name: string },
+): string[] {
+  if ((text(fieldAt(raw, "metadata", "namespace")) || "default") !== namespace) return [];
+  const endpoints = list(fieldAt(raw, "endpoints")).filter((each) =>
+    fieldAt(each, "targetRef", "kind") === "Pod" && fieldAt(each, "targetRef", "name") === name
+  );
+  return endpoints.flatMap((each) => list(fieldAt(each, "addresses")))
+    .flatMap((each) => parseAddress(text(each)) ?? []);
 }
 
 function ignoredBecause(raw: unknown, labels: unknown): string {
