@@ -66,7 +66,10 @@ export interface DesiredStep {
   readonly node: DesiredNode;
 }
 
-export type ForeignRules = Pick<ProxyTakeOver, "isServed" | "findProxy" | "run" | "ipvs" | "rival">;
+export type ForeignRules = Pick<
+  ProxyTakeOver,
+  "isServed" | "findProxy" | "run" | "look" | "ipvs" | "rival"
+>;
 
 /** A mode. Its creation does not touch the kernel. */
 export interface Backend {

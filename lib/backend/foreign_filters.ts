@@ -5,21 +5,29 @@ import { append } from "../model/values/lists.ts";
 import { Turns } from "../model/ports/in_turns.ts";
 import type { Clock, ProcessRunner } from "../model/ports/ports.ts";
 import { ApplyError, runIfInstalled } from "../model/kernel/dataplane.ts";
-import { Nft } from "./nftables/nft.ts";
+import { Nft, readable } from "./nftables/nft.ts";
 import { foreignChains } from "./nftables/read.ts";
-import { parseSaved, type SavedTable, tokens } from "./iptables/kernel/saved.ts";
+import { isOwnChain, parseSaved, type SavedTable, tokens } from "./iptables/kernel/saved.ts";
 import { programName } from "./iptables/script/names.ts";
 
-/** iptables' own, which may be large, and have no filter chains. */
+/** iptables' own, which hold our rules in iptables mode, and those of kube-proxy. */
 const NAT_TABLES: readonly string[] = ["ip nat", "ip6 nat"];
 
-/** Reads the chains of nft's tables without iptables' `nat`; none if nft cannot. */
-export async function chainsButNat(runner: ProcessRunner): Promise<ForeignChain[]> {
+/** Chains of a table of iptables that are read alone, so that ours are not. */
+const MOST_CHAINS = 50;
+
+/** Reads the chains of nft's tables, in iptables' `nat` only those of others; none if nft cannot. */
+export async function nftChains(runner: ProcessRunner): Promise<ForeignChain[]> {
   const nft = new Nft(runner);
   const chains: ForeignChain[] = [];
   try {
-    for (const table of await nft.listTables()) {
+    for (const [table, names] of await nft.listChainNames()) {
       if (!NAT_TABLES.includes(table)) append(chains, foreignChains(await nft.listTerse(table)));
+      else {
+        for (const name of names.filter((each) => !isOwnChain(each)).slice(0, MOST_CHAINS)) {
+          append(chains, foreignChains(await readable(() => nft.listChain(table, name))));
+        }
+      }
     }
   } catch (error) {
     if (!(error instanceof ApplyError)) throw error;
@@ -27,10 +35,16 @@ export async function chainsButNat(runner: ProcessRunner): Promise<ForeignChain[
   return chains;
 }
 
-/** The tables of iptables whose chains filter, and the priority of their chains. */
-const PRIORITIES = new Map([["raw", -300], ["mangle", -150], ["filter", 0], ["security", 50]]);
+/** The tables of iptables that are read, and the priority of their chains. */
+const PRIORITIES = new Map([
+  ["raw", -300],
+  ["mangle", -150],
+  ["nat", -100],
+  ["filter", 0],
+  ["security", 50],
+]);
 
-/** Reads the filter chains of iptables-legacy, both families. @throws {ApplyError} if a program does not end */
+/** Reads the chains of iptables-legacy, both families. @throws {ApplyError} if a program does not end */
 export async function legacyChains(
   { runner, clock }: { readonly runner: ProcessRunner; readonly clock: Clock },
 ): Promise<ForeignChain[]> {
@@ -87,14 +101,14 @@ function bitsOf(mask = ""): number {
 /** Translates the chains of a table of iptables into chains with rules as nft prints them. */
 export function translateTable(saved: SavedTable, family: Family): ForeignChain[] {
   const table = `${programName(family, "", "-legacy")} ${saved.name}`;
-  const priority = PRIORITIES.get(saved.name) ?? 0;
+  const isNat = saved.name === "nat";
   const chainOf = (name: string, rules: readonly string[], policy?: string): ForeignChain => ({
     table,
     name,
     hook: policy === undefined ? undefined : {
-      type: "filter",
+      type: isNat ? "nat" : "filter",
       hook: name.toLowerCase(),
-      priority,
+      priority: PRIORITIES.get(saved.name) ?? 0,
       policy: policy.toLowerCase(),
       devices: [],
     },
@@ -102,7 +116,8 @@ export function translateTable(saved: SavedTable, family: Family): ForeignChain[
   });
   return [
     ...[...saved.builtIn].map(([name, { policy, rules }]) => chainOf(name, rules, policy)),
-    ...[...saved.chains].map(([name, rules]) => chainOf(name, rules)),
+    ...[...saved.chains].filter(([name]) => !isNat || !isOwnChain(name))
+      .map(([name, rules]) => chainOf(name, rules)),
   ];
 }
 
@@ -171,7 +186,9 @@ function translateRule(words: readonly string[], { family, chains }: Context): s
     if (word === "-j" || word === "-g") {
       const at = words.indexOf("--set-xmark");
       const mark = value === "MARK" && at >= 0 ? [markSet(words[at + 1] ?? "")] : [];
-      return [...parts, ...mark, ...verdictOf(word, value, chains)].join(" ");
+      const [, to] = /^--to-destination (\S+)$/.exec(words.slice(-2).join(" ")) ?? [];
+      const verdict = value === "DNAT" ? [`dnat to ${to}`] : verdictOf(word, value, chains);
+      return [...parts, ...mark, ...verdict].join(" ");
     }
     const match = OPTIONS.get(word)?.(value, NFT_FAMILY[family]);
     if (match !== undefined) parts.push(isNot ? negate(match) : match);

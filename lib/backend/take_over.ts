@@ -43,8 +43,10 @@ export class ProxyTakeOver {
   #state: "waiting" | "removing" | "done" = "waiting";
   failures = 0;
   readonly #logged = new Set<string>();
-  /** A proxy that wrote its rules again after their removal. */
+  /** A proxy whose rules came back after their removal. */
   rival: Rival | undefined;
+  /** True if a process of the rival has been seen: its rules go when it has gone. */
+  #isSeen = false;
 
   constructor(options: ProxyTakeOverOptions) {
     this.#options = options;
@@ -119,19 +121,25 @@ export class ProxyTakeOver {
     if (this.#state !== "done") return false;
     // A kube-proxy that could not be seen has created everything again.
     if (this.#ipvs.report === undefined) await this.#ipvs.takeOver();
-    const { rules, isOverwritten } = await this.#look().catch(() => NOTHING);
-    const before = this.rival?.processes ?? [];
+    const isOverwritten = await this.look();
+    if (!this.#isSeen || !this.rival || this.rival.processes.length > 0) return false;
     this.rival = undefined;
-    if (rules.length === 0) return false;
-    const processes = await kubeProxyProcesses(this.#options);
-    if (before.length > 0 && processes.length === 0) {
-      // Its last connections get a grace period too.
-      await this.#ipvs.takeOver();
-      await this.#removeOthers();
-      return isOverwritten;
-    }
-    this.rival = { rules, processes };
-    return false;
+    this.#isSeen = false;
+    // Its last connections get a grace period too.
+    await this.#ipvs.takeOver();
+    await this.#removeOthers();
+    return isOverwritten;
+  }
+
+  /** Looks for a rival once its rules were removed, and changes no rule. @returns true if it has replaced ours */
+  async look(): Promise<boolean> {
+    if (this.#state !== "done") return false;
+    const { rules, isOverwritten } = await this.#find().catch(() => NOTHING);
+    const isNone = rules.length === 0;
+    const processes = isNone ? [] : await kubeProxyProcesses(this.#options);
+    this.rival = isNone ? undefined : { rules, processes };
+    this.#isSeen = !isNone && (this.#isSeen || processes.length > 0);
+    return isOverwritten;
   }
 
   /** Removes tables, then chains, and sets the state `done` if nothing failed. */
@@ -164,10 +172,10 @@ export class ProxyTakeOver {
 
   /** Returns complete rules of other proxies; none after a failure. kubelet's chains do not count. */
   async findProxy(): Promise<readonly string[]> {
-    return (await this.#look().catch(() => NOTHING)).rules;
+    return (await this.#find().catch(() => NOTHING)).rules;
   }
 
-  async #look(): Promise<FoundRules> {
+  async #find(): Promise<FoundRules> {
     const own = await this.#options.variant?.();
     const tables = await deleteTables(this.#nft, KUBE_PROXY_TABLES).catch(unlessMissing);
     const options = { kubeProxy: true, dryRun: true, ownerOnly: own };
@@ -189,7 +197,7 @@ export class ProxyTakeOver {
   /** Returns the reason to wait: a running kube-proxy would restore removed parts. Rejects if that is unknown. */
   async #liveProxy(): Promise<string | undefined> {
     const [process] = await kubeProxyProcesses(this.#options);
-    const isBack = process !== undefined || (await this.#look()).rules.length > 0;
+    const isBack = process !== undefined || (await this.#find()).rules.length > 0;
     if (!isBack) return undefined;
     return `kube-proxy is still at work (${
       process ?? "its rules are there"

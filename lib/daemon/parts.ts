@@ -173,6 +173,7 @@ function gathering(
   return async (isFull) => {
     if (isFull) {
       system = await readSystem(options, system);
+      await backend.foreignRules.look();
       ruleset = await backend.rules.readRuleset().catch(() => undefined);
     }
     return {

@@ -23,7 +23,8 @@ const CONNTRACK_PRIORITY = -200;
 /** Masquerading replaces the source at this priority of postrouting. */
 const SNAT_PRIORITY = 100;
 
-function baseChains({ ruleset }: NodeFacts, types: readonly string[]): BaseChain[] {
+/** Returns the chains of hooks of some types. */
+export function baseChains({ ruleset }: NodeFacts, types: readonly string[]): BaseChain[] {
   return (ruleset?.chains ?? []).flatMap(({ hook, ...rest }) =>
     hook && types.includes(hook.type) ? [{ ...rest, hook }] : []
   );
@@ -141,7 +142,8 @@ interface Links {
 
 const NONE: Link = { names: [], isOfOneHost: false };
 
-function packetAt(
+/** Returns the first packet of a flow as a base chain sees it. */
+export function packetAt(
   { hook: { hook, priority } }: BaseChain,
   { flow, links, facts, interfaces }: Known & { readonly flow: Flow; readonly links: Links },
 ): Packet {
@@ -168,7 +170,7 @@ function packetAt(
   };
 }
 
-function isOwn(address: string, { interfaceAddresses, objects }: NodeFacts): boolean {
+export function isOwn(address: string, { interfaceAddresses, objects }: NodeFacts): boolean {
   return interfaceAddresses.includes(address) ||
     objects?.node?.addresses.includes(address) === true;
 }

@@ -64,7 +64,8 @@ interface Rule {
   /** Returns the mark that the rule sets. */
   readonly setMark: ((mark: Mark) => Mark) | undefined;
   /** `""`: none. `either`: it is not known. */
-  readonly verdict: "" | "accept" | "drop" | "return" | "jump" | "goto" | "either";
+  readonly verdict: "" | "accept" | "drop" | "return" | "jump" | "goto" | "either" | "dnat";
+  /** The chain, or the destination of `dnat`; `""`: a map or an extension knows it. */
   readonly target: string;
 }
 
@@ -74,6 +75,14 @@ interface Exits {
   /** It reaches the end, or a `return`. */
   readonly ends: Set<Mark>;
   drops: boolean;
+  translation?: Translation | undefined;
+}
+
+/** The rule that gives a packet another destination. */
+export interface Translation {
+  readonly chain: string;
+  /** `""`: a map or an extension knows it. */
+  readonly to: string;
 }
 
 interface Outcome {
@@ -123,6 +132,12 @@ export class PacketWalk {
     return { verdict: isLikely ? "may drop" : "accepts", mark: after };
   }
 
+  /** Returns the first rule of a nat chain that sends the packet elsewhere, as far as the rules are understood. */
+  translation(base: BaseChain, packet: Packet): Translation | undefined {
+    const walk = { packet, mark: 0, isGuess: true, budget: { left: MOST_RULES }, depth: 0 };
+    return this.#follow(base, walk).translation;
+  }
+
   #follow({ table, name }: Pick<ForeignChain, "table" | "name">, walk: Walk): Exits {
     const exits: Exits = { accepts: new Set(), ends: new Set(), drops: false };
     const { packet, isGuess, budget, depth } = walk;
@@ -130,6 +145,9 @@ export class PacketWalk {
     const rules = (this.#chains.get(`${table} ${name}`) ?? []).flatMap((each) => this.#parse(each));
     for (const { tests, setMark, verdict, target } of rules) {
       const match = lowest(tests.map((test) => test(packet, mark)));
+      if (isGuess && verdict === "dnat" && match !== false && match !== "unlikely") {
+        return { ...exits, translation: { chain: name, to: target } };
+      }
       const isUndecided = isGuess && match === "one-host" && verdict !== "";
       if (budget.left-- <= 0 || depth > MOST_JUMPS || isUndecided) {
         exits.accepts.add(undefined);
@@ -145,6 +163,7 @@ export class PacketWalk {
         const inner = this.#follow({ table, name: target }, { ...walk, mark, depth: depth + 1 });
         for (const each of inner.accepts) exits.accepts.add(each);
         exits.drops ||= inner.drops;
+        if (inner.translation) return { ...exits, translation: inner.translation };
         if (verdict === "jump" && inner.ends.size > 0) {
           mark = only(isMet ? inner.ends : [mark, ...inner.ends]);
           continue;
@@ -179,7 +198,7 @@ const STATEMENTS =
   /(?<=^| )(?:counter packets \d+ bytes \d+|counter(?: name)? "[^"]*"|counter|log(?: prefix "[^"]*")?(?: (?:level|flags|group|snaplen) \S+)*|comment "[^"]*"|ct mark set \S+|(?:flow add|flow offload) \S+)(?= |$)/g;
 
 const VERDICT =
-  /(?:^| )(?:(accept|drop|return)|(reject)(?: with .*)?|(jump|goto) (\S+)|(queue.*|fwd .*)|(vmap @\S+))$/;
+  /(?:^| )(?:(accept|drop|return)|(reject)(?: with .*)?|(jump|goto) (\S+)|(queue.*|fwd .*)|(vmap @\S+)|(?:dnat (?:ip6? )?to |xt target "DNAT")(.*))$/;
 
 const SET_MARK = /(?:^| )meta mark set ((?:(?:meta|ct) )?\S+(?: (?:[|&^]|and|or|xor) \S+)*)(?= |$)/;
 
@@ -187,23 +206,29 @@ const SET_MARK = /(?:^| )meta mark set ((?:(?:meta|ct) )?\S+(?: (?:[|&^]|and|or|
 function parseRule(rule: string): Rule[] {
   const text = rule.replaceAll(STATEMENTS, "").replaceAll(/ +/g, " ").trim();
   const [, head, elements] = /^(.*) vmap \{ (.*) \}$/.exec(text) ?? [];
-  if (head !== undefined && elements !== undefined) {
-    return elements.split(", ").flatMap((element) =>
-      parseRule(`${head} ${element.replace(" : ", " ")}`)
+  const [, before, key, destinations] =
+    /^(.*?)dnat (?:ip6? )?to (\w+ dport) map \{ (.*) \}$/.exec(text) ?? [];
+  const each = elements ?? destinations;
+  if (each !== undefined) {
+    const [start, verdict] = key === undefined
+      ? [`${head} `, " "]
+      : [`${before}${key} `, " dnat to "];
+    return each.split(", ").flatMap((element) =>
+      parseRule(start + element.replace(" : ", verdict))
     );
   }
   const value = SET_MARK.exec(text)?.[1];
   const rest = text.replace(SET_MARK, "").trim();
-  const [, plain, reject, jump, target = "", given, map] = VERDICT.exec(rest) ?? [];
+  const [, plain, reject, jump, chain, given, map, destination] = VERDICT.exec(rest) ?? [];
   const verdict = plain ?? (reject && "drop") ?? jump ?? (given && "accept") ??
-    (map ? "either" : "");
+    (map && "either") ?? (destination === undefined ? "" : "dnat");
   const tests = parseTests(rest.replace(VERDICT, "").trim());
   return [{
     // The last one is the key of the map.
     tests: map ? tests.slice(0, -1) : tests,
     setMark: value === undefined ? undefined : (mark) => evaluate(value, mark),
     verdict: verdict as Rule["verdict"],
-    target,
+    target: chain ?? /^\[?[\da-f][\da-f.:\]]*/.exec(destination ?? "")?.[0] ?? "",
   }];
 }
 

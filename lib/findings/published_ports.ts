@@ -1,21 +1,14 @@
-/** Checks ports that other programs publish for containers against node ports. */
+/** Checks ports that other programs publish for containers against node ports and addresses of Services. */
 import { serviceOf } from "../model/cluster/names.ts";
+import { familyOf } from "../model/values/address.ts";
+import type { DesiredNode, DesiredServicePort } from "../model/kernel/desired.ts";
 import type { Finding } from "../model/status.ts";
 import { takesNodePorts } from "../policy/node.ts";
 import { finding } from "./catalog.ts";
 import { eachPort, type ForeignChain, type NodeFacts } from "./facts.ts";
-import { seesFamily } from "./foreign_chains.ts";
-
-/** A rule by which another program sends packets to some ports elsewhere, such as to a container. */
-interface Publication {
-  readonly chain: ForeignChain;
-  readonly protocol: string | undefined;
-  readonly ports: readonly (readonly [first: number, last: number])[];
-  /** Absent: any. */
-  readonly address: string | undefined;
-  /** `""`: a chain or map knows it. */
-  readonly to: string;
-}
+import { baseChains, isOwn, packetAt, seesFamily } from "./foreign_chains.ts";
+import { Interfaces } from "./interfaces.ts";
+import { PacketWalk } from "./packet_walk.ts";
 
 /** Programs that publish ports of containers, by their tables and chains. */
 const PUBLISHERS: readonly (readonly [RegExp, string])[] = [
@@ -24,61 +17,83 @@ const PUBLISHERS: readonly (readonly [RegExp, string])[] = [
   [/ CNI-|cni_hostport/, "the plugin portmap"],
 ];
 
-/** Finds ports that other programs send to containers, and that are node ports. */
-export function* checkPublishedPorts(
-  { objects, ruleset, interfaceAddresses }: NodeFacts,
-): Generator<Finding | undefined> {
-  if (!objects || !ruleset) return;
-  const published = ruleset.chains.flatMap(publicationsOf);
-  if (published.length === 0) return;
-  const { node } = objects.desired;
+/** Finds ports that other programs send to containers, and that belong to a Service. */
+export function* checkPublishedPorts(facts: NodeFacts): Generator<Finding | undefined> {
+  const { objects } = facts;
+  const bases = baseChains(facts, ["nat"]).filter(({ hook }) => hook.hook === "prerouting");
+  if (!objects || bases.length === 0) return;
+  // Rules of kube-proxy are another finding.
+  const chains = facts.ruleset?.chains.filter(({ name }) => !name.startsWith("KUBE-")) ?? [];
+  const walk = new PacketWalk(chains);
+  const interfaces = new Interfaces(facts);
+  const tables = new Set(bases.map(({ table }) => table));
+  const named = namedIn(chains.filter(({ table }) => tables.has(table)));
   const found = new Map<string, Finding>();
-  yield* eachPort(objects.desired, ({ name, family, protocol, nodePort }) => {
-    for (const { chain, ports, address, to, ...rule } of nodePort === 0 ? [] : published) {
-      const isOther = !ports.some(([first, last]) => first <= nodePort && nodePort <= last) ||
-        !seesFamily(chain.table, family) || (rule.protocol ?? protocol) !== protocol;
-      if (isOther) continue;
-      const isOwn = address !== undefined && interfaceAddresses.includes(address);
-      if (address !== undefined && !takesNodePorts(address, { node, isOwn })) continue;
-      const service = serviceOf(name);
-      const [, program] = PUBLISHERS.find(([known]) => known.test(chainName(chain))) ?? [];
-      const what = `chain ${chain.name} of table ${chain.table}${program ? ` (${program})` : ""} ` +
-        `sends ${protocol} port ${nodePort}${to && ` to ${to}`}, and it is the node port of ` +
-        `${service}: only one of them gets the connections (in nftables mode the Service)`;
-      const [namespace, serviceName] = service.split("/");
-      const remedy = "Publish the container at another port, or change the Service's nodePort: " +
-        `kubectl edit service -n ${namespace} ${serviceName}`;
-      const where = `chain ${chainName(chain)} port ${nodePort}/${protocol}`;
-      const each = { what, where, remedy, services: [service] };
-      found.set(where, finding("published-port-is-node-port", each));
+  const isNear = (address: string) => named.addresses.has(address) || isOwn(address, facts);
+  yield* eachPort(objects.desired, (each) => {
+    const { name, family, protocol } = each;
+    const service = serviceOf(name);
+    const links = { in: interfaces.from("external", family), out: undefined };
+    for (const { frontend, what } of ownFrontends(each, { facts, node: objects.desired.node })) {
+      if (!named.hasPort(frontend.port) || !isNear(frontend.address)) continue;
+      const flow = {
+        ...{ sender: "external", path: "forward", mark: 0 } as const,
+        ...{ service, family, protocol, frontend },
+      };
+      for (const base of bases.filter(({ table }) => seesFamily(table, family))) {
+        const packet = packetAt(base, { flow, links, facts, interfaces });
+        const { chain, to } = walk.translation(base, packet) ?? {};
+        if (chain === undefined) continue;
+        const place = `${base.table} ${chain}`;
+        const where = `chain ${place} port ${frontend.port}/${protocol}`;
+        if (found.has(where)) continue;
+        const [, program] = PUBLISHERS.find(([known]) => known.test(place)) ?? [];
+        const [namespace, serviceName] = service.split("/");
+        found.set(
+          where,
+          finding("published-port-is-node-port", {
+            what: `chain ${chain} of table ${base.table}${program ? ` (${program})` : ""} sends ` +
+              `${protocol} port ${frontend.port}${to && ` to ${to}`}, and it is ${what} of ` +
+              `${service}: only one of them gets the connections (in nftables mode the Service)`,
+            where,
+            remedy: "Publish the container at another port, or change the Service: " +
+              `kubectl edit service -n ${namespace} ${serviceName}`,
+            services: [service],
+          }),
+        );
+      }
     }
     return false;
   });
   yield* found.values();
 }
 
-function chainName({ table, name }: ForeignChain): string {
-  return `${table} ${name}`;
+function* ownFrontends(
+  { family, port, nodePort, clusterIPs, externalIPs, loadBalancerIPs }: DesiredServicePort,
+  { facts, node }: { readonly facts: NodeFacts; readonly node: DesiredNode },
+) {
+  const own = nodePort === 0 ? [] : facts.interfaceAddresses;
+  for (const address of own) {
+    if (familyOf(address) !== family || !takesNodePorts(address, { node, isOwn: true })) continue;
+    yield { frontend: { address, port: nodePort }, what: "the node port" };
+  }
+  for (const address of [...clusterIPs, ...externalIPs, ...loadBalancerIPs]) {
+    yield { frontend: { address, port }, what: `a port of ${address}, an address` };
+  }
 }
 
-const DNAT = /\b(?:dnat (?:ip6? )?to (\S+)|xt target "DNAT")/;
-const DPORT = /\b(tcp|udp|sctp|th) dport (?:map )?(\{[^}]*\}|\d\S*)/;
-
-/** Parses the DNAT rules of a chain that is not a proxy's. */
-function publicationsOf(chain: ForeignChain): Publication[] {
-  if (chain.name.startsWith("KUBE-")) return [];
-  return chain.rules.flatMap((rule) => {
-    const [isDnat, target = ""] = DNAT.exec(rule) ?? [];
-    const [, protocol, list = ""] = DPORT.exec(rule) ?? [];
-    if (isDnat === undefined || list === "") return [];
-    const ports = [...list.matchAll(/(?:^|[{,]) ?(\d+)(?:-(\d+))?/g)]
-      .map(([, first, last = first]) => [Number(first), Number(last)] as const);
-    return [{
-      chain,
-      protocol: protocol === "th" ? undefined : protocol,
-      ports,
-      address: / daddr ([\da-f.:]+)(?: |$)/.exec(` ${rule}`)?.[1],
-      to: /^\[?[\da-f]/.test(target) ? target : "",
-    }];
-  });
+/** Returns the addresses and ports that rules name, so that other frontends need no walk. */
+function namedIn(chains: readonly ForeignChain[]) {
+  const addresses = new Set<string>();
+  const ports = new Set<number>();
+  const ranges: (readonly [first: number, last: number])[] = [];
+  for (const rule of chains.flatMap(({ rules }) => rules)) {
+    for (const [address] of rule.matchAll(/[\da-f]*[.:][\da-f.:]+/g)) addresses.add(address);
+    for (const [, first, last] of rule.matchAll(/\b(\d+)(?:-(\d+))?\b/g)) {
+      if (last === undefined) ports.add(Number(first));
+      else ranges.push([Number(first), Number(last)]);
+    }
+  }
+  const isInRange = (port: number) => ranges.some(([first, last]) => first <= port && port <= last);
+  return { addresses, hasPort: (port: number) => ports.has(port) || isInRange(port) };
 }

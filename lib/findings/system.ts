@@ -10,8 +10,10 @@ import { serviceOf } from "../model/cluster/names.ts";
 const MOST_SERVICES = 20;
 
 /** The remedy if no process of the other proxy is seen. */
-const RESTART = "Stop the other proxy, such as the DaemonSet kube-proxy in kube-system, " +
-  "then start signpost again: it removes the rules at its start.";
+const RESTART =
+  "Stop the other proxy, such as the DaemonSet kube-proxy in kube-system, or the program " +
+  "that restores its rules, such as netfilter-persistent. Then start signpost again: it removes " +
+  "the rules at its start.";
 
 /** Share of the table of connection tracking from which on it is almost full. */
 const ALMOST = 0.9;
@@ -22,8 +24,10 @@ export function* checkSystem(
 ): Generator<Finding> {
   if (rival) {
     const rules = rival.rules.join(", ");
-    const who = rival.processes.join(", ") || "no process of it is seen from here";
-    const what = `another proxy keeps writing its rules on this node: ${rules} (${who})`;
+    const who = rival.processes.join(", ");
+    const what = who
+      ? `another proxy keeps writing its rules on this node: ${rules} (${who})`
+      : `rules of another proxy are on this node again: ${rules} (no process of it is seen from here)`;
     // A pod does not see when the process ends.
     const remedy = rival.processes.length === 0 ? { remedy: RESTART } : {};
     yield finding("another-proxy", { what, where: "kube-proxy", ...remedy });

@@ -54,6 +54,10 @@ const RULES: readonly (readonly [saved: string, nft: string])[] = [
   ["-m connmark --mark 0x1 -j DROP", 'xt match "-m" meta mark 0x1 drop'],
   ["-j MARK --set-xmark 0x10000/0x10000", "meta mark set meta mark & 0xfffeffff ^ 0x10000"],
   ["-m limit --limit 3/min --limit-burst 10 -j ACCEPT", "limit rate 3/min burst 10 packets accept"],
+  [
+    "! -i docker0 -p tcp -m tcp --dport 80 -j DNAT --to-destination 172.17.0.2:80",
+    'iifname != "docker0" meta l4proto tcp th dport { 80 } dnat to 172.17.0.2:80',
+  ],
   ["-m rpfilter -j ACCEPT", 'xt match "-m" accept'],
 ];
 
@@ -63,13 +67,19 @@ for (const [saved, nft] of RULES) {
   });
 }
 
-Deno.test("chains of both families are read with hook and policy, other tables are not", async () => {
+Deno.test("chains of both families are read with hook and policy, our chains of nat are not", async () => {
   const text =
-    "*nat\n:OUTPUT ACCEPT [0:0]\nCOMMIT\n*raw\n:PREROUTING DROP [0:0]\nCOMMIT\n*filter\n:FORWARD DROP [0:0]\n:own - [0:0]\nCOMMIT\n";
+    "*nat\n:OUTPUT ACCEPT [0:0]\n:KUBE-SERVICES - [0:0]\nCOMMIT\n*raw\n:PREROUTING DROP [0:0]\nCOMMIT\n*filter\n:FORWARD DROP [0:0]\n:own - [0:0]\nCOMMIT\n";
   const run = ([program = ""]: readonly string[]) =>
     Promise.resolve({ code: program.startsWith("ip6") ? 1 : 0, stdout: text, stderr: "" });
   const hook = { type: "filter", hook: "forward", priority: 0, policy: "drop", devices: [] };
   assertEquals(await legacyChains({ clock, runner: { run } }), [
+    {
+      table: "iptables-legacy nat",
+      name: "OUTPUT",
+      hook: { type: "nat", hook: "output", priority: -100, policy: "accept", devices: [] },
+      rules: [],
+    },
     {
       table: "iptables-legacy raw",
       name: "PREROUTING",

@@ -38,7 +38,7 @@ const PUBLISHED: readonly (readonly [table: string, chain: string, rule: string,
   [
     ...["ip own", "pre"] as const,
     "dnat to tcp dport map { 22 : 10.0.0.2, 30080 : 10.0.0.3 }",
-    "ip own sends tcp port 30080",
+    "ip own sends tcp port 30080 to 10.0.0.3",
   ],
 ];
 
@@ -48,13 +48,27 @@ const UNRELATED: readonly (readonly [table: string, chain: string, rule: string]
   ["ip nat", "DOCKER", "udp dport 30080 dnat to 172.17.0.2:80"],
   ["ip nat", "DOCKER", "ip daddr 127.0.0.1 tcp dport 30080 dnat to 172.17.0.2:80"],
   ["ip6 nat", "DOCKER", "tcp dport 30080 dnat to [fd00::2]:80"],
+  [
+    "ip nat",
+    "DOCKER",
+    'iifname "eth0" ip saddr 198.51.100.7 tcp dport 30080 dnat to 172.17.0.2:80',
+  ],
   ["ip nat", "KUBE-SEP-A", "tcp dport 30080 dnat to 10.244.0.11:8080"],
   ["ip filter", "FORWARD", "ip daddr 172.17.0.2 tcp dport 30080 accept"],
 ];
 
-function publishedOf(table: string, name: string, rule: string): Finding[] {
-  const listing = `table ${table} {\n\tchain ${name} {\n\t\t${rule}\n\t}\n}\n`;
-  return listOf(checkPublishedPorts(factsOf([NODE, WEB], {
+function publishedOf(table: string, name: string, rule: string, web = WEB): Finding[] {
+  const listing = `table ${table} {
+\tchain base {
+\t\ttype nat hook prerouting priority -100; policy accept;
+\t\tfib daddr type local counter packets 0 bytes 0 jump ${name}
+\t}
+\tchain ${name} {
+\t\t${rule}
+\t}
+}
+`;
+  return listOf(checkPublishedPorts(factsOf([NODE, web], {
     facts: { ruleset: { chains: foreignChains(listing), routes: [] } },
   })));
 }
@@ -74,4 +88,15 @@ for (const [table, name, rule, who] of PUBLISHED) {
 
 Deno.test("rules about other ports, protocols, families and addresses are not about a node port", () => {
   for (const each of UNRELATED) assertEquals(publishedOf(...each), [], each.join(" "));
+});
+
+Deno.test("a published port that is a port of a Service's address on this node is found", () => {
+  const spec = { type: "LoadBalancer", ports: [{ port: 80 }], externalIPs: ["192.168.77.2"] };
+  const rule = 'iifname != "docker0" tcp dport 80 dnat to 172.17.0.2:80';
+  const [first, ...others] = publishedOf("ip nat", "DOCKER", rule, service("web", spec));
+  assertEquals(others, []);
+  assertMatch(
+    first?.what ?? "",
+    /sends tcp port 80 to 172.17.0.2:80, and it is a port of 192.168.77.2, an address of default\/web:/,
+  );
 });

@@ -136,6 +136,7 @@ export function fakeBackend(dataplane = new FakeDataplane({ repairs: false })): 
       isServed: () => Promise.resolve(dataplane.isThere),
       rival: undefined,
       findProxy: () => Promise.resolve([]),
+      look: () => Promise.resolve(false),
       run: () => Promise.resolve(),
       ipvs: undefined,
     },

@@ -11,7 +11,7 @@ import {
   type Probed,
   type RuleReader,
 } from "../backend.ts";
-import { chainsButNat, legacyChains, readRoutes } from "../foreign_filters.ts";
+import { legacyChains, nftChains, readRoutes } from "../foreign_filters.ts";
 import { boundedReading } from "../../model/values/timing.ts";
 import { setRouteLocalnet } from "../sysctl.ts";
 import { kubeProxyProcesses, ProxyTakeOver } from "../take_over.ts";
@@ -141,7 +141,7 @@ function ruleReader(
       return iptablesRules(held, tcpBeLiberal);
     },
     async readRuleset() {
-      const chains = [...await chainsButNat(runtime.runner), ...await legacyChains(runtime)];
+      const chains = [...await nftChains(runtime.runner), ...await legacyChains(runtime)];
       return { chains, routes: await readRoutes(runtime.runner) };
     },
   };

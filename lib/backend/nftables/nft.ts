@@ -177,6 +177,18 @@ export class Nft {
     throw new ApplyError(failure, message, { cause: result.stderr });
   }
 
+  /** Lists the chains of each table. */
+  async listChainNames(): Promise<ReadonlyMap<string, readonly string[]>> {
+    const names = (chains: string) =>
+      [...chains.matchAll(/^\tchain (\S+) \{/gm)].map(([, name = ""]) => name);
+    return new Map([...await this.#chains()].map(([table, chains]) => [table, names(chains)]));
+  }
+
+  /** Lists one chain; `""` if there is none. */
+  listChain(table: string, chain: string): Promise<string> {
+    return this.#list(["chain", ...table.split(" "), chain]);
+  }
+
   /** Lists tables as `family name`. `list tables` of nft 1.0.6 reads all elements, again after each transaction. */
   async listTables(): Promise<readonly string[]> {
     return [...(await this.#chains()).keys()];
