@@ -1,13 +1,12 @@
 /** Loads the command line and its configuration file into one checked configuration. */
 import { append } from "../model/values/lists.ts";
-import { messageOf } from "../model/values/errors.ts";
 import { completeSettings, type Configuration } from "./configuration.ts";
 import { checkCombinations, checkFeatureGates, isJudged, warningsOf } from "./checks.ts";
 import { type Command, readCommand } from "./command.ts";
 import { type FileResult, readConfigurationFile } from "./file/file.ts";
 import { readCommandLine, unexpectedWord } from "./command_line.ts";
 import { type CommandName, COMMANDS } from "./commands.ts";
-import { plain } from "../model/values/text.ts";
+import { errorText, plain } from "../model/values/text.ts";
 import { errorLine } from "./setting.ts";
 import type { GivenSettings } from "./settings.ts";
 
@@ -118,7 +117,7 @@ async function loadFile(name: string, { readFile }: LoadOptions): Promise<FileRe
   try {
     text = await readFile(name);
   } catch (error) {
-    const line = `${plain(name)}: cannot be read: ${plain(messageOf(error))}`;
+    const line = `${plain(name)}: cannot be read: ${errorText(error)}`;
     return { settings: {}, problems: [errorLine(line)] };
   }
   return readConfigurationFile(text, name);
