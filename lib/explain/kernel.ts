@@ -1,18 +1,8 @@
-/** Reads our rules and tracked connections from the kernel, and compares them with the desired state. */
+/** Reads our rules from the kernel, and compares them and tracked connections with the desired state. */
 import type { Backend, PortsOfNode, StickyClient } from "../backend/backend.ts";
-import { type ConntrackEntry, parseEntries } from "../conntrack/tool.ts";
-import { hostPort, splitHostPort } from "../model/cluster/names.ts";
+import { splitHostPort } from "../model/cluster/names.ts";
 import { ApplyError } from "../model/kernel/dataplane.ts";
-import { type DesiredServicePort, servingEndpoints } from "../model/kernel/desired.ts";
-import {
-  type ProcessRunner,
-  ProgramFailedError,
-  ProgramMissingError,
-} from "../model/ports/ports.ts";
-import { FAMILIES } from "../model/values/address.ts";
-import { FatalError } from "../model/values/errors.ts";
 import { count, plain } from "../model/values/text.ts";
-import { frontendsOf } from "../policy/frontend.ts";
 import { error, note, sortFindings, warning } from "./finding.ts";
 import type { Finding, KernelReport, Report, TrackedConnection } from "./report.ts";
 
@@ -106,78 +96,6 @@ function kernelFindings({ state, reason, entries, kubeProxy }: KernelFacts): Fin
       ];
     }
   }
-}
-
-interface ConnectionOptions {
-  readonly runner: ProcessRunner;
-  readonly ownAddresses: readonly string[];
-}
-
-/** Returns the tracked connections to some service ports. @throws {FatalError} if they cannot be listed */
-export async function readConnections(
-  ports: readonly DesiredServicePort[],
-  { runner, ownAddresses }: ConnectionOptions,
-): Promise<TrackedConnection[]> {
-  const listings = FAMILIES.map(async (family) => {
-    const { code, stdout, stderr } = await runner.run(["conntrack", "-L", "-f", `ipv${family}`])
-      .catch((error) => {
-        if (error instanceof ProgramMissingError) {
-          throw new FatalError("--conntrack needs the program conntrack (package conntrack-tools)");
-        }
-        if (!(error instanceof ProgramFailedError)) throw error;
-        throw new FatalError(`--conntrack: ${error.message}`, { cause: error });
-      });
-    if (code !== 0) {
-      throw new FatalError(`--conntrack: conntrack -L failed: ${stderr.trim().split("\n")[0]}`);
-    }
-    return [...parseEntries(stdout)];
-  });
-  return connectionsOf(ports, { entries: (await Promise.all(listings)).flat(), ownAddresses });
-}
-
-/** Returns the ports by protocol and destination, as `tcp 10.96.0.10:80`. */
-export function portsByFrontend(
-  ports: readonly DesiredServicePort[],
-  ownAddresses: readonly string[],
-): ReadonlyMap<string, DesiredServicePort> {
-  return new Map(
-    ports.flatMap((servicePort) =>
-      frontendsOf(servicePort).flatMap(({ address, port }) =>
-        (address === undefined ? ownAddresses : [address])
-          .map((each) => [`${servicePort.protocol} ${hostPort(each, port)}`, servicePort] as const)
-      )
-    ),
-  );
-}
-
-/** The most connections in an answer. */
-const MAX_CONNECTIONS = 1_000;
-
-/** Picks the connections to some service ports. @param entries all that `conntrack -L` prints */
-export function connectionsOf(
-  ports: readonly DesiredServicePort[],
-  { entries, ownAddresses }: Pick<ConnectionOptions, "ownAddresses"> & {
-    readonly entries: Iterable<ConntrackEntry>;
-  },
-): TrackedConnection[] {
-  const byFrontend = portsByFrontend(ports, ownAddresses);
-  const found: TrackedConnection[] = [];
-  for (const { protocol, original, reply, flags } of entries) {
-    const destination = hostPort(original.dst, original.dport);
-    const port = byFrontend.get(`${protocol} ${destination}`);
-    if (!port || found.length >= MAX_CONNECTIONS) continue;
-    found.push({
-      protocol,
-      source: hostPort(original.src, original.sport),
-      destination,
-      endpoint: hostPort(reply.src, reply.sport),
-      flags,
-      isCurrent: servingEndpoints(port).some((each) =>
-        each.address === reply.src && each.port === reply.sport
-      ),
-    });
-  }
-  return found;
 }
 
 /** Finds UDP flows to addresses that are no endpoints: they last for as long as packets come. */

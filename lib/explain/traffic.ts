@@ -1,14 +1,16 @@
-/** Counts the tracked connections to each endpoint of a Service, and those that got no answer. */
+/** Lists the tracked connections to a Service, and counts those to each endpoint and those without an answer. */
 import { readSysctl } from "../backend/sysctl.ts";
 import { parseEntry } from "../conntrack/tool.ts";
 import { hostPort } from "../model/cluster/names.ts";
 import { type DesiredServicePort, servingEndpoints } from "../model/kernel/desired.ts";
+import { ProgramMissingError } from "../model/ports/ports.ts";
 import type { Runtime } from "../model/ports/runtime.ts";
+import { frontendsOf } from "../policy/frontend.ts";
 import { FAMILIES, type Family } from "../model/values/address.ts";
+import { FatalError } from "../model/values/errors.ts";
 import { count, errorText, grouped } from "../model/values/text.ts";
 import { note, warning } from "./finding.ts";
-import { portsByFrontend } from "./kernel.ts";
-import type { EndpointTraffic, Finding, TrafficReport } from "./report.ts";
+import type { EndpointTraffic, Finding, TrackedConnection, TrafficReport } from "./report.ts";
 
 /** A larger table is not listed. */
 const MOST_ENTRIES = 200_000;
@@ -16,48 +18,77 @@ const MOST_ENTRIES = 200_000;
 /** Milliseconds that a listing may take. */
 const LIMIT = 1_000;
 
+/** The same, if the connections are asked for. */
+const ASKED_LIMIT = 60_000;
+
+/** The most connections in an answer. */
+const MOST_CONNECTIONS = 1_000;
+
 /** The code of the finding on attempts without an answer. */
 export const UNANSWERED = "unanswered-connections";
 
 interface TrafficOptions extends Pick<Runtime, "clock" | "runner" | "streamer"> {
   readonly ownAddresses: readonly string[];
+  /** True if the connections themselves are asked for: a large table is listed, too. */
+  readonly isAsked: boolean;
 }
 
-/** Lists the kernel's connections and counts those to some service ports. Never rejects. */
+interface Traffic {
+  readonly traffic: TrafficReport;
+  readonly connections: readonly TrackedConnection[];
+}
+
+/**
+ * Lists the kernel's connections once, and picks those to some service ports.
+ * @throws {FatalError} if they are asked for and cannot be listed
+ */
 export async function readTraffic(
   ports: readonly DesiredServicePort[],
   options: TrafficOptions,
-): Promise<TrafficReport> {
-  const unread = { reason: "", overSeconds: 0, endpoints: [] };
+): Promise<Traffic> {
+  const { isAsked } = options;
   const read = async (name: string) =>
     Number(await readSysctl(options.runner, `net.netfilter.nf_conntrack_${name}`));
+  const unread = (reason: string) => {
+    if (isAsked) throw new FatalError(`--conntrack: ${reason}`);
+    return { traffic: { reason, overSeconds: 0, endpoints: [] }, connections: [] };
+  };
   try {
     const entries = await read("count");
-    if (entries > MOST_ENTRIES) {
+    if (entries > MOST_ENTRIES && !isAsked) {
       const most = grouped(MOST_ENTRIES);
-      const reason = `the kernel tracks ${grouped(entries)} connections, more than ${most}`;
-      return { ...unread, reason };
+      return unread(`the kernel tracks ${grouped(entries)} connections, more than ${most}`);
     }
     const overSeconds = await read("tcp_timeout_syn_sent");
     const counter = new Counter(ports, { ...options, overSeconds });
     const lines = await listInTime(options, (line) => counter.add(line));
-    if (lines === undefined) return { ...unread, reason: `conntrack -L took over ${LIMIT} ms` };
+    if (lines === undefined) return unread(`conntrack -L took over ${limitOf(options)} ms`);
     if (lines === 0 && entries > 0) {
-      return { ...unread, reason: "conntrack -L printed nothing: run it as root" };
+      return unread("conntrack -L printed nothing: run it as root");
     }
-    return { reason: "", overSeconds, endpoints: counter.endpoints() };
+    const { connections } = counter;
+    return { traffic: { reason: "", overSeconds, endpoints: counter.endpoints() }, connections };
   } catch (error) {
-    return { ...unread, reason: errorText(error) };
+    if (error instanceof FatalError) throw error;
+    return unread(
+      error instanceof ProgramMissingError
+        ? "it needs the program conntrack (package conntrack-tools)"
+        : errorText(error),
+    );
   }
+}
+
+function limitOf({ isAsked }: Pick<TrafficOptions, "isAsked">): number {
+  return isAsked ? ASKED_LIMIT : LIMIT;
 }
 
 /** Gives each entry to a function. @returns the number of entries; `undefined`: the time is over */
 async function listInTime(
-  { clock, streamer }: TrafficOptions,
+  { clock, streamer, isAsked }: TrafficOptions,
   add: (line: string) => void,
 ): Promise<number | undefined> {
   const [late, done] = [new AbortController(), new AbortController()];
-  void clock.sleep(LIMIT, done.signal).then(() => late.abort());
+  void clock.sleep(limitOf({ isAsked }), done.signal).then(() => late.abort());
   let lines = 0;
   const list = async (family: Family) => {
     const argv = ["conntrack", "-L", "-f", `ipv${family}`] as const;
@@ -76,8 +107,9 @@ async function listInTime(
   }
 }
 
-/** Counts entries by endpoint. */
+/** Collects entries of service ports, and counts them by endpoint. */
 class Counter {
+  readonly connections: TrackedConnection[] = [];
   readonly #ports: ReadonlyMap<string, DesiredServicePort>;
   /** Texts one of which is in each entry of these ports. */
   readonly #marks: readonly string[];
@@ -90,7 +122,16 @@ class Counter {
       readonly overSeconds: number;
     },
   ) {
-    this.#ports = portsByFrontend(ports, ownAddresses);
+    this.#ports = new Map(
+      ports.flatMap((servicePort) =>
+        frontendsOf(servicePort).flatMap(({ address, port }) =>
+          (address === undefined ? ownAddresses : [address])
+            .map((each) =>
+              [`${servicePort.protocol} ${hostPort(each, port)}`, servicePort] as const
+            )
+        )
+      ),
+    );
     const numbers = ports.flatMap(({ port, nodePort }) => [port, nodePort]);
     this.#marks = [...new Set(numbers)].map((port) => ` dport=${port} `);
     this.#overSeconds = overSeconds;
@@ -102,9 +143,21 @@ class Counter {
     const entry = parseEntry(line);
     if (!entry) return;
     const { protocol, original, reply: { src: address, sport: port }, flags } = entry;
-    const servicePort = this.#ports.get(`${protocol} ${hostPort(original.dst, original.dport)}`);
-    const isServed = servicePort && servingEndpoints(servicePort)
+    const destination = hostPort(original.dst, original.dport);
+    const servicePort = this.#ports.get(`${protocol} ${destination}`);
+    if (!servicePort) return;
+    const isServed = servingEndpoints(servicePort)
       .some((each) => each.address === address && each.port === port);
+    if (this.connections.length < MOST_CONNECTIONS) {
+      this.connections.push({
+        protocol,
+        source: hostPort(original.src, original.sport),
+        destination,
+        endpoint: hostPort(address, port),
+        flags,
+        isCurrent: isServed,
+      });
+    }
     if (!isServed) return;
     const key = `${protocol} ${hostPort(address, port)}`;
     const { open, unanswered } = this.#found.get(key) ?? { open: 0, unanswered: 0 };

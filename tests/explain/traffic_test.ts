@@ -12,7 +12,8 @@ function entry(start: string, endpoint: string, flag = ""): string {
 /** Reads a kernel that has these entries. @param count as the kernel counts them */
 async function traffic(lines: readonly string[], count = lines.length, late = false) {
   const { world } = worldOf([web(), slice([LOCAL, REMOTE])]);
-  return await readTraffic([...world.desired.services.values()].flat(), {
+  const { traffic } = await readTraffic([...world.desired.services.values()].flat(), {
+    isAsked: false,
     ownAddresses: [NODE_ADDRESS],
     clock: {
       now: () => 0,
@@ -32,6 +33,7 @@ async function traffic(lines: readonly string[], count = lines.length, late = fa
       },
     },
   });
+  return traffic;
 }
 
 const told = (report: TrafficReport) =>

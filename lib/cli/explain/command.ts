@@ -3,7 +3,7 @@ import { usedBackend } from "../../backend/choose.ts";
 import type { CommandOf } from "../../config/command.ts";
 import { readInspected, readPodAddresses } from "../../daemon/objects/inspected.ts";
 import { type Answer, answer } from "../../explain/answer.ts";
-import { type KernelPart, readConnections, readKernel } from "../../explain/kernel.ts";
+import { type KernelPart, readKernel } from "../../explain/kernel.ts";
 import { packetWithKernel } from "../../explain/packet_report.ts";
 import { probe, probesOf } from "../../explain/probe.ts";
 import type {
@@ -42,17 +42,20 @@ export async function explain(
     ...options,
     configuration: { ...configuration, mode: report.mode },
   });
-  const [kernel, connections, probed, traffic] = await Promise.all([
+  const isAsked = command.conntrack;
+  const isCounted = report.kind === "service" && about.ports.length > 0;
+  const listing = { ...runtime, ownAddresses: runtime.addresses(), isAsked };
+  const [kernel, probed, tracked] = await Promise.all([
     readKernel(backend, about),
-    command.conntrack
-      ? readConnections(about.ports, { ...runtime, ownAddresses: runtime.addresses() })
-      : undefined,
     command.probe && report.kind === "service" ? probeService(report, context) : undefined,
-    report.kind === "service" && about.ports.length > 0
-      ? readTraffic(about.ports, { ...runtime, ownAddresses: runtime.addresses() })
-      : undefined,
+    isAsked || isCounted ? readTraffic(about.ports, listing) : undefined,
   ]);
-  const facts = { kernel, connections, traffic, probe: probed };
+  const facts = {
+    kernel,
+    connections: isAsked ? tracked?.connections : undefined,
+    traffic: isCounted ? tracked?.traffic : undefined,
+    probe: probed,
+  };
   const finished = await finish(report, facts, context);
   const table = (shown: typeof finished, paint: Paint) =>
     shown.kind === "service"
