@@ -443,7 +443,10 @@ class Reflector {
   /** Delivers an empty first state; an earlier state stays. */
   #deliverNothing({ reason }: WatchError): void {
     if (this.#status.lists > 0) return;
-    this.options.logger.info(`going on without ${this.kind} objects: ${reason}`);
+    // A refusal is a finding.
+    if (reason !== "forbidden") {
+      this.options.logger.info(`going on without ${this.kind} objects: ${reason}`);
+    }
     this.#deliver(new Map(), "");
   }
 
