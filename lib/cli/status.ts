@@ -9,7 +9,7 @@ import { messageIfFatal } from "../model/values/errors.ts";
 import { follow, SCROLL_HELP } from "./follow.ts";
 import { jsonText, type Paint, renderFindings, renderReport, textTable } from "./output.ts";
 import type { QueryContext } from "./context.ts";
-import { formatAgo, formatDuration, healthOf } from "../observe/human.ts";
+import { countRefused, formatAgo, formatDuration, healthOf } from "../observe/human.ts";
 import { statusView, type TextRows } from "../observe/status_view.ts";
 
 const INTERVAL = 1_000;
@@ -63,7 +63,7 @@ export async function status(
 }
 
 /** Returns a status with the findings and objects of one namespace, and the findings of the node. */
-function ofNamespace(status: Status, namespace: string): Status {
+function ofNamespace({ refusedByKind: _, ...status }: Status, namespace: string): Status {
   const isOf = (key: string) => key.startsWith(`${namespace}/`);
   return {
     ...status,
@@ -94,7 +94,7 @@ function section({ head, rows }: TextRows): string {
 
 /** Renders a status in one line, for logs. */
 function statusLine(status: Status, now: number): string {
-  const { watches, findings, refused, conflicts } = status;
+  const { watches, findings, conflicts } = status;
   const last = status.syncs.at(-1);
   const sync = last
     ? `last sync ${last.kind} ${formatAgo(last.at, now)} in ${formatDuration(last.seconds)}`
@@ -103,6 +103,6 @@ function statusLine(status: Status, now: number): string {
   const watched = watches.length === 0 ? "" : `${watching} of ${watches.length} watches, `;
   return `${new Date(now).toISOString()} ${healthOf(status, now).health}, ${status.mode}, ` +
     `${status.services} services, ${status.endpoints} endpoints, ${sync}, ` +
-    `${watched}${count(findings.length, "finding")}, ${refused.length} refused, ` +
+    `${watched}${count(findings.length, "finding")}, ${countRefused(status)} refused, ` +
     `${conflicts.length} conflicts, ${status.driftRepairs} drift repairs\n`;
 }

@@ -172,7 +172,17 @@ export interface Status {
   readonly refusedFeatures?: readonly { readonly feature: Feature; readonly reason: string }[];
   readonly watches: readonly WatchSummary[];
   readonly syncs: readonly SyncSummary[];
+  /** The first ones, and a last one that counts the rest. */
   readonly refused: readonly Refusal[];
+  /** The number of all; absent if there are none. */
+  readonly refusedByKind?: Readonly<Record<string, number>>;
   /** Of each loser the first few, and a last one that counts the rest. */
   readonly conflicts: readonly Conflict[];
+}
+
+export function countByKind(
+  refused: readonly Pick<Refusal, "kind">[],
+): Readonly<Record<string, number>> {
+  const kinds = Map.groupBy(refused, ({ kind }) => kind).entries();
+  return Object.fromEntries(kinds.map(([kind, { length }]) => [kind, length]));
 }

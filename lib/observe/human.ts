@@ -1,6 +1,6 @@
 /** Prints times, sizes and health for people. */
 import type { Progress } from "../model/kernel/dataplane.ts";
-import type { Severity, Status } from "../model/status.ts";
+import { countByKind, type Severity, type Status } from "../model/status.ts";
 import { redactSecrets } from "./log.ts";
 import { count } from "../model/values/text.ts";
 
@@ -102,17 +102,27 @@ const NO_CONNECTION = /^no connection to the API server: /;
 
 /** Counts problems of objects: `1 Service refused, 2 conflicts, 1 without endpoints`; `""` if there are none. */
 export function describeObjectProblems(
-  { refused, conflicts, servicesWithoutEndpoints }: Pick<
+  { conflicts, servicesWithoutEndpoints, ...refusals }: Pick<
     Status,
-    "refused" | "conflicts" | "servicesWithoutEndpoints"
+    "refused" | "refusedByKind" | "conflicts" | "servicesWithoutEndpoints"
   >,
 ): string {
-  const kinds = Map.groupBy(refused, ({ kind }) => kind);
   return [
-    ...kinds.entries().map(([kind, { length }]) => `${count(length, kind)} refused`),
+    ...Object.entries(refusedByKind(refusals)).map(([kind, all]) => `${count(all, kind)} refused`),
     ...conflicts.length > 0 ? [count(conflicts.length, "conflict")] : [],
     ...servicesWithoutEndpoints > 0 ? [`${servicesWithoutEndpoints} without endpoints`] : [],
   ].join(", ");
+}
+
+type Refusals = Pick<Status, "refused" | "refusedByKind">;
+
+/** Returns the numbers of refused objects, also of a daemon that lists all of them. */
+function refusedByKind({ refused, refusedByKind }: Refusals): NonNullable<Status["refusedByKind"]> {
+  return refusedByKind ?? countByKind(refused);
+}
+
+export function countRefused(refusals: Refusals): number {
+  return Object.values(refusedByKind(refusals)).reduce((sum, each) => sum + each, 0);
 }
 
 /** Returns the program that writes the rules, with its version. */

@@ -92,6 +92,7 @@ const SOMETIMES: Readonly<Record<OptionalOf<Status>, boolean>> = {
   localhostNodePorts: true,
   acceleration: true,
   takeOver: true,
+  refusedByKind: true,
   refusedFeatures: true,
   // Only for explain, which asks about one Service.
 };

@@ -2,11 +2,17 @@
 import { formatMinSyncPeriod } from "../../config/configuration.ts";
 import { COMMIT } from "../../model/commit.ts";
 import { objectKey } from "../../model/cluster/names.ts";
-import { KINDS } from "../../model/cluster/objects.ts";
+import { KINDS, type Refusal } from "../../model/cluster/objects.ts";
 import { countWithoutEndpoints } from "../../model/kernel/desired.ts";
 import type { HeldBackPorts } from "../../model/kernel/differences.ts";
 import { describeUnsupported, worksWithout } from "../../model/kernel/traits.ts";
-import { type ServiceStatus, type Status, STATUS_VERSION } from "../../model/status.ts";
+import {
+  type Conflict,
+  countByKind,
+  type ServiceStatus,
+  type Status,
+  STATUS_VERSION,
+} from "../../model/status.ts";
 import { FAMILY_NAMES } from "../../model/values/address.ts";
 import { VERSION } from "../../model/version.ts";
 import type { Parts } from "../parts.ts";
@@ -60,7 +66,7 @@ export function statusReport(parts: Parts): Status {
         failingSince: formatTime(watch.failingSince),
       })),
     syncs: observation.syncs,
-    refused: parts.refusals().map(({ kind, key, reason }) => ({ kind, key, reason })),
+    ...refusedObjects(parts.refusals()),
     conflicts: shorten(desired.conflicts()),
   };
 }
@@ -121,15 +127,36 @@ export function heldBack({ cache, desired, refusals }: Parts): HeldBackPorts[] {
   }));
 }
 
+/** Conflicts of one loser that are listed. */
 const MOST_CONFLICTS = 20;
 
+/** Refused objects that are listed, and conflicts of all losers. */
+const MOST_LISTED = 1_000;
+
 function shorten(conflicts: Status["conflicts"]): Status["conflicts"] {
-  return [...Map.groupBy(conflicts, ({ loser }) => loser)].flatMap(([loser, lost]) => {
+  const byLoser = [...Map.groupBy(conflicts, ({ loser }) => loser)].flatMap(([loser, lost]) => {
     const more = lost.length - MOST_CONFLICTS;
     if (more <= 0) return lost;
-    const rest = { claim: `… and ${more} more`, holder: "", loser, because: "" };
-    return [...lost.slice(0, MOST_CONFLICTS), rest];
+    return [...lost.slice(0, MOST_CONFLICTS), uncounted(more, loser)];
   });
+  const more = byLoser.length - MOST_LISTED;
+  return more <= 0 ? byLoser : [...byLoser.slice(0, MOST_LISTED), uncounted(more, "")];
+}
+
+function uncounted(more: number, loser: string): Conflict {
+  return { claim: `… and ${more} more`, holder: "", loser, because: "" };
+}
+
+/** Lists the first refused objects, and counts all by kind. */
+export function refusedObjects(
+  refusals: readonly Refusal[],
+): Pick<Status, "refused" | "refusedByKind"> {
+  const refused = refusals.slice(0, MOST_LISTED)
+    .map(({ kind, key, reason }) => ({ kind, key, reason }));
+  const next = refusals[MOST_LISTED];
+  const reason = `… and ${refusals.length - MOST_LISTED} more`;
+  if (next) refused.push({ kind: next.kind, key: "", reason });
+  return { refused, ...refused.length > 0 && { refusedByKind: countByKind(refusals) } };
 }
 
 function formatTime(milliseconds: number): string {

@@ -14,7 +14,7 @@ import type { Severity, Status } from "../../model/status.ts";
 import { TopK } from "../../model/values/bounded.ts";
 import { count, grouped } from "../../model/values/text.ts";
 import { frontendsOf, policyOf } from "../../policy/frontend.ts";
-import { formatAge, formatRate, healthOf } from "../human.ts";
+import { countRefused, formatAge, formatRate, healthOf } from "../human.ts";
 import { type StatusView, statusView, type TextRows } from "../status_view.ts";
 
 export interface PageContents {
@@ -91,7 +91,7 @@ function problemsOf(status: Status, { watches, refused, conflicts }: StatusView)
       colour: "red",
     },
     { ...warnings, title: count(warnings.rows.length, "warning"), colour: "yellow" },
-    { ...refused, title: count(refused.rows.length, "refused object"), colour: "yellow" },
+    { ...refused, title: count(countRefused(status), "refused object"), colour: "yellow" },
     { ...conflicts, title: `${count(losers, "Service")} in conflict`, colour: "yellow" },
   ];
   return kinds.filter(({ rows }) => rows.length > 0).map(({ rows, title, ...rest }) => ({

@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { ServiceSyncs } from "../../../lib/daemon/reports/service_syncs.ts";
-import { serviceStatus } from "../../../lib/daemon/reports/status_report.ts";
+import { refusedObjects, serviceStatus } from "../../../lib/daemon/reports/status_report.ts";
 import type { ServiceStatus } from "../../../lib/model/status.ts";
 import type { ServiceChange } from "../../../lib/model/kernel/desired.ts";
 import type { Parts } from "../../../lib/daemon/parts.ts";
@@ -95,4 +95,18 @@ Deno.test("a Service without rules is absent, also after it was there", () => {
   daemon.services.delete("shop/web");
   daemon.sync("partial", { after: [] });
   assertEquals(daemon.web, "absent");
+});
+
+Deno.test("a status lists the first 1,000 refused objects, and counts all", () => {
+  assertEquals(refusedObjects([]), { refused: [] });
+  const each = (kind: "Service" | "Node", index: number) => ({
+    kind,
+    key: `a/${index}`,
+    reason: "x",
+  });
+  const services = Array.from({ length: 1_500 }, (_, index) => each("Service", index));
+  const { refused, refusedByKind } = refusedObjects([...services, each("Node", 0)]);
+  assertEquals(refused.length, 1_001);
+  assertEquals(refused.at(-1), { kind: "Service", key: "", reason: "… and 501 more" });
+  assertEquals(refusedByKind, { Service: 1_500, Node: 1 });
 });
