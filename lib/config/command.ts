@@ -145,7 +145,7 @@ export type ExplainTarget = AskedService | AskedAddress | PacketTarget | PacketT
 export type Shell = typeof SHELLS[number];
 
 const FORMS =
-  "give a Service (name, namespace/name, namespace/name:port or its address) or a packet (SOURCE to IP:PORT/PROTOCOL)";
+  "give a Service (name, namespace/name, namespace/name:port or its address) or a packet (IP or POD to IP:PORT/PROTOCOL)";
 
 /** Reads the question of `explain`. @returns one line about a fault of its words */
 export function readExplainTarget(

@@ -92,9 +92,14 @@ export function lossesTo(
   return nodeFindings.filter(({ id, where }) => isLoss(id) && settings.includes(where));
 }
 
-/** Returns true for kinds of findings on kernel settings that lose packets. */
+/** The code of the finding on an endpoint in the range of cluster IPs. */
+const CLUSTER_IP_ENDPOINT = "endpoint-is-cluster-ip";
+
+const LOSSES: readonly string[] = ["forwarding-off", "bridge-filter-off", CLUSTER_IP_ENDPOINT];
+
+/** Returns true for kinds of findings on packets that are lost after the DNAT. */
 export function isLoss(id: string): boolean {
-  return id === "forwarding-off" || id === "bridge-filter-off";
+  return LOSSES.includes(id);
 }
 
 /** Takes over the node findings on a Service. @param drops those on firewalls that concern its packets */
@@ -130,7 +135,7 @@ export function clusterIPEndpoints(
     const range = guardedCIDRs.find((cidr) => cidrContains(cidr, address));
     if (range === undefined || [...ownAddresses, ...guardedServers].includes(address)) return [];
     return [error(
-      "endpoint-is-cluster-ip",
+      CLUSTER_IP_ENDPOINT,
       `the endpoint ${address} is in the range of cluster IPs (${range}): packets to it reach no pod`,
       "give the EndpointSlice the addresses of pods or machines, not of a Service",
     )];

@@ -127,7 +127,7 @@ export const CATALOG = {
   },
   "another-proxy": {
     severity: "warning",
-    summary: "Another proxy writes its rules on this node.",
+    summary: "Another proxy writes its rules on this node, or its rules came back.",
     remedy:
       "Stop the other proxy, such as the DaemonSet kube-proxy in kube-system. signpost then removes its rules.",
   },
@@ -275,8 +275,8 @@ export const CATALOG = {
   "published-port-is-node-port": {
     severity: "warning",
     summary:
-      "A published port of a container is also a node port. In nftables mode the Service gets the connections.",
-    remedy: "Publish the container at another port, or give the Service another nodePort.",
+      "A published port of a container is also a node port, or a port of a Service's address. In nftables mode the Service gets the connections.",
+    remedy: "Publish the container at another port, or change the port of the Service.",
   },
   "firewall-drops-services": {
     severity: "warning",

@@ -9,7 +9,9 @@ import type { PageData } from "../../lib/observe/page/data.ts";
 import { sideBySide } from "../support/side_by_side.ts";
 import { runSignpost, type Signpost } from "../support/signpost.ts";
 import { NODE } from "../support/topology.ts";
-import { ADDRESSES, PORT, service, slice } from "./cluster.ts";
+import { installKubeProxy } from "../support/kube_proxy.ts";
+import { ADDRESSES, NODE_PORT, PORT, service, slice } from "./cluster.ts";
+import { proxiedFamilies } from "./hand_over_stage.ts";
 import { HEALTH_PORT, METRICS_PORT, Stage } from "./stage.ts";
 
 const test = sideBySide("all reports of a problem agree");
@@ -19,12 +21,11 @@ const WEB = [service(a), slice(a, ["local1"])];
 
 /** Runs a command that asks the daemon of a stage. */
 async function ask(stage: Stage, ...args: readonly string[]) {
-  const { code, stdout } = await runSignpost(stage.network, [
+  return await runSignpost(stage.network, [
     ...args,
     ...args[0] === "status" ? [] : stage.args,
     ...stage.socket,
   ]);
-  return { code, stdout };
 }
 
 /** Waits until log, `check`, `status`, page and metric have a finding, then returns the exit codes of both commands. */
@@ -61,6 +62,9 @@ test("a node that is cut off from its API server", async () => {
     head,
     /: healthy rules, but cut off from the API server for \d+[sm] \(.+\)$/,
   );
+  const explained = await ask(stage, "explain", "shop/web");
+  assertMatch(explained.stdout, /works here/);
+  assertMatch(explained.stderr, /the daemon's objects are as of \d+[sm] ago/);
   const page = await stage.get(DATA_PATH, METRICS_PORT);
   assertStringIncludes(page.body, "healthy rules, but cut off from the API server for ");
   for (const path of ["/healthz", "/readyz"]) {
@@ -145,3 +149,149 @@ for (const mode of ["nftables", "iptables"] as const) {
     assertMatch(await explain(stage, "--from", "pod", "to", packet), /is dropped/);
   });
 }
+
+/** Rules of Docker that publish the node port of `shop/web`. */
+function publishing(program: string): string {
+  return `${program} -t nat -N DOCKER
+${program} -t nat -A PREROUTING -m addrtype --dst-type LOCAL -j DOCKER
+${program} -t nat -A DOCKER ! -i docker0 -p tcp -m tcp --dport ${NODE_PORT} -j DNAT --to-destination 172.17.0.2:80`;
+}
+
+for (
+  const [mode, program] of [
+    ["nftables", "iptables"],
+    ["nftables", "iptables-legacy"],
+    ["iptables", "iptables"],
+    ["iptables", "iptables-legacy"],
+  ] as const
+) {
+  test(`a published port that is a node port, ${program} beside ${mode} mode`, async () => {
+    const objects = [service(a, { spec: { type: "NodePort" } }), slice(a, ["local1"])];
+    await using stage = await Stage.create({ objects, config: { mode } });
+    await using signpost = stage.start(stage.socket);
+    const flow = { from: "client", to: a.node, port: NODE_PORT, protocols: ["tcp"] } as const;
+    const served = [{ ...flow, reaches: ["local1"], masqueraded: true }] as const;
+    await stage.flowsBecome(signpost, served);
+    await stage.network.run(NODE, ["sh", "-ec", publishing(program)]);
+    // In the hook of the same priority, the older program of the two variants decides.
+    if (mode === "nftables" || program === "iptables") await stage.flowsBecome(signpost, served);
+    const id = "published-port-is-node-port";
+    const [check] = await assertReported({ stage, signpost, id });
+    assertEquals(check, 1);
+    const table = program === "iptables" ? "ip nat" : `${program} nat`;
+    assertStringIncludes(
+      (await ask(stage, "explain", "shop/web")).stdout,
+      `chain DOCKER of table ${table} (Docker) sends tcp port ${NODE_PORT} to 172.17.0.2:80, and ` +
+        "it is the node port of shop/web",
+    );
+  });
+}
+
+test("rules of an old kube-proxy that are restored beside nftables mode", async () => {
+  await using stage = await Stage.create({ objects: WEB });
+  await using signpost = await stage.startSynced(stage.socket);
+  await signpost.until("no rival yet", async () => (await ask(stage, "check")).code === 0);
+  const families = proxiedFamilies();
+  await installKubeProxy(stage.network, { mode: "iptables", families, backend: "-nft" });
+  // The next look, which `check` asks for, finds them.
+  assertStringIncludes((await ask(stage, "check")).stdout, "[another-proxy]");
+  assertEquals(await assertReported({ stage, signpost, id: "another-proxy" }), [1, 0]);
+  const { stdout } = await ask(stage, "explain", "shop/web");
+  assertStringIncludes(stdout, "rules of kube-proxy are in the kernel, too");
+});
+
+for (const mode of ["nftables", "iptables"] as const) {
+  test(`a firewall that drops, ${mode}`, async () => {
+    await using stage = await Stage.create({ objects: WEB, config: { mode } });
+    await using signpost = stage.start(stage.socket);
+    const flow = { from: "pod", to: a.clusterIP, protocols: ["tcp"] } as const;
+    await stage.flowsBecome(signpost, [{ ...flow, reaches: ["local1"] }]);
+    await stage.network.applyNft(`table inet host {
+  chain forward {
+    type filter hook forward priority 0; policy drop;
+    ct state established,related accept
+    iifname "docker0" oifname != "docker0" accept
+  }
+}
+`);
+    await stage.flowsBecome(signpost, [{ ...flow, reaches: "drop" }]);
+    const id = "firewall-drops-services";
+    assertEquals(await assertReported({ stage, signpost, id }), [1, 0]);
+    const said = "but table inet host drops it (chain forward)";
+    const packet = ["--from", "pod", "to", `${a.clusterIP}:${PORT}/tcp`];
+    assertStringIncludes(await explain(stage, ...packet), said);
+    // By the name of a pod that is an endpoint.
+    assertStringIncludes(await explain(stage, "shop/local1", "to", "shop/web:80/tcp"), said);
+    assertStringIncludes((await ask(stage, "explain", "shop/web")).stdout, `[${id}]`);
+  });
+}
+
+test("an endpoint that is a cluster IP", async () => {
+  const endpoints = [{ addresses: [a.clusterIP2], conditions: { ready: true } }];
+  const objects = [service(a), { ...slice(a, []), endpoints }];
+  await using stage = await Stage.create({ objects });
+  await using signpost = await stage.startSynced(stage.socket);
+  const flow = { from: "pod", to: a.clusterIP, protocols: ["tcp"] } as const;
+  await stage.flowsBecome(signpost, [{ ...flow, reaches: "drop" }]);
+  assertEquals(await assertReported({ stage, signpost, id: "service-cidr-overlaps" }), [1, 0]);
+  const packet = ["--from", "pod", "to", `${a.clusterIP}:${PORT}/tcp`];
+  const said = `the endpoint ${a.clusterIP2} is in the range of cluster IPs (${a.serviceCIDR})`;
+  assertStringIncludes(await explain(stage, ...packet), `should be delivered, but ${said}`);
+  assertStringIncludes((await ask(stage, "explain", "shop/web")).stdout, said);
+});
+
+test("ServiceCIDRs that may not be read", async () => {
+  const resources = ["services", "nodes", "endpointslices"];
+  const verbs = ["list", "watch"];
+  const rules = [{ apiGroups: ["", "discovery.k8s.io"], resources, verbs }];
+  await using stage = await Stage.create({ objects: WEB, api: { rules } });
+  await using signpost = await stage.startSynced(stage.socket);
+  const id = "optional-objects-refused";
+  assertEquals(await assertReported({ stage, signpost, id }), [0, 0]);
+  assertEquals(signpost.log.match(/ServiceCIDR/g)?.length, 1, signpost.log);
+  assertMatch(await explain(stage, "shop/web"), /works here/);
+});
+
+test("an API server that takes a second and more for each answer", async () => {
+  await using stage = await Stage.create({ objects: WEB, api: { delay: 1_200 } });
+  await using _signpost = await stage.startSynced(stage.socket);
+  assertEquals([(await ask(stage, "check")).code, (await ask(stage, "status")).code], [0, 0]);
+  const page = JSON.parse((await stage.get(DATA_PATH, METRICS_PORT)).body) as PageData;
+  assertEquals([page.problems, page.summary], [[], "No node problems."]);
+  const { body } = await stage.get("/metrics", METRICS_PORT);
+  assertEquals(/^signpost_node_findings\{id="api-.*\} 1$/m.test(body), false);
+  assertMatch(await explain(stage, "shop/web"), /works here/);
+});
+
+test("a Service that wants a port where a program of this node listens", async () => {
+  const objects = [service(a, { spec: { externalIPs: [a.node] } }), slice(a, ["local1"])];
+  await using stage = await Stage.create({ objects });
+  stage.network.serve(NODE, { protocol: "tcp", port: PORT, address: a.node });
+  await using signpost = await stage.startSynced(stage.socket);
+  const flow = { from: "client", to: a.node, port: PORT, protocols: ["tcp"] } as const;
+  await stage.flowsBecome(signpost, [{ ...flow, reaches: ["node"] }]);
+  const said = "a program of this node";
+  await signpost.waitForLog(new RegExp(`WARN .*shop/web.*${said}`));
+  assertStringIncludes((await ask(stage, "status")).stdout, said);
+  assertStringIncludes((await ask(stage, "check")).stdout, "no node problems; 1 conflict");
+  assertStringIncludes((await ask(stage, "explain", "shop/web")).stdout, said);
+  const page = JSON.parse((await stage.get(DATA_PATH, METRICS_PORT)).body) as PageData;
+  assertEquals(page.problems.map(({ title }) => title), ["1 Service in conflict"]);
+  assertEquals(await stage.metric("signpost_vip_conflicts"), 1);
+});
+
+test("packets between pods of a bridge that meet no connection tracking", async () => {
+  await using stage = await Stage.create({ objects: WEB });
+  await using signpost = await stage.startSynced(stage.socket);
+  const bridge = `ip link add cni0 type bridge
+ip addr add ${a.podCIDR.replace(/0\//, "1/")} dev cni0
+ip link set cni0 up
+sysctl -q -w net.bridge.bridge-nf-call-iptables=0`;
+  await stage.network.run(NODE, ["sh", "-ec", bridge]);
+  await signpost.until("a finding", async () => (await ask(stage, "check")).code === 2);
+  assertEquals(await assertReported({ stage, signpost, id: "bridge-filter-off" }), [2, 1]);
+  const said = "net.bridge.bridge-nf-call-iptables is not 1";
+  const packet = ["--from", "pod", "to", `${a.clusterIP}:${PORT}/tcp`];
+  assertStringIncludes(await explain(stage, ...packet), `should be delivered, but ${said}`);
+  assertStringIncludes((await ask(stage, "explain", "shop/web")).stdout, said);
+});
