@@ -202,6 +202,7 @@ writes the archive. It needs no daemon and no API server: if a part cannot be re
 web.shop.svc.cluster.local means shop/web. An IP is an address of the Service, or with a node port one of this
 node. A packet to a Service goes to its cluster IP. PORT is the name or number of a port. PROTOCOL is tcp (default), udp or sctp. You can write '->' instead of "to", in quotes, because a shell
 takes > for a redirection. Without --from, the source address says if the sender is this node, a pod or outside.
+SOURCE is an IP address, or the name of a pod that is an endpoint of a Service: POD, NAMESPACE/POD.
 With -v, it also lists the kernel's correct entries.
 
 ${DAEMON_FLAGS}`,
@@ -213,6 +214,7 @@ ${DAEMON_FLAGS}`,
       "signpost explain 10.96.0.10",
       "signpost explain 10.244.0.7 to 10.96.0.10:80/tcp",
       "signpost explain 10.244.0.7 to shop/web:80",
+      "signpost explain shop/web-0 to shop/web:80",
       "signpost explain '203.0.113.9 -> 192.0.2.10:443/tcp'",
       "signpost explain --from node to '[fd00:10:96::a]:53/udp' --trace",
     ],

@@ -143,7 +143,7 @@ for (const [argv, command] of RIGHT) {
 }
 
 const SERVICE_OR_PACKET =
-  "give a Service (name, namespace/name, namespace/name:port or its address) or a packet (SOURCE to IP:PORT/PROTOCOL)";
+  "give a Service (name, namespace/name, namespace/name:port or its address) or a packet (IP or POD to IP:PORT/PROTOCOL)";
 
 /** Command lines that are wrong, and the one line that says so. */
 const WRONG: readonly [readonly string[], string][] = [
