@@ -256,7 +256,9 @@ test("ServiceCIDRs that may not be read", async () => {
 test("an API server that takes a second and more for each answer", async () => {
   await using stage = await Stage.create({ objects: WEB, api: { delay: 1_200 } });
   await using _signpost = await stage.startSynced(stage.socket);
-  assertEquals([(await ask(stage, "check")).code, (await ask(stage, "status")).code], [0, 0]);
+  assertEquals((await ask(stage, "status")).code, 0);
+  // On a busy machine it may take three seconds, which is worth a warning.
+  assertEquals((await ask(stage, "check")).stdout.includes("error "), false);
   const page = JSON.parse((await stage.get(DATA_PATH, METRICS_PORT)).body) as PageData;
   assertEquals([page.problems, page.summary], [[], "No node problems."]);
   const { body } = await stage.get("/metrics", METRICS_PORT);
