@@ -234,7 +234,7 @@ function keepKnown(node: Node, known: Node | undefined): Node {
   };
 }
 
-export interface Share {
+interface Share {
   /** The cost, in elements, that ends a sync's share. */
   readonly most: number;
   readonly costOf: (key: string) => number;

@@ -128,7 +128,7 @@ function* compareSet(
   return differences;
 }
 
-export interface Place {
+interface Place {
   readonly type: "table" | "chain" | "set";
   readonly name: string;
 }

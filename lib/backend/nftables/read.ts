@@ -245,7 +245,7 @@ export function parseHook(line: string): string | undefined {
   return hook && hookRule(hook, policy) + rest;
 }
 
-export function hookRule(hook: string, policy: string): string {
+function hookRule(hook: string, policy: string): string {
   return `${hook} policy ${policy}`;
 }
 

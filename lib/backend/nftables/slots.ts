@@ -13,7 +13,7 @@ import { renderingElements } from "./text.ts";
 import { Overlap } from "./write.ts";
 
 /** The number of slots that the kernel should have of a frontend. */
-export interface HeldSlots extends Pick<Slots, "set" | "key"> {
+interface HeldSlots extends Pick<Slots, "set" | "key"> {
   readonly count: number;
 }
 

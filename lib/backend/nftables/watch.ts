@@ -197,7 +197,7 @@ export class DriftWatch {
   }
 }
 
-export interface FollowOptions {
+interface FollowOptions {
   readonly streamer: ProcessStreamer;
   readonly nft: Pick<Nft, "listSetNames">;
   readonly clock: Clock;
