@@ -5,7 +5,7 @@ import {
   type DesiredState,
   type StateChange,
 } from "../../model/kernel/desired.ts";
-import { atOnce, Turns } from "../../model/ports/in_turns.ts";
+import { Turns } from "../../model/ports/in_turns.ts";
 import { Counts, type Delta, diffing, NOTHING } from "./delta.ts";
 import { DeferredDeletes } from "./deferred_deletes.ts";
 import type { Nft } from "./nft.ts";
@@ -103,8 +103,8 @@ export class NftablesDataplane implements ScriptWriter<NftScript> {
   }
 
   /** Returns a script that brings back what was applied last, and so changes no counts. */
-  repairing(delta: Delta): PartialScript {
-    const script = atOnce(toPartialScript(this.#deferred.leaveOut(delta), this.#options.weight));
+  *repairing(delta: Delta): Generator<undefined, PartialScript> {
+    const script = yield* toPartialScript(this.#deferred.leaveOut(delta), this.#options.weight);
     return { ...script, delta: NOTHING };
   }
 

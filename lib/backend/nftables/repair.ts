@@ -57,7 +57,7 @@ export async function repairScript(
   const held = elements ? withElements(structure, elements) : structure;
   const differences = await turns.run(comparing(wanted, held));
   const delta = mend({ desired, held, differences });
-  return delta && dataplane.repairing(delta);
+  return delta && await turns.run(dataplane.repairing(delta));
 }
 
 /** Returns the part of a state whose elements may have these keys: all of it takes long to work out. */

@@ -144,7 +144,7 @@ export class DriftWatch {
     const now = clock.monotonic();
     await clock.sleep(this.#fullSyncs.next(now).at - now, signal);
     this.#isWaiting = false;
-    if (!signal.aborted) onMissed("nft monitor missed events");
+    if (!signal.aborted) onMissed("nft monitor ended or lost events");
   }
 
   /** Gathers reports: the first one starts the time. */

@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { Look, repairScript } from "../../../lib/backend/nftables/repair.ts";
 import { Touched } from "../../../lib/backend/nftables/transactions.ts";
-import { type Delta, NOTHING, tableOf } from "../../../lib/backend/nftables/delta.ts";
+import { type Delta, tableOf } from "../../../lib/backend/nftables/delta.ts";
 import { toPartialScript } from "../../../lib/backend/nftables/write.ts";
 import { comparing } from "../../../lib/backend/nftables/compare.ts";
 import { type Contents, parsingListing, readingTable } from "../../../lib/backend/nftables/read.ts";
@@ -94,9 +94,9 @@ Deno.test("a look at a large table, and its repair, are done in turns", async ()
   const repaired: number[] = [];
   const dataplane = {
     isLarge: false,
-    repairing: (delta: Delta) => {
+    *repairing(delta: Delta) {
       repaired.push(delta.addElements.length);
-      return atOnce(toPartialScript(NOTHING, 1));
+      return yield* toPartialScript(delta, 1_000);
     },
   };
   await repairScript({ nft, dataplane, touched, clock }, desired);

@@ -419,7 +419,7 @@ Deno.test("where a monitor ended or lost events, a full sync reads a large table
   await fixture.end();
   for (const pause of [200, 300, 0]) await fixture.clock.advance(pause);
   assertEquals(fixture.looks, ["structure"]);
-  assertEquals(fixture.missed, ["nft monitor missed events"]);
+  assertEquals(fixture.missed, ["nft monitor ended or lost events"]);
   await fixture.clock.advance(60_000);
   await lose(fixture);
   assertEquals(fixture.missed.length, 2);
