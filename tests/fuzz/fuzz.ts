@@ -79,7 +79,9 @@ function readArguments(args: readonly string[]): FuzzOptions {
     }
     options[name] = value;
   }
-  return { ...DEFAULTS, ...options };
+  // With seconds alone, the default number of inputs is no bound.
+  const runs = "seconds" in options ? Infinity : DEFAULTS.runs;
+  return { ...DEFAULTS, runs, ...options };
 }
 
 async function main(): Promise<number> {
