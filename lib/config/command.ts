@@ -15,6 +15,8 @@ interface WordsOf {
   readonly explain: { readonly question: string; readonly target: ExplainTarget };
   /** The Services that are tested; empty: all. */
   readonly test: { readonly services: readonly AskedService[] };
+  /** As it is typed; `undefined`: all Services. */
+  readonly top: { readonly service?: string | undefined };
   /** The objects that might be applied: files, folders or `-`. */
   readonly diff: { readonly manifests: readonly string[] };
   readonly completions: CompletionsRequest;
@@ -50,6 +52,13 @@ export function readCommand(line: CommandLineResult): Command | string {
       return fault === undefined
         ? { ...command, services: services.filter((each) => typeof each !== "string") }
         : `test: ${fault}`;
+    }
+    case "top": {
+      const [word, ...others] = words;
+      if (others.length > 0) return `top: ${show(others[0])}: unexpected word; give one Service`;
+      if (word === undefined) return command;
+      const service = readService(word, command.namespace);
+      return typeof service === "string" ? `top: ${service}` : { ...command, service: word };
     }
     case "diff": {
       const manifests = [...values["signpost.manifests"] ?? [], ...words];

@@ -311,18 +311,27 @@ ${DAEMON_FLAGS}`,
   top: {
     group: "This node",
     summary: "show the connections of each Service, the busiest first",
-    usage: ["top [--once] [flags]"],
+    usage: ["top [--once] [flags]", "top [NAMESPACE/]SERVICE [--once] [flags]"],
     about:
       `Shows new connections of each service port and kind of frontend, for each second and in all. It asks the daemon of
 this node (--socket). In a terminal it runs until q or Ctrl-C: arrows and pages scroll, / filters by name, n by
 namespace, s sorts, ? lists the keys. Elsewhere it prints one table. The daemon
-counts nothing with --service-metrics=false.`,
-    examples: ["signpost top", "signpost top --once", "signpost top -o json"],
+counts nothing with --service-metrics=false.
+
+With a Service, it shows the open connections of each of its endpoints, out of the table of connection tracking.
+An endpoint that terminates and has open connections is not drained yet.`,
+    examples: [
+      "signpost top",
+      "signpost top --once",
+      "signpost top shop/web",
+      "signpost top -o json",
+    ],
     exitCodes: [
       [0, "shown, or watched until the end"],
       [1, "no daemon answers, or it counts no connections"],
       [2, "the command line is wrong"],
     ],
+    words: [],
     shares: ["socket"],
     flags: {
       output: OUTPUT,

@@ -35,6 +35,8 @@ interface TrafficOptions extends Pick<Runtime, "clock" | "runner" | "streamer"> 
 
 interface Traffic {
   readonly traffic: TrafficReport;
+  /** The same counts of places that serve no longer, such as endpoints that terminate. */
+  readonly left: readonly EndpointTraffic[];
   readonly connections: readonly TrackedConnection[];
 }
 
@@ -51,7 +53,7 @@ export async function readTraffic(
     Number(await readSysctl(options.runner, `net.netfilter.nf_conntrack_${name}`));
   const unread = (reason: string) => {
     if (isAsked) throw new FatalError(`--conntrack: ${reason}`);
-    return { traffic: { reason, overSeconds: 0, endpoints: [] }, connections: [] };
+    return { traffic: { reason, overSeconds: 0, endpoints: [] }, left: [], connections: [] };
   };
   try {
     const entries = await read("count");
@@ -66,8 +68,10 @@ export async function readTraffic(
     if (lines === 0 && entries > 0) {
       return unread("conntrack -L printed nothing: run it as root");
     }
-    const { connections } = counter;
-    return { traffic: { reason: "", overSeconds, endpoints: counter.endpoints() }, connections };
+    const { connections, served, left } = counter;
+    const endpoints = [...served.values()];
+    const traffic = { reason: "", overSeconds, endpoints };
+    return { traffic, left: [...left.values()], connections };
   } catch (error) {
     if (error instanceof FatalError) throw error;
     return unread(
@@ -114,7 +118,9 @@ class Counter {
   /** Texts one of which is in each entry of these ports. */
   readonly #marks: readonly string[];
   readonly #overSeconds: number;
-  readonly #found = new Map<string, EndpointTraffic>();
+  /** By protocol, address and port: endpoints of now, and other places. */
+  readonly served = new Map<string, EndpointTraffic>();
+  readonly left = new Map<string, EndpointTraffic>();
 
   constructor(
     ports: readonly DesiredServicePort[],
@@ -158,15 +164,15 @@ class Counter {
         isCurrent: isServed,
       });
     }
-    if (!isServed) return;
+    const found = isServed ? this.served : this.left;
     const key = `${protocol} ${hostPort(address, port)}`;
-    const { open, unanswered } = this.#found.get(key) ?? { open: 0, unanswered: 0 };
+    const { open, unanswered } = found.get(key) ?? { open: 0, unanswered: 0 };
     const isUnreplied = flags.includes("UNREPLIED");
     const isOpen = protocol === "udp"
       ? !isUnreplied
       : flags.includes("OFFLOAD") || / (?:ESTABLISHED|CLOSE_WAIT) /.test(line);
     const isUnanswered = isUnreplied && !(protocol === "tcp" && this.#isFresh(line));
-    this.#found.set(key, {
+    found.set(key, {
       protocol,
       address,
       port,
@@ -179,10 +185,6 @@ class Counter {
   #isFresh(line: string): boolean {
     const [, seconds] = / (\d+) SYN_SENT/.exec(line) ?? [];
     return Number(seconds) >= this.#overSeconds - 1;
-  }
-
-  endpoints(): EndpointTraffic[] {
-    return [...this.#found.values()];
   }
 }
 

@@ -1,4 +1,5 @@
 import { assertEquals, assertMatch } from "@std/assert";
+import type { TopReport } from "../../lib/cli/top_service.ts";
 import type { ConnectionsReport } from "../../lib/model/connections.ts";
 import { readConnections } from "../../lib/cli/client.ts";
 import { runSignpost, type Signpost } from "../support/signpost.ts";
@@ -8,6 +9,7 @@ import {
   type EndpointHost,
   type Manifest,
   NODE_PORT,
+  PORT,
   service,
   slice,
 } from "./cluster.ts";
@@ -241,4 +243,33 @@ test("where it is switched off, nothing counts, and top says so", async () => {
     "signpost",
   ]);
   assertEquals(table.includes("counter"), false);
+});
+
+test("top NAME shows the open connections of each endpoint, and those that are not drained", async () => {
+  await using stage = await Stage.create({ objects: [service(A), slice(A, ["local1"])] });
+  await using signpost = await stage.startSynced(stage.socket);
+  const flow = { from: "pod", address: A.clusterIP, port: PORT } as const;
+  const open = [await stage.network.stay(flow), await stage.network.stay(flow)];
+  stage.apply(slice(A, [
+    { host: "local1", conditions: { ready: false, serving: true, terminating: true } },
+    "local2",
+  ]));
+  const moved = { from: "pod", to: A.clusterIP, protocols: ["tcp"], reaches: ["local2"] } as const;
+  await stage.flowsBecome(signpost, [moved]);
+  open.push(await stage.network.stay(flow));
+  const top = async (...args: readonly string[]) =>
+    (await runSignpost(stage.network, ["top", "shop/web", ...args, ...stage.socket])).stdout;
+  const report = JSON.parse(await top("-o", "json")) as TopReport;
+  const tcp = report.endpoints.filter(({ protocol }) => protocol === "tcp");
+  assertEquals(
+    [report.open, tcp.map(({ address, state, open }) => [address, state, open])],
+    [3, [[A.local1, "terminating", 2], [A.local2, "used", 1]]],
+  );
+  const lines = (await top()).split("\n");
+  assertMatch(lines[0] ?? "", /^shop\/web: 3 open connections through node1$/);
+  assertMatch(
+    lines.find((line) => line.includes(`${A.local1}:8080/tcp`)) ?? "",
+    /^ +2 +67% +0 .*terminating: 2 still open, not drained yet$/,
+  );
+  for (const each of open) each.close();
 });

@@ -1,0 +1,142 @@
+/** `signpost top NAME`: shows the open connections of each endpoint of a Service. */
+import type { CommandOf } from "../config/command.ts";
+import type { Answer } from "../explain/answer.ts";
+import { readTraffic } from "../explain/traffic.ts";
+import { hostPort } from "../model/cluster/names.ts";
+import { FatalError, messageIfFatal } from "../model/values/errors.ts";
+import { count, grouped } from "../model/values/text.ts";
+import { askExplanation } from "./client.ts";
+import type { QueryContext } from "./context.ts";
+import { follow, SCROLL_HELP } from "./follow.ts";
+import { type Cell, colourTable, type Paint, renderReport } from "./output.ts";
+
+/** The version of the format; it changes only if a field goes or changes its meaning. */
+const TOP_VERSION = 1;
+
+/** Milliseconds between two listings. */
+const PAUSE = 2_000;
+
+export interface TopReport {
+  readonly topVersion: typeof TOP_VERSION;
+  readonly node: string;
+  readonly service: string;
+  /** The open connections of all endpoints. */
+  readonly open: number;
+  /** The one with the most open connections first. */
+  readonly endpoints: readonly {
+    readonly protocol: string;
+    readonly address: string;
+    readonly port: number;
+    /** `""`: not known. */
+    readonly endpointNode: string;
+    /** `used`, or why it gets no new connections; `gone`: no EndpointSlice has it. */
+    readonly state: string;
+    readonly open: number;
+    readonly unanswered: number;
+    /** Of all open connections, 0 to 1. */
+    readonly share: number;
+  }[];
+}
+
+/** Shows the connections of a Service. @returns 0; 1 if there is no answer */
+export async function topService(
+  { output, namespace, once, service }: Omit<CommandOf<"top">, "name" | "service"> & {
+    readonly service: string;
+  },
+  context: QueryContext,
+): Promise<number> {
+  const { runtime, logger } = context;
+  const render = (report: TopReport) => renderReport(report, { output, runtime, table: topTable });
+  const ask = async () => {
+    const answer = await askExplanation(context, { question: service, namespace, from: "" });
+    return await reportOf(answer, context);
+  };
+  try {
+    const first = await ask();
+    const isLive = !once && output === "table" && runtime.isTerminal();
+    if (!isLive) await runtime.print(render(first));
+    else {
+      const problem = (message: string) => message;
+      const layout = { fixed: 2, wraps: false, help: SCROLL_HELP };
+      await follow(first, { ...context, render, ask, problem, pause: PAUSE, isLive, layout });
+    }
+    return 0;
+  } catch (error) {
+    logger.error(messageIfFatal(error));
+    return 1;
+  }
+}
+
+async function reportOf(
+  { report, about }: Answer,
+  { runtime }: QueryContext,
+): Promise<TopReport> {
+  if (report.kind !== "service" || report.ports.length === 0) {
+    throw new FatalError(`${report.kind === "service" ? report.service : "it"} has no rules here`);
+  }
+  const options = { ...runtime, ownAddresses: runtime.addresses(), isAsked: false };
+  const { traffic, left } = await readTraffic(about.ports, options);
+  if (traffic.reason !== "") {
+    throw new FatalError(`the connections were not counted: ${traffic.reason}`);
+  }
+  const keyOf = (protocol: string, address: string, port: number | null) =>
+    `${protocol} ${hostPort(address, port ?? 0)}`;
+  const counts = new Map(
+    [...traffic.endpoints, ...left].map((
+      each,
+    ) => [keyOf(each.protocol, each.address, each.port), each]),
+  );
+  const open = [...counts.values()].reduce((sum, each) => sum + each.open, 0);
+  const known = new Map(
+    report.ports.flatMap(({ protocol, endpoints }) =>
+      endpoints.map((each) => [keyOf(protocol, each.address, each.port), { ...each, protocol }])
+    ),
+  );
+  const keys = new Set([...known.keys(), ...counts.keys()]);
+  const endpoints = [...keys].flatMap((key) => {
+    const [endpoint, counted] = [known.get(key), counts.get(key)];
+    const { protocol, address, port } = counted ?? endpoint ?? {};
+    if (protocol === undefined || address === undefined || !port) return [];
+    const now = counted?.open ?? 0;
+    return [{
+      protocol,
+      address,
+      port,
+      endpointNode: endpoint?.node ?? "",
+      state: endpoint?.code ?? "gone",
+      open: now,
+      unanswered: counted?.unanswered ?? 0,
+      share: open === 0 ? 0 : Math.round(1_000 * now / open) / 1_000,
+    }];
+  });
+  return {
+    topVersion: TOP_VERSION,
+    node: report.node,
+    service: report.service,
+    open,
+    endpoints: endpoints.sort((a, b) => b.open - a.open),
+  };
+}
+
+/** States of endpoints that are to lose their connections. */
+const LEAVING: readonly string[] = ["terminating", "not-ready", "gone"];
+
+function topTable({ node, service, open, endpoints }: TopReport, paint: Paint): string {
+  const rows = endpoints.map((each): Cell[] => {
+    const isLeft = LEAVING.includes(each.state);
+    const state = isLeft && each.open > 0
+      ? `${each.state}: ${grouped(each.open)} still open, not drained yet`
+      : each.state;
+    return [
+      grouped(each.open).padStart(5),
+      `${Math.round(100 * each.share)}%`.padStart(5),
+      grouped(each.unanswered).padStart(10),
+      `${hostPort(each.address, each.port)}/${each.protocol}`,
+      each.endpointNode,
+      { text: state, colour: isLeft ? "yellow" : "green" },
+    ];
+  });
+  const head = [" OPEN", "SHARE", "UNANSWERED", "ENDPOINT", "NODE", "STATE"];
+  return `${service}: ${count(open, "open connection")} through ${node}\n\n` +
+    colourTable([head, ...rows], { paint });
+}
