@@ -7,7 +7,7 @@ import type { CommandLine } from "../model/configuration.ts";
 import { CONNECTIONS_VERSION, type ConnectionsReport } from "../model/connections.ts";
 import type { HeldBackPorts } from "../model/kernel/differences.ts";
 import type { DaemonRequest, Runtime } from "../model/ports/runtime.ts";
-import { type Status, STATUS_VERSION } from "../model/status.ts";
+import { type HistoryEntry, type Status, STATUS_VERSION } from "../model/status.ts";
 import { FatalError } from "../model/values/errors.ts";
 import { fieldAt } from "../model/values/record.ts";
 import { plain, plainData } from "../model/values/text.ts";
@@ -103,6 +103,17 @@ export async function askServices(
 /** Asks for the Services whose last good rules the daemon keeps. */
 export async function askHeldBack(daemon: Asking): Promise<readonly HeldBackPorts[]> {
   return readList(await ask(daemon, "/v1/held-back"));
+}
+
+/** The last lines of the daemon's log, and the last changes of all Services. */
+export interface Recent {
+  readonly log: readonly string[];
+  readonly changes: readonly HistoryEntry[];
+}
+
+export async function askRecent(daemon: Asking): Promise<Recent> {
+  const answer = await ask(daemon, "/v1/history");
+  return { log: readList(fieldAt(answer, "log")), changes: readList(fieldAt(answer, "changes")) };
 }
 
 /** Asks for the answer about a Service or packet, without the kernel's part. @throws {FatalError} also if it has none */

@@ -5,6 +5,7 @@ import { type Invocation, loadConfiguration, type Run } from "../config/load.ts"
 import { messageIfFatal } from "../model/values/errors.ts";
 import { VERSION_TEXT } from "../model/version.ts";
 import { ConfigurationFile } from "./configuration_file.ts";
+import { RecentLines } from "../observe/log.ts";
 import {
   type CommandContext,
   nodeNameOf,
@@ -67,22 +68,23 @@ async function guarded(invocation: Run, given: Given): Promise<number> {
   const { command, configuration, warnings } = invocation;
   const { runtime } = given;
   const isAsking = command.name !== "run" && command.name !== "cleanup";
+  const recentLog = new RecentLines();
   const logger = command.name === "run"
-    ? openLog(configuration, runtime)
+    ? openLog(configuration, { runtime, recentLog })
     // What it removes is the answer of cleanup.
     : terseLog(runtime, isAsking ? configuration.logging : { verbosity: 1 });
   // The daemon has said them already to who looks at it.
   for (const warning of isAsking ? [] : warnings) logger.warn(warning);
   const nodeName = nodeNameOf(configuration, runtime);
   try {
-    return await perform(command, { ...given, ...invocation, nodeName, logger });
+    return await perform(command, { ...given, ...invocation, nodeName, logger, recentLog });
   } catch (error) {
     logger.error(messageIfFatal(error));
     return isAsking ? 2 : 1;
   }
 }
 
-type Context = Given & Omit<Run, "command"> & QueryContext;
+type Context = Given & Omit<Run, "command"> & QueryContext & { readonly recentLog: RecentLines };
 
 /** @returns the exit code */
 async function perform(command: Command, context: Context): Promise<number> {

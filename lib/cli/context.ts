@@ -5,7 +5,7 @@ import type { ConfiguredBy } from "../config/load.ts";
 import type { Configuration } from "../config/configuration.ts";
 import type { LogFields, Logger } from "../model/ports/ports.ts";
 import { plain } from "../model/values/text.ts";
-import { createLogger } from "../observe/log.ts";
+import { createLogger, type RecentLines } from "../observe/log.ts";
 import { stderrSink } from "../system/stderr_sink.ts";
 
 export interface CommandContext {
@@ -33,14 +33,21 @@ export function nodeNameOf(
   return hostnameOverride || runtime.hostname().trim().toLowerCase();
 }
 
-/** Opens the log on standard error, as the configuration asks for it. */
+/** Opens the log on standard error, as the configuration asks for it. The last lines are kept, too. */
 export function openLog(
   { logging: { format, verbosity } }: Pick<Configuration, "logging">,
-  runtime: Pick<Runtime, "clock" | "environment" | "pid">,
+  { runtime, recentLog }: {
+    readonly runtime: Pick<Runtime, "clock" | "environment" | "pid">;
+    readonly recentLog: RecentLines;
+  },
 ): Logger {
+  const write = stderrSink();
   return createLogger({
     clock: runtime.clock,
-    sink: stderrSink(),
+    sink: (line) => {
+      recentLog.add(line);
+      write(line);
+    },
     format,
     verbosity,
     journald: logsToJournal(runtime),

@@ -13,12 +13,14 @@ import { loadConfiguration } from "../config/load.ts";
 import { checkSource } from "../daemon/objects/source.ts";
 import { messageIfFatal } from "../model/values/errors.ts";
 import { AutoResetEvent } from "../model/values/timing.ts";
+import type { RecentLines } from "../observe/log.ts";
 import type { ServiceManager } from "../observe/systemd.ts";
 
 interface RunOptions extends CommandContext {
   readonly argv: readonly string[];
   readonly configuration: Configuration;
   readonly logger: Logger;
+  readonly recentLog: RecentLines;
   readonly file: ConfigurationFile;
 }
 
@@ -30,7 +32,7 @@ const STOP_LIMIT = 10_000;
  * changes. A good one ends the daemon and starts another; the kernel keeps the rules meanwhile.
  */
 export async function run(options: RunOptions): Promise<void> {
-  const { runtime, signal, systemd, argv, file } = options;
+  const { runtime, signal, systemd, argv, file, recentLog } = options;
   const manager = openServiceManager(systemd, options);
   const request = new AutoResetEvent(runtime.clock);
   options.reload(() => request.set());
@@ -46,7 +48,7 @@ export async function run(options: RunOptions): Promise<void> {
   await using healthChecks = new HealthCheckNodePorts({ listen, clock });
   while (!signal.aborted) {
     const over = new AbortController();
-    const parts = { configuration, runtime, logger, manager };
+    const parts = { configuration, runtime, logger, recentLog, manager };
     const either = AbortSignal.any([signal, over.signal]);
     const reading = nextConfiguration({ ...parts, argv, file, request, signal: either });
     const daemon = runDaemon({
@@ -63,7 +65,7 @@ export async function run(options: RunOptions): Promise<void> {
     if (!next) continue;
     if (addressesOf(next) !== addressesOf(configuration)) await servers[Symbol.asyncDispose]();
     configuration = next;
-    logger = openLog(configuration, runtime);
+    logger = openLog(configuration, { runtime, recentLog });
     logger.info("the configuration was read again");
   }
   await manager.tell("STOPPING");
@@ -80,7 +82,7 @@ const LOOK_PERIOD = 1_000;
 /** Milliseconds between two looks at a kubeconfig or manifests that cannot be used. */
 const SOURCE_PERIOD = 5_000;
 
-interface ReloadOptions extends Omit<RunOptions, "systemd" | "reload"> {
+interface ReloadOptions extends Omit<RunOptions, "systemd" | "reload" | "recentLog"> {
   readonly manager: Pick<ServiceManager, "tell">;
   /** Set if the configuration is to be read again. */
   readonly request: AutoResetEvent;

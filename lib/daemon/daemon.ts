@@ -106,13 +106,14 @@ async function run(parts: Parts): Promise<void> {
 
 /** Returns the steps that follow each try to sync. @param synced called after each success */
 function stepsAfterSync(parts: Parts, synced: () => void): readonly SyncStep[] {
-  const { options, cache, desired, serviceSyncs, findings, findingsChanged } = parts;
+  const { options, cache, desired, serviceSyncs, history, findings, findingsChanged } = parts;
   const { nodeName, runtime, logger, signal } = options;
   const conntrack = new ConntrackCleaner({ ...options, ...parts, state: desired });
   const localhost = new LocalhostNodePorts(desired);
   let [isReady, isAnnounced] = [false, false];
   const follow = (outcome: SyncOutcome) => {
     serviceSyncs.follow(outcome);
+    history.follow(outcome);
     if (!outcome.applied || outcome.isFull) findings.suspected();
     else findingsChanged.set();
     if (!outcome.applied) return;

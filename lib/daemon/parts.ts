@@ -14,6 +14,7 @@ import type { Runtime } from "../model/ports/runtime.ts";
 import { AutoResetEvent } from "../model/values/timing.ts";
 import { EventRecorder, type EventReport } from "../observe/events.ts";
 import { ProxyHealth } from "../observe/health.ts";
+import type { RecentLines } from "../observe/log.ts";
 import { Metrics } from "../observe/metrics/metrics.ts";
 import type { ServiceManager } from "../observe/systemd.ts";
 import { Desired } from "../policy/state.ts";
@@ -23,6 +24,7 @@ import type { KeptServers } from "../system/http_servers.ts";
 import { writeStateFile } from "../system/state_file.ts";
 import { OwnPorts } from "./objects/own_ports.ts";
 import { postJson, type Source } from "./objects/source.ts";
+import { History } from "./reports/history.ts";
 import { NodeFindings, readSystem } from "./reports/node_findings.ts";
 import { Observation } from "./reports/observation.ts";
 import { ServiceSyncs } from "./reports/service_syncs.ts";
@@ -33,6 +35,8 @@ export interface DaemonOptions {
   readonly nodeName: string;
   readonly runtime: Runtime;
   readonly logger: Logger;
+  /** The last lines of the log. */
+  readonly recentLog: Pick<RecentLines, "lines">;
   readonly manager: ServiceManager;
   /** Outlives the daemon: a new configuration keeps the listeners that it needs, too. */
   readonly localhost: LocalhostListeners;
@@ -86,6 +90,7 @@ function makeReports({ options, opened: { backend, missing, source: { api } } }:
   const report = (event: EventReport) => events?.record(event);
   /** Set if the node findings may have changed. */
   const findingsChanged = new AutoResetEvent(clock);
+  const history = new History({ cache, clock });
   const observation = new Observation({
     nodeName,
     clock,
@@ -93,9 +98,10 @@ function makeReports({ options, opened: { backend, missing, source: { api } } }:
     cache,
     metrics,
     report,
+    history,
     watchesChanged: () => findingsChanged.set(),
   });
-  return { cache, metrics, events, report, findingsChanged, observation };
+  return { cache, metrics, events, report, findingsChanged, history, observation };
 }
 
 /** Makes the way from the objects to the kernel. */

@@ -115,6 +115,7 @@ export function socketRoutes(parts: Parts): SocketRoutes {
     },
     "GET /v1/command-line": () => options.commandLine,
     "GET /v1/held-back": () => heldBack(parts),
+    "GET /v1/history": () => ({ log: options.recentLog.lines, changes: parts.history.changes() }),
     "POST /v1/full-sync": () => {
       loop.requestFull("asked for at the local socket");
       return { requested: true };

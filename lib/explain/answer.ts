@@ -3,7 +3,7 @@ import type { Backend, PortsOfNode } from "../backend/backend.ts";
 import type { ExplainTarget, PacketTarget, Sender, ServiceTarget } from "../config/command.ts";
 import type { Configuration } from "../config/configuration.ts";
 import { objectKey } from "../model/cluster/names.ts";
-import type { ServiceStatus } from "../model/status.ts";
+import type { HistoryEntry, ServiceStatus } from "../model/status.ts";
 import type { Runtime } from "../model/ports/runtime.ts";
 import type { State } from "../policy/state.ts";
 import { familyOf } from "../model/values/address.ts";
@@ -34,6 +34,8 @@ interface AnswerOptions {
   readonly inspect: (service: ServiceTarget) => Promise<Inspected | undefined>;
   /** Returns the addresses of a pod that is an endpoint; `undefined`: they cannot be read. */
   readonly locate: (pod: PodName) => Promise<readonly string[] | undefined>;
+  /** Returns the last changes of a Service; none without a daemon. */
+  readonly historyOf: (service: string) => readonly HistoryEntry[];
   /** Returns the status of a Service; `undefined`: no daemon answers. */
   readonly statusOf: (service: string) => ServiceStatus | undefined;
 }
@@ -64,7 +66,7 @@ export function factsOf(
 /** Answers from the objects alone. @throws {FatalError} if the question names no Service, or several */
 export async function answer(
   asked: ExplainTarget,
-  { known, from, inspect, locate, statusOf }: AnswerOptions & { readonly known: Known },
+  { known, from, inspect, locate, historyOf, statusOf }: AnswerOptions & { readonly known: Known },
 ): Promise<Answer> {
   const { node } = known.desired;
   const target = findTarget(asked, known);
@@ -74,8 +76,8 @@ export async function answer(
     return { explainVersion: EXPLAIN_VERSION, report, about: { ports: packet.ports, node } };
   }
   const inspected = await inspect(target);
-  const status = statusOf(objectKey(target));
-  const report = explainService({ ...known, target, inspected, status });
+  const [status, history] = [statusOf(objectKey(target)), historyOf(objectKey(target))];
+  const report = explainService({ ...known, target, inspected, status, history });
   const ports = askedPorts(target, known);
   return { explainVersion: EXPLAIN_VERSION, report, about: { ports, node } };
 }

@@ -6,7 +6,7 @@ import type { Scheduler } from "../model/cluster/scheduler.ts";
 import type { Mode } from "../model/configuration.ts";
 import type { DesiredServicePort, Destination, FrontendType } from "../model/kernel/desired.ts";
 import type { ProbeTarget } from "../model/ports/ports.ts";
-import type { ObjectsOrigin, ServiceStatus } from "../model/status.ts";
+import type { HistoryEntry, ObjectsOrigin, ServiceStatus } from "../model/status.ts";
 import type { SliceFacts } from "../source/objects/inspect.ts";
 import type { TopologyMode } from "../policy/endpoints.ts";
 
@@ -242,6 +242,8 @@ export interface ServiceReport extends Report {
   readonly probe: ProbeReport | null;
   /** `null`: no daemon answers. */
   readonly status: ServiceStatus | null;
+  /** The last changes that the daemon wrote, the newest first. */
+  readonly history: readonly HistoryEntry[];
 }
 
 export interface PacketReport extends Report {

@@ -52,7 +52,9 @@ function portOf(
 }
 
 /** Explains a Service from the objects alone. */
-export function explainService(inputs: ServiceInputs): ServiceReport {
+export function explainService(
+  { history = [], ...inputs }: ServiceInputs & Partial<Pick<ServiceReport, "history">>,
+): ServiceReport {
   const { target, cache, inspected, nodeName, status } = inputs;
   const key = objectKey(target);
   const service = cache.services.get(key);
@@ -98,6 +100,7 @@ export function explainService(inputs: ServiceInputs): ServiceReport {
     probe: null,
     objects: inputs.origin,
     status: status ?? null,
+    history,
   });
 }
 

@@ -102,6 +102,17 @@ export interface ServiceStatus {
   readonly reason: string;
 }
 
+/** A change of a Service that is in the kernel. */
+export interface HistoryEntry {
+  /** RFC 3339: when the kernel had it. */
+  readonly at: string;
+  /** `namespace/name`. */
+  readonly service: string;
+  readonly what: string;
+  /** From the first event until the kernel had it; `null`: no event of the Service came. */
+  readonly milliseconds: number | null;
+}
+
 export interface ObjectsOrigin {
   readonly from: "daemon" | "api" | "manifests" | "state-file";
   /** RFC 3339: the objects are those of this time. */

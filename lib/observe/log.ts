@@ -33,6 +33,21 @@ interface Entry {
   readonly verbosity?: number;
 }
 
+/** Keeps the last lines of the log. */
+export class RecentLines {
+  #lines: string[] = [];
+
+  readonly add = (line: string): void => {
+    if (this.#lines.push(line) > 2 * MOST_LINES) this.#lines = this.#lines.slice(-MOST_LINES);
+  };
+
+  get lines(): readonly string[] {
+    return this.#lines.slice(-MOST_LINES);
+  }
+}
+
+const MOST_LINES = 500;
+
 /** Makes a logger. Any message becomes one line, without secrets and control characters, and not too long. */
 export function createLogger(options: LoggerOptions): Logger {
   const { clock, sink, format = "text", verbosity = 0, journald = false } = options;

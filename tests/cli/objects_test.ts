@@ -51,6 +51,7 @@ async function explained(question: string): Promise<Answer | Unanswered> {
           ? ["fd00:10:244::11", "10.244.0.11"]
           : [],
       ),
+    historyOf: () => [],
     statusOf: () => SERVICE,
   }).catch((error) => ({ explainVersion: 1, problem: error.message }));
 }

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { RecentLines } from "../../lib/observe/log.ts";
 import { assert, assertEquals } from "@std/assert";
 import { ConfigurationFile } from "../../lib/cli/configuration_file.ts";
 import { run } from "../../lib/cli/run.ts";
@@ -72,6 +73,7 @@ async function start(folder: string, health = "") {
     argv,
     configuration: loaded.configuration,
     logger,
+    recentLog: new RecentLines(),
     file,
     runtime,
     signal: stop.signal,

@@ -9,6 +9,7 @@ const EXPLAIN = {
   trace: false,
   probe: false,
   conntrack: false,
+  history: false,
   timeout: 10_000,
   output: "table",
 };

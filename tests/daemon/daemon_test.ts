@@ -1,3 +1,4 @@
+import { RecentLines } from "../../lib/observe/log.ts";
 import { assertRejects } from "@std/assert";
 import { openServiceManager } from "../../lib/daemon/reports/service_manager.ts";
 import { runDaemon } from "../../lib/daemon/daemon.ts";
@@ -45,6 +46,7 @@ Deno.test("while the kernel checks the rules, nft says its version and the kubec
     nodeName: "node-1",
     runtime,
     logger,
+    recentLog: new RecentLines(),
     manager: openServiceManager({ notifySocket: undefined, watchdog: undefined }, {
       runtime,
       logger,

@@ -2,7 +2,8 @@ import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { run } from "../support/command.ts";
 import { runSignpost } from "../support/signpost.ts";
 import { NODE } from "../support/topology.ts";
-import { ADDRESSES, service, slice } from "./cluster.ts";
+import type { HistoryEntry } from "../../lib/model/status.ts";
+import { ADDRESSES, service, slice, TARGET_PORT } from "./cluster.ts";
 import { Stage } from "./stage.ts";
 
 const a = ADDRESSES[4];
@@ -14,10 +15,14 @@ const FILES = [
   "check.json",
   "configuration.yaml",
   "conntrack.txt",
+  "history.json",
   "iptables.txt",
   "kube-proxy.json",
+  "log.txt",
+  "network.txt",
   "nft.txt",
   "status.json",
+  "sysctl.txt",
   "verify.json",
   "versions.txt",
 ];
@@ -87,8 +92,14 @@ function assertNoSecret(texts: ReadonlyMap<string, string>): void {
 
 Deno.test("a bundle of a running daemon has what a bug report needs, and no secret", async () => {
   await using stage = await stageWithSecrets();
-  await using _signpost = await stage.startSynced(stage.socket);
+  await using signpost = await stage.startSynced(stage.socket);
   await stage.network.run(NODE, ["nft", "-f", "-"], { stdin: COMMENTED });
+  stage.apply(slice(a, ["remote1"]));
+  await stage.flowsBecome(signpost, [{ from: "pod", to: a.clusterIP, reaches: ["remote1"] }]);
+  const what =
+    `endpoint ${a.remote1}:${TARGET_PORT} added, endpoint ${a.local1}:${TARGET_PORT} gone`;
+  const explained = await runSignpost(stage.network, ["explain", "shop/web", ...stage.socket]);
+  assertMatch(explained.stdout, new RegExp(`Last changes\\n.*\\n +\\S+Z +[\\d.]+ m?s +${what}\\n`));
   const texts = await bundle(stage, stage.socket);
   assertNoSecret(texts);
   const json = (file: string) => JSON.parse(texts.get(file) ?? "") as Record<string, unknown>;
@@ -101,6 +112,11 @@ Deno.test("a bundle of a running daemon has what a bug report needs, and no secr
   assertStringIncludes(texts.get("configuration.yaml") ?? "", "kind: KubeProxyConfiguration");
   assertStringIncludes(texts.get("versions.txt") ?? "", "kernel: ");
   assertStringIncludes(texts.get("conntrack.txt") ?? "", "entries: ");
+  const [change] = JSON.parse(texts.get("history.json") ?? "") as HistoryEntry[];
+  assertEquals([change?.service, change?.what], ["shop/web", what]);
+  assertMatch(texts.get("log.txt") ?? "", /INFO ready services=1/);
+  assertStringIncludes(texts.get("network.txt") ?? "", a.node);
+  assertMatch(texts.get("sysctl.txt") ?? "", /net\.netfilter\.nf_conntrack_max = /);
 });
 
 Deno.test("a bundle needs no daemon and no API server, and says what it could not read", async () => {
@@ -110,6 +126,7 @@ Deno.test("a bundle needs no daemon and no API server, and says what it could no
   const texts = await bundle(stage, ["--proxy-from-environment"]);
   assertNoSecret(texts);
   assertStringIncludes(texts.get("status.json") ?? "", "could not be read: there is no socket");
+  assertStringIncludes(texts.get("log.txt") ?? "", "could not be read: there is no socket");
   assertStringIncludes(texts.get("verify.json") ?? "", "could not be read: ");
   assertStringIncludes(texts.get("check.json") ?? "", "api-server-unreachable");
   assertMatch(texts.get("nft.txt") ?? "", /chain filter-forward \{\n\s*log prefix .* counter /);

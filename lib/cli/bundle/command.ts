@@ -4,7 +4,7 @@ import { iptablesStructure, nftStructure } from "../../backend/structure.ts";
 import { kubeProxyProcesses } from "../../backend/take_over.ts";
 import type { CommandOf } from "../../config/command.ts";
 import type { GivenSettings } from "../../config/settings.ts";
-import { askStatus } from "../client.ts";
+import { askRecent, askStatus } from "../client.ts";
 import { readSystem } from "../../daemon/reports/node_findings.ts";
 import { FatalError, messageOf } from "../../model/values/errors.ts";
 import { count, plain } from "../../model/values/text.ts";
@@ -69,6 +69,21 @@ export async function bundle(
   return 0;
 }
 
+/** Characters of a listing: a router has a million routes. */
+const MOST_TEXT = 1_000_000;
+
+/** Lists what programs print, each under its command. */
+async function outputsOf(
+  { runtime: { runner } }: BundleContext,
+  commands: readonly (readonly [string, ...string[]])[],
+): Promise<string> {
+  const texts = await Promise.all(commands.map(async (argv) => {
+    const { stdout, stderr } = await runner.run(argv);
+    return `# ${argv.join(" ")}\n${stdout.slice(0, MOST_TEXT)}${stderr}\n`;
+  }));
+  return texts.join("");
+}
+
 const PARTS: readonly Part[] = [
   {
     path: "versions.txt",
@@ -118,6 +133,33 @@ const PARTS: readonly Part[] = [
         rules: await likelyBackend(context).foreignRules.findProxy(),
       });
     },
+  },
+  {
+    path: "log.txt",
+    about: "the last lines of the daemon's log",
+    read: async (context) => (await askRecent(context)).log.join("\n"),
+  },
+  {
+    path: "history.json",
+    about: "the last changes of Services",
+    read: async (context) => json((await askRecent(context)).changes),
+  },
+  {
+    path: "network.txt",
+    about: "addresses, rules and routes",
+    read: (context) =>
+      outputsOf(context, [
+        ["ip", "-br", "addr"],
+        ["ip", "rule"],
+        ["ip", "route"],
+        ["ip", "-6", "rule"],
+        ["ip", "-6", "route"],
+      ]),
+  },
+  {
+    path: "sysctl.txt",
+    about: "the settings of connection tracking",
+    read: (context) => outputsOf(context, [["sysctl", "net.netfilter"]]),
   },
   {
     path: "conntrack.txt",

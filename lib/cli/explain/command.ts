@@ -59,7 +59,7 @@ export async function explain(
   const finished = await finish(report, facts, context);
   const table = (shown: typeof finished, paint: Paint) =>
     shown.kind === "service"
-      ? renderService(shown, { paint, isVerbose })
+      ? renderService(shown, { paint, isVerbose, hasHistory: command.history })
       : renderPacket(shown, { paint, isVerbose });
   await runtime.print(renderReport(finished, { output: command.output, runtime, table }));
   return finished.findings.some(({ severity }) => severity === "error") ? 1 : 0;
@@ -95,6 +95,7 @@ async function answerHere(context: ExplainContext): Promise<Answer> {
         : await readInspected(service, { ...context, client: undefined });
     },
     locate: (pod) => readPodAddresses(pod, { ...context, client: undefined }),
+    historyOf: () => [],
     statusOf: () => undefined,
   });
 }

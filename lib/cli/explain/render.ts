@@ -2,6 +2,7 @@
 import { describeScheduler } from "../../model/cluster/scheduler.ts";
 import { capitalized, count, plain } from "../../model/values/text.ts";
 import { hostPort } from "../../model/cluster/names.ts";
+import { formatDuration } from "../../observe/human.ts";
 import { type Cell, type Colour, colourTable, type Paint, renderFindings } from "../output.ts";
 import { endpointName } from "../../explain/endpoints.ts";
 import { answeredPart, probedPlace, resultText } from "../../explain/probe.ts";
@@ -34,8 +35,16 @@ const VERDICTS: Readonly<Record<ServiceReport["verdict"], readonly [Colour, stri
   "not-found": ["red", "is not there"],
 };
 
+interface ServiceOptions extends RenderOptions {
+  /** True for all changes that the daemon remembers, else for the last ones. */
+  readonly hasHistory?: boolean;
+}
+
+/** Changes that are shown if the history is not asked for. */
+const LAST_CHANGES = 5;
+
 /** Renders a page about the Service, from the objects to the kernel. */
-export function renderService(report: ServiceReport, options: RenderOptions): string {
+export function renderService(report: ServiceReport, options: ServiceOptions): string {
   const { paint } = options;
   const { service, selector, type, node, mode, findings, ports, stickyClients } = report;
   if (report.verdict === "not-found") {
@@ -66,7 +75,26 @@ export function renderService(report: ServiceReport, options: RenderOptions): st
         ]),
       ], paint),
     renderConnections(report.connections, paint),
+    renderHistory(report, options),
   ]);
+}
+
+function renderHistory(
+  { history }: ServiceReport,
+  { paint, hasHistory = false }: ServiceOptions,
+): string {
+  const shown = history.slice(0, hasHistory ? Infinity : LAST_CHANGES);
+  if (shown.length === 0) return hasHistory ? "No change since the daemon started\n" : "";
+  const more = history.length - shown.length;
+  return `${paint("Last changes", "bold")}${more > 0 ? `, ${more} more with --history` : ""}\n` +
+    table([
+      ["IN THE KERNEL", "TOOK", "CHANGE"],
+      ...shown.map(({ at, milliseconds, what }) => [
+        at,
+        milliseconds === null ? "" : formatDuration(milliseconds / 1_000),
+        what,
+      ]),
+    ], paint);
 }
 
 /** Renders what answered this node. */

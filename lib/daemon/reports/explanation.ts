@@ -49,6 +49,7 @@ export async function explanation(
     from,
     inspect: async (service) => isAway ? undefined : await readInspected(service, reading),
     locate: async (pod) => isAway ? undefined : await readPodAddresses(pod, reading),
+    historyOf: (service) => parts.history.changes(service),
     statusOf: (service) => serviceStatus(parts, service),
   }).catch((error) => unanswered(messageIfFatal(error)));
 }

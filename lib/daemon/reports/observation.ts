@@ -13,6 +13,7 @@ import type { EventReport } from "../../observe/events.ts";
 import { redactSecrets } from "../../observe/log.ts";
 import type { Metrics, Observed } from "../../observe/metrics/metrics.ts";
 import type { SyncObserver } from "../../sync/reports.ts";
+import type { History } from "./history.ts";
 import type { WatchStatus } from "../../source/api/reflector.ts";
 
 interface ObservationSources {
@@ -23,6 +24,7 @@ interface ObservationSources {
   readonly cache: ObjectCache;
   readonly metrics: Metrics;
   readonly report: (event: EventReport) => void;
+  readonly history: Pick<History, "seen" | "started">;
   /** Called after a watch has changed its state. */
   readonly watchesChanged: () => void;
 }
@@ -72,6 +74,7 @@ export class Observation implements SyncObserver, Observed {
 
   seen(event: ObjectEvent): void {
     this.#followNode(event);
+    this.sources.history.seen(event);
     if (event.kind !== "EndpointSlice" && event.kind !== "Service") return;
     const counts = this.changes[event.kind];
     const seen = event.type === "replace"
@@ -88,6 +91,7 @@ export class Observation implements SyncObserver, Observed {
 
   started(): void {
     this.#taken = this.#triggers.length;
+    this.sources.history.started();
     for (const counts of Object.values(this.changes)) counts.taken = counts.pending;
   }
 

@@ -69,8 +69,16 @@ Deno.test("correct entries of the kernel are shown if asked for", () => {
   assertEquals([isShown(false), isShown(true)], [false, true]);
 });
 
-Deno.test("a Service that works is a page, too", async () => {
-  const report = explainWeb([web(), slice([LOCAL, REMOTE])]);
+Deno.test("a Service that works is a page, too, with its last changes", async () => {
+  const history = Array.from({ length: 6 }, (_, index) => ({
+    at: `2026-01-02T03:04:0${6 - index}.000Z`,
+    service: "shop/web",
+    what: `endpoint 10.244.1.1${index}:8080 added`,
+    milliseconds: index === 1 ? null : 12,
+  }));
+  const report = { ...explainWeb([web(), slice([LOCAL, REMOTE])]), history };
+  const all = renderService(report, { ...plain, hasHistory: true });
+  assertEquals([all.includes("10.244.1.15"), all.includes("--history")], [true, false]);
   await assertGolden("explain-service-works.txt", renderService(report, plain));
 });
 

@@ -1,3 +1,4 @@
+import { History } from "../../../lib/daemon/reports/history.ts";
 import { assertEquals } from "@std/assert";
 import { ObjectCache } from "../../../lib/cache/cache.ts";
 import { Observation } from "../../../lib/daemon/reports/observation.ts";
@@ -72,6 +73,7 @@ function observe({ hasApi }: { readonly hasApi: boolean } = { hasApi: true }) {
     cache,
     metrics,
     report: (event) => events.push(event),
+    history: new History({ cache, clock }),
     watchesChanged: () => {},
   });
   metrics.read({
