@@ -84,14 +84,9 @@ export class Connections {
   /** Returns the busiest, and the sums of all. Never rejects. */
   async report(most = MOST_REPORTED): Promise<ConnectionsReport> {
     const { node, counters } = this.#options;
-    const busiest = new TopK(Math.min(most, MOST_REPORTED), busiestFirst);
-    let [connections, perSecond] = [0, 0];
+    const [sent, rejected] = [new Busiest(most), new Busiest(most)];
     for await (const batch of this.batches()) {
-      for (const each of batch) {
-        busiest.add(each);
-        connections += each.connections;
-        perSecond += each.perSecond;
-      }
+      for (const each of batch) (each.reason === undefined ? sent : rejected).add(each);
     }
     return {
       connectionsVersion: CONNECTIONS_VERSION,
@@ -99,8 +94,10 @@ export class Connections {
       off: typeof counters === "string" ? counters : "",
       ...this.#report,
       everySeconds: this.#valid / 1000,
-      total: { connections, perSecond },
-      services: busiest.inOrder(),
+      total: sent.total,
+      services: sent.first.inOrder(),
+      totalRejected: rejected.total,
+      rejected: rejected.first.inOrder(),
     };
   }
 
@@ -130,16 +127,34 @@ export class Connections {
   }
 }
 
+/** Keeps the busiest, and sums all. */
+class Busiest {
+  readonly first: TopK<ServiceConnections>;
+  readonly total = { connections: 0, perSecond: 0 };
+
+  constructor(most: number) {
+    this.first = new TopK(Math.min(most, MOST_REPORTED), busiestFirst);
+  }
+
+  add(each: ServiceConnections): void {
+    this.first.add(each);
+    this.total.connections += each.connections;
+    this.total.perSecond += each.perSecond;
+  }
+}
+
 function busiestFirst(a: ServiceConnections, b: ServiceConnections): number {
   return b.perSecond - a.perSecond || b.connections - a.connections ||
     (nameOf(a) < nameOf(b) ? -1 : 1);
 }
 
-function nameOf({ namespace, service, port, protocol, frontend }: ServiceConnections): string {
-  return `${namespace}/${service} ${port} ${protocol} ${frontend}`;
+function nameOf({ namespace, service, ...place }: ServiceConnections): string {
+  return `${namespace}/${service} ${seriesKey(place)}`;
 }
 
 type Labels = Omit<ServiceConnections, "connections" | "perSecond">;
+
+type Place = Pick<Labels, "port" | "protocol" | "frontend" | "reason">;
 
 interface Series {
   readonly labels: Labels;
@@ -154,7 +169,7 @@ export class ConnectionsByService {
   readonly #series = new Map<string, Map<string, Series>>();
   /** The labels of each Service's frontends, computed once for each state. */
   readonly #frontends = new WeakMap<readonly DesiredServicePort[], ReadonlyMap<string, Labels>>();
-  /** The counts of the last reading that are not 0. */
+  /** The counts of the last reading that are not 0, by `countKey`. */
   #last: ReadonlyMap<string, FrontendCount> = new Map();
 
   constructor(private readonly services: () => DesiredState["services"]) {}
@@ -173,7 +188,7 @@ export class ConnectionsByService {
     for (const count of counts) {
       yield;
       if (count.connections === 0) continue;
-      read.set(count.frontend, count);
+      read.set(countKey(count), count);
       if (seconds !== undefined) this.#add(count, this.#sinceLast(count));
     }
     this.#last = read;
@@ -181,7 +196,8 @@ export class ConnectionsByService {
       yield;
       const there = new Set([...this.#frontendsOf(service).values()].map(seriesKey));
       for (const [key, series] of ofService) {
-        if (!there.has(key)) ofService.delete(key);
+        const { reason: _, ...frontend } = series.labels;
+        if (!there.has(seriesKey(frontend))) ofService.delete(key);
         series.perSecond = seconds === undefined ? 0 : series.fresh / seconds;
         series.fresh = 0;
       }
@@ -189,15 +205,17 @@ export class ConnectionsByService {
     }
   }
 
-  #sinceLast({ frontend, service, connections }: FrontendCount): number {
-    const last = this.#last.get(frontend);
+  #sinceLast(count: FrontendCount): number {
+    const { service, connections } = count;
+    const last = this.#last.get(countKey(count));
     const isSame = last?.service === service && last.connections <= connections;
     return isSame ? connections - last.connections : connections;
   }
 
-  #add({ frontend, service }: FrontendCount, more: number): void {
-    const labels = more > 0 ? this.#frontendsOf(service).get(frontend) : undefined;
-    if (!labels) return;
+  #add({ frontend, service, reason }: FrontendCount, more: number): void {
+    const known = more > 0 ? this.#frontendsOf(service).get(frontend) : undefined;
+    if (!known) return;
+    const labels = reason === undefined ? known : { ...known, reason };
     const ofService = this.#series.get(service) ?? new Map<string, Series>();
     this.#series.set(service, ofService);
     const key = seriesKey(labels);
@@ -240,6 +258,10 @@ function frontendLabels(
   }));
 }
 
-function seriesKey({ port, protocol, frontend }: Labels): string {
-  return `${port} ${protocol} ${frontend}`;
+function seriesKey({ port, protocol, frontend, reason }: Place): string {
+  return `${port} ${protocol} ${frontend} ${reason ?? ""}`;
+}
+
+function countKey({ frontend, reason }: FrontendCount): string {
+  return `${frontend} ${reason ?? ""}`;
 }

@@ -1,7 +1,11 @@
 /** `signpost top`: shows the connections of each Service, as the daemon counts them. */
 import type { CommandOf } from "../config/command.ts";
 import { askConnections } from "./client.ts";
-import type { ConnectionsReport, ServiceConnections } from "../model/connections.ts";
+import {
+  type ConnectionsReport,
+  REJECTIONS,
+  type ServiceConnections,
+} from "../model/connections.ts";
 import { FatalError, messageIfFatal } from "../model/values/errors.ts";
 import { alternatives, grouped } from "../model/values/text.ts";
 import { follow, SCROLL_HELP } from "./follow.ts";
@@ -81,11 +85,20 @@ async function withRates(
 }
 
 function ofNamespace(report: ConnectionsReport, namespace: string): ConnectionsReport {
-  const services = report.services.filter((each) => each.namespace === namespace);
-  const sum = (field: "connections" | "perSecond") =>
-    services.reduce((all, each) => all + each[field], 0);
-  const total = { connections: sum("connections"), perSecond: sum("perSecond") };
-  return { ...report, services, total };
+  const [services, rejected] = [report.services, report.rejected].map((all) =>
+    all.filter((each) => each.namespace === namespace)
+  );
+  const totalOf = (all: readonly ServiceConnections[] = []) => ({
+    connections: all.reduce((sum, { connections }) => sum + connections, 0),
+    perSecond: all.reduce((sum, { perSecond }) => sum + perSecond, 0),
+  });
+  return {
+    ...report,
+    services: services ?? [],
+    total: totalOf(services),
+    rejected: rejected ?? [],
+    totalRejected: totalOf(rejected),
+  };
 }
 
 /** The part of the report that is shown. */
@@ -155,32 +168,47 @@ function nameOf({ namespace, service }: ServiceConnections): string {
 
 // Names come last: they may be cut, numbers may not.
 const HEAD = ["PER SECOND", "IN ALL", "FRONTEND", "PORT", "SERVICE"];
+const REJECTED = ["REJECTED", "IN ALL", "FRONTEND", "PORT", "WHY", "SERVICE"];
 const RIGHT: readonly number[] = [0, 1];
 
 /** Renders the connections as text, the busiest first. */
 export function topTable(
-  { node, services: all, overSeconds, total }: ConnectionsReport,
+  { node, services, overSeconds, total, rejected, totalRejected }: ConnectionsReport,
   paint: Paint,
   view = WHOLE,
 ): string {
-  const services = all.filter((each) => nameOf(each).includes(view.filter.toLowerCase()))
-    .sort(ORDERS[view.order]?.[1]);
+  const inView = (all: readonly ServiceConnections[]) =>
+    all.filter((each) => nameOf(each).includes(view.filter.toLowerCase()))
+      .sort(ORDERS[view.order]?.[1]);
   const over = overSeconds === 0 ? "" : `, over the last ${formatRate(overSeconds)} s`;
+  const refused = totalRejected.connections === 0
+    ? ""
+    : `; ${formatRate(totalRejected.perSecond)} a second rejected`;
   const title = `${formatRate(total.perSecond)} new connections a second${over}; ` +
-    `${grouped(total.connections)} in all on ${node}\n${describeView(view)}\n`;
-  if (all.length === 0) return `${title}no connection to a Service yet\n`;
-  const rows = services.map((each) => [
-    formatRate(each.perSecond),
-    grouped(each.connections),
-    each.frontend,
-    `${each.port}/${each.protocol}`,
-    nameOf(each),
-  ]);
+    `${grouped(total.connections)} in all on ${node}${refused}\n${describeView(view)}\n`;
+  if (services.length + rejected.length === 0) return `${title}no connection to a Service yet\n`;
+  const rows = (all: readonly ServiceConnections[]) =>
+    inView(all).map((each) => [
+      formatRate(each.perSecond),
+      grouped(each.connections),
+      each.frontend,
+      `${each.port}/${each.protocol}`,
+      ...each.reason === undefined ? [] : [REJECTIONS[each.reason]],
+      nameOf(each),
+    ]);
+  const tables = [
+    alignedTable([HEAD, ...rows(services)], paint),
+    alignedTable([REJECTED, ...rows(rejected)], paint),
+  ];
+  return title + tables.filter((table) => table !== "").join("\n");
+}
+
+function alignedTable(rows: readonly (readonly string[])[], paint: Paint): string {
   const widths = RIGHT.map((column) =>
-    [HEAD, ...rows].reduce((width, row) => Math.max(width, row[column]?.length ?? 0), 0)
+    rows.reduce((width, row) => Math.max(width, row[column]?.length ?? 0), 0)
   );
-  const aligned = [HEAD, ...rows].map((row) =>
+  const aligned = rows.map((row) =>
     row.map((cell, column) => cell.padStart(widths[RIGHT.indexOf(column)] ?? 0))
   );
-  return title + colourTable(aligned, { paint });
+  return colourTable(aligned, { paint });
 }

@@ -37,7 +37,7 @@ interface AnswerOptions {
   /** Returns the last changes of a Service; none without a daemon. */
   readonly historyOf: (service: string) => readonly HistoryEntry[];
   /** Returns the status of a Service; `undefined`: no daemon answers. */
-  readonly statusOf: (service: string) => ServiceStatus | undefined;
+  readonly statusOf: (service: string) => Promise<ServiceStatus> | undefined;
 }
 
 /** Gathers what an answer is worked out from. */
@@ -76,7 +76,7 @@ export async function answer(
     return { explainVersion: EXPLAIN_VERSION, report, about: { ports: packet.ports, node } };
   }
   const inspected = await inspect(target);
-  const [status, history] = [statusOf(objectKey(target)), historyOf(objectKey(target))];
+  const [status, history] = [await statusOf(objectKey(target)), historyOf(objectKey(target))];
   const report = explainService({ ...known, target, inspected, status, history });
   const ports = askedPorts(target, known);
   return { explainVersion: EXPLAIN_VERSION, report, about: { ports, node } };

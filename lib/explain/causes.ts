@@ -3,11 +3,12 @@ import type { ServiceTarget } from "../config/command.ts";
 import { healthCheckAddresses } from "../healthcheck/node_ports.ts";
 import { claimText, hostPort, objectKey, servicePortName } from "../model/cluster/names.ts";
 import type { Service, ServicePort } from "../model/cluster/objects.ts";
+import { REJECTIONS } from "../model/connections.ts";
 import { describeUnsupported, worksWithout } from "../model/kernel/traits.ts";
 import type { Conflict, ServiceStatus } from "../model/status.ts";
 import { familyOf } from "../model/values/address.ts";
 import { nearest } from "../model/values/nearest.ts";
-import { count } from "../model/values/text.ts";
+import { count, grouped } from "../model/values/text.ts";
 import { familiesOf, isServiceKey, nameOfHolder } from "../policy/service_claims.ts";
 import type { Inspected, SliceFacts } from "../source/objects/inspect.ts";
 import { clusterIPEndpoints, error, note, warning } from "./finding.ts";
@@ -55,7 +56,7 @@ export function findCauses(inputs: Causes): Finding[] {
     // A well-formed Service can be over a limit.
     ...refused.filter((each) => each.kind === "Service" && each.key === key)
       .map(({ reason }) => error("service-refused", `${key} is refused: ${reason}`)),
-    ...pendingFindings(status),
+    ...statusFindings(status),
     ...service.ports.some((port) => isAsked(port, target)) ? [] : [
       error("no-such-port", `the Service has no port ${target.port}; it has ${has.join(", ")}`),
     ],
@@ -70,10 +71,23 @@ export function isAsked(port: ServicePort | undefined, { port: asked }: ServiceT
   return asked === undefined || port?.name === asked || String(port?.port) === asked;
 }
 
-export function pendingFindings(status: ServiceStatus | undefined): Finding[] {
-  if (status?.state !== "pending") return [];
-  const { service, reason } = status;
-  return [warning("pending", `the kernel has an older state of ${service}: ${reason}`)];
+/** Says what the daemon knows besides the objects. */
+export function statusFindings(status: ServiceStatus | undefined): Finding[] {
+  if (status === undefined) return [];
+  const { service, state, reason, rejected = [] } = status;
+  return [
+    ...state === "pending"
+      ? [warning("pending", `the kernel has an older state of ${service}: ${reason}`)]
+      : [],
+    ...rejected.filter(({ perSecond }) => perSecond > 0).map((each) => {
+      const { reason = "no-endpoints", port, protocol, frontend, perSecond, connections } = each;
+      return warning(
+        "connections-rejected",
+        `${count(Math.ceil(perSecond), "connection")} a second to port ${port}/${protocol} ` +
+          `(${frontend}), ${grouped(connections)} in all: ${REJECTIONS[reason]}`,
+      );
+    }),
+  ];
 }
 
 /** Says what the answer lacks if the Service could not be read as it is written. */

@@ -11,7 +11,7 @@ import { nodePortClaim } from "../policy/service_claims.ts";
 import { type Frontend, frontendsOf, LISTEN_ADDRESS, policyOf } from "../policy/frontend.ts";
 import type { State } from "../policy/state.ts";
 import type { SliceFacts } from "../source/objects/inspect.ts";
-import { findCauses, isAsked, notProxied, pendingFindings, type ServiceInputs } from "./causes.ts";
+import { findCauses, isAsked, notProxied, type ServiceInputs, statusFindings } from "./causes.ts";
 import { explainEndpoints } from "./endpoints.ts";
 import { aboutService, dropOf, dropsOf, fromNode, lossesTo, sortFindings } from "./finding.ts";
 import { type KernelPart, withKernel } from "./kernel.ts";
@@ -69,7 +69,7 @@ export function explainService(
   const findings = sortFindings([
     ...service
       ? findCauses({ ...inputs, service, ports, unusedSlices, conflicts })
-      : [notProxied(inputs), ...pendingFindings(status)],
+      : [notProxied(inputs), ...statusFindings(status)],
     ...asked.flatMap((port) =>
       lossesTo({ family: port.family, endpoints: usedEndpoints(port) }, inputs).map(fromNode)
     ),

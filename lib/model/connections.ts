@@ -1,6 +1,16 @@
 /** Counts of new connections: those of the kernel, and the report of `signpost top`. */
 import type { Protocol } from "./cluster/objects.ts";
-import type { FrontendType } from "./kernel/desired.ts";
+import type { FrontendType, NoEndpointsReason } from "./kernel/desired.ts";
+
+/** The reasons of rules that reject or drop connections to a Service: codes of `explain`. */
+export type RejectReason = NoEndpointsReason | "source-range";
+
+/** Says what happens to connections, and why. */
+export const REJECTIONS: Readonly<Record<RejectReason, string>> = {
+  "no-endpoints": "rejected: no endpoints",
+  "no-local-endpoints": "dropped: no endpoint on this node",
+  "source-range": "dropped: source outside of the source ranges",
+};
 
 /** The count of one frontend since its element or rule was last written. */
 export interface FrontendCount {
@@ -9,6 +19,8 @@ export interface FrontendCount {
   /** `namespace/name` of the Service that the frontend was written for. */
   readonly service: string;
   readonly connections: number;
+  /** Absent: they were sent to an endpoint. */
+  readonly reason?: RejectReason;
 }
 
 export interface ConnectionCounters {
@@ -32,7 +44,11 @@ export interface ServiceConnections {
   /** Connections since the daemon began to count. Never falls. */
   readonly connections: number;
   readonly perSecond: number;
+  /** The reason why the rules reject or drop them. A client's new tries count too. Absent: they were sent to an endpoint. */
+  readonly reason?: RejectReason;
 }
+
+type Load = Pick<ServiceConnections, "connections" | "perSecond">;
 
 /** Everything that `signpost top -o json` prints. */
 export interface ConnectionsReport {
@@ -47,6 +63,9 @@ export interface ConnectionsReport {
   /** The shortest time between two readings. It grows with the duration of a reading. */
   readonly everySeconds: number;
   /** The sum over all Services, also over those that `services` has no room for. */
-  readonly total: Pick<ServiceConnections, "connections" | "perSecond">;
+  readonly total: Load;
   readonly services: readonly ServiceConnections[];
+  /** The same of connections that the rules reject or drop. */
+  readonly totalRejected: Load;
+  readonly rejected: readonly ServiceConnections[];
 }

@@ -1,6 +1,7 @@
 /** The status of a running daemon, and the findings on its node. */
 import type { Acceleration, Mode } from "./configuration.ts";
 import type { Kind, Refusal } from "./cluster/objects.ts";
+import type { ServiceConnections } from "./connections.ts";
 import type { Feature } from "./kernel/traits.ts";
 import type { Progress } from "./kernel/dataplane.ts";
 
@@ -100,6 +101,8 @@ export interface ServiceStatus {
   readonly sync: WrittenBy | null;
   /** The reason why it is pending or rejected; `""` if it is neither. */
   readonly reason: string;
+  /** The connections that its rules rejected or dropped. */
+  readonly rejected?: readonly ServiceConnections[];
 }
 
 /** A change of a Service that is in the kernel. */

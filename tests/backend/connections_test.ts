@@ -118,6 +118,43 @@ Deno.test("the report has what came since the last reading, by second", async ()
   }]);
 });
 
+Deno.test("connections that the rules refuse are listed and summed for themselves, by reason", async () => {
+  let packets = 0;
+  let elapsed = 0;
+  const connections = new Connections({
+    node: "node-1",
+    counters: {
+      areOurs: false,
+      read: () =>
+        Promise.resolve([
+          { frontend: CLUSTER_IP, service: "shop/web", connections: packets },
+          {
+            frontend: CLUSTER_IP,
+            service: "shop/web",
+            connections: 3 * packets,
+            reason: "source-range" as const,
+          },
+        ]),
+    },
+    services: () => new Map([["shop/web", [desiredPort()]]]),
+    clock: {
+      now: () => 0,
+      monotonic: () => elapsed,
+      sleep: (_, signal) => new Promise((done) => signal?.addEventListener("abort", () => done())),
+    },
+    logger: { debug: () => {} },
+  });
+  await connections.begin();
+  packets = 20;
+  elapsed += 10_000;
+  const { services, rejected, total, totalRejected } = await connections.report();
+  assertEquals([services.length, total], [1, { connections: 20, perSecond: 2 }]);
+  assertEquals(totalRejected, { connections: 60, perSecond: 6 });
+  assertEquals(rejected.map(({ reason, connections }) => [reason, connections]), [
+    ["source-range", 60],
+  ]);
+});
+
 Deno.test("where only the busiest are asked for, the sums are those of all", async () => {
   const { connections, state, pass } = kernel();
   await connections.begin();
@@ -189,5 +226,7 @@ Deno.test("where nothing is counted, the report says why", async () => {
     everySeconds: 1,
     total: { connections: 0, perSecond: 0 },
     services: [],
+    totalRejected: { connections: 0, perSecond: 0 },
+    rejected: [],
   });
 });

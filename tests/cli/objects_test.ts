@@ -52,7 +52,7 @@ async function explained(question: string): Promise<Answer | Unanswered> {
           : [],
       ),
     historyOf: () => [],
-    statusOf: () => SERVICE,
+    statusOf: () => Promise.resolve(SERVICE),
   }).catch((error) => ({ explainVersion: 1, problem: error.message }));
 }
 

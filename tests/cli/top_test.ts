@@ -31,6 +31,31 @@ Deno.test("where the output is no terminal, one table is printed", async () => {
   assertEquals([code, printed], [0, [TABLE]]);
 });
 
+Deno.test("connections that the rules refuse have a table of their own", async () => {
+  const closed = {
+    namespace: "shop",
+    service: "closed",
+    port: 80,
+    protocol: "tcp",
+    frontend: "clusterIP",
+    connections: 1200,
+    perSecond: 40,
+    reason: "no-endpoints",
+  };
+  const totalRejected = { connections: 1200, perSecond: 40 };
+  const { printed } = await run({
+    ask: answering({ ...CONNECTIONS, rejected: [closed], totalRejected }),
+  });
+  const [title = "", rest = ""] = TABLE.split(" in all on node-1\n");
+  assertEquals(printed, [
+    `${title} in all on node-1; 40 a second rejected
+${rest}
+REJECTED  IN ALL  FRONTEND   PORT    WHY                     SERVICE
+      40   1,200  clusterIP  80/tcp  rejected: no endpoints  shop/closed
+`,
+  ]);
+});
+
 Deno.test("--once prints one table in a terminal too", async () => {
   const environment = (name: string) => name === "NO_COLOR" ? "1" : undefined;
   const { printed } = await run({

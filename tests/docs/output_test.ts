@@ -106,10 +106,13 @@ Deno.test("the example of connections is one that the client reads and prints", 
   const example = readConnections(EXAMPLES["top"]);
   assertEquals(
     topTable(example, (words) => words),
-    `317 new connections a second, over the last 1.0 s; 185,181 in all on n1
+    `317 new connections a second, over the last 1.0 s; 185,181 in all on n1; 40 a second rejected
 
 PER SECOND   IN ALL  FRONTEND   PORT    SERVICE
        313  184,203  clusterIP  80/tcp  shop/web
+
+REJECTED  IN ALL  FRONTEND   PORT    WHY                     SERVICE
+      40   1,200  clusterIP  80/tcp  rejected: no endpoints  shop/closed
 `,
   );
 });

@@ -196,6 +196,70 @@ for (const mode of ["nftables", "iptables"]) {
   });
 }
 
+for (const mode of ["nftables", "iptables"]) {
+  test(`${mode}: connections that the rules refuse are counted by Service and reason`, async () => {
+    const ports = [{ name: "tcp", protocol: "TCP", port: 80, targetPort: 8080 }];
+    const balanced = (name: string, address: string, clusterIP: string, spec: object) =>
+      service(A, {
+        name,
+        spec: { type: "LoadBalancer", clusterIP, ports, ...spec },
+        ingress: [{ ip: address }],
+      });
+    await using stage = await Stage.create({
+      config: { mode },
+      objects: [
+        service(A, { name: "closed", spec: { type: "NodePort", clusterIP: A.clusterIP2 } }),
+        balanced("limited", A.loadBalancer, "10.96.0.31", {
+          loadBalancerSourceRanges: [A.clientCIDR],
+        }),
+        slice(A, ["local1"], { service: "limited" }),
+        balanced("local", A.loadBalancer2, "10.96.0.32", { externalTrafficPolicy: "Local" }),
+        slice(A, ["remote1"], { service: "local" }),
+      ],
+    });
+    await using signpost = stage.start(stage.socket);
+    await signpost.until("the first sync", () => syncs(signpost, "full") > 0);
+    const connect = (from: "client" | "client2", address: string, times: number, port = 80) =>
+      stage.network.connect({ from, address, port, times });
+    const ask = async (...args: string[]) =>
+      (await runSignpost(stage.network, [...args, ...stage.socket])).stdout;
+    const top = async () => readConnections(JSON.parse(await ask("top", "--once", "-o", "json")));
+    await signpost.until("the first reading", async () => (await top()).at !== "");
+    await connect("client", A.clusterIP2, 3);
+    await connect("client", A.node, 2, NODE_PORT);
+    await connect("client", A.loadBalancer, 1);
+    await connect("client2", A.loadBalancer, 4);
+    await connect("client", A.loadBalancer2, 5);
+    const expected = {
+      "closed clusterIP no-endpoints": 3,
+      "closed nodePort no-endpoints": 2,
+      "limited loadBalancerIP source-range": 4,
+      "local loadBalancerIP no-local-endpoints": 5,
+    };
+    await signpost.until("all are counted", async () => {
+      const { rejected, totalRejected } = await top();
+      const counts = rejected.map(({ service, frontend, reason, connections }) =>
+        [`${service} ${frontend} ${reason}`, connections] as const
+      );
+      assertEquals(Object.fromEntries(counts.sort()), expected);
+      assertEquals(totalRejected.connections, 14);
+      return true;
+    });
+    const metric = 'signpost_rejected_connections_total{namespace="shop",service="limited",' +
+      'port="80",protocol="tcp",frontend="loadBalancerIP",reason="source-range"}';
+    assertEquals(await stage.metric(metric), 4);
+    await signpost.until("explain names them", async () => {
+      await connect("client", A.clusterIP2, 9);
+      assertMatch(
+        await ask("explain", "shop/closed"),
+        /^warning \d+ connections? a second to port 80\/tcp \(clusterIP\), \d+ in all: rejected: no endpoints \[connections-rejected\]$/m,
+      );
+      return true;
+    });
+    assertEquals((await runSignpost(stage.network, ["verify", ...stage.socket])).code, 0);
+  });
+}
+
 test("traffic that policy Local sends past its short circuit counts once", async () => {
   await using counted = await Counted.create("nftables");
   const { spec } = web() as { readonly spec: object };

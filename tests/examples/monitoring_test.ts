@@ -63,7 +63,7 @@ async function metricsOf(mode: Mode, more: Partial<MetricsSources> = {}) {
       platform: "linux/amd64",
     },
     connections: async function* () {
-      yield [{
+      const web = {
         namespace: "shop",
         service: "web",
         port: 80,
@@ -71,7 +71,8 @@ async function metricsOf(mode: Mode, more: Partial<MetricsSources> = {}) {
         frontend: "clusterIP",
         connections: 1,
         perSecond: 0,
-      }];
+      } as const;
+      yield [web, { ...web, reason: "no-endpoints" }];
     },
     featureGates: [{ name: "Gate", stage: "", enabled: true }],
     ...more,

@@ -653,3 +653,32 @@ Deno.test("a firewall that drops what Services send is told of Services with out
   assertEquals(told({ externalIPs: ["192.0.2.7"] }), 1);
   assertEquals(told({}), 0);
 });
+
+Deno.test("connections that the rules refuse now are a warning, earlier ones are not", () => {
+  const rejected = {
+    namespace: "shop",
+    service: "web",
+    port: 80,
+    protocol: "tcp",
+    frontend: "clusterIP",
+    connections: 1200,
+    perSecond: 39.5,
+    reason: "no-endpoints",
+  } as const;
+  const codes = (perSecond: number) =>
+    causesOf([web(), slice([LOCAL])], {
+      status: {
+        service: "shop/web",
+        state: "applied",
+        since: "",
+        sync: null,
+        reason: "",
+        rejected: [{ ...rejected, perSecond }],
+      },
+    });
+  assertEquals(codes(39.5), [
+    "warning connections-rejected: 40 connections a second to port 80/tcp (clusterIP), 1,200 in all: " +
+    "rejected: no endpoints",
+  ]);
+  assertEquals(codes(0), []);
+});

@@ -126,8 +126,8 @@ export class IptablesDataplane implements ScriptWriter<IptablesScript> {
   async readFrontends(): Promise<Iterable<FrontendCount>> {
     const listings: [Family, string][] = [];
     for (const family of this.iptables.families) {
-      for (const chain of FRONTEND_CHAINS) {
-        listings.push([family, await this.#countersIn(family, { table: "nat", chain })]);
+      for (const [table, chain] of FRONTEND_CHAINS) {
+        listings.push([family, await this.#countersIn(family, { table, chain })]);
       }
     }
     return countsIn(listings);

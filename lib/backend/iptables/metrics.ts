@@ -1,7 +1,7 @@
 /** Counts rules and packets, for kube-proxy's metrics of iptables mode and for connections. */
 import { frontendKey, keyInFamily } from "../../model/cluster/names.ts";
 import type { Protocol } from "../../model/cluster/objects.ts";
-import type { FrontendCount } from "../../model/connections.ts";
+import type { FrontendCount, RejectReason } from "../../model/connections.ts";
 import type { Clock } from "../../model/ports/ports.ts";
 import { FAMILIES, type Family, FAMILY_NAMES } from "../../model/values/address.ts";
 import { boundedReading } from "../../model/values/timing.ts";
@@ -79,14 +79,22 @@ export function countIn(
   return count === undefined ? undefined : Number(count);
 }
 
-/** The chains of the table `nat` with frontend rules. A connection's first packet meets one of these. */
-export const FRONTEND_CHAINS: readonly string[] = ["KUBE-SERVICES", "KUBE-NODEPORTS"];
+const FIREWALL_CHAIN = "KUBE-PROXY-FIREWALL";
 
-/** A frontend rule in the output of `iptables -v -S`. Its comment begins with the Service's name. */
+/** The chains with frontend rules, and with rules that refuse. A connection's first packet meets one of each table. */
+export const FRONTEND_CHAINS: readonly (readonly [Table, chain: string])[] = [
+  ["nat", "KUBE-SERVICES"],
+  ["nat", "KUBE-NODEPORTS"],
+  ["filter", "KUBE-SERVICES"],
+  ["filter", "KUBE-EXTERNAL-SERVICES"],
+  ["filter", FIREWALL_CHAIN],
+];
+
+/** A rule of these chains in the output of `iptables -v -S`. Its comment begins with the Service's name. */
 const FRONTEND_RULE = new RegExp(
-  "^-A KUBE-(?:SERVICES|NODEPORTS) (?:-d ([0-9a-f.:]+)/\\d+ )?-p (tcp|udp|sctp) " +
-    '-m comment --comment "?([^ ":]+)[^"]*?"? -m \\w+ --dport (\\d+) ' +
-    "-c (\\d+) \\d+ -j KUBE-(?:SVC|SVL|EXT|FW)-",
+  "^-A (KUBE-[A-Z-]+) (?:-d ([0-9a-f.:]+)/\\d+ )?-p (tcp|udp|sctp) " +
+    '-m comment --comment "?([^ ":]+)[^"]*?"? (?:-m addrtype --dst-type LOCAL )?' +
+    "-m \\w+ --dport (\\d+) -c (\\d+) \\d+ -j (KUBE-(?:SVC|SVL|EXT|FW)-|REJECT|DROP)",
   "gm",
 );
 
@@ -94,12 +102,21 @@ export function* countsIn(
   listings: readonly (readonly [Family, string])[],
 ): Iterable<FrontendCount> {
   for (const [family, listing] of listings) {
-    for (const [, address, name, service = "", port, packets] of listing.matchAll(FRONTEND_RULE)) {
+    for (const [, chain, address, name, service = "", ...rest] of listing.matchAll(FRONTEND_RULE)) {
+      const [port, packets, target = ""] = rest;
       const protocol = name as Protocol;
       const key = frontendKey({ address, protocol, port: Number(port) });
-      yield { frontend: keyInFamily(family, key), service, connections: Number(packets) };
+      const reason = reasonOf(target, chain);
+      const connections = Number(packets);
+      yield { frontend: keyInFamily(family, key), service, connections, ...reason && { reason } };
     }
   }
+}
+
+function reasonOf(target: string, chain: string | undefined): RejectReason | undefined {
+  if (target === "REJECT") return "no-endpoints";
+  if (target !== "DROP") return undefined;
+  return chain === FIREWALL_CHAIN ? "source-range" : "no-local-endpoints";
 }
 
 interface MetricsOptions {

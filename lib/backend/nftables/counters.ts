@@ -1,17 +1,17 @@
 /** Reads the counters of frontends, and of rejected node ports on loopback. */
-import type { ConnectionCounters, FrontendCount } from "../../model/connections.ts";
+import type { ConnectionCounters, FrontendCount, RejectReason } from "../../model/connections.ts";
 import type { Clock } from "../../model/ports/ports.ts";
 import type { NftablesDataplane } from "./dataplane.ts";
 import type { Nft } from "./nft.ts";
 import { keyInFamily } from "../../model/cluster/names.ts";
-import { COUNTING_ROLE, parseKey, printKey, setNamed, tableSet } from "./sets.ts";
+import { counts, parseKey, printKey, setNamed, type SetRole, tableSet } from "./sets.ts";
 import { PROTOCOLS } from "../../model/cluster/objects.ts";
 import { FAMILIES, FAMILY_NAMES } from "../../model/values/address.ts";
 import { boundedReading } from "../../model/values/timing.ts";
 import { CounterSums, type ReadMetric } from "../metrics.ts";
 import { localhostRejectChain } from "./service.ts";
 
-/** Counts connections by the elements that lead to the frontends' chains. */
+/** Counts connections by the elements that lead to the frontends' chains, or that refuse. */
 export function elementCounters({ nft, dataplane }: {
   readonly nft: Pick<Nft, "listSet">;
   readonly dataplane: Pick<NftablesDataplane, "readDuringSyncs" | "elements" | "hasWritten">;
@@ -37,21 +37,32 @@ export function elementCounters({ nft, dataplane }: {
 
 /** Returns the maps whose elements count connections: nat chains see the first packet of each, once. */
 export function countingMaps(elements: ReadonlyMap<string, number>): string[] {
-  return [...elements.keys()].filter((name) => setNamed(name)?.role === COUNTING_ROLE);
+  return [...elements.keys()].filter((name) => {
+    const set = setNamed(name);
+    return set !== undefined && counts(set);
+  });
 }
 
-/** Matches an element with a counter, and the Service's name in the comment. */
-const COUNTED = /(\S+ \. \S+(?: \. \S+)?) counter packets (\d+) bytes \d+ comment "([^":]+)[^"]*"/g;
+/** Matches an element with a counter, the Service's name in the comment, and its verdict. */
+const COUNTED =
+  /(\S+ \. \S+(?: \. \S+)?) counter packets (\d+) bytes \d+ comment "([^":]+)[^"]*" : (\w+)/g;
 
 export function* countsIn(map: string, listing: string): Iterable<FrontendCount> {
   const set = setNamed(map);
-  if (set?.role !== COUNTING_ROLE || set.family === undefined) return;
-  for (const [, text = "", packets, service = ""] of listing.matchAll(COUNTED)) {
+  if (set === undefined || !counts(set) || set.family === undefined) return;
+  for (const [, text = "", packets, service = "", verdict] of listing.matchAll(COUNTED)) {
     const key = parseKey(set, text);
     if (!key) continue;
     const frontend = keyInFamily(set.family, printKey(key));
-    yield { frontend, service, connections: Number(packets) };
+    const reason = reasonOf(set.role, verdict);
+    yield { frontend, service, connections: Number(packets), ...reason && { reason } };
   }
+}
+
+function reasonOf(role: SetRole, verdict: string | undefined): RejectReason | undefined {
+  if (role === "services") return undefined;
+  if (role === "firewallDrops") return "source-range";
+  return verdict === "drop" ? "no-local-endpoints" : "no-endpoints";
 }
 
 interface LocalhostRejectsOptions {

@@ -17,7 +17,7 @@ import {
 } from "./layout.ts";
 import { chain, type Element, element, type TableObject } from "./table.ts";
 import { type Frontend, pickFor } from "./pick.ts";
-import { type FrontendKey, type FrontendKind, tableSet } from "./sets.ts";
+import { counting, type FrontendKey, type FrontendKind, tableSet } from "./sets.ts";
 import { type Family, NFT_FAMILY } from "../../model/values/address.ts";
 import { isServedOnLoopback } from "../../policy/frontend.ts";
 
@@ -163,17 +163,24 @@ function firewallObjects(port: DesiredServicePort, node: DesiredNode): TableObje
   if (sourceRanges.length === 0 || loadBalancerIPs.length === 0) return [];
   const ip = NFT_FAMILY[family];
   const set = tableSet("sourceRanges", { family, protocol });
-  const rule = `${ip} daddr . th dport . ${ip} saddr != @${set.name} drop`;
-  const checking = chain(sourceRangeChain(port), [rule]);
+  const drops = node.countsConnections
+    ? counting(tableSet("firewallDrops", { family }))
+    : undefined;
+  const checking = chain(sourceRangeChain(port), [
+    `${ip} daddr . th dport . ${ip} saddr @${set.name} return`,
+    ...drops ? [`${vipOf(family)} vmap @${drops.name}`] : [],
+    "drop",
+  ]);
   const firewalls = tableSet("firewalls", { family });
   const elements = loadBalancerIPs.flatMap((address) => {
     const frontend: FrontendKey = { type: "frontend", address, protocol, port: port.port };
     return [
       element(firewalls, frontend, { data: `goto ${checking.name}` }),
+      ...drops ? [element(drops, frontend, { data: "drop", comment: port.name })] : [],
       ...sourceRanges.map((range) => element(set, { type: "sourceRange", frontend, range })),
     ];
   });
-  return [...sharedFirewallObjects(node), set, checking, ...elements];
+  return [...sharedFirewallObjects(node), set, ...drops ? [drops] : [], checking, ...elements];
 }
 
 export function sourceRangeChain(port: Pick<DesiredServicePort, "family" | "protocol">): string {

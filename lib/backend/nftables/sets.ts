@@ -127,6 +127,15 @@ export const ROWS = {
     filledBy: "owner",
     lifetime: "needed",
   },
+  /** Counts what the source ranges drop. */
+  firewallDrops: {
+    stems: { all: "firewall-drops" },
+    by: ["family"],
+    key: "frontend",
+    body: VERDICTS,
+    filledBy: "owner",
+    lifetime: "needed",
+  },
   sourceRanges: {
     stems: { all: "source-ranges" },
     by: ["family", "protocol"],
@@ -251,24 +260,29 @@ export function setNamed(name: string): TableSet | undefined {
   return family && tableSet("affinityClients", { family, endpoint });
 }
 
-/** The role of maps in which each connection finds its frontend, once: their elements may count. */
-export const COUNTING_ROLE = "services";
-
 export function alwaysThere(node: DesiredNode): readonly TableSet[] {
   const { ipFamilies, countsConnections, acceleration } = node;
   const lifetimes = ["always", ...acceleration ? ["accelerated"] : []];
   return [undefined, ...ipFamilies].flatMap((family) =>
     SETS_BY_NAME.values().filter((set) =>
       set.family === family && lifetimes.includes(ROWS[set.role].lifetime)
-    ).map((set) =>
-      countsConnections && set.role === COUNTING_ROLE
-        ? { ...set, body: `${set.body}; ${COUNTER}` }
-        : set
-    ).toArray()
+    ).map((set) => countsConnections && counts(set) ? counting(set) : set).toArray()
   );
 }
 
 export const COUNTER = "counter";
+
+/** The maps in which a connection finds its frontend or is refused, once: their elements may count. */
+const COUNTING: ReadonlySet<SetRole> = new Set(["services", "noEndpoints", "firewallDrops"]);
+
+export function counts({ role }: TableSet): boolean {
+  return COUNTING.has(role);
+}
+
+/** Gives each element of a set a counter. */
+export function counting(set: TableSet): TableSet {
+  return { ...set, body: `${set.body}; ${COUNTER}` };
+}
 
 export interface FrontendKey {
   readonly type: "frontend";

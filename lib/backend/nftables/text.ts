@@ -1,6 +1,6 @@
 /** Renders tables and changes as text for `nft`, and reads times from its text. */
 import type { Delta } from "./delta.ts";
-import { COUNTING_ROLE, frontendOfKey, printKey, slotPrinter, type TableSet } from "./sets.ts";
+import { frontendOfKey, printKey, slotPrinter, type TableSet } from "./sets.ts";
 import {
   type Chain,
   type ChainRewrite,
@@ -162,7 +162,7 @@ function leftBehind(
   { deleteElements, addElements }: Pick<Delta, "deleteElements" | "addElements">,
 ): ReadonlySet<Element> {
   const added = new Set(addElements.filter(isFirst).map(placeOf));
-  const gone = deleteElements.filter(({ set }) => set.role === COUNTING_ROLE);
+  const gone = deleteElements.filter(({ set }) => set.role === "services");
   const unserved = new Set(gone.filter((each) => !added.has(placeOf(each))).map(frontendOf));
   const left = deleteElements.filter(isFirst).filter((each) =>
     LOOKED_UP.has(each.set.role) && !added.has(placeOf(each)) && !unserved.has(frontendOf(each))

@@ -3,6 +3,8 @@ import { checkExplain, readExplainTarget } from "../../config/command.ts";
 import { type Answer, answer, factsOf } from "../../explain/answer.ts";
 import { EXPLAIN_VERSION } from "../../explain/report.ts";
 import { SENDERS } from "../../explain/service_report.ts";
+import { objectKey } from "../../model/cluster/names.ts";
+import type { ServiceConnections } from "../../model/connections.ts";
 import { isCurrent } from "../../model/status.ts";
 import { messageIfFatal } from "../../model/values/errors.ts";
 import { readInspected, readPodAddresses } from "../objects/inspected.ts";
@@ -20,7 +22,7 @@ export async function explanation(
   parts: Parts,
   query: URLSearchParams,
 ): Promise<Answer | Unanswered | undefined> {
-  const { cache, desired, options, opened: { source, backend } } = parts;
+  const { cache, desired, connections, options, opened: { source, backend } } = parts;
   if (!cache.consistent) return undefined;
   const unanswered = (problem: string): Unanswered => ({
     explainVersion: EXPLAIN_VERSION,
@@ -50,6 +52,12 @@ export async function explanation(
     inspect: async (service) => isAway ? undefined : await readInspected(service, reading),
     locate: async (pod) => isAway ? undefined : await readPodAddresses(pod, reading),
     historyOf: (service) => parts.history.changes(service),
-    statusOf: (service) => serviceStatus(parts, service),
+    statusOf: async (service) => {
+      const isRejected = ({ reason, ...name }: ServiceConnections) =>
+        reason !== undefined &&
+        objectKey({ namespace: name.namespace, name: name.service }) === service;
+      const counted = [...await connections.list()];
+      return { ...serviceStatus(parts, service), rejected: counted.filter(isRejected) };
+    },
   }).catch((error) => unanswered(messageIfFatal(error)));
 }

@@ -471,17 +471,26 @@ function localhostReadings({ families, localhost }: Sources): ReadMetric[] {
 
 function connectionReadings({ connections }: Sources): ReadMetric[] {
   if (!connections) return [];
-  const help =
-    "New connections of a service port by kind of frontend, from the first one on. Read from the kernel at " +
-    `most every second, and every ${TIMES_AS_LONG} times the duration of a reading`;
-  return [counter(["signpost_service_connections_total", help], () => samplesOf(connections()))];
+  const read = `from the first one on. Read from the kernel at most every second, and every ` +
+    `${TIMES_AS_LONG} times the duration of a reading`;
+  return [
+    counter([
+      "signpost_service_connections_total",
+      `New connections of a service port by kind of frontend, ${read}`,
+    ], () => samplesOf(connections(), ({ reason }) => reason === undefined)),
+    counter([
+      "signpost_rejected_connections_total",
+      `Connections to a service port that the rules rejected or dropped, by reason, ${read}`,
+    ], () => samplesOf(connections(), ({ reason }) => reason !== undefined)),
+  ];
 }
 
 async function* samplesOf(
   batches: AsyncIterable<readonly ServiceConnections[]>,
+  isMeant: (connections: ServiceConnections) => boolean,
 ): AsyncGenerator<readonly Sample[]> {
   for await (const batch of batches) {
-    yield batch.map(({ connections: value, perSecond: _, ...labels }) => ({
+    yield batch.filter(isMeant).map(({ connections: value, perSecond: _, ...labels }) => ({
       labels: { ...labels, port: `${labels.port}` },
       value,
     }));

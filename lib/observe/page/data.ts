@@ -155,9 +155,12 @@ export function readQuery(search: string): ServiceQuery {
   };
 }
 
-type Load = Pick<ServiceConnections, "connections" | "perSecond">;
+type Load = Pick<ServiceConnections, "connections" | "perSecond"> & {
+  /** Connections a second that the rules reject or drop. */
+  readonly rejected: number;
+};
 
-const NO_LOAD: Load = { connections: 0, perSecond: 0 };
+const NO_LOAD: Load = { connections: 0, perSecond: 0, rejected: 0 };
 
 /** Finds Services by parts of names, addresses, ports and endpoints, in any case. @yields when other work can run */
 export function* findServices(
@@ -202,13 +205,19 @@ function* loadsOf(
   all: Iterable<ServiceConnections>,
 ): Generator<undefined, ReadonlyMap<string, Load>> {
   const loads = new Map<string, Load>();
-  for (const { namespace, service: name, connections, perSecond } of all) {
+  for (const { namespace, service: name, connections, perSecond, reason } of all) {
     const key = objectKey({ namespace, name });
     const known = loads.get(key) ?? NO_LOAD;
-    loads.set(key, {
-      connections: known.connections + connections,
-      perSecond: known.perSecond + perSecond,
-    });
+    loads.set(
+      key,
+      reason === undefined
+        ? {
+          ...known,
+          connections: known.connections + connections,
+          perSecond: known.perSecond + perSecond,
+        }
+        : { ...known, rejected: known.rejected + perSecond },
+    );
     yield;
   }
   return loads;
@@ -221,7 +230,8 @@ function busiestFirst(one = NO_LOAD, other = NO_LOAD): number {
 function loadText(load: Load | undefined): string {
   if (load === undefined) return "";
   const word = load.connections === 1 ? "connection" : "connections";
-  return `${formatRate(load.perSecond)}/s, ${grouped(load.connections)} ${word}`;
+  const rejected = load.rejected > 0 ? `, ${formatRate(load.rejected)}/s rejected` : "";
+  return `${formatRate(load.perSecond)}/s, ${grouped(load.connections)} ${word}${rejected}`;
 }
 
 function searchText(name: string, ports: readonly DesiredServicePort[]): string {

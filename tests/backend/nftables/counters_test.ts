@@ -30,6 +30,16 @@ Deno.test("the counts of a map are read with their Services", () => {
   ]);
 });
 
+Deno.test("elements that refuse say why", () => {
+  const listing = `elements = {
+    10.96.0.10 . tcp . 80 counter packets 3 bytes 180 comment "shop/web:http" : drop,
+    10.96.0.11 . tcp . 80 counter packets 40 bytes 80 comment "shop/closed" : goto reject-traffic }`;
+  const reasons = (map: string) => [...countsIn(map, listing)].map(({ reason }) => reason);
+  assertEquals(reasons("no-endpoints4"), ["no-local-endpoints", "no-endpoints"]);
+  assertEquals(reasons("firewall-drops4"), ["source-range", "source-range"]);
+  assertEquals(reasons("services4"), [undefined, undefined]);
+});
+
 Deno.test("elements without a counter or a Service, and other maps, count nothing", () => {
   const elements = `elements = { 10.96.0.10 . tcp . 80 comment "shop/web:http" : goto a,
     10.96.0.11 . tcp . 80 counter packets 3 bytes 180 : goto a,
@@ -44,5 +54,6 @@ Deno.test("only maps of frontends that have any are read", () => {
     "services4",
     "services6",
     "nodeports6",
+    "no-endpoints6",
   ]);
 });

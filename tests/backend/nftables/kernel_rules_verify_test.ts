@@ -39,15 +39,20 @@ Deno.test("source ranges are compared by address, port and range, and a missing 
     192.0.2.10 . 17 . 198.51.100.0/24
   }
   flush chain inet signpost source-ranges6-sctp`);
+  const rules = [
+    "drop",
+    "ip6 daddr . meta l4proto . th dport vmap @firewall-drops6",
+    "ip6 daddr . th dport . ip6 saddr @source-ranges-sctp6 return",
+  ];
   assertEquals(await look(), [
-    {
+    ...rules.map((key) => ({
       type: "missing",
       in: "chain source-ranges6-sctp",
-      key: "ip6 daddr . th dport . ip6 saddr != @source-ranges-sctp6 drop",
+      key,
       desired: "",
       held: "",
       service: "",
-    },
+    })),
     {
       type: "missing",
       in: "source-ranges-udp4",

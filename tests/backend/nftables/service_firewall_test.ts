@@ -123,6 +123,7 @@ Deno.test("rules for source ranges come with the first Service that has ranges, 
     "chain filter-output-before-dnat",
     "chain filter-prerouting",
     "chain firewall",
+    "map firewall-drops4",
     "map firewalls4",
     "map firewalls6",
   ];

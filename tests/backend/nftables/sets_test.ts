@@ -110,6 +110,7 @@ const CASES: readonly (readonly [TableSet, string, Key, string])[] = [
     "sctp . 30053",
   ],
   [tableSet("firewalls", { family: 6 }), "firewalls6", VIP6, "fd00::1 . tcp . 443"],
+  [tableSet("firewallDrops", { family: 6 }), "firewall-drops6", VIP6, "fd00::1 . tcp . 443"],
   [
     tableSet("sourceRanges", { protocol: "tcp", family: 6 }),
     "source-ranges-tcp6",

@@ -399,7 +399,8 @@ Deno.test("connections are counted by service port and kind of frontend, and the
     connections: 7,
     perSecond: 3,
   } as const;
-  const batches = [[web], [{ ...web, service: "db" }, { ...web, service: "dns" }], []];
+  const rejected = { ...web, reason: "no-endpoints" } as const;
+  const batches = [[web], [{ ...web, service: "db" }, rejected, { ...web, service: "dns" }], []];
   for (const mode of ["nftables", "iptables"] as const) {
     const { body } = await start({ mode, connections: () => inTurn(batches) }).render();
     const name = "signpost_service_connections_total";
@@ -409,7 +410,11 @@ Deno.test("connections are counted by service port and kind of frontend, and the
     assertEquals(samples(body, name), expected);
     assertEquals(body.match(new RegExp(`^# (?:HELP|TYPE) ${name}`, "gm"))?.length, 2, "told once");
     const none = await start({ mode, connections: () => inTurn([]) }).render();
-    assertMatch(none.body, new RegExp(`\n\n# HELP ${name} .*\n# TYPE ${name} counter\n$`));
+    assertMatch(none.body, new RegExp(`\n\n# HELP ${name} .*\n# TYPE ${name} counter\n\n`));
+    const refused = "signpost_rejected_connections_total";
+    assertEquals(samples(body, refused), [
+      `${refused}{${labels("web")},reason="no-endpoints"} 7`,
+    ]);
     assertMatch(body, new RegExp(`^# HELP ${name} .* every second, and every 20 times`, "m"));
   }
   assertEquals((await start().render()).body.includes("signpost_service_connections_total"), false);

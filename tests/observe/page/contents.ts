@@ -106,6 +106,8 @@ export const CONNECTIONS: ConnectionsReport = {
       perSecond: 0,
     },
   ],
+  totalRejected: { connections: 0, perSecond: 0 },
+  rejected: [],
 };
 
 /** An endpoint on another node, or on this one. */
