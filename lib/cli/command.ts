@@ -116,6 +116,8 @@ async function perform(command: Command, context: Context): Promise<number> {
     }
     case "test":
       return await (await import("./test.ts")).test(command, context);
+    case "observe":
+      return await (await import("./observe.ts")).observe(command, context);
     case "diff":
       return await (await import("./diff.ts")).diff(command, context);
     case "status":

@@ -105,7 +105,7 @@ async function candidatesFor(
     before.text === undefined;
   if (isValue) return startingWith(last, valuesOf(before.flag));
   if (!last.startsWith("-")) {
-    const services = named === "explain" || named === "test"
+    const services = named !== undefined && NAMING.has(named)
       ? await servicesFor(line, context)
       : [];
     return startingWith(last, [...services, ...wordsAfter(named, line)]);
@@ -116,6 +116,9 @@ async function candidatesFor(
   const values = startingWith(text, valuesOf(flag));
   return values.map(([word]) => [word === FILES ? word : `${name}=${word}`]);
 }
+
+/** The commands that Services may follow. */
+const NAMING: ReadonlySet<CommandName> = new Set(["explain", "test", "observe"]);
 
 /** Milliseconds for an answer of the daemon at a Tab key. */
 const PATIENCE = 1_000;

@@ -17,6 +17,8 @@ interface WordsOf {
   readonly test: { readonly services: readonly AskedService[] };
   /** As it is typed; `undefined`: all Services. */
   readonly top: { readonly service?: string | undefined };
+  /** The Service that is observed; `undefined`: all. */
+  readonly observe: { readonly service: AskedService | undefined };
   /** The objects that might be applied: files, folders or `-`. */
   readonly diff: { readonly manifests: readonly string[] };
   readonly completions: CompletionsRequest;
@@ -59,6 +61,12 @@ export function readCommand(line: CommandLineResult): Command | string {
       if (word === undefined) return command;
       const service = readService(word, command.namespace);
       return typeof service === "string" ? `top: ${service}` : { ...command, service: word };
+    }
+    case "observe": {
+      const [word, another] = words;
+      if (another !== undefined) return `observe: ${show(another)}: one Service at most`;
+      const service = word === undefined ? undefined : readService(word, command.namespace);
+      return typeof service === "string" ? `observe: ${service}` : { ...command, service };
     }
     case "diff": {
       const manifests = [...values["signpost.manifests"] ?? [], ...words];

@@ -2,7 +2,7 @@
  * Defines the commands with their texts and flags, and gathers all flags. Parser, help texts, completion and the man
  * page follow from it.
  */
-import { objectName, oneOf, path, text } from "./file/readers.ts";
+import { address, objectName, oneOf, path, text } from "./file/readers.ts";
 import {
   choice,
   duration,
@@ -338,6 +338,47 @@ An endpoint that terminates and has open connections is not drained yet.`,
       output: OUTPUT,
       once: switchFlag("--once", "Print one table, also in a terminal."),
       namespace: NAMESPACE,
+    },
+  },
+  observe: {
+    group: "This node",
+    summary: "show connections to Services as they begin and end",
+    usage: ["observe [[NAMESPACE/]SERVICE[:PORT]] [-n NAMESPACE] [flags]"],
+    about:
+      `Follows the kernel's connection tracking (conntrack -E) until Ctrl-C. A line has the time in UTC, the client,
+the service port with the address that the client used, and the endpoint. REFUSED means that the endpoint rejected
+the connection. NO ANSWER comes when the kernel gives the attempt up, for TCP after two minutes. Connections that
+signpost's rules reject or drop are not tracked: signpost top counts them. If there are more connections than can be
+read, a line says how many events were lost.
+
+${DAEMON_FLAGS}`,
+    examples: [
+      "signpost observe",
+      "signpost observe shop/web",
+      "signpost observe -n shop --client 10.244.0.7",
+      "signpost observe --endpoint 10.244.1.11 -o json",
+    ],
+    exitCodes: [
+      [0, "interrupted"],
+      [2, "the command line is wrong, or objects or connections cannot be read"],
+    ],
+    words: [],
+    shares: NODE,
+    flags: {
+      output: choice(["table", "json"], "table", {
+        flag: "-o, --output FORMAT",
+        help: "table for people; json for programs: an object for each line.",
+      }),
+      namespace: NAMESPACE,
+      client: flagOnly(address, "", {
+        flag: "--client ADDRESS",
+        help: "Only connections of this client.",
+      }),
+      endpoint: flagOnly(address, "", {
+        flag: "--endpoint ADDRESS",
+        help: "Only connections to this endpoint.",
+      }),
+      timeout: TIMEOUT,
     },
   },
   diff: {

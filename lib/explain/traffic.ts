@@ -111,6 +111,21 @@ async function listInTime(
   }
 }
 
+/** Returns the ports by protocol and destination, as `tcp 10.96.0.10:80`. */
+export function portsByFrontend(
+  ports: readonly DesiredServicePort[],
+  ownAddresses: readonly string[],
+): ReadonlyMap<string, DesiredServicePort> {
+  return new Map(
+    ports.flatMap((servicePort) =>
+      frontendsOf(servicePort).flatMap(({ address, port }) =>
+        (address === undefined ? ownAddresses : [address])
+          .map((each) => [`${servicePort.protocol} ${hostPort(each, port)}`, servicePort] as const)
+      )
+    ),
+  );
+}
+
 /** Collects entries of service ports, and counts them by endpoint. */
 class Counter {
   readonly connections: TrackedConnection[] = [];
@@ -128,16 +143,7 @@ class Counter {
       readonly overSeconds: number;
     },
   ) {
-    this.#ports = new Map(
-      ports.flatMap((servicePort) =>
-        frontendsOf(servicePort).flatMap(({ address, port }) =>
-          (address === undefined ? ownAddresses : [address])
-            .map((each) =>
-              [`${servicePort.protocol} ${hostPort(each, port)}`, servicePort] as const
-            )
-        )
-      ),
-    );
+    this.#ports = portsByFrontend(ports, ownAddresses);
     const numbers = ports.flatMap(({ port, nodePort }) => [port, nodePort]);
     this.#marks = [...new Set(numbers)].map((port) => ` dport=${port} `);
     this.#overSeconds = overSeconds;

@@ -1,0 +1,121 @@
+/**
+ * `signpost observe`: connections of real clients as they begin and end.
+ *
+ * @module
+ */
+import { assertEquals, assertMatch } from "@std/assert";
+import type { ObservedEvent } from "../../lib/explain/observe.ts";
+import { eventually } from "../support/eventually.ts";
+import type { Network } from "../support/network.ts";
+import { sideBySide } from "../support/side_by_side.ts";
+import { signpostCommand } from "../support/signpost.ts";
+import { applyOnce, createCluster, writeInput } from "./case.ts";
+import {
+  ADDRESSES,
+  clusterObjects,
+  configuration,
+  PORT,
+  service,
+  slice,
+  slicePorts,
+} from "./cluster.ts";
+
+const test = sideBySide("signpost observe");
+
+/** Runs it beside some work, and gives what it printed until Ctrl-C. */
+async function observing(
+  network: Network,
+  args: readonly string[],
+  work: () => Promise<void>,
+): Promise<{ readonly code: number; readonly stdout: string }> {
+  const [program = "", ...rest] = signpostCommand();
+  const child = new Deno.Command("ip", {
+    args: ["netns", "exec", network.namespaceOf("node"), program, ...rest, "observe", ...args],
+    stdout: "piped",
+    stderr: "inherit",
+  }).spawn();
+  const output = child.output();
+  await eventually(
+    "a subscription to events",
+    async () => / 0*5 /.test(await network.run("node", ["cat", "/proc/net/netlink"])),
+  );
+  await work();
+  child.kill("SIGINT");
+  const { code, stdout } = await output;
+  return { code, stdout: new TextDecoder().decode(stdout) };
+}
+
+const DROP = `table inet drops {
+  chain input { type filter hook input priority 0; tcp dport 8080 drop; }
+}
+`;
+
+for (const family of [4, 6] as const) {
+  for (const mode of ["nftables", "iptables"] as const) {
+    test(`it shows each connection to a Service with its end, IPv${family}, ${mode}`, async () => {
+      const a = ADDRESSES[family];
+      const input = {
+        objects: [
+          ...clusterObjects(a),
+          service(a),
+          slice(a, ["local1"]),
+          service(a, { name: "wrong", spec: { clusterIP: a.clusterIP2 } }),
+          slice(a, ["remote1"], { service: "wrong", ports: slicePorts(7777) }),
+        ],
+        config: configuration(a, { mode }),
+      };
+      await using network = await createCluster();
+      await applyOnce(network, input);
+      await using files = await writeInput(input);
+      const sources = ["--config", files.config, "--manifests", files.manifests, "--socket", ""];
+      const connect = (address: string, from: "pod" | "client" = "pod") =>
+        network.connect({ from, address, port: PORT });
+      const work = async () => {
+        await connect(a.clusterIP);
+        await connect(a.clusterIP2);
+        await connect(a.clusterIP, "client");
+        await network.flushConntrack();
+        await network.run("local1", ["nft", DROP]);
+        await connect(a.clusterIP);
+        await network.flushConntrack();
+        // It prints ten times a second.
+        await new Promise((resolve) => setTimeout(resolve, 1_000));
+      };
+      const all = await observing(network, ["-o", "json", ...sources], work);
+      assertEquals(all.code, 0);
+      const events: ObservedEvent[] = all.stdout.trim().split("\n").map((line) => JSON.parse(line));
+      const short = events.map(({ event, service, client }) =>
+        `${event} ${service} ${client.includes(a.pod) ? "pod" : "client"}`
+      );
+      const count = (text: string) => short.filter((each) => each === text).length;
+      assertEquals(
+        [
+          "new shop/web:tcp pod",
+          "end shop/web:tcp pod",
+          "no-answer shop/web:tcp pod",
+          "refused shop/wrong:tcp pod",
+          "new shop/web:tcp client",
+          "end shop/web:tcp client",
+        ].map(count),
+        [2, 1, 1, 1, 1, 1],
+        short.join("\n"),
+      );
+      const ended = events.find(({ event }) => event === "end");
+      assertEquals(ended?.endpoint.includes(a.local1), true);
+      assertEquals(typeof ended?.seconds, "number");
+
+      await network.run("local1", ["nft", "delete table inet drops"]);
+      const one = await observing(
+        network,
+        ["shop/web", "--client", a.client, ...sources],
+        work,
+      );
+      assertMatch(
+        one.stdout,
+        /^\d\d:\d\d:\d\d\.\d{3} NEW +\S+ → shop\/web:tcp \(\S+:80\/tcp\) → \S+:8080\n/,
+      );
+      assertMatch(one.stdout, /^\d\d:\d\d:\d\d\.\d{3} END after [\d.]+ \w+ +\S+ → shop\/web:tcp /m);
+      assertEquals(one.stdout.trim().split("\n").length, 2, one.stdout);
+    });
+  }
+}
