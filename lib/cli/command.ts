@@ -118,6 +118,8 @@ async function perform(command: Command, context: Context): Promise<number> {
       return await (await import("./test.ts")).test(command, context);
     case "observe":
       return await (await import("./observe.ts")).observe(command, context);
+    case "migrate":
+      return await (await import("./migrate.ts")).migrate(command, context);
     case "diff":
       return await (await import("./diff.ts")).diff(command, context);
     case "status":

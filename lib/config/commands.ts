@@ -252,19 +252,12 @@ ${DAEMON_FLAGS}`,
     summary: "connect to all Services from this node, and list those that do not answer",
     usage: ["test [-n NAMESPACE] [[NAMESPACE/]SERVICE...] [flags]"],
     about:
-      `Connects over TCP to each address and each used endpoint of all Services, or of those that are named. A port 53
-gets a DNS query over UDP and TCP, and the Service default/kubernetes a request for /readyz. At most 64 connections
-are open at once, and each may take 1 s. UDP and SCTP are else not tested. Ctrl-C ends the test and shows what was
-found. Network policies may decide otherwise for connections of pods. A Service that has no EndpointSlice with
-endpoints is only counted, if it is not named.
+      `Connects over TCP to each address and each used endpoint of all Services, or of those that are named, 64 at once,
+each for at most 1 s. Port 53 gets a DNS query over UDP and TCP, and default/kubernetes a request for /readyz.
+Ctrl-C shows what was found. A Service without endpoints is only counted, unless it is named.
 
 ${DAEMON_FLAGS}`,
-    examples: [
-      "signpost test",
-      "signpost test -n shop",
-      "signpost test shop/web kube-system/kube-dns",
-      "signpost test -o json",
-    ],
+    examples: ["signpost test -n shop", "signpost test shop/web kube-system/kube-dns -o json"],
     exitCodes: [
       [0, "all Services answer"],
       [1, "a Service does not answer; it is listed"],
@@ -345,23 +338,13 @@ An endpoint that terminates and has open connections is not drained yet.`,
     summary: "show connections to Services as they begin and end",
     usage: ["observe [[NAMESPACE/]SERVICE[:PORT]] [-n NAMESPACE] [flags]"],
     about:
-      `Follows the kernel's connection tracking (conntrack -E) until Ctrl-C. A line has the time in UTC, the client,
-the service port with the address that the client used, and the endpoint. REFUSED means that the endpoint rejected
-the connection. NO ANSWER comes when the kernel gives the attempt up, for TCP after two minutes. Connections that
-signpost's rules reject or drop are not tracked: signpost top counts them. If there are more connections than can be
-read, a line says how many events were lost.
+      `Follows the kernel's connection tracking (conntrack -E) until Ctrl-C. Times are in UTC. REFUSED: the endpoint
+rejected it. NO ANSWER comes when the kernel gives the attempt up, for TCP after two minutes. It does not see what
+signpost's rules reject or drop: signpost top counts that. A line says how many events were lost.
 
 ${DAEMON_FLAGS}`,
-    examples: [
-      "signpost observe",
-      "signpost observe shop/web",
-      "signpost observe -n shop --client 10.244.0.7",
-      "signpost observe --endpoint 10.244.1.11 -o json",
-    ],
-    exitCodes: [
-      [0, "interrupted"],
-      [2, "the command line is wrong, or objects or connections cannot be read"],
-    ],
+    examples: ["signpost observe shop/web", "signpost observe -n shop --client 10.244.0.7 -o json"],
+    exitCodes: [[0, "interrupted"], [2, CANNOT]],
     words: [],
     shares: NODE,
     flags: {
@@ -400,6 +383,22 @@ them, then the API server of /etc/signpost/config.yaml, then the state file. Wit
       [2, CANNOT],
     ],
     words: [FILES],
+    shares: NODE,
+    flags: { output: OUTPUT, timeout: TIMEOUT },
+  },
+  migrate: {
+    group: "This node",
+    summary: "show what changes for each Service if signpost replaces kube-proxy",
+    usage: ["migrate [flags]"],
+    about:
+      `Give it kube-proxy's own file (--config) or flags. It lists addresses on which node ports do not answer any more,
+firewalls that drop connections, ports that programs hold, conflicts, refused Services and settings that are not
+kept, then the line to type. Nothing is changed.`,
+    examples: [
+      "signpost migrate --config /var/lib/kube-proxy/config.conf",
+      "signpost migrate -o json",
+    ],
+    exitCodes: [[0, "no Service changes"], [1, "a Service changes"], [2, CANNOT]],
     shares: NODE,
     flags: { output: OUTPUT, timeout: TIMEOUT },
   },

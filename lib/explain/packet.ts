@@ -406,7 +406,9 @@ function nodePortElsewhere(packet: Packet, world: World): string | undefined {
 /** Returns the addresses of this node that take node ports. An address that the Node has, too, may be there twice. */
 export function nodePortAddresses(
   family: Family,
-  { desired: { node }, ownAddresses }: World,
+  { desired: { node }, ownAddresses }: Pick<World, "ownAddresses"> & {
+    readonly desired: Pick<DesiredState, "node">;
+  },
 ): string[] {
   return ownAddresses.filter((each) =>
     familyOf(each) === family && takesNodePorts(each, { node, isOwn: true })

@@ -257,7 +257,7 @@ const WRONG: readonly [readonly string[], string][] = [
   [
     ["begin"],
     '"begin": unknown command or unexpected word ' +
-    "(commands: run, check, bundle, cleanup, explain, test, verify, status, top, observe, diff, completions, version, licenses)",
+    "(commands: run, check, bundle, cleanup, explain, test, verify, status, top, observe, diff, migrate, completions, version, licenses)",
   ],
   [["--once", "cleanup"], "cleanup: the command must be the first word"],
   [["--masquerade-all", "false"], "false: unexpected word (write --masquerade-all=false)"],
@@ -277,7 +277,7 @@ const WRONG: readonly [readonly string[], string][] = [
   [
     ["verify", "now"],
     '"now": unknown command or unexpected word ' +
-    "(commands: run, check, bundle, cleanup, explain, test, verify, status, top, observe, diff, completions, version, licenses)",
+    "(commands: run, check, bundle, cleanup, explain, test, verify, status, top, observe, diff, migrate, completions, version, licenses)",
   ],
   [["--iptables-masquerade-bit=32"], "--iptables-masquerade-bit: must be 0 to 31, is 32"],
   [["--iptables-masquerade-bit=x"], '--iptables-masquerade-bit: must be a whole number, is "x"'],

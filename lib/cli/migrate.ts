@@ -1,0 +1,176 @@
+/** `signpost migrate`: says what changes for each Service if signpost takes the place of this node's kube-proxy. */
+import { usedBackend } from "../backend/choose.ts";
+import { kubeProxyProcesses } from "../backend/take_over.ts";
+import type { CommandOf } from "../config/command.ts";
+import type { Run } from "../config/load.ts";
+import { nodePortAddresses } from "../explain/packet.ts";
+import { serviceOf } from "../model/cluster/names.ts";
+import type { Mode } from "../model/configuration.ts";
+import type { DesiredServicePort } from "../model/kernel/desired.ts";
+import { isLoopback } from "../model/values/address.ts";
+import { count } from "../model/values/text.ts";
+import { describeUnsupported } from "../model/kernel/traits.ts";
+import { describeConflicts } from "../policy/service_claims.ts";
+import { desiredNode } from "../policy/node.ts";
+import { look } from "./check.ts";
+import type { QueryContext } from "./context.ts";
+import { type NodeState, readNodeState } from "./objects.ts";
+import { type Paint, renderReport } from "./output.ts";
+
+/** Version of the report; it grows when a field goes or changes its meaning. */
+const MIGRATE_VERSION = 1;
+
+interface MigrationReport {
+  readonly migrateVersion: typeof MIGRATE_VERSION;
+  readonly node: string;
+  /** The mode of kube-proxy by what is on this node; `""`: there are no rules of it. */
+  readonly from: Mode | "ipvs" | "";
+  readonly to: Mode;
+  readonly services: number;
+  readonly changes: readonly {
+    readonly service: string;
+    /** One line each, with a remedy. */
+    readonly what: readonly string[];
+  }[];
+  /** Settings that are not kept, and firewalls that drop connections to any Service. */
+  readonly general: readonly string[];
+  /** The line that starts the change. */
+  readonly command: string;
+}
+
+/** Has the warnings about the configuration, such as one that a scheduler is not kept. */
+type Context = QueryContext & Pick<Run, "warnings">;
+
+/** Prints what changes; nothing is changed. @returns 1 if a Service changes, else 0 @throws {FatalError} */
+export async function migrate(
+  { output, timeout }: CommandOf<"migrate">,
+  context: Context,
+): Promise<number> {
+  const { runtime } = context;
+  const known = await readNodeState({ ...context, timeout });
+  const report = await migration(known, context);
+  await runtime.print(renderReport(report, { output, runtime, table: migrationTable }));
+  return report.changes.length > 0 ? 1 : 0;
+}
+
+async function migration(known: NodeState, context: Context): Promise<MigrationReport> {
+  const { nodeName, runtime, warnings } = context;
+  const { state: { desired, refused, conflicts }, backend } = known;
+  const [{ findings }, rules, processes] = await Promise.all([
+    look(context),
+    backend.foreignRules.findProxy(),
+    kubeProxyProcesses(runtime),
+  ]);
+  const from = runtime.interfaces().some(({ name }) => name === "kube-ipvs0")
+    ? "ipvs"
+    : rules.some((each) => each.startsWith("table "))
+    ? "nftables"
+    : rules.length > 0
+    ? "iptables"
+    : "";
+  const silent = await silentAddresses({ known, context });
+  const changes = new Map<string, string[]>();
+  const add = (service: string, what: string) =>
+    changes.set(service, [...changes.get(service) ?? [], what]);
+  for (const port of [...desired.services.values()].flat()) {
+    const addresses = port.nodePort === 0 ? [] : silent(port).filter(ANSWERED[from]);
+    if (addresses.length > 0) add(serviceOf(port.name), nodePortText(port, addresses));
+  }
+  for (const { what, remedy, services } of findings) {
+    for (const service of services) add(service, `${what}; ${remedy}`);
+  }
+  for (const { kind, key, reason } of refused) {
+    if (kind === "Service") add(key, `signpost refuses it: ${reason}`);
+  }
+  for (const [loser, lost] of Map.groupBy(conflicts, ({ loser }) => loser)) {
+    add(loser, describeConflicts(lost));
+  }
+  for (const each of desired.unsupported()) add(each.service, describeUnsupported(each));
+  return {
+    migrateVersion: MIGRATE_VERSION,
+    node: nodeName,
+    from,
+    to: backend.traits.name,
+    services: desired.services.size,
+    changes: [...changes].map(([service, what]) => ({ service, what })),
+    general: [
+      ...warnings,
+      ...findings.filter(({ drops, services }) => drops && services.length === 0)
+        .map(({ what, remedy }) => `${what}; ${remedy}`),
+    ],
+    command: await commandOf(processes, context),
+  };
+}
+
+/** Tells if a node port answers by default on addresses that iptables mode has, by kube-proxy's mode. */
+const ANSWERED: Readonly<Record<MigrationReport["from"], (address: string) => boolean>> = {
+  iptables: () => true,
+  ipvs: (address) => !isLoopback(address),
+  nftables: () => false,
+  "": () => false,
+};
+
+/** Returns a function that gives the addresses on which a node port answers in iptables mode, and not afterwards. */
+async function silentAddresses(
+  { known, context }: { readonly known: NodeState; readonly context: QueryContext },
+): Promise<(port: DesiredServicePort) => readonly string[]> {
+  const { configuration, runtime } = context;
+  const { state: { cache, desired } } = known;
+  const { traits } = await usedBackend({
+    ...context,
+    configuration: { ...configuration, mode: "iptables" },
+  });
+  const before = desiredNode({ configuration, traits, node: cache.node, serviceCIDRs: [] });
+  const ownAddresses = [...new Set(runtime.addresses())];
+  return ({ family }) => {
+    const after = nodePortAddresses(family, { desired, ownAddresses });
+    return nodePortAddresses(family, { desired: { node: before }, ownAddresses })
+      .filter((each) => !after.includes(each));
+  };
+}
+
+/** The most addresses that a line names. */
+const MOST_ADDRESSES = 5;
+
+function nodePortText(
+  { nodePort, protocol }: DesiredServicePort,
+  addresses: readonly string[],
+): string {
+  const more = addresses.length - MOST_ADDRESSES;
+  const named = addresses.slice(0, MOST_ADDRESSES).join(", ") +
+    (more > 0 ? ` and ${more} more` : "");
+  const kept = [
+    addresses.every(isLoopback) ? "primary" : "all",
+    ...addresses.some(isLoopback) ? ["localhost"] : [],
+  ].join(", ");
+  // Listeners serve TCP alone.
+  const how = protocol !== "tcp" && addresses.some(isLoopback)
+    ? "mode: iptables"
+    : `nodePortAddresses: [${kept}]`;
+  return `node port ${nodePort}/${protocol} does not answer on ${named} any more; ${how} keeps it`;
+}
+
+/** Returns the line that replaces kube-proxy: in a pod of this node, or a service of it. */
+async function commandOf(
+  [process]: readonly string[],
+  { nodeName, runtime: { runner } }: QueryContext,
+): Promise<string> {
+  const [, pid = "self"] = /pid (\d+)/.exec(process ?? "") ?? [];
+  const { stdout } = await runner.run(["cat", `/proc/${pid}/cgroup`]);
+  return /kubepods/.test(stdout)
+    ? `examples/install/take-over-node.sh ${nodeName}`
+    : "systemctl disable --now kube-proxy && systemctl enable --now signpost";
+}
+
+function migrationTable(report: MigrationReport, paint: Paint): string {
+  const { node, from, to, services, changes, general, command } = report;
+  const title = `${node}: kube-proxy ${from === "" ? "has no rules here" : `in ${from} mode`}, ` +
+    `signpost would use ${to}\n`;
+  const listed = changes.map(({ service, what }) =>
+    `${paint(service, "bold")}\n${what.map((line) => `  ${line}\n`).join("")}`
+  );
+  const stay = `${count(services, "Service")}: ${services - changes.length} stay as they are, ` +
+    `${changes.length} would change\n`;
+  return `${title}${general.map((line) => `  ${paint(line, "yellow")}\n`).join("")}` +
+    `\n${listed.join("")}${listed.length > 0 ? "\n" : ""}${stay}To switch, type: ${command}\n`;
+}

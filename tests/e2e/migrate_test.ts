@@ -1,0 +1,86 @@
+/**
+ * `signpost migrate`: on a node with rules of kube-proxy, what changes for each Service.
+ *
+ * @module
+ */
+import { assertEquals, assertMatch } from "@std/assert";
+import { sideBySide } from "../support/side_by_side.ts";
+import { runSignpost } from "../support/signpost.ts";
+import { createCluster, writeInput } from "./case.ts";
+import { ADDRESSES, clusterObjects, configuration, service, slice } from "./cluster.ts";
+
+const test = sideBySide("signpost migrate");
+
+const a = ADDRESSES[4];
+
+/** The chains that a kube-proxy of iptables mode has. */
+const IPTABLES = `*nat
+:KUBE-MARK-MASQ - [0:0]
+:KUBE-SERVICES - [0:0]
+-A PREROUTING -m comment --comment "kubernetes service portals" -j KUBE-SERVICES
+-A KUBE-MARK-MASQ -j MARK --set-xmark 0x4000/0x4000
+COMMIT
+`;
+
+/** A firewall that drops what is forwarded. */
+const FIREWALL = `table inet hostfw {
+  chain forward { type filter hook forward priority 0; policy drop; }
+}
+`;
+
+const OBJECTS = [
+  ...clusterObjects(a),
+  service(a, { spec: { type: "NodePort" } }),
+  slice(a, ["local1"]),
+  service(a, { name: "inner", spec: { clusterIP: a.clusterIP2 } }),
+  slice(a, ["local2"], { service: "inner" }),
+];
+
+test("it names the node ports that fewer addresses answer, firewalls, and the line to type", async () => {
+  await using network = await createCluster();
+  await using files = await writeInput({
+    objects: OBJECTS,
+    config: configuration(a, { mode: "" }),
+  });
+  const ask = async (...args: string[]) =>
+    await runSignpost(network, [
+      ...["migrate", "--config", files.config, "--manifests", files.manifests, "--socket", ""],
+      ...args,
+    ]);
+  const before = await ask();
+  assertEquals(before.code, 0, before.stdout + before.stderr);
+  assertMatch(before.stdout, /^node1: kube-proxy has no rules here, signpost would use nftables\n/);
+
+  await network.run("node", ["iptables-nft-restore", "--noflush"], { stdin: IPTABLES });
+  const { code, stdout } = await ask();
+  assertEquals(code, 1);
+  assertMatch(stdout, /^node1: kube-proxy in iptables mode, signpost would use nftables\n/);
+  assertMatch(
+    stdout,
+    /^shop\/web\n {2}node port 30080\/tcp does not answer on 127\.0\.0\.1, (?:\S+, )?192\.168\.1\.2 any more; nodePortAddresses: \[all, localhost\] keeps it$/m,
+  );
+  assertMatch(stdout, /^2 Services: 1 stay as they are, 1 would change$/m);
+  assertMatch(
+    stdout,
+    /^To switch, type: systemctl disable --now kube-proxy && systemctl enable --now signpost$/m,
+  );
+
+  await network.run("node", ["nft", FIREWALL]);
+  const json = JSON.parse((await ask("-o", "json")).stdout);
+  assertEquals([json.from, json.to, json.services], ["iptables", "nftables", 2]);
+  assertMatch(json.general.join("\n"), /table inet hostfw drops connections/);
+});
+
+test("with kube-proxy's own node-port addresses nothing changes", async () => {
+  await using network = await createCluster();
+  await using files = await writeInput({
+    objects: OBJECTS,
+    config: configuration(a, { mode: "iptables" }),
+  });
+  await network.run("node", ["iptables-nft-restore", "--noflush"], { stdin: IPTABLES });
+  const { code, stdout } = await runSignpost(network, [
+    ...["migrate", "--config", files.config, "--manifests", files.manifests, "--socket", ""],
+  ]);
+  assertEquals(code, 0, stdout);
+  assertMatch(stdout, /^2 Services: 2 stay as they are, 0 would change$/m);
+});
