@@ -11,7 +11,7 @@ import { binaryName, TARGETS } from "./compile/arguments.ts";
 import { type Commit, readCommit } from "./compile/commit.ts";
 import { goProgram, NFPM } from "./go.ts";
 import { readPins } from "./image/packages.ts";
-import { buildArchive, buildPackages, writeSums } from "./package/build.ts";
+import { buildArchive, buildPackages, buildPlugin, writeSums } from "./package/build.ts";
 import { readContent } from "./package/content.ts";
 import { packageVersion, type Release } from "./package/release.ts";
 import { billOfMaterials, type Integrities } from "./package/sbom.ts";
@@ -85,6 +85,7 @@ async function packageAll(
     }
   }
   if (names.length === 0) return [];
+  names.push(await buildPlugin({ content, time: commit.time, output: dist }));
   names.push(await writeBill(dist, { jitless: false, target: TARGETS[0], commit, version }));
   await writeSums(dist, names);
   return names;

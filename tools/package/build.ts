@@ -94,6 +94,22 @@ export async function buildArchive(options: BuildOptions): Promise<string> {
   return name;
 }
 
+/** Makes the archive of the kubectl plug-in, which krew installs. @returns its name */
+export async function buildPlugin(
+  { content, time, output }: Pick<BuildOptions, "content" | "output"> & { readonly time: number },
+): Promise<string> {
+  const files: readonly PackageFile[] = [
+    { path: "LICENSE", data: content.license },
+    { path: "kubectl-signpost", data: content.plugin, mode: 0o755 },
+  ];
+  const name = "kubectl-signpost.tar.gz";
+  const names = files.map(({ path }) => path);
+  await inTree(files, time, async (root) => {
+    await makeTar(root, { names, time, output: `${output}/${name}` });
+  });
+  return name;
+}
+
 /** Writes `SHA256SUMS` beside the files; `sha256sum -c SHA256SUMS` checks them. */
 export async function writeSums(folder: string, names: readonly string[]): Promise<void> {
   const lines = await Promise.all(

@@ -33,6 +33,8 @@ export interface Content {
   readonly rbac: string;
   readonly manPage: string;
   readonly completions: typeof COMPLETION_SCRIPTS;
+  /** The kubectl plug-in. */
+  readonly plugin: string;
   readonly license: string;
   readonly notices: string;
   readonly changelog: string;
@@ -52,6 +54,7 @@ export async function readContent(): Promise<Content> {
     rbac: await read("examples/install/rbac.yaml"),
     manPage: manPage(),
     completions: COMPLETION_SCRIPTS,
+    plugin: await read("examples/install/kubectl-signpost"),
     license: await read("LICENSE"),
     notices: licensesReport(),
     changelog: await read("CHANGELOG.md"),

@@ -250,7 +250,8 @@ Deno.test("the task says what to do where there is no binary", { ignore: lacksNf
     const made = await execute(words);
     assertEquals([made.code, made.stderr], [0, ""]);
     const names = [...Deno.readDirSync(folder)].map(({ name }) => name);
-    for (const ending of [".deb", ".rpm", ".apk", ".spdx.json", ".tar.gz"]) {
+    const kinds = [".deb", ".rpm", ".apk", ".spdx.json", "linux.tar.gz", "kubectl-signpost.tar.gz"];
+    for (const ending of kinds) {
       assertEquals(names.filter((name) => name.endsWith(ending)).length, 1, ending);
     }
     await run(["sha256sum", "--check", "--quiet", "SHA256SUMS"], { cwd: folder });
