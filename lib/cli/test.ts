@@ -4,7 +4,7 @@ import { sortFindings } from "../explain/finding.ts";
 import { suggestService } from "../explain/causes.ts";
 import { serviceNamed } from "../explain/lookup.ts";
 import type { Known } from "../explain/packet.ts";
-import { probe, probedPlace, probeFindings, probesOf, resultText } from "../explain/probe.ts";
+import { probe, probeFindings, probesOf } from "../explain/probe.ts";
 import type { Finding, ProbedConnection } from "../explain/report.ts";
 import { explainService } from "../explain/service_report.ts";
 import { objectKey, splitKey } from "../model/cluster/names.ts";
@@ -14,9 +14,9 @@ import { FatalError } from "../model/values/errors.ts";
 import { count } from "../model/values/text.ts";
 import { ask } from "../system/prober.ts";
 import type { QueryContext } from "./context.ts";
-import { findingsText } from "./explain/render.ts";
+import { findingsText, probeTable } from "./explain/render.ts";
 import { readKnown } from "./objects.ts";
-import { colourTable, type Paint, renderReport } from "./output.ts";
+import { type Paint, renderReport } from "./output.ts";
 
 /** Version of the report; it grows when a field goes or changes its meaning. */
 const TEST_VERSION = 1;
@@ -150,11 +150,7 @@ function lookAt(
 function testTable(report: TestReport, paint: Paint): string {
   const { node, services, failing, withoutEndpoints, tried, open, omitted, notProbed } = report;
   const listed = failing.map(({ service, findings, connections }) =>
-    `${paint(service, "bold")}\n${findingsText(findings, paint)}` +
-    colourTable([
-      ["ADDRESS", "KIND", "RESULT"],
-      ...connections.map((each) => [probedPlace(each), each.type, resultText(each)]),
-    ], { paint, indent: "  " }) + "\n"
+    `${paint(service, "bold")}\n${findingsText(findings, paint)}${probeTable(connections, paint)}\n`
   );
   const verdict = failing.length === 0
     ? paint("none fails", "green")

@@ -70,6 +70,13 @@ function faultOf(answer: Uint8Array | undefined): string {
   return ((answer[3] ?? 0) & 0xf) === SERVFAIL ? `it answers SERVFAIL to ${NAME}` : "";
 }
 
+/** Closes a socket at the end of its block, or at the abort, which ends reads. */
+function closing(socket: { close(): void }, signal: AbortSignal): Disposable {
+  const close = () => tryToClose(socket);
+  signal.addEventListener("abort", close);
+  return { [Symbol.dispose]: close };
+}
+
 /** Waits for an answer from the address that was asked, as resolvers do. */
 async function queryByUdp(
   { address, port }: TcpAddress,
@@ -77,20 +84,14 @@ async function queryByUdp(
 ): Promise<Uint8Array> {
   const hostname = familyOf(address) === 4 ? "0.0.0.0" : "::";
   const socket = Deno.listenDatagram({ transport: "udp", hostname, port: 0 });
-  const close = () => tryToClose(socket);
-  signal.addEventListener("abort", close);
-  try {
-    const asked = query();
-    await socket.send(asked, { transport: "udp", hostname: address, port });
-    for (;;) {
-      const [message, from] = await socket.receive();
-      const isFromThere = "hostname" in from && parseAddress(from.hostname) === address &&
-        from.port === port;
-      if (isFromThere && isAnswer(message, asked)) return message;
-    }
-  } finally {
-    signal.removeEventListener("abort", close);
-    close();
+  using _ = closing(socket, signal);
+  const asked = query();
+  await socket.send(asked, { transport: "udp", hostname: address, port });
+  for (;;) {
+    const [message, from] = await socket.receive();
+    const isFromThere = "hostname" in from && parseAddress(from.hostname) === address &&
+      from.port === port;
+    if (isFromThere && isAnswer(message, asked)) return message;
   }
 }
 
@@ -100,22 +101,16 @@ async function queryByTcp(
   signal: AbortSignal,
 ): Promise<Uint8Array | undefined> {
   const conn = await Deno.connect({ hostname, port, signal });
-  const close = () => tryToClose(conn);
-  signal.addEventListener("abort", close);
-  try {
-    const asked = query();
-    // The length comes first.
-    await conn.write(Uint8Array.from([0, asked.length, ...asked]));
-    const buffer = new Uint8Array(2 + HEADER);
-    for (let at = 0; at < buffer.length;) {
-      const read = await conn.read(buffer.subarray(at));
-      if (read === null) return undefined;
-      at += read;
-    }
-    const message = buffer.subarray(2);
-    return isAnswer(message, asked) ? message : undefined;
-  } finally {
-    signal.removeEventListener("abort", close);
-    close();
+  using _ = closing(conn, signal);
+  const asked = query();
+  // The length comes first.
+  await conn.write(Uint8Array.from([0, asked.length, ...asked]));
+  const buffer = new Uint8Array(2 + HEADER);
+  for (let at = 0; at < buffer.length;) {
+    const read = await conn.read(buffer.subarray(at));
+    if (read === null) return undefined;
+    at += read;
   }
+  const message = buffer.subarray(2);
+  return isAnswer(message, asked) ? message : undefined;
 }

@@ -17,6 +17,7 @@ import {
   type PacketReport,
   PASSIVE,
   type PortReport,
+  type ProbedConnection,
   type ServiceReport,
   type TraceReport,
   type TrackedConnection,
@@ -107,17 +108,21 @@ function renderProbe({ probe, node }: ServiceReport, paint: Paint): string {
     ...omitted > 0 ? [`${omitted} more addresses were not probed`] : [],
   ].map((line) => `  ${line}\n`).join("");
   return `${paint("Probe", "bold")} from node ${node}: ${open} of ${connections.length} open; ` +
-    `network policies may decide otherwise for pods\n` + table([
-      ["ADDRESS", "KIND", "RESULT"],
-      ...connections.map((each): Cell[] => [
-        probedPlace(each),
-        each.type === "endpoint" && !each.isExpected ? "endpoint, not used" : each.type,
-        {
-          text: resultText(each),
-          colour: each.result === "open" ? "green" : each.isExpected ? "red" : "yellow",
-        },
-      ]),
-    ], paint) + more;
+    `network policies may decide otherwise for pods\n${probeTable(connections, paint)}${more}`;
+}
+
+export function probeTable(connections: readonly ProbedConnection[], paint: Paint): string {
+  return table([
+    ["ADDRESS", "KIND", "RESULT"],
+    ...connections.map((each): Cell[] => [
+      probedPlace(each),
+      each.type === "endpoint" && !each.isExpected ? "endpoint, not used" : each.type,
+      {
+        text: resultText(each),
+        colour: each.result === "open" ? "green" : each.isExpected ? "red" : "yellow",
+      },
+    ]),
+  ], paint);
 }
 
 function verdictOf(report: ServiceReport): readonly [Colour, string] {
