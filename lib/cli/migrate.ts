@@ -20,7 +20,7 @@ import { type Paint, renderReport } from "./output.ts";
 /** Version of the report; it grows when a field goes or changes its meaning. */
 const MIGRATE_VERSION = 1;
 
-interface MigrationReport {
+export interface MigrationReport {
   readonly migrateVersion: typeof MIGRATE_VERSION;
   readonly node: string;
   /** The mode of kube-proxy by what is on this node; `""`: there are no rules of it. */
