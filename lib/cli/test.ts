@@ -138,7 +138,8 @@ function lookAt(
   known: Known,
 ): Tested {
   const target = { type: "service", ...splitKey(service), port } as const;
-  const report = explainService({ ...known, target, inspected: undefined, status: undefined });
+  const unasked = { inspected: undefined, status: undefined, history: [] };
+  const report = explainService({ ...known, ...unasked, target });
   return {
     service,
     findings: report.findings.filter(({ severity }) => severity === "error"),

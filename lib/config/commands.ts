@@ -126,11 +126,7 @@ findings. docs/findings.md lists all findings with their remedies.
 It asks the daemon of this node (--socket) for its configuration. If no daemon answers, it reads
 /etc/signpost/config.yaml. With --config, --kubeconfig, --master or --manifests, only the flags count. Nothing
 is changed.`,
-    examples: [
-      "signpost check",
-      "signpost check --kubeconfig /etc/signpost/kubeconfig",
-      "signpost check -o json",
-    ],
+    examples: ["signpost check -o json", "signpost check --kubeconfig /etc/signpost/kubeconfig"],
     exitCodes: [
       [0, "nothing is wrong"],
       [1, "there are warnings"],
@@ -258,11 +254,7 @@ Ctrl-C shows what was found. A Service without endpoints is only counted, unless
 
 ${DAEMON_FLAGS}`,
     examples: ["signpost test -n shop", "signpost test shop/web kube-system/kube-dns -o json"],
-    exitCodes: [
-      [0, "all Services answer"],
-      [1, "a Service does not answer; it is listed"],
-      [2, `${CANNOT}, or the test was interrupted`],
-    ],
+    exitCodes: [[0, "all answer"], [1, "one does not"], [2, `${CANNOT}, or it was interrupted`]],
     words: [],
     shares: NODE,
     flags: { output: OUTPUT, namespace: NAMESPACE, timeout: TIMEOUT },
