@@ -70,7 +70,9 @@ const DEFAULTS = { runs: 10_000, seconds: 300, seed: Date.now() % 1_000_000_000 
 
 /** @throws {FuzzError} at what is no number of ours */
 function readArguments(args: readonly string[]): FuzzOptions {
-  const options: Record<string, number> = { ...DEFAULTS };
+  // With seconds, the default number of inputs is not a bound.
+  const runs = args.includes("--seconds") ? Infinity : DEFAULTS.runs;
+  const options: Record<string, number> = { ...DEFAULTS, runs };
   for (let at = 0; at < args.length; at += 2) {
     const name = args[at]?.replace(/^--/, "") ?? "";
     const value = Number(args[at + 1]);
@@ -79,9 +81,7 @@ function readArguments(args: readonly string[]): FuzzOptions {
     }
     options[name] = value;
   }
-  // With seconds alone, the default number of inputs is no bound.
-  const runs = "seconds" in options ? Infinity : DEFAULTS.runs;
-  return { ...DEFAULTS, runs, ...options };
+  return { ...DEFAULTS, ...options };
 }
 
 async function main(): Promise<number> {
