@@ -169,7 +169,7 @@ function migrationTable(report: MigrationReport, paint: Paint): string {
   const listed = changes.map(({ service, what }) =>
     `${paint(service, "bold")}\n${what.map((line) => `  ${line}\n`).join("")}`
   );
-  const stay = `${count(services, "Service")}: ${services - changes.length} stay as they are, ` +
+  const stay = `${count(services, "Service")}: ${services - changes.length} unchanged, ` +
     `${changes.length} would change\n`;
   return `${title}${general.map((line) => `  ${paint(line, "yellow")}\n`).join("")}` +
     `\n${listed.join("")}${listed.length > 0 ? "\n" : ""}${stay}To switch, type: ${command}\n`;

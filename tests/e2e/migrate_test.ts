@@ -59,7 +59,7 @@ test("it names the node ports that fewer addresses answer, firewalls, and the li
     stdout,
     /^shop\/web\n {2}node port 30080\/tcp does not answer on 127\.0\.0\.1, (?:\S+, )?192\.168\.1\.2 any more; nodePortAddresses: \[all, localhost\] keeps it$/m,
   );
-  assertMatch(stdout, /^2 Services: 1 stay as they are, 1 would change$/m);
+  assertMatch(stdout, /^2 Services: 1 unchanged, 1 would change$/m);
   assertMatch(
     stdout,
     /^To switch, type: systemctl disable --now kube-proxy && systemctl enable --now signpost$/m,
@@ -82,5 +82,5 @@ test("with kube-proxy's own node-port addresses nothing changes", async () => {
     ...["migrate", "--config", files.config, "--manifests", files.manifests, "--socket", ""],
   ]);
   assertEquals(code, 0, stdout);
-  assertMatch(stdout, /^2 Services: 2 stay as they are, 0 would change$/m);
+  assertMatch(stdout, /^2 Services: 2 unchanged, 0 would change$/m);
 });
