@@ -123,7 +123,7 @@ export interface PacketDestination {
 }
 
 /** A pod that sends a packet. */
-export interface AskedPod {
+interface AskedPod {
   /** `undefined`: that of the Service, or `default`. */
   readonly namespace: string | undefined;
   readonly name: string;

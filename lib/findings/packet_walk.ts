@@ -79,7 +79,7 @@ interface Exits {
 }
 
 /** The rule that gives a packet another destination. */
-export interface Translation {
+interface Translation {
   readonly chain: string;
   /** `""`: a map or an extension knows it. */
   readonly to: string;

@@ -301,7 +301,7 @@ interface Heap {
 }
 
 /** Returns the heap of this process; `undefined` without `--expose-gc`. */
-export function v8Heap(): Heap | undefined {
+function v8Heap(): Heap | undefined {
   const { gc } = globalThis as {
     readonly gc?: (options: Readonly<Record<"type" | "execution" | "flavor", string>>) => void;
   };
