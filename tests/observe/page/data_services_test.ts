@@ -30,7 +30,9 @@ const SERVICES = new Map([
 ]);
 
 function find(search: string, { connections = [], services = SERVICES }: Search = {}) {
-  return atOnce(findServices(services, { query: readQuery(search), connections }));
+  return atOnce(
+    findServices(services, { query: readQuery(search), connections, historyOf: () => [] }),
+  );
 }
 
 function names({ services }: FoundServices): string[] {
