@@ -70,7 +70,11 @@ for (const version of VERSIONS) {
 
     // The role has it since 1.33.
     const mayReadCIDRs = addon.rules.some(({ resources }) => resources.includes("servicecidrs"));
-    assertEquals(pod.log.match(/without ServiceCIDR/g)?.length ?? 0, mayReadCIDRs ? 0 : 1, pod.log);
+    assertEquals(
+      pod.log.match(/ finding=optional-objects-refused /g)?.length ?? 0,
+      mayReadCIDRs ? 0 : 1,
+      pod.log,
+    );
     const loud = [...pod.log.matchAll(/ (?:WARN|ERROR) (.*)$/gm)].map(([, text = ""]) => text);
     assertEquals(loud.filter((text) => !EXPECTED.some((each) => each.test(text))), []);
     assertEquals(loud.length, new Set(loud.map((text) => text.replace(/ \w+=.*/, ""))).size);
