@@ -22,21 +22,31 @@ async function prepare(folder: string, lines: string): Promise<Record<string, st
 /**
  * Runs it where all tests together fail in these files.
  *
- * @param files by path; true: the file fails alone, too
+ * @param files by path, what the file does alone: passes, fails, or has no test
  * @returns the exit code and the lines after the last step
  */
-async function integrate(files: Readonly<Record<string, boolean>>) {
+async function integrate(files: Readonly<Record<string, "passes" | "fails" | "is empty">>) {
   const folder = await Deno.makeTempDir({ prefix: "signpost-ci-" });
   try {
     const all = Object.keys(files);
-    const broken = all.filter((path) => files[path]);
+    const counts = {
+      passes: "3 passed, 0 failed",
+      fails: "3 passed, 1 failed",
+      "is empty": "0 passed, 0 failed",
+    };
+    // A step names the file that registers it as the place of the failure.
+    const report = (path: string) =>
+      `${path} => a test ... a step ... FAILED (1ms)\na test => ./tests/support/steps.ts:3:6`;
     const env = await prepare(
       folder,
       `case "$*" in
-  *"task test") echo "${all.map((path) => `a test => ${path}:3:6`).join("\n")}
+  *"task test") echo "${all.map(report).join("\n")}
 ${100 - all.length} passed, ${all.length} failed"; exit 1 ;;
-  ${["none", ...broken].map((path) => `*"task test ${path}"`).join(" | ")})
-    echo "3 passed, 1 failed"; exit 1 ;;
+${
+        Object.entries(files).map(([path, how]) =>
+          `  *"task test ${path}") echo "${counts[how]}" ;;`
+        ).join("\n")
+      }
 esac
 `,
     );
@@ -49,8 +59,8 @@ esac
 
 Deno.test("the integration names each flaky file and passes with two", async () => {
   const { code, lines } = await integrate({
-    "./tests/a_test.ts": false,
-    "./tests/b/c_test.ts": false,
+    "./tests/a_test.ts": "passes",
+    "./tests/b/c_test.ts": "passes",
   });
   assertEquals(lines.slice(0, 2), [
     "flaky: ./tests/a_test.ts failed, then passed alone",
@@ -61,9 +71,9 @@ Deno.test("the integration names each flaky file and passes with two", async () 
 
 Deno.test("the integration fails with three flaky files", async () => {
   const { code, lines } = await integrate({
-    "./tests/a_test.ts": false,
-    "./tests/b_test.ts": false,
-    "./tests/c_test.ts": false,
+    "./tests/a_test.ts": "passes",
+    "./tests/b_test.ts": "passes",
+    "./tests/c_test.ts": "passes",
   });
   assertEquals(lines[3], "failed: flaky test files: 3, at most 2 are allowed");
   assertEquals([code, / 1 failed$/.test(lines[4] ?? "")], [1, true]);
@@ -71,12 +81,17 @@ Deno.test("the integration fails with three flaky files", async () => {
 
 Deno.test("a test that fails alone as well is no flaky test", async () => {
   const { code, lines } = await integrate({
-    "./tests/a_test.ts": true,
-    "./tests/b_test.ts": false,
+    "./tests/a_test.ts": "fails",
+    "./tests/b_test.ts": "passes",
   });
   assertEquals(lines[0], "flaky: ./tests/b_test.ts failed, then passed alone");
   assertEquals(lines[1], "failed: tests: 1");
   assertEquals([code, / 1 failed$/.test(lines[2] ?? "")], [1, true]);
+});
+
+Deno.test("a file that runs no test alone has not passed", async () => {
+  const { code, lines } = await integrate({ "./tests/a_test.ts": "is empty" });
+  assertEquals([code, lines[0]], [1, "failed: tests: 1"]);
 });
 
 Deno.test("results are recorded for the commit at the start, and not for files that differ", async () => {
