@@ -35,6 +35,7 @@ export interface HttpResponse {
 export interface HttpClient {
   /** Resolves after the headers. Rejects with the system's error, or when aborted. */
   request(request: HttpRequest): Promise<HttpResponse>;
+  /** Closes the connections without a request. The next request opens a new one. */
   close(): void;
 }
 
@@ -115,7 +116,10 @@ export class ApiClient {
 
   /** Sends a request and waits for the headers. @throws {WatchError} without an answer, or if its status is not 2xx */
   async open(path: string, request: ApiRequest): Promise<ApiStream> {
-    const exchange = new Exchange(this.options.clock, request);
+    const { clock, http } = this.options;
+    const exchange = new Exchange(clock, request);
+    // A connection that was kept for the next request may be as dead as the silent one.
+    exchange.onSilence = () => http.close();
     try {
       const response = await this.#send(path, request, exchange);
       const { status } = response;
@@ -219,6 +223,8 @@ class Exchange {
   readonly signal = this.#abort.signal;
   /** Called with the bytes of the body when it has ended or was given up. */
   onEnd: (size: number) => void = () => {};
+  /** Called when silence has ended it. */
+  onSilence: () => void = () => {};
   readonly #onAbort = () => this.#abort.abort();
   readonly #limit: number;
   /** The monotonic time at which the present limit began. */
@@ -240,6 +246,7 @@ class Exchange {
       if (left > 0) await this.clock.sleep(left, this.signal);
       else {
         this.#isSilent = true;
+        this.onSilence();
         this.close();
       }
     }

@@ -24,6 +24,7 @@ const ACCESS: ApiAccess = {
 /** Answers with what it was given; without an answer it waits for the abort. */
 class FakeHttp implements HttpClient {
   readonly requests: HttpRequest[] = [];
+  closed = 0;
   constructor(private readonly answer?: HttpResponse | Error) {}
   request(request: HttpRequest): Promise<HttpResponse> {
     this.requests.push(request);
@@ -33,7 +34,9 @@ class FakeHttp implements HttpClient {
       request.signal.addEventListener("abort", () => reject(new Error("aborted")))
     );
   }
-  close(): void {}
+  close(): void {
+    this.closed++;
+  }
 }
 
 function client(
@@ -144,6 +147,18 @@ Deno.test("headers that do not come are waited for a limited time", async () => 
   await clock.advance(59_999);
   await clock.advance(1);
   assertEquals((await pending).reason, "stalled");
+});
+
+Deno.test("silence closes the connections that are kept for the next request", async () => {
+  const clock = new ManualClock();
+  const http = new FakeHttp();
+  const pending = assertRejects(() => get(http, clock), WatchError);
+  await settle();
+  await clock.advance(59_999);
+  assertEquals(http.closed, 0);
+  await clock.advance(1);
+  await pending;
+  assertEquals(http.closed, 1);
 });
 
 Deno.test("a body has new time when the caller renews it, bytes do not count", async () => {
