@@ -60,7 +60,7 @@ export class ObjectCache implements Snapshot {
     return this.#refused.values();
   }
 
-  /** Returns an object for which there is no memory, if there is one. */
+  /** Returns an object that was refused for lack of memory; `undefined` if none was. */
   get excess(): Refusal | undefined {
     return this.#refused.values().find(({ isExcess }) => isExcess);
   }

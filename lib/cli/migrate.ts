@@ -23,7 +23,7 @@ const MIGRATE_VERSION = 1;
 export interface MigrationReport {
   readonly migrateVersion: typeof MIGRATE_VERSION;
   readonly node: string;
-  /** The mode of kube-proxy by what is on this node; `""`: there are no rules of it. */
+  /** The mode of kube-proxy by what is on this node; `""` if it has not written rules. */
   readonly from: Mode | "ipvs" | "";
   readonly to: Mode;
   readonly services: number;

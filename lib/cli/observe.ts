@@ -24,7 +24,7 @@ const TIMES_AS_LONG = 20;
 /** Characters that are printed at once. */
 const CHUNK = 16 * 1024;
 
-/** Shows events until the signal aborts. @returns 0 @throws {FatalError} if there are no objects or no events */
+/** Shows events until the signal aborts. @returns 0 @throws {FatalError} if objects or events cannot be read */
 export async function observe(
   command: CommandOf<"observe">,
   context: QueryContext,
@@ -67,7 +67,7 @@ class View {
     this.#observer = new Observer(command);
   }
 
-  /** Reads the objects. @throws {FatalError} if they cannot be read, or if there is no such Service */
+  /** Reads the objects. @throws {FatalError} if they cannot be read, or if the Service does not exist */
   async refresh(): Promise<void> {
     const { service, namespace, timeout } = this.command;
     const known = await readKnown({ ...this.context, timeout });

@@ -114,7 +114,7 @@ async function testServices(
   };
 }
 
-/** Returns the Services that are asked about. @throws {FatalError} if there is no such Service */
+/** Returns the Services that are asked about. @throws {FatalError} if one does not exist */
 function namesOf(
   named: readonly AskedService[],
   { namespace, known }: { readonly namespace: string; readonly known: Known },

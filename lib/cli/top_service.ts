@@ -38,7 +38,7 @@ export interface TopReport {
   }[];
 }
 
-/** Shows the connections of a Service. @returns 0; 1 if there is no answer */
+/** Shows the connections of a Service. @returns 0; 1 if the connections cannot be read */
 export async function topService(
   { output, namespace, once, service }: Omit<CommandOf<"top">, "name" | "service"> & {
     readonly service: string;

@@ -58,7 +58,7 @@ type Engine = ReturnType<typeof makeEngine>;
 type Checks = ReturnType<typeof makeChecks>;
 
 export interface Parts extends Given, Reports, Engine, Checks {
-  /** `undefined`: there is no state file. */
+  /** `undefined` if the daemon does not write a state file. */
   readonly keeper: StateKeeper | undefined;
 }
 
@@ -79,7 +79,7 @@ function makeReports({ options, opened: { backend, missing, source: { api } } }:
   const { nodeName, runtime: { clock }, logger, signal } = options;
   const cache = new ObjectCache();
   const metrics = new Metrics({ backend: backend.metrics, families: familiesBut(missing) });
-  // Without an API server there is no receiver of Events.
+  // Only an API server receives Events.
   const events = api && new EventRecorder({
     post: (path, body) => postJson(api, { path, body, signal }),
     clock,
@@ -204,7 +204,7 @@ function gathering(
   };
 }
 
-/** Makes the writer of the state file; `undefined`: the file is off, or there is no API server. */
+/** Makes the writer of the state file; `undefined` if the file is off, or the objects come from manifests. */
 function makeKeeper(
   { options: { configuration, nodeName, runtime, logger, signal }, opened: { source } }: Given,
   { cache }: Reports,

@@ -43,7 +43,7 @@ async function askReadyz({ address, port }: TcpAddress, signal: AbortSignal): Pr
   return status < 500 ? "" : `it answers ${status} to /readyz`;
 }
 
-/** Each cluster with the usual domain has this name. Another one says that there is no such name. */
+/** Each cluster with the usual domain has this name. Other clusters answer that it does not exist. */
 const NAME = "kubernetes.default.svc.cluster.local";
 
 /** Returns a query for the IPv4 addresses of a name (RFC 1035, section 4.1). */
