@@ -125,6 +125,12 @@ export const NODE_PORT = 30_080;
 export const TARGET_PORT = 8080;
 export const TARGET_PORT2 = 9090;
 
+/** nftables rules of an endpoint that drop what comes in for its port. */
+export const DROP_TARGET_PORT = `table inet drops {
+  chain input { type filter hook input priority 0; tcp dport ${TARGET_PORT} drop; }
+}
+`;
+
 /** The differences from a ClusterIP Service `shop/web` with port 80 over TCP and UDP. */
 export interface ServiceOptions {
   readonly name?: string;

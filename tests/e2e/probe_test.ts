@@ -7,6 +7,7 @@ import {
   ADDRESSES,
   clusterObjects,
   configuration,
+  DROP_TARGET_PORT,
   PORT,
   service,
   slice,
@@ -16,11 +17,6 @@ import {
 const test = sideBySide("probe");
 
 const a = ADDRESSES[4];
-
-const DROP = `table inet drops {
-  chain input { type filter hook input priority 0; tcp dport 8080 drop; }
-}
-`;
 
 for (const mode of ["nftables", "iptables"]) {
   test(`explain --probe names endpoints that refuse, drop or are gone, ${mode}`, async () => {
@@ -43,7 +39,7 @@ for (const mode of ["nftables", "iptables"]) {
     const unasked: ServiceReport = JSON.parse((await ask("-o", "json")).stdout);
     assertEquals(unasked.probe, null);
 
-    await network.run("local2", ["nft", DROP]);
+    await network.run("local2", ["nft", DROP_TARGET_PORT]);
     await network.ip("remote1", ["address flush dev eth0"]);
     const { code, stdout } = await ask("--probe");
     assertEquals(code, 0);
@@ -59,7 +55,7 @@ for (const mode of ["nftables", "iptables"]) {
     assertMatch(stdout, /^ {2}udp was not probed$/m);
     assertMatch(stdout, /^Probe from node node1: /m);
 
-    await network.run("local1", ["nft", DROP]);
+    await network.run("local1", ["nft", DROP_TARGET_PORT]);
     const all = await ask("--probe", "-o", "json");
     const report: ServiceReport = JSON.parse(all.stdout);
     assertEquals([all.code, report.verdict], [1, "broken"]);
@@ -103,7 +99,7 @@ for (const mode of ["nftables", "iptables"]) {
     assertMatch(before.stdout, /^Service shop\/web works here \(/);
     assertMatch(before.stdout, /^ {2}10\.244\.0\.11:8080 +node1 +Cluster +1 +0$/m);
 
-    await network.run("local1", ["nft", DROP]);
+    await network.run("local1", ["nft", DROP_TARGET_PORT]);
     await network.connect({ ...to, protocol: "tcp", times: 3 });
     // Until then, the answers may be under way.
     await new Promise((resolve) => setTimeout(resolve, 2_500));

@@ -12,6 +12,7 @@ import {
   ADDRESSES,
   clusterObjects,
   configuration,
+  DROP_TARGET_PORT,
   largeService,
   type Manifest,
   service,
@@ -22,12 +23,6 @@ import {
 const test = sideBySide("signpost test");
 
 const a = ADDRESSES[4];
-
-/** Drops what comes in for the port of endpoints. */
-const DROP = `table inet drops {
-  chain input { type filter hook input priority 0; tcp dport 8080 drop; }
-}
-`;
 
 /** The ports of a DNS Service. */
 const DNS = ["UDP", "TCP"].map((protocol) => ({
@@ -121,7 +116,7 @@ for (const mode of ["nftables", "iptables"]) {
     );
 
     code = 2;
-    await network.run("local1", ["nft", DROP]);
+    await network.run("local1", ["nft", DROP_TARGET_PORT]);
     const bad = await ask();
     assertEquals(bad.code, 1);
     assertMatch(
@@ -157,7 +152,7 @@ test("an interrupted test shows what it found", async () => {
   await applyOnce(network, input);
   await network.run("world", [
     "nft",
-    DROP.replace("hook input priority 0", "hook prerouting priority -300"),
+    DROP_TARGET_PORT.replace("hook input priority 0", "hook prerouting priority -300"),
   ]);
   await using files = await writeInput(input);
   const [program = "", ...rest] = signpostCommand();
