@@ -4,7 +4,6 @@
  * @module
  */
 import type { ApiObject } from "../tests/support/api_store.ts";
-import type { ApiCommand } from "./api_process.ts";
 
 /** How big a cluster the server holds, and where it runs. */
 export interface ApiOptions {
@@ -54,21 +53,12 @@ export class Api implements AsyncDisposable {
 
   /** Adds or changes an object. */
   put(object: ApiObject): Promise<void> {
-    return this.#send({ type: "put", object });
-  }
-
-  /** Removes an object by `namespace/name`. */
-  delete(kind: string, key: string): Promise<void> {
-    return this.#send({ type: "delete", kind, key });
+    return this.#writer.write(this.#encoder.encode(`${JSON.stringify(object)}\n`));
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#writer.close();
     await this.#child.stdout.cancel();
     await this.#child.status;
-  }
-
-  #send(command: ApiCommand): Promise<void> {
-    return this.#writer.write(this.#encoder.encode(`${JSON.stringify(command)}\n`));
   }
 }

@@ -3,21 +3,16 @@
  * are serialised before it says that it is ready.
  *
  * Arguments: folder for certificates and kubeconfig, number of Services, endpoints of each. It
- * writes one line when it is ready, takes commands as lines of JSON and answers none of them; it
+ * writes one line when it is ready, takes objects that are added or changed as lines of JSON; it
  * ends with its standard input.
  *
  * @module
  */
 import { TextLineStream } from "./text_lines.ts";
-import { type ApiObject, COLLECTIONS } from "../tests/support/api_store.ts";
+import { COLLECTIONS } from "../tests/support/api_store.ts";
 import { ApiServer } from "../tests/support/api_server.ts";
 import { makeCertificates } from "../tests/support/certificates.ts";
 import { clusterObjects } from "./cluster.ts";
-
-/** The commands of the process. */
-export type ApiCommand =
-  | { readonly type: "put"; readonly object: ApiObject }
-  | { readonly type: "delete"; readonly kind: string; readonly key: string };
 
 async function serve(folder: string, services: number, endpoints: number): Promise<void> {
   const certificates = await makeCertificates(folder);
@@ -36,13 +31,8 @@ async function serve(folder: string, services: number, endpoints: number): Promi
   const lines = Deno.stdin.readable
     .pipeThrough(new TextDecoderStream())
     .pipeThrough(new TextLineStream());
-  for await (const line of lines) perform(server, JSON.parse(line));
+  for await (const line of lines) server.store.put(JSON.parse(line));
   await server.stop();
-}
-
-function perform(server: ApiServer, command: ApiCommand): void {
-  if (command.type === "put") server.store.put(command.object);
-  else server.store.delete(command.kind, command.key);
 }
 
 if (import.meta.main) {

@@ -16,7 +16,7 @@ export const CLUSTER_CIDR = "10.128.0.0/9";
 export const SERVICE_PORT = 80;
 
 /** Port of every endpoint. */
-export const TARGET_PORT = 8080;
+const TARGET_PORT = 8080;
 
 const SERVICE_CIDR = "10.96.0.0/12";
 const FIRST_CLUSTER_IP = 0x0a600001;
@@ -46,16 +46,14 @@ const MANAGED_FIELDS = [{
   },
 }];
 
-/** Name of a Service. */
-export function serviceName(service: number): string {
+function serviceName(service: number): string {
   return `service-${service}`;
 }
 
 /** A namespace has limits: at 100,000 Services there are more of them. */
 const NAMESPACE_SIZE = 30_000;
 
-/** The namespace of a Service. */
-export function namespaceOf(service: number): string {
+function namespaceOf(service: number): string {
   const number = Math.floor(service / NAMESPACE_SIZE);
   return number === 0 ? "default" : `default-${number}`;
 }
@@ -106,7 +104,7 @@ function node(): ApiObject {
 }
 
 /** A Service of type ClusterIP with one port. */
-export function service(index: number): ApiObject {
+function service(index: number): ApiObject {
   const address = clusterIP(index);
   return {
     kind: "Service",
@@ -135,21 +133,13 @@ export function service(index: number): ApiObject {
   };
 }
 
-/**
- * A slice of a Service.
- *
- * @param part which of its slices; the first by default
- */
-export function endpointSlice(
-  index: number,
-  addresses: readonly string[],
-  part = 0,
-): ApiObject {
+/** The slice of a Service. */
+export function endpointSlice(index: number, addresses: readonly string[]): ApiObject {
   const name = serviceName(index);
   return {
     kind: "EndpointSlice",
     metadata: {
-      name: `${name}-${part}`,
+      name: `${name}-0`,
       generateName: `${name}-`,
       namespace: namespaceOf(index),
       generation: 1,

@@ -4,8 +4,23 @@
  *
  * @module
  */
-import type { Libc } from "./libc.ts";
+import type { Stage } from "./stage.ts";
 
+const SYMBOLS = {
+  close: { parameters: ["i32"], result: "i32" },
+  socket: { parameters: ["i32", "i32", "i32"], result: "i32" },
+  setsockopt: { parameters: ["i32", "i32", "i32", "buffer", "u32"], result: "i32" },
+  bind: { parameters: ["i32", "buffer", "u32"], result: "i32" },
+  recv: { parameters: ["i32", "buffer", "usize", "i32"], result: "isize", nonblocking: true },
+} as const;
+
+const AF_NETLINK = 16;
+const SOCK_RAW = 3;
+const NETLINK_NETFILTER = 12;
+/** Options as level and name: a time limit to receive, the size of the buffer, and a group to hear. */
+const SO_RCVTIMEO = [1, 20] as const;
+const SO_RCVBUFFORCE = [1, 33] as const;
+const NETLINK_ADD_MEMBERSHIP = [270, 1] as const;
 /** `NFNLGRP_NFTABLES` of linux/netfilter/nfnetlink.h. */
 const GROUP = 7;
 
@@ -13,16 +28,22 @@ const BUFFER = 1 << 20;
 
 /** Waits for endpoint addresses to appear in transactions of one namespace. */
 export class Commits implements AsyncDisposable {
-  readonly #libc: Libc;
+  readonly #libc = Deno.dlopen("libc.so.6", SYMBOLS);
   readonly #socket: number;
   readonly #awaited = new Map<string, (time: number) => void>();
   readonly #running: Promise<void>;
   #stopped = false;
 
   /** Begins to listen. */
-  constructor(libc: Libc, namespace: string) {
-    this.#libc = libc;
-    this.#socket = libc.inside(namespace, () => libc.netfilterEvents(GROUP));
+  constructor(stage: Stage) {
+    const { socket, bind } = this.#libc.symbols;
+    this.#socket = stage.inside(() => check(socket(AF_NETLINK, SOCK_RAW, NETLINK_NETFILTER)));
+    this.#setOption(SO_RCVBUFFORCE, new Int32Array([64 << 20]));
+    this.#setOption(SO_RCVTIMEO, new BigInt64Array([1n, 0n]));
+    const address = new Uint8Array(12);
+    new DataView(address.buffer).setUint16(0, AF_NETLINK, true);
+    check(bind(this.#socket, address, address.length));
+    this.#setOption(NETLINK_ADD_MEMBERSHIP, new Int32Array([GROUP]));
     this.#running = this.#run();
   }
 
@@ -39,14 +60,24 @@ export class Commits implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#stopped = true;
     await this.#running;
-    this.#libc.close(this.#socket);
+    this.#libc.symbols.close(this.#socket);
+    this.#libc.close();
+  }
+
+  #setOption(
+    [level, name]: readonly [number, number],
+    value: Int32Array<ArrayBuffer> | BigInt64Array<ArrayBuffer>,
+  ): void {
+    const { setsockopt } = this.#libc.symbols;
+    check(setsockopt(this.#socket, level, name, value, value.byteLength));
   }
 
   async #run(): Promise<void> {
     const buffer = new Uint8Array(BUFFER);
     while (!this.#stopped) {
-      const size = await this.#libc.receive(this.#socket, buffer);
-      if (size > 0 && this.#awaited.size > 0) this.#look(buffer, size);
+      // It waits for a second at most; -1 if nothing came.
+      const size = await this.#libc.symbols.recv(this.#socket, buffer, BigInt(BUFFER), 0);
+      if (size > 0 && this.#awaited.size > 0) this.#look(buffer, Number(size));
     }
   }
 
@@ -61,4 +92,9 @@ export class Commits implements AsyncDisposable {
       resolve(now);
     }
   }
+}
+
+function check(result: number): number {
+  if (result < 0) throw new Error("the kernel refuses a netlink socket: run this as root");
+  return result;
 }

@@ -17,17 +17,13 @@ export interface LogLine {
 }
 
 /** `adaptive`: none is set. */
-export type MinSyncPeriod = "adaptive" | "10ms" | "1s";
+type MinSyncPeriod = "adaptive" | "10ms";
 
 /** How to start it. */
 export interface DaemonOptions {
   /** Network namespace, by the name that `ip netns` knows. */
   readonly namespace: string;
   readonly kubeconfig: string;
-  /** `nftables` by default. */
-  readonly mode?: "nftables" | "iptables";
-  /** Flags besides. */
-  readonly flags?: readonly string[];
   /** `10ms` by default. */
   readonly minSyncPeriod?: MinSyncPeriod;
   /** A file that takes the process' id: that of a cgroup. */
@@ -121,12 +117,6 @@ export class Daemon implements AsyncDisposable {
     this.#child.kill("SIGSTOP");
   }
 
-  /** Rejects when the process ends. */
-  async never(): Promise<never> {
-    await this.line(() => false);
-    throw new Error("there is such a line after all");
-  }
-
   async [Symbol.asyncDispose](): Promise<void> {
     this.#kill();
     await this.#child.status;
@@ -159,12 +149,7 @@ export class Daemon implements AsyncDisposable {
 
 /** Prints with `signpost --once` and the same flags. */
 export async function printOnce(options: DaemonOptions): Promise<string> {
-  const argv = [
-    ...signpostCommand(),
-    "--once",
-    ...daemonArguments(options),
-    ...options.flags ?? [],
-  ];
+  const argv = [...signpostCommand(), "--once", ...daemonArguments(options)];
   return await run(["ip", "netns", "exec", options.namespace, ...argv]);
 }
 
@@ -176,11 +161,9 @@ function parseLine(text: string): { readonly msg: string } {
   }
 }
 
-function daemonArguments(
-  { kubeconfig, mode = "nftables", minSyncPeriod = "10ms" }: DaemonOptions,
-): string[] {
+function daemonArguments({ kubeconfig, minSyncPeriod = "10ms" }: DaemonOptions): string[] {
   return [
-    ...["--kubeconfig", kubeconfig, "--hostname-override", NODE_NAME, "--proxy-mode", mode],
+    ...["--kubeconfig", kubeconfig, "--hostname-override", NODE_NAME, "--proxy-mode", "nftables"],
     ...["--cluster-cidr", CLUSTER_CIDR],
     ...minSyncPeriod === "adaptive" ? [] : ["--iptables-min-sync-period", minSyncPeriod],
     ...["--oom-score-adj", "0", "--conntrack-max-per-core", "0"],

@@ -9,12 +9,10 @@ import { signpostCommand } from "../tests/support/signpost.ts";
 import { replaceMarked } from "../tools/marked.ts";
 import { CLUSTER_CIDR, NODE_NAME } from "./cluster.ts";
 import { Commits } from "./commits.ts";
-import type { Libc } from "./libc.ts";
 import { Churn, sleepUntil } from "./parts/changes.ts";
 import { readCpuSeconds, readMemory } from "./processes.ts";
-import { describeMachine, describeSitting } from "./program.ts";
+import { describeMachine, describeSitting, type Machine } from "./program.ts";
 import { megabytes, milliseconds, progress } from "./report.ts";
-import type { Results } from "./results.ts";
 import { Stage } from "./stage.ts";
 import { quantile } from "./statistics.ts";
 
@@ -44,7 +42,7 @@ interface Measured {
 export interface PeerResults {
   /** Commit, day and load average. */
   readonly sitting: string;
-  readonly machine: Results["machine"];
+  readonly machine: Machine;
   /** Version that the kube-proxy binary prints. */
   readonly peer: string;
   readonly changes: number;
@@ -62,14 +60,14 @@ interface PeerOptions {
 }
 
 /** Measures all programs at all sizes. */
-export async function measurePeers(libc: Libc, options: PeerOptions): Promise<PeerResults> {
+export async function measurePeers(options: PeerOptions): Promise<PeerResults> {
   const sitting = await describeSitting();
   const version = (await run([options.peer, "--version"])).trim().replace("Kubernetes v", "");
   const measured: Measured[] = [];
   for (const services of options.sizes) {
     for (const contender of CONTENDERS) {
       progress(`${contender}, ${services} Services`);
-      await using stage = await Stage.create(libc, { services, endpoints: options.endpoints });
+      await using stage = await Stage.create({ services, endpoints: options.endpoints });
       measured.push({ contender, services, ...await measureOne(stage, contender, options) });
     }
   }
@@ -165,7 +163,7 @@ async function firstSyncTime(stage: Stage): Promise<number> {
 /** Milliseconds until each change was committed; the last ones have a minute. */
 async function change(stage: Stage, count: number): Promise<number[]> {
   const churn = new Churn(stage.options);
-  await using commits = new Commits(stage.libc, stage.namespace);
+  await using commits = new Commits(stage);
   const begin = performance.now();
   const arrivals: Promise<number>[] = [];
   for (let i = 0; i < count; i++) {

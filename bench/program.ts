@@ -10,7 +10,6 @@ import { execute, run } from "../tests/support/command.ts";
 import { ENTRY_POINT, V8_FLAGS } from "../tools/compile/arguments.ts";
 import { makeBundle } from "../tools/compile/bundle.ts";
 import { readCommit } from "../tools/compile/commit.ts";
-import type { Results } from "./results.ts";
 
 const ROOT = new URL("..", import.meta.url).pathname;
 
@@ -45,8 +44,17 @@ export async function describeSitting(): Promise<string> {
   return `commit ${commit} on ${day}, load average ${load.toFixed(1)} before`;
 }
 
+/** The machine of a measurement. */
+export interface Machine {
+  readonly kernel: string;
+  readonly cores: number;
+  readonly cpu: string;
+  readonly nft: string;
+  readonly deno: string;
+}
+
 /** Describes this machine. */
-export async function describeMachine(): Promise<Results["machine"]> {
+export async function describeMachine(): Promise<Machine> {
   return {
     kernel: release(),
     cores: cpus().length,

@@ -1,66 +1,51 @@
 /**
- * All measurements that belong to one size of cluster.
+ * Measures one size of cluster.
  *
  * @module
  */
 import { Daemon } from "./daemon.ts";
-import type { Libc } from "./libc.ts";
 import type { Options } from "./options.ts";
-import { Churn, measureChanges } from "./parts/changes.ts";
+import { type Changes, Churn, measureChanges } from "./parts/changes.ts";
 import { measureCpu } from "./parts/cpu.ts";
-import { measureFloor } from "./parts/floor.ts";
-import { measurePause } from "./parts/pause.ts";
-import { measureStart } from "./parts/start.ts";
+import { type Floor, measureFloor } from "./parts/floor.ts";
+import { measureStart, type Start } from "./parts/start.ts";
 import { measureWork } from "./parts/work.ts";
-import type { SizeResult } from "./results.ts";
 import { Stage } from "./stage.ts";
 
-const FLOOR_RUNS = 40;
-/** Starts take long with very many services. */
-const FEW_RUNS = 3;
-/** The cost of one sync does not depend on the size: a larger one would show the same pauses. */
-const LARGEST_PAUSE = 10_000;
-
-/** Runs the wanted parts with so many Services. */
-export async function measureSize(
-  libc: Libc,
-  services: number,
-  options: Options,
-): Promise<SizeResult> {
-  const { endpoints, parts, runs, counted } = options;
-  const work = parts.has("work")
-    ? await measureWork({ services, endpoints, changes: counted })
-    : undefined;
-  await using stage = await Stage.create(libc, { services, endpoints });
-  const start = parts.has("start")
-    ? await measureStart(stage, services > 10_000 ? Math.min(runs, FEW_RUNS) : runs)
-    : undefined;
-  const isLive = parts.has("changes") || parts.has("cpu");
-  return {
-    services,
-    endpointsEach: endpoints,
-    ...(work && { work }),
-    ...(start && { start }),
-    ...(isLive && await measureLive(stage, options)),
-    ...(parts.has("pause") && services <= LARGEST_PAUSE &&
-      { pause: await measurePause(stage, options.pause) }),
-  };
+/** The results with so many Services. */
+export interface SizeResult {
+  readonly services: number;
+  readonly start: Start;
+  readonly floor: Floor;
+  readonly steady: Changes;
+  readonly burst: Changes;
+  /** Bytes that V8 allocates for a change. */
+  readonly allocated: number;
+  /** Part of one core at ten changes a second. */
+  readonly cpu: number;
 }
 
-/** Measures one running daemon. */
-async function measureLive(stage: Stage, options: Options): Promise<Partial<SizeResult>> {
-  const { parts, changes, burst, cpuSeconds } = options;
+const FLOOR_RUNS = 40;
+/** Starts take long with very many Services. */
+const FEW_RUNS = 3;
+
+/** Measures with so many Services. */
+export async function measureSize(services: number, options: Options): Promise<SizeResult> {
+  const { endpoints, runs, counted, changes, burst, cpuSeconds } = options;
+  const allocated = await measureWork({ services, endpoints, changes: counted });
+  await using stage = await Stage.create({ services, endpoints });
+  const start = await measureStart(stage, services > 10_000 ? Math.min(runs, FEW_RUNS) : runs);
   const { namespace, api: { kubeconfig } } = stage;
   await using daemon = Daemon.start({ namespace, kubeconfig });
   await daemon.firstSync();
-  const churn = new Churn(stage.options);
-  const live = { daemon, churn };
-  const result: { -readonly [K in keyof SizeResult]?: SizeResult[K] } = {};
-  if (parts.has("changes")) {
-    result.floor = await measureFloor(stage, FLOOR_RUNS);
-    result.steady = await measureChanges(stage, { ...live, perSecond: 2, count: changes });
-    result.burst = await measureChanges(stage, { ...live, perSecond: 200, count: 200 * burst });
-  }
-  if (parts.has("cpu")) result.cpu = await measureCpu(stage, { ...live, seconds: cpuSeconds });
-  return result;
+  const live = { daemon, churn: new Churn(stage.options) };
+  return {
+    services,
+    allocated,
+    start,
+    floor: await measureFloor(stage, FLOOR_RUNS),
+    steady: await measureChanges(stage, { ...live, perSecond: 2, count: changes }),
+    burst: await measureChanges(stage, { ...live, perSecond: 200, count: 200 * burst }),
+    cpu: await measureCpu(stage, { ...live, seconds: cpuSeconds }),
+  };
 }

@@ -3,10 +3,9 @@
  *
  * @module
  */
-import { Libc as NamespaceLibc } from "../tests/support/libc.ts";
+import { Libc } from "../tests/support/libc.ts";
 import { Namespaces } from "../tests/support/namespaces.ts";
 import { Api } from "./api.ts";
-import type { Libc } from "./libc.ts";
 
 /** How big the cluster is. */
 export interface StageOptions {
@@ -25,25 +24,32 @@ export interface Finished {
 export class Stage implements AsyncDisposable {
   private constructor(
     readonly options: StageOptions,
-    readonly libc: Libc,
     readonly namespace: string,
     readonly folder: string,
     readonly api: Api,
-    private readonly resources: AsyncDisposableStack,
+    private readonly parts: {
+      readonly inside: <T>(body: () => T) => T;
+      readonly resources: AsyncDisposableStack;
+    },
   ) {}
 
   /** Sets everything up; the API server is ready. */
-  static async create(libc: Libc, options: StageOptions): Promise<Stage> {
+  static async create(options: StageOptions): Promise<Stage> {
     await using resources = new AsyncDisposableStack();
-    const namespaces = resources.use(
-      await Namespaces.create(resources.use(new NamespaceLibc()), ["node"]),
-    );
+    const libc = resources.use(new Libc());
+    const namespaces = resources.use(await Namespaces.create(libc, ["node"]));
     await namespaces.ip("node", ["link set lo up"]);
     const namespace = namespaces.fullName("node");
     const folder = await Deno.makeTempDir({ prefix: "signpost-bench-" });
     resources.defer(() => Deno.remove(folder, { recursive: true }));
     const api = resources.use(await Api.start({ ...options, namespace, folder }));
-    return new Stage(options, libc, namespace, folder, api, resources.move());
+    const inside = <T>(body: () => T) => libc.inside(namespaces.handle("node"), body);
+    return new Stage(options, namespace, folder, api, { inside, resources: resources.move() });
+  }
+
+  /** Does something synchronous in the namespace. */
+  inside<T>(body: () => T): T {
+    return this.parts.inside(body);
   }
 
   /**
@@ -55,11 +61,8 @@ export class Stage implements AsyncDisposable {
   async run(argv: readonly [string, ...string[]], stdin = ""): Promise<Finished> {
     const [program, ...args] = argv;
     const start = performance.now();
-    const child = this.libc.inside(
-      this.namespace,
-      () =>
-        new Deno.Command(program, { args, stdin: "piped", stdout: "piped", stderr: "piped" })
-          .spawn(),
+    const child = this.inside(() =>
+      new Deno.Command(program, { args, stdin: "piped", stdout: "piped", stderr: "piped" }).spawn()
     );
     const writer = child.stdin.getWriter();
     const fed = writer.write(new TextEncoder().encode(stdin)).then(() => writer.close());
@@ -76,6 +79,6 @@ export class Stage implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.resources.disposeAsync();
+    await this.parts.resources.disposeAsync();
   }
 }

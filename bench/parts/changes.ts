@@ -12,7 +12,6 @@ import { median, quantile } from "../statistics.ts";
 
 /** The results of changes at one pace. */
 export interface Changes {
-  readonly perSecond: number;
   readonly count: number;
   /** Milliseconds from the change until the kernel has committed it. */
   readonly p50: number;
@@ -22,7 +21,6 @@ export interface Changes {
   readonly lastFifth: number;
   /** Changes that were not in the kernel one second after the last one was made. */
   readonly pending: number;
-  readonly syncs: number;
   /** Medians of the element operations and of the bytes of script for each change. */
   readonly operationsPerChange: number;
   readonly bytesPerChange: number;
@@ -30,15 +28,10 @@ export interface Changes {
 
 /** Changes endpoints, one after the other, each of a service of its own choosing. */
 export class Churn {
-  #serial: number;
+  #serial = 0;
 
-  /**
-   * @param cluster how big the cluster is
-   * @param first of another churn in the same namespace, where its addresses begin
-   */
-  constructor(private readonly cluster: StageOptions, first = 0) {
-    this.#serial = first;
-  }
+  /** @param cluster how big the cluster is */
+  constructor(private readonly cluster: StageOptions) {}
 
   /** A slice in which one endpoint of some service has a new address. */
   next(): { readonly address: string; readonly slice: ApiObject } {
@@ -66,7 +59,7 @@ export async function measureChanges(
   },
 ): Promise<Changes> {
   const { daemon, churn, perSecond, count } = options;
-  await using commits = new Commits(stage.libc, stage.namespace);
+  await using commits = new Commits(stage);
   const latencies: number[] = [];
   const firstLine = daemon.lines.length;
   const begin = performance.now();
@@ -84,14 +77,12 @@ export async function measureChanges(
   const seen = Object.values(latencies);
   const total = (field: string) => syncs.reduce((sum, line) => sum + Number(line[field]), 0);
   return {
-    perSecond,
     count,
     p50: quantile(seen, 0.5),
     p99: quantile(seen, 0.99),
     firstFifth: median(latencies.slice(0, fifth)),
     lastFifth: median(latencies.slice(-fifth)),
     pending,
-    syncs: syncs.length,
     operationsPerChange: total("operations") / count,
     bytesPerChange: total("bytes") / count,
   };

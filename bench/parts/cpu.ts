@@ -11,19 +11,11 @@ import { type Churn, sleepUntil } from "./changes.ts";
 /** Changes of endpoints in a second. */
 const STEADY_PACE = 10;
 
-/** The cost of ten changes a second. */
-export interface Cpu {
-  readonly perSecond: number;
-  readonly seconds: number;
-  /** Part of one core that signpost and the programs that it ran were busy. */
-  readonly part: number;
-}
-
-/** Measures for so many seconds. */
+/** Returns the part of one core that signpost, and the programs that it ran, were busy for so many seconds. */
 export async function measureCpu(
   stage: Stage,
   options: { readonly daemon: Daemon; readonly churn: Churn; readonly seconds: number },
-): Promise<Cpu> {
+): Promise<number> {
   const { daemon, churn, seconds } = options;
   const before = await readCpuSeconds(daemon.pid);
   const start = performance.now();
@@ -32,6 +24,5 @@ export async function measureCpu(
     await stage.api.put(churn.next().slice);
   }
   const elapsed = (performance.now() - start) / 1000;
-  const busy = await readCpuSeconds(daemon.pid) - before;
-  return { perSecond: STEADY_PACE, seconds, part: busy / elapsed };
+  return (await readCpuSeconds(daemon.pid) - before) / elapsed;
 }

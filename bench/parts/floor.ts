@@ -30,7 +30,7 @@ export async function measureFloor(stage: Stage, runs: number): Promise<Floor> {
   const times: number[] = [];
   const visible: number[] = [];
   {
-    await using commits = new Commits(stage.libc, stage.namespace);
+    await using commits = new Commits(stage);
     for (let i = 0; i < runs; i++) {
       const seen = commits.seen(newAddress(FIRST_SERIAL + i + 1));
       const start = performance.now();

@@ -24,7 +24,6 @@ export interface Start {
   readonly ratio: number;
   /** Length of the script. */
   readonly bytes: number;
-  readonly operations: number;
 }
 
 /** Starts the daemon on an empty kernel some times. */
@@ -43,7 +42,6 @@ export async function measureStart(stage: Stage, runs: number): Promise<Start> {
     nft: median(starts.map((start) => start.nft)),
     ratio: median(starts.map((start) => start.ratio)),
     bytes: starts[0]?.bytes ?? 0,
-    operations: starts[0]?.operations ?? 0,
   };
 }
 
@@ -64,7 +62,6 @@ async function startOnce(stage: Stage, script: string) {
     lists: Math.max(...listed.map(({ time }) => time)) - started,
     firstSync: Number(synced["seconds"]) * 1000,
     bytes: Number(synced["bytes"]),
-    operations: Number(synced["operations"]),
     nft,
   };
 }

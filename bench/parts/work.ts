@@ -1,6 +1,6 @@
 /**
- * The work of one change, in counters: they do not depend on the machine. The pure core is run in
- * this process, from a line of the watch to the script for the kernel.
+ * The memory that one change allocates, whatever the machine. The pure core is run in this process, from a line of
+ * the watch to the script for the kernel.
  *
  * @module
  */
@@ -14,34 +14,21 @@ import type { StageOptions } from "../stage.ts";
 import { Churn } from "./changes.ts";
 import { atOnce } from "../../lib/model/ports/in_turns.ts";
 
-/** Means for one change. */
-export interface Work {
-  /** Service ports that were worked out again. */
-  readonly servicePorts: number;
-  /** Element operations of the script. */
-  readonly operations: number;
-  /** Bytes of the script. */
-  readonly bytes: number;
-  /** Bytes that V8 allocated, those of parsing the event included. */
-  readonly allocated: number;
-}
-
 /** Changes whose work is not counted: the code is compiled meanwhile. */
 const WARM_UP = 500;
 
 const SILENT = { run: () => Promise.resolve({ code: 0, stdout: "", stderr: "" }) };
 
-/** Measures with so many Services and endpoints, over so many changes. */
+/** Returns the mean of the bytes that V8 allocates for a change, those of parsing the event included. */
 export async function measureWork(
   options: StageOptions & { readonly changes: number },
-): Promise<Work> {
+): Promise<number> {
   const pipeline = new Pipeline({ configuration: { clusterCIDRs: [CLUSTER_CIDR] } });
   const { cache, desired } = pipeline;
   const dataplane = new NftablesDataplane(new Nft(SILENT));
   pipeline.load([...clusterObjects(options)]);
   await dataplane.apply(dataplane.full(desired));
   const decode = createDecoder();
-  const total = { servicePorts: 0, operations: 0, bytes: 0 };
   const follow = async (line: string) => {
     const decoded = decode("EndpointSlice", JSON.parse(line));
     if (decoded.type !== "upsert") throw new Error(`${decoded.type}: ${line}`);
@@ -50,25 +37,15 @@ export async function measureWork(
     const script = atOnce(dataplane.changing(change, desired));
     if (script === undefined) throw new Error("the change of an endpoint asks for a full sync");
     await dataplane.apply(script);
-    total.servicePorts += change.services.size;
-    total.operations += script.operations;
-    total.bytes += script.bytes;
   };
   const churn = new Churn(options);
   const lines = (length: number) =>
     Array.from({ length }, () => JSON.stringify(churn.next().slice));
   for (const line of lines(WARM_UP)) await follow(line);
   const measured = lines(options.changes);
-  const before = { ...total, allocated: allocated() };
+  const before = allocated();
   for (const line of measured) await follow(line);
-  const after = { ...total, allocated: allocated() };
-  const mean = (what: keyof Work) => (after[what] - before[what]) / options.changes;
-  return {
-    servicePorts: mean("servicePorts"),
-    operations: mean("operations"),
-    bytes: mean("bytes"),
-    allocated: mean("allocated"),
-  };
+  return (allocated() - before) / options.changes;
 }
 
 /** Bytes that V8 has allocated so far. Deno has it, the types of Node do not know it yet. */

@@ -91,7 +91,6 @@ export const GOALS: readonly Goal[] = [
     reason:
       "V8, which moves objects at one go, and marks what is left at one go where it is late; all other work is in turns of 20 ms",
     judge: ({ services, endpoints, silence }) =>
-      silence &&
       atMost(Math.max(silence.first.busy, silence.restart.busy, silence.full.busy), {
         limit: services * endpoints < 1_000_000 ? LONGEST_BLOCK : LONGEST_BLOCK_LARGE,
         print: milliseconds,

@@ -14,10 +14,8 @@ export interface ScaleOptions {
   readonly changes: number;
   /** Shapes with at least so many endpoints are tried in the unit's memory limit. */
   readonly limitedFrom: number;
-  /** The paths of results, page and picture; `undefined`: none are written. */
-  readonly output:
-    | { readonly json: string; readonly page: string }
-    | undefined;
+  /** True if `bench/scale.md` gets the results. */
+  readonly writes: boolean;
 }
 
 /** The help text. */
@@ -27,8 +25,7 @@ export const SCALE_HELP =
   --shapes LIST      services x endpoints of each: 5006x50,10000x10; default: all of them
   --short            small shapes, a few seconds, writes nothing: proves that it runs
   --no-limit         do not try the memory limit of the unit
-  --no-write         leave bench/scale.json and bench/scale.md as they are
-  --render           measure nothing, write the page and the picture from bench/scale.json
+  --no-write         leave bench/scale.md as it is
 `;
 
 /** The first one is what the others are held against. */
@@ -42,17 +39,12 @@ const SHAPES: readonly Shape[] = [
   { services: 100_000, endpoints: 10 },
 ];
 
-const place = (path: string) => new URL(`../../${path}`, import.meta.url).pathname;
-
 const FULL: ScaleOptions = {
   help: false,
   shapes: SHAPES,
   changes: 60,
   limitedFrom: 1_000_000,
-  output: {
-    json: place("bench/scale.json"),
-    page: place("bench/scale.md"),
-  },
+  writes: true,
 };
 
 const SHORT: ScaleOptions = {
@@ -60,21 +52,15 @@ const SHORT: ScaleOptions = {
   shapes: [{ services: 20, endpoints: 10 }, { services: 100, endpoints: 2 }],
   changes: 4,
   limitedFrom: 200,
-  output: undefined,
+  writes: false,
 };
-
-/** The request of the command line. */
-export interface ScaleRun extends ScaleOptions {
-  /** Nothing is measured. */
-  readonly render: boolean;
-}
 
 /**
  * Reads the command line.
  *
  * @throws {Error} where it cannot be understood
  */
-export function readScaleOptions(argv: readonly string[]): ScaleRun {
+export function readScaleOptions(argv: readonly string[]): ScaleOptions {
   const { values } = parseArgs({
     args: [...argv],
     options: {
@@ -83,24 +69,22 @@ export function readScaleOptions(argv: readonly string[]): ScaleRun {
       shapes: { type: "string" },
       "no-limit": { type: "boolean" },
       "no-write": { type: "boolean" },
-      render: { type: "boolean" },
     },
   });
   const base = values.short ? SHORT : FULL;
   return {
     ...base,
     help: values.help ?? false,
-    render: values.render ?? false,
     ...(values.shapes !== undefined && { shapes: values.shapes.split(",").map(readShape) }),
     ...(values["no-limit"] && { limitedFrom: Infinity }),
-    ...(values["no-write"] && { output: undefined }),
+    ...(values["no-write"] && { writes: false }),
   };
 }
 
 function readShape(text: string): Shape {
   const [, services, endpoints] = /^(\d+)x(\d+)$/.exec(text) ?? [];
   if (!services || !endpoints || Number(services) === 0 || Number(endpoints) === 0) {
-    throw new Error(`"${text}" is no shape such as 10000x10`);
+    throw new Error(`"${text}" is not a shape such as 10000x10`);
   }
   return { services: Number(services), endpoints: Number(endpoints) };
 }

@@ -4,7 +4,7 @@
  * @module
  */
 import type { Peaks } from "../peaks.ts";
-import type { Results } from "../results.ts";
+import type { Machine } from "../program.ts";
 import type { Silence } from "./health_process.ts";
 
 /** How big a cluster is. */
@@ -62,8 +62,8 @@ export interface ScaleResult extends Shape {
   };
   /** One after the other. */
   readonly drift: readonly DriftTimes[];
-  /** The longest silences of the daemon's health server; older runs did not look. */
-  readonly silence?: {
+  /** The longest silences of the daemon's health server. */
+  readonly silence: {
     readonly first: Silence;
     readonly restart: Silence;
     /** Of a full sync that finds the table as it should be. */
@@ -79,10 +79,10 @@ export interface FailedShape extends Shape {
 }
 
 /** A run. */
-export interface ScaleResults extends Pick<Results, "date" | "machine" | "program"> {
-  readonly commit: string;
-  /** Load average of the minute before: what else ran on the machine. */
-  readonly load: number;
+export interface ScaleResults {
+  /** Commit, day and load average. */
+  readonly sitting: string;
+  readonly machine: Machine;
   /** How long all of it took. */
   readonly minutes: number;
   /** Bytes resident with one Service. */

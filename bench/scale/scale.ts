@@ -4,30 +4,24 @@
  * @module
  */
 import { messageOf } from "../../lib/model/values/errors.ts";
-import { run } from "../../tests/support/command.ts";
-import { Libc } from "../libc.ts";
-import { describeMachine, makeProgram } from "../program.ts";
+import { describeMachine, describeSitting, makeProgram } from "../program.ts";
 import { print, progress } from "../report.ts";
 import { readScaleOptions, SCALE_HELP, type ScaleOptions } from "./options.ts";
 import { renderPage } from "./page.ts";
 import type { FailedShape, ScaleResult, ScaleResults } from "./results.ts";
 import { measureBase, measureShape } from "./shape.ts";
-import { renderScaleTables } from "./tables.ts";
+
+const PAGE = new URL("../scale.md", import.meta.url).pathname;
 
 /** Runs it with the arguments that follow `scale`. */
 export async function scale(argv: readonly string[]): Promise<void> {
   const options = readScaleOptions(argv);
   if (options.help) return print(SCALE_HELP);
-  if (options.render) {
-    if (options.output) {
-      await write(JSON.parse(await Deno.readTextFile(options.output.json)), options.output);
-    }
-    return;
-  }
   const folder = await Deno.makeTempDir({ prefix: "signpost-bench-" });
   try {
-    const results = await measure(options, await makeProgram(folder));
-    print(renderScaleTables(results));
+    await makeProgram(folder);
+    const results = await measure(options);
+    print(renderPage(results));
     if (results.failed.length > 0) Deno.exitCode = 1;
   } finally {
     await Deno.remove(folder, { recursive: true });
@@ -35,18 +29,10 @@ export async function scale(argv: readonly string[]): Promise<void> {
 }
 
 /** Writes after each shape, so that a run that is cut short leaves what it has. */
-async function measure(options: ScaleOptions, program: string): Promise<ScaleResults> {
-  const libc = new Libc();
-  const [load = 0] = Deno.loadavg();
-  const head = {
-    date: new Date().toISOString().slice(0, 10),
-    commit: (await run(["git", "rev-parse", "--short", "HEAD"])).trim(),
-    load,
-    machine: await describeMachine(),
-    program,
-  };
+async function measure(options: ScaleOptions): Promise<ScaleResults> {
+  const head = { sitting: await describeSitting(), machine: await describeMachine() };
   const { changes } = options;
-  const base = await measureBase(libc, { changes, progress });
+  const base = await measureBase({ changes, progress });
   const shapes: ScaleResult[] = [];
   const failed: FailedShape[] = [];
   let noLimit = "";
@@ -57,7 +43,7 @@ async function measure(options: ScaleOptions, program: string): Promise<ScaleRes
   for (const shape of options.shapes) {
     const limited = shape.services * shape.endpoints >= options.limitedFrom;
     try {
-      const measured = await measureShape(libc, { shape, changes, limited, progress });
+      const measured = await measureShape({ shape, changes, limited, progress });
       shapes.push(measured.result);
       noLimit ||= measured.noLimit;
     } catch (error) {
@@ -66,16 +52,7 @@ async function measure(options: ScaleOptions, program: string): Promise<ScaleRes
       progress(`${shape.services} x ${shape.endpoints} failed: ${reason}`);
       failed.push({ ...shape, reason });
     }
-    if (options.output) await write(resultsSoFar(), options.output);
+    if (options.writes) await Deno.writeTextFile(PAGE, renderPage(resultsSoFar()));
   }
   return resultsSoFar();
-}
-
-async function write(
-  results: ScaleResults,
-  { json, page }: NonNullable<ScaleOptions["output"]>,
-): Promise<void> {
-  await Deno.writeTextFile(json, `${JSON.stringify(results, undefined, 2)}\n`);
-  await Deno.writeTextFile(page, renderPage(results));
-  progress(`wrote ${json} and ${page}`);
 }

@@ -8,7 +8,6 @@ import { messageOf } from "../../lib/model/values/errors.ts";
 import { clusterIP, SERVICE_PORT } from "../cluster.ts";
 import { Commits } from "../commits.ts";
 import { Daemon, type DaemonOptions, type LogLine, printOnce } from "../daemon.ts";
-import type { Libc } from "../libc.ts";
 import { Churn, measureChanges } from "../parts/changes.ts";
 import { PeakWatch } from "../peaks.ts";
 import { readCpu, readMemory } from "../processes.ts";
@@ -50,12 +49,11 @@ const LOST = 2_000;
 
 /** Measures one shape; `noLimit` says why the memory limit was not tried. */
 export async function measureShape(
-  libc: Libc,
   { shape, changes, limited, progress }: ShapeOptions,
 ): Promise<{ readonly result: ScaleResult; readonly noLimit: string }> {
   const tell = (what: string) => progress(`${shape.services} x ${shape.endpoints}: ${what}`);
   tell("API server");
-  await using stage = await Stage.create(libc, shape);
+  await using stage = await Stage.create(shape);
   tell("nft alone");
   const floor = await measureFloor(stage);
   tell("first sync");
@@ -83,10 +81,9 @@ export async function measureShape(
 
 /** Bytes of a daemon that has one Service, after what each shape goes through: its code takes memory too. */
 export async function measureBase(
-  libc: Libc,
   { changes, progress }: Pick<ShapeOptions, "changes" | "progress">,
 ): Promise<number> {
-  await using stage = await Stage.create(libc, { services: 1, endpoints: 1 });
+  await using stage = await Stage.create({ services: 1, endpoints: 1 });
   const tell = (what: string) => progress(`one Service: ${what}`);
   return (await measureLive(stage, { changes, tell })).steady.own;
 }
@@ -117,9 +114,8 @@ async function measureFloor(stage: Stage): Promise<ScaleResult["floor"]> {
   const text = await printOnce(daemonOptions(stage));
   await Deno.writeTextFile(path, text);
   const start = performance.now();
-  const child = stage.libc.inside(
-    stage.namespace,
-    () => new Deno.Command("nft", { args: ["-f", path], stdin: "null" }).spawn(),
+  const child = stage.inside(() =>
+    new Deno.Command("nft", { args: ["-f", path], stdin: "null" }).spawn()
   );
   await using watch = new PeakWatch(child.pid);
   const { success } = await child.status;
@@ -223,7 +219,7 @@ async function stateWritten(stage: Stage): Promise<void> {
 async function measureDrift(stage: Stage, daemon: Daemon): Promise<DriftTimes[]> {
   const all: DriftTimes[] = [];
   for (let i = 0; i < DRIFTS; i++) {
-    await using commits = new Commits(stage.libc, stage.namespace);
+    await using commits = new Commits(stage);
     // Past what the changes have touched: each of them chose another Service.
     const service = ((stage.options.services >> 1) + i) % stage.options.services;
     const address = clusterIP(service);

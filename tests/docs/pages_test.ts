@@ -127,7 +127,7 @@ Deno.test("a measured figure stands on one page", async () => {
   const owners = new Map<string, Set<string>>();
   for (const [name, text] of await pages()) {
     if (name === "CHANGELOG.md") continue;
-    const prose = proseOf(text.replace(/`[^`\n]*`/g, ""));
+    const prose = proseOf(text.replace(/`[^`\n]+`/g, ""));
     for (const [figure] of prose.matchAll(/(?<![\w.])\d[\d.,]* (?:ms|kB|MB|GB|%)(?!\w)/g)) {
       owners.set(figure, (owners.get(figure) ?? new Set()).add(name));
     }

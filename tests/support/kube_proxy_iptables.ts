@@ -112,13 +112,13 @@ function iptablesService(port: ProxiedPort, network: PodNetwork): string[] {
 }
 
 /** The rule of `KUBE-SERVICES` that leads to a service port's chain. */
-export function clusterIPJump(port: ClusterIPPort): string {
+function clusterIPJump(port: ClusterIPPort): string {
   const { Cluster: cluster } = serviceChainNames(port.name, port.protocol);
   return `-A KUBE-SERVICES ${to(port, port.clusterIP, "cluster IP")} -j ${cluster}`;
 }
 
 /** The rules of a service port's own chain, and of those of its endpoints. */
-export function clusterIPRules(port: ClusterIPPort, { family, clusterCIDR }: PodNetwork): string[] {
+function clusterIPRules(port: ClusterIPPort, { family, clusterCIDR }: PodNetwork): string[] {
   const { name, protocol, endpoints } = port;
   const { Cluster: cluster } = serviceChainNames(name, protocol);
   const picks = endpoints.map((endpoint, i) => {

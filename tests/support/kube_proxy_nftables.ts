@@ -95,7 +95,7 @@ function nftablesServiceChains(port: ProxiedPort, state: ProxiedFamily): string[
 }
 
 /** The chains that every packet meets, and those that they jump to. */
-export function nftablesBaseChains(ip: "ip" | "ip6"): string[] {
+function nftablesBaseChains(ip: "ip" | "ip6"): string[] {
   const vip = `${ip} daddr . meta l4proto . th dport`;
   const chains: Readonly<Record<string, readonly string[]>> = {
     "mark-for-masquerade": [`meta mark set meta mark | ${MARK}`],
