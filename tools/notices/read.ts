@@ -64,12 +64,6 @@ export async function readNotices(): Promise<Notice[]> {
   return [denoNotice(mit), ...packages];
 }
 
-/** Returns the folder of a package of `deno.lock` in Deno's cache. */
-export async function packageFolder(name: string): Promise<string> {
-  const { npm } = await readLock();
-  return `${await npmCache()}/${name}/${versionOf(name, npm)}`;
-}
-
 /** Returns the source of `lib/cli/licenses/notices.ts`. */
 export function noticesModule(notices: readonly Notice[]): string {
   const entries = notices.map((notice) => {
