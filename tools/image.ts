@@ -5,19 +5,24 @@
  * @module
  */
 import { parseArgs } from "node:util";
+import config from "../deno.json" with { type: "json" };
 import { VERSION } from "../lib/model/version.ts";
 import { binaryName, TARGETS } from "./compile/arguments.ts";
 import { readTarget } from "./compile/binary.ts";
 import { readCommit } from "./compile/commit.ts";
 import { writeImage } from "./image/layout.ts";
 import { type Binary, platformOf, updatePins } from "./image/platform.ts";
-import { IMAGE_OWNER } from "./owner.ts";
 import { installPrograms } from "./programs.ts";
 import { complain, mebibytes, say } from "./terminal.ts";
 
 const ROOT = new URL("..", import.meta.url).pathname;
 
-const NAME = `ghcr.io/${IMAGE_OWNER}/signpost`;
+const REPOSITORY = new URL(config.repository).pathname;
+
+/** The image's name without its tag. Registries take no capitals; the placeholder is not a name yet. */
+export const NAME = `ghcr.io${
+  REPOSITORY.startsWith("/OWNER/") ? REPOSITORY : REPOSITORY.toLowerCase()
+}`;
 
 const HELP =
   `deno task image: makes DIST/signpost-VERSION-image.tar, an OCI layout of all binaries in DIST

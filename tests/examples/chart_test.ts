@@ -5,7 +5,7 @@ import { CHART, findHelm, lint, template } from "./helm.ts";
 import { EXAMPLES } from "./examples.ts";
 import { comparable, fileIn, objectsIn } from "./installed_objects.ts";
 import { typeErrors } from "./kubernetes_types.ts";
-import { IMAGE_OWNER } from "../../tools/owner.ts";
+import { NAME } from "../../tools/image.ts";
 
 const EXAMPLE_FILES = ["install/daemonset.yaml", "install/rbac.yaml"];
 const VALUES = ["default", "dual-stack", "iptables-edge"];
@@ -77,7 +77,7 @@ Deno.test({
     const text = JSON.stringify(objects);
     for (
       const part of [
-        `"image":"ghcr.io/${IMAGE_OWNER}/signpost:0.1.0-edge"`,
+        `"image":"${NAME}:0.1.0-edge"`,
         `"server":"https://127.0.0.1:6444"`,
         `"mode":"iptables"`,
         `"detectLocal":{"bridgeInterface":"cni0"}`,

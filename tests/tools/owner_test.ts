@@ -1,15 +1,41 @@
-import { assert, assertEquals } from "@std/assert";
-import { findOwners, OWNER } from "../../tools/owner.ts";
+import { assertEquals } from "@std/assert";
+import config from "../../deno.json" with { type: "json" };
+import { run } from "../support/command.ts";
 
-Deno.test("all files for users name the publisher of deno.json", async () => {
-  const mentions = await findOwners();
-  const other = mentions.filter(({ owner }) => owner.toLowerCase() !== OWNER.toLowerCase());
-  assertEquals(other, []);
-  const paths = new Set(mentions.map(({ path }) => path));
-  for (const path of ["deno.json", "README.md", "charts/signpost/Chart.yaml"]) {
-    assert(paths.has(path), path);
+const ROOT = new URL("../../", import.meta.url).pathname;
+
+/** Returns the publishers that a checkout names, by file. */
+async function owners(folder: string): Promise<Map<string, Set<string>>> {
+  const pattern =
+    "(github(usercontent)?\\.com/|ghcr\\.io/|--repo )[\\w-]+(?=/(charts/)?signpost\\b)";
+  const places = ["deno.json", "README.md", "docs", "examples", "charts"];
+  const text = await run(["git", "-C", folder, "grep", "-oP", pattern, "--", ...places]);
+  const found = new Map<string, Set<string>>();
+  for (const [, path = "", owner = ""] of text.matchAll(/^([^:]+):.*[/ ](.+)$/gm)) {
+    found.set(path, (found.get(path) ?? new Set()).add(owner));
   }
-  for (const path of ["docs/install/helm.md", "examples/install/daemonset.yaml"]) {
-    assert(paths.has(path), path);
+  return found;
+}
+
+Deno.test("all files for users name the publisher of deno.json, and a task renames it in all", async () => {
+  const mentions = await owners(ROOT);
+  const owner = new URL(config.repository).pathname.split("/")[1] ?? "";
+  const isOwner = (name: string) => name.toLowerCase() === owner.toLowerCase();
+  assertEquals([...mentions].filter(([, names]) => ![...names].every(isOwner)), []);
+  const folder = await Deno.makeTempDir({ prefix: "signpost-owner-" });
+  try {
+    const files = ["tools/owner.sh", ...mentions.keys()];
+    await run(["cp", "--parents", ...files, folder], { cwd: ROOT });
+    await run(["git", "init", "-q", folder]);
+    await run(["git", "-C", folder, "add", "."]);
+    await run([`${folder}/tools/owner.sh`, "Acme-Inc"]);
+    const renamed = await owners(folder);
+    assertEquals([...renamed.keys()], [...mentions.keys()]);
+    assertEquals(
+      new Set([...renamed.values()].flatMap((names) => [...names])),
+      new Set(["Acme-Inc", "acme-inc"]),
+    );
+  } finally {
+    await Deno.remove(folder, { recursive: true });
   }
 });
