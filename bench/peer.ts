@@ -197,13 +197,13 @@ const MEMORY = [
   ["anonymous memory, a part of it", "anonymous", megabytes],
 ] as const;
 
-/** Writes the two tables into the text of docs/performance.md. Memory has one figure, in the second. */
+/** Writes the table of costs into the text of docs/performance.md. Memory is in the other table, in README.md. */
 export function renderPeerPage(page: string, results: PeerResults): string {
   const { sitting, machine, changes } = results;
   const where = `${machine.cores} cores (${machine.cpu}), kernel ${machine.kernel}, ${machine.nft}`;
   const costs = renderPeerTable(results, { contenders: ["signpost, defaults"], rows: TIMES });
   const text = `Measured at ${sitting}: ${where}. ${changes} changes, two a second.\n\n${costs}`;
-  return renderComparison(replaceMarked(page, { name: "costs", text }), results);
+  return replaceMarked(page, { name: "costs", text });
 }
 
 /** Writes the table with kube-proxy into the text of a page. */

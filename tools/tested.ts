@@ -4,6 +4,7 @@
  * @module
  */
 import { parseArgs } from "node:util";
+import { run } from "../tests/support/command.ts";
 import { readCommit } from "./compile/commit.ts";
 import { renderTested, renderTestedSummary, type TestedResult } from "./tested/table.ts";
 
@@ -20,6 +21,11 @@ async function cleanCommit(name: string): Promise<string> {
     );
   }
   return hash.slice(0, 7);
+}
+
+/** Returns the number of commits up to a commit. @throws {Error} if git does not know it */
+async function countCommits(commit: string): Promise<number> {
+  return Number(await run(["git", "-C", ROOT.pathname, "rev-list", "--count", commit]));
 }
 
 /** Reads the result that the flags describe, of the named or current commit and the current day. */
@@ -47,7 +53,9 @@ async function resultOf(argv: readonly string[]): Promise<TestedResult | undefin
   }
   const commit = values.commit ?? await cleanCommit(name);
   const date = new Date().toISOString().slice(0, 10);
-  return { name, mode, passed, total, commit, date, on, ...(note !== undefined && { note }) };
+  const commits = await countCommits(commit);
+  const rest = note === undefined ? {} : { note };
+  return { name, mode, passed, total, commit, date, commits, on, ...rest };
 }
 
 async function write(argv: readonly string[]): Promise<void> {

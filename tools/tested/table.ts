@@ -14,6 +14,8 @@ export interface TestedResult {
   readonly commit: string;
   /** As `2026-11-24`. */
   readonly date: string;
+  /** Number of commits up to this one. */
+  readonly commits: number;
   /** The machines. */
   readonly on: string;
   readonly note?: string;
@@ -24,24 +26,35 @@ function sittingsOf(results: readonly TestedResult[]): ReadonlyMap<string, Teste
   return Map.groupBy(results, ({ commit, date, on }) => `${on} (${commit}, ${date})`);
 }
 
-/** Puts a table for each sitting into the text of docs/tested.md. */
+/** Puts a table for each sitting into the text of docs/tested.md: a row for each name, with all its modes. */
 export function renderTested(page: string, results: readonly TestedResult[]): string {
-  const head = "| Tests | Mode | Passed | Note |\n|---|---|---:|---|\n";
+  const head = "| Tests | Passed | Note |\n|---|---|---|\n";
   const tables = [...sittingsOf(results)].map(([sitting, rows]) => {
-    const lines = rows.map(({ name, mode, passed, total, note = "" }) =>
-      `| ${name} | ${mode} | ${passed} of ${total} | ${note} |\n`
-    );
+    const lines = [...Map.groupBy(rows, ({ name }) => name)].map(([name, modes]) => {
+      const passed = modes.map(({ mode, passed, total }) =>
+        `${mode === "all" ? "" : `${mode} `}${passed} of ${total}`
+      );
+      const notes = modes.flatMap(({ note }) => note ?? []);
+      return `| ${name} | ${passed.join(", ")} | ${notes.join(" ")} |\n`;
+    });
     return `On ${sitting}:\n\n${head}${lines.join("")}`;
   });
   return replaceMarked(page, { name: "tested", text: tables.join("\n") });
 }
 
-/** Puts a line about the newest results on clusters into the text of README.md. */
+/** Puts a line about the newest results on clusters, and one about all tests, into the text of README.md. */
 export function renderTestedSummary(page: string, results: readonly TestedResult[]): string {
+  const own = results.find(({ name }) => name === "all tests");
   const sittings = [...sittingsOf(results)].filter(([sitting]) => sitting.includes("clusters"));
   const lines = sittings.slice(-1).map(([sitting, rows]) => {
     const sum = (field: "passed" | "total") => rows.reduce((all, row) => all + row[field], 0);
-    return `> ${sum("passed")} of ${sum("total")} tests of Kubernetes passed on ${sitting}.\n`;
+    const line = `> ${sum("passed")} of ${
+      sum("total")
+    } tests of Kubernetes passed on ${sitting}.\n`;
+    if (own === undefined) return line;
+    const { passed, total, commits, commit, date } = own;
+    const later = commits - (rows.at(0)?.commits ?? 0);
+    return `${line}> ${later} commits later, ${passed} of ${total} of signpost's tests passed (${commit}, ${date}).\n`;
   });
   return replaceMarked(page, { name: "tested", text: lines.join("") });
 }
