@@ -214,7 +214,8 @@ export class ObjectCache implements Snapshot {
   }
 }
 
-function serviceOf({ namespace, serviceName }: EndpointSlice): string {
+/** Returns the `namespace/name` of the Service of a slice. */
+export function serviceOf({ namespace, serviceName }: EndpointSlice): string {
   return objectKey({ namespace, name: serviceName });
 }
 

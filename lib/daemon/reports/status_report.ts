@@ -1,7 +1,7 @@
 /** Reports the status of the daemon and of each Service. */
+import { serviceOf } from "../../cache/cache.ts";
 import { formatMinSyncPeriod } from "../../config/configuration.ts";
 import { COMMIT } from "../../model/commit.ts";
-import { objectKey } from "../../model/cluster/names.ts";
 import { KINDS, type Refusal } from "../../model/cluster/objects.ts";
 import { countWithoutEndpoints } from "../../model/kernel/desired.ts";
 import type { HeldBackPorts } from "../../model/kernel/differences.ts";
@@ -115,10 +115,7 @@ export function heldBack({ cache, desired, refusals }: Parts): HeldBackPorts[] {
   for (const { kind, key, reason } of refusals()) {
     const slice = kind === "EndpointSlice" ? cache.slices.get(key) : undefined;
     if (kind === "Service") reasons.set(key, reason);
-    else if (slice) {
-      const service = objectKey({ namespace: slice.namespace, name: slice.serviceName });
-      reasons.set(service, `${kind} ${key}: ${reason}`);
-    }
+    else if (slice) reasons.set(serviceOf(slice), `${kind} ${key}: ${reason}`);
   }
   return [...reasons].map(([service, reason]) => ({
     service,
