@@ -124,12 +124,10 @@ async function perform(command: Command, context: Context): Promise<number> {
       return await (await import("./diff.ts")).diff(command, context);
     case "status":
       return await (await import("./status.ts")).status(command, context);
-    case "top": {
-      const { service } = command;
-      if (service === undefined) return await (await import("./top.ts")).top(command, context);
-      const { topService } = await import("./top_service.ts");
-      return await topService({ ...command, service }, context);
-    }
+    case "top":
+      return command.service === ""
+        ? await (await import("./top.ts")).top(command, context)
+        : await (await import("./top_service.ts")).topService(command, context);
     case "verify":
       return await (await import("./verify.ts")).verify(command, context);
     case "completions":

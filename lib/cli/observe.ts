@@ -1,11 +1,13 @@
 /** `signpost observe`: shows connections to Services as they begin and end. */
 import { readSysctl } from "../backend/sysctl.ts";
 import type { CommandOf } from "../config/command.ts";
+import { readPodNames } from "../daemon/objects/inspected.ts";
 import { serviceNamed } from "../explain/lookup.ts";
 import { EVENTS, lostEvents, type ObservedEvent, Observer } from "../explain/observe.ts";
 import { askedPorts } from "../explain/service_report.ts";
-import { splitKey } from "../model/cluster/names.ts";
+import { objectKey, serviceOf, splitHostPort, splitKey } from "../model/cluster/names.ts";
 import { ProgramMissingError } from "../model/ports/ports.ts";
+import { BoundedMap } from "../model/values/bounded.ts";
 import { FatalError } from "../model/values/errors.ts";
 import { errorText, grouped, plain } from "../model/values/text.ts";
 import { formatDuration } from "../observe/human.ts";
@@ -17,12 +19,20 @@ import { jsonText } from "./output.ts";
 const DELAY = 100;
 const LOOK = 1_000;
 
-/** Milliseconds, and times its duration, that a reading of the objects holds at least. */
+/** Milliseconds that objects and names hold, and names of a Service one of whose endpoints has none. */
 const REFRESH = 30_000;
-const TIMES_AS_LONG = 20;
+const NAMES_AGAIN = 2_000;
 
-/** Characters that are printed at once. */
-const CHUNK = 16 * 1024;
+/** Pauses are this many times as long as the work before. */
+const TIMES_AS_LONG = 20;
+const NAMES_TIMES_AS_LONG = 4;
+
+/** The most names of pods, and the most Services whose pods are known. */
+const MOST_NAMES = 100_000;
+const MOST_SERVICES = 10_000;
+
+/** Lines that are printed at once. */
+const CHUNK = 100;
 
 /** Shows events until the signal aborts. @returns 0 @throws {FatalError} if objects or events cannot be read */
 export async function observe(
@@ -40,7 +50,7 @@ export async function observe(
   await view.refresh();
   const done = new AbortController();
   const either = AbortSignal.any([signal, done.signal]);
-  const beside = view.runBeside(await view.subscriptions(), either);
+  const beside = view.runBeside(await view.lostEvents(), either);
   try {
     for await (const line of streamer.lines(EVENTS, either)) await view.add(line);
   } catch (error) {
@@ -57,22 +67,27 @@ export async function observe(
 /** The events of some Services, as lines. */
 class View {
   readonly #observer: Observer;
-  /** Lines that are not printed yet: each print costs time. */
-  #pending = "";
+  readonly #pods: PodNames;
+  /** Gives the lines that are not printed yet: each print costs time. */
+  #pending: (() => string)[] = [];
+  #lost = 0;
 
   constructor(
     private readonly command: CommandOf<"observe">,
     private readonly context: QueryContext,
   ) {
     this.#observer = new Observer(command);
+    this.#pods = new PodNames(context);
   }
 
   /** Reads the objects. @throws {FatalError} if they cannot be read, or if the Service does not exist */
   async refresh(): Promise<void> {
     const { service, namespace, timeout } = this.command;
     const known = await readKnown({ ...this.context, timeout });
-    const ports = service
-      ? askedPorts(serviceNamed(service, known), known)
+    const target = service && serviceNamed(service, known);
+    if (target) await this.#pods.read(objectKey(target), REFRESH);
+    const ports = target
+      ? askedPorts(target, known)
       : [...known.desired.services].filter(([key]) =>
         namespace === "" || splitKey(key).namespace === namespace
       ).flatMap(([, ports]) => ports);
@@ -82,64 +97,98 @@ class View {
   async add(line: string): Promise<void> {
     const event = this.#observer.read(line);
     if (!event) return;
-    this.#print(event, textOf);
+    const name = () => this.#pods.nameOf(event);
+    void this.#pods.read(serviceOf(event.service), name() ? REFRESH : NAMES_AGAIN);
+    this.#print(() => ({ ...event, pod: name() }), textOf);
     if (this.#pending.length >= CHUNK) await this.#flush();
   }
 
   /** Prints lines, counts lost events and reads the objects again. @param earlier subscriptions of other programs */
   async runBeside(earlier: ReadonlyMap<string, number>, signal: AbortSignal): Promise<void> {
     const { clock, complain } = this.context.runtime;
-    let all = 0;
-    let [lookAt, refreshAt] = [clock.monotonic() + LOOK, clock.monotonic() + REFRESH];
-    while (!signal.aborted) {
-      await clock.sleep(DELAY, signal);
-      await this.#flush();
-      const now = clock.monotonic();
-      if (now >= lookAt) {
-        const lost = (await this.subscriptions()).entries()
-          .reduce((sum, [inode, lost]) => sum + (earlier.has(inode) ? 0 : lost), 0);
-        if (lost > all) this.#print({ event: "lost", count: lost - all, all: lost }, lostText);
-        all = Math.max(all, lost);
-        lookAt = now + LOOK;
+    const repeat = async (pause: number, work: () => Promise<void>) => {
+      for (let took = 0; !signal.aborted;) {
+        await clock.sleep(Math.max(pause, TIMES_AS_LONG * took), signal);
+        if (signal.aborted) return;
+        const start = clock.monotonic();
+        await work();
+        took = clock.monotonic() - start;
       }
-      if (now >= refreshAt && !signal.aborted) {
-        await this.refresh().catch((error) =>
-          complain(`signpost: names may be old: ${errorText(error)}`)
-        );
-        refreshAt = now + Math.max(REFRESH, TIMES_AS_LONG * (clock.monotonic() - now));
-      }
-    }
+    };
+    const refresh = () =>
+      this.refresh().catch((error) =>
+        complain(`signpost: names may be old: ${errorText(error)}`)
+      );
+    await Promise.all([
+      repeat(DELAY, () => this.#flush()),
+      repeat(LOOK, () => this.#countLost(earlier)),
+      repeat(REFRESH, refresh),
+    ]);
     await this.#flush();
   }
 
   /** Deno lets no code read the file itself. */
-  async subscriptions(): Promise<ReadonlyMap<string, number>> {
+  async lostEvents(): Promise<ReadonlyMap<string, number>> {
     return lostEvents((await this.context.runtime.runner.run(["cat", "/proc/net/netlink"])).stdout);
   }
 
-  #print<T extends object>(value: T, text: (value: T) => string): void {
-    const { output } = this.command;
-    this.#pending += `${output === "json" ? jsonText(value, 0) : plain(text(value))}\n`;
+  async #countLost(earlier: ReadonlyMap<string, number>): Promise<void> {
+    const all = (await this.lostEvents()).entries()
+      .reduce((sum, [inode, lost]) => sum + (earlier.has(inode) ? 0 : lost), 0);
+    const event = { event: "lost", count: all - this.#lost, all };
+    if (event.count > 0) this.#print(() => event, lostText);
+    this.#lost = Math.max(all, this.#lost);
+  }
+
+  #print<T extends object>(value: () => T, text: (value: T) => string): void {
+    const isJson = this.command.output === "json";
+    this.#pending.push(() => `${isJson ? jsonText(value(), 0) : plain(text(value()))}\n`);
   }
 
   async #flush(): Promise<void> {
-    const text = this.#pending;
-    this.#pending = "";
-    if (text !== "") await this.context.runtime.print(text);
+    const lines = this.#pending.splice(0);
+    if (lines.length > 0) await this.context.runtime.print(lines.map((line) => line()).join(""));
+  }
+}
+
+/** The names of the pods of some Services. One request runs at a time, for a fifth of the time at most. */
+class PodNames {
+  /** By Service and address. */
+  readonly #names = new BoundedMap<string, string>(MOST_NAMES);
+  /** By Service, the time of the last answer. */
+  readonly #asked = new BoundedMap<string, number>(MOST_SERVICES);
+  #freeAt = 0;
+
+  constructor(private readonly context: QueryContext) {}
+
+  /** @returns `""` if it is not known */
+  nameOf({ service, endpoint }: Pick<ObservedEvent, "service" | "endpoint">): string {
+    return this.#names.get(`${serviceOf(service)} ${splitHostPort(endpoint).hostname}`) ?? "";
+  }
+
+  /** @param hold milliseconds since the last answer until the Service is asked about again */
+  async read(service: string, hold: number): Promise<void> {
+    const { clock } = this.context.runtime;
+    const start = clock.monotonic();
+    if (start < Math.max(this.#freeAt, (this.#asked.get(service) ?? -Infinity) + hold)) return;
+    this.#freeAt = Infinity;
+    const names = await readPodNames(splitKey(service), { ...this.context, client: undefined });
+    for (const [address, name] of names) this.#names.set(`${service} ${address}`, name);
+    const end = clock.monotonic();
+    this.#asked.set(service, end);
+    this.#freeAt = end + NAMES_TIMES_AS_LONG * (end - start);
   }
 }
 
 function textOf({ time, event, client, service, frontend, ...rest }: ObservedEvent): string {
-  const { endpoint, protocol, seconds } = rest;
+  const { endpoint, pod, protocol, seconds } = rest;
   const after = seconds === null ? "" : ` after ${formatDuration(seconds)}`;
   const word = event === "no-answer" ? "NO ANSWER" : event.toUpperCase();
   return `${time.slice(11, 23)} ${`${word}${after}`.padEnd(22)} ${client} → ${service} ` +
-    `(${frontend}/${protocol}) → ${endpoint}`;
+    `(${frontend}/${protocol}) → ${endpoint}${pod && ` (${pod})`}`;
 }
 
-function lostText({ count, all }: { readonly count: number; readonly all: number }): string {
-  return `… ${grouped(count)} events were lost, ${
-    grouped(all)
-  } in all: there are more connections ` +
-    "than can be read";
+function lostText({ count, all }: Readonly<Record<"count" | "all", number>>): string {
+  return `… ${grouped(count)} events were lost, ${grouped(all)} in all: ` +
+    "there are more connections than can be read";
 }

@@ -1,6 +1,7 @@
 /** `signpost top NAME`: shows the open connections of each endpoint of a Service. */
 import type { CommandOf } from "../config/command.ts";
 import type { Answer } from "../explain/answer.ts";
+import type { EndpointTraffic } from "../explain/report.ts";
 import { readTraffic } from "../explain/traffic.ts";
 import { hostPort } from "../model/cluster/names.ts";
 import { FatalError, messageIfFatal } from "../model/values/errors.ts";
@@ -40,26 +41,20 @@ export interface TopReport {
 
 /** Shows the connections of a Service. @returns 0; 1 if the connections cannot be read */
 export async function topService(
-  { output, namespace, once, service }: Omit<CommandOf<"top">, "name" | "service"> & {
-    readonly service: string;
-  },
+  { output, namespace, once, service: question }: CommandOf<"top">,
   context: QueryContext,
 ): Promise<number> {
   const { runtime, logger } = context;
   const render = (report: TopReport) => renderReport(report, { output, runtime, table: topTable });
-  const ask = async () => {
-    const answer = await askExplanation(context, { question: service, namespace, from: "" });
-    return await reportOf(answer, context);
-  };
+  const ask = async () =>
+    await reportOf(await askExplanation(context, { question, namespace, from: "" }), context);
+  const isLive = !once && output === "table" && runtime.isTerminal();
+  const layout = { fixed: 2, wraps: false, help: SCROLL_HELP };
+  const problem = (message: string) => message;
   try {
     const first = await ask();
-    const isLive = !once && output === "table" && runtime.isTerminal();
     if (!isLive) await runtime.print(render(first));
-    else {
-      const problem = (message: string) => message;
-      const layout = { fixed: 2, wraps: false, help: SCROLL_HELP };
-      await follow(first, { ...context, render, ask, problem, pause: PAUSE, isLive, layout });
-    }
+    else await follow(first, { ...context, render, ask, problem, pause: PAUSE, isLive, layout });
     return 0;
   } catch (error) {
     logger.error(messageIfFatal(error));
@@ -67,55 +62,44 @@ export async function topService(
   }
 }
 
-async function reportOf(
-  { report, about }: Answer,
-  { runtime }: QueryContext,
-): Promise<TopReport> {
+async function reportOf({ report, about }: Answer, { runtime }: QueryContext): Promise<TopReport> {
   if (report.kind !== "service" || report.ports.length === 0) {
     throw new FatalError(`${report.kind === "service" ? report.service : "it"} has no rules here`);
   }
   const options = { ...runtime, ownAddresses: runtime.addresses(), isAsked: false };
-  const { traffic, left } = await readTraffic(about.ports, options);
+  const { traffic } = await readTraffic(about.ports, options);
   if (traffic.reason !== "") {
     throw new FatalError(`the connections were not counted: ${traffic.reason}`);
   }
-  const keyOf = (protocol: string, address: string, port: number | null) =>
-    `${protocol} ${hostPort(address, port ?? 0)}`;
-  const counts = new Map(
-    [...traffic.endpoints, ...left].map((
-      each,
-    ) => [keyOf(each.protocol, each.address, each.port), each]),
+  const counted = new Map(traffic.endpoints.map((each) => [keyOf(each), each]));
+  const open = traffic.endpoints.reduce((sum, each) => sum + each.open, 0);
+  const found = traffic.endpoints.map(({ protocol, address, port }) => (
+    { protocol, address, port, endpointNode: "", state: "gone" }
+  ));
+  const known = report.ports.flatMap(({ protocol, endpoints }) =>
+    endpoints.flatMap(({ address, port, node, code: state }) =>
+      port === null ? [] : [{ protocol, address, port, endpointNode: node ?? "", state }]
+    )
   );
-  const open = [...counts.values()].reduce((sum, each) => sum + each.open, 0);
-  const known = new Map(
-    report.ports.flatMap(({ protocol, endpoints }) =>
-      endpoints.map((each) => [keyOf(protocol, each.address, each.port), { ...each, protocol }])
-    ),
-  );
-  const keys = new Set([...known.keys(), ...counts.keys()]);
-  const endpoints = [...keys].flatMap((key) => {
-    const [endpoint, counted] = [known.get(key), counts.get(key)];
-    const { protocol, address, port } = counted ?? endpoint ?? {};
-    if (protocol === undefined || address === undefined || !port) return [];
-    const now = counted?.open ?? 0;
-    return [{
-      protocol,
-      address,
-      port,
-      endpointNode: endpoint?.node ?? "",
-      state: endpoint?.code ?? "gone",
-      open: now,
-      unanswered: counted?.unanswered ?? 0,
-      share: open === 0 ? 0 : Math.round(1_000 * now / open) / 1_000,
-    }];
-  });
+  const endpoints = new Map([...found, ...known].map((each) => [keyOf(each), each])).entries()
+    .map(([key, each]) => {
+      const { open: now = 0, unanswered = 0 } = counted.get(key) ?? {};
+      const share = open === 0 ? 0 : Math.round(1_000 * now / open) / 1_000;
+      return { ...each, open: now, unanswered, share };
+    });
   return {
     topVersion: TOP_VERSION,
     node: report.node,
     service: report.service,
     open,
-    endpoints: endpoints.sort((a, b) => b.open - a.open),
+    endpoints: [...endpoints].sort((a, b) => b.open - a.open),
   };
+}
+
+function keyOf(
+  { protocol, address, port }: Pick<EndpointTraffic, "protocol" | "address" | "port">,
+): string {
+  return `${protocol} ${hostPort(address, port)}`;
 }
 
 /** States of endpoints that are to lose their connections. */

@@ -15,8 +15,8 @@ interface WordsOf {
   readonly explain: { readonly question: string; readonly target: ExplainTarget };
   /** The Services that are tested; empty: all. */
   readonly test: { readonly services: readonly AskedService[] };
-  /** As it is typed; `undefined`: all Services. */
-  readonly top: { readonly service?: string | undefined };
+  /** As it is typed; `""`: all Services. */
+  readonly top: { readonly service: string };
   /** The Service that is observed; `undefined`: all. */
   readonly observe: { readonly service: AskedService | undefined };
   /** The objects that might be applied: files, folders or `-`. */
@@ -48,25 +48,20 @@ export function readCommand(line: CommandLineResult): Command | string {
       if (typeof target === "string") return `explain: ${target}`;
       return checkExplain(target, command) ?? { ...command, question: words.join(" "), target };
     }
-    case "test": {
+    case "test":
+    case "top":
+    case "observe": {
       const services = words.map((word) => readService(word, command.namespace));
       const fault = services.find((each) => typeof each === "string");
-      return fault === undefined
-        ? { ...command, services: services.filter((each) => typeof each !== "string") }
-        : `test: ${fault}`;
-    }
-    case "top": {
-      const [word, ...others] = words;
-      if (others.length > 0) return `top: ${show(others[0])}: unexpected word; give one Service`;
-      if (word === undefined) return command;
-      const service = readService(word, command.namespace);
-      return typeof service === "string" ? `top: ${service}` : { ...command, service: word };
-    }
-    case "observe": {
-      const [word, another] = words;
-      if (another !== undefined) return `observe: ${show(another)}: one Service at most`;
-      const service = word === undefined ? undefined : readService(word, command.namespace);
-      return typeof service === "string" ? `observe: ${service}` : { ...command, service };
+      if (fault !== undefined) return `${command.name}: ${fault}`;
+      const read = services.filter((each) => typeof each !== "string");
+      if (command.name === "test") return { ...command, services: read };
+      const [word = "", another] = words;
+      return another !== undefined
+        ? `${command.name}: ${show(another)}: unexpected word; give one Service`
+        : command.name === "top"
+        ? { ...command, service: word }
+        : { ...command, service: read[0] };
     }
     case "diff": {
       const manifests = [...values["signpost.manifests"] ?? [], ...words];

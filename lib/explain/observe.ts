@@ -1,10 +1,9 @@
 /** Turns the kernel's events on connections into lines about Services. */
-import { type ConntrackEntry, parseEntry } from "../conntrack/tool.ts";
 import { hostPort } from "../model/cluster/names.ts";
 import type { Protocol } from "../model/cluster/objects.ts";
 import type { DesiredServicePort } from "../model/kernel/desired.ts";
 import { BoundedMap } from "../model/values/bounded.ts";
-import { portsByFrontend } from "./traffic.ts";
+import { portsByFrontend, readEntryTo } from "./traffic.ts";
 
 /** Prints first packets and ends. The kernel keeps events in the buffer, some KiB each, while nothing reads them. */
 export const EVENTS = [
@@ -25,6 +24,8 @@ export interface ObservedEvent {
   readonly service: string;
   readonly frontend: string;
   readonly endpoint: string;
+  /** The name of the endpoint's pod; `""`: not known. */
+  readonly pod: string;
   /** Since the first packet; `null`: it was not seen. */
   readonly seconds: number | null;
 }
@@ -35,11 +36,8 @@ interface ObservedFilter {
   readonly endpoint: string;
 }
 
-/** Matches the destination that the client used. Most events are of other connections. */
-const DESTINATION = / src=\S+ dst=(\S+) sport=\d+ dport=(\d+) /;
-
 /** Matches the time in seconds, and the type of an event. */
-const HEAD = /^\[(\d+\.\d+)\]\s+\[(NEW|DESTROY)\] (\w+) /;
+const HEAD = /^\[(\d+\.\d+)\]\s+\[(NEW|DESTROY)\] /;
 
 const ID = / id=(\d+)/;
 
@@ -57,42 +55,38 @@ export class Observer {
 
   /** @param line of `EVENTS` @returns `undefined` if it is not about a Service that is observed */
   read(line: string): ObservedEvent | undefined {
-    const [, seconds = "", type, protocol] = HEAD.exec(line) ?? [];
-    const [, address = "", port] = DESTINATION.exec(line) ?? [];
-    const frontend = hostPort(address, Number(port));
-    const servicePort = this.#ports.get(`${protocol} ${frontend}`);
-    const entry = servicePort && parseEntry(line);
-    if (!entry || !this.#passes(entry)) return undefined;
+    const entry = readEntryTo(this.#ports, line);
+    const [, seconds, type] = HEAD.exec(line) ?? [];
+    if (!entry || type === undefined) return undefined;
+    const { protocol, original, reply, flags, servicePort, frontend } = entry;
+    const { client, endpoint } = this.filter;
+    if (client !== "" && client !== original.src) return undefined;
+    if (endpoint !== "" && endpoint !== reply.src) return undefined;
     const [, id = ""] = ID.exec(line) ?? [];
     const time = Number(seconds);
     const begun = this.#begun.get(id);
     if (type === "NEW") this.#begun.set(id, time);
     else this.#begun.delete(id);
+    // A reset that answers the first packet ends a connection at once, and sets no reply.
+    const end = !flags.includes("UNREPLIED")
+      ? "end"
+      : / CLOSE /.test(line)
+      ? "refused"
+      : "no-answer";
     return {
       time: new Date(1000 * time).toISOString(),
-      event: type === "NEW" ? "new" : endOf(entry, line),
-      protocol: entry.protocol,
-      client: hostPort(entry.original.src, entry.original.sport),
+      event: type === "NEW" ? "new" : end,
+      protocol,
+      client: hostPort(original.src, original.sport),
       service: servicePort.name,
       frontend,
-      endpoint: hostPort(entry.reply.src, entry.reply.sport),
+      endpoint: hostPort(reply.src, reply.sport),
+      pod: "",
       seconds: type === "NEW" || begun === undefined
         ? null
         : Math.round(1000 * Math.max(0, time - begun)) / 1000,
     };
   }
-
-  #passes({ original, reply }: ConntrackEntry): boolean {
-    const { client, endpoint } = this.filter;
-    return (client === "" || original.src === client) &&
-      (endpoint === "" || reply.src === endpoint);
-  }
-}
-
-/** A reset that answers the first packet ends a connection at once, and sets no reply. */
-function endOf({ flags }: ConntrackEntry, line: string): ObservedEvent["event"] {
-  if (!flags.includes("UNREPLIED")) return "end";
-  return / CLOSE /.test(line) ? "refused" : "no-answer";
 }
 
 /** A subscription to these events, as `/proc/net/netlink` lists it. */

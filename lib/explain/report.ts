@@ -198,6 +198,8 @@ export interface ProbeReport {
 /** The tracked connections that were sent to one endpoint. */
 export interface EndpointTraffic extends Pick<Destination, "address" | "port"> {
   readonly protocol: Protocol;
+  /** False: new connections are not sent there, because it terminates, is not ready or is gone. */
+  readonly isCurrent: boolean;
   readonly open: number;
   readonly unanswered: number;
 }

@@ -1,7 +1,8 @@
 /** Lists the tracked connections to a Service, and counts those to each endpoint and those without an answer. */
 import { readSysctl } from "../backend/sysctl.ts";
-import { parseEntry } from "../conntrack/tool.ts";
+import { type ConntrackEntry, parseEntry } from "../conntrack/tool.ts";
 import { hostPort } from "../model/cluster/names.ts";
+import type { Protocol } from "../model/cluster/objects.ts";
 import { type DesiredServicePort, servingEndpoints } from "../model/kernel/desired.ts";
 import { ProgramMissingError } from "../model/ports/ports.ts";
 import type { Runtime } from "../model/ports/runtime.ts";
@@ -35,8 +36,6 @@ interface TrafficOptions extends Pick<Runtime, "clock" | "runner" | "streamer"> 
 
 interface Traffic {
   readonly traffic: TrafficReport;
-  /** The same counts of places that serve no longer, such as endpoints that terminate. */
-  readonly left: readonly EndpointTraffic[];
   readonly connections: readonly TrackedConnection[];
 }
 
@@ -48,53 +47,40 @@ export async function readTraffic(
   ports: readonly DesiredServicePort[],
   options: TrafficOptions,
 ): Promise<Traffic> {
-  const { isAsked } = options;
+  const { runner, isAsked } = options;
   const read = async (name: string) =>
-    Number(await readSysctl(options.runner, `net.netfilter.nf_conntrack_${name}`));
-  const unread = (reason: string) => {
-    if (isAsked) throw new FatalError(`--conntrack: ${reason}`);
-    return { traffic: { reason, overSeconds: 0, endpoints: [] }, left: [], connections: [] };
-  };
+    Number(await readSysctl(runner, `net.netfilter.nf_conntrack_${name}`));
   try {
     const entries = await read("count");
     if (entries > MOST_ENTRIES && !isAsked) {
       const most = grouped(MOST_ENTRIES);
-      return unread(`the kernel tracks ${grouped(entries)} connections, more than ${most}`);
+      throw new Error(`the kernel tracks ${grouped(entries)} connections, more than ${most}`);
     }
     const overSeconds = await read("tcp_timeout_syn_sent");
     const counter = new Counter(ports, { ...options, overSeconds });
-    const lines = await listInTime(options, (line) => counter.add(line));
-    if (lines === undefined) return unread(`conntrack -L took over ${limitOf(options)} ms`);
-    if (lines === 0 && entries > 0) {
-      return unread("conntrack -L printed nothing: run it as root");
-    }
-    const { connections, served, left } = counter;
-    const endpoints = [...served.values()];
-    const traffic = { reason: "", overSeconds, endpoints };
-    return { traffic, left: [...left.values()], connections };
+    const lines = await list(options, (line) => counter.add(line));
+    if (lines === 0 && entries > 0) throw new Error("conntrack -L printed nothing: run it as root");
+    const traffic = { reason: "", overSeconds, endpoints: [...counter.endpoints.values()] };
+    return { traffic, connections: counter.connections };
   } catch (error) {
-    if (error instanceof FatalError) throw error;
-    return unread(
-      error instanceof ProgramMissingError
-        ? "it needs the program conntrack (package conntrack-tools)"
-        : errorText(error),
-    );
+    const reason = error instanceof ProgramMissingError
+      ? "it needs the program conntrack (package conntrack-tools)"
+      : errorText(error);
+    if (isAsked) throw new FatalError(`--conntrack: ${reason}`);
+    return { traffic: { reason, overSeconds: 0, endpoints: [] }, connections: [] };
   }
 }
 
-function limitOf({ isAsked }: Pick<TrafficOptions, "isAsked">): number {
-  return isAsked ? ASKED_LIMIT : LIMIT;
-}
-
-/** Gives each entry to a function. @returns the number of entries; `undefined`: the time is over */
-async function listInTime(
+/** Gives each entry to a function. @returns the number of entries @throws {Error} if it takes too long */
+async function list(
   { clock, streamer, isAsked }: TrafficOptions,
   add: (line: string) => void,
-): Promise<number | undefined> {
+): Promise<number> {
+  const limit = isAsked ? ASKED_LIMIT : LIMIT;
   const [late, done] = [new AbortController(), new AbortController()];
-  void clock.sleep(limitOf({ isAsked }), done.signal).then(() => late.abort());
+  void clock.sleep(limit, done.signal).then(() => late.abort());
   let lines = 0;
-  const list = async (family: Family) => {
+  const listFamily = async (family: Family) => {
     const argv = ["conntrack", "-L", "-f", `ipv${family}`] as const;
     for await (const line of streamer.lines(argv, late.signal)) {
       lines++;
@@ -102,8 +88,9 @@ async function listInTime(
     }
   };
   try {
-    await Promise.all(FAMILIES.map(list));
-    return late.signal.aborted ? undefined : lines;
+    await Promise.all(FAMILIES.map(listFamily));
+    if (late.signal.aborted) throw new Error(`conntrack -L took over ${limit} ms`);
+    return lines;
   } finally {
     done.abort();
     // Ends the other listing if one failed.
@@ -126,102 +113,99 @@ export function portsByFrontend(
   );
 }
 
+/** Matches the protocol and the destination that the client used, in an entry or an event. */
+const DESTINATION = /(\w+) +\d+ .*?dst=(\S+) sport=\d+ dport=(\d+) /;
+
+/** Reads an entry or an event of `conntrack`. @returns `undefined` if it is not to one of the ports: most are not */
+export function readEntryTo(
+  ports: ReadonlyMap<string, DesiredServicePort>,
+  line: string,
+): (ConntrackEntry & Readonly<{ servicePort: DesiredServicePort; frontend: string }>) | undefined {
+  const [, protocol, address = "", port] = DESTINATION.exec(line) ?? [];
+  const frontend = hostPort(address, Number(port));
+  const servicePort = ports.get(`${protocol} ${frontend}`);
+  const entry = servicePort && parseEntry(line);
+  return entry && { ...entry, servicePort, frontend };
+}
+
 /** Collects entries of service ports, and counts them by endpoint. */
 class Counter {
   readonly connections: TrackedConnection[] = [];
+  /** By protocol, address and port. */
+  readonly endpoints = new Map<string, EndpointTraffic>();
   readonly #ports: ReadonlyMap<string, DesiredServicePort>;
-  /** Texts one of which is in each entry of these ports. */
-  readonly #marks: readonly string[];
-  readonly #overSeconds: number;
-  /** By protocol, address and port: endpoints of now, and other places. */
-  readonly served = new Map<string, EndpointTraffic>();
-  readonly left = new Map<string, EndpointTraffic>();
 
   constructor(
     ports: readonly DesiredServicePort[],
-    { ownAddresses, overSeconds }: Pick<TrafficOptions, "ownAddresses"> & {
+    private readonly options: Pick<TrafficOptions, "ownAddresses"> & {
       readonly overSeconds: number;
     },
   ) {
-    this.#ports = portsByFrontend(ports, ownAddresses);
-    const numbers = ports.flatMap(({ port, nodePort }) => [port, nodePort]);
-    this.#marks = [...new Set(numbers)].map((port) => ` dport=${port} `);
-    this.#overSeconds = overSeconds;
+    this.#ports = portsByFrontend(ports, options.ownAddresses);
   }
 
   /** @param line as `conntrack -L` prints it */
   add(line: string): void {
-    if (!this.#marks.some((mark) => line.includes(mark))) return;
-    const entry = parseEntry(line);
+    const entry = readEntryTo(this.#ports, line);
     if (!entry) return;
     const { protocol, original, reply: { src: address, sport: port }, flags } = entry;
-    const destination = hostPort(original.dst, original.dport);
-    const servicePort = this.#ports.get(`${protocol} ${destination}`);
-    if (!servicePort) return;
-    const isServed = servingEndpoints(servicePort)
+    const { servicePort, frontend: destination } = entry;
+    const endpoint = hostPort(address, port);
+    const isCurrent = servingEndpoints(servicePort)
       .some((each) => each.address === address && each.port === port);
     if (this.connections.length < MOST_CONNECTIONS) {
-      this.connections.push({
-        protocol,
-        source: hostPort(original.src, original.sport),
-        destination,
-        endpoint: hostPort(address, port),
-        flags,
-        isCurrent: isServed,
-      });
+      const source = hostPort(original.src, original.sport);
+      this.connections.push({ protocol, source, destination, endpoint, flags, isCurrent });
     }
-    const found = isServed ? this.served : this.left;
-    const key = `${protocol} ${hostPort(address, port)}`;
-    const { open, unanswered } = found.get(key) ?? { open: 0, unanswered: 0 };
+    // Not sent to an endpoint: it began before the rules were there.
+    if (address === original.dst) return;
     const isUnreplied = flags.includes("UNREPLIED");
     const isOpen = protocol === "udp"
       ? !isUnreplied
       : flags.includes("OFFLOAD") || / (?:ESTABLISHED|CLOSE_WAIT) /.test(line);
-    const isUnanswered = isUnreplied && !(protocol === "tcp" && this.#isFresh(line));
-    found.set(key, {
+    const isUnanswered = isUnreplied && !this.#isFresh(line);
+    const key = `${protocol} ${endpoint}`;
+    const { open, unanswered } = this.endpoints.get(key) ?? { open: 0, unanswered: 0 };
+    this.endpoints.set(key, {
       protocol,
       address,
       port,
+      isCurrent,
       open: open + Number(isOpen),
       unanswered: unanswered + Number(isUnanswered),
     });
   }
 
-  /** Returns true if the last packet was sent within a second or two: the answer may be under way. */
+  /** Returns true if the last SYN was sent within a second or two: the answer may be under way. */
   #isFresh(line: string): boolean {
     const [, seconds] = / (\d+) SYN_SENT/.exec(line) ?? [];
-    return Number(seconds) >= this.#overSeconds - 1;
+    return Number(seconds) >= this.options.overSeconds - 1;
   }
 }
 
 /** Says what connections without an answer mean. */
 export function trafficFindings({ endpoints, overSeconds }: TrafficReport): Finding[] {
-  const silent = (protocol: string) =>
-    endpoints.filter((each) => each.protocol === protocol && each.unanswered > 0)
+  const silent = (of: Protocol, word: string) => {
+    const [first, ...others] = endpoints
+      .filter((each) => each.protocol === of && each.isCurrent && each.unanswered > 0)
       .sort((a, b) => b.unanswered - a.unanswered);
-  const place = ({ address, port }: EndpointTraffic, others: number) =>
-    `${hostPort(address, port)}${others > 0 ? ` (and to ${count(others, "more endpoint")})` : ""}`;
-  const [tcp] = silent("tcp");
-  const [udp] = silent("udp");
+    if (!first) return [];
+    const { address, port, unanswered } = first;
+    const more = others.length > 0 ? ` (and to ${count(others.length, "more endpoint")})` : "";
+    return [`${count(unanswered, word)} to ${hostPort(address, port)}${more}`];
+  };
   const time = overSeconds % 60 === 0 ? count(overSeconds / 60, "minute") : `${overSeconds} s`;
   return [
-    ...tcp
-      ? [warning(
+    ...silent("tcp", "connection").map((what) =>
+      warning(
         UNANSWERED,
-        `${count(tcp.unanswered, "connection")} to ${
-          place(tcp, silent("tcp").length - 1)
-        } in the ` +
-          `last ${time} got no answer: its pod, a network policy or the network between the ` +
-          "nodes drops them",
+        `${what} in the last ${time} got no answer: its pod, a network policy or the network ` +
+          "between the nodes drops them",
         "signpost explain NAME --probe connects to each endpoint from this node",
-      )]
-      : [],
-    ...udp
-      ? [note(
-        "unanswered-flows",
-        `${count(udp.unanswered, "UDP flow")} to ${place(udp, silent("udp").length - 1)} got no ` +
-          "answer: some protocols, such as syslog, have none",
-      )]
-      : [],
+      )
+    ),
+    ...silent("udp", "UDP flow").map((what) =>
+      note("unanswered-flows", `${what} got no answer: some protocols, such as syslog, have none`)
+    ),
   ];
 }

@@ -10,7 +10,10 @@ interface RunOptions extends AskRunOptions {
 }
 
 function run({ once = false, ...options }: RunOptions) {
-  return runAsking(options, (query, context) => top({ name: "top", once, ...query }, context));
+  return runAsking(
+    options,
+    (query, context) => top({ name: "top", once, service: "", ...query }, context),
+  );
 }
 
 const answering = (...answers: readonly unknown[]): AskRunOptions["ask"] => {

@@ -117,8 +117,14 @@ const RIGHT: readonly [readonly string[], unknown][] = [
     output: "yaml",
   }],
   [["status", "--watch"], { name: "status", watch: true, output: "table", namespace: "" }],
-  [["top"], { name: "top", once: false, output: "table", namespace: "" }],
-  [["top", "--once", "-o", "json"], { name: "top", once: true, output: "json", namespace: "" }],
+  [["top"], { name: "top", once: false, output: "table", namespace: "", service: "" }],
+  [["top", "--once", "-o", "json"], {
+    name: "top",
+    once: true,
+    output: "json",
+    namespace: "",
+    service: "",
+  }],
   [["diff", "--manifests", "a.yaml", "b.yaml", "-"], {
     name: "diff",
     manifests: ["a.yaml", "b.yaml", "-"],

@@ -6,14 +6,15 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import type { ObservedEvent } from "../../lib/explain/observe.ts";
 import { eventually } from "../support/eventually.ts";
-import type { Network } from "../support/network.ts";
 import { sideBySide } from "../support/side_by_side.ts";
-import { signpostCommand } from "../support/signpost.ts";
 import { applyOnce, createCluster, writeInput } from "./case.ts";
+import { observing } from "./observing.ts";
+import { Stage } from "./stage.ts";
 import {
   ADDRESSES,
   clusterObjects,
   configuration,
+  type Manifest,
   PORT,
   service,
   slice,
@@ -21,29 +22,6 @@ import {
 } from "./cluster.ts";
 
 const test = sideBySide("signpost observe");
-
-/** Runs it beside some work, and gives what it printed until Ctrl-C. */
-async function observing(
-  network: Network,
-  args: readonly string[],
-  work: () => Promise<void>,
-): Promise<{ readonly code: number; readonly stdout: string }> {
-  const [program = "", ...rest] = signpostCommand();
-  const child = new Deno.Command("ip", {
-    args: ["netns", "exec", network.namespaceOf("node"), program, ...rest, "observe", ...args],
-    stdout: "piped",
-    stderr: "inherit",
-  }).spawn();
-  const output = child.output();
-  await eventually(
-    "a subscription to events",
-    async () => / 0*5 /.test(await network.run("node", ["cat", "/proc/net/netlink"])),
-  );
-  await work();
-  child.kill("SIGINT");
-  const { code, stdout } = await output;
-  return { code, stdout: new TextDecoder().decode(stdout) };
-}
 
 const DROP = `table inet drops {
   chain input { type filter hook input priority 0; tcp dport 8080 drop; }
@@ -101,7 +79,7 @@ for (const family of [4, 6] as const) {
         short.join("\n"),
       );
       const ended = events.find(({ event }) => event === "end");
-      assertEquals(ended?.endpoint.includes(a.local1), true);
+      assertEquals([ended?.endpoint.includes(a.local1), ended?.pod], [true, "local1"]);
       assertEquals(typeof ended?.seconds, "number");
 
       await network.run("local1", ["nft", "delete table inet drops"]);
@@ -112,10 +90,35 @@ for (const family of [4, 6] as const) {
       );
       assertMatch(
         one.stdout,
-        /^\d\d:\d\d:\d\d\.\d{3} NEW +\S+ → shop\/web:tcp \(\S+:80\/tcp\) → \S+:8080\n/,
+        /^\d\d:\d\d:\d\d\.\d{3} NEW +\S+ → shop\/web:tcp \(\S+:80\/tcp\) → \S+:8080 \(local1\)\n/,
       );
       assertMatch(one.stdout, /^\d\d:\d\d:\d\d\.\d{3} END after [\d.]+ \w+ +\S+ → shop\/web:tcp /m);
       assertEquals(one.stdout.trim().split("\n").length, 2, one.stdout);
     });
   }
 }
+
+test("it names the pods of endpoints as the API server has them now", async () => {
+  const a = ADDRESSES[4];
+  await using stage = await Stage.create({ objects: [service(a), slice(a, ["local1"])] });
+  await using signpost = await stage.startSynced(stage.socket);
+  const flow = { from: "pod", to: a.clusterIP, protocols: ["tcp"] } as const;
+  const { stdout } = await observing(
+    stage.network,
+    ["shop/web", ...stage.socket],
+    async (printed) => {
+      await stage.flowsBecome(signpost, [{ ...flow, reaches: ["local1"] }]);
+      const later = slice(a, ["remote1"]);
+      const [endpoint] = later.endpoints as Manifest[];
+      const targetRef = { kind: "Pod", name: "\u001b[2Jweb-2" };
+      stage.apply({ ...later, endpoints: [{ ...endpoint, targetRef }] });
+      await stage.flowsBecome(signpost, [{ ...flow, reaches: ["remote1"] }]);
+      await eventually("the name of the new pod", async () => {
+        await stage.network.connect({ from: "pod", address: a.clusterIP, port: PORT });
+        return printed().includes("web-2)");
+      });
+    },
+  );
+  assertMatch(stdout, / NEW .* → 10\.244\.0\.11:8080 \(local1\)$/m);
+  assertMatch(stdout, / NEW .* → 10\.244\.1\.11:8080 \(\\u001b\[2Jweb-2\)$/m);
+});

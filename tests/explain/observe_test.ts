@@ -27,6 +27,7 @@ Deno.test("a connection begins and ends after a time", () => {
     service: desiredPort().name,
     frontend: "10.96.0.10:80",
     endpoint: "10.244.1.11:8080",
+    pod: "",
     seconds: null,
   });
   assertEquals([ended?.event, ended?.seconds], ["end", 3.2]);

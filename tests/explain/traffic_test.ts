@@ -47,17 +47,19 @@ Deno.test("connections are counted by endpoint, and attempts without an answer a
     entry("tcp      6 7 SYN_SENT", "10.244.1.11", "UNREPLIED"),
     // The answer may be under way.
     entry("tcp      6 119 SYN_SENT", "10.244.1.11", "UNREPLIED"),
-    // Not by our DNAT, or to no endpoint now.
+    // Not by our DNAT, then to what is not an endpoint now.
     entry("tcp      6 7 SYN_SENT", "10.96.0.10", "UNREPLIED"),
     entry("tcp      6 7 SYN_SENT", "10.244.1.12", "UNREPLIED"),
     "tcp a line that is no entry dport=80 ",
   ]);
+  const tcp = { protocol: "tcp", port: 8080 } as const;
   assertEquals(report, {
     reason: "",
     overSeconds: 120,
     endpoints: [
-      { protocol: "tcp", address: "10.244.0.11", port: 8080, open: 1, unanswered: 0 },
-      { protocol: "tcp", address: "10.244.1.11", port: 8080, open: 0, unanswered: 2 },
+      { ...tcp, address: "10.244.0.11", isCurrent: true, open: 1, unanswered: 0 },
+      { ...tcp, address: "10.244.1.11", isCurrent: true, open: 0, unanswered: 2 },
+      { ...tcp, address: "10.244.1.12", isCurrent: false, open: 0, unanswered: 1 },
     ],
   });
   assertEquals(told(report), [

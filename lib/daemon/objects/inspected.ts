@@ -4,7 +4,12 @@ import { FatalError } from "../../model/values/errors.ts";
 import { fieldAt } from "../../model/values/record.ts";
 import type { ApiClient } from "../../source/api/api_client.ts";
 import { WatchError } from "../../source/api/failure.ts";
-import { type Inspected, Inspector, podAddresses } from "../../source/objects/inspect.ts";
+import {
+  type EndpointPod,
+  endpointPods,
+  type Inspected,
+  Inspector,
+} from "../../source/objects/inspect.ts";
 import { findApiServer, inspectManifests, type SourceOptions } from "./source.ts";
 
 /** Milliseconds for the answers of the API server. */
@@ -36,26 +41,50 @@ export async function readInspected(
     ["Service", `/api/v1/namespaces/${namespace}/services`, {
       fieldSelector: `metadata.name=${name}`,
     }],
-    ["EndpointSlice", slicesOf(namespace), { labelSelector: `kubernetes.io/service-name=${name}` }],
+    slicesOfService({ namespace, name }),
   ], { ...options, inspect: (kind, raw) => inspector.look(kind, raw) });
   return isRead ? inspector.in(namespace) : undefined;
 }
 
 /** Reads the addresses of a pod from the slices of its namespace. @returns `undefined`: no answer in time */
 export async function readPodAddresses(
-  pod: ObjectName,
+  { namespace, name }: ObjectName,
   options: InspectOptions,
 ): Promise<readonly string[] | undefined> {
   const found = new Set<string>();
-  const inspect = (kind: Kind, raw: unknown) => {
-    if (kind !== "EndpointSlice") return;
-    for (const address of podAddresses(raw, pod)) found.add(address);
+  const take = (pod: EndpointPod) => {
+    if (pod.namespace === namespace && pod.name === name) found.add(pod.address);
   };
-  const isRead = await readObjects([["EndpointSlice", slicesOf(pod.namespace)]], {
-    ...options,
-    inspect,
-  });
+  const isRead = await readPods(["EndpointSlice", slicesOf(namespace)], { ...options, take });
   return isRead || found.size > 0 ? [...found] : undefined;
+}
+
+/** Reads the names of the pods that are endpoints of a Service, by address, as far as an answer comes in time. */
+export async function readPodNames(
+  { namespace, name }: ObjectName,
+  options: InspectOptions,
+): Promise<ReadonlyMap<string, string>> {
+  const found = new Map<string, string>();
+  const take = (pod: EndpointPod) => {
+    if (pod.namespace === namespace && pod.service === name) found.set(pod.address, pod.name);
+  };
+  await readPods(slicesOfService({ namespace, name }), { ...options, take });
+  return found;
+}
+
+async function readPods(
+  slices: List,
+  { take, ...options }: InspectOptions & { readonly take: (pod: EndpointPod) => void },
+): Promise<boolean> {
+  const inspect = (kind: Kind, raw: unknown) => {
+    if (kind === "EndpointSlice") endpointPods(raw).forEach(take);
+  };
+  return await readObjects([slices], { ...options, inspect });
+}
+
+function slicesOfService({ namespace, name }: ObjectName): List {
+  const labelSelector = `kubernetes.io/service-name=${name}`;
+  return ["EndpointSlice", slicesOf(namespace), { labelSelector }];
 }
 
 function slicesOf(namespace: string): string {
@@ -72,21 +101,24 @@ async function readObjects(
   if (manifests.includes("-")) return false;
   const over = new AbortController();
   const signal = AbortSignal.any([options.signal, over.signal]);
+  const readList = async ([kind, path, selectors]: List, client: ApiClient) => {
+    const query = { ...selectors, limit: PAGE_SIZE };
+    for (let next = ""; !signal.aborted;) {
+      const page = await client.json(path, {
+        query: next ? { ...query, continue: next } : query,
+        signal,
+      });
+      const items = fieldAt(page, "items");
+      for (const item of Array.isArray(items) ? items : []) inspect(kind, item);
+      next = String(fieldAt(page, "metadata", "continue") ?? "");
+      if (next === "") return;
+    }
+  };
   const readApi = async () => {
-    const client = options.client ?? (await findApiServer(options)).client;
-    await Promise.all(lists.map(async ([kind, path, selectors]) => {
-      const query = { ...selectors, limit: PAGE_SIZE };
-      for (let next = ""; !signal.aborted;) {
-        const page = await client.json(path, {
-          query: next ? { ...query, continue: next } : query,
-          signal,
-        });
-        const items = fieldAt(page, "items");
-        for (const item of Array.isArray(items) ? items : []) inspect(kind, item);
-        next = String(fieldAt(page, "metadata", "continue") ?? "");
-        if (next === "") return;
-      }
-    }));
+    const { client, close } = options.client
+      ? { client: options.client, close() {} }
+      : await findApiServer(options);
+    await Promise.all(lists.map((list) => readList(list, client))).finally(close);
   };
   const reading = manifests.length > 0
     ? inspectManifests({ ...options, signal, inspect })

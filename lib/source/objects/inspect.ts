@@ -6,6 +6,9 @@ import type { Kind } from "../../model/cluster/objects.ts";
 import { fieldAt, isRecord } from "../../model/values/record.ts";
 import { HEADLESS, SERVICE_NAME, SERVICE_PROXY_NAME } from "./tables.ts";
 
+/** The most characters of the name of a pod: the API server does not check it in a slice. */
+const LONGEST_NAME = 253;
+
 /** The facts of a Service, as far as they can be read. */
 export interface ServiceFacts {
   readonly type: string;
@@ -82,17 +85,25 @@ export function serviceFacts(raw: unknown): ServiceFacts {
   };
 }
 
-/** Returns the addresses that a slice has for a pod. Malformed fields count as empty. */
-export function podAddresses(
-  raw: unknown,
-  { namespace, name }: { readonly namespace: string; readonly name: string },
-): string[] {
-  if ((text(fieldAt(raw, "metadata", "namespace")) || "default") !== namespace) return [];
-  const endpoints = list(fieldAt(raw, "endpoints")).filter((each) =>
-    fieldAt(each, "targetRef", "kind") === "Pod" && fieldAt(each, "targetRef", "name") === name
-  );
-  return endpoints.flatMap((each) => list(fieldAt(each, "addresses")))
-    .flatMap((each) => parseAddress(text(each)) ?? []);
+/** A pod that is an endpoint of a Service, by one of its addresses. */
+export interface EndpointPod {
+  readonly namespace: string;
+  readonly name: string;
+  readonly service: string;
+  readonly address: string;
+}
+
+/** Lists the pods of a slice. Malformed fields count as empty. */
+export function endpointPods(raw: unknown): EndpointPod[] {
+  const namespace = text(fieldAt(raw, "metadata", "namespace")) || "default";
+  const service = text(fieldAt(raw, "metadata", "labels", SERVICE_NAME));
+  return list(fieldAt(raw, "endpoints"))
+    .filter((each) => fieldAt(each, "targetRef", "kind") === "Pod")
+    .flatMap((each) => {
+      const name = text(fieldAt(each, "targetRef", "name")).slice(0, LONGEST_NAME);
+      return list(fieldAt(each, "addresses")).flatMap((each) => parseAddress(text(each)) ?? [])
+        .map((address) => ({ namespace, name, service, address }));
+    });
 }
 
 function ignoredBecause(raw: unknown, labels: unknown): string {
