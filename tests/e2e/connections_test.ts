@@ -1,4 +1,5 @@
 import { assertEquals, assertMatch } from "@std/assert";
+import { parse } from "@std/yaml";
 import type { TopReport } from "../../lib/cli/top_service.ts";
 import type { ConnectionsReport } from "../../lib/model/connections.ts";
 import { readConnections } from "../../lib/cli/client.ts";
@@ -257,6 +258,75 @@ for (const mode of ["nftables", "iptables"]) {
       return true;
     });
     assertEquals((await runSignpost(stage.network, ["verify", ...stage.socket])).code, 0);
+  });
+}
+
+/** The alert on refused connections. */
+async function alertExpression(): Promise<string> {
+  const file = new URL("../../charts/signpost/monitoring/alerts.yaml", import.meta.url);
+  const { groups } = parse(await Deno.readTextFile(file)) as {
+    readonly groups: readonly { readonly rules: readonly Readonly<Record<string, string>>[] }[];
+  };
+  const rules = groups.flatMap((group) => group.rules);
+  return rules.find(({ alert }) => alert === "SignpostConnectionsRejected")?.["expr"] ?? "";
+}
+
+for (const mode of ["nftables", "iptables"]) {
+  test(`${mode}: 40 refused connections a second are in top, explain, the metric and its alert`, async () => {
+    await using stage = await Stage.create({
+      config: { mode },
+      objects: [service(A, { name: "closed" })],
+    });
+    await using signpost = stage.start(stage.socket);
+    await signpost.until("the first sync", () => syncs(signpost, "full") > 0);
+    const ask = async (...args: string[]) =>
+      (await runSignpost(stage.network, [...args, ...stage.socket])).stdout;
+    let made = 0;
+    const end = new AbortController();
+    const clients = (async () => {
+      for (const start = performance.now(); !end.signal.aborted;) {
+        await stage.network.connect({ from: "pod", address: A.clusterIP, port: PORT });
+        const late = performance.now() - start - 25 * ++made;
+        if (late < 0) await new Promise((resolve) => setTimeout(resolve, -late));
+      }
+    })();
+    try {
+      await signpost.until("top has the rate", async () => {
+        const [only, ...others] = readConnections(
+          JSON.parse(await ask("top", "--once", "-o", "json")),
+        ).rejected;
+        assertEquals([only?.service, only?.reason, others], ["closed", "no-endpoints", []]);
+        assertEquals(Math.round((only?.perSecond ?? 0) / 10), 4);
+        return true;
+      });
+      assertMatch(
+        await ask("top", "--once"),
+        /; \d\d a second rejected$[^]*^ +\d\d +\d+ +clusterIP +80\/tcp +rejected: no endpoints +shop\/closed$/m,
+      );
+      assertMatch(
+        await ask("explain", "closed"),
+        /^warning \d\d connections a second to port 80\/tcp \(clusterIP\), \d+ in all: rejected: no endpoints/m,
+      );
+      const [, group = "", metric = "", most = ""] =
+        /^sum by \((.*)\) \( ?rate\((\w+)\[5m\]\)\) > (\d+)$/.exec(await alertExpression()) ?? [];
+      const read = async () => {
+        const { body } = await stage.get("/metrics", METRICS_PORT);
+        const [line = "", ...others] = body.split("\n").filter((each) =>
+          each.startsWith(metric + "{")
+        );
+        assertEquals(others, []);
+        for (const label of group.split(", ")) assertMatch(line, new RegExp(`[{,]${label}="`));
+        return { at: performance.now(), value: Number(line.split(" ").at(-1)) };
+      };
+      const first = await read();
+      await new Promise((resolve) => setTimeout(resolve, 10_000));
+      const last = await read();
+      const rate = 1_000 * (last.value - first.value) / (last.at - first.at);
+      assertEquals([rate > 25, rate < 55, rate > Number(most)], [true, true, true], `${rate}`);
+    } finally {
+      end.abort();
+      await clients;
+    }
   });
 }
 
