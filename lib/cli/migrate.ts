@@ -7,7 +7,7 @@ import { nodePortAddresses } from "../explain/packet.ts";
 import { serviceOf } from "../model/cluster/names.ts";
 import type { Mode } from "../model/configuration.ts";
 import type { DesiredServicePort } from "../model/kernel/desired.ts";
-import { isLoopback } from "../model/values/address.ts";
+import { type Family, isLoopback } from "../model/values/address.ts";
 import { count } from "../model/values/text.ts";
 import { describeUnsupported } from "../model/kernel/traits.ts";
 import { describeConflicts } from "../policy/service_claims.ts";
@@ -68,13 +68,15 @@ async function migration(known: NodeState, context: Context): Promise<MigrationR
     : rules.length > 0
     ? "iptables"
     : "";
-  const silent = await silentAddresses({ known, context });
+  const silent = await silentAddresses(known, { ...context, from });
   const changes = new Map<string, string[]>();
   const add = (service: string, what: string) =>
     changes.set(service, [...changes.get(service) ?? [], what]);
   for (const port of [...desired.services.values()].flat()) {
-    const addresses = port.nodePort === 0 ? [] : silent(port).filter(ANSWERED[from]);
-    if (addresses.length > 0) add(serviceOf(port.name), nodePortText(port, addresses));
+    const addresses = silent(port.family);
+    if (port.nodePort !== 0 && addresses.length > 0) {
+      add(serviceOf(port.name), nodePortText(port, addresses));
+    }
   }
   for (const { what, remedy, services } of findings) {
     for (const service of services) add(service, `${what}; ${remedy}`);
@@ -102,7 +104,7 @@ async function migration(known: NodeState, context: Context): Promise<MigrationR
   };
 }
 
-/** Tells if a node port answers by default on addresses that iptables mode has, by kube-proxy's mode. */
+/** Tells if a node port answers by default on an address that iptables mode has, by kube-proxy's mode. */
 const ANSWERED: Readonly<Record<MigrationReport["from"], (address: string) => boolean>> = {
   iptables: () => true,
   ipvs: (address) => !isLoopback(address),
@@ -110,22 +112,19 @@ const ANSWERED: Readonly<Record<MigrationReport["from"], (address: string) => bo
   "": () => false,
 };
 
-/** Returns a function that gives the addresses on which a node port answers in iptables mode, and not afterwards. */
+/** Returns a function that gives the addresses on which kube-proxy's node ports answer by default, and signpost's do not. */
 async function silentAddresses(
-  { known, context }: { readonly known: NodeState; readonly context: QueryContext },
-): Promise<(port: DesiredServicePort) => readonly string[]> {
-  const { configuration, runtime } = context;
-  const { state: { cache, desired } } = known;
-  const { traits } = await usedBackend({
-    ...context,
-    configuration: { ...configuration, mode: "iptables" },
-  });
+  { state: { cache, desired } }: NodeState,
+  { from, ...context }: QueryContext & Pick<MigrationReport, "from">,
+): Promise<(family: Family) => readonly string[]> {
+  const configuration = { ...context.configuration, mode: "iptables" } as const;
+  const { traits } = await usedBackend({ ...context, configuration });
   const before = desiredNode({ configuration, traits, node: cache.node, serviceCIDRs: [] });
-  const ownAddresses = [...new Set(runtime.addresses())];
-  return ({ family }) => {
+  const ownAddresses = [...new Set(context.runtime.addresses())];
+  return (family) => {
     const after = nodePortAddresses(family, { desired, ownAddresses });
     return nodePortAddresses(family, { desired: { node: before }, ownAddresses })
-      .filter((each) => !after.includes(each));
+      .filter((each) => ANSWERED[from](each) && !after.includes(each));
   };
 }
 

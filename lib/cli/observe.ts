@@ -116,9 +116,7 @@ class View {
       }
     };
     const refresh = () =>
-      this.refresh().catch((error) =>
-        complain(`signpost: names may be old: ${errorText(error)}`)
-      );
+      this.refresh().catch((error) => complain(`signpost: names may be old: ${errorText(error)}`));
     await Promise.all([
       repeat(DELAY, () => this.#flush()),
       repeat(LOOK, () => this.#countLost(earlier)),

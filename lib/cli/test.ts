@@ -1,5 +1,5 @@
 /** `signpost test`: connects to the Services from this node, and lists those that do not answer. */
-import type { AskedService, CommandOf } from "../config/command.ts";
+import type { CommandOf, ServiceTarget } from "../config/command.ts";
 import { sortFindings } from "../explain/finding.ts";
 import { suggestService } from "../explain/causes.ts";
 import { serviceNamed } from "../explain/lookup.ts";
@@ -59,26 +59,24 @@ export async function test(command: CommandOf<"test">, context: QueryContext): P
   return report.failing.length > 0 ? 1 : report.interrupted ? 2 : 0;
 }
 
-/** A Service, with the answers that its objects give. */
-interface Tested {
-  readonly service: string;
-  readonly findings: readonly Finding[];
-  readonly isEmpty: boolean;
-  readonly probes: ReturnType<typeof probesOf>;
-}
-
 async function testServices(
-  { services: named, namespace, output }: CommandOf<"test">,
+  command: CommandOf<"test">,
   { known, context }: { readonly known: Known; readonly context: QueryContext },
 ): Promise<TestReport> {
   const { runtime, signal, nodeName } = context;
   const { clock } = runtime;
-  const tested = namesOf(named, { namespace, known }).map((name) => lookAt(name, known));
-  const targets = tested.flatMap(({ service, probes }) =>
+  const tested = targetsOf(command, known).map((target) => {
+    const report = explainService({ ...known, target, inspected: undefined, status: undefined });
+    const { service, ports } = report;
+    const findings = report.findings.filter(({ severity }) => severity === "error");
+    const isEmpty = ports.every(({ endpoints }) => endpoints.length === 0);
+    return { service, findings, isEmpty, ...probesOf(ports) };
+  });
+  const targets = tested.flatMap(({ service, targets }) =>
     // A connection that the rules refuse says nothing about the Service.
-    probes.targets.filter(({ isExpected }) => isExpected).map((each) => ({ ...each, service }))
+    targets.filter(({ isExpected }) => isExpected).map((each) => ({ ...each, service }))
   );
-  const isShown = output === "table" && runtime.isTerminal();
+  const isShown = command.output === "table" && runtime.isTerminal();
   let shownAt = clock.monotonic();
   const progress = (tried: number) => {
     const now = clock.monotonic();
@@ -89,11 +87,11 @@ async function testServices(
   const connections = await probe(targets, { ask, clock, signal, atOnce: AT_ONCE, progress });
   if (isShown) await runtime.print("\r\x1b[K");
   const byService = Map.groupBy(connections, ({ service }) => service);
-  const failing = tested.flatMap(({ service, findings, isEmpty, probes }) => {
+  const failing = tested.flatMap(({ service, findings, isEmpty }) => {
     const connections = byService.get(service) ?? [];
     const found = sortFindings([
-      ...isEmpty && named.length === 0 ? [] : findings,
-      ...probeFindings({ ...probes, connections }),
+      ...isEmpty && command.services.length === 0 ? [] : findings,
+      ...probeFindings({ connections }),
     ]);
     const silent = connections.filter(({ result }) => result !== "open");
     return found.length === 0 ? [] : [{ service, findings: found, connections: silent }];
@@ -106,46 +104,29 @@ async function testServices(
     withoutEndpoints: tested.filter(({ isEmpty }) => isEmpty).map(({ service }) => service),
     tried: connections.length,
     open: connections.filter(({ result }) => result === "open").length,
-    omitted: targets.length - connections.length +
-      tested.reduce((sum, { probes }) => sum + probes.omitted, 0),
-    notProbed: [...new Set(tested.flatMap(({ probes }) => probes.notProbed))],
+    omitted: tested.reduce((sum, each) => sum + each.omitted, targets.length - connections.length),
+    notProbed: [...new Set(tested.flatMap(({ notProbed }) => notProbed))],
     interrupted: signal.aborted,
     objects: known.origin,
   };
 }
 
 /** Returns the Services that are asked about. @throws {FatalError} if one does not exist */
-function namesOf(
-  named: readonly AskedService[],
-  { namespace, known }: { readonly namespace: string; readonly known: Known },
-): { readonly service: string; readonly port: string | undefined }[] {
-  if (named.length === 0) {
-    return [...known.cache.services.keys()]
-      .filter((key) => namespace === "" || splitKey(key).namespace === namespace).sort()
-      .map((service) => ({ service, port: undefined }));
-  }
-  return named.map((each) => {
-    const target = serviceNamed(each, known);
-    const service = objectKey(target);
-    if (known.cache.services.has(service)) return { service, port: each.port };
-    const hint = suggestService(target, known.cache.services.keys());
-    throw new FatalError(`no Service ${service} has a virtual IP.${hint}`);
-  });
-}
-
-function lookAt(
-  { service, port }: { readonly service: string; readonly port: string | undefined },
+function targetsOf(
+  { services, namespace }: CommandOf<"test">,
   known: Known,
-): Tested {
-  const target = { type: "service", ...splitKey(service), port } as const;
-  const unasked = { inspected: undefined, status: undefined, history: [] };
-  const report = explainService({ ...known, ...unasked, target });
-  return {
-    service,
-    findings: report.findings.filter(({ severity }) => severity === "error"),
-    isEmpty: report.ports.every(({ endpoints }) => endpoints.length === 0),
-    probes: probesOf(report.ports),
-  };
+): readonly ServiceTarget[] {
+  const keys = [...known.cache.services.keys()];
+  if (services.length === 0) {
+    return keys.filter((key) => namespace === "" || splitKey(key).namespace === namespace).sort()
+      .map((key) => ({ type: "service", ...splitKey(key), port: undefined }));
+  }
+  return services.map((each) => {
+    const target = serviceNamed(each, known);
+    const key = objectKey(target);
+    if (known.cache.services.has(key)) return target;
+    throw new FatalError(`no Service ${key} has a virtual IP.${suggestService(target, keys)}`);
+  });
 }
 
 function testTable(report: TestReport, paint: Paint): string {

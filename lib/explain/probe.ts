@@ -22,40 +22,36 @@ function requestTo({ name, protocol, port }: PortReport): Target["request"] | un
   return serviceOf(name) === API_SERVICE ? "readyz" : "connect";
 }
 
-/** Lists what of a Service can be connected to. */
+/** Lists what of a Service can be connected to: endpoints first. */
 export function probesOf(
   ports: readonly PortReport[],
 ): Omit<ProbeReport, "connections"> & { readonly targets: readonly Target[] } {
-  const probed = ports.flatMap((each) => {
-    const request = requestTo(each);
-    const { name: servicePort, protocol } = each;
-    return request === undefined ? [] : [{ ...each, about: { servicePort, protocol, request } }];
-  });
-  const endpoints = unique(
-    probed.flatMap(({ about, endpoints }) =>
-      endpoints.flatMap(({ address, port, usedFor }): Target[] =>
-        port === null
-          ? []
-          : [{ type: "endpoint", ...about, address, port, isExpected: usedFor.length > 0 }]
-      )
-    ),
+  const all = [endpointsOf, frontendsOf].map((list) =>
+    unique(ports.flatMap((port) => {
+      const { name: servicePort, protocol } = port;
+      const request = requestTo(port);
+      return request ? list(port).map((each) => ({ ...each, servicePort, protocol, request })) : [];
+    }))
   );
-  const frontends = unique(probed.flatMap(frontendsOf));
-  const targets = [...endpoints.slice(0, MOST), ...frontends.slice(0, MOST)];
+  const targets = all.flatMap((each) => each.slice(0, MOST));
   return {
     targets,
     notProbed: [
       ...new Set(ports.filter((each) => !requestTo(each)).map(({ protocol }) => protocol)),
     ],
-    omitted: endpoints.length + frontends.length - targets.length,
+    omitted: all.flat().length - targets.length,
   };
 }
 
-function frontendsOf(
-  { about, frontends }: PortReport & {
-    readonly about: Pick<Target, "servicePort" | "protocol" | "request">;
-  },
-): Target[] {
+type Place = Pick<Target, "type" | "address" | "port" | "isExpected">;
+
+function endpointsOf({ endpoints }: PortReport): Place[] {
+  return endpoints.flatMap(({ address, port, usedFor }) =>
+    port === null ? [] : [{ type: "endpoint", address, port, isExpected: usedFor.length > 0 }]
+  );
+}
+
+function frontendsOf({ frontends }: PortReport): Place[] {
   return frontends.flatMap(({ type, addresses, port, heldBy, outcomes }) => {
     const outcome = outcomes.find(({ sender }) => sender === "node");
     const { verdict, code, conditions = [] } = outcome ?? {};
@@ -63,12 +59,12 @@ function frontendsOf(
     // What signpost leaves alone belongs to another program.
     if (heldBy !== null || verdict === undefined || verdict === "none" && !isServed) return [];
     const isExpected = isServed && conditions.length === 0;
-    return addresses.map((address) => ({ type, ...about, address, port, isExpected }));
+    return addresses.map((address) => ({ type, address, port, isExpected }));
   });
 }
 
 /** Drops what is there twice. An endpoint that is used takes precedence. */
-function unique(targets: readonly Target[]): Target[] {
+function unique(targets: readonly Target[]): readonly Target[] {
   const found = new Map<string, Target>();
   for (const each of targets) {
     const key = probedPlace(each);
@@ -118,77 +114,74 @@ export async function probe<T extends Target>(
   return results.filter((each) => each !== undefined);
 }
 
-type Result = Pick<ProbedConnection, "result" | "milliseconds" | "reason">;
+type Result = ProbedConnection["result"];
+
+/** The results of connect(2) by code and name of the error. Others have failed. */
+const RESULTS: Readonly<Record<string, Result>> = {
+  ECONNREFUSED: "refused",
+  EHOSTUNREACH: "no-route",
+  ENETUNREACH: "no-route",
+  TimeoutError: "no-answer",
+};
 
 async function connect(
   target: Target,
   { ask, clock, signal }: ProbeOptions,
-): Promise<Result> {
+): Promise<Pick<ProbedConnection, "result" | "milliseconds" | "reason">> {
   const start = clock.monotonic();
-  const ended = (result: Result["result"], reason = "") => ({
-    result,
-    milliseconds: Math.round((clock.monotonic() - start) * 10) / 10,
-    reason,
-  });
-  try {
-    const fault = await ask(target, { timeout: TIMEOUT, signal });
-    return fault === "" ? ended("open") : ended("failed", fault);
-  } catch (error) {
-    const { name, code } = error as { readonly name?: string; readonly code?: string };
-    if (code === "ECONNREFUSED") return ended("refused");
-    if (code === "EHOSTUNREACH" || code === "ENETUNREACH") return ended("no-route");
-    if (name === "TimeoutError") return ended("no-answer");
-    return ended("failed", errorText(error));
-  }
+  const [result, reason] = await ask(target, { timeout: TIMEOUT, signal }).then(
+    (fault) => [fault === "" ? "open" : "failed", fault] as const,
+    (error) => {
+      const result = RESULTS[error.code] ?? RESULTS[error.name] ?? "failed";
+      return [result, result === "failed" ? errorText(error) : ""] as const;
+    },
+  );
+  return { result, milliseconds: Math.round((clock.monotonic() - start) * 10) / 10, reason };
 }
 
 /** Says what a connection met, in a few words. */
 export function resultText(
   { type, port, result, milliseconds, reason, isExpected }: ProbedConnection,
 ): string {
-  switch (result) {
-    case "open":
-      return `open ${milliseconds} ms`;
-    case "refused":
-      return type !== "endpoint"
-        ? `refused${isExpected ? "" : ", as the rules say"}`
-        : `refused: nothing listens on ${port}, or a rule rejects it`;
-    case "no-answer":
-      return `no answer in ${TIMEOUT / 1_000} s`;
-    case "no-route":
-      return "no route";
-    case "failed":
-      return `failed: ${reason}`;
-  }
+  const texts: Readonly<Record<Result, string>> = {
+    open: `open ${milliseconds} ms`,
+    refused: type === "endpoint"
+      ? `refused: nothing listens on ${port}, or a rule rejects it`
+      : `refused${isExpected ? "" : ", as the rules say"}`,
+    "no-answer": `no answer in ${TIMEOUT / 1_000} s`,
+    "no-route": "no route",
+    failed: `failed: ${reason}`,
+  };
+  return texts[result];
 }
 
-const DOES: Readonly<Record<ProbedConnection["result"], string>> = {
-  open: "answers",
-  refused: "refuses connections",
-  "no-answer": "does not answer",
-  "no-route": "cannot be reached: no route",
-  failed: "fails",
-};
-
-const HINTS: Readonly<Record<ProbedConnection["result"], string>> = {
-  open: "",
-  refused: "compare the Service's targetPort with the port that the program in the pod listens on",
-  "no-answer":
+/** Says what an address does, and gives the remedy. */
+const MEANINGS: Readonly<Record<Result, readonly [does: string, hint: string]>> = {
+  open: ["answers", ""],
+  refused: [
+    "refuses connections",
+    "compare the Service's targetPort with the port that the program in the pod listens on",
+  ],
+  "no-answer": [
+    "does not answer",
     "look at its pod, at the network policies of its namespace and at the route to its node",
-  "no-route": "see the routes of the network plug-in: ip route get ADDRESS",
-  failed: "",
+  ],
+  "no-route": [
+    "cannot be reached: no route",
+    "see the routes of the network plug-in: ip route get ADDRESS",
+  ],
+  failed: ["fails", ""],
 };
 
 /** Returns `for 2 of 3 endpoints: …` if a part of the used endpoints answers, else `""`. */
 export function answeredPart(probe: ProbeReport | null): string {
-  const { used, silent, described } = endpointsOf(probe);
+  const { used, silent, described } = usedEndpoints(probe?.connections ?? []);
   if (silent.length === 0 || silent.length === used.length) return "";
   return `for ${used.length - silent.length} of ${used.length} endpoints: ${described}`;
 }
 
-function endpointsOf(probe: ProbeReport | null) {
-  const used = (probe?.connections ?? [])
-    .filter(({ type, isExpected }) => type === "endpoint" && isExpected);
+function usedEndpoints(connections: readonly ProbedConnection[]) {
+  const used = connections.filter(({ type, isExpected }) => type === "endpoint" && isExpected);
   const silent = used.filter(({ result }) => result !== "open");
   const [first] = silent;
   const more = silent.length > 1 ? ` (and ${silent.length - 1} more)` : "";
@@ -197,27 +190,20 @@ function endpointsOf(probe: ProbeReport | null) {
 
 function describe(connection: ProbedConnection): string {
   const { result, reason } = connection;
-  return `${probedPlace(connection)} ${DOES[result]}${reason && `: ${reason}`}`;
+  return `${probedPlace(connection)} ${MEANINGS[result][0]}${reason && `: ${reason}`}`;
 }
 
 /** Says what the results mean for traffic. */
-export function probeFindings(probe: ProbeReport): Finding[] {
-  const { used, silent, described } = endpointsOf(probe);
+export function probeFindings({ connections }: Pick<ProbeReport, "connections">): Finding[] {
+  const { used, silent, described } = usedEndpoints(connections);
   const [first] = silent;
   if (first) {
     const make = silent.length === used.length ? error : warning;
-    return [make(
-      "endpoint-unreachable",
-      `${silent.length} of ${used.length} used endpoints cannot be used from this node: ` +
-        described,
-      HINTS[first.result],
-    )];
+    const what = `${silent.length} of ${used.length} used endpoints cannot be used from this node`;
+    return [make("endpoint-unreachable", `${what}: ${described}`, MEANINGS[first.result][1])];
   }
   // With endpoints that do not answer, a frontend fails now and then.
-  return probe.connections
-    .filter(({ type, isExpected, result }) =>
-      type !== "endpoint" && isExpected && result !== "open"
-    )
+  return connections.filter(({ isExpected, result }) => isExpected && result !== "open")
     .map((each) =>
       error(
         "frontend-unreachable",

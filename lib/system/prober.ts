@@ -18,8 +18,7 @@ export async function ask(
   const end = AbortSignal.any([signal, AbortSignal.timeout(timeout)]);
   try {
     if (to.request === "readyz") return await askReadyz(to, end);
-    const answer = await (to.protocol === "udp" ? queryByUdp(to, end) : queryByTcp(to, end));
-    return faultOf(answer);
+    return await (to.protocol === "udp" ? queryByUdp(to, end) : queryByTcp(to, end));
   } catch (error) {
     throw end.aborted ? end.reason : error;
   }
@@ -57,17 +56,15 @@ function query(): Uint8Array<ArrayBuffer> {
 }
 
 const HEADER = 12;
-
-function isAnswer(message: Uint8Array, [first, second]: Uint8Array): boolean {
-  const [a, b, flags = 0] = message;
-  return message.length >= HEADER && a === first && b === second && (flags & 0x80) !== 0;
-}
-
 const SERVFAIL = 2;
 
-function faultOf(answer: Uint8Array | undefined): string {
-  if (!answer) return "it closed the connection without an answer";
-  return ((answer[3] ?? 0) & 0xf) === SERVFAIL ? `it answers SERVFAIL to ${NAME}` : "";
+/** Returns the fault of an answer; `undefined`: it is not the answer to this query. */
+function faultOf(message: Uint8Array, [first, second]: Uint8Array): string | undefined {
+  const [a, b, flags = 0, more = 0] = message;
+  if (message.length < HEADER || a !== first || b !== second || (flags & 0x80) === 0) {
+    return undefined;
+  }
+  return (more & 0xf) === SERVFAIL ? `it answers SERVFAIL to ${NAME}` : "";
 }
 
 /** Closes a socket at the end of its block, or at the abort, which ends reads. */
@@ -78,10 +75,7 @@ function closing(socket: { close(): void }, signal: AbortSignal): Disposable {
 }
 
 /** Waits for an answer from the address that was asked, as resolvers do. */
-async function queryByUdp(
-  { address, port }: TcpAddress,
-  signal: AbortSignal,
-): Promise<Uint8Array> {
+async function queryByUdp({ address, port }: TcpAddress, signal: AbortSignal): Promise<string> {
   const hostname = familyOf(address) === 4 ? "0.0.0.0" : "::";
   const socket = Deno.listenDatagram({ transport: "udp", hostname, port: 0 });
   using _ = closing(socket, signal);
@@ -91,16 +85,13 @@ async function queryByUdp(
     const [message, from] = await socket.receive();
     const isFromThere = "hostname" in from && parseAddress(from.hostname) === address &&
       from.port === port;
-    if (isFromThere && isAnswer(message, asked)) return message;
+    const fault = isFromThere ? faultOf(message, asked) : undefined;
+    if (fault !== undefined) return fault;
   }
 }
 
-/** @returns the answer; `undefined`: the server closed the connection */
-async function queryByTcp(
-  { address: hostname, port }: TcpAddress,
-  signal: AbortSignal,
-): Promise<Uint8Array | undefined> {
-  const conn = await Deno.connect({ hostname, port, signal });
+async function queryByTcp({ address, port }: TcpAddress, signal: AbortSignal): Promise<string> {
+  const conn = await Deno.connect({ hostname: address, port, signal });
   using _ = closing(conn, signal);
   const asked = query();
   // The length comes first.
@@ -108,9 +99,8 @@ async function queryByTcp(
   const buffer = new Uint8Array(2 + HEADER);
   for (let at = 0; at < buffer.length;) {
     const read = await conn.read(buffer.subarray(at));
-    if (read === null) return undefined;
+    if (read === null) return "it closed the connection without an answer";
     at += read;
   }
-  const message = buffer.subarray(2);
-  return isAnswer(message, asked) ? message : undefined;
+  return faultOf(buffer.subarray(2), asked) ?? "it answers another query";
 }
