@@ -76,7 +76,7 @@ async function run(parts: Parts): Promise<void> {
       announceReady(parts, firstSync),
       ownPorts.follow(() => loop.nodeChanged(), signal),
       manager.feedWatchdog(() => loop.busy < STUCK, ended.signal),
-      firstSync.then(() => watchDrift(parts)),
+      firstSync.then(() => backend.dataplane.watchDrift(parts.driftOptions)),
       firstSync.then(() => takingOver = takeOver(parts)),
       firstSync.then(async () => {
         observation.settingFailures = await applyKernelSettings(parts.options);
@@ -183,16 +183,6 @@ async function followServerVersion(parts: Parts): Promise<void> {
     if (version !== undefined) parts.observation.serverVersion = version;
     await clock.sleep(VERSION_PERIOD, signal);
   }
-}
-
-function watchDrift(parts: Parts): Promise<void> {
-  const { desired, loop } = parts;
-  return parts.opened.backend.dataplane.watchDrift({
-    desired,
-    onDrift: (drift) => loop.drifted(drift),
-    onChange: (reason) => loop.requestFull(reason),
-    signal: parts.options.signal,
-  });
 }
 
 function takeOver({ options, opened: { backend }, findingsChanged, loop }: Parts): Promise<void> {

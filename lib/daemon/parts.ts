@@ -9,6 +9,7 @@ import type { HealthCheckNodePorts } from "../healthcheck/node_ports.ts";
 import type { LocalhostListeners } from "../localhost/listeners.ts";
 import type { Refusal } from "../model/cluster/objects.ts";
 import type { CommandLine } from "../model/configuration.ts";
+import type { DriftOptions } from "../model/kernel/dataplane.ts";
 import type { Logger } from "../model/ports/ports.ts";
 import type { Runtime } from "../model/ports/runtime.ts";
 import { AutoResetEvent } from "../model/values/timing.ts";
@@ -139,10 +140,16 @@ function makeEngine({ options, opened }: Given, { cache, observation }: Reports)
     fullSyncPeriod: configuration.signpost.fullSyncPeriod,
     signal,
   });
+  const driftOptions: DriftOptions = {
+    desired,
+    onDrift: (drift) => loop.drifted(drift),
+    onChange: (reason) => loop.requestFull(reason),
+    signal,
+  };
   /** Returns all objects whose present state is not used: malformed ones, and those over a limit. */
   const refusals = (): readonly Refusal[] => [...cache.refused, ...desired.overLimit()];
   const serviceSyncs = new ServiceSyncs({ desired, clock });
-  return { ownPorts, desired, connections, loop, refusals, serviceSyncs };
+  return { ownPorts, desired, connections, loop, driftOptions, refusals, serviceSyncs };
 }
 
 /** Makes the health of the proxy and the findings on its node. */
@@ -162,6 +169,11 @@ function makeChecks(given: Given, work: Reports & Engine) {
     gather: gathering(given, work),
     appeared: (finding) => observation.found(finding),
     changed: findingsChanged,
+    compareRules: async () => {
+      // Before the first sync there is nothing to compare.
+      if (loop.progress.synced === 0 || loop.drift) return;
+      await backend.dataplane.lookForDrift?.(work.driftOptions);
+    },
     clock,
     logger,
   });
@@ -171,12 +183,14 @@ function makeChecks(given: Given, work: Reports & Engine) {
 /** Returns a function that gathers the facts of the node, and asks programs if `isFull`. */
 function gathering(
   { options, opened: { backend, findings: probed, source: { api } } }: Given,
-  { cache, desired, ownPorts, observation }: Reports & Engine,
+  { cache, desired, loop, ownPorts, observation }: Reports & Engine,
 ): (isFull: boolean) => Promise<NodeFacts> {
   const { configuration, nodeName, runtime, localhost, healthChecks } = options;
   let system: SystemFacts | undefined;
   let ruleset: RulesetFacts | undefined;
   return async (isFull) => {
+    // A repair may end while programs are asked.
+    const { drift } = loop;
     if (isFull) {
       system = await readSystem(options, system);
       await backend.foreignRules.look();
@@ -191,6 +205,7 @@ function gathering(
       system,
       ruleset,
       rival: backend.foreignRules.rival,
+      drift,
       localhostFailures: localhost.failures,
       apiServer: api &&
         { where: api.url.origin, warnings: api.warnings, failures: observation.watchFailures },

@@ -125,6 +125,13 @@ export const CATALOG = {
     remedy:
       "Load the modules that the finding names, use nftables mode, or unset signpost.acceleration (--acceleration-interfaces).",
   },
+  "rules-changed": {
+    severity: "error",
+    summary:
+      "Another program has changed signpost's rules. Packets to Services may be lost until signpost has repaired them.",
+    remedy:
+      "signpost repairs the rules now. If this comes back, find the program that flushes or restores rules, such as netfilter-persistent, and stop it.",
+  },
   "another-proxy": {
     severity: "warning",
     summary: "Another proxy writes its rules on this node, or its rules came back.",

@@ -1,5 +1,6 @@
 /** The facts that node findings are worked out from: plain values, gathered by the daemon or by `check`. */
 import type { Configuration } from "../config/configuration.ts";
+import type { Drift } from "../model/kernel/dataplane.ts";
 import type { DesiredServicePort, DesiredState } from "../model/kernel/desired.ts";
 import type { ModeTraits } from "../model/kernel/traits.ts";
 import type { Finding } from "../model/status.ts";
@@ -36,6 +37,8 @@ export interface NodeFacts {
   readonly ruleset?: RulesetFacts | undefined;
   /** Another proxy that writes its rules; absent: there is none. */
   readonly rival?: Rival | undefined;
+  /** A change of our rules by another program that is not repaired yet. */
+  readonly drift?: Drift | undefined;
   readonly settingFailures?: readonly SettingFailure[] | undefined;
   /** The health and the metrics server that cannot listen. */
   readonly serverFailures?: readonly Finding[] | undefined;

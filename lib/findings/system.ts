@@ -18,9 +18,9 @@ const RESTART =
 /** Share of the table of connection tracking from which on it is almost full. */
 const ALMOST = 0.9;
 
-/** Finds another proxy, refused kernel settings, and a table of connection tracking that is almost full. */
+/** Finds another proxy, changed rules, refused kernel settings, and a table of connection tracking that is almost full. */
 export function* checkSystem(
-  { rival, system, settingFailures = [] }: NodeFacts,
+  { rival, drift, system, settingFailures = [] }: NodeFacts,
 ): Generator<Finding> {
   if (rival) {
     const rules = rival.rules.join(", ");
@@ -31,6 +31,18 @@ export function* checkSystem(
     // A pod does not see when the process ends.
     const remedy = rival.processes.length === 0 ? { remedy: RESTART } : {};
     yield finding("another-proxy", { what, where: "kube-proxy", ...remedy });
+  }
+  if (drift) {
+    const { missing, added, by } = drift;
+    const changes = [
+      missing && `missing: ${missing}`,
+      added && `added: ${added}`,
+      by && `by ${by}`,
+    ];
+    const what = `another program has changed our rules: ${
+      changes.filter((each) => each).join("; ")
+    }`;
+    yield finding("rules-changed", { what, where: "rules" });
   }
   for (const { name, value, reason } of settingFailures) {
     const what = `${name} could not be set to ${value}: ${reason}`;

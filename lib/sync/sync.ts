@@ -61,6 +61,7 @@ export class SyncLoop {
   #repairAt = Infinity;
   /** The reason for the next repair, if it is not reported yet. */
   #suspected: Drift | undefined;
+  #drift: Drift | undefined;
   #isStale = false;
   /** The last sync took a share of the changes. */
   #hasBacklog = false;
@@ -123,8 +124,9 @@ export class SyncLoop {
   }
 
   /** @returns the time of the repair */
-  #report({ missing, added, by }: Drift): number {
+  #report(drift: Drift): number {
     const { clock, logger, observer } = this.options;
+    const { missing, added, by } = this.#drift = drift;
     const { pause, at } = this.#repairPauses.next(clock.monotonic());
     const then = pause === 0
       ? "; repairing the differences"
@@ -136,6 +138,11 @@ export class SyncLoop {
     });
     observer.drifted?.();
     return at;
+  }
+
+  /** The last reported drift, until it is repaired. */
+  get drift(): Drift | undefined {
+    return this.#drift;
   }
 
   /** Takes in the objects of a state file, before `run`. Their rules stay until all sources have delivered. */
@@ -246,6 +253,8 @@ export class SyncLoop {
       this.#reports.report(step);
       isFull ||= applied?.kind === "full";
     }
+    // Drift that was reported during this sync has a repair of its own.
+    if (isFull && this.#repairAt === Infinity) this.#drift = undefined;
     const isFailed = this.#full === FAILED;
     this.#pauses.end(clock.monotonic(), { began, isFailed });
     if (applied || isFailed) {
@@ -261,6 +270,7 @@ export class SyncLoop {
     this.#repairAt = Infinity;
     const script = await dataplane.repair(desired);
     if (script?.text === "") {
+      this.#drift = undefined;
       logger.debug(2, "nothing differs from what was written");
       return undefined;
     }

@@ -200,6 +200,64 @@ test("rules of an old kube-proxy that are restored beside nftables mode", async 
   assertStringIncludes(stdout, "rules of kube-proxy are in the kernel, too");
 });
 
+/** Commands of another program that change all of signpost's rules, or some of them. */
+const DAMAGES = [
+  "for p in $PROGRAM $PROGRAM6; do for t in nat filter mangle; do $p -t $t -F; $p -t $t -X; done; done",
+  "$PROGRAM -t nat -F KUBE-SERVICES",
+  "$PROGRAM-save -t filter | grep -v KUBE-EXTERNAL-SERVICES | $PROGRAM-restore -T filter",
+];
+
+for (const variant of ["nft", "legacy"]) {
+  test(`rules that another program has changed since the last look, iptables-${variant}`, async () => {
+    const [program, program6] = [`iptables-${variant}`, `ip6tables-${variant}`];
+    // No look but that of `check` comes in time.
+    const iptables = { minSyncPeriod: "50ms", syncPeriod: "10m" };
+    await using stage = await Stage.create({
+      objects: WEB,
+      config: { mode: "iptables", iptables },
+    });
+    const shell = (script: string) =>
+      stage.network.run(NODE, [
+        ...["env", `PROGRAM=${program}`, `PROGRAM6=${program6}`, "sh", "-ec", script],
+      ]);
+    await shell("$PROGRAM -t mangle -N KUBE-IPTABLES-HINT");
+    await using signpost = stage.start(stage.socket);
+    const flows = [{
+      from: "pod",
+      to: a.clusterIP,
+      protocols: ["tcp"],
+      reaches: ["local1"],
+    }] as const;
+    await stage.flowsBecome(signpost, flows);
+    const whole = await shell("$PROGRAM-save | grep -c '^-A KUBE-'");
+    assertEquals((await ask(stage, "check")).code, 0);
+    for (const [i, damage] of DAMAGES.entries()) {
+      const said = signpost.log.length;
+      await shell(damage);
+      const { stdout, code } = await ask(stage, "check");
+      assertMatch(stdout, /^error another program has changed our rules: .*\[rules-changed\]/m);
+      assertEquals(code, 2);
+      await signpost.until(
+        "the repair",
+        () => /a finding is gone finding=rules-changed/.test(signpost.log.slice(said)),
+      );
+      const log = signpost.log.slice(said);
+      assertEquals(log.match(/WARN another program has changed our rules/g)?.length, 1);
+      assertEquals(log.match(/ finding=rules-changed /g)?.length, 2);
+      await stage.flowsBecome(signpost, flows);
+      assertEquals(await shell("$PROGRAM-save | grep -c '^-A KUBE-'"), whole);
+      assertEquals(await stage.metric("signpost_drift_repairs_total"), i + 1);
+      const status = await ask(stage, "status", "-o", "json");
+      const { findings, driftRepairs } = JSON.parse(status.stdout) as Status;
+      assertEquals([findings.some(({ id }) => id === "rules-changed"), driftRepairs], [
+        false,
+        i + 1,
+      ]);
+      assertEquals([(await ask(stage, "check")).code, status.code], [0, 0]);
+    }
+  });
+}
+
 for (const mode of ["nftables", "iptables"] as const) {
   test(`a firewall that drops, ${mode}`, async () => {
     await using stage = await Stage.create({ objects: WEB, config: { mode } });

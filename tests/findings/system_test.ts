@@ -38,6 +38,16 @@ Deno.test("signpost must start again after a proxy whose process it does not see
   ]);
 });
 
+Deno.test("a change of our rules by another program is named", () => {
+  const begin = "rules-changed: another program has changed our rules:";
+  assertEquals(said({ drift: { missing: "rules of iptables nat", added: "", by: "" } }), [
+    `${begin} missing: rules of iptables nat`,
+  ]);
+  assertEquals(said({ drift: { missing: "", added: "rule of services", by: "nft (pid 4711)" } }), [
+    `${begin} added: rule of services; by nft (pid 4711)`,
+  ]);
+});
+
 Deno.test("a table of connection tracking is almost full from nine tenths on", () => {
   const withEntries = (entries: number) =>
     said({ system: { couldUseNftables: false, conntrack: { entries, max: 100 } } });

@@ -30,6 +30,22 @@ Deno.test("drift is repaired at once, and the log names who did it", async () =>
   assertEquals(fixture.told.filter((line) => line === "drifted").length, 1);
 });
 
+Deno.test("drift is known until it is repaired", async () => {
+  await using fixture = await repaired(5);
+  const { dataplane, loop } = fixture;
+  assertEquals(loop.drift, undefined);
+  dataplane.kernel.clear();
+  loop.drifted(DRIFT);
+  dataplane.failures.push("busy", "busy");
+  await fixture.pass(1_000);
+  assertEquals(loop.drift, DRIFT);
+  await fixture.pass(10_000);
+  assertEquals(loop.drift, undefined);
+  loop.drifted({ ...DRIFT, missing: "" });
+  await fixture.pass(30_000);
+  assertEquals([loop.drift, fixture.wanted], [undefined, dataplane.kernel]);
+});
+
 Deno.test("drift that comes before its repair begins counts once", async () => {
   await using fixture = await repaired(0);
   fixture.loop.drifted(DRIFT);

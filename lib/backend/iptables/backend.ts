@@ -98,6 +98,18 @@ function keptRules(
     readonly foreignRules: ProxyTakeOver;
   },
 ): Dataplane<IptablesScript> {
+  const drifts = new DriftLook({
+    ...runtime,
+    writes: () => rules.writes,
+    differences: () => rules.differences(),
+    hasRival: async () => (await kubeProxyProcesses(runtime)).length > 0,
+  });
+  const lookForDrift: Dataplane["watchDrift"] = async ({ onDrift, onChange, signal }) => {
+    const change = await rules.refresh();
+    if (change !== undefined) onChange(change);
+    const drift = await drifts.look(rules.iptables, signal).catch(() => undefined);
+    if (drift && !signal.aborted) onDrift(drift);
+  };
   return {
     full: (state) => rules.full(state),
     changing: (change, state) => rules.changing(change, state),
@@ -108,22 +120,14 @@ function keptRules(
     // As in kube-proxy, a full sync repairs the rules.
     repair: () => Promise.resolve(undefined),
     /** Looks at the rules every sync period. */
-    async watchDrift({ onDrift, onChange, signal }) {
-      const drifts = new DriftLook({
-        ...runtime,
-        writes: () => rules.writes,
-        differences: () => rules.differences(),
-        hasRival: async () => (await kubeProxyProcesses(runtime)).length > 0,
-      });
+    async watchDrift(options) {
+      const { signal } = options;
       while (!signal.aborted) {
         await runtime.clock.sleep(configuration.iptables.syncPeriod, signal);
-        if (signal.aborted) return;
-        const change = await rules.refresh();
-        if (change !== undefined) onChange(change);
-        const drift = await drifts.look(rules.iptables, signal).catch(() => undefined);
-        if (drift && !signal.aborted) onDrift(drift);
+        if (!signal.aborted) await lookForDrift(options);
       }
     },
+    lookForDrift,
   };
 }
 

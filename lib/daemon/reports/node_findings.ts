@@ -18,6 +18,8 @@ interface NodeFindingsOptions {
   /** Gathers the facts; asks programs if `isFull`. */
   readonly gather: (isFull: boolean) => Promise<NodeFacts>;
   readonly appeared: (finding: Finding) => void;
+  /** Compares our rules with the kernel's, if only looks find what another program changes. */
+  readonly compareRules: () => Promise<void>;
   /** Set if objects or other facts have changed. */
   readonly changed: AutoResetEvent;
   readonly clock: Clock;
@@ -64,7 +66,7 @@ export class NodeFindings {
   refresh(): Promise<void> {
     return this.#requested ??= this.#inTurn(() => {
       this.#requested = undefined;
-      return this.#look(true);
+      return this.#look(true, this.options.compareRules);
     });
   }
 
@@ -94,10 +96,11 @@ export class NodeFindings {
   }
 
   /** Works the list out. If that fails, the last list stays: rules do not depend on it. */
-  async #look(isFull: boolean): Promise<void> {
+  async #look(isFull: boolean, before = () => Promise.resolve()): Promise<void> {
     const { gather, clock, logger } = this.options;
     const work = async () => await new Turns(clock).run(findAll(await gather(isFull)));
     try {
+      await before();
       let found = await work();
       if (isFull && found.some((each) => this.#isNewFirewall(each))) {
         const first = new Set(found.map(findingKey));

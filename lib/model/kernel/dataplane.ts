@@ -71,6 +71,8 @@ export interface Dataplane<S extends Script = Script> {
    */
   repair(applied: DesiredState): Promise<S | undefined>;
   watchDrift(options: DriftOptions): Promise<void>;
+  /** Looks for drift at once; absent if the kernel reports each change. */
+  lookForDrift?(options: DriftOptions): Promise<void>;
   /** Lets another proxy's rules decide before ours; absent if they do anyway. @throws {ApplyError} */
   stepBehind?(): Promise<void>;
 }
@@ -78,7 +80,7 @@ export interface Dataplane<S extends Script = Script> {
 /** The part of a dataplane that makes and applies scripts. */
 export type ScriptWriter<S extends Script = Script> = Omit<
   Dataplane<S>,
-  "repair" | "watchDrift" | "stepBehind"
+  "repair" | "watchDrift" | "lookForDrift" | "stepBehind"
 >;
 
 export type ApplyFailure =

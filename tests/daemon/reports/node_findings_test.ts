@@ -20,7 +20,7 @@ function start(first: NodeFacts, firstSync = Promise.resolve()) {
   const looks: boolean[] = [];
   const appeared: string[] = [];
   const over = new AbortController();
-  const now: { facts: NodeFacts | undefined } = { facts: first };
+  const now: { facts: NodeFacts | undefined; drift?: NodeFacts["drift"] } = { facts: first };
   const changed = new AutoResetEvent(clock);
   const findings = new NodeFindings({
     changed,
@@ -29,6 +29,10 @@ function start(first: NodeFacts, firstSync = Promise.resolve()) {
       return now.facts ? Promise.resolve(now.facts) : Promise.reject(new Error("no facts"));
     },
     appeared: ({ id }) => appeared.push(id),
+    compareRules: () => {
+      now.facts &&= { ...now.facts, drift: now.drift };
+      return Promise.resolve();
+    },
     clock,
     logger,
   });
@@ -79,6 +83,16 @@ Deno.test("the whole node is looked at again after a sync that failed", async ()
   await stop();
 });
 
+Deno.test("a look for somebody who asks compares the rules first", async () => {
+  const { findings, now, stop } = start(HERE);
+  await settle();
+  now.drift = { missing: "the whole table", added: "", by: "" };
+  assertEquals(findings.list, []);
+  await findings.refresh();
+  assertEquals(findings.list.map(({ id }) => id), ["rules-changed"]);
+  await stop();
+});
+
 Deno.test("changes that come at once are looked at after a pause", async () => {
   const { clock, looks, changed, stop } = start(HERE);
   await settle();
@@ -116,6 +130,7 @@ function startHeld() {
       return promise;
     },
     appeared: () => {},
+    compareRules: () => Promise.resolve(),
     clock,
     logger,
   });
