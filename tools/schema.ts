@@ -1,10 +1,11 @@
 /**
  * `deno task schema`: writes docs/data/output.schema.json, the JSON schema of what commands print with `-o json`, from
- * the types of the reports.
+ * the types of the reports. With `--check` it fails if the file differs.
  *
  * @module
  */
 import { run } from "../tests/support/command.ts";
+import { complain } from "./terminal.ts";
 
 const ROOT = new URL("..", import.meta.url);
 const FILE = new URL("docs/data/output.schema.json", ROOT);
@@ -220,13 +221,10 @@ function merged(parts: readonly Schema[], schemas: Schemas): Schema {
 
 /** Returns the schema; each document is a definition that is named like its command. */
 export async function outputSchema(): Promise<Schema> {
-  const files = (await run(["git", "ls-files", "lib/*.ts"], { cwd: ROOT.pathname })).trim().split(
-    "\n",
-  );
-  const paths = files.filter((file) => !file.startsWith("lib/cli/licenses/"));
-  const printed = await run([Deno.execPath(), "doc", "--json", "--private", ...paths], {
-    cwd: ROOT.pathname,
-  });
+  const options = { cwd: ROOT.pathname };
+  const files = await run(["git", "ls-files", "lib/*.ts", ":!lib/cli/licenses/*"], options);
+  const doc = [Deno.execPath(), "doc", "--json", "--private", ...files.trim().split("\n")];
+  const printed = await run(doc, options);
   const { nodes } = JSON.parse(printed) as { readonly nodes: Readonly<Record<string, DocModule>> };
   const schemas = new Schemas(new Map(Object.entries(nodes)));
   const documents = Object.entries(DOCUMENTS).map(([command, [path, name]]): [string, Schema] => [
@@ -260,4 +258,13 @@ export function schemaText(schema: Schema): string {
   return `${JSON.stringify(schema, null, 1)}\n`;
 }
 
-if (import.meta.main) await Deno.writeTextFile(FILE, schemaText(await outputSchema()));
+if (import.meta.main) {
+  const text = schemaText(await outputSchema());
+  if (!Deno.args.includes("--check")) await Deno.writeTextFile(FILE, text);
+  else if (await Deno.readTextFile(FILE) !== text) {
+    complain(
+      "docs/data/output.schema.json differs from the types of the reports: run deno task schema",
+    );
+    Deno.exit(1);
+  }
+}
