@@ -105,9 +105,11 @@ export class NodeFindings {
       if (isFull && found.some((each) => this.#isNewFirewall(each))) {
         const first = new Set(found.map(findingKey));
         await clock.sleep(RELOAD);
-        found = (await work()).filter((each) =>
+        const later = (await work()).filter((each) =>
           first.has(findingKey(each)) || !this.#isNewFirewall(each)
         );
+        // Rules that the firewall removed are repaired by now.
+        found = [...found.filter(isRepaired), ...later.filter((each) => !isRepaired(each))];
       }
       this.#take(found);
     } catch (error) {
@@ -142,6 +144,11 @@ export class NodeFindings {
     }
     this.#list = found;
   }
+}
+
+/** Returns true for findings that signpost itself ends soon. */
+function isRepaired({ id }: Finding): boolean {
+  return id === "rules-changed";
 }
 
 /** Logs a finding at the level of its severity. */

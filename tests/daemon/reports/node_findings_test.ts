@@ -231,3 +231,21 @@ Deno.test("a firewall is reported if two looks find it, and not while it loads i
   assertEquals(appeared, ["firewall-drops-services"]);
   await stop();
 });
+
+Deno.test("rules that a new firewall removes are reported though they are repaired before the second look", async () => {
+  const hook = { type: "filter", hook: "forward", priority: 0, policy: "drop", devices: [] };
+  const chains = [{ table: "inet firewalld", name: "filter_FORWARD", hook, rules: [] }];
+  const objects = [node(["192.168.77.2"]), service("web"), slice("web", ["10.244.0.11"])];
+  const firewall = factsOf(objects, { configuration, facts: { ruleset: { chains, routes: [] } } });
+  const { clock, appeared, now, findings, stop } = start(HERE);
+  await settle();
+  now.facts = firewall;
+  now.drift = { missing: "iptables nat", added: "", by: "" };
+  const look = findings.refresh();
+  await settle();
+  now.facts = firewall;
+  await clock.advance(3_000);
+  await look;
+  assertEquals(appeared, ["rules-changed", "firewall-drops-services"]);
+  await stop();
+});
