@@ -8,11 +8,18 @@
  */
 import { parseArgs } from "node:util";
 import { execute, run } from "../tests/support/command.ts";
+import { goProgram } from "./go.ts";
 import { installPrograms, TEST_PROGRAMS } from "./programs.ts";
 import { NEIGHBOURS } from "./neighbours/programs.ts";
 import { DISTRIBUTIONS, Roots } from "./neighbours/roots.ts";
 import { type Mode, MODES, runNeighbour, type Stage } from "./neighbours/run.ts";
-import { renderTable, type Result, silentLosses, writeDocuments } from "./neighbours/table.ts";
+import {
+  record,
+  renderTables,
+  type Result,
+  silentLosses,
+  writeDocuments,
+} from "./neighbours/table.ts";
 import { complain, say } from "./terminal.ts";
 
 const ROOT = new URL("../", import.meta.url).pathname.replace(/\/$/, "");
@@ -26,10 +33,13 @@ each stage. Fails if flows die beside a neighbour and "signpost check" reports n
   --root NAME    ${Object.keys(DISTRIBUTIONS).join(", ")} (default: debian12)
   --peer PATH    runs this kube-proxy as well
   --cache DIR    keeps root file systems (default: /var/tmp/signpost-neighbours)
-  --write-docs   puts the results into docs/neighbours.json and docs/compatibility.md
+  --write-docs   puts the results into docs/data/neighbours.json and docs/compatibility.md
 
 Names: ${Object.keys(NEIGHBOURS).join(", ")}; all of them without names.
 `;
+
+/** Runs at a time. They wait for packets most of the time. */
+const AT_ONCE = 4;
 
 interface Options {
   readonly names: readonly string[];
@@ -82,6 +92,10 @@ async function main(args: readonly string[]): Promise<number> {
   if (problem !== undefined) throw new Error(problem);
   const roots = new Roots(options.cache);
   const scratch = await Deno.makeTempDir({ dir: "/var/tmp", prefix: "signpost-neighbours-" });
+  const peers = [undefined, ...(options.peer === undefined ? [] : [options.peer])];
+  const runs = options.names.flatMap((name) =>
+    options.modes.flatMap((mode) => peers.map((peer) => ({ name, mode, peer })))
+  );
   const results: Result[] = [];
   // The namespaces go with the next run.
   const end = async () => {
@@ -91,17 +105,19 @@ async function main(args: readonly string[]): Promise<number> {
   };
   for (const signal of ["SIGINT", "SIGTERM"] as const) Deno.addSignalListener(signal, end);
   try {
-    for (const name of options.names) {
-      for (const mode of options.modes) {
-        for (const peer of [undefined, ...(options.peer === undefined ? [] : [options.peer])]) {
-          results.push(await runOne(name, { ...options, mode, peer, roots, scratch }));
-        }
+    const sources = options.names.flatMap((name) => NEIGHBOURS[name]?.programs ?? []);
+    for (const source of sources) await goProgram(source);
+    const waiting = runs.entries();
+    const work = async () => {
+      for (const [i, each] of waiting) {
+        results[i] = await runOne({ ...options, ...each, roots, scratch });
       }
-    }
+    };
+    await Promise.all(Array.from({ length: AT_ONCE }, work));
   } finally {
     await run(["rm", "-rf", "--one-file-system", scratch]);
   }
-  say(renderTable(results));
+  say(renderTables(results.map((each) => record(each, { date: "", commit: "" }))));
   if (options.writesDocs) await writeDocuments(`${ROOT}/`, results);
   const silent = results.flatMap(silentLosses);
   for (const line of silent) say(line);
@@ -112,23 +128,27 @@ async function main(args: readonly string[]): Promise<number> {
 }
 
 async function runOne(
-  name: string,
-  options: Omit<Options, "peer"> & {
+  options: Pick<Options, "root"> & {
+    readonly name: string;
     readonly mode: Mode;
     readonly peer: string | undefined;
     readonly roots: Roots;
     readonly scratch: string;
   },
 ): Promise<Result> {
-  const { mode, peer, root, roots, scratch } = options;
+  const { name, mode, peer, root, roots, scratch } = options;
   const proxy = peer === undefined ? "signpost" : "kube-proxy";
   const neighbour = NEIGHBOURS[name];
   if (neighbour === undefined) throw new Error(`there is no neighbour ${name}`);
   const stages: Stage[] = [];
   let version = "";
   let note: string | undefined;
-  complain(`${name}, ${root}, ${proxy} in ${mode} mode:`);
+  const began = performance.now();
+  const tell = (line: string) => complain(`${name}, ${proxy} ${mode}: ${line}`);
   try {
+    const programs = await Promise.all((neighbour.programs ?? []).map(goProgram));
+    const missing = programs.indexOf(undefined);
+    if (missing >= 0) throw new Error(`${neighbour.programs?.[missing]} cannot be built`);
     version = await runNeighbour({
       neighbour,
       mode,
@@ -136,19 +156,21 @@ async function runOne(
       lower: await roots.lower(root, neighbour.packages),
       folder: scratch,
       checkout: ROOT,
+      programs: programs.filter((program) => program !== undefined),
       onStage: (stage) => {
         stages.push(stage);
-        complain(`  ${stage.name}: ${stage.passed}/${stage.total}`);
-        for (const line of stage.failures) complain(`    ${line}`);
-        for (const line of stage.findings ?? []) complain(`    check: ${line.slice(0, 200)}`);
+        const found = (stage.findings ?? []).map((line) => `check: ${line.slice(0, 200)}`);
+        const lines = [`${stage.passed}/${stage.total}`, ...stage.failures, ...found];
+        tell(`${stage.name}: ${lines.join("\n    ")}`);
       },
     });
   } catch (error) {
     if (!(error instanceof Error)) throw error;
     note = error.message.slice(0, 2_000);
-    complain(`  ended early: ${note}`);
+    tell(`ended early: ${note}`);
   }
-  return { name, root, proxy, mode, version, stages, ...(note !== undefined && { note }) };
+  const seconds = Math.round((performance.now() - began) / 1_000);
+  return { name, root, proxy, mode, version, stages, seconds, ...note !== undefined && { note } };
 }
 
 if (import.meta.main) {

@@ -20,7 +20,7 @@ interface Workflow {
   >;
 }
 
-const WORKFLOWS = ["ci", "release", "packages"];
+const WORKFLOWS = ["ci", "nightly", "release", "packages"];
 
 async function read(name: string) {
   const text = await Deno.readTextFile(new URL(`.github/workflows/${name}.yml`, ROOT));

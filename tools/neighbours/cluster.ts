@@ -50,15 +50,9 @@ function service(name: string, options: ServiceOptions): ApiObject[] {
   const { clusterIP, endpoints, nodePort, loadBalancerIP: ip, namespace = "shop" } = options;
   const { port = 80, targetPort = 8080, protocol = "TCP", spec } = options;
   const isIpv6 = clusterIP.includes(":");
-  const type = ip !== undefined
-    ? "LoadBalancer"
-    : nodePort === undefined
-    ? "ClusterIP"
-    : "NodePort";
+  const type = ip ? "LoadBalancer" : nodePort ? "NodePort" : "ClusterIP";
   const addressOf = (host: string) =>
-    (host === "node" ? TOPOLOGY.node : TOPOLOGY.hosts[host] ?? []).find((address) =>
-      address.includes(":") === isIpv6
-    );
+    [...TOPOLOGY.hosts[host] ?? TOPOLOGY.node].find((each) => each.includes(":") === isIpv6);
   return [{
     apiVersion: "v1",
     kind: "Service",

@@ -8,9 +8,19 @@ import { eventually } from "../../tests/support/eventually.ts";
 
 const BOOT = new URL("boot.sh", import.meta.url).pathname;
 const ENVIRONMENT = [
-  ...["PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LANG=C.UTF-8", "NO_COLOR=1"],
+  ...[
+    "PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "HOME=/root",
+    "LANG=C.UTF-8",
+    "NO_COLOR=1",
+  ],
   "DENO_NO_UPDATE_CHECK=1",
 ];
+
+/** Returns the path of a program in a node. */
+export function placeOf(program: string): string {
+  return `/usr/local/bin/${program.replace(/^.*\//, "")}`;
+}
 
 /** The folders and the namespace of a node. */
 export interface NodeOptions {
@@ -22,8 +32,8 @@ export interface NodeOptions {
   readonly lower: string;
   /** Mounted at their own paths: the checkout, Deno, Deno's cache. */
   readonly mounts: readonly [checkout: string, deno: string, cache: string];
-  /** A program that is copied to its own path. */
-  readonly program?: string;
+  /** Programs that are copied into the node. */
+  readonly programs: readonly string[];
 }
 
 /** A booted node. Its processes end when it is disposed. */
@@ -58,10 +68,8 @@ export class SystemdNode implements AsyncDisposable {
       const { stdout } = await node.execute(["systemctl", "is-system-running"]);
       return /^(running|degraded)/.test(stdout);
     });
-    if (options.program !== undefined) {
-      const target = `/proc/${init}/root${options.program}`;
-      await Deno.mkdir(target.replace(/\/[^/]*$/, ""), { recursive: true });
-      await Deno.copyFile(options.program, target);
+    for (const program of options.programs) {
+      await Deno.copyFile(program, `/proc/${init}/root${placeOf(program)}`);
     }
     return node;
   }

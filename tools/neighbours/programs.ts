@@ -7,6 +7,8 @@
 export interface Neighbour {
   /** Its Debian packages. */
   readonly packages: readonly string[];
+  /** Its programs that are Go packages, for `/usr/local/bin`. */
+  readonly programs?: readonly string[];
   /** Prints its version. */
   readonly version: string;
   /** Before anything starts. */
@@ -35,6 +37,28 @@ docker run -d --name web -p 8088:80 image ${ANSWER}`,
   stages: { restart: "systemctl restart docker; docker start web" },
   stop: "docker rm -f web; systemctl stop docker.socket docker",
 };
+
+/** Publishes port 8088 for a pod. @param backend of the rules */
+function portmap(backend: "iptables" | "nftables"): Neighbour {
+  const call = (command: "ADD" | "DEL") =>
+    `CNI_COMMAND=${command} CNI_CONTAINERID=pod1 CNI_NETNS=/run/netns/pod1 CNI_IFNAME=eth0 \
+CNI_PATH=/usr/local/bin portmap <<'CALL'
+{"cniVersion": "1.0.0", "name": "pods", "type": "portmap", "backend": "${backend}",
+ "capabilities": {"portMappings": true}, "snat": true,
+ "runtimeConfig": {"portMappings": [{"hostPort": 8088, "containerPort": 8080, "protocol": "tcp"}]},
+ "prevResult": {"cniVersion": "1.0.0", "interfaces": [{"name": "eth0", "sandbox": "/run/netns/pod1"}],
+ "ips": [{"address": "10.244.0.11/24", "interface": 0}, {"address": "fd44::11/64", "interface": 0}]}}
+CALL`;
+  return {
+    packages: [],
+    programs: ["github.com/containernetworking/plugins/plugins/meta/portmap@v1.10.0"],
+    version: "echo 1.10.0",
+    prepare: "ip netns add pod1",
+    start: call("ADD"),
+    stages: { again: `${call("DEL")}\n${call("ADD")}` },
+    stop: call("DEL"),
+  };
+}
 
 /** All neighbours by name. */
 export const NEIGHBOURS: Readonly<Record<string, Neighbour>> = {
@@ -117,6 +141,63 @@ JAILS`,
       ...DOCKER.stages,
       "DNAT accepted": "iptables -I DOCKER-USER -m conntrack --ctstate DNAT -j ACCEPT",
     },
+  },
+  podman: {
+    packages: ["podman", "netavark", "crun", "busybox-static"],
+    version: "podman --version",
+    prepare: `mkdir -p /etc/containers
+cat > /etc/containers/containers.conf <<'ENGINE'
+[engine]
+cgroup_manager = "cgroupfs"
+events_logger = "file"
+[network]
+network_backend = "netavark"
+ENGINE
+printf '[storage]\ndriver = "vfs"\nrunroot = "/run/containers/storage"\ngraphroot = "/var/lib/containers/storage"\n' > /etc/containers/storage.conf`,
+    start: `${IMAGE}tar -C /tmp/image -c . | podman import - image
+podman run -d --name web --cgroups=disabled -p 8088:80 image ${ANSWER}`,
+    stages: { reload: "podman network reload --all" },
+    stop: "podman rm -f -t 0 web",
+  },
+  "portmap": portmap("iptables"),
+  "portmap-nftables": portmap("nftables"),
+  lxd: {
+    packages: ["lxd", "dnsmasq-base"],
+    version: "lxd --version",
+    prepare: "systemctl disable --now lxd.socket lxd",
+    start: `systemctl start lxd; lxd waitready --timeout=30
+lxc network show lxdbr0 || lxc network create lxdbr0 ipv4.address=10.99.0.1/24 ipv4.nat=true ipv6.address=none`,
+    stages: { restart: "systemctl restart lxd; lxd waitready --timeout=30" },
+    stop: "lxc network delete lxdbr0; systemctl stop lxd.socket lxd",
+  },
+  // The rules of node-cache 1.23 with its defaults: its program needs a running cluster DNS.
+  "nodelocaldns": {
+    packages: [],
+    version: "echo 1.23",
+    start: `ip link add nodelocaldns type bridge; ip address add 169.254.20.10/32 dev nodelocaldns
+for protocol in udp tcp; do
+  iptables -t raw -A PREROUTING -d 169.254.20.10/32 -p $protocol --dport 53 -j NOTRACK
+  iptables -t raw -A OUTPUT -d 169.254.20.10/32 -p $protocol --dport 53 -j NOTRACK
+  iptables -t raw -A OUTPUT -s 169.254.20.10/32 -p $protocol --sport 53 -j NOTRACK
+  iptables -A INPUT -d 169.254.20.10/32 -p $protocol --dport 53 -j ACCEPT
+  iptables -A OUTPUT -s 169.254.20.10/32 -p $protocol --sport 53 -j ACCEPT
+done`,
+    stop: "ip link delete nodelocaldns; iptables -t raw -F",
+  },
+  bird: {
+    packages: ["bird2"],
+    version: "bird --version 2>&1",
+    prepare: `systemctl disable --now bird
+cat > /etc/bird/bird.conf <<'ROUTES'
+router id 192.168.77.2;
+protocol device {}
+protocol kernel { ipv4 { export all; }; }
+protocol static { ipv4; route 10.98.0.0/16 via "api"; }
+protocol bgp test { local as 64512; neighbor 192.168.77.3 as 64513; ipv4 { import all; export all; }; }
+ROUTES`,
+    start: "mkdir -p /run/bird; bird; sleep 3; ip route | grep 10.98.0.0/16",
+    stages: { restart: "birdc restart all" },
+    stop: "birdc down",
   },
   libvirt: {
     packages: [

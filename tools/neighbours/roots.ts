@@ -44,6 +44,7 @@ rm "$root/usr/sbin/policy-rc.d"
 /** Makes root file systems in a folder, which keeps them for the next run. */
 export class Roots {
   readonly #folder: string;
+  #last: Promise<unknown> = Promise.resolve();
 
   constructor(folder: string) {
     this.#folder = folder;
@@ -54,7 +55,13 @@ export class Roots {
    *
    * @throws {CommandError} if something cannot be downloaded or installed
    */
-  async lower(distribution: string, packages: readonly string[]): Promise<string> {
+  lower(distribution: string, packages: readonly string[]): Promise<string> {
+    const made = this.#last.then(() => this.#make(distribution, packages));
+    this.#last = made.catch(() => {});
+    return made;
+  }
+
+  async #make(distribution: string, packages: readonly string[]): Promise<string> {
     const base = await this.#base(distribution);
     if (packages.length === 0) return base;
     const upper = `${base}+${[...packages].sort().join("+")}`;

@@ -1,6 +1,14 @@
-import { assertEquals, assertStringIncludes } from "@std/assert";
+import { assertEquals } from "@std/assert";
 import { FLOWS, OBJECTS } from "../../../tools/neighbours/cluster.ts";
-import { renderTable, type Result, silentLosses } from "../../../tools/neighbours/table.ts";
+import {
+  PAGE,
+  record,
+  renderPage,
+  renderTables,
+  type Result,
+  RESULTS,
+  silentLosses,
+} from "../../../tools/neighbours/table.ts";
 
 const PASSED = { passed: 40, total: 40, failures: [], findings: [] };
 const FINDING =
@@ -12,7 +20,8 @@ function result(changes: Partial<Result> = {}): Result {
     root: "debian12",
     proxy: "signpost",
     mode: "nftables",
-    version: "20.10|24",
+    version: "Docker version 20.10.24+dfsg1, build 5d6db84",
+    seconds: 60,
     stages: [{ ...PASSED, name: "alone" }],
     ...changes,
   };
@@ -35,12 +44,28 @@ Deno.test("a run fails if a flow dies beside a neighbour and check reports nothi
   ]);
 });
 
-Deno.test("the table of neighbours names flows and findings, and keeps its columns", () => {
-  const table = renderTable([afterStart(["pod1: UDP: drop"], [FINDING])]);
-  assertStringIncludes(
-    table,
-    "| docker 20.10 24 | debian12 | signpost nftables | alone 40/40, after: started 39/40 | `firewall-drops-services` |",
+Deno.test("the tables of neighbours have the stages that lose flows, and the findings", () => {
+  const results = [
+    result(),
+    { ...afterStart(["pod1: UDP: drop"], [FINDING]), mode: "iptables" as const },
+  ];
+  const of = { date: "2026-11-27", commit: "043b632" };
+  assertEquals(
+    renderTables(results.map((each) => record(each, of))),
+    `On debian12 (043b632, 2026-11-27):
+
+| Program | Version | Proxy | nftables | iptables | Findings |
+|---|---|---|---|---|---|
+| docker | 20.10.24+dfsg1 | signpost | 40 of 40 | 39 (started), else 40 of 40 | \`firewall-drops-services\` |
+`,
   );
+});
+
+Deno.test("the page has the table of the recorded results", async () => {
+  const [page, results] = await Promise.all(
+    [PAGE, RESULTS].map((path) => Deno.readTextFile(new URL(`../../../${path}`, import.meta.url))),
+  );
+  assertEquals(renderPage(page ?? "", JSON.parse(results ?? "")), page);
 });
 
 Deno.test("each flow of the neighbours' runs has a name of its own and a Service or a control", () => {
