@@ -18,7 +18,7 @@ const DOCUMENTS: Readonly<Record<string, readonly [string, string]>> = {
   topService: ["lib/cli/top_service.ts", "TopReport"],
   verify: ["lib/model/kernel/differences.ts", "Verification"],
   test: ["lib/cli/test.ts", "TestReport"],
-  observe: ["lib/explain/observe.ts", "ObservedEvent"],
+  observe: ["lib/cli/observe.ts", "ObservedEvent"],
   migrate: ["lib/cli/migrate.ts", "MigrationReport"],
   diff: ["lib/cli/diff.ts", "DiffReport"],
   explainService: ["lib/explain/report.ts", "ServiceReport"],

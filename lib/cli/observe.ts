@@ -1,11 +1,13 @@
 /** `signpost observe`: shows connections to Services as they begin and end. */
 import { readSysctl } from "../backend/sysctl.ts";
 import type { CommandOf } from "../config/command.ts";
-import { readPodNames } from "../daemon/objects/inspected.ts";
+import { readPods } from "../daemon/objects/inspected.ts";
 import { serviceNamed } from "../explain/lookup.ts";
-import { EVENTS, lostEvents, type ObservedEvent, Observer } from "../explain/observe.ts";
 import { askedPorts } from "../explain/service_report.ts";
-import { objectKey, serviceOf, splitHostPort, splitKey } from "../model/cluster/names.ts";
+import { portsByFrontend, readEntryTo } from "../explain/traffic.ts";
+import { hostPort, objectKey, serviceOf, splitHostPort, splitKey } from "../model/cluster/names.ts";
+import type { Protocol } from "../model/cluster/objects.ts";
+import type { DesiredServicePort } from "../model/kernel/desired.ts";
 import { ProgramMissingError } from "../model/ports/ports.ts";
 import { BoundedMap } from "../model/values/bounded.ts";
 import { FatalError } from "../model/values/errors.ts";
@@ -170,8 +172,10 @@ class PodNames {
     const start = clock.monotonic();
     if (start < Math.max(this.#freeAt, (this.#asked.get(service) ?? -Infinity) + hold)) return;
     this.#freeAt = Infinity;
-    const names = await readPodNames(splitKey(service), { ...this.context, client: undefined });
-    for (const [address, name] of names) this.#names.set(`${service} ${address}`, name);
+    const { namespace, name } = splitKey(service);
+    const asking = { ...this.context, client: undefined };
+    const { pods } = await readPods({ namespace, service: name }, asking);
+    for (const { address, name } of pods) this.#names.set(`${service} ${address}`, name);
     const end = clock.monotonic();
     this.#asked.set(service, end);
     this.#freeAt = end + NAMES_TIMES_AS_LONG * (end - start);
@@ -189,4 +193,93 @@ function textOf({ time, event, client, service, frontend, ...rest }: ObservedEve
 function lostText({ count, all }: Readonly<Record<"count" | "all", number>>): string {
   return `… ${grouped(count)} events were lost, ${grouped(all)} in all: ` +
     "there are more connections than can be read";
+}
+
+/** Prints first packets and ends. The kernel keeps events in the buffer, some KiB each, while nothing reads them. */
+const EVENTS = [
+  ...["conntrack", "-E", "-e", "NEW,DESTROY", "-o", "timestamp,id", "-b", "16777216"],
+] as const;
+
+/** The most connections whose beginning is remembered. */
+const MOST_OPEN = 100_000;
+
+export interface ObservedEvent {
+  /** RFC 3339. */
+  readonly time: string;
+  /** `refused`: the endpoint, or a rule on the way, rejected the first packet; `no-answer`: none came. */
+  readonly event: "new" | "end" | "refused" | "no-answer";
+  readonly protocol: Protocol;
+  readonly client: string;
+  /** `namespace/name:port`. */
+  readonly service: string;
+  readonly frontend: string;
+  readonly endpoint: string;
+  /** The name of the endpoint's pod; `""`: not known. */
+  readonly pod: string;
+  /** Since the first packet; `null`: it was not seen. */
+  readonly seconds: number | null;
+}
+
+/** Matches the time in seconds, and the type of an event. */
+const HEAD = /^\[(\d+\.\d+)\]\s+\[(NEW|DESTROY)\] /;
+
+const ID = / id=(\d+)/;
+
+/** Turns lines of `conntrack` into events of some Services. */
+export class Observer {
+  #ports: ReadonlyMap<string, DesiredServicePort> = new Map();
+  /** The beginnings of connections by the kernel's number, in seconds. */
+  readonly #begun = new BoundedMap<string, number>(MOST_OPEN);
+
+  constructor(private readonly filter: Pick<CommandOf<"observe">, "client" | "endpoint">) {}
+
+  /** Takes the present ports of the Services that are observed. */
+  follow(ports: readonly DesiredServicePort[], ownAddresses: readonly string[]): void {
+    this.#ports = portsByFrontend(ports, ownAddresses);
+  }
+
+  /** @param line of `EVENTS` @returns `undefined` if it is not about a Service that is observed */
+  read(line: string): ObservedEvent | undefined {
+    const entry = readEntryTo(this.#ports, line);
+    const [, seconds, type] = HEAD.exec(line) ?? [];
+    if (!entry || type === undefined) return undefined;
+    const { protocol, original, reply, flags, servicePort, frontend } = entry;
+    const { client, endpoint } = this.filter;
+    if (client !== "" && client !== original.src) return undefined;
+    if (endpoint !== "" && endpoint !== reply.src) return undefined;
+    const [, id = ""] = ID.exec(line) ?? [];
+    const time = Number(seconds);
+    const begun = this.#begun.get(id);
+    if (type === "NEW") this.#begun.set(id, time);
+    else this.#begun.delete(id);
+    // A reset that answers the first packet ends a connection at once, and sets no reply.
+    const end = !flags.includes("UNREPLIED")
+      ? "end"
+      : / CLOSE /.test(line)
+      ? "refused"
+      : "no-answer";
+    return {
+      time: new Date(1000 * time).toISOString(),
+      event: type === "NEW" ? "new" : end,
+      protocol,
+      client: hostPort(original.src, original.sport),
+      service: servicePort.name,
+      frontend,
+      endpoint: hostPort(reply.src, reply.sport),
+      pod: "",
+      seconds: type === "NEW" || begun === undefined
+        ? null
+        : Math.round(1000 * Math.max(0, time - begun)) / 1000,
+    };
+  }
+}
+
+/** A subscription to these events, as `/proc/net/netlink` lists it. */
+const SUBSCRIPTION = /^\S+ +12 +\d+ +0*5 +(?:\d+ +){4}(\d+) +(\d+)/gm;
+
+/** Returns the lost events of each subscription, by inode. */
+export function lostEvents(netlink: string): ReadonlyMap<string, number> {
+  return new Map(
+    [...netlink.matchAll(SUBSCRIPTION)].map(([, lost, inode = ""]) => [inode, Number(lost)]),
+  );
 }

@@ -114,7 +114,7 @@ export function portsByFrontend(
 }
 
 /** Matches the protocol and the destination that the client used, in an entry or an event. */
-const DESTINATION = /(\w+) +\d+ .*?dst=(\S+) sport=\d+ dport=(\d+) /;
+const DESTINATION = /\b(tcp|udp|sctp) +\d+ .*? dst=(\S+) sport=\d+ dport=(\d+) /;
 
 /** Reads an entry or an event of `conntrack`. @returns `undefined` if it is not to one of the ports: most are not */
 export function readEntryTo(

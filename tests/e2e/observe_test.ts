@@ -4,7 +4,7 @@
  * @module
  */
 import { assertEquals, assertMatch } from "@std/assert";
-import type { ObservedEvent } from "../../lib/explain/observe.ts";
+import type { ObservedEvent } from "../../lib/cli/observe.ts";
 import { eventually } from "../support/eventually.ts";
 import { sideBySide } from "../support/side_by_side.ts";
 import { applyOnce, createCluster, writeInput } from "./case.ts";

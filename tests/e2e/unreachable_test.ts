@@ -5,7 +5,7 @@
  */
 import { assertEquals, assertMatch } from "@std/assert";
 import type { TopReport } from "../../lib/cli/top_service.ts";
-import type { ObservedEvent } from "../../lib/explain/observe.ts";
+import type { ObservedEvent } from "../../lib/cli/observe.ts";
 import type { ServiceReport } from "../../lib/explain/report.ts";
 import { eventually } from "../support/eventually.ts";
 import type { Network } from "../support/network.ts";

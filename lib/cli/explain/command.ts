@@ -3,15 +3,10 @@ import { usedBackend } from "../../backend/choose.ts";
 import type { CommandOf } from "../../config/command.ts";
 import { readInspected, readPodAddresses } from "../../daemon/objects/inspected.ts";
 import { type Answer, answer } from "../../explain/answer.ts";
-import { type KernelPart, readKernel } from "../../explain/kernel.ts";
+import { readKernel } from "../../explain/kernel.ts";
 import { packetWithKernel } from "../../explain/packet_report.ts";
 import { probe, probesOf } from "../../explain/probe.ts";
-import type {
-  PacketReport,
-  ProbeReport,
-  ServiceReport,
-  TrafficReport,
-} from "../../explain/report.ts";
+import type { ProbeReport, ServiceReport } from "../../explain/report.ts";
 import { serviceWithKernel } from "../../explain/service_report.ts";
 import { traceConnection } from "../../explain/trace.ts";
 import { readTraffic } from "../../explain/traffic.ts";
@@ -50,13 +45,15 @@ export async function explain(
     command.probe && report.kind === "service" ? probeService(report, context) : undefined,
     isAsked || isCounted ? readTraffic(about.ports, listing) : undefined,
   ]);
-  const facts = {
-    kernel,
-    connections: isAsked ? tracked?.connections : undefined,
-    traffic: isCounted ? tracked?.traffic : undefined,
-    probe: probed,
-  };
-  const finished = await finish(report, facts, context);
+  const connections = isAsked ? tracked?.connections : undefined;
+  const traffic = isCounted ? tracked?.traffic : undefined;
+  const finished = report.kind === "service"
+    ? serviceWithKernel(report, { kernel, connections, traffic, probe: probed })
+    : packetWithKernel(report, {
+      kernel,
+      connections,
+      trace: command.trace ? await traceConnection(report, context) : undefined,
+    });
   const table = (shown: typeof finished, paint: Paint) =>
     shown.kind === "service"
       ? renderService(shown, { paint, isVerbose, hasHistory: command.history })
@@ -106,17 +103,4 @@ async function probeService(
 ): Promise<ProbeReport> {
   const { targets, ...rest } = probesOf(ports);
   return { connections: await probe(targets, { ask, clock, signal, atOnce: 16 }), ...rest };
-}
-
-async function finish(
-  report: ServiceReport | PacketReport,
-  facts: KernelPart & {
-    readonly probe: ProbeReport | undefined;
-    readonly traffic: TrafficReport | undefined;
-  },
-  { command: { trace }, ...context }: ExplainContext,
-): Promise<ServiceReport | PacketReport> {
-  if (report.kind === "service") return serviceWithKernel(report, facts);
-  const traced = trace ? await traceConnection(report, context) : undefined;
-  return packetWithKernel(report, { ...facts, trace: traced });
 }

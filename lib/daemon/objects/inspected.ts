@@ -41,54 +41,42 @@ export async function readInspected(
     ["Service", `/api/v1/namespaces/${namespace}/services`, {
       fieldSelector: `metadata.name=${name}`,
     }],
-    slicesOfService({ namespace, name }),
+    slicesOf(namespace, name),
   ], { ...options, inspect: (kind, raw) => inspector.look(kind, raw) });
   return isRead ? inspector.in(namespace) : undefined;
 }
 
 /** Reads the addresses of a pod from the slices of its namespace. @returns `undefined`: no answer in time */
 export async function readPodAddresses(
-  { namespace, name }: ObjectName,
+  pod: ObjectName,
   options: InspectOptions,
 ): Promise<readonly string[] | undefined> {
-  const found = new Set<string>();
-  const take = (pod: EndpointPod) => {
-    if (pod.namespace === namespace && pod.name === name) found.add(pod.address);
-  };
-  const isRead = await readPods(["EndpointSlice", slicesOf(namespace)], { ...options, take });
-  return isRead || found.size > 0 ? [...found] : undefined;
+  const { pods, isRead } = await readPods(pod, options);
+  return isRead || pods.length > 0 ? [...new Set(pods.map(({ address }) => address))] : undefined;
 }
 
-/** Reads the names of the pods that are endpoints of a Service, by address, as far as an answer comes in time. */
-export async function readPodNames(
-  { namespace, name }: ObjectName,
+/** Reads pods that are endpoints: those of one Service, or of one name. @returns `isRead`: an answer came in time */
+export async function readPods(
+  { namespace, service, name }: Partial<EndpointPod> & Pick<EndpointPod, "namespace">,
   options: InspectOptions,
-): Promise<ReadonlyMap<string, string>> {
-  const found = new Map<string, string>();
-  const take = (pod: EndpointPod) => {
-    if (pod.namespace === namespace && pod.service === name) found.set(pod.address, pod.name);
-  };
-  await readPods(slicesOfService({ namespace, name }), { ...options, take });
-  return found;
-}
-
-async function readPods(
-  slices: List,
-  { take, ...options }: InspectOptions & { readonly take: (pod: EndpointPod) => void },
-): Promise<boolean> {
+): Promise<{ readonly pods: readonly EndpointPod[]; readonly isRead: boolean }> {
+  const pods: EndpointPod[] = [];
+  const isWanted = (pod: EndpointPod) =>
+    pod.namespace === namespace && pod.service === (service ?? pod.service) &&
+    pod.name === (name ?? pod.name);
   const inspect = (kind: Kind, raw: unknown) => {
-    if (kind === "EndpointSlice") endpointPods(raw).forEach(take);
+    if (kind !== "EndpointSlice") return;
+    for (const pod of endpointPods(raw).filter(isWanted)) pods.push(pod);
   };
-  return await readObjects([slices], { ...options, inspect });
+  const isRead = await readObjects([slicesOf(namespace, service)], { ...options, inspect });
+  return { pods, isRead };
 }
 
-function slicesOfService({ namespace, name }: ObjectName): List {
-  const labelSelector = `kubernetes.io/service-name=${name}`;
-  return ["EndpointSlice", slicesOf(namespace), { labelSelector }];
-}
-
-function slicesOf(namespace: string): string {
-  return `/apis/discovery.k8s.io/v1/namespaces/${namespace}/endpointslices`;
+function slicesOf(namespace: string, service: string | undefined): List {
+  const path = `/apis/discovery.k8s.io/v1/namespaces/${namespace}/endpointslices`;
+  return service === undefined
+    ? ["EndpointSlice", path]
+    : ["EndpointSlice", path, { labelSelector: `kubernetes.io/service-name=${service}` }];
 }
 
 /** Reads lists of the API server, or all manifests. @returns false: no answer in time */

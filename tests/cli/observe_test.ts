@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { lostEvents, Observer } from "../../lib/explain/observe.ts";
+import { lostEvents, Observer } from "../../lib/cli/observe.ts";
 import { desiredPort } from "../backend/desired_port.ts";
 
 const NEW =
