@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { lostEvents } from "../../lib/cli/observe.ts";
 import { eventually } from "../support/eventually.ts";
 import type { Network } from "../support/network.ts";
 import { signpostCommand } from "../support/signpost.ts";
@@ -25,7 +26,7 @@ export async function observing(
   })();
   await eventually(
     "a subscription to events",
-    async () => / 0*5 /.test(await network.run("node", ["cat", "/proc/net/netlink"])),
+    async () => lostEvents(await network.run("node", ["cat", "/proc/net/netlink"])).size > 0,
   );
   await work(() => stdout);
   child.kill("SIGINT");

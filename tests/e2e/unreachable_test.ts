@@ -117,32 +117,36 @@ for (const [name, { port = 8080, make, results, does, event }] of Object.entries
     await make(network);
     const place = `${a.remote1}:${port}`;
 
-    const observed = await observing(network, ["shop/web", "-o", "json", ...socket], async () => {
-      const to = { from: "pod", address: a.clusterIP, port: PORT } as const;
-      await network.connect({ ...to, times: 16, timeout: 2_500 });
-      const isSilent = event === "no-answer";
-      // An attempt counts when its answer is not under way any more.
-      const { report, counted } = await eventually("the counts of explain", async () => {
-        const { stdout } = await ask("explain", "web", "-o", "json");
-        const report: ServiceReport = JSON.parse(stdout);
-        const found = report.traffic?.endpoints.find(({ address }) => address === a.remote1);
-        const counted = found ?? { open: 0, unanswered: 0 };
-        return !isSilent || counted.unanswered > 0 ? { report, counted } : undefined;
-      });
-      const codes = report.findings.map(({ code }) => code);
-      assertEquals([counted.open, codes], [0, isSilent ? ["unanswered-connections"] : []]);
-      const top: TopReport = JSON.parse((await ask("top", "web", "-o", "json")).stdout);
-      const shown = top.endpoints.find(({ address, protocol }) =>
-        address === a.remote1 && protocol === "tcp"
-      );
-      assertEquals([shown?.state, shown?.open, shown?.unanswered], [
-        "used",
-        0,
-        counted.unanswered,
-      ]);
-      await network.flushConntrack();
-      await new Promise((resolve) => setTimeout(resolve, 500));
-    });
+    const observed = await observing(
+      network,
+      ["shop/web", "-o", "json", ...socket],
+      async (printed) => {
+        const to = { from: "pod", address: a.clusterIP, port: PORT } as const;
+        await network.connect({ ...to, times: 16, timeout: 2_500 });
+        const isSilent = event === "no-answer";
+        // An attempt counts when its answer is not under way any more.
+        const { report, counted } = await eventually("the counts of explain", async () => {
+          const { stdout } = await ask("explain", "web", "-o", "json");
+          const report: ServiceReport = JSON.parse(stdout);
+          const found = report.traffic?.endpoints.find(({ address }) => address === a.remote1);
+          const counted = found ?? { open: 0, unanswered: 0 };
+          return !isSilent || counted.unanswered > 0 ? { report, counted } : undefined;
+        });
+        const codes = report.findings.map(({ code }) => code);
+        assertEquals([counted.open, codes], [0, isSilent ? ["unanswered-connections"] : []]);
+        const top: TopReport = JSON.parse((await ask("top", "web", "-o", "json")).stdout);
+        const shown = top.endpoints.find(({ address, protocol }) =>
+          address === a.remote1 && protocol === "tcp"
+        );
+        assertEquals([shown?.state, shown?.open, shown?.unanswered], [
+          "used",
+          0,
+          counted.unanswered,
+        ]);
+        await network.flushConntrack();
+        await eventually("the ends", () => printed().includes(`"event":"${event}"`));
+      },
+    );
     const events: ObservedEvent[] = observed.stdout.trim().split("\n").map((line) =>
       JSON.parse(line)
     );
@@ -197,10 +201,10 @@ test("it terminates with open connections: explain, observe and the history say 
     await ask("top", "web"),
     / 10\.244\.0\.11:8080\/tcp +node1 +terminating: 2 still open, not drained yet$/m,
   );
-  const { stdout } = await observing(network, ["web", ...socket], async () => {
+  const { stdout } = await observing(network, ["web", ...socket], async (printed) => {
     for (const each of open) each.close();
     await network.run("node", ["conntrack", "-D", "--reply-src", a.local1]);
-    await new Promise((resolve) => setTimeout(resolve, 500));
+    await eventually("an end", () => printed().includes(" END "));
   });
   assertMatch(stdout, / END +10\.244\.0\.10:\d+ → .* → 10\.244\.0\.11:8080 \(local1\)$/m);
 });
