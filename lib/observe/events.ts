@@ -2,7 +2,7 @@
 import { messageOf } from "../model/values/errors.ts";
 import { objectKey } from "../model/cluster/names.ts";
 import type { Clock, Logger } from "../model/ports/ports.ts";
-import { BoundedMap, ChangeFilter } from "../model/values/bounded.ts";
+import { BoundedMap } from "../model/values/bounded.ts";
 import { sanitizeText } from "./log.ts";
 import { plain } from "../model/values/text.ts";
 
@@ -55,7 +55,8 @@ export class EventRecorder {
   readonly #sent = new BoundedMap<string, { readonly at: number; count: number }>(
     MAXIMUM_REMEMBERED,
   );
-  readonly #failures = new ChangeFilter();
+  /** The last failure, which was logged. */
+  #failure: string | undefined;
   readonly #queue: { readonly report: EventReport; readonly count: number }[] = [];
   #pausedUntil = -Infinity;
   #serial = 0;
@@ -93,12 +94,13 @@ export class EventRecorder {
     for (let next = this.#queue.shift(); next; next = this.#queue.shift()) {
       const isPaused = clock.monotonic() < this.#pausedUntil;
       const failure = isPaused ? "" : await this.#send(next.report, next.count);
-      if (failure === undefined) this.#failures.clear("post");
-      else dropped?.();
+      if (failure !== undefined) dropped?.();
+      if (failure === "") continue;
       // Lost Events are no error of the proxy: one line, until the reason changes.
-      if (failure && this.#failures.changed("post", failure)) {
+      if (failure && failure !== this.#failure) {
         this.options.logger.info("cannot send Events", { reason: failure });
       }
+      this.#failure = failure;
     }
     this.#sending = undefined;
   }
@@ -179,7 +181,6 @@ function cutToBytes(text: string, bytes: number): string {
   return read === text.length ? text : new TextDecoder().decode(buffer.subarray(0, written));
 }
 
-/** Makes an Event about the Node. */
 export function nodeEvent(
   nodeName: string,
   said: Pick<EventReport, "type" | "reason" | "note">,

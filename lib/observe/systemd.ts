@@ -1,7 +1,6 @@
 /** Notifies systemd by the protocol of sd_notify(3). */
 import { messageOf } from "../model/values/errors.ts";
 import type { Clock, Logger } from "../model/ports/ports.ts";
-import { ChangeFilter } from "../model/values/bounded.ts";
 import { plain } from "../model/values/text.ts";
 
 export interface SystemdEnvironment {
@@ -44,10 +43,7 @@ export function takeSystemdEnvironment(environment: Environment, pid: number): S
   };
 }
 
-/**
- * Returns true if systemd started this process with its output in the journal, which reads priorities at the beginning
- * of lines. A child that inherits the variables has another number (systemd.exec(5)).
- */
+/** Returns true if systemd started this process with its output in the journal (systemd.exec(5)). */
 export function logsToJournal(
   { environment, pid }: { environment(name: string): string | undefined; readonly pid: number },
 ): boolean {
@@ -65,14 +61,12 @@ interface ServiceManagerOptions {
 
 /** The service manager that started this process, as far as there is one. */
 export class ServiceManager {
-  readonly #failures = new ChangeFilter();
+  /** The last failure, which was logged. */
+  #failure: string | undefined;
 
   constructor(private readonly options: ServiceManagerOptions) {}
 
-  /**
-   * Says that the service is ready, reloads or stops. `Type=notify-reload` would need CLOCK_MONOTONIC, which Deno cannot
-   * read. @param status sets the text that `systemctl status` shows
-   */
+  /** Says that the service is ready, reloads or stops. @param status sets the text that `systemctl status` shows */
   tell(state: "READY" | "RELOADING" | "STOPPING", status?: string): Promise<void> {
     const text = status && `STATUS=${plain(status.slice(0, MAXIMUM_STATUS_LENGTH))}`;
     return this.#send([`${state}=1`, ...text ? [text] : []]);
@@ -92,12 +86,11 @@ export class ServiceManager {
     const { socket, logger } = this.options;
     try {
       await socket?.send(lines.join("\n"));
-      this.#failures.clear("send");
+      this.#failure = undefined;
     } catch (error) {
       const reason = messageOf(error);
-      if (this.#failures.changed("send", reason)) {
-        logger.warn("cannot notify systemd", { error: reason });
-      }
+      if (reason !== this.#failure) logger.warn("cannot notify systemd", { error: reason });
+      this.#failure = reason;
     }
   }
 }

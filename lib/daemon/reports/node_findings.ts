@@ -2,7 +2,7 @@
 import type { NodeFacts, SystemFacts } from "../../findings/facts.ts";
 import { findAll, findingKey } from "../../findings/findings.ts";
 import type { Finding } from "../../model/status.ts";
-import { BoundedMap, ChangeFilter } from "../../model/values/bounded.ts";
+import { BoundedMap } from "../../model/values/bounded.ts";
 import { messageOf } from "../../model/values/errors.ts";
 import { Turns } from "../../model/ports/in_turns.ts";
 import type { Clock, Logger, ProcessRunner } from "../../model/ports/ports.ts";
@@ -39,7 +39,8 @@ const TIMES_AS_LONG = 20;
 const RELOAD = 3_000;
 
 export class NodeFindings {
-  readonly #failures = new ChangeFilter();
+  /** The last failure, which was logged. */
+  #failure = "";
   /** The monotonic time at which each text of a finding was last logged. */
   readonly #logged = new BoundedMap<string, number>(1024);
   #list: readonly Finding[] = [];
@@ -114,7 +115,8 @@ export class NodeFindings {
       this.#take(found);
     } catch (error) {
       const reason = messageOf(error);
-      if (!this.#failures.changed("look", reason)) return;
+      if (reason === this.#failure) return;
+      this.#failure = reason;
       logger.error("node findings cannot be worked out; the last list stays", { error: reason });
     }
   }
@@ -151,7 +153,6 @@ function isRepaired({ id }: Finding): boolean {
   return id === "rules-changed";
 }
 
-/** Logs a finding at the level of its severity. */
 export function logFinding(logger: Logger, { id, severity, what, where, remedy }: Finding): void {
   logger[severity === "warning" ? "warn" : severity](what, { finding: id, where, remedy });
 }

@@ -44,24 +44,3 @@ export class TopK<T> {
     return this.#kept.sort(this.compare).slice(0, this.most);
   }
 }
-
-/** Remembers the last value of each of a bounded number of keys. */
-export class ChangeFilter {
-  readonly #last: BoundedMap<string, string>;
-
-  constructor(capacity = 1024) {
-    this.#last = new BoundedMap(capacity);
-  }
-
-  /** Returns true if the key (`watch Service`) is new or its value (the error) changed. */
-  changed(key: string, value: string): boolean {
-    const known = this.#last.get(key);
-    this.#last.set(key, value);
-    return known !== value;
-  }
-
-  /** Forgets a key, so that its next value counts as changed. @returns true if the key was there */
-  clear(key: string): boolean {
-    return this.#last.delete(key);
-  }
-}

@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import fc from "fast-check";
-import { ChangeFilter, TopK } from "../../../lib/model/values/bounded.ts";
+import { TopK } from "../../../lib/model/values/bounded.ts";
 
 Deno.test("property: the first of many are those that sorting all of them gives", () => {
   fc.assert(fc.property(
@@ -30,25 +30,4 @@ Deno.test("never are more than a few sorted at a time, however many are added", 
     longest = Math.max(longest, compared);
   }
   assertEquals(longest < 20_000, true, `${longest} comparisons at once`);
-});
-
-Deno.test("a value is news once, and again after another one", () => {
-  const filter = new ChangeFilter();
-  const values = ["refused", "refused", "timed out", "refused"];
-  assertEquals(values.map((value) => filter.changed("watch", value)), [true, false, true, true]);
-});
-
-Deno.test("a cleared key is news again", () => {
-  const filter = new ChangeFilter();
-  filter.changed("watch", "refused");
-  assertEquals(filter.clear("watch"), true);
-  assertEquals(filter.clear("watch"), false);
-  assertEquals(filter.changed("watch", "refused"), true);
-});
-
-Deno.test("the key that was quiet longest is forgotten when there are too many", () => {
-  const filter = new ChangeFilter(2);
-  for (const key of ["a", "b", "a", "c"]) filter.changed(key, "x");
-  assertEquals(filter.changed("a", "x"), false);
-  assertEquals(filter.changed("b", "x"), true);
 });
