@@ -127,7 +127,6 @@ export class Connections {
   }
 }
 
-/** Keeps the busiest, and sums all. */
 class Busiest {
   readonly first: TopK<ServiceConnections>;
   readonly total = { connections: 0, perSecond: 0 };

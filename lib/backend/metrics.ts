@@ -16,7 +16,6 @@ export interface Sample {
 /** One value, or a value for each set of labels, also in batches with pauses between; `undefined`: it is left out. */
 export type Reading = number | undefined | Iterable<Sample> | AsyncIterable<readonly Sample[]>;
 
-/** A metric that is read at each scrape. */
 export interface ReadMetric {
   readonly type: "gauge" | "counter";
   readonly definition: Definition;

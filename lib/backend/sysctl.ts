@@ -27,19 +27,13 @@ async function sysctl(runner: ProcessRunner, ...args: string[]): Promise<string>
 /** Needed by node ports on 127.0.0.1. Without a protecting rule, neighbours reach local listeners (CVE-2020-8558). */
 export const ROUTE_LOCALNET = "net.ipv4.conf.all.route_localnet";
 
-/**
- * Sets `route_localnet` to 1, the value that other programs expect. It is never reset, because others may need it.
- * @throws {Error} if that fails
- */
+/** Sets `route_localnet` to 1. It is never reset, because other programs may need it. @throws {Error} if that fails */
 export async function setRouteLocalnet(runner: ProcessRunner): Promise<void> {
   if (await readSysctl(runner, ROUTE_LOCALNET).catch(() => "") === "1") return;
   await writeSysctl(runner, { name: ROUTE_LOCALNET, value: 1 });
 }
 
-/**
- * Warns if the setting is still on when no rule of signpost protects local listeners. On the way back, kube-proxy needs
- * it and has a rule of its own. Never rejects.
- */
+/** Warns if the setting is still on when no rule of signpost protects local listeners. Never rejects. */
 export async function warnOfRouteLocalnet(
   { runner, logger }: { readonly runner: ProcessRunner; readonly logger: Logger },
 ): Promise<void> {

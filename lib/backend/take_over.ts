@@ -97,10 +97,7 @@ export class ProxyTakeOver {
     return this.#ipvs.run(signal);
   }
 
-  /**
-   * Removes other proxies' rules, once ours are written. Looks for them again until the signal aborts, and ends when
-   * nothing more is written.
-   */
+  /** Removes other proxies' rules once ours are written, and looks for them again until nothing more is written. */
   async run({ period, requestFull, looked, signal }: TakeOverOptions): Promise<void> {
     await this.finish();
     // Beside the rest: open connections may keep it for long.

@@ -164,7 +164,6 @@ function hasApiServer({ configuration, configuredBy, given, runtime }: QueryCont
     runtime.environment("KUBERNETES_SERVICE_HOST") !== undefined;
 }
 
-/** Asks the API server for each kind of objects. */
 async function askApiServer(context: QueryContext): Promise<NodeFacts["apiServer"]> {
   try {
     const { client, url, warnings, close } = await findApiServer(context);

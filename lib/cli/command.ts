@@ -4,10 +4,10 @@ import { COMMAND_ROWS } from "../config/commands.ts";
 import { type Invocation, loadConfiguration, type Run } from "../config/load.ts";
 import { messageIfFatal } from "../model/values/errors.ts";
 import { VERSION_TEXT } from "../model/version.ts";
-import { ConfigurationFile } from "./configuration_file.ts";
 import { RecentLines } from "../observe/log.ts";
 import {
   type CommandContext,
+  ConfigurationFile,
   nodeNameOf,
   openLog,
   type QueryContext,

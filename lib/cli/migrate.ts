@@ -128,7 +128,6 @@ async function silentAddresses(
   };
 }
 
-/** The most addresses that a line names. */
 const MOST_ADDRESSES = 5;
 
 function nodePortText(

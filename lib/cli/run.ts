@@ -7,8 +7,7 @@ import { httpListen, KeptServers } from "../system/http_servers.ts";
 import { tcp } from "../system/tcp.ts";
 import type { Configuration } from "../config/configuration.ts";
 import type { Logger } from "../model/ports/ports.ts";
-import { type CommandContext, nodeNameOf, openLog } from "./context.ts";
-import type { ConfigurationFile } from "./configuration_file.ts";
+import { type CommandContext, type ConfigurationFile, nodeNameOf, openLog } from "./context.ts";
 import { loadConfiguration } from "../config/load.ts";
 import { checkSource } from "../daemon/objects/source.ts";
 import { messageIfFatal } from "../model/values/errors.ts";
@@ -27,10 +26,7 @@ interface RunOptions extends CommandContext {
 /** Milliseconds that the process waits for a transaction at its end: systemd kills it after 15 s. */
 const STOP_LIMIT = 10_000;
 
-/**
- * Runs the daemon until the signal aborts. The configuration is read again at each SIGHUP and when its file
- * changes. A good one ends the daemon and starts another; the kernel keeps the rules meanwhile.
- */
+/** Runs the daemon until the abort. A good new configuration ends it and starts another; the rules stay meanwhile. */
 export async function run(options: RunOptions): Promise<void> {
   const { runtime, signal, systemd, argv, file, recentLog } = options;
   const manager = openServiceManager(systemd, options);

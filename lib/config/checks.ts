@@ -71,7 +71,6 @@ export function checkCombinations(configuration: Configuration, origin: Origin):
 
 const ABOVE_ZERO = "must be above 0";
 
-/** The sections that only one mode reads. */
 const READ_BY_ONE_MODE: readonly string[] = [...MODES, "ipvs", "winkernel"];
 
 /**
@@ -180,11 +179,7 @@ export function knownGates({ featureGates }: Pick<Configuration, "featureGates">
   }));
 }
 
-/**
- * Returns errors for gates that kube-proxy surely refuses: a misspelt known name, an invalid name,
- * a locked gate, and `mode: ipvs` without its gate. Other names may be gates of other releases or
- * components, so they get warnings.
- */
+/** Returns errors for gates that kube-proxy surely refuses. Other names may be of other releases or components. */
 export function checkFeatureGates(origin: Origin): string[] {
   const gates = origin.settings.featureGates ?? {};
   const errors = Object.entries(gates).flatMap(([name, on]) => {

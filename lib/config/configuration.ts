@@ -80,10 +80,7 @@ function modeSettings(given: GivenSettings): GivenSettings {
   return given.mode === "ipvs" ? ipvsSettings(given) : nftablesSettings(given);
 }
 
-/**
- * Returns the settings of nftables mode. Without a mode, kube-proxy uses iptables. So the iptables section of its file
- * must apply if signpost chooses nftables.
- */
+/** Returns the settings of nftables mode. Without a mode, those of the iptables section apply, as in kube-proxy. */
 function nftablesSettings(given: GivenSettings): GivenSettings {
   if (given.mode) return {};
   return {

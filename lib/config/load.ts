@@ -44,10 +44,7 @@ export type Run = Extract<Invocation, { readonly type: "run" }>;
 interface LoadOptions {
   /** Reads a text file. @throws anything if it cannot be read; the message is shown */
   readFile(path: string): Promise<string>;
-  /**
-   * A second command line, such as the running daemon's. Its settings apply if the first has none;
-   * its command does not.
-   */
+  /** A second command line, such as the daemon's. Its settings apply if the first has none; its command does not. */
   readonly base?: readonly string[];
 }
 

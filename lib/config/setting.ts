@@ -186,10 +186,7 @@ export function errorLine(line: string): ProblemLine {
   return { setting: "", kind: "type", line };
 }
 
-/**
- * Checks the value of a setting. As in Go, `null` in lists and mappings means unset.
- * @returns `undefined` if it has problems
- */
+/** Checks the value of a setting; `undefined`: it has problems. As in Go, `null` in lists and mappings means unset. */
 export function checkValue(
   { shape, read }: Pick<Setting<unknown>, "shape" | "read">,
   { value, report }: { readonly value: unknown; readonly report: (problem: Problem) => void },

@@ -16,10 +16,7 @@ const FILTERS: Readonly<Record<Protocol, string>> = {
   sctp: "-p sctp --state COOKIE_WAIT",
 };
 
-/**
- * Returns the arguments of `conntrack` that delete these entries, addresses and numbers only. Entries with one
- * destination and one source of answers are one deletion: all are stale, or none is.
- */
+/** Returns `conntrack`'s arguments that delete these entries. Those of one destination and one answerer are one. */
 export function deletionsOf(entries: Iterable<ConntrackEntry>): ReadonlySet<string> {
   const deletions = new Set<string>();
   for (const { family, protocol, original, reply } of entries) {
@@ -51,11 +48,7 @@ export async function listEntries(
   return parseEntries(result.stdout);
 }
 
-/**
- * Deletes entries of `deletionsOf`. It is no error if they are gone.
- * @returns the number of deleted entries
- * @throws {ConntrackError} and the errors of `run`
- */
+/** Deletes entries of `deletionsOf`. @returns the number of deleted ones @throws {ConntrackError} or as `run` */
 export async function deleteEntries(runner: ProcessRunner, deletion: string): Promise<number> {
   const result = await runner.run(["conntrack", ...deletion.split(" ")]);
   const isNothing = result.code === 1 && /\b0 flow entries have been deleted/.test(result.stderr);

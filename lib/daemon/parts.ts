@@ -25,10 +25,9 @@ import type { KeptServers } from "../system/http_servers.ts";
 import { writeStateFile } from "../system/state_file.ts";
 import { OwnPorts } from "./objects/own_ports.ts";
 import { postJson, type Source } from "./objects/source.ts";
-import { History } from "./reports/history.ts";
+import { History, ServiceSyncs } from "./reports/history.ts";
 import { NodeFindings, readSystem } from "./reports/node_findings.ts";
 import { Observation } from "./reports/observation.ts";
-import { ServiceSyncs } from "./reports/service_syncs.ts";
 
 export interface DaemonOptions {
   readonly configuration: Configuration;
@@ -36,7 +35,6 @@ export interface DaemonOptions {
   readonly nodeName: string;
   readonly runtime: Runtime;
   readonly logger: Logger;
-  /** The last lines of the log. */
   readonly recentLog: Pick<RecentLines, "lines">;
   readonly manager: ServiceManager;
   /** Outlives the daemon: a new configuration keeps the listeners that it needs, too. */

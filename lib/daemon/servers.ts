@@ -73,7 +73,6 @@ function serversOf(parts: Parts) {
   }];
 }
 
-/** Adds the metrics that are read from other parts of the daemon. */
 function addReadings({ options, opened: { backend }, ...parts }: Parts): void {
   const { connections, desired, findings, loop, metrics, keeper, observation } = parts;
   metrics.read({

@@ -17,10 +17,7 @@ import type { Finding } from "../model/status.ts";
 import { finding } from "./catalog.ts";
 import { lacksNodeAddress } from "../policy/node.ts";
 
-/**
- * Finds settings of the wrong IP family, and node ports that are open wider than they may be meant to be, as
- * kube-proxy does at its start (`checkBadConfig` and `checkBadIPConfig` of cmd/kube-proxy/app/server.go).
- */
+/** Finds settings of the wrong IP family, and node ports that are open too wide, as kube-proxy does at its start. */
 export function* checkFamilies(
   { objects, configuration, traits }: NodeFacts,
 ): Generator<Finding> {
@@ -148,7 +145,6 @@ export function* checkNodeAddress(facts: NodeFacts): Generator<Finding> {
   yield finding("node-address-elsewhere", { what, where });
 }
 
-/** Checks that pods are detected at all. */
 export function* checkPodDetection(
   { configuration, traits, objects, nodeName }: NodeFacts,
 ): Generator<Finding> {

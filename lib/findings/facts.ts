@@ -136,11 +136,7 @@ export interface SettingFailure {
   readonly reason: string;
 }
 
-/**
- * Looks at the ports of all Services.
- * @param look returns true when it has seen enough
- * @yields when other work can run
- */
+/** Looks at the ports of all Services. @param look returns true when it has seen enough */
 export function* eachPort(
   { services }: DesiredState,
   look: (port: DesiredServicePort) => boolean,

@@ -199,10 +199,7 @@ interface AddressInputs {
   readonly ownAddresses: readonly string[];
 }
 
-/**
- * Returns the listen addresses in groups that are opened together. A socket on `::` serves both families. This node may
- * have a load-balancer IP without an interface: guest agents of some clouds add local routes.
- */
+/** Returns the listen addresses in groups that are opened together. A socket on `::` serves both families. */
 export function healthCheckAddresses(
   { families, loadBalancerIPs }: HealthCheckPlace,
   { node, ownAddresses }: AddressInputs,
@@ -219,6 +216,7 @@ export function healthCheckAddresses(
     );
   });
   const open = groups.flat();
+  // A load-balancer IP may have no interface: guest agents of some clouds add local routes.
   const vips = loadBalancerIPs.filter((address) =>
     families.includes(familyOf(address)) && !isAll(familyOf(address)) && !open.includes(address)
   );

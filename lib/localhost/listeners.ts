@@ -62,7 +62,6 @@ export class LocalhostNodePorts {
   }
 }
 
-/** Returns the listeners that service ports need. */
 export function wantedListeners(
   ports: readonly DesiredServicePort[],
   node: DesiredNode,

@@ -146,10 +146,7 @@ export function metricsServer(options: MetricsServerOptions): HttpHandler {
   );
 }
 
-/**
- * Shares an answer among all who ask the same question while it is made, and for a second from the first one on. Another
- * question waits until then.
- */
+/** Shares an answer among all who ask the same question within a second. Another question waits until then. */
 function atMostOnceASecond<T>(
   make: (question: string) => T | Promise<T>,
   clock: Pick<Clock, "sleep">,

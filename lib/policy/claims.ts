@@ -26,7 +26,6 @@ export interface OwnPort extends Reservation {
   readonly port: number;
 }
 
-/** Returns the reservation of an API server's address. */
 export function apiServerPort(address: string, port: number): OwnPort {
   return {
     isApiServer: true,

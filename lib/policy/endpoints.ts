@@ -24,10 +24,7 @@ interface SlicePort {
   readonly port: number;
 }
 
-/**
- * Indexes the slices of a Service by family, protocol and port name. A port name counts once a slice, as the API
- * server requires (discovery.k8s.io/v1, `ports[].name`).
- */
+/** Indexes slices by family, protocol and port name, which counts once a slice (discovery.k8s.io/v1). */
 export function indexPorts(slices: readonly EndpointSlice[]): PortIndex {
   const index = new Map<string, SlicePort[]>();
   for (const slice of slices) {
@@ -47,10 +44,7 @@ function portKey(
   return `${family} ${protocol} ${name}`;
 }
 
-/**
- * Returns the endpoints of a service port by address, then by port, each once. Of several entries the one with the
- * highest rank counts, then the first slice by name.
- */
+/** Returns the endpoints of a port by address and port, each once: of the highest rank, then of the first slice. */
 export function findCandidates(
   index: PortIndex,
   options: {
@@ -105,7 +99,6 @@ export interface Need {
   readonly local: boolean;
 }
 
-/** Returns the policies that a service port needs endpoints for. */
 export function needOf(
   port: Pick<DesiredServicePort, "internalTrafficPolicy" | "externalTrafficPolicy">,
   { isExternal }: { readonly isExternal: boolean },
@@ -220,15 +213,13 @@ function topologyMode(candidates: readonly Candidate[], place: Place): TopologyM
   return agree((each) => each.zoneHints, place.zone) ? "PreferSameZone" : "";
 }
 
-/**
- * Returns the chosen endpoints by slot. A long list keeps the slots of the last sync (`previous`), so that a change
- * moves few. `isShortCircuit`: packets of other nodes' pods may reach them with their own source.
- */
+/** Returns the chosen endpoints by slot. A long list keeps the slots of `previous`, so that a change moves few. */
 export function toDestinations(
   chosen: readonly Candidate[],
   options: {
     readonly previous: readonly Destination[];
     readonly place: Place;
+    /** True if packets of other nodes' pods may reach them with their own source. */
     readonly isShortCircuit: boolean;
   },
 ): readonly Destination[] {

@@ -90,7 +90,6 @@ export function rangesOf({ servicePort, frontend }: Match): readonly string[] {
   return frontend.type === "loadBalancerIP" ? servicePort.sourceRanges : [];
 }
 
-/** The listen address of each family. */
 export const LISTEN_ADDRESS: Readonly<Record<Family, string>> = { 4: "127.0.0.1", 6: "::1" };
 
 /** Returns true if listeners serve the node ports of this protocol on loopback. */
@@ -101,10 +100,7 @@ export function isServedOnLoopback(
   return node.families[family].loopback === "listeners" && protocol === "tcp";
 }
 
-/**
- * Returns the endpoints of a node port's loopback listener; if empty, there is no listener. As in kube-proxy,
- * policy Local allows only endpoints on this node.
- */
+/** Returns the endpoints of a node port's loopback listener; empty: none. As in kube-proxy, Local means this node's. */
 export function localhostEndpoints(
   port: DesiredServicePort,
   node: DesiredNode,

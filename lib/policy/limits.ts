@@ -38,10 +38,7 @@ interface Admitted {
 /** The cost of one chain in elements. A chain slows down every transaction, an element only its own. */
 const CHAIN_COST = 20;
 
-/**
- * Returns the cost of a Service for every node, in elements: frontends with their endpoints and source ranges,
- * ports, slice ports, and chains by their weight. Every endpoint counts, ready or not.
- */
+/** Returns the cost of a Service for every node, in elements. Every endpoint counts, ready or not. */
 export function costOf(
   service: Service,
   slices: readonly EndpointSlice[],

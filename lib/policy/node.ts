@@ -169,7 +169,6 @@ function podRangesIn(
   );
 }
 
-/** Returns the addresses of the API server, each once. */
 function apiServers({ ownPorts = () => [] }: NodeInputs): string[] {
   const servers = ownPorts().filter(({ isApiServer }) => isApiServer);
   return [...new Set(servers.flatMap(({ address }) => address ?? []))];

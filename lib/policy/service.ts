@@ -203,10 +203,7 @@ function otherServing(
   };
 }
 
-/**
- * Returns the sources of one family that may reach the load-balancer IPs. If they contain this node, these IPs are
- * added: the node's own packets to them may have them as source.
- */
+/** Returns the sources of one family. If they contain this node, its packets may come from load-balancer IPs too. */
 function sourceRanges(
   service: Service,
   family: Family,

@@ -56,10 +56,7 @@ interface FollowOptions extends ManifestSourceOptions {
   readonly interval?: number;
 }
 
-/**
- * Loads everything and delivers a `replace` for each kind.
- * @throws {ManifestError} if a path or file cannot be used, with nothing delivered
- */
+/** Loads everything and delivers a `replace` for each kind. @throws {ManifestError} with nothing delivered */
 export async function loadManifests(options: ManifestSourceOptions): Promise<ManifestLoader> {
   const loader = new ManifestLoader(options);
   const problems = await loader.load(await loader.look());

@@ -175,10 +175,7 @@ export class SyncLoop {
     return this.#isStale;
   }
 
-  /**
-   * Runs until the signal aborts and the running transaction has ended. The rules stay in the kernel.
-   * @param afterSync steps after each try to sync and before the next one, in this order
-   */
+  /** Runs until the abort and the end of the running transaction. @param afterSync steps after each try to sync */
   async run(afterSync: readonly SyncStep[] = []): Promise<void> {
     const { clock, fullSyncPeriod, signal } = this.options;
     signal.addEventListener("abort", () => this.#wake.set(), { once: true });
@@ -282,10 +279,7 @@ export class SyncLoop {
     return undefined;
   }
 
-  /**
-   * Computes the next step, and its partial script; `undefined`: only a full script leads there. The state is ahead
-   * of the kernel afterwards.
-   */
+  /** Computes the next step and its partial script; `undefined`: a full one. The state is ahead of the kernel then. */
   *#planning(): Generator<
     undefined,
     { readonly step: Step; readonly partial?: Script | undefined }

@@ -74,10 +74,7 @@ export class DenoProcessRunner implements ProcessRunner {
   }
 }
 
-/**
- * Programs get no more of the environment than they need: no NOTIFY_SOCKET, no credentials. An empty PATH would be
- * the working directory.
- */
+/** Passes on what programs need: no NOTIFY_SOCKET, no credentials. An empty PATH would be the working directory. */
 function environment(): Record<string, string> {
   const entries = ["PATH", "XTABLES_LOCKFILE"].map((name) => [name, Deno.env.get(name)]);
   return Object.fromEntries(entries.filter(([, text]) => text));

@@ -10,10 +10,7 @@ import type { Clock, Logger } from "../model/ports/ports.ts";
 import type { DaemonRequest } from "../model/ports/runtime.ts";
 import type { NotifySocket } from "../observe/systemd.ts";
 
-/**
- * Answers requests by method and path, as `GET /v1/status`: with bytes, or a value to send as JSON. `undefined` means
- * that the objects are not complete yet.
- */
+/** Answers by method and path with bytes, or a value to send as JSON; `undefined`: the objects are not complete yet. */
 export type SocketRoutes = Readonly<
   Record<string, (query: URLSearchParams) => unknown | Promise<unknown>>
 >;

@@ -37,10 +37,7 @@ interface ReadStateOptions {
   readonly maxBytes?: number;
 }
 
-/**
- * Replaces the state file, mode 0600. One complete file exists at any moment, also after a loss of power.
- * @throws {StateError} if it could not be written
- */
+/** Replaces the state file, mode 0600. One complete file exists at any moment. @throws {StateError} */
 export async function writeStateFile(
   objects: StateObjects,
   options: WriteStateOptions,

@@ -1,10 +1,10 @@
 import { assertEquals } from "@std/assert";
-import { ConfigurationFile } from "../../lib/cli/configuration_file.ts";
 import { nextConfiguration } from "../../lib/cli/run.ts";
 import { loadConfiguration } from "../../lib/config/load.ts";
 import { AutoResetEvent } from "../../lib/model/values/timing.ts";
 import { ManualClock, MemoryLogger, settle } from "../support/clock_and_log.ts";
 import { world } from "./runtime.ts";
+import { ConfigurationFile } from "../../lib/cli/context.ts";
 
 const KUBECONFIG = JSON.stringify({
   apiVersion: "v1",

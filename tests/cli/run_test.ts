@@ -5,7 +5,6 @@
  */
 import { RecentLines } from "../../lib/observe/log.ts";
 import { assert, assertEquals } from "@std/assert";
-import { ConfigurationFile } from "../../lib/cli/configuration_file.ts";
 import { run } from "../../lib/cli/run.ts";
 import { loadConfiguration } from "../../lib/config/load.ts";
 import type { ProcessRunner } from "../../lib/model/ports/ports.ts";
@@ -13,6 +12,7 @@ import { MemoryLogger, realClock } from "../support/clock_and_log.ts";
 import { eventually } from "../support/eventually.ts";
 import { FakeNode, KUBE_PROXY_RULES } from "./fake_node.ts";
 import { world } from "./runtime.ts";
+import { ConfigurationFile } from "../../lib/cli/context.ts";
 
 const SERVICE = JSON.stringify({
   apiVersion: "v1",

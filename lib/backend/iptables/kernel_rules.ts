@@ -1,9 +1,14 @@
 /** Compares the kernel's rules with the desired ones, and names the rules that decide about packets. */
 import { append } from "../../model/values/lists.ts";
 import type { DesiredNode, DesiredServicePort } from "../../model/kernel/desired.ts";
-import type { Change, Difference } from "../../model/kernel/differences.ts";
+import {
+  type Change,
+  compareRules,
+  type Difference,
+  difference,
+  without,
+} from "../../model/kernel/differences.ts";
 import type { DesiredStep, KernelEntry, KernelRules, RuleNames } from "../backend.ts";
-import { compareRules, difference, without } from "../compare.ts";
 import { fitTable, fullInput, JUMPS } from "./script/full.ts";
 import {
   CANARY_CHAIN,
@@ -35,7 +40,7 @@ export function iptablesRules(held: SavedFamilies, tcpBeLiberal: boolean): Kerne
       for (const [family, saved] of held) {
         const input = atOnce(fullInput(state, { family, tcpBeLiberal }));
         for (const table of input.tables) compared += countRules(table);
-        append(differences, compareSaved(input, saved));
+        append(differences, atOnce(comparingSaved(input, saved)));
       }
       const names = new Set([...state.services.values()].flat().map(({ name }) => name));
       return {
@@ -150,14 +155,7 @@ export function iptablesChanges({ change: { services }, node }: DesiredStep): Ch
   ];
 }
 
-export function compareSaved(desired: FamilyInput, saved: Saved): Difference[] {
-  return atOnce(comparingSaved(desired, saved));
-}
-
-/**
- * Returns all differences of one family from a full input. Any order that has no effect is ignored.
- * @yields when other work can run
- */
+/** Returns all differences of one family from a full input. Any order that has no effect is ignored. */
 export function* comparingSaved(
   desired: FamilyInput,
   saved: Saved,

@@ -94,10 +94,7 @@ export class IpvsKernel {
     return (listed?.stdout ?? "").split("\n").filter((name) => OWN_SET.test(name));
   }
 
-  /**
-   * Removes virtual servers until none is left. If other network namespaces have some, the kernel omits those that
-   * do not fit into a page (`ip_vs_info_seq_next`).
-   */
+  /** Removes virtual servers until none is left: the kernel omits those that do not fit into a page. */
   async #removeServers(first: readonly ServerAddress[]): Promise<void> {
     let before = "";
     for (let servers = first; servers.length > 0; servers = await this.#servers()) {

@@ -79,7 +79,6 @@ function set(name: string, key: string, elements: readonly string[]): string {
 
 /** The state of a take-over that is under way. Times are milliseconds on the monotonic clock. */
 interface Progress {
-  /** The earliest time of the removal. */
   readonly earliest: number;
   /** The time at which open connections end, and after the removal the guard. */
   readonly until: number;

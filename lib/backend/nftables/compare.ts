@@ -1,12 +1,18 @@
-/** Compares the desired contents of the table with the kernel's. */
+/** Compares the desired contents of the table with the kernel's, and makes the change that removes differences. */
 import { append } from "../../model/values/lists.ts";
-import type { Difference } from "../../model/kernel/differences.ts";
+import { compareRules, type Difference, difference } from "../../model/kernel/differences.ts";
 import { atOnce } from "../../model/ports/in_turns.ts";
-import { type Contents, type Elements, type ElementText, EXPIRING } from "./read.ts";
-import { fingerprint } from "./fingerprint.ts";
-import { COUNTER, parseKey, printKey, setNamed, type TableSet } from "./sets.ts";
-import { compareRules, difference } from "../compare.ts";
-import { TABLE } from "./table.ts";
+import { type Contents, elementKey, type Elements, type ElementText, EXPIRING } from "./read.ts";
+import { COUNTER, parseKey, printKey, PROTOCOL_NAMES, setNamed, type TableSet } from "./sets.ts";
+import { type Chain, element, elementsOf, TABLE, type Table } from "./table.ts";
+import {
+  ADDRESS_BITS,
+  addressToInteger,
+  familyOf,
+  parseAddress,
+} from "../../model/values/address.ts";
+import { milliseconds } from "./text.ts";
+import { type Delta, NOTHING } from "./delta.ts";
 
 /** Returns the differences of `comparing`, but an endpoint may have any slot of its frontend. */
 export function compareContents(desired: Contents, held: Contents): Difference[] {
@@ -18,10 +24,7 @@ export function compareContents(desired: Contents, held: Contents): Difference[]
   return atOnce(comparing({ ...desired, sets: new Map(sets) }, held));
 }
 
-/**
- * Returns all differences, but for clients of session affinity and marks of transactions.
- * @yields when other work can run
- */
+/** Returns all differences, but for clients of session affinity and marks of transactions. */
 export function* comparing(
   desired: Contents,
   held: Contents,
@@ -70,9 +73,7 @@ export function frontendIn(set: TableSet, text: string): string {
 /** The counter of an element, if its set gives each element one. */
 const COUNTS = /^counter packets \d+ bytes \d+ ?/;
 
-/**
- * Moves wanted endpoints to their present slots: the choice is the same, unless a hash chooses (several slots each).
- */
+/** Moves wanted endpoints to their present slots: the choice is the same, unless a hash chooses. */
 function inSlotsOf(there: Elements, wanted: Elements, set: TableSet): Elements {
   const moved = new Map<string, ElementText>();
   const frontends = Map.groupBy(wanted, ([text]) => frontendIn(set, text));
@@ -147,4 +148,182 @@ export function parsePlace(text: string): Place {
   return text.startsWith(CHAIN)
     ? { type: "chain", name: text.slice(CHAIN.length) }
     : { type: "set", name: text };
+}
+
+/** Matches a text in quotes, a brace, a comma, or a word. */
+const TOKENS = /"(?:[^"\\]|\\.)*"|[{},]|[^\s{},]+/g;
+
+/** Returns the words of a rule, canonical. Two rules with the same fingerprint do the same. */
+export function fingerprint(rule: string): string {
+  const tokens: readonly string[] = rule.match(TOKENS) ?? [];
+  const words: string[] = [];
+  for (let at = 0; at < tokens.length; at++) {
+    const token = tokens[at] ?? "";
+    if (token !== "{") {
+      append(words, isRange(token) ? members([token]) : [canonical(token, words.at(-1))]);
+      continue;
+    }
+    const end = tokens.indexOf("}", at);
+    const inside = tokens.slice(at + 1, end < 0 ? undefined : end);
+    append(words, members(inside));
+    at = end < 0 ? tokens.length : end;
+  }
+  return withoutDefaults(withoutCounts(words)).join(" ");
+}
+
+/** Returns what stands between braces, whose parts have no order. */
+function members(tokens: readonly string[]): string[] {
+  const parts: string[][] = [[]];
+  for (const token of tokens) {
+    const part = parts.at(-1) ?? [];
+    if (token === ",") parts.push([]);
+    else part.push(canonical(token, part.at(-1)));
+  }
+  const texts = parts.map((part) => part.join(" "));
+  if (!texts.every(isRange)) return ["{", texts.sort().join(" , "), "}"];
+  const merged = merge(texts);
+  return merged.length === 1 ? merged : ["{", merged.join(" , "), "}"];
+}
+
+function canonical(word: string, before: string | undefined): string {
+  if (before === "timeout") return `${milliseconds(word) ?? word}`;
+  if (before === "l4proto") return PROTOCOL_NAMES[word] ?? word;
+  const [, number, prefix] = /^(0x[0-9a-f]+)(?:\/(\d+))?$/.exec(word) ?? [];
+  if (number !== undefined) return canonicalMark(Number(number), prefix);
+  return word;
+}
+
+/** Returns a mark with its mask, which nft 1.0.6 prints as a prefix if it is of leading bits: `0x80000000/1`. */
+function canonicalMark(mark: number, prefix: string | undefined): string {
+  const text = `0x${mark.toString(16)}`;
+  if (prefix === undefined) return text;
+  const mask = (2 ** Number(prefix) - 1) * 2 ** (32 - Number(prefix));
+  return `& 0x${mask.toString(16)} == ${text}`;
+}
+
+function withoutCounts(words: readonly string[]): readonly string[] {
+  const at = words.indexOf("counter");
+  const isCounted = at >= 0 && words[at + 1] === "packets" && words[at + 3] === "bytes";
+  return isCounted ? [...words.slice(0, at + 1), ...words.slice(at + 5)] : words;
+}
+
+/**
+ * Leaves out the default kind of a refusal, which nft adds. `icmp` and `icmpv6` are the default only behind a match of
+ * their family. Elsewhere they refuse one family alone.
+ */
+function withoutDefaults(words: readonly string[]): readonly string[] {
+  const at = words.indexOf("reject");
+  if (at < 0 || words[at + 1] !== "with" || words.at(-1) !== "port-unreachable") return words;
+  const kind = words.slice(at + 2, -1).join(" ").replace(/ type$/, "");
+  const isDefault = kind === "icmpx" || kind === "icmp" && words[0] === "ip" ||
+    kind === "icmpv6" && words[0] === "ip6";
+  return isDefault ? words.slice(0, at + 1) : words;
+}
+
+/** Returns true for an address, a CIDR, or neighbouring CIDRs as nft prints them: `10.0.0.0-10.0.2.255`. */
+function isRange(word: string): boolean {
+  const [, first = "", last, length] =
+    /^([0-9a-f.:]+)(?:-([0-9a-f.:]+)|\/(\d{1,3}))?$/.exec(word) ?? [];
+  if (parseAddress(first) === undefined) return false;
+  if (length !== undefined) return Number(length) <= ADDRESS_BITS[familyOf(first)];
+  return last === undefined ||
+    parseAddress(last) !== undefined && familyOf(last) === familyOf(first);
+}
+
+/** Returns the bounds of merged ranges: nft joins neighbours. */
+function merge(ranges: readonly string[]): string[] {
+  const merged: { readonly first: bigint; last: bigint }[] = [];
+  for (const range of ranges.map(boundsOf).sort((a, b) => a.first < b.first ? -1 : 1)) {
+    const before = merged.at(-1);
+    if (before === undefined || range.first > before.last + 1n) merged.push(range);
+    else if (range.last > before.last) before.last = range.last;
+  }
+  return merged.map(({ first, last }) => `${first}-${last}`);
+}
+
+function boundsOf(range: string): { readonly first: bigint; readonly last: bigint } {
+  const [address = "", end = address] = range.split("-");
+  const [base = "", length] = address.split("/");
+  if (length === undefined) return { first: addressToInteger(base), last: addressToInteger(end) };
+  const size = 1n << BigInt(ADDRESS_BITS[familyOf(base)] - Number(length));
+  const first = addressToInteger(base) / size * size;
+  return { first, last: first + size - 1n };
+}
+
+interface MendOptions {
+  readonly desired: Omit<Table, "references">;
+  readonly held: Contents;
+  /** With the numbers of slots. */
+  readonly differences: readonly Difference[];
+}
+
+/** Returns the change that removes the differences, `undefined` if parts do not suffice. Only chains are rewritten. */
+export function mend({ desired, held, differences }: MendOptions): Delta | undefined {
+  const chains = new Map(desired.chains.map((each) => [each.name, each]));
+  const parts: Partial<Delta>[] = [];
+  for (const [text, all] of Map.groupBy(differences, (each) => each.in)) {
+    const { type, name } = parsePlace(text);
+    if (!PLAIN_NAME.test(name)) return undefined;
+    const part = type === "chain"
+      ? mendChain({ name, wanted: chains.get(name) }, all)
+      : mendSet({ name, kind: kindOf(held.declarations.get(name) ?? "") }, all);
+    if (part === undefined) return undefined;
+    parts.push(part);
+  }
+  const lacking = new Set(
+    differences.flatMap(({ type, in: place, key }) => type === "extra" ? [] : [`${place} ${key}`]),
+  );
+  const isNew = (set: string) => lacking.has(`${set} `);
+  const different = new Set(differences.map((each) => each.in));
+  const near = desired.elements.filter(({ set }) => different.has(set.name));
+  return {
+    ...NOTHING,
+    addSets: desired.sets.filter(({ name }) => isNew(name)),
+    addChains: parts.flatMap((each) => each.addChains ?? []),
+    rewriteChains: parts.flatMap((each) => each.rewriteChains ?? []),
+    deleteElements: parts.flatMap((each) => each.deleteElements ?? []),
+    addElements: [...elementsOf(near)].filter((element) =>
+      isNew(element.set.name) || lacking.has(`${element.set.name} ${elementKey(element)}`)
+    ),
+    deleteChains: parts.flatMap((each) => each.deleteChains ?? []),
+    deleteSets: parts.flatMap((each) => each.deleteSets ?? []),
+  };
+}
+
+/** Other programs choose these names, and they become commands. */
+const PLAIN_NAME = /^[A-Za-z_][\w./-]*$/;
+const PLAIN_KEY = /^[\w.:/]+(?:(?: \. |-)[\w.:/]+)*$/;
+
+function mendChain(
+  { name, wanted }: { readonly name: string; readonly wanted: Chain | undefined },
+  all: readonly Difference[],
+): Partial<Delta> | undefined {
+  if (wanted === undefined) return { deleteChains: [{ name }] };
+  if (all.some(({ type, key }) => type === "missing" && key === "")) return { addChains: [wanted] };
+  const { hook, ...unhooked } = wanted;
+  const hasOtherHook = all.some(({ key }) => /^type \S+ hook /.test(key));
+  // Other chains lead to one without a hook, so it cannot be deleted.
+  if (hasOtherHook && hook === undefined) return undefined;
+  return { rewriteChains: [{ before: hasOtherHook ? unhooked : wanted, after: wanted }] };
+}
+
+function mendSet(
+  there: Pick<TableSet, "kind" | "name">,
+  all: readonly Difference[],
+): Partial<Delta> | undefined {
+  const whole = all.find(({ key }) => key === "");
+  if (whole?.type === "wrong") return undefined;
+  if (whole) return whole.type === "extra" ? { deleteSets: [there] } : {};
+  const set = setNamed(there.name);
+  const extra = all.filter(({ type }) => type !== "missing");
+  if (set === undefined || !extra.every(({ key }) => PLAIN_KEY.test(key))) return undefined;
+  return {
+    deleteElements: extra.map(({ key: text }) =>
+      element(set, parseKey(set, text) ?? { type: "text", text })
+    ),
+  };
+}
+
+function kindOf(declaration: string): TableSet["kind"] {
+  return (["map", "flowtable"] as const).find((kind) => declaration.startsWith(kind)) ?? "set";
 }

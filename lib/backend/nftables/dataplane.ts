@@ -7,11 +7,10 @@ import {
 } from "../../model/kernel/desired.ts";
 import { Turns } from "../../model/ports/in_turns.ts";
 import { Counts, type Delta, diffing, NOTHING } from "./delta.ts";
-import { DeferredDeletes } from "./deferred_deletes.ts";
 import type { Nft } from "./nft.ts";
 import { NO_CONTENTS, parsingListing } from "./read.ts";
 import { reconcile } from "./reconcile.ts";
-import { TABLE } from "./table.ts";
+import { type Element, elementId, elementsOf, TABLE } from "./table.ts";
 import {
   FullScript,
   type PartialScript,
@@ -21,13 +20,13 @@ import {
   toPartialScript,
   writePortions,
 } from "./write.ts";
+import { append } from "../../model/values/lists.ts";
 
 export interface NftablesOptions extends Partial<Pick<PortionsOptions, "clock" | "logger">> {
   /** Returns commands for the beginning of the transaction after which packets meet a full script. */
   readonly prologue?: () => Promise<string>;
   /** The limit of elements that one step deletes, if packets do not reach them. */
   readonly share?: number;
-  /** The weight of one portion. */
   readonly weight?: number;
 }
 
@@ -77,7 +76,6 @@ export class NftablesDataplane implements ScriptWriter<NftScript> {
     return !this.#deferred.isEmpty;
   }
 
-  /** The number of rules of each chain; 0 for each set and map. */
   get ruleCounts(): ReadonlyMap<string, number> {
     return this.#counts.rules;
   }
@@ -202,5 +200,59 @@ export class NftablesDataplane implements ScriptWriter<NftScript> {
     // If a transaction fails, the counts stay as they were, and a full script follows.
     for (const text of transactions) await this.#nft.commit(text);
     this.#counts.add(delta);
+  }
+}
+
+/** Elements that nothing leads to once their frontend is gone or has fewer endpoints. */
+const UNREACHABLE: ReadonlySet<string> = new Set(["endpoints", "localEndpoints", "hairpins"]);
+
+export class DeferredDeletes {
+  /** By `elementId`. */
+  readonly #waiting = new Map<string, Element>();
+  /** The last step had changes of its own, and deleted no waiting element. */
+  #gaveWay = false;
+
+  get isEmpty(): boolean {
+    return this.#waiting.size === 0;
+  }
+
+  clear(): void {
+    this.#waiting.clear();
+  }
+
+  /** Returns a repair without the deletions that wait. */
+  leaveOut(repair: Delta): Delta {
+    const isDue = (each: Element) => !this.#waiting.has(elementId(each));
+    return { ...repair, deleteElements: repair.deleteElements.filter(isDue) };
+  }
+
+  /** Limits deletions to `most`, unless packets reach more. The rest goes in quiet steps, or in every second one. */
+  limit(delta: Delta, most: number): Delta {
+    const { deleteElements, addElements, deleteSets } = delta;
+    if (this.isEmpty && deleteElements.length <= most) return delta;
+    const goingSets = new Set(deleteSets.map(({ name }) => name));
+    const added = new Set([...elementsOf(addElements)].map(elementId));
+    const due = [...added].flatMap((id) => this.#take(id));
+    for (const [id, { set }] of goingSets.size > 0 ? this.#waiting : []) {
+      if (goingSets.has(set.name)) this.#take(id);
+    }
+    for (const each of deleteElements) {
+      const mayWait = due.length >= most && UNREACHABLE.has(each.set.role) &&
+        !goingSets.has(each.set.name) && !added.has(elementId(each));
+      if (mayWait) this.#waiting.set(elementId(each), each);
+      else due.push(each);
+    }
+    this.#gaveWay = !this.#gaveWay && due.length + addElements.length > 0;
+    for (const id of this.#gaveWay ? [] : this.#waiting.keys()) {
+      if (due.length >= most) break;
+      append(due, this.#take(id));
+    }
+    return { ...delta, deleteElements: due };
+  }
+
+  #take(id: string): Element[] {
+    const element = this.#waiting.get(id);
+    this.#waiting.delete(id);
+    return element ? [element] : [];
   }
 }

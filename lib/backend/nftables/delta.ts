@@ -210,7 +210,6 @@ class Collector {
   readonly #rewriteChains: ChainRewrite[] = [];
   readonly #shared = new Map<ObjectId, { readonly object: SharedObject; count: number }>();
 
-  /** Compares the objects of one Service. */
   compare(before: readonly TableObject[], after: readonly TableObject[]): void {
     if (before.length === 0) return this.#addNew(after);
     const [old, wanted] = [byId(before), byId(after)];

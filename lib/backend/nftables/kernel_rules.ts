@@ -5,7 +5,7 @@ import {
   type DesiredState,
   usedEndpoints,
 } from "../../model/kernel/desired.ts";
-import type { Difference } from "../../model/kernel/differences.ts";
+import { type Difference, difference } from "../../model/kernel/differences.ts";
 import type {
   Comparison,
   KernelEntry,
@@ -13,7 +13,6 @@ import type {
   PortsOfNode,
   StickyClient,
 } from "../backend.ts";
-import { difference } from "../compare.ts";
 import { chainPlace, compareContents, frontendIn, TABLE_PLACE } from "./compare.ts";
 import {
   chainRules,

@@ -105,10 +105,7 @@ export class Nft {
     this.marks?.taken();
   }
 
-  /**
-   * Gives a script to the kernel when another step has ended. nft reads all but the last brace now.
-   * @throws also the error of the other step
-   */
+  /** Gives a script to the kernel after another step, whose error it throws. nft reads all but the last brace now. */
   async commitAfter(before: Promise<void>, script: string): Promise<void> {
     await this.stream(async function* () {
       yield script.slice(0, -CLOSE.length);
@@ -177,7 +174,6 @@ export class Nft {
     throw new ApplyError(failure, message, { cause: result.stderr });
   }
 
-  /** Lists the chains of each table. */
   async listChainNames(): Promise<ReadonlyMap<string, readonly string[]>> {
     const names = (chains: string) =>
       [...chains.matchAll(/^\tchain (\S+) \{/gm)].map(([, name = ""]) => name);
@@ -194,9 +190,7 @@ export class Nft {
     return [...(await this.#chains()).keys()];
   }
 
-  /**
-   * Finds tables on which nft crashes. A deletion reads the sets of all; only if it crashes, each is listed alone.
-   */
+  /** Finds tables on which nft crashes. Only if a deletion, which reads all sets, crashes, each is listed alone. */
   async findUnreadable(): Promise<Finding | undefined> {
     if (!await this.#crashes(["--check", "delete", "table", ...TABLE.split(" ")])) return undefined;
     const unreadable: string[] = [];
@@ -234,9 +228,7 @@ export class Nft {
     return new Map([...tables].map(([, table = "", chains = ""]) => [table, chains]));
   }
 
-  /**
-   * Returns the table without its elements; `""` if there is no table. None is read, as `list table` of nft 1.0.6 would.
-   */
+  /** Returns the table without elements, of which none is read; `""` if there is no table. */
   async listStructure(): Promise<string> {
     const [family = ""] = TABLE.split(" ");
     return ourTable(await this.listRuleset(family));
@@ -251,7 +243,6 @@ export class Nft {
     return stdout;
   }
 
-  /** Lists a table without elements. */
   async listTerse(table: string): Promise<string> {
     return (await this.#run(["nft", "-y", "-t", "list", "table", ...table.split(" ")])).stdout;
   }

@@ -92,10 +92,7 @@ function spreadOf(port: DesiredServicePort, policy: TrafficPolicy): Spread {
   }
 }
 
-/**
- * Returns a chain that services share; round-robin ports have their own. The second rule is for a packet that read the
- * old number and finds its slot gone: slot 0 stays.
- */
+/** Returns a chain that picks a slot. The second rule is for a packet that finds its slot gone: slot 0 stays. */
 function slotPick(
   port: DesiredServicePort,
   { map, frontend, spread }: PickOptions & { readonly spread: Spread },

@@ -31,10 +31,7 @@ interface ProbeOptions {
   readonly kernel: string;
 }
 
-/**
- * Has the kernel check a table with all expressions, and takes nothing.
- * @returns refused features that rules can do without
- */
+/** Has the kernel check a table with all expressions. @returns refused features that rules can do without */
 export async function probe(nft: Nft, { node, kernel }: ProbeOptions): Promise<RefusedFeatures> {
   const all = await checkTable(nft, node, FEATURES);
   if (all === undefined) return new Map();

@@ -1,14 +1,12 @@
 /** Compares the kernel's table with the applied state: touched elements, if `nft monitor` reported them, else all. */
 import type { DesiredServicePort, DesiredState } from "../../model/kernel/desired.ts";
-import type { Difference } from "../../model/kernel/differences.ts";
+import { type Difference, difference } from "../../model/kernel/differences.ts";
 import type { Drift } from "../../model/kernel/dataplane.ts";
 import { Turns } from "../../model/ports/in_turns.ts";
 import type { Clock } from "../../model/ports/ports.ts";
-import { difference } from "../compare.ts";
-import { chainPlace, comparing, parsePlace, TABLE_PLACE } from "./compare.ts";
+import { chainPlace, comparing, mend, parsePlace, TABLE_PLACE } from "./compare.ts";
 import type { NftablesDataplane } from "./dataplane.ts";
 import { tableOf } from "./delta.ts";
-import { mend } from "./mend.ts";
 import { type Nft, readable } from "./nft.ts";
 import {
   elementKey,
@@ -29,9 +27,7 @@ interface RepairOptions {
   readonly clock: Pick<Clock, "monotonic" | "sleep">;
 }
 
-/**
- * Returns the script that brings back the applied state, or `undefined` for a full script. No script may be under way.
- */
+/** Returns the script that brings back the applied state; `undefined`: only a full one does. */
 export async function repairScript(
   { nft, dataplane, touched, clock }: RepairOptions,
   state: DesiredState,

@@ -25,9 +25,7 @@ interface Row {
   readonly stems: Readonly<Partial<Record<FrontendKind | "all", string>>>;
   readonly by: readonly (keyof Place)[];
   readonly key: KeyType;
-  /**
-   * The declaration, with `IP` and `PROTOCOL` of the place. A node port lacks the first `IP daddr`. A colon makes a map.
-   */
+  /** The declaration, with `IP` and `PROTOCOL` of the place; without `IP daddr` for node ports. A colon makes a map. */
   readonly body: string;
   /** `owner`: the service port with the claim; `services`: any number of them; `node`; `kernel`: rules and timeouts. */
   readonly filledBy: "owner" | "services" | "node" | "kernel";

@@ -11,10 +11,7 @@ import {
   type Table,
 } from "./table.ts";
 
-/**
- * Begins a script that adds to the table. nft takes blocks in any order up to `CLOSE`; an input that ends before is an
- * error, while commands would be taken as far as they come.
- */
+/** Begins a script that adds to the table. nft refuses an input that ends before `CLOSE`. */
 export const OPEN = `table ${TABLE} {\n`;
 export const CLOSE = "}\n";
 
@@ -26,9 +23,7 @@ export function printTable(table: Table): string {
   return `${REPLACE}${printBlocks(table, declared)}${CLOSE}`;
 }
 
-/**
- * Returns sets, elements and chains as blocks. @param declared the sets so far: to the kernel, two declarations are one
- */
+/** Returns sets, elements and chains as blocks. @param declared the sets so far, which are declared in the same way */
 export function printBlocks(
   { sets, chains, elements }: Pick<Table, "sets" | "chains" | "elements">,
   declared: ReadonlyMap<string, TableSet>,
@@ -110,9 +105,7 @@ function renderRules({ name, rules }: Chain): string {
   return rules.map((rule) => `add rule ${TABLE} ${name} ${rule}\n`).join("");
 }
 
-/**
- * Renders a command for each set or map. Slots are deleted whatever they lead to. @yields when other work can run
- */
+/** Renders a command for each set or map. Slots are deleted whatever they lead to. */
 export function* renderingElements(
   verb: "add" | "delete",
   entries: readonly Entry[],
@@ -155,9 +148,7 @@ function renderPair(key: string, data: string): string {
   return data === "" ? key : `${key} : ${data}`;
 }
 
-/**
- * Finds elements of frontends that another map's slots or session affinity serve on. Packets under way still look there.
- */
+/** Finds elements of frontends that moved to another map or to affinity: packets under way still look there. */
 function leftBehind(
   { deleteElements, addElements }: Pick<Delta, "deleteElements" | "addElements">,
 ): ReadonlySet<Element> {

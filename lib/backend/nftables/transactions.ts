@@ -35,9 +35,7 @@ export class Transaction implements Drift {
     return inWords(this.#added);
   }
 
-  /**
-   * `undefined` if not all are known: elements that go with their set are not printed, and a new set may be ours again.
-   */
+  /** `undefined` if not all are known: those of a set that went are not printed, and a new set may be ours again. */
   get elementLines(): readonly string[] | undefined {
     const isKnown = this.newSets.length === 0 && this.#elements.length <= MAX_TOUCHED;
     return isKnown ? this.#elements : undefined;

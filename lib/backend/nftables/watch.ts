@@ -31,9 +31,7 @@ const GATHER = 50;
 const TELLING = 2 * GATHER;
 /** Milliseconds after which a new `nft monitor` hears what happens. */
 const SUBSCRIBED = 300;
-/**
- * Milliseconds between full syncs for missed transactions: changes wait meanwhile, and they may overload the monitor.
- */
+/** Milliseconds between full syncs for missed transactions. Changes wait meanwhile. */
 const FULL_PAUSES: BackoffLimits = { first: 60_000, longest: 3_600_000 };
 /** Milliseconds in which a monitor must report a transaction of ours, and in which a new one begins to. */
 const REPORTING = 10_000;
@@ -288,10 +286,7 @@ export function monitorCommand(sets: readonly ListedSet[]): readonly [string, ..
   return ["nft", "--check", "--echo", ...flushes, "monitor", ";", ...list];
 }
 
-/**
- * Returns true if a monitor does not know a new set, whose elements it never prints. Sets of session affinity do not
- * count, because the kernel fills them.
- */
+/** Returns true if a monitor does not know a new set, whose elements it never prints. Client sets do not count. */
 function outgrown(known: readonly ListedSet[], added: readonly string[]): boolean {
   return added.some((name) =>
     setNamed(name)?.role !== "affinityClients" && !known.some((each) => each.name === name)

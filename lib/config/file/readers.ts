@@ -10,10 +10,7 @@ export class Fault {
   constructor(
     /** Follows the name of the field: `must be 0 to 31`. */
     readonly rule: string,
-    /**
-     * `type` if kube-proxy could not decode the value, `value` if its validation may refuse it, `secret` if no message
-     * may show the value.
-     */
+    /** `type`: kube-proxy could not decode it; `value`: it may refuse it; `secret`: no message may show it. */
     readonly kind: "type" | "value" | "secret" = "type",
   ) {}
 }
@@ -24,7 +21,6 @@ export function boolean(value: unknown): boolean | Fault {
   return typeof value === "boolean" ? value : new Fault("must be true or false");
 }
 
-/** Returns a reader of texts that pass a test. */
 function textThat(passes: (text: string) => boolean, rule: string): Reader<string> {
   return (value) => typeof value === "string" && passes(value) ? value : new Fault(rule);
 }
@@ -180,10 +176,7 @@ export const objectName: Reader<string> = textThat(
   "must be a name: letters, digits, '-' and '.', at most 253",
 );
 
-/**
- * Reads the name or prefix of a network interface (15 characters, Linux's IFNAMSIZ - 1), or empty. It refuses
- * wildcards of nft (*) and iptables (+), and characters that could end a quoted name.
- */
+/** Reads an interface's name or prefix (IFNAMSIZ), or empty; no wildcard, and nothing that could end a quoted name. */
 export const interfaceName: Reader<string> = textThat(
   (name) => /^[A-Za-z0-9_.:@=-]{0,15}$/.test(name),
   "must be an interface name, at most 15 letters, digits or _ . : @ = -",

@@ -1,4 +1,4 @@
-/** Remembers the last changes of Services, and how long each took to reach the kernel. */
+/** Remembers the last changes of Services, how long each took to reach the kernel, and which sync wrote their rules. */
 import { type ObjectCache, serviceOf } from "../../cache/cache.ts";
 import type {
   Endpoint,
@@ -8,9 +8,10 @@ import type {
 } from "../../model/cluster/objects.ts";
 import type { DesiredServicePort, Destination, ServiceChange } from "../../model/kernel/desired.ts";
 import type { Clock } from "../../model/ports/ports.ts";
-import type { HistoryEntry } from "../../model/status.ts";
+import type { HistoryEntry, WrittenBy } from "../../model/status.ts";
 import { keyOf } from "../../policy/endpoints.ts";
 import type { SyncOutcome } from "../../sync/reports.ts";
+import type { Desired } from "../../policy/state.ts";
 
 /** Changes that are kept, in all and of one Service. */
 const MOST = 2_000;
@@ -146,4 +147,54 @@ function slotsOf(port: DesiredServicePort | undefined): readonly Destination[] {
 
 function stateOf({ terminating, ready }: Endpoint): string {
   return terminating ? "terminating" : ready ? "not used" : "not ready";
+}
+
+interface Written extends WrittenBy {
+  /** Milliseconds since the epoch. */
+  readonly at: number;
+}
+
+/** Services that did not change since the first sync take no memory. */
+export class ServiceSyncs {
+  #first: Written | undefined;
+  #syncs = 0;
+  readonly #changed = new Map<string, Written>();
+  /** Services whose change the kernel refused, until a sync succeeds. */
+  readonly #failed = new Set<string>();
+
+  constructor(
+    private readonly options: {
+      readonly desired: Pick<Desired, "services">;
+      readonly clock: Pick<Clock, "now">;
+    },
+  ) {}
+
+  follow({ change, applied: kind }: Pick<SyncOutcome, "change" | "applied">): void {
+    if (kind === undefined) {
+      for (const key of change.services.keys()) this.#failed.add(key);
+      return;
+    }
+    const written = { number: ++this.#syncs, kind, at: this.options.clock.now() };
+    for (const [key, { before, after }] of this.#first ? change.services : []) {
+      if (before !== after) this.#note(key, written);
+    }
+    this.#first ??= written;
+    for (const key of this.#failed) this.#note(key, written);
+    this.#failed.clear();
+  }
+
+  /** Returns the sync that wrote the rules of a Service; `undefined` if it has none. */
+  lastSync(service: string): Written | undefined {
+    const hasRules = (this.options.desired.services.get(service) ?? []).length > 0;
+    return hasRules ? this.#changed.get(service) ?? this.#first : undefined;
+  }
+
+  hasFailed(service: string): boolean {
+    return this.#failed.has(service);
+  }
+
+  #note(key: string, written: Written): void {
+    if (this.options.desired.services.has(key)) this.#changed.set(key, written);
+    else this.#changed.delete(key);
+  }
 }

@@ -164,10 +164,7 @@ export type ObjectChange<K extends Kind = Kind> = {
     };
 }[K];
 
-/**
- * The complete state of a kind, by key: every object that it does not name is gone, and a refused object keeps its
- * last good state.
- */
+/** The complete state of a kind, by key: other objects are gone, and a refused one keeps its last good state. */
 export type ReplaceEvent = {
   [K in Kind]: {
     readonly type: "replace";

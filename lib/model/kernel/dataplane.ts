@@ -51,17 +51,11 @@ export interface DriftOptions {
 export interface Dataplane<S extends Script = Script> {
   /** Returns a script that leads to `state`, whatever the kernel holds. */
   full(state: DesiredState): S;
-  /**
-   * Returns a script from the applied state to `state`, which must not change meanwhile; `undefined`: only a full
-   * script leads there.
-   */
+  /** Returns a script from the applied state to `state`; `undefined`: only a full script leads there. */
   changing(change: StateChange, state: DesiredState): Generator<undefined, S | undefined>;
   /** True if the last partial script left deletions, which the next one makes even of no change. */
   readonly isUnfinished?: boolean;
-  /**
-   * Writes the script. `checkpoint` is called after each part; an error that it throws ends the script.
-   * @throws {ApplyError} if the kernel did not take it
-   */
+  /** Writes the script. @param checkpoint is called after each part, and may throw @throws {ApplyError} */
   apply(script: S, checkpoint?: () => void): Promise<void>;
   /** The progress of a script in portions. No packet meets its rules before the last portion. */
   readonly progress?: Progress | undefined;

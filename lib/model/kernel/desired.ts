@@ -125,7 +125,6 @@ export function endpointsFor(
 /** The reason why a policy leads to no endpoint: packets are rejected, or dropped if only this node has none. */
 export type NoEndpointsReason = "no-endpoints" | "no-local-endpoints";
 
-/** Returns the reason if a policy has no endpoint. */
 export function noEndpointsReason(
   { hasEndpoints }: DesiredServicePort,
   policy: TrafficPolicy,
@@ -143,8 +142,6 @@ export function isExternal(
   return nodePort !== 0 || loadBalancerIPs.length + externalIPs.length > 0;
 }
 
-/** Returns the endpoints of new connections. An endpoint of both policies is listed twice. */
-/** Counts the Services that have no endpoint in use. */
 export function countWithoutEndpoints({ services }: Pick<DesiredState, "services">): number {
   return services.values().reduce(
     (sum, ports) =>
@@ -153,6 +150,7 @@ export function countWithoutEndpoints({ services }: Pick<DesiredState, "services
   );
 }
 
+/** Returns the endpoints of new connections. An endpoint of both policies is listed twice. */
 export function usedEndpoints(port: DesiredServicePort): readonly Destination[] {
   return [...port.clusterEndpoints, ...port.localEndpoints];
 }

@@ -46,7 +46,6 @@ const LEFT_OUT: Readonly<Record<ServiceFeature, string>> = {
   hash: "its endpoints are picked at random, since they cannot be picked by a hash",
 };
 
-/** Returns true if a Service without the feature still works. */
 export function worksWithout(feature: ServiceFeature): boolean {
   return feature === "hash";
 }

@@ -103,10 +103,7 @@ export interface ProbeTarget extends TcpAddress {
   readonly request: "connect" | "dns" | "readyz";
 }
 
-/**
- * Connects, and sends a request that the program must answer. @returns the fault of the answer; `""`: it is good
- * @throws {Error} as `Tcp.connect`
- */
+/** Connects and asks. @returns the fault of the answer; `""`: it is good @throws {Error} as `Tcp.connect` */
 export type Prober = (
   to: ProbeTarget,
   options: { readonly timeout: number; readonly signal: AbortSignal },

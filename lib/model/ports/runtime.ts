@@ -11,10 +11,7 @@ export interface LockHolder {
 
 /** A lock of the network namespace. The kernel releases it when the process ends. */
 export interface NodeLock {
-  /**
-   * Takes the lock for the life of the process; may be called again.
-   * @returns true if this process holds it now @throws {Error} if the system has no such locks
-   */
+  /** Takes the lock for the life of the process. @returns true if this process holds it @throws {Error} */
   take(self: LockHolder): boolean;
   /** Returns the process that holds the lock; `undefined`: it does not say who it is. */
   holder(): Promise<LockHolder | undefined>;

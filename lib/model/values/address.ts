@@ -135,10 +135,7 @@ export function isEveryAddress(cidr: string): boolean {
   return cidr.endsWith("/0");
 }
 
-/**
- * Returns the fewest CIDRs of one family that cover the same addresses, sorted. The kernel refuses overlaps in interval
- * sets (nft(8), `flags interval`).
- */
+/** Returns the fewest CIDRs that cover the same addresses, sorted: interval sets take no overlaps (nft(8)). */
 export function mergeCidrs(cidrs: readonly string[]): string[] {
   const parts = cidrs.map(splitCidr).sort((a, b) =>
     a.base < b.base ? -1 : a.base > b.base ? 1 : a.length - b.length

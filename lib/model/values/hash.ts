@@ -8,10 +8,7 @@ export function shortHash(text: string, length: number): string {
   return encodeBase32(sha256(new TextEncoder().encode(text))).slice(0, length);
 }
 
-/**
- * Returns a 32-bit hash of a name: FNV-1a, with MurmurHash3's final mix because names differ at their ends. Nodes of
- * all versions must agree on it.
- */
+/** Returns a 32-bit hash: FNV-1a with MurmurHash3's final mix. Nodes of all versions must agree on it. */
 export function hash32(name: string, seed: number): number {
   let value = 0x811c9dc5 ^ seed;
   for (let i = 0; i < name.length; i++) {

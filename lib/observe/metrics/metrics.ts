@@ -299,7 +299,6 @@ function syncReadings({ families, observed, sync, desired }: Sources): ReadMetri
   ];
 }
 
-/** Reads one value for each family. */
 function byFamily(families: readonly Family[], read: (family: Family) => number): Sample[] {
   return families.map((family) => ({
     labels: { ip_family: FAMILY_NAMES[family] },

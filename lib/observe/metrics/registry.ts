@@ -74,7 +74,6 @@ export class Registry {
     });
   }
 
-  /** Returns the text of all metrics. */
   async text(): Promise<string> {
     return `${(await Promise.all(this.#texts.map((text) => text()))).join("\n\n")}\n`;
   }

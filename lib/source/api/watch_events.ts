@@ -88,10 +88,7 @@ function linesIn(bytes: Uint8Array, decoder: TextDecoder): readonly string[] {
 
 const HEADER = 4;
 
-/**
- * Yields the frames that each chunk completes; they are valid until the next call. A big-endian length of four
- * bytes precedes each. @throws {WatchError} if one is too long or incomplete
- */
+/** Yields the frames that each chunk completes, valid until the next call. @throws {WatchError} for a bad length */
 export async function* splitFrames(
   chunks: AsyncIterable<Uint8Array>,
   { maxFrame = MAX_PIECE }: { readonly maxFrame?: number } = {},
@@ -173,11 +170,7 @@ export type WatchEvent =
 
 const INITIAL_EVENTS_END = "k8s.io/initial-events-end";
 
-/**
- * Parses one line or frame of a watch stream.
- * @returns `undefined` for an unknown type
- * @throws {WatchError} if the piece is no watch event, or an ERROR
- */
+/** Parses one line or frame; `undefined`: an unknown type. @throws {WatchError} for anything else, and for an ERROR */
 export function parseWatchEvent(piece: string | Uint8Array): WatchEvent | undefined {
   const event = typeof piece === "string" ? parseJson(piece) : parseFrame(piece);
   const type = fieldAt(event, "type");

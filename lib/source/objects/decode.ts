@@ -195,10 +195,7 @@ function isProxied(status: Raw): boolean {
   return ingress.length > 0 && ingress.every((each) => fieldAt(each, "ipMode") === "Proxy");
 }
 
-/**
- * Reads the source ranges. As in kube-proxy, unusable ones are left out, and a family without a range accepts all its
- * sources. If none is usable, the Service is refused: an empty list would accept every source.
- */
+/** Reads usable source ranges. If none is usable, the Service is refused: an empty list would accept every source. */
 function readSourceRanges(raw: Raw, loadBalancerIPs: readonly string[]): readonly string[] {
   const listed = raw.list();
   const ranges = raw.entries((each) => each.cidr());

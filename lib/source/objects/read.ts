@@ -74,7 +74,6 @@ export class Raw {
     return this.value === undefined || this.value === null;
   }
 
-  /** Makes the error of a rule that this value breaks. */
   malformed(rule: string, value: unknown = this.value ?? null): MalformedError {
     return new MalformedError(`${this.path} ${rule}, is ${show(value)}`);
   }
@@ -86,7 +85,6 @@ export class Raw {
     return new Raw(isRecord(value) ? value[name] : undefined, { name, parent: this, omissions });
   }
 
-  /** Returns an entry of a list. */
   entry(name: number): Raw {
     return new Raw(this.list()[name], { name, parent: this, omissions: this.place.omissions });
   }
@@ -98,10 +96,7 @@ export class Raw {
     return this.value;
   }
 
-  /**
-   * Reads the usable entries of a list. As in kube-proxy, malformed entries are left out.
-   * @param read returns `undefined` for an entry to skip
-   */
+  /** Reads the usable entries of a list, as kube-proxy does. @param read returns `undefined` for an entry to skip */
   entries<T>(read: (entry: Raw) => T | undefined, most = Infinity): readonly T[] {
     const entries: T[] = [];
     const { length } = this.list();

@@ -48,10 +48,7 @@ function many(name: string, value: Scalar | Message, options: FieldOptions = {})
   return { name, value, repeated: true, ...options };
 }
 
-/**
- * The most entries in the lists of a slice, as Kubernetes allows (`pkg/apis/discovery/validation`). Nobody checks
- * manifests, so they may have ten times its endpoints.
- */
+/** The most entries in a slice's lists. Nobody checks manifests: they may have ten times what Kubernetes allows. */
 export const MOST = { endpoints: 10_000, addresses: 100, hints: 8, ports: 20_000 };
 
 /** The label with the name of an EndpointSlice's Service. */

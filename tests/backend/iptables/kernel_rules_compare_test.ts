@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import fc from "fast-check";
-import { compareSaved } from "../../../lib/backend/iptables/kernel_rules.ts";
+import { comparingSaved } from "../../../lib/backend/iptables/kernel_rules.ts";
 import { IptablesDataplane } from "../../../lib/backend/iptables/dataplane.ts";
 import { fullInput } from "../../../lib/backend/iptables/script/full.ts";
 import { parseSaved, type Saved } from "../../../lib/backend/iptables/kernel/saved.ts";
@@ -13,6 +13,10 @@ import { Pipeline } from "../../support/pipeline.ts";
 import { Kernel, VARIANTS } from "./kernel.ts";
 import { WEB_SERVICE, webSlice } from "../../support/web_service.ts";
 import { atOnce } from "../../../lib/model/ports/in_turns.ts";
+
+function compareSaved(...args: Parameters<typeof comparingSaved>): Difference[] {
+  return atOnce(comparingSaved(...args));
+}
 
 const CLUSTER_CIDR = { clusterCIDRs: ["10.244.0.0/16", "fd00:10:244::/48"] };
 

@@ -4,9 +4,9 @@ import {
   parseHook,
   parsingListing,
 } from "../../../lib/backend/nftables/read.ts";
-import { fingerprint } from "../../../lib/backend/nftables/fingerprint.ts";
 import { tableSet } from "../../../lib/backend/nftables/sets.ts";
 import { atOnce } from "../../../lib/model/ports/in_turns.ts";
+import { fingerprint } from "../../../lib/backend/nftables/compare.ts";
 
 /** As nft 1.1.3 prints it: protocols as numbers, one element a line, types in the place of names. */
 const LISTING_1_1 = `table inet signpost { # handle 7

@@ -1,10 +1,10 @@
 import { assertEquals } from "@std/assert";
-import { ServiceSyncs } from "../../../lib/daemon/reports/service_syncs.ts";
 import { refusedObjects, serviceStatus } from "../../../lib/daemon/reports/status_report.ts";
 import type { ServiceStatus } from "../../../lib/model/status.ts";
 import type { ServiceChange } from "../../../lib/model/kernel/desired.ts";
 import type { Parts } from "../../../lib/daemon/parts.ts";
 import { servicePort } from "../../observe/page/contents.ts";
+import { ServiceSyncs } from "../../../lib/daemon/reports/history.ts";
 
 const START = Date.parse("2026-01-02T03:04:05.000Z");
 const OLD = [servicePort()];

@@ -131,7 +131,6 @@ interface CleanUpOptions extends Selection {
   readonly ownerOnly?: Variant | undefined;
 }
 
-/** Warns of chains that could not be removed. */
 export function warnOfKept({ program, kept }: RemovedRules, logger: Logger): void {
   const message = "a rule of another program leads to this chain: it is emptied, not removed";
   for (const chain of kept) logger.warn(message, { program, chain });

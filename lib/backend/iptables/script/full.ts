@@ -25,8 +25,8 @@ import {
   targetOf,
   wordsOf,
 } from "../kernel/saved.ts";
-import { without } from "../../compare.ts";
 import { serviceRules } from "./service_rules.ts";
+import { without } from "../../../model/kernel/differences.ts";
 
 /** Builds one family's tables from nothing, with Services ordered by name. @yields when other work can run */
 export function* fullInput(
@@ -53,7 +53,6 @@ export function* fullInput(
   return { family, tables };
 }
 
-/** Returns the rules of a Service's ports of one family. */
 export function rulesOfService(
   servicePorts: readonly DesiredServicePort[],
   { family, node }: { readonly family: Family; readonly node: DesiredNode },
@@ -79,10 +78,7 @@ function withSharedRules(
   return new Map(chains);
 }
 
-/**
- * Adapts the full input to the kernel's rules. Existing jumps stay, and stale chains and jumps of any proxy go. New
- * refusals come first: their packets may find an endpoint until the table `nat` is written.
- */
+/** Adapts the full input to the kernel's rules. New refusals come first: the table `nat` is written after them. */
 export function fitToSaved(input: FamilyInput, saved: Saved): FamilyInput {
   const fitted = input.tables.map((table) => {
     const held = saved.get(table.table);

@@ -27,9 +27,7 @@ const SERVICE_CHAIN = /^KUBE-(?:SVC|SVL|EXT|FW|SEP)-/;
 const ENDPOINT_PREFIX = "KUBE-SEP-";
 
 export interface ServiceChainNames {
-  /** Endpoints of the Cluster policy. */
   readonly Cluster: string;
-  /** Endpoints of the Local policy. */
   readonly Local: string;
   /** Connections to an external IP, a load-balancer IP or a node port. */
   readonly external: string;

@@ -117,7 +117,6 @@ export function emptyTable(table: string): TableInput {
   return { table, chains: new Map(), ...nothing };
 }
 
-/** Counts the rules that this input adds. */
 export function countRules({ chains, inserted, appended }: TableInput): number {
   let count = inserted.length + appended.length;
   for (const rules of chains.values()) count += rules.length;

@@ -20,8 +20,8 @@ import {
   type SharedRule,
   type TableInput,
 } from "./rule.ts";
-import { without } from "../../compare.ts";
 import { programName, type Table } from "./names.ts";
+import { without } from "../../../model/kernel/differences.ts";
 
 type ScriptOptions = Pick<Iptables, "families" | "tcpBeLiberal">;
 

@@ -45,7 +45,6 @@ interface ServiceContext {
   readonly servicePort: DesiredServicePort;
   readonly node: DesiredNode;
   readonly names: ServiceChainNames;
-  /** The policies that have a chain. */
   readonly policies: readonly TrafficPolicy[];
   readonly usesExternalChain: boolean;
   readonly usesFirewall: boolean;

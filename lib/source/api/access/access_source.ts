@@ -28,10 +28,7 @@ interface AccessOptions {
   readonly readFile: ReadFile;
 }
 
-/**
- * Finds the access to the API server, before each request: files change. As in kube-proxy, the kubeconfig comes before
- * the in-cluster settings, and `master` overrides the server of both. @throws {AccessError}
- */
+/** Finds the access before each request: files change. `master` overrides the server. @throws {AccessError} */
 export async function loadAccess(options: AccessOptions): Promise<ApiAccess> {
   const { kubeconfig, master, environment } = options;
   const access = kubeconfig === ""

@@ -33,10 +33,7 @@ export function parseKubeconfig(
   return access;
 }
 
-/**
- * Parses the URL of an API server, by default `https` with TLS settings and `http` without, as in client-go.
- * @returns the URL, or one line that says what is wrong with it
- */
+/** Parses an API server's URL, by default `https` with TLS settings, as in client-go. @returns the URL, or the fault */
 export function parseServer(server: string, options: { readonly tls: boolean }): URL | string {
   const hasScheme = /^[a-z][a-z0-9+.-]*:\/\//i.test(server);
   const scheme = hasScheme ? "" : options.tls ? "https://" : "http://";

@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
-import { localhostRejects, rejectedPackets } from "../../../lib/backend/nftables/counters.ts";
 import { ManualClock } from "../../support/clock_and_log.ts";
 import type { Sample } from "../../../lib/backend/metrics.ts";
+import { localhostRejects, rejectedPackets } from "../../../lib/backend/nftables/backend.ts";
 
 function listing(packets: number): string {
   return `table inet signpost {

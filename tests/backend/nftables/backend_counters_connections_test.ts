@@ -1,9 +1,9 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import { elementCounters } from "../../../lib/backend/nftables/counters.ts";
 import { NftablesDataplane } from "../../../lib/backend/nftables/dataplane.ts";
 import { Nft } from "../../../lib/backend/nftables/nft.ts";
 import { ApplyError } from "../../../lib/model/kernel/dataplane.ts";
 import { Pipeline } from "../../support/pipeline.ts";
+import { elementCounters } from "../../../lib/backend/nftables/backend.ts";
 
 Deno.test("frontends are ours once the kernel has taken a full script, and not where it took none", async () => {
   const result = { code: 1, stdout: "", stderr: "Error: No buffer space available" };

@@ -1,7 +1,6 @@
 /** Looks for changes of our rules by other programs. */
 import { assertEquals } from "@std/assert";
 import { IptablesDataplane } from "../../../lib/backend/iptables/dataplane.ts";
-import { DriftLook } from "../../../lib/backend/iptables/drift.ts";
 import { JUMPS } from "../../../lib/backend/iptables/script/full.ts";
 import { TABLES } from "../../../lib/backend/iptables/script/names.ts";
 import type { Difference } from "../../../lib/model/kernel/differences.ts";
@@ -11,6 +10,7 @@ import { SystemClock } from "../../../lib/system/clock.ts";
 import { Pipeline } from "../../support/pipeline.ts";
 import { EXAMPLE } from "./example.ts";
 import { Kernel, VARIANTS } from "./kernel.ts";
+import { DriftLook } from "../../../lib/backend/iptables/backend.ts";
 
 const SIGNAL = new AbortController().signal;
 

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { ConfigurationFile } from "../../lib/cli/configuration_file.ts";
+import { ConfigurationFile } from "../../lib/cli/context.ts";
 
 /** Looks at a file that holds each of these texts for one look; `undefined` is no file. */
 async function changesSeen(

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { countingMaps, countsIn } from "../../../lib/backend/nftables/counters.ts";
+import { countingMaps, countsIn } from "../../../lib/backend/nftables/backend.ts";
 
 const LISTING = `table inet signpost {
 	map services4 {

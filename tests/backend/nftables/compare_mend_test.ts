@@ -1,6 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { mend } from "../../../lib/backend/nftables/mend.ts";
-import { comparing } from "../../../lib/backend/nftables/compare.ts";
+import { comparing, mend } from "../../../lib/backend/nftables/compare.ts";
 import {
   type Contents,
   type ElementText,

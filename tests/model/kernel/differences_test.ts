@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { without } from "../../lib/backend/compare.ts";
+import { without } from "../../../lib/model/kernel/differences.ts";
 
 Deno.test("a rule that the others have less often is left, however it is written", () => {
   const keyOf = (rule: string) => rule.toLowerCase();

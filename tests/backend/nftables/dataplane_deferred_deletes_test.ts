@@ -1,8 +1,8 @@
 import { assertEquals } from "@std/assert";
-import { DeferredDeletes } from "../../../lib/backend/nftables/deferred_deletes.ts";
 import { type Delta, NOTHING } from "../../../lib/backend/nftables/delta.ts";
 import { element } from "../../../lib/backend/nftables/table.ts";
 import { tableSet } from "../../../lib/backend/nftables/sets.ts";
+import { DeferredDeletes } from "../../../lib/backend/nftables/dataplane.ts";
 
 const set = tableSet("endpoints", { frontend: "vip", family: 4, protocol: "tcp" });
 
