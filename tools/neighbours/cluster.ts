@@ -64,6 +64,10 @@ function service(name: string, options: ServiceOptions): ApiObject[] {
       ipFamilies: [isIpv6 ? "IPv6" : "IPv4"],
       selector: { app: name },
       ports: [{ name: "x", port, targetPort, protocol, ...(nodePort && { nodePort }) }],
+      // The API server's defaults: kube-proxy crashes without them.
+      internalTrafficPolicy: "Cluster",
+      ...(type !== "ClusterIP" && { externalTrafficPolicy: "Cluster" }),
+      sessionAffinity: "None",
       ...spec,
     },
     ...(ip !== undefined && { status: { loadBalancer: { ingress: [{ ip, ipMode: "VIP" }] } } }),
@@ -133,7 +137,10 @@ export const OBJECTS: readonly ApiObject[] = [
     clusterIP: "10.96.0.17",
     endpoints: ["pod1", "pod2", "pod3"],
     nodePort: 30087,
-    spec: { sessionAffinity: "ClientIP" },
+    spec: {
+      sessionAffinity: "ClientIP",
+      sessionAffinityConfig: { clientIP: { timeoutSeconds: 10_800 } },
+    },
   }),
   ...service("dns", {
     clusterIP: "10.96.0.18",
