@@ -21,11 +21,12 @@ import { jsonText } from "./output.ts";
 const DELAY = 100;
 const LOOK = 1_000;
 
-/** Milliseconds that objects and names hold, and names of a Service one of whose endpoints has none. */
+/** Milliseconds after which the objects and the names of pods are read again. */
 const REFRESH = 30_000;
+/** The same for the names of a Service that has an endpoint without a name. */
 const NAMES_AGAIN = 2_000;
 
-/** Pauses are this many times as long as the work before. */
+/** A pause is at least this many times as long as the last reading of the objects, or of names. */
 const TIMES_AS_LONG = 20;
 const NAMES_TIMES_AS_LONG = 4;
 
@@ -108,20 +109,23 @@ class View {
   /** Prints lines, counts lost events and reads the objects again. @param earlier subscriptions of other programs */
   async runBeside(earlier: ReadonlyMap<string, number>, signal: AbortSignal): Promise<void> {
     const { clock, complain } = this.context.runtime;
-    const repeat = async (pause: number, work: () => Promise<void>) => {
-      for (let took = 0; !signal.aborted;) {
-        await clock.sleep(Math.max(pause, TIMES_AS_LONG * took), signal);
+    /** @param work returns the pause until it runs again, in milliseconds */
+    const repeat = async (pause: number, work: () => Promise<number>) => {
+      for (let next = pause; !signal.aborted; next = await work()) {
+        await clock.sleep(next, signal);
         if (signal.aborted) return;
-        const start = clock.monotonic();
-        await work();
-        took = clock.monotonic() - start;
       }
     };
-    const refresh = () =>
-      this.refresh().catch((error) => complain(`signpost: names may be old: ${errorText(error)}`));
+    const refresh = async () => {
+      const start = clock.monotonic();
+      await this.refresh().catch((error) =>
+        complain(`signpost: names may be old: ${errorText(error)}`)
+      );
+      return Math.max(REFRESH, TIMES_AS_LONG * (clock.monotonic() - start));
+    };
     await Promise.all([
-      repeat(DELAY, () => this.#flush()),
-      repeat(LOOK, () => this.#countLost(earlier)),
+      repeat(DELAY, () => this.#flush().then(() => DELAY)),
+      repeat(LOOK, () => this.#countLost(earlier).then(() => LOOK)),
       repeat(REFRESH, refresh),
     ]);
     await this.#flush();
