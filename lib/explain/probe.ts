@@ -86,32 +86,8 @@ interface ProbeOptions {
   readonly signal: AbortSignal;
   /** The number of connections that are tried at one time. */
   readonly atOnce: number;
-}
-
-/** Asks each target. @returns those that were tried before the abort */
-export async function probe<T extends Target>(
-  targets: readonly T[],
-  options: ProbeOptions & {
-    /** Gets the number of targets that were tried. */
-    readonly progress?: (tried: number) => void;
-  },
-): Promise<(T & ProbedConnection)[]> {
-  const { signal, atOnce, progress = () => {} } = options;
-  let tried = 0;
-  const results: (T & ProbedConnection)[] = [];
-  const left = targets.entries();
-  const work = async () => {
-    for (const [at, target] of left) {
-      if (signal.aborted) return;
-      const result = await connect(target, options);
-      if (signal.aborted) return;
-      results[at] = { ...target, ...result };
-      progress(++tried);
-    }
-  };
-  await Promise.all(Array.from({ length: atOnce }, work));
-  // An abort leaves holes.
-  return results.filter((each) => each !== undefined);
+  /** Gets the number of targets that were tried. */
+  readonly progress?: (tried: number) => void;
 }
 
 type Result = ProbedConnection["result"];
@@ -124,19 +100,34 @@ const RESULTS: Readonly<Record<string, Result>> = {
   TimeoutError: "no-answer",
 };
 
-async function connect(
-  target: Target,
-  { ask, clock, signal }: ProbeOptions,
-): Promise<Pick<ProbedConnection, "result" | "milliseconds" | "reason">> {
-  const start = clock.monotonic();
-  const [result, reason] = await ask(target, { timeout: TIMEOUT, signal }).then(
-    (fault) => [fault === "" ? "open" : "failed", fault] as const,
-    (error) => {
-      const result = RESULTS[error.code] ?? RESULTS[error.name] ?? "failed";
-      return [result, result === "failed" ? errorText(error) : ""] as const;
-    },
-  );
-  return { result, milliseconds: Math.round((clock.monotonic() - start) * 10) / 10, reason };
+/** Asks each target. @returns those that were tried before the abort */
+export async function probe<T extends Target>(
+  targets: readonly T[],
+  { ask, clock, signal, atOnce, progress = () => {} }: ProbeOptions,
+): Promise<(T & ProbedConnection)[]> {
+  let tried = 0;
+  const results: (T & ProbedConnection)[] = [];
+  const left = targets.entries();
+  const work = async () => {
+    for (const [at, target] of left) {
+      if (signal.aborted) return;
+      const start = clock.monotonic();
+      const [result, reason] = await ask(target, { timeout: TIMEOUT, signal }).then(
+        (fault): [Result, string] => [fault === "" ? "open" : "failed", fault],
+        (error): [Result, string] => {
+          const result = RESULTS[error.code] ?? RESULTS[error.name] ?? "failed";
+          return [result, result === "failed" ? errorText(error) : ""];
+        },
+      );
+      if (signal.aborted) return;
+      const milliseconds = Math.round((clock.monotonic() - start) * 10) / 10;
+      results[at] = { ...target, result, milliseconds, reason };
+      progress(++tried);
+    }
+  };
+  await Promise.all(Array.from({ length: atOnce }, work));
+  // An abort leaves holes.
+  return results.filter((each) => each !== undefined);
 }
 
 /** Says what a connection met, in a few words. */

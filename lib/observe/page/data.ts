@@ -213,16 +213,12 @@ function* loadsOf(
   for (const { namespace, service: name, connections, perSecond, reason } of all) {
     const key = objectKey({ namespace, name });
     const known = loads.get(key) ?? NO_LOAD;
-    loads.set(
-      key,
-      reason === undefined
-        ? {
-          ...known,
-          connections: known.connections + connections,
-          perSecond: known.perSecond + perSecond,
-        }
-        : { ...known, rejected: known.rejected + perSecond },
-    );
+    const sent = Number(reason === undefined);
+    loads.set(key, {
+      connections: known.connections + sent * connections,
+      perSecond: known.perSecond + sent * perSecond,
+      rejected: known.rejected + (1 - sent) * perSecond,
+    });
     yield;
   }
   return loads;

@@ -109,6 +109,19 @@ Deno.test("endpoints that go are told from those that are not ready", () => {
   );
 });
 
+Deno.test("one of 10,000 endpoints that goes is named, and a port more is a change of the Service", () => {
+  const daemon = new Daemon();
+  const all = Array.from({ length: 10_000 }, (_, index) => `10.244.${index >> 8}.${index & 255}`);
+  daemon.sync(web(...all));
+  // The last endpoint takes the slot of the one that goes.
+  const [moved = "", ...others] = all.toReversed();
+  const after = others.reverse().map((each, index) => index === 5_000 ? moved : each);
+  daemon.sync(web(...after));
+  assertEquals(daemon.last, "endpoint 10.244.19.136:8080 gone (null)");
+  daemon.sync([...web(...after), ...web("10.244.0.1")]);
+  assertEquals(daemon.last, "Service changed (null)");
+});
+
 Deno.test("after a failed sync, the time counts from the first event", async () => {
   const daemon = new Daemon();
   daemon.sync(web("10.244.0.11"));
