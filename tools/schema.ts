@@ -15,7 +15,7 @@ const DOCUMENTS: Readonly<Record<string, readonly [string, string]>> = {
   check: ["lib/cli/check.ts", "CheckReport"],
   status: ["lib/model/status.ts", "Status"],
   top: ["lib/model/connections.ts", "ConnectionsReport"],
-  topService: ["lib/cli/top_service.ts", "TopReport"],
+  topService: ["lib/cli/top.ts", "TopReport"],
   verify: ["lib/model/kernel/differences.ts", "Verification"],
   test: ["lib/cli/test.ts", "TestReport"],
   observe: ["lib/cli/observe.ts", "ObservedEvent"],

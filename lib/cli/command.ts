@@ -125,9 +125,7 @@ async function perform(command: Command, context: Context): Promise<number> {
     case "status":
       return await (await import("./status.ts")).status(command, context);
     case "top":
-      return command.service === ""
-        ? await (await import("./top.ts")).top(command, context)
-        : await (await import("./top_service.ts")).topService(command, context);
+      return await (await import("./top.ts")).top(command, context);
     case "verify":
       return await (await import("./verify.ts")).verify(command, context);
     case "completions":

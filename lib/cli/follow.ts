@@ -3,14 +3,14 @@ import type { Runtime } from "../model/ports/runtime.ts";
 import { messageIfFatal } from "../model/values/errors.ts";
 import { plain } from "../model/values/text.ts";
 
-interface FollowOptions<Report> {
+export interface FollowOptions<Report> {
   readonly render: (report: Report) => string;
-  /** @param offset lines that are scrolled away */
-  readonly ask: (offset: number) => Promise<Report>;
-  /** Returns the text of an error; `""`: none is shown. */
-  readonly problem: (message: string) => string;
-  /** Milliseconds between two reports. */
-  readonly pause: number;
+  /** @param offset lines that are scrolled away; `undefined` for the first report */
+  readonly ask: (offset?: number) => Promise<Report>;
+  /** Returns the text of an error; `""`: none is shown. @default the error */
+  readonly problem?: (message: string) => string;
+  /** Returns the milliseconds between two reports. */
+  readonly pause: (first: Report) => number;
   /** True to draw each report over the one before, until q is typed. */
   readonly isLive: boolean;
   readonly layout: Layout;
@@ -34,7 +34,8 @@ export async function follow<Report>(
   first: Report,
   options: FollowOptions<Report>,
 ): Promise<void> {
-  const { render, ask, problem, pause, isLive, layout, takeKey, runtime, signal } = options;
+  const { render, ask, problem = (message) => message, isLive, takeKey, runtime } = options;
+  const { layout, pause, signal } = options;
   const end = new AbortController();
   const either = AbortSignal.any([signal, end.signal]);
   let shown = () => render(first);
@@ -56,7 +57,7 @@ export async function follow<Report>(
   const showAll = async () => {
     for (; !either.aborted; shown = await next()) {
       await (isLive ? draw() : runtime.print(shown()));
-      await runtime.clock.sleep(pause, either);
+      await runtime.clock.sleep(pause(first), either);
       if (either.aborted) return;
     }
   };

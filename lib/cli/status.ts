@@ -46,7 +46,7 @@ export async function status(
       render,
       ask: () => askStatus(context),
       problem: (message) => output === "table" ? message : "",
-      pause: INTERVAL,
+      pause: () => INTERVAL,
       isLive,
       layout: { fixed: 0, wraps: true, help: SCROLL_HELP },
     });

@@ -1,27 +1,33 @@
-/** `signpost top`: shows the connections of each Service, as the daemon counts them. */
+/**
+ * `signpost top`: shows the connections of each Service, as the daemon counts them, or the open connections of each
+ * endpoint of one Service.
+ */
 import type { CommandOf } from "../config/command.ts";
-import { askConnections } from "./client.ts";
+import type { Answer } from "../explain/answer.ts";
+import type { EndpointTraffic } from "../explain/report.ts";
+import { readTraffic } from "../explain/traffic.ts";
+import { hostPort } from "../model/cluster/names.ts";
 import {
   type ConnectionsReport,
   REJECTIONS,
   type ServiceConnections,
 } from "../model/connections.ts";
 import { FatalError, messageIfFatal } from "../model/values/errors.ts";
-import { alternatives, grouped } from "../model/values/text.ts";
-import { follow, SCROLL_HELP } from "./follow.ts";
-import { colourTable, type Paint, renderReport } from "./output.ts";
-import type { QueryContext } from "./context.ts";
+import { alternatives, count, grouped } from "../model/values/text.ts";
 import { formatRate } from "../observe/human.ts";
+import { askConnections, askExplanation } from "./client.ts";
+import type { QueryContext } from "./context.ts";
+import { follow, type FollowOptions, SCROLL_HELP } from "./follow.ts";
+import { type Cell, colourTable, type Paint, renderReport } from "./output.ts";
 
 /** Readings that are waited for until there is a rate: there are two, unless the daemon has just begun. */
 const MOST_READINGS = 4;
 
 /** Shows the daemon's connections. @returns 0; 1 if it does not answer, or counts none */
-export async function top(
-  { output, namespace, once }: CommandOf<"top">,
-  context: QueryContext,
-): Promise<number> {
-  const { runtime, logger } = context;
+export async function top(command: CommandOf<"top">, context: QueryContext): Promise<number> {
+  if (command.service !== "") return await topService(command, context);
+  const { namespace, output } = command;
+  const { runtime } = context;
   const asked = { ...WHOLE, namespace };
   let view: View = asked;
   let namespaces: readonly string[] = [];
@@ -31,30 +37,40 @@ export async function top(
     const table = (plain: ConnectionsReport, paint: Paint) => topTable(plain, paint, view);
     return renderReport(shown, { output, runtime, table });
   };
+  // The next pages are there at once.
+  const mostShown = (offset: number | undefined) =>
+    offset !== undefined && view === asked && namespace === ""
+      ? offset + 4 * runtime.terminalSize().rows
+      : undefined;
+  return await show(command, {
+    ...context,
+    render,
+    ask: (offset) => ask(context, mostShown(offset)),
+    complete: (first) => withRates(first, context),
+    pause: ({ everySeconds }) => 1000 * everySeconds,
+    layout: { fixed: 3, wraps: false, help: HELP },
+    takeKey: (key) => {
+      const next = viewAfter(key, view, namespaces);
+      view = next ?? view;
+      return next !== undefined;
+    },
+  });
+}
+
+/** Prints a report or, in a terminal, draws each over the one before. @returns 0; 1 after an error, which is logged */
+async function show<Report>(
+  { output, once }: CommandOf<"top">,
+  { complete, ...options }: QueryContext & Omit<FollowOptions<Report>, "isLive"> & {
+    /** Completes the only report. @default it is complete */
+    readonly complete?: (first: Report) => Promise<Report>;
+  },
+): Promise<number> {
+  const { runtime, logger, ask, render } = options;
+  const isLive = !once && output === "table" && runtime.isTerminal();
   try {
-    const first = await ask(context);
-    const isLive = !once && output === "table" && runtime.isTerminal();
-    if (!isLive) {
-      await runtime.print(render(await withRates(first, context)));
-      return 0;
-    }
-    // The next pages are there at once.
-    const mostShown = (offset: number) =>
-      view === asked && namespace === "" ? offset + 4 * runtime.terminalSize().rows : undefined;
-    await follow(first, {
-      ...context,
-      render,
-      ask: (offset) => ask(context, mostShown(offset)),
-      problem: (message) => message,
-      pause: 1000 * first.everySeconds,
-      isLive,
-      layout: { fixed: 3, wraps: false, help: HELP },
-      takeKey: (key) => {
-        const next = viewAfter(key, view, namespaces);
-        view = next ?? view;
-        return next !== undefined;
-      },
-    });
+    const first = await ask();
+    if (isLive) await follow(first, { ...options, isLive });
+    else await runtime.print(render(await complete?.(first) ?? first));
     return 0;
   } catch (error) {
     logger.error(messageIfFatal(error));
@@ -211,4 +227,109 @@ function alignedTable(rows: readonly (readonly string[])[], paint: Paint): strin
     row.map((cell, column) => cell.padStart(widths[RIGHT.indexOf(column)] ?? 0))
   );
   return colourTable(aligned, { paint });
+}
+
+/** The version of the format; it changes only if a field goes or changes its meaning. */
+const TOP_VERSION = 1;
+
+/** Milliseconds between two listings. */
+const PAUSE = 2_000;
+
+export interface TopReport {
+  readonly topVersion: typeof TOP_VERSION;
+  readonly node: string;
+  readonly service: string;
+  /** The open connections of all endpoints. */
+  readonly open: number;
+  /** The one with the most open connections first. */
+  readonly endpoints: readonly {
+    readonly protocol: string;
+    readonly address: string;
+    readonly port: number;
+    /** `""`: not known. */
+    readonly endpointNode: string;
+    /** `used`, or why it gets no new connections; `gone`: no EndpointSlice has it. */
+    readonly state: string;
+    readonly open: number;
+    readonly unanswered: number;
+    /** Of all open connections, 0 to 1. */
+    readonly share: number;
+  }[];
+}
+
+/** Shows the connections of a Service. @returns 0; 1 if the connections cannot be read */
+async function topService(command: CommandOf<"top">, context: QueryContext): Promise<number> {
+  const { output, namespace, service: question } = command;
+  const { runtime } = context;
+  return await show(command, {
+    ...context,
+    render: (report: TopReport) => renderReport(report, { output, runtime, table: serviceTable }),
+    ask: async () =>
+      await reportOf(await askExplanation(context, { question, namespace, from: "" }), context),
+    pause: () => PAUSE,
+    layout: { fixed: 2, wraps: false, help: SCROLL_HELP },
+  });
+}
+
+async function reportOf({ report, about }: Answer, { runtime }: QueryContext): Promise<TopReport> {
+  if (report.kind !== "service" || report.ports.length === 0) {
+    throw new FatalError(`${report.kind === "service" ? report.service : "it"} has no rules here`);
+  }
+  const options = { ...runtime, ownAddresses: runtime.addresses(), isAsked: false };
+  const { traffic } = await readTraffic(about.ports, options);
+  if (traffic.reason !== "") {
+    throw new FatalError(`the connections were not counted: ${traffic.reason}`);
+  }
+  const counted = new Map(traffic.endpoints.map((each) => [keyOf(each), each]));
+  const open = traffic.endpoints.reduce((sum, each) => sum + each.open, 0);
+  const found = traffic.endpoints.map(({ protocol, address, port }) => (
+    { protocol, address, port, endpointNode: "", state: "gone" }
+  ));
+  const known = report.ports.flatMap(({ protocol, endpoints }) =>
+    endpoints.flatMap(({ address, port, node, code: state }) =>
+      port === null ? [] : [{ protocol, address, port, endpointNode: node ?? "", state }]
+    )
+  );
+  const endpoints = new Map([...found, ...known].map((each) => [keyOf(each), each])).entries()
+    .map(([key, each]) => {
+      const { open: now = 0, unanswered = 0 } = counted.get(key) ?? {};
+      const share = open === 0 ? 0 : Math.round(1_000 * now / open) / 1_000;
+      return { ...each, open: now, unanswered, share };
+    });
+  return {
+    topVersion: TOP_VERSION,
+    node: report.node,
+    service: report.service,
+    open,
+    endpoints: [...endpoints].sort((a, b) => b.open - a.open),
+  };
+}
+
+function keyOf(
+  { protocol, address, port }: Pick<EndpointTraffic, "protocol" | "address" | "port">,
+): string {
+  return `${protocol} ${hostPort(address, port)}`;
+}
+
+/** States of endpoints that are to lose their connections. */
+const LEAVING: readonly string[] = ["terminating", "not-ready", "gone"];
+
+function serviceTable({ node, service, open, endpoints }: TopReport, paint: Paint): string {
+  const rows = endpoints.map((each): Cell[] => {
+    const isLeft = LEAVING.includes(each.state);
+    const state = isLeft && each.open > 0
+      ? `${each.state}: ${grouped(each.open)} still open, not drained yet`
+      : each.state;
+    return [
+      grouped(each.open).padStart(5),
+      `${Math.round(100 * each.share)}%`.padStart(5),
+      grouped(each.unanswered).padStart(10),
+      `${hostPort(each.address, each.port)}/${each.protocol}`,
+      each.endpointNode,
+      { text: state, colour: isLeft ? "yellow" : "green" },
+    ];
+  });
+  const head = [" OPEN", "SHARE", "UNANSWERED", "ENDPOINT", "NODE", "STATE"];
+  return `${service}: ${count(open, "open connection")} through ${node}\n\n` +
+    colourTable([head, ...rows], { paint });
 }

@@ -1,6 +1,6 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import { parse } from "@std/yaml";
-import type { TopReport } from "../../lib/cli/top_service.ts";
+import type { TopReport } from "../../lib/cli/top.ts";
 import type { ConnectionsReport } from "../../lib/model/connections.ts";
 import { readConnections } from "../../lib/cli/client.ts";
 import { runSignpost, type Signpost } from "../support/signpost.ts";

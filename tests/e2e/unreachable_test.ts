@@ -4,7 +4,7 @@
  * @module
  */
 import { assertEquals, assertMatch } from "@std/assert";
-import type { TopReport } from "../../lib/cli/top_service.ts";
+import type { TopReport } from "../../lib/cli/top.ts";
 import type { ObservedEvent } from "../../lib/cli/observe.ts";
 import type { ServiceReport } from "../../lib/explain/report.ts";
 import { eventually } from "../support/eventually.ts";
