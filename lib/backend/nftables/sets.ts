@@ -47,6 +47,8 @@ const FRONTENDS = {
   lifetime: "always",
 } as const;
 
+const NEEDED_FRONTENDS = { ...FRONTENDS, by: ["family"], lifetime: "needed" } as const;
+
 const ADDRESSES = {
   by: ["family"],
   key: "text",
@@ -85,29 +87,22 @@ export const ROWS = {
   },
   localhostRejects: {
     stems: { all: "localhost-nodeports" },
-    by: ["family"],
-    key: "frontend",
+    ...NEEDED_FRONTENDS,
     body: "typeof meta l4proto . tcp dport : verdict",
-    filledBy: "owner",
-    lifetime: "needed",
   },
   clusterIPs: { stems: { all: "cluster-ips" }, ...ADDRESSES, filledBy: "services" },
   serviceCIDRs: {
     stems: { all: "service-cidrs" },
-    by: ["family"],
-    key: "text",
+    ...ADDRESSES,
     body: "typeof IP daddr; flags interval",
     filledBy: "node",
-    lifetime: "always",
   },
   apiServers: { stems: { all: "api-servers" }, ...ADDRESSES, filledBy: "node" },
   hairpins: {
     stems: { all: "hairpins" },
-    by: ["family"],
-    key: "text",
+    ...ADDRESSES,
     body: "typeof IP saddr . IP daddr",
     filledBy: "services",
-    lifetime: "always",
   },
   endpoints: {
     stems: { vip: "endpoints", nodeport: "nodeport-endpoints" },
@@ -117,23 +112,9 @@ export const ROWS = {
     stems: { vip: "local-endpoints", nodeport: "nodeport-local-endpoints" },
     ...ENDPOINTS,
   },
-  firewalls: {
-    stems: { all: "firewalls" },
-    by: ["family"],
-    key: "frontend",
-    body: VERDICTS,
-    filledBy: "owner",
-    lifetime: "needed",
-  },
+  firewalls: { stems: { all: "firewalls" }, ...NEEDED_FRONTENDS },
   /** Counts what the source ranges drop. */
-  firewallDrops: {
-    stems: { all: "firewall-drops" },
-    by: ["family"],
-    key: "frontend",
-    body: VERDICTS,
-    filledBy: "owner",
-    lifetime: "needed",
-  },
+  firewallDrops: { stems: { all: "firewall-drops" }, ...NEEDED_FRONTENDS },
   sourceRanges: {
     stems: { all: "source-ranges" },
     by: ["family", "protocol"],
@@ -153,10 +134,8 @@ export const ROWS = {
   },
   accelerated: {
     stems: { vip: "accelerated", nodeport: "accelerated-nodeports" },
-    by: ["frontend", "family"],
-    key: "frontend",
+    ...FRONTENDS,
     body: "typeof IP daddr . meta l4proto . tcp dport",
-    filledBy: "owner",
     lifetime: "accelerated",
   },
   affinityClients: {
