@@ -6,7 +6,7 @@ import type { Configuration } from "../config/configuration.ts";
 import type { LogFields, Logger } from "../model/ports/ports.ts";
 import { plain } from "../model/values/text.ts";
 import { createLogger, type RecentLines } from "../observe/log.ts";
-import { stderrSink } from "../system/stderr_sink.ts";
+import { stderrSink } from "../system/files.ts";
 
 export interface CommandContext {
   readonly runtime: Runtime;
@@ -97,10 +97,7 @@ export class ConfigurationFile {
     return this.#seen = this.#last = await this.#read(path);
   };
 
-  /**
-   * Reads the file. Watching it would miss changes: a ConfigMap swaps a symbolic link, some file systems report nothing.
-   * @returns true if the text differs from that of the last read. Two looks must see the same: the file may be half written
-   */
+  /** Rereads the file: watches miss a ConfigMap's new link. @returns true if two looks in a row saw another text */
   async hasChanged(): Promise<boolean> {
     if (this.#path === undefined) return false;
     const now = await this.#read(this.#path).catch(() => undefined);

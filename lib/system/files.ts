@@ -1,4 +1,4 @@
-/** Adapter: reads manifest files. */
+/** Adapter: reads manifest files, and writes log lines. */
 import type { Files } from "../source/manifests.ts";
 
 /** Reads standard input once, and keeps the text: a daemon reads its manifests again after a reload. */
@@ -32,3 +32,16 @@ export const denoFiles: Files = {
     return { isDirectory, fingerprint };
   },
 };
+
+/** Makes a sink for `createLogger` that writes to standard error. A line that cannot be written is lost. */
+export function stderrSink(): (line: string) => void {
+  const encoder = new TextEncoder();
+  return (line) => {
+    let rest = encoder.encode(line);
+    try {
+      while (rest.length > 0) rest = rest.subarray(Deno.stderr.writeSync(rest));
+    } catch {
+      // No one is left to tell.
+    }
+  };
+}

@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 
-const SINK = new URL("../../lib/system/stderr_sink.ts", import.meta.url).href;
+const SINK = new URL("../../lib/system/files.ts", import.meta.url).href;
 
 /** Runs a script with the sink imported, its standard error in a file. */
 async function run(script: string): Promise<{ code: number; stderr: string; stdout: string }> {
