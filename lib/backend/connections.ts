@@ -40,7 +40,6 @@ interface ConnectionsOptions {
 
 /** Reads connections at a bounded cost, and adds them up by Service. */
 export class Connections {
-  readonly #options: ConnectionsOptions;
   readonly #byService: ConnectionsByService;
   readonly #read: (valid: number) => Promise<void>;
   /** The duration of the last listing, in milliseconds. */
@@ -50,15 +49,14 @@ export class Connections {
   #readAt: number | undefined;
   #report: Pick<ConnectionsReport, "at" | "overSeconds"> = { at: "", overSeconds: 0 };
 
-  constructor(options: ConnectionsOptions) {
+  constructor(private readonly options: ConnectionsOptions) {
     const { services, clock } = options;
-    this.#options = options;
     this.#byService = new ConnectionsByService(services);
     this.#read = boundedReading({ clock, refresh: () => this.#refresh(), known: () => {} });
   }
 
   get isOn(): boolean {
-    return typeof this.#options.counters !== "string";
+    return typeof this.options.counters !== "string";
   }
 
   /** Begins to count, once the rules are in the kernel, without the counts of an earlier process. Never rejects. */
@@ -74,7 +72,7 @@ export class Connections {
   }
 
   async *batches(): AsyncGenerator<readonly ServiceConnections[]> {
-    const turns = new Turns(this.#options.clock);
+    const turns = new Turns(this.options.clock);
     for (const batch of chunks(await this.list(), { weigh: () => 1, most: BATCH })) {
       yield batch;
       await turns.giveWay();
@@ -83,7 +81,7 @@ export class Connections {
 
   /** Returns the busiest, and the sums of all. Never rejects. */
   async report(most = MOST_REPORTED): Promise<ConnectionsReport> {
-    const { node, counters } = this.#options;
+    const { node, counters } = this.options;
     const [sent, rejected] = [new Busiest(most), new Busiest(most)];
     for await (const batch of this.batches()) {
       for (const each of batch) (each.reason === undefined ? sent : rejected).add(each);
@@ -107,7 +105,7 @@ export class Connections {
   }
 
   async #refresh(): Promise<void> {
-    const { counters, clock, logger } = this.#options;
+    const { counters, clock, logger } = this.options;
     if (typeof counters === "string") return;
     const begun = clock.monotonic();
     let counts: Iterable<FrontendCount> = [];
@@ -173,12 +171,7 @@ export class ConnectionsByService {
 
   constructor(private readonly services: () => DesiredState["services"]) {}
 
-  /**
-   * Adds the difference to the last reading, or all of a counter that was reset.
-   * @param counts the counts of all frontends
-   * @param seconds since the last reading; `undefined` at the first one, whose counts are an older process's
-   * @yields when other work can run
-   */
+  /** Adds what came since the last reading. @param seconds since then; `undefined`: the counts are an old process's */
   *taking(
     counts: Iterable<FrontendCount>,
     seconds: number | undefined,

@@ -37,7 +37,6 @@ interface TakeOverOptions {
 
 /** Removes other proxies' rules once. If they come back, it reports them and leaves them. */
 export class ProxyTakeOver {
-  readonly #options: ProxyTakeOverOptions;
   readonly #nft: Nft;
   readonly #ipvs: IpvsTakeOver;
   #state: "waiting" | "removing" | "done" = "waiting";
@@ -48,8 +47,7 @@ export class ProxyTakeOver {
   /** True if a process of the rival has been seen: its rules go when it has gone. */
   #isSeen = false;
 
-  constructor(options: ProxyTakeOverOptions) {
-    this.#options = options;
+  constructor(private readonly options: ProxyTakeOverOptions) {
     this.#nft = new Nft(options.runner);
     this.#ipvs = new IpvsTakeOver({
       ...options,
@@ -66,7 +64,7 @@ export class ProxyTakeOver {
   async isServed(): Promise<boolean> {
     const tables = await this.#nft.listHookedTables().catch(() => []);
     if (tables.some((table) => PROXY_TABLES.includes(table))) return true;
-    const found = await cleanUpKernel(this.#options.runner, { dryRun: true, kubeProxy: true });
+    const found = await cleanUpKernel(this.options.runner, { dryRun: true, kubeProxy: true });
     return found.some(({ isHooked }) => isHooked);
   }
 
@@ -103,7 +101,7 @@ export class ProxyTakeOver {
     // Beside the rest: open connections may keep it for long.
     let following = this.follow(signal);
     while (!signal.aborted) {
-      await this.#options.clock.sleep(period * CHECK_OTHERS, signal);
+      await this.options.clock.sleep(period * CHECK_OTHERS, signal);
       if (signal.aborted) break;
       if (await this.check()) requestFull("kube-proxy has gone");
       looked();
@@ -133,7 +131,7 @@ export class ProxyTakeOver {
     if (this.#state !== "done") return false;
     const { rules, isOverwritten } = await this.#find().catch(() => NOTHING);
     const isNone = rules.length === 0;
-    const processes = isNone ? [] : await kubeProxyProcesses(this.#options);
+    const processes = isNone ? [] : await kubeProxyProcesses(this.options);
     this.rival = isNone ? undefined : { rules, processes };
     this.#isSeen = !isNone && (this.#isSeen || processes.length > 0);
     return isOverwritten;
@@ -141,7 +139,7 @@ export class ProxyTakeOver {
 
   /** Removes tables, then chains, and sets the state `done` if nothing failed. */
   async #removeOthers(): Promise<void> {
-    const { variant, runner, logger } = this.#options;
+    const { variant, runner, logger } = this.options;
     this.#state = "removing";
     const report = (what: string) => logger.info("took over; the old rules are removed", { what });
     try {
@@ -173,10 +171,10 @@ export class ProxyTakeOver {
   }
 
   async #find(): Promise<FoundRules> {
-    const own = await this.#options.variant?.();
+    const own = await this.options.variant?.();
     const tables = await deleteTables(this.#nft, KUBE_PROXY_TABLES).catch(unlessMissing);
     const options = { kubeProxy: true, dryRun: true, ownerOnly: own };
-    const entries = await cleanUpKernel(this.#options.runner, options);
+    const entries = await cleanUpKernel(this.options.runner, options);
     const others = entries.filter(({ owner, variant }) => owner !== undefined && variant !== own);
     const isOverwritten = entries.some(({ owner, variant }) =>
       owner === "kube-proxy" && variant === own
@@ -193,7 +191,7 @@ export class ProxyTakeOver {
 
   /** Returns the reason to wait: a running kube-proxy would restore removed parts. Rejects if that is unknown. */
   async #liveProxy(): Promise<string | undefined> {
-    const [process] = await kubeProxyProcesses(this.#options);
+    const [process] = await kubeProxyProcesses(this.options);
     const isBack = process !== undefined || (await this.#find()).rules.length > 0;
     if (!isBack) return undefined;
     return `kube-proxy is still at work (${
@@ -206,7 +204,7 @@ export class ProxyTakeOver {
     const reason = messageOf(error);
     if (this.#logged.has(reason)) return;
     this.#logged.add(reason);
-    this.#options.logger.warn("rules of another proxy could not be removed; trying again later", {
+    this.options.logger.warn("rules of another proxy could not be removed; trying again later", {
       error: reason,
     });
   }

@@ -48,7 +48,6 @@ const RETRY_PAUSE = 10_000;
 
 /** Cleans beside the syncs: a `conntrack` that hangs delays no rule. Failures are tried again later. */
 export class ConntrackCleaner {
-  readonly #options: ConntrackCleanerOptions;
   readonly #suspects: Record<Family, Suspects> = { 4: new Map(), 6: new Map() };
   /** The kernel has what the last sync wanted. */
   #isSynced = false;
@@ -56,9 +55,7 @@ export class ConntrackCleaner {
   #isMissing = false;
   #lastWarning = "";
 
-  constructor(options: ConntrackCleanerOptions) {
-    this.#options = options;
-  }
+  constructor(private readonly options: ConntrackCleanerOptions) {}
 
   /** Notes what a sync may have made stale, and starts a clean-up if it succeeded. @yields when other work can run */
   *following({ change, applied, isFull }: {
@@ -70,7 +67,7 @@ export class ConntrackCleaner {
     this.#isSynced = applied !== undefined;
     const changed = change.services.values().filter(({ before, after }) => before !== after);
     // Other addresses of the node may take node ports where the fixed rules change.
-    const all = isFull || changesFixedRules(change) ? this.#options.state.services.values() : [];
+    const all = isFull || changesFixedRules(change) ? this.options.state.services.values() : [];
     const renewed = all.map((after): ServiceChange => ({ before: [], after }));
     for (const each of [changed, renewed].values().flatMap((each) => each)) {
       yield;
@@ -80,7 +77,7 @@ export class ConntrackCleaner {
   }
 
   async #run(): Promise<void> {
-    const { runtime: { clock }, signal } = this.#options;
+    const { runtime: { clock }, signal } = this.options;
     this.#isRunning = true;
     while (this.#isSynced && !signal.aborted && FAMILIES.some((f) => this.#suspects[f].size > 0)) {
       let isDone = true;
@@ -110,7 +107,7 @@ export class ConntrackCleaner {
   }
 
   async #deleteStale(family: Family, suspects: Suspects): Promise<void> {
-    const { state, runtime: { runner, clock, addresses }, metrics, logger, signal } = this.#options;
+    const { state, runtime: { runner, clock, addresses }, metrics, logger, signal } = this.options;
     const started = clock.monotonic();
     const listings: Iterable<ConntrackEntry>[] = [];
     for (const protocol of PROTOCOLS) {
@@ -153,7 +150,7 @@ export class ConntrackCleaner {
   }
 
   #warn(message: string): void {
-    if (message !== this.#lastWarning) this.#options.logger.warn(message);
+    if (message !== this.#lastWarning) this.options.logger.warn(message);
     this.#lastWarning = message;
   }
 }

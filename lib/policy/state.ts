@@ -56,7 +56,6 @@ interface Wanted {
 const NOTHING: ReadonlySet<string> = new Set();
 
 export class Desired implements DesiredState {
-  readonly #options: DesiredOptions;
   readonly #services = new Map<string, readonly DesiredServicePort[]>();
   /** The earlier ports of Services whose rules stay unchanged, since lost claims may come back. */
   readonly #frozen = new Map<string, readonly DesiredServicePort[]>();
@@ -75,8 +74,7 @@ export class Desired implements DesiredState {
   #nextNode: DesiredNode;
   #facts: NodeFacts = { zone: "", addresses: { 4: undefined, 6: undefined } };
 
-  constructor(options: DesiredOptions) {
-    this.#options = options;
+  constructor(private readonly options: DesiredOptions) {
     const { signpost } = options.configuration;
     this.#admission = new Admission(signpost.limits, signpost);
     this.#refused = new Map([...options.traits.refuses, ...options.refusedFeatures ?? []]);
@@ -133,7 +131,7 @@ export class Desired implements DesiredState {
     const service = objects.services.get(key);
     const after = service === undefined
       ? 0
-      : costOf(service, objects.slicesOf(key), this.#options.configuration.signpost);
+      : costOf(service, objects.slicesOf(key), this.options.configuration.signpost);
     return Math.max(after, this.#admission.inForce(key)?.cost ?? 0);
   }
 
@@ -146,10 +144,7 @@ export class Desired implements DesiredState {
     return atOnce(this.updating(objects, changed, growth));
   }
 
-  /**
-   * Applies a change in turns. Until the end the objects must not change, and `node` and `services` are the earlier
-   * ones. @param growth elements that one Service may add @yields when other work can run
-   */
+  /** Applies a change in turns. The objects must not change until the end. @param growth elements for each Service */
   *updating(
     objects: Snapshot,
     changed: Dirty,
@@ -194,7 +189,7 @@ export class Desired implements DesiredState {
 
   /** @returns true if all Services must be computed again */
   #updateNode({ node, serviceCIDRs }: Snapshot): boolean {
-    const inputs = { ...this.#options, node, serviceCIDRs: [...serviceCIDRs.values()] };
+    const inputs = { ...this.options, node, serviceCIDRs: [...serviceCIDRs.values()] };
     const after = desiredNode(inputs);
     const facts: NodeFacts = {
       zone: node?.zone ?? "",
@@ -216,7 +211,7 @@ export class Desired implements DesiredState {
     const last = this.#surroundings;
     const around = last && !changed.node && !changed.services.has(API_SERVICE)
       ? last
-      : surroundingsOf(objects, { desired: this.#nextNode, options: this.#options });
+      : surroundingsOf(objects, { desired: this.#nextNode, options: this.options });
     this.#surroundings = around;
     const ownAddresses = new Set(around.ownAddresses);
     const listeners = new Set(around.listeners);
@@ -241,7 +236,7 @@ export class Desired implements DesiredState {
   /** Removes external IPs if they are switched off, as in kube-proxy (CVE-2020-8554). */
   #serviceOf(objects: Snapshot, key: string): Service | undefined {
     const service = objects.services.get(key);
-    const off = this.#options.configuration.featureGates["AllowServiceExternalIPs"] === false;
+    const off = this.options.configuration.featureGates["AllowServiceExternalIPs"] === false;
     return service && off && service.externalIPs.length > 0
       ? { ...service, externalIPs: [] }
       : service;
@@ -272,7 +267,7 @@ export class Desired implements DesiredState {
       last.slices.length === slices.length && last.slices.every((each, i) => each === slices[i]);
     if (isSame) return { before, after: last.ports };
     const { zone, addresses: nodeAddresses } = facts;
-    const [{ nodeName }, { ipFamilies, acceleration }] = [this.#options, this.#nextNode];
+    const [{ nodeName }, { ipFamilies, acceleration }] = [this.options, this.#nextNode];
     const endpoints = indexPorts(slices);
     const healthCheck = healthCheckOf(service, { endpoints, nodeName, ipFamilies });
     if (healthCheck) this.#healthChecks.set(key, healthCheck);
@@ -282,8 +277,8 @@ export class Desired implements DesiredState {
       place: { nodeName, zone },
       nodeAddresses,
       lost,
-      schedulers: this.#options.configuration.signpost,
-      accelerated: acceleration && this.#options.configuration.signpost.acceleration.services,
+      schedulers: this.options.configuration.signpost,
+      accelerated: acceleration && this.options.configuration.signpost.acceleration.services,
       previous: before,
     });
     const written = only(after, ({ family }) => ipFamilies.includes(family));

@@ -405,19 +405,16 @@ const BACKOFF: BackoffLimits = { first: 1_000, longest: 30_000 };
 
 /** Follows syncs, and returns the pauses between them. All times are monotonic milliseconds. */
 export class SyncPauses {
-  readonly #minSyncPeriod: MinSyncPeriod;
   /** Milliseconds of the last syncs since a quiet second, the newest last. */
   #durations: readonly number[] = [];
   #failures = 0;
   #ended = -Infinity;
 
-  constructor(minSyncPeriod: MinSyncPeriod) {
-    this.#minSyncPeriod = minSyncPeriod;
-  }
+  constructor(private readonly minSyncPeriod: MinSyncPeriod) {}
 
   /** Returns the usual pause. An adaptive one follows the mean of the last three syncs. */
   get usual(): number {
-    if (this.#minSyncPeriod !== "adaptive") return this.#minSyncPeriod;
+    if (this.minSyncPeriod !== "adaptive") return this.minSyncPeriod;
     const counted = this.#durations.map((each) => Math.min(each, LONGEST_COUNTED));
     return counted.reduce((sum, each) => sum + each, 0) * FACTOR / COUNTED;
   }

@@ -30,7 +30,6 @@ interface IptablesDataplaneOptions {
 
 /** Applies scripts with one variant of iptables. Each table of each family is one transaction. */
 export class IptablesDataplane implements ScriptWriter<IptablesScript> {
-  readonly #options: IptablesDataplaneOptions;
   readonly ruleCounts = new RuleCounts();
   readonly #packets = new CounterSums();
   iptables: UsedIptables;
@@ -43,14 +42,13 @@ export class IptablesDataplane implements ScriptWriter<IptablesScript> {
   /** As in the last full script. */
   #tcpBeLiberal = false;
 
-  constructor(options: IptablesDataplaneOptions) {
-    this.#options = options;
+  constructor(private readonly options: IptablesDataplaneOptions) {
     this.iptables = options.iptables;
   }
 
   /** Rereads a sysctl that the rules depend on. @returns the reason for a full sync, or `undefined` */
   async refresh(): Promise<string | undefined> {
-    const tcpBeLiberal = await isTcpLiberal(this.#options.runner);
+    const tcpBeLiberal = await isTcpLiberal(this.options.runner);
     if (tcpBeLiberal === this.iptables.tcpBeLiberal) return undefined;
     this.iptables = { ...this.iptables, tcpBeLiberal };
     return `nf_conntrack_tcp_be_liberal is ${tcpBeLiberal ? "set" : "not set any more"}`;
@@ -91,7 +89,7 @@ export class IptablesDataplane implements ScriptWriter<IptablesScript> {
       this.writes++;
     }
     // The rule that protects localhost from neighbours is in place now.
-    if (script.routeLocalnet) await this.#options.routeLocalnet();
+    if (script.routeLocalnet) await this.options.routeLocalnet();
   }
 
   /** Compares the kernel's rules with those of the last script. @returns nothing if there was a write meanwhile */
@@ -139,13 +137,13 @@ export class IptablesDataplane implements ScriptWriter<IptablesScript> {
     { table, chain }: { readonly table: Table; readonly chain: string },
   ): Promise<string> {
     const place = { ...this.iptables, family, table, chain };
-    const listed = await listChain(this.#options.runner, place, "-v");
+    const listed = await listChain(this.options.runner, place, "-v");
     return listed instanceof ApplyError ? "" : listed;
   }
 
   /** Reads the kernel's rules of one family. @throws {ApplyError} if they cannot be read */
   async saved(family: Family): Promise<Saved> {
-    const text = await save(this.#options.runner, { ...this.iptables, family });
+    const text = await save(this.options.runner, { ...this.iptables, family });
     return await this.#inTurns(parseSaved(text));
   }
 
@@ -161,12 +159,12 @@ export class IptablesDataplane implements ScriptWriter<IptablesScript> {
   async #restore(input: FamilyInput): Promise<number> {
     const text = await this.#inTurns(renderFamily(input));
     const place = { ...this.iptables, family: input.family };
-    if (text !== "") await restore(this.#options.runner, place, text);
+    if (text !== "") await restore(this.options.runner, place, text);
     return text.length;
   }
 
   async #inTurns<T>(work: Generator<undefined, T>): Promise<T> {
-    const { clock } = this.#options;
+    const { clock } = this.options;
     return clock ? await new Turns(clock).run(work) : atOnce(work);
   }
 }

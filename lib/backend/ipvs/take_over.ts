@@ -118,7 +118,6 @@ interface IpvsTakeOverOptions {
 const PERIOD = 5_000;
 
 export class IpvsTakeOver {
-  readonly #options: IpvsTakeOverOptions;
   readonly #kernel: IpvsKernel;
   /** `undefined` before a take-over, and when it is done. */
   #progress: Progress | undefined;
@@ -127,8 +126,7 @@ export class IpvsTakeOver {
   #guard = "";
   #lastWarning = "";
 
-  constructor(options: IpvsTakeOverOptions) {
-    this.#options = options;
+  constructor(private readonly options: IpvsTakeOverOptions) {
     this.#kernel = new IpvsKernel(options.runner, options.configuration.ipvs.excludeCIDRs);
   }
 
@@ -161,7 +159,7 @@ export class IpvsTakeOver {
     const state = await this.#look();
     // If this look fails after an earlier success, the guard stays until the next one.
     if (state === undefined && (this.#guard === "" || this.#progress?.isRemoved)) return;
-    const { configuration, clock, logger } = this.#options;
+    const { configuration, clock, logger } = this.options;
     const grace = configuration.signpost.ipvsGracePeriod;
     const now = clock.monotonic();
     const earliest = now + Math.min(grace, KUBE_PROXY_SYNCS);
@@ -192,13 +190,13 @@ export class IpvsTakeOver {
       if (next?.obstacle) this.#warn(next.obstacle);
       // A new take-over may have begun meanwhile.
       if (this.#progress === before) this.#progress = next;
-      if (this.#progress) await this.#options.clock.sleep(PERIOD, signal);
+      if (this.#progress) await this.options.clock.sleep(PERIOD, signal);
     }
   }
 
   /** @returns the next state; `undefined` if nothing is left. Rejects if something cannot be read or removed */
   async #step(before: Progress): Promise<Progress | undefined> {
-    const { clock, logger } = this.#options;
+    const { clock, logger } = this.options;
     const state = await this.#kernel.look();
     const now = clock.monotonic();
     if (state === undefined) {
@@ -228,7 +226,7 @@ export class IpvsTakeOver {
 
   /** Removes the guard, if nft could create it. */
   async #end(): Promise<undefined> {
-    if (this.#guard !== "") await this.#options.nft.apply(GUARD_REMOVAL);
+    if (this.#guard !== "") await this.options.nft.apply(GUARD_REMOVAL);
     this.#guard = "";
   }
 
@@ -242,19 +240,19 @@ export class IpvsTakeOver {
   /** Returns the reason to wait; `""` if there is none. */
   async #findObstacle({ servers }: IpvsState): Promise<string> {
     const canRemove = servers.length === 0 || await this.#kernel.canRemoveServers();
-    return canRemove ? await this.#options.obstacle() ?? "" : NO_IPVSADM;
+    return canRemove ? await this.options.obstacle() ?? "" : NO_IPVSADM;
   }
 
   /** Converts a monotonic time to RFC 3339. The wall clock may be set meanwhile. */
   #wallTime(monotonic: number): string {
-    const { clock } = this.#options;
+    const { clock } = this.options;
     return new Date(clock.now() + monotonic - clock.monotonic()).toISOString();
   }
 
   #warn(message: string): void {
     if (message === this.#lastWarning) return;
     this.#lastWarning = message;
-    this.#options.logger.warn(message);
+    this.options.logger.warn(message);
   }
 
   /** Reads the state for a guard, which needs the virtual IPs at least. Never rejects. */
@@ -270,7 +268,7 @@ export class IpvsTakeOver {
 
   async #install(guard: string): Promise<void> {
     try {
-      const { nft } = this.#options;
+      const { nft } = this.options;
       if (guard === this.#guard && (await nft.listTables()).includes(IPVS_TABLE)) return;
       await nft.apply(guard);
       this.#guard = guard;

@@ -16,24 +16,22 @@ const TURN = 20;
  * while V8 marks a large heap late, each 64 KB of new objects cost 5 ms (`IncrementalMarking::AdvanceOnAllocation`).
  */
 export class Turns {
-  readonly #clock: Pick<Clock, "monotonic" | "sleep">;
   #began: number;
 
   /** @param clock measures the turn; the first one begins now */
-  constructor(clock: Pick<Clock, "monotonic" | "sleep">) {
-    this.#clock = clock;
+  constructor(private readonly clock: Pick<Clock, "monotonic" | "sleep">) {
     this.#began = clock.monotonic();
   }
 
   get #isOver(): boolean {
-    return this.#clock.monotonic() - this.#began >= TURN;
+    return this.clock.monotonic() - this.#began >= TURN;
   }
 
   /** Lets other work run if this turn has lasted long enough. Cheap to call often. */
   async giveWay(): Promise<void> {
     if (!this.#isOver) return;
-    await this.#clock.sleep(0);
-    this.#began = this.#clock.monotonic();
+    await this.clock.sleep(0);
+    this.#began = this.clock.monotonic();
   }
 
   /** Runs work to its end, and gives way at each yield. */
