@@ -106,7 +106,7 @@ export async function askHeldBack(daemon: Asking): Promise<readonly HeldBackPort
 }
 
 /** The last lines of the daemon's log, and the last changes of all Services. */
-export interface Recent {
+interface Recent {
   readonly log: readonly string[];
   readonly changes: readonly HistoryEntry[];
 }

@@ -20,10 +20,7 @@ export type JsonValue =
   | readonly JsonValue[]
   | { readonly [key: string]: JsonValue };
 
-/**
- * The form of the text after a flag. `boolean` may stand without a value; `list` is parted by
- * commas, `words` is not, both may be repeated; `map` is `Name=true,Name=false`.
- */
+/** The text after a flag. `boolean` needs none, `list` has commas, `words` may be repeated, `map` is `Name=true`. */
 type FlagKind = "boolean" | "text" | "integer" | "number" | "list" | "words" | "map";
 
 export interface Flag {
