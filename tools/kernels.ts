@@ -7,9 +7,8 @@
  * @module
  */
 import { complain, say } from "./terminal.ts";
-import { runAarch64 } from "./kernels/aarch64.ts";
 import { makeBundles } from "./kernels/bundles.ts";
-import { AARCH64, dayOfYear, MACHINE_RUNS } from "./kernels/catalog.ts";
+import { dayOfYear, MACHINE_RUNS } from "./kernels/catalog.ts";
 import { writeDocuments } from "./kernels/documents.ts";
 import { HELP, type Options, readOptions, renderList } from "./kernels/options.ts";
 import { NotAvailable, Packages } from "./kernels/packages.ts";
@@ -25,7 +24,7 @@ const MACHINE_PROGRAMS = [
   ...["qemu-system-x86_64", "busybox", "modprobe", "python3"],
   ...["iptables-nft", "ip", "conntrack", "sysctl"],
 ];
-const AARCH64_PROGRAMS = ["qemu-aarch64-static"];
+const ARM64_PROGRAMS = ["qemu-system-aarch64", "mmdebstrap"];
 
 /** Runs what is asked for. @returns the exit code */
 async function main(args: readonly string[]): Promise<number> {
@@ -53,11 +52,10 @@ async function main(args: readonly string[]): Promise<number> {
 /** @returns what is in the way of all runs */
 async function findProblem({ names }: Options): Promise<string | undefined> {
   if (Deno.build.arch !== "x86_64") return "the machines are x86_64, and this one is not";
-  const hasMachines = names.some((name) => name !== AARCH64);
-  return await installPrograms([
-    ...(hasMachines ? MACHINE_PROGRAMS : []),
-    ...(names.includes(AARCH64) ? AARCH64_PROGRAMS : []),
-  ], { needsRoot: false });
+  const isArm64 = MACHINE_RUNS.some((run) => names.includes(run.name) && run.architecture);
+  return await installPrograms([...MACHINE_PROGRAMS, ...isArm64 ? ARM64_PROGRAMS : []], {
+    needsRoot: isArm64,
+  });
 }
 
 async function runAll(options: Options): Promise<RunResult[]> {
@@ -72,7 +70,8 @@ async function runAll(options: Options): Promise<RunResult[]> {
     Deno.addSignalListener(name, end);
     resources.defer(() => Deno.removeSignalListener(name, end));
   }
-  const packages = new Packages(options.cache ?? `${scratch}/cache`);
+  const cache = options.cache ?? `${scratch}/cache`;
+  const packages = new Packages(cache);
   const bundles = await makeBundles(ROOT, scratch);
   const hasFlows = MACHINE_RUNS.some((run) =>
     options.names.includes(run.name) && stepsOf(run, BACKENDS)
@@ -80,6 +79,7 @@ async function runAll(options: Options): Promise<RunResult[]> {
   );
   const shop: Workshop = {
     packages,
+    cache,
     bundles,
     busybox: locateProgram("busybox") ?? "/bin/busybox",
     flows: hasFlows ? await prepareFlows(bundles.signpost, scratch) : undefined,
@@ -108,7 +108,6 @@ async function runAll(options: Options): Promise<RunResult[]> {
 /** Runs one kernel. One that cannot be downloaded is left out. */
 async function runOne(name: string, shop: Workshop, folder: string): Promise<RunResult> {
   try {
-    if (name === AARCH64) return await runAarch64({ ...shop, root: ROOT, folder });
     const run = MACHINE_RUNS.find((each) => each.name === name);
     if (run === undefined) throw new Error(`there is no ${name}`);
     return await runKernel(run, shop, folder);

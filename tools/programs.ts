@@ -29,7 +29,7 @@ const PACKAGES: Readonly<Record<string, string>> = {
 /** Packages of what only `deno task kernels` runs. */
 const KERNEL_PACKAGES: Readonly<Record<string, string>> = {
   "qemu-system-x86_64": "qemu-system-x86",
-  "qemu-aarch64-static": "qemu-user-static",
+  "qemu-system-aarch64": "qemu-system-arm",
   busybox: "busybox-static",
   modprobe: "kmod",
   python3: "python3",

@@ -36,8 +36,10 @@ fail() { echo "init: $*"; poweroff -f; }
 for module in /mods/*; do insmod "$module" || echo "init: cannot load $module"; done
 opts=trans=virtio,version=9p2000.L,msize=512000
 mount -t 9p -o $opts,ro,cache=loose host /lower || fail "no root file system"
-mount -t tmpfs -o size=75% rw /rw; mkdir /rw/up /rw/work
-mount -t overlay -o lowerdir=/lower,upperdir=/rw/up,workdir=/rw/work root /new || fail "no overlay"
+mount -t tmpfs -o size=75% rw /rw; mkdir /rw/up /rw/work /userland
+lower=/lower
+mount -t 9p -o $opts,ro,cache=loose userland /userland 2>/dev/null && lower=/userland:/lower
+mount -t overlay -o lowerdir=$lower,upperdir=/rw/up,workdir=/rw/work root /new || fail "no overlay"
 mkdir -p /new/out /new/proc /new/sys /new/dev
 mount -t 9p -o $opts,cache=none out /new/out || fail "no folder for results"
 for folder in proc sys dev; do mount --move /$folder /new/$folder; done
@@ -48,13 +50,14 @@ exec switch_root /new /bin/sh /out/start
  * Makes a kernel's first root.
  *
  * @param unpacked the folder with the kernel's packages
- * @param options.busybox a program without libraries
+ * @param options.first the machine's busybox, without libraries
+ * @param options.busybox this machine's
  * @param options.folder where the initrd is written
  * @throws {NotAvailable} where the packages are not what is expected
  */
 export async function makeBootFiles(
   unpacked: string,
-  options: { readonly busybox: string; readonly folder: string },
+  options: { readonly first: string; readonly busybox: string; readonly folder: string },
 ): Promise<BootFiles> {
   // 6.12 and newer have it below usr.
   const base = await exists(`${unpacked}/lib/modules`) ? unpacked : `${unpacked}/usr`;
@@ -74,7 +77,7 @@ export async function makeBootFiles(
   const archive = writeArchive([
     { path: "bin" },
     { path: "mods" },
-    { path: "bin/busybox", content: await Deno.readFile(options.busybox) },
+    { path: "bin/busybox", content: await Deno.readFile(options.first) },
     { path: "init", content: new TextEncoder().encode(INIT) },
     ...files.map((content, i) => ({ path: `mods/${10 + i}`, content })),
   ]);

@@ -28,6 +28,8 @@ export interface MachineRun {
   readonly series?: string;
   /** The suite of nft. */
   readonly nft: Suite;
+  /** A machine of this processor, with programs of the suite; absent: one like this machine. */
+  readonly architecture?: "arm64";
   /** Another program's table is there, which the nft of this suite wrote; no mode is set. */
   readonly foreignNft?: Suite;
   /** More arguments for the kernel. */
@@ -125,6 +127,24 @@ export const MACHINE_RUNS: readonly MachineRun[] = [
     only: "ipvs",
     note: "Debian 12; the take-over from kube-proxy's ipvs mode",
   },
+  {
+    name: "bookworm-arm64",
+    suite: "bookworm",
+    package: "linux-image-arm64",
+    series: "6.1",
+    nft: "bookworm",
+    architecture: "arm64",
+    note: "Debian 12 on 64-bit ARM",
+  },
+  {
+    name: "trixie-arm64",
+    suite: "trixie",
+    package: "linux-image-arm64",
+    series: "6.12",
+    nft: "trixie",
+    architecture: "arm64",
+    note: "Debian 13 on 64-bit ARM",
+  },
   ...SUITES.map((suite) => ({
     name: `flowtables-${suite}`,
     suite,
@@ -136,11 +156,8 @@ export const MACHINE_RUNS: readonly MachineRun[] = [
   })),
 ];
 
-/** The run that boots nothing: `--once` under qemu's user mode. */
-export const AARCH64 = "aarch64";
-
 /** The names of all runs. */
-export const NAMES: readonly string[] = [...MACHINE_RUNS.map(({ name }) => name), AARCH64];
+export const NAMES: readonly string[] = MACHINE_RUNS.map(({ name }) => name);
 
 /** Returns true if a run is on a node without IPv6. */
 export function isWithoutIpv6(run: MachineRun): boolean {
@@ -170,7 +187,7 @@ function isSelected(name: string, word: string): boolean {
 
 /**
  * Returns the run of a day: the next one each day. It leaves out the series that the machine itself runs, and the long
- * runs of ipvs mode and the fast path.
+ * runs of ipvs mode, the fast path and another processor.
  *
  * @param dayOfYear 1 to 366
  * @param release of the machine's kernel, as `uname -r` prints it
@@ -178,7 +195,8 @@ function isSelected(name: string, word: string): boolean {
 export function runOfDay(dayOfYear: number, release: string): MachineRun {
   const series = /^\d+\.\d+/.exec(release)?.[0];
   const others = MACHINE_RUNS.filter((run) =>
-    run.only === undefined && (run.series === undefined || run.series !== series)
+    run.only === undefined && run.architecture === undefined &&
+    (run.series === undefined || run.series !== series)
   );
   const run = others[dayOfYear % others.length];
   if (run === undefined) throw new Error("there are no kernels to choose from");

@@ -17,14 +17,13 @@ import {
   LIFE_PARTS,
   type LifePart,
   type MachineFacts,
-  type Part,
   type Step,
   type StepResult,
 } from "./steps.ts";
 
 /** The work of the machine. */
 export interface Plan {
-  readonly steps: readonly (Step & { readonly part: Part })[];
+  readonly steps: readonly Step[];
   /** The families that the kernel has. */
   readonly families: readonly Family[];
   /** The folder with `flows.py`, and the one with its rules. */

@@ -12,6 +12,8 @@ import type { BootFiles } from "./boot_files.ts";
 export interface MachineOptions {
   readonly boot: BootFiles;
   readonly kernelArguments: readonly string[];
+  /** A folder with programs for 64-bit ARM: the machine is one. `undefined`: it is like this machine. */
+  readonly userland: string | undefined;
   /** A shell command, run as root, with `/out` for its results. */
   readonly command: string;
   /** The folder that is `/out` there. */
@@ -30,6 +32,8 @@ export interface MachineOptions {
 /** Low, so that a machine in a window stays usable. */
 const NICENESS = "5";
 const MEMORY_MEBIBYTES = 3072;
+const X86_64 = ["qemu-system-x86_64", "-machine", "q35", "-cpu", "max"];
+const ARM64 = ["qemu-system-aarch64", "-machine", "virt", "-cpu", "max,pauth-impdef=on"];
 const FAST = ["-accel", "tcg,thread=multi,tb-size=512", "-smp", "2"];
 /** An instruction takes 4 ns. */
 const COUNTED = [
@@ -39,10 +43,11 @@ const COUNTED = [
 
 /** Runs a machine to its end. The console is in `out/console`. */
 export async function runMachine(options: MachineOptions): Promise<void> {
-  const { boot, out, signal } = options;
+  const { boot, out, signal, userland } = options;
   await Deno.writeTextFile(`${out}/start`, startScript(options));
   const kernelArguments = [
-    "console=ttyS0 loglevel=4 panic=-1 mitigations=off nokaslr rcupdate.rcu_expedited=1",
+    `console=${userland === undefined ? "ttyS0" : "ttyAMA0"}`,
+    "loglevel=4 panic=-1 mitigations=off nokaslr rcupdate.rcu_expedited=1",
     ...options.kernelArguments,
   ];
   const share = (id: string, path: string, more = "") => [
@@ -50,14 +55,16 @@ export async function runMachine(options: MachineOptions): Promise<void> {
     ...["-device", `virtio-9p-pci,fsdev=${id},mount_tag=${id}`],
   ];
   const args = [
-    ...["-n", NICENESS, "qemu-system-x86_64"],
-    ...["-machine", "q35", "-cpu", "max", "-m", `${MEMORY_MEBIBYTES}`],
+    ...["-n", NICENESS],
+    ...userland === undefined ? X86_64 : ARM64,
+    ...["-m", `${MEMORY_MEBIBYTES}`],
     ...options.countsInstructions ? COUNTED : FAST,
     ...["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"],
     ...["-serial", `file:${out}/console`],
     ...["-kernel", boot.kernel, "-initrd", boot.initrd, "-append", kernelArguments.join(" ")],
     ...share("host", "/", ",readonly=on,multidevs=remap"),
     ...share("out", out),
+    ...userland === undefined ? [] : share("userland", userland, ",readonly=on"),
   ];
   const child = new Deno.Command("nice", {
     args,

@@ -10,6 +10,7 @@ import type { Plan } from "./guest.ts";
 import { runMachine } from "./machine.ts";
 import { prepareNft, prepareProgram } from "./nft.ts";
 import type { Packages } from "./packages.ts";
+import { DENO, prepareUserland } from "./userland.ts";
 import {
   type Backend,
   collectResults,
@@ -21,6 +22,8 @@ import {
 /** The parts that all runs share. */
 export interface Workshop {
   readonly packages: Packages;
+  /** The folder of downloads. */
+  readonly cache: string;
   readonly bundles: Bundles;
   /** A program without libraries. */
   readonly busybox: string;
@@ -58,20 +61,24 @@ export async function runKernel(
     const failed = collectResults(steps, [], TIME_LIMIT);
     return { name: run.name, note: run.note, version: "", steps: failed, seconds: 0 };
   }
-  const all = await shop.packages.dependencies(run.suite, run.package);
+  const { architecture } = run;
+  const all = await shop.packages.dependencies(run.suite, run.package, architecture);
   const names = all.filter((name) => KERNEL_PACKAGE.test(name));
   const isImage = (name: string) => name.startsWith("linux-image-");
   const unpacked = await shop.packages.unpack(run.suite, [
     ...names.filter(isImage),
     ...names.filter((name) => !isImage(name)),
-  ]);
-  const nft = await prepareNft(shop.packages, run.nft);
+  ], architecture);
+  const userland = architecture && await prepareUserland(run.suite, shop.cache);
   const others = run.only === "ipvs" ? IPVS_PROGRAMS : [];
-  const path = [nft];
+  const path = userland === undefined ? [await prepareNft(shop.packages, run.nft)] : [];
   for (const name of others) {
     path.push(await prepareProgram(shop.packages, run.suite, { program: name, name }));
   }
-  const boot = await makeBootFiles(unpacked, { busybox: shop.busybox, folder });
+  const busybox = architecture
+    ? `${await shop.packages.unpack(run.suite, ["busybox-static"], architecture)}/bin/busybox`
+    : shop.busybox;
+  const boot = await makeBootFiles(unpacked, { first: busybox, busybox: shop.busybox, folder });
 
   const out = `${folder}/out`;
   await Deno.mkdir(out);
@@ -85,12 +92,15 @@ export async function runKernel(
     ...(shop.kubeProxy !== undefined && { kubeProxy: shop.kubeProxy }),
   };
   await Deno.writeTextFile(`${out}/plan.json`, JSON.stringify(plan));
+  const deno = (command: readonly string[]) =>
+    [userland === undefined ? command[0] : DENO, ...command.slice(1)].join(" ");
   const { signpost, guest } = shop.bundles;
   const started = performance.now();
   await runMachine({
     boot,
     kernelArguments: run.kernelArguments ?? [],
-    command: `SIGNPOST_BIN="${signpost.join(" ")}" ${guest.join(" ")} /out > /out/log 2>&1`,
+    command: `SIGNPOST_BIN="${deno(signpost)}" ${deno(guest)} /out > /out/log 2>&1`,
+    userland,
     out,
     path,
     countsInstructions: run.only === "flowtables",

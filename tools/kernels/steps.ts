@@ -23,10 +23,10 @@ export const PARTS = ["flows", ...LIFE_PARTS] as const;
 /** Names a part of a run. */
 export type Part = typeof PARTS[number] | SolePart;
 
-/** One thing that is tried; `once` is the text that `--once` prints, on another processor. */
+/** One thing that is tried. */
 export interface Step {
   readonly backend: Backend;
-  readonly part: Part | "once";
+  readonly part: Part;
 }
 
 /** The result of a step. */
@@ -54,7 +54,7 @@ export interface MachineFacts {
 export interface RunResult {
   readonly name: string;
   readonly note: string;
-  /** Of the kernel's package, or of what else was run. */
+  /** Of the kernel's package. */
   readonly version: string;
   readonly facts?: MachineFacts;
   readonly steps: readonly StepResult[];
@@ -74,7 +74,7 @@ export interface RunResult {
 export function stepsOf(
   run: MachineRun,
   wanted: readonly Backend[],
-): (Step & { readonly part: Part })[] {
+): Step[] {
   // The namespaces of the recorded flows have IPv6.
   const hasFlows = !isWithoutIpv6(run) && !run.foreignNft;
   const only = run.isNftablesOnly ? "nftables" : run.foreignNft && "iptables";

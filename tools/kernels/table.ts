@@ -77,15 +77,13 @@ function rowOf({ name, version, facts, steps, seconds, leftOut }: RunResult): st
 }
 
 function flowsCell(steps: readonly StepResult[]): string {
-  const once = steps.find(({ part }) => part === "once");
-  if (once !== undefined) return once.passed ? "--once: same" : "--once: differs";
   const flows = steps.find(({ part }) => part === "flows");
   if (flows === undefined) return "";
   return /^\d+\/\d+/.exec(flows.detail)?.[0] ?? "failed";
 }
 
 function daemonCell(steps: readonly StepResult[]): string {
-  const own = steps.filter(({ part }) => part !== "flows" && part !== "once");
+  const own = steps.filter(({ part }) => part !== "flows");
   if (own.length === 0) return "";
   const failed = [...LIFE_PARTS, ...SOLE_PARTS].filter((part) =>
     own.some((step) => step.part === part && !step.passed)
