@@ -100,9 +100,8 @@ class View {
   async add(line: string): Promise<void> {
     const event = this.#observer.read(line);
     if (!event) return;
-    const name = () => this.#pods.nameOf(event);
-    void this.#pods.read(serviceOf(event.service), name() ? REFRESH : NAMES_AGAIN);
-    this.#print(() => ({ ...event, pod: name() }), textOf);
+    const known = this.#pods.nameOf(event);
+    this.#print(() => ({ ...event, pod: known || this.#pods.nameOf(event) }), textOf);
     if (this.#pending.length >= CHUNK) await this.#flush();
   }
 
@@ -165,16 +164,23 @@ class PodNames {
 
   constructor(private readonly context: QueryContext) {}
 
-  /** @returns `""` if it is not known */
-  nameOf({ service, endpoint }: Pick<ObservedEvent, "service" | "endpoint">): string {
-    return this.#names.get(`${serviceOf(service)} ${splitHostPort(endpoint).hostname}`) ?? "";
+  /** Returns the name, and has the names of the Service read again if they are old. @returns `""`: not known yet */
+  nameOf(event: Pick<ObservedEvent, "service" | "endpoint">): string {
+    const service = serviceOf(event.service);
+    const name = this.#names.get(`${service} ${splitHostPort(event.endpoint).hostname}`);
+    void this.read(service, name === undefined ? NAMES_AGAIN : REFRESH);
+    return name ?? "";
   }
 
   /** @param hold milliseconds since the last answer until the Service is asked about again */
-  async read(service: string, hold: number): Promise<void> {
+  read(service: string, hold: number): Promise<void> | undefined {
+    const next = Math.max(this.#freeAt, (this.#asked.get(service) ?? -Infinity) + hold);
+    return this.context.runtime.clock.monotonic() < next ? undefined : this.#readNow(service);
+  }
+
+  async #readNow(service: string): Promise<void> {
     const { clock } = this.context.runtime;
     const start = clock.monotonic();
-    if (start < Math.max(this.#freeAt, (this.#asked.get(service) ?? -Infinity) + hold)) return;
     this.#freeAt = Infinity;
     const { namespace, name } = splitKey(service);
     const asking = { ...this.context, client: undefined };
