@@ -1,5 +1,9 @@
 import { assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
-import { parseMark, TransactionReader } from "../../../lib/backend/nftables/transactions.ts";
+import {
+  parseMark,
+  Touched,
+  TransactionReader,
+} from "../../../lib/backend/nftables/transactions.ts";
 import { Marks } from "../../../lib/backend/nftables/nft.ts";
 
 /** Reads lines, and returns all transactions in words. */
@@ -102,4 +106,15 @@ Deno.test("a mark is an element that times out, and only its maker knows it", ()
   assertEquals(marks.isOwn(0x1001), false);
   assertEquals(marks.next().includes("0x1001"), true);
   assertEquals([0x1000, 0x1001].map((mark) => marks.isOwn(mark)), [true, true]);
+});
+
+Deno.test("the line of an element that nft prints with its memory is not kept", () => {
+  const element = "delete element inet signpost source-ranges-tcp4 { 10.0.0.1-0x";
+  const reader = new TransactionReader();
+  reader.read(`${element}${"f".repeat(350_000)} }`);
+  const { missing, elementLines } = reader.read("# new generation 7 by process 1 (nft)") ?? {};
+  assertEquals([missing, elementLines], ["element of source-ranges-tcp4", [""]]);
+  const touched = new Touched();
+  touched.add({ elementLines, touchesStructure: false });
+  assertEquals(touched.take().elements, undefined);
 });
