@@ -10,7 +10,8 @@ import { Counts, type Delta, diffing, NOTHING } from "./delta.ts";
 import type { Nft } from "./nft.ts";
 import { NO_CONTENTS, parsingListing } from "./read.ts";
 import { reconcile } from "./reconcile.ts";
-import { type Element, elementId, elementsOf, TABLE } from "./table.ts";
+import { frontendOfKey, printKey } from "./sets.ts";
+import { type Element, elementId, elementsOf, type Entry, TABLE } from "./table.ts";
 import {
   FullScript,
   type PartialScript,
@@ -203,7 +204,10 @@ export class NftablesDataplane implements ScriptWriter<NftScript> {
   }
 }
 
-/** Elements that nothing leads to once their frontend is gone or has fewer endpoints. */
+/**
+ * Elements that nothing leads to once their frontend is gone or has fewer endpoints. Nothing leads to source ranges
+ * once their frontend is not among the firewalls.
+ */
 const UNREACHABLE: ReadonlySet<string> = new Set(["endpoints", "localEndpoints", "hairpins"]);
 
 export class DeferredDeletes {
@@ -232,15 +236,22 @@ export class DeferredDeletes {
     if (this.isEmpty && deleteElements.length <= most) return delta;
     const goingSets = new Set(deleteSets.map(({ name }) => name));
     const added = new Set([...elementsOf(addElements)].map(elementId));
+    const checked = frontendsIn("firewalls", addElements);
+    const unchecked = frontendsIn("firewalls", deleteElements).difference(checked);
     const due = [...added].flatMap((id) => this.#take(id));
-    for (const [id, { set }] of goingSets.size > 0 ? this.#waiting : []) {
-      if (goingSets.has(set.name)) this.#take(id);
+    for (const [id, each] of goingSets.size + checked.size > 0 ? this.#waiting : []) {
+      if (goingSets.has(each.set.name)) this.#take(id);
+      else if (checked.has(frontendOf(each))) append(due, this.#take(id));
     }
     for (const each of deleteElements) {
-      const mayWait = due.length >= most && UNREACHABLE.has(each.set.role) &&
-        !goingSets.has(each.set.name) && !added.has(elementId(each));
-      if (mayWait) this.#waiting.set(elementId(each), each);
-      else due.push(each);
+      const { name, role } = each.set;
+      const isUnreachable = role === "sourceRanges"
+        ? unchecked.has(frontendOf(each))
+        : UNREACHABLE.has(role);
+      if (!isUnreachable || added.has(elementId(each))) due.push(each);
+      else if (goingSets.has(name)) continue;
+      else if (due.length < most) due.push(each);
+      else this.#waiting.set(elementId(each), each);
     }
     this.#gaveWay = !this.#gaveWay && due.length + addElements.length > 0;
     for (const id of this.#gaveWay ? [] : this.#waiting.keys()) {
@@ -255,4 +266,12 @@ export class DeferredDeletes {
     this.#waiting.delete(id);
     return element ? [element] : [];
   }
+}
+
+function frontendOf({ key }: Entry): string {
+  return printKey(frontendOfKey(key) ?? key);
+}
+
+function frontendsIn(role: string, entries: readonly Entry[]): ReadonlySet<string> {
+  return new Set(entries.filter(({ set }) => set.role === role).map(frontendOf));
 }

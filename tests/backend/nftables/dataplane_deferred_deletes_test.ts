@@ -57,3 +57,44 @@ Deno.test("waiting elements go with their map", () => {
   assertEquals(deferred.limit({ ...NOTHING, deleteSets: [set] }, 9).deleteElements, []);
   assertEquals(deferred.isEmpty, true);
 });
+
+const ranges = tableSet("sourceRanges", { family: 4, protocol: "tcp" });
+const vip = { type: "frontend", address: "203.0.113.1", protocol: "tcp", port: 80 } as const;
+const firewall = element(tableSet("firewalls", { family: 4 }), vip, { data: "goto check" });
+const sourceRanges = (...numbers: readonly number[]) =>
+  numbers.map((number) =>
+    element(ranges, { type: "sourceRange", frontend: vip, range: `10.0.${number}.0/24` })
+  );
+
+Deno.test("source ranges wait once their frontend is not checked", () => {
+  const deferred = new DeferredDeletes();
+  const step = { ...NOTHING, deleteElements: [firewall, ...sourceRanges(1, 2, 3)] };
+  assertEquals(deferred.limit(step, 2).deleteElements, [firewall, ...sourceRanges(1)]);
+  assertEquals(deferred.limit(NOTHING, 9).deleteElements, sourceRanges(2, 3));
+});
+
+Deno.test("source ranges of a frontend that is checked are deleted at once", () => {
+  const deferred = new DeferredDeletes();
+  const moved = { ...firewall, comment: "shop/other:http" };
+  for (const addElements of [[], [moved]]) {
+    const deleteElements = [...addElements.length > 0 ? [firewall] : [], ...sourceRanges(1, 2, 3)];
+    const step = { ...NOTHING, addElements, deleteElements };
+    assertEquals(deferred.limit(step, 1).deleteElements, deleteElements);
+  }
+  assertEquals(deferred.isEmpty, true);
+});
+
+Deno.test("source ranges that wait are deleted before their frontend is checked again", () => {
+  const deferred = new DeferredDeletes();
+  deferred.limit({ ...NOTHING, deleteElements: [firewall, ...sourceRanges(1, 2, 3)] }, 1);
+  const step = { ...NOTHING, addElements: [firewall, ...sourceRanges(2)] };
+  assertEquals(deferred.limit(step, 1).deleteElements, sourceRanges(2, 1, 3));
+});
+
+Deno.test("elements that nothing leads to go with their set", () => {
+  const deferred = new DeferredDeletes();
+  const deleteElements = [firewall, ...sourceRanges(1, 2, 3)];
+  const step = { ...NOTHING, deleteSets: [ranges], deleteElements };
+  assertEquals(deferred.limit(step, 1).deleteElements, [firewall]);
+  assertEquals(deferred.isEmpty, true);
+});

@@ -278,3 +278,30 @@ Deno.test("a repair leaves deletions that wait to the steps that make them", asy
   for (let step = 0; step < 6; step++) await table.load(SERVICE);
   assertEquals(await table.differences(), []);
 });
+
+Deno.test("source ranges go over several steps, and come back between them", async () => {
+  const balanced = (name: string, clusterIP: string, ip: string, ranges: readonly number[]) => ({
+    apiVersion: "v1",
+    kind: "Service",
+    metadata: { namespace: "shop", name },
+    spec: {
+      clusterIP,
+      type: "LoadBalancer",
+      ports: [{ port: 80, protocol: "TCP" }],
+      loadBalancerSourceRanges: ranges.map((each) => `10.${2 * each}.0.0/16`),
+    },
+    status: { loadBalancer: { ingress: [{ ip }] } },
+  });
+  const stays = balanced("web", "10.96.0.1", "203.0.113.1", [1, 2]);
+  const goes = (...ranges: readonly number[]) =>
+    balanced("goes", "10.96.0.2", "203.0.113.2", ranges);
+  const slices = SERVICE.filter(({ kind }) => kind === "EndpointSlice");
+  const many = Array.from({ length: 20 }, (_, i) => i);
+  await using table = await Table.create([...slices, stays, goes(...many)], { share: 5 });
+  await table.load([...slices, stays]);
+  assert((await table.differences()).length > 10);
+  for (const objects of [[...slices, stays, goes(3, 4, 30)], slices]) {
+    for (let step = 0; step < 6; step++) await table.load(objects);
+    assertEquals(await table.differences(), []);
+  }
+});
