@@ -122,6 +122,7 @@ export interface Figures {
 /** The work during attacks. */
 export interface Observed {
   readonly signpost: Signpost;
+  /** The programs that attack. Each starts when the one before has printed a line. */
   readonly attacks: () => Iterable<Background>;
   readonly seconds: number;
   /** False if the endpoint of `shop/web` does not move. */
@@ -139,10 +140,17 @@ export async function observe(stage: Stage, observed: Observed): Promise<Figures
   let peak = before;
   {
     await using clients = new AsyncDisposableStack();
-    for (const each of attacks()) clients.use(each);
     const until = performance.now() + seconds * 1_000;
+    // One after the other: several programs that start at once take the processors of a small machine.
+    const attack = async () => {
+      for (const each of attacks()) {
+        clients.use(each);
+        while (each.lines.length === 0 && performance.now() < until) await sleep(SAMPLE);
+      }
+    };
     const asked = hasChanges ? [healthOnLoopback, healthFromOutside, nodePortOnLoopback] : [livez];
     await Promise.all([
+      attack(),
       ...asked.map((probe) =>
         every(PROBE, until, async () => void probes.push(await timed(probe(stage))))
       ),
