@@ -18,7 +18,7 @@ export const DISTRIBUTIONS: Readonly<Record<string, string>> = {
 
 const BASE_PACKAGES = [
   ...["systemd", "systemd-sysv", "dbus", "nftables", "iptables", "ipset", "conntrack"],
-  ...["iproute2", "procps", "kmod", "curl"],
+  ...["iproute2", "procps", "kmod", "curl", "mount"],
 ];
 
 /** Runs apt-get in an overlay. No unit starts: policy-rc.d says no, and there is no network. */
@@ -83,7 +83,9 @@ export class Roots {
     await Deno.mkdir(this.#folder, { recursive: true });
     const include = `--include=${BASE_PACKAGES.join(",")}`;
     await execute(["rm", "-rf", `${folder}.new`]);
-    await run(["mmdebstrap", "--variant=apt", include, suite, `${folder}.new`]);
+    // A mirror's copy of sid may be old. Ubuntu's suites need Ubuntu's keyring.
+    const age = '--aptopt=Acquire::Check-Valid-Until "false"';
+    await run(["mmdebstrap", "--variant=apt", age, include, suite, `${folder}.new`]);
     await Deno.rename(`${folder}.new`, folder);
     return folder;
   }
