@@ -169,7 +169,11 @@ writes the archive. It needs no daemon and no API server: if a part cannot be re
     about:
       `Stop the daemon first: beside a running daemon, cleanup removes nothing and ends with 1.`,
     examples: ["signpost cleanup --dry-run", "signpost cleanup --kube-proxy"],
-    exitCodes: RUN_CODES,
+    exitCodes: [
+      [0, "all rules of signpost are removed, or printed with --dry-run"],
+      [1, "a daemon runs, or a rule cannot be removed"],
+      [2, "the command line or the configuration is wrong; nothing was touched"],
+    ],
     shares: ["config", "proxy-mode", "socket", "v"],
     flags: {
       cleanup: CLEANUP,
