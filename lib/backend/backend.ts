@@ -88,7 +88,11 @@ export interface Backend {
 
 /** Reads and names the rules of a mode. It writes nothing. */
 export interface RuleReader {
-  /** Reads signpost's rules. @param about the ports that are asked for, which may be faster @throws {ApplyError} */
+  /**
+   * Reads signpost's rules from the kernel.
+   * @param about the ports whose `entries` and `stickyClients` are asked for, which may be faster; all by default
+   * @throws {ApplyError} if they cannot be read
+   */
   read(about?: PortsOfNode): Promise<KernelRules>;
   /** Reads the rules of other programs that ours depend on. @throws {ApplyError} if they cannot be read */
   readRuleset(): Promise<RulesetFacts>;

@@ -14,7 +14,10 @@ import {
   terseLog,
 } from "./context.ts";
 
-/** Does what the command line says. @returns 0 all is well; 1 it is not; 2 unknown, or wrong flags or configuration */
+/**
+ * Does what the command line says.
+ * @returns 0 done, 1 cannot go on, 2 wrong flags or configuration; for queries: 0 all is well, 1 it is not, 2 unknown
+ */
 export async function runCommand(
   argv: readonly string[],
   context: CommandContext,

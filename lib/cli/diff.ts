@@ -121,7 +121,12 @@ function keyOf(raw: unknown): { readonly namespace: string; readonly name: strin
     : undefined;
 }
 
-/** Adds to a manifest of a Service what the API server gave to the present one, as `kubectl apply` would. */
+/**
+ * Adds to a manifest of a Service, as `kubectl apply` would, what the API server and its controllers gave to the
+ * present one: cluster IPs, node ports, load-balancer addresses, age. What the manifest says itself counts.
+ * @param raw the manifest, untrusted
+ * @param present the Service of the same name, decoded; `undefined`: it would be new
+ */
 export function withAllocatedFields(raw: unknown, present: Service | undefined): unknown {
   if (!present || !isRecord(raw)) return raw;
   const { created, uid, clusterIPs, healthCheckNodePort, loadBalancerIPs } = present;

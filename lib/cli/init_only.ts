@@ -8,7 +8,11 @@ import {
 } from "../conntrack/kernel_settings.ts";
 import { answersOnLoopback, desiredNode } from "../policy/node.ts";
 
-/** Makes the daemon's kernel settings, and writes no rule. @throws {FatalError} if the daemon could not work here */
+/**
+ * Probes the kernel, and makes the daemon's kernel settings: connection tracking, and `route_localnet` if node ports
+ * answer on localhost. No rule is written, and the API server is not asked.
+ * @throws {FatalError} if the daemon could not work here, or `route_localnet` cannot be set
+ */
 export async function initOnly(options: KernelSettingsOptions): Promise<void> {
   const { configuration, runtime, logger } = options;
   // This loads the kernel's modules, too: without them, connection tracking has no settings.

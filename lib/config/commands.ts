@@ -166,8 +166,7 @@ writes the archive. It needs no daemon and no API server: if a part cannot be re
     group: "The daemon",
     summary: "remove every rule that signpost made",
     usage: ["cleanup [--kube-proxy] [--dry-run] [--force] [flags]"],
-    about:
-      `Stop the daemon first: beside a running daemon, cleanup removes nothing and ends with 1.`,
+    about: "Stop the daemon first: beside a running daemon, cleanup removes nothing.",
     examples: ["signpost cleanup --dry-run", "signpost cleanup --kube-proxy"],
     exitCodes: [
       [0, "all rules of signpost are removed, or printed with --dry-run"],

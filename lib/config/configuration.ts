@@ -119,7 +119,11 @@ function serverAddress(
   return parseAddress(setting) === undefined ? setting : hostPort(setting, port);
 }
 
-/** Prints all fields as a KubeProxyConfiguration, which cannot express `--master` and servers that are off. */
+/**
+ * Prints the configuration as a KubeProxyConfiguration (v1alpha1) with every field. As a file it gives the same
+ * configuration, but cannot express servers that are off, a min sync period of 0, and `--master`.
+ * @param open unset paths, printed as `null`
+ */
 export function toKubeProxyConfiguration(
   configuration: AskedConfiguration,
   open: ReadonlySet<string> = new Set(),

@@ -44,7 +44,11 @@ const SUCCESSORS: Readonly<Record<string, Successor>> = {
 
 export const IPVS_SCHEDULERS: readonly string[] = Object.keys(SUCCESSORS);
 
-/** Returns the settings that serve ipvs mode. The iptables section sets masquerading, as in kube-proxy. */
+/**
+ * Returns the settings that serve ipvs mode. As in kube-proxy, the iptables section sets
+ * masquerading, and node ports answer on all addresses but loopback. The IPVS timeouts become
+ * conntrack timeouts, unless those are set.
+ */
 export function ipvsSettings(given: GivenSettings): GivenSettings {
   const successor = successorOf(given);
   const { nodePortAddresses = [] } = given;

@@ -20,7 +20,10 @@ export type JsonValue =
   | readonly JsonValue[]
   | { readonly [key: string]: JsonValue };
 
-/** The text after a flag. `boolean` needs none, `list` has commas, `words` may be repeated, `map` is `Name=true`. */
+/**
+ * The form of the text after a flag. `boolean` may stand without a value; `list` is parted by
+ * commas, `words` is not, both may be repeated; `map` is `Name=true,Name=false`.
+ */
 type FlagKind = "boolean" | "text" | "integer" | "number" | "list" | "words" | "map";
 
 export interface Flag {

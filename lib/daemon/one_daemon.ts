@@ -12,7 +12,10 @@ interface OneDaemonOptions extends Pick<DaemonOptions, "manager" | "logger" | "s
   readonly wait: boolean;
 }
 
-/** Takes the lock, or waits for it; for systemd, a daemon that waits is ready. @throws {FatalError} without `wait` */
+/**
+ * Takes the lock of the network namespace, or waits for it until the abort. A daemon that waits counts as started
+ * for systemd: kubelet can use the other one's rules. @throws {FatalError} that names the holder, without `wait`
+ */
 export async function beTheOnlyDaemon(options: OneDaemonOptions): Promise<void> {
   const { runtime, wait, manager, logger, signal } = options;
   const { lock, clock } = runtime;

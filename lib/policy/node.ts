@@ -194,7 +194,10 @@ function localDetector(
   }
 }
 
-/** Returns the addresses of node ports. A family without ranges has all; none, if the Node's are of the other. */
+/**
+ * Returns the addresses of node ports in a family. As in kube-proxy, a family without ranges uses all addresses. It
+ * uses none if `primary` is set and all addresses of the Node are in the other family.
+ */
 function nodePortAddresses(inputs: NodeInputs, family: Family): NodePortAddresses {
   const cidrs = nodePortCidrs(inputs, family);
   const all = cidrs.length === 0

@@ -116,7 +116,8 @@ function desiredServicePort(
     clusterEndpoints: toDestinations(chosen.cluster, {
       previous: previous?.clusterEndpoints ?? [],
       place,
-      // With the short circuit, a pod of another node keeps its source, and may be sent back to itself.
+      // With the short circuit, a pod of another node keeps its source and may be sent back to
+      // itself.
       isShortCircuit: externalTrafficPolicy === "Local" && hasExternal,
     }),
     localEndpoints: toDestinations(chosen.local, {

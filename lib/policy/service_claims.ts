@@ -156,7 +156,10 @@ function vipClaim(inspected: Inspected, servicePort: ServicePort, inputs: ClaimI
   };
 }
 
-/** Returns a reservation if a program of this node gets the packets. An ingress may have a load balancer's address. */
+/**
+ * Returns a reservation if a program of this node receives the packets: sshd, kubelet, etcd. A load balancer's own
+ * address may be on a node whose programs listen on all addresses, as an ingress does.
+ */
 function programAt(
   { address, family, type, isOwn, isNodes }: Inspected,
   { protocol, port }: ServicePort,
@@ -170,7 +173,10 @@ function programAt(
 
 const PROGRAM = { holder: "a program of this node", because: "which listens there" };
 
-/** Returns true if one endpoint of a Service is an API server. External IPs do not count: any user may list them. */
+/**
+ * Returns true if a Service at the API server's address leads there. One matching endpoint is enough, because a
+ * stopping API server leaves the list for a while. External IPs do not count: any user may list them.
+ */
 function leadsToServers(
   port: ServicePort,
   { type, family }: Inspected,

@@ -217,7 +217,11 @@ function problemOf(path: string, cause: unknown): string {
   return `${oneLine(path)}: cannot be read: ${errorText(cause)}`;
 }
 
-/** Parses a file of YAML or JSON, lists included. Of Nodes it takes this one. @throws {ManifestError} */
+/**
+ * Parses one file: YAML or JSON, one document or many, lists included. Of Nodes it takes this one alone.
+ * @param options `file`: its name in errors
+ * @throws {ManifestError} if the file is not YAML or JSON, or holds a value that is not an object
+ */
 export function parseManifest(
   text: string,
   { file, decode, nodeName }: Omit<ParseOptions, "logger"> & { readonly file: string },

@@ -112,7 +112,10 @@ export class IpvsKernel {
     return all.filter(({ address }) => !this.excluded.some((cidr) => cidrContains(cidr, address)));
   }
 
-  /** Deletes a limited number of conntrack entries: each deletion walks the whole table. UDP's go by virtual server. */
+  /**
+   * Deletes conntrack entries. Each deletion walks the whole table, so their number is limited. UDP flows are deleted
+   * by virtual server: those that are signpost's by now lose a pending answer at most.
+   */
   async #forget(connections: readonly IpvsConnection[]): Promise<void> {
     const isUdp = ({ protocol }: IpvsConnection) => protocol === "udp";
     const open = connections.filter((each) => !isUdp(each) && each.isEstablished);

@@ -207,7 +207,10 @@ function withoutCounts(words: readonly string[]): readonly string[] {
   return isCounted ? [...words.slice(0, at + 1), ...words.slice(at + 5)] : words;
 }
 
-/** Leaves out nft's default kind of a refusal. `icmp` and `icmpv6` are it only behind a match of their family. */
+/**
+ * Leaves out the default kind of a refusal, which nft adds. `icmp` and `icmpv6` are the default only behind a match of
+ * their family. Elsewhere they refuse one family alone.
+ */
 function withoutDefaults(words: readonly string[]): readonly string[] {
   const at = words.indexOf("reject");
   if (at < 0 || words[at + 1] !== "with" || words.at(-1) !== "port-unreachable") return words;

@@ -168,7 +168,10 @@ export function stickyClients(
 
 const MOST = 2_000;
 
-/** Asks the kernel for the elements of some ports: a large table takes seconds. `undefined`: list it */
+/**
+ * Reads the structure, and asks the kernel for the elements of some ports: nft takes seconds to list a large table.
+ * @returns `undefined` if the table must be listed: an element is missing, differs or cannot be asked for
+ */
 export async function heldPorts(
   nft: Pick<Nft, "listStructure" | "existingLines">,
   { ports, node }: PortsOfNode,

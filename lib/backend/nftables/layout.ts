@@ -76,7 +76,10 @@ export const NAT_CHAINS: readonly ChainRewrite[] = ["prerouting", "output"].map(
   return { before: at(-101), after: at(-99) };
 });
 
-/** With `route_localnet`, neighbours could reach 127.0.0.1 (CVE-2020-8558). Another program's dnat may lead there. */
+/**
+ * With `route_localnet`, neighbours could reach programs on 127.0.0.1 (CVE-2020-8558). Packets that another program
+ * sends there by dnat may pass, as in iptables mode.
+ */
 export const LOCALHOST_DROP = 'iifname != "lo" ip daddr 127.0.0.0/8 ct state new drop';
 const LOCALHOST_GUARD = [
   'iifname != "lo" ip daddr 127.0.0.0/8 ct state new ct status dnat accept',

@@ -111,7 +111,10 @@ function slotPick(
   return { chain: picking.name, suffix, objects: [set, picking, slots] };
 }
 
-/** Returns a chain that looks for the client in each endpoint's set, without a verdict map (see lib/README.md). */
+/**
+ * Returns a chain that looks for the client in each endpoint's set, else picks at random. Without a map of verdicts: nft
+ * 1.0.6 crashes on one that nft 1.1.3 wrote.
+ */
 function affinityPick(port: DesiredServicePort, { policy }: PickOptions): EndpointPick {
   const suffix = `${port.family}-${affinityName(port, "")}`;
   const saddr = `${NFT_FAMILY[port.family]} saddr`;
@@ -163,7 +166,10 @@ interface Named {
   readonly port: number;
 }
 
-/** Returns the lookup table of Maglev (Eisenbud et al., NSDI 2016, 3.4) in 32-bit integers. @param size a prime */
+/**
+ * Returns the lookup table of Maglev, section 3.4 (Eisenbud et al., NSDI 2016), in 32-bit integers, so that all nodes
+ * agree. If an endpoint goes, most slots of the others stay. @param size a prime
+ */
 export function maglevTable<T extends Named>(endpoints: readonly T[], size: number): readonly T[] {
   if (endpoints.length === 0) return [];
   const turns = [...endpoints].sort(byName).map((endpoint) => {

@@ -165,7 +165,10 @@ export interface PortionsOptions {
 /** Milliseconds after which the log says, once, that the rules are still being written. */
 const LONG = 10_000;
 
-/** Writes a large table that no packet meets yet, with an nft for each portion, whose memory ends with it. */
+/**
+ * Writes a large table that no packet meets yet. Each portion has an nft of its own, whose memory ends with it: one
+ * transaction would take 2 kB for each element, and twice the time.
+ */
 export async function writePortions(
   script: FullScript,
   { nft, clock, logger, weight, counts, prologue, onProgress, checkpoint }: PortionsOptions,

@@ -59,7 +59,10 @@ export interface Dataplane<S extends Script = Script> {
   apply(script: S, checkpoint?: () => void): Promise<void>;
   /** The progress of a script in portions. No packet meets its rules before the last portion. */
   readonly progress?: Progress | undefined;
-  /** Returns a script that repairs drift alone; `undefined`: a full sync. No script may be in progress. */
+  /**
+   * Returns a script that repairs only the drift from the applied state; `undefined` asks for a full sync. No
+   * script may be in progress. Never rejects with an `ApplyError`.
+   */
   repair(applied: DesiredState): Promise<S | undefined>;
   watchDrift(options: DriftOptions): Promise<void>;
   /** Looks for drift at once; absent if the kernel reports each change. */

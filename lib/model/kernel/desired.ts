@@ -66,7 +66,10 @@ export interface DesiredFamily {
   /** `undefined` if no source is known to be local. */
   readonly localDetector: LocalDetector | undefined;
   readonly nodePortAddresses: NodePortAddresses;
-  /** Node ports on loopback (nftables): `listeners` serve TCP, rules reject the rest; `rejects`: all; absent: none. */
+  /**
+   * Node ports on loopback in nftables mode. `listeners`: user space serves TCP, and rules reject UDP and SCTP.
+   * `rejects`: rules reject all three. Absent: loopback is left alone.
+   */
   readonly loopback?: "listeners" | "rejects";
   /** Ranges of cluster IPs, merged and sorted. */
   readonly serviceCIDRs: readonly string[];

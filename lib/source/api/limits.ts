@@ -5,7 +5,10 @@ const MB = 1024 * 1024;
 export const LIMITS = {
   /** The longest time without an event or bookmark before a watch is opened again: its connection may be dead. */
   silence: 40_000,
-  /** The shortest time until the server ends a watch, 2 s after a bookmark. It resumes on the same connection. */
+  /**
+   * The shortest time after which the server ends a watch, which then resumes on the same connection. It sends a
+   * bookmark 2 s before, so a longer silence is a fault. Connections that carry data are not forgotten on the way.
+   */
   watch: 31_000,
   /** The longest time without an event or bookmark before a list. A restored server can be silent for good. */
   stall: 180_000,
@@ -18,7 +21,10 @@ export const LIMITS = {
   pageSize: 500,
   /** The most objects of a kind to keep, against a faulty server. Kubernetes supports 150,000 pods. */
   maxObjects: 500_000,
-  /** The most bytes of a kind to keep, as JSON. An endpoint has 120; a namespace at its highest cost has 500,000. */
+  /**
+   * The most bytes of a kind to keep, as JSON: an endpoint has some 120, in memory too. A namespace at its highest cost
+   * has some 500,000 endpoints.
+   */
   maxBytes: { all: 192 * MB, namespace: 64 * MB },
 };
 

@@ -50,7 +50,10 @@ interface WatchOptions {
   readonly logger: Logger;
   readonly watchChanged?: ((status: WatchStatus) => void) | undefined;
   readonly signal: AbortSignal;
-  /** Aborts with the first rules: connection tracking begins, and a late firewall would drop the watches' packets. */
+  /**
+   * Aborts when the first rules are in the kernel. Connection tracking begins with them, and a firewall that comes later
+   * drops packets of connections that it has not seen: open watches then end, and resume.
+   */
   readonly rulesWritten?: AbortSignal | undefined;
   readonly limits?: Partial<WatchLimits>;
   /** Returns 0 to 1; `Math.random` by default. */
@@ -428,7 +431,10 @@ class Reflector {
         reason === "forbidden" && !wasRead && !this.shared.outage.refusesOthers(this.kind));
   }
 
-  /** Returns true if the watch cannot resume: a server that was away may have another etcd, and accept old versions. */
+  /**
+   * Returns true if the watch cannot resume. While a server is away, etcd may be restored, and versions after the lower
+   * one be given again: then the server accepts ours and says nothing of what it lost.
+   */
   #mustList({ reason }: WatchError): boolean {
     if (reason === "throttled") return false;
     return !this.#isOpen || reason !== "dropped" && reason !== "stalled";

@@ -99,7 +99,10 @@ const MAX_AFFINITY_SECONDS = 86_400;
 
 const POLICIES = ["Cluster", "Local"] as const;
 
-/** Decodes a Service; `undefined`: it has no rules (headless, ExternalName, another proxy's). */
+/**
+ * Decodes a Service. Unusable list entries are left out. @throws {MalformedError} if it cannot be used
+ * @returns `undefined` for a Service without rules: headless, ExternalName, without a cluster IP, or of another proxy
+ */
 function decodeService(raw: Raw, context: DecodeContext): Service | undefined {
   const metadata = raw.at("metadata");
   const spec = raw.at("spec");
@@ -249,7 +252,10 @@ const NONE: readonly string[] = compact([]);
 /** Shared by all endpoints without hints. */
 const NO_HINTS: Hints = { zoneHints: NONE, nodeHints: NONE };
 
-/** Decodes a slice; `undefined`: it has no rules (FQDN, headless, another proxy's). @throws {MalformedError} */
+/**
+ * Decodes an EndpointSlice. Unusable list entries and hints are left out. @throws {MalformedError} if it cannot be used
+ * @returns `undefined` for a slice without rules: of host names, of another proxy, of a headless Service or of none
+ */
 function decodeEndpointSlice(raw: Raw, context: DecodeContext): EndpointSlice | undefined {
   const metadata = raw.at("metadata");
   const labels = metadata.at("labels");

@@ -12,7 +12,10 @@ import type {
 } from "../../model/cluster/objects.ts";
 import type { JsonObject } from "../../model/values/record.ts";
 
-/** The type of a field that is no message. `bytes` is a view of the input. `time` is RFC 3339 or a `Date`. */
+/**
+ * The type of a field that is not a message. `integer` has 32 bits, `long` 64. `bytes` is a view of the input. `time`
+ * is meta/v1 Time: RFC 3339 in JSON, a `Date` from protobuf. `map` is of texts.
+ */
 type Scalar = "string" | "integer" | "long" | "boolean" | "bytes" | "time" | "map";
 
 /** The fields of a message, by their protobuf numbers. */
@@ -21,7 +24,10 @@ export type Message = Readonly<Record<number, Field>>;
 interface FieldOptions {
   /** The most entries of a list. The reader skips what follows the first one too many. */
   readonly most?: number;
-  /** Returns the value to write. @default the object's field of that name; for a message, the object itself */
+  /**
+   * Returns the value to write, of an object of the model. @default the object's field of the same name; a message
+   * that is not a list is written from the object itself
+   */
   readonly from?: (object: never) => unknown;
 }
 

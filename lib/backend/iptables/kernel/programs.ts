@@ -167,7 +167,11 @@ const KUBELET_HINTS = ["KUBE-IPTABLES-HINT", "KUBE-KUBELET-CANARY"] as const;
 
 type Choice = Pick<Iptables, "variant" | "reason" | "mixed">;
 
-/** Chooses kubelet's variant (KEP-3178), else the one with more rules. @param rules as the save programs print them */
+/**
+ * Chooses a variant like the iptables wrappers of Kubernetes' images: the one with kubelet's hint (KEP-3178), else
+ * the one with more rules, else the system's `iptables`.
+ * @param rules what the save programs of each variant print, for both families
+ */
 export function chooseVariant(rules: { readonly nft: string; readonly legacy: string }): Choice {
   const count = { nft: countRules(rules.nft), legacy: countRules(rules.legacy) };
   const mixed = count.nft > 0 && count.legacy > 0;

@@ -231,7 +231,10 @@ interface EndpointRules {
   readonly chains: ReadonlyMap<string, readonly string[]>;
 }
 
-/** Returns the rules that pick an endpoint. A `recent` list lives while a rule names it, so a client keeps its own. */
+/**
+ * Returns the rules that pick an endpoint: with session affinity, first those of the clients that have one. A `recent`
+ * list lives as long as a rule names it, so a client keeps its endpoint across syncs.
+ */
 export function endpointRules(
   servicePort: DesiredServicePort,
   endpoints: readonly Destination[],

@@ -156,7 +156,11 @@ interface ClusterIPKnowledge {
 
 const CLUSTER_NAME = /^kubernetes(?:\.default(?:\.svc(?:\.[a-z0-9.-]+)?)?)?\.?$/i;
 
-/** Refuses an API server at its own cluster IP, which needs our rules (cilium/cilium#9089). @returns the reason */
+/**
+ * Returns the reason to refuse an API server that is reachable only through its own cluster IP: the proxy would need
+ * its own rules to learn them (cilium/cilium#9089).
+ * @param known kubelet's variables at the start, and the Service once the first list has it
+ */
 export function refuseClusterIPServer(server: URL, known: ClusterIPKnowledge): string | undefined {
   const because = clusterIPReason(unbracketed(server.hostname), known);
   return because &&
