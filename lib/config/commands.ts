@@ -287,7 +287,7 @@ ${DAEMON_FLAGS}`,
     examples: ["signpost status", "signpost status --watch", "signpost status -o yaml"],
     exitCodes: [
       [0, "the daemon is healthy, or --watch was interrupted"],
-      [1, "no daemon answers, it is starting, or it is unhealthy"],
+      [1, "no daemon answers, it is starting or unhealthy, or it has a finding that is an error"],
       [2, "the command line is wrong"],
     ],
     shares: ["socket"],
