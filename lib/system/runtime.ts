@@ -234,7 +234,7 @@ export function onReload(callback: () => void): void {
 const LOCK = "\0signpost";
 
 /** The lock is an abstract Unix socket of the network namespace. A second socket names its holder. */
-class AbstractSocketLock implements NodeLock {
+export class AbstractSocketLock implements NodeLock {
   #isHeld = false;
 
   /** @param runner for `cat`: Deno reads files below /proc only if everything is allowed */
