@@ -39,7 +39,7 @@ export async function run(options: RunOptions): Promise<void> {
   const { clock } = runtime;
   const idle = () => runtime.releaseMemory(signal);
   await using localhost = new LocalhostListeners({ tcp: tcp(), clock, idle });
-  const listen = httpListen({ clock, logger: { warn: (...line) => logger.warn(...line) } });
+  const listen = httpListen({ clock, logger: { warn: (...line) => logger.warn(...line) }, idle });
   await using servers = new KeptServers({ listen, clock });
   await using healthChecks = new HealthCheckNodePorts({ listen, clock });
   while (!signal.aborted) {

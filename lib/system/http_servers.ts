@@ -48,6 +48,8 @@ const LATIN1 = new TextDecoder("latin1");
 interface ServersOptions {
   readonly clock: Pick<Clock, "monotonic" | "sleep">;
   readonly logger: Pick<Logger, "warn">;
+  /** Called when the last connection has ended. */
+  readonly idle?: () => void;
 }
 
 /** One accepted connection. */
@@ -197,6 +199,7 @@ class Clients {
     this.#all.delete(client);
     clients.delete(client);
     if (clients.size === 0) this.#sources.delete(name);
+    if (this.#all.size === 0) this.options.idle?.();
   }
 
   async #converse({ conn, source }: Client, handler: HttpHandler): Promise<void> {

@@ -1,6 +1,7 @@
 import { assert, assertEquals, assertMatch, assertRejects, assertThrows } from "@std/assert";
 import { type HttpHandler, type HttpListener, textAnswer } from "../../lib/model/ports/http.ts";
 import { httpListen, serveHttp, type ServeOptions } from "../../lib/system/http_servers.ts";
+import { eventually } from "../support/eventually.ts";
 import { ManualClock, MemoryLogger, realClock, settle, START } from "../support/clock_and_log.ts";
 
 const listen = httpListen({ clock: realClock, logger: new MemoryLogger() });
@@ -260,4 +261,27 @@ Deno.test("with bindAddressHardFail the first failure is final", async () => {
   );
   assert(error instanceof Error);
   assertEquals(error.message, "metrics server: cannot listen on 127.0.0.1:10249: in use");
+});
+
+Deno.test("the servers are idle when the last connection has ended", async () => {
+  let idle = 0;
+  const listening = httpListen({
+    clock: realClock,
+    logger: new MemoryLogger(),
+    idle: () => idle++,
+  });
+  const listener = listening({ hostname: "127.0.0.1", port: 0 }, hello);
+  const clients = [];
+  for (let i = 0; i < 2; i++) {
+    const client = await Deno.connect({ hostname: "127.0.0.1", port: listener.port });
+    await client.write(new TextEncoder().encode("GET / HTTP/1.1\r\nHost: a\r\n\r\n"));
+    await client.read(new Uint8Array(1));
+    clients.push(client);
+  }
+  clients[0]?.close();
+  await exchange(listener, "GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+  assertEquals(idle, 0);
+  clients[1]?.close();
+  await eventually("the last connection has ended", () => idle > 0);
+  await listener.close();
 });
