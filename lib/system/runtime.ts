@@ -314,16 +314,25 @@ function v8Heap(): Heap | undefined {
 
 /** Gives memory back after work: a small heap never has so much garbage that V8 itself would look for it. */
 export function memoryRelease(clock: Clock, heap: Heap): Runtime["releaseMemory"] {
-  let pieces = 0;
+  let workedAt = 0;
+  let isWaiting = false;
   /** Bytes taken after the last collection. */
   let left = 0;
+  const rest = async (signal: AbortSignal) => {
+    for (let wait = REST; wait > 0 && !signal.aborted;) {
+      await clock.sleep(wait, signal);
+      wait = workedAt + REST - clock.monotonic();
+    }
+    isWaiting = false;
+    if (signal.aborted || heap.used() > MOST || heap.taken() < left + LEAST) return;
+    heap.collect();
+    left = heap.taken();
+  };
   return (signal) => {
-    const piece = ++pieces;
-    void clock.sleep(REST, signal).then(() => {
-      if (signal.aborted || piece !== pieces) return;
-      if (heap.used() > MOST || heap.taken() < left + LEAST) return;
-      heap.collect();
-      left = heap.taken();
-    });
+    workedAt = clock.monotonic();
+    // One timer serves all: clients may end thousands of connections a second.
+    if (isWaiting) return;
+    isWaiting = true;
+    void rest(signal);
   };
 }

@@ -65,3 +65,11 @@ Deno.test("a daemon that stops does not look for memory", async () => {
   await bench.clock.advance(2_000);
   assertEquals(bench.collections, 0);
 });
+
+Deno.test("thousands of pieces of work wait with one timer", async () => {
+  const bench = new Bench();
+  for (let i = 0; i < 5_000; i++) bench.work(1e3);
+  assertEquals(bench.clock.sleeps.length, 1);
+  await bench.clock.advance(1_000);
+  assertEquals(bench.collections, 1);
+});
