@@ -179,7 +179,11 @@ export function knownGates({ featureGates }: Pick<Configuration, "featureGates">
   }));
 }
 
-/** Returns errors for gates that kube-proxy surely refuses. Other names may be of other releases or components. */
+/**
+ * Returns errors for gates that kube-proxy surely refuses: a misspelt known name, an invalid name,
+ * a locked gate, and `mode: ipvs` without its gate. Other names may be gates of other releases or
+ * components, so they get warnings.
+ */
 export function checkFeatureGates(origin: Origin): string[] {
   const gates = origin.settings.featureGates ?? {};
   const errors = Object.entries(gates).flatMap(([name, on]) => {

@@ -17,7 +17,10 @@ import type { Finding } from "../model/status.ts";
 import { finding } from "./catalog.ts";
 import { lacksNodeAddress } from "../policy/node.ts";
 
-/** Finds settings of the wrong IP family, and node ports that are open too wide, as kube-proxy does at its start. */
+/**
+ * Finds settings of the wrong IP family, and node ports that are open wider than they may be meant to be, as
+ * kube-proxy does at its start (`checkBadConfig` and `checkBadIPConfig` of cmd/kube-proxy/app/server.go).
+ */
 export function* checkFamilies(
   { objects, configuration, traits }: NodeFacts,
 ): Generator<Finding> {

@@ -153,7 +153,10 @@ export function parsePlace(text: string): Place {
 /** Matches a text in quotes, a brace, a comma, or a word. */
 const TOKENS = /"(?:[^"\\]|\\.)*"|[{},]|[^\s{},]+/g;
 
-/** Returns the words of a rule, canonical. Two rules with the same fingerprint do the same. */
+/**
+ * Returns the words of a rule, canonical: versions of nft print a rule in different ways. Every word counts, and only
+ * spellings that are known to mean the same are made the same. Two rules with the same fingerprint do the same.
+ */
 export function fingerprint(rule: string): string {
   const tokens: readonly string[] = rule.match(TOKENS) ?? [];
   const words: string[] = [];

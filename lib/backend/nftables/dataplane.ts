@@ -210,6 +210,7 @@ export class NftablesDataplane implements ScriptWriter<NftScript> {
  */
 const UNREACHABLE: ReadonlySet<string> = new Set(["endpoints", "localEndpoints", "hairpins"]);
 
+/** Spreads the deletion of very many elements over several steps, so that other Services need not wait. */
 export class DeferredDeletes {
   /** By `elementId`. */
   readonly #waiting = new Map<string, Element>();

@@ -7,7 +7,10 @@ import { type FrontendKind, tableSet } from "./sets.ts";
 /** The last chain of ours that a packet meets on its way out. */
 export const LAST_CHAIN = "nat-postrouting";
 
-/** Refuses before a firewall at 0, where the newer chain comes first and would drop the packets in silence. */
+/**
+ * The priority of the chains that refuse. At 0, the newer chain comes first: a firewall that starts later would drop the
+ * packets in silence.
+ */
 export const FILTER_PRIORITY = -1;
 
 export function nodeElements(node: DesiredNode): Element[] {

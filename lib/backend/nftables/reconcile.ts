@@ -136,6 +136,11 @@ type Write = (slots: readonly Slots[]) => Promise<void>;
 /** A deletion needs no data. */
 const NOWHERE = { address: "", port: 0, local: false, hairpin: false };
 
+/**
+ * Writes slots without reading them: nft takes 2 kB for each element that it lists. To add an element again is no change,
+ * and one with other data is an error. Then the slots of the portion are replaced, and ever more of the next portions
+ * untried, until a trial fits.
+ */
 class SlotWriter {
   constructor(private readonly options: SlotsOptions) {}
 

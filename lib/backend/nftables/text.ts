@@ -11,7 +11,10 @@ import {
   type Table,
 } from "./table.ts";
 
-/** Begins a script that adds to the table. nft refuses an input that ends before `CLOSE`. */
+/**
+ * Begins a script that adds to the table. nft takes blocks in any order up to `CLOSE`; an input that ends before is an
+ * error, while commands would be taken as far as they come.
+ */
 export const OPEN = `table ${TABLE} {\n`;
 export const CLOSE = "}\n";
 

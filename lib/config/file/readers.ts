@@ -10,7 +10,10 @@ export class Fault {
   constructor(
     /** Follows the name of the field: `must be 0 to 31`. */
     readonly rule: string,
-    /** `type`: kube-proxy could not decode it; `value`: it may refuse it; `secret`: no message may show it. */
+    /**
+     * `type` if kube-proxy could not decode the value, `value` if its validation may refuse it, `secret` if no message
+     * may show the value.
+     */
     readonly kind: "type" | "value" | "secret" = "type",
   ) {}
 }
@@ -176,7 +179,10 @@ export const objectName: Reader<string> = textThat(
   "must be a name: letters, digits, '-' and '.', at most 253",
 );
 
-/** Reads an interface's name or prefix (IFNAMSIZ), or empty; no wildcard, and nothing that could end a quoted name. */
+/**
+ * Reads the name or prefix of a network interface (15 characters, Linux's IFNAMSIZ - 1), or empty. It refuses
+ * wildcards of nft (*) and iptables (+), and characters that could end a quoted name.
+ */
 export const interfaceName: Reader<string> = textThat(
   (name) => /^[A-Za-z0-9_.:@=-]{0,15}$/.test(name),
   "must be an interface name, at most 15 letters, digits or _ . : @ = -",

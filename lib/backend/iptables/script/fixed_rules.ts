@@ -50,7 +50,10 @@ function filterChains(node: DesiredNode, { family, tcpBeLiberal }: InputOptions)
   };
 }
 
-/** Keeps neighbours from listeners on 127.0.0.1 in spite of `route_localnet` (kubernetes/kubernetes#90259). */
+/**
+ * With `route_localnet`, neighbours could reach listeners on 127.0.0.1 (kubernetes/kubernetes#90259). kubelet has the
+ * same rule in its own chain.
+ */
 export function localhostGuard(family: Family): string[] {
   return family === 6 ? [] : [
     rule(

@@ -78,7 +78,10 @@ function withSharedRules(
   return new Map(chains);
 }
 
-/** Adapts the full input to the kernel's rules. New refusals come first: the table `nat` is written after them. */
+/**
+ * Adapts the full input to the kernel's rules. Existing jumps stay, and stale chains and jumps of any proxy go. New
+ * refusals come first: their packets may find an endpoint until the table `nat` is written.
+ */
 export function fitToSaved(input: FamilyInput, saved: Saved): FamilyInput {
   const fitted = input.tables.map((table) => {
     const held = saved.get(table.table);
