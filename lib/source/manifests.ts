@@ -17,10 +17,10 @@ import {
   TAB_INDENTATION,
   tabIndentedLine,
 } from "../model/values/text.ts";
-import { fieldAt, isRecord, type JsonObject, sameValue } from "../model/values/record.ts";
+import { fieldAt, isRecord, jsonIn, type JsonObject, sameValue } from "../model/values/record.ts";
 import { kindOf, SERVICE_NAME } from "./objects/tables.ts";
 
-/** A file that cannot be used. The message has its path, and the line or the number of the document. */
+/** Thrown for a file that cannot be used. The message has its path, and the line or the number of the document. */
 export class ManifestError extends Error {
   override name = "ManifestError";
 }
@@ -56,7 +56,7 @@ interface FollowOptions extends ManifestSourceOptions {
   readonly interval?: number;
 }
 
-/** Loads everything and delivers a `replace` for each kind. @throws {ManifestError} with nothing delivered */
+/** Loads all files, then delivers a `replace` for each kind. @throws {ManifestError} before it delivers */
 export async function loadManifests(options: ManifestSourceOptions): Promise<ManifestLoader> {
   const loader = new ManifestLoader(options);
   const problems = await loader.load(await loader.look());
@@ -65,14 +65,14 @@ export async function loadManifests(options: ManifestSourceOptions): Promise<Man
   return loader;
 }
 
-/** Looks in a row that find changes, until the files are loaded nevertheless. */
+/** Successive looks that find changes, after which the files are loaded all the same. */
 const MOST_LOOKS = 5;
 
 /**
- * Loads everything, then follows changes until the signal aborts. Files are loaded after a look without a change:
- * until then a file may be half written, a folder half removed, or an object on its way from one file to another.
+ * Loads all files, then follows changes until the signal aborts. Files are loaded after a look without a change:
+ * until then a file may be half written, a folder half removed, or an object be moved from one file to another.
  * A file that breaks keeps its last good state, with one warning.
- * @throws {ManifestError} at the start only, because the state was never complete
+ * @throws {ManifestError} at the start only, because the state is not complete yet
  */
 export async function followManifests(options: FollowOptions): Promise<void> {
   const { clock, signal, interval = 500 } = options;
@@ -111,9 +111,9 @@ interface LoadedFile extends Manifest {
 class ManifestLoader {
   /** The last good content of each file. */
   #loaded: ReadonlyMap<string, LoadedFile> = new Map();
-  /** The look of the last load. */
+  /** The files of the last load, as its look found them. */
   loadedFrom: readonly Seen[] = [];
-  /** The problems of the last load, which were logged. */
+  /** The problems of the last load. They were logged. */
   #logged: ReadonlySet<string> = new Set();
 
   constructor(private readonly options: ManifestSourceOptions) {}
@@ -161,7 +161,7 @@ class ManifestLoader {
     this.#logged = problems;
   }
 
-  /** Delivers one `replace` for each kind. The last definition of an object counts. */
+  /** Delivers one `replace` for each kind, with the last definition of each object. */
   deliver(): void {
     const { logger, sink } = this.options;
     const all = new Map(KINDS.map((kind) => [kind, new Map<string, ObjectChange>()]));
@@ -169,14 +169,14 @@ class ManifestLoader {
       for (const change of objects) {
         const { kind, key } = change;
         const changes = all.get(kind);
-        const text = `${file}: ${kind} ${key} is defined twice, this definition counts`;
+        const text = `${file}: ${kind} ${key} is defined twice, this definition is used`;
         if (changes?.has(key)) logger.warn(oneLine(text));
         changes?.set(key, change);
       }
     }
     const leftOut = [...this.#loaded.values()].flatMap((file) => file.leftOut);
     if (leftOut.length > 0) {
-      logger.info("objects that signpost does not use are left out", { objects: counted(leftOut) });
+      logger.info("left out objects that signpost does not use", { objects: counted(leftOut) });
     }
     for (const [kind, changes] of all) sink({ type: "replace", kind, changes } as ReplaceEvent);
   }
@@ -202,7 +202,7 @@ class ManifestLoader {
 /** Kinds of objects in one line of the log. */
 const MOST_KINDS = 10;
 
-/** Returns texts with their numbers, the most frequent ones first: `3 Deployment, 1 Secret`. */
+/** Counts equal texts, the most frequent first: `3 Deployment, 1 Secret`. */
 function counted(texts: readonly string[]): string {
   const counts = [...Map.groupBy(texts, (text) => text)].sort(([, a], [, b]) =>
     b.length - a.length
@@ -252,11 +252,11 @@ export function parseManifest(
   return { objects, leftOut };
 }
 
-/** Returns why an object has no effect, with its kind; `undefined` if it may have one. */
+/** Returns the kind of an object that is left out, with the reason; `undefined` if it may be used. */
 function reasonToLeaveOut(object: JsonObject, kind: Kind | undefined): string | undefined {
   if (kind === undefined) {
     const { apiVersion, kind: named } = object;
-    // It may lie beside the objects.
+    // The configuration file may be in the same folder.
     if (named === "KubeProxyConfiguration") return undefined;
     const isKnown = (KINDS as readonly unknown[]).includes(named);
     const version = isKnown ? ` of ${oneLine(String(apiVersion), LONGEST_KIND)}` : "";
@@ -270,7 +270,7 @@ function reasonToLeaveOut(object: JsonObject, kind: Kind | undefined): string | 
 /** Characters of a kind in the log. */
 const LONGEST_KIND = 60;
 
-/** Returns the first line of each document, from 1; none if documents and their separators do not match. */
+/** Returns the first line of each document, from 1; empty if documents and their separators do not match. */
 function documentLines(text: string, count: number): readonly (number | undefined)[] {
   const lines: number[] = [];
   let number = 0;
@@ -278,7 +278,7 @@ function documentLines(text: string, count: number): readonly (number | undefine
   for (const line of eachLine(text)) {
     number++;
     if (/^---(?:\s|$)/.test(line)) {
-      // An empty document counts, if another document is before it.
+      // As in YAML, an empty document is a document if another one is before it.
       if (isNew && lines.length > 0) lines.push(number);
       isNew = true;
     } else if (isNew && /^\s*[^\s#]/.test(line)) {
@@ -290,7 +290,8 @@ function documentLines(text: string, count: number): readonly (number | undefine
 }
 
 function parseDocuments(text: string, file: string): readonly unknown[] {
-  const whole = parseWholeJson(text);
+  // `JSON.parse` is a hundred times faster than the YAML parser.
+  const whole = /^\s*[{[]/.test(text) ? jsonIn(text) : undefined;
   if (whole !== undefined) return [whole];
   const tab = tabIndentedLine(text);
   if (tab !== undefined) throw new ManifestError(`${oneLine(file)}:${tab}: ${TAB_INDENTATION}`);
@@ -303,21 +304,11 @@ function parseDocuments(text: string, file: string): readonly unknown[] {
   }
 }
 
-/** `JSON.parse` is a hundred times faster than the YAML parser. */
-function parseWholeJson(text: string): unknown {
-  if (!/^\s*[{[]/.test(text)) return undefined;
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-}
-
-/** Yields the items of a list, or the object. Items of a typed list, such as ServiceList, have no kind. */
+/** Yields the items of a list, or the object. Items of a typed list, such as ServiceList, lack a kind. */
 function* objectsIn(value: unknown, place: string): Generator<JsonObject> {
   const kind = fieldAt(value, "kind");
   if (!isRecord(value) || typeof kind !== "string" || kind === "") {
-    throw new ManifestError(`${place}: no API object (it needs apiVersion and kind)`);
+    throw new ManifestError(`${place}: is not an API object (it needs apiVersion and kind)`);
   }
   const { apiVersion, items } = value;
   if (!kind.endsWith("List") || !Array.isArray(items)) return yield value;

@@ -79,16 +79,16 @@ const BROKEN: readonly (readonly [string, string, RegExp])[] = [
     /^f\.yaml:[78]: \S/,
   ],
   ["broken JSON", '{"kind": "Service",\n "metadata": {"name" "b"}}', /^f\.yaml:2: \S/],
-  ["a text", "hello\n", /^f\.yaml: document 1: no API object/],
+  ["a text", "hello\n", /^f\.yaml: document 1: is not an API object/],
   [
     "a document without a kind",
     `${SERVICE}---\n\nmetadata: {}\n`,
-    /^f\.yaml: document 2: no API object/,
+    /^f\.yaml: document 2: is not an API object/,
   ],
   [
     "an item without a kind",
     "kind: List\nitems:\n- metadata: {}\n",
-    /^f\.yaml: document 1: items\[0\]: no API/,
+    /^f\.yaml: document 1: items\[0\]: is not an API/,
   ],
 ];
 

@@ -15,6 +15,15 @@ export function fieldAt(value: unknown, ...path: readonly string[]): unknown {
   );
 }
 
+/** Parses JSON; `undefined` if the text is not JSON. */
+export function jsonIn(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
 /** Compares plain data by content, without the order of fields. A field that is `undefined` equals an absent one. */
 export function sameValue(one: unknown, other: unknown): boolean {
   if (Object.is(one, other)) return true;

@@ -10,7 +10,7 @@ import {
 } from "./access/access.ts";
 import { StatusError, WatchError } from "./failure.ts";
 import { isApiObject, parseJson, readApiObject, Remainder } from "./watch_events.ts";
-import { fieldAt } from "../../model/values/record.ts";
+import { fieldAt, jsonIn } from "../../model/values/record.ts";
 import { errorText, oneLine } from "../../model/values/text.ts";
 
 /** One request of the port for outgoing HTTP. Its adapters are in `system/http_client.ts`. */
@@ -35,7 +35,7 @@ export interface HttpResponse {
 export interface HttpClient {
   /** Resolves after the headers. Rejects with the system's error, or when aborted. */
   request(request: HttpRequest): Promise<HttpResponse>;
-  /** Closes the connections without a request. The next request opens a new one. */
+  /** Closes idle connections. The next request opens a new one. */
   close(): void;
 }
 
@@ -57,7 +57,7 @@ export interface ResponseRead extends Pick<RequestResult, "verb" | "host"> {
   readonly size: number;
 }
 
-/** Takes reports. It must be quick and must not throw. */
+/** Counts requests. Its functions must be quick and must not throw. */
 export interface RequestObserver {
   requestDone?(result: RequestResult): void;
   /** Called when a body has ended or was given up, but not for watches. */
@@ -90,7 +90,7 @@ interface ApiStream {
   readonly contentType: string;
   /** Throws a `WatchError` if the stream breaks off or stalls. */
   readonly body: AsyncIterable<Uint8Array>;
-  /** Gives the body new time. Bytes do not: a server that sends a few now and then must not hold a request. */
+  /** Starts the time limit of the body again. Bytes alone do not: a slow server must not hold a request. */
   renew(): void;
   close(): void;
 }
@@ -101,15 +101,15 @@ const LONGEST_SILENCE = 60_000;
 /** The longest body read as a whole, in bytes: a page of 500 objects. */
 const MAX_BODY = 64 * 1024 * 1024;
 
-/** The same, for the message of an error. */
+/** The longest body of an error that is read, in bytes. */
 const MAX_ERROR_BODY = 64 * 1024;
 
-/** client-go's code if there was no answer. */
+/** client-go's code for a request without an answer. */
 const NO_ANSWER = "<error>";
 
 export class ApiClient {
   observer: RequestObserver = {};
-  /** The code of the last GET by path, if that failed: the next one is a retry. */
+  /** The code of the last GET by path, if it failed: the next GET is a retry. */
   readonly #failed = new Map<string, string>();
 
   constructor(private readonly options: ApiClientOptions) {}
@@ -118,15 +118,19 @@ export class ApiClient {
   async open(path: string, request: ApiRequest): Promise<ApiStream> {
     const { clock, http } = this.options;
     const exchange = new Exchange(clock, request);
-    // A connection that was kept for the next request may be as dead as the silent one.
+    // Idle connections may be as dead as the silent one.
     exchange.onSilence = () => http.close();
     try {
       const response = await this.#send(path, request, exchange);
       const { status } = response;
       if (status < 200 || status >= 300) {
         const message = await readMessage(exchange.read(response));
-        const wish = parseRetryAfter(response.headers["retry-after"]);
-        throw new StatusError(`${describe(path, request)}: ${status}${message}`, status, wish);
+        const retryAfter = parseRetryAfter(response.headers["retry-after"]);
+        throw new StatusError(
+          `${describe(path, request)}: ${status}${message}`,
+          status,
+          retryAfter,
+        );
       }
       return {
         status,
@@ -141,14 +145,14 @@ export class ApiClient {
     }
   }
 
-  /** Sends a request and reads the answer as JSON. @throws {WatchError} as `open`, or if it is no JSON */
+  /** Sends a request and reads the answer as JSON. @throws {WatchError} as `open`, or if the body is not JSON */
   async json(path: string, request: ApiRequest): Promise<unknown> {
     const stream = await this.open(path, request);
     try {
       return parseJson(decodeText(await readBytes(stream.body, MAX_BODY)));
     } catch (cause) {
       if (cause instanceof WatchError) throw cause;
-      const message = `${describe(path, request)}: the answer is no JSON`;
+      const message = `${describe(path, request)}: the answer is not valid UTF-8`;
       throw new WatchError("garbage", message, { cause });
     } finally {
       stream.close();
@@ -221,9 +225,9 @@ export class ApiClient {
 class Exchange {
   readonly #abort = new AbortController();
   readonly signal = this.#abort.signal;
-  /** Called with the bytes of the body when it has ended or was given up. */
+  /** Called with the size of the body in bytes, when it has ended or was given up. */
   onEnd: (size: number) => void = () => {};
-  /** Called when silence has ended it. */
+  /** Called when the server has not answered in time. */
   onSilence: () => void = () => {};
   readonly #onAbort = () => this.#abort.abort();
   readonly #limit: number;
@@ -281,7 +285,10 @@ class Exchange {
   /** Classifies the system's error: ended by the caller, by a limit, or by the network. */
   explain(cause: unknown, reason: "connection" | "dropped"): unknown {
     if (cause instanceof WatchError) return cause;
-    if (this.#isSilent) return new WatchError("stalled", "the API server went silent", { cause });
+    if (this.#isSilent) {
+      const message = `the API server did not answer within ${this.#limit / 1000} s`;
+      return new WatchError("stalled", message, { cause });
+    }
     const what = reason === "dropped" ? "the stream broke off" : "no connection to the API server";
     const text = errorText(cause).replace(
       UNKNOWN_ISSUER,
@@ -305,7 +312,7 @@ function describe(path: string, request: ApiRequest): string {
   return `${request.method ?? "GET"} ${oneLine(path)}`;
 }
 
-/** Returns the message of an error's body after a blank; `""` if there is none. */
+/** Returns the message of an error's body after a blank; `""` without a message. */
 async function readMessage(body: AsyncIterable<Uint8Array>): Promise<string> {
   try {
     const message = statusMessage(await readBytes(body, MAX_ERROR_BODY));
@@ -320,13 +327,9 @@ async function readMessage(body: AsyncIterable<Uint8Array>): Promise<string> {
 function statusMessage(bytes: Uint8Array): string {
   if (isApiObject(bytes)) return oneLine(String(readApiObject(bytes)["message"] ?? ""));
   const body = decodeText(bytes);
-  try {
-    const message = fieldAt(JSON.parse(body), "message");
-    if (message !== undefined) return oneLine(String(message));
-  } catch {
-    // Not JSON, perhaps a load balancer's page.
-  }
-  return oneLine(body, 80);
+  const message = fieldAt(jsonIn(body), "message");
+  // The text may be a load balancer's page.
+  return message === undefined ? oneLine(body, 80) : oneLine(String(message));
 }
 
 /** Reads seconds only: the date form needs a correct wall clock. */

@@ -1,4 +1,4 @@
-/** The failures of requests and watches, and their report as one outage: a line for each cause, and one at its end. */
+/** Classifies failures of requests and watches. Reports an outage as a line for each cause, and one at its end. */
 import type { Kind } from "../../model/cluster/objects.ts";
 import type { Clock, Logger } from "../../model/ports/ports.ts";
 
@@ -7,7 +7,7 @@ type FailureReason =
   | "connection" // No connection, or TLS was refused.
   | "dropped" // The stream broke off.
   | "stalled" // No byte arrived in time.
-  | "garbage" // A protocol error: no JSON, half a line, an unknown shape.
+  | "garbage" // A protocol error: invalid JSON, half a line, an unknown shape.
   | "too-many" // More objects than any cluster has: perhaps it is the wrong server.
   | "unauthorized" // 401.
   | "forbidden" // 403.
@@ -25,7 +25,7 @@ export class WatchError extends Error {
   }
 }
 
-/** The API server answered with an error status or an ERROR event. */
+/** Thrown if the API server answers with an error status or an ERROR event. */
 export class StatusError extends WatchError {
   override name = "StatusError";
 
@@ -44,7 +44,7 @@ const REASONS: Readonly<Record<number, FailureReason>> = {
   500: "internal",
 };
 
-/** Milliseconds for which a server that starts may answer 403, because it has not read its roles yet. */
+/** Milliseconds for which a starting server may answer 403, because it has not read its roles yet. */
 const ROLES = 5_000;
 
 interface Failing {
@@ -62,7 +62,7 @@ export class Outage {
 
   constructor(private readonly clock: Clock, private readonly logger: Logger) {}
 
-  /** Notes a failure. It is logged if its cause is new, and if a server that restarts does not explain it. */
+  /** Notes a failure. Logs it if its cause is new, and if a restarting server does not explain it. */
   failed(
     kind: Kind,
     { error, isRoutine, retryInMs }: {
@@ -85,20 +85,20 @@ export class Outage {
       this.logger.debug(2, `the watch of ${kind} objects failed`, fields);
     } else {
       this.#causes.add(cause);
-      this.logger.warn(`the watch of ${kind} objects failed, the rules stay`, fields);
+      this.logger.warn(`the watch of ${kind} objects failed; the rules stay as they are`, fields);
     }
   }
 
-  /** Notes that a watch is up, or that there is nothing to watch. */
+  /** Notes that a watch works, or that the server lacks its resource. */
   ended(kind: Kind): void {
     this.#failing.delete(kind);
     if (this.#failing.size > 0 || this.#causes.size === 0) return;
     this.#causes.clear();
     const seconds = Math.round((this.clock.monotonic() - this.#began) / 1000);
-    this.logger.info("the watches are back", { seconds });
+    this.logger.info("all watches work again", { seconds });
   }
 
-  /** Returns true if the server refuses to show another kind, too: then it is starting, or all rights are missing. */
+  /** Returns true if the server also refuses another kind: then it is starting, or all rights are missing. */
   refusesOthers(kind: Kind): boolean {
     return this.#failing.entries().some(([other, { reason }]) =>
       other !== kind && reason === "forbidden"

@@ -1,4 +1,4 @@
-/** Lists the objects of one kind, then watches them. No failure of the API server removes an object. */
+/** Lists the objects of one kind, then watches them. A failure of the API server never removes an object. */
 import { Backoff } from "../../model/values/timing.ts";
 import type {
   Decoder,
@@ -30,11 +30,11 @@ type WatchState = "connecting" | "listing" | "watching" | "backoff" | "absent" |
 
 export interface WatchStatus extends Omit<WatchSummary, "lastEvent" | "failingSince"> {
   readonly state: WatchState;
-  /** The wall-clock time of the first failure since the last event, milliseconds since the epoch; 0 if there is none. */
+  /** The wall-clock time of the first failure since the last event, milliseconds since the epoch; 0 without one. */
   readonly failingSince: number;
   /** True if the last failure was a refusal: the server answered 401 or 403. */
   readonly isRefused: boolean;
-  /** The wall-clock time of the last event or bookmark, milliseconds since the epoch; 0 if there was none. */
+  /** The wall-clock time of the last event or bookmark, milliseconds since the epoch; 0 before the first one. */
   readonly lastEvent: number;
 }
 
@@ -51,8 +51,8 @@ interface WatchOptions {
   readonly watchChanged?: ((status: WatchStatus) => void) | undefined;
   readonly signal: AbortSignal;
   /**
-   * Aborts when the first rules are in the kernel. Connection tracking begins with them, and a firewall that comes later
-   * drops packets of connections that it has not seen: open watches then end, and resume.
+   * Aborts when the first rules are in the kernel. Open watches then end, and resume. Connection tracking begins with
+   * these rules, and a later firewall drops packets of connections that it has not seen.
    */
   readonly rulesWritten?: AbortSignal | undefined;
   readonly limits?: Partial<WatchLimits>;
@@ -72,7 +72,7 @@ export async function watchAll(options: WatchOptions): Promise<void> {
 /** Milliseconds after which a stream without events counts as a success. */
 const GOOD_STREAM = 30_000;
 
-/** The longest delay in milliseconds that a server can ask for. */
+/** The longest delay that a server can ask for, in milliseconds. */
 const LONGEST_RETRY_AFTER = 120_000;
 
 /** Successive pages without a new object before the list fails. A filter can leave a few pages empty. */
@@ -80,12 +80,12 @@ const MAX_IDLE_PAGES = 10;
 
 interface Shared {
   readonly outage: Outage;
-  /** Aborts when the first Services are in: the server has read its roles. */
+  /** Aborts when Services were listed: the server has read its roles. */
   readonly served: AbortController;
 }
 
-/** Collects the objects of a list by key, also those that have no rules. */
-type Snapshot = Map<string, ObjectChange>;
+/** The objects of a list by key. It has objects without rules, too. */
+type Listed = Map<string, ObjectChange>;
 
 class Reflector {
   readonly #resource: Resource;
@@ -101,7 +101,7 @@ class Reflector {
   readonly #room: Room;
   #streamingList = true;
   /** Collects the initial state of a stream until its end. */
-  #snapshot: Snapshot | undefined;
+  #snapshot: Listed | undefined;
   /** True if the server has accepted the present watch. */
   #isOpen = false;
   /** True if the present stream brought a list, an event or a bookmark. */
@@ -148,9 +148,9 @@ class Reflector {
         return await this.#watch(true);
       } catch (error) {
         if (this.#resourceVersion !== "" || !mayWorkInPages(error)) throw error;
-        // A refusal of these parameters is for good.
+        // A server that refuses these parameters is not asked again.
         this.#streamingList &&= error.reason !== "status";
-        const message = `no streaming list of ${this.kind} objects, listing in pages`;
+        const message = `cannot stream the list of ${this.kind} objects, listing in pages`;
         this.options.logger.debug(1, message, { error: error.message });
       }
     }
@@ -163,7 +163,7 @@ class Reflector {
     this.#setState("listing");
     const { client, clock, decode, signal } = this.options;
     const turns = new Turns(clock);
-    const snapshot: Snapshot = new Map();
+    const snapshot: Listed = new Map();
     this.#room.beginList();
     let idlePages = 0;
     let token = "";
@@ -190,25 +190,26 @@ class Reflector {
       if (next === "") return this.#listed(snapshot, resourceVersion);
       idlePages = snapshot.size === before ? idlePages + 1 : 0;
       if (next === token || idlePages >= MAX_IDLE_PAGES) {
-        throw new WatchError("garbage", "the pages of the list have no end and nothing new");
+        const why = next === token ? "its continue token repeats" : `${idlePages} pages repeat it`;
+        throw new WatchError("garbage", `the list does not end: ${why}`);
       }
       token = next;
     }
   }
 
-  #collect(change: ObjectChange, snapshot: Snapshot): void {
+  #collect(change: ObjectChange, snapshot: Listed): void {
     this.#checkRoom(change.key, snapshot);
     snapshot.set(change.key, this.#room.list(change));
   }
 
-  #listed(changes: Snapshot, resourceVersion: string): void {
+  #listed(changes: Listed, resourceVersion: string): void {
     this.#room.endList();
     this.#deliver(changes, resourceVersion);
     this.#progressed = this.options.clock.monotonic();
     this.#resourceVersion = resourceVersion;
   }
 
-  #deliver(changes: Snapshot, resourceVersion: string): void {
+  #deliver(changes: Listed, resourceVersion: string): void {
     const { kind, options: { logger, sink } } = this;
     sink({ type: "replace", kind, changes } as ReplaceEvent);
     this.#update({ resourceVersion, lists: this.#status.lists + 1 });
@@ -231,9 +232,9 @@ class Reflector {
     try {
       await this.#follow();
     } catch (error) {
-      // The abort ends the body at any place.
+      // The abort may end the body at any byte.
       if (signal.aborted || this.#hasRules !== hadRules) return;
-      // A new connection shows whether only this one is dead.
+      // A new connection shows if only this one is dead.
       if (
         this.#isOpen && !this.#snapshot && error instanceof WatchError && error.reason === "stalled"
       ) return;
@@ -241,7 +242,7 @@ class Reflector {
     } finally {
       const end = clock.monotonic();
       if (end - start >= GOOD_STREAM) this.#backoff.reset();
-      // A restored server with a lower version sends nothing until it has passed this one.
+      // A restored server with a lower version is silent until it has passed this version.
       const isSilent = this.#status.state === "watching" && !this.#hasProgress &&
         end - this.#progressed >= this.#limits.stall;
       if (isSilent || this.#room.mayTakeMore) this.#resourceVersion = "";
@@ -249,7 +250,7 @@ class Reflector {
     const isGood = clock.monotonic() - start >= GOOD_STREAM || this.#hasRules !== hadRules;
     if (signal.aborted || isGood) return;
     if (!this.#hasProgress) {
-      throw new WatchError("dropped", "the watch was closed by the server at once");
+      throw new WatchError("dropped", "the API server closed the watch at once");
     }
     this.#setState("connecting");
     await clock.sleep(this.#limits.backoff.first * this.#random(), signal);
@@ -272,7 +273,7 @@ class Reflector {
     rulesWritten?.addEventListener("abort", reopen, { signal: over.signal });
     try {
       for await (const pieces of piecesOf(answer)) {
-        // A list is one long work. After it, each chunk begins when nothing else is ready.
+        // A list is one long work. After the list, each chunk begins a turn of its own.
         const turn = this.#snapshot ? turns : new Turns(clock);
         for (const piece of pieces) {
           if (this.#take(piece)) answer.renew();
@@ -291,9 +292,9 @@ class Reflector {
     return this.options.rulesWritten?.aborted === true;
   }
 
-  /** Gives a streaming list up that names nothing new. Some proxies before API servers do not mark its end. */
+  /** Ends a streaming list without new objects. Some proxies before API servers do not mark its end. */
   async #endIfQuiet(
-    snapshot: Snapshot,
+    snapshot: Listed,
     stream: { close(): void },
     signal: AbortSignal,
   ): Promise<void> {
@@ -303,7 +304,7 @@ class Reflector {
       await clock.sleep(this.#limits.quiet, signal);
       if (signal.aborted || this.#snapshot !== snapshot) return;
     }
-    logger.debug(1, `the streaming list of ${this.kind} objects has no end`);
+    logger.debug(1, `the streaming list of ${this.kind} objects did not end, listing in pages`);
     this.#streamingList = false;
     stream.close();
   }
@@ -326,7 +327,7 @@ class Reflector {
     };
   }
 
-  /** Takes a line or frame. @returns true if it is an event */
+  /** Handles a line or frame. @returns true if it is an event */
   #take(piece: string | Uint8Array): boolean {
     const event = parseWatchEvent(piece);
     if (event === undefined) return false;
@@ -335,12 +336,12 @@ class Reflector {
     this.#hasProgress = true;
     this.#progressed = this.options.clock.monotonic();
     this.#succeeded();
-    this.#noteLife();
+    this.#reportEvent();
     return true;
   }
 
-  /** Takes an event of the initial state. @returns true at its end */
-  #gather(event: WatchEvent, snapshot: Snapshot): boolean {
+  /** Collects an event of the initial state. @returns true at its end */
+  #gather(event: WatchEvent, snapshot: Listed): boolean {
     if (event.type === "bookmark") {
       if (!event.initialEventsEnd) return false;
       this.#snapshot = undefined;
@@ -374,11 +375,11 @@ class Reflector {
     return type === "deleted" ? { type: "delete", kind, key: change.key } : change;
   }
 
-  /** @throws {WatchError} if the key is one too many */
+  /** @throws {WatchError} if a new key exceeds the limit */
   #checkRoom(key: string, keys: Pick<ReadonlySetLike<string>, "has" | "size">): void {
     const { maxObjects } = this.#limits;
     if (keys.size < maxObjects || keys.has(key)) return;
-    const message = `the API server names more than ${maxObjects} ${this.kind} objects, more ` +
+    const message = `the API server lists more than ${maxObjects} ${this.kind} objects, more ` +
       "than any cluster has: is it the right server?";
     throw new WatchError("too-many", message);
   }
@@ -403,14 +404,14 @@ class Reflector {
     const isGone = error.reason === "gone" || error.reason === "reverted";
     if (isGone) this.#succeeded();
     const isFirst = this.#backoff.failures === 0;
-    const wish = error instanceof StatusError ? error.retryAfter : 0;
-    const delay = this.#backoff.next(Math.min(wish, LONGEST_RETRY_AFTER));
+    const retryAfter = error instanceof StatusError ? error.retryAfter : 0;
+    const delay = this.#backoff.next(Math.min(retryAfter, LONGEST_RETRY_AFTER));
     const isRoutine = isFirst && (error.reason === "dropped" || error.reason === "gone");
     this.#update({
       state: "backoff",
       lastError: error.message,
       isRefused: error.reason === "forbidden" || error.reason === "unauthorized",
-      // The server answers if a version has expired.
+      // A server that reports an expired version works.
       failingSince: isGone ? 0 : this.#status.failingSince || clock.now(),
     });
     outage.failed(kind, { error, isRoutine, retryInMs: Math.round(delay) });
@@ -432,8 +433,8 @@ class Reflector {
   }
 
   /**
-   * Returns true if the watch cannot resume. While a server is away, etcd may be restored, and versions after the lower
-   * one be given again: then the server accepts ours and says nothing of what it lost.
+   * Returns true if the watch cannot resume. While a server is away, etcd may be restored to a lower version. Later
+   * objects then get the same versions again, and the server accepts ours without an error.
    */
   #mustList({ reason }: WatchError): boolean {
     if (reason === "throttled") return false;
@@ -443,14 +444,14 @@ class Reflector {
   /** Delivers an empty first state; an earlier state stays. */
   #deliverNothing({ reason }: WatchError): void {
     if (this.#status.lists > 0) return;
-    // A refusal is a finding.
+    // A finding reports a refusal.
     if (reason !== "forbidden") {
-      this.options.logger.info(`going on without ${this.kind} objects: ${reason}`);
+      this.options.logger.info(`continuing without ${this.kind} objects: ${reason}`);
     }
     this.#deliver(new Map(), "");
   }
 
-  #noteLife(): void {
+  #reportEvent(): void {
     this.shared.outage.ended(this.kind);
     this.#update({
       state: "watching",

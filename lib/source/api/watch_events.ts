@@ -5,7 +5,7 @@
 import { BinaryReader, WireType } from "@bufbuild/protobuf/wire";
 import { PROTOBUF } from "../../model/configuration.ts";
 import { fieldAt, isRecord, type JsonObject } from "../../model/values/record.ts";
-import { errorText, oneLine } from "../../model/values/text.ts";
+import { errorText, oneLine, show } from "../../model/values/text.ts";
 import { type Field, type Message, one, TABLES } from "../objects/tables.ts";
 import { StatusError, WatchError } from "./failure.ts";
 
@@ -53,7 +53,7 @@ export function piecesOf(
   return contentType.startsWith(PROTOBUF) ? splitFrames(body) : splitLines(body);
 }
 
-/** Yields the lines that each chunk completes. @throws {WatchError} if one is too long, incomplete or no UTF-8 */
+/** Yields the lines that each chunk completes. @throws {WatchError} if a line is too long, incomplete or not UTF-8 */
 export async function* splitLines(
   chunks: AsyncIterable<Uint8Array>,
   { maxLine = MAX_PIECE }: { readonly maxLine?: number } = {},
@@ -66,7 +66,7 @@ export async function* splitLines(
       const lines = linesIn(remainder.join(chunk.subarray(0, end)), decoder);
       if (lines.length > 0) yield lines;
     }
-    // Not as a string: V8 keeps one of many small parts as a tree, 35 times its size.
+    // As a string of many small parts, V8 would keep a tree of 35 times its size.
     remainder.keep(chunk.subarray(end));
     if (remainder.length > maxLine) {
       throw new WatchError("garbage", `a line is longer than ${maxLine} bytes`);
@@ -82,13 +82,13 @@ function linesIn(bytes: Uint8Array, decoder: TextDecoder): readonly string[] {
   try {
     return decoder.decode(bytes).split("\n").filter((line) => line !== "" && line !== "\r");
   } catch (cause) {
-    throw new WatchError("garbage", "a line is no UTF-8", { cause });
+    throw new WatchError("garbage", "a line is not valid UTF-8", { cause });
   }
 }
 
 const HEADER = 4;
 
-/** Yields the frames that each chunk completes, valid until the next call. @throws {WatchError} for a bad length */
+/** Yields the frames that each chunk completes, valid until the next call. @throws {WatchError} if one is too long */
 export async function* splitFrames(
   chunks: AsyncIterable<Uint8Array>,
   { maxFrame = MAX_PIECE }: { readonly maxFrame?: number } = {},
@@ -129,7 +129,7 @@ interface ListPage {
   readonly next: string;
 }
 
-/** Reads one page of a list. The token of the next page is `""` on the last one. @throws {WatchError} if it is none */
+/** Reads one page of a list. `next` is `""` on the last page. @throws {WatchError} if the body is not a list */
 export function readListPage(body: unknown): ListPage {
   const items = fieldAt(body, "items") ?? [];
   const kind = fieldAt(body, "kind");
@@ -139,7 +139,7 @@ export function readListPage(body: unknown): ListPage {
     typeof kind !== "string" || !kind.endsWith("List") || !Array.isArray(items) ||
     typeof resourceVersion !== "string" || typeof next !== "string"
   ) {
-    throw new WatchError("garbage", "the answer is no list of objects");
+    throw new WatchError("garbage", `expected a list of objects, is ${show(body)}`);
   }
   return { items, resourceVersion, next };
 }
@@ -147,7 +147,7 @@ export function readListPage(body: unknown): ListPage {
 /** A decimal number without leading zeros. */
 const COMPARABLE = /^[1-9][0-9]*$/;
 
-/** Returns true if a resource version is lower than another. Non-numeric ones have no order (KEP-5504). */
+/** Returns true if a resource version is lower than another. Only numeric ones have an order (KEP-5504). */
 export function isLower(version: string, other: string): boolean {
   if (!COMPARABLE.test(version) || !COMPARABLE.test(other)) return false;
   return version.length < other.length || version.length === other.length && version < other;
@@ -170,16 +170,16 @@ export type WatchEvent =
 
 const INITIAL_EVENTS_END = "k8s.io/initial-events-end";
 
-/** Parses one line or frame; `undefined`: an unknown type. @throws {WatchError} for anything else, and for an ERROR */
+/** Parses one line or frame; `undefined` for an unknown type. @throws {WatchError} for an ERROR, or an invalid piece */
 export function parseWatchEvent(piece: string | Uint8Array): WatchEvent | undefined {
   const event = typeof piece === "string" ? parseJson(piece) : parseFrame(piece);
   const type = fieldAt(event, "type");
   const object = fieldAt(event, "object");
-  if (typeof type !== "string" || !isRecord(object)) throw garbage("no watch event", piece);
+  if (typeof type !== "string" || !isRecord(object)) throw garbage("expected a watch event", piece);
   if (type === "ERROR") throw statusError(object);
   const resourceVersion = fieldAt(object, "metadata", "resourceVersion");
   if (typeof resourceVersion !== "string" || resourceVersion === "") {
-    throw garbage("no resourceVersion in the object", piece);
+    throw garbage("the object lacks a resourceVersion", piece);
   }
   if (type === "BOOKMARK") {
     const initialEventsEnd =
@@ -194,15 +194,15 @@ export function parseWatchEvent(piece: string | Uint8Array): WatchEvent | undefi
 function statusError(status: JsonObject): StatusError {
   const code = typeof status["code"] === "number" ? status["code"] : 500;
   const seconds = fieldAt(status, "details", "retryAfterSeconds");
-  const wish = typeof seconds === "number" && seconds > 0 ? seconds * 1000 : 0;
+  const retryAfter = typeof seconds === "number" && seconds > 0 ? seconds * 1000 : 0;
   const message = oneLine(String(status["message"] ?? ""));
-  return new StatusError(`the watch was ended by the server: ${code} ${message}`, code, wish);
+  return new StatusError(`the API server ended the watch: ${code} ${message}`, code, retryAfter);
 }
 
-/** The most values in a line: about one a byte of the largest etcd object. More could take hundreds of MB. */
+/** The most values in a line or page: one for each byte of the largest etcd object. More could take hundreds of MB. */
 const MAX_VALUES = 2_000_000;
 
-/** Returns true if a line has more commas and opening brackets than any stored object. */
+/** Returns true if a text has more commas and opening brackets than any stored object. */
 function hasTooManyValues(line: string): boolean {
   if (line.length <= MAX_VALUES) return false;
   let values = 0;
@@ -215,11 +215,11 @@ function hasTooManyValues(line: string): boolean {
 
 /** Parses a line or a page. @throws {WatchError} if it is not JSON, or has too many values */
 export function parseJson(line: string): unknown {
-  if (hasTooManyValues(line)) throw garbage(`more than ${MAX_VALUES} values`, line);
+  if (hasTooManyValues(line)) throw garbage(`it has more than ${MAX_VALUES} values`, line);
   try {
     return JSON.parse(line);
   } catch {
-    throw garbage("no JSON", line);
+    throw garbage("it is not JSON", line);
   }
 }
 
@@ -229,13 +229,13 @@ function parseFrame(frame: Uint8Array): unknown {
     const raw = fieldAt(object, "raw");
     return { type, object: raw instanceof Uint8Array ? readApiObject(raw) : undefined };
   } catch (cause) {
-    throw new WatchError("garbage", `no frame of a watch stream: ${errorText(cause)}`, { cause });
+    throw new WatchError("garbage", `a frame is not valid: ${errorText(cause)}`, { cause });
   }
 }
 
 function garbage(what: string, piece: string | Uint8Array): WatchError {
   const shown = typeof piece === "string" ? oneLine(piece, 80) : `a frame of ${piece.length} bytes`;
-  return new WatchError("garbage", `${what} in the watch stream: ${shown}`);
+  return new WatchError("garbage", `the answer cannot be used, ${what}: ${shown}`);
 }
 
 /** A parsed message: JSON values, `Uint8Array`, and `Date` for a time. */
@@ -270,7 +270,7 @@ function readFields(reader: CountingReader, end: number, message: Message): Mess
   return object;
 }
 
-/** Returns true if a list has more entries than it may: its decoder refuses it. */
+/** Returns true if a list has more entries than allowed. Its decoder refuses it. */
 function isFull({ name, most = Infinity }: Field, object: MessageObject): boolean {
   return most !== Infinity && ((object[name] as unknown[] | undefined)?.length ?? 0) > most;
 }

@@ -44,10 +44,10 @@ const DECODERS: {
 
 const NAMESPACED: ReadonlySet<Kind> = new Set<Kind>(["Service", "EndpointSlice"]);
 
-/** The most values in a table. A full table starts again, so that churn cannot grow it. */
+/** The most values in a table. A full table is emptied, so that churn cannot grow it. */
 const MAX_SHARED = 50_000;
 
-/** Returns a function that returns the first value of each text. */
+/** Returns a function that returns the first value given for a text. */
 function sharedValues<V>(): <T extends V>(text: string, value: T) => T {
   const values = new Map<string, V>();
   return <T extends V>(text: string, value: T) => {
@@ -63,7 +63,7 @@ export function createDecoder(): Decoder {
   const strings = sharedValues<string>();
   const intern = (text: string) => strings(text, text);
   const lists = sharedValues<readonly EndpointPort[]>();
-  // Names have no blanks or commas, so the text is unique.
+  // Names never have blanks or commas, so the text is unique.
   const sharePorts: DecodeContext["sharePorts"] = (ports) =>
     lists(ports.map((port) => Object.values(port).join(" ")).join(), ports);
   const decode = (kind: Kind, value: unknown): ObjectChange => {
@@ -85,7 +85,7 @@ export function createDecoder(): Decoder {
     } catch (error) {
       if (!(error instanceof MalformedError)) throw error;
       key ??= show(fieldAt(value, "metadata", "name") ?? "(no name)");
-      // The entries that were left out before it may be why nothing is left.
+      // A list may be empty because its entries were left out.
       const reason = [error.message, ...omissions.lines ?? []].join("; ");
       return { type: "refuse", kind, key, reason };
     }
@@ -113,7 +113,7 @@ function decodeService(raw: Raw, context: DecodeContext): Service | undefined {
     return undefined;
   }
 
-  const externalIPs = spec.at("externalIPs").entries(readVirtualIP);
+  const externalIPs = spec.at("externalIPs").entries(readUsableAddress);
   const external = type === "LoadBalancer" || type === "NodePort" || externalIPs.length > 0;
   const externalTrafficPolicy = external
     ? spec.at("externalTrafficPolicy").choice(POLICIES)
@@ -141,7 +141,7 @@ function decodeService(raw: Raw, context: DecodeContext): Service | undefined {
   };
 }
 
-/** Reads the annotations. A misspelt value is left out, so the configuration applies. */
+/** Reads the annotations. A misspelt value is left out, so that the configuration applies. */
 function readAnnotations(annotations: Raw): Pick<Service, "scheduler" | "acceleration"> {
   const read = <T extends string>(name: string, choices: readonly T[]) =>
     annotations.at(name).orOmit((value) => value.choice<T | "">(["", ...choices])) ?? "";
@@ -158,19 +158,20 @@ function hasEntries(map: unknown): boolean {
   return isRecord(map) && Object.keys(map).length > 0;
 }
 
-function readVirtualIP(raw: Raw): string {
+function readUsableAddress(raw: Raw): string {
   const address = raw.address();
   if (isUsableAddress(address)) return address;
-  const kinds = "loopback, link-local, unspecified, multicast or broadcast";
-  throw raw.malformed(`must not be a ${kinds} address`);
+  throw raw.malformed(
+    "must not be a loopback, link-local, unspecified, multicast or broadcast address",
+  );
 }
 
 function readClusterIPs(spec: Raw): readonly string[] {
   const listed = spec.at("clusterIPs");
-  if (listed.list().length === 0) return [readVirtualIP(spec.at("clusterIP"))];
+  if (listed.list().length === 0) return [readUsableAddress(spec.at("clusterIP"))];
   const families = new Set<Family>();
   const addresses = listed.entries((each) => {
-    const address = readVirtualIP(each);
+    const address = readUsableAddress(each);
     const family = familyOf(address);
     if (families.has(family)) throw each.malformed("must be the only address of its family");
     families.add(family);
@@ -184,18 +185,18 @@ function readClusterIPs(spec: Raw): readonly string[] {
 function readLoadBalancerIPs(status: Raw): readonly string[] {
   const addresses = status.at("loadBalancer").at("ingress").entries((entry) => {
     const ip = entry.at("ip");
-    return !ip.value || entry.at("ipMode").text() === "Proxy" ? undefined : readVirtualIP(ip);
+    return !ip.value || entry.at("ipMode").text() === "Proxy" ? undefined : readUsableAddress(ip);
   });
   return compact([...new Set(addresses)]);
 }
 
-/** Returns true if the load balancer sends no packet with its own address to a node. */
+/** Returns true if the load balancer replaces its own address in each packet to a node. */
 function isProxied(status: Raw): boolean {
   const ingress = status.at("loadBalancer").at("ingress").list();
   return ingress.length > 0 && ingress.every((each) => fieldAt(each, "ipMode") === "Proxy");
 }
 
-/** Reads usable source ranges. If none is usable, the Service is refused: an empty list would accept every source. */
+/** Reads usable source ranges. Without any, the Service is refused: an empty list would accept every source. */
 function readSourceRanges(raw: Raw, loadBalancerIPs: readonly string[]): readonly string[] {
   const listed = raw.list();
   const ranges = raw.entries((each) => each.cidr());
@@ -221,7 +222,7 @@ function readPorts(raw: Raw, { intern, sharePorts }: DecodeContext): readonly Se
       nodePort: entry.at("nodePort").optionalPort(),
     };
     const { protocol, nodePort } = port;
-    // The values, by field, that no two ports of a Service may share.
+    // The values, by field, that two ports of a Service must not share.
     const owned = {
       name: `name ${port.name}`,
       port: `port ${nodePortKey(protocol, port.port)}`,
@@ -229,13 +230,13 @@ function readPorts(raw: Raw, { intern, sharePorts }: DecodeContext): readonly Se
     };
     for (const [field, key] of Object.entries(owned)) {
       if (!taken.has(key)) continue;
-      throw entry.at(field).malformed("must be of one port only", port[field as keyof ServicePort]);
+      throw entry.at(field).malformed("must be unique", port[field as keyof ServicePort]);
     }
     for (const key of Object.values(owned)) taken.add(key);
     return port;
   });
   if (ports.length === 0) throw raw.malformed("must hold at least one usable port");
-  // No other Service has the same node port, so such a list does not recur.
+  // Node ports are unique, so a list with one does not recur.
   return ports.some(({ nodePort }) => nodePort !== 0) ? ports : sharePorts(ports);
 }
 
@@ -254,7 +255,7 @@ const NO_HINTS: Hints = { zoneHints: NONE, nodeHints: NONE };
 
 /**
  * Decodes an EndpointSlice. Unusable list entries and hints are left out. @throws {MalformedError} if it cannot be used
- * @returns `undefined` for a slice without rules: of host names, of another proxy, of a headless Service or of none
+ * @returns `undefined` for a slice without rules: of host names, another proxy, a headless Service, or no Service
  */
 function decodeEndpointSlice(raw: Raw, context: DecodeContext): EndpointSlice | undefined {
   const metadata = raw.at("metadata");
@@ -283,7 +284,7 @@ function decodeEndpointSlice(raw: Raw, context: DecodeContext): EndpointSlice | 
   };
 }
 
-/** Reads the ports. As in kube-proxy, ports without a number (null means every port) are left out. */
+/** Reads the ports. As in kube-proxy, a port without a number (null means every port) is left out. */
 function readEndpointPorts(
   raw: Raw,
   { intern, sharePorts }: DecodeContext,
@@ -318,13 +319,8 @@ function readEndpoint(raw: Raw, family: Family, intern: DecodeContext["intern"])
 /** Returns the first address. The API says that consumers may ignore the rest. */
 function readEndpointAddress(raw: Raw, family: Family): string {
   const first = raw.entry(0);
-  const address = first.address();
+  const address = readUsableAddress(first);
   if (familyOf(address) !== family) throw first.malformed(`must be an IPv${family} address`);
-  if (!isUsableAddress(address)) {
-    throw first.malformed(
-      "must not be a loopback, link-local, unspecified, multicast or broadcast address",
-    );
-  }
   return address;
 }
 

@@ -1,4 +1,4 @@
-/** Reads facts of an object that the model does not keep, for `explain`. */
+/** Reads facts of objects that the model does not keep, for `explain`. */
 import { plain } from "../../model/values/text.ts";
 import { parseAddress } from "../../model/values/address.ts";
 import { objectKey } from "../../model/cluster/names.ts";
@@ -6,14 +6,14 @@ import type { Kind } from "../../model/cluster/objects.ts";
 import { fieldAt, isRecord } from "../../model/values/record.ts";
 import { HEADLESS, SERVICE_NAME, SERVICE_PROXY_NAME } from "./tables.ts";
 
-/** The most characters of the name of a pod: the API server does not check it in a slice. */
+/** The most characters of a pod's name. The API server does not check it in a slice. */
 const LONGEST_NAME = 253;
 
 /** The facts of a Service, as far as they can be read. */
 export interface ServiceFacts {
   readonly type: string;
   readonly clusterIP: string;
-  /** `app=web,tier=front`; `""` if there is no selector. */
+  /** `app=web,tier=front`; `""` without a selector. */
   readonly selector: string;
   /** By port name. */
   readonly targetPorts: ReadonlyMap<string, string>;
@@ -25,13 +25,13 @@ export interface SliceFacts {
   /** `namespace/name`. */
   readonly slice: string;
   readonly endpoints: number;
-  /** The reason why it has no rules; `""` if it has, or is refused. */
+  /** The reason why it is not used for rules; `""` if it is used, or refused. */
   readonly reason: string;
 }
 
-/** A Service and its slices, as they are written. */
+/** The facts of a Service and its slices. */
 export interface Inspected {
-  /** `undefined`: it was not seen. */
+  /** `undefined` if the source does not have it. */
   readonly service: ServiceFacts | undefined;
   readonly slices: readonly SliceFacts[];
 }

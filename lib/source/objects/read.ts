@@ -22,7 +22,7 @@ const MAX_OMISSIONS = 5;
 /** The most unusable parts of one object, which bounds the time they take. */
 const MAX_OMITTED = 1_000;
 
-/** The unusable parts of one object. */
+/** Collects the unusable parts of one object. */
 export class Omissions {
   readonly #lines: string[] = [];
   count = 0;
@@ -34,7 +34,7 @@ export class Omissions {
     if (this.#lines.length < MAX_OMISSIONS) this.#lines.push(error.message);
   }
 
-  /** Returns a line for each of the first omissions, and the number of the rest; `undefined` if there are none. */
+  /** Returns a line for each of the first omissions, and the number of the rest; `undefined` without omissions. */
   get lines(): readonly string[] | undefined {
     if (this.count === 0) return undefined;
     const more = this.count - this.#lines.length;
@@ -54,10 +54,10 @@ interface Place {
   readonly omissions: Omissions;
 }
 
-/** A label value: RFC 1123 letters in either case, `_` too, or nothing. */
+/** Matches a label value: RFC 1123 letters in either case, `_` too, or empty. */
 const LABEL_VALUE = /^(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$/;
 
-/** An unchecked value of an API object. Go may write null for a field that is absent. */
+/** Holds an unchecked value of an API object. Go may write null for an absent field. */
 export class Raw {
   constructor(readonly value: unknown, private readonly place: Place) {}
 
@@ -78,7 +78,7 @@ export class Raw {
     return new MalformedError(`${this.path} ${rule}, is ${show(value)}`);
   }
 
-  /** Returns a field. An absent object has none. */
+  /** Returns a field. All fields of an absent object are absent. */
   at(name: string): Raw {
     const { value, place: { omissions } } = this;
     if (!this.isAbsent && !isRecord(value)) throw this.malformed("must be an object");
@@ -120,12 +120,12 @@ export class Raw {
     }
   }
 
-  /** Notes a rule that this value breaks, and that costs nothing else. */
+  /** Notes a rule that this value breaks. The object is used all the same. */
   note(rule: string): void {
     this.place.omissions.add(new MalformedError(`${this.path} ${rule}`));
   }
 
-  /** Absent is `""`. */
+  /** Reads a string. Absent is `""`. */
   text(): string {
     if (this.isAbsent) return "";
     if (typeof this.value !== "string") throw this.malformed("must be a string");
@@ -158,12 +158,12 @@ export class Raw {
     return this.integer(1, 65535);
   }
 
-  /** Absent or 0 is 0. */
+  /** Reads a port. Absent or 0 is 0. */
   optionalPort(): number {
     return this.value ? this.port() : 0;
   }
 
-  /** Absent is TCP. */
+  /** Reads a protocol. Absent is TCP. */
   protocol(): Protocol {
     const protocol = this.choice(["TCP", "UDP", "SCTP"]);
     return protocol === "TCP" ? "tcp" : protocol === "UDP" ? "udp" : "sctp";

@@ -1,6 +1,6 @@
 /**
- * The fields of API objects that signpost reads, and writes into the state file. Numbers and names are from the API's
- * generated.proto files. A decoder can read no other field (`tests/source/objects/tables_test.ts`).
+ * Lists the fields of API objects that signpost reads, and writes into the state file. Numbers and names are from the
+ * API's generated.proto files. A decoder can read only these fields (`tests/source/objects/tables_test.ts`).
  */
 import type {
   Endpoint,
@@ -14,7 +14,7 @@ import type { JsonObject } from "../../model/values/record.ts";
 
 /**
  * The type of a field that is not a message. `integer` has 32 bits, `long` 64. `bytes` is a view of the input. `time`
- * is meta/v1 Time: RFC 3339 in JSON, a `Date` from protobuf. `map` is of texts.
+ * is meta/v1 Time: RFC 3339 in JSON, a `Date` from protobuf. `map` has texts.
  */
 type Scalar = "string" | "integer" | "long" | "boolean" | "bytes" | "time" | "map";
 
@@ -48,7 +48,7 @@ function many(name: string, value: Scalar | Message, options: FieldOptions = {})
   return { name, value, repeated: true, ...options };
 }
 
-/** The most entries in a slice's lists. Nobody checks manifests: they may have ten times what Kubernetes allows. */
+/** The most entries in a slice's lists: ten times what Kubernetes allows, because manifests are not validated. */
 export const MOST = { endpoints: 10_000, addresses: 100, hints: 8, ports: 20_000 };
 
 /** The label with the name of an EndpointSlice's Service. */
@@ -245,7 +245,7 @@ export function kindOf(
 
 type Encoder = (object: unknown) => unknown;
 
-/** Returns a function that makes a message of the fields that have a value: zeros and empty values stay out. */
+/** Returns a function that encodes the fields of a message. Zeros and empty values stay out. */
 function encoderOf(fields: Message): Encoder {
   const encoders = Object.values(fields).map((field) => ({
     name: field.name,
@@ -272,16 +272,14 @@ function fieldEncoderOf({ name, value, repeated, from }: Field): Encoder {
   return repeated ? (object) => (given(object) as readonly unknown[]).map(encode) : encode;
 }
 
-const ENCODERS = new Map(
-  Object.entries(TABLES).map(([kind, fields]) => [kind, encoderOf(fields)]),
-);
+const ENCODERS = new Map(Object.entries(TABLES).map(([kind, fields]) => [kind, encoderOf(fields)]));
 
 /** Returns an API object that decodes to the same object. Parts that the decoder left out stay out. */
 export function encodeObject<K extends Kind>(kind: K, object: KindMap[K]): JsonObject {
   return { apiVersion: API_VERSION[kind], kind, ...ENCODERS.get(kind)?.(object) as JsonObject };
 }
 
-/** Returns the entries that have a text; `undefined` if there are none. */
+/** Returns the entries that have a text; `undefined` without any. */
 function texts(map: Readonly<Record<string, string | undefined>>): JsonObject | undefined {
   const entries = Object.entries(map).filter(([, text]) => text);
   return entries.length === 0 ? undefined : Object.fromEntries(entries);
@@ -310,7 +308,7 @@ export function resourceOf(kind: Kind, nodeName: string): Resource {
       selectors: { labelSelector: `!${HEADLESS}` },
     },
     Node: { path: "/api/v1/nodes", selectors: { fieldSelector: `metadata.name=${nodeName}` } },
-    // They came with Kubernetes 1.33.
+    // ServiceCIDRs came with Kubernetes 1.33.
     ServiceCIDR: { path: "/apis/networking.k8s.io/v1/servicecidrs", selectors: {}, optional: true },
   };
   return resources[kind];

@@ -26,7 +26,7 @@ import {
 import { objectKey } from "../../model/cluster/names.ts";
 import { show } from "../../model/values/text.ts";
 import { encodeObject, kindOf } from "../objects/tables.ts";
-import { fieldAt, isRecord } from "../../model/values/record.ts";
+import { fieldAt, isRecord, jsonIn } from "../../model/values/record.ts";
 
 /** Thrown for an unusable state file. The message is one line: the fault and its line. */
 export class StateError extends Error {
@@ -36,14 +36,14 @@ export class StateError extends Error {
 /** The format version that is written, and the only one that is read. */
 const STATE_VERSION = 3;
 
-/** Characters; a small gzip file can hold a line without end. The largest EndpointSlice has 250,000. */
+/** The longest line in characters: a small gzip file can hold an endless one. The largest EndpointSlice has 250,000. */
 const MAX_LINE = 16 * 1024 * 1024;
 
 /** Objects by `namespace/name`. */
 export interface StateObjects {
   readonly services: ReadonlyMap<string, Service>;
   readonly slices: ReadonlyMap<string, EndpointSlice>;
-  /** This node; `undefined` if unknown yet. */
+  /** This node; `undefined` before it is known. */
   readonly node: Node | undefined;
   readonly serviceCIDRs: ReadonlyMap<string, ServiceCIDR>;
 }
@@ -86,7 +86,7 @@ export function* stateLines(objects: StateObjects, header: StateHeader): Generat
 }
 
 export class StateReader {
-  /** The size of the text bounds them. */
+  /** By kind, then by key. The size of the text bounds the number. */
   readonly #changes = new Map(KINDS.map((kind) => [kind, new Map<string, ObjectChange>()]));
   #rest = "";
   #lines = 0;
@@ -132,13 +132,13 @@ export class StateReader {
   }
 
   #object(line: string): void {
-    const raw = line.startsWith(",") ? parseJson(line.slice(1)) : undefined;
+    const raw = line.startsWith(",") ? jsonIn(line.slice(1)) : undefined;
     if (!isRecord(raw)) throw this.#damaged("is not a JSON object");
     const kind = kindOf(raw);
     if (kind === undefined) throw this.#damaged(`is of an unknown kind ${show(raw["kind"])}`);
     const decoded = this.options.decode(kind, raw);
     if (decoded.type !== "upsert") {
-      const reason = decoded.type === "refuse" ? decoded.reason : "it makes no rules";
+      const reason = decoded.type === "refuse" ? decoded.reason : "it does not make rules";
       throw this.#damaged(`(${kind}): ${reason}`);
     }
     const { key } = decoded;
@@ -167,7 +167,7 @@ function headerLine({ nodeName, written }: StateHeader): string {
 
 /** @returns the time of writing */
 function readHeader(line: string, nodeName: string): number {
-  const data = fieldAt(parseJson(line), "data");
+  const data = fieldAt(jsonIn(line), "data");
   if (!isRecord(data) || typeof data["version"] !== "string") throw foreign();
   const { version } = data;
   if (version !== String(STATE_VERSION)) {
@@ -191,12 +191,4 @@ function readHeader(line: string, nodeName: string): number {
 
 function foreign(): StateError {
   return new StateError("it is not a state file of signpost");
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }

@@ -3,11 +3,11 @@ import { messageOf } from "../../model/values/errors.ts";
 import type { Clock, Logger } from "../../model/ports/ports.ts";
 
 export interface WriteTerms {
-  /** Milliseconds since the epoch, for the file's header. */
+  /** The time for the file's header, milliseconds since the epoch. */
   readonly written: number;
   /** Awaited after every few milliseconds of work, so that syncs can run. */
   readonly pause: () => Promise<void>;
-  /** Aborts when the time is over. */
+  /** Aborts when the time for the write is over. */
   readonly signal: AbortSignal;
 }
 
@@ -18,12 +18,13 @@ export interface StateKeeperOptions {
   readonly logger: Logger;
 }
 
-/** Milliseconds from the end of one write to the next, at least. It saves flash memory. */
+/** Milliseconds from the end of one write to the next, at least. The pause saves flash memory. */
 const PERIOD = 60_000;
 
-/** The rest after a write, as a multiple of its duration: at most half a percent of a processor. */
+/** The pause after a write, as a multiple of its duration: half a percent of a processor at most. */
 const REST = 50;
 
+/** The longest such pause in milliseconds. */
 const LONGEST_REST = 600_000;
 
 /** Milliseconds from a first change to its write, so that one write has a whole burst. */
@@ -32,6 +33,7 @@ const DELAY = 5_000;
 /** Milliseconds that a stop waits for a last write. The unit allows 15 s. */
 const STOP_LIMIT = 5_000;
 
+/** Milliseconds of a pause within a write, for syncs. */
 const PAUSE = 1;
 
 /** Keeps the state file up to date. Nothing runs while there is nothing to write. */
@@ -47,12 +49,12 @@ export class StateKeeper {
   #failure: string | undefined;
   #running: Promise<void> | undefined;
 
-  /** When the file was written that was there at the start, milliseconds since the epoch; 0: there is none. */
+  /** The time of the file that was found at the start, milliseconds since the epoch; 0 without a file. */
   foundTime = 0;
 
   constructor(private readonly options: StateKeeperOptions) {}
 
-  /** Takes the time of the existing file, milliseconds since the epoch; `undefined`: it is not usable. */
+  /** Takes the time of the existing file, milliseconds since the epoch; `undefined` if the file is not usable. */
   found(written: number | undefined): void {
     if (written === undefined) return;
     const { clock } = this.options;
@@ -61,19 +63,19 @@ export class StateKeeper {
     this.#written = clock.monotonic() - Math.max(0, clock.now() - written);
   }
 
-  /** Notes that the kernel holds a newer state than the file, once every source has delivered. */
+  /** Notes that the kernel holds a newer state than the file. Called once the source has delivered all kinds. */
   changed(): void {
     this.#waitingSince ??= this.options.clock.monotonic();
     if (!this.#stopping.signal.aborted) this.#running ??= this.#run();
   }
 
-  /** Returns the seconds since the last write, or `undefined` if there is no usable file. */
+  /** Returns the seconds since the last write, or `undefined` without a usable file. */
   age(): number | undefined {
     if (this.#written === undefined) return undefined;
     return (this.options.clock.monotonic() - this.#written) / 1000;
   }
 
-  /** Writes pending changes, then no more. A write beyond the limit is given up, and the old file stays. */
+  /** Writes pending changes, then stops. A write beyond the limit is given up, and the old file stays. */
   async stop(): Promise<void> {
     const { clock } = this.options;
     this.#stopping.abort();
@@ -105,7 +107,7 @@ export class StateKeeper {
     const started = clock.monotonic();
     this.#waitingSince = undefined;
     try {
-      // At a stop there are no syncs to wait for.
+      // Syncs end before a stop, so a write at the stop does not pause.
       const pause = () => clock.sleep(PAUSE, this.#stopping.signal);
       await write({ written: clock.now(), pause, signal: this.#outOfTime.signal });
       this.#written = started;

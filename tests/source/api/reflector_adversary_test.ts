@@ -106,13 +106,13 @@ function page(names: readonly string[], next: string) {
 
 Deno.test("a continue token that repeats itself ends the list", async () => {
   const { pages, failure } = await listFrom((request) => page([`s${request}`], "again"));
-  assertEquals(failure, "the pages of the list have no end and nothing new");
+  assertEquals(failure, "the list does not end: its continue token repeats");
   assertEquals(pages, 2);
 });
 
 Deno.test("ten pages without a new object end the list, fewer do not", async () => {
   const endless = await listFrom((request) => page(["a"], `token-${request}`));
-  assertEquals(endless.failure, "the pages of the list have no end and nothing new");
+  assertEquals(endless.failure, "the list does not end: 10 pages repeat it");
   assertEquals(endless.pages, 11);
   const sparse = await listFrom((request) =>
     page(request % 10 === 9 ? [`s${request}`] : [], request < 50 ? `token-${request}` : "")

@@ -172,7 +172,7 @@ Deno.test("an ERROR event carries its code and how long to wait", () => {
   };
   const error = assertThrows(() => parseWatchEvent(frameOf("ERROR", status)), StatusError);
   assertEquals([error.status, error.retryAfter], [429, 7000]);
-  assertEquals(error.message, "the watch was ended by the server: 429 slow down");
+  assertEquals(error.message, "the API server ended the watch: 429 slow down");
 });
 
 Deno.test("any bytes are an event or a WatchError", () => {
@@ -215,5 +215,5 @@ Deno.test("an object of another kind is refused by its name", () => {
     () => parseWatchEvent(encodeEvent("ADDED", new Uint8Array([...prefix, ...typeMeta])).slice(4)),
     WatchError,
   );
-  assertEquals(error.message, 'no frame of a watch stream: an object of kind "Pod"');
+  assertEquals(error.message, 'a frame is not valid: an object of kind "Pod"');
 });

@@ -238,17 +238,17 @@ testOmissions("Service", FULL, [
   [
     "spec.ports[1].name",
     "http",
-    'spec.ports[1].name must be of one port only, is "http"',
+    'spec.ports[1].name must be unique, is "http"',
   ],
   [
     "spec.ports[1]",
     { name: "other", port: 80 },
-    "spec.ports[1].port must be of one port only, is 80",
+    "spec.ports[1].port must be unique, is 80",
   ],
   [
     "spec.ports[1]",
     { name: "other", port: 81, nodePort: 30080 },
-    "spec.ports[1].nodePort must be of one port only, is 30080",
+    "spec.ports[1].nodePort must be unique, is 30080",
   ],
   [
     "status.loadBalancer.ingress[0].ip",

@@ -41,7 +41,7 @@ export interface Credentials {
 /** Reads a text file. Rejects with the system's error. */
 export type ReadFile = (path: string) => Promise<string>;
 
-/** The faults of the access to the API server, by file and path in it. */
+/** Lists the faults of the access to the API server: each has a file, and a place in it. */
 export class AccessError extends Error {
   override name = "AccessError";
   /** @param problems one line each */
@@ -97,22 +97,22 @@ async function readMaterial(
 
 function certificatesIn({ text, origin }: ReadText): readonly string[] {
   const certificates = text.match(CERTIFICATES);
-  if (!certificates) throw new AccessError([`${oneLine(origin)}: holds no PEM certificate`]);
+  if (!certificates) throw new AccessError([`${oneLine(origin)}: must hold a PEM certificate`]);
   return certificates;
 }
 
-/** Returns the authorities that are valid now. Go checks their dates, and `fetch` and `node:https` do not. */
+/** Returns the authorities that are valid now. Go checks their dates; `fetch` and `node:https` do not. */
 function authoritiesIn(material: ReadText, now: number): readonly string[] {
   const all = certificatesIn(material).map((pem) => ({ pem, problem: problemOf(pem, now) }));
   const valid = all.filter(({ problem }) => problem === undefined).map(({ pem }) => pem);
   if (valid.length > 0) return valid;
   throw new AccessError([
     `${oneLine(material.origin)}: the certificate authority ${all.at(-1)?.problem}: ` +
-    "put a valid one there, and see that this node's clock is right",
+    "put a valid one there, and check this node's clock",
   ]);
 }
 
-/** Returns the fault of a certificate's dates. TLS reports a certificate that cannot be read. */
+/** Returns the fault of a certificate's dates. TLS reports other faults of certificates. */
 function problemOf(pem: string, now: number): string | undefined {
   const [from, to] = datesOf(pem);
   if (to && now > +to) return `expired on ${to.toISOString()}`;
@@ -120,10 +120,10 @@ function problemOf(pem: string, now: number): string | undefined {
   return undefined;
 }
 
-/** Both dates in DER: a sequence, each with its tag and length (RFC 5280, section 4.1.2.5). */
+/** Matches both dates in DER: a sequence, each with its tag and length (RFC 5280, section 4.1.2.5). */
 const VALIDITY = /0...(\d{12}|\d{14})Z..(\d{12}|\d{14})Z/s;
 
-/** Returns both dates, or none if they cannot be read. `node:crypto` takes 3 MB to read them. */
+/** Returns both dates; an empty list if they cannot be read. `node:crypto` takes 3 MB to read them. */
 function datesOf(pem: string): readonly Date[] {
   const der = decodeBase64(pem.replace(/-----[^-]+-----/g, "")) ?? "";
   return VALIDITY.exec(der)?.slice(1).map(timeOf) ?? [];
@@ -135,7 +135,7 @@ function timeOf(text: string): Date {
   return new Date(full.replace(/(....)(..)(..)(..)(..)(..)/, "$1-$2-$3T$4:$5:$6Z"));
 }
 
-/** Decodes base64 to a string of bytes; `undefined` if it is none. */
+/** Decodes base64 to a string of bytes; `undefined` if the text is not base64. */
 export function decodeBase64(text: string): string | undefined {
   try {
     return atob(text);
@@ -146,7 +146,7 @@ export function decodeBase64(text: string): string | undefined {
 
 function privateKeyIn({ text, origin }: ReadText): string {
   if (!PRIVATE_KEY.test(text)) {
-    throw new AccessError([`${oneLine(origin)}: holds no PEM private key`]);
+    throw new AccessError([`${oneLine(origin)}: must hold a PEM private key`]);
   }
   return text;
 }
@@ -154,5 +154,5 @@ function privateKeyIn({ text, origin }: ReadText): string {
 function tokenIn({ text, origin }: ReadText): string {
   const token = text.trim();
   if (TOKEN.test(token)) return token;
-  throw new AccessError([`${oneLine(origin)}: is empty or no bearer token`]);
+  throw new AccessError([`${oneLine(origin)}: must hold a bearer token: one line without blanks`]);
 }

@@ -1,4 +1,4 @@
-/** Finds the access to the API server, and judges its address. */
+/** Finds the access to the API server, and checks its address. */
 import { hostPort, unbracketed } from "../../../model/cluster/names.ts";
 import type { Clock } from "../../../model/ports/ports.ts";
 import { AccessError, type ApiAccess, type Material, type ReadFile } from "./access.ts";
@@ -9,7 +9,7 @@ import { isLoopback, parseAddress } from "../../../model/values/address.ts";
 /** The folder that kubelet mounts into every pod. */
 const SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount";
 
-/** The system's authority bundles, in the paths of various distributions. Go looks for the same files. */
+/** The system's authority bundles, in the paths of various distributions. Go reads the same files. */
 const SYSTEM_BUNDLES = [
   "/etc/ssl/certs/ca-certificates.crt",
   "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
@@ -39,10 +39,10 @@ export async function loadAccess(options: AccessOptions): Promise<ApiAccess> {
   return { ...access, certificateAuthority: await systemAuthorities(options) };
 }
 
-/** Milliseconds for a file. A network file system whose server is away never answers. */
+/** Milliseconds to read a file. A network file system without its server never answers. */
 const READ_LIMIT = 10_000;
 
-/** Limits the time of a read. The next read of the file joins one that has not ended, because each holds a thread. */
+/** Limits the time of a read. A read in progress serves later callers, because each read holds a thread. */
 export function limitReads(readFile: ReadFile, clock: Pick<Clock, "sleep">): ReadFile {
   const pending = new Map<string, Promise<string>>();
   return async (path) => {
@@ -50,7 +50,7 @@ export function limitReads(readFile: ReadFile, clock: Pick<Clock, "sleep">): Rea
     pending.set(path, reading);
     const end = new AbortController();
     const limit = clock.sleep(READ_LIMIT, end.signal).then(() => {
-      throw new Error(`the file does not answer within ${READ_LIMIT / 1000} s`);
+      throw new Error(`the file could not be read within ${READ_LIMIT / 1000} s`);
     });
     return await Promise.race([reading, limit]).finally(() => end.abort());
   };
@@ -65,7 +65,7 @@ async function systemAuthorities({ environment, readFile }: AccessOptions): Prom
     if (text !== undefined) return { type: "inline", text, origin: path };
   }
   throw new AccessError([
-    "no certificate authority is known: set certificate-authority in the kubeconfig; " +
+    "the API server cannot be verified: set certificate-authority in the kubeconfig; " +
     `the machine's authorities are not at ${oneLine(paths.join(", "))}`,
   ]);
 }
@@ -79,7 +79,7 @@ async function readKubeconfig({ kubeconfig, readFile }: AccessOptions): Promise<
   }
 }
 
-/** Returns the in-cluster access, or that of `master` alone, without credentials. @throws {AccessError} */
+/** Returns the in-cluster access, or outside of a pod `master` without credentials. @throws {AccessError} */
 export function inClusterAccess(environment: Environment, master: string): ApiAccess {
   const host = environment("KUBERNETES_SERVICE_HOST") ?? "";
   const port = environment("KUBERNETES_SERVICE_PORT") ?? "";
@@ -87,7 +87,7 @@ export function inClusterAccess(environment: Environment, master: string): ApiAc
   if (!inPod && master === "") {
     throw new AccessError([
       "no API server: set --kubeconfig, --master or --manifests " +
-      "(KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set, so this is no pod)",
+      "(KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set, so this is not a pod)",
     ]);
   }
   const server = master === ""
@@ -98,15 +98,10 @@ export function inClusterAccess(environment: Environment, master: string): ApiAc
   }
   const file = (name: string) =>
     inPod ? { type: "file", path: `${SERVICE_ACCOUNT}/${name}` } as const : undefined;
-  return {
-    server,
-    certificateAuthority: file("ca.crt"),
-    token: file("token"),
-    verify: true,
-  };
+  return { server, certificateAuthority: file("ca.crt"), token: file("token"), verify: true };
 }
 
-/** Proxy variables by their upper-case names. If empty, requests go to the API server directly. */
+/** Proxy variables by their upper-case names. Without any, requests go to the API server directly. */
 export type Proxies = Readonly<Record<string, string>>;
 
 const NAMES = ["HTTP_PROXY", "HTTPS_PROXY"];
@@ -115,7 +110,7 @@ const NAMES = ["HTTP_PROXY", "HTTPS_PROXY"];
 export const PROXY_VARIABLES: readonly string[] = [...NAMES, "ALL_PROXY", "NO_PROXY"]
   .flatMap((name) => [name, name.toLowerCase()]);
 
-/** Returns the proxies of the environment, by names in upper or lower case as in Go. Loopback has none. */
+/** Returns the proxies of the environment. As in Go, names may be in lower case, and loopback needs no proxy. */
 export function proxiesIn(environment: Environment): Proxies {
   const read = (name: string) => environment(name) || environment(name.toLowerCase()) || "";
   const proxies = NAMES.map((name) => [name, read(name)]).filter(([, url]) => url !== "");
@@ -124,14 +119,14 @@ export function proxiesIn(environment: Environment): Proxies {
   return { ...Object.fromEntries(proxies), NO_PROXY: except.join() };
 }
 
-/** Returns one warning a line for the administrator. Holds no credentials. */
+/** Returns warnings for the administrator, one line each, without credentials. */
 export function accessWarnings(access: ApiAccess): readonly string[] {
   const { server, verify, token } = access;
   const warnings: string[] = [];
   if (server.protocol === "https:" && !verify) {
     warnings.push(
-      `insecure-skip-tls-verify is set: everyone who answers at ${server.origin} gets the credentials ` +
-        "and decides on this node's rules; set certificate-authority instead",
+      `insecure-skip-tls-verify is set: any machine that answers at ${server.origin} gets the ` +
+        "credentials and decides on this node's rules; set certificate-authority instead",
     );
   }
   if (server.protocol === "http:" && token && !isLocal(server.hostname)) {
@@ -157,8 +152,8 @@ interface ClusterIPKnowledge {
 const CLUSTER_NAME = /^kubernetes(?:\.default(?:\.svc(?:\.[a-z0-9.-]+)?)?)?\.?$/i;
 
 /**
- * Returns the reason to refuse an API server that is reachable only through its own cluster IP: the proxy would need
- * its own rules to learn them (cilium/cilium#9089).
+ * Returns the reason to refuse an API server at its own cluster IP. The proxy would need rules before it can read
+ * them (cilium/cilium#9089).
  * @param known kubelet's variables at the start, and the Service once the first list has it
  */
 export function refuseClusterIPServer(server: URL, known: ClusterIPKnowledge): string | undefined {
@@ -177,7 +172,7 @@ function clusterIPReason(
   if (CLUSTER_NAME.test(host)) return `${host} is the cluster's own name for it, a cluster IP`;
   const address = parseAddress(host);
   if (address === undefined) return undefined;
-  // kubelet's variable has the cluster IP, also if KUBERNETES_SERVICE_HOST is overridden.
+  // kubelet sets KUBERNETES_PORT to the cluster IP, also if KUBERNETES_SERVICE_HOST is overridden.
   const link = environment?.("KUBERNETES_PORT") ?? "";
   const ofKubelet = parseAddress(/^tcp:\/\/\[?([^\]/]+?)\]?:\d+$/.exec(link)?.[1]);
   return [...clusterIPs, ofKubelet].includes(address)

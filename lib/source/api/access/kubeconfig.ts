@@ -16,7 +16,7 @@ export function parseKubeconfig(
   if (problems.size > 0) throw new AccessError([...problems]);
   const context = config.entry("contexts", "context", name);
   if (context === undefined) {
-    const why = name === "" ? "is not set" : `no context "${name}"`;
+    const why = name === "" ? "is not set" : `names context "${name}", which is missing`;
     config.problem("current-context", `${why}; contexts: ${config.names("contexts")}`);
     throw new AccessError([...problems]);
   }
@@ -24,8 +24,8 @@ export function parseKubeconfig(
   const userName = context.text("user");
   const cluster = config.entry("clusters", "cluster", clusterName);
   const user = config.entry("users", "user", userName);
-  if (!cluster) config.problem("clusters", `no cluster "${clusterName}"`);
-  if (!user && userName !== "") config.problem("users", `no user "${userName}"`);
+  if (!cluster) config.problem("clusters", `"${clusterName}" is missing`);
+  if (!user && userName !== "") config.problem("users", `"${userName}" is missing`);
   if (cluster) checkCluster(cluster);
   if (user) checkUser(user);
   const access = cluster && resolveAccess({ cluster, user, path, master });
@@ -39,18 +39,18 @@ export function parseServer(server: string, options: { readonly tls: boolean }):
   const scheme = hasScheme ? "" : options.tls ? "https://" : "http://";
   const shown = oneLine(server.replace(/\/\/[^@/]*@/, "//"));
   if (server === "") return "is not set; an address such as https://192.0.2.1:6443 is needed";
-  if (!URL.canParse(scheme + server)) return `"${shown}" is no URL`;
+  if (!URL.canParse(scheme + server)) return `"${shown}" is not a URL`;
   const url = new URL(scheme + server);
   if (url.protocol !== "https:" && url.protocol !== "http:") {
     return `"${shown}" is neither https nor http`;
   }
   if (url.username !== "" || url.search !== "" || url.hash !== "") {
-    return `"${shown}" may hold a scheme, a host, a port and a path, nothing else`;
+    return `"${shown}" may hold only a scheme, a host, a port and a path`;
   }
   return url;
 }
 
-/** A mapping of the file. A field of a wrong type counts as absent, with a problem. */
+/** Reads a mapping of the file. A field of a wrong type is a problem, and counts as absent. */
 class Section {
   readonly #fields: JsonObject;
 
@@ -141,9 +141,9 @@ function checkCluster(cluster: Section): void {
 
 function checkUser(user: Section): void {
   const use = "use a client certificate, token or tokenFile";
-  const foreign = `is refused: a node proxy runs no foreign programs; ${use}`;
+  const foreign = `is refused: a node proxy does not run other programs; ${use}`;
   for (const key of ["exec", "auth-provider"]) if (user.has(key)) user.problem(key, foreign);
-  const basic = `is refused: no API server takes passwords since Kubernetes 1.19; ${use}`;
+  const basic = `is refused: API servers take passwords until Kubernetes 1.18 only; ${use}`;
   if (user.text("username") !== "") user.problem("username", basic);
   if (user.text("as") !== "") user.problem("as", "is refused: impersonation is not supported");
   const has = (key: string) => user.text(key) + user.text(`${key}-data`) !== "";

@@ -12,7 +12,7 @@ function warnings(server: string, access: Partial<ApiAccess>): readonly string[]
 Deno.test("a server that is not verified is warned of", () => {
   const [line, ...more] = warnings("https://192.0.2.1:6443", { verify: false, token: TOKEN });
   const start =
-    "insecure-skip-tls-verify is set: everyone who answers at https://192.0.2.1:6443 gets";
+    "insecure-skip-tls-verify is set: any machine that answers at https://192.0.2.1:6443 gets";
   assertEquals(line?.startsWith(start), true, line);
   assertEquals(more, []);
 });

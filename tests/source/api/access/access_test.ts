@@ -104,9 +104,12 @@ Deno.test("files are read again each time, tokens are trimmed, bundles are split
 Deno.test("files that do not hold what they should are named, their contents are not", async () => {
   const secret = "s3cret\nline";
   const cases: readonly (readonly [Partial<ApiAccess>, RegExp])[] = [
-    [{ token: { type: "file", path: "f" } }, /^f: is empty or no bearer token$/],
-    [{ certificateAuthority: { type: "file", path: "f" } }, /^f: holds no PEM certificate$/],
-    [{ clientKey: { type: "file", path: "f" } }, /^f: holds no PEM private key$/],
+    [
+      { token: { type: "file", path: "f" } },
+      /^f: must hold a bearer token: one line without blanks$/,
+    ],
+    [{ certificateAuthority: { type: "file", path: "f" } }, /^f: must hold a PEM certificate$/],
+    [{ clientKey: { type: "file", path: "f" } }, /^f: must hold a PEM private key$/],
     [{ token: { type: "file", path: "g" } }, /^g: cannot be read: No such file/],
   ];
   for (const [access, message] of cases) {
@@ -187,7 +190,7 @@ Deno.test("a file that does not answer has ten seconds, and is not read again me
   let reads = 0;
   const read = limitReads(() => (reads++, answer.promise), clock);
   for (let request = 0; request < 2; request++) {
-    const failure = assertRejects(() => read("/nfs/token"), Error, "not answer within 10 s");
+    const failure = assertRejects(() => read("/nfs/token"), Error, "could not be read within 10 s");
     await clock.advance(10_000);
     await failure;
   }

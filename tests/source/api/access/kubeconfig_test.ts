@@ -86,7 +86,7 @@ Deno.test("programs that give credentials are refused with the reason", () => {
   for (const key of ["exec", "auth-provider"]) {
     const [problem = ""] = problems(() => parse({}, { [key]: { command: "aws" } }));
     assert(problem.startsWith(`${PATH}: users[1].user.${key}: is refused`), problem);
-    assert(problem.includes("runs no foreign programs"), problem);
+    assert(problem.includes("does not run other programs"), problem);
   }
 });
 
@@ -130,11 +130,15 @@ const UNUSABLE: readonly (readonly [string, string, RegExp])[] = [
     text({}, {}, { "current-context": "" }),
     /is not set; contexts: there, here/,
   ],
-  ["an unknown context", text({}, {}, { "current-context": "x" }), /no context "x"; contexts: /],
+  [
+    "an unknown context",
+    text({}, {}, { "current-context": "x" }),
+    /names context "x", which is missing; contexts: /,
+  ],
   [
     "a context of nothing",
     text({}, {}, { "current-context": "there" }),
-    /no cluster "x".*no user "x"/,
+    /clusters: "x" is missing.*users: "x" is missing/,
   ],
   ["a server with a password", text({ server: "https://u:pw@x" }, {}), /server: "https:\/\/x" may/],
 ];
