@@ -1,15 +1,15 @@
 /**
- * Decides which Service holds a virtual IP or node port that several claim. The type of address comes first, because it
- * tells the author: the API server allocates cluster IPs and node ports, controllers write load-balancer IPs, and any
- * user may list external IPs. Then the oldest Service comes first, then the first by name. If the holder releases it,
- * the next one gets it.
+ * Decides which Service holds a virtual IP or node port that several claim. The type of address decides first, because
+ * it shows the author: the API server allocates cluster IPs and node ports, controllers write load-balancer IPs, and
+ * any user may list external IPs. Then the oldest Service wins, then the first by name. If the holder releases a claim,
+ * the next Service gets it.
  */
 import { type VipId, vipKeyOf } from "../model/cluster/names.ts";
 import type { FrontendType } from "../model/kernel/desired.ts";
 import type { Conflict } from "../model/status.ts";
 import { sortedIndex } from "../model/values/lists.ts";
 
-/** A holder of an address and port that comes before any Service. */
+/** A holder of an address and port that takes precedence over any Service. */
 interface Reservation {
   /** The holder in words: `the API server`. */
   readonly holder: string;
@@ -17,7 +17,7 @@ interface Reservation {
   readonly because: string;
 }
 
-/** A TCP port that the daemon itself needs. No Service gets a frontend there. */
+/** A TCP port that the daemon needs. A Service cannot have a frontend there. */
 export interface OwnPort extends Reservation {
   /** True for the API server's port, false for a port of this process. */
   readonly isApiServer: boolean;
@@ -49,11 +49,11 @@ export interface Claim {
   /** `vipId`, `nodePortClaim` or `balancerClaim`. */
   readonly key: VipId;
   readonly type: FrontendType;
-  /** Another claim. If another Service holds that one, this claim is lost. */
+  /** Another claim. If another Service holds it, this claim is lost. */
   readonly unless?: string;
-  /** Set if several Services may hold it. It affects only claims that name it in `unless`. */
+  /** Set if several Services may hold it. It affects only claims that have it as `unless`. */
   readonly isShared?: true;
-  /** Set if no Service can hold it. */
+  /** Set if a Service cannot hold it. */
   readonly reserved?: Reservation;
 }
 
@@ -75,7 +75,7 @@ export class Claims {
   readonly #holders = new Map<VipId, Claimant>();
   /** The waiting claimants by claim, the next holder first. */
   readonly #waiting = new Map<VipId, Claimant[]>();
-  /** The claims that name a claim in `unless`, by that claim. */
+  /** The claims with an `unless`, by that other claim. */
   readonly #dependents = new Map<VipId, Set<Claimant>>();
   readonly #byService = new Map<string, readonly Claimant[]>();
 
@@ -95,7 +95,7 @@ export class Claims {
       } else this.#remove(claimant, affected);
     }
     const after = [...wanted.values()].map((claim) =>
-      kept.get(claim.key) ?? this.#add(claimant({ service, created }, claim), affected)
+      kept.get(claim.key) ?? this.#add(makeClaimant({ service, created }, claim), affected)
     );
     if (after.length === 0) this.#byService.delete(service);
     else this.#byService.set(service, after);
@@ -169,15 +169,15 @@ export class Claims {
     waiting.splice(sortedIndex(claimant, waiting, compare), 0, claimant);
   }
 
-  /** Collects the Services that a new holder affects. Waiting ones learn of it when they change next. */
+  /** Collects the Services that a new holder affects. Waiting Services follow at their next change. */
   #changed(key: VipId, affected: Set<string>, other: Claimant | undefined): void {
     if (other) affected.add(other.service);
     for (const dependent of this.#dependents.get(key) ?? []) affected.add(dependent.service);
   }
 }
 
-/** Builds an object without a spread, which V8 would store in a larger form. */
-function claimant(
+/** Copies each field: V8 stores the object of a spread in a larger form. */
+function makeClaimant(
   { service, created }: Pick<Claimant, "service" | "created">,
   { key, type, unless, isShared, reserved }: Claim,
 ): Claimant {

@@ -14,7 +14,7 @@ import type {
   TrafficPolicy,
 } from "../model/cluster/objects.ts";
 
-/** The longest list that is sorted by address, so that the kernel's state follows from the objects alone. */
+/** The most endpoints that are sorted by address. The kernel's state then follows from the objects alone. */
 const MAX_SORTED = 32;
 
 export type PortIndex = ReadonlyMap<string, readonly SlicePort[]>;
@@ -24,7 +24,7 @@ interface SlicePort {
   readonly port: number;
 }
 
-/** Indexes slices by family, protocol and port name, which counts once a slice (discovery.k8s.io/v1). */
+/** Indexes slices by family, protocol and port name, which is unique in a slice (discovery.k8s.io/v1). */
 export function indexPorts(slices: readonly EndpointSlice[]): PortIndex {
   const index = new Map<string, SlicePort[]>();
   for (const slice of slices) {
@@ -37,14 +37,14 @@ export function indexPorts(slices: readonly EndpointSlice[]): PortIndex {
   return index;
 }
 
-function portKey(
+export function portKey(
   { name, protocol }: Pick<ServicePort, "name" | "protocol">,
   family: Family,
 ): string {
   return `${family} ${protocol} ${name}`;
 }
 
-/** Returns the endpoints of a port by address and port, each once: of the highest rank, then of the first slice. */
+/** Returns the endpoints of a port by address and port. Of equal ones, the highest rank wins, then the first slice. */
 export function findCandidates(
   index: PortIndex,
   options: {
@@ -67,7 +67,7 @@ export function findCandidates(
   return candidates;
 }
 
-/** Returns the rank of an entry. A pod may have the address of one that still terminates. */
+/** Returns the rank of an entry. A new pod may have the address of a pod that still terminates. */
 function rank({ endpoint }: Candidate, nodeName: string): number {
   return (endpoint.terminating ? 0 : 4) + (endpoint.ready ? 2 : 0) +
     (endpoint.nodeName === nodeName ? 1 : 0);
@@ -118,7 +118,7 @@ export interface Chosen {
   readonly hasEndpoints: boolean;
 }
 
-/** The hints that apply on this node; `""` if none does, so that every endpoint counts. */
+/** The hints that apply on this node; `""` if every endpoint counts. */
 export type TopologyMode = "" | "PreferSameNode" | "PreferSameZone";
 
 /** The reason why a policy uses an endpoint, or does not. `explain` has a sentence for each. */
@@ -176,10 +176,7 @@ export function criteriaOf(
 ): Criteria {
   const topology = policy === "Cluster" ? topologyMode(candidates, place) : "";
   const criteria = { policy, place, topology, hasReady: true };
-  return {
-    ...criteria,
-    hasReady: candidates.some((each) => reasonFor(each, criteria) === "used"),
-  };
+  return { ...criteria, hasReady: candidates.some((each) => reasonFor(each, criteria) === "used") };
 }
 
 /** Returns the reason why a policy uses one of the candidates, or does not. */
@@ -238,7 +235,7 @@ function destination(
   return { address: endpoint.address, port, local, hairpin: mayBeLocal || isShortCircuit };
 }
 
-/** Returns how many endpoints at the start of two lists are the same. These need no keys, which take longer. */
+/** Counts the equal endpoints at the start of two lists, without keys, which take longer. */
 export function commonStart(list: readonly Destination[], other: readonly Destination[]): number {
   let i = 0;
   for (; i < list.length; i++) {
@@ -247,13 +244,13 @@ export function commonStart(list: readonly Destination[], other: readonly Destin
   return i;
 }
 
-/** Keeps each endpoint in its slot. New ones fill the holes, then the last ones do. */
+/** Keeps each endpoint in its slot. New endpoints fill the holes, then the last endpoints do. */
 function keepSlots(
   wanted: readonly Destination[],
   previous: readonly Destination[],
 ): Destination[] {
   const start = commonStart(wanted, previous);
-  // Keys cost more than lookups, so only endpoints that may have a slot get one.
+  // Keys cost more than lookups, so only endpoints that may have a slot get a key.
   const known = new Set(previous.slice(start).map(({ address }) => address));
   const { kept = [], added = [] } = Object.groupBy(
     wanted.slice(start),

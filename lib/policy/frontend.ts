@@ -61,10 +61,7 @@ interface Client {
 }
 
 /** Decides about a connection to a frontend, as the rules do. */
-export function decide(
-  { servicePort, frontend }: Match,
-  { source, isLocal }: Client,
-): Decision {
+export function decide({ servicePort, frontend }: Match, { source, isLocal }: Client): Decision {
   const ranges = rangesOf({ servicePort, frontend });
   if (
     source !== undefined && ranges.length > 0 && !ranges.some((each) => cidrContains(each, source))
@@ -100,7 +97,7 @@ export function isServedOnLoopback(
   return node.families[family].loopback === "listeners" && protocol === "tcp";
 }
 
-/** Returns the endpoints of a node port's loopback listener; empty: none. As in kube-proxy, Local means this node's. */
+/** Returns the endpoints of a node port's loopback listener, if it has one. As in kube-proxy, Local means this node. */
 export function localhostEndpoints(
   port: DesiredServicePort,
   node: DesiredNode,

@@ -1,15 +1,15 @@
 /**
  * Limits the cost that one Service and one namespace have on every node.
  * A Service over a limit is refused like a malformed object: its last state within the limits stays in force. If
- * only its endpoints grew, its rules stay unchanged. A Service that was never within the limits has no rules. One
- * step of a Service is limited too, so that others need not wait for it.
+ * only its endpoints grew, its rules stay unchanged. A Service that was never within the limits does not get rules. One
+ * step of a Service is limited too, so that other Services need not wait for it.
  */
 import { familyOf } from "../model/values/address.ts";
 import type { Snapshot } from "../cache/cache.ts";
 import { splitKey } from "../model/cluster/names.ts";
 import type { Limits } from "../model/configuration.ts";
 import type { EndpointSlice, Refusal, Service } from "../model/cluster/objects.ts";
-import { commonStart, keyOf } from "./endpoints.ts";
+import { commonStart, keyOf, portKey } from "./endpoints.ts";
 import { only } from "../model/values/lists.ts";
 import { grouped } from "../model/values/text.ts";
 import { type SchedulerDefaults, schedulerOf, slotsFor } from "../model/cluster/scheduler.ts";
@@ -31,7 +31,7 @@ interface NamedService {
 interface Admitted {
   readonly service: Service;
   readonly cost: number;
-  /** Set if its rules stay unchanged, whatever its endpoints do. */
+  /** Set while the Service is over its limit: its rules no longer follow its endpoints. */
   readonly isFrozen?: true;
 }
 
@@ -74,10 +74,10 @@ export class Admission {
   /** Namespaces whose costs fell. */
   #shrunk = new Set<string>();
 
-  /** @param schedulers the scheduler of Services that name none */
+  /** @param schedulers the scheduler of Services without an annotation */
   constructor(private readonly limits: Limits, private readonly schedulers: SchedulerDefaults) {}
 
-  /** Returns the state of a Service that is in force; `undefined` means no rules. */
+  /** Returns the state of a Service that is in force; `undefined` if it does not get rules. */
   inForce(key: string): Admitted | undefined {
     return this.#admitted.get(key);
   }
@@ -177,20 +177,20 @@ function olderFirst(a: NamedService, b: NamedService): number {
 
 /**
  * Limits one step of a Service. Removals are complete. New ports, addresses and endpoints follow in list order up
- * to the cost of one step (`most`, in elements). Each step adds something. The last one returns the wanted ports
- * themselves.
+ * to the cost of one step (`most`, in elements). Each step adds at least one part. The last step returns the wanted
+ * ports themselves.
  */
 export function limitGrowth(
   before: readonly DesiredServicePort[],
   { wanted, most }: { readonly wanted: readonly DesiredServicePort[]; readonly most: number },
 ): readonly DesiredServicePort[] {
   if (most === Infinity) return wanted;
-  const known = new Map(before.map((port) => [portKey(port), port]));
+  const known = new Map(before.map((port) => [portKey(port, port.family), port]));
   let left = most;
   let isCut = false;
   const ports: DesiredServicePort[] = [];
   for (const port of wanted) {
-    const last = known.get(portKey(port));
+    const last = known.get(portKey(port, port.family));
     const added = additions(port, last);
     if (added.cost <= left) ports.push(port);
     else {
@@ -200,10 +200,6 @@ export function limitGrowth(
     left = Math.max(0, left - added.cost);
   }
   return isCut ? ports : wanted;
-}
-
-function portKey({ name, family, protocol }: DesiredServicePort): string {
-  return `${family} ${protocol} ${name}`;
 }
 
 function addressesOf(port: DesiredServicePort): readonly string[] {
@@ -218,7 +214,7 @@ function costOfEndpoint(port: DesiredServicePort): number {
 
 type Additions = ReturnType<typeof additions>;
 
-/** Returns the parts of a port that its last state has not, and their cost in elements. */
+/** Returns the parts of a port that its last state lacks, and their cost in elements. */
 function additions(port: DesiredServicePort, last: DesiredServicePort | undefined) {
   const known = new Set(last && addressesOf(last));
   const addresses = addressesOf(port).filter((address) => !known.has(address));
@@ -231,7 +227,7 @@ function additions(port: DesiredServicePort, last: DesiredServicePort | undefine
   return { cluster, local, addresses, cost };
 }
 
-/** Returns the endpoints that the last list has not, in the order of the list. */
+/** Returns the endpoints that the last list lacks, in the order of the list. */
 function newcomers(
   list: readonly Destination[],
   last: readonly Destination[] = [],

@@ -36,7 +36,7 @@ export interface DesiredOptions {
   readonly refusedFeatures?: RefusedFeatures | undefined;
   /** Returns all canonical addresses of this machine; none by default. */
   readonly ownAddresses?: () => readonly string[];
-  /** Returns TCP ports that no Service gets: the daemon's and the API server's. Absent if there is no API server. */
+  /** Returns TCP ports that a Service cannot have: the daemon's and the API server's. Absent without an API server. */
   readonly ownPorts?: () => readonly OwnPort[];
   /** Returns the sockets of this machine's programs; none by default. */
   readonly listeningSockets?: () => readonly ListeningSocket[];
@@ -97,7 +97,7 @@ export function takesNodePorts(
     nodePortAddresses.cidrs.some((cidr) => cidrContains(cidr, address)));
 }
 
-/** Returns true if node ports of this family answer on loopback. The kernel routes no packet from `::1`. */
+/** Returns true if node ports of this family answer on loopback. The kernel does not route packets from `::1`. */
 export function answersOnLoopback(node: DesiredNode, family: Family): boolean {
   if (family !== 4 || !node.localhostNodePorts) return false;
   const { nodePortAddresses } = node.families[family];
@@ -107,7 +107,7 @@ export function answersOnLoopback(node: DesiredNode, family: Family): boolean {
 
 type NodePortInputs = Pick<NodeInputs, "configuration" | "traits" | "node">;
 
-/** Returns true if node ports of a family answer on all addresses because the Node has none. */
+/** Returns true if node ports of a family answer on all addresses because the Node lacks an address. */
 export function lacksNodeAddress(inputs: NodePortInputs): boolean {
   return usesPrimary(inputs) && (inputs.node?.addresses ?? []).length === 0 &&
     FAMILIES.some((family) => nodePortCidrs(inputs, family).length === 0);
@@ -159,7 +159,7 @@ function loopbackOf(
   return configuration.featureGates[LOCALHOST_GATE] === true ? { loopback: "rejects" } : {};
 }
 
-/** Returns the pod ranges inside ServiceCIDRs. A wider range tells nothing about their addresses. */
+/** Returns the pod ranges inside ServiceCIDRs. A wider range does not say which of their addresses are pods. */
 function podRangesIn(
   serviceCIDRs: readonly string[],
   { configuration: { clusterCIDRs }, node }: NodeInputs,
@@ -195,8 +195,8 @@ function localDetector(
 }
 
 /**
- * Returns the addresses of node ports in a family. As in kube-proxy, a family without ranges uses all addresses. It
- * uses none if `primary` is set and all addresses of the Node are in the other family.
+ * Returns the addresses of node ports in a family. As in kube-proxy, a family without ranges uses all addresses. With
+ * `primary`, a family without an address of the Node gets an empty list, if the Node has addresses.
  */
 function nodePortAddresses(inputs: NodeInputs, family: Family): NodePortAddresses {
   const cidrs = nodePortCidrs(inputs, family);

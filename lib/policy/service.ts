@@ -33,9 +33,9 @@ interface ServiceInputs {
   readonly nodeAddresses: Readonly<Record<Family, string | undefined>>;
   /** The claims of `claimsOf` that the Service lost. */
   readonly lost: ReadonlySet<string>;
-  /** The scheduler of Services that name none. */
+  /** The scheduler of Services without an annotation. */
   readonly schedulers: SchedulerDefaults;
-  /** The Services that take the fast path; `undefined` if this node has none. */
+  /** The Services that take the fast path; `undefined` if this node does not have it. */
   readonly accelerated?: Acceleration["services"] | undefined;
   /** The desired ports of the last sync, whose endpoints keep their slots. */
   readonly previous: readonly DesiredServicePort[];
@@ -76,10 +76,7 @@ function slotsKey(
   return `${family} ${protocol} ${name.slice(service.length)}`;
 }
 
-function desiredServicePort(
-  service: Service,
-  inputs: PortInputs,
-): DesiredServicePort {
+function desiredServicePort(service: Service, inputs: PortInputs): DesiredServicePort {
   const { key, port, family, ranges, last, endpoints, place, lost } = inputs;
   const { protocol } = port;
   const name = servicePortName(key, port);
@@ -116,8 +113,7 @@ function desiredServicePort(
     clusterEndpoints: toDestinations(chosen.cluster, {
       previous: previous?.clusterEndpoints ?? [],
       place,
-      // With the short circuit, a pod of another node keeps its source and may be sent back to
-      // itself.
+      // With the short circuit, a pod of another node keeps its source and may reach itself.
       isShortCircuit: externalTrafficPolicy === "Local" && hasExternal,
     }),
     localEndpoints: toDestinations(chosen.local, {
@@ -185,7 +181,7 @@ function accelerating(
   return isOn ? { accelerated: true } : undefined;
 }
 
-/** Returns endpoints that take no new flows but still serve existing ones, for UDP only. */
+/** Returns endpoints that serve existing flows only. Conntrack needs them for UDP. */
 function otherServing(
   protocol: Protocol,
   candidates: readonly Candidate[],
@@ -203,7 +199,7 @@ function otherServing(
   };
 }
 
-/** Returns the sources of one family. If they contain this node, its packets may come from load-balancer IPs too. */
+/** Returns the source ranges of a family. If this node is in them, its packets may come from load-balancer IPs too. */
 function sourceRanges(
   service: Service,
   family: Family,
@@ -223,8 +219,8 @@ function sourceRanges(
 const NO_RANGES: readonly string[] = [];
 
 /**
- * Removes the parts that need a refused feature. A load-balancer IP without its source ranges would be open to all,
- * and a port without its affinity would mix up its clients: they get no rules.
+ * Removes the parts that need a refused feature. A load-balancer IP without its source ranges would be open to all
+ * clients. A port without its affinity would send a client to several endpoints.
  */
 export function withoutRefused(
   ports: readonly DesiredServicePort[],
@@ -266,7 +262,7 @@ export function healthCheckOf(
 ): HealthCheck | undefined {
   const { healthCheckNodePort: port, loadBalancerIPs, ports } = service;
   if (port === 0) return undefined;
-  // The same entries as for the rules: a ready entry hides a terminating one.
+  // As for the rules, a ready entry hides a terminating one.
   const addressesOf = (family: Family) =>
     ports.flatMap((each) => findCandidates(endpoints, { port: each, family, nodeName }))
       .filter(({ endpoint }) => endpoint.ready && endpoint.nodeName === nodeName)

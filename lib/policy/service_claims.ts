@@ -1,4 +1,4 @@
-/** Lists the claims of a Service, and addresses that no Service can have: of ServiceCIDRs and of this daemon. */
+/** Lists the claims of a Service, and addresses that it cannot have: of ServiceCIDRs, this daemon and programs. */
 import {
   cidrContains,
   FAMILIES,
@@ -44,7 +44,7 @@ interface ClaimInputs extends Omit<Surroundings, "ownAddresses" | "listeners"> {
 }
 
 export function claimsOf(service: Service, inputs: ClaimInputs): Claim[] {
-  const addresses = addressesOf(service, inputs);
+  const addresses = claimedAddresses(service, inputs);
   const claims: Claim[] = [];
   for (const family of familiesOf(service)) {
     for (const { address, type, family: own } of addresses) {
@@ -68,7 +68,7 @@ export function claimsOf(service: Service, inputs: ClaimInputs): Claim[] {
   return claims;
 }
 
-/** Returns the families in which the Service has a cluster IP. It has no rules in others. */
+/** Returns the families in which the Service has a cluster IP. Its rules are in these families only. */
 export function familiesOf(service: Service): readonly Family[] {
   return FAMILIES.filter((family) => service.clusterIPs.some((ip) => familyOf(ip) === family));
 }
@@ -86,27 +86,27 @@ function balancerClaim(address: string): string {
   return `load-balancer IP ${address}`;
 }
 
-/** Returns the claim of a health-check node port at the addresses of this node that take no node ports. */
+/** Returns the claim of a health-check node port at the addresses of this node that node ports do not use. */
 function healthClaim(nodePort: number): string {
   return `health-check node port ${nodePort}`;
 }
 
 /** Returns each address once, with its first type. */
-function addressesOf(
+function claimedAddresses(
   { clusterIPs, loadBalancerIPs, externalIPs }: Service,
   inputs: ClaimInputs,
-): readonly Inspected[] {
+): readonly ClaimedAddress[] {
   const types = new Map<string, FrontendType>();
   for (const address of clusterIPs) types.set(address, "clusterIP");
   for (const address of loadBalancerIPs) types.getOrInsert(address, "loadBalancerIP");
   for (const address of externalIPs) types.getOrInsert(address, "externalIP");
-  return [...types].map(([address, type]) => inspect(address, type, inputs));
+  return [...types].map(([address, type]) => claimedAddress(address, type, inputs));
 }
 
-type Inspected = ReturnType<typeof inspect>;
+type ClaimedAddress = ReturnType<typeof claimedAddress>;
 
 /** Returns an address with its facts that are the same for every port. */
-function inspect(
+function claimedAddress(
   address: string,
   type: FrontendType,
   { node, ownAddresses, nodeAddresses }: ClaimInputs,
@@ -131,18 +131,18 @@ function inspect(
   };
 }
 
-function vipClaim(inspected: Inspected, servicePort: ServicePort, inputs: ClaimInputs): Claim {
-  const { address, family, type, isOwn, takesNodePorts, reserved } = inspected;
+function vipClaim(claimed: ClaimedAddress, servicePort: ServicePort, inputs: ClaimInputs): Claim {
+  const { address, family, type, isOwn, takesNodePorts, reserved } = claimed;
   const { protocol, port } = servicePort;
   const own = protocol === "tcp"
     ? inputs.ownPorts.find((each) =>
       each.port === port && (each.address === undefined ? isOwn : each.address === address)
     )
     : undefined;
-  const isFront = own?.isApiServer && leadsToServers(servicePort, inspected, inputs);
+  const isFront = own?.isApiServer && leadsToServers(servicePort, claimed, inputs);
   const reservation = isFront
     ? undefined
-    : own ?? reserved ?? programAt(inspected, servicePort, inputs);
+    : own ?? reserved ?? programAt(claimed, servicePort, inputs);
   const unless = takesNodePorts
     ? nodePortClaim({ protocol, nodePort: port }, family)
     : type === "externalIP"
@@ -161,7 +161,7 @@ function vipClaim(inspected: Inspected, servicePort: ServicePort, inputs: ClaimI
  * address may be on a node whose programs listen on all addresses, as an ingress does.
  */
 function programAt(
-  { address, family, type, isOwn, isNodes }: Inspected,
+  { address, family, type, isOwn, isNodes }: ClaimedAddress,
   { protocol, port }: ServicePort,
   { listeners }: ClaimInputs,
 ): Claim["reserved"] {
@@ -179,7 +179,7 @@ const PROGRAM = { holder: "a program of this node", because: "which listens ther
  */
 function leadsToServers(
   port: ServicePort,
-  { type, family }: Inspected,
+  { type, family }: ClaimedAddress,
   { endpoints, apiEndpoints }: ClaimInputs,
 ): boolean {
   if (type === "externalIP") return false;
@@ -200,11 +200,7 @@ function ownNodePort(
       (address === undefined || familyOf(address) === family && ownAddresses.has(address))
     )
     : undefined;
-  return {
-    key: nodePortClaim(port, family),
-    type: "nodePort",
-    ...own && { reserved: own },
-  };
+  return { key: nodePortClaim(port, family), type: "nodePort", ...own && { reserved: own } };
 }
 
 export function nameOfHolder(holder: string): string {
@@ -219,9 +215,7 @@ export function isServiceKey(holder: string): boolean {
 const MOST_NAMED = 5;
 
 /** Describes in one line the claims that a Service lost, at least one. */
-export function describeConflicts(
-  conflicts: readonly Omit<Conflict, "loser">[],
-): string {
+export function describeConflicts(conflicts: readonly Omit<Conflict, "loser">[]): string {
   const named = conflicts.slice(0, MOST_NAMED).map(({ claim, holder, because }) =>
     `${claimText(claim)} belongs to ${nameOfHolder(holder)}, ${because}`
   );
@@ -257,7 +251,7 @@ export function surroundingsOf(
     ...FAMILIES.flatMap((family) => nodeAddress({ configuration, node }, family) ?? []),
   ];
   const addresses = new Set([
-    // No Service can have a link-local address, and each pod's interface adds one.
+    // A Service cannot have a link-local address, and each pod's interface adds one.
     ...ownAddresses().filter((each) => !isLinkLocal(each)),
     ...nodeAddresses,
   ]);
@@ -275,7 +269,7 @@ export function surroundingsOf(
   };
 }
 
-/** Returns the endpoints that API servers publish, in any condition. */
+/** Returns the endpoints that API servers publish, also if they are not ready. */
 function apiEndpointsOf(objects: Pick<Snapshot, "slicesOf">): OwnPort[] {
   return objects.slicesOf(API_SERVICE).flatMap(({ ports, endpoints }) =>
     ports.flatMap(({ port }) => endpoints.map(({ address }) => apiServerPort(address, port)))

@@ -39,7 +39,7 @@ export interface Step {
 }
 
 /** The node's facts that Services depend on. If they change, all Services are computed again. */
-interface NodeFacts {
+interface LocalFacts {
   /** `""` if unknown. */
   readonly zone: string;
   readonly addresses: Readonly<Record<Family, string | undefined>>;
@@ -49,7 +49,7 @@ interface NodeFacts {
 interface Wanted {
   readonly service: Service;
   readonly slices: readonly EndpointSlice[];
-  readonly facts: NodeFacts;
+  readonly facts: LocalFacts;
   readonly ports: readonly DesiredServicePort[];
 }
 
@@ -59,7 +59,7 @@ export class Desired implements DesiredState {
   readonly #services = new Map<string, readonly DesiredServicePort[]>();
   /** The earlier ports of Services whose rules stay unchanged, since lost claims may come back. */
   readonly #frozen = new Map<string, readonly DesiredServicePort[]>();
-  /** Services with more additions than one step allows. They are worked out once, since others wait for each step. */
+  /** Services with more additions than a step allows. Their ports are computed once: a step delays other Services. */
   readonly #growing = new Map<string, Wanted>();
   readonly #healthChecks = new Map<string, HealthCheck>();
   readonly #claims = new Claims();
@@ -72,7 +72,7 @@ export class Desired implements DesiredState {
   #node: DesiredNode;
   /** The node of the update in progress. */
   #nextNode: DesiredNode;
-  #facts: NodeFacts = { zone: "", addresses: { 4: undefined, 6: undefined } };
+  #facts: LocalFacts = { zone: "", addresses: { 4: undefined, 6: undefined } };
 
   constructor(private readonly options: DesiredOptions) {
     const { signpost } = options.configuration;
@@ -90,7 +90,7 @@ export class Desired implements DesiredState {
     return this.#services;
   }
 
-  /** Replaces the ports of Services by those that a running daemon keeps for them. */
+  /** Replaces the ports of Services by the ports that a running daemon keeps for them. */
   hold(kept: Iterable<readonly [service: string, ports: readonly DesiredServicePort[]]>): void {
     for (const [service, ports] of kept) this.#services.set(service, ports);
   }
@@ -99,7 +99,7 @@ export class Desired implements DesiredState {
     return this.#healthChecks;
   }
 
-  /** Counts the service ports of a family with a Local policy, endpoints somewhere, and none here, by that policy. */
+  /** Counts the service ports of a family whose policy is Local and whose endpoints are on other nodes, by policy. */
   noLocal(family: Family): { readonly internal: number; readonly external: number } {
     const counts = { internal: 0, external: 0 };
     for (const ports of this.#services.values()) {
@@ -139,7 +139,7 @@ export class Desired implements DesiredState {
     return [...this.#admission.over.values()];
   }
 
-  /** Applies a change of the objects without a break. */
+  /** Applies a change of the objects in one turn. */
   update(objects: Snapshot, changed: Dirty, growth?: number): Step {
     return atOnce(this.updating(objects, changed, growth));
   }
@@ -159,7 +159,7 @@ export class Desired implements DesiredState {
     for (const key of dirty) {
       const lost = this.#claims.conflictsOf(key);
       const { before, after: wanted } = yield* this.#updateService(objects, key, lost);
-      // An unchanged object costs the later stages nothing.
+      // Later stages skip an unchanged list.
       const grown = limitGrowth(before, { wanted, most: growth });
       if (grown !== wanted) growing.add(key);
       else this.#growing.delete(key);
@@ -178,7 +178,7 @@ export class Desired implements DesiredState {
 
   #commit(objects: Snapshot, services: StateChange["services"]): StateChange["node"] {
     for (const [key, { after }] of services) {
-      // A Service that has gone may hold its rules until its own turn.
+      // A deleted Service may keep its rules until its own turn.
       if (after.length > 0 || objects.services.has(key)) this.#services.set(key, after);
       else this.#services.delete(key);
     }
@@ -191,7 +191,7 @@ export class Desired implements DesiredState {
   #updateNode({ node, serviceCIDRs }: Snapshot): boolean {
     const inputs = { ...this.options, node, serviceCIDRs: [...serviceCIDRs.values()] };
     const after = desiredNode(inputs);
-    const facts: NodeFacts = {
+    const facts: LocalFacts = {
       zone: node?.zone ?? "",
       addresses: { 4: nodeAddress(inputs, 4), 6: nodeAddress(inputs, 6) },
     };
