@@ -1,8 +1,8 @@
 /**
  * signpost: a node proxy for Kubernetes Services.
  *
- * The composition root: parses the command line, wires the parts, and turns what they say into
- * an exit code: 0 done, 1 cannot go on, 2 wrong configuration.
+ * Runs the command of the command line with the system's ports. The exit code is 0 if it is done, 1 if
+ * it cannot go on, 2 if the configuration is wrong.
  *
  * @module
  */
@@ -11,7 +11,7 @@ import { onReload, stopSignal, systemRuntime } from "./lib/system/runtime.ts";
 import { takeSystemdEnvironment } from "./lib/observe/systemd.ts";
 
 if (import.meta.main) {
-  // Before anything starts a child, which must not speak to systemd in our name.
+  // This comes before the first child process, which must not speak to systemd in our name.
   const systemd = takeSystemdEnvironment(Deno.env, Deno.pid);
   const code = await runCommand(Deno.args, {
     runtime: systemRuntime(),

@@ -16,7 +16,7 @@ import {
   UNUSED_TITLE,
 } from "./settings.ts";
 
-/** The setting that a mode of finding local pods needs, and its flag. */
+/** The setting that a mode of detecting local pods needs, and its flag. */
 const NEEDED_BY: Partial<
   Record<Configuration["detectLocalMode"], readonly [keyof Configuration["detectLocal"], string]>
 > = {
@@ -56,7 +56,7 @@ export function checkCombinations(configuration: Configuration, origin: Origin):
   if (field && detectLocal[field] === "") {
     refuse("detectLocalMode", `${detectLocalMode} needs ${flag} or detectLocal.${field}`);
   }
-  // As in kube-proxy, a CIDR may be repeated, and a word may not.
+  // As in kube-proxy, a CIDR may be repeated, but not a word.
   for (const [i, entry] of nodePortAddresses.entries()) {
     if (!NODE_PORT_WORDS.includes(entry) || nodePortAddresses.indexOf(entry) === i) continue;
     const place = settingPlace(origin, "nodePortAddresses");
@@ -75,9 +75,9 @@ const READ_BY_ONE_MODE: readonly string[] = [...MODES, "ipvs", "winkernel"];
 
 /**
  * Returns true if a problem is an error: a field of another type, or a bad value that is used. The section of another
- * mode is unused, and so may the cluster CIDR be. An unknown field is no error: kube-proxy decodes its file leniently.
+ * mode is unused, and so may the cluster CIDR be. An unknown field is a warning: kube-proxy decodes its file leniently.
  */
-export function isJudged(
+export function isError(
   { setting, kind }: ProblemLine,
   { mode, detectLocalMode }: {
     readonly mode: AskedMode;
@@ -114,7 +114,7 @@ export function warningsOf(
   return warnings;
 }
 
-/** Returns the places of settings, gates and flags that are set and have no effect. */
+/** Returns the places of settings, gates and flags that are set without effect. */
 function withoutEffect(origin: Origin, given: readonly string[]): string[] {
   const { mode, featureGates = {} } = origin.settings;
   const unused = ([...ROWS] as [SettingPath, Setting<unknown>][])
@@ -132,7 +132,7 @@ function isUnused(path: SettingPath, mode: AskedMode | undefined): boolean {
   return path in SETTING_GROUPS[UNUSED_TITLE] || isOfIpvs && mode !== "ipvs";
 }
 
-/** Returns true if a value differs from kube-proxy's default. Empty and zero values do not count. */
+/** Returns true if a value differs from kube-proxy's default. Empty and zero values count as the default. */
 function isChosen(value: unknown, fallback: unknown): boolean {
   return Array.isArray(value) ? value.length > 0 : Boolean(value) && value !== fallback;
 }

@@ -1,4 +1,4 @@
-/** Works out the command that the words and options of a command line ask for. */
+/** Reads the command that the words and options of a command line ask for. */
 import type { CommandLineResult } from "./command_line.ts";
 import { COMMAND_ROWS, type CommandName, type OptionsOf, SHELLS } from "./commands.ts";
 import { familyOf, parseAddress } from "../model/values/address.ts";
@@ -11,13 +11,13 @@ export type OutputFormat = OptionsOf<"check">["output"];
 export type Sender = Exclude<OptionsOf<"explain">["from"], "">;
 
 interface WordsOf {
-  /** The question as it is typed, and what it asks for. */
+  /** The question as it is typed, and its target. */
   readonly explain: { readonly question: string; readonly target: ExplainTarget };
-  /** The Services that are tested; empty: all. */
+  /** The Services to test; empty for all. */
   readonly test: { readonly services: readonly AskedService[] };
-  /** As it is typed; `""`: all Services. */
+  /** The Service as it is typed; `""` for all. */
   readonly top: { readonly service: string };
-  /** The Service that is observed; `undefined`: all. */
+  /** The Service to observe; `undefined` for all. */
   readonly observe: { readonly service: AskedService | undefined };
   /** The objects that might be applied: files, folders or `-`. */
   readonly diff: { readonly manifests: readonly string[] };
@@ -31,7 +31,7 @@ export type CommandOf<N extends CommandName> =
 
 export type Command = { readonly [N in CommandName]: CommandOf<N> }[CommandName];
 
-/** Returns the command that a command line asks for, or one line about a fault of its words. */
+/** Returns the command of a command line, or one line about a fault of its words. */
 export function readCommand(line: CommandLineResult): Command | string {
   const { command: name, words, values } = line;
   const withDefaults = Object.entries(COMMAND_ROWS[name].flags).map(([option, row]) => {
@@ -102,12 +102,12 @@ export interface ServiceTarget {
   readonly type: "service";
   readonly namespace: string;
   readonly name: string;
-  /** Name or number; `undefined`: all ports. */
+  /** The name or number of a port; `undefined` for all ports. */
   readonly port: string | undefined;
 }
 
 export interface AskedService extends Omit<ServiceTarget, "namespace"> {
-  /** `undefined`: the Service of that name, in whatever namespace it is. */
+  /** `undefined` to search all namespaces. */
   readonly namespace: string | undefined;
 }
 
@@ -119,15 +119,15 @@ export interface PacketDestination {
 
 /** A pod that sends a packet. */
 interface AskedPod {
-  /** `undefined`: that of the Service, or `default`. */
+  /** `undefined` for the namespace of the Service, or `default`. */
   readonly namespace: string | undefined;
   readonly name: string;
 }
 
 interface PacketSource {
-  /** Canonical; `undefined`: not told. */
+  /** A canonical address; `undefined` if it is not given. */
   readonly source: string | undefined;
-  /** Given in place of its address. */
+  /** Given instead of an address. */
   readonly pod?: AskedPod | undefined;
 }
 
@@ -140,7 +140,7 @@ export interface AskedAddress {
   readonly type: "address";
   /** Canonical. */
   readonly address: string;
-  /** `undefined`: all ports. */
+  /** `undefined` for all ports. */
   readonly destination: PacketDestination | undefined;
 }
 
@@ -148,7 +148,7 @@ export interface AskedAddress {
 export interface PacketToService extends PacketSource {
   readonly type: "packet-to-service";
   readonly service: AskedService;
-  /** `undefined`: the only one that the Service's port has. */
+  /** `undefined` for the only protocol of the Service's port. */
   readonly protocol: Protocol | undefined;
 }
 
@@ -164,7 +164,7 @@ export function readExplainTarget(
   words: readonly string[],
   { namespace, from }: Pick<OptionsOf<"explain">, "namespace" | "from">,
 ): ExplainTarget | string {
-  // One quoted argument is the same as several words.
+  // A quoted argument may have several words.
   const all = words.flatMap((word) => word.split(/\s+/)).filter((word) => word !== "");
   if (all.length === 0) return `needs an argument: ${FORMS}`;
   if (all.includes("-")) {
@@ -175,7 +175,7 @@ export function readExplainTarget(
   const [word = "", ...others] = all;
   if (others.length > 0) return `${show(others[0])}: unexpected word; ${FORMS}`;
   const destination = readEndpoint(word);
-  // --from makes a packet of it.
+  // With --from, an address is the destination of a packet.
   if (destination && from) return { type: "packet", source: undefined, ...destination };
   const address = destination?.address ?? parseAddress(unbracketed(word));
   return address === undefined
@@ -183,14 +183,14 @@ export function readExplainTarget(
     : { type: "address", address, destination };
 }
 
-/** A script for a shell, or what may stand at the end of a command line. */
+/** Asks for the script of a shell, or for the candidates at the end of a command line. */
 interface CompletionsRequest {
   readonly shell: Shell;
-  /** The words after `signpost`, the last of which is to be completed; `undefined`: the script. */
+  /** The words after `signpost`, to complete the last one; `undefined` for the script. */
   readonly line: readonly string[] | undefined;
 }
 
-/** Reads the words after `completions`: a shell, and what its script calls signpost with. */
+/** Reads the words after `completions`: a shell, and the words that its script passes. */
 function readCompletions(words: readonly string[]): CompletionsRequest | string {
   const [word, ...line] = words;
   const forms = `give ${alternatives(SHELLS)}`;
@@ -237,7 +237,7 @@ function readPacket(
   return { type: "packet", ...sender, ...destination };
 }
 
-/** Reads `web-0`, `shop/web-0` or kubectl's `pod/web-0`. @param inNamespace of --namespace; `""`: none is given */
+/** Reads `web-0`, `shop/web-0` or kubectl's `pod/web-0`. @param inNamespace of --namespace; `""` if not given */
 function readPod(word: string, inNamespace: string): AskedPod | string {
   const [, namespace = inNamespace || undefined, name = ""] =
     /^(?:pods?\/)?(?:([^/]+)\/)?([^/]*)$/.exec(word) ?? [];
@@ -245,7 +245,7 @@ function readPod(word: string, inNamespace: string): AskedPod | string {
   return isName ? { namespace, name } : `${show(word)}: the source must be an IP address or a pod`;
 }
 
-/** Matches destinations that are meant as an address. A Service's name has neither brackets nor two colons. */
+/** Matches destinations that are meant as an address. A Service's name never has brackets or two colons. */
 const ADDRESS_LIKE = /^$|[[\]]|:.*:|^[\d.]+(?::|$)/;
 
 /** Reads `10.0.0.1:80/tcp` or `[fd00::1]:53/udp`; the protocol may be left out. */
@@ -258,16 +258,16 @@ function readEndpoint(word: string): PacketDestination | undefined {
   return { address, port, protocol };
 }
 
-/** The words of kubectl for a Service: `svc/web`. */
+/** kubectl's words for a Service, as in `svc/web`. */
 const KINDS: readonly string[] = ["svc", "service", "services"];
 
 /** The DNS name of a Service, in any cluster domain: `web.shop`, `web.shop.svc.cluster.local`. */
 const SERVICE_DNS = /^([^.]+)\.([^.]+)(?:\.svc(?:\..+)?)?\.?$/;
 
-/** @param inNamespace of --namespace; `""`: none is given */
+/** Reads a Service with its port. @param inNamespace of --namespace; `""` if not given */
 function readService(word: string, inNamespace: string): AskedService | string {
   const match = /^(?:([^/:]*)\/)?([^/:]*)(?::([^/:]*))?$/.exec(word);
-  if (match === null) return `${show(word)}: is no Service and no packet; ${FORMS}`;
+  if (match === null) return `${show(word)}: is neither a Service nor a packet; ${FORMS}`;
   const [, before, written = "", port] = match;
   const named = before !== undefined && KINDS.includes(before) ? undefined : before;
   const [, name = written, typed = named] = (named === undefined && SERVICE_DNS.exec(written)) ||

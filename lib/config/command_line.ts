@@ -1,7 +1,7 @@
 /**
  * Reads the command line: words in, checked settings and options of a command out, and all problems.
  * It is split as pflag does it for kube-proxy: `--flag=value`, `--flag value`, `--switch`, `-v4`, `-v=4`,
- * `-v 4`, `_` for `-` in names, and `--` before words that are no flags.
+ * `-v 4`, `_` for `-` in names, and `--` before words that are not flags.
  */
 import { append } from "../model/values/lists.ts";
 import { isRecord } from "../model/values/record.ts";
@@ -14,7 +14,7 @@ import { type GivenSettings, ROWS } from "./settings.ts";
 
 export interface CommandLineResult {
   readonly command: CommandName;
-  /** The words after the command that are no flags. */
+  /** The words after the command that are not flags. */
   readonly words: readonly string[];
   readonly information: "help" | "version" | undefined;
   /** The values of settings by their paths, and of the command's options by their names. */
@@ -95,14 +95,14 @@ function scan(argv: readonly string[]): Scan {
   return { command, words, given, errors };
 }
 
-/** Returns true if a token is no flag: an arrow is not, nor is a lone dash. */
+/** Returns true if a token is not a flag. An arrow and a lone dash are words. */
 function isWord(token: string): boolean {
   return !token.startsWith("-") || token === "-" || token.startsWith("->");
 }
 
 interface Token {
   readonly flag: Flag | undefined;
-  /** As it was written, with its dashes. */
+  /** The name as it was written, with its dashes. */
   readonly name: string;
   readonly text: string | undefined;
 }
@@ -181,7 +181,7 @@ function readValues(
   return { values, setBy, problems };
 }
 
-/** Returns the value of a flag that may be repeated: lists grow, all else is replaced. */
+/** Adds a value to earlier ones of the flag. Lists and maps grow; the last value replaces others. */
 function added(
   old: unknown,
   { flag, value }: { readonly flag: Flag; readonly value: unknown },

@@ -17,7 +17,7 @@ import { SETTING_GROUPS, UNUSED_FLAGS, UNUSED_TITLE } from "./settings.ts";
 
 export const SHELLS = ["bash", "zsh", "fish"] as const;
 
-/** Stands for the names of files in completions. */
+/** The word that stands for the names of files in completions. */
 export const FILES = ":files";
 
 interface CommandRow {
@@ -25,15 +25,15 @@ interface CommandRow {
   readonly summary: string;
   /** Usage lines, without the program's name. */
   readonly usage: readonly string[];
-  /** Says more, in paragraphs. */
+  /** Details, in paragraphs. */
   readonly about?: string;
   readonly examples: readonly string[];
   readonly exitCodes: readonly (readonly [code: number, meaning: string])[];
   /** The words besides flags that may follow it, for completion. @default no words may follow */
   readonly words?: readonly string[];
   /**
-   * The daemon's flags that its help shows beside its own. It takes the others, too. With `config` among them, it has the
-   * configuration of this node's daemon if its flags name no cluster.
+   * The daemon's flags that its help shows beside its own. It takes all others, too. With `config`, its configuration
+   * is that of this node's daemon, unless its flags name a cluster.
    */
   readonly shares?: readonly string[] | "all";
   /** Its own flags, by the names of its options. */
@@ -150,10 +150,7 @@ writes the archive. It needs no daemon and no API server: if a part cannot be re
       "signpost bundle -o - > bundle.tar.gz",
       "kubectl exec -n kube-system POD -- signpost bundle -o - > bundle.tar.gz",
     ],
-    exitCodes: [
-      [0, "written"],
-      [2, "the command line is wrong, or the archive cannot be written"],
-    ],
+    exitCodes: [[0, "written"], [2, "the command line is wrong, or the archive cannot be written"]],
     shares: NODE,
     flags: {
       output: flagOnly(text, "", {
@@ -199,8 +196,9 @@ writes the archive. It needs no daemon and no API server: if a part cannot be re
     about:
       `Without NAMESPACE, it searches all namespaces for the Service; svc/web means web. A DNS name such as web.shop or
 web.shop.svc.cluster.local means shop/web. An IP is an address of the Service, or with a node port one of this
-node. A packet to a Service goes to its cluster IP. PORT is the name or number of a port. PROTOCOL is tcp (default), udp or sctp. You can write '->' instead of "to", in quotes, because a shell
-takes > for a redirection. Without --from, the source address says if the sender is this node, a pod or outside.
+node. A packet to a Service goes to its cluster IP. PORT is the name or number of a port. PROTOCOL is tcp (default),
+udp or sctp. You can write '->' instead of "to", in quotes, because a shell takes > for a redirection. Without --from,
+the source address says if the sender is this node, a pod or outside.
 SOURCE is an IP address, or the name of a pod that is an endpoint of a Service: POD, NAMESPACE/POD.
 With -v, it also lists the kernel's correct entries.
 
@@ -248,11 +246,11 @@ ${DAEMON_FLAGS}`,
   },
   test: {
     group: "This node",
-    summary: "connect to all Services from this node, and list those that do not answer",
+    summary: "connect to all Services from this node, and list which do not answer",
     usage: ["test [-n NAMESPACE] [[NAMESPACE/]SERVICE...] [flags]"],
     about:
-      `Connects over TCP to each address and each used endpoint of all Services, or of those that are named, 64 at once,
-each for at most 1 s. Port 53 gets a DNS query over UDP and TCP, and default/kubernetes a request for /readyz.
+      `Connects over TCP to each address and each used endpoint of all Services, or of the named ones, 64 at once, each
+for at most 1 s. Port 53 gets a DNS query over UDP and TCP, and default/kubernetes a request for /readyz.
 Ctrl-C shows what was found. A Service without endpoints is only counted, unless it is named.
 
 ${DAEMON_FLAGS}`,
@@ -372,11 +370,7 @@ them, then the API server of /etc/signpost/config.yaml, then the state file. Wit
       "signpost diff --kubeconfig /etc/signpost/kubeconfig --manifests web.yaml dns.yaml",
       "kustomize build overlays/prod | signpost diff --manifests - -o json",
     ],
-    exitCodes: [
-      [0, "nothing would change"],
-      [1, "something would change"],
-      [2, CANNOT],
-    ],
+    exitCodes: [[0, "nothing would change"], [1, "something would change"], [2, CANNOT]],
     words: [FILES],
     shares: NODE,
     flags: { output: OUTPUT, timeout: TIMEOUT },
@@ -446,7 +440,7 @@ export type OptionsOf<N extends CommandName> = {
     (typeof COMMAND_TREE)[N]["flags"][P] extends Setting<infer T> ? T : never;
 };
 
-/** `--help` and `--version`: they win over everything else. */
+/** `--help` and `--version` win over all other flags. */
 const INFORMATION_FLAGS = {
   help: switchFlag("-h, --help", "Print this text and exit."),
   version: switchFlag("--version", "Print the version and exit."),
@@ -470,21 +464,18 @@ export function ownFlagsOf(command: CommandName): readonly Flag[] {
   return flagsOf(COMMAND_ROWS[command].flags);
 }
 
-/** Returns the commands that have a flag of their own of that name; none if every command takes it. */
+/** Returns the commands that have a flag of that name of their own; empty if every command takes it. */
 export function ownersOf(flag: Flag): readonly CommandName[] {
   if (SHARED_FLAGS.includes(flag)) return [];
   return COMMANDS.filter((command) => ownFlagsOf(command).some(({ name }) => name === flag.name));
 }
 
-/** Returns the first flag that fits: of those that a command takes, else of other commands. */
-export function findFlag(
-  command: CommandName,
-  fits: (flag: Flag) => boolean,
-): Flag | undefined {
+/** Returns the first flag that fits: of a command, else of other commands. */
+export function findFlag(command: CommandName, fits: (flag: Flag) => boolean): Flag | undefined {
   return [...ownFlagsOf(command), ...SHARED_FLAGS, ...FLAGS].find(fits);
 }
 
-/** Returns the flags that a command's help and completion show: its own, then those that it shares. */
+/** Returns the flags that a command's help and completion show: its own flags, then the shared ones. */
 export function flagGroupsOf(command: CommandName): readonly FlagGroup[] {
   const { shares = [] } = COMMAND_ROWS[command];
   const own = ownFlagsOf(command);

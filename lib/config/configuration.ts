@@ -1,8 +1,8 @@
 /**
- * Makes the configuration out of file, flags and defaults, and prints it in the shape of its file. Its type is that of
- * KubeProxyConfiguration (kubeproxy.config.k8s.io/v1alpha1) with its own field names, and signpost's own settings under
- * `signpost`. Durations are milliseconds, addresses are canonical. Flags override the file, and the file overrides
- * defaults. But for the mode, these are kube-proxy's (pkg/proxy/apis/config/v1alpha1/defaults.go).
+ * Makes the configuration out of file, flags and defaults, and prints it in the shape of its file. It has the fields of
+ * KubeProxyConfiguration (kubeproxy.config.k8s.io/v1alpha1), and signpost's own settings under `signpost`. Durations
+ * are milliseconds, addresses are canonical. Flags override the file, and the file overrides defaults. All defaults but
+ * the mode are kube-proxy's (pkg/proxy/apis/config/v1alpha1/defaults.go).
  */
 import { hostPort } from "../model/cluster/names.ts";
 import { type MinSyncPeriod, nodePortEntries, type ProxyMode } from "../model/configuration.ts";
@@ -34,7 +34,7 @@ type Section<T, S extends string> = {
   readonly [P in keyof T as P extends `${S}.${infer Name}` ? Name : never]: T[P];
 };
 
-/** Settings that only tell how others are found. */
+/** Settings that only lead to other settings. */
 type Unkept = "configFile" | "healthzPort" | "metricsPort" | "clusterCIDR";
 
 /** The configuration of file, flags and defaults, with the configured mode. */
@@ -59,7 +59,7 @@ export function withDefaults(given: GivenSettings): AskedConfiguration {
     const isDefault = value === undefined || (value === "" && empty === "everywhere");
     return [path, isDefault ? fallback : value] as const;
   });
-  // It has all paths of the table, each with a value of its row's reader.
+  // It has all paths of the table. The reader of each row made the value.
   const nested = inSections(all) as Nested<Settings>;
   const { configFile: _, healthzPort: _h, metricsPort: _m, clusterCIDR, ...settings } = nested;
   return {
@@ -80,7 +80,7 @@ function modeSettings(given: GivenSettings): GivenSettings {
   return given.mode === "ipvs" ? ipvsSettings(given) : nftablesSettings(given);
 }
 
-/** Returns the settings of nftables mode. Without a mode, those of the iptables section apply, as in kube-proxy. */
+/** Returns the settings of nftables mode. Without a mode, the iptables section applies, as in kube-proxy. */
 function nftablesSettings(given: GivenSettings): GivenSettings {
   if (given.mode) return {};
   return {
@@ -120,8 +120,8 @@ function serverAddress(
 }
 
 /**
- * Prints the configuration as a KubeProxyConfiguration (v1alpha1) with every field. As a file it gives the same
- * configuration, but cannot express servers that are off, a min sync period of 0, and `--master`.
+ * Prints the configuration as a KubeProxyConfiguration (v1alpha1) with every field. The file gives the same
+ * configuration. Exceptions are servers that are off, a min sync period of 0, and `--master`.
  * @param open unset paths, printed as `null`
  */
 export function toKubeProxyConfiguration(
@@ -149,7 +149,7 @@ export function inEffect(
   return { ...configuration, mode: traits.name, nodePortAddresses };
 }
 
-/** Returns the part of `/configz` that KubeProxyConfiguration has no field for. */
+/** Returns the part of `/configz` for which KubeProxyConfiguration lacks a field. */
 export function ownConfiguration(
   configuration: Configuration,
   { name }: Pick<ModeTraits, "name">,

@@ -5,7 +5,7 @@ import { type GivenSettings, type Origin, settingPlace } from "./settings.ts";
 interface Successor {
   readonly scheduler: SchedulerName;
   readonly hash?: HashSource;
-  /** The difference from IPVS; absent if there is none. */
+  /** The difference from IPVS; absent without a difference. */
   readonly differs?: string;
 }
 
@@ -46,8 +46,8 @@ export const IPVS_SCHEDULERS: readonly string[] = Object.keys(SUCCESSORS);
 
 /**
  * Returns the settings that serve ipvs mode. As in kube-proxy, the iptables section sets
- * masquerading, and node ports answer on all addresses but loopback. The IPVS timeouts become
- * conntrack timeouts, unless those are set.
+ * masquerading, and node ports answer on all addresses but loopback. IPVS timeouts become conntrack
+ * timeouts that are not set.
  */
 export function ipvsSettings(given: GivenSettings): GivenSettings {
   const successor = successorOf(given);
@@ -71,12 +71,12 @@ export function ipvsSettings(given: GivenSettings): GivenSettings {
   };
 }
 
-/** Returns the conntrack timeout, or that of IPVS. kubeadm writes 0, which sets nothing. */
+/** Returns the conntrack timeout, or the IPVS timeout. kubeadm writes 0, which leaves the kernel's. */
 function timeout(own: number | undefined, ofIpvs: number | undefined): number | undefined {
   return own || ofIpvs || own;
 }
 
-/** Returns warnings about ipvs mode, one line each; none in other modes. */
+/** Returns warnings about ipvs mode, one line each; empty in other modes. */
 export function ipvsWarnings(origin: Origin): string[] {
   const { settings } = origin;
   if (settings.mode !== "ipvs") return [];

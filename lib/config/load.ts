@@ -1,7 +1,7 @@
 /** Loads the command line and its configuration file into one checked configuration. */
 import { append } from "../model/values/lists.ts";
 import { completeSettings, type Configuration } from "./configuration.ts";
-import { checkCombinations, checkFeatureGates, isJudged, warningsOf } from "./checks.ts";
+import { checkCombinations, checkFeatureGates, isError, warningsOf } from "./checks.ts";
 import { type Command, readCommand } from "./command.ts";
 import { type FileResult, readConfigurationFile } from "./file/file.ts";
 import { readCommandLine, unexpectedWord } from "./command_line.ts";
@@ -10,7 +10,7 @@ import { errorText, plain } from "../model/values/text.ts";
 import { errorLine } from "./setting.ts";
 import type { GivenSettings } from "./settings.ts";
 
-/** The source of the configuration of a command that names no cluster. */
+/** The source of the configuration of a command without flags that name a cluster. */
 export type ConfiguredBy = "daemon" | "file";
 
 export type Invocation =
@@ -22,7 +22,7 @@ export type Invocation =
     readonly settings: GivenSettings;
     /** All flags of the command line, as `--name`. */
     readonly given: readonly string[];
-    /** The owner of the configuration if flags name no cluster: the running daemon, or the node's file. */
+    /** Set if the configuration is the running daemon's or that of the node's file, not of flags. */
     readonly configuredBy?: ConfiguredBy;
     /** One line each, for stderr or the log. */
     readonly warnings: readonly string[];
@@ -30,7 +30,7 @@ export type Invocation =
   /** The help text of that command, or the overview of all, is asked for; exit code 0. */
   | { readonly type: "help"; readonly command: CommandName | undefined }
   | { readonly type: "version" }
-  /** One line each; exit code 2. */
+  /** Errors, one line each; exit code 2. */
   | {
     readonly type: "errors";
     readonly errors: readonly string[];
@@ -42,9 +42,9 @@ export type Invocation =
 export type Run = Extract<Invocation, { readonly type: "run" }>;
 
 interface LoadOptions {
-  /** Reads a text file. @throws anything if it cannot be read; the message is shown */
+  /** Reads a text file. @throws {Error} if it cannot be read; its message is shown */
   readFile(path: string): Promise<string>;
-  /** A second command line, such as the daemon's. Its settings apply if the first has none; its command does not. */
+  /** A second command line, such as the daemon's. Its settings apply, unless the first command line sets them. */
   readonly base?: readonly string[];
 }
 
@@ -79,7 +79,7 @@ export async function loadConfiguration(
   const { detectLocalMode } = configuration;
   const judging = { mode: settings.mode ?? "", detectLocalMode };
   const problems = [...base.problems, ...flags.problems, ...file.problems];
-  const judged = problems.filter((problem) => isJudged(problem, judging));
+  const judged = problems.filter((problem) => isError(problem, judging));
   const ignored = problems.filter(({ kind }) => kind === "ignored");
   const asked = readCommand(flags);
   const errors = [

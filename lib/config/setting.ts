@@ -21,8 +21,8 @@ export type JsonValue =
   | { readonly [key: string]: JsonValue };
 
 /**
- * The form of the text after a flag. `boolean` may stand without a value; `list` is parted by
- * commas, `words` is not, both may be repeated; `map` is `Name=true,Name=false`.
+ * The form of the text after a flag. A `boolean` needs no text. Commas separate the values of a
+ * `list`, not of `words`; both may be repeated. A `map` is `Name=true,Name=false`.
  */
 type FlagKind = "boolean" | "text" | "integer" | "number" | "list" | "words" | "map";
 
@@ -33,11 +33,11 @@ export interface Flag {
   readonly name: string;
   readonly letter: string | undefined;
   readonly kind: FlagKind;
-  /** The name of its value in the help text; `undefined`: a boolean flag's. */
+  /** The name of its value in the help text; `undefined` for a boolean flag. */
   readonly value: string | undefined;
   /** The paths of the settings that it sets, or the name of a command's option. */
   readonly sets: readonly string[];
-  /** The text of a number that stands without one. */
+  /** The text that counts if the flag stands without a number. */
   readonly alone?: string | undefined;
   readonly help: string;
   /** The values that it takes, for shell completion. */
@@ -56,13 +56,13 @@ interface SettingOptions extends Partial<Pick<Flag, "kind" | "alone" | "help" | 
   readonly alsoSets?: readonly string[];
   /** True if KubeProxyConfiguration has it; true by default. */
   readonly inFile?: boolean;
-  /** The places in which an empty or zero value means the default: none by default, only the file, or flags too. */
+  /** Set if an empty or zero value means the default, in the file only or in flags too. */
   readonly empty?: "in the file" | "everywhere";
 }
 
 /** One setting. `T` is its type in the configuration. */
 export interface Setting<T> extends SettingOptions {
-  /** `list`: of values of `read`. `switches`: names with true or false. */
+  /** `list` has values of `read`. `switches` has names with true or false. */
   readonly shape: "value" | "list" | "switches";
   /** Reads the value, or one item of a list. */
   readonly read: Reader<unknown>;
@@ -106,7 +106,7 @@ export function duration(fallback: number, options: SettingOptions = {}): Settin
   return { ...value<number>(readDuration, fallback, options), print: printDuration };
 }
 
-/** Returns a setting that is adaptive by default. Like kubeadm, KubeProxyConfiguration shows `0s` for that. */
+/** Returns a setting that is adaptive by default. KubeProxyConfiguration shows `0s` for it, as kubeadm does. */
 export function minSyncPeriod(options: SettingOptions = {}): Setting<MinSyncPeriod> {
   return {
     ...duration(0, options),
@@ -124,9 +124,7 @@ export function list<T extends JsonValue>(
 }
 
 /** Returns a setting with names that are true or false, empty by default. */
-export function switches(
-  options: SettingOptions,
-): Setting<Readonly<Record<string, boolean>>> {
+export function switches(options: SettingOptions): Setting<Readonly<Record<string, boolean>>> {
   return { ...options, shape: "switches", read: boolean, default: {} };
 }
 
@@ -166,7 +164,7 @@ function isDuration(row: Setting<unknown>): row is Setting<number> {
 
 /** A value that a setting does not take. */
 export interface Problem {
-  /** Its place inside the value: `[1]`, `.Name`, or nothing. */
+  /** Its place inside the value: `[1]`, `.Name`, or `""`. */
   readonly inside: string;
   readonly kind: Fault["kind"];
   readonly message: string;
@@ -174,19 +172,19 @@ export interface Problem {
 
 /** One line about a problem of the command line or the file. */
 export interface ProblemLine {
-  /** The setting: `conntrack.min`; `""`: it is about no setting. */
+  /** The setting, such as `conntrack.min`; `""` if the line is not about a setting. */
   readonly setting: string;
   /** `ignored` is a warning. */
   readonly kind: Fault["kind"] | "ignored";
   readonly line: string;
 }
 
-/** Returns an error of the command line or the file, whatever the settings. */
+/** Returns an error of the command line or the file that does not depend on settings. */
 export function errorLine(line: string): ProblemLine {
   return { setting: "", kind: "type", line };
 }
 
-/** Checks the value of a setting; `undefined`: it has problems. As in Go, `null` in lists and mappings means unset. */
+/** Returns the checked value of a setting; `undefined` after a problem. As in Go, `null` within a value is unset. */
 export function checkValue(
   { shape, read }: Pick<Setting<unknown>, "shape" | "read">,
   { value, report }: { readonly value: unknown; readonly report: (problem: Problem) => void },

@@ -38,7 +38,7 @@ const HOUR = 60 * MINUTE;
 export const HEALTHZ_PORT = 10256;
 export const METRICS_PORT = 10249;
 
-/** Short connections lose by the fast path: 20 packets are an exchange of a few kilobytes. */
+/** The fast path slows short connections down: 20 packets are an exchange of a few kilobytes. */
 const ACCELERATED_PACKETS = 20;
 
 /** The default slots of the lookup table for consistent hashing. */
@@ -87,7 +87,7 @@ export const SETTING_GROUPS = {
     configSyncPeriod: duration(15 * MINUTE, {
       empty: "in the file",
       flag: "--config-sync-period DURATION",
-      help: "Kept for /configz; watches need no refresh.",
+      help: "Only shown in /configz: watches are not refreshed.",
     }),
   },
   Rules: {
@@ -161,7 +161,7 @@ export const SETTING_GROUPS = {
     featureGates: switches({
       flag: "--feature-gates NAME=BOOL",
       help:
-        "AllowServiceExternalIPs=false writes no rules for externalIPs, KubeProxyIPVS=false refuses mode ipvs; others have no effect.",
+        "AllowServiceExternalIPs=false ignores externalIPs, KubeProxyIPVS=false refuses mode ipvs; other gates have no effect.",
     }),
   },
   /** The scheduler of connections. A Service may override it, see docs/ipvs.md. */
@@ -343,7 +343,7 @@ export const SETTING_GROUPS = {
       help: "Socket for signpost status and other commands; empty: none.",
     }),
   },
-  /** kube-proxy's for Windows, for Go's runtime and logger, and for its client: checked, and named in one warning. */
+  /** kube-proxy's settings for Windows, Go's runtime and logger, and its client: checked, and named in one warning. */
   [UNUSED_TITLE]: {
     "ipvs.strictARP": value(read.boolean, false, { flag: "--ipvs-strict-arp" }),
     enableProfiling: value(read.boolean, false, { flag: "--profiling" }),
@@ -360,10 +360,7 @@ export const SETTING_GROUPS = {
       kind: "number",
     }),
     "logging.flushFrequency": {
-      ...duration(5 * SECOND, {
-        empty: "in the file",
-        flag: "--log-flush-frequency DURATION",
-      }),
+      ...duration(5 * SECOND, { empty: "in the file", flag: "--log-flush-frequency DURATION" }),
       read: read.durationOrNanoseconds,
     },
     "logging.options.text.splitStream": value(read.boolean, false, {
@@ -421,9 +418,7 @@ interface Sections<T> {
 }
 
 /** Returns values in their sections: `conntrack.min` is `min` in `conntrack`. */
-export function inSections<T>(
-  values: Iterable<readonly [path: string, value: T]>,
-): Sections<T> {
+export function inSections<T>(values: Iterable<readonly [path: string, value: T]>): Sections<T> {
   const result: Sections<T> = {};
   for (const [path, value] of values) {
     const names = path.split(".");
@@ -438,7 +433,7 @@ export function inSections<T>(
 export interface Origin {
   readonly settings: GivenSettings;
   readonly file: GivenSettings;
-  /** `""` if there is no file. */
+  /** `""` without a file. */
   readonly fileName: string;
   /** The flag that set a path. */
   readonly setBy: ReadonlyMap<string, string>;

@@ -18,7 +18,7 @@ const HEAD: ReadonlyMap<string, string> = new Map([["apiVersion", API_VERSION], 
 const FILE_ROWS = new Map([...ROWS].filter(([, { inFile }]) => inFile !== false));
 
 export interface FileResult {
-  /** The valid settings, without those that are absent or mean the default. */
+  /** The valid settings that do not mean the default. */
   readonly settings: GivenSettings;
   /** The problems, with file and path: `/etc/x.yaml: conntrack.min: must be …`. */
   readonly problems: readonly ProblemLine[];
@@ -89,7 +89,7 @@ function checkDocument(document: unknown, file: string): FileResult {
         value,
         report: ({ inside, kind, message }) => report(path + inside, kind, message),
       });
-      // As flags, empty values are real values.
+      // In flags, empty values do not mean the default.
       const isDefault = !checked && row.empty === "in the file";
       if (checked !== undefined && !isDefault) settings[path] = checked;
     } else if (!isRecord(value)) {

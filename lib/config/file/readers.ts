@@ -1,18 +1,18 @@
-/** Reads values: modes, addresses, ranges, names, durations. It accepts those of kube-proxy's pkg/proxy/apis/config/validation. */
+/** Reads modes, addresses, ranges, names and durations, as kube-proxy's pkg/proxy/apis/config/validation does. */
 import { familyOf, parseAddress, parseCidr } from "../../model/values/address.ts";
 import { NODE_PORT_WORDS } from "../../model/configuration.ts";
 import { hostPort, isDnsName } from "../../model/cluster/names.ts";
 import { didYouMean } from "../../model/values/nearest.ts";
 import { alternatives } from "../../model/values/text.ts";
 
-/** The reason why a value is refused. */
+/** Says why a value is refused. */
 export class Fault {
   constructor(
     /** Follows the name of the field: `must be 0 to 31`. */
     readonly rule: string,
     /**
-     * `type` if kube-proxy could not decode the value, `value` if its validation may refuse it, `secret` if no message
-     * may show the value.
+     * `type` if kube-proxy cannot decode the value, `value` if its validation may refuse it. The value of a `secret`
+     * is not shown.
      */
     readonly kind: "type" | "value" | "secret" = "type",
   ) {}
@@ -109,7 +109,7 @@ export function address(value: unknown): string | Fault {
   return value === "" ? "" : parseAddress(value) ?? new Fault("must be an IP address");
 }
 
-/** Reads `address:port`, an address alone, or empty. The canonical IPv6 address without a port has no brackets. */
+/** Reads `address:port`, an address alone, or empty. Without a port, an IPv6 address is printed without brackets. */
 export function bindAddress(value: unknown): string | Fault {
   const single = address(value);
   if (!(single instanceof Fault)) return single;
@@ -127,7 +127,7 @@ export function bindAddress(value: unknown): string | Fault {
     : new Fault("must have a port from 1 to 65535");
 }
 
-/** Reads CIDRs with commas between, at most one of each family. Empty text is none. */
+/** Reads CIDRs with commas between, at most one of each family. Empty text is an empty list. */
 export function clusterCidrs(value: unknown): readonly string[] | Fault {
   const rule = "must be a CIDR such as 10.244.0.0/16, or one IPv4 and one IPv6 CIDR with a comma";
   if (typeof value !== "string") return new Fault(rule);
@@ -238,7 +238,7 @@ const PART = /([\d.]+)(ns|us|µs|μs|ms|s|m|h)/g;
 /** The longest Go duration in milliseconds: nanoseconds in a signed 64-bit integer, some 292 years. */
 const LONGEST = 2 ** 63 / 1e6;
 
-/** Parses a Go duration (package time, `ParseDuration`) such as `1h30m` into milliseconds; `undefined` if the text is none. */
+/** Parses a Go duration (package time, `ParseDuration`), such as `1h30m`, to milliseconds; else `undefined`. */
 export function parseDuration(text: string): number | undefined {
   if (!WHOLE.test(text)) return undefined;
   const parts = Array.from(
