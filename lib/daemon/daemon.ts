@@ -16,7 +16,7 @@ import { type DaemonOptions, makeParts, type Parts } from "./parts.ts";
 import { announceReady } from "./reports/service_manager.ts";
 import { answer, serveAll } from "./servers.ts";
 
-/** Milliseconds without progress after which a sync is stuck, and the watchdog is no longer fed. */
+/** Milliseconds without progress after which a sync is stuck: the watchdog then gets no more signs of life. */
 const STUCK = 120_000;
 
 /** Milliseconds for the last Events after another part has failed. */
@@ -38,7 +38,7 @@ async function start(given: DaemonOptions): Promise<void> {
   if (signal.aborted) return;
   const programs = new ProgramWatch({ ...runtime, logger });
   const options = { ...given, runtime: { ...runtime, runner: programs } };
-  // The kubeconfig is read while nft is asked what the kernel can do.
+  // The kubeconfig is read while nft probes the kernel.
   const [opened, source] = await Promise.all([openBackend(options), openSource(options)]);
   if (signal.aborted) return;
   const parts = makeParts(options, { ...opened, source });
@@ -54,7 +54,7 @@ async function run(parts: Parts): Promise<void> {
   const { promise: firstSync, resolve: synced } = Promise.withResolvers<void>();
   const answering = answer(parts);
   const begun = Promise.all([restore(parts), ownPorts.begin(signal)]);
-  // The loop comes first: it takes the objects of the state file before an event does.
+  // The loop starts before the source: it takes the objects of the state file before an event arrives.
   const writing = begun.then(() => loop.run(stepsAfterSync(parts, synced)));
   const delivering = begun.then(() =>
     source.run({
@@ -91,9 +91,9 @@ async function run(parts: Parts): Promise<void> {
       parts.keeper?.stop(),
       // An Event may say why the daemon ends.
       signal.aborted ? undefined : lastEvents(parts),
-      // The socket is removed at the abort only, so it is not waited for after a failure.
+      // Only an abort removes the socket, so a failure does not wait for it.
       signal.aborted ? answering : undefined,
-      // Two daemons must not write at the same time. After a failure, the write goes on until the process ends.
+      // Two daemons must not write at the same time. After a failure, the write continues until the process ends.
       signal.aborted ? writing.catch(() => {}) : undefined,
       signal.aborted ? takingOver?.catch(() => {}) : undefined,
     ]);
@@ -130,7 +130,7 @@ function stepsAfterSync(parts: Parts, synced: () => void): readonly SyncStep[] {
       logger,
       changed: () => findingsChanged.set(),
     });
-    // The state of the file must not be written back as a new one.
+    // The state that was read from the file must not be written back as a new one.
     if (!cache.complete) return;
     parts.keeper?.changed();
     if (isAnnounced) return;
@@ -139,7 +139,7 @@ function stepsAfterSync(parts: Parts, synced: () => void): readonly SyncStep[] {
     parts.report(nodeEvent(nodeName, { type: "Normal", reason: "Starting", note }));
   };
   return [
-    // The statuses of Services are those of the kernel before other work runs.
+    // The statuses of Services match the kernel before other work runs.
     follow,
     (outcome, turns) => turns.run(conntrack.following(outcome)),
     async (outcome, turns) => {
@@ -158,23 +158,23 @@ async function lastEvents({ options, events }: Parts): Promise<void> {
   await Promise.race([events?.flushed(), enough]);
 }
 
-/** Moves the rules behind those of a proxy that starts next, as after a `kubectl rollout undo`. They still serve. */
+/** Lets the rules of the next proxy decide, as after a `kubectl rollout undo`. Our rules still serve until then. */
 async function stepBehind(parts: Parts): Promise<void> {
   try {
     await parts.opened.backend.dataplane.stepBehind?.();
   } catch (error) {
     if (!(error instanceof ApplyError)) throw error;
     parts.options.logger.warn(
-      "the rules stay before those of other proxies: run `signpost cleanup` once another proxy has started",
+      "signpost's rules still take precedence: run `signpost cleanup` once another proxy has started",
       { error: error.message },
     );
   }
 }
 
-/** Milliseconds between two questions for the API server's version; alerts on it wait for 15 minutes. */
+/** Milliseconds between two requests for the API server's version. Alerts on it wait for 15 minutes. */
 const VERSION_PERIOD = 600_000;
 
-/** Keeps the API server's version for the metrics. A server that does not say it leaves the last one. */
+/** Keeps the API server's version for the metrics. After an answer without a version, the last one stays. */
 async function followServerVersion(parts: Parts): Promise<void> {
   const { options: { runtime: { clock }, signal }, opened: { source: { api } } } = parts;
   while (api && !signal.aborted) {

@@ -1,4 +1,4 @@
-/** Allows one daemon in each network namespace: two would undo each other's rules. */
+/** Allows one daemon in each network namespace. Two daemons would undo each other's rules. */
 import { FatalError } from "../model/values/errors.ts";
 import type { LockHolder, Runtime } from "../model/ports/runtime.ts";
 import { VERSION } from "../model/version.ts";
@@ -13,8 +13,8 @@ interface OneDaemonOptions extends Pick<DaemonOptions, "manager" | "logger" | "s
 }
 
 /**
- * Takes the lock of the network namespace, or waits for it until the abort. A daemon that waits counts as started
- * for systemd: kubelet can use the other one's rules. @throws {FatalError} that names the holder, without `wait`
+ * Takes the lock of the network namespace, or waits for it until the abort. A waiting daemon reports READY to systemd,
+ * because kubelet can use the holder's rules. @throws {FatalError} that names the holder, without `wait`
  */
 export async function beTheOnlyDaemon(options: OneDaemonOptions): Promise<void> {
   const { runtime, wait, manager, logger, signal } = options;
@@ -33,10 +33,10 @@ export async function beTheOnlyDaemon(options: OneDaemonOptions): Promise<void> 
       await clock.sleep(PAUSE, signal);
       if (signal.aborted) return;
     } while (!lock.take(self));
-    logger.info("the other signpost has ended; this one takes over");
+    logger.info("the other signpost has ended; this signpost takes over");
   } catch (error) {
     if (error instanceof FatalError) throw error;
-    logger.warn("cannot find out if another signpost runs here; going on", {
+    logger.warn("cannot find out if another signpost runs in this network namespace; continuing", {
       error: String(error),
     });
   } finally {
@@ -51,5 +51,5 @@ export function lockHolder({ pid, clock }: Pick<Runtime, "pid" | "clock">): Lock
 export function describeHolder(holder: LockHolder | undefined): string {
   return holder
     ? `another signpost runs in this network namespace (pid ${holder.pid}, version ${holder.version}, since ${holder.since})`
-    : "another process holds signpost's lock in this network namespace and gives no name (ss -xlp shows @signpost)";
+    : "another process holds signpost's lock in this network namespace (ss -xlp shows which has @signpost)";
 }

@@ -1,4 +1,4 @@
-/** Makes the parts of the daemon. Each function gets values that are there already. */
+/** Makes the parts of the daemon. Each function gets finished values, and returns new ones. */
 import { familiesBut } from "../backend/backend.ts";
 import type { OpenBackend } from "../backend/choose.ts";
 import { Connections } from "../backend/connections.ts";
@@ -41,9 +41,9 @@ export interface DaemonOptions {
   readonly localhost: LocalhostListeners;
   /** Outlives the daemon, as `localhost`. */
   readonly healthChecks: HealthCheckNodePorts;
-  /** Outlives the daemon, as `localhost`: probes and scrapes get answers meanwhile. */
+  /** Outlives the daemon, as `localhost`: probes and scrapes are answered between two daemons. */
   readonly servers: Pick<KeptServers, "keep">;
-  /** Aborts when the process is told to stop, or its configuration has changed. */
+  /** Aborts when the process must stop, or its configuration has changed. */
   readonly signal: AbortSignal;
 }
 
@@ -61,10 +61,7 @@ export interface Parts extends Given, Reports, Engine, Checks {
   readonly keeper: StateKeeper | undefined;
 }
 
-export function makeParts(
-  options: Given["options"],
-  opened: Given["opened"],
-): Parts {
+export function makeParts(options: Given["options"], opened: Given["opened"]): Parts {
   const given = { options, opened };
   const reports = makeReports(given);
   const engine = makeEngine(given, reports);
@@ -144,7 +141,7 @@ function makeEngine({ options, opened }: Given, { cache, observation }: Reports)
     onChange: (reason) => loop.requestFull(reason),
     signal,
   };
-  /** Returns all objects whose present state is not used: malformed ones, and those over a limit. */
+  /** Returns all objects whose present state is not used: malformed ones, and Services over a limit. */
   const refusals = (): readonly Refusal[] => [...cache.refused, ...desired.overLimit()];
   const serviceSyncs = new ServiceSyncs({ desired, clock });
   return { ownPorts, desired, connections, loop, driftOptions, refusals, serviceSyncs };
@@ -217,7 +214,7 @@ function gathering(
   };
 }
 
-/** Makes the writer of the state file; `undefined` if the file is off, or the objects come from manifests. */
+/** Makes the writer of the state file; `undefined` without a file, or if the objects come from manifests. */
 function makeKeeper(
   { options: { configuration, nodeName, runtime, logger, signal }, opened: { source } }: Given,
   { cache }: Reports,

@@ -18,7 +18,7 @@ import {
 } from "../model/ports/http.ts";
 import type { DesiredNode } from "../model/kernel/desired.ts";
 
-/** The daemon that serves the ports. */
+/** The daemon that owns the ports. */
 interface Owner {
   /** Returns the facts that decide the listen addresses. */
   readonly where: () => AddressInputs;
@@ -34,38 +34,38 @@ interface HealthCheckNodePortsOptions {
   readonly clock: Pick<Clock, "sleep">;
 }
 
-/** Milliseconds until places that cannot be opened are tried again. */
+/** Milliseconds until ports that cannot be opened are tried again. */
 const RETRY = 5_000;
 
-/** The same for places whose address this node does not have: a thousand of them take 80 ms. */
-const LOOK = 30_000;
+/** The same for ports at addresses that this node does not have: a try of a thousand ports takes 80 ms. */
+const ABSENT_RETRY = 30_000;
 
 /** Milliseconds for which ports answer as before while one daemon ends and the next one starts. */
 const HAND_OVER = 10_000;
 
-/** A group of addresses of a Service, which are opened together. */
-interface Place {
+/** A port of a Service on a group of addresses that are opened together. */
+interface PortGroup {
   readonly service: string;
   readonly port: number;
   readonly addresses: readonly string[];
 }
 
-interface OpenPlace extends Place {
+interface OpenGroup extends PortGroup {
   readonly listeners: readonly HttpListener[];
 }
 
 /** Keeps listeners for the wanted ports. One object lives as long as the process. */
 export class HealthCheckNodePorts {
-  /** By the fields of the place, as one text. */
-  readonly #open = new Map<string, OpenPlace>();
+  /** By the fields of the group, as one text. */
+  readonly #open = new Map<string, OpenGroup>();
   readonly #failed = new Map<string, Finding>();
-  /** Places at addresses that this node does not have, such as load-balancer IPs of other nodes. */
-  readonly #elsewhere = new Set<string>();
+  /** Groups at addresses that this node does not have, such as load-balancer IPs of other nodes. */
+  readonly #absent = new Set<string>();
   readonly #closing = new AbortController();
   #desired: ReadonlyMap<string, HealthCheck> = new Map();
   #owner: Owner | undefined;
   #work: Promise<void> = Promise.resolve();
-  /** The pauses before the next tries that have begun. */
+  /** The pauses before a retry that are running, in milliseconds. */
   readonly #pauses = new Set<number>();
 
   constructor(private readonly options: HealthCheckNodePortsOptions) {}
@@ -82,7 +82,7 @@ export class HealthCheckNodePorts {
     return this.#work;
   }
 
-  /** Leaves the ports to the next daemon. If none has synced after ten seconds, they answer 503. */
+  /** Leaves the ports to the next daemon. If no daemon syncs within ten seconds, they answer 503. */
   release(): void {
     const owner = this.#owner;
     void this.options.clock.sleep(HAND_OVER, this.#closing.signal).then(() => {
@@ -97,7 +97,7 @@ export class HealthCheckNodePorts {
 
   async #reconcile(owner: Owner): Promise<void> {
     if (this.#desired.size + this.#open.size + this.#failed.size === 0) return;
-    const wanted = this.#places(owner.where());
+    const wanted = this.#groups(owner.where());
     for (const [key, { service, port, listeners }] of [...this.#open]) {
       if (wanted.has(key)) continue;
       owner.logger.debug(2, "closing health-check node port", { service, port });
@@ -107,27 +107,27 @@ export class HealthCheckNodePorts {
     for (const key of [...this.#failed.keys()]) {
       if (!wanted.has(key)) this.#recovered(key, owner);
     }
-    for (const [key, place] of wanted) {
-      if (!this.#open.has(key) && !this.#elsewhere.has(key)) await this.#start(key, place, owner);
+    for (const [key, group] of wanted) {
+      if (!this.#open.has(key) && !this.#absent.has(key)) await this.#start(key, group, owner);
     }
     if (this.#failed.size > 0) this.#retryAfter(RETRY);
-    if (this.#elsewhere.size > 0) this.#retryAfter(LOOK);
+    if (this.#absent.size > 0) this.#retryAfter(ABSENT_RETRY);
   }
 
-  #places(where: AddressInputs): ReadonlyMap<string, Place> {
-    const places = new Map<string, Place>();
+  #groups(where: AddressInputs): ReadonlyMap<string, PortGroup> {
+    const groups = new Map<string, PortGroup>();
     for (const [service, { port, localEndpoints, loadBalancerIPs }] of this.#desired) {
       const at = { families: [...localEndpoints.keys()], loadBalancerIPs };
       for (const addresses of healthCheckAddresses(at, where)) {
-        places.set([service, port, ...addresses].join(" "), { service, port, addresses });
+        groups.set([service, port, ...addresses].join(" "), { service, port, addresses });
       }
     }
-    return places;
+    return groups;
   }
 
-  /** Opens the port on all addresses, or on none. */
-  async #start(key: string, place: Place, owner: Owner): Promise<void> {
-    const { service, port, addresses } = place;
+  /** Opens the port on all addresses of a group. If one fails, closes all. */
+  async #start(key: string, group: PortGroup, owner: Owner): Promise<void> {
+    const { service, port, addresses } = group;
     const listeners: HttpListener[] = [];
     try {
       for (const hostname of addresses) {
@@ -139,7 +139,7 @@ export class HealthCheckNodePorts {
     } catch (error) {
       await Promise.all(listeners.map((listener) => listener.close()));
       if (error instanceof Error && error.name === "AddrNotAvailable") {
-        this.#elsewhere.add(key);
+        this.#absent.add(key);
         return this.#recovered(key, owner);
       }
       const isNew = !this.#failed.has(key);
@@ -155,14 +155,14 @@ export class HealthCheckNodePorts {
     }
     owner.logger.debug(2, "opened health-check node port", { service, port });
     this.#recovered(key, owner);
-    this.#open.set(key, { ...place, listeners });
+    this.#open.set(key, { ...group, listeners });
   }
 
   #recovered(key: string, owner: Owner): void {
     if (this.#failed.delete(key)) owner.changed();
   }
 
-  /** Each family has its own endpoints, as in kube-proxy. */
+  /** Returns the answer of a Service. As in kube-proxy, each family has its own endpoints. */
   #answer(service: string, family: Family): HttpAnswer {
     const localEndpoints = this.#desired.get(service)?.localEndpoints.get(family) ?? 0;
     const serviceProxyHealthy = this.#owner?.isHealthy() ?? false;
@@ -182,14 +182,14 @@ export class HealthCheckNodePorts {
     this.#pauses.add(pause);
     void this.options.clock.sleep(pause, signal).then(() => {
       this.#pauses.delete(pause);
-      if (pause === LOOK) this.#elsewhere.clear();
+      if (pause === ABSENT_RETRY) this.#absent.clear();
       if (this.#owner && !signal.aborted) return this.sync(this.#desired, this.#owner);
     });
   }
 }
 
-/** The families and load-balancer IPs of a Service. Some clouds ask at the load-balancer IPs. */
-interface HealthCheckPlace {
+/** The families and load-balancer IPs of a Service. Some clouds probe the load-balancer IPs. */
+interface ProbedAddresses {
   readonly families: readonly Family[];
   readonly loadBalancerIPs: readonly string[];
 }
@@ -201,7 +201,7 @@ interface AddressInputs {
 
 /** Returns the listen addresses in groups that are opened together. A socket on `::` serves both families. */
 export function healthCheckAddresses(
-  { families, loadBalancerIPs }: HealthCheckPlace,
+  { families, loadBalancerIPs }: ProbedAddresses,
   { node, ownAddresses }: AddressInputs,
 ): readonly (readonly string[])[] {
   const isAll = (family: Family) => node.families[family].nodePortAddresses.type === "all";
@@ -216,7 +216,7 @@ export function healthCheckAddresses(
     );
   });
   const open = groups.flat();
-  // A load-balancer IP may have no interface: guest agents of some clouds add local routes.
+  // A load-balancer IP may be on no interface: guest agents of some clouds add local routes.
   const vips = loadBalancerIPs.filter((address) =>
     families.includes(familyOf(address)) && !isAll(familyOf(address)) && !open.includes(address)
   );

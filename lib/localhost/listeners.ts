@@ -2,7 +2,7 @@
 import { Turns } from "../model/ports/in_turns.ts";
 import type { Finding, LocalhostSummary } from "../model/status.ts";
 import type { Clock, Logger, Tcp, TcpConnection, TcpListener } from "../model/ports/ports.ts";
-import type { Family } from "../model/values/address.ts";
+import { addressInProc, type Family } from "../model/values/address.ts";
 import { hostPort, serviceOf } from "../model/cluster/names.ts";
 import { messageOf } from "../model/values/errors.ts";
 import { finding } from "../findings/catalog.ts";
@@ -23,11 +23,11 @@ export interface LocalhostNodePort {
   readonly port: number;
   /** At least one. */
   readonly endpoints: readonly Destination[];
-  /** Seconds that local clients stay on one endpoint; 0 if there is no affinity. */
+  /** Seconds that local clients stay on one endpoint; 0 without affinity. */
   readonly affinitySeconds: number;
 }
 
-/** Follows the desired state. It looks at changed Services only. */
+/** Keeps the listeners that the desired state asks for. Reads changed Services only. */
 export class LocalhostNodePorts {
   /** The Services with wanted listeners. */
   readonly #byService = new Map<string, readonly LocalhostNodePort[]>();
@@ -75,35 +75,24 @@ export function wantedListeners(
   });
 }
 
-/** The addresses as /proc/net/tcp and /proc/net/tcp6 write them: words of 32 bits, each byte swapped. */
-const IN_PROC: Readonly<Record<Family, string>> = {
-  4: "0100007F",
-  6: "00000000000000000000000001000000",
-};
-
-type Listener = Pick<LocalhostNodePort, "servicePort" | "family" | "port">;
-
-/** Returns the listeners that are missing. @param sockets the text of /proc/net/tcp and /proc/net/tcp6 (proc(5)) */
+/** Returns the missing listeners. @param sockets the text of /proc/net/tcp and /proc/net/tcp6 (proc(5)) */
 export function missingListeners(
-  wanted: readonly Listener[],
+  wanted: readonly Pick<LocalhostNodePort, "servicePort" | "family" | "port">[],
   sockets: string,
 ): ServiceDifference[] {
   // The state 0A is LISTEN.
+  const found = sockets.matchAll(/^\s*\d+: ([0-9A-F]+):([0-9A-F]{4}) [0-9A-F:]+ 0A /gm);
   const listening = new Set(
-    [...sockets.matchAll(/^\s*\d+: ([0-9A-F]+:[0-9A-F]{4}) [0-9A-F:]+ 0A /gm)]
-      .map(([, address]) => address),
+    Array.from(
+      found,
+      ([, address = "", port]) => hostPort(addressInProc(address), Number(`0x${port}`)),
+    ),
   );
-  const inProc = ({ family, port }: Listener) =>
-    `${IN_PROC[family]}:${port.toString(16).toUpperCase().padStart(4, "0")}`;
-  return wanted.filter((each) => !listening.has(inProc(each)))
-    .map(({ family, port, servicePort }) => ({
-      type: "missing",
-      in: "listeners on loopback",
-      key: hostPort(LISTEN_ADDRESS[family], port),
-      desired: "",
-      held: "",
-      service: servicePort,
-    }));
+  return wanted.flatMap(({ family, port, servicePort: service }) => {
+    const key = hostPort(LISTEN_ADDRESS[family], port);
+    if (listening.has(key)) return [];
+    return [{ type: "missing", in: "listeners on loopback", key, desired: "", held: "", service }];
+  });
 }
 
 /** Milliseconds in which an endpoint must answer, as in kube-proxy. */
@@ -115,7 +104,7 @@ const RETRY = 5_000;
 /** The most open connections. Each takes two file descriptors. */
 const MOST_CONNECTIONS = 4_096;
 
-/** The most of one Service: it leaves room for the others. */
+/** The most open connections of one Service. Other Services keep the rest. */
 const MOST_OF_SERVICE = MOST_CONNECTIONS / 2;
 
 export interface FamilyCounts {
@@ -142,22 +131,22 @@ interface Open {
 export class LocalhostListeners {
   readonly #open = new Map<string, Open>();
   readonly #failed = new Map<string, Finding>();
-  /** The clients, each with its Service, and with the endpoint once that answers. */
+  /** The clients, each with its Service, and with the endpoint after it has answered. */
   readonly #connections = new Map<TcpConnection, { service: string; endpoint?: TcpConnection }>();
-  /** The number of connections of each Service that has some. */
+  /** The number of connections by Service, without zeros. */
   readonly #byService = new Map<string, number>();
   readonly #closing = new AbortController();
   #wanted: ReadonlyMap<string, LocalhostNodePort> = new Map();
   #logger: Logger | undefined;
   #work: Promise<void> = Promise.resolve();
   #isRetrying = false;
-  /** True if the log has said that too many connections are open. */
+  /** True if the log has a line about too many open connections. */
   #isFull = false;
   readonly counts: Readonly<Record<Family, FamilyCounts>> = { 4: noCounts(), 6: noCounts() };
 
   constructor(private readonly options: LocalhostListenersOptions) {}
 
-  /** Ends the connections of deleted Services. @param services the Services that are there, also without endpoints */
+  /** Ends the connections of deleted Services. @param services all Services, also without endpoints */
   endDeleted(services: { has(service: string): boolean }): void {
     if (this.#byService.keys().every((service) => services.has(service))) return;
     for (const [client, { service, endpoint }] of this.#connections) {
@@ -183,7 +172,7 @@ export class LocalhostListeners {
     return this.#connections.size;
   }
 
-  /** Returns the number of listeners and connections; `undefined` if none is wanted. */
+  /** Returns the numbers of listeners and connections; `undefined` if there are neither wanted ones nor open ones. */
   get summary(): LocalhostSummary | undefined {
     const [listeners, connections] = [this.#open.size, this.#connections.size];
     const refused = this.counts[4].failures["too-many"] + this.counts[6].failures["too-many"];
@@ -219,7 +208,7 @@ export class LocalhostListeners {
     }
     for (const key of this.#failed.keys()) if (!wanted.has(key)) this.#failed.delete(key);
     for (const [key, each] of wanted) {
-      // Another sync follows if the wanted ports have changed meanwhile.
+      // If the wanted ports have changed, another sync follows.
       if (this.#wanted !== wanted || signal.aborted) return;
       const open = this.#open.get(key);
       if (open) {
@@ -296,7 +285,7 @@ export class LocalhostListeners {
   #reportTooMany(service: string, connections: number): void {
     if (this.#isFull) return;
     this.#isFull = true;
-    this.#logger?.warn("node ports on loopback close new connections: too many are open", {
+    this.#logger?.warn("closing new connections to node ports on loopback: too many are open", {
       service,
       connections,
       mostOfService: MOST_OF_SERVICE,
@@ -315,7 +304,7 @@ export class LocalhostListeners {
         return connection;
       } catch (error) {
         if (signal.aborted) return undefined;
-        this.#logger?.debug(2, "endpoint does not answer a node port on loopback", {
+        this.#logger?.debug(2, "cannot connect a node port on loopback to an endpoint", {
           servicePort,
           endpoint: hostPort(endpoint.address, endpoint.port),
           error: messageOf(error),
@@ -330,7 +319,7 @@ function noCounts(): FamilyCounts {
   return { listenFailures: 0, connections: 0, failures: { "no-answer": 0, "too-many": 0 } };
 }
 
-/** The most endpoints that are tried for one connection. Each may take the whole timeout. */
+/** The most endpoints to try for one connection. Each may take the whole timeout. */
 const MOST_TRIES = 5;
 
 type Endpoints = Pick<LocalhostNodePort, "endpoints" | "affinitySeconds">;
@@ -363,7 +352,7 @@ export class EndpointChoice {
     }
   }
 
-  /** Sets the endpoint of later clients, if there is session affinity. */
+  /** Sets the endpoint of later clients, if the port has session affinity. */
   answered(endpoint: Destination, now: number): void {
     if (this.port.affinitySeconds > 0) this.#pinned = { endpoint, at: now };
   }

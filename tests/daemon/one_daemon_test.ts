@@ -68,7 +68,7 @@ Deno.test("a second daemon ends with one line that names the first", async () =>
   );
   const silent = new FakeLock();
   silent.named = undefined;
-  await assertRejects(() => start(silent, false).only, FatalError, "gives no name");
+  await assertRejects(() => start(silent, false).only, FatalError, "ss -xlp shows");
 });
 
 Deno.test("a second daemon that is to wait starts when the first has ended", async () => {

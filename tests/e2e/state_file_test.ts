@@ -53,7 +53,7 @@ test("without an API server signpost starts from the state file, and keeps that 
   await stage.api.stop();
   await stage.network.run(NODE, ["nft", "flush", "ruleset"]);
   await using second = await stage.startSynced(state.args);
-  await second.waitForLog(/INFO no rules are in the kernel: writing those of the state file/);
+  await second.waitForLog(/INFO no rules are in the kernel: writing the rules of the state file/);
   await stage.flowsBecome(second, reaches(["local1"]));
   assertEquals(await stage.metric("signpost_state_stale"), 1);
   assert(await stage.metric("signpost_snapshot_age_seconds") > 0);

@@ -1,4 +1,4 @@
-/** Reads objects from their source as they are written: the cache keeps only what rules need. */
+/** Reads fields of objects from their source that the cache does not keep. */
 import type { Kind } from "../../model/cluster/objects.ts";
 import { FatalError } from "../../model/values/errors.ts";
 import { fieldAt } from "../../model/values/record.ts";
@@ -12,7 +12,7 @@ import {
 } from "../../source/objects/inspect.ts";
 import { findApiServer, inspectManifests, type SourceOptions } from "./source.ts";
 
-/** Milliseconds for the answers of the API server. */
+/** Milliseconds for all answers of the API server. */
 const LIMIT = 3_000;
 
 /** Objects in a page of a list. */
@@ -24,14 +24,14 @@ interface ObjectName {
 }
 
 type InspectOptions = Omit<SourceOptions, "inspect"> & {
-  /** The API server's; `undefined`: that of the configuration. */
+  /** The client of the API server; `undefined` to make one from the configuration. */
   readonly client: ApiClient | undefined;
 };
 
-/** A list, for nodes need no permission to get single objects. */
+/** A list: a node may not have the permission to get single objects. */
 type List = readonly [kind: Kind, path: string, query?: Readonly<Record<string, string>>];
 
-/** Reads a Service and its slices. @returns `undefined`: no answer in time */
+/** Reads a Service and its slices. @returns `undefined` without an answer in time */
 export async function readInspected(
   { namespace, name }: ObjectName,
   options: InspectOptions,
@@ -46,7 +46,7 @@ export async function readInspected(
   return isRead ? inspector.in(namespace) : undefined;
 }
 
-/** Reads the addresses of a pod from the slices of its namespace. @returns `undefined`: no answer in time */
+/** Reads the addresses of a pod from the slices of its namespace. @returns `undefined` without an answer in time */
 export async function readPodAddresses(
   pod: ObjectName,
   options: InspectOptions,
@@ -55,7 +55,7 @@ export async function readPodAddresses(
   return isRead || pods.length > 0 ? [...new Set(pods.map(({ address }) => address))] : undefined;
 }
 
-/** Reads pods that are endpoints: those of one Service, or of one name. @returns `isRead`: an answer came in time */
+/** Reads pods that are endpoints, of one Service or one name. @returns `isRead` is true after an answer in time */
 export async function readPods(
   { namespace, service, name }: Partial<EndpointPod> & Pick<EndpointPod, "namespace">,
   options: InspectOptions,
@@ -79,7 +79,7 @@ function slicesOf(namespace: string, service: string | undefined): List {
     : ["EndpointSlice", path, { labelSelector: `kubernetes.io/service-name=${service}` }];
 }
 
-/** Reads lists of the API server, or all manifests. @returns false: no answer in time */
+/** Reads lists of the API server, or all manifests. @returns false without an answer in time */
 async function readObjects(
   lists: readonly List[],
   { inspect, ...options }: InspectOptions & Required<Pick<SourceOptions, "inspect">>,

@@ -1,5 +1,5 @@
-/** Follows the addresses and sockets of this machine, and ports where a Service would lock the daemon out. */
-import { integerToAddress, isSpecialAddress, parseAddress } from "../../model/values/address.ts";
+/** Follows the addresses and sockets of this machine, and ports where a Service would cut the daemon off. */
+import { addressInProc, isSpecialAddress, parseAddress } from "../../model/values/address.ts";
 import { splitHostPort, unbracketed } from "../../model/cluster/names.ts";
 import type { Configuration } from "../../config/configuration.ts";
 import type { Runtime } from "../../model/ports/runtime.ts";
@@ -9,34 +9,35 @@ import type { DesiredOptions } from "../../policy/node.ts";
 
 interface OwnPortsOptions {
   readonly configuration: Pick<Configuration, "healthzBindAddress">;
-  /** Returns the API server by the kubeconfig; `undefined`: there is none, and no port is kept. */
+  /** Returns the API server of the kubeconfig; `undefined` for manifests, which reserve no port. */
   readonly locate: (() => Promise<URL>) | undefined;
   readonly runtime: Pick<Runtime, "clock" | "resolve" | "addresses" | "streamer">;
 }
 
-/** Milliseconds between two looks for the API server's addresses, and while none is known. */
+/** Milliseconds between two looks for the API server's addresses. */
 const PERIOD = 30_000;
+/** Milliseconds between two looks while its addresses are unknown. */
 const FIRST_PERIOD = 1_000;
 /** Milliseconds for the first look, before the first rules. */
 const FIRST_LOOK = 5_000;
-/** Milliseconds for which an address that is no longer named still counts: names may rotate. */
+/** Milliseconds for which an address still counts after the name stopped leading to it: names may rotate. */
 const KEPT = 3_600_000;
 
-/** Programs whose sockets count: root's, and those of the privileged ports. Any user may listen elsewhere. */
-const PRIVILEGED = 1_024;
+/** The first port where any user may listen. From there on, only root's sockets count. */
+const UNPRIVILEGED = 1_024;
 
-interface Machine {
+interface MachineFacts {
   readonly ports: readonly OwnPort[];
   /** The addresses of all interfaces: claims depend on them, and health-check node ports listen there. */
   readonly addresses: readonly string[];
   readonly sockets: readonly ListeningSocket[];
 }
 
-/** Knows the daemon's own ports, and follows the API server's name. */
+/** Keeps the daemon's own ports, and follows the API server's name. */
 export class OwnPorts {
   /** By `address port`, with the time of the last look that found it, on the monotonic clock. */
   readonly #seen = new Map<string, { readonly port: OwnPort; readonly at: number }>();
-  #known: Machine;
+  #known: MachineFacts;
   #sockets: readonly ListeningSocket[] = [];
 
   constructor(private readonly options: OwnPortsOptions) {
@@ -58,12 +59,12 @@ export class OwnPorts {
     return [...this.#seen.values()].flatMap(({ port: { address } }) => address ?? []);
   }
 
-  /** Looks once, but not for long. `follow` finds the rest. */
+  /** Looks once, within a time limit. `follow` looks again. */
   async begin(signal: AbortSignal): Promise<void> {
     await Promise.race([this.look(), this.options.runtime.clock.sleep(FIRST_LOOK, signal)]);
   }
 
-  /** Looks once; the addresses of a server that is not found stay. @returns true if anything changed */
+  /** Looks once. If the server is not found, its last addresses stay. @returns true after a change */
   async look(): Promise<boolean> {
     const { locate, runtime } = this.options;
     const at = runtime.clock.monotonic();
@@ -72,7 +73,7 @@ export class OwnPorts {
     for (const [key, seen] of this.#seen) {
       if (found.length > 0 && at - seen.at > KEPT) this.#seen.delete(key);
     }
-    // Only claims need them, which count if there is an API server.
+    // Claims need the sockets. They are checked with an API server only.
     if (locate) this.#sockets = await readSockets(runtime).catch(() => this.#sockets);
     const known = this.#read();
     if (sameValue(known, this.#known)) return false;
@@ -88,7 +89,7 @@ export class OwnPorts {
     }
   }
 
-  #read(): Machine {
+  #read(): MachineFacts {
     const { configuration, locate, runtime } = this.options;
     const ports = [
       ...[...this.#seen.values()].map(({ port }) => port),
@@ -105,7 +106,7 @@ const SOCKET =
 /** The states of TCP's LISTEN, and of a UDP socket without a peer (`include/net/tcp_states.h`). */
 const RECEIVES = { tcp: "0A", udp: "07" } as const;
 
-/** Reads where programs receive new packets. A program reads the files, which Deno may not. */
+/** Reads the sockets where programs receive new packets. `cat` reads the files: Deno lacks the right to. */
 async function readSockets({ streamer }: Pick<Runtime, "streamer">): Promise<ListeningSocket[]> {
   const sockets: ListeningSocket[] = [];
   const { signal } = new AbortController();
@@ -116,18 +117,12 @@ async function readSockets({ streamer }: Pick<Runtime, "streamer">): Promise<Lis
         // Listening TCP sockets come first, and connections may be 100,000.
         if (found && protocol === "tcp" && state !== RECEIVES.tcp) break;
         const number = Number(`0x${port}`);
-        if (state !== RECEIVES[protocol] || uid !== "0" && number >= PRIVILEGED) continue;
+        if (state !== RECEIVES[protocol] || uid !== "0" && number >= UNPRIVILEGED) continue;
         sockets.push({ protocol, address: addressInProc(address), port: number });
       }
     }
   }
   return sockets.sort((one, other) => one.port - other.port);
-}
-
-/** Converts an address of these files: words of 32 bits, each byte swapped. */
-function addressInProc(text: string): string {
-  const swapped = text.replaceAll(/(..)(..)(..)(..)/g, "$4$3$2$1");
-  return integerToAddress(text.length === 8 ? 4 : 6, BigInt(`0x${swapped}`));
 }
 
 async function findServer(
@@ -142,7 +137,7 @@ async function findServer(
   return addresses.map((each) => apiServerPort(each, port));
 }
 
-/** @param bindAddress `address:port`; `""`: there is no health server */
+/** Returns the health server's port. @param bindAddress `address:port`; `""` without a server */
 function healthPorts(bindAddress: string): OwnPort[] {
   if (bindAddress === "") return [];
   const { hostname, port } = splitHostPort(bindAddress);

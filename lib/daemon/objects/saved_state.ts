@@ -10,7 +10,7 @@ import type { DaemonOptions, Parts } from "../parts.ts";
 /** Milliseconds that a node without rules waits for a program that hangs. */
 const PATIENCE = 10_000;
 
-/** Returns true if rules of a proxy serve this node; false if that is not known in time. */
+/** Returns true if rules of a proxy serve this node; false also if this is not known in time. */
 export async function isServed(
   foreignRules: Pick<ForeignRules, "isServed">,
   { clock, logger }: { readonly clock: Clock; readonly logger: Logger },
@@ -20,13 +20,13 @@ export async function isServed(
   const served = await Promise.race([foreignRules.isServed(), late]);
   over.abort();
   if (served !== "late") return served;
-  logger.warn("it is not known yet whether rules are in the kernel; the state file is used", {
+  logger.warn("cannot find out in time if rules are in the kernel; the state file is used", {
     waited: PATIENCE / 1000,
   });
   return false;
 }
 
-/** Takes the objects of the state file if no rules serve the node, before the source begins. */
+/** Takes the objects of the state file if no rules serve the node. Runs before the source. */
 export async function restore(parts: Parts): Promise<void> {
   const { options, opened: { backend }, cache, keeper, loop, observation } = parts;
   const { nodeName, runtime, logger } = options;
@@ -35,8 +35,8 @@ export async function restore(parts: Parts): Promise<void> {
   // Rules in the kernel may be newer than the file.
   if (await isServed(backend.foreignRules, { ...runtime, logger })) {
     keeper.found(await stateFileTime(path, { nodeName, decode: createDecoder() }));
-    logger.info("the rules in the kernel stay until the API server's lists are in");
-    // A lost API server is no reason for load balancers to leave a node that has rules.
+    logger.info("the rules in the kernel stay until the API server has sent its lists");
+    // Load balancers keep a node that has rules, also while its API server is away.
     observation.isEligible = true;
     return;
   }
@@ -47,7 +47,7 @@ export async function restore(parts: Parts): Promise<void> {
   if (cache.node) observation.isEligible = !cache.node.deleting;
 }
 
-/** Reads the state file, if it can be used. */
+/** Reads the state file; `undefined` if it cannot be used. */
 async function read(
   path: string,
   { nodeName, runtime: { clock }, logger }: DaemonOptions,
@@ -57,7 +57,7 @@ async function read(
     const pause = () => turns.giveWay();
     const saved = await readStateFile(path, { nodeName, decode: createDecoder(), pause });
     if (!saved) return undefined;
-    logger.info("no rules are in the kernel: writing those of the state file", {
+    logger.info("no rules are in the kernel: writing the rules of the state file", {
       path,
       at: new Date(saved.written).toISOString(),
     });

@@ -33,7 +33,7 @@ export interface SourceOptions {
   readonly runtime: Runtime;
   readonly logger: Logger;
   readonly signal: AbortSignal;
-  /** Gets every object of manifests before it is decoded. */
+  /** Called with every object of manifests before it is decoded. */
   readonly inspect?: (kind: Kind, raw: unknown) => void;
 }
 
@@ -46,7 +46,7 @@ interface Receiver {
 }
 
 export interface Source {
-  /** `undefined`: manifests. */
+  /** `undefined` for manifests. */
   readonly api: ApiServer | undefined;
   /** Delivers the full state, then changes, until the abort. @throws {FatalError} if it cannot be used */
   run(receiver: Receiver): Promise<void>;
@@ -72,7 +72,7 @@ export async function checkSource(options: SourceOptions): Promise<void> {
   else await inspectManifests(options);
 }
 
-/** Reads the manifests once, and keeps nothing; `inspect` gets each object. @throws {FatalError} if they cannot be used */
+/** Reads the manifests once, and calls `inspect` for each object. @throws {FatalError} if they cannot be used */
 export async function inspectManifests(options: SourceOptions): Promise<void> {
   await loadManifests(manifestOptions(options)).catch(fatalIf(ManifestError));
 }
@@ -101,7 +101,7 @@ interface ApiServer {
   readonly close: () => void;
 }
 
-/** Finds the API server. Nothing is sent. @throws {FatalError} if the kubeconfig or the server cannot be used */
+/** Finds the API server, without a request. @throws {FatalError} if the kubeconfig or the server cannot be used */
 export async function findApiServer(
   { configuration, runtime }: Pick<SourceOptions, "configuration" | "runtime">,
 ): Promise<ApiServer> {
@@ -141,7 +141,7 @@ async function watchApiServer(
   const failed = Promise.withResolvers<never>();
   let isFirst = true;
   const receive = (event: ObjectEvent) => {
-    // What comes later never ends the daemon.
+    // Later events never end the daemon.
     if (!isFirst || event.kind !== "Service" || event.type !== "replace") return sink(event);
     isFirst = false;
     const change = event.changes.get(API_SERVICE);
@@ -150,7 +150,7 @@ async function watchApiServer(
     if (refusal) failed.reject(new FatalError(refusal));
     else sink(event);
   };
-  // As in client-go: the setting for answers, else the one for requests.
+  // As in client-go, the setting for answers wins over the setting for requests.
   const { acceptContentTypes, contentType } = options.configuration.clientConnection;
   const types = (acceptContentTypes || contentType).split(",");
   const rules = new AbortController();

@@ -11,13 +11,13 @@ import { readInspected, readPodAddresses } from "../objects/inspected.ts";
 import type { Parts } from "../parts.ts";
 import { asOf, serviceStatus } from "./status_report.ts";
 
-/** A question that has no answer. */
+/** The reason why a question cannot be answered. */
 export interface Unanswered {
   readonly explainVersion: typeof EXPLAIN_VERSION;
   readonly problem: string;
 }
 
-/** @param query `question`, `namespace` and `from` as on the command line @returns `undefined`: no objects yet */
+/** Answers `question`, with `namespace` and `from` as on the command line; `undefined` before the first lists. */
 export async function explanation(
   parts: Parts,
   query: URLSearchParams,
@@ -36,7 +36,7 @@ export async function explanation(
   if (fault !== undefined) return unanswered(fault);
   const origin = { from: "daemon", asOf: new Date(asOf(parts)).toISOString() } as const;
   const { api } = source;
-  // A server that has not answered the watches would only delay the answer.
+  // A server that does not answer the watches would only delay this answer.
   const isAway = api !== undefined && !isCurrent(origin, options.runtime.clock.now());
   const known = factsOf({
     ...options,

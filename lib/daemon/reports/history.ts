@@ -1,4 +1,4 @@
-/** Remembers the last changes of Services, how long each took to reach the kernel, and which sync wrote their rules. */
+/** Keeps the last changes of Services, how long each took to reach the kernel, and the sync that wrote it. */
 import { type ObjectCache, serviceOf } from "../../cache/cache.ts";
 import type {
   Endpoint,
@@ -13,19 +13,19 @@ import { keyOf } from "../../policy/endpoints.ts";
 import type { SyncOutcome } from "../../sync/reports.ts";
 import type { Desired } from "../../policy/state.ts";
 
-/** Changes that are kept, in all and of one Service. */
+/** The most changes that are kept, in all and of one Service. */
 const MOST = 2_000;
 const MOST_OF_A_SERVICE = 20;
 
-/** Endpoints that one entry names. */
+/** The most endpoints that one entry names. */
 const MOST_NAMED = 3;
 
 export class History {
   /** The newest first. */
   #entries: readonly HistoryEntry[] = [];
-  /** By Service, the monotonic time of its first event that no sync has written. */
+  /** By Service, the monotonic time of its first event that is not written yet. */
   #waiting = new Map<string, number>();
-  /** The same, of those that the running sync takes. */
+  /** The same, for events of the running sync. */
   #taken = new Map<string, number>();
   #isStarted = false;
 
@@ -58,12 +58,12 @@ export class History {
     this.#waiting = new Map();
   }
 
-  /** Notes what a sync has written. A sync that failed is followed by another. */
+  /** Notes what a sync has written. Another sync follows one that failed. */
   follow({ change, applied }: Pick<SyncOutcome, "change" | "applied">): void {
     if (applied === undefined) return;
     const { cache, clock } = this.options;
     const [at, written] = [new Date(clock.now()).toISOString(), clock.monotonic()];
-    // The first sync writes the state of the start.
+    // The first sync writes the state at the start, not changes.
     const added = [...this.#isStarted ? change.services : []].slice(-MOST)
       .flatMap(([service, each]) => {
         const what = describe(each, () => cache.slicesOf(service));
@@ -97,7 +97,7 @@ function serviceIn(
   return slice && serviceOf(slice);
 }
 
-/** Words a change: `endpoint 10.244.0.11:8080 added`; `""` if packets do not meet it. */
+/** Describes a change: `endpoint 10.244.0.11:8080 added`; `""` if it does not affect packets. */
 function describe(
   { before, after }: ServiceChange,
   slicesOf: () => readonly EndpointSlice[],
@@ -154,7 +154,7 @@ interface Written extends WrittenBy {
   readonly at: number;
 }
 
-/** Services that did not change since the first sync take no memory. */
+/** Keeps the sync that wrote a Service's rules. A Service that did not change since the first sync needs no entry. */
 export class ServiceSyncs {
   #first: Written | undefined;
   #syncs = 0;
@@ -183,7 +183,7 @@ export class ServiceSyncs {
     this.#failed.clear();
   }
 
-  /** Returns the sync that wrote the rules of a Service; `undefined` if it has none. */
+  /** Returns the sync that wrote the rules of a Service; `undefined` without rules. */
   lastSync(service: string): Written | undefined {
     const hasRules = (this.options.desired.services.get(service) ?? []).length > 0;
     return hasRules ? this.#changed.get(service) ?? this.#first : undefined;

@@ -15,10 +15,10 @@ import { type Family, parseCidr } from "../../model/values/address.ts";
 import { readSysctl, ROUTE_LOCALNET } from "../../backend/sysctl.ts";
 
 interface NodeFindingsOptions {
-  /** Gathers the facts; asks programs if `isFull`. */
+  /** Gathers the facts. Runs programs if `isFull`. */
   readonly gather: (isFull: boolean) => Promise<NodeFacts>;
   readonly appeared: (finding: Finding) => void;
-  /** Compares our rules with the kernel's, if only looks find what another program changes. */
+  /** Compares our rules with the kernel's, if the mode does not report each change. */
   readonly compareRules: () => Promise<void>;
   /** Set if objects or other facts have changed. */
   readonly changed: AutoResetEvent;
@@ -30,24 +30,24 @@ interface NodeFindingsOptions {
 const PERIOD = 60_000;
 /** Milliseconds between two looks at the objects, at least. */
 const PAUSE = 1_000;
-/** Milliseconds after which an error that lasts is logged again. */
-const REPEAT = 600_000;
-/** The same, as a multiple of how long the last look took. */
+/** The same, as a multiple of the time that the last look took. */
 const TIMES_AS_LONG = 20;
+/** Milliseconds after which a lasting error is logged again. */
+const REPEAT = 600_000;
 
 /** Milliseconds between two looks at a firewall that drops: while it loads its rules, it may drop everything. */
 const RELOAD = 3_000;
 
 export class NodeFindings {
-  /** The last failure, which was logged. */
+  /** The last failure that was logged. */
   #failure = "";
   /** The monotonic time at which each text of a finding was last logged. */
   readonly #logged = new BoundedMap<string, number>(1024);
   #list: readonly Finding[] = [];
-  /** Resolves after all looks so far. One runs at a time, so an older list never replaces a newer one. */
+  /** Resolves after all looks so far. One look runs at a time, so an older list never replaces a newer one. */
   #looks: Promise<void> = Promise.resolve();
   #requested: Promise<void> | undefined;
-  /** Monotonic time of the next look at the whole node. */
+  /** The monotonic time of the next look at the whole node. */
   #next = -Infinity;
 
   constructor(private readonly options: NodeFindingsOptions) {}
@@ -57,13 +57,13 @@ export class NodeFindings {
     return this.#list;
   }
 
-  /** Asks for a look at the whole node: a sync has failed, or follows one that has. */
+  /** Asks for a look at the whole node, because a sync has failed or followed a failure. */
   suspected(): void {
     this.#next = -Infinity;
     this.options.changed.set();
   }
 
-  /** Looks at the whole node for somebody who asks. All who ask before this look begins share it. */
+  /** Looks at the whole node for a client. Clients that ask before this look begins share it. */
   refresh(): Promise<void> {
     return this.#requested ??= this.#inTurn(() => {
       this.#requested = undefined;
@@ -71,7 +71,7 @@ export class NodeFindings {
     });
   }
 
-  /** Looks at once, each minute, and when objects change. Programs are asked after the first sync only. */
+  /** Looks at once, each minute, and when objects change. Runs programs after the first sync only. */
   async follow(firstSync: Promise<void>, signal: AbortSignal): Promise<void> {
     const { changed, clock } = this.options;
     let isSynced = false;
@@ -96,7 +96,7 @@ export class NodeFindings {
     return this.#looks = this.#looks.then(look);
   }
 
-  /** Works the list out. If that fails, the last list stays: rules do not depend on it. */
+  /** Replaces the list. After a failure the last list stays: rules do not depend on it. */
   async #look(isFull: boolean, before = () => Promise.resolve()): Promise<void> {
     const { gather, clock, logger } = this.options;
     const work = async () => await new Turns(clock).run(findAll(await gather(isFull)));
@@ -117,7 +117,7 @@ export class NodeFindings {
       const reason = messageOf(error);
       if (reason === this.#failure) return;
       this.#failure = reason;
-      logger.error("node findings cannot be worked out; the last list stays", { error: reason });
+      logger.error("cannot look for findings of this node; the last list stays", { error: reason });
     }
   }
 
@@ -148,7 +148,7 @@ export class NodeFindings {
   }
 }
 
-/** Returns true for findings that signpost itself ends soon. */
+/** Returns true for findings that signpost repairs itself. */
 function isRepaired({ id }: Finding): boolean {
   return id === "rules-changed";
 }
@@ -157,7 +157,7 @@ export function logFinding(logger: Logger, { id, severity, what, where, remedy }
   logger[severity === "warning" ? "warn" : severity](what, { finding: id, where, remedy });
 }
 
-/** Reads the facts of programs and settings. @param before the last facts, of which some never change */
+/** Reads the facts of programs and settings. @param before the last facts; some never change */
 export async function readSystem(
   options: BackendOptions,
   before?: SystemFacts,
@@ -177,7 +177,7 @@ export async function readSystem(
       isOn(BRIDGE_FILTER),
       readBridges(runner).catch(() => undefined),
     ]);
-  // The setting of a kernel without the module br_netfilter cannot be read; others can, if sysctl works.
+  // Without the module br_netfilter its setting cannot be read. If `route_localnet` can be read, sysctl works.
   const settings = routeLocalnet !== undefined && { forwards, filtersBridges };
   return { couldUseNftables, conntrack, routeLocalnet, bridges, ...settings };
 }
@@ -194,7 +194,7 @@ async function readConntrack(runner: ProcessRunner): Promise<SystemFacts["conntr
     Number(await readSysctl(runner, `net.netfilter.nf_conntrack_${name}`));
   try {
     const [entries, max] = await Promise.all([read("count"), read("max")]);
-    // A limit of 0 is none.
+    // 0 means no limit.
     return max > 0 ? { entries, max } : undefined;
   } catch {
     return undefined;

@@ -1,4 +1,4 @@
-/** Passes the work of the sync loop and the watches on to metrics, health and Events. */
+/** Reports the work of the sync loop and the watches to metrics, health and Events. */
 import type { ObjectCache } from "../../cache/cache.ts";
 import { CATALOG, type FindingKind } from "../../findings/catalog.ts";
 import type { ApiFailure, SettingFailure } from "../../findings/facts.ts";
@@ -29,10 +29,10 @@ interface ObservationSources {
   readonly watchesChanged: () => void;
 }
 
-/** Milliseconds without a watch after which its failure is a finding. */
+/** Milliseconds after which a failing watch is a finding. */
 const LONG_FAILURE = 60_000;
 
-/** Limits the changes whose latency one sync measures. While syncs fail, many more may come in. */
+/** The most changes whose latency one sync measures. While syncs fail, many more may arrive. */
 const MAX_TRIGGERS = 10_000;
 
 /** `taken`: the pending changes of the running sync. */
@@ -48,15 +48,15 @@ export class Observation implements SyncObserver, Observed {
   driftRepairs = 0;
   /** The API server's version, such as `1.33.4`; `undefined` if it is not known. */
   serverVersion: string | undefined;
-  /** True if the Node was seen, and is not being deleted: load balancers may send traffic here. */
+  /** True if load balancers may send traffic here: the Node was seen, and is not being deleted. */
   isEligible = false;
   settingFailures: readonly SettingFailure[] = [];
-  /** By name: the health and the metrics server, while they cannot listen. */
+  /** The health and the metrics server by name, while they cannot listen. */
   readonly serverFailures = new Map<string, Finding>();
   readonly #syncs = new Map<Script["kind"], SyncSummary>();
   /** Change trigger times of slices that wait for a sync, milliseconds since the epoch. */
   readonly #triggers: number[] = [];
-  /** The number of those triggers in the running sync. */
+  /** The number of these triggers in the running sync. */
   #taken = 0;
 
   constructor(private readonly sources: ObservationSources) {
@@ -83,7 +83,7 @@ export class Observation implements SyncObserver, Observed {
     counts.total += seen;
     counts.pending += seen;
     if (event.kind !== "EndpointSlice" || event.type !== "upsert") return;
-    // Changes from before the start say nothing about this process (as in kube-proxy).
+    // As in kube-proxy, changes before the start do not count: they do not measure this process.
     const { lastChangeTriggerTime } = event.object;
     if (lastChangeTriggerTime <= this.since || this.#triggers.length >= MAX_TRIGGERS) return;
     this.#triggers.push(lastChangeTriggerTime);
@@ -117,7 +117,7 @@ export class Observation implements SyncObserver, Observed {
 
   failed(kind: Script["kind"], error: ApplyError): void {
     this.sources.metrics.syncFailed(kind);
-    // Another program has changed the rules, and the full sync that follows at once is the repair.
+    // Another program has changed the rules. The full sync that follows at once repairs them.
     if (kind === "partial" && error.failure === "conflict") this.drifted();
   }
 
@@ -144,7 +144,7 @@ export class Observation implements SyncObserver, Observed {
     if (state !== status.state) this.sources.watchesChanged();
   };
 
-  /** Returns the failures of watches that have lasted for a minute, and of optional kinds that may not be read. */
+  /** Returns the failures of watches that last for a minute, and of optional kinds that signpost may not read. */
   get watchFailures(): ApiFailure[] {
     const before = this.sources.clock.now() - LONG_FAILURE;
     return [...this.watches.values()].filter(({ state, failingSince, isRefused }) =>
@@ -159,7 +159,7 @@ export class Observation implements SyncObserver, Observed {
     }));
   }
 
-  /** Sends an Event for each Service that a new finding concerns, if findings of its kind have one. */
+  /** Sends an Event for each Service that a new finding concerns. Not every kind of finding has Events. */
   found({ id, what, services }: Finding): void {
     const kinds: Readonly<Record<string, FindingKind>> = CATALOG;
     const reason = kinds[id]?.event;
@@ -193,10 +193,10 @@ export class Observation implements SyncObserver, Observed {
     if (isNone && cache.node === undefined && !needsNode) this.isEligible = true;
   }
 
-  #warn(key: string, said: Pick<EventReport, "reason" | "action" | "note">): void {
+  #warn(key: string, event: Pick<EventReport, "reason" | "action" | "note">): void {
     const { cache, report } = this.sources;
     const { namespace, name } = splitKey(key);
     const uid = cache.services.get(key)?.uid ?? "";
-    report({ regarding: { kind: "Service", namespace, name, uid }, type: "Warning", ...said });
+    report({ regarding: { kind: "Service", namespace, name, uid }, type: "Warning", ...event });
   }
 }

@@ -1,4 +1,4 @@
-/** Tells systemd when the daemon is ready, and the log why it is not. */
+/** Reports to systemd when the daemon is ready, and to systemd and the log why it is not. */
 import type { Logger } from "../../model/ports/ports.ts";
 import { describeProgress } from "../../observe/human.ts";
 import {
@@ -10,7 +10,7 @@ import { openNotifySocket } from "../../system/socket.ts";
 import type { Runtime } from "../../model/ports/runtime.ts";
 import type { Parts } from "../parts.ts";
 
-/** Milliseconds until READY=1 without a sync: kubelet may wait for it, and bring the API server up. */
+/** Milliseconds until READY=1 without a sync: kubelet, which starts the API server, may wait for it. */
 const READY_LIMIT = 10_000;
 
 /** Returns the service manager of this process. Without one, it does nothing. */
@@ -27,10 +27,10 @@ export function openServiceManager(
   return new ServiceManager({ socket, watchdog, clock: runtime.clock, logger });
 }
 
-/** Milliseconds without a first sync after which the log says the reason. */
+/** Milliseconds without a first sync after which the log has the reason. */
 const LONG_WAIT = 30_000;
 
-/** Says that the service is ready. If the first sync is late, systemd and later the log hear why. */
+/** Reports that the service is ready. If the first sync is late, systemd and later the log get the reason. */
 export async function announceReady(parts: Parts, firstSync: Promise<void>): Promise<void> {
   const { manager, runtime: { clock }, logger, signal } = parts.options;
   const isSyncedWithin = (milliseconds: number) =>
@@ -49,7 +49,7 @@ export async function announceReady(parts: Parts, firstSync: Promise<void>): Pro
 function waitingFor({ cache: { missing }, loop, opened: { backend } }: Parts): string {
   const { progress } = backend.dataplane;
   if (progress) return `the kernel, which has ${describeProgress(progress)}`;
-  // No list is needed for the rules of a state file.
+  // The rules of a state file do not wait for lists.
   return missing.length > 0 && !loop.stale
     ? `the first list of ${missing.join(", ")}`
     : "the kernel";

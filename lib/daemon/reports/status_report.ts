@@ -71,7 +71,7 @@ export function statusReport(parts: Parts): Status {
   };
 }
 
-/** Returns the time whose objects these are, milliseconds since the epoch. */
+/** Returns the time of which the objects are, milliseconds since the epoch. */
 export function asOf(parts: Parts): number {
   const { loop, keeper, observation } = parts;
   if (keeper && loop.stale) return keeper.foundTime;
@@ -124,10 +124,10 @@ export function heldBack({ cache, desired, refusals }: Parts): HeldBackPorts[] {
   }));
 }
 
-/** Conflicts of one loser that are listed. */
+/** The most conflicts of one loser that are listed. */
 const MOST_CONFLICTS = 20;
 
-/** Refused objects that are listed, and conflicts of all losers. */
+/** The most refused objects that are listed, and conflicts of all losers. */
 const MOST_LISTED = 1_000;
 
 function shorten(conflicts: Status["conflicts"]): Status["conflicts"] {

@@ -116,6 +116,12 @@ export function integerToAddress(family: Family, value: bigint): string {
   return address instanceof ipaddr.IPv6 ? address.toRFC5952String() : address.toString();
 }
 
+/** Converts an address of `/proc/net/tcp` and the like (proc(5)): words of 32 bits, with swapped bytes. */
+export function addressInProc(text: string): string {
+  const swapped = text.replaceAll(/(..)(..)(..)(..)/g, "$4$3$2$1");
+  return integerToAddress(text.length === 8 ? 4 : 6, BigInt(`0x${swapped}`));
+}
+
 /** Returns true if a CIDR contains an address, or all of another CIDR. */
 export function cidrContains(cidr: string, inner: string): boolean {
   return covers(splitCidr(cidr), splitCidr(inner));

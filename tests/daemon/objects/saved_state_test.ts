@@ -57,12 +57,12 @@ Deno.test("a state file is read where no rules serve the node", async () => {
     assertEquals(await load(path, false), [
       "asked for rules",
       "default/s1",
-      "no rules are in the kernel: writing those of the state file",
+      "no rules are in the kernel: writing the rules of the state file",
     ]);
     assertEquals(await load(path, true), [
       "asked for rules",
       "eligible",
-      "the rules in the kernel stay until the API server's lists are in",
+      "the rules in the kernel stay until the API server has sent its lists",
     ]);
   } finally {
     await Deno.remove(folder, { recursive: true });

@@ -83,7 +83,7 @@ test("a state file with a Service on the API server's address does not survive a
     await stage.api.stop();
     await stage.network.run(NODE, ["nft", "flush", "ruleset"]);
     await using second = await stage.startSynced(args);
-    await second.waitForLog(/no rules are in the kernel: writing those of the state file/);
+    await second.waitForLog(/no rules are in the kernel: writing the rules of the state file/);
     await stage.api.start();
     stage.apply(slice(a, ["local2"]));
     await stage.flowsBecome(second, [{ from: "pod", to: a.clusterIP, reaches: ["local2"] }]);
