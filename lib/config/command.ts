@@ -57,11 +57,11 @@ export function readCommand(line: CommandLineResult): Command | string {
       const read = services.filter((each) => typeof each !== "string");
       if (command.name === "test") return { ...command, services: read };
       const [word = "", another] = words;
-      return another !== undefined
-        ? `${command.name}: ${show(another)}: unexpected word; give one Service`
-        : command.name === "top"
-        ? { ...command, service: word }
-        : { ...command, service: read[0] };
+      if (another !== undefined) {
+        return `${command.name}: ${show(another)}: unexpected word; give one Service`;
+      }
+      if (command.name === "top") return { ...command, service: word };
+      return { ...command, service: read[0] };
     }
     case "diff": {
       const manifests = [...values["signpost.manifests"] ?? [], ...words];
@@ -86,11 +86,8 @@ export function checkExplain(
     & Partial<Pick<OptionsOf<"explain">, "probe">>,
 ): string | undefined {
   if (target.type === "service" || target.type === "address") {
-    return trace
-      ? "--trace: is only for packets"
-      : from
-      ? "--from: is only for packets"
-      : undefined;
+    if (trace) return "--trace: is only for packets";
+    return from ? "--from: is only for packets" : undefined;
   }
   if (probe) return "--probe: is only for Services";
   return from || target.source !== undefined || target.pod

@@ -161,7 +161,7 @@ export const SETTING_GROUPS = {
     featureGates: switches({
       flag: "--feature-gates NAME=BOOL",
       help:
-        "AllowServiceExternalIPs=false ignores externalIPs, KubeProxyIPVS=false refuses mode ipvs; other gates have no effect.",
+        "AllowServiceExternalIPs=false leaves externalIPs out, KubeProxyIPVS=false refuses mode ipvs; other gates have no effect.",
     }),
   },
   /** The scheduler of connections. A Service may override it, see docs/ipvs.md. */

@@ -51,7 +51,7 @@ export function readConfigurationFile(text: string, name: string): FileResult {
   return { settings, problems: [...problems, { setting: "", kind: "ignored", line }] };
 }
 
-/** @returns `repeated`: the line of the first repeated key */
+/** Parses YAML. @returns `repeated` is the line of the first repeated key */
 function parseDocument(text: string): { readonly document: unknown; readonly repeated?: string } {
   try {
     return { document: parse(text, { schema: "core" }) };

@@ -56,11 +56,7 @@ export function number(value: unknown): number | Fault {
 
 /** Reads a Go duration, not negative, in milliseconds. Empty text is 0. */
 export function duration(value: unknown): number | Fault {
-  const milliseconds = typeof value !== "string"
-    ? undefined
-    : value === ""
-    ? 0
-    : parseDuration(value);
+  const milliseconds = typeof value === "string" ? parseDuration(value || "0") : undefined;
   if (milliseconds === undefined) {
     return new Fault("must be a duration such as 30s, 500ms or 1h30m");
   }
