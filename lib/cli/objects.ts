@@ -97,7 +97,7 @@ export async function workOut(cache: ObjectCache, options: WorkOptions): Promise
     traits: backend.traits,
     nodeName,
     ipFamilies: options.ipFamilies ?? familiesBut(missingFamilies(runtime)),
-    ...own.around,
+    ...own.desiredOptions,
     refusedFeatures: options.refusedFeatures ??
       (giver
         ? new Map(giver.refusedFeatures?.map(({ feature, reason }) => [feature, reason]))

@@ -112,7 +112,7 @@ function makeEngine({ options, opened }: Given, { cache, observation }: Reports)
     nodeName,
     ipFamilies: familiesBut(missing),
     refusedFeatures,
-    ...ownPorts.around,
+    ...ownPorts.desiredOptions,
   });
   const connections = new Connections({
     node: nodeName,

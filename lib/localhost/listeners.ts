@@ -37,7 +37,7 @@ export class LocalhostNodePorts {
 
   constructor(private readonly state: DesiredState) {}
 
-  /** The wanted listeners by family and port. A change makes a new map. */
+  /** Returns the wanted listeners by family and port. A change makes a new map. */
   get wanted(): ReadonlyMap<string, LocalhostNodePort> {
     return this.#wanted;
   }

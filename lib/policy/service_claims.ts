@@ -132,7 +132,7 @@ function claimedAddress(
 }
 
 function vipClaim(claimed: ClaimedAddress, servicePort: ServicePort, inputs: ClaimInputs): Claim {
-  const { address, family, type, isOwn, takesNodePorts, reserved } = claimed;
+  const { address, type, isOwn, reserved } = claimed;
   const { protocol, port } = servicePort;
   const own = protocol === "tcp"
     ? inputs.ownPorts.find((each) =>
@@ -143,17 +143,23 @@ function vipClaim(claimed: ClaimedAddress, servicePort: ServicePort, inputs: Cla
   const reservation = isFront
     ? undefined
     : own ?? reserved ?? programAt(claimed, servicePort, inputs);
-  const unless = takesNodePorts
-    ? nodePortClaim({ protocol, nodePort: port }, family)
-    : type === "externalIP"
-    ? isOwn ? healthClaim(port) : balancerClaim(address)
-    : undefined;
+  const unless = precedingClaim(claimed, servicePort);
   return {
     key: vipId(address, protocol, port),
     type,
     ...unless !== undefined && { unless },
     ...reservation && { reserved: reservation },
   };
+}
+
+/** Returns the claim that takes precedence if another Service holds it. */
+function precedingClaim(
+  { address, family, type, isOwn, takesNodePorts }: ClaimedAddress,
+  { protocol, port }: ServicePort,
+): string | undefined {
+  if (takesNodePorts) return nodePortClaim({ protocol, nodePort: port }, family);
+  if (type !== "externalIP") return undefined;
+  return isOwn ? healthClaim(port) : balancerClaim(address);
 }
 
 /**

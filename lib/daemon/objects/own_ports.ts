@@ -44,7 +44,7 @@ export class OwnPorts {
     this.#known = this.#read();
   }
 
-  get around(): Pick<DesiredOptions, "ownAddresses" | "ownPorts" | "listeningSockets"> {
+  get desiredOptions(): Pick<DesiredOptions, "ownAddresses" | "ownPorts" | "listeningSockets"> {
     const { locate, runtime } = this.options;
     return locate
       ? {

@@ -52,7 +52,7 @@ export class History {
     }
   }
 
-  /** Called when a sync takes all changes so far. */
+  /** Notes that a sync takes all changes so far. */
   started(): void {
     for (const [service, at] of this.#waiting) this.#taken.getOrInsert(service, at);
     this.#waiting = new Map();

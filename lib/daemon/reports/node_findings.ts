@@ -52,7 +52,7 @@ export class NodeFindings {
 
   constructor(private readonly options: NodeFindingsOptions) {}
 
-  /** The findings of the last look, errors first. */
+  /** Returns the findings of the last look, errors first. */
   get list(): readonly Finding[] {
     return this.#list;
   }

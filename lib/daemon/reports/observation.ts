@@ -35,7 +35,7 @@ const LONG_FAILURE = 60_000;
 /** The most changes whose latency one sync measures. While syncs fail, many more may arrive. */
 const MAX_TRIGGERS = 10_000;
 
-/** `taken`: the pending changes of the running sync. */
+/** Counts the changes of a kind. `taken` are the pending changes of the running sync. */
 function noChanges() {
   return { total: 0, pending: 0, taken: 0 };
 }
@@ -63,7 +63,7 @@ export class Observation implements SyncObserver, Observed {
     this.since = sources.clock.now();
   }
 
-  /** The last full and the last partial sync, the older one first. */
+  /** Returns the last full and the last partial sync, the older one first. */
   get syncs(): readonly SyncSummary[] {
     return [...this.#syncs.values()];
   }

@@ -221,7 +221,7 @@ export class ApiClient {
   }
 }
 
-/** One request in progress. The caller or silence ends it. */
+/** Limits the time of a request, and classifies its failure. */
 class Exchange {
   readonly #abort = new AbortController();
   readonly signal = this.#abort.signal;

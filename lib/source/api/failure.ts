@@ -99,7 +99,7 @@ export class Outage {
   }
 
   /** Returns true if the server also refuses another kind: then it is starting, or all rights are missing. */
-  refusesOthers(kind: Kind): boolean {
+  refusesOtherKinds(kind: Kind): boolean {
     return this.#failing.entries().some(([other, { reason }]) =>
       other !== kind && reason === "forbidden"
     );

@@ -429,7 +429,7 @@ class Reflector {
     const wasRead = this.#status.resourceVersion !== "";
     return this.#resource.optional === true &&
       (reason === "not-found" ||
-        reason === "forbidden" && !wasRead && !this.shared.outage.refusesOthers(this.kind));
+        reason === "forbidden" && !wasRead && !this.shared.outage.refusesOtherKinds(this.kind));
   }
 
   /**

@@ -118,7 +118,7 @@ export class StateReader {
     return { written: this.#written, events: events as readonly ReplaceEvent[] };
   }
 
-  /** The time in the header, milliseconds since the epoch; NaN before it is read. */
+  /** Returns the time in the header, milliseconds since the epoch; NaN before it is read. */
   get written(): number {
     return this.#written;
   }
@@ -165,7 +165,7 @@ function headerLine({ nodeName, written }: StateHeader): string {
   });
 }
 
-/** @returns the time of writing */
+/** Checks the header, and returns the time of writing. */
 function readHeader(line: string, nodeName: string): number {
   const data = fieldAt(jsonIn(line), "data");
   if (!isRecord(data) || typeof data["version"] !== "string") throw foreign();

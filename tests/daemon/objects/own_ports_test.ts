@@ -27,7 +27,7 @@ function ownPorts(
     runtime,
   });
   const list = () =>
-    (own.around.ownPorts?.() ?? []).map(({ address, port }) => `${address ?? "*"} ${port}`);
+    (own.desiredOptions.ownPorts?.() ?? []).map(({ address, port }) => `${address ?? "*"} ${port}`);
   return { own, list, clock, state, names, proc };
 }
 
@@ -45,14 +45,14 @@ Deno.test("the API server's address and port are the daemon's own, and its healt
     assertEquals(await own.look(), true);
     assertEquals(list(), [port, "* 10256"]);
     assertEquals(await own.look(), false);
-    assertEquals(own.around.ownAddresses?.(), ["192.0.2.1"]);
+    assertEquals(own.desiredOptions.ownAddresses?.(), ["192.0.2.1"]);
   }
 });
 
 Deno.test("manifests keep no port for the daemon", async () => {
   const { own, list } = ownPorts(undefined);
   assertEquals(await own.look(), false);
-  assertEquals([list(), own.around], [[], {}]);
+  assertEquals([list(), own.desiredOptions], [[], {}]);
 });
 
 Deno.test("with manifests, the addresses of the machine are followed all the same", async () => {
@@ -127,7 +127,7 @@ Deno.test("sockets count where root's programs or privileged ports receive new p
   proc["/proc/net/tcp6"] = [line("B80D0120000000000000000001000000:280A", "0A", 0)];
   proc["/proc/net/udp"] = [line("00000000:2118", "07", 0), line("0100A8C0:C000", "01", 0)];
   assertEquals(await own.look(), true);
-  assertEquals(own.around.listeningSockets?.(), [
+  assertEquals(own.desiredOptions.listeningSockets?.(), [
     { protocol: "tcp", address: "0.0.0.0", port: 22 },
     { protocol: "tcp", address: "192.168.0.1", port: 179 },
     { protocol: "udp", address: "0.0.0.0", port: 8472 },
