@@ -181,7 +181,7 @@ function readValues(
   return { values, setBy, problems };
 }
 
-/** Adds a value to earlier ones of the flag. Lists and maps grow; the last value replaces others. */
+/** Returns the value of a repeated flag. Lists and maps grow; of other values the last one counts. */
 function added(
   old: unknown,
   { flag, value }: { readonly flag: Flag; readonly value: unknown },

@@ -120,8 +120,8 @@ or --switch=false.`,
     usage: ["check [flags]"],
     about:
       `Checks the kernel, nft and iptables, rights, the API server, other proxies, rules of other programs, the Node
-and its addresses, and the Services. It needs no daemon and no API server. A running daemon adds its own
-findings. docs/findings.md lists all findings with their remedies.
+and its addresses, and the Services. It works without a daemon and without an API server. A running daemon adds
+its own findings. docs/findings.md lists all findings with their remedies.
 
 It asks the daemon of this node (--socket) for its configuration. If no daemon answers, it reads
 /etc/signpost/config.yaml. With --config, --kubeconfig, --master or --manifests, only the flags count. Nothing
@@ -142,9 +142,9 @@ is changed.`,
     about:
       `The archive (.tar.gz) has versions, the configuration, the output of status, check and verify, signpost's tables
 without elements, the chains of other programs with their numbers of rules, rules of kube-proxy, and
-numbers of connection tracking. It has names and addresses. It has no Secrets, tokens, keys, passwords,
-variables of the environment, annotations and comments of rules. The command lists the files before it
-writes the archive. It needs no daemon and no API server: if a part cannot be read, its file says why.`,
+numbers of connection tracking. It has names and addresses. It never has Secrets, tokens, keys, passwords,
+variables of the environment, annotations or comments of rules. The command lists the files before it
+writes the archive. If a part cannot be read, such as without a daemon, its file says why.`,
     examples: [
       "signpost bundle",
       "signpost bundle -o - > bundle.tar.gz",

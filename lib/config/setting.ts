@@ -21,8 +21,8 @@ export type JsonValue =
   | { readonly [key: string]: JsonValue };
 
 /**
- * The form of the text after a flag. A `boolean` needs no text. Commas separate the values of a
- * `list`, not of `words`; both may be repeated. A `map` is `Name=true,Name=false`.
+ * The form of the text after a flag. A `boolean` may stand without text. Commas separate the values of
+ * a `list`, not of `words`; both may be repeated. A `map` is `Name=true,Name=false`.
  */
 type FlagKind = "boolean" | "text" | "integer" | "number" | "list" | "words" | "map";
 

@@ -165,7 +165,7 @@ function makeChecks(given: Given, work: Reports & Engine) {
     appeared: (finding) => observation.found(finding),
     changed: findingsChanged,
     compareRules: async () => {
-      // Before the first sync there is nothing to compare.
+      // Rules are compared after the first sync only.
       if (loop.progress.synced === 0 || loop.drift) return;
       await backend.dataplane.lookForDrift?.(work.driftOptions);
     },

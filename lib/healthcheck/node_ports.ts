@@ -22,7 +22,7 @@ import type { DesiredNode } from "../model/kernel/desired.ts";
 interface Owner {
   /** Returns the facts that decide the listen addresses. */
   readonly where: () => AddressInputs;
-  /** Returns true if the proxy keeps up, whatever the Node's state. */
+  /** Returns true if the proxy is healthy. The Node's state does not count. */
   readonly isHealthy: () => boolean;
   readonly logger: Logger;
   /** Called when `failures` have changed. */

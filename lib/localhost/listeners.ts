@@ -172,7 +172,7 @@ export class LocalhostListeners {
     return this.#connections.size;
   }
 
-  /** Returns the numbers of listeners and connections; `undefined` if there are neither wanted ones nor open ones. */
+  /** Returns the numbers of listeners and connections; `undefined` without wanted listeners and connections. */
   get summary(): LocalhostSummary | undefined {
     const [listeners, connections] = [this.#open.size, this.#connections.size];
     const refused = this.counts[4].failures["too-many"] + this.counts[6].failures["too-many"];

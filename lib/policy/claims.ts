@@ -122,7 +122,7 @@ export class Claims {
     return { holder: other.service, because: reasonOf(other, claimant) };
   }
 
-  /** Returns the other Service that holds the `unless` of a claim. */
+  /** Returns the claim of another Service that holds the `unless` of a claim. */
   #holderBefore({ unless, service }: Claimant): Claimant | undefined {
     if (unless === undefined) return undefined;
     const holder = this.#holders.get(unless);

@@ -66,7 +66,7 @@ export function desiredNode(inputs: NodeInputs): DesiredNode {
   };
 }
 
-/** Returns the fast path, if the mode has one and nothing refuses it. */
+/** Returns the fast path, if the mode has it, and neither nft nor the kernel refuses it. */
 function acceleration(
   { configuration, traits, refusedFeatures }: NodeInputs,
 ): Pick<DesiredNode, "acceleration"> {

@@ -238,7 +238,7 @@ export function conflictLines(conflicts: readonly Conflict[]): string[] {
   return [...Map.groupBy(conflicts, ({ loser }) => loser)].map((each) => conflictLine(...each));
 }
 
-/** Reads the facts that claims depend on. They equal the last ones if nothing changed. */
+/** Reads the facts that claims depend on. Their lists are sorted, so that equal facts compare as equal. */
 export function surroundingsOf(
   objects: Pick<Snapshot, "node" | "slicesOf">,
   { desired, options }: {

@@ -188,7 +188,7 @@ class ManifestLoader {
     return { ...parseManifest(text, { ...this.options, file }), seen };
   }
 
-  /** Returns the manifest files at a path: the file, or the sorted files of the folder without hidden ones. */
+  /** Returns the manifest files at a path: the file, or the folder's sorted files that are not hidden. */
   async #filesAt(path: string): Promise<readonly string[]> {
     const { files } = this.options;
     if (!(await files.stat(path)).isDirectory) return [path];

@@ -58,7 +58,7 @@ export class History {
     this.#waiting = new Map();
   }
 
-  /** Notes what a sync has written. Another sync follows one that failed. */
+  /** Notes the changes that a sync has written. After a failed sync, the changes stay for the next. */
   follow({ change, applied }: Pick<SyncOutcome, "change" | "applied">): void {
     if (applied === undefined) return;
     const { cache, clock } = this.options;

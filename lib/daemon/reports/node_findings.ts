@@ -1,4 +1,4 @@
-/** Keeps the list of node findings, and logs each when it appears and when it goes. */
+/** Keeps the list of node findings, and logs when a finding begins and ends. */
 import type { NodeFacts, SystemFacts } from "../../findings/facts.ts";
 import { findAll, findingKey } from "../../findings/findings.ts";
 import type { Finding } from "../../model/status.ts";

@@ -13,7 +13,7 @@ import type { Parts } from "../parts.ts";
 /** Milliseconds until READY=1 without a sync: kubelet, which starts the API server, may wait for it. */
 const READY_LIMIT = 10_000;
 
-/** Returns the service manager of this process. Without one, it does nothing. */
+/** Returns the service manager of this process. Without a socket of systemd, its functions do nothing. */
 export function openServiceManager(
   { notifySocket, watchdog }: SystemdEnvironment,
   { runtime, logger }: { readonly runtime: Runtime; readonly logger: Logger },

@@ -43,7 +43,7 @@ export interface HttpClient {
 export interface RequestResult {
   readonly verb: string;
   readonly host: string;
-  /** The HTTP status as text, or `<error>` if there was no answer. */
+  /** The HTTP status as text, or `<error>` without an answer. */
   readonly code: string;
   /** Milliseconds until the headers of the answer. */
   readonly duration: number;
@@ -86,7 +86,7 @@ interface ApiRequest {
 
 interface ApiStream {
   readonly status: number;
-  /** The `content-type` header; `""` if there is none. */
+  /** The `content-type` header; `""` if it is absent. */
   readonly contentType: string;
   /** Throws a `WatchError` if the stream breaks off or stalls. */
   readonly body: AsyncIterable<Uint8Array>;
@@ -298,7 +298,7 @@ class Exchange {
   }
 }
 
-/** The words of Deno's TLS for what other tools call an unknown authority. */
+/** Matches the error of Deno's TLS for an unknown authority. It is printed in the words of other tools. */
 const UNKNOWN_ISSUER = /^.*invalid peer certificate: UnknownIssuer.*$/;
 
 function requestUrl(server: URL, path: string, query: Readonly<Record<string, string>>): URL {

@@ -109,6 +109,6 @@ export class Outage {
 /** Returns the same text for failures of several kinds that have one cause. */
 function causeOf(error: WatchError): string {
   if (error instanceof StatusError) return String(error.status);
-  // Only these messages name neither the kind nor what the server sent.
+  // Other messages name the kind, or data of the server.
   return ["connection", "credentials"].includes(error.reason) ? error.message : error.reason;
 }

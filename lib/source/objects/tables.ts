@@ -22,7 +22,7 @@ type Scalar = "string" | "integer" | "long" | "boolean" | "bytes" | "time" | "ma
 export type Message = Readonly<Record<number, Field>>;
 
 interface FieldOptions {
-  /** The most entries of a list. The reader skips what follows the first one too many. */
+  /** The most entries of a list. The reader keeps one entry more, so that the decoder refuses the list. */
   readonly most?: number;
   /**
    * Returns the value to write, of an object of the model. @default the object's field of the same name; a message
@@ -48,7 +48,7 @@ function many(name: string, value: Scalar | Message, options: FieldOptions = {})
   return { name, value, repeated: true, ...options };
 }
 
-/** The most entries in a slice's lists: ten times what Kubernetes allows, because manifests are not validated. */
+/** The most entries in a slice's lists, as in Kubernetes; but ten times the endpoints, for manifests. */
 export const MOST = { endpoints: 10_000, addresses: 100, hints: 8, ports: 20_000 };
 
 /** The label with the name of an EndpointSlice's Service. */
@@ -66,7 +66,7 @@ export const HEADLESS = "service.kubernetes.io/headless";
 export const SCHEDULER_ANNOTATION = "signpost.dev/scheduler";
 export const HASH_ANNOTATION = "signpost.dev/hash";
 
-/** The annotation that takes a Service into the fast path, or out of it. */
+/** The annotation that switches the fast path of a Service on or off. */
 export const ACCELERATION_ANNOTATION = "signpost.dev/acceleration";
 
 /** The taint of a Node that the cluster autoscaler is about to remove. */
@@ -301,7 +301,7 @@ export interface Resource {
 /** Returns the collection of a kind, with kube-proxy's label selectors (cmd/kube-proxy/app/server.go). */
 export function resourceOf(kind: Kind, nodeName: string): Resource {
   const resources: { readonly [K in Kind]: Resource } = {
-    // Servers before Kubernetes 1.31 have no field selector for cluster IPs. The decoder ignores headless Services.
+    // Servers before Kubernetes 1.31 lack a field selector for cluster IPs. The decoder ignores headless Services.
     Service: { path: "/api/v1/services", selectors: { labelSelector: `!${SERVICE_PROXY_NAME}` } },
     EndpointSlice: {
       path: "/apis/discovery.k8s.io/v1/endpointslices",

@@ -27,7 +27,7 @@ const REST = 50;
 /** The longest such pause in milliseconds. */
 const LONGEST_REST = 600_000;
 
-/** Milliseconds from a first change to its write, so that one write has a whole burst. */
+/** Milliseconds from a first change to its write, so that one write has a burst of changes. */
 const DELAY = 5_000;
 
 /** Milliseconds that a stop waits for a last write. The unit allows 15 s. */
@@ -36,11 +36,11 @@ const STOP_LIMIT = 5_000;
 /** Milliseconds of a pause within a write, for syncs. */
 const PAUSE = 1;
 
-/** Keeps the state file up to date. Nothing runs while there is nothing to write. */
+/** Keeps the state file up to date. Without changes, no timer runs. */
 export class StateKeeper {
   readonly #stopping = new AbortController();
   readonly #outOfTime = new AbortController();
-  /** The monotonic time of the first unwritten change; `undefined` if there is none. */
+  /** The monotonic time of the first unwritten change; `undefined` if all are written. */
   #waitingSince: number | undefined;
   /** The monotonic time of the last write. */
   #written: number | undefined;
