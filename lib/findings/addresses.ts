@@ -1,4 +1,4 @@
-/** Checks addresses: of the Node, of pods, of cluster IPs, and of settings. */
+/** Checks the addresses of the Node, of pods, of cluster IPs and of settings. */
 import {
   cidrContains,
   cidrTest,
@@ -18,8 +18,8 @@ import { finding } from "./catalog.ts";
 import { lacksNodeAddress } from "../policy/node.ts";
 
 /**
- * Finds settings of the wrong IP family, and node ports that are open wider than they may be meant to be, as
- * kube-proxy does at its start (`checkBadConfig` and `checkBadIPConfig` of cmd/kube-proxy/app/server.go).
+ * Finds settings of the wrong IP family, and node ports on more addresses than the settings name. kube-proxy checks
+ * the same at its start (`checkBadConfig` and `checkBadIPConfig` of cmd/kube-proxy/app/server.go).
  */
 export function* checkFamilies(
   { objects, configuration, traits }: NodeFacts,
@@ -38,9 +38,9 @@ export function* checkFamilies(
   yield* familyProblems(inputs);
 }
 
-/** Facts that these checks look at. */
+/** The facts for checks of IP families. */
 export interface FamilyInputs {
-  /** As it is in effect: with the mode that was chosen and its default node port addresses. */
+  /** In effect: with the chosen mode and its default node port addresses. */
   readonly configuration: Configuration;
   /** The family of the node's first address. */
   readonly primary: Family;
@@ -72,7 +72,7 @@ export function* nodePortProblems(
   yield finding("node-ports-of-one-family", { what, where, remedy });
 }
 
-/** Finds settings that name only addresses of the family that is not the primary one. */
+/** Finds settings whose addresses are all of the other family than the primary one. */
 export function* familyProblems(
   { configuration, primary, podCIDRs, dualStack }: FamilyInputs,
 ): Generator<Finding> {
@@ -110,7 +110,7 @@ export function* familyProblems(
   }
 }
 
-/** Returns an address as a list; none if it is a name. */
+/** Returns an address as a list, which is empty for a name. */
 function hostIn(text: string): string[] {
   const address = parseAddress(text);
   return address === undefined ? [] : [address];
@@ -136,7 +136,7 @@ export function* checkNodeAddress(facts: NodeFacts): Generator<Finding> {
     return yield finding("node-address-unknown", { what, where });
   }
   if (node === undefined) {
-    // Manifests may do without a Node.
+    // Manifests may lack a Node.
     if (configuration.signpost.manifests.length > 0) return;
     return yield finding("node-unknown", { what: `there is no ${where}`, where });
   }
@@ -164,7 +164,7 @@ export function* checkPodDetection(
   }
 }
 
-/** Names that a finding lists. */
+/** The most names in one finding. */
 const MOST_NAMED = 20;
 
 /**
@@ -185,9 +185,9 @@ export function* checkPodRange(
     const { localDetector } = desired.node.families[family];
     if (localDetector?.type !== "cidr") return [];
     const { cidr } = localDetector;
-    /** The first pod outside, by Service. */
-    const strays = new Map<string, string>();
-    return [{ family, cidr, contains: cidrTest(cidr), strays, hasPods: false }];
+    /** By Service, the address of its first pod outside. */
+    const outside = new Map<string, string>();
+    return [{ family, cidr, contains: cidrTest(cidr), outside, hasPods: false }];
   });
   if (ranges.length === 0) return;
   yield* eachPort(desired, (port) => {
@@ -197,33 +197,33 @@ export function* checkPodRange(
     for (const { address, local } of usedEndpoints(port)) {
       if (!local || own.has(address)) continue;
       if (range.contains(address)) range.hasPods = true;
-      else if (!range.strays.has(service) && range.strays.size < MOST_NAMED) {
-        range.strays.set(service, address);
+      else if (!range.outside.has(service) && range.outside.size < MOST_NAMED) {
+        range.outside.set(service, address);
       }
     }
     return false;
   });
-  for (const { family, cidr, strays, hasPods } of ranges) {
+  for (const { family, cidr, outside, hasPods } of ranges) {
     for (const podCIDR of node?.podCIDRs ?? []) {
       // A network plugin may leave podCIDRs unused.
       if (familyOf(podCIDR) !== family || hasPods || cidrContains(cidr, podCIDR)) continue;
-      const what = `the podCIDR ${podCIDR} of this node is not inside of ${cidr}: what its pods ` +
-        "send counts as traffic from outside";
+      const what = `the podCIDR ${podCIDR} of this node is not inside of ${cidr}: traffic of its ` +
+        "pods counts as traffic from outside";
       yield finding("pod-cidr-outside-detected-range", { what, where: cidr });
     }
-    const [first] = strays;
+    const [first] = outside;
     if (!first) continue;
     const [service, address] = first;
-    const what = `the pod ${address} of this node (${service}) is outside ${cidr}: what it sends ` +
+    const what = `the pod ${address} of this node (${service}) is outside ${cidr}: its traffic ` +
       "counts as traffic from outside";
-    const services = [...strays.keys()];
+    const services = [...outside.keys()];
     yield finding("pod-outside-detected-range", { what, where: cidr, services });
   }
 }
 
 /**
- * Finds what has an address in a ServiceCIDR, and the API server at a cluster IP. The API server may give such an
- * address to a Service, and nftables mode drops new connections to it.
+ * Finds ServiceCIDRs that contain addresses of pods, nodes or the API server, and an API server at a cluster IP. A
+ * Service may get such an address, and nftables mode drops new connections to it.
  */
 export function* checkAddressPlan(facts: NodeFacts): Generator<Finding | undefined> {
   const { objects, apiServerAddresses = [] } = facts;
@@ -235,10 +235,10 @@ export function* checkAddressPlan(facts: NodeFacts): Generator<Finding | undefin
     inside: knownInside(cidr, facts, objects),
     services: new Set<string>(),
   }));
-  const traps = new Map<string, string>();
+  const servers = new Map<string, string>();
   yield* eachPort(objects.desired, ({ name, clusterIPs, clusterEndpoints }) => {
-    const trap = clusterIPs.find((each) => apiServerAddresses.includes(each));
-    if (trap !== undefined) traps.set(trap, serviceOf(name));
+    const server = clusterIPs.find((each) => apiServerAddresses.includes(each));
+    if (server !== undefined) servers.set(server, serviceOf(name));
     for (const { contains, inside, services } of ranges) {
       if (services.size >= MOST_NAMED) continue;
       const endpoint = clusterEndpoints.find(({ address }) => contains(address));
@@ -249,7 +249,7 @@ export function* checkAddressPlan(facts: NodeFacts): Generator<Finding | undefin
     }
     return false;
   });
-  for (const [address, service] of traps) {
+  for (const [address, service] of servers) {
     const what = `the API server ${address} is the cluster IP of Service ${service}`;
     const where = `Service ${service}`;
     yield finding("api-server-is-cluster-ip", { what, where, services: [service] });
@@ -262,7 +262,7 @@ export function* checkAddressPlan(facts: NodeFacts): Generator<Finding | undefin
   }
 }
 
-/** Names what is known without a look at the Services. */
+/** Names the contents of a range, without the endpoints of Services. */
 function knownInside(
   cidr: string,
   { configuration, apiServerAddresses = [] }: NodeFacts,

@@ -7,11 +7,11 @@ export interface FindingKind {
   readonly summary: string;
   /** Says what to do, with the line to type if there is one. */
   readonly remedy: string;
-  /** The reason of an Event about each Service that it concerns; absent: there is no Event. */
+  /** The reason of an Event about each affected Service. Absent: no Event is sent. */
   readonly event?: string;
 }
 
-/** kube-proxy's word. */
+/** kube-proxy's reason for this Event. */
 const HEALTH_CHECK_FAILED = "FailedToStartServiceHealthcheck";
 
 /** The kinds by their id. An id is stable: metrics and alert rules name it. */
@@ -69,7 +69,7 @@ export const CATALOG = {
     summary:
       "The API server does not let signpost read ServiceCIDRs, or does not have them. Packets to unused cluster IPs are not dropped.",
     remedy:
-      "Nothing before Kubernetes 1.33. From 1.33 on, apply the role of examples/install/rbac.yaml.",
+      "Before Kubernetes 1.33, do nothing. From 1.33 on, apply the role of examples/install/rbac.yaml.",
   },
   "api-access-unsafe": {
     severity: "warning",
@@ -106,7 +106,8 @@ export const CATALOG = {
   "ip-family-missing": {
     severity: "info",
     summary: "The kernel lacks an IP family, and signpost writes no rules for it.",
-    remedy: "Nothing. If you need Services of this family, start the kernel with IPv6.",
+    remedy:
+      "If you need Services of this family, start the kernel with IPv6. Otherwise do nothing.",
   },
   "ip-family-not-written": {
     severity: "warning",
@@ -130,7 +131,7 @@ export const CATALOG = {
     summary:
       "Another program has changed signpost's rules. Packets to Services may be lost until signpost has repaired them.",
     remedy:
-      "signpost repairs the rules now. If this comes back, find the program that flushes or restores rules, such as netfilter-persistent, and stop it.",
+      "signpost repairs the rules now. If they change again, find the program that flushes or restores rules, such as netfilter-persistent, and stop it.",
   },
   "another-proxy": {
     severity: "warning",
@@ -147,7 +148,7 @@ export const CATALOG = {
   "route-localnet-on": {
     severity: "info",
     summary:
-      "The kernel lets packets to 127.0.0.0/8 from other machines in. Only signpost's rules drop them.",
+      "The kernel accepts packets to 127.0.0.0/8 from other machines. Only signpost's rules drop them.",
     remedy: "If nothing else needs it, run sysctl -w net.ipv4.conf.all.route_localnet=0.",
   },
   "forwarding-off": {
@@ -158,7 +159,7 @@ export const CATALOG = {
   "bridge-filter-off": {
     severity: "error",
     summary:
-      "Packets between pods on a bridge do not meet connection tracking, so answers of Services are lost.",
+      "Packets between pods on a bridge do not pass connection tracking, so answers of Services are lost.",
     remedy:
       "Run modprobe br_netfilter, then sysctl -w net.bridge.bridge-nf-call-iptables=1 and net.bridge.bridge-nf-call-ip6tables=1.",
   },
@@ -237,9 +238,9 @@ export const CATALOG = {
   "api-server-is-cluster-ip": {
     severity: "error",
     summary:
-      "The API server's address on this node is a cluster IP. After a reboot, no rule serves it.",
+      "The API server's address on this node is a cluster IP. After a reboot, no rule leads to it.",
     remedy:
-      "Set --master or a kubeconfig with the address of a control-plane node, or of the load balancer before these nodes.",
+      "Set --master or a kubeconfig with the address of a control-plane node, or of the load balancer in front of these nodes.",
   },
   "pod-outside-detected-range": {
     severity: "warning",
@@ -276,7 +277,7 @@ export const CATALOG = {
   "nat-chain-before-ours": {
     severity: "warning",
     summary:
-      "A nat chain of another program comes before Services, and may send their packets elsewhere.",
+      "A nat chain of another program runs before signpost's chains, and may send packets to Services elsewhere.",
     remedy: "Give that chain the priority dstnat (-100) or a higher one.",
   },
   "published-port-is-node-port": {
@@ -307,7 +308,7 @@ export const CATALOG = {
   },
 } as const satisfies Record<string, FindingKind>;
 
-/** Makes a finding of a declared kind. The remedy is that of the kind by default. */
+/** Makes a finding of a declared kind. @param fields without `remedy`, the finding has its kind's */
 export function finding(
   id: keyof typeof CATALOG,
   { what, where, remedy = CATALOG[id].remedy, services = [], drops }:

@@ -1,4 +1,4 @@
-/** The facts that node findings are worked out from: plain values, gathered by the daemon or by `check`. */
+/** Declares the facts that checks read: plain values, gathered by the daemon or by `check`. */
 import type { Configuration } from "../config/configuration.ts";
 import type { Drift } from "../model/kernel/dataplane.ts";
 import type { DesiredServicePort, DesiredState } from "../model/kernel/desired.ts";
@@ -8,16 +8,16 @@ import type { Node, Refusal } from "../model/cluster/objects.ts";
 import type { Family } from "../model/values/address.ts";
 import type { Desired } from "../policy/state.ts";
 
-/** All that is known of a node. A part that is absent was not read, and its checks find nothing. */
+/** The known facts of a node. A part that was not read is absent, and its checks find nothing. */
 export interface NodeFacts {
   readonly nodeName: string;
-  /** As it was given: the mode may be open. */
+  /** As it was given: the mode may be empty. */
   readonly configuration: Configuration;
-  /** Of the mode in effect. */
+  /** The traits of the mode in effect. */
   readonly traits: ModeTraits;
   /** The addresses of all network interfaces, canonical. */
   readonly interfaceAddresses: readonly string[];
-  /** The addresses of the API server that this node uses, as far as they are known. */
+  /** The known addresses of the API server that this node uses. */
   readonly apiServerAddresses?: readonly string[] | undefined;
   /** Present once every list is complete. */
   readonly objects?: ObjectFacts | undefined;
@@ -30,19 +30,19 @@ export interface NodeFacts {
     readonly where: string;
     /** Unsafe parts of the way there, one line each. */
     readonly warnings: readonly string[];
-    /** Requests that it did not answer; empty if it was not asked. */
+    /** Failed requests; empty if it was not asked. */
     readonly failures: readonly ApiFailure[];
   } | undefined;
-  /** Absent if nft cannot read it. */
+  /** Absent if nft cannot read the rules. */
   readonly ruleset?: RulesetFacts | undefined;
-  /** Another proxy that writes its rules; absent: there is none. */
+  /** Another proxy that writes its rules. Absent: none was found. */
   readonly rival?: Rival | undefined;
-  /** A change of our rules by another program that is not repaired yet. */
+  /** A change of our rules by another program, not repaired yet. */
   readonly drift?: Drift | undefined;
   readonly settingFailures?: readonly SettingFailure[] | undefined;
-  /** The health and the metrics server that cannot listen. */
+  /** Findings about the health and the metrics server, if they cannot listen. */
   readonly serverFailures?: readonly Finding[] | undefined;
-  /** Health-check node ports, and node ports on loopback, that cannot be opened. */
+  /** Findings about health-check node ports, and below about node ports on loopback, that cannot be opened. */
   readonly healthCheckFailures?: readonly Finding[] | undefined;
   readonly localhostFailures?: readonly Finding[] | undefined;
   /** The findings of the probe of programs and kernel. */
@@ -54,7 +54,7 @@ export interface ApiFailure {
   /** `""`: any kind. */
   readonly kind: string;
   readonly message: string;
-  /** The server answers, and does not allow it. */
+  /** True if the server answered that the request is not allowed. */
   readonly isRefusal: boolean;
   /** True if signpost works without this kind, as before Kubernetes 1.33 without ServiceCIDRs. */
   readonly isOptional?: boolean;
@@ -64,7 +64,7 @@ export interface ApiFailure {
   readonly isSilent?: boolean;
 }
 
-/** Another proxy at work on this node: its tables, chains, and the processes that are seen from here. */
+/** Another proxy on this node: its tables and chains, and the processes that are visible from here. */
 export interface Rival {
   readonly rules: readonly string[];
   readonly processes: readonly string[];
@@ -72,13 +72,13 @@ export interface Rival {
 
 /** Answers of the programs and the kernel of this node. */
 export interface SystemFacts {
-  /** Another mode is set although nftables would work. */
+  /** True if another mode is set although nftables would work. */
   readonly couldUseNftables: boolean;
   /** `net.ipv4.conf.all.route_localnet`. */
   readonly routeLocalnet?: string | undefined;
-  /** By family, if the program `sysctl` works: the kernel forwards packets. */
+  /** By family, true if the kernel forwards packets. Absent: the program `sysctl` failed. */
   readonly forwards?: Readonly<Record<Family, boolean>> | undefined;
-  /** By family: packets between ports of a bridge meet iptables, and so connection tracking. */
+  /** By family, true if packets between ports of a bridge pass iptables, and so connection tracking. */
   readonly filtersBridges?: Readonly<Record<Family, boolean>> | undefined;
   /** The ranges of bridges, such as `10.244.0.0/24`. */
   readonly bridges?: readonly string[] | undefined;
@@ -88,7 +88,7 @@ export interface SystemFacts {
 
 /** The rules of all programs, as nft and iptables-legacy list them. */
 export interface RulesetFacts {
-  /** Names the tables on which nft crashes; absent: it reads all. */
+  /** Names the tables on which nft crashes. Absent: nft reads all tables. */
   readonly unreadable?: Finding | undefined;
   /** The chains of other programs. */
   readonly chains: readonly ForeignChain[];
@@ -106,7 +106,7 @@ export interface ForeignChain {
   /** Such as `ip filter`, or `iptables-legacy filter`. */
   readonly table: string;
   readonly name: string;
-  /** Absent: only rules lead to it. */
+  /** Absent: only rules of other chains lead to it. */
   readonly hook?: {
     readonly type: string;
     readonly hook: string;
@@ -126,9 +126,9 @@ export interface ObjectFacts {
   readonly desired: DesiredState & Pick<Desired, "healthChecks">;
 }
 
-/** A kernel setting that could not be made. */
+/** A kernel setting that could not be changed. */
 export interface SettingFailure {
-  /** As sysctl(8) has it. */
+  /** As sysctl(8) names it. */
   readonly name: string;
   /** The wanted value. */
   readonly value: number;
@@ -136,7 +136,7 @@ export interface SettingFailure {
   readonly reason: string;
 }
 
-/** Looks at the ports of all Services. @param look returns true when it has seen enough */
+/** Calls `look` for each service port, until it returns true. @yields when other work can run */
 export function* eachPort(
   { services }: DesiredState,
   look: (port: DesiredServicePort) => boolean,

@@ -7,7 +7,7 @@ import { checkAcceleration, checkMode } from "./mode.ts";
 import { checkPublishedPorts } from "./published_ports.ts";
 import * as system from "./system.ts";
 
-/** Works findings out. A check that goes through all Services yields `undefined` when other work can run. */
+/** Finds problems. A check that looks at all Services yields `undefined` when other work can run. */
 type Check = (facts: NodeFacts) => Iterable<Finding | undefined>;
 
 const CHECKS: readonly Check[] = [
@@ -34,10 +34,10 @@ const CHECKS: readonly Check[] = [
   checkFirewalls,
 ];
 
-/** Findings of one kind that are listed. */
+/** The most findings of one kind in a list. */
 const MOST_OF_A_KIND = 20;
 
-/** Works out all findings of a node, errors first. @yields when other work can run */
+/** Finds all problems of a node, errors first. @yields when other work can run */
 export function* findAll(facts: NodeFacts): Generator<undefined, Finding[]> {
   const all: Finding[] = [];
   for (const check of CHECKS) {
@@ -58,7 +58,7 @@ function capped(kind: readonly Finding[]): Finding[] {
   return [...listed, { ...more, what, where: "", services: [] }];
 }
 
-/** Tells findings apart: one kind at one place. */
+/** Returns the key of a finding: its kind and its place. */
 export function findingKey({ id, where }: Finding): string {
   return `${id} ${where}`;
 }

@@ -1,4 +1,4 @@
-/** Checks base chains of other programs: firewalls that drop what Services send, and nat chains before ours. */
+/** Checks base chains of other programs: firewalls that drop packets of Services, and nat chains before ours. */
 import type { Sender } from "../config/command.ts";
 import { ADDRESS_BITS, type Family, familyOf } from "../model/values/address.ts";
 import { serviceOf } from "../model/cluster/names.ts";
@@ -14,23 +14,23 @@ import { eachPort, type ForeignChain, type NodeFacts } from "./facts.ts";
 import { Interfaces, podRanges } from "./interfaces.ts";
 import { type BaseChain, type Link, type Mark, type Packet, PacketWalk } from "./packet_walk.ts";
 
-/** Our nat chains of prerouting and output have this priority in nftables mode, and the next one in iptables mode. */
+/** The priority of our nat chains at prerouting and output in nftables mode. In iptables mode it is one more. */
 const NAT_PRIORITY = -101;
 
-/** Connection tracking sees packets of prerouting and output at this priority. */
+/** The priority at which connection tracking sees packets of prerouting and output. */
 const CONNTRACK_PRIORITY = -200;
 
-/** Masquerading replaces the source at this priority of postrouting. */
+/** The priority of postrouting at which masquerading replaces the source. */
 const SNAT_PRIORITY = 100;
 
-/** Returns the chains of hooks of some types. */
+/** Returns the base chains of some types. */
 export function baseChains({ ruleset }: NodeFacts, types: readonly string[]): BaseChain[] {
   return (ruleset?.chains ?? []).flatMap(({ hook, ...rest }) =>
     hook && types.includes(hook.type) ? [{ ...rest, hook }] : []
   );
 }
 
-/** Finds nat chains that decide before ours, or may do so. */
+/** Finds nat chains that run before ours, or may do so. */
 export function* checkNatOrder(facts: NodeFacts): Generator<Finding> {
   for (const { table, name, hook } of baseChains(facts, ["nat"])) {
     if (!["prerouting", "output"].includes(hook.hook) || hook.priority > NAT_PRIORITY) continue;
@@ -40,10 +40,10 @@ export function* checkNatOrder(facts: NodeFacts): Generator<Finding> {
   }
 }
 
-/** The first packet of a connection that a Service needs, on its way through the hooks. */
+/** The first packet of a connection to a Service, and facts that decide its way through the hooks. */
 interface Flow {
   readonly sender: Sender;
-  /** `forward`: to an endpoint elsewhere. `input`: to an endpoint on an address of this node. */
+  /** `forward`: to an endpoint at another address. `input`: to an endpoint at an address of this node. */
   readonly path: "forward" | "input";
   readonly service: string;
   readonly family: Family;
@@ -61,7 +61,7 @@ type Address = Pick<Destination, "address" | "port">;
 const HOOKS = {
   forward: ["ingress", "prerouting", "forward", "postrouting", "egress"],
   input: ["ingress", "prerouting", "input"],
-  /** Of this node's own packets to other hosts. */
+  /** The hooks of this node's own packets to other hosts. */
   output: ["output", "postrouting", "egress"],
 } as const;
 
@@ -70,8 +70,8 @@ interface Known {
   readonly interfaces: Interfaces;
 }
 
-/** A packet that meets a chain. */
-interface Meeting {
+/** A packet at a base chain, and the chain's verdict on it. */
+interface Passage {
   readonly flow: Flow;
   readonly packet: Packet;
   readonly verdict: "accepts" | "may drop" | "drops";
@@ -83,49 +83,46 @@ export function* checkFirewalls(facts: NodeFacts): Generator<Finding | undefined
   if (bases.length === 0 || !facts.ruleset) return;
   const walk = new PacketWalk(facts.ruleset.chains);
   const interfaces = new Interfaces(facts);
-  const met = new Map<BaseChain, Meeting[]>();
+  const passages = new Map<BaseChain, Passage[]>();
   for (const flow of yield* flowsOf(facts)) {
     yield;
     let mark: Mark = 0;
-    for (const { base, packet } of wayOf(flow, { facts, bases, interfaces })) {
+    for (const { base, packet } of chainsOf(flow, { facts, bases, interfaces })) {
       const outcome = walk.through(base, {
         packet,
         mark: mark !== undefined && packet.isTranslated ? (mark | flow.mark) >>> 0 : mark,
       });
       mark = outcome.mark;
-      const meetings = met.get(base) ?? [];
-      met.set(base, [...meetings, { flow, packet, verdict: outcome.verdict }]);
+      passages.getOrInsertComputed(base, () => []).push({ flow, packet, verdict: outcome.verdict });
     }
   }
-  for (const [base, all] of met) {
-    const isCheck = ({ flow }: Meeting) => flow.endpoint === undefined;
-    const parts = Object.values(Object.groupBy(all, (each) => isCheck(each) ? "checks" : "rest"));
-    for (const meetings of parts) {
-      const each = describe(base, { meetings, chains: facts.ruleset.chains });
-      if (each) yield each;
+  const { chains } = facts.ruleset;
+  for (const [base, all] of passages) {
+    for (const part of Map.groupBy(all, ({ flow }) => flow.endpoint === undefined).values()) {
+      yield describe(base, { passages: part, chains });
     }
   }
 }
 
-/** Returns the base chains that a packet meets in order, and the packet as each of them sees it. */
-function wayOf(
+/** Returns the base chains that a packet passes, in order, and the packet as each chain sees it. */
+function chainsOf(
   flow: Flow,
   { bases, ...known }: Known & { readonly bases: readonly BaseChain[] },
 ): { readonly base: BaseChain; readonly packet: Packet }[] {
   const { sender, endpoint } = flow;
   const hooks: readonly string[] = HOOKS[sender === "node" ? "output" : flow.path];
   const links = {
-    in: sender === "node" ? NONE : known.interfaces.from(sender, flow.family),
+    in: sender === "node" ? NO_LINK : known.interfaces.from(sender, flow.family),
     out: endpoint && known.interfaces.to(endpoint.address),
   };
   const place = ({ hook: { hook, priority } }: BaseChain) =>
     [hooks.indexOf(hook), priority] as const;
-  const isMet = ({ table, hook: { hook, devices } }: BaseChain) => {
+  const isPassed = ({ table, hook: { hook, devices } }: BaseChain) => {
     const link = hook === "egress" ? links.out : links.in;
     return hooks.includes(hook) && seesFamily(table, flow.family) &&
       (devices.length === 0 || link?.names.some((each) => devices.includes(each)) === true);
   };
-  return bases.filter(isMet)
+  return bases.filter(isPassed)
     .toSorted((a, b) => place(a)[0] - place(b)[0] || place(a)[1] - place(b)[1])
     .map((base) => ({ base, packet: packetAt(base, { ...known, flow, links }) }));
 }
@@ -140,10 +137,10 @@ interface Links {
   readonly out: Link | undefined;
 }
 
-const NONE: Link = { names: [], isOfOneHost: false };
+export const NO_LINK: Link = { names: [], isOfOneHost: false };
 
 /** Returns the first packet of a flow as a base chain sees it. */
-export function packetAt(
+function packetAt(
   { hook: { hook, priority } }: BaseChain,
   { flow, links, facts, interfaces }: Known & { readonly flow: Flow; readonly links: Links },
 ): Packet {
@@ -166,7 +163,7 @@ export function packetAt(
     isTranslated,
     source: isRewritten ? { in: [], notIn: [] } : sourceOf(sender, { family, facts }),
     iif: links.in,
-    oif: ["ingress", "prerouting", "input"].includes(hook) ? NONE : out,
+    oif: ["ingress", "prerouting", "input"].includes(hook) ? NO_LINK : out,
   };
 }
 
@@ -194,10 +191,10 @@ function sourceOf(
   }
 }
 
-/** Packets of one kind that are followed, and Services that one finding names. */
+/** The most sample packets of one kind. */
 const MOST_FLOWS = 20;
 
-/** Returns sample packets: from outside, from pods and from this node, to endpoints on this node, here and elsewhere. */
+/** Returns sample packets from outside, pods and this node, to endpoints on this node, in its pods and elsewhere. */
 function* flowsOf(facts: NodeFacts): Generator<undefined, Flow[]> {
   const { objects } = facts;
   if (!objects) return [];
@@ -216,13 +213,13 @@ function* flowsOf(facts: NodeFacts): Generator<undefined, Flow[]> {
       const kept = { sender: "external", path: "input", mark: 0 } as const;
       add(`check ${family}`, { ...about, ...kept, protocol: "tcp", frontend });
     }
-    for (const { sender, frontend, endpoints, isMarked } of waysTo(port, { node, own })) {
+    for (const { sender, frontend, endpoints, isMarked } of routesTo(port, { node, own })) {
       const places = Map.groupBy(
         endpoints.slice(0, MOST_ENDPOINTS),
         ({ address, local }) => isOwn(address, facts) ? "own" : local ? "local" : "remote",
       );
       for (const [place, [endpoint]] of places) {
-        // This node's packets to itself pass by the interface lo.
+        // This node's packets to itself go through the interface lo.
         if (!endpoint || sender === "node" && place === "own") continue;
         const path = place === "own" ? "input" : "forward";
         const mark = isMarked ? node.masqueradeMark : 0;
@@ -237,11 +234,11 @@ function* flowsOf(facts: NodeFacts): Generator<undefined, Flow[]> {
   return [...kinds.values()].flat();
 }
 
-/** Endpoints of a Service that are looked at. */
+/** The most endpoints of a Service that are looked at. */
 const MOST_ENDPOINTS = 100;
 
-/** Returns the frontend of a service port for each sender, its endpoints, and if packets are marked for masquerading. */
-function waysTo(
+/** Returns the frontend of a service port for each sender, its endpoints, and if packets are masqueraded. */
+function routesTo(
   port: DesiredServicePort,
   { node, own }: { readonly node: DesiredNode; readonly own: string | undefined },
 ) {
@@ -274,26 +271,26 @@ function waysTo(
   ];
 }
 
-/** Makes the finding about a chain; `undefined`: it drops nothing. */
+/** Makes the finding about a chain; `undefined`: the chain drops nothing. */
 function describe(
   base: BaseChain,
-  { meetings, chains }: {
-    readonly meetings: readonly Meeting[];
+  { passages, chains }: {
+    readonly passages: readonly Passage[];
     readonly chains: readonly ForeignChain[];
   },
 ): Finding | undefined {
   const [certain, possible] = ["drops", "may drop"].map((verdict) =>
-    meetings.filter((each) => each.verdict === verdict)
+    passages.filter((each) => each.verdict === verdict)
   );
   const lost = certain?.length ? certain : possible ?? [];
   const [first] = lost;
   if (!first) return undefined;
-  const kindOf = ({ flow }: Meeting) => `${flow.sender} ${flow.path}`;
+  const kindOf = ({ flow }: Passage) => `${flow.sender} ${flow.path}`;
   const drops = [...new Set(lost.map(kindOf))];
   const isCheck = first.flow.endpoint === undefined;
   // A chain that drops all packets of a kind concerns all Services.
   const isWhole = !isCheck &&
-    meetings.filter((each) => drops.includes(kindOf(each))).length === lost.length;
+    passages.filter((each) => drops.includes(kindOf(each))).length === lost.length;
   const services = [...new Set(lost.map(({ flow }) => flow.service))];
   const program = programOf(base, chains);
   const { daddr, dport, protocol } = first.packet;
@@ -325,10 +322,10 @@ const SENDERS: Readonly<Record<Sender, string>> = {
   node: "this node",
 };
 
-/** A program that replaces rules in its chains, and its own way to accept packets. */
+/** A program that replaces rules in its chains, and its own command to accept packets. */
 interface Program {
   readonly name: string;
-  /** @param ports such as `80/tcp`; empty: all that our DNAT sent on */
+  /** @param ports such as `80/tcp`; empty: all packets after our DNAT @returns `""`: it has no command for them */
   readonly accept: (ports: readonly string[], base: BaseChain) => string;
 }
 
@@ -357,7 +354,7 @@ const DOCKER: Program = {
     ports.length === 0 ? `${iptablesOf(table)} -I DOCKER-USER ${ACCEPT_TRANSLATED}` : "",
 };
 
-/** Recognises the program of a chain. */
+/** Returns the program that made a chain; `undefined`: it is not known. */
 function programOf(
   { table, name }: BaseChain,
   chains: readonly ForeignChain[],
@@ -375,10 +372,10 @@ function iptablesOf(table: string): string {
   }`;
 }
 
-/** Returns the line to type, with the program's own command if it has one for that. */
+/** Returns the line to type: the program's own command, else one of iptables or nft. */
 function remedyFor(
   base: BaseChain,
-  { lost, program }: { readonly lost: readonly Meeting[]; readonly program: Program | undefined },
+  { lost, program }: { readonly lost: readonly Passage[]; readonly program: Program | undefined },
 ): string {
   const { table, name } = base;
   const ports = [...new Set(lost.map(({ packet }) => `${packet.dport}/${packet.protocol}`))];
@@ -406,7 +403,7 @@ function remedyFor(
       const option = isOne ? "--dport" : "-m multiport --dports";
       return `${insert} -p ${protocol} ${option} ${numbers.join(",")} -j ACCEPT`;
     }
-    // A shell takes braces for its own.
+    // A shell expands braces.
     return isOne
       ? `nft ${insert} ${protocol} dport ${numbers.join()} accept`
       : `nft '${insert} ${protocol} dport { ${numbers.join(", ")} } accept'`;

@@ -1,4 +1,4 @@
-/** Finds the interfaces of packets by the main routing table. */
+/** Finds the interfaces of packets in the main routing table. */
 import {
   ADDRESS_BITS,
   cidrContains,
@@ -33,7 +33,7 @@ export class Interfaces {
     this.#lengths = [...new Set(routes.map(lengthOf))].sort((a, b) => b - a);
   }
 
-  /** Returns the interface of the route to an address; `undefined`: there is no route. */
+  /** Returns the interface of the route to an address; `undefined`: no route leads there. */
   to(address: string): Link | undefined {
     for (const length of this.#lengths) {
       const device = this.#devices.get(parseCidr(`${address}/${length}`) ?? "");
@@ -43,7 +43,7 @@ export class Interfaces {
     return undefined;
   }
 
-  /** Returns the interfaces that packets from outside or from pods come in by. */
+  /** Returns the interfaces at which packets from outside or from pods arrive. */
   from(sender: "external" | "pod", family: Family): Link | undefined {
     const key = `${sender} ${family}`;
     if (!this.#from.has(key)) this.#from.set(key, this.#find(sender, family));
@@ -64,7 +64,7 @@ export class Interfaces {
       ...routes.map(({ device }) => device),
       ...sender === "external" ? own.flatMap((each) => this.to(each)?.names ?? []) : [],
     ]);
-    // Ranges of all pods have routes to other nodes, too.
+    // If the ranges are those of all pods, some routes lead to other nodes.
     const outside = sender === "pod" ? this.from("external", family)?.names ?? [] : [];
     if (names.size > 1) { for (const name of outside) names.delete(name); }
     if (names.size === 0) return undefined;

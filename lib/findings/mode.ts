@@ -1,4 +1,4 @@
-/** Checks the mode against kube-proxy's default, iptables, and against what this node could use. */
+/** Compares the mode with kube-proxy's default, iptables, and with the modes that work on this node. */
 import type { Configuration } from "../config/configuration.ts";
 import { isLoopbackRange, nodePortRanges } from "../model/configuration.ts";
 import { cidrContains } from "../model/values/address.ts";
@@ -13,12 +13,12 @@ export function* checkMode({ configuration, traits, system }: NodeFacts): Genera
     const what = `mode ${configuration.mode} is set, and nftables works on this node`;
     return yield finding("mode-without-need", { what, where });
   }
-  // The mode that answers on the Node's own addresses alone is not kube-proxy's default.
+  // A mode whose node ports answer on the Node's own addresses alone is not kube-proxy's default.
   const what = traits.primaryNodePorts ? describeOpenMode(configuration) : undefined;
   if (what !== undefined) yield finding("mode-is-open", { what, where });
 }
 
-/** Tells that the mode has no fast path. What nft or the kernel refuses is a finding of the probe. */
+/** Finds a mode without a fast path. If nft or the kernel refuses it, the probe has the finding. */
 export function* checkAcceleration({ configuration, traits }: NodeFacts): Generator<Finding> {
   const reason = traits.refuses.get("acceleration");
   if (reason === undefined || configuration.signpost.acceleration.interfaces.length === 0) return;
@@ -28,7 +28,7 @@ export function* checkAcceleration({ configuration, traits }: NodeFacts): Genera
 
 const LOCALHOST = "127.0.0.1";
 
-/** Returns what differs because nftables was chosen; `undefined`: a mode is set, or nothing differs. */
+/** Names the differences because nftables was chosen; `undefined`: a mode is set, or nothing differs. */
 function describeOpenMode(configuration: Configuration): string | undefined {
   if (configuration.mode !== "") return undefined;
   const nodePorts = describeNodePorts(configuration);

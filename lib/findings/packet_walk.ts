@@ -1,4 +1,4 @@
-/** Simulates the rules of base chains for one packet, as nft prints them. A match holds, does not hold, or is unknown. */
+/** Simulates rules, as nft prints them, for one packet. A match holds, does not hold, or is unknown. */
 import {
   cidrContains,
   cidrsOverlap,
@@ -10,9 +10,9 @@ import type { ForeignChain } from "./facts.ts";
 
 export type BaseChain = ForeignChain & { readonly hook: NonNullable<ForeignChain["hook"]> };
 
-/** The interface that a packet comes in or goes out by. */
+/** The interface at which a packet arrives or leaves. */
 export interface Link {
-  /** More than one: it is one of these. Empty: the hook has no such interface. */
+  /** If there are several, it is one of them. Empty: the hook has no such interface. */
   readonly names: readonly string[];
   /** True if the interface leads to one host only, such as one pod. */
   readonly isOfOneHost: boolean;
@@ -22,7 +22,7 @@ export interface Link {
 export interface Packet {
   readonly family: Family;
   readonly protocol: string;
-  /** Ranges that the source is in, if they are known, and ranges that it is not in. */
+  /** The known ranges that contain the source, and ranges that do not contain it. */
   readonly source: { readonly in: readonly string[]; readonly notIn: readonly string[] };
   readonly daddr: string;
   readonly dport: number;
@@ -40,13 +40,10 @@ export interface Packet {
 /** A packet mark; `undefined`: unknown. */
 export type Mark = number | undefined;
 
-/**
- * `unlikely`, `likely`: unknown, and this is the guess. `one-host`: it holds for this packet, because the rule is about
- * one host, such as the policy of one pod.
- */
+/** `unlikely`, `likely`: unknown, with a guess. `one-host`: holds because the rule is about one host, such as one pod. */
 type Match = boolean | "unlikely" | "likely" | "one-host";
 
-/** The order of matches: the first one of a rule decides, and the last one of a list of values. */
+/** The order of matches. Of a rule's matches the lowest decides, of a list of values the highest. */
 const ORDER: readonly Match[] = [false, "unlikely", "one-host", "likely", true];
 
 const NEGATED = new Map<Match, Match>([
@@ -63,16 +60,16 @@ interface Rule {
   readonly tests: readonly Test[];
   /** Returns the mark that the rule sets. */
   readonly setMark: ((mark: Mark) => Mark) | undefined;
-  /** `""`: none. `either`: it is not known. */
+  /** `""`: the rule has none. `either`: it is not known. */
   readonly verdict: "" | "accept" | "drop" | "return" | "jump" | "goto" | "either" | "dnat";
-  /** The chain, or the destination of `dnat`; `""`: a map or an extension knows it. */
+  /** The chain, or the destination of `dnat`; `""`: it is in a map or an extension. */
   readonly target: string;
 }
 
-/** The ways in which a packet may leave a chain, with the marks that it may have then. */
+/** The ways in which a packet may leave a chain, with its possible marks. */
 interface Exits {
   readonly accepts: Set<Mark>;
-  /** It reaches the end, or a `return`. */
+  /** The marks with which it reaches the end or a `return`. */
   readonly ends: Set<Mark>;
   drops: boolean;
   translation?: Translation | undefined;
@@ -81,7 +78,7 @@ interface Exits {
 /** The rule that gives a packet another destination. */
 interface Translation {
   readonly chain: string;
-  /** `""`: a map or an extension knows it. */
+  /** `""`: it is in a map or an extension. */
   readonly to: string;
 }
 
@@ -93,28 +90,29 @@ interface Outcome {
 interface Walk {
   readonly packet: Packet;
   readonly mark: Mark;
-  /** True: each unknown match is decided by its guess. */
+  /** True if the guess decides each unknown match. */
   readonly isGuess: boolean;
   readonly budget: { left: number };
   readonly depth: number;
 }
 
-/** Rules that are followed for one packet in one base chain. */
+/** The most rules that are followed for one packet in one base chain. */
 const MOST_RULES = 10_000;
 
-/** The kernel's limit. */
+/** The kernel's limit of jumps. */
 const MOST_JUMPS = 16;
 
-/** Follows packets through the chains of all tables, and parses each rule once. */
+/** Follows packets through the chains of all tables, and parses each chain once. */
 export class PacketWalk {
-  readonly #chains: ReadonlyMap<string, readonly string[]>;
+  readonly #chains: ReadonlyMap<string, ForeignChain>;
+  /** By table and chain. */
   readonly #parsed = new Map<string, readonly Rule[]>();
 
   constructor(chains: readonly ForeignChain[]) {
-    this.#chains = new Map(chains.map(({ table, name, rules }) => [`${table} ${name}`, rules]));
+    this.#chains = new Map(chains.map((each) => [`${each.table} ${each.name}`, each]));
   }
 
-  /** Returns the verdict of a base chain: `drops` if each rule that may accept the packet is understood. */
+  /** Returns the verdict of a base chain: `drops` only if every rule that may accept the packet is understood. */
   through(
     base: BaseChain,
     { packet, mark }: { readonly packet: Packet; readonly mark: Mark },
@@ -132,7 +130,7 @@ export class PacketWalk {
     return { verdict: isLikely ? "may drop" : "accepts", mark: after };
   }
 
-  /** Returns the first rule of a nat chain that sends the packet elsewhere, as far as the rules are understood. */
+  /** Returns the first rule of a nat chain that sends the packet elsewhere, among the rules that are understood. */
   translation(base: BaseChain, packet: Packet): Translation | undefined {
     const walk = { packet, mark: 0, isGuess: true, budget: { left: MOST_RULES }, depth: 0 };
     return this.#follow(base, walk).translation;
@@ -142,8 +140,7 @@ export class PacketWalk {
     const exits: Exits = { accepts: new Set(), ends: new Set(), drops: false };
     const { packet, isGuess, budget, depth } = walk;
     let { mark } = walk;
-    const rules = (this.#chains.get(`${table} ${name}`) ?? []).flatMap((each) => this.#parse(each));
-    for (const { tests, setMark, verdict, target } of rules) {
+    for (const { tests, setMark, verdict, target } of this.#rulesOf(`${table} ${name}`)) {
       const match = lowest(tests.map((test) => test(packet, mark)));
       if (isGuess && verdict === "dnat" && match !== false && match !== "unlikely") {
         return { ...exits, translation: { chain: name, to: target } };
@@ -176,14 +173,15 @@ export class PacketWalk {
     return exits;
   }
 
-  #parse(rule: string): readonly Rule[] {
-    let parsed = this.#parsed.get(rule);
-    if (!parsed) this.#parsed.set(rule, parsed = parseRule(rule));
-    return parsed;
+  #rulesOf(key: string): readonly Rule[] {
+    return this.#parsed.getOrInsertComputed(
+      key,
+      () => this.#chains.get(key)?.rules.flatMap(parseRule) ?? [],
+    );
   }
 }
 
-/** Returns the mark that all of them are; `undefined` if they differ. */
+/** Returns the mark if all marks are the same, else `undefined`. */
 function only(marks: Iterable<Mark>): Mark {
   const [first, ...others] = new Set(marks);
   return others.length === 0 ? first : undefined;
@@ -224,7 +222,7 @@ function parseRule(rule: string): Rule[] {
     (map && "either") ?? (destination === undefined ? "" : "dnat");
   const tests = parseTests(rest.replace(VERDICT, "").trim());
   return [{
-    // The last one is the key of the map.
+    // The last test is the key of the map.
     tests: map ? tests.slice(0, -1) : tests,
     setMark: value === undefined ? undefined : (mark) => evaluate(value, mark),
     verdict: verdict as Rule["verdict"],
@@ -232,7 +230,7 @@ function parseRule(rule: string): Rule[] {
   }];
 }
 
-/** Works out a mark: `0x1`, or `meta mark & 0xfffeffff ^ 0x10000`. */
+/** Evaluates a mark such as `0x1` or `meta mark & 0xfffeffff ^ 0x10000`. */
 function evaluate(value: string, mark: Mark): Mark {
   const [first = "", ...rest] = value.replace(/^meta mark\b/, "mark").split(" ");
   let result = first === "mark" ? mark : numberOf(first);
@@ -256,7 +254,7 @@ const CLIENT_PORTS = [32_768, 60_999] as const;
 
 const OTHER_STATES: ReadonlySet<string> = new Set(["established", "related", "untracked"]);
 
-/** The matches that are understood; each function tells if a value holds. */
+/** The matches that are understood. Each function returns if a value holds. */
 const MATCHES: readonly (readonly [RegExp, (value: string, packet: Packet) => Match])[] = [
   [
     pattern("ct state"),
@@ -290,16 +288,16 @@ function pattern(what: string): RegExp {
 
 const MARK = /^(?:meta )?mark (?:(?:&|and) (\S+) )?(?:(==|!=) )?(0x[0-9a-f]+|\d+)(?: |$)/;
 
-/** A rate is not exceeded by one packet. */
+/** Matches a limit, which one packet does not exceed. */
 const RATE = /^limit rate (over )?\S+(?: burst \d+ \S+)?(?: |$)/;
 
-/** Parses the matches of a rule. All that follows an unknown one is unknown, too. */
+/** Parses the matches of a rule. After an unknown match, the rest of the rule is unknown. */
 function parseTests(text: string): Test[] {
   const tests: Test[] = [];
   let rest = text;
   while (rest !== "") {
     const [word = ""] = rest.split(" ");
-    tests.push((packet) => suits(word, packet));
+    tests.push((packet) => isAbout(word, packet));
     const { whole, test } = firstTest(rest);
     tests.push(test);
     rest = rest.slice(whole.length);
@@ -332,8 +330,8 @@ function firstTest(text: string): { readonly whole: string; readonly test: Test 
   return { whole, test };
 }
 
-/** Returns false if a match is about another protocol or IP family than the packet's. */
-function suits(word: string, { family, protocol }: Packet): boolean {
+/** Returns false for a match of another protocol or IP family than the packet's. */
+function isAbout(word: string, { family, protocol }: Packet): boolean {
   if (word === "ip" || word === "icmp") return family === 4 && word === "ip";
   if (word === "ip6" || word === "icmpv6") return family === 6 && word === "ip6";
   return !["tcp", "udp", "sctp"].includes(word) || word === protocol;
@@ -366,7 +364,7 @@ function isTo(range: string, { daddr, isLocal }: Packet): Match {
 }
 
 function isFrom(range: string, { source, family, daddr }: Packet): Match {
-  // No sample goes to its own sender, as the rules for hairpins ask.
+  // The rules for hairpins match packets to their own sender, and samples are not such packets.
   if (range === daddr) return false;
   const cidr = cidrOf(range);
   if (cidr === undefined || cidr.includes(":") !== (family === 6)) return "unlikely";
@@ -377,7 +375,7 @@ function isFrom(range: string, { source, family, daddr }: Packet): Match {
   return source.in.some((each) => cidrsOverlap(cidr, each)) ? "unlikely" : false;
 }
 
-/** Tells if ports, such as `22` or `1000-2000`, contain all ports of a range, or none. */
+/** Returns true if ports, such as `22` or `1000-2000`, contain a whole range, false if they contain nothing of it. */
 function covers(ports: string, [low, high]: readonly [number, number]): Match {
   const [, first, last = first] = /^(\d+)(?:-(\d+))?$/.exec(ports) ?? [];
   if (first === undefined) return "unlikely";

@@ -1,14 +1,14 @@
 /** Checks ports that other programs publish for containers against node ports and addresses of Services. */
 import { serviceOf } from "../model/cluster/names.ts";
-import { familyOf } from "../model/values/address.ts";
-import type { DesiredNode, DesiredServicePort } from "../model/kernel/desired.ts";
+import { FAMILIES, type Family, familyOf } from "../model/values/address.ts";
+import type { DesiredServicePort } from "../model/kernel/desired.ts";
 import type { Finding } from "../model/status.ts";
 import { takesNodePorts } from "../policy/node.ts";
 import { finding } from "./catalog.ts";
-import { eachPort, type ForeignChain, type NodeFacts } from "./facts.ts";
-import { baseChains, isOwn, packetAt, seesFamily } from "./foreign_chains.ts";
+import { eachPort, type NodeFacts, type ObjectFacts } from "./facts.ts";
+import { baseChains, isOwn, NO_LINK, seesFamily } from "./foreign_chains.ts";
 import { Interfaces } from "./interfaces.ts";
-import { PacketWalk } from "./packet_walk.ts";
+import { type BaseChain, PacketWalk } from "./packet_walk.ts";
 
 /** Programs that publish ports of containers, by their tables and chains. */
 const PUBLISHERS: readonly (readonly [RegExp, string])[] = [
@@ -17,43 +17,47 @@ const PUBLISHERS: readonly (readonly [RegExp, string])[] = [
   [/ CNI-|cni_hostport/, "the plugin portmap"],
 ];
 
-/** Finds ports that other programs send to containers, and that belong to a Service. */
+/** Finds ports of Services that other programs send to containers. */
 export function* checkPublishedPorts(facts: NodeFacts): Generator<Finding | undefined> {
-  const { objects } = facts;
+  const { objects, configuration: { clusterCIDRs } } = facts;
   const bases = baseChains(facts, ["nat"]).filter(({ hook }) => hook.hook === "prerouting");
   if (!objects || bases.length === 0) return;
-  // Rules of kube-proxy are another finding.
+  // The finding `another-proxy` is about kube-proxy's rules.
   const chains = facts.ruleset?.chains.filter(({ name }) => !name.startsWith("KUBE-")) ?? [];
   const walk = new PacketWalk(chains);
+  const texts = chains.flatMap(({ rules }) => rules).join("\n");
   const interfaces = new Interfaces(facts);
-  const tables = new Set(bases.map(({ table }) => table));
-  const named = namedIn(chains.filter(({ table }) => tables.has(table)));
+  const seen = new Map(FAMILIES.map((family): [Family, BaseChain[]] => [
+    family,
+    bases.filter(({ table }) => seesFamily(table, family)),
+  ]));
   const found = new Map<string, Finding>();
-  const isNear = (address: string) => named.addresses.has(address) || isOwn(address, facts);
-  yield* eachPort(objects.desired, (each) => {
-    const { name, family, protocol } = each;
-    const service = serviceOf(name);
-    const links = { in: interfaces.from("external", family), out: undefined };
-    for (const { frontend, what } of ownFrontends(each, { facts, node: objects.desired.node })) {
-      if (!named.hasPort(frontend.port) || !isNear(frontend.address)) continue;
-      const flow = {
-        ...{ sender: "external", path: "forward", mark: 0 } as const,
-        ...{ service, family, protocol, frontend },
-      };
-      for (const base of bases.filter(({ table }) => seesFamily(table, family))) {
-        const packet = packetAt(base, { flow, links, facts, interfaces });
+  yield* eachPort(objects.desired, (servicePort) => {
+    const { name, family, protocol } = servicePort;
+    const sent = {
+      ...{ family, protocol, state: "new", isTranslated: false } as const,
+      source: { in: [], notIn: clusterCIDRs },
+      iif: interfaces.from("external", family),
+      oif: NO_LINK,
+    };
+    for (const { daddr, dport, what } of frontendsOf(servicePort, { facts, objects })) {
+      const isLocal = isOwn(daddr, facts);
+      // A rule that names no address is about this node's own ones.
+      if (!isLocal && !texts.includes(daddr)) continue;
+      const packet = { ...sent, daddr, dport, isLocal };
+      for (const base of seen.get(family) ?? []) {
         const { chain, to } = walk.translation(base, packet) ?? {};
-        if (chain === undefined) continue;
         const place = `${base.table} ${chain}`;
-        const where = `chain ${place} port ${frontend.port}/${protocol}`;
-        if (found.has(where)) continue;
+        const where = `chain ${place} port ${dport}/${protocol}`;
+        if (chain === undefined || found.has(where)) continue;
         const [, program] = PUBLISHERS.find(([known]) => known.test(place)) ?? [];
+        const service = serviceOf(name);
         const [namespace, serviceName] = service.split("/");
         found.set(
           where,
           finding("published-port-is-node-port", {
             what: `chain ${chain} of table ${base.table}${program ? ` (${program})` : ""} sends ` +
-              `${protocol} port ${frontend.port}${to && ` to ${to}`}, and it is ${what} of ` +
+              `${protocol} port ${dport}${to && ` to ${to}`}, and it is ${what} of ` +
               `${service}: only one of them gets the connections (in nftables mode the Service)`,
             where,
             remedy: "Publish the container at another port, or change the Service: " +
@@ -68,32 +72,17 @@ export function* checkPublishedPorts(facts: NodeFacts): Generator<Finding | unde
   yield* found.values();
 }
 
-function* ownFrontends(
+/** Returns the addresses and ports of a service port, with words for each. */
+function* frontendsOf(
   { family, port, nodePort, clusterIPs, externalIPs, loadBalancerIPs }: DesiredServicePort,
-  { facts, node }: { readonly facts: NodeFacts; readonly node: DesiredNode },
+  { facts, objects }: { readonly facts: NodeFacts; readonly objects: ObjectFacts },
 ) {
-  const own = nodePort === 0 ? [] : facts.interfaceAddresses;
-  for (const address of own) {
-    if (familyOf(address) !== family || !takesNodePorts(address, { node, isOwn: true })) continue;
-    yield { frontend: { address, port: nodePort }, what: "the node port" };
+  const place = { node: objects.desired.node, isOwn: true };
+  for (const daddr of nodePort === 0 ? [] : facts.interfaceAddresses) {
+    if (familyOf(daddr) !== family || !takesNodePorts(daddr, place)) continue;
+    yield { daddr, dport: nodePort, what: "the node port" };
   }
-  for (const address of [...clusterIPs, ...externalIPs, ...loadBalancerIPs]) {
-    yield { frontend: { address, port }, what: `a port of ${address}, an address` };
+  for (const daddr of [...clusterIPs, ...externalIPs, ...loadBalancerIPs]) {
+    yield { daddr, dport: port, what: `a port of ${daddr}, an address` };
   }
-}
-
-/** Returns the addresses and ports that rules name, so that other frontends need no walk. */
-function namedIn(chains: readonly ForeignChain[]) {
-  const addresses = new Set<string>();
-  const ports = new Set<number>();
-  const ranges: (readonly [first: number, last: number])[] = [];
-  for (const rule of chains.flatMap(({ rules }) => rules)) {
-    for (const [address] of rule.matchAll(/[\da-f]*[.:][\da-f.:]+/g)) addresses.add(address);
-    for (const [, first, last] of rule.matchAll(/\b(\d+)(?:-(\d+))?\b/g)) {
-      if (last === undefined) ports.add(Number(first));
-      else ranges.push([Number(first), Number(last)]);
-    }
-  }
-  const isInRange = (port: number) => ranges.some(([first, last]) => first <= port && port <= last);
-  return { addresses, hasPort: (port: number) => ports.has(port) || isInRange(port) };
 }

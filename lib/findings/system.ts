@@ -1,4 +1,4 @@
-/** Checks what signpost needs of its node: the API server, programs, ports, and limits of the kernel. */
+/** Checks the needs of signpost: the API server, programs, ports, and limits of the kernel. */
 import { answersOnLoopback } from "../policy/node.ts";
 import { cidrTest, type Family } from "../model/values/address.ts";
 import { eachPort, type NodeFacts } from "./facts.ts";
@@ -6,19 +6,19 @@ import type { Finding } from "../model/status.ts";
 import { finding } from "./catalog.ts";
 import { serviceOf } from "../model/cluster/names.ts";
 
-/** Services that one finding names. */
+/** The most Services in one finding. */
 const MOST_SERVICES = 20;
 
-/** The remedy if no process of the other proxy is seen. */
+/** The remedy if the other proxy's processes are not visible. */
 const RESTART =
   "Stop the other proxy, such as the DaemonSet kube-proxy in kube-system, or the program " +
   "that restores its rules, such as netfilter-persistent. Then start signpost again: it removes " +
   "the rules at its start.";
 
-/** Share of the table of connection tracking from which on it is almost full. */
+/** The share of entries from which the table of connection tracking is almost full. */
 const ALMOST = 0.9;
 
-/** Finds another proxy, changed rules, refused kernel settings, and a table of connection tracking that is almost full. */
+/** Finds another proxy, changed rules, refused kernel settings, and an almost full table of connection tracking. */
 export function* checkSystem(
   { rival, drift, system, settingFailures = [] }: NodeFacts,
 ): Generator<Finding> {
@@ -27,8 +27,8 @@ export function* checkSystem(
     const who = rival.processes.join(", ");
     const what = who
       ? `another proxy keeps writing its rules on this node: ${rules} (${who})`
-      : `rules of another proxy are on this node again: ${rules} (no process of it is seen from here)`;
-    // A pod does not see when the process ends.
+      : `rules of another proxy are on this node again: ${rules} (its processes are not visible from here)`;
+    // From a pod, the end of a process elsewhere is not visible.
     const remedy = rival.processes.length === 0 ? { remedy: RESTART } : {};
     yield finding("another-proxy", { what, where: "kube-proxy", ...remedy });
   }
@@ -66,10 +66,10 @@ export function* checkRouteLocalnet({ objects, traits, system }: NodeFacts): Gen
     const what = `node ports do not answer on loopback: ${where} is 0`;
     return yield finding("route-localnet-off", { what, where });
   }
-  // Other proxies and iptables mode set it; nftables mode never needs it.
+  // Other proxies and iptables mode set it. nftables mode never needs it.
   if (traits.localhostNodePorts === "rules" || value === "0") return;
   const what = `${where} is ${value} and no node port needs it: only signpost's rules keep ` +
-    "neighbours from what listens on 127.0.0.1";
+    "neighbours from programs that listen on 127.0.0.1";
   yield finding("route-localnet-on", { what, where });
 }
 
@@ -79,7 +79,7 @@ export const FORWARDING: Readonly<Record<Family, string>> = {
   6: "net.ipv6.conf.all.forwarding",
 };
 
-/** The setting by which packets between ports of a bridge meet connection tracking. */
+/** The setting by which packets between ports of a bridge pass connection tracking. */
 export const BRIDGE_FILTER: Readonly<Record<Family, string>> = {
   4: "net.bridge.bridge-nf-call-iptables",
   6: "net.bridge.bridge-nf-call-ip6tables",
@@ -123,7 +123,7 @@ function remedyFor(setting: string): string {
   return `Run sysctl -w ${setting}=1, and write ${setting} = 1 into a file of /etc/sysctl.d.`;
 }
 
-/** Finds what keeps signpost from the objects: one finding for the way there, or one for each refused kind. */
+/** Finds why signpost cannot read objects: one finding for the connection, and one for each refused kind. */
 export function* checkApiServer({ apiServer, excess }: NodeFacts): Generator<Finding> {
   if (excess) yield finding("objects-without-memory", { what: excess.reason, where: excess.kind });
   if (!apiServer) return;
@@ -160,7 +160,7 @@ export function* checkHealthCheckPorts({ objects }: NodeFacts): Generator<Findin
   yield* shared.values();
 }
 
-/** Finds Services whose flows routers may move: conntrack refuses what comes back after others have gone on. */
+/** Finds Services whose flows routers may move: conntrack refuses a flow that returns after packets went elsewhere. */
 export function* checkMovedConnections(
   { objects, configuration }: NodeFacts,
 ): Generator<Finding | undefined> {

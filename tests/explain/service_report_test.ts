@@ -207,7 +207,7 @@ const BROKEN: readonly {
     objects: [web(), slice([endpoint("172.16.0.9", NODE_NAME), REMOTE])],
     causes: [
       "warning pod-outside-detected-range: the pod 172.16.0.9 of this node (shop/web) is outside " +
-      "10.244.0.0/16: what it sends counts as traffic from outside",
+      "10.244.0.0/16: its traffic counts as traffic from outside",
     ],
     options: {
       nodeFindings: [stray("pod-outside-detected-range", "the pod 172.16.0.8 of another Service")],

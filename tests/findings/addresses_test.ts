@@ -279,7 +279,7 @@ Deno.test("the first pod of this node outside the range of all pods is named, an
     ...[service("api", { clusterIP: "10.96.0.12" }), slice("api", endpoints.slice(1))],
   ], { configuration: { clusterCIDRs: ["10.244.0.0/16"] } });
   assertEquals(listOf(checkPodRange(facts)).map(({ what, services }) => [what, services]), [[
-    "the pod 10.88.0.1 of this node (default/web) is outside 10.244.0.0/16: what it sends counts " +
+    "the pod 10.88.0.1 of this node (default/web) is outside 10.244.0.0/16: its traffic counts " +
     "as traffic from outside",
     ["default/web", "default/api"],
   ]]);
@@ -297,7 +297,7 @@ Deno.test("a podCIDR outside the range of all pods is named if no pod is seen in
   };
   assertEquals(found("10.245.0.0/24", ["10.244.1.1@node-2"]), [
     "pod-cidr-outside-detected-range: the podCIDR 10.245.0.0/24 of this node is not inside of " +
-    "10.244.0.0/16: what its pods send counts as traffic from outside",
+    "10.244.0.0/16: traffic of its pods counts as traffic from outside",
   ]);
   assertEquals(found("10.244.0.0/24"), []);
   assertEquals(found("fd00:10:245::/64"), []);
