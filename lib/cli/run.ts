@@ -64,7 +64,7 @@ export async function run(options: RunOptions): Promise<void> {
     logger = openLog(configuration, { runtime, recentLog });
     logger.info("the configuration was read again");
   }
-  await manager.tell("STOPPING");
+  await manager.report("STOPPING");
   logger.info("stopped, the rules stay");
 }
 
@@ -79,7 +79,7 @@ const LOOK_PERIOD = 1_000;
 const SOURCE_PERIOD = 5_000;
 
 interface ReloadOptions extends Omit<RunOptions, "systemd" | "reload" | "recentLog"> {
-  readonly manager: Pick<ServiceManager, "tell">;
+  readonly manager: Pick<ServiceManager, "report">;
   /** Set if the configuration is to be read again. */
   readonly request: AutoResetEvent;
 }
@@ -97,12 +97,12 @@ export async function nextConfiguration(
     if (signal.aborted) return undefined;
     if (isAsked || await file.hasChanged()) {
       if (!isAsked) logger.info("the configuration file has changed");
-      await manager.tell("RELOADING");
+      await manager.report("RELOADING");
       refused = await load(options);
       const problem = refused && await sourceProblem(refused, options);
       if (refused && problem === undefined) return refused;
       if (problem) refuse(`${problem}; it is used as soon as that is fixed`, logger);
-      await manager.tell("READY");
+      await manager.report("READY");
     } else if (!refused || clock.monotonic() - checked < SOURCE_PERIOD) {
       continue;
     } else if (await sourceProblem(refused, options) === undefined) {

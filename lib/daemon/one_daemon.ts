@@ -27,7 +27,7 @@ export async function beTheOnlyDaemon(options: OneDaemonOptions): Promise<void> 
     const who = describeHolder(await lock.holder());
     if (!wait) throw new FatalError(`${who}: stop it, or start this one with --wait`);
     logger.info(`${who}: waiting for its end`);
-    await manager.tell("READY", `waiting for its end: ${who}`);
+    await manager.report("READY", `waiting for its end: ${who}`);
     void manager.feedWatchdog(() => true, stop);
     do {
       await clock.sleep(PAUSE, signal);

@@ -1,4 +1,4 @@
-/** Answers at the health and the metrics server as kube-proxy does, and with the status page. */
+/** Answers requests to the health and the metrics server as kube-proxy does, and serves the status page. */
 import {
   type Configuration,
   inEffect,
@@ -30,15 +30,15 @@ import PAGE from "./page/page.html" with { type: "text" };
 const NEVER = "0001-01-01T00:00:00Z";
 
 const OTHER_NAME =
-  "This path answers http://localhost and addresses; for other names there is --status-page=on.\n";
+  "This path answers only for http://localhost and addresses: --status-page=on allows other names.\n";
 
 /** Returns the handler of the health server: kube-proxy's `/healthz` and `/livez`, and `/readyz`. */
 export function healthServer({ pid, health: proxy, metrics, findings }: {
-  /** The number of this process, which `/readyz?pid=` must have if it is there. */
+  /** The number of this process. `/readyz?pid=` must name it, if it names one. */
   readonly pid: number;
   readonly health: Pick<ProxyHealth, "report">;
   readonly metrics: Pick<Metrics, "healthAnswered">;
-  /** Anyone may ask, so only the kinds of these findings are shown. */
+  /** Everyone may ask, so the answer has only the kinds of these findings. */
   readonly findings: () => readonly Finding[];
 }): HttpHandler {
   const answer = (path: "healthz" | "livez") => (): HttpAnswer => {
@@ -50,11 +50,11 @@ export function healthServer({ pid, health: proxy, metrics, findings }: {
     const currentTime = formatTime(health.currentTime);
     const lastUpdated = formatTime(health.lastUpdated);
     const body = {
-      // A healthy proxy has the present state, though nothing may have been written for long.
+      // A healthy proxy has the present state, even if its last write is long ago.
       lastUpdated: isHealthy ? currentTime : lastUpdated,
       currentTime,
       ...path === "healthz" && { nodeEligible },
-      // The status stays: a restart mends no finding, and the rules in the kernel still serve.
+      // A finding does not change the HTTP status: a restart would not fix it, and the rules still work.
       healthy: healthy && wrong.every(({ severity }) => severity !== "error"),
       ...progress && { progress: describeProgress(progress) },
       ...families.length > 0 && {
@@ -72,7 +72,7 @@ export function healthServer({ pid, health: proxy, metrics, findings }: {
       [
         "/readyz",
         ({ search = "" }) => {
-          // A pod in the node's network that waits must not be ready by the answer of the daemon that it waits for.
+          // A waiting pod on the host's network must not take the answer of the old daemon for its own.
           const asked = new URLSearchParams(search).get("pid");
           if (asked !== null && asked !== String(pid)) {
             return textAnswer(
@@ -146,7 +146,7 @@ export function metricsServer(options: MetricsServerOptions): HttpHandler {
   );
 }
 
-/** Shares an answer among all who ask the same question within a second. Another question waits until then. */
+/** Shares an answer among equal requests within a second. A different request waits for the next second. */
 function atMostOnceASecond<T>(
   make: (question: string) => T | Promise<T>,
   clock: Pick<Clock, "sleep">,
@@ -176,7 +176,7 @@ function hostOf(authority: string): string {
   return unbracketed(authority.replace(/:\d*$/, ""));
 }
 
-/** Returns true for addresses, `localhost` and an empty Host: no other site (DNS rebinding) has these. */
+/** Returns true for addresses, `localhost` and an empty Host: a foreign site (DNS rebinding) cannot have these. */
 function isLocalName(authority = ""): boolean {
   const host = hostOf(authority);
   return host === "" || host === "localhost" || parseAddress(host) !== undefined;
@@ -184,7 +184,7 @@ function isLocalName(authority = ""): boolean {
 
 export const DATA_PATH = "/page.json";
 
-/** Returns the policy that lets only the style and the script of the page itself run, and loads only its JSON. */
+/** Returns the policy that allows only the page's own style and script, and its JSON. */
 export async function contentSecurityPolicy(): Promise<string> {
   return [
     "default-src 'none'",
@@ -248,5 +248,5 @@ function refusalOf(
   }
   return isLocalName(host)
     ? undefined
-    : "The status page is for http://localhost and addresses; for other names there is --status-page=on.";
+    : "The status page answers only for http://localhost and addresses: --status-page=on allows other names.";
 }

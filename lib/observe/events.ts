@@ -1,4 +1,4 @@
-/** Sends Events to the API server, as far as it lets us, and never waits for it. */
+/** Sends Events to the API server if it allows that. Syncs never wait for it. */
 import { messageOf } from "../model/values/errors.ts";
 import { objectKey } from "../model/cluster/names.ts";
 import type { Clock, Logger } from "../model/ports/ports.ts";
@@ -7,7 +7,7 @@ import { sanitizeText } from "./log.ts";
 import { plain } from "../model/values/text.ts";
 
 interface EventRecorderOptions {
-  /** Sends one POST request and returns the status of the answer; it may reject. */
+  /** Sends one POST request, and returns the status of the answer. It may reject. */
   readonly post: (path: string, body: Record<string, unknown>) => Promise<number>;
   readonly clock: Pick<Clock, "now" | "monotonic">;
   readonly logger: Logger;
@@ -15,9 +15,9 @@ interface EventRecorderOptions {
   readonly dropped?: () => void;
 }
 
-/** Milliseconds in which an Event that was sent is not sent again, only counted. */
+/** Milliseconds in which a repeated Event is not sent, only counted. */
 const REPEAT_WINDOW = 600_000;
-/** Milliseconds without a further try after the API server has refused. */
+/** Milliseconds without another try after the API server has refused an Event. */
 const PAUSE = 300_000;
 const MAXIMUM_QUEUE = 100;
 const MAXIMUM_REMEMBERED = 1024;
@@ -46,12 +46,12 @@ class Limit {
   }
 }
 
-/** Queues Events and sends them one after the other. */
+/** Queues Events, and sends one at a time. */
 export class EventRecorder {
   readonly #objects = new Limit(10, 60_000);
   readonly #namespaces = new Limit(25, 10_000);
   readonly #all = new Limit(100, 200);
-  /** By object, reason and note, when an Event was sent, and how often it has occurred. */
+  /** By object, reason and note: the time when an Event was sent, and its number of occurrences. */
   readonly #sent = new BoundedMap<string, { readonly at: number; count: number }>(
     MAXIMUM_REMEMBERED,
   );
@@ -64,7 +64,7 @@ export class EventRecorder {
 
   constructor(private readonly options: EventRecorderOptions) {}
 
-  /** Queues an Event. It drops repeated ones, and those over the limits. */
+  /** Queues an Event. It drops repeated Events, and Events over the limits. */
   record(report: EventReport): void {
     const now = this.options.clock.monotonic();
     const { regarding: { kind, namespace = "", name } } = report;
@@ -96,7 +96,7 @@ export class EventRecorder {
       const failure = isPaused ? "" : await this.#send(next.report, next.count);
       if (failure !== undefined) dropped?.();
       if (failure === "") continue;
-      // Lost Events are no error of the proxy: one line, until the reason changes.
+      // The proxy works without Events, so each reason is logged once.
       if (failure && failure !== this.#failure) {
         this.options.logger.info("cannot send Events", { reason: failure });
       }
@@ -121,13 +121,13 @@ export class EventRecorder {
     }
   }
 
-  /** Returns an Event that stands for so many, of which the earlier ones were not sent. */
+  /** Returns the object of an Event. @param options `count`: its occurrences, also those that were not sent */
   #body(
     { regarding, type, reason, action, note }: EventReport,
     { namespace, count }: { readonly namespace: string; readonly count: number },
   ): Record<string, unknown> {
     const now = this.options.clock.now();
-    // meta/v1 `MicroTime` wants six digits.
+    // meta/v1 `MicroTime` has six digits.
     const time = new Date(now).toISOString().replace("Z", "000Z");
     const base = regarding.name.slice(0, MAXIMUM_NAME_LENGTH).replace(/[^a-z0-9]+$/, "");
     // Makes the names of Events of one millisecond differ.
@@ -183,9 +183,9 @@ function cutToBytes(text: string, bytes: number): string {
 
 export function nodeEvent(
   nodeName: string,
-  said: Pick<EventReport, "type" | "reason" | "note">,
+  event: Pick<EventReport, "type" | "reason" | "note">,
 ): EventReport {
   // kubelet and kube-proxy put the name where the UID belongs, and `kubectl describe node` looks for it.
   const regarding = { kind: "Node", name: nodeName, uid: nodeName } as const;
-  return { regarding, action: "StartKubeProxy", ...said };
+  return { regarding, action: "StartKubeProxy", ...event };
 }

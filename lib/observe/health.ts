@@ -1,20 +1,20 @@
-/** Decides if this proxy keeps up, as kube-proxy does. A lost API server must not drain all nodes at once. */
+/** Decides if this proxy is healthy, as kube-proxy does. A lost API server must not drain all nodes at once. */
 import { FAMILIES, type Family } from "../model/values/address.ts";
 import type { Progress } from "../model/kernel/dataplane.ts";
 import type { Clock } from "../model/ports/ports.ts";
 import type { SyncProgress } from "../sync/reports.ts";
 
 interface HealthReport {
-  /** No update waits for too long; the Node does not count. */
+  /** True if no update waits for too long. The Node does not count. */
   readonly healthy: boolean;
-  /** The Node was seen, and is not being deleted: load balancers may send traffic here. */
+  /** True if the Node was seen and is not being deleted, so load balancers may send traffic here. */
   readonly nodeEligible: boolean;
   /** Wall-clock times, milliseconds since the epoch; `undefined` before the first sync. */
   readonly lastUpdated: number | undefined;
   readonly currentTime: number;
-  /** The families that have rules; none before the first sync. One transaction has both, so their health is one. */
+  /** The families that have rules; empty before the first sync. One transaction writes both: they share one health. */
   readonly families: readonly Family[];
-  /** The families that no rules are written for, and why. */
+  /** The families without rules, with the reason. */
   readonly missing: ReadonlyMap<Family, string>;
   /** The progress of a large table that is written in portions, if there is one. */
   readonly progress: Progress | undefined;
@@ -30,7 +30,7 @@ interface ProxyHealthOptions {
   readonly progress?: () => Progress | undefined;
 }
 
-/** Failures in a row after which progress no longer counts: each try ends in a failure. */
+/** Failures in a row after which progress no longer counts, because each try fails. */
 const MOST_FAILURES = 2;
 
 export class ProxyHealth {

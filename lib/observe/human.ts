@@ -49,13 +49,13 @@ export function describeProgress({ done, of }: Progress): string {
 
 type Colour = "green" | "yellow" | "red";
 
-/** The parts of a status that its health follows from. */
+/** The parts of a status that decide its health. */
 type HealthFacts = Pick<
   Status,
   "healthy" | "nodeEligible" | "stale" | "portions" | "findings" | "syncs" | "watches"
 >;
 
-/** Words the health in one line. @param now milliseconds since the epoch */
+/** Describes the health in one line. @param now milliseconds since the epoch */
 export function healthOf(
   status: HealthFacts,
   now: number,
@@ -71,14 +71,14 @@ export function healthOf(
   if (portions) return say("yellow", `starting: ${describeProgress(portions)} are in the kernel`);
   if (syncs.length === 0) return say("yellow", "starting: no rules are written yet");
   if (stale) return say("yellow", "healthy, with the rules of the state file");
-  if (!nodeEligible) return say("yellow", "healthy, but load balancers are sent elsewhere");
+  if (!nodeEligible) return say("yellow", "healthy, but load balancers avoid this node");
   if (warnings > 0) return say("yellow", `healthy, with ${count(warnings, "warning")}`);
   return say("green", "healthy");
 }
 
 const API_ERRORS = ["api-server-unreachable", "api-server-refuses"];
 
-/** Says since when no watch is open, if that is the only kind of error; `undefined` if it is not. */
+/** Says how long no watch is open, if all errors are about the API server; else `undefined`. */
 function describeCutOff(
   { findings, syncs, stale, watches }: HealthFacts,
   now: number,
@@ -100,7 +100,7 @@ function describeCutOff(
 
 const NO_CONNECTION = /^no connection to the API server: /;
 
-/** Counts problems of objects: `1 Service refused, 2 conflicts, 1 without endpoints`; `""` if there are none. */
+/** Counts problems of objects: `1 Service refused, 2 conflicts, 1 without endpoints`; `""`: none. */
 export function describeObjectProblems(
   { conflicts, servicesWithoutEndpoints, ...refusals }: Pick<
     Status,
@@ -116,7 +116,7 @@ export function describeObjectProblems(
 
 type Refusals = Pick<Status, "refused" | "refusedByKind">;
 
-/** Returns the numbers of refused objects, also of a daemon that lists all of them. */
+/** Returns the number of refused objects by kind, also for an older daemon, which lists all of them. */
 function refusedByKind({ refused, refusedByKind }: Refusals): NonNullable<Status["refusedByKind"]> {
   return refusedByKind ?? countByKind(refused);
 }

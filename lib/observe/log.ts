@@ -1,4 +1,4 @@
-/** Writes the log as text or JSON, without secrets. LogTape has one configuration for a process, so it does not fit. */
+/** Writes the log as text or JSON, without secrets. LogTape does not fit: it has one configuration for a process. */
 import type { Clock, LogFields, Logger } from "../model/ports/ports.ts";
 import { plain } from "../model/values/text.ts";
 
@@ -48,7 +48,7 @@ export class RecentLines {
 
 const MOST_LINES = 500;
 
-/** Makes a logger. Any message becomes one line, without secrets and control characters, and not too long. */
+/** Makes a logger. Each message becomes one line of limited length, without secrets and control characters. */
 export function createLogger(options: LoggerOptions): Logger {
   const { clock, sink, format = "text", verbosity = 0, journald = false } = options;
   const write = (entry: Entry) => {
@@ -66,7 +66,7 @@ export function createLogger(options: LoggerOptions): Logger {
   };
 }
 
-/** Writes a line of text. @param time `""`: journald keeps time and level */
+/** Returns a line of text. @param time `""`: journald keeps time and level */
 function textLine({ level, message, fields }: Entry, time: string): string {
   const parts = time === "" ? [] : [time, level.toUpperCase()];
   parts.push(plain(sanitizeText(message)));
@@ -108,7 +108,7 @@ function fieldName(name: string): string {
   return name.replace(/[^\w.-]/g, "_").slice(0, 64);
 }
 
-/** Longest text in one field or message, in UTF-16 code units; the rest is cut off. */
+/** The longest text of a field or message, in UTF-16 code units. The rest is cut off. */
 export const MAXIMUM_TEXT_LENGTH = 4096;
 
 const REDACTED = "[redacted]";

@@ -1,4 +1,4 @@
-/** Words a status for `signpost status` and the status page. */
+/** Renders a status as texts for `signpost status` and the status page. */
 import { claimText } from "../model/cluster/names.ts";
 import type {
   AccelerationSummary,
@@ -25,7 +25,7 @@ export interface StatusView {
   readonly conflicts: TextRows;
 }
 
-/** Words a status. @param now milliseconds since the epoch */
+/** Renders a status as texts. @param now milliseconds since the epoch */
 export function statusView(status: Status, now: number): StatusView {
   return {
     version: status.commit === "" ? status.version : `${status.version} (${status.commit})`,
@@ -90,13 +90,13 @@ function formatLocalhost({ listeners, connections, refused }: LocalhostSummary):
   return `${count(listeners, "listener")}, ${count(connections, "connection")}${closed}`;
 }
 
-/** Words the fast path: `12 connections after 20 packets, 3 interfaces`. */
+/** Describes the fast path: `12 connections after 20 packets, 3 interfaces`. */
 function formatAcceleration({ packets, interfaces, connections }: AccelerationSummary): string {
   const now = connections === null ? "connections" : count(connections, "connection");
   return `${now} after ${count(packets, "packet")}, ${count(interfaces.length, "interface")}`;
 }
 
-/** Words a take-over: `from ipvs: waiting for 3 connections, until 04:55 UTC`. */
+/** Describes a take-over: `from ipvs: waiting for 3 connections, until 04:55 UTC`. */
 function formatTakeOver({ from, connections, until, obstacle }: TakeOverSummary): string {
   if (obstacle !== "") return `from ${from}: ${obstacle}`;
   const time = until.slice(11, 16);

@@ -4,9 +4,9 @@ import type { Clock, Logger } from "../model/ports/ports.ts";
 import { plain } from "../model/values/text.ts";
 
 export interface SystemdEnvironment {
-  /** Address for notifications: a path, or `@` and an abstract name; `undefined`: not wanted. */
+  /** The address for notifications: a path, or `@` and an abstract name; `undefined`: systemd does not want any. */
   readonly notifySocket: string | undefined;
-  /** Milliseconds without a sign of life after which systemd kills us; `undefined`: never. */
+  /** Milliseconds without a watchdog message after which systemd kills us; `undefined`: never. */
   readonly watchdog: number | undefined;
 }
 
@@ -16,12 +16,12 @@ interface Environment {
 }
 
 export interface NotifySocket {
-  /** @throws where systemd does not receive, or the address is not permitted */
+  /** @throws if systemd does not receive, or the address is not permitted */
   send(datagram: string): Promise<void>;
   close(): void;
 }
 
-/** UTF-16 code units. */
+/** The longest status, in UTF-16 code units. */
 const MAXIMUM_STATUS_LENGTH = 512;
 
 /** Takes systemd's variables out of the environment. WATCHDOG_PID may name another process. */
@@ -52,27 +52,27 @@ export function logsToJournal(
 }
 
 interface ServiceManagerOptions {
-  /** `undefined`: not started by systemd; then nothing is sent. */
+  /** `undefined`: systemd did not start this process, so nothing is sent. */
   readonly socket: NotifySocket | undefined;
   readonly watchdog: number | undefined;
   readonly clock: Pick<Clock, "sleep">;
   readonly logger: Logger;
 }
 
-/** The service manager that started this process, as far as there is one. */
+/** The service manager that started this process, if one did. */
 export class ServiceManager {
   /** The last failure, which was logged. */
   #failure: string | undefined;
 
   constructor(private readonly options: ServiceManagerOptions) {}
 
-  /** Says that the service is ready, reloads or stops. @param status sets the text that `systemctl status` shows */
-  tell(state: "READY" | "RELOADING" | "STOPPING", status?: string): Promise<void> {
+  /** Reports that the service is ready, reloads or stops. @param status the text that `systemctl status` shows */
+  report(state: "READY" | "RELOADING" | "STOPPING", status?: string): Promise<void> {
     const text = status && `STATUS=${plain(status.slice(0, MAXIMUM_STATUS_LENGTH))}`;
     return this.#send([`${state}=1`, ...text ? [text] : []]);
   }
 
-  /** Sends a sign of life twice in each watchdog period. @param isAlive must not depend on the API server */
+  /** Sends a watchdog message twice in each period. @param isAlive must not depend on the API server */
   async feedWatchdog(isAlive: () => boolean, signal: AbortSignal): Promise<void> {
     const { watchdog, clock, socket } = this.options;
     if (watchdog === undefined || !socket) return;

@@ -73,7 +73,7 @@ Deno.test("health is told with its reason", () => {
     [
       { health: "healthy", colour: "green" },
       { health: "healthy, with the rules of the state file", colour: "yellow" },
-      { health: "healthy, but load balancers are sent elsewhere", colour: "yellow" },
+      { health: "healthy, but load balancers avoid this node", colour: "yellow" },
       { health: "unhealthy: an update waits for too long", colour: "red" },
       { health: "starting: portions 7 of 21 are in the kernel", colour: "yellow" },
       { health: "starting: no rules are written yet", colour: "yellow" },

@@ -61,11 +61,11 @@ Deno.test("addresses that are neither a path nor abstract are left alone", () =>
 
 Deno.test("the messages are those of sd_notify(3)", async () => {
   const { manager, sent } = start();
-  await manager.tell("READY", "3 Services");
-  await manager.tell("RELOADING");
-  await manager.tell("READY");
-  await manager.tell("READY", "a\nSTOPPING=1");
-  await manager.tell("STOPPING");
+  await manager.report("READY", "3 Services");
+  await manager.report("RELOADING");
+  await manager.report("READY");
+  await manager.report("READY", "a\nSTOPPING=1");
+  await manager.report("STOPPING");
   assertEquals(sent, [
     "READY=1\nSTATUS=3 Services",
     "RELOADING=1",
@@ -98,7 +98,7 @@ Deno.test("without systemd nothing is sent, and nothing waits", async () => {
   await manager.feedWatchdog(() => true, new AbortController().signal);
   const logger = new MemoryLogger();
   const alone = new ServiceManager({ socket: undefined, watchdog: 1_000, clock, logger });
-  await alone.tell("READY", "x");
+  await alone.report("READY", "x");
   await alone.feedWatchdog(() => true, new AbortController().signal);
   assertEquals(logger.entries, []);
 });
@@ -112,8 +112,8 @@ Deno.test("a socket that does not take it is a warning, once", async () => {
     clock: new ManualClock(START),
     logger,
   });
-  await manager.tell("READY", "a");
-  await manager.tell("STOPPING");
+  await manager.report("READY", "a");
+  await manager.report("STOPPING");
   assertEquals(logger.messages, ["cannot notify systemd"]);
   socket.close();
 });

@@ -36,14 +36,14 @@ export async function announceReady(parts: Parts, firstSync: Promise<void>): Pro
   const isSyncedWithin = (milliseconds: number) =>
     Promise.race([firstSync.then(() => true), clock.sleep(milliseconds, signal).then(() => false)]);
   if (!await isSyncedWithin(READY_LIMIT) && !signal.aborted) {
-    await manager.tell("READY", `no rules are written yet, waiting for ${waitingFor(parts)}`);
+    await manager.report("READY", `no rules are written yet, waiting for ${waitingFor(parts)}`);
     if (!await isSyncedWithin(LONG_WAIT - READY_LIMIT) && !signal.aborted) {
       const why = { seconds: LONG_WAIT / 1000, waitingFor: waitingFor(parts) };
       logger.warn("no rules have been written since the start", why);
       await firstSync;
     }
   }
-  if (!signal.aborted) await manager.tell("READY", "rules are in the kernel");
+  if (!signal.aborted) await manager.report("READY", "rules are in the kernel");
 }
 
 function waitingFor({ cache: { missing }, loop, opened: { backend } }: Parts): string {

@@ -1,6 +1,6 @@
 /**
  * Records metrics with the names, labels and buckets of kube-proxy (`pkg/proxy/metrics`) and client-go
- * (`component-base/metrics/prometheus/restclient`). A sync has the rules of both families, and counts for each.
+ * (`component-base/metrics/prometheus/restclient`). A sync writes the rules of both families, so each counts it.
  */
 import { TIMES_AS_LONG } from "../../backend/connections.ts";
 import type {
@@ -28,7 +28,7 @@ import { CONTENT_TYPE, exponentialBuckets, linearBuckets, Registry } from "./reg
 
 /** Reads the resources that the process uses. */
 export interface ProcessUsage {
-  /** Returns bytes: resident ones, and those of V8's heap, its objects, and what they hold outside of it. */
+  /** Returns bytes: resident memory, V8's heap, its objects, and their memory outside of the heap. */
   memory(): Readonly<Record<"rss" | "heapTotal" | "heapUsed" | "external", number>>;
   /** Seconds of processor time, user and system. */
   cpu(): number;
@@ -40,7 +40,7 @@ export interface ProcessUsage {
 
 /** The daemon's counts of its work. */
 export interface Observed {
-  /** All changes, and those that the kernel does not have yet. */
+  /** All changes, and the changes that are not in the kernel yet. */
   readonly changes: Readonly<
     Record<"EndpointSlice" | "Service", { readonly total: number; readonly pending: number }>
   >;
@@ -55,7 +55,7 @@ interface MetricsOptions {
   readonly families: readonly Family[];
 }
 
-/** The values that are read each time the metrics are asked for. */
+/** The values that each request for metrics reads. */
 export interface MetricsSources {
   readonly observed: Observed;
   readonly sync: () => SyncProgress;
@@ -75,7 +75,7 @@ export interface MetricsSources {
 
 /** 1 ms to 16 s. */
 const SYNC_BUCKETS = exponentialBuckets(0.001, 2, 15);
-/** To one minute finely, to five coarsely. */
+/** Fine buckets to one minute, coarse buckets to five. */
 const PROGRAMMING_BUCKETS = [
   ...linearBuckets(0.25, 0.25, 2),
   ...linearBuckets(1, 1, 59),
@@ -167,7 +167,7 @@ export class Metrics {
     this.droppedEvents.inc({}, 0);
   }
 
-  /** Adds values that are read each time the metrics are asked for. */
+  /** Adds values that each request for metrics reads. */
   read(sources: MetricsSources): void {
     const metrics = readings({ ...this.options, ...sources });
     for (const metric of metrics) this.#registry.reading(metric);
@@ -380,7 +380,7 @@ function processReadings(options: Sources): ReadMetric[] {
   ];
 }
 
-/** Counts findings. Every kind has a value, so that an alert can tell "none" from "not known". */
+/** Counts findings. Every kind has a value, so an alert can distinguish "none" and "not known". */
 function countFindings(findings: readonly Finding[]): Sample[] {
   const counts = Map.groupBy(findings, ({ id }) => id);
   return Object.entries(CATALOG).map(([id, { severity }]) => ({
@@ -394,7 +394,7 @@ function countRefused(refused: ReturnType<MetricsSources["refused"]>): Sample[] 
   return KINDS.map((kind) => ({ labels: { kind }, value: counts.get(kind)?.length ?? 0 }));
 }
 
-/** Tells the build. Alerts compare `git_version` over all components, so it begins with the API server's version. */
+/** Returns the metrics of the build. Alerts compare `git_version`, so it begins with the API server's version. */
 function buildReadings({ featureGates, process, observed }: Sources): ReadMetric[] {
   const kubernetes = () => {
     const version = observed.serverVersion ?? KUBERNETES_VERSION;

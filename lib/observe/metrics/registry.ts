@@ -33,7 +33,7 @@ export class Registry {
     };
   }
 
-  /** Makes a histogram with these limits of its buckets. */
+  /** Makes a histogram. @param buckets their upper limits */
   histogram<L extends string>(definition: Definition, buckets: readonly number[]): Histogram<L> {
     const [name] = definition;
     const all = new Map<string, { counts: number[]; sum: number; count: number }>();
@@ -103,12 +103,12 @@ function escape(text: string): string {
   return text.replaceAll("\\", "\\\\").replaceAll("\n", "\\n");
 }
 
-/** Returns so many limits, each the one before times a factor. */
+/** Returns `count` limits, each `factor` times the last one. */
 export function exponentialBuckets(start: number, factor: number, count: number): number[] {
   return Array.from({ length: count }, (_, i) => start * factor ** i);
 }
 
-/** Returns so many limits, each the one before plus a step. */
+/** Returns `count` limits, each `step` more than the last one. */
 export function linearBuckets(start: number, step: number, count: number): number[] {
   return Array.from({ length: count }, (_, i) => start + i * step);
 }

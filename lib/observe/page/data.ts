@@ -1,4 +1,4 @@
-/** Makes the values of the status page: problems first, each kind counted, and the Services that match a query. */
+/** Makes the JSON of the status page: problems by kind with their numbers, and the Services that match a query. */
 import { hostPort, objectKey } from "../../model/cluster/names.ts";
 import type { TrafficPolicy } from "../../model/cluster/objects.ts";
 import type { ServiceConnections } from "../../model/connections.ts";
@@ -29,7 +29,7 @@ export interface PageContents {
 }
 
 interface Problems extends TextRows {
-  /** Counts them: `2 refused objects`. */
+  /** The number of problems: `2 refused objects`. */
   readonly title: string;
   readonly colour: "red" | "yellow";
 }
@@ -41,13 +41,13 @@ export interface PageData extends Pick<StatusView, "version" | "facts" | "watche
   readonly health: ReturnType<typeof healthOf>;
   /** Only kinds that have problems. */
   readonly problems: readonly Problems[];
-  /** Says what no problem above says: that the node has none, and Services without endpoints. */
+  /** Says if the node has no problems, and counts Services without endpoints. */
   readonly summary: string;
   readonly notes: TextRows;
   readonly found: FoundServices;
 }
 
-/** Rows of one table; `signpost status` prints all. */
+/** The most rows of one table. `signpost status` prints all rows. */
 const MOST_ROWS = 100;
 
 /** Makes the page's JSON. @yields when other work can run */
@@ -131,7 +131,7 @@ interface Route {
 interface ServiceView {
   readonly name: string;
   readonly badges: readonly string[];
-  /** `""` if connections are not counted, or there was none. */
+  /** `""` if connections are not counted, or if none was made. */
   readonly connections: string;
   readonly routes: readonly Route[];
   /** The last changes, one line each, the newest first. */
@@ -143,7 +143,7 @@ export interface FoundServices {
   readonly services: readonly ServiceView[];
 }
 
-/** Limits of one answer: with all of them it has 1 MB. `signpost explain` lists everything. */
+/** Limits of one answer. At all limits it has 1 MB. `signpost explain` lists everything. */
 const MOST_SERVICES = 30;
 const MOST_PORTS = 10;
 const MOST_FRONTENDS = 20;

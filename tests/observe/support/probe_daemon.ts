@@ -74,12 +74,12 @@ Deno.addSignalListener("SIGUSR1", () => {
 });
 Deno.addSignalListener("SIGHUP", () => {
   reloads += 1;
-  void manager.tell("RELOADING").then(() => manager.tell("READY", `reloaded ${reloads}`));
+  void manager.report("RELOADING").then(() => manager.report("READY", `reloaded ${reloads}`));
 });
 Deno.addSignalListener("SIGTERM", () => {
-  void manager.tell("STOPPING").then(() => Deno.exit(0));
+  void manager.report("STOPPING").then(() => Deno.exit(0));
 });
 
 await Deno.writeTextFile(REPORT, JSON.stringify(await probe()));
-await manager.tell("READY", "in service");
+await manager.report("READY", "in service");
 await manager.feedWatchdog(() => isAlive, abort.signal);
