@@ -96,8 +96,8 @@ class Schemas {
       if (found === undefined) throw new Error(`${module} has no type ${name}`);
       return this.named(found.src, found.originalName);
     }
-    // The findings of explain and those of nodes have one name.
-    const key = `${module.includes("/explain/") ? "Explain" : ""}${name}`;
+    const isPrefixed = module.includes("/explain/") && !name.startsWith("Explain");
+    const key = isPrefixed ? `Explain${name}` : name;
     if (!(key in this.defs)) {
       this.defs[key] = {};
       const [declaration] = symbol.declarations;

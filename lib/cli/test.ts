@@ -5,7 +5,7 @@ import { suggestService } from "../explain/causes.ts";
 import { serviceNamed } from "../explain/lookup.ts";
 import type { Known } from "../explain/packet.ts";
 import { probe, probeFindings, probesOf } from "../explain/probe.ts";
-import type { Finding, ProbedConnection } from "../explain/report.ts";
+import type { ExplainFinding, ProbedConnection } from "../explain/report.ts";
 import { explainService } from "../explain/service_report.ts";
 import { objectKey, splitKey } from "../model/cluster/names.ts";
 import type { Protocol } from "../model/cluster/objects.ts";
@@ -34,7 +34,7 @@ interface TestReport {
   readonly services: number;
   readonly failing: readonly {
     readonly service: string;
-    readonly findings: readonly Finding[];
+    readonly findings: readonly ExplainFinding[];
     /** The connections that were not as the rules and objects say. */
     readonly connections: readonly (ProbedConnection & { readonly service: string })[];
   }[];

@@ -15,7 +15,7 @@ import { askAbout, explainTarget } from "./packet_report.ts";
 import { EXPLAIN_VERSION, type PacketReport, type ServiceReport } from "./report.ts";
 import { askedPorts, explainService } from "./service_report.ts";
 
-/** An answer without the kernel's part, and the ports whose rules belong to it. */
+/** An answer without the kernel's part, and the service ports that it is about. */
 export interface Answer {
   readonly explainVersion: typeof EXPLAIN_VERSION;
   readonly report: ServiceReport | PacketReport;
@@ -28,9 +28,9 @@ interface PodName {
 }
 
 interface AnswerOptions {
-  /** The sender as the command line says it. */
+  /** The sender that the command line names. */
   readonly from: Sender | undefined;
-  /** Reads the Service and its slices as they are written; `undefined`: they cannot be read. */
+  /** Reads the Service and its slices from their source; `undefined`: they cannot be read. */
   readonly inspect: (service: ServiceTarget) => Promise<Inspected | undefined>;
   /** Returns the addresses of a pod that is an endpoint; `undefined`: they cannot be read. */
   readonly locate: (pod: PodName) => Promise<readonly string[] | undefined>;
@@ -40,7 +40,7 @@ interface AnswerOptions {
   readonly statusOf: (service: string) => Promise<ServiceStatus> | undefined;
 }
 
-/** Gathers what an answer is worked out from. */
+/** Gathers the facts for an answer. */
 export function factsOf(
   { state, backend, configuration, runtime, ...rest }:
     & Pick<Known, "nodeName" | "origin" | "nodeFindings">
@@ -63,7 +63,7 @@ export function factsOf(
   };
 }
 
-/** Answers from the objects alone. @throws {FatalError} if the question names no Service, or several */
+/** Answers from the objects alone. @throws {FatalError} if the question does not name one Service */
 export async function answer(
   asked: ExplainTarget,
   { known, from, inspect, locate, historyOf, statusOf }: AnswerOptions & { readonly known: Known },
@@ -82,7 +82,7 @@ export async function answer(
   return { explainVersion: EXPLAIN_VERSION, report, about: { ports, node } };
 }
 
-/** Puts the address of the sending pod into a packet. @throws {FatalError} if it is not known */
+/** Adds the address of the sending pod to a packet. @throws {FatalError} if it is not known */
 async function withSource(
   target: PacketTarget,
   locate: AnswerOptions["locate"],

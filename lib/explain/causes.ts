@@ -13,26 +13,26 @@ import { familiesOf, isServiceKey, nameOfHolder } from "../policy/service_claims
 import type { Inspected, SliceFacts } from "../source/objects/inspect.ts";
 import { clusterIPEndpoints, error, note, warning } from "./finding.ts";
 import type { Known } from "./packet.ts";
-import type { Finding, PortReport } from "./report.ts";
+import type { ExplainFinding, PortReport } from "./report.ts";
 
-/** Adds the Service that is asked about to what is known. */
+/** The known facts, and the Service that is asked about. */
 export type ServiceInputs = Known & {
   readonly target: ServiceTarget;
-  /** `undefined`: the objects could not be looked at as they are written. */
+  /** The objects as they are written; `undefined`: they could not be read. */
   readonly inspected: Inspected | undefined;
   /** `undefined`: no daemon answers. */
   readonly status: ServiceStatus | undefined;
 };
 
-/** A Service that has a virtual IP, with the ports that are asked about. Its conflicts are those of these ports. */
+/** A Service that has a virtual IP, and the ports that are asked about. `conflicts` are about these ports. */
 type Causes = ServiceInputs & {
   readonly service: Service;
   readonly ports: readonly PortReport[];
   readonly unusedSlices: readonly SliceFacts[];
 };
 
-/** Finds all causes why a Service does not work as its objects say. */
-export function findCauses(inputs: Causes): Finding[] {
+/** Finds all reasons why a Service does not work as its objects say. */
+export function findCauses(inputs: Causes): ExplainFinding[] {
   const { service, target, ports, refused, status, cache } = inputs;
   const key = objectKey(service);
   const objects = [
@@ -71,8 +71,8 @@ export function isAsked(port: ServicePort | undefined, { port: asked }: ServiceT
   return asked === undefined || port?.name === asked || String(port?.port) === asked;
 }
 
-/** Says what the daemon knows besides the objects. */
-export function statusFindings(status: ServiceStatus | undefined): Finding[] {
+/** Returns the findings on the daemon's status of a Service. */
+export function statusFindings(status: ServiceStatus | undefined): ExplainFinding[] {
   if (status === undefined) return [];
   const { service, state, reason, rejected = [] } = status;
   return [
@@ -90,18 +90,18 @@ export function statusFindings(status: ServiceStatus | undefined): Finding[] {
   ];
 }
 
-/** Says what the answer lacks if the Service could not be read as it is written. */
-function notReadFindings({ inspected }: Causes): Finding[] {
+/** Returns a note on the missing facts if the Service could not be read from its source. */
+function notReadFindings({ inspected }: Causes): ExplainFinding[] {
   return inspected ? [] : [note(
     "objects-not-read",
-    "the Service was not read again from its source: its selector, target ports and slices without rules are not known",
+    "the Service was not read from its source: its selector, target ports and unused slices are not known",
   )];
 }
 
-/** Conflicts that get a line of their own. */
+/** The most conflicts with a line of their own. */
 const MOST_CONFLICTS = 20;
 
-function conflictFindings({ conflicts }: Causes): Finding[] {
+function conflictFindings({ conflicts }: Causes): ExplainFinding[] {
   const more = conflicts.length - MOST_CONFLICTS;
   return [
     ...conflicts.slice(0, MOST_CONFLICTS).map(conflictFinding),
@@ -109,12 +109,12 @@ function conflictFindings({ conflicts }: Causes): Finding[] {
   ];
 }
 
-function conflictFinding({ claim, holder, loser, because }: Conflict): Finding {
+function conflictFinding({ claim, holder, loser, because }: Conflict): ExplainFinding {
   const belongs = `${claimText(claim)} belongs to ${nameOfHolder(holder)}, ${because}; ${loser}`;
   return isServiceKey(holder)
     ? error(
       "conflict",
-      `${belongs} gets it when that lets go`,
+      `${belongs} gets it when ${nameOfHolder(holder)} releases it`,
       `give one of them another address or port: ${showService(holder)}`,
     )
     : error(
@@ -128,8 +128,8 @@ function showService(key: string): string {
   return `kubectl get service -n ${key.replace("/", " ")} -o yaml`;
 }
 
-/** Names features that nft or the kernel refuses, and families that the node does not have. */
-function unsupportedFindings({ service, desired }: Causes): Finding[] {
+/** Finds features that nft or the kernel refuses, and families that the node lacks. */
+function unsupportedFindings({ service, desired }: Causes): ExplainFinding[] {
   const families = familiesOf(service);
   const missing = families.filter((family) => !desired.node.ipFamilies.includes(family));
   const say = missing.length === families.length ? error : warning;
@@ -145,8 +145,8 @@ function unsupportedFindings({ service, desired }: Causes): Finding[] {
   ];
 }
 
-/** Names slices that are not used: an error if no other slice brings endpoints. */
-function sliceFindings({ unusedSlices, ports }: Causes): Finding[] {
+/** Finds unused slices. This is an error if no other slice has endpoints. */
+function sliceFindings({ unusedSlices, ports }: Causes): ExplainFinding[] {
   const isServed = ports.some(({ endpoints }) => endpoints.some(({ usedFor }) => usedFor.length));
   const say = isServed ? warning : error;
   return unusedSlices.map(({ slice, reason, endpoints }) =>
@@ -157,8 +157,8 @@ function sliceFindings({ unusedSlices, ports }: Causes): Finding[] {
   );
 }
 
-/** Finds the causes that the port's endpoints and frontends show. */
-function* portFindings(port: PortReport, inputs: Causes): Generator<Finding> {
+/** Finds reasons in the endpoints and frontends of a port. */
+function* portFindings(port: PortReport, inputs: Causes): Generator<ExplainFinding> {
   const { endpoints, sourceRanges, frontends } = port;
   const where = `${port.name} (IPv${port.family})`;
   const outcomes = frontends.flatMap(({ outcomes }) => outcomes);
@@ -185,31 +185,32 @@ function* portFindings(port: PortReport, inputs: Causes): Generator<Finding> {
   }
 }
 
-/** The causes of a port, with its name. */
+/** The facts about a port, and its name for messages. */
 type PortCauses = Causes & { readonly where: string };
 
-/** Says why no endpoint of a port can be used. */
-function noEndpoints(port: PortReport, inputs: PortCauses): Finding | undefined {
+/** Finds the reason why a port has no usable endpoint. */
+function noEndpoints(port: PortReport, inputs: PortCauses): ExplainFinding | undefined {
   const { service, unusedSlices, cache, where } = inputs;
   const facts = inputs.inspected?.service;
   const { family, endpoints, targetPort } = port;
   const slices = cache.slicesOf(objectKey(service));
   const labels = facts?.selector ? ` -l ${facts.selector}` : "";
   const pods = `kubectl get pods -n ${service.namespace}${labels} --show-labels`;
-  const all = count(endpoints.length, "endpoint");
-  const [first] = endpoints;
+  const [first, second] = endpoints;
   if (first) {
+    const none = (one: string, several: string) =>
+      second ? `none of ${endpoints.length} endpoints ${several}` : `its only endpoint ${one}`;
     if (endpoints.some(({ code }) => code !== "wrong-port")) {
       return error(
         "none-ready",
-        `${where}: none of ${all} is ready`,
+        `${where}: ${none("is not", "is")} ready`,
         `see why the readiness probes fail: ${pods}`,
       );
     }
     const target = targetPort === "" ? "" : ` targetPort ${targetPort}:`;
     return otherPortName(port, inputs) ?? error(
       "wrong-target-port",
-      `${where}:${target} none of ${all} has this port (${first.reason})`,
+      `${where}:${target} ${none("does not have", "has")} this port (${first.reason})`,
       "give targetPort the name or number of a port of the Pods' containers",
     );
   }
@@ -239,10 +240,10 @@ function noEndpoints(port: PortReport, inputs: PortCauses): Finding | undefined 
 }
 
 /**
- * Finds slices whose ports have no name of the Service's ports: they are matched by name. The EndpointSlice
- * controller takes the names over, so another program made these.
+ * Finds slices whose ports are named unlike the Service's ports. Ports are matched by name. The EndpointSlice
+ * controller copies the names, so another program made these slices.
  */
-function otherPortName(port: PortReport, inputs: PortCauses): Finding | undefined {
+function otherPortName(port: PortReport, inputs: PortCauses): ExplainFinding | undefined {
   const { service, cache, where } = inputs;
   const key = objectKey(service);
   const slices = cache.slicesOf(key).filter(({ family }) => family === port.family);
@@ -250,21 +251,23 @@ function otherPortName(port: PortReport, inputs: PortCauses): Finding | undefine
   if (names.size === 0 || service.ports.some(({ name }) => names.has(name))) return undefined;
   const wanted = service.ports.find((each) => servicePortName(key, each) === port.name)?.name;
   const own = wanted ? `is named "${wanted}"` : "has no name";
-  const given = [...names].map((name) => name === "" ? "a port without a name" : `"${name}"`);
+  const found = [...names].map((name) => name === "" ? "a port without a name" : `"${name}"`);
   return error(
     "wrong-port-name",
-    `${where}: the Service's port ${own}, and its EndpointSlices have ${given.join(", ")}`,
+    `${where}: the Service's port ${own}, and its EndpointSlices have ${found.join(", ")}`,
     names.has("")
       ? "give the slice's port the name of the Service's port"
-      : `name the Service's port ${given[0]}, or the slice's port as the Service's`,
+      : `name the Service's port ${
+        found[0]
+      }, or give the slice's port the name of the Service's port`,
   );
 }
 
-/** Names policies Local that have no endpoint here. */
+/** Finds traffic policies Local without an endpoint on this node. */
 function* localFindings(
   { frontends, endpoints }: PortReport,
   inputs: PortCauses,
-): Generator<Finding> {
+): Generator<ExplainFinding> {
   const { service: { healthCheckNodePort }, where } = inputs;
   const code = "no-local-endpoints";
   const dropping = frontends.filter(({ outcomes }) => outcomes.some((each) => each.code === code));
@@ -295,7 +298,7 @@ function* localFindings(
     );
 }
 
-/** Names an address on which the health-check node port listens. */
+/** Returns a command that asks the health-check node port, at one of its addresses. */
 function healthCheckHint({ service, desired: { node }, ownAddresses }: Causes): string {
   const { healthCheckNodePort } = service;
   // Other load-balancer IPs may be another node's.
@@ -303,13 +306,13 @@ function healthCheckHint({ service, desired: { node }, ownAddresses }: Causes): 
   const place = { families: familiesOf(service), loadBalancerIPs };
   const [address] = healthCheckAddresses(place, { node, ownAddresses }).flat();
   if (address === undefined) {
-    return "no address of this node takes node ports: see nodePortAddresses";
+    return "node ports are open on none of this node's addresses: see nodePortAddresses";
   }
   const everywhere: Readonly<Record<string, string>> = { "0.0.0.0": "127.0.0.1", "::": "::1" };
   return `ask it: curl http://${hostPort(everywhere[address] ?? address, healthCheckNodePort)}/`;
 }
 
-function* serviceFindings(inputs: Causes): Generator<Finding> {
+function* serviceFindings(inputs: Causes): Generator<ExplainFinding> {
   const { service, desired: { node }, cache, nodeName, externalIPsAllowed } = inputs;
   const families = familiesOf(service);
   for (const address of [...service.externalIPs, ...service.loadBalancerIPs]) {
@@ -328,7 +331,7 @@ function* serviceFindings(inputs: Causes): Generator<Finding> {
     yield service.isProxiedByBalancer
       ? note(
         "load-balancer-proxies",
-        "the load balancer's addresses have ipMode Proxy: no rules for them",
+        "the load balancer's addresses have ipMode Proxy: signpost makes no rules for them",
       )
       : warning(
         "load-balancer-pending",
@@ -341,7 +344,7 @@ function* serviceFindings(inputs: Causes): Generator<Finding> {
     yield warning(
       "scheduler-unused",
       `session affinity decides, not ${scheduler}: a new client's endpoint is picked at random`,
-      "set sessionAffinity to None, or take the annotation signpost.dev/scheduler away",
+      "set sessionAffinity to None, or remove the annotation signpost.dev/scheduler",
     );
   }
   const isLocal = service.externalTrafficPolicy === "Local";
@@ -362,10 +365,10 @@ function* serviceFindings(inputs: Causes): Generator<Finding> {
   }
 }
 
-/** Says why signpost makes no rules for a Service: it is malformed, not there, or not for a proxy. */
+/** Finds the reason why a Service has no rules: it is malformed, does not exist, or is not for a proxy. */
 export function notProxied(
   { target, inspected, refused, cache }: ServiceInputs,
-): Finding {
+): ExplainFinding {
   const services = cache.services.keys();
   const key = objectKey(target);
   const refusal = refused.find((each) => each.kind === "Service" && each.key === key);
@@ -373,16 +376,16 @@ export function notProxied(
   if (!inspected) {
     return error(
       "service-unknown",
-      `no Service ${key} has rules here, and the API server did not answer whether there is one.` +
+      `Service ${key} has no rules here, and the API server did not answer if it exists.` +
         suggestService(target, services),
-      "signpost status shows what the watches wait for",
+      "signpost status shows the state of the watches",
     );
   }
   const { service } = inspected;
   if (!service) {
     return error(
       "service-not-found",
-      `There is no Service ${key}.${suggestService(target, services)}`,
+      `Service ${key} does not exist.${suggestService(target, services)}`,
       `kubectl get services -n ${target.namespace}`,
     );
   }
@@ -398,7 +401,7 @@ export function notProxied(
   if (clusterIP === "None") {
     return note(
       "headless",
-      `${key} is headless (clusterIP None): clients find its endpoints by DNS, no rules are made`,
+      `${key} is headless (clusterIP None): clients find its endpoints by DNS, so it needs no rules`,
     );
   }
   const message = `${key} has no cluster IP yet: the API server gives it one`;

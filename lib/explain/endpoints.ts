@@ -1,4 +1,4 @@
-/** Explains which endpoints of a service port are used on this node, and why others are not. */
+/** Explains for each endpoint of a service port why it is used on this node or not. */
 import { hostPort } from "../model/cluster/names.ts";
 import type { Endpoint, EndpointSlice, ServicePort } from "../model/cluster/objects.ts";
 import { type DesiredServicePort, endpointsFor, isExternal } from "../model/kernel/desired.ts";
@@ -49,7 +49,7 @@ export function explainEndpoints(
     const candidate = counted.get(endpoint);
     return candidate
       ? judgeCandidate(candidate, choices)
-      : unused("duplicate", "another entry of this address and port counts");
+      : unused("duplicate", "another entry has this address and port");
   };
   const endpoints = slices.filter((slice) => slice.family === family).flatMap((slice) => {
     const target = slice.ports.find((each) =>
@@ -66,7 +66,7 @@ export function explainEndpoints(
 
 type Judgement = Pick<EndpointReport, "usedFor" | "code" | "reason">;
 
-/** A policy, and the endpoints that the rules have for it. */
+/** A traffic policy, and its endpoints in the rules. */
 interface Choice extends Criteria {
   readonly held: ReadonlySet<string>;
 }
@@ -78,7 +78,7 @@ function judgeCandidate(candidate: Candidate, choices: readonly Choice[]): Judge
   const reasons = choices.map((choice) => reasonFor(candidate, choice));
   const reason = reasons.find(isUsed) ?? reasons[0] ?? "used";
   if (isUsed(reason) && usedFor.length === 0) {
-    return unused("not-written", "chosen, and the rules do not have it yet");
+    return unused("not-written", "chosen, but not in the rules yet");
   }
   if (!isUsed(reason) && usedFor.length > 0) {
     return { usedFor, code: "held", reason: "kept with the last good rules" };
@@ -99,19 +99,19 @@ function describe(
     case "used":
       return [reason, "used"];
     case "last-resort":
-      return [reason, "terminating, but it still serves, and no ready one is left"];
+      return [reason, "terminating, but it still serves, and no endpoint is ready"];
     case "not-ready":
       return [reason, "not ready: its readiness probe fails"];
     case "terminating":
-      return [reason, "terminating: it still serves, but ready ones are there"];
+      return [reason, "terminating: it still serves, but other endpoints are ready"];
     case "stopped":
-      return ["terminating", "terminating, and serves no more"];
+      return ["terminating", "terminating, and does not serve any more"];
     case "other-node":
       return [reason, `hinted for node ${nodeHints.join(", ")}, not for this one`];
     case "other-zone":
       return [reason, `hinted for zone ${zoneHints.join(", ")}; this node is in ${place?.zone}`];
     case "not-local": {
-      const where = nodeName === undefined ? "no node is named" : `on ${nodeName}`;
+      const where = nodeName === undefined ? "its node is not named" : `on ${nodeName}`;
       return [reason, `not on this node (${where}), and the policy is Local`];
     }
   }
@@ -131,7 +131,7 @@ function unused(code: EndpointReport["code"], reason: string): Judgement {
   return { usedFor: [], code, reason };
 }
 
-/** Prints `10.0.0.1:80`, or the address alone if there is no port. */
+/** Returns `10.0.0.1:80`, or the address alone without a port. */
 export function endpointName({ address, port }: Pick<EndpointReport, "address" | "port">): string {
   return port === null ? address : hostPort(address, port);
 }

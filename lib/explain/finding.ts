@@ -1,19 +1,19 @@
-/** Makes findings, and puts them in order. */
+/** Makes and sorts findings of `explain`, also from findings on the node. */
 import type { Sender } from "../config/command.ts";
 import { seesFamily } from "../findings/foreign_chains.ts";
 import { BRIDGE_FILTER, FORWARDING } from "../findings/system.ts";
-import { bySeverity, type Finding as NodeFinding } from "../model/status.ts";
+import { bySeverity, type Finding } from "../model/status.ts";
 import { cidrContains, type Family, familyOf } from "../model/values/address.ts";
-import type { World } from "./packet.ts";
-import type { Finding, ForeignDrop } from "./report.ts";
+import type { Known, World } from "./packet.ts";
+import type { ExplainFinding, ForeignDrop } from "./report.ts";
 
-/** Puts errors first, and drops what several ports say alike. */
-export function sortFindings(findings: readonly Finding[]): Finding[] {
+/** Sorts findings, errors first, and drops repeated ones. */
+export function sortFindings(findings: readonly ExplainFinding[]): ExplainFinding[] {
   const unique = new Map(findings.map((each) => [`${each.code} ${each.message}`, each]));
   return [...unique.values()].sort(bySeverity);
 }
 
-/** The kind about packets that are dropped for certain. */
+/** The kind of finding on a firewall that drops packets for certain. */
 const DROPS = "firewall-drops-services";
 
 interface Packets {
@@ -23,16 +23,13 @@ interface Packets {
   readonly senders: readonly Sender[];
 }
 
-interface NodeFacts {
-  readonly nodeFindings: readonly NodeFinding[];
-  readonly ownAddresses: readonly string[];
-}
+type OfNode = Pick<Known, "nodeFindings" | "ownAddresses">;
 
 /** Returns the findings on firewalls that drop packets of these senders to endpoints, or may do so. */
 export function dropsOf(
   { service, family, endpoints, senders }: Packets,
-  { nodeFindings, ownAddresses }: NodeFacts,
-): NodeFinding[] {
+  { nodeFindings, ownAddresses }: OfNode,
+): Finding[] {
   // Packets to an address of this node are not forwarded.
   const paths = new Set(
     endpoints.map(({ address }) => ownAddresses.includes(address) ? "input" : "forward"),
@@ -44,13 +41,13 @@ export function dropsOf(
   );
 }
 
-/** Returns the first of these findings, one on a certain drop if there is any, and the senders that are dropped. */
+/** Returns the first of these findings, a certain drop if there is one, with the dropped senders. */
 export function dropOf(
   packets: Packets,
-  facts: NodeFacts,
-): { readonly by: ForeignDrop; readonly finding: NodeFinding } | undefined {
+  node: OfNode,
+): { readonly by: ForeignDrop; readonly finding: Finding } | undefined {
   const find = (senders: readonly Sender[]) => {
-    const found = dropsOf({ ...packets, senders }, facts);
+    const found = dropsOf({ ...packets, senders }, node);
     return found.find(isCertain) ?? found[0];
   };
   const finding = find(packets.senders);
@@ -60,7 +57,7 @@ export function dropOf(
   return { by: { ...chainOf(finding.where), senders, ...mayPass }, finding };
 }
 
-export function isCertain({ id }: NodeFinding): boolean {
+export function isCertain({ id }: Finding): boolean {
   return id === DROPS;
 }
 
@@ -75,14 +72,10 @@ export function lossesTo(
     readonly family: Family;
     readonly endpoints: readonly { readonly address: string; readonly local: boolean }[];
   },
-  { nodeFindings, ownAddresses, sender }: {
-    readonly nodeFindings: readonly NodeFinding[];
-    readonly ownAddresses: readonly string[];
-    readonly sender?: Sender;
-  },
-): NodeFinding[] {
+  { nodeFindings, ownAddresses, sender }: OfNode & { readonly sender?: Sender },
+): Finding[] {
   const pods = endpoints.filter(({ address }) => !ownAddresses.includes(address));
-  // What this node sends is not forwarded, and meets connection tracking.
+  // The node's own packets are not forwarded, and pass connection tracking.
   const settings = [
     ...pods.length > 0 && sender !== "node" ? [FORWARDING[family]] : [],
     ...pods.some(({ local }) => local) && (sender ?? "pod") === "pod"
@@ -102,20 +95,20 @@ export function isLoss(id: string): boolean {
   return LOSSES.includes(id);
 }
 
-/** Takes over the node findings on a Service. @param drops those on firewalls that concern its packets */
+/** Converts the node findings on a Service. @param drops findings on firewalls that drop its packets */
 export function aboutService(
   key: string,
   { found, drops }: {
-    readonly found: readonly NodeFinding[];
-    readonly drops: readonly NodeFinding[];
+    readonly found: readonly Finding[];
+    readonly drops: readonly Finding[];
   },
-): Finding[] {
+): ExplainFinding[] {
   return [...found.filter((each) => !each.drops && each.services.includes(key)), ...drops]
     .map(fromNode);
 }
 
-/** Words a finding of the node as one of `explain`. A Service that pods cannot reach does not work. */
-export function fromNode({ severity, id, what, remedy, drops }: NodeFinding): Finding {
+/** Converts a finding on the node. If pods cannot reach a Service, it does not work. */
+export function fromNode({ severity, id, what, remedy, drops }: Finding): ExplainFinding {
   const isBroken = id === DROPS && drops?.some((each) => each.startsWith("pod "));
   return {
     severity: isBroken ? "error" : severity === "info" ? "note" : severity,
@@ -125,11 +118,11 @@ export function fromNode({ severity, id, what, remedy, drops }: NodeFinding): Fi
   };
 }
 
-/** Names endpoints in the range of cluster IPs. A packet is translated once, so no other Service sends it on. */
+/** Finds endpoints in the range of cluster IPs. A packet is translated once, so their Services do not get it. */
 export function clusterIPEndpoints(
   endpoints: readonly { readonly address: string }[],
   { desired: { node }, ownAddresses }: Pick<World, "desired" | "ownAddresses">,
-): Finding[] {
+): ExplainFinding[] {
   return endpoints.flatMap(({ address }) => {
     const { guardedCIDRs, guardedServers } = node.families[familyOf(address)];
     const range = guardedCIDRs.find((cidr) => cidrContains(cidr, address));
@@ -142,16 +135,16 @@ export function clusterIPEndpoints(
   });
 }
 
-/** Makes a finding because of which traffic is not delivered. */
-export function error(code: string, message: string, hint = ""): Finding {
+/** Makes a finding that stops traffic. */
+export function error(code: string, message: string, hint = ""): ExplainFinding {
   return { severity: "error", code, message, hint };
 }
 
-/** Makes a finding because of which traffic may not be as expected. */
-export function warning(code: string, message: string, hint = ""): Finding {
+/** Makes a finding that may change or stop some traffic. */
+export function warning(code: string, message: string, hint = ""): ExplainFinding {
   return { severity: "warning", code, message, hint };
 }
 
-export function note(code: string, message: string, hint = ""): Finding {
+export function note(code: string, message: string, hint = ""): ExplainFinding {
   return { severity: "note", code, message, hint };
 }

@@ -1,26 +1,26 @@
-/** Reads our rules from the kernel, and compares them and tracked connections with the desired state. */
+/** Reads our rules from the kernel, and compares rules and conntrack entries with the desired state. */
 import type { Backend, PortsOfNode, StickyClient } from "../backend/backend.ts";
-import { splitHostPort } from "../model/cluster/names.ts";
 import { ApplyError } from "../model/kernel/dataplane.ts";
-import { count, plain } from "../model/values/text.ts";
+import { plain } from "../model/values/text.ts";
 import { error, note, sortFindings, warning } from "./finding.ts";
-import type { Finding, KernelReport, Report, TrackedConnection } from "./report.ts";
+import type { ExplainFinding, KernelReport, Report, TrackedConnection } from "./report.ts";
+import { connectionFindings } from "./traffic.ts";
 
 /** The kernel's rules of some service ports. */
 export interface KernelFacts extends KernelReport {
   readonly stickyClients: readonly StickyClient[];
-  /** Rules of kube-proxy that were seen, such as `table ip kube-proxy`. */
+  /** Rules of kube-proxy, such as `table ip kube-proxy`. */
   readonly kubeProxy: readonly string[];
 }
 
-/** The part of an answer that the kernel gives. */
+/** The kernel's part of an answer. */
 export interface KernelPart {
   readonly kernel: KernelFacts;
   /** `undefined`: not asked for. */
   readonly connections: readonly TrackedConnection[] | undefined;
 }
 
-/** Adds what the kernel holds to a report. @param kernel is compared with rules that the report is about */
+/** Adds the kernel's part to a report. */
 export function withKernel<R extends Report>(report: R, { kernel, connections }: KernelPart): R {
   const { state, reason, entries } = kernel;
   return {
@@ -57,13 +57,13 @@ export async function readKernel(
   }
 }
 
-/** Says what the kernel's state means for traffic. */
-function kernelFindings({ state, reason, entries, kubeProxy }: KernelFacts): Finding[] {
+/** Returns the findings on the kernel's rules. */
+function kernelFindings({ state, reason, entries, kubeProxy }: KernelFacts): ExplainFinding[] {
   const found = kubeProxy.map((what) =>
     warning(
       "kube-proxy-rules",
-      `rules of kube-proxy are in the kernel, too (${what}): two proxies take the same packets`,
-      "stop kube-proxy, then start signpost again: it removes them",
+      `the kernel also has rules of kube-proxy (${what}): two proxies handle the same packets`,
+      "stop kube-proxy, then start signpost again: it removes these rules",
     )
   );
   switch (state) {
@@ -71,14 +71,18 @@ function kernelFindings({ state, reason, entries, kubeProxy }: KernelFacts): Fin
       return found;
     case "unread":
       return [
-        note("kernel-unread", `the kernel's rules were not read: ${reason}`, "run it as root"),
+        note(
+          "kernel-unread",
+          `the kernel's rules were not read: ${reason}`,
+          "run signpost as root",
+        ),
       ];
     case "empty":
       return [
         ...found,
         error(
           "no-rules",
-          "the kernel holds no rules of signpost's",
+          "the kernel has no rules of signpost",
           "start signpost, or see its log: journalctl -u signpost",
         ),
       ];
@@ -96,21 +100,4 @@ function kernelFindings({ state, reason, entries, kubeProxy }: KernelFacts): Fin
       ];
     }
   }
-}
-
-/** Finds UDP flows to addresses that are no endpoints: they last for as long as packets come. */
-export function connectionFindings(
-  connections: readonly TrackedConnection[] | undefined,
-): Finding[] {
-  const stale = (connections ?? []).filter(({ protocol, isCurrent }) =>
-    protocol === "udp" && !isCurrent
-  );
-  const [first] = stale;
-  if (!first) return [];
-  return [warning(
-    "stale-conntrack",
-    `${count(stale.length, "UDP flow")} ${stale.length === 1 ? "is" : "are"} tracked to what is ` +
-      `no endpoint now, such as ${first.source} to ${first.destination} by ${first.endpoint}`,
-    `conntrack -D -p udp --orig-dst ${splitHostPort(first.destination).hostname}`,
-  )];
 }

@@ -1,4 +1,4 @@
-/** Finds the Service or the packet that a question means. */
+/** Finds the Service or the packet of a question. */
 import type {
   AskedAddress,
   AskedService,
@@ -16,7 +16,7 @@ import { suggestService } from "./causes.ts";
 import { findFrontend, type Known } from "./packet.ts";
 import { askedPorts } from "./service_report.ts";
 
-/** @throws {FatalError} if there is no such Service with rules on this node, or if there are several */
+/** @throws {FatalError} if not exactly one Service with rules on this node fits */
 export function findTarget(asked: ExplainTarget, known: Known): ServiceTarget | PacketTarget {
   switch (asked.type) {
     case "packet":
@@ -35,18 +35,18 @@ export function serviceNamed(asked: AskedService, { cache }: Known): ServiceTarg
   return { ...asked, namespace: asked.namespace ?? namespaceOf(asked.name, services) };
 }
 
-/** Returns the namespace of the only Service. @throws {FatalError} if it is in no namespace, or in several */
+/** Returns the namespace of a Service. @throws {FatalError} if its name is not in exactly one namespace */
 function namespaceOf(name: string, services: readonly string[]): string {
   const [key, ...others] = services.filter((each) => each.endsWith(`/${name}`)).sort();
   if (key === undefined) {
     throw new FatalError(
-      `no Service ${name} has a virtual IP in any namespace: name one that has none as ` +
+      `no Service ${name} has a virtual IP in any namespace: name a Service without one as ` +
         `NAMESPACE/${name}.${suggestService({ name }, services)}`,
     );
   }
   if (others.length > 0) {
     const all = [key, ...others].join(", ");
-    throw new FatalError(`${name} is in several namespaces, name one of ${all}`);
+    throw new FatalError(`Service ${name} is in several namespaces: name one of ${all}`);
   }
   return key.split("/")[0] ?? "";
 }
@@ -70,13 +70,13 @@ function serviceAt({ address, destination }: AskedAddress, known: Known): Servic
   }
   if (key === undefined) {
     const hint = known.ownAddresses.includes(address)
-      ? ", it is this node's: add the node port, as IP:PORT"
+      ? ": it is an address of this node; add the node port, as IP:PORT"
       : "";
     throw new FatalError(`no Service has the address ${address} on this node${hint}`);
   }
   if (others.length > 0) {
     throw new FatalError(
-      `${address} is an address of several Services, name one of ${keys.join(", ")}`,
+      `${address} is an address of several Services: name one of ${keys.join(", ")}`,
     );
   }
   return { type: "service", ...splitKey(key), port: undefined };
@@ -110,7 +110,7 @@ function packetTo(
   }
   if (others.length > 0) {
     const ports = [port, ...others].map((each) => `${key}:${each.port}/${each.protocol}`);
-    throw new FatalError(`${key} has several ports, name one of ${ports.join(", ")}`);
+    throw new FatalError(`Service ${key} has several ports: name one of ${ports.join(", ")}`);
   }
   const { namespace } = target;
   const sender = { source, pod: pod && { ...pod, namespace: pod.namespace ?? namespace } };

@@ -15,7 +15,7 @@ import {
   usedEndpoints,
 } from "../model/kernel/desired.ts";
 import type { ModeTraits } from "../model/kernel/traits.ts";
-import type { Finding as NodeFinding, ObjectsOrigin } from "../model/status.ts";
+import type { Finding, ObjectsOrigin } from "../model/status.ts";
 import { cidrContains, type Family, familyOf, isLoopback } from "../model/values/address.ts";
 import {
   decide,
@@ -44,15 +44,15 @@ export interface World {
   readonly rules: RuleNames;
 }
 
-/** Holds the facts that the answers are worked out from. */
+/** All facts for an answer. */
 export type Known = World & State & {
   readonly nodeName: string;
   readonly origin: ObjectsOrigin;
   readonly externalIPsAllowed: boolean;
-  readonly nodeFindings: readonly NodeFinding[];
+  readonly nodeFindings: readonly Finding[];
 };
 
-/** The outcome of a packet that no Service and no rule concerns, in the order of the JSON. */
+/** The outcome of a packet that signpost leaves alone, in the order of the JSON. */
 const NOTHING: Outcome = {
   verdict: "none",
   code: "not-a-service",
@@ -68,14 +68,14 @@ const NOTHING: Outcome = {
   conditions: [],
 };
 
-/** Explains a packet. If only its sender's kind is known, pods are told apart by the findings on them. */
+/** Explains a packet. For a pod without an address, the findings on undetected pods decide. */
 export function explainSent(
   packet: Packet,
   known: World & Pick<Known, "nodeFindings">,
 ): Outcome {
   const outcome = explainPacket(packet, known);
   if (packet.sender !== "pod" || packet.source !== undefined) return outcome;
-  const { all, some } = strayPods(familyOf(packet.address), known);
+  const { all, some } = undetectedPods(familyOf(packet.address), known);
   if (all.length + some.length === 0) return outcome;
   const asExternal = explainPacket({ ...packet, sender: "external" }, known);
   if (all.length > 0) return asExternal;
@@ -84,21 +84,21 @@ export function explainSent(
   return { ...outcome, conditions: [...outcome.conditions, condition] };
 }
 
-/** Returns the findings on pods of this node that the rules do not take for pods, in an IP family. */
-export function strayPods(
+/** Returns the findings of an IP family on this node's pods that the rules do not detect. */
+export function undetectedPods(
   family: Family,
   { desired: { node }, nodeFindings }: Pick<World, "desired"> & Pick<Known, "nodeFindings">,
-): { readonly all: readonly NodeFinding[]; readonly some: readonly NodeFinding[] } {
+): { readonly all: readonly Finding[]; readonly some: readonly Finding[] } {
   const { localDetector } = node.families[family];
   const found = (kind: string) =>
     nodeFindings.filter(({ id, where }) =>
       id === kind && localDetector?.type === "cidr" && where === localDetector.cidr
     );
-  return { all: found("pod-cidr-outside-detected-range"), some: found(STRAY) };
+  return { all: found("pod-cidr-outside-detected-range"), some: found(UNDETECTED_POD) };
 }
 
-/** The kind about single pods that the rules do not take for pods. */
-export const STRAY = "pod-outside-detected-range";
+/** The kind of finding on a single pod that the rules do not detect. */
+export const UNDETECTED_POD = "pod-outside-detected-range";
 
 export function explainPacket(packet: Packet, world: World): Outcome {
   const match = findFrontend(packet, world);
@@ -117,7 +117,7 @@ export function portsFor(
     .filter((each) => each.family === family && each.protocol === protocol);
 }
 
-/** Returns the frontend that a packet is for; virtual IPs come before node ports, as in the rules. */
+/** Returns the frontend of a packet. As in the rules, virtual IPs take precedence over node ports. */
 export function findFrontend(
   packet: PacketDestination,
   { desired, ownAddresses }: Pick<World, "desired" | "ownAddresses">,
@@ -203,7 +203,7 @@ function oneOf({ length }: readonly unknown[]): string {
   return length === 1 ? "its one endpoint" : `one of ${length} endpoints`;
 }
 
-/** Returns the part of an outcome that all delivered packets have. */
+/** Returns the common part of the outcomes of delivered packets. */
 function deliveredTo(
   endpoints: readonly Destination[],
   packet: Packet,
@@ -230,7 +230,7 @@ function deliveredTo(
   } as const;
 }
 
-/** Returns true if the rules take the sender for a pod of this node. */
+/** Returns true if the rules detect the sender as a pod of this node. */
 export function isLocalPod(
   { sender, source }: Pick<Packet, "sender" | "source">,
   detector: LocalDetector | undefined,
@@ -241,7 +241,7 @@ export function isLocalPod(
     : sender === "pod";
 }
 
-/** Tells if a connection that is delivered gets this node's address as its source, and why. */
+/** Decides if a delivered connection gets this node's address as its source, and gives the reason. */
 function masqueradeOf(
   packet: Packet,
   { match, world }: { readonly match: Match; readonly world: World },
@@ -254,13 +254,13 @@ function masqueradeOf(
   if (isInternal) {
     if (masqueradeAll) return always("masquerade-all", "masqueradeAll is set");
     if (detector && !isLocalPod(packet, detector)) {
-      const reason = `the source is no pod of this node (${describeDetector(detector)})`;
+      const reason = `the source is not a pod of this node (${describeDetector(detector)})`;
       return always("not-a-local-pod", reason);
     }
   } else if (servicePort.externalTrafficPolicy === "Cluster") {
     return always(
       "external-cluster-policy",
-      "external traffic policy Cluster: the answer must come back through this node",
+      "external traffic policy Cluster: the answer must return through this node",
     );
   } else if (packet.sender === "node") {
     return always("node-to-external", "this node's own traffic to an external address");
@@ -269,33 +269,30 @@ function masqueradeOf(
     hairpin && address === packet.source
   );
   if (self) {
-    const reason = `only where the sender is sent back to itself (${self.address}, hairpin)`;
+    const reason = `only if the sender reaches itself (${self.address}, hairpin)`;
     return { applies: false, code: "hairpin", reason };
   }
   const reason = !isInternal
     ? "external traffic policy Local keeps the client's address"
     : detector
     ? `the source is a pod of this node (${describeDetector(detector)})`
-    : "nothing asks for it: neither masqueradeAll nor clusterCIDR is set";
+    : "masqueradeAll and clusterCIDR are not set";
   return { applies: false, code: "none", reason };
 }
 
-/** Says how pods of this node are recognised. */
+/** Describes how pods of this node are detected. */
 function describeDetector(detector: LocalDetector): string {
   switch (detector.type) {
     case "cidr":
       return `pods are in ${detector.cidr}`;
     case "interface":
-      return `pods come through ${detector.name}`;
+      return `packets of pods arrive at ${detector.name}`;
     case "interfacePrefix":
-      return `pods come through ${detector.prefix}*`;
+      return `packets of pods arrive at ${detector.prefix}*`;
   }
 }
 
-/**
- * Explains a packet of this node to a node port on loopback, which no rule leads to an endpoint; `undefined` if
- * signpost does nothing for node ports there.
- */
+/** Explains a packet to a node port on loopback without a rule; `undefined`: signpost does not handle it. */
 function onLoopback(packet: Packet, { desired, rules }: World): Outcome | undefined {
   const { address, port, protocol, sender } = packet;
   const family = familyOf(address);
@@ -343,7 +340,7 @@ function onLoopback(packet: Packet, { desired, rules }: World): Outcome | undefi
   };
 }
 
-/** Explains a packet that is for no frontend: the guards of 127.0.0.0/8 and of cluster IPs' ranges may refuse it. */
+/** Explains a packet without a frontend: the guards of 127.0.0.0/8 and of cluster IPs' ranges may refuse it. */
 function withoutFrontend(packet: Packet, world: World): Outcome {
   const { desired, traits, ownAddresses, rules } = world;
   const { address, port, protocol } = packet;
@@ -353,7 +350,7 @@ function withoutFrontend(packet: Packet, world: World): Outcome {
       ...NOTHING,
       verdict: "drop",
       code: "localhost-guarded",
-      reason: "127.0.0.0/8 is each sender's own; the node drops packets that arrive for it",
+      reason: "127.0.0.0/8 is local to each host: the node drops packets that arrive for it",
       rule: rules.guardsLocalhost(),
     };
   }
@@ -390,7 +387,7 @@ function withoutFrontend(packet: Packet, world: World): Outcome {
   };
 }
 
-/** Names the Service whose node port does not answer on this address of the node; `undefined`: none has it. */
+/** Names the Service whose node port is not open on this address; `undefined`: no Service has this node port. */
 function nodePortElsewhere(packet: Packet, world: World): string | undefined {
   const { desired, ownAddresses } = world;
   const { address, port, protocol } = packet;
@@ -399,11 +396,13 @@ function nodePortElsewhere(packet: Packet, world: World): string | undefined {
   if (!holder) return undefined;
   const open = new Set(nodePortAddresses(holder.family, world));
   return `${port}/${protocol} is the node port of ${holder.name}, which answers on ` +
-    `${open.size === 0 ? "no address of this node" : [...open].join(", ")}; signpost leaves ` +
+    `${
+      open.size === 0 ? "none of this node's addresses" : [...open].join(", ")
+    }; signpost leaves ` +
     `packets to ${address} alone`;
 }
 
-/** Returns the addresses of this node that take node ports. An address that the Node has, too, may be there twice. */
+/** Returns the addresses of this node that take node ports. An address of the Node object may be there twice. */
 export function nodePortAddresses(
   family: Family,
   { desired: { node }, ownAddresses }: Pick<World, "ownAddresses"> & {

@@ -1,4 +1,4 @@
-/** Works out the answer about a packet from the desired state and the kernel. */
+/** Makes the report about a packet from the desired state and the kernel. */
 import type { PacketTarget, Sender } from "../config/command.ts";
 import { serviceOf } from "../model/cluster/names.ts";
 import { type DesiredServicePort, usedEndpoints } from "../model/kernel/desired.ts";
@@ -17,10 +17,17 @@ import {
   warning,
 } from "./finding.ts";
 import { type KernelPart, withKernel } from "./kernel.ts";
-import { explainSent, isLocalPod, type Known, portsFor, strayPods, type World } from "./packet.ts";
+import {
+  explainSent,
+  isLocalPod,
+  type Known,
+  portsFor,
+  undetectedPods,
+  type World,
+} from "./packet.ts";
 import {
   EXPLAIN_VERSION,
-  type Finding,
+  type ExplainFinding,
   type KernelReport,
   NOT_READ,
   type Outcome,
@@ -29,17 +36,17 @@ import {
   type TraceReport,
 } from "./report.ts";
 
-/** A packet, how it is known who sends it, and its outcome. */
+/** A packet, its sender and how that is known, and its outcome. */
 interface AskedPacket {
   readonly target: PacketTarget;
   readonly sender: Sender;
   readonly senderReason: string;
   readonly outcome: Outcome;
-  /** The service port that the outcome names, or none. */
+  /** The service port of the outcome; empty: it has none. */
   readonly ports: readonly DesiredServicePort[];
 }
 
-/** Works out the sender and the outcome. @param from the sender as the command line says it */
+/** Finds the sender and the outcome. @param from the sender that the command line names */
 export function askAbout(
   target: PacketTarget,
   { from, ...known }: Known & { readonly from: Sender | undefined },
@@ -47,7 +54,7 @@ export function askAbout(
   const { source, address, port, protocol } = target;
   const { sender, reason: senderReason } = from === undefined
     ? senderOf(source, known)
-    : { sender: from, reason: "--from says so" };
+    : { sender: from, reason: "named by --from" };
   const outcome = explainSent({ sender, source, address, port, protocol }, known);
   const ports = portsFor(target, known.desired).filter(({ name }) => name === outcome.servicePort);
   return { target, sender, senderReason, outcome, ports };
@@ -98,16 +105,13 @@ export function explainTarget(inputs: PacketInputs): PacketReport {
   };
 }
 
-/** Returns the endpoints of an outcome, with what is known of them. */
+/** Returns the endpoints of an outcome, with all their facts. */
 function chosenOf({ outcome, ports }: AskedPacket) {
   const chosen = new Set(outcome.endpoints.map(({ address }) => address));
   return ports.flatMap((port) => usedEndpoints(port)).filter(({ address }) => chosen.has(address));
 }
 
-/**
- * Adds what the kernel holds to a report.
- * @param part `trace`: a text is the reason why it is missing; `undefined`: none was asked for
- */
+/** Adds the kernel's part to a report. @param part `trace`: a text is the reason why it is missing */
 export function packetWithKernel(
   report: PacketReport,
   part: KernelPart & { readonly trace: TraceReport | string | undefined },
@@ -133,13 +137,13 @@ function summaryOf(
   { outcome: { verdict, code }, findings, droppedBy: drop }: PacketReport,
   kernel: KernelReport,
 ): string {
-  if (code === "localhost-listener") return "is taken by a listener of signpost's";
+  if (code === "localhost-listener") return "goes to a listener of signpost";
   if (verdict === "none") return "is not handled by signpost";
   const should = `should be ${PASSIVE[verdict]}`;
   const loss = findings.find(({ code }) => isLoss(code));
   switch (kernel.state) {
     case "empty":
-      return `${should}, but the kernel holds no rules of signpost's`;
+      return `${should}, but the kernel has no rules of signpost`;
     case "different":
       return `${should}, but the kernel differs`;
     case "same":
@@ -153,38 +157,38 @@ function summaryOf(
   }
 }
 
-function outcomeFindings({ verdict, code, reason, servicePort }: Outcome): Finding[] {
+function outcomeFindings({ verdict, code, reason, servicePort }: Outcome): ExplainFinding[] {
   if (verdict !== "drop" && verdict !== "reject") return [];
   const hint = servicePort === null ? "" : `signpost explain ${serviceOf(servicePort)}`;
   return [error(code, `the packet is ${PASSIVE[verdict]}: ${reason}`, hint)];
 }
 
-/** Warns of a pod that the rules do not recognise: it is masqueraded, or treated as a client from outside. */
-function detectionFindings(inputs: PacketInputs): Finding[] {
+/** Finds a pod that the rules do not detect: it is masqueraded, or treated as a client from outside. */
+function detectionFindings(inputs: PacketInputs): ExplainFinding[] {
   const { target: { source, address }, sender, desired } = inputs;
   const { localDetector } = desired.node.families[familyOf(address)];
   if (sender === "pod" && source === undefined && localDetector) {
-    return strayPods(familyOf(address), inputs).all.map(fromNode);
+    return undetectedPods(familyOf(address), inputs).all.map(fromNode);
   }
   if (sender !== "pod" || isLocalPod({ sender, source }, localDetector)) return [];
   return [warning(
     "pod-not-recognised",
     localDetector?.type === "cidr"
-      ? `${source} is outside of ${localDetector.cidr}: the rules do not take it for a pod`
-      : "no setting says which senders are pods: the rules do not take it for one",
+      ? `${source} is outside of ${localDetector.cidr}: the rules do not detect it as a pod`
+      : "no setting says which senders are pods: the rules do not detect it as a pod",
     "set clusterCIDR, or another detectLocalMode",
   )];
 }
 
-function traceFindings(trace: TraceReport | string): Finding[] {
+function traceFindings(trace: TraceReport | string): ExplainFinding[] {
   if (typeof trace === "string") return [warning("not-traced", trace)];
   const { agrees, verdict, destination, hasLeft } = trace;
   if (agrees && verdict === "dnat" && !hasLeft) {
     const endpoint = destination || "an endpoint";
     return [error(
       "no-route",
-      `the real packet was to go to ${endpoint}, and did not leave this node: it has no route there`,
-      "ip route get ENDPOINT; the network plugin makes the routes to pods",
+      `the real packet to ${endpoint} did not leave this node: the node has no route there`,
+      "run ip route get ENDPOINT; the network plugin makes the routes to pods",
     )];
   }
   if (agrees) return [];
@@ -204,7 +208,7 @@ function traceFindings(trace: TraceReport | string): Finding[] {
 
 type SenderFacts = Pick<World, "desired" | "ownAddresses"> & Pick<Known, "cache" | "nodeName">;
 
-/** Tells the sender by its address: this node, a pod, or any other host. */
+/** Finds the sender by its address: this node, a pod, or any other host. */
 export function senderOf(
   source = "",
   { cache: { node, slices }, desired, ownAddresses, nodeName }: SenderFacts,
@@ -223,5 +227,5 @@ export function senderOf(
       return { sender: "pod", reason: `${source} is an endpoint on this node (slice ${name})` };
     }
   }
-  return { sender: "external", reason: `${source} is no address of this node or of its pods` };
+  return { sender: "external", reason: `${source} is not an address of this node or of its pods` };
 }

@@ -1,28 +1,28 @@
-/** Connects to the endpoints and the frontends of Services, and says what answered. */
+/** Connects to the endpoints and the frontends of Services, and describes the results. */
 import { API_SERVICE, hostPort, serviceOf } from "../model/cluster/names.ts";
 import type { Clock, Prober } from "../model/ports/ports.ts";
 import { errorText } from "../model/values/text.ts";
 import { error, warning } from "./finding.ts";
-import type { Finding, PortReport, ProbedConnection, ProbeReport } from "./report.ts";
+import type { ExplainFinding, PortReport, ProbedConnection, ProbeReport } from "./report.ts";
 
-/** Milliseconds that a connection may take. */
+/** Milliseconds for one connection. */
 const TIMEOUT = 1_000;
 
 /** The most endpoints and the most frontends of one Service. */
-const MOST = 200;
+const MOST_TARGETS = 200;
 
 type Target = Omit<ProbedConnection, "result" | "milliseconds" | "reason">;
 
 const DNS_PORT = 53;
 
-/** Returns what a service port is asked; `undefined`: it cannot be probed. */
+/** Returns the request to a service port; `undefined`: it cannot be probed. */
 function requestTo({ name, protocol, port }: PortReport): Target["request"] | undefined {
   if (protocol !== "sctp" && port === DNS_PORT) return "dns";
   if (protocol !== "tcp") return undefined;
   return serviceOf(name) === API_SERVICE ? "readyz" : "connect";
 }
 
-/** Lists what of a Service can be connected to: endpoints first. */
+/** Lists the addresses of a Service that can be probed, endpoints first. */
 export function probesOf(
   ports: readonly PortReport[],
 ): Omit<ProbeReport, "connections"> & { readonly targets: readonly Target[] } {
@@ -33,7 +33,7 @@ export function probesOf(
       return request ? list(port).map((each) => ({ ...each, servicePort, protocol, request })) : [];
     }))
   );
-  const targets = all.flatMap((each) => each.slice(0, MOST));
+  const targets = all.flatMap((each) => each.slice(0, MOST_TARGETS));
   return {
     targets,
     notProbed: [
@@ -43,27 +43,27 @@ export function probesOf(
   };
 }
 
-type Place = Pick<Target, "type" | "address" | "port" | "isExpected">;
+type Address = Pick<Target, "type" | "address" | "port" | "isExpected">;
 
-function endpointsOf({ endpoints }: PortReport): Place[] {
+function endpointsOf({ endpoints }: PortReport): Address[] {
   return endpoints.flatMap(({ address, port, usedFor }) =>
     port === null ? [] : [{ type: "endpoint", address, port, isExpected: usedFor.length > 0 }]
   );
 }
 
-function frontendsOf({ frontends }: PortReport): Place[] {
+function frontendsOf({ frontends }: PortReport): Address[] {
   return frontends.flatMap(({ type, addresses, port, heldBy, outcomes }) => {
     const outcome = outcomes.find(({ sender }) => sender === "node");
     const { verdict, code, conditions = [] } = outcome ?? {};
     const isServed = verdict === "dnat" || code === "localhost-listener";
-    // What signpost leaves alone belongs to another program.
+    // An address that signpost leaves alone belongs to another program.
     if (heldBy !== null || verdict === undefined || verdict === "none" && !isServed) return [];
     const isExpected = isServed && conditions.length === 0;
     return addresses.map((address) => ({ type, address, port, isExpected }));
   });
 }
 
-/** Drops what is there twice. An endpoint that is used takes precedence. */
+/** Drops repeated addresses. An expected one takes precedence. */
 function unique(targets: readonly Target[]): readonly Target[] {
   const found = new Map<string, Target>();
   for (const each of targets) {
@@ -84,15 +84,15 @@ interface ProbeOptions {
   readonly ask: Prober;
   readonly clock: Pick<Clock, "monotonic">;
   readonly signal: AbortSignal;
-  /** The number of connections that are tried at one time. */
+  /** The number of connections at one time. */
   readonly atOnce: number;
-  /** Gets the number of targets that were tried. */
+  /** Receives the number of tried targets. */
   readonly progress?: (tried: number) => void;
 }
 
 type Result = ProbedConnection["result"];
 
-/** The results of connect(2) by code and name of the error. Others have failed. */
+/** The results by code or name of the error, as of connect(2). Other errors are failures. */
 const RESULTS: Readonly<Record<string, Result>> = {
   ECONNREFUSED: "refused",
   EHOSTUNREACH: "no-route",
@@ -100,7 +100,7 @@ const RESULTS: Readonly<Record<string, Result>> = {
   TimeoutError: "no-answer",
 };
 
-/** Asks each target. @returns those that were tried before the abort */
+/** Probes each target. @returns the results until the abort */
 export async function probe<T extends Target>(
   targets: readonly T[],
   { ask, clock, signal, atOnce, progress = () => {} }: ProbeOptions,
@@ -130,7 +130,7 @@ export async function probe<T extends Target>(
   return results.filter((each) => each !== undefined);
 }
 
-/** Says what a connection met, in a few words. */
+/** Describes a result in a few words. */
 export function resultText(
   { type, port, result, milliseconds, reason, isExpected }: ProbedConnection,
 ): string {
@@ -146,8 +146,8 @@ export function resultText(
   return texts[result];
 }
 
-/** Says what an address does, and gives the remedy. */
-const MEANINGS: Readonly<Record<Result, readonly [does: string, hint: string]>> = {
+/** The behaviour of an address by result, for a sentence, and the remedy. */
+const BEHAVIOURS: Readonly<Record<Result, readonly [does: string, hint: string]>> = {
   open: ["answers", ""],
   refused: [
     "refuses connections",
@@ -164,7 +164,7 @@ const MEANINGS: Readonly<Record<Result, readonly [does: string, hint: string]>> 
   failed: ["fails", ""],
 };
 
-/** Returns `for 2 of 3 endpoints: …` if a part of the used endpoints answers, else `""`. */
+/** Returns `for 2 of 3 endpoints: …` if only a part of the used endpoints answers, else `""`. */
 export function answeredPart(probe: ProbeReport | null): string {
   const { used, silent, described } = usedEndpoints(probe?.connections ?? []);
   if (silent.length === 0 || silent.length === used.length) return "";
@@ -181,19 +181,19 @@ function usedEndpoints(connections: readonly ProbedConnection[]) {
 
 function describe(connection: ProbedConnection): string {
   const { result, reason } = connection;
-  return `${probedPlace(connection)} ${MEANINGS[result][0]}${reason && `: ${reason}`}`;
+  return `${probedPlace(connection)} ${BEHAVIOURS[result][0]}${reason && `: ${reason}`}`;
 }
 
-/** Says what the results mean for traffic. */
-export function probeFindings({ connections }: Pick<ProbeReport, "connections">): Finding[] {
+/** Returns the findings on the results. */
+export function probeFindings({ connections }: Pick<ProbeReport, "connections">): ExplainFinding[] {
   const { used, silent, described } = usedEndpoints(connections);
   const [first] = silent;
   if (first) {
     const make = silent.length === used.length ? error : warning;
     const what = `${silent.length} of ${used.length} used endpoints cannot be used from this node`;
-    return [make("endpoint-unreachable", `${what}: ${described}`, MEANINGS[first.result][1])];
+    return [make("endpoint-unreachable", `${what}: ${described}`, BEHAVIOURS[first.result][1])];
   }
-  // With endpoints that do not answer, a frontend fails now and then.
+  // If an endpoint does not answer, a frontend fails sometimes, so this is not a finding on it.
   return connections.filter(({ isExpected, result }) => isExpected && result !== "open")
     .map((each) =>
       error(

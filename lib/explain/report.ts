@@ -1,4 +1,4 @@
-/** The answers of `signpost explain`, as data. Fields are only ever added. `docs/output.md` describes them. */
+/** Declares the answers of `signpost explain`. Later releases only add fields. `docs/output.md` describes them. */
 import type { KernelEntry, StickyClient } from "../backend/backend.ts";
 import type { PacketDestination, Sender } from "../config/command.ts";
 import type { Endpoint, Protocol, TrafficPolicy } from "../model/cluster/objects.ts";
@@ -13,8 +13,8 @@ import type { TopologyMode } from "../policy/endpoints.ts";
 /** The version of the format; it changes only if a field goes or changes its meaning. */
 export const EXPLAIN_VERSION = 1;
 
-export interface Finding {
-  /** `error`: traffic is not delivered because of it. */
+export interface ExplainFinding {
+  /** `error`: it stops traffic. */
   readonly severity: "error" | "warning" | "note";
   /** A word that stays the same from release to release. */
   readonly code: string;
@@ -23,7 +23,7 @@ export interface Finding {
   readonly hint: string;
 }
 
-/** Tells if the source address is replaced by this node's, and why. */
+/** Says if this node's address replaces the source address, and why. */
 export interface Masquerade {
   readonly applies: boolean;
   readonly code:
@@ -52,7 +52,7 @@ export interface Outcome {
     | "not-on-localhost"
     | "not-a-service";
   readonly reason: string;
-  /** The rule or element that decides; `null`: none does. */
+  /** The rule or element that decides; `null`: there is none. */
   readonly rule: string | null;
   readonly servicePort: string | null;
   readonly frontend: FrontendType | null;
@@ -83,7 +83,7 @@ export interface FrontendReport {
   readonly addresses: readonly string[];
   readonly port: number;
   readonly policy: TrafficPolicy;
-  /** The Service that has the address instead, or a phrase. */
+  /** The Service that has the address instead, or a description of another holder. */
   readonly heldBy: string | null;
   readonly outcomes: readonly (Outcome & { readonly sender: Sender })[];
 }
@@ -113,9 +113,9 @@ export interface EndpointReport extends Omit<Endpoint, "nodeName"> {
 export interface ForeignDrop {
   readonly table: string;
   readonly chain: string;
-  /** The senders whose packets this or another chain drops, of those that are asked about. */
+  /** The senders, of those in the question, whose packets this or another chain drops. */
   readonly senders: readonly Sender[];
-  /** Its rules may accept them. */
+  /** True if its rules may accept these packets. */
   readonly mayPass?: true;
 }
 
@@ -151,16 +151,16 @@ export interface KernelReport {
   readonly entries: readonly KernelEntry[];
 }
 
-/** Tells which rules a real packet met, and its end. */
+/** Lists the rules that matched a real packet, and its end. */
 export interface TraceReport {
-  /** `lost`: the packet was not seen by the rules. */
+  /** `lost`: the rules did not see the packet. */
   readonly verdict: Outcome["verdict"] | "lost";
-  /** `address:port` that the packet left with; `""`: it did not, or that was not seen. */
+  /** The `address:port` with which the packet left; `""`: it did not leave, or that was not seen. */
   readonly destination: string;
   readonly masqueraded: boolean;
-  /** True if it went out of this node, or to a program here, as far as the chains tell. */
+  /** True if, by the chains that it passed, it left this node or reached a program here. */
   readonly hasLeft: boolean;
-  /** True if it is what the rules should do. */
+  /** True if the rules should do this. */
   readonly agrees: boolean;
   readonly steps: readonly {
     /** `inet signpost`. */
@@ -174,14 +174,14 @@ export interface TraceReport {
   }[];
 }
 
-/** One connection that this node opened to see what answers. */
+/** One connection that this node tried, with its result. */
 export interface ProbedConnection extends ProbeTarget {
   readonly type: "endpoint" | FrontendType;
   readonly servicePort: string;
-  /** True if the rules lead connections of this node here or, for an endpoint, if it is used. */
+  /** True if the rules accept connections of this node to it or, for an endpoint, if it is used. */
   readonly isExpected: boolean;
   readonly result: "open" | "refused" | "no-answer" | "no-route" | "failed";
-  /** Until the result was there. */
+  /** The time until the result. */
   readonly milliseconds: number;
   /** The error of `failed`; else `""`. */
   readonly reason: string;
@@ -198,16 +198,16 @@ export interface ProbeReport {
 /** The tracked connections that were sent to one endpoint. */
 export interface EndpointTraffic extends Pick<Destination, "address" | "port"> {
   readonly protocol: Protocol;
-  /** False: new connections are not sent there, because it terminates, is not ready or is gone. */
+  /** False if new connections do not go there: it terminates, is not ready or is gone. */
   readonly isCurrent: boolean;
   readonly open: number;
   readonly unanswered: number;
 }
 
 export interface TrafficReport {
-  /** Why the connections were not counted; `""`: they were. */
+  /** The reason why the connections were not counted; `""`: they were counted. */
   readonly reason: string;
-  /** How long an attempt over TCP is tracked. */
+  /** The seconds for which the kernel tracks an attempt over TCP. */
   readonly overSeconds: number;
   readonly endpoints: readonly EndpointTraffic[];
 }
@@ -220,7 +220,7 @@ export interface Report {
   readonly mode: Mode;
   readonly node: string;
   readonly summary: string;
-  readonly findings: readonly Finding[];
+  readonly findings: readonly ExplainFinding[];
   readonly kernel: KernelReport;
   /** `null`: not asked for. */
   readonly connections: readonly TrackedConnection[] | null;
@@ -235,7 +235,7 @@ export interface ServiceReport extends Report {
   readonly zone: string;
   readonly verdict: "delivered" | "broken" | "not-proxied" | "not-found";
   readonly ports: readonly PortReport[];
-  /** The slices that make no rules. */
+  /** The slices without effect on the rules. */
   readonly unusedSlices: readonly SliceFacts[];
   readonly stickyClients: readonly StickyClient[];
   /** `null`: not read yet. */

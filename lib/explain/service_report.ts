@@ -1,4 +1,4 @@
-/** Works out the answer about one Service from objects, desired state and kernel. */
+/** Makes the report about one Service from objects, desired state and kernel. */
 import type { Sender, ServiceTarget } from "../config/command.ts";
 import { checkPodRange } from "../findings/addresses.ts";
 import { objectKey, serviceOf, servicePortName, vipKey } from "../model/cluster/names.ts";
@@ -16,10 +16,16 @@ import { explainEndpoints } from "./endpoints.ts";
 import { aboutService, dropOf, dropsOf, fromNode, lossesTo, sortFindings } from "./finding.ts";
 import { type KernelPart, withKernel } from "./kernel.ts";
 import { answeredPart, probeFindings } from "./probe.ts";
-import { explainSent, type Known, nodePortAddresses, STRAY, strayPods } from "./packet.ts";
+import {
+  explainSent,
+  type Known,
+  nodePortAddresses,
+  UNDETECTED_POD,
+  undetectedPods,
+} from "./packet.ts";
 import {
   EXPLAIN_VERSION,
-  type Finding,
+  type ExplainFinding,
   type FrontendReport,
   NOT_READ,
   type PortReport,
@@ -73,9 +79,9 @@ export function explainService(
     ...asked.flatMap((port) =>
       lossesTo({ family: port.family, endpoints: usedEndpoints(port) }, inputs).map(fromNode)
     ),
-    ...strayFindings(asked, inputs),
+    ...undetectedPodFindings(asked, inputs),
     ...aboutService(key, {
-      found: inputs.nodeFindings.filter(({ id }) => id !== STRAY),
+      found: inputs.nodeFindings.filter(({ id }) => id !== UNDETECTED_POD),
       drops: [...new Set(asked.flatMap((port) => dropsOf(packetsTo(port), inputs)))],
     }),
   ]);
@@ -104,8 +110,11 @@ export function explainService(
   });
 }
 
-/** Finds pods of the Service that the rules do not take for pods. The node's finding names some Services only. */
-function strayFindings(ports: readonly DesiredServicePort[], inputs: ServiceInputs): Finding[] {
+/** Finds pods of the Service that the rules do not detect. The node's finding names only some Services. */
+function undetectedPodFindings(
+  ports: readonly DesiredServicePort[],
+  inputs: ServiceInputs,
+): ExplainFinding[] {
   const { desired: { node }, ownAddresses: interfaceAddresses, target } = inputs;
   const services = new Map([[objectKey(target), ports]]);
   const objects = { node: undefined, desired: { node, services } };
@@ -113,11 +122,11 @@ function strayFindings(ports: readonly DesiredServicePort[], inputs: ServiceInpu
   const families = new Set(local.map(({ family }) => family));
   return [
     ...[...checkPodRange({ objects, interfaceAddresses })].filter((each) => each !== undefined),
-    ...[...families].flatMap((family) => strayPods(family, inputs).all),
+    ...[...families].flatMap((family) => undetectedPods(family, inputs).all),
   ].map(fromNode);
 }
 
-/** Adds what the kernel holds and what answered connections to a report. */
+/** Adds the kernel's part, the counted connections and the results of the probe to a report. */
 export function serviceWithKernel(
   report: ServiceReport,
   { probe, traffic, ...part }: KernelPart & {
@@ -126,7 +135,7 @@ export function serviceWithKernel(
   },
 ): ServiceReport {
   const full = withKernel(report, part);
-  // A Service without rules has none to compare.
+  // Without rules of the Service, there is nothing to compare.
   const { findings } = report.ports.length === 0 ? report : full;
   return judged({
     ...full,
@@ -154,7 +163,7 @@ function judged(report: ServiceReport): ServiceReport {
   return { ...report, verdict, summary };
 }
 
-/** Returns slices that were refused, or that are not for this proxy. */
+/** Returns slices that were refused or are not for this proxy. */
 function unusedSlicesOf({ refused, inspected }: ServiceInputs): SliceFacts[] {
   return (inspected?.slices ?? []).map((facts) => {
     const refusal = refused.find(({ kind, key }) =>
@@ -181,10 +190,10 @@ function summarize({ service, ports, probe }: ServiceReport): string {
     `${addresses} endpoint address${addresses === 1 ? "" : "es"} in use`;
 }
 
-/** Says why clients outside of the cluster are not served. */
+/** The reason why clients outside of the cluster are not served, for a sentence. */
 export const NOT_OUTSIDE = "but not from outside (policy Local, no endpoint on this node)";
 
-/** Returns true if the external policy Local drops connections, because no endpoint is on this node. */
+/** Returns true if the external policy Local drops connections because this node has no endpoint. */
 export function isDroppedOutside({ frontends }: PortReport): boolean {
   return frontends.some(({ outcomes }) =>
     outcomes.some(({ sender, code, frontend }) =>
@@ -228,7 +237,7 @@ function portReport(
   };
 }
 
-/** Returns the packets that a service port may get. */
+/** Describes the packets to a service port. */
 function packetsTo(port: DesiredServicePort) {
   return {
     service: serviceOf(port.name),
@@ -238,7 +247,7 @@ function packetsTo(port: DesiredServicePort) {
   };
 }
 
-/** Returns the node port on loopback if signpost does something for it. */
+/** Returns the node port on loopback if signpost handles it. */
 function frontendsOnLoopback(
   { family, nodePort }: DesiredServicePort,
   { desired: { node } }: Known,
@@ -258,10 +267,10 @@ function frontendReport(
 ): FrontendReport {
   const { type, port } = frontend;
   const { family, protocol } = desired;
-  // The Service holds the frontend, so no other Service is looked at.
+  // The Service holds the frontend, so other Services do not matter.
   const { node } = inputs.desired;
   const world = { ...inputs, desired: { node, services: new Map([[desired.name, [desired]]]) } };
-  // One address that takes node ports stands for all of them.
+  // One address that takes node ports represents all of them.
   const addresses = frontend.address === undefined
     ? nodePortAddresses(family, inputs)
     : [frontend.address];
@@ -280,7 +289,7 @@ function frontendReport(
   };
 }
 
-/** Returns addresses and node ports that the Service asks for, but another one has. */
+/** Returns the wanted addresses and node ports that another Service has, with the conflict. */
 function lostFrontends(
   desired: DesiredServicePort,
   { service, inputs: { conflicts } }: {

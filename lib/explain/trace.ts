@@ -1,5 +1,5 @@
 /**
- * Traces a real packet: nftables marks it with `meta nftrace set 1`, and `nft monitor trace` prints each rule that it
+ * Traces a real packet. A rule marks it with `meta nftrace set 1`, and `nft monitor trace` prints each rule that it
  * meets (nft(8), section "meta expressions" and "monitor").
  */
 import { endTrace, LAST_CHAIN, startTrace, TRACE_TABLE, WAYS_OUT } from "../backend/trace.ts";
@@ -14,18 +14,18 @@ type Step = TraceReport["steps"][number];
 
 const LINE = /^trace id (\S+) (\S+ \S+) (\S+) (packet:|rule|policy|verdict) (.*)$/;
 
-/** Gathers the lines of `nft monitor trace` that are about the first packet traced. */
+/** Reads the lines of `nft monitor trace` about the first traced packet. */
 export class TraceReader {
   readonly #steps: Step[] = [];
   #id: string | undefined;
-  /** The packet's destination as of the last chain that printed it. */
+  /** The packet's destination, as the last chain printed it. */
   #destination = "";
 
   get hasBegun(): boolean {
     return this.#id !== undefined;
   }
 
-  /** Returns true if the packet has met its end, or has left. */
+  /** Returns true if the packet was dropped or has left. */
   get isComplete(): boolean {
     const last = this.#steps.at(-1);
     return last?.verdict === "drop" || last?.chain === LAST_CHAIN && last.type === "policy";
@@ -33,7 +33,7 @@ export class TraceReader {
 
   take(line: string): void {
     const [, id, table = "", chain = "", type, rest = ""] = LINE.exec(line) ?? [];
-    // The packet that comes back to this node on its way has another number.
+    // A packet that returns to this node has another number.
     if (id === undefined || id !== (this.#id ??= id) || table === TRACE_TABLE) return;
     if (type === "packet:") {
       this.#destination = destinationOf(rest) || this.#destination;
@@ -44,7 +44,7 @@ export class TraceReader {
     this.#steps.push({ table, chain, type: type as Step["type"], text, verdict: verdict ?? end });
   }
 
-  /** Compares what was seen with the expected outcome. */
+  /** Compares the trace with the expected outcome. */
   report(packet: PacketDestination, outcome: Outcome): TraceReport {
     const steps = this.#steps;
     const end = steps.find(({ verdict }) => verdict === "drop");
@@ -81,15 +81,15 @@ function destinationOf(packet: string): string {
   return address === undefined || port === undefined ? "" : hostPort(address, Number(port));
 }
 
-/** Milliseconds for `nft monitor` to begin listening; it does not say when it does. */
+/** Milliseconds until `nft monitor` listens: it does not report that. */
 const BEGIN = 300;
-/** Milliseconds that a packet has to pass all chains, and between two looks. */
+/** Milliseconds in which a packet passes all chains, and between two looks. */
 const PATIENCE = 1_000;
 const LOOK = 50;
 /** The first packet may come before `nft monitor` listens. */
 const ATTEMPTS = 3;
 
-/** Traces one packet, and removes the table that asks for it. @returns the reason if it cannot be traced */
+/** Traces one packet, then removes the table that marks it. @returns the reason if it cannot be traced */
 export async function traceConnection(
   { packet, outcome }: Pick<PacketReport, "outcome"> & {
     readonly packet: Omit<PacketReport["packet"], "senderReason">;

@@ -1,7 +1,7 @@
-/** Lists the tracked connections to a Service, and counts those to each endpoint and those without an answer. */
+/** Lists the conntrack entries of a Service, and counts by endpoint what is open and what has no answer. */
 import { readSysctl } from "../backend/sysctl.ts";
 import { type ConntrackEntry, parseEntry } from "../conntrack/tool.ts";
-import { hostPort } from "../model/cluster/names.ts";
+import { hostPort, splitHostPort } from "../model/cluster/names.ts";
 import type { Protocol } from "../model/cluster/objects.ts";
 import { type DesiredServicePort, servingEndpoints } from "../model/kernel/desired.ts";
 import { ProgramMissingError } from "../model/ports/ports.ts";
@@ -11,15 +11,18 @@ import { FAMILIES, type Family } from "../model/values/address.ts";
 import { FatalError } from "../model/values/errors.ts";
 import { count, errorText, grouped } from "../model/values/text.ts";
 import { note, warning } from "./finding.ts";
-import type { EndpointTraffic, Finding, TrackedConnection, TrafficReport } from "./report.ts";
+import type {
+  EndpointTraffic,
+  ExplainFinding,
+  TrackedConnection,
+  TrafficReport,
+} from "./report.ts";
 
-/** A larger table is not listed. */
+/** The most entries of a table that is listed unasked. */
 const MOST_ENTRIES = 200_000;
 
-/** Milliseconds that a listing may take. */
+/** Milliseconds for a listing: unasked, and if the connections are asked for. */
 const LIMIT = 1_000;
-
-/** The same, if the connections are asked for. */
 const ASKED_LIMIT = 60_000;
 
 /** The most connections in an answer. */
@@ -30,7 +33,7 @@ export const UNANSWERED = "unanswered-connections";
 
 interface TrafficOptions extends Pick<Runtime, "clock" | "runner" | "streamer"> {
   readonly ownAddresses: readonly string[];
-  /** True if the connections themselves are asked for: a large table is listed, too. */
+  /** True if the connections are asked for: then a large table is listed, too. */
   readonly isAsked: boolean;
 }
 
@@ -40,7 +43,7 @@ interface Traffic {
 }
 
 /**
- * Lists the kernel's connections once, and picks those to some service ports.
+ * Lists the conntrack entries of some service ports, and counts them by endpoint.
  * @throws {FatalError} if they are asked for and cannot be listed
  */
 export async function readTraffic(
@@ -57,11 +60,13 @@ export async function readTraffic(
       throw new Error(`the kernel tracks ${grouped(entries)} connections, more than ${most}`);
     }
     const overSeconds = await read("tcp_timeout_syn_sent");
-    const counter = new Counter(ports, { ...options, overSeconds });
-    const lines = await list(options, (line) => counter.add(line));
+    const { add, connections, endpoints } = counterFor(ports, { ...options, overSeconds });
+    const lines = await list(options, add);
     if (lines === 0 && entries > 0) throw new Error("conntrack -L printed nothing: run it as root");
-    const traffic = { reason: "", overSeconds, endpoints: [...counter.endpoints.values()] };
-    return { traffic, connections: counter.connections };
+    return {
+      traffic: { reason: "", overSeconds, endpoints: [...endpoints.values()] },
+      connections,
+    };
   } catch (error) {
     const reason = error instanceof ProgramMissingError
       ? "it needs the program conntrack (package conntrack-tools)"
@@ -71,7 +76,7 @@ export async function readTraffic(
   }
 }
 
-/** Gives each entry to a function. @returns the number of entries @throws {Error} if it takes too long */
+/** Passes each line of the table to a function. @returns their number @throws {Error} if it takes too long */
 async function list(
   { clock, streamer, isAsked }: TrafficOptions,
   add: (line: string) => void,
@@ -116,7 +121,7 @@ export function portsByFrontend(
 /** Matches the protocol and the destination that the client used, in an entry or an event. */
 const DESTINATION = /\b(tcp|udp|sctp) +\d+ .*? dst=(\S+) sport=\d+ dport=(\d+) /;
 
-/** Reads an entry or an event of `conntrack`. @returns `undefined` if it is not to one of the ports: most are not */
+/** Reads an entry or an event of `conntrack`. @returns `undefined` for other destinations, as most lines have */
 export function readEntryTo(
   ports: ReadonlyMap<string, DesiredServicePort>,
   line: string,
@@ -128,63 +133,47 @@ export function readEntryTo(
   return entry && { ...entry, servicePort, frontend };
 }
 
-/** Collects entries of service ports, and counts them by endpoint. */
-class Counter {
-  readonly connections: TrackedConnection[] = [];
+/** Returns a function that counts a line of `conntrack -L`, and its results. @param overSeconds as in the report */
+function counterFor(
+  ports: readonly DesiredServicePort[],
+  { ownAddresses, overSeconds }: Pick<TrafficOptions, "ownAddresses"> & { overSeconds: number },
+) {
+  const frontends = portsByFrontend(ports, ownAddresses);
+  const connections: TrackedConnection[] = [];
   /** By protocol, address and port. */
-  readonly endpoints = new Map<string, EndpointTraffic>();
-  readonly #ports: ReadonlyMap<string, DesiredServicePort>;
-
-  constructor(
-    ports: readonly DesiredServicePort[],
-    private readonly options: Pick<TrafficOptions, "ownAddresses"> & {
-      readonly overSeconds: number;
-    },
-  ) {
-    this.#ports = portsByFrontend(ports, options.ownAddresses);
-  }
-
-  /** @param line as `conntrack -L` prints it */
-  add(line: string): void {
-    const entry = readEntryTo(this.#ports, line);
+  const endpoints = new Map<string, EndpointTraffic>();
+  const add = (line: string) => {
+    const entry = readEntryTo(frontends, line);
     if (!entry) return;
-    const { protocol, original, reply: { src: address, sport: port }, flags } = entry;
-    const { servicePort, frontend: destination } = entry;
+    const { protocol, original, reply: { src: address, sport: port }, flags, servicePort } = entry;
     const endpoint = hostPort(address, port);
     const isCurrent = servingEndpoints(servicePort)
       .some((each) => each.address === address && each.port === port);
-    if (this.connections.length < MOST_CONNECTIONS) {
-      const source = hostPort(original.src, original.sport);
-      this.connections.push({ protocol, source, destination, endpoint, flags, isCurrent });
+    if (connections.length < MOST_CONNECTIONS) {
+      const [source, destination] = [hostPort(original.src, original.sport), entry.frontend];
+      connections.push({ protocol, source, destination, endpoint, flags, isCurrent });
     }
-    // Not sent to an endpoint: it began before the rules were there.
+    // Without DNAT, it began before the rules were there.
     if (address === original.dst) return;
     const isUnreplied = flags.includes("UNREPLIED");
     const isOpen = protocol === "udp"
       ? !isUnreplied
       : flags.includes("OFFLOAD") || / (?:ESTABLISHED|CLOSE_WAIT) /.test(line);
-    const isUnanswered = isUnreplied && !this.#isFresh(line);
+    // The answer to a SYN of the last second or two may be under way.
+    const isFresh = Number(/ (\d+) SYN_SENT/.exec(line)?.[1]) >= overSeconds - 1;
     const key = `${protocol} ${endpoint}`;
-    const { open, unanswered } = this.endpoints.get(key) ?? { open: 0, unanswered: 0 };
-    this.endpoints.set(key, {
-      protocol,
-      address,
-      port,
-      isCurrent,
+    const { open = 0, unanswered = 0 } = endpoints.get(key) ?? {};
+    endpoints.set(key, {
+      ...{ protocol, address, port, isCurrent },
       open: open + Number(isOpen),
-      unanswered: unanswered + Number(isUnanswered),
+      unanswered: unanswered + Number(isUnreplied && !isFresh),
     });
-  }
-
-  /** Returns true if the last SYN was sent within a second or two: the answer may be under way. */
-  #isFresh(line: string): boolean {
-    const [, seconds] = / (\d+) SYN_SENT/.exec(line) ?? [];
-    return Number(seconds) >= this.options.overSeconds - 1;
-  }
+  };
+  return { add, connections, endpoints };
 }
 
-/** Says what connections without an answer mean. */
-export function trafficFindings({ endpoints, overSeconds }: TrafficReport): Finding[] {
+/** Returns the findings on connections without an answer. */
+export function trafficFindings({ endpoints, overSeconds }: TrafficReport): ExplainFinding[] {
   const silent = (of: Protocol, word: string) => {
     const [first, ...others] = endpoints
       .filter((each) => each.protocol === of && each.isCurrent && each.unanswered > 0)
@@ -208,4 +197,21 @@ export function trafficFindings({ endpoints, overSeconds }: TrafficReport): Find
       note("unanswered-flows", `${what} got no answer: some protocols, such as syslog, have none`)
     ),
   ];
+}
+
+/** Finds UDP flows to addresses that are not endpoints any more. A flow lasts while packets come. */
+export function connectionFindings(
+  connections: readonly TrackedConnection[] | undefined,
+): ExplainFinding[] {
+  const stale = (connections ?? []).filter(({ protocol, isCurrent }) =>
+    protocol === "udp" && !isCurrent
+  );
+  const [first] = stale;
+  if (!first) return [];
+  return [warning(
+    "stale-conntrack",
+    `${count(stale.length, "UDP flow")} still ${stale.length === 1 ? "goes" : "go"} to a removed ` +
+      `endpoint, such as ${first.source} to ${first.destination} by ${first.endpoint}`,
+    `conntrack -D -p udp --orig-dst ${splitHostPort(first.destination).hostname}`,
+  )];
 }

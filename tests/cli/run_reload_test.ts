@@ -22,12 +22,12 @@ const withKubeconfig = (path: string) =>
     clientConnection: { kubeconfig: path },
   });
 
-/** A daemon with the kubeconfig `/running`, and time that passes when it is told. */
+/** A daemon with the kubeconfig `/running`, and time that a test advances. */
 async function setUp() {
   const contents = { text: withKubeconfig("/running"), isThere: true };
   const file = new ConfigurationFile(() => Promise.resolve(contents.text));
   const [clock, over, log] = [new ManualClock(), new AbortController(), new MemoryLogger()];
-  const told: string[] = [];
+  const reported: string[] = [];
   const request = new AutoResetEvent(clock);
   /** The next reading of a kubeconfig finds a SIGHUP in between. */
   let during = () => {};
@@ -44,7 +44,7 @@ async function setUp() {
   const running = await loadConfiguration(argv, { readFile: file.read });
   if (running.type !== "run") throw new Error("the configuration is no good");
   let { configuration } = running;
-  const tell = (word: string) => Promise.resolve(void told.push(word));
+  const report = (state: string) => Promise.resolve(void reported.push(state));
   /** Waits as the daemon does that runs with what was taken last. */
   const next = async () => {
     const taken = await nextConfiguration({
@@ -53,7 +53,7 @@ async function setUp() {
       configuration,
       runtime,
       logger: log,
-      manager: { tell },
+      manager: { report },
       request,
       signal: over.signal,
     });
@@ -62,11 +62,11 @@ async function setUp() {
   };
   const errors = () => log.at("error").length;
   const set = (action: () => void) => during = action;
-  return { contents, clock, over, request, told, next, errors, during: set };
+  return { contents, clock, over, request, reported, next, errors, during: set };
 }
 
 Deno.test("a good configuration ends the wait, on request and when the file has changed", async () => {
-  const { contents, clock, request, told, next } = await setUp();
+  const { contents, clock, request, reported, next } = await setUp();
   const asked = next();
   contents.text = withKubeconfig("/asked");
   request.set();
@@ -76,16 +76,16 @@ Deno.test("a good configuration ends the wait, on request and when the file has 
   await clock.advance(1_000);
   await clock.advance(1_000);
   assertEquals(await changed, "/changed");
-  assertEquals(told, ["RELOADING", "RELOADING"]);
+  assertEquals(reported, ["RELOADING", "RELOADING"]);
 });
 
 Deno.test("a bad configuration is refused, and the wait goes on", async () => {
-  const { contents, over, request, told, next, errors } = await setUp();
+  const { contents, over, request, reported, next, errors } = await setUp();
   const waiting = next();
   contents.text = "{";
   request.set();
   await settle();
-  assertEquals([told, errors()], [["RELOADING", "READY"], 1]);
+  assertEquals([reported, errors()], [["RELOADING", "READY"], 1]);
   over.abort();
   assertEquals(await waiting, undefined);
 });

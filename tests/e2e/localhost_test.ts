@@ -275,7 +275,7 @@ test("status, explain and verify know the listeners on loopback", async () => {
   assertMatch(status.stdout, /on loopback +2 listeners, 0 connections/);
   const { loopback } = ADDRESSES[6];
   const packet = await run("explain", "--from", "node", `[${loopback}]:${NODE_PORT}`);
-  assertMatch(packet.text, /is taken by a listener of signpost's/);
+  assertMatch(packet.text, /goes to a listener of signpost/);
   assertEquals(packet.code, 0, packet.text);
   assertMatch(
     (await run("explain", "shop/web4")).text,

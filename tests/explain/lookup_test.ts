@@ -49,7 +49,7 @@ const QUESTIONS: readonly (readonly [string, string])[] = [
   ["10.96.0.99", "no Service has the address 10.96.0.99 on this node"],
   [
     NODE_ADDRESS,
-    `no Service has the address ${NODE_ADDRESS} on this node, it is this node's: add the node port, as IP:PORT`,
+    `no Service has the address ${NODE_ADDRESS} on this node: it is an address of this node; add the node port, as IP:PORT`,
   ],
   [
     "10.96.0.10:81",
@@ -58,11 +58,11 @@ const QUESTIONS: readonly (readonly [string, string])[] = [
   [`${NODE_ADDRESS}:30081`, `no Service has ${NODE_ADDRESS}:30081/tcp on this node`],
   [
     "198.51.100.1",
-    "198.51.100.1 is an address of several Services, name one of kube-system/dns, shop/other",
+    "198.51.100.1 is an address of several Services: name one of kube-system/dns, shop/other",
   ],
   [
     "10.244.0.9 to dns:53",
-    "kube-system/dns has several ports, name one of kube-system/dns:53/udp, kube-system/dns:53/tcp",
+    "Service kube-system/dns has several ports: name one of kube-system/dns:53/udp, kube-system/dns:53/tcp",
   ],
   ["fd00::9 to web:80", "shop/web:80 has no cluster IP of the IP family of fd00::9"],
   [

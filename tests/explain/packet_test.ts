@@ -178,7 +178,7 @@ Deno.test("the sender is told from its address", () => {
     ["127.0.0.1", "node: 127.0.0.1 is an address of this node"],
     [POD, `pod: ${POD} is in this node's pod CIDR 10.244.0.0/24`],
     ["10.244.7.7", "pod: 10.244.7.7 is in the cluster CIDR 10.244.0.0/16"],
-    ["203.0.113.9", "external: 203.0.113.9 is no address of this node or of its pods"],
+    ["203.0.113.9", "external: 203.0.113.9 is not an address of this node or of its pods"],
   ];
   for (const [source, expected] of cases) {
     const { packet } = explainFrom({ source }, WEB);
@@ -193,7 +193,7 @@ Deno.test("the sender is told from its address", () => {
 
 Deno.test("what --from says wins, and a pod that the rules do not know is a warning", () => {
   const report = explainFrom({ source: "203.0.113.9", from: "pod" }, WEB);
-  assertEquals([report.packet.sender, report.packet.senderReason], ["pod", "--from says so"]);
+  assertEquals([report.packet.sender, report.packet.senderReason], ["pod", "named by --from"]);
   assertEquals(report.findings.map(({ code }) => code), ["pod-not-recognised", "kernel-unread"]);
 });
 

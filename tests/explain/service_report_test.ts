@@ -83,8 +83,8 @@ Deno.test("the scheduler is named, where it is not random", () => {
   assertEquals(explainWeb([web(), slice([LOCAL])]).ports[0]?.scheduler, null);
 });
 
-const NOT_READ = "note objects-not-read: the Service was not read again from its source: its " +
-  "selector, target ports and slices without rules are not known";
+const NOT_READ = "note objects-not-read: the Service was not read from its source: its " +
+  "selector, target ports and unused slices are not known";
 
 /** Services that do not work, and the causes that are named. */
 const BROKEN: readonly {
@@ -294,7 +294,7 @@ const BROKEN: readonly {
     ],
     causes: [
       "error conflict: 192.0.2.30:80/tcp belongs to Service shop/old, which is older; " +
-      "shop/web gets it when that lets go",
+      "shop/web gets it when Service shop/old releases it",
     ],
   },
   {
@@ -360,7 +360,7 @@ const BROKEN: readonly {
   {
     name: "a Service that is not there",
     objects: [],
-    causes: ["error service-not-found: There is no Service shop/web."],
+    causes: ["error service-not-found: Service shop/web does not exist."],
     verdict: "not-found",
   },
   {
@@ -369,14 +369,14 @@ const BROKEN: readonly {
       web({}, { metadata: { namespace: "shop", name: "wbe" } }),
       web({}, { metadata: { namespace: "shop", name: "db" } }),
     ],
-    causes: ["error service-not-found: There is no Service shop/web. Did you mean shop/wbe?"],
+    causes: ["error service-not-found: Service shop/web does not exist. Did you mean shop/wbe?"],
     verdict: "not-found",
   },
   {
     name: "a Service that is in another namespace",
     objects: [web({}, { metadata: { namespace: "production", name: "web" } })],
     causes: [
-      "error service-not-found: There is no Service shop/web. Did you mean production/web?",
+      "error service-not-found: Service shop/web does not exist. Did you mean production/web?",
     ],
     verdict: "not-found",
   },
@@ -406,7 +406,7 @@ const BROKEN: readonly {
     objects: [web({ clusterIP: "None" })],
     causes: [
       "note headless: shop/web is headless (clusterIP None): clients find its endpoints by DNS, " +
-      "no rules are made",
+      "so it needs no rules",
     ],
     verdict: "not-proxied",
   },
@@ -500,8 +500,8 @@ Deno.test("explain says why each endpoint is used or not", () => {
     ], [
       "10.244.0.11 used: used",
       "10.244.1.12 not-ready: not ready: its readiness probe fails",
-      "10.244.1.13 terminating: terminating: it still serves, but ready ones are there",
-      "10.244.1.14 terminating: terminating, and serves no more",
+      "10.244.1.13 terminating: terminating: it still serves, but other endpoints are ready",
+      "10.244.1.14 terminating: terminating, and does not serve any more",
     ]],
     ["those of other zones", [
       web(),
@@ -546,7 +546,7 @@ Deno.test("explain says why each endpoint is used or not", () => {
       }),
     ], [
       "10.244.0.11 used: used",
-      "10.244.0.11 duplicate: another entry of this address and port counts",
+      "10.244.0.11 duplicate: another entry has this address and port",
     ]],
   ];
   for (const [name, objects, expected] of cases) {
@@ -573,7 +573,7 @@ Deno.test("an endpoint whose rules are older than its slice is not said to be us
     place: { nodeName: NODE_NAME, zone: "" },
   });
   assertEquals(endpoints.map(({ code, usedFor, reason }) => [code, usedFor, reason]), [
-    ["not-written", [], "chosen, and the rules do not have it yet"],
+    ["not-written", [], "chosen, but not in the rules yet"],
     ["held", ["Cluster"], "kept with the last good rules"],
   ]);
 });
@@ -610,7 +610,7 @@ Deno.test("the hint for a health check names an address that listens", () => {
   assertEquals(hint(["0.0.0.0/0"]), "ask it: curl http://127.0.0.1:32119/");
   assertEquals(
     hint(["198.51.100.0/24"]),
-    "no address of this node takes node ports: see nodePortAddresses",
+    "node ports are open on none of this node's addresses: see nodePortAddresses",
   );
 });
 
@@ -625,7 +625,7 @@ Deno.test("a slice whose port has another name than the Service's is a wrong nam
   ]);
   assertEquals(
     hintOf("wrong-port-name", objects),
-    "name the Service's port \"http\", or the slice's port as the Service's",
+    "name the Service's port \"http\", or give the slice's port the name of the Service's port",
   );
 });
 

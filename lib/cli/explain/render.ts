@@ -10,7 +10,7 @@ import { isDroppedOutside, NOT_OUTSIDE } from "../../explain/service_report.ts";
 import { UNANSWERED } from "../../explain/traffic.ts";
 import {
   type EndpointReport,
-  type Finding,
+  type ExplainFinding,
   type FrontendReport,
   type KernelReport,
   type Outcome,
@@ -259,7 +259,7 @@ function endpointRow(endpoint: EndpointReport): Cell[] {
 }
 
 /** Renders each finding with its hint. */
-export function findingsText(findings: readonly Finding[], paint: Paint): string {
+export function findingsText(findings: readonly ExplainFinding[], paint: Paint): string {
   const shown = findings.map(({ severity, code, message, hint }) => ({
     severity,
     id: code,
@@ -283,7 +283,7 @@ function renderKernel(
   const titles: Readonly<Record<KernelReport["state"], string>> = {
     same: `holds all ${entries.length} entries`,
     different: `${different.length} of ${entries.length} entries differ`,
-    empty: "holds no rules of signpost's",
+    empty: "has no rules of signpost",
     unread: `not read: ${reason}`,
   };
   const colour = state === "same" ? "green" : state === "unread" ? "yellow" : "red";

@@ -126,7 +126,7 @@ Deno.test("explain tells a kernel without rules, with others, with kube-proxy's,
       `${severity} ${message}`
     );
   assertEquals(findings({ state: "empty" }), [
-    "error the kernel holds no rules of signpost's",
+    "error the kernel has no rules of signpost",
   ]);
   assertEquals(findings({ state: "unread", reason: "no permission" }), [
     "note the kernel's rules were not read: no permission",
@@ -142,7 +142,7 @@ Deno.test("explain tells a kernel without rules, with others, with kube-proxy's,
     "error the kernel differs from the desired rules: wrong in services4: k",
   ]);
   assertEquals(findings(view("same", ["table ip kube-proxy"])), [
-    "warning rules of kube-proxy are in the kernel, too (table ip kube-proxy): two proxies take " +
+    "warning the kernel also has rules of kube-proxy (table ip kube-proxy): two proxies take " +
     "the same packets",
   ]);
 });

@@ -96,7 +96,7 @@ Deno.test("a packet for which the kernel holds no rules is not said to be delive
   const head = (objects: Parameters<typeof explainFrom>[1]) =>
     renderPacket(explainFrom({ source: "10.244.0.11" }, objects, { kernel }), plain).split("\n")[0];
   const packet = "Packet from 10.244.0.11 to 10.96.0.10:80/tcp";
-  const but = "but the kernel holds no rules of signpost's";
+  const but = "but the kernel has no rules of signpost";
   assertEquals(head([web(), slice([LOCAL])]), `${packet} should be delivered, ${but}`);
   assertEquals(head([web(), slice([])]), `${packet} should be rejected, ${but}`);
 });
@@ -204,7 +204,7 @@ Deno.test("a Service that is not there is one line, and one that helps", () => {
   const near = web({}, { metadata: { namespace: "shop", name: "wbe" } });
   assertEquals(
     renderService(explainWeb([near]), plain),
-    "There is no Service shop/web. Did you mean shop/wbe?\n  try: kubectl get services -n shop\n",
+    "Service shop/web does not exist. Did you mean shop/wbe?\n  try: kubectl get services -n shop\n",
   );
 });
 

@@ -1,6 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { connectionFindings } from "../../lib/explain/kernel.ts";
-import { readTraffic } from "../../lib/explain/traffic.ts";
+import { connectionFindings, readTraffic } from "../../lib/explain/traffic.ts";
 import { ManualClock } from "../support/clock_and_log.ts";
 import { loadBalancer, LOCAL, NODE_ADDRESS, REMOTE, slice, worldOf } from "./cluster.ts";
 
@@ -71,7 +70,7 @@ Deno.test("UDP flows to what is no endpoint any more are stale, TCP connections 
   assertEquals(found.map(({ isCurrent }) => isCurrent), [false, false]);
   assertEquals(connectionFindings(found).map(({ code, message, hint }) => [code, message, hint]), [[
     "stale-conntrack",
-    "1 UDP flow is tracked to what is no endpoint now, such as 10.244.0.9:4000 to 10.96.0.10:53 " +
+    "1 UDP flow still goes to a removed endpoint, such as 10.244.0.9:4000 to 10.96.0.10:53 " +
     "by 10.244.7.7:53",
     "conntrack -D -p udp --orig-dst 10.96.0.10",
   ]]);
