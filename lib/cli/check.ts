@@ -1,4 +1,4 @@
-/** `signpost check`: finds faults of this node. It changes nothing, and needs no daemon and no API server. */
+/** `signpost check`: finds problems of this node. It changes nothing, and works without a daemon and an API server. */
 import type { Backend } from "../backend/backend.ts";
 import { likelyBackend, openBackend } from "../backend/choose.ts";
 import { kubeProxyProcesses } from "../backend/take_over.ts";
@@ -23,7 +23,7 @@ import type { ApiClient } from "../source/api/api_client.ts";
 import { WatchError } from "../source/api/failure.ts";
 import { resourceOf } from "../source/objects/tables.ts";
 
-/** Milliseconds for the objects. */
+/** Milliseconds to wait for the objects. */
 const OBJECTS_LIMIT = 1_000;
 
 /** Checks the node and prints the findings. @returns 2 with an error, 1 with a warning, else 0 */
@@ -40,7 +40,7 @@ export async function check(
 
 export async function look(context: QueryContext): Promise<CheckReport> {
   const { configuration, nodeName, runtime } = context;
-  // A node that has no configuration yet can be checked, too.
+  // A node without a configuration can be checked, too.
   const isConfigured = hasApiServer(context);
   const [opened, apiServer, daemon, system] = await Promise.all([
     openBackend(context).catch((error) => {
@@ -56,7 +56,7 @@ export async function look(context: QueryContext): Promise<CheckReport> {
   const [rival, ruleset, state] = await Promise.all([
     findRival(backend, context),
     backend.rules.readRuleset().catch(() => undefined),
-    // The daemon has them, and its findings.
+    // A daemon has the objects, and its own findings.
     daemon || !isReachable || !isConfigured && configuration.signpost.manifests.length === 0
       ? undefined
       : readState({ ...context, backend, timeout: OBJECTS_LIMIT }).catch(unlessFatal),
@@ -67,7 +67,7 @@ export async function look(context: QueryContext): Promise<CheckReport> {
     traits: backend.traits,
     interfaceAddresses: runtime.addresses(),
     apiServerAddresses: state?.apiServerAddresses,
-    // A daemon switches it on at its start, and looks itself.
+    // A daemon sets `route_localnet` at its start, and checks it itself.
     system: system.routeLocalnet === "0" ? { ...system, routeLocalnet: undefined } : system,
     apiServer: apiServer && {
       ...apiServer,
@@ -92,7 +92,7 @@ export async function look(context: QueryContext): Promise<CheckReport> {
   };
 }
 
-/** Counts problems of objects, by the daemon or by the objects that were read. */
+/** Counts problems of objects: those that the daemon reports, else those of the objects that were read. */
 function objectProblemsOf(daemon: Status | undefined, state: State | undefined): string {
   if (daemon) return describeObjectProblems(daemon);
   if (!state) return "";
@@ -100,7 +100,7 @@ function objectProblemsOf(daemon: Status | undefined, state: State | undefined):
   return describeObjectProblems({ ...state, servicesWithoutEndpoints });
 }
 
-/** Finds a kube-proxy that runs. Its rules alone are no rival: signpost takes them over. */
+/** Finds a running kube-proxy. Rules without a process do not count: signpost takes them over. */
 async function findRival(
   backend: Backend,
   { runtime }: Pick<QueryContext, "runtime">,
@@ -125,7 +125,7 @@ export interface CheckReport {
   readonly daemon: boolean;
   readonly objects: boolean;
   readonly findings: readonly Finding[];
-  /** Such as `1 Service refused, 2 conflicts`; `""` if there are none. */
+  /** The problems of objects, such as `1 Service refused, 2 conflicts`; `""`: none. */
   readonly objectProblems: string;
 }
 
@@ -154,10 +154,10 @@ export function checkTable(report: CheckReport, paint: Paint): string {
 
 /** Milliseconds for an answer. */
 const LIMIT = 5_000;
-/** Milliseconds after which an answer is late. */
+/** Milliseconds after which an answer is slow. */
 const SLOW = 3_000;
 
-/** Returns false if the objects come from manifests, or if nothing names a cluster yet. */
+/** Returns false if the objects come from manifests, or if no setting names a cluster yet. */
 function hasApiServer({ configuration, configuredBy, given, runtime }: QueryContext): boolean {
   if (configuration.signpost.manifests.length > 0) return false;
   return configuredBy !== undefined || CLUSTER_FLAGS.some((flag) => given?.includes(`--${flag}`)) ||
@@ -176,12 +176,12 @@ async function askApiServer(context: QueryContext): Promise<NodeFacts["apiServer
   }
 }
 
-/** Returns true if objects can be read in spite of a failure. */
+/** Returns true if objects can be read despite a failure. */
 function worksWithoutAnswer({ isOptional, isSlow }: ApiFailure): boolean {
   return isOptional === true || isSlow === true;
 }
 
-/** Takes a silent API server for a slow one if the daemon's watch of that kind is open. */
+/** Counts a silent API server as slow if the daemon's watch of that kind is open. */
 function besideDaemon(failure: ApiFailure, daemon: Status | undefined): ApiFailure {
   const { kind, isSilent } = failure;
   const isOpen = daemon?.watches.some((each) =>

@@ -1,4 +1,4 @@
-/** `signpost cleanup`: removes every rule of signpost, and of kube-proxy if asked. */
+/** `signpost cleanup`: removes every rule of signpost, and with a flag those of kube-proxy. */
 import { cleanUp, type Removal } from "../backend/clean_up.ts";
 import type { Configuration } from "../config/configuration.ts";
 import type { Logger } from "../model/ports/ports.ts";
@@ -16,7 +16,7 @@ export interface CleanupOptions {
   readonly logger: Logger;
 }
 
-/** Removes the rules, or prints the scripts that would. @throws {FatalError} that names every failure, or the daemon */
+/** Removes the rules, or prints the scripts for it. @throws {FatalError} that names every failure, or the daemon */
 export async function cleanup(options: CleanupOptions): Promise<void> {
   const { kubeProxy, dryRun, force, configuration, runtime, logger } = options;
   if (!dryRun && !force) await refuseBesideDaemon(options);
@@ -37,14 +37,14 @@ export async function cleanup(options: CleanupOptions): Promise<void> {
   else if (!dryRun) await warnOfRouteLocalnet({ runner, logger });
 }
 
-/** Takes the lock, so that no daemon starts meanwhile either. */
+/** Takes the lock, so that a daemon cannot start now. @throws {FatalError} if a daemon runs */
 async function refuseBesideDaemon({ runtime }: CleanupOptions): Promise<void> {
   try {
     if (runtime.lock.take(lockHolder(runtime))) return;
   } catch {
-    // A system without locks has no such daemon either.
+    // On a system without this lock, a daemon cannot run.
     return;
   }
   const who = describeHolder(await runtime.lock.holder());
-  throw new FatalError(`${who}: nothing is removed; stop it, or set --force`);
+  throw new FatalError(`${who}: nothing was removed; stop the daemon, or set --force`);
 }

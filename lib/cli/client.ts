@@ -1,4 +1,4 @@
-/** Asks the daemon at its socket. Each function throws a `FatalError` if no daemon of this version answers. */
+/** Asks the daemon at its socket. Each function throws a `FatalError` if a daemon of this version does not answer. */
 import type { Configuration } from "../config/configuration.ts";
 import type { Unanswered } from "../daemon/reports/explanation.ts";
 import type { Answer } from "../explain/answer.ts";
@@ -20,7 +20,7 @@ interface Asking {
   readonly runtime: Pick<Runtime, "askDaemon">;
 }
 
-/** Checks the version of an answer, in the field of that name. No terminal obeys its texts. */
+/** Checks the version of an answer in the field `name`. A terminal does not obey the returned texts. */
 function readAnswer<T extends object>(
   answer: unknown,
   { name, known }: { readonly name: keyof T & string; readonly known: number },
@@ -44,11 +44,11 @@ export function readConnections(answer: unknown): ConnectionsReport {
 }
 
 export interface StatusOptions {
-  /** True for findings of now. @default false: of the last minute */
+  /** True to look for findings now. @default false: the findings of the last minute */
   readonly isFresh?: boolean;
 }
 
-/** Milliseconds: a daemon that looks at its node runs programs, each for a minute at most. */
+/** Milliseconds for new findings: the daemon runs programs, each for a minute at most. */
 const FRESH_TIMEOUT = 90_000;
 
 export async function askStatus(
@@ -74,13 +74,14 @@ export async function askObjects(
   return await ask(daemon, "/v1/objects", { read, timeout }) as SavedState;
 }
 
-/** @param most the number of the busiest Services; `undefined`: as many as the daemon gives */
+/** @param most the number of the busiest Services; `undefined`: as many as the daemon returns */
 export async function askConnections(daemon: Asking, most?: number): Promise<ConnectionsReport> {
   const parameters = { top: most?.toString() };
   return readConnections(await ask(daemon, "/v1/connections", { parameters }));
 }
 
-const OTHER_PROGRAM = "the program at the socket does not answer like this version of signpost";
+const OTHER_PROGRAM =
+  "the program at the socket is not this version of signpost: its answer has another form";
 
 /** Asks for the command line that the daemon was started with. */
 export async function askCommandLine(daemon: Asking): Promise<CommandLine> {
@@ -116,7 +117,7 @@ export async function askRecent(daemon: Asking): Promise<Recent> {
   return { log: readList(fieldAt(answer, "log")), changes: readList(fieldAt(answer, "changes")) };
 }
 
-/** Asks for the answer about a Service or packet, without the kernel's part. @throws {FatalError} also if it has none */
+/** Asks for the answer about a Service or packet, without the kernel's part. @throws {FatalError} if it has none */
 export async function askExplanation(
   daemon: Asking,
   { question, namespace, from }: Readonly<Record<"question" | "namespace" | "from", string>>,
@@ -134,7 +135,7 @@ function readList<T>(answer: unknown): readonly T[] {
   throw new FatalError(OTHER_PROGRAM);
 }
 
-/** Asks for a full sync, which comes soon after. */
+/** Asks for a full sync, which the daemon makes soon. */
 export async function requestFullSync(daemon: Asking): Promise<void> {
   await ask(daemon, "/v1/full-sync", { method: "POST" });
 }
@@ -143,7 +144,7 @@ export class NoDaemonError extends FatalError {
   override name = "NoDaemonError";
 }
 
-/** @param options `parameters`: those that are undefined are left out */
+/** @param options `parameters`: undefined ones are left out */
 async function ask(
   { configuration: { signpost: { socket } }, runtime }: Asking,
   path: string,
@@ -151,7 +152,7 @@ async function ask(
     readonly parameters?: Readonly<Record<string, string | undefined>>;
   } = {},
 ): Promise<unknown> {
-  if (socket === "") throw new FatalError("there is no socket to ask the daemon at: see --socket");
+  if (socket === "") throw new FatalError("--socket is empty, so the daemon cannot be asked");
   const query = new URLSearchParams();
   for (const [name, value] of Object.entries(parameters)) {
     if (value !== undefined) query.set(name, value);

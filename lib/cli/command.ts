@@ -1,4 +1,4 @@
-/** Performs the command that the command line names. Each command is loaded when it is named. */
+/** Runs the command that the command line names. A command is loaded only when it runs. */
 import type { Command } from "../config/command.ts";
 import { COMMAND_ROWS } from "../config/commands.ts";
 import { type Invocation, loadConfiguration, type Run } from "../config/load.ts";
@@ -15,7 +15,7 @@ import {
 } from "./context.ts";
 
 /**
- * Does what the command line says.
+ * Runs a command.
  * @returns 0 done, 1 cannot go on, 2 wrong flags or configuration; for queries: 0 all is well, 1 it is not, 2 unknown
  */
 export async function runCommand(
@@ -52,7 +52,7 @@ async function onThisNode(
 ): Promise<Invocation> {
   if (invocation.type !== "run") return invocation;
   const { shares } = COMMAND_ROWS[invocation.command.name];
-  // If it is typed without the flags that name a cluster, it means the daemon of this node.
+  // Without flags that name a cluster, the command is about this node's daemon.
   if (shares === "all" || !shares?.includes("config")) return invocation;
   const { nodeConfiguration } = await import("./node_configuration.ts");
   return await nodeConfiguration({ argv, invocation, runtime });
@@ -63,24 +63,24 @@ type Given = CommandContext & {
   readonly file: ConfigurationFile;
 };
 
-/** Performs a command. An error that ends the process becomes one line and an exit code. */
+/** Runs a command. An error that ends the process becomes one line and an exit code. */
 async function guarded(invocation: Run, given: Given): Promise<number> {
   const { command, configuration, warnings } = invocation;
   const { runtime } = given;
-  const isAsking = command.name !== "run" && command.name !== "cleanup";
+  const isQuery = command.name !== "run" && command.name !== "cleanup";
   const recentLog = new RecentLines();
   const logger = command.name === "run"
     ? openLog(configuration, { runtime, recentLog })
-    // What it removes is the answer of cleanup.
-    : terseLog(runtime, isAsking ? configuration.logging : { verbosity: 1 });
-  // The daemon has said them already to who looks at it.
-  for (const warning of isAsking ? [] : warnings) logger.warn(warning);
+    // The answer of `cleanup` is the removed rules, in info lines.
+    : terseLog(runtime, isQuery ? configuration.logging : { verbosity: 1 });
+  // The daemon has logged these warnings already.
+  for (const warning of isQuery ? [] : warnings) logger.warn(warning);
   const nodeName = nodeNameOf(configuration, runtime);
   try {
     return await perform(command, { ...given, ...invocation, nodeName, logger, recentLog });
   } catch (error) {
     logger.error(messageIfFatal(error));
-    return isAsking ? 2 : 1;
+    return isQuery ? 2 : 1;
   }
 }
 
@@ -110,7 +110,7 @@ async function perform(command: Command, context: Context): Promise<number> {
       return 0;
     case "explain": {
       const { explain } = await import("./explain/command.ts");
-      // Not the daemon's own verbosity.
+      // The daemon's own verbosity does not count.
       const isVerbose = given.includes("--v") && configuration.logging.verbosity > 0;
       return await explain(command, { ...context, isVerbose });
     }

@@ -17,9 +17,9 @@ import { askServices } from "./client.ts";
 /** A word, and the description that zsh and fish show beside it. */
 type Candidate = readonly [word: string, description?: string];
 
-/** Each calls signpost with the words up to the cursor. It answers with candidates: a word, a tab, a description. */
+/** Scripts that call signpost with the words up to the cursor. It prints lines: a word, a tab, a description. */
 export const COMPLETION_SCRIPTS: Readonly<Record<Shell, string>> = {
-  // bash parts words at : and =, and replaces the last part alone.
+  // bash splits words at : and =, and replaces only the last part.
   bash: `_signpost() {
   local words line word prefix
   read -ra words <<< "\${COMP_LINE:0:COMP_POINT}"
@@ -105,7 +105,7 @@ async function candidatesFor(
     before.text === undefined;
   if (isValue) return startingWith(last, valuesOf(before.flag));
   if (!last.startsWith("-")) {
-    const services = named !== undefined && NAMING.has(named)
+    const services = named !== undefined && TAKING_SERVICES.has(named)
       ? await servicesFor(line, context)
       : [];
     return startingWith(last, [...services, ...wordsAfter(named, line)]);
@@ -117,13 +117,13 @@ async function candidatesFor(
   return values.map(([word]) => [word === FILES ? word : `${name}=${word}`]);
 }
 
-/** The commands that Services may follow. */
-const NAMING: ReadonlySet<CommandName> = new Set(["explain", "test", "observe"]);
+/** The commands that take names of Services. */
+const TAKING_SERVICES: ReadonlySet<CommandName> = new Set(["explain", "test", "observe"]);
 
-/** Milliseconds for an answer of the daemon at a Tab key. */
+/** Milliseconds to wait for the daemon at a Tab key. */
 const PATIENCE = 1_000;
 
-/** Returns the Services of the daemon that a line names, with their namespaces; none if no daemon answers. */
+/** Returns the daemon's Services, also without their namespaces; empty if the daemon does not answer. */
 async function servicesFor(
   line: readonly string[],
   { configuration, runtime }: CompletionsContext,
@@ -132,7 +132,7 @@ async function servicesFor(
     readCommandLine(line).values;
   const daemon = { configuration: { signpost: { socket } }, runtime };
   const keys = await askServices(daemon, { timeout: PATIENCE }).catch(() => []);
-  // An empty word is completed to the full names alone.
+  // An empty word is completed only to names with a namespace.
   const names = line.at(-1) === "" ? [] : keys.map((key) => splitKey(key).name);
   return [...new Set([...keys, ...names])].sort().map((word): Candidate => [word]);
 }
@@ -152,7 +152,7 @@ function valuesOf({ choices = [], value }: Flag): readonly Candidate[] {
   return value === "FILE" || value === "PATH" ? [[FILES]] : [];
 }
 
-/** Returns the words besides flags that may follow a command. */
+/** Returns the words, besides flags, that a command takes. */
 function wordsAfter(
   command: CommandName | undefined,
   line: readonly string[],

@@ -1,4 +1,4 @@
-/** Declares the parts that commands work with, opens their logs, and remembers the file of `--config`. */
+/** Declares the context of commands, opens their logs, and remembers the file of `--config`. */
 import type { Runtime } from "../model/ports/runtime.ts";
 import { logsToJournal, type SystemdEnvironment } from "../observe/systemd.ts";
 import type { ConfiguredBy } from "../config/load.ts";
@@ -10,7 +10,7 @@ import { stderrSink } from "../system/files.ts";
 
 export interface CommandContext {
   readonly runtime: Runtime;
-  /** Aborts when the process is told to stop. */
+  /** Aborts when the process gets a signal to stop. */
   readonly signal: AbortSignal;
   readonly systemd: SystemdEnvironment;
   readonly reload: (callback: () => void) => void;
@@ -33,7 +33,7 @@ export function nodeNameOf(
   return hostnameOverride || runtime.hostname().trim().toLowerCase();
 }
 
-/** Opens the log on standard error, as the configuration asks for it. The last lines are kept, too. */
+/** Opens the log on standard error, in the configured format, and keeps its last lines. */
 export function openLog(
   { logging: { format, verbosity } }: Pick<Configuration, "logging">,
   { runtime, recentLog }: {
@@ -77,7 +77,7 @@ export class ConfigurationFile {
   readonly #read: (path: string) => Promise<string>;
   #path: string | undefined;
   #last: string | undefined;
-  /** The text that the last look found. */
+  /** The text at the last look. */
   #seen: string | undefined;
 
   constructor(read: (path: string) => Promise<string>) {
@@ -97,7 +97,7 @@ export class ConfigurationFile {
     return this.#seen = this.#last = await this.#read(path);
   };
 
-  /** Rereads the file: watches miss a ConfigMap's new link. @returns true if two looks in a row saw another text */
+  /** Rereads the file, because watches miss a ConfigMap's new link. @returns true if two looks saw the same new text */
   async hasChanged(): Promise<boolean> {
     if (this.#path === undefined) return false;
     const now = await this.#read(this.#path).catch(() => undefined);

@@ -38,7 +38,7 @@ export interface DiffReport {
 export async function diff(command: CommandOf<"diff">, context: QueryContext): Promise<number> {
   const { configuration, nodeName, runtime } = context;
   const { manifests, output, timeout } = command;
-  // These manifests might be applied. They are no present objects.
+  // These manifests are a proposal, and not the present objects.
   const signpost = { ...configuration.signpost, manifests: [] };
   const present = { ...context, timeout, configuration: { ...configuration, signpost } };
   const { backend, origin, state: { cache, desired } } = await readNodeState(present);
@@ -56,14 +56,14 @@ export async function diff(command: CommandOf<"diff">, context: QueryContext): P
     warnings: [
       ...warnings,
       ...conflictLines(conflicts),
-      ...changesFixedRules(change) ? ["the Node changes: all rules would be written again"] : [],
+      ...changesFixedRules(change) ? ["the Node changes, so all rules would be written again"] : [],
     ],
   };
   await runtime.print(renderReport(report, { output, runtime, table: renderDiff }));
   return report.changes.length === 0 ? 0 : 1;
 }
 
-/** Lays manifests over the objects of a cache, as applying them would. @returns `names`: `Service shop/web` and so on */
+/** Applies manifests to a cache, as `kubectl apply` would. @returns `names`: such as `Service shop/web` */
 async function propose(
   paths: readonly string[],
   { cache, nodeName, logger }: Pick<QueryContext, "nodeName" | "logger"> & {
@@ -74,7 +74,7 @@ async function propose(
   const warnings: string[] = [];
   const warn = (text: string) => void warnings.push(plain(text));
   const before = new Map(cache.services);
-  /** All Services, those without rules too. */
+  /** All Services, also those without rules. */
   const services = new Map<string, ServiceFacts>();
   const decode = createDecoder();
   await loadManifests({
@@ -88,16 +88,16 @@ async function propose(
       services.set(objectKey(key), serviceFacts(raw));
       return decode(kind, withAllocatedFields(raw, before.get(objectKey(key))));
     },
-    // Manifests are only a part of the state: objects that they do not name stay.
+    // Objects that the manifests do not name stay.
     sink: (event) => {
       if (event.type !== "replace") return;
       for (const change of event.changes.values()) {
         const { kind, key } = change;
         if (change.type === "refuse") warn(`${kind} ${key} would be refused: ${change.reason}`);
-        // A Service that becomes headless or an alias loses its rules.
+        // A delete removes the rules of a Service that becomes headless or an alias.
         else cache.apply(change);
         const omitted = change.type === "upsert" && change.object.omitted?.join("; ");
-        if (omitted) warn(`of ${kind} ${key} a part would be left out: ${omitted}`);
+        if (omitted) warn(`a part of ${kind} ${key} would be left out: ${omitted}`);
       }
     },
     nodeName,
@@ -122,8 +122,8 @@ function keyOf(raw: unknown): { readonly namespace: string; readonly name: strin
 }
 
 /**
- * Adds to a manifest of a Service, as `kubectl apply` would, what the API server and its controllers gave to the
- * present one: cluster IPs, node ports, load-balancer addresses, age. What the manifest says itself counts.
+ * Adds allocated fields of the present Service to a manifest, as `kubectl apply` would: cluster IPs, node ports,
+ * load-balancer addresses, age. Fields of the manifest take precedence.
  * @param raw the manifest, untrusted
  * @param present the Service of the same name, decoded; `undefined`: it would be new
  */
@@ -135,7 +135,7 @@ export function withAllocatedFields(raw: unknown, present: Service | undefined):
   const ports = spec["ports"];
   return {
     ...raw,
-    // The age decides which Service has an address that two want.
+    // If two Services want one address, the age decides.
     metadata: fill(objectAt(raw, "metadata"), {
       creationTimestamp: created > 0 && new Date(created).toISOString(),
       uid,
@@ -153,7 +153,7 @@ export function withAllocatedFields(raw: unknown, present: Service | undefined):
   };
 }
 
-/** Gives a port without a node port the present one, if the type has node ports. */
+/** Adds the present node port to a port without one, if the type has node ports. */
 function withNodePort(port: unknown, present: Service, spec: JsonObject): unknown {
   const hasNodePorts = spec["type"] === "NodePort" || spec["type"] === "LoadBalancer";
   if (!isRecord(port) || !hasNodePorts) return port;
@@ -164,7 +164,7 @@ function withNodePort(port: unknown, present: Service, spec: JsonObject): unknow
   return fill(port, { nodePort: same?.nodePort });
 }
 
-/** Adds known fields that the object does not set. */
+/** Adds fields that the object does not set. */
 function fill(object: JsonObject, fields: JsonObject): JsonObject {
   const added = Object.entries(fields).filter(([name, value]) =>
     value && [undefined, null, ""].includes(object[name] as string)

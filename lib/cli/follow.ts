@@ -1,27 +1,27 @@
-/** Shows reports until a signal aborts: one after the other, or each over the one before in a terminal. */
+/** Shows reports until a signal aborts: one below the other or, in a terminal, each over the last one. */
 import type { Runtime } from "../model/ports/runtime.ts";
 import { messageIfFatal } from "../model/values/errors.ts";
 import { plain } from "../model/values/text.ts";
 
 export interface FollowOptions<Report> {
   readonly render: (report: Report) => string;
-  /** @param offset lines that are scrolled away; `undefined` for the first report */
+  /** @param offset the number of lines above the screen; `undefined` for the first report */
   readonly ask: (offset?: number) => Promise<Report>;
-  /** Returns the text of an error; `""`: none is shown. @default the error */
+  /** Returns the text to show for an error; `""` to show nothing. @default the error */
   readonly problem?: (message: string) => string;
   /** Returns the milliseconds between two reports. */
   readonly pause: (first: Report) => number;
-  /** True to draw each report over the one before, until q is typed. */
+  /** True to draw each report over the last one, until q is typed. */
   readonly isLive: boolean;
   readonly layout: Layout;
-  /** Takes a typed key. @returns false if it has no use for it @default takes none */
+  /** Handles a typed key. @returns false if it ignored the key @default ignores all */
   readonly takeKey?: (key: string) => boolean;
   readonly runtime: Pick<Runtime, "clock" | "typedKeys" | "print" | "terminalSize">;
   readonly signal: AbortSignal;
 }
 
 interface Layout {
-  /** Lines at the top that do not scroll. */
+  /** The number of lines at the top that do not scroll. */
   readonly fixed: number;
   /** True to wrap long lines, false to cut them. */
   readonly wraps: boolean;
@@ -29,7 +29,7 @@ interface Layout {
   readonly help: string;
 }
 
-/** Shows reports until the signal aborts. A daemon that starts again is waited for. */
+/** Shows reports until the signal aborts. If the daemon stops, it waits for a new one. */
 export async function follow<Report>(
   first: Report,
   options: FollowOptions<Report>,
@@ -75,9 +75,9 @@ export async function follow<Report>(
     }
   };
   const stop = () => end.abort();
-  // The alternate screen, without a cursor. The terminal is as before at the end.
+  // Switches to the alternate screen without a cursor. The end restores the terminal.
   await runtime.print("\x1b[?1049h\x1b[?25l");
-  // A terminal that hangs up cannot be read any more.
+  // Reading fails if the terminal hangs up.
   void readKeys().then(stop, stop);
   try {
     await showAll();
@@ -87,7 +87,7 @@ export async function follow<Report>(
   }
 }
 
-/** The keys that scroll, as terminals send them: ↑ ↓ by lines, PgUp PgDn by pages. */
+/** The keys that scroll, as terminals send them: ↑ and ↓ by lines, PgUp and PgDn by pages. */
 const SCROLL: Readonly<Record<string, number>> = {
   "\x1b[A": -1,
   "\x1b[B": 1,
@@ -95,11 +95,11 @@ const SCROLL: Readonly<Record<string, number>> = {
   "\x1b[6~": 1,
 };
 
-/** Says in a help text how to scroll. */
+/** The part of a help text about scrolling. */
 export const SCROLL_HELP =
   "  ↑ ↓ PgUp PgDn  scroll\n  ?              show or hide this help\n  q              end\n";
 
-/** Draws a part of a text over the screen, line by line, so that nothing flickers. */
+/** Draws a part of a text over the screen, line by line, to avoid flicker. */
 function pageOf(
   text: string,
   { columns, rows, fixed, wraps, offset }: Omit<Layout, "help"> & {
@@ -107,7 +107,7 @@ function pageOf(
     readonly rows: number;
     readonly offset: number;
   },
-): { readonly screen: string; /** As far as there are lines. */ readonly offset: number } {
+): { readonly screen: string; /** At most the number of lines. */ readonly offset: number } {
   const all = text.trimEnd().split("\n")
     .flatMap((line) => wraps ? wrapVisible(line, columns) : [line]);
   const room = Math.max(0, rows - 3);
@@ -118,19 +118,19 @@ function pageOf(
   const part = body.slice(from, from + space);
   const place = part.length === body.length ? "" : `; lines ${from + 1} to ${from + part.length}`;
   const lines = [...head, ...part, "", `q ends, ? lists the keys${place}`].slice(0, rows - 1);
-  // A colour whose end is on another line ends with its line.
+  // The end of a line ends its colour.
   const drawn = lines.map((line) => `${cut(line, columns)}\x1b[m\x1b[K\n`).join("");
   return { screen: `\x1b[H${drawn}\x1b[J`, offset: from };
 }
 
-/** Matches a sequence that changes colours. It takes no place. */
+/** Matches a sequence that changes colours. Its width is 0. */
 const SEQUENCE = /\p{Cc}\[\d*m/gu;
 
 function visibleWidth(line: string): number {
   return line.replace(SEQUENCE, "").length;
 }
 
-/** Cuts a line to so many columns, and marks the cut. */
+/** Cuts a line to `columns`, and marks the cut. */
 function cut(line: string, columns: number): string {
   if (visibleWidth(line) <= columns) return line;
   let left = columns - 1;

@@ -4,10 +4,10 @@ import { COMMAND_ROWS, type CommandName, COMMANDS, flagGroupsOf } from "../confi
 import { UNUSED_TITLE } from "../config/settings.ts";
 import { capitalized } from "../model/values/text.ts";
 
-/** The columns of a terminal that is wider, or not known. */
+/** The most columns of a help text, also of an unknown terminal. */
 const MOST_COLUMNS = 80;
 
-/** The least columns for descriptions. A narrower terminal breaks the lines. */
+/** The least columns for descriptions. A narrower terminal breaks the lines itself. */
 const LEAST_DESCRIPTION = 20;
 
 /** Returns the help text of a command, or the overview. @param columns of the terminal; `undefined`: not known */

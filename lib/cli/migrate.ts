@@ -1,4 +1,4 @@
-/** `signpost migrate`: says what changes for each Service if signpost takes the place of this node's kube-proxy. */
+/** `signpost migrate`: lists what changes for each Service if signpost replaces this node's kube-proxy. */
 import { usedBackend } from "../backend/choose.ts";
 import { kubeProxyProcesses } from "../backend/take_over.ts";
 import type { CommandOf } from "../config/command.ts";
@@ -23,25 +23,25 @@ const MIGRATE_VERSION = 1;
 export interface MigrationReport {
   readonly migrateVersion: typeof MIGRATE_VERSION;
   readonly node: string;
-  /** The mode of kube-proxy by what is on this node; `""` if it has not written rules. */
+  /** The mode of kube-proxy, by its rules on this node; `""`: it has not written rules. */
   readonly from: Mode | "ipvs" | "";
   readonly to: Mode;
   readonly services: number;
   readonly changes: readonly {
     readonly service: string;
-    /** One line each, with a remedy. */
+    /** The changes, one line each, with a remedy. */
     readonly what: readonly string[];
   }[];
-  /** Settings that are not kept, and firewalls that drop connections to any Service. */
+  /** Settings without effect, and firewalls that drop connections to any Service. */
   readonly general: readonly string[];
-  /** The line that starts the change. */
+  /** The line to type for the replacement. */
   readonly command: string;
 }
 
-/** Has the warnings about the configuration, such as one that a scheduler is not kept. */
+/** The context, with the warnings about the configuration, such as about a scheduler. */
 type Context = QueryContext & Pick<Run, "warnings">;
 
-/** Prints what changes; nothing is changed. @returns 1 if a Service changes, else 0 @throws {FatalError} */
+/** Prints the changes, and makes none. @returns 1 if a Service changes, else 0 @throws {FatalError} */
 export async function migrate(
   { output, timeout }: CommandOf<"migrate">,
   context: Context,
@@ -68,18 +68,21 @@ async function migration(known: NodeState, context: Context): Promise<MigrationR
     : rules.length > 0
     ? "iptables"
     : "";
-  const silent = await silentAddresses(known, { ...context, from });
+  const closed = await closedAddresses(known, { ...context, from });
   const changes = new Map<string, string[]>();
   const add = (service: string, what: string) =>
     changes.set(service, [...changes.get(service) ?? [], what]);
   for (const port of [...desired.services.values()].flat()) {
-    const addresses = silent(port.family);
+    const addresses = closed(port.family);
     if (port.nodePort !== 0 && addresses.length > 0) {
       add(serviceOf(port.name), nodePortText(port, addresses));
     }
   }
-  for (const { what, remedy, services } of findings) {
-    for (const service of services) add(service, `${what}; ${remedy}`);
+  const general: string[] = [...warnings];
+  for (const { what, remedy, services, drops } of findings) {
+    const text = `${what}; ${remedy}`;
+    for (const service of services) add(service, text);
+    if (drops && services.length === 0) general.push(text);
   }
   for (const { kind, key, reason } of refused) {
     if (kind === "Service") add(key, `signpost refuses it: ${reason}`);
@@ -95,25 +98,21 @@ async function migration(known: NodeState, context: Context): Promise<MigrationR
     to: backend.traits.name,
     services: desired.services.size,
     changes: [...changes].map(([service, what]) => ({ service, what })),
-    general: [
-      ...warnings,
-      ...findings.filter(({ drops, services }) => drops && services.length === 0)
-        .map(({ what, remedy }) => `${what}; ${remedy}`),
-    ],
+    general,
     command: await commandOf(processes, context),
   };
 }
 
-/** Tells if a node port answers by default on an address that iptables mode has, by kube-proxy's mode. */
-const ANSWERED: Readonly<Record<MigrationReport["from"], (address: string) => boolean>> = {
+/** By kube-proxy's mode: if a node port is open by default on an address where iptables mode opens it. */
+const OPEN_BY_DEFAULT: Readonly<Record<MigrationReport["from"], (address: string) => boolean>> = {
   iptables: () => true,
   ipvs: (address) => !isLoopback(address),
   nftables: () => false,
   "": () => false,
 };
 
-/** Returns a function that gives the addresses on which kube-proxy's node ports answer by default, and signpost's do not. */
-async function silentAddresses(
+/** Returns a function for the addresses on which kube-proxy opens node ports by default, and signpost does not. */
+async function closedAddresses(
   { state: { cache, desired } }: NodeState,
   { from, ...context }: QueryContext & Pick<MigrationReport, "from">,
 ): Promise<(family: Family) => readonly string[]> {
@@ -124,10 +123,11 @@ async function silentAddresses(
   return (family) => {
     const after = nodePortAddresses(family, { desired, ownAddresses });
     return nodePortAddresses(family, { desired: { node: before }, ownAddresses })
-      .filter((each) => ANSWERED[from](each) && !after.includes(each));
+      .filter((each) => OPEN_BY_DEFAULT[from](each) && !after.includes(each));
   };
 }
 
+/** The most addresses in a line. */
 const MOST_ADDRESSES = 5;
 
 function nodePortText(
@@ -148,7 +148,7 @@ function nodePortText(
   return `node port ${nodePort}/${protocol} does not answer on ${named} any more; ${how} keeps it`;
 }
 
-/** Returns the line that replaces kube-proxy: in a pod of this node, or a service of it. */
+/** Returns the line that replaces kube-proxy, which runs in a pod or as a unit of this node. */
 async function commandOf(
   [process]: readonly string[],
   { nodeName, runtime: { runner } }: QueryContext,

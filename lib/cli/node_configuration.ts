@@ -1,4 +1,4 @@
-/** Finds the configuration of commands that name no cluster: the daemon's, else that of the node's file. */
+/** Finds the configuration for commands that do not name a cluster: the daemon's, else that of the node's file. */
 import { isAbsolute, join } from "@std/path/posix";
 import { CLUSTER_FLAGS } from "../config/commands.ts";
 import { type Invocation, loadConfiguration, type Run } from "../config/load.ts";
@@ -11,20 +11,20 @@ import type { Runtime } from "../model/ports/runtime.ts";
 const NODE_FILE = "/etc/signpost/config.yaml";
 
 interface NodeConfigurationOptions {
-  /** The command's own words; their flags win. */
+  /** The command's own words. Their flags take precedence. */
   readonly argv: readonly string[];
-  /** The invocation that they give alone. */
+  /** The invocation by these words alone. */
   readonly invocation: Run;
   readonly runtime: Pick<Runtime, "readFile" | "environment" | "complain" | "askDaemon">;
 }
 
-/** Finds the configuration, and says in one line whose it is. @returns the same invocation if flags name a cluster */
+/** Finds the configuration, and prints its owner in one line. @returns the same invocation if flags name a cluster */
 export async function nodeConfiguration(options: NodeConfigurationOptions): Promise<Invocation> {
   const { invocation, runtime } = options;
   const { command, given, configuration: { signpost: { socket } } } = invocation;
-  // The manifests of a diff are what might be applied, not the cluster.
+  // The manifests of a diff are a proposal, and do not name the cluster.
   const names = CLUSTER_FLAGS.filter((name) => name !== "manifests" || command.name !== "diff");
-  // With one of them, flags are all that counts.
+  // With one of these flags, only flags count.
   if (names.some((name) => given.includes(`--${name}`))) return invocation;
   const ofDaemon = await fromDaemon(options);
   const loaded = ofDaemon ?? await fromFile(options);
@@ -35,18 +35,19 @@ export async function nodeConfiguration(options: NodeConfigurationOptions): Prom
     return { ...loaded, configuredBy: ofDaemon ? "daemon" : "file" };
   }
   if (loaded?.type === "errors") {
-    // The command line does not name the owner of the configuration.
+    // The lines name the owner, because the command line does not.
     const errors = loaded.errors.map((line) => `${whose}: ${line}`);
-    // Rules can be removed all the same, and a bug be reported.
+    // With a bad configuration, rules can still be removed and a bug reported.
     if (!["bundle", "cleanup"].includes(command.name)) return { ...loaded, errors };
     for (const line of errors) runtime.complain(`signpost: ${line}`);
   }
   const needsCluster = ["diff", "explain", "verify"].includes(command.name);
   if (!needsCluster || runtime.environment("KUBERNETES_SERVICE_HOST")) return invocation;
   const daemon = socket === ""
-    ? "there is no socket to ask a daemon at"
+    ? "--socket is empty, so no daemon can be asked"
     : `no daemon answers at ${plain(socket)} (only root and its group may ask)`;
-  const error = `no configuration: ${daemon}, and there is no ${NODE_FILE}: start signpost, or ` +
+  const error =
+    `no configuration: ${daemon}, and ${NODE_FILE} does not exist: start signpost, or ` +
     `name the cluster with ${alternatives(names.map((name) => `--${name}`))}`;
   return { type: "errors", errors: [error], warnings: [] };
 }
@@ -54,20 +55,20 @@ export async function nodeConfiguration(options: NodeConfigurationOptions): Prom
 async function fromDaemon(
   { argv, invocation: { configuration }, runtime }: NodeConfigurationOptions,
 ): Promise<Invocation | undefined> {
-  const said = await askCommandLine({ configuration, runtime }).catch(() => undefined);
-  if (!said) return undefined;
-  const { file, workingDirectory } = said;
+  const commandLine = await askCommandLine({ configuration, runtime }).catch(() => undefined);
+  if (!commandLine) return undefined;
+  const { argv: base, file, workingDirectory } = commandLine;
   const invocation = await loadConfiguration(argv, {
-    // What the daemon has taken over, whatever the file says by now.
+    // The text that the daemon uses: the file may have changed since.
     readFile: (path) => file?.path === path ? Promise.resolve(file.text) : runtime.readFile(path),
-    base: said.argv,
+    base,
   });
   return invocation.type === "run"
     ? { ...invocation, configuration: startingFrom(workingDirectory, invocation.configuration) }
     : invocation;
 }
 
-/** Makes paths absolute, as a daemon with this working directory means them. */
+/** Makes paths absolute, relative to the daemon's working directory. */
 function startingFrom(folder: string, configuration: Configuration): Configuration {
   const absolute = (path: string) =>
     path === "" || path === "-" || isAbsolute(path) ? path : join(folder, path);

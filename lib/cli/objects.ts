@@ -1,4 +1,4 @@
-/** Reads objects from the running daemon, else the cluster, else the state file, and works out the desired state. */
+/** Reads objects from the running daemon, else the cluster, else the state file, and derives the desired state. */
 import { type Backend, familiesBut, missingFamilies } from "../backend/backend.ts";
 import { usedBackend } from "../backend/choose.ts";
 import { ObjectCache } from "../cache/cache.ts";
@@ -42,9 +42,9 @@ interface WorkOptions extends QueryContext {
   readonly backend: Pick<Backend, "traits" | "probe">;
   /** The families that rules are written for. @default those of this node */
   readonly ipFamilies?: readonly Family[];
-  /** The daemon that gave the objects: it knows what is refused. @default the kernel is asked */
-  readonly giver?: Status | undefined;
-  /** The features to do without. @default those that the giver or the kernel refuses */
+  /** The status of the daemon that gave the objects: it names refused features. @default the kernel is asked */
+  readonly givingDaemon?: Status | undefined;
+  /** The features that must not be used. @default those that the daemon or the kernel refuses */
   readonly refusedFeatures?: RefusedFeatures;
 }
 
@@ -57,7 +57,7 @@ export async function readState(options: ReadOptions & WorkOptions): Promise<Sta
 async function readCache(options: ReadOptions): Promise<ObjectCache> {
   const { runtime, timeout, signal, logger } = options;
   let failure = "";
-  // If the wait has an end, the reason is part of its one error, not a warning for each kind.
+  // With a timeout, the reason becomes part of the one error, instead of a warning for each kind.
   const warn: Logger["warn"] = (message, fields = {}) => {
     if (timeout === undefined || fields["error"] === undefined) logger.warn(message, fields);
     else failure = `: ${fields["error"]}`;
@@ -86,9 +86,9 @@ async function readCache(options: ReadOptions): Promise<ObjectCache> {
 }
 
 export async function workOut(cache: ObjectCache, options: WorkOptions): Promise<State> {
-  const { backend, configuration, nodeName, runtime, giver } = options;
+  const { backend, configuration, nodeName, runtime, givingDaemon } = options;
   const isLocal = configuration.signpost.manifests.length > 0;
-  // The objects may come from a daemon or a state file; then there need not be a server.
+  // If the objects come from a daemon or a state file, the API server may be away.
   const api = isLocal ? undefined : await findApiServer(options).catch(unlessFatal);
   const own = new OwnPorts({ configuration, runtime, locate: api?.locate });
   await own.look();
@@ -99,18 +99,18 @@ export async function workOut(cache: ObjectCache, options: WorkOptions): Promise
     ipFamilies: options.ipFamilies ?? familiesBut(missingFamilies(runtime)),
     ...own.desiredOptions,
     refusedFeatures: options.refusedFeatures ??
-      (giver
-        ? new Map(giver.refusedFeatures?.map(({ feature, reason }) => [feature, reason]))
+      (givingDaemon
+        ? new Map(givingDaemon.refusedFeatures?.map(({ feature, reason }) => [feature, reason]))
         : await refusedFeatures(backend)),
   });
   cache.takeDirty();
   const all = { services: new Set(cache.services.keys()), node: true };
   const { conflicts, overLimit } = desired.update(cache, all);
-  const refused = giver ? giver.refused : [...cache.refused, ...overLimit];
+  const refused = givingDaemon ? givingDaemon.refused : [...cache.refused, ...overLimit];
   return { cache, desired, conflicts, refused, apiServerAddresses: own.serverAddresses };
 }
 
-/** Asks the kernel. If it cannot be asked, for example without root, nothing counts as refused. */
+/** Asks the kernel for refused features. Without an answer, as without root, none counts as refused. */
 async function refusedFeatures(backend: Pick<Backend, "probe">): Promise<RefusedFeatures> {
   try {
     return (await backend.probe()).refusedFeatures;
@@ -123,7 +123,7 @@ async function refusedFeatures(backend: Pick<Backend, "probe">): Promise<Refused
 export function warnOfObjects({ refused, cache }: State, logger: Logger): void {
   for (const refusal of refused) logger.warn("object refused", { ...refusal });
   for (const omission of cache.takeOmissions()) {
-    logger.warn("a part of the object is left out, the rest of it counts", { ...omission });
+    logger.warn("left out a part of the object; the rest is used", { ...omission });
   }
 }
 
@@ -135,13 +135,13 @@ export interface NodeState {
   readonly state: State;
   readonly backend: Backend;
   readonly origin: ObjectsOrigin;
-  /** `undefined`: none answers, or it runs for another node. */
+  /** `undefined`: no daemon answers, or it runs for another node. */
   readonly daemon: Status | undefined;
-  /** Services whose last good rules the daemon keeps. The state has these. */
+  /** Services whose last good rules the daemon keeps. They are part of the state. */
   readonly heldBack: readonly HeldBackPorts[];
 }
 
-/** Reads the objects and works out the state of this node. @throws {FatalError} if nothing has them in time */
+/** Reads the objects, and derives the state of this node. @throws {FatalError} if they cannot be read in time */
 export async function readNodeState(options: ObjectsOptions): Promise<NodeState> {
   const { runtime, configuredBy } = options;
   const [daemon, kept, objects] = await Promise.all([
@@ -154,18 +154,18 @@ export async function readNodeState(options: ObjectsOptions): Promise<NodeState>
   const given = { ...options, configuration: { ...options.configuration, mode } };
   const backend = await usedBackend(given);
   const { cache, origin } = saved ? stateOf("daemon", saved) : await readSourceOrFile(options);
-  tellOfAge(origin, runtime);
+  printAge(origin, runtime);
   const state = await workOut(cache, {
     ...given,
     backend,
-    giver: saved && daemon,
+    givingDaemon: saved && daemon,
   });
   const heldBack = daemon && kept || [];
   state.desired.hold(heldBack.map(({ service, ports }) => [service, ports]));
   return { state, backend, origin, daemon, heldBack };
 }
 
-/** Reads the objects, and gathers what `explain` and `test` work answers out from. */
+/** Reads the objects, and gathers the facts for `explain`, `test` and `observe`. */
 export async function readKnown(options: ObjectsOptions): Promise<Known> {
   const { configuration, nodeName, runtime } = options;
   const { state, backend, daemon, origin } = await readNodeState(options);
@@ -189,7 +189,7 @@ async function readSourceOrFile(options: ObjectsOptions): Promise<Objects> {
   const { manifests, stateFile } = configuration.signpost;
   if (configuredBy === "daemon" && manifests.includes("-")) {
     throw new FatalError(
-      "the daemon has no objects yet, and reads them from its standard input: name --manifests",
+      "the daemon has no objects yet, and reads them from its standard input: set --manifests",
     );
   }
   try {
@@ -215,8 +215,8 @@ function stateOf(from: ObjectsOrigin["from"], { events, written }: SavedState): 
   return { cache, origin: { from, asOf: new Date(written).toISOString() } };
 }
 
-/** Says in one line how old objects are that are not of now. */
-export function tellOfAge(origin: ObjectsOrigin, runtime: QueryContext["runtime"]): void {
+/** Prints the age of old objects in one line. */
+export function printAge(origin: ObjectsOrigin, runtime: QueryContext["runtime"]): void {
   const { from, asOf } = origin;
   const now = runtime.clock.now();
   if (isCurrent(origin, now)) return;
@@ -226,16 +226,16 @@ export function tellOfAge(origin: ObjectsOrigin, runtime: QueryContext["runtime"
   runtime.complain(`signpost: ${whose} ${formatAgo(asOf, now)} (${asOf})`);
 }
 
-/** Asks the daemon; `undefined`: none answers, or it runs for another node. */
+/** Asks the daemon for its status; `undefined`: no daemon answers, or it runs for another node. */
 export async function askDaemonOf(
   context: Pick<QueryContext, "configuration" | "nodeName" | "runtime">,
-  wanted?: StatusOptions,
+  options?: StatusOptions,
 ): Promise<Status | undefined> {
-  const status = await askStatus(context, wanted).catch(unlessFatal);
+  const status = await askStatus(context, options).catch(unlessFatal);
   return status?.node === context.nodeName ? status : undefined;
 }
 
-/** Works findings out from facts, and adds those that only the daemon knows. */
+/** Returns the findings on facts, and the daemon's own findings. */
 export function findingsOf(facts: NodeFacts, daemon: Status | undefined): Finding[] {
   const all = [...atOnce(findAll(facts)), ...daemon?.findings ?? []];
   const unique = new Map(all.map((each) => [findingKey(each), each]));

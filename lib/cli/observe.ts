@@ -17,24 +17,24 @@ import type { QueryContext } from "./context.ts";
 import { readKnown } from "./objects.ts";
 import { jsonText } from "./output.ts";
 
-/** Milliseconds that a line may wait, and between two looks at lost events. */
+/** Milliseconds until a line is printed, and between two readings of lost events. */
 const DELAY = 100;
-const LOOK = 1_000;
+const LOST_PERIOD = 1_000;
 
-/** Milliseconds after which the objects and the names of pods are read again. */
+/** Milliseconds after which objects and the names of pods are read again. */
 const REFRESH = 30_000;
-/** The same for the names of a Service that has an endpoint without a name. */
-const NAMES_AGAIN = 2_000;
+/** The same for a Service with an endpoint whose pod is not known. */
+const UNKNOWN_POD = 2_000;
 
 /** A pause is at least this many times as long as the last reading of the objects, or of names. */
 const TIMES_AS_LONG = 20;
 const NAMES_TIMES_AS_LONG = 4;
 
-/** The most names of pods, and the most Services whose pods are known. */
+/** The most names of pods, and the most Services with known pods. */
 const MOST_NAMES = 100_000;
 const MOST_SERVICES = 10_000;
 
-/** Lines that are printed at once. */
+/** The most lines that wait. */
 const CHUNK = 100;
 
 /** Shows events until the signal aborts. @returns 0 @throws {FatalError} if objects or events cannot be read */
@@ -67,12 +67,12 @@ export async function observe(
   throw new FatalError("conntrack -E has ended: run signpost as root");
 }
 
-/** The events of some Services, as lines. */
+/** Prints the events of some Services. */
 class View {
   readonly #observer: Observer;
   readonly #pods: PodNames;
-  /** Gives the lines that are not printed yet: each print costs time. */
-  #pending: (() => string)[] = [];
+  /** Functions that return the waiting lines. One print of many lines costs less time. */
+  #waiting: (() => string)[] = [];
   #lost = 0;
 
   constructor(
@@ -100,37 +100,34 @@ class View {
   async add(line: string): Promise<void> {
     const event = this.#observer.read(line);
     if (!event) return;
-    const known = this.#pods.nameOf(event);
-    this.#print(() => ({ ...event, pod: known || this.#pods.nameOf(event) }), textOf);
-    if (this.#pending.length >= CHUNK) await this.#flush();
+    const pod = this.#pods.nameOf(event);
+    this.#print(() => ({ ...event, pod: pod || this.#pods.nameOf(event) }), textOf);
+    if (this.#waiting.length >= CHUNK) await this.#flush();
   }
 
   /** Prints lines, counts lost events and reads the objects again. @param earlier subscriptions of other programs */
   async runBeside(earlier: ReadonlyMap<string, number>, signal: AbortSignal): Promise<void> {
     const { clock, complain } = this.context.runtime;
-    /** @param work returns the pause until it runs again, in milliseconds */
-    const repeat = async (pause: number, work: () => Promise<number>) => {
-      for (let next = pause; !signal.aborted; next = await work()) {
+    const repeat = async (pause: number, work: () => Promise<void>, timesAsLong = 0) => {
+      for (let next = pause;;) {
         await clock.sleep(next, signal);
         if (signal.aborted) return;
+        const start = clock.monotonic();
+        await work();
+        next = Math.max(pause, timesAsLong * (clock.monotonic() - start));
       }
     };
-    const refresh = async () => {
-      const start = clock.monotonic();
-      await this.refresh().catch((error) =>
-        complain(`signpost: names may be old: ${errorText(error)}`)
-      );
-      return Math.max(REFRESH, TIMES_AS_LONG * (clock.monotonic() - start));
-    };
+    const outdated = (error: unknown) =>
+      complain(`signpost: the names may be outdated: ${errorText(error)}`);
     await Promise.all([
-      repeat(DELAY, () => this.#flush().then(() => DELAY)),
-      repeat(LOOK, () => this.#countLost(earlier).then(() => LOOK)),
-      repeat(REFRESH, refresh),
+      repeat(DELAY, () => this.#flush()),
+      repeat(LOST_PERIOD, () => this.#countLost(earlier)),
+      repeat(REFRESH, () => this.refresh().catch(outdated), TIMES_AS_LONG),
     ]);
     await this.#flush();
   }
 
-  /** Deno lets no code read the file itself. */
+  /** Runs `cat`, because Deno lets no code read this file. */
   async lostEvents(): Promise<ReadonlyMap<string, number>> {
     return lostEvents((await this.context.runtime.runner.run(["cat", "/proc/net/netlink"])).stdout);
   }
@@ -145,11 +142,11 @@ class View {
 
   #print<T extends object>(value: () => T, text: (value: T) => string): void {
     const isJson = this.command.output === "json";
-    this.#pending.push(() => `${isJson ? jsonText(value(), 0) : plain(text(value()))}\n`);
+    this.#waiting.push(() => `${isJson ? jsonText(value(), 0) : plain(text(value()))}\n`);
   }
 
   async #flush(): Promise<void> {
-    const lines = this.#pending.splice(0);
+    const lines = this.#waiting.splice(0);
     if (lines.length > 0) await this.context.runtime.print(lines.map((line) => line()).join(""));
   }
 }
@@ -158,29 +155,26 @@ class View {
 class PodNames {
   /** By Service and address. */
   readonly #names = new BoundedMap<string, string>(MOST_NAMES);
-  /** By Service, the time of the last answer. */
+  /** By Service, the monotonic time of the last answer. */
   readonly #asked = new BoundedMap<string, number>(MOST_SERVICES);
   #freeAt = 0;
 
   constructor(private readonly context: QueryContext) {}
 
-  /** Returns the name, and has the names of the Service read again if they are old. @returns `""`: not known yet */
+  /** Returns the name of a pod; `""`: not known yet. An old name is read again. */
   nameOf(event: Pick<ObservedEvent, "service" | "endpoint">): string {
     const service = serviceOf(event.service);
     const name = this.#names.get(`${service} ${splitHostPort(event.endpoint).hostname}`);
-    void this.read(service, name === undefined ? NAMES_AGAIN : REFRESH);
+    void this.read(service, name === undefined ? UNKNOWN_POD : REFRESH);
     return name ?? "";
   }
 
-  /** @param hold milliseconds since the last answer until the Service is asked about again */
-  read(service: string, hold: number): Promise<void> | undefined {
-    const next = Math.max(this.#freeAt, (this.#asked.get(service) ?? -Infinity) + hold);
-    return this.context.runtime.clock.monotonic() < next ? undefined : this.#readNow(service);
-  }
-
-  async #readNow(service: string): Promise<void> {
+  /** Reads the names of a Service, if a request may run. @param pause milliseconds since its last answer */
+  async read(service: string, pause: number): Promise<void> {
     const { clock } = this.context.runtime;
     const start = clock.monotonic();
+    const last = this.#asked.get(service) ?? -Infinity;
+    if (start < Math.max(this.#freeAt, last + pause)) return;
     this.#freeAt = Infinity;
     const { namespace, name } = splitKey(service);
     const asking = { ...this.context, client: undefined };
@@ -202,21 +196,21 @@ function textOf({ time, event, client, service, frontend, ...rest }: ObservedEve
 
 function lostText({ count, all }: Readonly<Record<"count" | "all", number>>): string {
   return `… ${grouped(count)} events were lost, ${grouped(all)} in all: ` +
-    "there are more connections than can be read";
+    "the kernel reports more connections than signpost can read";
 }
 
-/** Prints first packets and ends. The kernel keeps events in the buffer, some KiB each, while nothing reads them. */
+/** Prints first packets and ends. `-b`: bytes for unread events, which take some KiB each. */
 const EVENTS = [
   ...["conntrack", "-E", "-e", "NEW,DESTROY", "-o", "timestamp,id", "-b", "16777216"],
 ] as const;
 
-/** The most connections whose beginning is remembered. */
+/** The most connections whose start is remembered. */
 const MOST_OPEN = 100_000;
 
 export interface ObservedEvent {
   /** RFC 3339. */
   readonly time: string;
-  /** `refused`: the endpoint, or a rule on the way, rejected the first packet; `no-answer`: none came. */
+  /** `refused`: the endpoint or a rule on the way rejected the first packet; `no-answer`: it got no answer. */
   readonly event: "new" | "end" | "refused" | "no-answer";
   readonly protocol: Protocol;
   readonly client: string;
@@ -226,7 +220,7 @@ export interface ObservedEvent {
   readonly endpoint: string;
   /** The name of the endpoint's pod; `""`: not known. */
   readonly pod: string;
-  /** Since the first packet; `null`: it was not seen. */
+  /** The time since the first packet; `null`: it was not seen. */
   readonly seconds: number | null;
 }
 
@@ -238,17 +232,17 @@ const ID = / id=(\d+)/;
 /** Turns lines of `conntrack` into events of some Services. */
 export class Observer {
   #ports: ReadonlyMap<string, DesiredServicePort> = new Map();
-  /** The beginnings of connections by the kernel's number, in seconds. */
-  readonly #begun = new BoundedMap<string, number>(MOST_OPEN);
+  /** The start of each connection in seconds, by the kernel's number. */
+  readonly #started = new BoundedMap<string, number>(MOST_OPEN);
 
   constructor(private readonly filter: Pick<CommandOf<"observe">, "client" | "endpoint">) {}
 
-  /** Takes the present ports of the Services that are observed. */
+  /** Sets the service ports that are observed. */
   follow(ports: readonly DesiredServicePort[], ownAddresses: readonly string[]): void {
     this.#ports = portsByFrontend(ports, ownAddresses);
   }
 
-  /** @param line of `EVENTS` @returns `undefined` if it is not about a Service that is observed */
+  /** Reads a line of `EVENTS`. @returns `undefined` if it is not about an observed Service */
   read(line: string): ObservedEvent | undefined {
     const entry = readEntryTo(this.#ports, line);
     const [, seconds, type] = HEAD.exec(line) ?? [];
@@ -259,9 +253,9 @@ export class Observer {
     if (endpoint !== "" && endpoint !== reply.src) return undefined;
     const [, id = ""] = ID.exec(line) ?? [];
     const time = Number(seconds);
-    const begun = this.#begun.get(id);
-    if (type === "NEW") this.#begun.set(id, time);
-    else this.#begun.delete(id);
+    const started = this.#started.get(id);
+    if (type === "NEW") this.#started.set(id, time);
+    else this.#started.delete(id);
     // A reset that answers the first packet ends a connection at once, and sets no reply.
     const end = !flags.includes("UNREPLIED")
       ? "end"
@@ -277,9 +271,9 @@ export class Observer {
       frontend,
       endpoint: hostPort(reply.src, reply.sport),
       pod: "",
-      seconds: type === "NEW" || begun === undefined
+      seconds: type === "NEW" || started === undefined
         ? null
-        : Math.round(1000 * Math.max(0, time - begun)) / 1000,
+        : Math.round(1000 * Math.max(0, time - started)) / 1000,
     };
   }
 }

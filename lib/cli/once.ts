@@ -1,4 +1,4 @@
-/** `signpost --once`: prints what the daemon would give to the kernel now, and touches nothing. */
+/** `signpost --once`: prints the daemon's script for the present state, and changes nothing. */
 import { conflictLines } from "../policy/service_claims.ts";
 import { likelyBackend } from "../backend/choose.ts";
 import { FAMILIES } from "../model/values/address.ts";
@@ -21,7 +21,7 @@ export async function once(
   const state = await readState({
     ...options,
     backend,
-    // What the script is for need not be this machine.
+    // The script may be for another machine.
     ipFamilies: FAMILIES,
     refusedFeatures: new Map(),
   });
@@ -39,7 +39,7 @@ export async function once(
   for (const line of conflictLines(conflicts)) logger.warn(line);
   for (const each of desired.unsupported()) logger.warn(unsupportedLine(each));
   for (const line of await refusedHere(state, { ...options, backend })) {
-    logger.warn(`this machine would not take all of the script: ${line}`);
+    logger.warn(`this machine would refuse a part of the script: ${line}`);
   }
   const services = Object.fromEntries([...desired.services].sort(([a], [b]) => a < b ? -1 : 1));
   const text = output === "json"
@@ -48,7 +48,7 @@ export async function once(
   await runtime.print(text);
 }
 
-/** Returns a line for each part of the state that nft or the kernel of this machine refuses; none if it cannot be asked. */
+/** Returns a line for each part of the state that nft or the kernel refuses here; empty if it cannot be asked. */
 async function refusedHere(
   { cache, desired }: State,
   options: QueryContext & { readonly backend: Pick<Backend, "traits" | "probe"> },

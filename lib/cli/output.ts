@@ -1,4 +1,4 @@
-/** Reports in the form that `-o` asks for, and tables for people. */
+/** Renders reports in the format of `-o`, and tables for people. */
 import { stringify } from "@std/yaml/stringify";
 import type { OutputFormat } from "../config/command.ts";
 import type { Finding } from "../model/status.ts";
@@ -8,11 +8,11 @@ import type { Runtime } from "../model/ports/runtime.ts";
 interface ReportOptions<Report> {
   readonly output: OutputFormat;
   readonly runtime: Pick<Runtime, "isTerminal" | "environment">;
-  /** The report for people; it is given texts that are plain already. */
+  /** Renders the report for people. All its texts are plain already. */
   readonly table: (report: Report, paint: Paint) => string;
 }
 
-/** Renders a report as text. No terminal obeys its names and messages. @param report plain data */
+/** Renders a report as text. A terminal does not obey its names and messages. @param report plain data */
 export function renderReport<Report extends object>(
   report: Report,
   { output, runtime, table }: ReportOptions<Report>,
@@ -37,7 +37,7 @@ const COLOURS = { red: 31, green: 32, yellow: 33, bold: 1, faint: 2 } as const;
 
 export type Colour = keyof typeof COLOURS;
 
-/** Puts a text in a colour, if the terminal may show colours. */
+/** Colours a text, if the terminal may show colours. */
 export type Paint = (text: string, colour: Colour) => string;
 
 export function painter(isColoured: boolean): Paint {
@@ -80,11 +80,13 @@ export type Cell = string | { readonly text: string; readonly colour: Colour };
 interface TableOptions {
   /** @default no colours */
   readonly paint?: Paint;
-  /** Stands before each line. @default nothing */
+  /** The text before each line. @default nothing */
   readonly indent?: string;
+  /** The number of columns that are aligned to the right. @default 0 */
+  readonly right?: number;
 }
 
-/** Renders rows as `textTable` does; the head is faint. @returns nothing if there is only a head */
+/** Renders rows as `textTable` does, with a faint head. @returns `""` if there is only a head */
 export function colourTable(
   [head = [], ...rows]: readonly (readonly Cell[])[],
   options: TableOptions,
@@ -94,10 +96,10 @@ export function colourTable(
   return textTable([faint, ...rows], options);
 }
 
-/** Renders rows in columns, two spaces apart. No cell can move the cursor or begin a line. */
+/** Renders rows in columns, two spaces apart. A cell cannot move the cursor or begin a line. */
 export function textTable(
   rows: readonly (readonly Cell[])[],
-  { paint = painter(false), indent = "" }: TableOptions = {},
+  { paint = painter(false), indent = "", right = 0 }: TableOptions = {},
 ): string {
   const widths: number[] = [];
   for (const row of rows) {
@@ -107,8 +109,10 @@ export function textTable(
     const last = row.findLastIndex((cell) => textOf(cell) !== "");
     const line = row.slice(0, last + 1).map((cell, column) => {
       const text = textOf(cell);
-      const gap = column === last ? "" : " ".repeat((widths[column] ?? 0) - text.length + 2);
-      return (typeof cell === "string" ? text : paint(text, cell.colour)) + gap;
+      const padding = " ".repeat((widths[column] ?? 0) - text.length);
+      const shown = typeof cell === "string" ? text : paint(text, cell.colour);
+      if (column < right) return `${padding}${shown}  `;
+      return column === last ? shown : `${shown}${padding}  `;
     });
     return `${indent}${line.join("")}\n`;
   }).join("");

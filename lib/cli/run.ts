@@ -1,4 +1,4 @@
-/** `signpost run`: runs the daemon, and starts it again with each good new configuration. */
+/** `signpost run`: runs the daemon, and restarts it with each valid new configuration. */
 import { runDaemon } from "../daemon/daemon.ts";
 import { openServiceManager } from "../daemon/reports/service_manager.ts";
 import { HealthCheckNodePorts } from "../healthcheck/node_ports.ts";
@@ -23,10 +23,10 @@ interface RunOptions extends CommandContext {
   readonly file: ConfigurationFile;
 }
 
-/** Milliseconds that the process waits for a transaction at its end: systemd kills it after 15 s. */
+/** Milliseconds to wait for a transaction at the end: systemd kills the process after 15 s. */
 const STOP_LIMIT = 10_000;
 
-/** Runs the daemon until the abort. A good new configuration ends it and starts another; the rules stay meanwhile. */
+/** Runs the daemon until the abort. A valid new configuration ends it and starts another; the rules stay. */
 export async function run(options: RunOptions): Promise<void> {
   const { runtime, signal, systemd, argv, file, recentLog } = options;
   const manager = openServiceManager(systemd, options);
@@ -65,7 +65,7 @@ export async function run(options: RunOptions): Promise<void> {
     logger.info("the configuration was read again");
   }
   await manager.report("STOPPING");
-  logger.info("stopped, the rules stay");
+  logger.info("stopped; the rules stay in the kernel");
 }
 
 function addressesOf({ healthzBindAddress, metricsBindAddress }: Configuration): string {
@@ -75,21 +75,21 @@ function addressesOf({ healthzBindAddress, metricsBindAddress }: Configuration):
 /** Milliseconds between two looks at the configuration file. */
 const LOOK_PERIOD = 1_000;
 
-/** Milliseconds between two looks at a kubeconfig or manifests that cannot be used. */
+/** Milliseconds between two looks at an unusable kubeconfig or unusable manifests. */
 const SOURCE_PERIOD = 5_000;
 
 interface ReloadOptions extends Omit<RunOptions, "systemd" | "reload" | "recentLog"> {
   readonly manager: Pick<ServiceManager, "report">;
-  /** Set if the configuration is to be read again. */
+  /** Set when the configuration must be read again. */
   readonly request: AutoResetEvent;
 }
 
-/** Waits for a configuration that is good and differs. @returns `undefined`: the signal has aborted */
+/** Waits for a valid configuration that differs. @returns `undefined`: the signal has aborted */
 export async function nextConfiguration(
   options: ReloadOptions,
 ): Promise<Configuration | undefined> {
   const { file, runtime: { clock }, logger, manager, request, signal } = options;
-  /** Its kubeconfig or manifests cannot be used. */
+  /** A new configuration whose kubeconfig or manifests cannot be used. */
   let refused: Configuration | undefined;
   let checked = 0;
   for (;;) {
@@ -101,7 +101,7 @@ export async function nextConfiguration(
       refused = await load(options);
       const problem = refused && await sourceProblem(refused, options);
       if (refused && problem === undefined) return refused;
-      if (problem) refuse(`${problem}; it is used as soon as that is fixed`, logger);
+      if (problem) refuse(`${problem}; signpost uses it as soon as this is fixed`, logger);
       await manager.report("READY");
     } else if (!refused || clock.monotonic() - checked < SOURCE_PERIOD) {
       continue;
@@ -112,7 +112,7 @@ export async function nextConfiguration(
   }
 }
 
-/** @returns the new configuration, if it is good and differs */
+/** Loads the configuration. @returns `undefined` if it is not valid or has not changed */
 async function load(
   { argv, file, logger, configuration }: ReloadOptions,
 ): Promise<Configuration | undefined> {
@@ -141,5 +141,5 @@ async function sourceProblem(
 }
 
 function refuse(error: string, logger: Logger): void {
-  logger.error(`the new configuration is refused, the old one is kept: ${error}`);
+  logger.error(`the new configuration is refused, and the old one stays: ${error}`);
 }

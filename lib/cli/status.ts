@@ -14,7 +14,7 @@ import { statusView, type TextRows } from "../observe/status_view.ts";
 
 const INTERVAL = 1_000;
 
-/** Prints the daemon's status. @returns 0 if it is well, or was watched; 1 if it starts, is not well, or is away */
+/** Prints the daemon's status. @returns 0: healthy, or watched; 1: starting, unhealthy, or no answer */
 export async function status(
   { output, namespace, watch }: CommandOf<"status">,
   context: QueryContext,
@@ -26,7 +26,7 @@ export async function status(
     const table = (shown: Status, paint: Paint) => statusTable(shown, runtime, paint);
     const text = renderReport(status, { output, runtime, table });
     if (!watch || isLive) return text;
-    // One status of many is a line, or a document of a stream.
+    // With --watch, each status is one line, or one document of a YAML stream.
     return output === "json"
       ? `${jsonText(status, 0)}\n`
       : output === "yaml"
@@ -54,7 +54,7 @@ export async function status(
   } catch (error) {
     logger.error(messageIfFatal(error));
     if (!(error instanceof NoDaemonError)) return 1;
-    // A daemon that cannot write rules here ends at its start.
+    // A daemon that cannot write rules ends at its start, so this may be the reason.
     await openBackend(context).catch((obstacle) => {
       logger.error(`no daemon can write rules here: ${messageIfFatal(obstacle)}`);
     });
@@ -62,7 +62,7 @@ export async function status(
   }
 }
 
-/** Returns a status with the findings and objects of one namespace, and the findings of the node. */
+/** Returns a status with the node's findings, and the findings and objects of one namespace. */
 function ofNamespace({ refusedByKind: _, ...status }: Status, namespace: string): Status {
   const isOf = (key: string) => key.startsWith(`${namespace}/`);
   return {

@@ -21,7 +21,7 @@ import { type Paint, renderReport } from "./output.ts";
 /** Version of the report; it grows when a field goes or changes its meaning. */
 const TEST_VERSION = 1;
 
-/** The number of connections that are tried at one time. */
+/** The number of connections at one time. */
 const AT_ONCE = 64;
 
 /** Milliseconds between two lines of progress. */
@@ -35,21 +35,21 @@ interface TestReport {
   readonly failing: readonly {
     readonly service: string;
     readonly findings: readonly ExplainFinding[];
-    /** The connections that were not as the rules and objects say. */
+    /** The connections that should be open and are not. */
     readonly connections: readonly (ProbedConnection & { readonly service: string })[];
   }[];
-  /** Services without an EndpointSlice that has endpoints. */
+  /** Services without endpoints in an EndpointSlice. */
   readonly withoutEndpoints: readonly string[];
   readonly tried: number;
   readonly open: number;
-  /** Connections that were not tried: more than the limit of a Service, or after an interruption. */
+  /** The number of connections that were not tried: over the limit of a Service, or after an interruption. */
   readonly omitted: number;
   readonly notProbed: readonly Protocol[];
   readonly interrupted: boolean;
   readonly objects: ObjectsOrigin;
 }
 
-/** Tests the Services. @returns 1 if one does not answer, 2 if that is not known @throws {FatalError} without objects */
+/** Tests the Services. @returns 1: one does not answer; 2: interrupted before @throws {FatalError} without objects */
 export async function test(command: CommandOf<"test">, context: QueryContext): Promise<number> {
   const { output } = command;
   const { runtime } = context;
@@ -73,7 +73,7 @@ async function testServices(
     return { service, findings, isEmpty, ...probesOf(ports) };
   });
   const targets = tested.flatMap(({ service, targets }) =>
-    // A connection that the rules refuse says nothing about the Service.
+    // Connections that the rules refuse do not show if the Service works.
     targets.filter(({ isExpected }) => isExpected).map((each) => ({ ...each, service }))
   );
   const isShown = command.output === "table" && runtime.isTerminal();
@@ -111,7 +111,7 @@ async function testServices(
   };
 }
 
-/** Returns the Services that are asked about. @throws {FatalError} if one does not exist */
+/** Returns the Services to test. @throws {FatalError} if one does not exist */
 function targetsOf(
   { services, namespace }: CommandOf<"test">,
   known: Known,

@@ -20,7 +20,7 @@ import type { QueryContext } from "./context.ts";
 import { follow, type FollowOptions, SCROLL_HELP } from "./follow.ts";
 import { type Cell, colourTable, type Paint, renderReport } from "./output.ts";
 
-/** Readings that are waited for until there is a rate: there are two, unless the daemon has just begun. */
+/** The most readings until there is a rate. Two are enough, unless the daemon has just started. */
 const MOST_READINGS = 4;
 
 /** Shows the daemon's connections. @returns 0; 1 if it does not answer, or counts none */
@@ -37,7 +37,7 @@ export async function top(command: CommandOf<"top">, context: QueryContext): Pro
     const table = (plain: ConnectionsReport, paint: Paint) => topTable(plain, paint, view);
     return renderReport(shown, { output, runtime, table });
   };
-  // The next pages are there at once.
+  // Four pages, so that the next page shows at once.
   const mostShown = (offset: number | undefined) =>
     offset !== undefined && view === asked && namespace === ""
       ? offset + 4 * runtime.terminalSize().rows
@@ -57,7 +57,7 @@ export async function top(command: CommandOf<"top">, context: QueryContext): Pro
   });
 }
 
-/** Prints a report or, in a terminal, draws each over the one before. @returns 0; 1 after an error, which is logged */
+/** Prints a report or, in a terminal, draws each over the last one. @returns 0; 1 after an error, which is logged */
 async function show<Report>(
   { output, once }: CommandOf<"top">,
   { complete, ...options }: QueryContext & Omit<FollowOptions<Report>, "isLive"> & {
@@ -121,11 +121,11 @@ function ofNamespace(report: ConnectionsReport, namespace: string): ConnectionsR
 interface View {
   /** `""`: all. */
   readonly namespace: string;
-  /** A part of the names that are shown. */
+  /** The text that the shown names contain. */
   readonly filter: string;
   /** True while keys are letters of the filter. */
   readonly isTyping: boolean;
-  /** The index of its order in `ORDERS`. */
+  /** The index of the order in `ORDERS`. */
   readonly order: number;
 }
 
@@ -169,7 +169,7 @@ function viewAfter(key: string, view: View, namespaces: readonly string[]): View
   }
 }
 
-/** Says in a line what the keys have chosen. */
+/** Describes the choices of the keys in a line. */
 function describeView({ namespace, filter, isTyping, order }: View): string {
   return [
     ...namespace === "" ? [] : [`namespace ${namespace}`],
@@ -185,7 +185,8 @@ function nameOf({ namespace, service }: ServiceConnections): string {
 // Names come last: they may be cut, numbers may not.
 const HEAD = ["PER SECOND", "IN ALL", "FRONTEND", "PORT", "SERVICE"];
 const REJECTED = ["REJECTED", "IN ALL", "FRONTEND", "PORT", "WHY", "SERVICE"];
-const RIGHT: readonly number[] = [0, 1];
+/** Numbers. */
+const RIGHT = 2;
 
 /** Renders the connections as text, the busiest first. */
 export function topTable(
@@ -212,21 +213,9 @@ export function topTable(
       ...each.reason === undefined ? [] : [REJECTIONS[each.reason]],
       nameOf(each),
     ]);
-  const tables = [
-    alignedTable([HEAD, ...rows(services)], paint),
-    alignedTable([REJECTED, ...rows(rejected)], paint),
-  ];
+  const tables = [[HEAD, ...rows(services)], [REJECTED, ...rows(rejected)]]
+    .map((each) => colourTable(each, { paint, right: RIGHT }));
   return title + tables.filter((table) => table !== "").join("\n");
-}
-
-function alignedTable(rows: readonly (readonly string[])[], paint: Paint): string {
-  const widths = RIGHT.map((column) =>
-    rows.reduce((width, row) => Math.max(width, row[column]?.length ?? 0), 0)
-  );
-  const aligned = rows.map((row) =>
-    row.map((cell, column) => cell.padStart(widths[RIGHT.indexOf(column)] ?? 0))
-  );
-  return colourTable(aligned, { paint });
 }
 
 /** The version of the format; it changes only if a field goes or changes its meaning. */
@@ -241,18 +230,18 @@ export interface TopReport {
   readonly service: string;
   /** The open connections of all endpoints. */
   readonly open: number;
-  /** The one with the most open connections first. */
+  /** The endpoints, those with the most open connections first. */
   readonly endpoints: readonly {
     readonly protocol: string;
     readonly address: string;
     readonly port: number;
-    /** `""`: not known. */
+    /** The endpoint's node; `""`: not known. */
     readonly endpointNode: string;
-    /** `used`, or why it gets no new connections; `gone`: no EndpointSlice has it. */
+    /** `used`, or the reason why it gets no new connections; `gone`: it is in no EndpointSlice. */
     readonly state: string;
     readonly open: number;
     readonly unanswered: number;
-    /** Of all open connections, 0 to 1. */
+    /** The share of all open connections, 0 to 1. */
     readonly share: number;
   }[];
 }
@@ -280,17 +269,20 @@ async function reportOf({ report, about }: Answer, { runtime }: QueryContext): P
   if (traffic.reason !== "") {
     throw new FatalError(`the connections were not counted: ${traffic.reason}`);
   }
-  const counted = new Map(traffic.endpoints.map((each) => [keyOf(each), each]));
+  const keyOf = (
+    { protocol, address, port }: Pick<EndpointTraffic, "protocol" | "address" | "port">,
+  ) => `${protocol} ${hostPort(address, port)}`;
   const open = traffic.endpoints.reduce((sum, each) => sum + each.open, 0);
-  const found = traffic.endpoints.map(({ protocol, address, port }) => (
-    { protocol, address, port, endpointNode: "", state: "gone" }
-  ));
   const known = report.ports.flatMap(({ protocol, endpoints }) =>
     endpoints.flatMap(({ address, port, node, code: state }) =>
       port === null ? [] : [{ protocol, address, port, endpointNode: node ?? "", state }]
     )
   );
-  const endpoints = new Map([...found, ...known].map((each) => [keyOf(each), each])).entries()
+  const counted = new Map(traffic.endpoints.map((each) => [keyOf(each), each]));
+  const gone = traffic.endpoints.map(({ protocol, address, port }) => (
+    { protocol, address, port, endpointNode: "", state: "gone" }
+  ));
+  const endpoints = new Map([...gone, ...known].map((each) => [keyOf(each), each])).entries()
     .map(([key, each]) => {
       const { open: now = 0, unanswered = 0 } = counted.get(key) ?? {};
       const share = open === 0 ? 0 : Math.round(1_000 * now / open) / 1_000;
@@ -305,31 +297,25 @@ async function reportOf({ report, about }: Answer, { runtime }: QueryContext): P
   };
 }
 
-function keyOf(
-  { protocol, address, port }: Pick<EndpointTraffic, "protocol" | "address" | "port">,
-): string {
-  return `${protocol} ${hostPort(address, port)}`;
-}
-
-/** States of endpoints that are to lose their connections. */
-const LEAVING: readonly string[] = ["terminating", "not-ready", "gone"];
+/** The states in which an endpoint gets no new connections and loses its old ones. */
+const DRAINING: readonly string[] = ["terminating", "not-ready", "gone"];
 
 function serviceTable({ node, service, open, endpoints }: TopReport, paint: Paint): string {
   const rows = endpoints.map((each): Cell[] => {
-    const isLeft = LEAVING.includes(each.state);
-    const state = isLeft && each.open > 0
+    const isDraining = DRAINING.includes(each.state);
+    const state = isDraining && each.open > 0
       ? `${each.state}: ${grouped(each.open)} still open, not drained yet`
       : each.state;
     return [
-      grouped(each.open).padStart(5),
-      `${Math.round(100 * each.share)}%`.padStart(5),
-      grouped(each.unanswered).padStart(10),
+      grouped(each.open),
+      `${Math.round(100 * each.share)}%`,
+      grouped(each.unanswered),
       `${hostPort(each.address, each.port)}/${each.protocol}`,
       each.endpointNode,
-      { text: state, colour: isLeft ? "yellow" : "green" },
+      { text: state, colour: isDraining ? "yellow" : "green" },
     ];
   });
   const head = [" OPEN", "SHARE", "UNANSWERED", "ENDPOINT", "NODE", "STATE"];
   return `${service}: ${count(open, "open connection")} through ${node}\n\n` +
-    colourTable([head, ...rows], { paint });
+    colourTable([head, ...rows], { paint, right: 3 });
 }

@@ -18,11 +18,11 @@ import type { QueryContext } from "./context.ts";
 import { type NodeState, type ObjectsOptions, readNodeState, warnOfObjects } from "./objects.ts";
 import { type Cell, type Paint, renderReport, textTable } from "./output.ts";
 
-/** Milliseconds that the daemon gets for a change besides the min sync period, and at most in all. */
+/** Milliseconds for the daemon to write a change, in addition to the min sync period, and the most in all. */
 const GRACE = 500;
 const LONGEST_PAUSE = 10_000;
 
-/** Prints the comparison. @returns 0 if the kernel has the desired rules in the end, else 1 @throws {FatalError} */
+/** Prints the comparison. @returns 0 if the kernel finally has the desired rules, else 1 @throws {FatalError} */
 export async function verify(
   query: CommandOf<"verify">,
   context: QueryContext,
@@ -38,7 +38,7 @@ export async function verify(
   return report.same || isFixed ? 0 : 1;
 }
 
-/** Compares, and has it fixed if asked. @throws {ApplyError | FatalError} if objects or kernel cannot be read */
+/** Compares, and asks for a full sync with `fix`. @throws {ApplyError | FatalError} if a side cannot be read */
 export async function verification(
   query: { readonly fix: boolean; readonly timeout: number },
   context: QueryContext,
@@ -64,7 +64,7 @@ export async function verification(
     fix: !query.fix
       ? null
       : isSame
-      ? { result: "unneeded", message: "there is nothing that a sync would fix" }
+      ? { result: "unneeded", message: "the rules do not differ, so no sync is needed" }
       : await fix(context, looksSame),
     objects: origin,
   };
@@ -76,7 +76,7 @@ interface Look extends Comparison {
   readonly inFlight: readonly ServiceDifference[];
 }
 
-/** Compares, and again a moment later if something differs: objects may have changed. @param earlier the last look's */
+/** Compares twice if something differs, because objects may have changed. @param earlier the state at the last look */
 async function look(options: ObjectsOptions, earlier?: NodeState): Promise<Look> {
   const { configuration, runtime, signal } = options;
   const first = await lookOnce(options, earlier);
@@ -96,14 +96,14 @@ async function look(options: ObjectsOptions, earlier?: NodeState): Promise<Look>
 
 async function lookOnce(options: ObjectsOptions, earlier?: NodeState): Promise<Look> {
   const { configuration: { signpost: { manifests } }, runtime, logger } = options;
-  // The standard input can be read but once.
+  // The standard input can be read only once.
   const isReadOnce = earlier?.origin.from === "manifests" && manifests.includes("-");
   const known = isReadOnce ? earlier : await readNodeState(options);
   if (!earlier) warnOfObjects(known.state, logger);
   const { state: { desired }, backend } = known;
   const { compared, differences } = (await backend.rules.read()).compare(desired);
   const wanted = wantedListeners([...desired.services.values()].flat(), desired.node);
-  // A program reads the TCP sockets: Deno lets no code read these files itself.
+  // Runs `cat`, because Deno lets no code read these files.
   const sockets = wanted.length === 0
     ? ""
     : (await runtime.runner.run(["cat", "/proc/net/tcp", "/proc/net/tcp6"])).stdout;
@@ -117,7 +117,7 @@ async function lookOnce(options: ObjectsOptions, earlier?: NodeState): Promise<L
 
 const COLOURS = { missing: "red", extra: "yellow", wrong: "red" } as const;
 
-/** Renders the report as text. @param options `parts`: what the rules are made of, in the plural */
+/** Renders the report as text. @param options `parts`: the parts of rules in this mode, in the plural */
 export function verificationTable(
   report: Verification,
   { paint, parts }: { readonly paint: Paint; readonly parts: string },
@@ -139,15 +139,15 @@ export function verificationTable(
     `${compared} ${parts}\n${verdict}\n`,
     ...listed(differences),
     ...inFlight.length === 0 ? [] : [
-      "\nin flight: the daemon writes this within a moment, a change of the node's addresses within 30 s\n",
+      "\nin flight: the daemon writes these in a moment, changes of the node's addresses within 30 s\n",
       ...listed(inFlight),
     ],
     section(
-      "held back: the daemon keeps the last good rules of these Services, and they count as right",
+      "held back: the daemon keeps the last good rules of these Services, so they count as correct",
       report.heldBack.map(({ service, reason }) => [service, reason]),
     ),
     section(
-      "another proxy has rules on this node; stop it, then start signpost again: it removes them",
+      "another proxy has rules on this node: stop it, then start signpost again, which removes them",
       report.otherProxies.map((rules) => [rules]),
     ),
     report.fix ? `\n${plain(report.fix.message)}\n` : "",
@@ -162,11 +162,11 @@ function toRow({ type, key, desired, held, service }: ServiceDifference): Cell[]
   return [{ text: type, colour: COLOURS[type] }, what, service];
 }
 
-/** Milliseconds to wait for the sync, and between two questions. */
+/** Milliseconds to wait for the sync, and between two requests. */
 const DEADLINE = 30_000;
 const INTERVAL = 200;
 
-/** Asks the daemon for a full sync, and says what came of it. */
+/** Asks the daemon for a full sync, and compares again. */
 async function fix(context: QueryContext, looksSame: () => Promise<boolean>): Promise<FixOutcome> {
   const { runtime: { clock }, signal } = context;
   const lastFull = async () =>
@@ -182,7 +182,10 @@ async function fix(context: QueryContext, looksSame: () => Promise<boolean>): Pr
       sync = await lastFull();
     }
     if (!sync || sync.at === before?.at) {
-      return { result: "failed", message: "the daemon has made no full sync: see its log" };
+      return {
+        result: "failed",
+        message: "the daemon did not make a full sync: see its log",
+      };
     }
     const { seconds, operations } = sync;
     const time = formatDuration(seconds);
@@ -192,7 +195,7 @@ async function fix(context: QueryContext, looksSame: () => Promise<boolean>): Pr
       : {
         result: "differs",
         message:
-          `${done}, and the kernel still differs: does the daemon run with the same flags, and does no other program write there?`,
+          `${done}, but the kernel still differs: compare the flags of the daemon, and look for another program that writes these rules`,
       };
   } catch (error) {
     return { result: "failed", message: messageIfFatal(error) };

@@ -3,7 +3,7 @@ import { COMMIT, COMMIT_DATE } from "../model/commit.ts";
 import type { Build } from "../model/ports/runtime.ts";
 import { VERSION } from "../model/version.ts";
 
-/** Returns the report's text, one fact on a line, each line with its line feed. */
+/** Returns the report with one fact on each line. */
 export function versionReport(
   { deno, v8, jitless, target }: Build,
   { commit, date } = { commit: COMMIT, date: COMMIT_DATE },

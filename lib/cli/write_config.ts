@@ -14,7 +14,7 @@ interface WriteConfigOptions {
   readonly logger: Logger;
 }
 
-/** Writes the settings of file and flags, with defaults. `mode: ipvs` stays. @throws {FatalError} if it cannot */
+/** Writes the settings of file and flags, with defaults. `mode: ipvs` stays. @throws {FatalError} on failure */
 export async function writeConfig(options: WriteConfigOptions): Promise<void> {
   const { path, settings, runtime, logger } = options;
   const text = configurationText(settings);
@@ -23,14 +23,14 @@ export async function writeConfig(options: WriteConfigOptions): Promise<void> {
   logger.info("wrote the configuration", { file: path });
 }
 
-/** Prints what flags and file say, with defaults, as a KubeProxyConfiguration in YAML. */
+/** Returns the settings of flags and file, with defaults, as a KubeProxyConfiguration in YAML. */
 export function configurationText(settings: GivenSettings): string {
   return stringify(toKubeProxyConfiguration(withDefaults(settings), openPaths(settings)), {
     lineWidth: -1,
   });
 }
 
-/** @param options `also` ends the message of a failure: another place for the output */
+/** Writes a file. @param options `also`: another place for the output, the end of an error's message */
 export async function writeOutput(
   data: string | Uint8Array,
   { flag, path, also, runtime }: {

@@ -89,7 +89,7 @@ export class SyncLoop {
       const { cache, logger, observer } = this.options;
       for (const refusal of await turns.run(cache.applying(event))) this.#reports.refuse(refusal);
       for (const omission of cache.takeOmissions()) {
-        logger.warn("a part of the object is left out, the rest of it counts", { ...omission });
+        logger.warn("left out a part of the object; the rest is used", { ...omission });
         observer.omitted?.(omission);
       }
       this.#notice();

@@ -200,7 +200,7 @@ Deno.test("diff warns of what has no address yet, and of what would be refused",
   );
   const { warnings } = JSON.parse(printed) as { readonly warnings: readonly string[] };
   assertEquals([code, warnings.map((line) => line.replace(/\(\S+\.json:1\)/, "(FILE:1)"))], [1, [
-    'of Service shop/partly a part would be left out: spec.externalIPs[0] must be an IP address, is ""',
+    'a part of Service shop/partly would be left out: spec.externalIPs[0] must be an IP address, is ""',
     "EndpointSlice shop/web-1 would be refused: ports must be a list, is 80 (FILE:1)",
     "Service shop/fresh has no cluster IP yet: the API server gives it one when it is applied",
   ]]);

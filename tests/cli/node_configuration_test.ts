@@ -103,7 +103,7 @@ Deno.test("without a daemon and a file, commands that need a cluster say what is
       type: "errors",
       errors: [
         "no configuration: no daemon answers at /run/signpost/signpost.sock (only root and its " +
-        "group may ask), and there is no /etc/signpost/config.yaml: start signpost, or name the " +
+        "group may ask), and /etc/signpost/config.yaml does not exist: start signpost, or name the " +
         `cluster with ${flags}`,
       ],
       warnings: [],

@@ -285,7 +285,7 @@ Deno.test("--fix that does not help says what may be the matter", async () => {
   assertEquals(code, 1);
   const { fix, differences }: Verification = JSON.parse(printed.join(""));
   assertEquals([fix?.result, differences.length], ["differs", 1]);
-  assertMatch(fix?.message ?? "", /does the daemon run with the same flags/);
+  assertMatch(fix?.message ?? "", /compare the flags of the daemon/);
 });
 
 Deno.test("--fix with a daemon that does not get to it gives up", async () => {

@@ -146,7 +146,7 @@ test("SIGHUP: a good configuration is taken, a bad one refused and the old one k
   await stage.configure({ nodePortAddresses: ["nowhere"] });
   signpost.kill("SIGHUP");
   await signpost.waitForLog(
-    /ERROR the new configuration is refused, the old one is kept: .*nowhere/,
+    /ERROR the new configuration is refused, and the old one stays: .*nowhere/,
   );
   stage.apply(slice(ADDRESSES[4], ["local2"]));
   await stage.flowsBecome(signpost, [{ ...nodePort(second, ["local1"]), reaches: ["local2"] }]);
@@ -169,7 +169,7 @@ test("a good configuration whose API server cannot be used is refused, and the o
   await stage.configure({ nodePortAddresses: [ADDRESSES[4].nodeSecondCIDR] });
   signpost.kill("SIGHUP");
   await signpost.waitForLog(
-    /ERROR the new configuration is refused, the old one is kept: .*kubeconfig/,
+    /ERROR the new configuration is refused, and the old one stays: .*kubeconfig/,
   );
   await Deno.writeTextFile(kubeconfig, good);
   await signpost.until("another full sync", () => syncs(signpost, "full") === 2);
@@ -195,7 +195,7 @@ test("a configuration is refused while its manifests cannot be read, and taken w
   await stage.configure({ nodePortAddresses: [ADDRESSES[4].nodeSecondCIDR] });
   signpost.kill("SIGHUP");
   await signpost.waitForLog(
-    /ERROR the new configuration is refused, the old one is kept: .*objects\.json/,
+    /ERROR the new configuration is refused, and the old one stays: .*objects\.json/,
   );
   await stage.flowsBecome(signpost, [nodePort(ADDRESSES[4].node, ["local1"])]);
   await Deno.writeTextFile(manifests, good);
@@ -313,7 +313,7 @@ test("TestConfigChange: a changed ConfigMap is taken over, a bad one refused and
   await stage.configure({ nodePortAddresses: ["nowhere"] });
   await mountConfigMap(stage, 3);
   await signpost.waitForLog(
-    /ERROR the new configuration is refused, the old one is kept: .*nowhere/,
+    /ERROR the new configuration is refused, and the old one stays: .*nowhere/,
   );
   await stage.flowsBecome(signpost, changed);
   assertEquals((await signpost.stop()).code, 0);
@@ -326,5 +326,5 @@ test("the log says once when the kernel has the rules, and that they stay after 
   await signpost.until("another sync", () => syncs(signpost, "partial") > 0);
   await signpost.stop();
   assertEquals(signpost.log.match(/ INFO ready services=1 in=\d+ms\n/g)?.length, 1);
-  assertMatch(signpost.log, / INFO stopped, the rules stay\n$/);
+  assertMatch(signpost.log, / INFO stopped; the rules stay in the kernel\n$/);
 });

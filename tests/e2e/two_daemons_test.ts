@@ -64,7 +64,7 @@ test("cleanup beside a daemon ends with 1, names it, and removes nothing", async
   await using first = await stage.startSynced();
   const { code, stderr } = await runSignpost(stage.network, ["cleanup"]);
   assertEquals(code, 1);
-  assertMatch(stderr, /\(pid \d+, .*\): nothing is removed; stop it, or set --force/);
+  assertMatch(stderr, /\(pid \d+, .*\): nothing was removed; stop the daemon, or set --force/);
   await stage.flowsBecome(first, FLOWS);
   assertEquals(syncs(first, "full"), 1);
 });

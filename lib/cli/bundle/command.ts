@@ -1,4 +1,4 @@
-/** `signpost bundle`: gathers what a bug report needs in one archive without secrets. */
+/** `signpost bundle`: gathers the facts for a bug report in one archive, without secrets. */
 import { likelyBackend } from "../../backend/choose.ts";
 import { iptablesStructure, nftStructure } from "../../backend/structure.ts";
 import { kubeProxyProcesses } from "../../backend/take_over.ts";
@@ -42,7 +42,7 @@ export async function bundle(
   const stamp = new Date(now).toISOString().replaceAll(/[-:]|\.\d+/g, "");
   const name = `signpost-${plain(nodeName).replaceAll(/[^\w.-]/g, "_").slice(0, 50)}-${stamp}`;
   const files = await Promise.all(PARTS.map(async ({ path, about, read }) => {
-    // A bundle is for nodes on which things fail.
+    // A part that cannot be read must not stop the others: bundles are for nodes with problems.
     const text = await Promise.try(read, context)
       .catch((error) => `could not be read: ${plain(messageOf(error))}\n`);
     return { path: `${name}/${path}`, row: [path, about], text: redactSecrets(text) };
@@ -69,10 +69,10 @@ export async function bundle(
   return 0;
 }
 
-/** Characters of a listing: a router has a million routes. */
+/** The most characters of a listing: a router has a million routes. */
 const MOST_TEXT = 1_000_000;
 
-/** Lists what programs print, each under its command. */
+/** Returns the output of programs, each below its command. */
 async function outputsOf(
   { runtime: { runner } }: BundleContext,
   commands: readonly (readonly [string, ...string[]])[],
@@ -177,14 +177,14 @@ function json(data: object): string {
 }
 
 interface ArchivedFile {
-  /** Up to 100 bytes. */
+  /** At most 100 bytes. */
   readonly path: string;
   readonly text: string;
 }
 
 const BLOCK = 512;
 
-/** Returns a tar archive (POSIX.1-2017, pax, "ustar Interchange Format"), by gzip. @param modified the time of all files, milliseconds since the epoch */
+/** Returns a gzipped tar archive (POSIX.1-2017, pax, "ustar Interchange Format"). @param modified ms since the epoch */
 export async function gzippedTar(
   files: readonly ArchivedFile[],
   modified: number,
@@ -193,7 +193,7 @@ export async function gzippedTar(
     const body = new TextEncoder().encode(text);
     return [headerOf(path, { size: body.length, modified }), padded(body)];
   });
-  // Two empty blocks are the end.
+  // Two empty blocks end the archive.
   const tar = new Blob([...blocks, new Uint8Array(2 * BLOCK)]);
   return await new Response(tar.stream().pipeThrough(new CompressionStream("gzip"))).bytes();
 }
@@ -207,7 +207,7 @@ function headerOf(
   const before = path.padEnd(100, "\0") + `0000600\0${octal(0, 7)}\0${octal(0, 7)}\0` +
     `${octal(size, 11)}\0${octal(seconds, 11)}\0`;
   const after = `0${"\0".repeat(100)}ustar\0${"00"}`;
-  // The checksum is that of a header with blanks in its place.
+  // The checksum is computed with blanks in its own place.
   const sum = new TextEncoder().encode(`${before}${" ".repeat(8)}${after}`)
     .reduce((all, byte) => all + byte, 0);
   return padded(new TextEncoder().encode(`${before}${octal(sum, 6)}\0 ${after}`));

@@ -1,4 +1,4 @@
-/** `signpost explain`: has the daemon explain a Service or a packet, else reads the objects, and reads the kernel. */
+/** `signpost explain`: explains a Service or a packet, by the daemon or by the objects, and reads the kernel. */
 import { usedBackend } from "../../backend/choose.ts";
 import type { CommandOf } from "../../config/command.ts";
 import { readInspected, readPodAddresses } from "../../daemon/objects/inspected.ts";
@@ -15,13 +15,13 @@ import { Inspector } from "../../source/objects/inspect.ts";
 import { ask } from "../../system/prober.ts";
 import { askExplanation, NoDaemonError } from "../client.ts";
 import type { QueryContext } from "../context.ts";
-import { readKnown, tellOfAge } from "../objects.ts";
+import { printAge, readKnown } from "../objects.ts";
 import { type Paint, renderReport } from "../output.ts";
 import { renderPacket, renderService } from "./render.ts";
 
 interface ExplainContext extends QueryContext {
   readonly command: CommandOf<"explain">;
-  /** Also shows the kernel's correct entries. */
+  /** True to show the kernel's correct entries, too. */
   readonly isVerbose: boolean;
 }
 
@@ -62,7 +62,7 @@ export async function explain(
   return finished.findings.some(({ severity }) => severity === "error") ? 1 : 0;
 }
 
-/** Asks the daemon that has the configuration; `undefined`: it has no objects yet, or is for another node. */
+/** Asks the daemon whose configuration is used; `undefined`: it has no objects yet, or is for another node. */
 async function answerOfDaemon(context: ExplainContext): Promise<Answer | undefined> {
   const { command, configuredBy, nodeName, runtime } = context;
   if (configuredBy !== "daemon") return undefined;
@@ -72,7 +72,7 @@ async function answerOfDaemon(context: ExplainContext): Promise<Answer | undefin
     throw error;
   });
   if (answer?.report.node !== nodeName) return undefined;
-  tellOfAge(answer.report.objects, runtime);
+  printAge(answer.report.objects, runtime);
   return answer;
 }
 
@@ -86,7 +86,7 @@ async function answerHere(context: ExplainContext): Promise<Answer> {
     known,
     from: from || undefined,
     inspect: async (service) => {
-      // Manifests are read again only for a Service whose name was not known.
+      // Manifests are read again only if the name of the Service was not known before.
       return inspector && known.origin.from === "manifests"
         ? inspector.in(service.namespace)
         : await readInspected(service, { ...context, client: undefined });

@@ -25,7 +25,7 @@ import {
 
 interface RenderOptions {
   readonly paint: Paint;
-  /** Also shows the kernel's correct entries. */
+  /** True to show the kernel's correct entries, too. */
   readonly isVerbose: boolean;
 }
 
@@ -41,7 +41,7 @@ interface ServiceOptions extends RenderOptions {
   readonly hasHistory?: boolean;
 }
 
-/** Changes that are shown if the history is not asked for. */
+/** The number of changes without `--history`. */
 const LAST_CHANGES = 5;
 
 /** Renders a page about the Service, from the objects to the kernel. */
@@ -98,7 +98,7 @@ function renderHistory(
     ], paint);
 }
 
-/** Renders what answered this node. */
+/** Renders the results of the probe. */
 function renderProbe({ probe, node }: ServiceReport, paint: Paint): string {
   if (probe === null) return "";
   const { connections, notProbed, omitted } = probe;
@@ -108,7 +108,7 @@ function renderProbe({ probe, node }: ServiceReport, paint: Paint): string {
     ...omitted > 0 ? [`${omitted} more addresses were not probed`] : [],
   ].map((line) => `  ${line}\n`).join("");
   return `${paint("Probe", "bold")} from node ${node}: ${open} of ${connections.length} open; ` +
-    `network policies may decide otherwise for pods\n${probeTable(connections, paint)}${more}`;
+    `network policies may treat pods differently\n${probeTable(connections, paint)}${more}`;
 }
 
 export function probeTable(connections: readonly ProbedConnection[], paint: Paint): string {
@@ -212,7 +212,7 @@ function frontendRow(
   const cells = heldBy !== null
     ? [red(`belongs to ${heldBy}`)]
     : outcomes.length === 0
-    ? [red("no address of this node takes node ports")]
+    ? [red("open on none of this node's addresses")]
     : outcomes.map((outcome) =>
       droppedBy?.senders.includes(outcome.sender) && outcome.verdict === "dnat"
         ? red(`dropped: ${droppedBy.table}`)
@@ -229,7 +229,7 @@ function red(text: string): Cell {
   return { text, colour: "red" };
 }
 
-/** Shows a verdict in a few words. */
+/** Describes a verdict in a few words. */
 function outcomeCell({ verdict, code, endpoints, masquerade, conditions }: Outcome): Cell {
   const many = count(endpoints.length, "endpoint");
   switch (verdict) {
@@ -269,8 +269,8 @@ export function findingsText(findings: readonly ExplainFinding[], paint: Paint):
   return renderFindings(shown, paint);
 }
 
-/** The number of correct entries that are shown. Different entries are all shown. */
-const MAX_SAME = 40;
+/** The most correct entries that are shown. All different entries are shown. */
+const MOST_SAME = 40;
 
 /** Renders the desired entries and those that the kernel holds. */
 function renderKernel(
@@ -279,7 +279,7 @@ function renderKernel(
 ): string {
   const different = entries.filter((each) => each.state !== "same");
   const same = isVerbose ? entries.filter((each) => each.state === "same") : [];
-  const more = same.length - MAX_SAME;
+  const more = same.length - MOST_SAME;
   const titles: Readonly<Record<KernelReport["state"], string>> = {
     same: `holds all ${entries.length} entries`,
     different: `${different.length} of ${entries.length} entries differ`,
@@ -289,7 +289,7 @@ function renderKernel(
   const colour = state === "same" ? "green" : state === "unread" ? "yellow" : "red";
   return `${paint("Kernel", "bold")} ${paint(plain(titles[state]), colour)}\n` + table([
     ["", "WHERE", "KEY", "DESIRED", "THE KERNEL HAS"],
-    ...[...different, ...same.slice(0, MAX_SAME)].map((entry): Cell[] => [
+    ...[...different, ...same.slice(0, MOST_SAME)].map((entry): Cell[] => [
       { text: entry.state, colour: entry.state === "same" ? "green" : "red" },
       entry.in,
       entry.key,
@@ -299,7 +299,7 @@ function renderKernel(
   ], paint) + (more > 0 ? `  and ${more} more correct entries\n` : "");
 }
 
-/** Prints conntrack entries. */
+/** Renders conntrack entries. */
 function renderConnections(
   connections: readonly TrackedConnection[] | null,
   paint: Paint,
@@ -326,7 +326,7 @@ const VERDICT_COLOURS: Readonly<Record<Outcome["verdict"], Colour>> = {
 
 const SENDERS = { pod: "a pod", node: "this node", external: "outside" } as const;
 
-/** Renders a few lines about the packet, then the entries of the kernel. */
+/** Renders the facts about the packet, then the entries of the kernel. */
 export function renderPacket(report: PacketReport, options: RenderOptions): string {
   const { paint } = options;
   const { packet, outcome, stickyEndpoint, kernel } = report;
@@ -384,8 +384,8 @@ function masqueradeText({ masquerade }: Outcome): string {
 
 function renderTrace(trace: TraceReport, paint: Paint): string {
   const { verdict, destination, masqueraded, hasLeft, agrees, steps } = trace;
-  const isStuck = verdict === "dnat" && !hasLeft;
-  const seen = isStuck
+  const hasNoRoute = verdict === "dnat" && !hasLeft;
+  const seen = hasNoRoute
     ? `did not leave this node${destination && `, on its way to ${destination}`}`
     : verdict === "dnat"
     ? `sent to ${destination}${masqueraded ? ", masqueraded" : ""}`
@@ -394,7 +394,7 @@ function renderTrace(trace: TraceReport, paint: Paint): string {
     : verdict === "lost"
     ? "not seen"
     : PASSIVE[verdict];
-  const colour = agrees && !isStuck ? "green" : "red";
+  const colour = agrees && !hasNoRoute ? "green" : "red";
   return `${paint("Real packet", "bold")} ${paint(seen, colour)}\n` + table([
     ["CHAIN", "RULE", "VERDICT"],
     ...steps.map(({ table, chain, type, text, verdict }) => [
