@@ -178,7 +178,7 @@ Deno.test("what is left out of an object is warned of once, and the rest of it c
   await fixture.pass(1_000);
   assertMatch(
     logger.at("warn").join(),
-    /^warn a part of the object is left out, [^\n]*"key":"default\/s1","reason":"spec\.externalIPs\[0\] /,
+    /^warn left out a part of the object; [^\n]*"key":"default\/s1","reason":"spec\.externalIPs\[0\] /,
   );
   assertEquals(logger.at("warn").length, 1);
   assertEquals(told.filter((each) => each.startsWith("omitted")), ["omitted Service default/s1"]);
