@@ -44,7 +44,7 @@ export function parseServer(server: string, options: { readonly tls: boolean }):
   if (url.protocol !== "https:" && url.protocol !== "http:") {
     return `"${shown}" is neither https nor http`;
   }
-  if (url.username !== "" || url.search !== "" || url.hash !== "") {
+  if (url.username + url.password + url.search + url.hash !== "") {
     return `"${shown}" may hold only a scheme, a host, a port and a path`;
   }
   return url;

@@ -140,7 +140,8 @@ const UNUSABLE: readonly (readonly [string, string, RegExp])[] = [
     text({}, {}, { "current-context": "there" }),
     /clusters: "x" is missing.*users: "x" is missing/,
   ],
-  ["a server with a password", text({ server: "https://u:pw@x" }, {}), /server: "https:\/\/x" may/],
+  ["a server with a user", text({ server: "https://u:pw@x" }, {}), /server: "https:\/\/x" may/],
+  ["a server with a password", text({ server: "https://:pw@x" }, {}), /server: "https:\/\/x" may/],
 ];
 
 for (const [what, source, message] of UNUSABLE) {
