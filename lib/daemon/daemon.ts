@@ -87,16 +87,12 @@ async function run(parts: Parts): Promise<void> {
       firstSync.then(() => followServerVersion(parts)),
     ]);
   } finally {
-    await Promise.all([
-      parts.keeper?.stop(),
-      // An Event may say why the daemon ends.
-      signal.aborted ? undefined : lastEvents(parts),
-      // Only an abort removes the socket, so a failure does not wait for it.
-      signal.aborted ? answering : undefined,
-      // Two daemons must not write at the same time. After a failure, the write continues until the process ends.
-      signal.aborted ? writing.catch(() => {}) : undefined,
-      signal.aborted ? takingOver?.catch(() => {}) : undefined,
-    ]);
+    // A stop waits for the removal of the socket, and for writes: two daemons must not write at the same time. After a
+    // failure, writes continue until the process ends, and an Event may have the reason.
+    const last = signal.aborted
+      ? [answering, writing.catch(() => {}), takingOver?.catch(() => {})]
+      : [lastEvents(parts)];
+    await Promise.all([parts.keeper?.stop(), ...last]);
     if (signal.aborted && takingOver) await stepBehind(parts);
     ended.abort();
     parts.options.healthChecks.release();

@@ -112,7 +112,7 @@ export class NodeFindings {
         // Rules that the firewall removed are repaired by now.
         found = [...found.filter(isRepaired), ...later.filter((each) => !isRepaired(each))];
       }
-      this.#take(found);
+      this.#replace(found);
     } catch (error) {
       const reason = messageOf(error);
       if (reason === this.#failure) return;
@@ -126,7 +126,7 @@ export class NodeFindings {
       !this.#list.some((each) => findingKey(each) === findingKey(found));
   }
 
-  #take(found: readonly Finding[]): void {
+  #replace(found: readonly Finding[]): void {
     const { appeared, clock, logger } = this.options;
     const now = clock.monotonic();
     const [before, after] = [this.#list, found].map((list) => new Set(list.map(findingKey)));

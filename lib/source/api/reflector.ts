@@ -276,7 +276,7 @@ class Reflector {
         // A list is one long work. After the list, each chunk begins a turn of its own.
         const turn = this.#snapshot ? turns : new Turns(clock);
         for (const piece of pieces) {
-          if (this.#take(piece)) answer.renew();
+          if (this.#handle(piece)) answer.renew();
           await turn.giveWay();
           if (signal.aborted) return;
         }
@@ -328,11 +328,11 @@ class Reflector {
   }
 
   /** Handles a line or frame. @returns true if it is an event */
-  #take(piece: string | Uint8Array): boolean {
+  #handle(piece: string | Uint8Array): boolean {
     const event = parseWatchEvent(piece);
     if (event === undefined) return false;
-    if (this.#snapshot && !this.#gather(event, this.#snapshot)) return true;
-    if (!this.#snapshot) this.#pass(event);
+    if (this.#snapshot && !this.#collectEvent(event, this.#snapshot)) return true;
+    if (!this.#snapshot) this.#deliverEvent(event);
     this.#hasProgress = true;
     this.#progressed = this.options.clock.monotonic();
     this.#succeeded();
@@ -341,7 +341,7 @@ class Reflector {
   }
 
   /** Collects an event of the initial state. @returns true at its end */
-  #gather(event: WatchEvent, snapshot: Listed): boolean {
+  #collectEvent(event: WatchEvent, snapshot: Listed): boolean {
     if (event.type === "bookmark") {
       if (!event.initialEventsEnd) return false;
       this.#snapshot = undefined;
@@ -353,7 +353,7 @@ class Reflector {
   }
 
   /** Delivers an event after the initial state. */
-  #pass(event: WatchEvent): void {
+  #deliverEvent(event: WatchEvent): void {
     if (isLower(event.resourceVersion, this.#resourceVersion)) {
       const step = `from ${this.#resourceVersion} to ${event.resourceVersion}`;
       throw new WatchError("reverted", `the resource version went back ${step}`);
