@@ -75,7 +75,7 @@ export class Connections {
     const turns = new Turns(this.options.clock);
     for (const batch of chunks(await this.list(), { weigh: () => 1, most: BATCH })) {
       yield batch;
-      await turns.giveWay();
+      await turns.yieldIfDue();
     }
   }
 

@@ -128,6 +128,6 @@ function objects(parts: Parts): ReadableStream<Uint8Array> | undefined {
   const { cache, options: { nodeName, runtime: { clock } } } = parts;
   if (!cache.consistent) return undefined;
   const turns = new Turns(clock);
-  const pause = () => turns.giveWay();
+  const pause = () => turns.yieldIfDue();
   return ReadableStream.from(stateText(cache, { nodeName, written: asOf(parts), pause }));
 }

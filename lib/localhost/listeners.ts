@@ -204,7 +204,7 @@ export class LocalhostListeners {
       this.#open.delete(key);
       await listener.close();
       this.#logger?.debug(2, "closed node port on loopback", { servicePort, port });
-      await turns.giveWay();
+      await turns.yieldIfDue();
     }
     for (const key of this.#failed.keys()) if (!wanted.has(key)) this.#failed.delete(key);
     for (const [key, each] of wanted) {
@@ -215,7 +215,7 @@ export class LocalhostListeners {
         open.wanted = each;
         open.choice.update(each);
       } else this.#start(key, each);
-      await turns.giveWay();
+      await turns.yieldIfDue();
     }
     if (this.#failed.size > 0) this.#retryLater();
   }

@@ -363,7 +363,7 @@ export class SyncLoop {
     const { clock, signal } = this.options;
     const turns = new Turns(clock);
     for (const step of afterSync) {
-      await turns.giveWay();
+      await turns.yieldIfDue();
       signal.throwIfAborted();
       await step(outcome, turns);
     }

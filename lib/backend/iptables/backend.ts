@@ -280,7 +280,7 @@ export class DriftLook {
     const program = programName(family, "-save", variant);
     const turns = new Turns(clock);
     for await (const line of streamer.lines([program], signal)) {
-      await turns.giveWay();
+      await turns.yieldIfDue();
       if (line.startsWith("-A ")) {
         const end = `${line} `.indexOf(" ", 3);
         const chain = line.slice(3, end);

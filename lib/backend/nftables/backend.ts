@@ -36,7 +36,7 @@ import { boundedReading } from "../../model/values/timing.ts";
 import { CounterSums, type ReadMetric } from "../metrics.ts";
 import { localhostRejectChain } from "./service.ts";
 
-/** A step of so many elements takes twice as long as one of a single element, and others wait for it. */
+/** The most elements of a step. It takes twice as long as a step of one element, and other changes wait for it. */
 const SHARE = 500;
 
 const TRAITS: ModeTraits = {
@@ -116,7 +116,7 @@ async function probeNft(nft: Nft, { configuration, runtime }: BackendOptions): P
     ipFamilies: familiesBut(missing),
   });
   const version = nft.version();
-  // Where nft can do neither, the probe says more of it.
+  // If both fail, the probe's error says more.
   version.catch(() => {});
   const refusedFeatures = await probe(nft, { node, kernel: runtime.osRelease() });
   return {
@@ -133,7 +133,7 @@ async function probeNft(nft: Nft, { configuration, runtime }: BackendOptions): P
   };
 }
 
-/** Adds to the table of all services what keeps it: devices, and the drift that other programs cause. */
+/** Adds to the table the devices of its flowtable, and repairs of drift. */
 function keptTable(
   { configuration, runtime, logger, ...parts }: BackendOptions & {
     readonly nft: Nft;
@@ -228,7 +228,7 @@ export function elementCounters({ nft, dataplane }: {
     return listings;
   };
   return {
-    /** False for a large table that was read back: its elements have counted on. */
+    /** False for a large table that was read back: its elements counted before. */
     get areOurs() {
       return dataplane.hasWritten;
     },
@@ -284,7 +284,7 @@ const CHAINS = FAMILIES.flatMap((family) =>
 
 const MAPS = FAMILIES.map((family) => tableSet("localhostRejects", { family }).name);
 
-/** Makes the metric. The kernel is asked only while a node port is rejected. */
+/** Makes the metric. It reads the kernel only while a node port is rejected. */
 export function localhostRejects({ nft, elements, clock }: LocalhostRejectsOptions): ReadMetric {
   const sums = new CounterSums();
   const refresh = async () => {

@@ -31,7 +31,7 @@ export function* comparing(
 ): Generator<undefined, Difference[]> {
   const differences: Difference[] = [];
   for (const name of new Set([...desired.chains.keys(), ...held.chains.keys()])) {
-    // Rules are taken apart for it.
+    // The fingerprints of rules take time.
     yield;
     const place = chainPlace(name);
     const [wanted, there] = [desired.chains.get(name), held.chains.get(name)];
@@ -59,7 +59,7 @@ function byPlace(a: Difference, b: Difference): number {
   return left < right ? -1 : left > right ? 1 : 0;
 }
 
-/** Returns true if the kernel itself adds and forgets a set's elements. */
+/** Returns true if the kernel itself adds a set's elements, and removes them after a time. */
 export function isOfKernel(set: string): boolean {
   return setNamed(set)?.filledBy === "kernel";
 }
@@ -70,10 +70,10 @@ export function frontendIn(set: TableSet, text: string): string {
   return key?.type === "slot" ? printKey(key.frontend) : text;
 }
 
-/** The counter of an element, if its set gives each element one. */
+/** Matches the counter of an element, in a set that counts. */
 const COUNTS = /^counter packets \d+ bytes \d+ ?/;
 
-/** Moves wanted endpoints to their present slots: the choice is the same, unless a hash chooses. */
+/** Moves wanted endpoints to the slots that they have: the choice stays the same, unless a hash chooses. */
 function inSlotsOf(there: Elements, wanted: Elements, set: TableSet): Elements {
   const moved = new Map<string, ElementText>();
   const frontends = Map.groupBy(wanted, ([text]) => frontendIn(set, text));
@@ -109,7 +109,7 @@ function* compareSet(
   const isFilledByKernel = isOfKernel(name);
   for (const [key, { data, remark }] of there) {
     yield;
-    // An element that never goes is another program's.
+    // Another program added an element that does not expire.
     if (isFilledByKernel && EXPIRING.test(remark)) continue;
     const element = wanted.get(key);
     const left = counts ? remark.replace(COUNTS, "") : remark;
@@ -142,7 +142,7 @@ export function chainPlace(name: string): string {
   return CHAIN + name;
 }
 
-/** Parses `in` of a difference. No name has a space. */
+/** Parses `in` of a difference. Names do not have spaces. */
 export function parsePlace(text: string): Place {
   if (text === TABLE_PLACE) return { type: "table", name: "" };
   return text.startsWith(CHAIN)
@@ -154,8 +154,8 @@ export function parsePlace(text: string): Place {
 const TOKENS = /"(?:[^"\\]|\\.)*"|[{},]|[^\s{},]+/g;
 
 /**
- * Returns the words of a rule, canonical: versions of nft print a rule in different ways. Every word counts, and only
- * spellings that are known to mean the same are made the same. Two rules with the same fingerprint do the same.
+ * Returns the words of a rule in one spelling, because versions of nft print a rule in different ways. Only spellings
+ * that are known to mean the same become equal. So two rules with the same fingerprint do the same.
  */
 export function fingerprint(rule: string): string {
   const tokens: readonly string[] = rule.match(TOKENS) ?? [];
@@ -174,7 +174,7 @@ export function fingerprint(rule: string): string {
   return withoutDefaults(withoutCounts(words)).join(" ");
 }
 
-/** Returns what stands between braces, whose parts have no order. */
+/** Returns the parts between braces, sorted: their order does not matter. */
 function members(tokens: readonly string[]): string[] {
   const parts: string[][] = [[]];
   for (const token of tokens) {
@@ -196,7 +196,7 @@ function canonical(word: string, before: string | undefined): string {
   return word;
 }
 
-/** Returns a mark with its mask, which nft 1.0.6 prints as a prefix if it is of leading bits: `0x80000000/1`. */
+/** Returns a mark with its mask. nft 1.0.6 prints a mask of leading bits as a prefix: `0x80000000/1`. */
 function canonicalMark(mark: number, prefix: string | undefined): string {
   const text = `0x${mark.toString(16)}`;
   if (prefix === undefined) return text;
@@ -256,11 +256,11 @@ function boundsOf(range: string): { readonly first: bigint; readonly last: bigin
 interface MendOptions {
   readonly desired: Omit<Table, "references">;
   readonly held: Contents;
-  /** With the numbers of slots. */
+  /** From `comparing`, which compares each slot. */
   readonly differences: readonly Difference[];
 }
 
-/** Returns the change that removes the differences, `undefined` if parts do not suffice. Only chains are rewritten. */
+/** Returns the change that removes the differences; `undefined` if only a new table does. Only chains are rewritten. */
 export function mend({ desired, held, differences }: MendOptions): Delta | undefined {
   const chains = new Map(desired.chains.map((each) => [each.name, each]));
   const parts: Partial<Delta>[] = [];
@@ -293,7 +293,7 @@ export function mend({ desired, held, differences }: MendOptions): Delta | undef
   };
 }
 
-/** Other programs choose these names, and they become commands. */
+/** Other programs choose these names, which become parts of commands. */
 const PLAIN_NAME = /^[A-Za-z_][\w./-]*$/;
 const PLAIN_KEY = /^[\w.:/]+(?:(?: \. |-)[\w.:/]+)*$/;
 
@@ -305,7 +305,7 @@ function mendChain(
   if (all.some(({ type, key }) => type === "missing" && key === "")) return { addChains: [wanted] };
   const { hook, ...unhooked } = wanted;
   const hasOtherHook = all.some(({ key }) => /^type \S+ hook /.test(key));
-  // Other chains lead to one without a hook, so it cannot be deleted.
+  // Other chains lead to a chain without a hook, so it cannot be deleted.
   if (hasOtherHook && hook === undefined) return undefined;
   return { rewriteChains: [{ before: hasOtherHook ? unhooked : wanted, after: wanted }] };
 }

@@ -10,8 +10,7 @@ import { Counts, type Delta, diffing, NOTHING } from "./delta.ts";
 import type { Nft } from "./nft.ts";
 import { NO_CONTENTS, parsingListing } from "./read.ts";
 import { reconcile } from "./reconcile.ts";
-import { frontendOfKey, printKey } from "./sets.ts";
-import { type Element, elementId, elementsOf, type Entry, TABLE } from "./table.ts";
+import { type Element, elementId, elementsOf, type Entry, frontendOf, TABLE } from "./table.ts";
 import {
   FullScript,
   type PartialScript,
@@ -33,7 +32,7 @@ export interface NftablesOptions extends Partial<Pick<PortionsOptions, "clock" |
 
 export type NftScript = FullScript | PartialScript;
 
-/** Never gives way, and logs nothing. */
+/** Never yields, and does not log. */
 const DEFAULTS = {
   clock: { monotonic: () => 0, sleep: () => Promise.resolve() },
   logger: { info: () => {} },
@@ -45,7 +44,7 @@ const DEFAULTS = {
 /** Milliseconds that a transaction waits for a reading. */
 const LONGEST_WAIT = 2_000;
 
-/** The table of all services. A full script is the delta from no table. */
+/** Writes the table of all Services. A full script is the delta from an empty table. */
 export class NftablesDataplane implements ScriptWriter<NftScript> {
   readonly #nft: Nft;
   readonly #options: Required<NftablesOptions>;
@@ -54,7 +53,7 @@ export class NftablesDataplane implements ScriptWriter<NftScript> {
   /** True if this process wrote the table, and did not read it back. */
   hasWritten = false;
   progress: Progress | undefined;
-  /** Waits for a reading that a transaction has disturbed before. */
+  /** Waits for a reading that an earlier transaction has disturbed. */
   #yieldToReading: (() => Promise<void>) | undefined;
 
   constructor(nft: Nft, options: NftablesOptions = {}) {
@@ -101,13 +100,13 @@ export class NftablesDataplane implements ScriptWriter<NftScript> {
     return yield* toPartialScript(limited, weight);
   }
 
-  /** Returns a script that brings back what was applied last, and so changes no counts. */
+  /** Returns a script that restores the applied state, so the counts stay. */
   *repairing(delta: Delta): Generator<undefined, PartialScript> {
     const script = yield* toPartialScript(this.#deferred.leaveOut(delta), this.#options.weight);
     return { ...script, delta: NOTHING };
   }
 
-  /** Reads while scripts come. nft begins again after each transaction, so all but the first one wait for a while. */
+  /** Reads while scripts are applied. nft begins again after each transaction, so later transactions wait a while. */
   async readDuringSyncs<T>(read: () => Promise<T>): Promise<T> {
     const enough = new AbortController();
     let isDisturbed = false;
@@ -164,12 +163,12 @@ export class NftablesDataplane implements ScriptWriter<NftScript> {
     return counts;
   }
 
-  /** Writes what differs in a table that packets meet. @returns `undefined` if the table has to be replaced */
+  /** Writes the differences in a table that packets meet. @returns `undefined` if the table must be replaced */
   async #reconcile(script: FullScript, checkpoint: () => void): Promise<Counts | undefined> {
     const { logger, prologue } = this.#options;
     const table = await reconcile(script, { ...this.#options, nft: this.#nft, checkpoint });
     if (!table) return undefined;
-    // Not before: until our table is in the state, another proxy's may know more of it.
+    // Last: until our table has the state, another proxy's table may be more complete.
     const commands = await prologue();
     if (commands !== "") await this.#nft.apply(commands);
     const { operations } = script;
@@ -205,8 +204,8 @@ export class NftablesDataplane implements ScriptWriter<NftScript> {
 }
 
 /**
- * Elements that nothing leads to once their frontend is gone or has fewer endpoints. Nothing leads to source ranges
- * once their frontend is not among the firewalls.
+ * Elements that packets do not reach after their frontend is gone or has fewer endpoints. Source ranges are such
+ * elements after their frontend has left the firewalls.
  */
 const UNREACHABLE: ReadonlySet<string> = new Set(["endpoints", "localEndpoints", "hairpins"]);
 
@@ -214,8 +213,8 @@ const UNREACHABLE: ReadonlySet<string> = new Set(["endpoints", "localEndpoints",
 export class DeferredDeletes {
   /** By `elementId`. */
   readonly #waiting = new Map<string, Element>();
-  /** The last step had changes of its own, and deleted no waiting element. */
-  #gaveWay = false;
+  /** True if the last step had its own changes, and did not delete waiting elements. */
+  #hasSkipped = false;
 
   get isEmpty(): boolean {
     return this.#waiting.size === 0;
@@ -231,7 +230,9 @@ export class DeferredDeletes {
     return { ...repair, deleteElements: repair.deleteElements.filter(isDue) };
   }
 
-  /** Limits deletions to `most`, unless packets reach more. The rest goes in quiet steps, or in every second one. */
+  /**
+   * Limits deletions to `most`, unless packets reach more. Steps without changes, and every second step, do the rest.
+   */
   limit(delta: Delta, most: number): Delta {
     const { deleteElements, addElements, deleteSets } = delta;
     if (this.isEmpty && deleteElements.length <= most) return delta;
@@ -254,8 +255,8 @@ export class DeferredDeletes {
       else if (due.length < most) due.push(each);
       else this.#waiting.set(elementId(each), each);
     }
-    this.#gaveWay = !this.#gaveWay && due.length + addElements.length > 0;
-    for (const id of this.#gaveWay ? [] : this.#waiting.keys()) {
+    this.#hasSkipped = !this.#hasSkipped && due.length + addElements.length > 0;
+    for (const id of this.#hasSkipped ? [] : this.#waiting.keys()) {
       if (due.length >= most) break;
       append(due, this.#take(id));
     }
@@ -267,10 +268,6 @@ export class DeferredDeletes {
     this.#waiting.delete(id);
     return element ? [element] : [];
   }
-}
-
-function frontendOf({ key }: Entry): string {
-  return printKey(frontendOfKey(key) ?? key);
 }
 
 function frontendsIn(role: string, entries: readonly Entry[]): ReadonlySet<string> {

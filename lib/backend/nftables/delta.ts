@@ -1,4 +1,4 @@
-/** Compares sets of service ports, and says what to add to the table and to delete. */
+/** Compares service ports before and after a change, and returns what to add to the table and to delete. */
 import type {
   DesiredNode,
   DesiredServicePort,
@@ -8,7 +8,7 @@ import type {
 } from "../../model/kernel/desired.ts";
 import { slotsFor } from "../../model/cluster/scheduler.ts";
 import { append, chunks } from "../../model/values/lists.ts";
-import { alwaysThere, frontendOfKey, printKey, type TableSet } from "./sets.ts";
+import { alwaysThere, type TableSet } from "./sets.ts";
 import { fixedChains, nodeElements } from "./layout.ts";
 import {
   type Chain,
@@ -16,6 +16,7 @@ import {
   type Element,
   elementsOf,
   type Entry,
+  frontendOf,
   type ObjectId,
   objectId,
   type References,
@@ -29,7 +30,7 @@ import {
 } from "./table.ts";
 import { objectsOf } from "./service.ts";
 
-/** A change of the table, in the order of the services. */
+/** Describes a change of the table, in the order of the Services. */
 export interface Delta {
   readonly addSets: readonly TableSet[];
   readonly addChains: readonly Chain[];
@@ -38,7 +39,7 @@ export interface Delta {
   readonly addElements: readonly Entry[];
   readonly deleteChains: readonly Pick<Chain, "name">[];
   readonly deleteSets: readonly Pick<TableSet, "kind" | "name">[];
-  /** New counts of the shared objects whose count changes; 0: gone. */
+  /** The new counts of shared objects whose count changes; 0: the object goes. */
   readonly references: References;
 }
 
@@ -100,7 +101,7 @@ interface DiffOptions {
   readonly references: References;
 }
 
-/** Returns the delta of some services; its work follows their size alone. @yields when other work can run */
+/** Returns the delta of some Services, in a time that depends on their size alone. @yields when other work can run */
 export function* diffing(
   changes: Iterable<ServiceChange>,
   { node, nodeChange, references }: DiffOptions,
@@ -127,7 +128,7 @@ export function sorted(services: DesiredState["services"]): readonly ServicePort
   return [...services].sort(byName).map(([, ports]) => ports);
 }
 
-/** @yields when other work can run; meanwhile the state must not change */
+/** @yields when other work can run. The state must not change before the end. */
 export function* tableOf({ node, services }: DesiredState): Generator<undefined, Table> {
   const changes = sorted(services).map((after) => ({ before: [], after }));
   const delta = yield* diffing(changes, { node, references: new Map() });
@@ -139,10 +140,10 @@ export function* tableOf({ node, services }: DesiredState): Generator<undefined,
   };
 }
 
-/** The weight of a client set and a chain of session affinity, in elements: nft takes as much memory for them. */
+/** The weight in elements of a client set and a chain of session affinity: nft takes as much memory. */
 const AFFINITY_WEIGHT = 10;
 
-/** Estimates elements: each frontend with each of its endpoints, and source ranges. */
+/** Estimates the number of elements: a slot of each frontend for each endpoint, and source ranges. */
 export function weightOf(ports: readonly DesiredServicePort[]): number {
   let weight = 0;
   for (const port of ports) {
@@ -161,8 +162,8 @@ export function weightOf(ports: readonly DesiredServicePort[]): number {
 type FrontendChange = Pick<Delta, "addElements" | "deleteElements">;
 
 /**
- * Cuts a change for a table that packets meet: chains and sets, all elements of a frontend in one part, the chains that
- * all packets meet, deletions. So old maps stay until new ones are full. @yields parts, also empty ones
+ * Cuts a change of a table that packets meet: new chains and sets, elements, common chains, deletions. All elements
+ * of a frontend are in one part. So old maps stay until new maps are full. @yields parts, some of them empty
  */
 export function* cut(delta: Delta, most: number): Generator<Delta> {
   const { addSets, addChains, rewriteChains, deleteChains, deleteSets } = delta;
@@ -184,8 +185,8 @@ function byFrontend(
   { addElements, deleteElements }: Delta,
 ): ReadonlyMap<string, FrontendChange> {
   const changes = new Map<string, { addElements: Entry[]; deleteElements: Element[] }>();
-  const changeOf = ({ key }: Entry) => {
-    const name = printKey(frontendOfKey(key) ?? key);
+  const changeOf = (entry: Entry) => {
+    const name = frontendOf(entry);
     const known = changes.get(name) ?? { addElements: [], deleteElements: [] };
     changes.set(name, known);
     return known;
@@ -199,10 +200,10 @@ function byId(objects: readonly TableObject[]): ReadonlyMap<ObjectId, TableObjec
   return new Map(objects.map((each) => [objectId(each), each]));
 }
 
-/** An object that several services may need. */
+/** An object that several Services may need. */
 type SharedObject = Element | Chain | TableSet;
 
-/** Gathers steps. Shared objects are counted, and decided at the end. */
+/** Collects the steps of a delta. Shared objects are counted, and `finish` decides about them. */
 class Collector {
   readonly #addSlots: Slots[] = [];
   readonly #addElements: Element[] = [];
@@ -228,7 +229,7 @@ class Collector {
     }
   }
 
-  /** Only shared objects get an id: V8 walks all keys of a map in every collection. */
+  /** Only shared objects get an id: V8 walks all keys of a map in every garbage collection. */
   #addNew(objects: readonly TableObject[]): void {
     const shared = new Map<ObjectId, SharedObject>();
     for (const each of objects) {
@@ -296,7 +297,7 @@ class Collector {
   }
 }
 
-/** Returns true for slots, and for an element whose key one service port has a claim to. */
+/** Returns true for slots, and for an element that does not belong to several service ports. */
 function isOwn(object: TableObject): object is Entry {
   return object.type === "slots" ||
     object.type === "element" && object.set.filledBy !== "services";

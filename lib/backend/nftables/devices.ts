@@ -1,9 +1,9 @@
 /**
- * Keeps the devices of the flowtable: the node's interfaces whose names match the configured patterns.
- * Counts the connections that take it.
+ * Keeps the devices of the flowtable: the node's interfaces whose names match the configured patterns. Counts the
+ * connections that take the flowtable.
  *
- * Interfaces come and go with pods, and nft refuses a transaction that names a missing one. So devices
- * have transactions of their own, and none of them delays or fails a sync of rules.
+ * Interfaces come and go with pods, and nft refuses a transaction that names a missing interface. So devices have
+ * separate transactions, which do not delay or fail a sync of rules.
  */
 import { ApplyError } from "../../model/kernel/dataplane.ts";
 import type { Acceleration } from "../../model/configuration.ts";
@@ -29,11 +29,11 @@ interface DevicesOptions {
 
 /** Milliseconds between two looks at the interfaces. */
 const PERIOD = 2_000;
-/** Milliseconds after which the flowtable is read again, though no interface came or went. */
+/** Milliseconds after which the flowtable is read again, even if the interfaces stay the same. */
 const READ_PERIOD = 30_000;
-/** The most devices of one transaction. */
+/** The limit of devices in one transaction. */
 const MOST = 200;
-/** Milliseconds between two counts of connections: so many times as long as one takes, within bounds. */
+/** Milliseconds between two counts of connections: `timesAsLong` the duration of a count, within bounds. */
 const COUNT_PERIOD = { least: 10_000, timesAsLong: 100, most: 300_000 };
 
 export class Devices {
@@ -41,18 +41,18 @@ export class Devices {
   #known: readonly string[] | undefined;
   #held: readonly string[] | undefined;
   #read = -Infinity;
-  /** Interfaces that nft refuses for another reason than that they went. */
+  /** Interfaces that nft refuses although they exist. */
   readonly #refused = new Set<string>();
   #connections: number | null = null;
 
   constructor(private readonly options: DevicesOptions) {}
 
-  /** Has the next look read the flowtable: the table was replaced. */
+  /** Notes that the table was replaced: the next look reads the flowtable. */
   replaced(): void {
     this.#known = undefined;
   }
 
-  /** Returns the devices of the flowtable; `undefined` if there is none, or it was not read yet. */
+  /** Returns the devices of the flowtable; `undefined` without a flowtable, or before it was read. */
   get summary(): AccelerationSummary | undefined {
     const { packets } = this.options.settings;
     return this.#held && { packets, interfaces: this.#held, connections: this.#connections };
@@ -104,7 +104,7 @@ export class Devices {
     }
   }
 
-  /** Adds the interfaces that came, and takes out those that no pattern names. */
+  /** Adds new interfaces that match, and removes all devices that do not match. */
   async look(): Promise<void> {
     const { nft, clock } = this.options;
     const present = await this.#present();
@@ -125,12 +125,12 @@ export class Devices {
       this.#read = now;
       this.#held = present.filter((name) => !this.#refused.has(name));
     } catch (error) {
-      // An interface went meanwhile, or the table did: the next look sees what is there.
+      // An interface or the table went during the look: the next look reads again.
       if (!(error instanceof ApplyError)) throw error;
     }
   }
 
-  /** Adds all at once; if nft refuses that, one by one. */
+  /** Adds all at once; if nft refuses that, each alone. */
   async #add(names: readonly string[]): Promise<void> {
     const { nft, logger } = this.options;
     try {
@@ -144,7 +144,7 @@ export class Devices {
       const [name = ""] = names;
       if ((await this.#present())?.includes(name) !== true) return;
       this.#refused.add(name);
-      logger.warn("an interface cannot take the fast path, and keeps the usual one", {
+      logger.warn("an interface cannot take the fast path: its packets keep the usual path", {
         interface: name,
         error: error.message,
       });
@@ -161,7 +161,7 @@ export class Devices {
   }
 }
 
-/** A name that needs no escapes in a script. */
+/** Matches a name that a script can have without escapes. */
 const PLAIN_NAME = /^[A-Za-z0-9_.@=-]{1,15}$/;
 
 /** Returns the interfaces of `/proc/net/dev` that match a pattern, sorted, without `lo`. */

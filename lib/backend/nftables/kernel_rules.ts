@@ -34,7 +34,7 @@ import { diffing } from "./delta.ts";
 import type { Nft } from "./nft.ts";
 import { elementsOf, TABLE, type Table } from "./table.ts";
 
-/** @param contents `undefined`: there is no table */
+/** @param contents `undefined` without a table */
 export function nftablesRules(contents: Contents | undefined): KernelRules {
   const held = contents ?? NO_CONTENTS;
   return {
@@ -62,7 +62,7 @@ function compareTable(state: DesiredState, held: Contents | undefined): Comparis
   };
 }
 
-/** Returns the contents as if their daemon ran: one that stopped has moved the nat chains, which is no fault. */
+/** Returns the contents as if their daemon ran: a stopped daemon has moved the nat chains, which is intended. */
 function movedBack(held: Contents): Contents {
   const chains = new Map(held.chains);
   for (const { before, after } of NAT_CHAINS) {
@@ -169,14 +169,14 @@ export function stickyClients(
 const MOST = 2_000;
 
 /**
- * Reads the structure, and asks the kernel for the elements of some ports: nft takes seconds to list a large table.
+ * Reads the structure, and asks the kernel for the elements of some ports. To list a large table takes seconds.
  * @returns `undefined` if the table must be listed: an element is missing, differs or cannot be asked for
  */
 export async function heldPorts(
   nft: Pick<Nft, "listStructure" | "existingLines">,
   { ports, node }: PortsOfNode,
 ): Promise<Contents | undefined> {
-  // The clients of session affinity are listed only.
+  // nft can list clients of session affinity, but not check them.
   if (ports.some(({ affinitySeconds }) => affinitySeconds > 0)) return undefined;
   const structure = atOnce(parsingListing(await nft.listStructure()));
   if (!structure) return undefined;
@@ -186,7 +186,7 @@ export async function heldPorts(
   const isAskable = elements.length <= MOST &&
     !elements.some(({ set }) => set.body.includes("interval"));
   if (!isAskable) return undefined;
-  // The kernel refuses to create an element that it has, and takes it again (nft(8), `--check`).
+  // The kernel refuses to create an element that it has, but accepts to add it (nft(8), `--check`).
   const lines = elements.flatMap((each) => {
     const place = `element ${TABLE} ${each.set.name} { ${renderElement(each)} }\n`;
     return [`create ${place}`, `add ${place}`];

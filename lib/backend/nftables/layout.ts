@@ -1,15 +1,15 @@
-/** Builds the fixed part of the table with kube-proxy's hooks and priorities (KEP-3866): other programs rely on them. */
+/** Builds the fixed part of the table, on kube-proxy's hooks (KEP-3866): other programs rely on them. */
 import { type Family, NFT_FAMILY } from "../../model/values/address.ts";
 import type { DesiredNode, LocalDetector, NodePortAddresses } from "../../model/kernel/desired.ts";
 import { type Chain, chain, type ChainRewrite, type Element, element } from "./table.ts";
 import { type FrontendKind, tableSet } from "./sets.ts";
 
-/** The last chain of ours that a packet meets on its way out. */
+/** The last of our chains that a leaving packet meets. */
 export const LAST_CHAIN = "nat-postrouting";
 
 /**
- * The priority of the chains that refuse. At 0, the newer chain comes first: a firewall that starts later would drop the
- * packets in silence.
+ * The priority of the chains that refuse. At 0, a firewall that starts later would come first, and drop the packets
+ * without an answer.
  */
 export const FILTER_PRIORITY = -1;
 
@@ -45,7 +45,7 @@ export function fixedChains(node: DesiredNode): Chain[] {
     ),
     common(
       "cluster-ips",
-      // An address of an interface is the node's, as soon as it is there and whatever Services list it.
+      // An interface's address belongs to the node at once, even if a Service lists it too.
       ["ct status dnat return", "fib daddr type local return"]
         .concat(node.ipFamilies.map((family) => `${addressIn("apiServers", family)} return`))
         .concat(node.ipFamilies.map((family) => `${addressIn("clusterIPs", family)} reject`))
@@ -61,7 +61,7 @@ export function fixedChains(node: DesiredNode): Chain[] {
     base("filter-output", `filter hook output priority ${FILTER_PRIORITY}`, CLUSTER_IP_GUARD),
     ...fastPathChains(node),
     base(LAST_CHAIN, "nat hook postrouting priority 100", [
-      // Other programs have marks of several bits: WireGuard's 0xca6c holds 0x4000.
+      // Other programs have marks of several bits: WireGuard's 0xca6c contains 0x4000.
       `ct status dnat meta mark & ${mark} == ${mark} ` +
       `meta mark set meta mark ^ ${mark} masquerade fully-random`,
       ...node.ipFamilies.map((family) => {
@@ -91,7 +91,7 @@ const LOCALHOST_GUARD = [
 
 const CLUSTER_IP_GUARD = ["ct state new jump no-endpoints", "ct state new jump cluster-ips"];
 
-/** Returns the match of a source that is a pod of this node, or (`negated`) is not. */
+/** Returns the match of packets from pods of this node; `negated`: of all other packets. */
 export function fromLocalPod(
   detector: LocalDetector,
   options: { readonly family: Family; readonly negated: boolean },
@@ -129,7 +129,7 @@ function shortCircuitChains(node: DesiredNode, family: Family): Chain[] {
   );
 }
 
-/** Has no node ports in the rules: the kernel does not route an answer from outside to it. */
+/** Addresses that rules of node ports leave out: the kernel does not route an answer from outside to loopback. */
 export const LOOPBACK: Readonly<Record<Family, string>> = { 4: "127.0.0.0/8", 6: "::1" };
 
 function nodePortRules(
@@ -143,7 +143,7 @@ function nodePortRules(
   return within === undefined ? [] : [`${within}${local} ${nodePortRule(role, family)}`];
 }
 
-/** Returns the match of addresses that take node ports; `undefined` if none does. */
+/** Returns the match of addresses that accept node ports; `undefined` if the node has none. */
 function matchOf(addresses: NodePortAddresses, daddr: string): string | undefined {
   if (addresses.type === "all") return "";
   return addresses.cidrs.length === 0 ? undefined : `${daddr} { ${addresses.cidrs.join(", ")} } `;
@@ -171,7 +171,7 @@ export function vipOf(family: Family): string {
 
 /**
  * Returns the chains that put long connections on the fast path, behind the filters of other programs (priority 60).
- * `ct packets` turns conntrack's counters on. `proto-dst` has a type only behind the protocol.
+ * `ct packets` turns conntrack's counters on. nft knows the type of `proto-dst` only after a match of the protocol.
  */
 function fastPathChains(node: DesiredNode): Chain[] {
   if (!node.acceleration) return [];
@@ -198,7 +198,7 @@ function fastPathChains(node: DesiredNode): Chain[] {
   ];
 }
 
-/** Returns a match of packets between these interfaces; `*` alone is any. */
+/** Returns a match of packets between these interfaces; `""` if a pattern is `*`. */
 function between(patterns: readonly string[]): string {
   const covers = (wide: string, name: string) =>
     wide !== name && wide.endsWith("*") && name.startsWith(wide.slice(0, -1));

@@ -1,4 +1,4 @@
-/** Runs the program `nft`, and says in one line what went wrong. */
+/** Runs the program `nft`, and reports failures in one line. */
 import {
   ApplyError,
   type ApplyFailure,
@@ -26,14 +26,14 @@ export type ListedSet = Pick<TableSet, "kind" | "name">;
 /** The set of the marks. */
 export const TRANSACTIONS = tableSet("transactions", {});
 
-/** The time until a mark goes. For a deletion nft would wait 10 ms for the kernel's clean-up. */
+/** The time until a mark expires. After a deletion, nft would wait 10 ms for the kernel's clean-up. */
 const TIMEOUT = "10ms";
 
-/** Numbers our own transactions, without a gap in those that the kernel took. */
+/** Numbers our own transactions. The numbers of transactions that the kernel took have no gap. */
 export class Marks {
   readonly #first: number;
   #next: number;
-  /** The next number is in a script that may be under way. */
+  /** True while nft may be applying a script with the next number. */
   #isGiven = false;
 
   /** @param first random, so that other processes use other numbers */
@@ -54,20 +54,20 @@ export class Marks {
     this.#isGiven = false;
   }
 
-  /** The mark of the last transaction that the kernel took; before the first one, the number before it. */
+  /** The mark of the last transaction that the kernel took; before the first transaction, the number before it. */
   get last(): number {
     return this.#next - 1;
   }
 
-  /** Returns true for a mark of ours; the monitor may tell of it before nft has ended. */
+  /** Returns true for a mark of ours. The monitor may report it before nft has ended. */
   isOwn(mark: number): boolean {
     return mark >= this.#first && (mark < this.#next || (this.#isGiven && mark === this.#next));
   }
 }
 
 /**
- * The part of `nft` that signpost uses, without JSON, which some builds lack. Its methods throw `ApplyError`. `-y`
- * prints priorities as numbers, which have names in some families and versions.
+ * Runs the commands of `nft` that signpost uses, without JSON, which some builds lack. The methods throw
+ * `ApplyError`. With `-y`, nft prints priorities as numbers, which have names in some families and versions.
  */
 export class Nft {
   constructor(
@@ -88,8 +88,9 @@ export class Nft {
   }
 
   /**
-   * Streams a long script in one marked transaction. From a path, nft reads each piece while the next one is made.
-   * @param pieces begins again at each call: if nft cannot read the path, it gets all at once
+   * Streams a long script in one marked transaction. From a path, nft reads a piece while signpost makes the next
+   * piece.
+   * @param pieces begins again at each call: an nft that cannot read the path gets all pieces at once
    * @param limit commands for the end, see `limitOf`
    */
   async stream(
@@ -105,7 +106,7 @@ export class Nft {
     this.marks?.taken();
   }
 
-  /** Gives a script to the kernel after another step, whose error it throws. nft reads all but the last brace now. */
+  /** Gives a script to the kernel after a step, whose error it throws. nft reads all but the last brace before. */
   async commitAfter(before: Promise<void>, script: string): Promise<void> {
     await this.stream(async function* () {
       yield script.slice(0, -CLOSE.length);
@@ -126,12 +127,12 @@ export class Nft {
     return this.marks?.next() ?? "";
   }
 
-  /** Has the kernel check a script without taking it (nft(8), `--check`). */
+  /** Checks a script in the kernel without applying it (nft(8), `--check`). */
   async check(script: string): Promise<void> {
     await this.#run(["nft", "-c", "-f", "-"], script);
   }
 
-  /** Has the kernel check a command on each line. @returns the numbers, from 1 on, of the lines whose object exists */
+  /** Checks a command on each line. @returns the numbers, from 1, of the lines whose object exists in the kernel */
   async existingLines(script: string): Promise<ReadonlySet<number>> {
     const { stderr } = await this.#start(["nft", "-c", "-f", "-"], script);
     const errors = stderr.matchAll(/^\S*:(\d+):\d+-\d+: Error: .*: File exists$/gm);
@@ -156,12 +157,12 @@ export class Nft {
     }
   }
 
-  /** Returns one set or map with its elements, of which nft keeps 1.7 kB each; `""` if there is none. */
+  /** Returns a set or map with its elements, of which nft keeps 1.7 kB each; `""` if it does not exist. */
   listSet({ kind, name }: ListedSet): Promise<string> {
     return this.#list([kind, ...TABLE.split(" "), name]);
   }
 
-  /** Returns the table; `""` if there is none. */
+  /** Returns the table; `""` if it does not exist. */
   listTable(): Promise<string> {
     return this.#list(["table", ...TABLE.split(" ")]);
   }
@@ -180,7 +181,7 @@ export class Nft {
     return new Map([...await this.#chains()].map(([table, chains]) => [table, names(chains)]));
   }
 
-  /** Lists one chain; `""` if there is none. */
+  /** Lists one chain; `""` if it does not exist. */
   listChain(table: string, chain: string): Promise<string> {
     return this.#list(["chain", ...table.split(" "), chain]);
   }
@@ -190,7 +191,7 @@ export class Nft {
     return [...(await this.#chains()).keys()];
   }
 
-  /** Finds tables on which nft crashes. Only if a deletion, which reads all sets, crashes, each is listed alone. */
+  /** Finds tables on which nft crashes. It lists each table alone only if a deletion, which reads all sets, crashes. */
   async findUnreadable(): Promise<Finding | undefined> {
     if (!await this.#crashes(["--check", "delete", "table", ...TABLE.split(" ")])) return undefined;
     const unreadable: string[] = [];
@@ -200,7 +201,7 @@ export class Nft {
     }
     if (unreadable.length === 0) return undefined;
     const where = unreadable.join(", ");
-    const what = `nft ${await this.version()} crashes on ${where}, so no rule can be written`;
+    const what = `nft ${await this.version()} crashes on ${where}, so signpost cannot write rules`;
     return finding("nft-crashes", { what, where });
   }
 
@@ -228,7 +229,7 @@ export class Nft {
     return new Map([...tables].map(([, table = "", chains = ""]) => [table, chains]));
   }
 
-  /** Returns the table without elements, of which none is read; `""` if there is no table. */
+  /** Returns the table without elements, which nft then does not read; `""` without a table. */
   async listStructure(): Promise<string> {
     const [family = ""] = TABLE.split(" ");
     return ourTable(await this.listRuleset(family));
@@ -254,7 +255,7 @@ export class Nft {
     );
   }
 
-  /** Returns the devices of the flowtable; `undefined` if there is no flowtable. */
+  /** Returns the devices of the flowtable; `undefined` without a flowtable. */
   async listDevices(): Promise<readonly string[] | undefined> {
     const { name } = tableSet("fastPath", {});
     const text = await this.#list(["flowtable", ...TABLE.split(" "), name]);
@@ -283,9 +284,9 @@ export class Nft {
   async #owned(): Promise<string | undefined> {
     const [family = ""] = TABLE.split(" ");
     const { stdout } = await this.#start(["nft", "-t", "list", "ruleset", family]);
-    const [, table, program = "another one"] = OWNED.exec(stdout) ?? [];
+    const [, table, program = "with an unknown name"] = OWNED.exec(stdout) ?? [];
     return table &&
-      `the program ${program} owns the table ${table} (flags owner): end it, and the rules follow`;
+      `the program ${program} owns the table ${table} (flags owner): end that program, and signpost writes its rules`;
   }
 
   async #start(argv: readonly [string, ...string[]], stdin?: ProcessInput): Promise<ProcessResult> {
@@ -315,8 +316,8 @@ const READS_SETS = new RegExp(`^\\w+ element ${TABLE} `, "m");
 const NEEDS_OWN = new RegExp(`^\\w+ element ${TABLE} ${ROWS.serviceCIDRs.stems.all}`, "m");
 
 /**
- * Returns commands that end a script: with `-t`, nft then reads our table without elements, and no other one. The first
- * has 1.0.6 leave out elements, and prints nothing; the last one decides about tables.
+ * Returns commands for the end of a script. With them and `-t`, nft reads our table alone, without elements. The
+ * first command, which prints nothing, makes 1.0.6 leave out elements; the last command selects the table.
  */
 function limitOf(script: string): string {
   return READS_SETS.test(script) && !NEEDS_OWN.test(script)
@@ -330,13 +331,13 @@ function nftWith(limit: string): readonly [string, ...string[]] {
 
 const MOST_TABLES = 100;
 
-/** Ends of an nft whose input, or the kernel's content, is too much. */
+/** Failures of an nft whose input, or whose reading of the kernel, is too large. */
 const ENDED: ReadonlySet<ProgramFailure> = new Set(["crash", "signal", "output"]);
 
-/** The line of an nft that read the script to its end. */
+/** Matches the error of an nft that read the script to its end. */
 const KERNEL_ANSWER = /Could not process rule/;
 
-/** The other failures say nothing about what the kernel takes. */
+/** Failures by which the kernel refuses a script. The remaining failures do not depend on the script. */
 const REFUSALS: ReadonlySet<ApplyFailure> = new Set([
   "not-supported",
   "conflict",
@@ -344,15 +345,15 @@ const REFUSALS: ReadonlySet<ApplyFailure> = new Set([
   "unknown",
 ]);
 
-/** Returns true if nft ended and gave the kernel's refusal. */
+/** Returns true if nft reported that the kernel refused the script. */
 export function isRefusal(error: unknown): error is ApplyError {
   return error instanceof ApplyError && REFUSALS.has(error.failure);
 }
 
-/** Failures at an owned table. Hundreds of refusals overflow nft's socket, and it says ENOBUFS alone. */
+/** Failures at an owned table. Hundreds of refusals overflow nft's socket, and it reports ENOBUFS alone. */
 const MAY_BE_OWNED: ReadonlySet<ApplyFailure> = new Set(["not-permitted", "unknown"]);
 
-/** Our table, or that of the probe, with the name of the program that owns it. */
+/** Matches our table, or the probe's table, with the name of the program that owns it. */
 const OWNED = new RegExp(
   `^table (${TABLE}(?:-probe)?) \\{(?: # progname ([^\\n]{1,15}))?\\n\\tflags [^\\n]*\\bowner\\b`,
   "m",
@@ -384,7 +385,7 @@ const FAILURES: readonly (readonly [RegExp, ApplyFailure, string])[] = [
     "not-permitted",
     "the kernel gives this user namespace too small a socket buffer: set net.core.wmem_max on the host to 16777216",
   ],
-  // Where something is missing, what refers to it is busy as well: that alone says little.
+  // Last: an object that refers to a missing object is busy as well.
   [/Device or resource busy|Resource temporarily unavailable/, "busy", "the kernel is busy"],
 ];
 
@@ -414,13 +415,13 @@ export async function readable(read: () => Promise<string>): Promise<string> {
 /** kube-proxy's tables in nftables mode (KEP-3866). */
 export const KUBE_PROXY_TABLES: readonly string[] = ["ip kube-proxy", "ip6 kube-proxy"];
 
-/** The table of `signpost explain --trace`, which is there for a second. */
+/** The table of `signpost explain --trace`, which exists for a second. */
 export const TRACE_TABLE = "inet trace-signpost";
 
-/** The tables that signpost makes; that of a trace stays only where it was killed. */
+/** The tables that signpost makes. A trace leaves its table only if it is killed. */
 export const OWN_TABLES: readonly string[] = [TABLE, TRACE_TABLE, IPVS_TABLE];
 
-/** Returns the commands that delete those of some tables that exist. @throws {ApplyError} if nft cannot list them */
+/** Returns the commands that delete the tables, as far as they exist. @throws {ApplyError} if nft cannot list them */
 export async function deleteTables(nft: Nft, tables: readonly string[]): Promise<string> {
   const present = new Set(await nft.listTables());
   return tables.filter((table) => present.has(table))
@@ -428,7 +429,7 @@ export async function deleteTables(nft: Nft, tables: readonly string[]): Promise
 }
 
 /**
- * Deletes tables. An nft that crashes on another program's table can only flush.
+ * Deletes tables, or flushes them: an nft that crashes on another program's table cannot delete.
  * @returns the commands that the kernel took
  * @throws {ApplyError} if it took none
  */

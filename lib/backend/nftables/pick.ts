@@ -30,7 +30,7 @@ interface EndpointPick {
   readonly objects: readonly TableObject[];
 }
 
-/** Returns the choice among the endpoints of one policy; `undefined` if there are none. */
+/** Returns the choice among the endpoints of one policy; `undefined` without endpoints. */
 export function pickFor(port: DesiredServicePort, options: PickOptions): EndpointPick | undefined {
   const endpoints = endpointsFor(port, options.policy);
   if (endpoints.length === 0) return undefined;
@@ -44,11 +44,11 @@ interface Spread {
   readonly destinations: readonly Destination[];
   /** Ends the names of chains: two chains of one name and kind of map have the same rules. */
   readonly suffix: string;
-  /** The map that has the slots, see `sets.ts`. */
+  /** The number of the map with the slots, see `sets.ts`. */
   readonly shard?: number;
 }
 
-/** The same for all nodes. Nodes of different byte order do not agree: the kernel's hash depends on it. */
+/** The same for all nodes. Nodes of different byte orders choose differently: the kernel's hash depends on it. */
 const HASH_SEED = "0x7369676e";
 const SHARD_SEED = 3;
 
@@ -65,12 +65,12 @@ function spreadOf(port: DesiredServicePort, policy: TrafficPolicy): Spread {
     case undefined:
       return random;
     case "round-robin": {
-      // One endpoint is in the same map as more: its slot stays when others come.
+      // A single endpoint has its slot in the map of several endpoints: the slot stays when more endpoints come.
       const shard = hash32(port.name, SHARD_SEED) % SHARDS;
       if (count === 1) {
         return { ...random, shard, suffix: `${family}-${protocol}-turns-${shard}-1` };
       }
-      // A counter that Services share would skip endpoints: others count between two connections.
+      // A shared counter would skip endpoints: connections to other Services advance it too.
       const list = policy === "Local" ? "local-turns" : "turns";
       return {
         expression: `numgen inc mod ${count}`,
@@ -92,7 +92,7 @@ function spreadOf(port: DesiredServicePort, policy: TrafficPolicy): Spread {
   }
 }
 
-/** Returns a chain that picks a slot. The second rule is for a packet that finds its slot gone: slot 0 stays. */
+/** Returns a chain that picks a slot. The second rule serves packets whose slot is gone: slot 0 stays. */
 function slotPick(
   port: DesiredServicePort,
   { map, frontend, spread }: PickOptions & { readonly spread: Spread },
@@ -112,13 +112,13 @@ function slotPick(
 }
 
 /**
- * Returns a chain that looks for the client in each endpoint's set, else picks at random. Without a map of verdicts: nft
- * 1.0.6 crashes on one that nft 1.1.3 wrote.
+ * Returns a chain that looks for the client in each endpoint's set, else picks at random. Its rules do not use a
+ * verdict map: nft 1.0.6 crashes on a map that nft 1.1.3 wrote.
  */
 function affinityPick(port: DesiredServicePort, { policy }: PickOptions): EndpointPick {
   const suffix = `${port.family}-${affinityName(port, "")}`;
   const saddr = `${NFT_FAMILY[port.family]} saddr`;
-  // Sorted: the rules do not depend on the order in which endpoints came.
+  // Sorted, so that the rules do not depend on the order of the endpoints.
   const endpoints = endpointsFor(port, policy).map((each) => affinityEndpoint(port, each))
     .sort((a, b) => a.chain.name < b.chain.name ? -1 : 1);
   const dispatch = chain(`${policy === "Local" ? "affinity-local" : "affinity"}${suffix}`, [
@@ -148,7 +148,7 @@ export function affinityEndpoint(
   return { set, chain: chain(`endpoint${family}-${name}`, rules) };
 }
 
-/** The kernel takes names of up to 255 bytes; the hash keeps shortened ones apart. */
+/** The kernel takes names of up to 255 bytes; the hash keeps shortened names apart. */
 const MAX_NAME = 200;
 
 /** Returns a readable name with a hash in front, as kube-proxy does: `5OJB2KTY-ns/svc/tcp/http`. */
@@ -168,7 +168,7 @@ interface Named {
 
 /**
  * Returns the lookup table of Maglev, section 3.4 (Eisenbud et al., NSDI 2016), in 32-bit integers, so that all nodes
- * agree. If an endpoint goes, most slots of the others stay. @param size a prime
+ * agree. If an endpoint goes, the remaining endpoints keep most of their slots. @param size a prime
  */
 export function maglevTable<T extends Named>(endpoints: readonly T[], size: number): readonly T[] {
   if (endpoints.length === 0) return [];
@@ -188,14 +188,14 @@ export function maglevTable<T extends Named>(endpoints: readonly T[], size: numb
       table.set(turn.slot, turn.endpoint);
     }
   }
-  return [...table].sort(([one], [other]) => one - other).map(([, endpoint]) => endpoint);
+  return [...table].sort(([a], [b]) => a - b).map(([, endpoint]) => endpoint);
 }
 
 /** Two unrelated hashes of one name. Nodes of all versions must agree on them. */
 const OFFSET_SEED = 1;
 const SKIP_SEED = 2;
 
-function byName(one: Named, other: Named): number {
-  if (one.address === other.address) return one.port - other.port;
-  return one.address < other.address ? -1 : 1;
+function byName(a: Named, b: Named): number {
+  if (a.address === b.address) return a.port - b.port;
+  return a.address < b.address ? -1 : 1;
 }

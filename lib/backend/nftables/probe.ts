@@ -1,4 +1,4 @@
-/** Finds out whether this kernel and this `nft` can carry signpost's rules, and what is refused if not. */
+/** Checks that this kernel and this `nft` accept signpost's rules, and finds what they refuse. */
 import { ApplyError } from "../../model/kernel/dataplane.ts";
 import type { DesiredNode, DesiredServicePort } from "../../model/kernel/desired.ts";
 import { type Feature, FEATURES, type RefusedFeatures } from "../../model/kernel/traits.ts";
@@ -8,10 +8,10 @@ import { isRefusal, type Nft } from "./nft.ts";
 import { oneLine } from "../../model/values/text.ts";
 import { FAMILIES, type Family } from "../../model/values/address.ts";
 
-/** Is never there, but listings see it for a moment while the kernel takes a check back. */
+/** Is never written, but listings show it for a moment while the kernel undoes a check. */
 const PROBE_TABLE = "inet signpost-probe";
 
-/** Expressions that all tables use, with the kernel module of each, and the hook of a chain that may have it. */
+/** Expressions that all tables use, with their kernel modules, and the hook of a chain that may have them. */
 const EXPRESSIONS: readonly (readonly [
   name: string,
   module: string,
@@ -31,7 +31,7 @@ interface ProbeOptions {
   readonly kernel: string;
 }
 
-/** Has the kernel check a table with all expressions. @returns refused features that rules can do without */
+/** Checks a table with all expressions in the kernel. @returns refused features that rules can do without */
 export async function probe(nft: Nft, { node, kernel }: ProbeOptions): Promise<RefusedFeatures> {
   const all = await checkTable(nft, node, FEATURES);
   if (all === undefined) return new Map();
@@ -91,7 +91,7 @@ async function explain(
   nft: Nft,
   { refused, versions }: { readonly refused: ApplyError; readonly versions: Versions },
 ): Promise<string> {
-  // Where there is no nf_tables at all, no expression is to blame.
+  // Without nf_tables in the kernel, the cause is not an expression.
   const bare = await check(nft, `table ${PROBE_TABLE} {\n}\n`);
   if (bare) return `${refusalOf(bare, versions)}; ${adviceFor(bare)}`;
   const [missing, advice] = [[] as string[], new Set<string>()];
@@ -104,7 +104,7 @@ async function explain(
   }
   const refusal = refusalOf(refused, versions);
   if (missing.length === 0) return `${refusal}; ${adviceFor(refused)}`;
-  return `${refusal}; of what the rules need, ${missing.join(", ")} cannot be had; ${
+  return `${refusal}; the rules need expressions that are not available: ${missing.join(", ")}; ${
     [...advice].join("; ")
   }`;
 }

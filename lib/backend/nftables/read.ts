@@ -1,4 +1,4 @@
-/** Reads tables as contents that can be compared: the wanted table, and nft's listings. */
+/** Reads tables as contents that can be compared: the desired table, and nft's listings. */
 import type { DesiredState } from "../../model/kernel/desired.ts";
 import { atOnce } from "../../model/ports/in_turns.ts";
 import { parseAddress } from "../../model/values/address.ts";
@@ -10,7 +10,7 @@ import { commentOf, milliseconds } from "./text.ts";
 import type { ForeignChain } from "../../findings/facts.ts";
 import { OWN_TABLES } from "./nft.ts";
 
-/** An element of a set, but for its key. */
+/** The text of an element without its key. */
 export interface ElementText {
   /** `""` in a set. */
   readonly data: string;
@@ -26,7 +26,7 @@ export interface Contents {
   readonly declarations: ReadonlyMap<string, string>;
   /** The rules as written or printed; a base chain's hook comes first. */
   readonly chains: ReadonlyMap<string, readonly string[]>;
-  /** Such as `dormant`: then no packet sees the table (nft(8)). */
+  /** Such as `dormant`: then packets do not meet the table (nft(8)). */
   readonly flags: string;
   /** Other objects by their first line: `counter hits`, `comment "…"`. */
   readonly others: readonly string[];
@@ -68,7 +68,7 @@ export function* readingTable(
   return { sets, declarations, chains: rules, flags: "", others: [] };
 }
 
-/** Returns the rules of a chain; those of a base chain begin with its hook. */
+/** Returns the rules of a chain, after the hook of a base chain. */
 export function chainRules({ hook, rules }: Chain): readonly string[] {
   return hook === undefined ? rules : [hookRule(`type ${hook}`, "accept"), ...rules];
 }
@@ -76,7 +76,7 @@ export function chainRules({ hook, rules }: Chain): readonly string[] {
 /** By set and key; `undefined`: the element is gone. */
 export type SomeElements = ReadonlyMap<string, ReadonlyMap<string, ElementText | undefined>>;
 
-/** Returns the contents of a structure with some elements and no others. */
+/** Returns the contents of a structure with these elements alone. */
 export function withElements(structure: Contents, some: SomeElements): Contents {
   const sets = new Map([...structure.sets.keys()].map((name) => {
     const elements = [...some.get(name) ?? []];
@@ -85,7 +85,7 @@ export function withElements(structure: Contents, some: SomeElements): Contents 
   return { ...structure, sets };
 }
 
-/** Reads what `nft list table`, `list map` and the like print. @returns `undefined` if there is no table in the text */
+/** Reads what `nft list table`, `list map` and the like print. @returns `undefined` if the text lacks a table */
 export function* parsingListing(listing: string): Generator<undefined, Contents | undefined> {
   if (!/^table /m.test(listing)) return undefined;
   const reader = new Reader();
@@ -99,7 +99,7 @@ export function* parsingListing(listing: string): Generator<undefined, Contents 
 const BLOCK = /^\t(\S.*) \{(?: # .*)?$/;
 const NAMED = /^(set|map|flowtable|chain) (\S+)$/;
 
-/** nft 1.1.7 says behind a set's size how many elements it has. */
+/** nft 1.1.7 prints the number of elements behind a set's size. */
 const COUNT = /\s+# count \d+$/;
 
 class Reader implements Contents {
@@ -108,7 +108,7 @@ class Reader implements Contents {
   readonly chains = new Map<string, string[]>();
   flags = "";
   readonly others: string[] = [];
-  /** Takes the lines inside of a block. */
+  /** Takes a line inside of a block. */
   #take: (line: string) => void = () => {};
 
   read(line: string): void {
@@ -174,7 +174,7 @@ function seconds(time = ""): number {
   return Math.floor((milliseconds(time) ?? 0) / 1_000);
 }
 
-/** Matches text between commas that are in no quotes. */
+/** Matches text between commas, which are outside of quotes. */
 const ELEMENTS = /(?:"[^"]*"|[^",])+/g;
 const KEY = /^(\S+(?: \. \S+)*)(.*)$/;
 const BESIDES = /^((?: (?:"[^"]*"|(?!: )\S+))*)(?: : (.*))?$/;

@@ -1,4 +1,4 @@
-/** Writes what differs in a large table that packets meet: reads it back set by set, but for slots. */
+/** Repairs a large table that packets meet: reads it back set by set, without slots, and writes the differences. */
 import { Turns } from "../../model/ports/in_turns.ts";
 import { append, chunks } from "../../model/values/lists.ts";
 import { countElements, countOperations, cut, type Delta, NOTHING, tableOf } from "./delta.ts";
@@ -14,7 +14,7 @@ interface ReconcileOptions extends Pick<PortionsOptions, "clock" | "weight" | "c
   readonly nft: Pick<Nft, "commit" | "commitAfter" | "listStructure" | "listSet">;
 }
 
-/** Writes what differs, new slots first, old ones last. @returns `undefined` if parts do not suffice */
+/** Writes the differences, new slots first, old slots last. @returns `undefined` if only a new table removes them */
 export async function reconcile(
   script: FullScript,
   { nft, clock, weight, checkpoint }: ReconcileOptions,
@@ -38,8 +38,8 @@ export async function reconcile(
     await nft.commit(text);
     checkpoint();
   };
-  const applyAfter = async (before: Promise<void>, text: string) => {
-    await nft.commitAfter(before, text);
+  const applyAfter = async (previous: Promise<void>, text: string) => {
+    await nft.commitAfter(previous, text);
     checkpoint();
   };
   const step = async (part: Delta) => {
@@ -51,21 +51,24 @@ export async function reconcile(
   const options = { held: heldSlots, turns, portion: Math.ceil(weight / 2) };
   const { addSets } = delta;
   const others = { ...delta, addSets: [] };
-  // Maps that go may be looked into until the chains that all packets meet are other ones.
+  // Packets may look into old maps until the common chains are rewritten.
   const isOnePart = countElements(others) <= weight && others.deleteSets.length === 0;
-  // Nothing would find the slots that an end in between left: no chain tells of them any more.
-  const toTheEnd = (text: string) => nft.commit(text);
+  // Without a checkpoint: if it stopped here, the remaining slots would stay, because no chain leads to them.
+  const commit = (text: string) => nft.commit(text);
   const isWritten = await isTaken(async () => {
     await step({ ...NOTHING, addSets });
     await new SlotWriter({ ...options, apply, applyAfter }).put(slots);
     for (const part of isOnePart ? [others] : cut(others, weight)) await step(part);
     const { sets } = table;
-    await new SlotWriter({ ...options, apply: toTheEnd, applyAfter }).deleteLeft({ slots, sets });
+    await new SlotWriter({ ...options, apply: commit, applyAfter }).deleteOrphans({
+      slots,
+      sets,
+    });
   });
   return isWritten ? table : undefined;
 }
 
-/** Reads set by set, and keeps only differences. @returns `undefined` if a part cannot be read or is missing */
+/** Reads set by set, and keeps only the differences. @returns `undefined` if a part cannot be read or is missing */
 async function readBack(
   { sets, chains, elements }: Pick<Table, "sets" | "chains"> & {
     readonly elements: ReadonlyMap<string, readonly Element[]>;
@@ -91,14 +94,14 @@ async function readBack(
     checkpoint();
     if (!held || isThere && !held.sets.has(name)) return undefined;
     if (leadsToSlots(set)) await turns.run(finder.looking(set, held));
-    // Another set comes or goes with its elements.
+    // A set that is added or deleted is written with its elements.
     if (!isThere || !wanted.sets.has(name)) continue;
     append(differences, await turns.run(comparing(desired, held)));
   }
   return { structure, differences, heldSlots: finder.found };
 }
 
-/** Returns true for an older version's table, whose slots have no map of frontends. */
+/** Returns true for the table of an older version, which has slots without a map of frontends. */
 function lacksFrontends(sets: readonly TableSet[], { sets: there }: Contents): boolean {
   const slots = [...there.keys()].flatMap((name) => setNamed(name) ?? [])
     .filter(({ keyType }) => keyType === "slot");
@@ -108,10 +111,10 @@ function lacksFrontends(sets: readonly TableSet[], { sets: there }: Contents): b
 
 function setsToRead(sets: readonly TableSet[], { sets: there }: Contents): readonly TableSet[] {
   const wanted = new Set(sets.map(({ name }) => name));
-  // Maps that go tell how many slots their frontends have.
+  // Maps that will be deleted show how many slots their frontends have.
   const going = [...there.keys()].flatMap((name) => wanted.has(name) ? [] : setNamed(name) ?? [])
     .filter(leadsToSlots);
-  // The kernel's own elements stay, whatever they are.
+  // Elements that the kernel itself adds stay as they are.
   return [...sets, ...going].filter(({ name, keyType }) => keyType !== "slot" && !isOfKernel(name));
 }
 
@@ -124,49 +127,49 @@ interface SlotsOptions {
   /** By `elementId`. */
   readonly held: ReadonlyMap<string, HeldSlots>;
   readonly apply: (text: string) => Promise<void>;
-  /** Gives a transaction to the kernel when another step has ended. */
-  readonly applyAfter: (before: Promise<void>, text: string) => Promise<void>;
+  /** Gives a transaction to the kernel after another step has ended. */
+  readonly applyAfter: (previous: Promise<void>, text: string) => Promise<void>;
   readonly turns: Pick<Turns, "run">;
-  /** The limit of slots of one transaction; to replace a slot is two operations. */
+  /** The limit of slots in one transaction, where a replaced slot takes two operations. */
   readonly portion: number;
 }
 
 type Write = (slots: readonly Slots[]) => Promise<void>;
 
-/** A deletion needs no data. */
+/** The data of a deleted slot, which nft does not need. */
 const NOWHERE = { address: "", port: 0, local: false, hairpin: false };
 
 /**
- * Writes slots without reading them: nft takes 2 kB for each element that it lists. To add an element again is no change,
- * and one with other data is an error. Then the slots of the portion are replaced, and ever more of the next portions
- * untried, until a trial fits.
+ * Writes slots without reading them: nft takes 2 kB for each element that it lists. The kernel accepts an element
+ * that it already has, and refuses a key with other data. After a refusal, the slots of the portion are replaced. So
+ * are the next portions, without a trial: twice as many after each failed trial.
  */
 class SlotWriter {
   constructor(private readonly options: SlotsOptions) {}
 
-  /** Writes slots. A packet finds the old or the new endpoint. */
+  /** Writes slots. A packet always finds the old or the new endpoint. */
   async put(slots: readonly Slots[]): Promise<void> {
     const { applyAfter, turns, portion } = this.options;
     const overlap = new Overlap();
-    let [replacedUntried, untried] = [0, 1];
+    let [untried, nextUntried] = [0, 1];
     for (const each of cutSlots(slots, portion)) {
-      const isTried = replacedUntried === 0;
-      if (!isTried) replacedUntried--;
+      const isTried = untried === 0;
+      if (!isTried) untried--;
       const text = await turns.run(isTried ? rendering("add", each) : this.#replacing(each));
-      await overlap.begin(async (before) => {
-        const isDone = await isTaken(() => applyAfter(before, text));
-        if (isTried) [replacedUntried, untried] = isDone ? [0, 1] : [untried, untried * 2];
+      await overlap.begin(async (previous) => {
+        const isDone = await isTaken(() => applyAfter(previous, text));
+        if (isTried) [untried, nextUntried] = isDone ? [0, 1] : [nextUntried, nextUntried * 2];
         if (isDone) return;
-        // nft may have ended before the step before.
-        await before;
+        // nft may have failed before the previous step ended.
+        await previous;
         await (isTried ? this.#replace(each) : this.#add(each));
       });
     }
     await overlap.end();
   }
 
-  /** Deletes slots to which nothing leads any more. @param wanted the slots and sets of the table */
-  async deleteLeft(
+  /** Deletes orphaned slots, to which no frontend leads. @param wanted the slots and sets of the table */
+  async deleteOrphans(
     { slots, sets }: { readonly slots: readonly Slots[]; readonly sets: readonly TableSet[] },
   ): Promise<void> {
     const { held, turns, portion } = this.options;
@@ -175,7 +178,7 @@ class SlotWriter {
     const left = function* (): Generator<Slots, void> {
       for (const [id, { set, key, count }] of held) {
         const first = counts.get(id) ?? 0;
-        // The slots of a map that goes went with it.
+        // A deleted map has taken its slots with it.
         if (first >= count || !there.has(set.name)) continue;
         const destinations = Array<typeof NOWHERE>(count - first).fill(NOWHERE);
         yield { type: "slots", set, key, first, destinations };
@@ -190,7 +193,7 @@ class SlotWriter {
 
   readonly #replace: Write = async (slots) => {
     if (await this.#isTaken(this.#replacing(slots))) return;
-    // Another program may have deleted some, or left others where none should be.
+    // Another program may have deleted slots, or added slots of its own.
     if (countOf(slots) > 1) return await inHalves(slots, this.#add);
     const { apply, turns } = this.options;
     await apply(
@@ -206,7 +209,7 @@ class SlotWriter {
     } catch (error) {
       if (!isRefusal(error)) throw error;
       if (countOf(slots) > 1) return await inHalves(slots, this.#remove);
-      // Gone already.
+      // The slot is gone already.
       if (error.failure !== "conflict") throw error;
     }
   };
@@ -216,7 +219,7 @@ class SlotWriter {
     return await isTaken(() => this.options.apply(text));
   }
 
-  /** Replaces the slots that the kernel should have, and adds the others. */
+  /** Replaces the slots that the kernel should have, and adds the remaining slots. */
   *#replacing(slots: readonly Slots[]): Generator<undefined, string> {
     const held = slots.flatMap((each) => {
       const count = (this.options.held.get(elementId(each))?.count ?? 0) - each.first;
@@ -263,7 +266,7 @@ function countOf(slots: readonly Slots[]): number {
   return slots.reduce((sum, each) => sum + sizeOf(each), 0);
 }
 
-/** Returns false if the kernel refused a step. Too many refused elements are another error (ENOBUFS). */
+/** Returns false if the kernel refused a step, also for ENOBUFS: too many refused elements overflow nft's socket. */
 async function isTaken(step: () => Promise<void>): Promise<boolean> {
   try {
     await step();
@@ -278,11 +281,11 @@ function leadsToSlots({ role }: Pick<TableSet, "role">): boolean {
   return role === "services" || role === "shortCircuits";
 }
 
-/** Matches a rule that chooses one of so many slots in a map. */
+/** Matches a rule that chooses a slot in a map, with the number of slots. */
 const CHOICE = / mod (\d+)\b.* map @(\S+)/;
 const NEXT = /\b(?:goto|jump) (\S+)/;
 
-/** Another program's rule may name any number. */
+/** A limit, because another program's rule may name any number. */
 const MOST_SLOTS = 100_000;
 
 /** Finds the slots that the kernel should have, by the chains that frontends lead to. */
@@ -307,7 +310,7 @@ class HeldSlotsFinder {
     }
   }
 
-  /** Returns the number of slots by map, behind a rule or verdict. */
+  /** Returns the number of slots of each map that a rule or verdict leads to. */
   #behind(rule: string): ReadonlyMap<string, number> {
     const known = this.#counts.get(rule);
     if (known) return known;

@@ -27,7 +27,7 @@ interface RepairOptions {
   readonly clock: Pick<Clock, "monotonic" | "sleep">;
 }
 
-/** Returns the script that brings back the applied state; `undefined`: only a full one does. */
+/** Returns the script that restores the applied state; `undefined` if only a full script does. */
 export async function repairScript(
   { nft, dataplane, touched, clock }: RepairOptions,
   state: DesiredState,
@@ -39,7 +39,7 @@ export async function repairScript(
   const elements = isUnknown && !dataplane.isLarge ? undefined : reported;
   const sets = [...elements?.keys() ?? []].map(setNamed);
   const isNear = elements && !isUnknown && !isStructure && !sets.includes(undefined);
-  const table = await turns.run(tableOf(isNear ? about(elements, state) : state));
+  const table = await turns.run(tableOf(isNear ? keepNamed(elements, state) : state));
   const known = new Map(table.sets.map((set) => [set.name, set]));
   const desired = isNear
     ? { ...table, sets: sets.flatMap((set) => set ? known.get(set.name) ?? set : []), chains: [] }
@@ -49,28 +49,28 @@ export async function repairScript(
     isNear ? readingTable({ ...desired, elements: [] }) : parsingListing(await readable(list)),
   );
   if (!structure) return undefined;
-  const wanted = await turns.run(readingTable(elements ? only(desired, elements) : desired));
+  const wanted = await turns.run(readingTable(elements ? keepTouched(desired, elements) : desired));
   const held = elements ? withElements(structure, elements) : structure;
   const differences = await turns.run(comparing(wanted, held));
   const delta = mend({ desired, held, differences });
   return delta && await turns.run(dataplane.repairing(delta));
 }
 
-/** Returns the part of a state whose elements may have these keys: all of it takes long to work out. */
-function about(elements: SomeElements, { node, services }: DesiredState): DesiredState {
+/** Returns the part of a state whose elements may have these keys: computing all elements takes long. */
+function keepNamed(elements: SomeElements, { node, services }: DesiredState): DesiredState {
   const keys = [...elements.values()].flatMap((each) => [...each.keys()]);
   const words = new Set(keys.flatMap((key) => key.split(/[^\w.:]+/)));
   const has = (word: string) => words.has(word);
-  const isMeant = (port: DesiredServicePort) =>
+  const isNamed = (port: DesiredServicePort) =>
     port.clusterIPs.some(has) || port.externalIPs.some(has) || port.loadBalancerIPs.some(has) ||
     (port.nodePort !== 0 && has(`${port.nodePort}`)) ||
     [port.clusterEndpoints, port.localEndpoints].some((endpoints) =>
       endpoints.some(({ address, hairpin }) => hairpin && has(address))
     );
-  return { node, services: new Map([...services].filter(([, ports]) => ports.some(isMeant))) };
+  return { node, services: new Map([...services].filter(([, ports]) => ports.some(isNamed))) };
 }
 
-function only(table: Table, touched: SomeElements): Table {
+function keepTouched(table: Table, touched: SomeElements): Table {
   const near = table.elements.filter(({ set }) => touched.has(set.name));
   const elements = [...elementsOf(near)].filter((each) =>
     touched.get(each.set.name)?.has(elementKey(each))
@@ -85,7 +85,7 @@ interface LookOptions {
   readonly clock: Pick<Clock, "monotonic" | "sleep">;
 }
 
-/** Compares the kernel's table with the applied state, beside syncs. So a repair must find the differences again. */
+/** Compares the kernel's table with the applied state while syncs run. So a repair must find the differences again. */
 export class Look {
   constructor(private readonly options: LookOptions) {}
 
@@ -105,7 +105,7 @@ export class Look {
     }));
   }
 
-  /** Compares everything, which nft lists at once. */
+  /** Compares the whole table, which nft lists at once. */
   async contents(): Promise<Drift | undefined> {
     const { nft, clock, desired: { node, services } } = this.options;
     const turns = new Turns(clock);

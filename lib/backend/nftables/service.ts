@@ -26,7 +26,7 @@ const OUTSIDE_CHAIN: Readonly<Record<FrontendKind, string>> = {
   nodeport: "nodeport",
 };
 
-/** Returns all objects of a service port. An object may be there twice, and other service ports may have it too. */
+/** Returns all objects that a service port needs. An object may be listed twice, and service ports may share it. */
 export function objectsOf(port: DesiredServicePort, node: DesiredNode): TableObject[] {
   const { protocol, nodePort } = port;
   const vip = (address: string): Frontend => ({
@@ -99,7 +99,7 @@ function localObjects(port: DesiredServicePort, frontend: Frontend): TableObject
   const local = pickFor(port, { policy: "Local", map: "localEndpoints", frontend });
   const dropped = local ? [] : [noEndpointsElement(port, frontend, "Local")];
   if (!cluster && !local) return dropped;
-  // Without an endpoint here, only the short circuit is left.
+  // Without a local endpoint, the chain has the short circuit alone.
   const name = `${OUTSIDE_CHAIN[kind]}-local${local?.suffix ?? `${family}-0`}`;
   const shortCircuits = tableSet("shortCircuits", { frontend: kind, family });
   return [
@@ -142,7 +142,7 @@ function serviceElement(
   return element(set, key, { data: `goto ${chain}`, comment: name });
 }
 
-/** Checks source ranges before dnat, for the address that the client used. */
+/** Returns the chains that check source ranges before DNAT, by the address that the client used. */
 function sharedFirewallObjects({ ipFamilies }: DesiredNode): TableObject[] {
   const check = ["ct state new jump firewall"];
   const maps = ipFamilies.map((family) => tableSet("firewalls", { family }));
@@ -155,8 +155,8 @@ function sharedFirewallObjects({ ipFamilies }: DesiredNode): TableObject[] {
 }
 
 /**
- * Drops sources outside of the ranges at load-balancer IPs. Each protocol has a set: with the protocol in an interval
- * key, nft before 1.1 writes a byte-order conversion that kernels from 6.12.115 on refuse.
+ * Drops sources outside of the ranges at load-balancer IPs. Each protocol has a set. With the protocol in an interval
+ * key, nft before 1.1 writes a byte-order conversion, which kernels from 6.12.115 on refuse.
  */
 function firewallObjects(port: DesiredServicePort, node: DesiredNode): TableObject[] {
   const { family, protocol, sourceRanges, loadBalancerIPs } = port;

@@ -14,8 +14,8 @@ interface Place {
   readonly protocol: Protocol;
   readonly frontend: FrontendKind;
   /**
-   * One of `SHARDS`, or the map of the shared chains. For a new chain the kernel walks all elements of its map, and for
-   * a new element all chains: one map for all would be quadratic.
+   * The number of one of the `SHARDS` maps; `undefined`: the map of the shared chains. For a new chain the kernel
+   * walks all elements of its map, and for a new element all chains. A single map would take quadratic time.
    */
   readonly shard?: number | undefined;
   readonly endpoint: string;
@@ -25,18 +25,18 @@ interface Row {
   readonly stems: Readonly<Partial<Record<FrontendKind | "all", string>>>;
   readonly by: readonly (keyof Place)[];
   readonly key: KeyType;
-  /** The declaration, with `IP` and `PROTOCOL` of the place; without `IP daddr` for node ports. A colon makes a map. */
+  /** The declaration, in which `IP` and `PROTOCOL` are replaced. Node ports lose `IP daddr`. A colon makes a map. */
   readonly body: string;
-  /** `owner`: the service port with the claim; `services`: any number of them; `node`; `kernel`: rules and timeouts. */
+  /** `owner`: the service port with the claim; `services`: any service port; `kernel`: rules and timeouts. */
   readonly filledBy: "owner" | "services" | "node" | "kernel";
   /** `accelerated`: in every table with the fast path; `needed`: while a service port needs it. */
   readonly lifetime: "always" | "accelerated" | "needed";
 }
 
-/** `th dport` in `typeof` does not survive a re-read by nft 1.0.6; `tcp dport` stands for any protocol. */
+/** Has `tcp dport` for the port of any protocol: nft 1.0.6 cannot read `th dport` back in `typeof`. */
 const VERDICTS = "typeof IP daddr . meta l4proto . tcp dport : verdict";
 
-/** One map for each protocol: nft 1.0.6 adds a hidden match of TCP to the first rule that names `tcp dport` data. */
+/** Each protocol has its own map: to the first rule with `tcp dport` data, nft 1.0.6 adds a hidden match of TCP. */
 const SLOTS = "typeof IP daddr . PROTOCOL dport . numgen random mod 2 : IP daddr . PROTOCOL dport";
 
 const FRONTENDS = {
@@ -123,7 +123,7 @@ export const ROWS = {
     filledBy: "owner",
     lifetime: "needed",
   },
-  /** Carries long connections past the other hooks. Its devices come and go, see `Devices`. */
+  /** Carries long connections past the later hooks. `Devices` adds and removes its devices. */
   fastPath: {
     stems: { all: "fast-path" },
     by: [],
@@ -171,7 +171,7 @@ export interface TableSet {
   readonly protocol: Protocol | undefined;
 }
 
-/** All sets but those of endpoints with session affinity. */
+/** All sets but the client sets of session affinity. */
 const SETS_BY_NAME: ReadonlyMap<string, TableSet> = new Map(
   ([{ frontend: "vip" }, { frontend: "nodeport" }, {}] as const).flatMap((frontend) =>
     (Object.keys(ROWS) as SetRole[]).flatMap((role) => allSets(role, frontend))
@@ -249,7 +249,7 @@ export function alwaysThere(node: DesiredNode): readonly TableSet[] {
 
 export const COUNTER = "counter";
 
-/** The maps in which a connection finds its frontend or is refused, once: their elements may count. */
+/** The maps in which each connection finds its frontend or is refused, once: so their elements may count. */
 const COUNTING: ReadonlySet<SetRole> = new Set(["services", "noEndpoints", "firewallDrops"]);
 
 export function counts({ role }: TableSet): boolean {
@@ -274,7 +274,7 @@ export type Key =
   | FrontendKey
   | { readonly type: "slot"; readonly frontend: FrontendKey; readonly slot: number }
   | { readonly type: "sourceRange"; readonly frontend: FrontendKey; readonly range: string }
-  /** An address, a pair of addresses, a range, a mark, or a key of another program that no other type reads. */
+  /** An address, a pair of addresses, a range, a mark, or another program's key of an unknown form. */
   | { readonly type: "text"; readonly text: string };
 
 type KeyType = Key["type"];
@@ -301,7 +301,7 @@ export function printListedKey(key: Key): string {
     : printKey(key);
 }
 
-/** Reads a key as nft lists it; `undefined` if the text is no key of the set's type. */
+/** Reads a key as nft lists it; `undefined` if the text is not a key of the set's type. */
 export function parseKey({ keyType: type, protocol }: TableSet, text: string): Key | undefined {
   const parts = text.split(SEPARATOR);
   switch (type) {
@@ -324,7 +324,7 @@ export function parseKey({ keyType: type, protocol }: TableSet, text: string): K
   }
 }
 
-/** Prints the slots of one frontend: their common text is made once. */
+/** Returns a function that prints the slots of a frontend. It makes their common text once. */
 export function slotPrinter(frontend: FrontendKey): (slot: number) => string {
   const prefix = frontendWithoutProtocol(frontend) + SEPARATOR;
   return (slot) => `${prefix}${slot}`;
@@ -364,7 +364,7 @@ function parseProtocol(text: string | undefined): Protocol | undefined {
   return PROTOCOLS.find((each) => each === text) ?? PROTOCOL_NAMES[text ?? ""];
 }
 
-/** Most texts are addresses, of which a large table has very many. */
+/** Prints a range of one address as the address. Most texts are addresses already, and a large table has very many. */
 function withoutHostLength(range: string): string {
   if (!range.includes("/")) return range;
   return range.replace(/(\.\d+)\/32$/, "$1").replace(/(:[0-9a-f:.]*)\/128$/, "$1");

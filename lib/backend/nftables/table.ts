@@ -1,7 +1,7 @@
-/** Describes signpost's table as data. Nothing here knows how nft spells a command. */
+/** Describes signpost's table as data. Only `text.ts` has the spelling of nft's commands. */
 import type { Destination } from "../../model/kernel/desired.ts";
 import { familyOf, ipv4Number } from "../../model/values/address.ts";
-import { type FrontendKey, type Key, printKey, type TableSet } from "./sets.ts";
+import { type FrontendKey, frontendOfKey, type Key, printKey, type TableSet } from "./sets.ts";
 
 export const TABLE = "inet signpost";
 
@@ -11,7 +11,7 @@ export interface Element {
   readonly key: Key;
   /** `""` in a set. */
   readonly data: string;
-  /** The name of the service port; `""` if it is for none in particular. */
+  /** The name of the service port, which nft prints; `""` if nft prints none. */
   readonly comment: string;
 }
 
@@ -23,14 +23,14 @@ export interface Slots {
   readonly destinations: readonly Destination[];
 }
 
-/** As elements, the slots of a large cluster take much memory. */
+/** An element, or all slots of a frontend: as elements, the slots of a large cluster take much memory. */
 export type Entry = Element | Slots;
 
-/** Two chains of one name have the same rules. */
+/** Describes a chain. Two service ports that need a chain of one name need the same rules. */
 export interface Chain {
   readonly type: "chain";
   readonly name: string;
-  /** Such as `nat hook output priority -101`; absent: only rules jump to it. */
+  /** Such as `nat hook output priority -101`; absent: packets come by a jump alone. */
   readonly hook?: string;
   readonly rules: readonly string[];
   /** True if packets to all Services meet it. */
@@ -54,7 +54,7 @@ export interface Table {
   readonly references: References;
 }
 
-/** A number for IPv4 cluster IPs, of which there are very many. */
+/** Identifies an object in its table: by a number for IPv4 cluster IPs, of which there are very many. */
 export type ObjectId = string | number;
 
 export function objectId(object: TableObject): ObjectId {
@@ -81,7 +81,12 @@ export function elementId({ type, set, key }: Pick<Entry, "type" | "set" | "key"
   return `${type} ${set.name} ${printKey(key)}`;
 }
 
-/** Returns true if two objects of the same id hold the same. */
+/** Names the frontend of an entry with its family: node ports of both families have the same key. */
+export function frontendOf({ set, key }: Pick<Entry, "set" | "key">): string {
+  return `${set.family} ${printKey(frontendOfKey(key) ?? key)}`;
+}
+
+/** Returns true if two objects of the same id have the same content. */
 export function sameContent(a: TableObject, b: TableObject): boolean {
   if (a.type === "element" && b.type === "element") {
     return a.data === b.data && a.comment === b.comment;
@@ -89,7 +94,7 @@ export function sameContent(a: TableObject, b: TableObject): boolean {
   if (a.type === "chain" && b.type === "chain") {
     return a.rules.length === b.rules.length && a.rules.every((rule, i) => rule === b.rules[i]);
   }
-  // Slots are compared one by one; sets have no content but their clients.
+  // `delta.ts` compares each slot. Two sets of one name differ in clients of session affinity alone.
   return a.type === "set" && b.type === "set";
 }
 
@@ -128,7 +133,7 @@ export function* elementsOf(entries: Iterable<Entry>): Generator<Element, void> 
   }
 }
 
-/** Makes the element of one slot; `data` is empty to delete it. */
+/** Returns the element of a slot. For a deletion, `data` is `""`. */
 export function slotElement(
   { set, key: frontend }: Pick<Slots, "set" | "key">,
   slot: number,

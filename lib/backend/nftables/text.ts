@@ -1,19 +1,20 @@
 /** Renders tables and changes as text for `nft`, and reads times from its text. */
 import type { Delta } from "./delta.ts";
-import { frontendOfKey, printKey, slotPrinter, type TableSet } from "./sets.ts";
+import { printKey, slotPrinter, type TableSet } from "./sets.ts";
 import {
   type Chain,
   type ChainRewrite,
   type Element,
   type Entry,
+  frontendOf,
   slotData,
   TABLE,
   type Table,
 } from "./table.ts";
 
 /**
- * Begins a script that adds to the table. nft takes blocks in any order up to `CLOSE`; an input that ends before is an
- * error, while commands would be taken as far as they come.
+ * Begins a script that adds to the table. nft takes blocks in any order up to `CLOSE`, and refuses an input without
+ * it. It would apply a list of commands that is cut off.
  */
 export const OPEN = `table ${TABLE} {\n`;
 export const CLOSE = "}\n";
@@ -26,7 +27,7 @@ export function printTable(table: Table): string {
   return `${REPLACE}${printBlocks(table, declared)}${CLOSE}`;
 }
 
-/** Returns sets, elements and chains as blocks. @param declared the sets so far, which are declared in the same way */
+/** Returns sets, elements and chains as blocks, which repeat declarations. @param declared the sets so far */
 export function printBlocks(
   { sets, chains, elements }: Pick<Table, "sets" | "chains" | "elements">,
   declared: ReadonlyMap<string, TableSet>,
@@ -39,7 +40,7 @@ export function printBlocks(
   return blocks.join("") + chains.map(printChain).join("\n");
 }
 
-/** Returns the block of a set with elements, for which nft reads no element of a set. */
+/** Returns the block of a set with elements. For a block, nft does not read the kernel's elements. */
 export function printSet(
   { kind, name, body }: Pick<TableSet, "kind" | "name" | "body">,
   entries: readonly string[],
@@ -75,10 +76,10 @@ export function* renderingDelta(delta: Delta): Generator<undefined, string[]> {
   ];
   const cleanup = [
     ...yield* renderingElements("delete", [...left]),
-    // The elements of another program's map are not known: they may lead to the chains.
+    // The elements of another program's map are unknown, and may lead to the chains.
     ...deleteSets.filter(({ kind, name }) => kind === "map" && !emptied.has(name))
       .map(({ name }) => `flush map ${TABLE} ${name}\n`),
-    // One may lead to another.
+    // A chain may lead to another deleted chain.
     ...deleteChains.map(({ name }) => `flush chain ${TABLE} ${name}\n`),
     ...deleteChains.map(({ name }) => `delete chain ${TABLE} ${name}\n`),
     ...deleteSets.map(({ kind, name }) => `delete ${kind} ${TABLE} ${name}\n`),
@@ -108,7 +109,7 @@ function renderRules({ name, rules }: Chain): string {
   return rules.map((rule) => `add rule ${TABLE} ${name} ${rule}\n`).join("");
 }
 
-/** Renders a command for each set or map. Slots are deleted whatever they lead to. */
+/** Renders a command for each set or map. A deletion of slots names their keys alone. */
 export function* renderingElements(
   verb: "add" | "delete",
   entries: readonly Entry[],
@@ -179,11 +180,6 @@ function placeOf(entry: Entry): string {
   return `${entry.set.name} ${frontendOf(entry)}`;
 }
 
-/** Names a frontend. Node ports of both families have the same key. */
-function frontendOf({ set, key }: Entry): string {
-  return `${set.family} ${printKey(frontendOfKey(key) ?? key)}`;
-}
-
 const UNIT_MILLISECONDS: Readonly<Record<string, number>> = {
   d: 86_400_000,
   h: 3_600_000,
@@ -192,7 +188,7 @@ const UNIT_MILLISECONDS: Readonly<Record<string, number>> = {
   ms: 1,
 };
 
-/** Reads a time such as `2h59m59s980ms`; `undefined` if the text is no time. */
+/** Reads a time such as `2h59m59s980ms`; `undefined` if the text is not a time. */
 export function milliseconds(time: string): number | undefined {
   if (!/^(?:\d+(?:ms|[dhms]))+$/.test(time)) return undefined;
   return [...time.matchAll(/(\d+)(ms|[dhms])/g)].reduce(

@@ -15,12 +15,12 @@ const ANONYMOUS = /^__(?:set|map)\d+$/;
 const MAX_TOUCHED = 1_000;
 
 /**
- * Characters of an element's line. nft 1.0.6 prints 350 kB for each deleted source range: it reads the end of the range
- * from memory that it has not set. A longer line is not kept, so all elements have to be compared.
+ * Characters of an element's line. For each deleted source range, nft 1.0.6 prints 350 kB, because it reads the range's
+ * end from memory that it has not set. A longer line is not kept, so all elements have to be compared.
  */
 const MAX_ELEMENT = 1_000;
 
-/** A transaction as its lines tell it. The last one ends it. */
+/** Collects the lines of a transaction. */
 export class Transaction implements Drift {
   /** The number of the ruleset, in 32 bits. */
   generation = 0;
@@ -41,7 +41,7 @@ export class Transaction implements Drift {
     return inWords(this.#added);
   }
 
-  /** `undefined` if not all are known: those of a set that went are not printed, and a new set may be ours again. */
+  /** `undefined` if some are unknown: nft does not print a deleted set's elements, and a new set may replace it. */
   get elementLines(): readonly string[] | undefined {
     const isKnown = this.newSets.length === 0 && this.#elements.length <= MAX_TOUCHED;
     return isKnown ? this.#elements : undefined;
@@ -51,7 +51,7 @@ export class Transaction implements Drift {
     const mark = parseMark(line);
     if (mark !== undefined) return void this.marks.push(mark);
     const [, verb, kind = "", name = ""] = CHANGE.exec(line) ?? [];
-    // The devices of our flowtable come and go; it cannot be deleted while our rule names it.
+    // Our flowtable gains and loses devices. It cannot be deleted while our rule names it.
     if (verb === undefined || ANONYMOUS.test(name) || kind === "flowtable") return;
     if (verb === "add" && (kind === "set" || kind === "map")) this.newSets.push(name);
     if (kind !== "element") this.touchesStructure = true;
@@ -97,7 +97,7 @@ export function inWords(things: Iterable<string>): string {
 
 const ELEMENT = new RegExp(`^(\\w+) element ${TABLE} (\\S+) \\{ (.*) \\}$`);
 
-/** Gathers what other programs have touched since the last repair. The last report of an element is what is held. */
+/** Collects what other programs have touched since the last repair. The kernel holds what the last report says. */
 export class Touched {
   /** `undefined`: anything may have been touched. */
   #elements: Map<string, Map<string, ElementText | undefined>> | undefined = new Map();

@@ -1,8 +1,8 @@
 /**
- * Notices when another program changes our table: at once by `nft monitor`, and by looks at the table.
+ * Detects that another program changed our table: at once with `nft monitor`, and by comparing the table.
  *
- * Each of our own transactions carries a mark; a change of our table without a mark is another program's. After a time
- * without a monitor, the table is compared. A large table is not listed for that: a full sync reads it back in parts.
+ * Each of our own transactions has a mark. A change of our table without a mark is another program's. After a time
+ * without a monitor, the table is compared. For a large table, a full sync does that: it reads the table in parts.
  */
 import { Backoff, type BackoffLimits, delayAfter, Limiter } from "../../model/values/timing.ts";
 import type { Drift } from "../../model/kernel/dataplane.ts";
@@ -18,38 +18,38 @@ interface DriftWatchOptions extends Omit<FollowOptions, "onTransaction"> {
   readonly look: Pick<Look, "structure" | "contents">;
   readonly touched: Pick<Touched, "add">;
   readonly isLarge: () => boolean;
-  /** Milliseconds between two looks at the structure of the table. */
+  /** Milliseconds between two comparisons of the table's structure. */
   readonly checkPeriod: number;
   readonly onDrift: (drift: Drift) => void;
-  /** Called, with the reason, if only a full sync can compare what may have changed. */
+  /** Called with the reason if only a full sync can find what changed. */
   readonly onMissed: (reason: string) => void;
 }
 
-/** Milliseconds for which another program's transactions are gathered. */
+/** Milliseconds in which another program's transactions are collected. */
 const GATHER = 50;
-/** Milliseconds for a monitor to tell of what a look has found, and who did it. */
-const TELLING = 2 * GATHER;
-/** Milliseconds after which a new `nft monitor` hears what happens. */
+/** Milliseconds in which a monitor can report what a comparison has found, with the program's name. */
+const REPORT_WAIT = 2 * GATHER;
+/** Milliseconds after which a new `nft monitor` receives events. */
 const SUBSCRIBED = 300;
-/** Milliseconds between full syncs for missed transactions. Changes wait meanwhile. */
+/** Milliseconds between full syncs for missed transactions. Other changes wait for a full sync. */
 const FULL_PAUSES: BackoffLimits = { first: 60_000, longest: 3_600_000 };
-/** Milliseconds in which a monitor must report a transaction of ours, and in which a new one begins to. */
+/** Milliseconds in which a monitor must report our transaction, and in which a new monitor must begin to report. */
 const REPORTING = 10_000;
-/** The limit of generations that two monitors may both report. */
+/** The limit of reported generations that are remembered. */
 const REMEMBERED = 1_000;
 /** Milliseconds until a monitor that ended is started again. */
 const RESTARTS: BackoffLimits = { first: 200, longest: 30_000 };
-/** A monitor that lasted so many times the next pause is started again soon. */
+/** After a monitor ran for this many times the next pause, the pauses begin again with the first. */
 const LONG = 10;
 
 export class DriftWatch {
   #foreign: Transaction[] = [];
-  /** The last reported transactions: when one monitor takes over from another, both report some. */
+  /** The generations of the last reports: while one monitor replaces another, both report some transactions. */
   readonly #generations = new Set<number>();
-  /** The number of reports of a monitor. */
-  #told = 0;
+  /** The number of reports by monitors. */
+  #reports = 0;
   /** The last mark of ours that a monitor reported. */
-  #reported = -1;
+  #lastReported = -1;
   #looking = Promise.resolve();
   #isUnreadable = false;
   readonly #fullSyncs = new Limiter({ atOnce: 1, pauses: FULL_PAUSES });
@@ -73,7 +73,7 @@ export class DriftWatch {
       const started = clock.monotonic();
       const over = new AbortController();
       const either = AbortSignal.any([signal, over.signal]);
-      const silence = this.#awaitSilence(either).then(() => over.abort());
+      const silence = this.#awaitMissingReport(either).then(() => over.abort());
       await followMonitor({
         ...this.options,
         onTransaction: (transaction) => this.#take(transaction),
@@ -92,31 +92,31 @@ export class DriftWatch {
     }
   }
 
-  /** Waits until a transaction of ours is not reported: the monitor stands still, or nft did nothing. */
-  async #awaitSilence(signal: AbortSignal): Promise<void> {
+  /** Waits until a monitor does not report our transaction: it stands still, or nft wrote nothing. */
+  async #awaitMissingReport(signal: AbortSignal): Promise<void> {
     const { clock, logger, marks } = this.options;
     await clock.sleep(REPORTING, signal);
-    let reported = this.#reported = marks.last;
+    let reported = this.#lastReported = marks.last;
     while (!signal.aborted) {
       const due = marks.last;
       await clock.sleep(REPORTING, signal);
-      // A monitor that lags behind reports earlier ones.
-      if (!signal.aborted && this.#reported < due && this.#reported === reported) {
+      // A monitor that lags behind reports earlier transactions.
+      if (!signal.aborted && this.#lastReported < due && this.#lastReported === reported) {
         return logger.warn(
           "nft monitor does not report what signpost wrote: it stands still, or nft writes nothing; starting it again and comparing the table",
           { seconds: REPORTING / 1_000 },
         );
       }
-      reported = this.#reported;
+      reported = this.#lastReported;
     }
   }
 
   #take(transaction: Transaction): void {
     const mark = transaction.marks.find((mark) => this.options.marks.isOwn(mark));
-    this.#reported = Math.max(this.#reported, mark ?? -1);
+    this.#lastReported = Math.max(this.#lastReported, mark ?? -1);
     if (this.#isKnown(transaction)) return;
     if (mark !== undefined) {
-      // That undid what others did before.
+      // The new table replaced what other programs wrote.
       if (transaction.isWholeTable) this.#foreign = [];
     } else if (transaction.missing !== "" || transaction.added !== "") {
       this.#report(transaction);
@@ -133,7 +133,7 @@ export class DriftWatch {
     return false;
   }
 
-  /** Compares the table; a full sync compares a large one. */
+  /** Compares the table, or asks for a full sync if it is large. */
   async #compare(signal: AbortSignal): Promise<void> {
     const { look, isLarge, onMissed, clock } = this.options;
     if (!isLarge()) return await this.#look(() => look.contents());
@@ -145,7 +145,7 @@ export class DriftWatch {
     if (!signal.aborted) onMissed("nft monitor ended or lost events");
   }
 
-  /** Gathers reports: the first one starts the time. */
+  /** Collects reports for `GATHER` milliseconds after the first one, then calls `onDrift` once. */
   #report(transaction: Transaction): void {
     this.#foreign.push(transaction);
     if (this.#foreign.length > 1) return;
@@ -155,7 +155,7 @@ export class DriftWatch {
       if (all.length === 0) return;
       all.sort((a, b) => a.generation - b.generation | 0);
       for (const each of all) this.options.touched.add(each);
-      this.#told++;
+      this.#reports++;
       const some = (what: "missing" | "added" | "by") =>
         inWords(all.map((each) => each[what]).filter((text) => text !== ""));
       this.options.onDrift({ missing: some("missing"), added: some("added"), by: some("by") });
@@ -170,7 +170,7 @@ export class DriftWatch {
     }
   }
 
-  /** Looks, one look at a time. */
+  /** Runs a comparison after the previous one. */
   #look(look: () => Promise<Drift | undefined>): Promise<void> {
     const { logger } = this.options;
     const looked = this.#looking.then(() => this.#lookNow(look)).catch((error) => {
@@ -188,10 +188,10 @@ export class DriftWatch {
     const drift = await look();
     this.#isUnreadable = false;
     if (!drift) return logger.debug(2, "the table has the desired rules");
-    const told = this.#told;
-    await clock.sleep(TELLING);
-    // A report asks for the same repair.
-    if (this.#told === told) onDrift(drift);
+    const reports = this.#reports;
+    await clock.sleep(REPORT_WAIT);
+    // The monitor's report has asked for the same repair.
+    if (this.#reports === reports) onDrift(drift);
   }
 }
 
@@ -203,80 +203,80 @@ interface FollowOptions {
   readonly onTransaction: (transaction: Transaction) => void;
 }
 
-/** Milliseconds until a successor that ended before it heard anything is tried again. */
+/** Milliseconds until the next try, after a successor ended without a report. */
 const SUCCESSIONS: BackoffLimits = { first: 50, longest: 5_000 };
 
-/** Returns true if a generation is the other one or a later one. They are counted in 32 bits. */
+/** Returns true if a generation is the other generation or later. Generations are counted in 32 bits. */
 function reaches(generation: number, other: number): boolean {
   return (generation - other | 0) >= 0;
 }
 
 /**
- * Follows the kernel until no monitor is left. A monitor that lost events ends: the kernel drops events until 16 MB are
- * read. A monitor that does not know new sets goes on until it has told what its successor heard first.
- * @param onHeard receives the first generation
+ * Follows the kernel until no monitor runs. A monitor that lost events ends: the kernel drops events until 16 MB are
+ * read. A monitor that does not know new sets runs until it has reported its successor's first generation.
+ * @param onFirstGeneration receives the first reported generation
  */
 export async function followMonitor(
   options: FollowOptions,
   signal: AbortSignal,
-  onHeard: (generation: number) => void = () => {},
+  onFirstGeneration: (generation: number) => void = () => {},
 ): Promise<void> {
   const { streamer, nft, clock, logger, onTransaction } = options;
   const reader = new TransactionReader();
-  const handedOver = new AbortController();
-  const deserted = new AbortController();
-  let told: number | undefined;
-  let takenOverAt: number | undefined;
+  const successorStarted = new AbortController();
+  const noMonitorLeft = new AbortController();
+  let lastGeneration: number | undefined;
+  let successorGeneration: number | undefined;
   let succession: Promise<void> | undefined;
-  const handOver = () => {
-    if (told === undefined || takenOverAt === undefined) return;
-    if (reaches(told, takenOverAt)) handedOver.abort();
+  const endIfReplaced = () => {
+    if (lastGeneration === undefined || successorGeneration === undefined) return;
+    if (reaches(lastGeneration, successorGeneration)) successorStarted.abort();
   };
   const succeed = async () => {
-    const either = AbortSignal.any([signal, deserted.signal]);
+    const either = AbortSignal.any([signal, noMonitorLeft.signal]);
     const backoff = new Backoff(SUCCESSIONS);
     while (!either.aborted) {
       await followMonitor(options, either, (generation) => {
-        takenOverAt = generation;
-        handOver();
+        successorGeneration = generation;
+        endIfReplaced();
       });
-      if (takenOverAt !== undefined) return;
+      if (successorGeneration !== undefined) return;
       await clock.sleep(backoff.next(), either);
     }
   };
   try {
     const known = await nft.listSetNames();
-    const either = AbortSignal.any([signal, handedOver.signal]);
+    const either = AbortSignal.any([signal, successorStarted.signal]);
     for await (const line of streamer.lines(monitorCommand(known), either)) {
       const transaction = reader.read(line);
       if (transaction === undefined) continue;
       onTransaction(transaction);
       let added = transaction.newSets;
-      if (told === undefined) {
-        onHeard(transaction.generation);
-        // Of sets that came between the list and the first transaction nothing was told.
+      if (lastGeneration === undefined) {
+        onFirstGeneration(transaction.generation);
+        // Sets that were added between the list and the first transaction were not reported.
         const now = await nft.listSetNames().catch(() => known);
         added = [...added, ...now.map(({ name }) => name)];
       }
-      told = transaction.generation;
+      lastGeneration = transaction.generation;
       if (outgrown(known, added)) succession ??= succeed();
-      handOver();
+      endIfReplaced();
     }
   } catch (error) {
     logger.debug(2, "nft monitor failed", { error: String(error) });
   }
-  // A monitor that ended by itself may have kept something back, and its successor may not hear yet.
-  if (!handedOver.signal.aborted) deserted.abort();
+  // A monitor that ended alone may have missed events, and its successor may not receive events yet.
+  if (!successorStarted.signal.aborted) noMonitorLeft.abort();
   await succession;
 }
 
-/** The limit of named sets: thousands come with session affinity, and hold few elements each. */
+/** The limit of sets in the command: session affinity adds thousands of sets, with few elements each. */
 const MAX_SETS = 1_000;
 
 /**
- * Returns the command of an `nft monitor` that needs 4 MB. By default it keeps all elements, 1.6 kB each (1.0.6, 1.1.3).
- * `--echo` keeps no added ones, `flush set` reads none of a set (`--check` sends nothing), `list table` reads no other
- * table.
+ * Returns the command of an `nft monitor` that needs 4 MB. By default it keeps all elements, 1.6 kB each (1.0.6,
+ * 1.1.3). With `--echo` it does not keep added elements. After `flush set` it does not read that set; `--check` sends
+ * nothing. With `list table` it does not read other tables.
  */
 export function monitorCommand(sets: readonly ListedSet[]): readonly [string, ...string[]] {
   const flushes = sets.slice(0, MAX_SETS).flatMap(({ kind, name }) =>

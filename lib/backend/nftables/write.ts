@@ -1,4 +1,4 @@
-/** Makes scripts of changes, and gives large ones to `nft` in portions. */
+/** Makes scripts of changes, and gives large scripts to `nft` in portions. */
 import type { Progress, Script } from "../../model/kernel/dataplane.ts";
 import type { DesiredState } from "../../model/kernel/desired.ts";
 import { atOnce, Turns } from "../../model/ports/in_turns.ts";
@@ -30,7 +30,7 @@ export interface PartialScript extends Script {
   readonly delta: Delta;
 }
 
-/** Renders a change, and cuts it to parts of `most` elements: nft takes 2 kB for each element of a transaction. */
+/** Renders a change in parts of `most` elements: nft takes 2 kB for each element of a transaction. */
 export function* toPartialScript(
   delta: Delta,
   most: number,
@@ -44,7 +44,7 @@ export function* toPartialScript(
   return { kind: "partial", transactions, text, bytes: text.length, operations, delta };
 }
 
-/** The weight of one portion: nft takes 53 MB for 25,000 elements. Larger portions are slower, and come later. */
+/** The weight of one portion: nft takes 53 MB for 25,000 elements. Larger portions are slower, and begin later. */
 export const PORTION_WEIGHT = 25_000;
 
 export class FullScript implements Script {
@@ -70,13 +70,13 @@ export class FullScript implements Script {
 
 interface Portion {
   readonly blocks: string;
-  /** Packets meet the table from then on. */
+  /** True if packets meet the table after this portion. */
   readonly isLast: boolean;
-  /** An estimate by the number of Services until the last portion. */
+  /** The number of portions, which is an estimate by the number of Services until the last portion. */
   readonly of: number;
 }
 
-/** Yields a table in portions, base chains last: no packet meets the portions before. Counts what is written. */
+/** Yields a table in portions, base chains last: until then, packets do not meet the table. Counts what is written. */
 export function* portionsOf(
   script: FullScript,
   { most, counts }: { readonly most: number; readonly counts: Counts },
@@ -120,7 +120,7 @@ export function* portionsOf(
   yield { blocks, isLast: true, of: number };
 }
 
-/** The weight of one piece of a transaction. nft reads it while the next one is made. */
+/** The weight of a piece of a transaction. nft reads a piece while signpost makes the next piece. */
 const PIECE_WEIGHT = 500;
 
 /** Yields the transaction that replaces the table, in pieces. @param options `clients`: the old table's sets */
@@ -141,7 +141,7 @@ export function* replacing(
   yield sets.map((set) => printClients(set, clients)).join("") + CLOSE;
 }
 
-/** Returns the block that puts clients of session affinity into a set; `""` if there are none. */
+/** Returns the block that puts clients of session affinity into a set; `""` without clients. */
 export function printClients(set: TableSet, clients: Contents): string {
   const entries = clientsIn(clients, set.name).map(({ address, timeoutSeconds, expiresSeconds }) =>
     `      ${address} timeout ${timeoutSeconds}s expires ${expiresSeconds}s`
@@ -158,7 +158,7 @@ export interface PortionsOptions {
   /** Returns commands for the beginning of the last transaction: packets meet the table from then on. */
   readonly prologue: () => Promise<string>;
   readonly onProgress: (progress: Progress) => void;
-  /** Called when a set was read, or nft has taken a part; what it throws ends the work. */
+  /** Called after a set was read, or nft has taken a part. An error that it throws ends the work. */
   readonly checkpoint: () => void;
 }
 
@@ -166,7 +166,7 @@ export interface PortionsOptions {
 const LONG = 10_000;
 
 /**
- * Writes a large table that no packet meets yet. Each portion has an nft of its own, whose memory ends with it: one
+ * Writes a large table that no packet meets yet. Each portion has its own nft, whose memory ends with it. A single
  * transaction would take 2 kB for each element, and twice the time.
  */
 export async function writePortions(
@@ -174,15 +174,15 @@ export async function writePortions(
   { nft, clock, logger, weight, counts, prologue, onProgress, checkpoint }: PortionsOptions,
 ): Promise<void> {
   const started = clock.monotonic();
-  let [of, done, isTold] = [0, 0, false];
-  const write = async (text: string, isLast: boolean, before: Promise<void>) => {
+  let [of, done, isLogged] = [0, 0, false];
+  const write = async (text: string, isLast: boolean, previous: Promise<void>) => {
     const head = isLast ? await prologue() : "";
-    await nft.commitAfter(before, head + text);
+    await nft.commitAfter(previous, head + text);
     onProgress({ done: ++done, of });
     checkpoint();
-    if (isTold || isLast || clock.monotonic() - started < LONG) return;
-    isTold = true;
-    logger.info("the rules are written in portions; packets meet them with the last one", {
+    if (isLogged || isLast || clock.monotonic() - started < LONG) return;
+    isLogged = true;
+    logger.info("the rules are written in portions; packets meet them after the last portion", {
       portions: `${done} of ${of}`,
     });
   };
@@ -190,32 +190,32 @@ export async function writePortions(
   const turns = new Turns(clock);
   for (const portion of portionsOf(script, { most: weight, counts })) {
     if (portion === undefined) {
-      await turns.giveWay();
+      await turns.yieldIfDue();
       continue;
     }
     const { blocks, isLast } = portion;
     const text = `${of === 0 ? REPLACE : OPEN}${blocks}${CLOSE}`;
     if (of === 0) onProgress({ done, of: portion.of });
     of = portion.of;
-    await overlap.begin((before) => write(text, isLast, before));
+    await overlap.begin((previous) => write(text, isLast, previous));
   }
   await overlap.end();
 }
 
-/** Runs two steps at most: `nft` reads the next transaction, half of its work, while the kernel takes one. */
+/** Runs two steps at once: nft reads a transaction, half of its work, while the kernel applies the previous. */
 export class Overlap {
-  #before = Promise.resolve();
+  #previous = Promise.resolve();
   #last = Promise.resolve();
 
-  /** Begins a step with the end of the step before. A failure is thrown when the next but one begins, or at the end. */
-  async begin(step: (before: Promise<void>) => Promise<void>): Promise<void> {
-    await this.#before;
-    [this.#before, this.#last] = [this.#last, step(this.#last)];
+  /** Begins a step, which gets the end of the previous step. A failure is thrown two steps later, or at `end`. */
+  async begin(step: (previous: Promise<void>) => Promise<void>): Promise<void> {
+    await this.#previous;
+    [this.#previous, this.#last] = [this.#last, step(this.#last)];
     this.#last.catch(() => {});
   }
 
   async end(): Promise<void> {
-    await this.#before;
+    await this.#previous;
     await this.#last;
   }
 }

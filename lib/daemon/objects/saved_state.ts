@@ -54,7 +54,7 @@ async function read(
 ): Promise<SavedState | undefined> {
   try {
     const turns = new Turns(clock);
-    const pause = () => turns.giveWay();
+    const pause = () => turns.yieldIfDue();
     const saved = await readStateFile(path, { nodeName, decode: createDecoder(), pause });
     if (!saved) return undefined;
     logger.info("no rules are in the kernel: writing the rules of the state file", {

@@ -8,7 +8,7 @@ export function atOnce<T>(work: Generator<undefined, T>): T {
   }
 }
 
-/** Milliseconds of a turn. The timer between two of them takes 1 ms. */
+/** Milliseconds of a turn. The timer between two turns takes 1 ms. */
 const TURN = 20;
 
 /**
@@ -18,7 +18,7 @@ const TURN = 20;
 export class Turns {
   #began: number;
 
-  /** @param clock measures the turn; the first one begins now */
+  /** @param clock measures turns; the first turn begins now */
   constructor(private readonly clock: Pick<Clock, "monotonic" | "sleep">) {
     this.#began = clock.monotonic();
   }
@@ -27,19 +27,19 @@ export class Turns {
     return this.clock.monotonic() - this.#began >= TURN;
   }
 
-  /** Lets other work run if this turn has lasted long enough. Cheap to call often. */
-  async giveWay(): Promise<void> {
+  /** Lets other work run if this turn is over. It costs little to call often. */
+  async yieldIfDue(): Promise<void> {
     if (!this.#isOver) return;
     await this.clock.sleep(0);
     this.#began = this.clock.monotonic();
   }
 
-  /** Runs work to its end, and gives way at each yield. */
+  /** Runs work to its end. At each yield, other work can run. */
   async run<T>(work: Generator<undefined, T>): Promise<T> {
     for (;;) {
       const { done, value } = work.next();
       if (done) return value;
-      if (this.#isOver) await this.giveWay();
+      if (this.#isOver) await this.yieldIfDue();
     }
   }
 }

@@ -184,7 +184,7 @@ class Reflector {
       const before = snapshot.size;
       for (const item of items) {
         this.#collect(decode(this.kind, item), snapshot);
-        await turns.giveWay();
+        await turns.yieldIfDue();
       }
       if (signal.aborted) return;
       if (next === "") return this.#listed(snapshot, resourceVersion);
@@ -277,7 +277,7 @@ class Reflector {
         const turn = this.#snapshot ? turns : new Turns(clock);
         for (const piece of pieces) {
           if (this.#handle(piece)) answer.renew();
-          await turn.giveWay();
+          await turn.yieldIfDue();
           if (signal.aborted) return;
         }
       }

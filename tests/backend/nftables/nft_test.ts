@@ -149,7 +149,7 @@ Deno.test("an nft that crashes names the tables on which it does; no other reaso
   assertEquals(error.failure, "unreadable");
   assertStringIncludes(
     error.message,
-    "nft 1.0.6 crashes on table inet hostfw, table ip docker, so no rule can be written",
+    "nft 1.0.6 crashes on table inet hostfw, table ip docker, so signpost cannot write rules",
   );
   const other = await assertRejects(() => crashing(/ -f /).apply("x"), ApplyError);
   assertEquals([other.failure, other.message], ["program-failed", "nft crashed (SIGSEGV)"]);

@@ -64,8 +64,8 @@ for (const [name, pattern, module] of EXPRESSIONS) {
     assertEquals(
       error.message,
       'nft 1.0.6 on kernel 6.12.117 refuses: "Error: Could not process rule: No such file or ' +
-        `directory" at "the rule"; of what the rules need, ${name} (kernel module ${module}) ` +
-        `cannot be had; a kernel module is missing: run modprobe -a ${file} on the node itself ` +
+        `directory" at "the rule"; the rules need expressions that are not available: ${name} ` +
+        `(kernel module ${module}); a kernel module is missing: run modprobe -a ${file} on the node itself ` +
         "(systemd/signpost-modules.conf does so at boot), or use --proxy-mode iptables",
     );
     assertEquals(calls.filter((call) => call.includes("-f") && !call.includes("-c")), []);
