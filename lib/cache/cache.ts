@@ -1,4 +1,4 @@
-/** Keeps the last good state of every object, and the Services that changes affect. */
+/** Keeps the last good state of every object, and the Services that changes concern. */
 import {
   type EndpointSlice,
   type Kind,
@@ -19,7 +19,7 @@ import { sameValue } from "../model/values/record.ts";
 import { atOnce } from "../model/ports/in_turns.ts";
 
 export interface Dirty {
-  /** `namespace/name` of the Services that changed themselves or in their slices. */
+  /** `namespace/name` of the Services that changed, or whose slices changed. */
   readonly services: ReadonlySet<string>;
   /** True if the Node, the ServiceCIDRs or the machine's addresses changed. */
   readonly node: boolean;
@@ -41,14 +41,14 @@ export class ObjectCache implements Snapshot {
   readonly services: ReadonlyMap<string, Service> = this.#objects.Service;
   readonly slices: ReadonlyMap<string, EndpointSlice> = this.#objects.EndpointSlice;
   readonly serviceCIDRs: ReadonlyMap<string, ServiceCIDR> = this.#objects.ServiceCIDR;
-  /** Lists, not maps: nearly all have one entry. To keep an order took 50 s for 100,000 slices of one Service. */
+  /** Lists, since nearly all have one entry. Sorted lists took 50 s for 100,000 slices of one Service. */
   readonly #slicesByService = new Map<string, EndpointSlice[]>();
   readonly #refused = new Map<string, Refusal>();
   readonly #newOmissions: Refusal[] = [];
   readonly #delivered = new Set<Kind>();
   #isRestored = false;
   readonly #dirtyServices = new FairQueue();
-  /** True at first: the machine has addresses even if no object names them. */
+  /** True at first: the machine has addresses before objects name them. */
   #dirtyNode = true;
   #node: Node | undefined;
 
@@ -60,7 +60,7 @@ export class ObjectCache implements Snapshot {
     return this.#refused.values();
   }
 
-  /** Returns an object that was refused for lack of memory; `undefined` if none was. */
+  /** Returns an object that was refused for lack of memory, or `undefined`. */
   get excess(): Refusal | undefined {
     return this.#refused.values().find(({ isExcess }) => isExcess);
   }
@@ -89,10 +89,10 @@ export class ObjectCache implements Snapshot {
 
   slicesOf(service: string): readonly EndpointSlice[] {
     const slices = this.#slicesByService.get(service) ?? [];
-    return slices.toSorted((one, other) => one.name < other.name ? -1 : 1);
+    return slices.toSorted((a, b) => a.name < b.name ? -1 : 1);
   }
 
-  /** Applies one event. @returns new refusals, and those with a new reason, to log once each */
+  /** Applies one event. @returns refusals that are new or have a new reason, to log once each */
   apply(event: ObjectEvent): Refusal[] {
     return atOnce(this.applying(event));
   }
@@ -241,14 +241,14 @@ interface Share {
   readonly costOf: (key: string) => number;
 }
 
-/** A queue that holds each Service once. Namespaces without a turn come before those that had one. */
+/** Queues each Service once. Namespaces that did not have a turn come first. */
 export class FairQueue {
   /** Services that were added since the last turn. */
   #incoming = new Set<string>();
-  /** Services that wait longer, by namespace: those without a turn so far, and those with one. */
+  /** Services that wait longer, by namespace: of namespaces before their first turn, and after it. */
   readonly #fresh = new Map<string, Set<string>>();
   readonly #served = new Map<string, Set<string>>();
-  /** The Service that begins the next share, because the last one had no room for it. */
+  /** The Service that begins the next share, because the last share had too little room. */
   #first: string | undefined;
 
   get isEmpty(): boolean {
@@ -271,8 +271,8 @@ export class FairQueue {
   }
 
   /**
-   * Takes Services, one of each namespace in turn, up to the cost of one share. Among new Services, those that cost less
-   * come first. A Service that costs more than a share is taken alone.
+   * Takes Services, one of each namespace in turn, up to the cost of one share. New Services with a lower cost come
+   * first. A Service that costs more than a share is taken alone.
    */
   take({ most, costOf }: Share = { most: Infinity, costOf: () => 0 }): ReadonlySet<string> {
     const incoming = this.#incoming;

@@ -1,8 +1,8 @@
 /**
  * Deletes stale entries of connection tracking after syncs.
- * - UDP, as kube-proxy does (`pkg/proxy/conntrack/cleanup.go`): a flow keeps its first endpoint while its entry lives,
- *   and each datagram prolongs that life.
- * - TCP and SCTP: a client that asked before its Service came, and asks again from the same port, would never reach it.
+ * - UDP, as kube-proxy does (`pkg/proxy/conntrack/cleanup.go`): a flow stays on its first endpoint
+ *   while its entry exists, and each datagram prolongs the entry.
+ * - TCP and SCTP: a client that tries again from the same port would never reach a Service that came after its first try.
  */
 import {
   changesFixedRules,
@@ -39,17 +39,17 @@ interface ConntrackCleanerOptions {
   readonly signal: AbortSignal;
 }
 
-/** Milliseconds after which entries are listed again: those without traffic end by themselves meanwhile. */
+/** Milliseconds after which entries are listed again: entries without traffic expire. */
 const FRESH = 10_000;
 /** Milliseconds between two clean-ups. */
 const PAUSE = 1_000;
-/** The same after one that failed. */
+/** Milliseconds from a failed clean-up to the next. */
 const RETRY_PAUSE = 10_000;
 
-/** Cleans beside the syncs: a `conntrack` that hangs delays no rule. Failures are tried again later. */
+/** Deletes entries while syncs go on, so a `conntrack` that hangs does not delay rules. Retries failures later. */
 export class ConntrackCleaner {
   readonly #suspects: Record<Family, Suspects> = { 4: new Map(), 6: new Map() };
-  /** The kernel has what the last sync wanted. */
+  /** True if the kernel has the desired state of the last sync. */
   #isSynced = false;
   #isRunning = false;
   #isMissing = false;
@@ -66,7 +66,7 @@ export class ConntrackCleaner {
     if (this.#isMissing) return;
     this.#isSynced = applied !== undefined;
     const changed = change.services.values().filter(({ before, after }) => before !== after);
-    // Other addresses of the node may take node ports where the fixed rules change.
+    // If the fixed rules change, other addresses of the node may take node ports.
     const all = isFull || changesFixedRules(change) ? this.options.state.services.values() : [];
     const renewed = all.map((after): ServiceChange => ({ before: [], after }));
     for (const each of [changed, renewed].values().flatMap((each) => each)) {
@@ -88,7 +88,7 @@ export class ConntrackCleaner {
     this.#isRunning = false;
   }
 
-  /** @returns false if it failed, and must be tried again */
+  /** Deletes the stale entries of a family. @returns false if it failed and must be tried again */
   async #clean(family: Family): Promise<boolean> {
     const suspects = this.#suspects[family];
     this.#suspects[family] = new Map();
@@ -115,7 +115,7 @@ export class ConntrackCleaner {
         listings.push(await listEntries(runner, { family, protocol, port }));
       }
     }
-    // The state is read after the listings: a flow may lead to an endpoint that came meanwhile.
+    // The state is read after the listings: a flow may lead to an endpoint that came during a listing.
     const entries = listings.values().flatMap((listing) => listing);
     const options = { family, suspects, state, localAddresses: new Set(addresses()) };
     const stale = await new Turns(clock).run(findingStale(entries, options));
@@ -159,20 +159,20 @@ export class ConntrackCleaner {
 interface Suspect {
   readonly protocol: Protocol;
   readonly port: number;
-  /** Endpoints that it had, as `address:port`: flows to them are stale if the frontend is gone. */
+  /** Its earlier endpoints, as `address:port`: flows to them are stale if the frontend is gone. */
   readonly former: ReadonlySet<string>;
 }
 
-/** Frontends of one family whose flows may be stale, by `frontendKey`; but for UDP's, one for each port. */
+/** Frontends of one family whose flows may be stale, by `frontendKey`. TCP and SCTP have one entry for each port. */
 export type Suspects = Map<string, Suspect>;
 
-/** Frontends that are remembered. Of more, all entries are listed, and flows to deleted frontends stay. */
+/** The limit of suspects. Above it, all entries are listed, and flows to deleted frontends stay. */
 const MOST_SUSPECTS = 10_000;
 
-/** Endpoints of a frontend to which those of later changes are added, while conntrack fails. */
+/** The limit of a frontend's former endpoints, above which later changes add none while conntrack fails. */
 const MOST_FORMER = 1_000;
 
-/** Adds the frontends of a Service that changes: all of UDP, and the new ones of other protocols. */
+/** Adds the frontends of a Service that changes: all UDP frontends, and new frontends of other protocols. */
 export function addSuspects(
   suspects: Readonly<Record<Family, Suspects>>,
   { before, after }: ServiceChange,
@@ -202,7 +202,7 @@ function addSuspect(suspects: Suspects, [key, suspect]: readonly [string, Suspec
   }
 }
 
-/** Each listing walks all of the kernel's table: from this many ports on, one without a filter is cheaper. */
+/** The limit of listings with a filter. Each walks all of the kernel's table, so more cost more than a full listing. */
 const MAX_LISTINGS = 3;
 
 /** Returns the ports to list entries of; `undefined`: all. A node may have 100,000 entries of other ports. */
@@ -240,10 +240,10 @@ interface StaleOptions {
 
 /**
  * Returns the entries of a family that are stale.
- * - They go to a virtual IP, or to a node port on an address that takes them: pods use the same port of other hosts.
- * - The answers come from no endpoint of the frontend, or from a former endpoint of one that is gone.
- * - Those of TCP and SCTP are untranslated. A translated first packet waits for its endpoint.
- * - Untranslated ones in a zone of their own stay: Open vSwitch tracks a packet before and after its translation.
+ * - They go to a virtual IP, or to a node port. Only node-port addresses count: pods use the same port of other hosts.
+ * - Their answers do not come from an endpoint of the frontend. A deleted frontend counts its former endpoints.
+ * - Entries of TCP and SCTP are untranslated. A translated first packet waits for its endpoint.
+ * - Untranslated entries in a separate zone stay: Open vSwitch tracks a packet before and after its translation.
  * @yields when other work can run
  */
 export function* findingStale(

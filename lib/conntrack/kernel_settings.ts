@@ -1,4 +1,4 @@
-/** Makes kube-proxy's settings of the kernel and of this process (`pkg/proxy/conntrack/sysctls.go`). */
+/** Applies kube-proxy's settings of the kernel and of this process (`pkg/proxy/conntrack/sysctls.go`). */
 import { messageOf } from "../model/values/errors.ts";
 import type { SettingFailure } from "../findings/facts.ts";
 import type { Configuration } from "../config/configuration.ts";
@@ -13,7 +13,7 @@ export interface KernelSettingsOptions {
   readonly logger: Logger;
 }
 
-/** Makes all settings after the first sync. @returns the settings of connection tracking that failed */
+/** Applies all settings after the first sync. @returns the settings of connection tracking that failed */
 export async function applyKernelSettings(
   options: KernelSettingsOptions,
 ): Promise<readonly SettingFailure[]> {
@@ -54,7 +54,7 @@ async function setOomScore(
     runtime.runner.run(["choom", ...args, "-p", `${runtime.pid}`]);
   try {
     const { stdout } = await choom();
-    // systemd's OOMScoreAdjust= has done it, and may have taken away the right to do it again.
+    // systemd's OOMScoreAdjust= has set it already, and may have removed the permission to set it.
     if (new RegExp(`adjust value: ${score}$`, "m").test(stdout)) return;
     const { code, stderr } = await choom("-n", `${score}`);
     if (code !== 0) throw new Error(stderr.trim());
@@ -71,7 +71,7 @@ async function setOomScore(
 }
 
 interface ConntrackSysctl {
-  /** As sysctl(8) has it. */
+  /** The name for sysctl(8). */
   readonly name: string;
   /** Entries, buckets, seconds, or 1 for on. */
   readonly value: number;
@@ -81,10 +81,10 @@ interface ConntrackSysctl {
 
 const PREFIX = "net.netfilter.nf_conntrack_";
 
-/** So many entries share a bucket of the hash table when it is full, as kube-proxy has it. */
+/** The entries in a bucket of the full hash table, as in kube-proxy. */
 const ENTRIES_PER_BUCKET = 4;
 
-/** More entries than these come of `min` alone, whatever the number of processors, as in kube-proxy 1.37. */
+/** The limit of entries by the number of processors, as in kube-proxy 1.37. Only `min` raises it. */
 const MAX_SCALED = 1_048_576;
 
 /** Returns the settings that are not 0. `nf_conntrack_buckets` is the module parameter `hashsize`. */
@@ -108,7 +108,7 @@ export function conntrackSysctls(
     .map(([name, value, rule]) => ({ name: PREFIX + name, value, rule }));
 }
 
-/** Rounds down to the kernel's seconds, but a time shorter than one second up to one. */
+/** Rounds down to seconds, the kernel's unit. A time below one second becomes one second. */
 function seconds(milliseconds: number): number {
   return milliseconds > 0 ? Math.max(1, Math.floor(milliseconds / 1000)) : 0;
 }

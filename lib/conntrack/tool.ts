@@ -4,19 +4,19 @@ import type { ProcessResult, ProcessRunner } from "../model/ports/ports.ts";
 import { eachLine, oneLine } from "../model/values/text.ts";
 import { type Protocol, PROTOCOLS } from "../model/cluster/objects.ts";
 
-/** `conntrack` was run, and failed. The message is one line. */
+/** Reports that `conntrack` ran and failed. The message is one line. */
 export class ConntrackError extends Error {
   override name = "ConntrackError";
 }
 
-/** Selects entries that may be stale: of TCP and SCTP only those of a first packet without an answer. */
+/** Selects entries that may be stale: for TCP and SCTP, only entries of a first packet without an answer. */
 const FILTERS: Readonly<Record<Protocol, string>> = {
   udp: "-p udp",
   tcp: "-p tcp --state SYN_SENT",
   sctp: "-p sctp --state COOKIE_WAIT",
 };
 
-/** Returns `conntrack`'s arguments that delete these entries. Those of one destination and one answerer are one. */
+/** Returns `conntrack`'s arguments that delete these entries, once for each destination with its answering address. */
 export function deletionsOf(entries: Iterable<ConntrackEntry>): ReadonlySet<string> {
   const deletions = new Set<string>();
   for (const { family, protocol, original, reply } of entries) {
@@ -32,7 +32,7 @@ export function deletionsOf(entries: Iterable<ConntrackEntry>): ReadonlySet<stri
   return deletions;
 }
 
-/** Lists entries that may be stale, to one port or to all. @throws {ConntrackError} and the errors of `run` */
+/** Lists entries that may be stale, of one port or of all ports. @throws {ConntrackError} and the errors of `run` */
 export async function listEntries(
   runner: ProcessRunner,
   { family, protocol, port }: {
@@ -48,12 +48,12 @@ export async function listEntries(
   return parseEntries(result.stdout);
 }
 
-/** Deletes entries of `deletionsOf`. @returns the number of deleted ones @throws {ConntrackError} or as `run` */
+/** Deletes entries of `deletionsOf`. @returns their number @throws {ConntrackError} and the errors of `run` */
 export async function deleteEntries(runner: ProcessRunner, deletion: string): Promise<number> {
   const result = await runner.run(["conntrack", ...deletion.split(" ")]);
   const isNothing = result.code === 1 && /\b0 flow entries have been deleted/.test(result.stderr);
   if (result.code !== 0 && !isNothing) throw failure("delete stale conntrack entries", result);
-  // It prints each entry that it deleted.
+  // conntrack prints each entry that it deleted.
   return [...parseEntries(result.stdout)].length;
 }
 
@@ -62,7 +62,7 @@ const BUSY_ADVICE = "; this kernel keeps connections on the fast path: " +
   "use Linux 5.10.183, 5.15.115, 6.1.32, 6.4 or a later one, or unset signpost.acceleration";
 
 function failure(action: string, { code, stderr }: ProcessResult): ConntrackError {
-  const line = stderr.split("\n").find((each) => each.trim() !== "") ?? "it does not say why";
+  const line = stderr.split("\n").find((each) => each.trim() !== "") ?? "it gives no reason";
   const advice = line.includes("resource busy") ? BUSY_ADVICE : "";
   return new ConntrackError(
     `conntrack cannot ${action} (exit ${code}): ${oneLine(line, 200)}${advice}`,
@@ -81,23 +81,23 @@ interface Direction {
 export interface ConntrackEntry {
   readonly family: Family;
   readonly protocol: Protocol;
-  /** As the client sent it: its destination may be a virtual IP. */
+  /** The packets from the client, whose destination may be a virtual IP. */
   readonly original: Direction;
-  /** As answers come: their source is the endpoint that the flow was sent to. */
+  /** The answers, whose source is the endpoint of the flow. */
   readonly reply: Direction;
-  /** True if the entry is of another conntrack zone than the default one, in either direction. */
+  /** True if the entry is outside of the default conntrack zone in either direction. */
   readonly zoned: boolean;
   /** The words in brackets: `UNREPLIED`, `ASSURED`, `OFFLOAD` and such. */
   readonly flags: readonly string[];
 }
 
-/** Both directions have the same fields; the original one comes first. */
+/** Matches a direction. Both have the same fields, and the original direction comes first. */
 const DIRECTION = / src=(\S+) dst=(\S+) sport=(\d{1,5}) dport=(\d{1,5})(?= |$)/g;
 const FLAG = / \[([A-Z_]{1,32})\](?= |$)/g;
-/** A zone other than the default one, which is not printed. */
+/** Matches a zone that is not the default zone. conntrack does not print the default zone. */
 const ZONE = / zone(?:-orig|-reply)?=(?!0(?: |$))/;
 
-/** Reads the output of `conntrack -L`, `-L -o extended` or `-D`. It skips lines that are no flow. */
+/** Reads the output of `conntrack -L`, `-L -o extended` or `-D`. It skips lines that are not a flow. */
 export function* parseEntries(text: string): Generator<ConntrackEntry> {
   for (const line of eachLine(text)) {
     const entry = parseEntry(line);
@@ -105,7 +105,7 @@ export function* parseEntries(text: string): Generator<ConntrackEntry> {
   }
 }
 
-/** Reads one line, without unknown fields. @returns `undefined` if it is no valid flow */
+/** Reads one line, without unknown fields. @returns `undefined` if it is not a valid flow */
 export function parseEntry(line: string): ConntrackEntry | undefined {
   const [start = ""] = line.split(" src=", 1);
   const protocol = PROTOCOLS.find((each) => start.split(" ").includes(each));

@@ -1,4 +1,4 @@
-/** Values of the configuration that other folders use. */
+/** Declares values of the configuration that other folders use. */
 import { isLoopback } from "./values/address.ts";
 
 export const MODES = ["nftables", "iptables"] as const;
@@ -27,12 +27,12 @@ export interface Limits {
 /** Counts elements. The largest published cluster costs 260,000 in one namespace. */
 export const DEFAULT_LIMITS: Limits = { service: 100_000, namespace: 500_000 };
 
-/** The Services whose connections take the fast path: all, or those that ask for it. */
+/** The Services whose connections take the fast path: all, or Services with the annotation. */
 export const ACCELERATED_SERVICES = ["all", "annotated"] as const;
 
 /** The fast path of the kernel for long connections (nftables mode). */
 export interface Acceleration {
-  /** Names of interfaces, or beginnings with `*` after them; empty: there is no fast path. */
+  /** Names of interfaces, or prefixes before a `*`; empty turns the fast path off. */
   readonly interfaces: readonly string[];
   /** Packets of a connection, of both directions together, on the usual path. */
   readonly packets: number;
@@ -44,21 +44,21 @@ export interface Acceleration {
 export interface CommandLine {
   readonly argv: readonly string[];
   readonly workingDirectory: string;
-  /** The file of `--config`, as it was when its settings were applied; `null` if there is none. */
+  /** The file of `--config`, as it was when its settings were applied; `null` without a file. */
   readonly file: { readonly path: string; readonly text: string } | null;
 }
 
-/** The ranges of each word. `primary` has none: it means the Node's addresses. */
+/** The ranges of each word. `primary` has an empty list: it means the Node's addresses. */
 const RANGES: ReadonlyMap<string, readonly string[]> = new Map([
   ["primary", []],
   ["localhost", ["127.0.0.0/8", "::1/128"]],
   ["all", ["0.0.0.0/0", "::/0"]],
 ]);
 
-/** The words. Each means addresses of both families. */
+/** The words for `nodePortAddresses`. Each means addresses of both families. */
 export const NODE_PORT_WORDS: readonly string[] = [...RANGES.keys()];
 
-/** Returns the effective entries: of the configuration, or the default of the mode. */
+/** Returns the entries in use: from the configuration, or the default of the mode. */
 export function nodePortEntries(
   { nodePortAddresses }: { readonly nodePortAddresses: readonly string[] },
   { primaryNodePorts }: { readonly primaryNodePorts: boolean },
@@ -71,7 +71,7 @@ export function nodePortRanges(entries: readonly string[]): readonly string[] {
   return entries.flatMap((entry) => RANGES.get(entry) ?? [entry]);
 }
 
-/** Returns true if a range names loopback itself. A range that also has other addresses does not. */
+/** Returns true if a range names loopback alone. */
 export function isLoopbackRange(cidr: string): boolean {
   return isLoopback(cidr.replace(/\/.*/, ""));
 }

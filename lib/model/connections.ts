@@ -1,11 +1,11 @@
-/** Counts of new connections: those of the kernel, and the report of `signpost top`. */
+/** Declares counts of new connections: the kernel's counts, and the report of `signpost top`. */
 import type { Protocol } from "./cluster/objects.ts";
 import type { FrontendType, NoEndpointsReason } from "./kernel/desired.ts";
 
 /** The reasons of rules that reject or drop connections to a Service: codes of `explain`. */
 export type RejectReason = NoEndpointsReason | "source-range";
 
-/** Says what happens to connections, and why. */
+/** Describes in a line how the rules refuse connections, and why. */
 export const REJECTIONS: Readonly<Record<RejectReason, string>> = {
   "no-endpoints": "rejected: no endpoints",
   "no-local-endpoints": "dropped: no endpoint on this node",
@@ -30,7 +30,7 @@ export interface ConnectionCounters {
   read(): Promise<Iterable<FrontendCount>>;
 }
 
-/** Version of the report; it grows when a field goes or changes its meaning. */
+/** The version of the report. It grows when a field is removed or changes its meaning. */
 export const CONNECTIONS_VERSION = 1;
 
 /** New connections to one service port by one kind of frontend, of both families. */
@@ -56,16 +56,16 @@ export interface ConnectionsReport {
   readonly node: string;
   /** The reason why nothing is counted; `""` if counting is on. */
   readonly off: string;
-  /** The time of the last reading, RFC 3339; `""` if there was none yet. */
+  /** The time of the last reading, RFC 3339; `""` before the first reading. */
   readonly at: string;
   /** The seconds that `perSecond` covers; 0 after one reading only. */
   readonly overSeconds: number;
   /** The shortest time between two readings. It grows with the duration of a reading. */
   readonly everySeconds: number;
-  /** The sum over all Services, also over those that `services` has no room for. */
+  /** The sum over all Services, also over Services that `services` leaves out. */
   readonly total: Load;
   readonly services: readonly ServiceConnections[];
-  /** The same of connections that the rules reject or drop. */
+  /** The sum of connections that the rules reject or drop. */
   readonly totalRejected: Load;
   readonly rejected: readonly ServiceConnections[];
 }

@@ -1,11 +1,11 @@
-/** The status of a running daemon, and the findings on its node. */
+/** Declares the status of a running daemon, and the findings on its node. */
 import type { Acceleration, Mode } from "./configuration.ts";
 import type { Kind, Refusal } from "./cluster/objects.ts";
 import type { ServiceConnections } from "./connections.ts";
 import type { Feature } from "./kernel/traits.ts";
 import type { Progress } from "./kernel/dataplane.ts";
 
-/** `error`: packets are lost, or rules cannot be written. `warning`: some may be. `info`: worth knowing. */
+/** `error`: packets are lost, or rules cannot be written. `warning`: that may happen. `info`: worth knowing. */
 export type Severity = "error" | "warning" | "info";
 
 /** The order of findings. `explain` says "note" where node findings have "info". */
@@ -42,22 +42,22 @@ export interface LocalhostSummary {
   readonly refused: number;
 }
 
-/** Version of the local socket's answers; it grows when a field goes or changes its meaning. */
+/** The version of the local socket's answers. It grows when a field is removed or changes its meaning. */
 export const STATUS_VERSION = 1;
 
 /** The state of one watch. */
 export interface WatchSummary {
   readonly kind: Kind;
   readonly state: string;
-  /** `""` if there is none. */
+  /** `""` before the first list. */
   readonly resourceVersion: string;
-  /** The time of the last event or bookmark, RFC 3339; `""` if there was none. */
+  /** The time of the last event or bookmark, RFC 3339; `""` before the first. */
   readonly lastEvent: string;
   /** The number of delivered complete lists, the first one included. */
   readonly lists: number;
-  /** The last failure in one line; `""` if there is none. */
+  /** The last failure in one line; `""` without a failure. */
   readonly lastError: string;
-  /** The time of the first failure since the last event, RFC 3339; `""` if there is none. */
+  /** The time of the first failure since the last event, RFC 3339; `""` without a failure. */
   readonly failingSince: string;
 }
 
@@ -76,12 +76,12 @@ export interface TakeOverSummary {
   readonly connections: number;
   /** The deadline of these connections, RFC 3339. */
   readonly until: string;
-  /** The reason, besides connections, why nothing is removed yet; `""` if there is none. */
+  /** The reason, besides connections, why nothing is removed yet; `""` without such a reason. */
   readonly obstacle: string;
 }
 
 export interface AccelerationSummary extends Pick<Acceleration, "packets" | "interfaces"> {
-  /** The connections on it at the last count, of all programs; `null` if they cannot be counted. */
+  /** The connections of all programs on the fast path at the last count; `null` if they cannot be counted. */
   readonly connections: number | null;
 }
 
@@ -93,11 +93,13 @@ export interface WrittenBy {
 export interface ServiceStatus {
   /** `namespace/name`. */
   readonly service: string;
-  /** `applied`: in the kernel; `pending`: waits for a sync; `rejected`: cannot be used; `absent`: has no rules. */
+  /**
+   * `applied`: in the kernel; `pending`: waits for a sync; `rejected`: cannot be used; `absent`: does not have rules.
+   */
   readonly state: "applied" | "pending" | "rejected" | "absent";
-  /** RFC 3339: since then the kernel has its rules as they are; `""`: it has none. */
+  /** RFC 3339: the time since which the kernel has these rules; `""` without rules. */
   readonly since: string;
-  /** The sync that wrote these rules; `null`: there are none. */
+  /** The sync that wrote these rules; `null` without rules. */
   readonly sync: WrittenBy | null;
   /** The reason why it is pending or rejected; `""` if it is neither. */
   readonly reason: string;
@@ -107,25 +109,25 @@ export interface ServiceStatus {
 
 /** A change of a Service that is in the kernel. */
 export interface HistoryEntry {
-  /** RFC 3339: when the kernel had it. */
+  /** RFC 3339: the time when the kernel had the change. */
   readonly at: string;
   /** `namespace/name`. */
   readonly service: string;
   readonly what: string;
-  /** From the first event until the kernel had it; `null`: no event of the Service came. */
+  /** The time from the first event to the kernel; `null` without an event of the Service. */
   readonly milliseconds: number | null;
 }
 
 export interface ObjectsOrigin {
   readonly from: "daemon" | "api" | "manifests" | "state-file";
-  /** RFC 3339: the objects are those of this time. */
+  /** RFC 3339: the time at which the objects had this state. */
   readonly asOf: string;
 }
 
-/** Milliseconds: older objects are worth a line. */
+/** Milliseconds after which commands print the age of objects. */
 const OLD = 5_000;
 
-/** Returns true if the objects are those of now, milliseconds since the epoch. */
+/** Returns true if the objects are current. @param now milliseconds since the epoch */
 export function isCurrent({ asOf }: ObjectsOrigin, now: number): boolean {
   return now - Date.parse(asOf) < OLD;
 }
@@ -157,16 +159,16 @@ export interface Status {
   }[];
   /** A Go duration, or `adaptive`: by the duration of recent syncs. */
   readonly minSyncPeriod: string;
-  /** The shortest time from the end of the last sync to the next one. */
+  /** The shortest time from the end of the last sync to the next sync. */
   readonly syncPauseSeconds: number;
   /** RFC 3339. */
   readonly started: string;
   readonly healthy: boolean;
   readonly nodeEligible: boolean;
-  /** True if the rules are those of the state file, because the watches have not delivered yet. */
+  /** True if the rules come from the state file, because the watches have not delivered yet. */
   readonly stale: boolean;
   readonly findings: readonly Finding[];
-  /** The progress of a large table in portions; absent if there is none. */
+  /** The progress of a large table in portions; absent when it is written. */
   readonly portions?: Progress;
   readonly services: number;
   readonly servicePorts: number;
@@ -176,21 +178,21 @@ export interface Status {
   readonly endpoints: number;
   readonly driftRepairs: number;
   readonly localhostNodePorts?: LocalhostSummary;
-  /** Absent if there is no fast path. */
+  /** Absent without a fast path. */
   readonly acceleration?: AccelerationSummary;
   /** Absent if no take-over is in progress. */
   readonly takeOver?: TakeOverSummary;
-  /** `null` if there is no state file. */
+  /** `null` without a state file. */
   readonly snapshotAgeSeconds: number | null;
-  /** Features that nft or the kernel refuses, and how; absent if there are none. */
+  /** Features that nft or the kernel refuses, and how; absent without any. */
   readonly refusedFeatures?: readonly { readonly feature: Feature; readonly reason: string }[];
   readonly watches: readonly WatchSummary[];
   readonly syncs: readonly SyncSummary[];
-  /** The first ones, and a last one that counts the rest. */
+  /** The first refused objects, and a last entry that counts the rest. */
   readonly refused: readonly Refusal[];
-  /** The number of all; absent if there are none. */
+  /** The numbers of all refused objects; absent without any. */
   readonly refusedByKind?: Readonly<Record<string, number>>;
-  /** Of each loser the first few, and a last one that counts the rest. */
+  /** The first conflicts of each loser, and a last entry that counts the rest. */
   readonly conflicts: readonly Conflict[];
 }
 

@@ -1,4 +1,4 @@
-/** Reports what Services do not get to the log and the observer, each fact once. */
+/** Reports to the log and the observer what Services lose, each fact once. */
 import type { ObjectEvent, Refusal } from "../model/cluster/objects.ts";
 import { type Unsupported, unsupportedLine } from "../model/kernel/traits.ts";
 import type { Logger } from "../model/ports/ports.ts";
@@ -9,11 +9,11 @@ import type { ApplyError, Script } from "../model/kernel/dataplane.ts";
 import type { StateChange } from "../model/kernel/desired.ts";
 import type { Turns } from "../model/ports/in_turns.ts";
 
-/** Hears of the loop's work, for metrics and Events. */
+/** Receives reports of the loop's work, for metrics and Events. */
 export interface SyncObserver {
   /** An event of a source came. The cache does not have it yet. */
   seen?(event: ObjectEvent): void;
-  /** A sync takes all changes so far. Later ones wait for the next sync. */
+  /** A sync takes all changes so far. Later changes wait for the next sync. */
   started?(): void;
   /** @param seconds from the start of the sync */
   synced?(script: Script, seconds: number): void;
@@ -24,28 +24,28 @@ export interface SyncObserver {
   refused?(refusal: Refusal): void;
   /** A part of an object is left out; each state of it is reported once. */
   omitted?(omission: Refusal): void;
-  /** A Service loses claims; all its new conflicts, once. */
+  /** A Service loses claims. Its new conflicts are reported together, once. */
   conflicts?(service: string, conflicts: readonly Conflict[]): void;
-  /** A Service needs what nft or the kernel refuses; once for each feature. */
+  /** A Service needs what nft or the kernel refuses. Each feature is reported once. */
   unsupported?(unsupported: Unsupported): void;
 }
 
 /** The progress of the loop, for health and metrics. */
 export interface SyncProgress {
-  /** Monotonic milliseconds: since then a change waits for the kernel; `undefined`: none does. */
+  /** Monotonic milliseconds since which a change waits for the kernel; `undefined` if none waits. */
   readonly waitingSince: number | undefined;
-  /** Monotonic milliseconds: the end of the last part of a script that has not failed; `-Infinity`: none. */
+  /** Monotonic milliseconds: the end of the last part of a script that has not failed; else `-Infinity`. */
   readonly moved: number;
   /** Failed scripts in a row. */
   readonly failures: number;
-  /** Milliseconds since the epoch: the last request for a sync, and the last script that the kernel took; 0: none. */
+  /** Milliseconds since the epoch: the last request for a sync, and the last script that the kernel took; 0: never. */
   readonly queued: number;
   readonly synced: number;
 }
 
 export interface SyncOutcome {
   readonly change: StateChange;
-  /** True if the kernel may have held something else before: at a start, after failures and drift. */
+  /** True if the kernel may have held other rules before: at a start, after failures and drift. */
   readonly isFull: boolean;
   /** The kind of the last script that the kernel took; `undefined` if the sync failed. */
   readonly applied: Script["kind"] | undefined;
@@ -58,7 +58,7 @@ export type SyncStep = (
 ) => Promise<void> | void;
 
 export class StepReports {
-  /** The reported facts, by Service. Few Services have any. */
+  /** The reported facts by Service. Few Services have reports. */
   readonly #known = new Map<string, Set<string>>();
 
   constructor(

@@ -1,4 +1,4 @@
-/** The sync loop: takes changes in, computes the desired state, and holds the kernel to it. */
+/** Runs the sync loop: takes changes, computes the desired state, and keeps the kernel in that state. */
 import type { ObjectCache } from "../cache/cache.ts";
 import type { Desired, Step } from "../policy/state.ts";
 import type { MinSyncPeriod } from "../model/configuration.ts";
@@ -34,36 +34,36 @@ interface SyncOptions {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly observer: SyncObserver;
-  /** From the end of a sync until the next one may begin; changes are gathered meanwhile. */
+  /** The time from the end of a sync to the next sync, in which changes are gathered. */
   readonly minSyncPeriod: MinSyncPeriod;
-  /** Everything is replaced after so long without a full sync. */
+  /** Milliseconds without a full sync after which everything is replaced. */
   readonly fullSyncPeriod: number;
-  /** The cost that one partial sync writes, in elements, while other Services wait; absent: no bound. */
+  /** The cost that one partial sync writes, in elements, while other Services wait; absent if unbounded. */
   readonly share: number | undefined;
-  /** Ends the loop; no further part of a running sync is begun. */
+  /** Ends the loop before the next part of a running sync. */
   readonly signal: AbortSignal;
 }
 
-/** Owns the applied state. One sync runs at a time; the cache merges changes that come meanwhile. */
+/** Owns the applied state. One sync runs at a time, and the cache merges changes during a sync. */
 export class SyncLoop {
   readonly #wake: AutoResetEvent;
   readonly #reports: StepReports;
   readonly #pauses: SyncPauses;
   readonly #repairPauses = new Limiter(REPAIRS);
-  /** An error that is no refusal of an object; it ends the loop. */
+  /** An unexpected error, which ends the loop. */
   #defect: unknown;
-  /** Ends the last work on the objects. */
+  /** Resolves when the last work on the objects has ended. */
   #objects: Promise<unknown> = Promise.resolve();
-  /** The reason why the next sync replaces everything; `undefined`: a partial one is enough. */
+  /** The reason why the next sync replaces everything; `undefined` if a partial sync is enough. */
   #full: string | undefined = "start";
   #lastFull = Infinity;
-  /** The time of the next repair; `Infinity`: no other program has changed the rules. */
+  /** The time of the next repair; `Infinity` without drift. */
   #repairAt = Infinity;
-  /** The reason for the next repair, if it is not reported yet. */
+  /** The drift that the next repair must confirm before it is reported. */
   #suspected: Drift | undefined;
   #drift: Drift | undefined;
   #isStale = false;
-  /** The last sync took a share of the changes. */
+  /** True if the last sync took only a share of the changes. */
   #hasBacklog = false;
   /** The start of the running sync, or its last failure; `undefined` while the loop waits. */
   #began: number | undefined;
@@ -85,7 +85,7 @@ export class SyncLoop {
 
   readonly handle = (event: ObjectEvent): void => {
     this.options.observer.seen?.(event);
-    this.#alone(async (turns) => {
+    this.#exclusively(async (turns) => {
       const { cache, logger, observer } = this.options;
       for (const refusal of await turns.run(cache.applying(event))) this.#reports.refuse(refusal);
       for (const omission of cache.takeOmissions()) {
@@ -99,9 +99,9 @@ export class SyncLoop {
     });
   };
 
-  /** Takes in that the node's addresses changed, or the ports that no Service may have. */
+  /** Notes that the node's addresses changed, or the ports that Services may not have. */
   nodeChanged(): void {
-    void this.#alone(() => {
+    void this.#exclusively(() => {
       this.options.cache.markNode();
       this.#notice();
     });
@@ -145,13 +145,13 @@ export class SyncLoop {
     return this.#drift;
   }
 
-  /** Takes in the objects of a state file, before `run`. Their rules stay until all sources have delivered. */
+  /** Stores the objects of a state file, before `run`. Their rules stay until all sources have delivered. */
   async restore(events: readonly ReplaceEvent[]): Promise<void> {
     this.#isStale = true;
-    await this.#alone((turns) => turns.run(this.options.cache.restoring(events)));
+    await this.#exclusively((turns) => turns.run(this.options.cache.restoring(events)));
   }
 
-  /** Milliseconds since the running sync began, failed or moved, or from the start to `run`; else 0. */
+  /** Milliseconds since the running sync began, failed or progressed, or from the start to `run`; else 0. */
   get busy(): number {
     if (this.#began === undefined) return 0;
     return this.options.clock.monotonic() - Math.max(this.#began, this.#progress.moved);
@@ -192,14 +192,14 @@ export class SyncLoop {
         isUrgent: this.#isUrgent,
         isUnfinished: this.#isUnfinished,
       });
-      // Changes of one turn are gathered. Only the first sync begins at once, before an event comes.
+      // Changes of one turn are gathered. Only the first sync begins at once, before the first event.
       if (next > -Infinity) await clock.sleep(Math.max(0, next - now), signal);
       if (signal.aborted) break;
       await this.#sync(afterSync).catch((error) => {
         if (error !== signal.reason) throw error;
       });
       this.#began = undefined;
-      // Changes may have come meanwhile, or be left.
+      // Changes may have come during the sync, or be left.
       this.#notice();
     }
   }
@@ -213,7 +213,7 @@ export class SyncLoop {
     this.#wake.set();
   }
 
-  /** True if there is anything to sync, and objects to make rules of. */
+  /** True if a sync has work, and knows the objects to make rules of. */
   get #hasWork(): boolean {
     const { cache } = this.options;
     if (this.#isUrgent) return cache.complete || this.#isStale;
@@ -234,7 +234,7 @@ export class SyncLoop {
     return this.#hasBacklog || this.options.dataplane.isUnfinished === true;
   }
 
-  /** Brings the kernel to the state of the objects, whatever asked for it. */
+  /** Brings the kernel to the state of the objects, for any reason. */
   async #sync(afterSync: readonly SyncStep[]): Promise<void> {
     const { clock } = this.options;
     const began = this.#began = clock.monotonic();
@@ -243,14 +243,14 @@ export class SyncLoop {
     const repaired = isRepair ? await this.#repair(began) : undefined;
     let [applied, step, isFull] = [repaired, noStep(), repaired !== undefined];
     if (this.#hasWork) {
-      const planned = await this.#alone((turns) => turns.run(this.#planning()));
+      const planned = await this.#exclusively((turns) => turns.run(this.#planning()));
       step = planned.step;
       applied = await this.#write(planned.partial, began);
       this.#writing = new Map();
       this.#reports.report(step);
       isFull ||= applied?.kind === "full";
     }
-    // Drift that was reported during this sync has a repair of its own.
+    // Drift that was reported during this sync gets a separate repair.
     if (isFull && this.#repairAt === Infinity) this.#drift = undefined;
     const isFailed = this.#full === FAILED;
     this.#pauses.end(clock.monotonic(), { began, isFailed });
@@ -268,10 +268,10 @@ export class SyncLoop {
     const script = await dataplane.repair(desired);
     if (script?.text === "") {
       this.#drift = undefined;
-      logger.debug(2, "nothing differs from what was written");
+      logger.debug(2, "the kernel has the rules that signpost wrote");
       return undefined;
     }
-    // Looks have pauses of their own.
+    // The time is not used: the period of looks limits these repairs.
     if (suspected) this.#report(suspected);
     const failure = script ? await this.#apply(script, began) : "unknown";
     if (failure === undefined) return script;
@@ -279,14 +279,14 @@ export class SyncLoop {
     return undefined;
   }
 
-  /** Computes the next step and its partial script; `undefined`: a full one. The state is ahead of the kernel then. */
+  /** Computes the next step and its script; `undefined`: a full script. The state is then ahead of the kernel. */
   *#planning(): Generator<
     undefined,
     { readonly step: Step; readonly partial?: Script | undefined }
   > {
     const { cache, desired, dataplane, observer } = this.options;
     observer.started?.();
-    // Between the state file and the last of the first lists the rules stay.
+    // The rules of the state file stay until all first lists have come.
     if (!cache.consistent) return { step: noStep() };
     this.#isStale &&= !cache.complete;
     const isFirst = this.#full !== undefined && desired.services.size === 0;
@@ -296,7 +296,7 @@ export class SyncLoop {
     const step = yield* desired.updating(cache, cache.takeDirty(share), most);
     cache.putBack(step.growing);
     this.#hasBacklog = cache.isDirty;
-    // No turn ends here: a script in progress tells others that the kernel is behind.
+    // Set before the next turn: status then shows that the kernel is behind.
     this.#writing = step.change.services;
     const partial = this.#full === undefined
       ? yield* dataplane.changing(step.change, desired)
@@ -335,7 +335,7 @@ export class SyncLoop {
     try {
       await dataplane.apply(script, checkpoint);
     } catch (error) {
-      // Another daemon follows, or the process ends, and its programs with it.
+      // Another daemon follows, or the process ends together with its programs.
       signal.throwIfAborted();
       if (!(error instanceof ApplyError)) throw error;
       const { failure } = error;
@@ -369,15 +369,15 @@ export class SyncLoop {
     }
   }
 
-  /** Runs work on the objects in turns, after all such work that was asked for before. */
-  #alone<T>(work: (turns: Turns) => T | Promise<T>): Promise<T> {
+  /** Runs work on the objects in turns, after all earlier work on them. */
+  #exclusively<T>(work: (turns: Turns) => T | Promise<T>): Promise<T> {
     const done = this.#objects.then(() => work(new Turns(this.options.clock)));
     this.#objects = done.catch(() => {});
     return done;
   }
 }
 
-/** The reason for a full sync after a failure. */
+/** The reason of a full sync after a failed sync. */
 const FAILED = "the last sync failed";
 
 /** Returns a step that leaves the desired state as it was. */
@@ -389,7 +389,7 @@ function noStep(): Step {
 /** The longest adaptive pause in milliseconds. */
 export const LONGEST_PAUSE = 1_000;
 
-/** Pauses are this many times as long as syncs, so that syncs take a fifth of the time. */
+/** The ratio of pauses to syncs, so that syncs take a fifth of the time. */
 const FACTOR = 4;
 
 const COUNTED = 3;
@@ -397,7 +397,7 @@ const COUNTED = 3;
 /** A longer sync counts as this many milliseconds. */
 const LONGEST_COUNTED = LONGEST_PAUSE / FACTOR;
 
-/** Milliseconds of the longest pause before an urgent sync. */
+/** The longest pause before an urgent sync, in milliseconds. */
 const URGENT_PAUSE = 100;
 
 /** The pauses after failed syncs, and between repairs. */
@@ -405,7 +405,7 @@ const BACKOFF: BackoffLimits = { first: 1_000, longest: 30_000 };
 
 /** Follows syncs, and returns the pauses between them. All times are monotonic milliseconds. */
 export class SyncPauses {
-  /** Milliseconds of the last syncs since a quiet second, the newest last. */
+  /** The durations of the last syncs since a quiet second, in milliseconds, the newest last. */
   #durations: readonly number[] = [];
   #failures = 0;
   #ended = -Infinity;
@@ -419,7 +419,7 @@ export class SyncPauses {
     return counted.reduce((sum, each) => sum + each, 0) * FACTOR / COUNTED;
   }
 
-  /** Returns the time at which the next sync may begin. `isUnfinished`: the last one left changes. */
+  /** Returns the time at which the next sync may begin. `isUnfinished`: the last sync left changes. */
   next({ isUrgent, isUnfinished }: {
     readonly isUrgent: boolean;
     readonly isUnfinished: boolean;
@@ -446,5 +446,5 @@ export class SyncPauses {
   }
 }
 
-/** Limits repairs: two programs that undo each other must not take all of the processor. */
+/** Limits repairs: two programs that undo each other must not use all of the processor. */
 export const REPAIRS: LimiterOptions = { atOnce: 5, pauses: BACKOFF };

@@ -170,7 +170,7 @@ Deno.test("it is busy from the start until it runs, and until all is done that f
   assertEquals(loop.busy, 0);
 });
 
-Deno.test("what is left out of an object is warned of once, and the rest of it counts", async () => {
+Deno.test("an invalid part of an object is reported once, and the rest is used", async () => {
   const clash = { externalIPs: ["", "192.0.2.1"] };
   await using fixture = await SyncFixture.synced([service(1, clash)]);
   const { logger, told } = fixture;

@@ -40,7 +40,7 @@ export function vipKey(address: string, protocol: Protocol, port: number): strin
   return `${address} . ${protocol} . ${port}`;
 }
 
-/** A compact `vipKey`: V8 interns strings that are map keys, and each collection walks them all. */
+/** A compact `vipKey`. V8 interns strings that are map keys, and walks all of them in each garbage collection. */
 export type VipId = number | string;
 
 export function vipId(address: string, protocol: Protocol, port: number): VipId {
@@ -56,7 +56,7 @@ export function vipKeyOf(id: VipId): string {
   return vipKey(address, protocol, place % PORTS);
 }
 
-/** Prints a claim for people: `192.0.2.30:80/tcp`, `IPv4 node port 30080/tcp`. Other words stay. */
+/** Prints a claim for people: `192.0.2.30:80/tcp`, `IPv4 node port 30080/tcp`. Any other text stays. */
 export function claimText(claim: string): string {
   const parts = /^(?:(\S+) \. |(.* )?)(tcp|udp|sctp) \. (\d+)$/.exec(claim);
   if (!parts) return claim;
@@ -69,7 +69,7 @@ export function nodePortKey(protocol: Protocol, port: number): string {
   return `${protocol} . ${port}`;
 }
 
-/** Returns the key of a virtual IP, or of a node port if there is no address. */
+/** Returns the key of a virtual IP, or of a node port without an address. */
 export function frontendKey(
   { address, protocol, port }: {
     readonly address: string | undefined;

@@ -1,6 +1,6 @@
 /**
- * The fields of API objects that rules need: addresses are canonical, names are checked, node names and zones
- * are shared strings. Values are never changed in place.
+ * Declares the fields of API objects that rules need. Addresses are canonical, names are checked, node names and zones
+ * are shared strings. Values never change in place.
  */
 import type { Family } from "../values/address.ts";
 import type { AskedScheduler } from "./scheduler.ts";
@@ -10,7 +10,7 @@ export const PROTOCOLS = ["tcp", "udp", "sctp"] as const;
 
 export type Protocol = typeof PROTOCOLS[number];
 
-/** The endpoints that take traffic: all (`Cluster`) or those of this node (`Local`). */
+/** The endpoints that take traffic: all (`Cluster`), or this node's endpoints (`Local`). */
 export type TrafficPolicy = "Cluster" | "Local";
 
 /** The types of Services that have a virtual IP, the default first. */
@@ -20,7 +20,7 @@ type ServiceType = typeof SERVICE_TYPES[number];
 
 /** An object with parts that signpost cannot use. */
 interface Omitting {
-  /** The list entries and hints that were left out, one line each. Absent if there are none. */
+  /** The list entries and hints that were left out, one line each. Absent without any. */
   readonly omitted?: readonly string[];
 }
 
@@ -29,7 +29,7 @@ export interface ServicePort {
   readonly name: string;
   readonly protocol: Protocol;
   readonly port: number;
-  /** 0 if there is none. */
+  /** 0 without a node port. */
   readonly nodePort: number;
 }
 
@@ -49,7 +49,7 @@ export interface Service extends Omitting {
   readonly externalIPs: readonly string[];
   /** `status.loadBalancer.ingress[].ip` without entries of `ipMode: Proxy`. */
   readonly loadBalancerIPs: readonly string[];
-  /** True if there are entries, and all have `ipMode: Proxy`; else absent. */
+  /** Set if the status has entries, and all have `ipMode: Proxy`. */
   readonly isProxiedByBalancer?: true;
   /** `spec.loadBalancerSourceRanges`; if empty, every source may connect. */
   readonly sourceRanges: readonly string[];
@@ -58,7 +58,7 @@ export interface Service extends Omitting {
   readonly externalTrafficPolicy: TrafficPolicy;
   /** Seconds that a client stays on its endpoint; 0 if `sessionAffinity` is None. */
   readonly affinitySeconds: number;
-  /** 0 if there is none. */
+  /** 0 without health checks. */
   readonly healthCheckNodePort: number;
   /** Annotations `signpost.dev/scheduler` and `signpost.dev/hash`; absent if the Service has neither. */
   readonly scheduler?: AskedScheduler;
@@ -81,9 +81,9 @@ export interface Endpoint {
   readonly ready: boolean;
   readonly serving: boolean;
   readonly terminating: boolean;
-  /** `hints.forZones`; empty if there is no hint. */
+  /** `hints.forZones`; empty without a hint. */
   readonly zoneHints: readonly string[];
-  /** `hints.forNodes`; empty if there is no hint. */
+  /** `hints.forNodes`; empty without a hint. */
   readonly nodeHints: readonly string[];
 }
 
@@ -141,7 +141,7 @@ export interface Refusal {
 }
 
 /**
- * The change of one object, or the result of decoding it. `delete`: it is gone, or has no rules (headless,
+ * The change of one object, or the result of decoding it. `delete`: it is gone, or does not need rules (headless,
  * ExternalName, FQDN slice). `refuse`: it cannot be used.
  */
 export type ObjectChange<K extends Kind = Kind> = {
@@ -164,7 +164,7 @@ export type ObjectChange<K extends Kind = Kind> = {
     };
 }[K];
 
-/** The complete state of a kind, by key: other objects are gone, and a refused one keeps its last good state. */
+/** The complete state of a kind, by key. All other objects are gone, and a refused object keeps its last good state. */
 export type ReplaceEvent = {
   [K in Kind]: {
     readonly type: "replace";

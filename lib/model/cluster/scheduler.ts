@@ -1,4 +1,4 @@
-/** The schedulers: how a service port spreads new connections over its endpoints. */
+/** Declares the schedulers, which spread new connections of a service port over its endpoints. */
 
 export const SCHEDULERS = ["random", "round-robin", "consistent-hash"] as const;
 
@@ -54,7 +54,7 @@ export function describeScheduler(scheduler: Scheduler): string {
   }
 }
 
-/** Primes, each about twice the one before. */
+/** Primes, each about twice the previous prime. */
 const PRIMES = [2, 5, 11, 31, 61, 127, 251, 509, 1021, 2039, 4093, 8191, 16381, 32749, 65521];
 
 /** Returns the slots of a service port. A lookup table has the configured number, or enough for each endpoint. */

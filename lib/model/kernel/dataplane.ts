@@ -1,4 +1,4 @@
-/** The kernel port that the sync loop uses for nftables and iptables. */
+/** Declares the kernel port that the sync loop uses for nftables and iptables. */
 import type { DesiredState, StateChange } from "./desired.ts";
 import {
   type ProcessInput,
@@ -8,7 +8,7 @@ import {
   ProgramMissingError,
 } from "../ports/ports.ts";
 
-/** A transaction for `nft` or the restore tools. The text of a long one may be computed on access. */
+/** A transaction for `nft` or the restore tools. The text of a long transaction may be computed on access. */
 export interface Script {
   readonly kind: "full" | "partial";
   readonly text: string;
@@ -30,9 +30,9 @@ export interface Drift {
   readonly missing: string;
   /** The added object, such as `rule of services`; `""` if none. */
   readonly added: string;
-  /** The process that did it, such as `nft (pid 4711)`; `""` if unknown. */
+  /** The process that made the change, such as `nft (pid 4711)`; `""` if unknown. */
   readonly by: string;
-  /** Set if a sync of our own may be the difference: a repair compares again. */
+  /** Set if our own sync may explain the difference. A repair compares again. */
   readonly isUnconfirmed?: true;
 }
 
@@ -46,14 +46,14 @@ export interface DriftOptions {
 
 /**
  * Turns desired state into scripts, applies them, and watches what other programs change. `full` and `changing` are
- * pure. If `apply` fails, the kernel keeps its state, and the next script must be a full one.
+ * pure. If `apply` fails, the kernel keeps its state, and the next script must be a full script.
  */
 export interface Dataplane<S extends Script = Script> {
-  /** Returns a script that leads to `state`, whatever the kernel holds. */
+  /** Returns a script that leads to `state` from any state of the kernel. */
   full(state: DesiredState): S;
-  /** Returns a script from the applied state to `state`; `undefined`: only a full script leads there. */
+  /** Returns a script from the applied state to `state`; `undefined` if only a full script does. */
   changing(change: StateChange, state: DesiredState): Generator<undefined, S | undefined>;
-  /** True if the last partial script left deletions, which the next one makes even of no change. */
+  /** True if the last partial script left deletions, which the next script makes even without a change. */
   readonly isUnfinished?: boolean;
   /** Writes the script. @param checkpoint is called after each part, and may throw @throws {ApplyError} */
   apply(script: S, checkpoint?: () => void): Promise<void>;
@@ -67,7 +67,7 @@ export interface Dataplane<S extends Script = Script> {
   watchDrift(options: DriftOptions): Promise<void>;
   /** Looks for drift at once; absent if the kernel reports each change. */
   lookForDrift?(options: DriftOptions): Promise<void>;
-  /** Lets another proxy's rules decide before ours; absent if they do anyway. @throws {ApplyError} */
+  /** Lets another proxy's rules decide before ours; absent if they always do. @throws {ApplyError} */
   stepBehind?(): Promise<void>;
 }
 
@@ -79,14 +79,14 @@ export type ScriptWriter<S extends Script = Script> = Omit<
 
 export type ApplyFailure =
   | "program-missing" // The program is not installed.
-  | "not-permitted" // No CAP_NET_ADMIN.
+  | "not-permitted" // CAP_NET_ADMIN is missing.
   | "owned" // Another program holds our table for itself.
   | "not-supported" // The kernel or the program does not know an expression.
   | "conflict" // The script deletes a missing object or adds an existing one: another program changed the kernel.
   | "busy" // Another program holds the lock (iptables), or the kernel is busy.
-  | "unreadable" // The program crashes on rules of another program.
+  | "unreadable" // The program crashes on another program's rules.
   | "program-failed" // The program could not be started, was killed, or did not end in time.
-  | "unknown"; // Anything else.
+  | "unknown"; // Any other failure.
 
 /** Thrown by `Dataplane.apply`. The message is one line that says what to do. */
 export class ApplyError extends Error {

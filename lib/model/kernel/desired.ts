@@ -1,4 +1,4 @@
-/** The desired state of this node and its changes, independent of nft and iptables. */
+/** Declares the desired state of this node and its changes, independent of nft and iptables. */
 import type { Family } from "../values/address.ts";
 import type { Acceleration } from "../configuration.ts";
 import type { Scheduler } from "../cluster/scheduler.ts";
@@ -7,9 +7,9 @@ import type { Protocol, TrafficPolicy } from "../cluster/objects.ts";
 export interface Destination {
   readonly address: string;
   readonly port: number;
-  /** True if it is on this node. As in kube-proxy, an endpoint without a node name is not. */
+  /** True if it is on this node. As in kube-proxy, an endpoint without a node name is not local. */
   readonly local: boolean;
-  /** True if its own connections may return to it through this node: those are masqueraded. */
+  /** True if its own connections may return to it through this node. Such connections are masqueraded. */
   readonly hairpin: boolean;
 }
 
@@ -25,7 +25,7 @@ export interface DesiredServicePort {
   readonly clusterIPs: readonly string[];
   readonly externalIPs: readonly string[];
   readonly loadBalancerIPs: readonly string[];
-  /** 0 if there is none. */
+  /** 0 without a node port. */
   readonly nodePort: number;
   /** `spec.healthCheckNodePort`, which the node's own firewall must accept (iptables mode). */
   readonly healthCheckNodePort?: number;
@@ -33,7 +33,7 @@ export interface DesiredServicePort {
   readonly sourceRanges: readonly string[];
   readonly internalTrafficPolicy: TrafficPolicy;
   readonly externalTrafficPolicy: TrafficPolicy;
-  /** 0 if there is none. */
+  /** 0 without session affinity. */
   readonly affinitySeconds: number;
   /** The scheduler of new connections; random if absent. With session affinity, of new clients. */
   readonly scheduler?: Scheduler;
@@ -45,7 +45,7 @@ export interface DesiredServicePort {
   readonly otherServingEndpoints?: readonly Pick<Destination, "address" | "port">[];
   /** True if long connections to it take the kernel's fast path; absent if not. */
   readonly accelerated?: true;
-  /** True if an endpoint in the cluster can take traffic. Then Local without one drops, else it rejects. */
+  /** True if an endpoint in the cluster can take traffic. Then Local without local endpoints drops, else it rejects. */
   readonly hasEndpoints: boolean;
 }
 
@@ -58,22 +58,22 @@ export type LocalDetector =
 /** The node's addresses that take node ports (KubeProxyConfiguration `nodePortAddresses`), of one family. */
 export type NodePortAddresses =
   | { readonly type: "all" }
-  /** The node's local addresses inside these ranges. No range, no node ports. */
+  /** The node's local addresses inside these ranges. Without a range, node ports are off. */
   | { readonly type: "cidrs"; readonly cidrs: readonly string[] };
 
 /** The node's facts that the rules of one family depend on. */
 export interface DesiredFamily {
-  /** `undefined` if no source is known to be local. */
+  /** `undefined` if local pods cannot be recognized. */
   readonly localDetector: LocalDetector | undefined;
   readonly nodePortAddresses: NodePortAddresses;
   /**
    * Node ports on loopback in nftables mode. `listeners`: user space serves TCP, and rules reject UDP and SCTP.
-   * `rejects`: rules reject all three. Absent: loopback is left alone.
+   * `rejects`: rules reject all three. Absent: rules leave loopback unchanged.
    */
   readonly loopback?: "listeners" | "rejects";
   /** Ranges of cluster IPs, merged and sorted. */
   readonly serviceCIDRs: readonly string[];
-  /** The ServiceCIDRs without the known pod ranges. An address here that no Service has is unused. */
+  /** The ServiceCIDRs without the known pod ranges. Without a Service, an address in these ranges is unused. */
   readonly guardedCIDRs: readonly string[];
   /** The API server's addresses in `serviceCIDRs`, sorted: the guard of cluster IPs skips them. */
   readonly guardedServers: readonly string[];
@@ -93,7 +93,7 @@ export interface DesiredNode {
   readonly tcpBeLiberal: boolean;
   /** True if frontend elements count connections (nftables mode; iptables rules always do). */
   readonly countsConnections: boolean;
-  /** The kernel's fast path for long connections; absent if there is none (nftables mode). */
+  /** The kernel's fast path for long connections; absent if it is off (nftables mode). */
   readonly acceleration?: Pick<Acceleration, "packets" | "interfaces">;
 }
 
@@ -103,7 +103,7 @@ export interface DesiredState {
   readonly services: ReadonlyMap<string, readonly DesiredServicePort[]>;
 }
 
-/** One Service's change. An empty list means no rules. If both are the same list, nothing changes. */
+/** The change of one Service. Without rules, a list is empty. If both are the same list, nothing changes. */
 export interface ServiceChange {
   readonly before: readonly DesiredServicePort[];
   readonly after: readonly DesiredServicePort[];
@@ -122,7 +122,7 @@ export function endpointsFor(
   return policy === "Local" ? port.localEndpoints : port.clusterEndpoints;
 }
 
-/** The reason why a policy leads to no endpoint: packets are rejected, or dropped if only this node has none. */
+/** The reason why a policy does not lead to an endpoint. `no-endpoints` rejects, `no-local-endpoints` drops packets. */
 export type NoEndpointsReason = "no-endpoints" | "no-local-endpoints";
 
 export function noEndpointsReason(
@@ -162,10 +162,10 @@ export function servingEndpoints(
   return [...usedEndpoints(port), ...port.otherServingEndpoints ?? []];
 }
 
-/** Facts that are set elements, or rules of their own. */
+/** Facts that become set elements or separate rules. */
 const VARIABLE: readonly string[] = ["serviceCIDRs", "guardedCIDRs", "guardedServers"];
 
-/** Returns true if rules that all Services share change. */
+/** Returns true if the rules change that all Services share. */
 export function changesFixedRules({ node }: Pick<StateChange, "node">): boolean {
   return node !== undefined && fixedFacts(node.before) !== fixedFacts(node.after);
 }

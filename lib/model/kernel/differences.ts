@@ -15,7 +15,7 @@ export interface Change {
   readonly service: string;
 }
 
-/** Version of the report; it grows when a field goes or changes its meaning. */
+/** The version of the report. It grows when a field is removed or changes its meaning. */
 export const VERIFY_VERSION = 1;
 
 export interface Difference {
@@ -24,20 +24,20 @@ export interface Difference {
   readonly in: string;
   /** The key of the element, or the rule; `""` for the set, map, chain or table itself. */
   readonly key: string;
-  /** The desired value; `""` if nothing is desired, or there is no value but the key. */
+  /** The desired value; `""` if nothing is desired, or the key is all. */
   readonly desired: string;
   readonly held: string;
 }
 
 export interface ServiceDifference extends Difference {
-  /** `namespace/name:port`; `""` if all, or none that is known. */
+  /** `namespace/name:port`; `""` for all Services or an unknown Service. */
   readonly service: string;
 }
 
 /** A Service whose last good rules the daemon keeps. */
 interface HeldBack {
   readonly service: string;
-  /** The reason why its present state is not used. */
+  /** The reason why its current state is not used. */
   readonly reason: string;
 }
 
@@ -46,7 +46,7 @@ export interface HeldBackPorts extends HeldBack {
 }
 
 export interface FixOutcome {
-  /** `differs`: the kernel differs even after a full sync. `failed`: no daemon answered, or it made no sync. */
+  /** `differs`: the kernel differs even after a full sync. `failed`: a daemon did not answer, or did not sync. */
   readonly result: "unneeded" | "fixed" | "differs" | "failed";
   readonly message: string;
 }
@@ -66,7 +66,7 @@ export interface Verification {
   readonly differences: readonly ServiceDifference[];
   /** Differences in progress: the kernel changed between two reads, or new node addresses are not read yet. */
   readonly inFlight: readonly ServiceDifference[];
-  /** Services whose last good rules the daemon keeps: these are the desired ones. */
+  /** Services whose last good rules the daemon keeps: these rules are the desired rules. */
   readonly heldBack: readonly HeldBack[];
   readonly otherProxies: readonly string[];
   /** `null` without `--fix`. */
@@ -74,7 +74,7 @@ export interface Verification {
   readonly objects: ObjectsOrigin;
 }
 
-/** @param values `key` is absent for the whole place, `desired` and `held` if there is no value */
+/** Makes a difference. @param values `key` is absent for the whole place, `desired` and `held` without a value */
 export function difference(
   type: Difference["type"],
   place: string,
@@ -83,7 +83,7 @@ export function difference(
   return { type, in: place, key: "", desired: "", held: "", ...values };
 }
 
-/** Returns the rules that the other list lacks, or has less often. Rules with the same key are equal. */
+/** Returns the rules that `others` lacks, or has less often. Rules with the same key are equal. */
 export function without<Rule>(
   rules: readonly Rule[],
   { others, keyOf }: { readonly others: readonly Rule[]; readonly keyOf: (rule: Rule) => string },
@@ -101,7 +101,7 @@ export function without<Rule>(
 interface RuleOptions {
   readonly place: string;
   readonly keyOf: (rule: string) => string;
-  /** Rules with the same key can stand in each other's place. `keyOf` by default. */
+  /** Rules with the same key can change places. @default `keyOf` */
   readonly orderOf?: (rule: string) => string;
 }
 

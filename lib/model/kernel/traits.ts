@@ -1,4 +1,4 @@
-/** The properties of a mode, and the features that nft or the kernel may refuse. */
+/** Declares the properties of a mode, and the features that nft or the kernel may refuse. */
 import type { Mode } from "../configuration.ts";
 
 export interface ModeTraits {
@@ -27,13 +27,13 @@ export type Feature = typeof FEATURES[number];
 
 export type ServiceFeature = Exclude<Feature, "connection-counters" | "acceleration">;
 
-/** The refused features, each with one line that says who refuses what. */
+/** The refused features, each with one line that names the program or kernel and its refusal. */
 export type RefusedFeatures = ReadonlyMap<Feature, string>;
 
 export interface Unsupported {
   readonly service: string;
   readonly feature: ServiceFeature;
-  /** One line that says who refuses what. */
+  /** One line that names the program or kernel and its refusal. */
   readonly refusal: string;
 }
 

@@ -1,4 +1,4 @@
-/** The HTTP of health checks and metrics: a request in, an answer out, no sockets. */
+/** Answers HTTP requests of health checks and metrics, without sockets. */
 
 import type { Family } from "../values/address.ts";
 
@@ -9,7 +9,7 @@ export interface HttpRequest {
   readonly search?: string;
   /** The Host header as the client wrote it; absent if unknown. */
   readonly host?: string;
-  /** The client's IP family; absent means that of the listener's address. */
+  /** The client's IP family; absent means the family of the listener's address. */
   readonly family?: Family;
 }
 
@@ -22,7 +22,7 @@ export interface HttpAnswer {
 export type HttpHandler = (request: HttpRequest) => HttpAnswer | Promise<HttpAnswer>;
 
 export interface ListenAddress {
-  /** A canonical address; `::` means all addresses of both families, `0.0.0.0` those of IPv4. */
+  /** A canonical address; `::` means all addresses of both families, `0.0.0.0` all IPv4 addresses. */
   readonly hostname: string;
   readonly port: number;
 }

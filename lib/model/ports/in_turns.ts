@@ -12,8 +12,8 @@ export function atOnce<T>(work: Generator<undefined, T>): T {
 const TURN = 20;
 
 /**
- * Splits long work by time. Generators yield after each item, which costs some 0.4 µs. Longer steps delay other work:
- * while V8 marks a large heap late, each 64 KB of new objects cost 5 ms (`IncrementalMarking::AdvanceOnAllocation`).
+ * Splits long work by time. Generators yield after each item, which costs some 0.4 µs. Longer steps delay other work.
+ * While V8 marks a large heap late, each 64 KB of new objects cost 5 ms (`IncrementalMarking::AdvanceOnAllocation`).
  */
 export class Turns {
   #began: number;

@@ -1,4 +1,4 @@
-/** The ports between the pure core and the system. Adapters are in `lib/system/` and `main.ts`. */
+/** Declares the ports between the pure core and the system. Adapters are in `lib/system/` and `main.ts`. */
 import type { Protocol } from "../cluster/objects.ts";
 
 export interface ProcessResult {
@@ -7,12 +7,12 @@ export interface ProcessResult {
   readonly stderr: string;
 }
 
-/** Text for a program's standard input. Pieces are computed while the program reads earlier ones. */
+/** Text for a program's standard input. Pieces are computed while the program reads earlier pieces. */
 export type ProcessInput = string | Iterable<string> | AsyncIterable<string>;
 
 export interface ProcessRunner {
   /**
-   * Runs it without a shell. Of a very long standard error, the beginning is returned.
+   * Runs a program without a shell. Of a very long standard error, it returns the beginning.
    * @throws {ProgramMissingError} if the program is not installed
    * @throws {ProgramFailedError} if it cannot be started now, was killed, or did not end in time
    */
@@ -20,7 +20,7 @@ export interface ProcessRunner {
 }
 
 export interface ProcessStreamer {
-  /** Yields lines of its standard output until the end or the abort. It throws as `ProcessRunner`. */
+  /** Yields the lines of a program's standard output until the end or the abort. It throws as `ProcessRunner`. */
   lines(argv: readonly [string, ...string[]], signal: AbortSignal): AsyncIterable<string>;
 }
 
@@ -32,11 +32,11 @@ export class ProgramMissingError extends Error {
 }
 
 export type ProgramFailure =
-  | "not-started" // The kernel did not start it: no free file descriptor, process or memory.
+  | "not-started" // The kernel did not start it: file descriptors, processes or memory are used up.
   | "timeout" // It exceeded its time limit and was killed.
-  | "output" // It printed more than is expected of it, and was killed.
+  | "output" // It printed more than its limit, and was killed.
   | "crash" // The program crashed.
-  | "signal"; // A signal from elsewhere ended it: the kernel may be out of memory.
+  | "signal"; // Another program's signal, or the kernel without memory, ended it.
 
 /** Thrown by a `ProcessRunner`. A retry may succeed. The message is one line for the user. */
 export class ProgramFailedError extends Error {
@@ -103,7 +103,7 @@ export interface ProbeTarget extends TcpAddress {
   readonly request: "connect" | "dns" | "readyz";
 }
 
-/** Connects and asks. @returns the fault of the answer; `""`: it is good @throws {Error} as `Tcp.connect` */
+/** Connects and asks. @returns the fault of the answer; `""` for a good answer @throws {Error} as `Tcp.connect` */
 export type Prober = (
   to: ProbeTarget,
   options: { readonly timeout: number; readonly signal: AbortSignal },

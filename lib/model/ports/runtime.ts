@@ -1,4 +1,4 @@
-/** The process and machine as the commands use them. The adapter is `lib/system/runtime.ts`. */
+/** Declares the process and the machine as the commands use them. The adapter is `lib/system/runtime.ts`. */
 import type { Clock, ProcessRunner, ProcessStreamer } from "./ports.ts";
 
 export interface LockHolder {
@@ -13,7 +13,7 @@ export interface LockHolder {
 export interface NodeLock {
   /** Takes the lock for the life of the process. @returns true if this process holds it @throws {Error} */
   take(self: LockHolder): boolean;
-  /** Returns the process that holds the lock; `undefined`: it does not say who it is. */
+  /** Returns the process that holds the lock; `undefined` if it does not answer. */
   holder(): Promise<LockHolder | undefined>;
 }
 
@@ -47,7 +47,7 @@ export interface DaemonRequest {
   readonly path: string;
   /** Reads the answer. @default as JSON */
   readonly read?: (body: AsyncIterable<Uint8Array<ArrayBuffer>>) => Promise<unknown>;
-  /** Milliseconds that the answer may take. @default 10 s */
+  /** Milliseconds that the answer may take. @default 10,000 */
   readonly timeout?: number;
 }
 
@@ -55,7 +55,7 @@ interface Machine {
   osRelease(): string;
   cpus(): number;
   hostname(): string;
-  /** Returns true if the kernel has IPv6: not after `ipv6.disable=1`. */
+  /** Returns true if the kernel has IPv6, which `ipv6.disable=1` turns off. */
   hasIpv6(): boolean;
   addresses(): readonly string[];
   interfaces(): readonly InterfaceAddress[];
@@ -63,10 +63,10 @@ interface Machine {
   resolve(host: string): Promise<readonly string[]>;
 }
 
-interface Files {
+interface FileAccess {
   workingDirectory(): string;
   readFile(path: string): Promise<string>;
-  /** Reads a regular file of 1 MiB at most within 10 s: no file can hold a request or fill the memory. */
+  /** Reads a regular file of 1 MiB at most within 10 s. So a file can neither block a request nor fill the memory. */
   readRegularFile(path: string): Promise<string>;
   /** Writes a text, or bytes that only root reads, if signpost may write there. */
   writeFile(path: string, data: string | Uint8Array): Promise<void>;
@@ -84,13 +84,13 @@ interface Terminal {
 }
 
 interface Sockets {
-  /** Asks the daemon behind a socket. @returns the answer, as it was read @throws {Error} without an answer */
+  /** Asks the daemon behind a socket. @returns what `read` returned @throws {Error} without an answer */
   askDaemon(path: string, request: DaemonRequest): Promise<unknown>;
   sendProbe(request: ProbeRequest): Promise<void>;
 }
 
-/** This process, and the ports through which the commands see the machine. */
-export interface Runtime extends Machine, Files, Terminal, Sockets {
+/** Has the data of this process, and the ports through which commands use the machine. */
+export interface Runtime extends Machine, FileAccess, Terminal, Sockets {
   readonly clock: Clock;
   readonly runner: ProcessRunner;
   readonly streamer: ProcessStreamer;

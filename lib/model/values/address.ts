@@ -14,8 +14,8 @@ const CANONICAL_IPV4 =
 const IPV6_CHARACTERS = /^[0-9a-fA-F:.]{2,45}$/;
 
 /**
- * Prints an address in canonical form (RFC 5952 for IPv6); `undefined`: it is no address, or has a zone. As in Go's
- * `ParseIPSloppy`, leading zeros in IPv4 are decimal, and an IPv4-mapped address is the IPv4 address.
+ * Prints an address in canonical form (RFC 5952 for IPv6); `undefined` if it is not an address, or has a zone. As in
+ * Go's `ParseIPSloppy`, leading zeros in IPv4 are decimal, and an IPv4-mapped address is the IPv4 address.
  */
 export function parseAddress(text: unknown): string | undefined {
   if (typeof text !== "string") return undefined;
@@ -34,14 +34,14 @@ export function parseAddress(text: unknown): string | undefined {
     : address.toRFC5952String();
 }
 
-/** Bits before the IPv4 address in an IPv4-mapped one (RFC 4291, 2.5.5.2). */
+/** Bits before the IPv4 address in an IPv4-mapped address (RFC 4291, 2.5.5.2). */
 const MAPPED_BITS = 96;
 
 export function familyOf(address: string): Family {
   return address.includes(":") ? 6 : 4;
 }
 
-/** Prints a CIDR in canonical form, without host bits and white space; `undefined`: it is no CIDR. */
+/** Prints a CIDR in canonical form, without host bits and white space; `undefined` if it is not a CIDR. */
 export function parseCidr(text: unknown): string | undefined {
   if (typeof text !== "string") return undefined;
   const match = /^([^/]+)\/(\d{1,3})$/.exec(text.trim());
@@ -133,8 +133,8 @@ export function cidrTest(cidr: string): (inner: string) => boolean {
   return (inner) => covers(outer, splitCidr(inner));
 }
 
-export function cidrsOverlap(one: string, other: string): boolean {
-  return cidrContains(one, other) || cidrContains(other, one);
+export function cidrsOverlap(a: string, b: string): boolean {
+  return cidrContains(a, b) || cidrContains(b, a);
 }
 
 export function isEveryAddress(cidr: string): boolean {
@@ -183,7 +183,7 @@ interface CidrParts {
   readonly length: number;
 }
 
-/** Splits a CIDR. An address is one of full length. */
+/** Splits a CIDR. An address counts as a CIDR of full length. */
 function splitCidr(cidr: string): CidrParts {
   const [address = "", length] = cidr.split("/");
   const family = familyOf(address);
@@ -197,7 +197,7 @@ function covers(outer: CidrParts, inner: CidrParts): boolean {
     clearHostBits(inner.base, family, length) === base;
 }
 
-/** Returns the range of which a range is a half. */
+/** Returns the range that a range is a half of. */
 function parentOf({ family, base, length }: CidrParts): CidrParts {
   return { family, base: clearHostBits(base, family, length - 1), length: length - 1 };
 }

@@ -1,4 +1,4 @@
-/** Collections of bounded size. */
+/** Implements collections of bounded size. */
 
 /** A map that drops its oldest key when it is full. */
 export class BoundedMap<K, V> {
@@ -33,7 +33,7 @@ export class TopK<T> {
 
   constructor(
     private readonly most: number,
-    private readonly compare: (one: T, other: T) => number,
+    private readonly compare: (a: T, b: T) => number,
   ) {}
 
   add(thing: T): void {

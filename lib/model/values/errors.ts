@@ -1,6 +1,6 @@
-/** Thrown values: their messages, and the error that ends the process. */
+/** Reads the messages of thrown values, and declares the error that ends the process. */
 
-/** Deno's advice in a permission error: signpost has no such flag. */
+/** Matches Deno's advice in a permission error: signpost does not have such flags. */
 const DENO_FLAG = /, run again with the --allow-[\w-]+ flag/;
 
 /** Returns the message of an error, or the text of any other thrown value. */
@@ -13,7 +13,7 @@ export class FatalError extends Error {
   override name = "FatalError";
 }
 
-/** Returns a handler for `catch` that makes errors of one type fatal, and keeps all others. */
+/** Returns a handler for `catch` that makes errors of one type fatal, and throws any other error unchanged. */
 export function fatalIf(
   type: abstract new (...parameters: never[]) => Error,
 ): (error: unknown) => never {
@@ -28,7 +28,7 @@ export function messageIfFatal(error: unknown): string {
   throw error;
 }
 
-/** Returns nothing for a fatal error, as a handler for `catch`. Any other error is thrown again. */
+/** Ignores a fatal error, as a handler for `catch`. Any other error is thrown again. */
 export function unlessFatal(error: unknown): undefined {
   messageIfFatal(error);
 }

@@ -1,4 +1,4 @@
-/** Works on lists that live as long as their Service: many, and most with at most one entry. */
+/** Works on lists that stay as long as their Service. A cluster has very many, most with at most one entry. */
 
 const NONE: readonly never[] = [];
 
@@ -7,7 +7,7 @@ export function compact<T>(list: readonly T[]): readonly T[] {
   return list.length === 0 ? NONE : list.slice();
 }
 
-/** Returns the entries that hold, or the list itself if all do. */
+/** Returns the entries that pass the test, or the list itself if all entries do. */
 export function only<T>(list: readonly T[], holds: (each: T) => boolean): readonly T[] {
   return list.every(holds) ? list : compact(list.filter(holds));
 }
@@ -17,7 +17,7 @@ export function append<T>(list: T[], more: Iterable<T>): void {
   for (const each of more) list.push(each);
 }
 
-/** Cuts a list to chunks. Only a chunk of one item weighs more than `most`. */
+/** Cuts a list into chunks of a weight up to `most`. Only a chunk of one item may weigh more. */
 export function* chunks<T>(
   items: Iterable<T>,
   { weigh, most }: { readonly weigh: (item: T) => number; readonly most: number },

@@ -1,7 +1,7 @@
 /** Finds the name that a user may have meant. */
 import { levenshteinDistance } from "@std/text/levenshtein-distance";
 
-/** Names the nearest candidate as ` (did you mean …?)`; `""` if none is near, or the name is not text. */
+/** Names the nearest candidate as ` (did you mean …?)`; `""` if all differ too much, or the name is not text. */
 export function didYouMean(name: unknown, candidates: Iterable<string>, prefix = ""): string {
   const found = typeof name === "string" ? nearest(name, candidates) : undefined;
   return found === undefined ? "" : ` (did you mean ${prefix}${found}?)`;
@@ -12,10 +12,10 @@ export function nearest(name: string, candidates: Iterable<string>): string | un
   let found: string | undefined;
   let least = Math.min(4, Math.ceil(name.length / 2));
   for (const candidate of candidates) {
-    // The distance takes long, and is not smaller than this.
+    // The difference in length is a lower bound of the distance, which takes long to compute.
     if (Math.abs(candidate.length - name.length) >= least) continue;
     const [typed, other] = [name.toLowerCase(), candidate.toLowerCase()];
-    // Letters in another order are one mistake.
+    // Letters in another order count as one mistake.
     const distance = lettersOf(typed) === lettersOf(other) ? 1 : levenshteinDistance(typed, other);
     if (distance < least) [found, least] = [candidate, distance];
   }

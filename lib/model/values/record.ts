@@ -2,7 +2,7 @@
 
 export type JsonObject = Readonly<Record<string, unknown>>;
 
-/** Returns true for an object with fields: no list, and not `null`. */
+/** Returns true for an object with fields, which is not a list and not `null`. */
 export function isRecord(value: unknown): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
@@ -24,18 +24,18 @@ export function jsonIn(text: string): unknown {
   }
 }
 
-/** Compares plain data by content, without the order of fields. A field that is `undefined` equals an absent one. */
-export function sameValue(one: unknown, other: unknown): boolean {
-  if (Object.is(one, other)) return true;
-  if (!isObject(one) || !isObject(other) || Array.isArray(one) !== Array.isArray(other)) {
+/** Compares plain data by content, without the order of fields. A field that is `undefined` equals an absent field. */
+export function sameValue(a: unknown, b: unknown): boolean {
+  if (Object.is(a, b)) return true;
+  if (!isObject(a) || !isObject(b) || Array.isArray(a) !== Array.isArray(b)) {
     return false;
   }
-  if (Array.isArray(one) && one.length !== other.length) return false;
-  for (const field in one) {
-    if (!sameValue(one[field], other[field])) return false;
+  if (Array.isArray(a) && a.length !== b.length) return false;
+  for (const field in a) {
+    if (!sameValue(a[field], b[field])) return false;
   }
-  for (const field in other) {
-    if (!(field in one) && other[field] !== undefined) return false;
+  for (const field in b) {
+    if (!(field in a) && b[field] !== undefined) return false;
   }
   return true;
 }

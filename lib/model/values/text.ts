@@ -1,4 +1,4 @@
-/** Prints untrusted text in messages. */
+/** Reads lines, and prints untrusted text in messages. */
 
 export function* eachLine(text: string): Generator<string, void> {
   let from = 0;
@@ -6,7 +6,7 @@ export function* eachLine(text: string): Generator<string, void> {
   yield text.slice(from);
 }
 
-/** Says why a tab before a YAML field is refused. The parser would take the field for one of the level above. */
+/** Explains why a tab before a YAML field is refused. The parser would read the field as part of the level above. */
 export const TAB_INDENTATION = "a tab is not valid as indentation, use spaces";
 
 /** Returns the first line of a YAML text whose field or item is indented with a tab, from 1. JSON may have tabs. */
@@ -50,7 +50,7 @@ const UNSAFE = /[\p{Cc}\p{Cf}\p{Co}\p{Cs}\p{Zl}\p{Zp}]/gu;
 
 const SHORT: Readonly<Record<string, string>> = { "\n": "\\n", "\r": "\\r", "\t": "\\t" };
 
-/** Prints any text on one line, with unsafe characters as JSON escapes. All output passes through here. */
+/** Prints any text on one line, with unsafe characters as JSON escapes. All output passes through this function. */
 export function plain(text: string): string {
   return text.replace(UNSAFE, (unsafe) => SHORT[unsafe] ?? unicodeEscape(unsafe));
 }
@@ -71,7 +71,7 @@ export function oneLine(text: string, limit = 300): string {
 export function errorText(error: unknown): string {
   if (!(error instanceof Error)) return oneLine(String(error));
   const code = "code" in error && typeof error.code === "string" ? error.code : "";
-  // Deno adds its operation and the path, which the caller names: `No such file or directory (os error 2): readfile '/a'`.
+  // Deno adds its operation and the path, which the caller names too: `… (os error 2): readfile '/a'`.
   const message = error.message.replace(/( \(os error \d+\)): \w+ '[^]*'$/, "$1");
   return oneLine(message || code || error.name);
 }

@@ -1,4 +1,4 @@
-/** Spaces repeated work in time: waits between retries, wakes, and readings on demand. */
+/** Spaces repeated work in time: retries, limited runs, readings on demand, and waits for an event. */
 import type { Clock } from "../ports/ports.ts";
 
 export interface BackoffLimits {
@@ -6,16 +6,16 @@ export interface BackoffLimits {
   readonly longest: number;
 }
 
-/** Returns the waiting time after a number of earlier ones. It doubles, up to the longest. */
-export function delayAfter({ first, longest }: BackoffLimits, others: number): number {
-  return Math.min(longest, first * 2 ** Math.min(others, 30));
+/** Returns the waiting time after a number of earlier waits. It doubles, up to the longest. */
+export function delayAfter({ first, longest }: BackoffLimits, earlier: number): number {
+  return Math.min(longest, first * 2 ** Math.min(earlier, 30));
 }
 
 /** Doubles the waiting time after each failure. A random factor of 0.5 to 1 spreads the nodes. */
 export class Backoff {
   #failures = 0;
 
-  /** @param random as `Math.random`; 1 by default, which means no spread */
+  /** @param random as `Math.random`; the default of 1 does not spread */
   constructor(
     private readonly limits: BackoffLimits,
     private readonly random: () => number = () => 1,
@@ -25,7 +25,7 @@ export class Backoff {
     return this.#failures;
   }
 
-  /** Counts a failure. @returns milliseconds to wait, at least those that the server asked for */
+  /** Counts a failure. @returns milliseconds to wait. @param atLeast the milliseconds that the server asked for */
   next(atLeast = 0): number {
     const { first } = this.limits;
     const range = delayAfter(this.limits, this.#failures);
@@ -46,7 +46,7 @@ export interface LimiterOptions {
   readonly pauses: BackoffLimits;
 }
 
-/** Limits how often something is done: some runs at once, then later and later. */
+/** Limits runs: some at once, then with growing pauses. */
 export class Limiter {
   #inARow = 0;
   #last = -Infinity;
@@ -65,7 +65,7 @@ export class Limiter {
   }
 }
 
-/** Milliseconds. */
+/** Milliseconds for which a reading is returned again. */
 const READING_VALID = 5_000;
 /** Milliseconds to wait for a reading before the last value is returned. */
 const PATIENCE = 2_000;
@@ -76,7 +76,7 @@ interface BoundedReadingOptions<T> {
   readonly known: () => T;
 }
 
-/** Returns a reader that refreshes a value older than `valid` milliseconds; a failure keeps the last. */
+/** Returns a reader that refreshes a value older than `valid` milliseconds; a failure keeps the last value. */
 export function boundedReading<T>(
   { clock, refresh, known }: BoundedReadingOptions<T>,
 ): (valid?: number) => Promise<T> {
@@ -97,7 +97,7 @@ export function boundedReading<T>(
   };
 }
 
-/** Wakes one waiter. Its next wait ends at once if the event was set before. */
+/** Wakes one waiter. Its next wait ends at once if the event was set earlier. */
 export class AutoResetEvent {
   #isSet = false;
   #end: (() => void) | undefined;
