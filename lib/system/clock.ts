@@ -1,7 +1,7 @@
-/** Adapter: the machine's clocks. Tests of no program use it too, so it stands alone. */
+/** Adapter: reads the machine's clocks. A file of its own, because tests without programs import it too. */
 import type { Clock } from "../model/ports/ports.ts";
 
-/** Timers hold 31 bits of milliseconds, 24 days; one for more would end at once. */
+/** Timers hold 31 bits of milliseconds, 24 days. A longer timer would end at once. */
 const MAX_TIMER = 2 ** 31 - 1;
 
 export class SystemClock implements Clock {

@@ -27,7 +27,7 @@ export const denoFiles: Files = {
   stat: async (path) => {
     if (path === "-") return { isDirectory: false, fingerprint: "" };
     const { isDirectory, ino, size, mtime, ctime } = await Deno.stat(path);
-    // Every change of the node sets ctime, also of the right to read it, but it has whole seconds (Deno 2.9).
+    // Every change of the file sets ctime, also of its mode, but ctime has whole seconds (Deno 2.9).
     const fingerprint = [ino, size, mtime?.getTime(), ctime?.getTime()].join("/");
     return { isDirectory, fingerprint };
   },
@@ -41,7 +41,7 @@ export function stderrSink(): (line: string) => void {
     try {
       while (rest.length > 0) rest = rest.subarray(Deno.stderr.writeSync(rest));
     } catch {
-      // No one is left to tell.
+      // Standard error is gone, so the line is lost.
     }
   };
 }

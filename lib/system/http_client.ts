@@ -1,4 +1,4 @@
-/** Adapter: the HTTP client for the API server, chosen by what a connection needs. */
+/** Adapter: sends HTTP requests to the API server, with the client that a connection needs. */
 import { type Proxies, PROXY_VARIABLES } from "../source/api/access/access_source.ts";
 import type { HttpClient, HttpRequest, HttpResponse } from "../source/api/api_client.ts";
 import type { TlsSettings } from "../source/api/access/access.ts";
@@ -6,12 +6,12 @@ import type { TlsSettings } from "../source/api/access/access.ts";
 /**
  * Makes a client for any server that a kubeconfig can name. `node:https` of Deno 2.9 takes 110 MB for a list of 36 MB,
  * and `fetch` 3 MB. Open requests outlive their client.
- * @param options `proxies`: the proxies of all requests, whatever the environment names
+ * @param options `proxies`: the proxies of all requests, instead of the environment's
  */
 export function createHttpClient(
   { proxies = {} }: { readonly proxies?: Proxies } = {},
 ): HttpClient {
-  // Deno must not trust the authorities of a store beside a kubeconfig's. The variable names the stores.
+  // Deno must trust only the kubeconfig's authorities. The variable names the stores that it trusts too.
   Deno.env.set("DENO_TLS_CA_STORE", ",");
   let last: { readonly key: string; readonly client: Deno.HttpClient } | undefined;
   const close = () => {
@@ -58,7 +58,7 @@ function createClient(tls: TlsSettings): Deno.HttpClient {
   return Deno.createHttpClient({
     // A stalled connection must not hold more than one watch.
     http2: false,
-    // Connections kept open for the next request.
+    // Connections stay open for the next requests.
     poolMaxIdlePerHost: 4,
     ...(tls.authorities && { caCerts: [...tls.authorities] }),
     ...(tls.certificate && tls.key && { cert: tls.certificate, key: tls.key }),
@@ -69,7 +69,7 @@ async function sendByFetch(
   { method, url, headers, body, signal }: HttpRequest,
   client: Deno.HttpClient,
 ): Promise<HttpResponse> {
-  // `fetch` may not hear of the abort (see `readBody`).
+  // `fetch` may miss the abort (see `readBody`).
   const aborted = new Promise<never>((_, reject) =>
     signal.addEventListener("abort", () => reject(signal.reason), { once: true })
   );
@@ -94,7 +94,7 @@ async function sendByFetch(
   }
 }
 
-/** Yields the chunks of a body. An abort ends it here: garbage collection makes `fetch` lose the signal (Deno 2.9). */
+/** Yields the chunks of a body until an abort: garbage collection makes `fetch` lose the signal (Deno 2.9). */
 async function* readBody(
   body: ReadableStream<Uint8Array> | null,
   signal: AbortSignal,
@@ -117,7 +117,7 @@ async function* readBody(
   }
 }
 
-/** Returns the cause of the error of `fetch`, which says only "fetch failed", without the URL before it. */
+/** Returns the cause of an error of `fetch`, without the URL. The error itself says only "fetch failed". */
 function explain(error: unknown): unknown {
   const { cause } = error instanceof Error ? error : { cause: undefined };
   if (!(cause instanceof Error)) return error;
@@ -126,7 +126,7 @@ function explain(error: unknown): unknown {
   });
 }
 
-/** Sends a request to an `https:` URL over a connection of its own. */
+/** Sends a request to an `https:` URL over a new connection. */
 async function sendByNode(
   { method, url, headers, body, tls, signal }: HttpRequest,
   proxies: Proxies,

@@ -1,7 +1,7 @@
-/** Adapter: heads of HTTP/1 messages as text (RFC 9112). A head has one meaning, or is refused. */
+/** Adapter: reads and writes heads of HTTP/1 messages (RFC 9112). A head with two meanings is refused. */
 import type { HttpAnswer, HttpRequest } from "../model/ports/http.ts";
 
-/** Bytes of a request's head. Probes send 200, and browsers 1,000 and their cookies. */
+/** The limit of a request's head in bytes. Probes send 200, and browsers 1,000 and their cookies. */
 export const MOST_HEAD = 8_192;
 
 const REQUEST_LINE =
@@ -15,7 +15,7 @@ const SINGLE: ReadonlySet<string> = new Set(["host", "content-length", "transfer
 export interface RequestHead extends HttpRequest {
   /** The digit after `HTTP/1.`. */
   readonly minor: string;
-  /** True if no other request follows on the connection: the client says so, or sends a body, which is not read. */
+  /** True if it is the connection's last request: the client says so, or sends a body, which is not read. */
   readonly isLast: boolean;
 }
 

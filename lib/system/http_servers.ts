@@ -1,4 +1,4 @@
-/** Adapter: HTTP/1 ports. What one client and one connection can take is bounded here. */
+/** Adapter: serves HTTP/1 ports. It bounds what a client and a connection can use. */
 import { messageOf } from "../model/values/errors.ts";
 import { familyOf, parseAddress, parseCidr } from "../model/values/address.ts";
 import { hostPort } from "../model/cluster/names.ts";
@@ -32,14 +32,14 @@ const DRAIN_MILLISECONDS = 1_000;
 /** Connections that wait for accept(2), as in Go: Linux has at most 4096 by default. */
 const BACKLOG = 4_096;
 
-/** Open connections to all ports: from one source, and together. Each one that is ended brings a new one at once. */
+/** Limits of open connections to all ports, by source and in total. Clients replace a closed connection at once. */
 const MOST_OF_SOURCE = 10_000;
 const MOST_CONNECTIONS = 20_000;
 
-/** Bytes of a buffer at first: an idle connection holds no more. */
+/** Bytes of a buffer at first. An idle connection holds at most this. */
 const SMALL = 1_024;
 
-/** Requests on one connection. */
+/** The limit of requests on one connection. */
 const MOST_REQUESTS = 100;
 
 const ENCODER = new TextEncoder();
@@ -52,13 +52,13 @@ interface ServersOptions {
   readonly idle?: () => void;
 }
 
-/** One accepted connection. */
+/** An accepted connection. */
 interface Client {
   readonly conn: Deno.TcpConn;
   readonly source: Source;
 }
 
-/** The programs of this node, another IPv4 address, or a /64 of IPv6 addresses. */
+/** The origin of connections: the programs of this node, another IPv4 address, or a /64 of IPv6 addresses. */
 interface Source {
   readonly name: string;
   readonly clients: Set<Client>;
@@ -66,12 +66,12 @@ interface Source {
   turn: Promise<void>;
 }
 
-/** The name of the source that is this node. */
+/** The name of this node as a source. */
 const NODE = "node";
 
 /**
- * Returns a function that listens. It throws the errors of bind(2). If a source or all together have too many
- * connections, the oldest one ends: idle clients must not keep out probes.
+ * Returns a function that listens. It throws the errors of bind(2). Above a limit, the oldest connection ends, so that
+ * idle clients do not block probes.
  */
 export function httpListen(options: ServersOptions): HttpListen {
   const clients = new Clients(options);
@@ -104,7 +104,7 @@ function listenEverywhere(
   }
 }
 
-/** Accepts connections until `close` is called. The socket stays open when no descriptor is free. */
+/** Accepts connections until `close` is called. The socket stays open without a free descriptor. */
 function listenOn(
   address: ListenAddress,
   { handler, clients }: { readonly handler: HttpHandler; readonly clients: Clients },
@@ -147,7 +147,7 @@ class Clients {
   readonly #all = new Set<Client>();
   readonly #sources = new Map<string, Source>();
   #warnedAt = -Infinity;
-  /** The last large body, encoded once for all who read it. */
+  /** The last large body, encoded once for all readers. */
   #large: { readonly text: string; readonly bytes: Uint8Array<ArrayBuffer> } | undefined;
 
   constructor(private readonly options: ServersOptions) {}
@@ -158,7 +158,7 @@ class Clients {
     try {
       await this.#converse(client, handler);
     } catch {
-      // The client is gone, or its connection was ended.
+      // The client has gone, or its connection was closed.
     } finally {
       this.#end(client);
     }
@@ -177,7 +177,7 @@ class Clients {
     return client;
   }
 
-  /** Ends all connections: they hold the descriptors that probes and pipes to `nft` need. */
+  /** Handles an error of accept(2). Ends all connections, whose descriptors probes and pipes to `nft` need. */
   async acceptFailed(error: unknown): Promise<void> {
     const { clock, logger } = this.options;
     for (const { conn } of this.#all) tryToClose(conn);
@@ -208,7 +208,7 @@ class Clients {
     for (let left = MOST_REQUESTS; left > 0; left--) {
       const text = await input.head();
       if (text === undefined) return;
-      // A probe of this node has a new connection, and waits for nobody.
+      // A probe of this node has a new connection, and does not wait.
       if (source.name !== NODE || left < MOST_REQUESTS) await this.#turnOf(source);
       const head = text === "" ? undefined : parseHead(text);
       if (!head) {
@@ -223,7 +223,7 @@ class Clients {
     }
   }
 
-  /** Waits for a turn of the event loop in which no other request of the source is answered. */
+  /** Waits for a turn of the event loop. In a turn, one request of each source is answered. */
   #turnOf(source: Source): Promise<void> {
     return source.turn = source.turn.then(() => this.options.clock.sleep(0));
   }
@@ -290,7 +290,7 @@ class Input {
     return text;
   }
 
-  /** Ends the connection. A close(2) with unread bytes would take the answer from the client. */
+  /** Ends the connection after reading all bytes: a close(2) with unread bytes would discard the answer. */
   async drain(): Promise<void> {
     await this.conn.closeWrite();
     const late = setTimeout(() => tryToClose(this.conn), DRAIN_MILLISECONDS);
@@ -309,7 +309,7 @@ export interface ServeOptions {
   /** `bindAddressHardFail`: the first failure is final. */
   readonly hardFail: boolean;
   readonly listen: HttpListen;
-  /** Called with each new reason for which it cannot listen. */
+  /** Called with each new reason why it cannot listen. */
   readonly failed?: (message: string) => void;
   readonly listening?: () => void;
   readonly clock: Pick<Clock, "sleep">;
@@ -346,17 +346,17 @@ export async function serveHttp(address: ListenAddress, options: ServeOptions): 
   }
 }
 
-/** Milliseconds in which a new daemon that is not ready yet leaves the answer to the one before. */
+/** Milliseconds in which the former daemon answers while the new daemon is not ready. */
 const HAND_OVER = 10_000;
 
 interface Kept {
   readonly listener: HttpListener;
   handler: HttpHandler;
-  /** The daemon that answered has ended. */
+  /** True if the daemon that answered has ended. */
   isFree: boolean;
 }
 
-/** HTTP ports that outlive the daemon, which ends and starts again with each new configuration. */
+/** Keeps HTTP ports open while daemons follow one another, one for each configuration. */
 export class KeptServers {
   readonly #open = new Map<string, Kept>();
 
@@ -367,12 +367,12 @@ export class KeptServers {
     },
   ) {}
 
-  /** Listens, or takes an open port over. The listener's `close` leaves the port to the next daemon. */
+  /** Listens, or takes over an open port. The listener's `close` leaves the port to the next daemon. */
   readonly keep: HttpListen = (address, handler) => {
     const key = hostPort(address.hostname, address.port);
     const held = this.#open.get(key);
     const kept: Kept = held?.isFree ? held : {
-      // Two servers of one daemon with the same address: bind(2) refuses the second one.
+      // If two servers of one daemon have the same address, bind(2) refuses the second server.
       listener: this.options.listen(address, (request) => kept.handler(request)),
       handler,
       isFree: false,

@@ -1,4 +1,4 @@
-/** Adapter: connects to a program, and sends a DNS query or asks an API server for its health. */
+/** Adapter: connects to an address, sends a DNS query, or asks an API server for its health. */
 import { hostPort } from "../model/cluster/names.ts";
 import type { Prober, ProbeTarget, TcpAddress } from "../model/ports/ports.ts";
 import { familyOf, parseAddress } from "../model/values/address.ts";
@@ -24,7 +24,7 @@ export async function ask(
   }
 }
 
-/** Nothing secret is sent, so any certificate does. */
+/** Accepts any certificate, since requests do not have secrets. */
 const ANY_SERVER: TlsSettings = {
   authorities: undefined,
   certificate: undefined,
@@ -33,7 +33,7 @@ const ANY_SERVER: TlsSettings = {
   verify: false,
 };
 
-/** A server that wants to know who asks is there, too. */
+/** Asks for `/readyz`. A server that wants credentials counts as ready too. */
 async function askReadyz({ address, port }: TcpAddress, signal: AbortSignal): Promise<string> {
   const url = new URL(`https://${hostPort(address, port)}/readyz`);
   const request = { method: "GET", url, headers: {}, tls: ANY_SERVER, signal } as const;
@@ -42,7 +42,7 @@ async function askReadyz({ address, port }: TcpAddress, signal: AbortSignal): Pr
   return status < 500 ? "" : `it answers ${status} to /readyz`;
 }
 
-/** Each cluster with the usual domain has this name. Other clusters answer that it does not exist. */
+/** A name in each cluster with the usual domain. Other clusters answer that it does not exist. */
 const NAME = "kubernetes.default.svc.cluster.local";
 
 /** Returns a query for the IPv4 addresses of a name (RFC 1035, section 4.1). */
@@ -58,7 +58,7 @@ function query(): Uint8Array<ArrayBuffer> {
 const HEADER = 12;
 const SERVFAIL = 2;
 
-/** Returns the fault of an answer; `undefined`: it is not the answer to this query. */
+/** Returns the fault of an answer, or `""`; `undefined` if it answers another query. */
 function faultOf(message: Uint8Array, [first, second]: Uint8Array): string | undefined {
   const [a, b, flags = 0, more = 0] = message;
   if (message.length < HEADER || a !== first || b !== second || (flags & 0x80) === 0) {
@@ -67,7 +67,7 @@ function faultOf(message: Uint8Array, [first, second]: Uint8Array): string | und
   return (more & 0xf) === SERVFAIL ? `it answers SERVFAIL to ${NAME}` : "";
 }
 
-/** Closes a socket at the end of its block, or at the abort, which ends reads. */
+/** Closes a socket at the end of its block, or at the abort, which ends its reads. */
 function closing(socket: { close(): void }, signal: AbortSignal): Disposable {
   const close = () => tryToClose(socket);
   signal.addEventListener("abort", close);

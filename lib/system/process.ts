@@ -19,20 +19,20 @@ interface ProcessLimits {
   readonly timePerMebibyte: number;
 }
 
-/** nft takes a second for 5 MB on a slow machine. The limit is ten times that. */
+/** nft takes a second for 5 MB on a slow machine. The limits are ten times as long. */
 const LIMITS: ProcessLimits = { time: 60_000, timePerMebibyte: 10_000 };
 
-/** Programs that list what the kernel holds. */
+/** Matches programs that list the kernel's contents. */
 const LISTS = /^(?:nft (?:-\S+ )*list |\S*tables\S*-save\b|conntrack |ipset list|cat\b)/;
 
-/** MiB of standard output after which a program is killed: a table of 1,000,000 elements takes 150. */
+/** MiB of standard output after which a program is killed. A table of 1,000,000 elements takes 150. */
 const MAX_OUTPUT = { list: 256, other: 16 };
 
 export function maxOutput(argv: readonly string[]): number {
   return MAX_OUTPUT[LISTS.test(argv.join(" ")) ? "list" : "other"];
 }
 
-/** Characters of standard error that are kept. Errors stand at its beginning. */
+/** The limit of characters of standard error that are kept. Errors come first. */
 const MAX_STDERR = 64 * 1024;
 
 export class DenoProcessRunner implements ProcessRunner {
@@ -62,7 +62,7 @@ export class DenoProcessRunner implements ProcessRunner {
       return { code, stdout: out, stderr: err };
     } catch (error) {
       if (!(error instanceof ProgramFailedError)) throw error;
-      // Its own children may hold the pipes open: nothing is waited for.
+      // Its own children may hold the pipes open, so signpost does not wait for them.
       work.catch(() => {});
       kill(child);
       writing.abort(error);
@@ -74,7 +74,7 @@ export class DenoProcessRunner implements ProcessRunner {
   }
 }
 
-/** Passes on what programs need: no NOTIFY_SOCKET, no credentials. An empty PATH would be the working directory. */
+/** Leaves out NOTIFY_SOCKET and credentials. An empty PATH would be the working directory. */
 function environment(): Record<string, string> {
   const entries = ["PATH", "XTABLES_LOCKFILE"].map((name) => [name, Deno.env.get(name)]);
   return Object.fromEntries(entries.filter(([, text]) => text));
@@ -92,7 +92,7 @@ function spawn(
   }
 }
 
-/** Classifies an error of `Deno.Command.spawn`. Only a program that does not exist is a missing one. */
+/** Classifies an error of `Deno.Command.spawn`. Only a program that does not exist counts as missing. */
 export function spawnError(program: string, error: unknown): Error {
   if (error instanceof Deno.errors.NotFound) {
     return new ProgramMissingError(program, { cause: error });
@@ -108,11 +108,11 @@ function killed(program: string, signal: Deno.Signal): ProgramFailedError {
   if (CRASHES.includes(signal)) {
     return new ProgramFailedError(program, "crash", `crashed (${signal})`);
   }
-  const hint = signal === "SIGKILL" ? " (out of memory? the kernel's log tells)" : "";
+  const hint = signal === "SIGKILL" ? " (out of memory? see the kernel's log)" : "";
   return new ProgramFailedError(program, "signal", `was ended by the signal ${signal}${hint}`);
 }
 
-/** Ends a child, also a stopped one. One that has ended (the terminal's Ctrl-C goes to children too) gets no signal. */
+/** Kills a child, also a stopped child. A child may have ended already: the terminal's Ctrl-C goes to children too. */
 function kill(child: Deno.ChildProcess): void {
   try {
     child.kill("SIGKILL");
@@ -121,7 +121,7 @@ function kill(child: Deno.ChildProcess): void {
   }
 }
 
-/** Starts the time limit of a program, from its last piece of input on. It grows with the input. */
+/** Starts the time limit of a program, which grows with the input, and begins again after each piece of input. */
 function startDeadline(program: string, { time, timePerMebibyte }: ProcessLimits) {
   const { promise: passed, reject } = Promise.withResolvers<never>();
   passed.catch(() => {});
@@ -139,7 +139,7 @@ function startDeadline(program: string, { time, timePerMebibyte }: ProcessLimits
   start();
   return {
     passed,
-    /** Yields the input in pieces. The time stands still while a piece is made. */
+    /** Yields the input in pieces. The time to make a piece does not count. */
     async *counting(input: ProcessInput): AsyncIterable<string> {
       clearTimeout(timer);
       for await (const piece of typeof input === "string" ? [input] : input) {
@@ -157,7 +157,7 @@ function startDeadline(program: string, { time, timePerMebibyte }: ProcessLimits
   };
 }
 
-/** Bytes that are read or written at once, through one buffer. `child.output()` takes 64 KiB for each stream. */
+/** Bytes that are read or written at once, through a buffer. `child.output()` takes 64 KiB for each stream. */
 const CHUNK = 16 * 1024;
 
 /** Reads text to its end. Text beyond the limit is left out, unless `onMore` throws. */
@@ -178,7 +178,7 @@ async function readText(
   }
 }
 
-/** Writes the input through one buffer. A child that ends early reports that by its exit code, not by a broken pipe. */
+/** Writes the input through a buffer. A child that ends early reports that by its exit code, not by a broken pipe. */
 async function writeAll(
   stream: WritableStream<Uint8Array>,
   input: AsyncIterable<string>,
@@ -200,13 +200,13 @@ async function writeAll(
     await writer.close();
   } catch (error) {
     if (error instanceof Deno.errors.BrokenPipe) return;
-    // Pieces could not be made: the program sees the end of its input, and then it ends.
+    // A piece could not be made. The abort ends the program's input, and so the program.
     await writer.abort(error).catch(() => {});
     throw error;
   }
 }
 
-/** Characters. A program with a longer line is ended. */
+/** The limit of characters in a line. A program that prints a longer line is ended. */
 const MAX_LINE = 1024 * 1024;
 
 export const denoStreamer: ProcessStreamer = { lines };
@@ -215,7 +215,7 @@ async function* lines(
   argv: readonly [string, ...string[]],
   signal: AbortSignal,
 ): AsyncIterable<string> {
-  // An abort before the first line is asked for is no event any more.
+  // An earlier abort would not fire the event.
   if (signal.aborted) return;
   const child = spawn(argv, { stdin: "null", stderr: "null" });
   const end = () => kill(child);
@@ -233,7 +233,7 @@ async function* lines(
     }
   } finally {
     signal.removeEventListener("abort", end);
-    // Also where no more lines are asked for.
+    // The caller may have stopped before the last line.
     end();
     await child.status;
   }
@@ -251,7 +251,7 @@ interface ProgramWatchOptions {
 /** Called with a program that could not be started, was killed, or did not end in time. */
 type ProgramFailureListener = (program: string, failure: ProgramFailure) => void;
 
-/** Runs programs by another runner, logs those that take long, and reports those that fail. */
+/** Runs programs with another runner, logs slow programs, and reports failed programs. */
 export class ProgramWatch implements ProcessRunner {
   readonly #early: (readonly [string, ProgramFailure])[] = [];
   #listener: ProgramFailureListener = (...failure) => this.#early.push(failure);

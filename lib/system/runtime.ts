@@ -1,4 +1,4 @@
-/** Adapter: the process and the machine, as the commands need them. */
+/** Adapter: implements the process and the machine for the commands. */
 import { cpus } from "node:os";
 import { familyOf, parseAddress } from "../model/values/address.ts";
 import type {
@@ -30,7 +30,7 @@ export function systemRuntime(): Runtime {
     build: {
       deno: Deno.version.deno,
       v8: Deno.version.v8,
-      // V8 has no WebAssembly with --jitless.
+      // V8 lacks WebAssembly with --jitless.
       jitless: !("WebAssembly" in globalThis),
       target: Deno.build.target,
     },
@@ -71,7 +71,7 @@ async function readRegularFile(path: string): Promise<string> {
   return await Deno.readTextFile(path);
 }
 
-/** Returns a reader of all interfaces' addresses. If no descriptor is free to read them, it returns the last ones. */
+/** Returns a reader of all interfaces' addresses. Without a free descriptor, it returns the last addresses. */
 function interfaceReader(): Runtime["interfaces"] {
   let last: readonly InterfaceAddress[] | undefined;
   return () => {
@@ -92,7 +92,7 @@ const writeFile: Runtime["writeFile"] = async (path, data) => {
     using file = await Deno.open(path, { write: true, create: true, truncate: true, mode: 0o644 });
     return await writeAll(file, data);
   }
-  // Private. A new file takes neither the mode of an old one, nor does it follow a link in its place.
+  // Private: a new file does not take the mode of an old file, or follow a link in its place.
   const temporary = `${path}.${crypto.randomUUID()}`;
   try {
     using file = await Deno.open(temporary, { write: true, createNew: true, mode: 0o600 });
@@ -112,7 +112,7 @@ async function writeAll(
   try {
     while (rest.length > 0) rest = rest.subarray(await out.write(rest));
   } catch (error) {
-    // The reader has seen enough, as `head` does.
+    // The reader has closed the pipe, as `head` does.
     if (!(error instanceof Deno.errors.BrokenPipe)) throw error;
   }
 }
@@ -121,14 +121,14 @@ function terminalSize(): { readonly columns: number; readonly rows: number } {
   const usual = { columns: 80, rows: 24 };
   try {
     const size = Deno.consoleSize();
-    // A terminal whose size was never set has none.
+    // The size of a terminal is 0 until it is set.
     return size.columns > 0 && size.rows > 0 ? size : usual;
   } catch {
     return usual;
   }
 }
 
-/** Linux's error if a kernel has no sockets of a family (EAFNOSUPPORT). */
+/** Matches Linux's error if the kernel lacks sockets of a family (EAFNOSUPPORT). */
 const NO_FAMILY = /os error 97\b/;
 
 /** Returns true if the kernel has IPv6. It opens a socket: Deno reads files below /proc only with all permissions. */
@@ -141,7 +141,7 @@ function hasIpv6(): boolean {
   }
 }
 
-/** Yields typed keys; none if the standard input is not a terminal. The abort restores the terminal. */
+/** Yields typed keys, or waits forever if the standard input is not a terminal. The abort restores the terminal. */
 async function* typedKeys(signal: AbortSignal): AsyncGenerator<string, void> {
   const { stdin } = Deno;
   if (signal.aborted || !stdin.isTerminal()) return await new Promise<void>(() => {});
@@ -158,7 +158,7 @@ async function* typedKeys(signal: AbortSignal): AsyncGenerator<string, void> {
   }
 }
 
-/** Opens and closes a TCP connection, or sends an empty UDP datagram. No answer is no error. Deno has no SCTP. */
+/** Opens and closes a TCP connection, or sends an empty UDP datagram. It ignores errors. Deno cannot send SCTP. */
 async function sendProbe(request: ProbeRequest): Promise<void> {
   if (request.protocol === "tcp") await sendTcp(request);
   else if (request.protocol === "udp") await sendUdp(request);
@@ -190,13 +190,13 @@ async function sendUdp({ address, port, source }: ProbeRequest): Promise<void> {
     socket = Deno.listenDatagram({ transport: "udp", hostname, port: 0 });
     await socket.send(new Uint8Array(0), { transport: "udp", hostname: address, port });
   } catch {
-    // No address or route here, or refused by the rules: the trace tells.
+    // The address or route is missing, or a rule refuses the packet: the trace shows it.
   } finally {
     socket?.close();
   }
 }
 
-/** The function behind that of node:process, which takes 2 MB. Deno's types leave it out. */
+/** The function behind `cpuUsage` of node:process, which takes 2 MB. Deno's types leave it out. */
 interface CpuUsage {
   /** Returns microseconds. */
   cpuUsage(): { readonly user: number; readonly system: number };
@@ -225,19 +225,19 @@ export function stopSignal(): AbortSignal {
   return controller.signal;
 }
 
-/** Calls back at each SIGHUP. From the call on, a SIGHUP does not end the process. */
+/** Calls back at each SIGHUP, which then no longer ends the process. */
 export function onReload(callback: () => void): void {
   Deno.addSignalListener("SIGHUP", callback);
 }
 
-/** Shown by `ss -xl` as `@signpost`. */
+/** The name of the lock, which `ss -xl` shows as `@signpost`. */
 const LOCK = "\0signpost";
 
-/** The lock is an abstract Unix socket of the network namespace. A second socket names its holder. */
+/** Holds the lock by an abstract Unix socket of the network namespace. A second socket names the holder. */
 export class AbstractSocketLock implements NodeLock {
   #isHeld = false;
 
-  /** @param runner for `cat`: Deno reads files below /proc only if everything is allowed */
+  /** @param runner runs `cat`: Deno reads files below /proc only with all permissions */
   constructor(private readonly runner: ProcessRunner) {}
 
   take({ pid, version, since }: LockHolder): boolean {
@@ -252,7 +252,7 @@ export class AbstractSocketLock implements NodeLock {
     try {
       bind(`${LOCK}/${pid}/${version}/${since}`);
     } catch {
-      // The lock is held, but its holder has no name.
+      // The lock is held, but other processes cannot read its holder.
     }
     return true;
   }
@@ -271,11 +271,11 @@ function bind(path: string): void {
   Deno.listenDatagram({ transport: "unixpacket", path });
 }
 
-/** The end of a line of `/proc/net/unix`: `@` stands for the zero byte. */
+/** Matches the end of a line of `/proc/net/unix`, where `@` stands for the zero byte. */
 const HOLDER =
   / @signpost\/(?<pid>\d{1,9})\/(?<version>[\w.+-]{1,64})\/(?<since>[\dTZ:.-]{1,32})$/gm;
 
-/** Returns the one holder that `/proc/net/unix` names. Any process may bind such a name, so two names are none. */
+/** Returns the holder that `/proc/net/unix` names. Any process may bind such a name, so two names do not count. */
 export function parseHolders(text: string): LockHolder | undefined {
   const [first, second] = text.matchAll(HOLDER);
   if (!first?.groups || second) return undefined;
@@ -289,11 +289,11 @@ const REST = 1_000;
 /** Bytes of objects up to which memory is given back, in 50 ms. Above, V8's memory reducer does it in small steps. */
 const MOST = 30e6;
 
-/** Bytes taken since the last collection that make another one worth it. */
+/** Bytes taken since the last collection that justify another collection. */
 const LEAST = 1.5e6;
 
 interface Heap {
-  /** Returns the bytes of objects, unused ones included. */
+  /** Returns the bytes of objects, with unused objects. */
   readonly used: () => number;
   /** Returns the bytes of the machine that V8 holds for them. */
   readonly taken: () => number;

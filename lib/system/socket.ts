@@ -1,16 +1,16 @@
 /**
- * Adapter: the daemon's local socket, which serves HTTP and JSON, and the sender to systemd's notification socket.
+ * Adapter: serves HTTP and JSON on the daemon's local socket, and sends to systemd's notification socket.
  *
  *     curl --unix-socket /run/signpost/signpost.sock http://signpost/v1/status
  *
- * A client of the local socket (mode 0660) can see everything, and ask for a look at the node and a full sync, no more.
+ * A client of the local socket (mode 0660) can read everything, and can ask for a look at the node and a full sync.
  */
 import { messageOf } from "../model/values/errors.ts";
 import type { Clock, Logger } from "../model/ports/ports.ts";
 import type { DaemonRequest } from "../model/ports/runtime.ts";
 import type { NotifySocket } from "../observe/systemd.ts";
 
-/** Answers by method and path with bytes, or a value to send as JSON; `undefined`: the objects are not complete yet. */
+/** Answers by method and path with bytes, or a value to send as JSON; `undefined` before the objects are complete. */
 export type SocketRoutes = Readonly<
   Record<string, (query: URLSearchParams) => unknown | Promise<unknown>>
 >;
@@ -31,10 +31,10 @@ const TIMEOUT = 10_000;
 /** Bytes of a JSON answer: the status of 100,000 Services with a conflict each has 20 MB. */
 const MOST_JSON = 64 * 1024 * 1024;
 
-/** Milliseconds until another try, if a socket could not be bound or no descriptor was free. */
+/** Milliseconds until the next try, if a socket could not be bound or descriptors were used up. */
 const RETRY = 5_000;
 
-/** Serves until the signal aborts. If it cannot, it warns and tries again; the daemon runs on without a socket. */
+/** Serves until the signal aborts. If that fails, it warns and tries again, and the daemon runs without a socket. */
 export async function serveSocket(options: SocketOptions): Promise<void> {
   const { path, clock, logger, signal } = options;
   // One name for all tries: an error that names it is logged once.
@@ -54,7 +54,7 @@ export async function serveSocket(options: SocketOptions): Promise<void> {
   }
 }
 
-/** Binds under an own name first: Deno removes its socket by that name, which must not be another daemon's. */
+/** Binds under a private name first, because Deno removes its socket by that name, which could be another daemon's. */
 async function serveOnce(
   folder: string,
   { path, routes, signal }: SocketOptions,
@@ -71,7 +71,7 @@ async function serveOnce(
     return { finished, ino };
   };
   await Deno.mkdir(path.slice(0, path.lastIndexOf("/") + 1), { recursive: true }).catch(() => {});
-  // Nobody else can open the socket before it has its mode.
+  // Other users cannot open the socket before it has its mode.
   await Deno.mkdir(folder, { mode: 0o700 });
   const bound = await bind().finally(() =>
     Deno.remove(folder, { recursive: true }).catch(() => {})
@@ -93,11 +93,11 @@ async function answer(request: Request, routes: SocketRoutes): Promise<Response>
     : Response.json(answer);
 }
 
-/** Asks the daemon behind a socket. @throws {Error} if none answers in time, or it does not know the request */
+/** Asks the daemon behind a socket. @throws {Error} without an answer in time, or if it does not know the request */
 export async function askDaemon(path: string, request: DaemonRequest): Promise<unknown> {
   const { method, read, timeout = TIMEOUT } = request;
   using client = Deno.createHttpClient({ proxy: { transport: "unix", path } });
-  // An address: Deno would look up a name, which takes long offline.
+  // An address, because Deno would look up a name, which takes long offline.
   const response = await fetch(`http://127.0.0.1${request.path}`, {
     client,
     method,

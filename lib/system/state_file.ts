@@ -1,4 +1,4 @@
-/** Adapter: the state file on disk, gzip'd, replaced atomically. */
+/** Adapter: reads the state file, and replaces it atomically. It is compressed with gzip. */
 import { dirname } from "@std/path/posix";
 import { messageOf } from "../model/values/errors.ts";
 import type { Decoder } from "../model/cluster/objects.ts";
@@ -19,20 +19,20 @@ const MAX_BYTES = 256 * 1024 * 1024;
 const BATCH = 16 * 1024;
 
 export interface WriteStateOptions extends StateHeader {
-  /** The file; its folder must be there. */
+  /** The file, whose folder must exist. */
   readonly path: string;
-  /** Lets other work run; awaited after every few milliseconds of work. */
+  /** Lets other work run, and is awaited every few milliseconds. */
   readonly pause: () => Promise<void>;
   /** Ends the write; the old file stays. */
   readonly signal?: AbortSignal;
-  /** Bytes of uncompressed text at most; 256 MiB by default. */
+  /** The limit of uncompressed text in bytes. @default 256 MiB */
   readonly maxBytes?: number;
 }
 
 interface ReadStateOptions {
   readonly nodeName: string;
   readonly decode: Decoder;
-  /** As for a write. @default none: nothing else waits */
+  /** Lets other work run, as in a write. */
   readonly pause?: WriteStateOptions["pause"];
   readonly maxBytes?: number;
 }
@@ -46,7 +46,7 @@ export async function writeStateFile(
   const temporary = `${path}.tmp`;
   try {
     signal?.throwIfAborted();
-    // A crash can leave one behind.
+    // A crash can leave a temporary file.
     await Deno.remove(temporary).catch((error) => {
       if (!(error instanceof Deno.errors.NotFound)) throw error;
     });
@@ -55,7 +55,7 @@ export async function writeStateFile(
     await flushFolder(dirname(path));
   } catch (error) {
     await Deno.remove(temporary).catch(() => {});
-    if (signal?.aborted) throw new StateError(`cannot write ${path}: there was no time left`);
+    if (signal?.aborted) throw new StateError(`cannot write ${path}: the time ran out`);
     throw new StateError(
       `cannot write ${path}: ${writeReason(error, path).replaceAll(temporary, path)}`,
       { cause: error },
@@ -63,7 +63,7 @@ export async function writeStateFile(
   }
 }
 
-/** Returns true if there is a state file, usable or not. */
+/** Returns true if a state file exists, even if it cannot be used. */
 export async function hasStateFile(path: string): Promise<boolean> {
   // Another failure is reported when the file is written.
   return await Deno.lstat(path).then(() => true, () => false);
@@ -91,7 +91,7 @@ export async function stateFileTime(
   return undefined;
 }
 
-/** Reads the state file. @returns `undefined` if there is none @throws {StateError} if it cannot be used */
+/** Reads the state file. @returns `undefined` if it does not exist @throws {StateError} if it cannot be used */
 export async function readStateFile(
   path: string,
   options: ReadStateOptions,
@@ -130,12 +130,12 @@ export async function readStateText(
   { maxBytes, pause, ...options }: ReadStateOptions,
 ): Promise<SavedState> {
   const reader = new StateReader(options);
-  // A byte order mark is not skipped but refused, as all else that signpost does not write.
+  // A byte order mark is refused, like all else that signpost does not write.
   const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
   const count = counting(maxBytes);
   for await (const chunk of text) {
     count(chunk);
-    // A small file can hold much text.
+    // A small compressed file can have a long text.
     for (let from = 0; from < chunk.length; from += BATCH) {
       reader.push(decoder.decode(chunk.subarray(from, from + BATCH), { stream: true }));
       await pause?.();
@@ -150,7 +150,7 @@ async function writeTemporary(
   objects: StateObjects,
   options: WriteStateOptions,
 ): Promise<void> {
-  // createNew: neither a file nor a link that someone put there is followed.
+  // With createNew, Deno does not follow a file or link in this place.
   using file = await Deno.open(temporary, { write: true, createNew: true, mode: 0o600 });
   const packed = ReadableStream.from(stateText(objects, options))
     .pipeThrough(new CompressionStream("gzip"));
@@ -180,7 +180,7 @@ export async function* stateText(
   yield count(encoder.encode(batch));
 }
 
-/** Returns a function that passes bytes on, up to a limit of their sum. */
+/** Returns a function that returns its bytes, and throws if their sum exceeds the limit. */
 function counting(maxBytes = MAX_BYTES): <T extends Uint8Array>(bytes: T) => T {
   let size = 0;
   return (bytes) => {
@@ -215,7 +215,7 @@ function isRefusal(error: unknown): boolean {
 
 function readReason(error: unknown): string {
   if (error instanceof StateError) return error.message;
-  // What the decompressor and the text decoder throw.
+  // The decompressor and the text decoder throw it.
   if (error instanceof TypeError) return `it is damaged: ${plainMessage(error)}`;
   return plainMessage(error);
 }

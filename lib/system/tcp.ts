@@ -1,4 +1,4 @@
-/** Adapter: TCP listeners and connections, and the pump between two connections. */
+/** Adapter: opens TCP listeners and connections, and copies bytes between two connections. */
 import type { Tcp, TcpAddress, TcpConnection, TcpListener } from "../model/ports/ports.ts";
 
 export function tryToClose(connection: { close(): void }): void {
@@ -9,11 +9,11 @@ export function tryToClose(connection: { close(): void }): void {
   }
 }
 
-/** Bytes of a buffer. An idle direction holds the small one, and a bulk transfer the large one. */
+/** Bytes of a buffer: small for an idle direction, large for a bulk transfer. */
 const SMALL = 2_048;
 const LARGE = 65_536;
 
-/** Milliseconds without a byte after which a connection ends once one end has finished, as HAProxy's client-fin. */
+/** Milliseconds without a byte after which a half-closed connection ends, as HAProxy's client-fin. */
 const HALF_CLOSED = 30_000;
 
 /** Milliseconds until accept(2) is tried again after an error, such as too many open files. */
@@ -28,7 +28,7 @@ class Connection implements TcpConnection {
     conn.setKeepAlive();
   }
 
-  /** `pipeTo` does not do: its readable side closes the whole socket at the end of one direction. */
+  /** Copies without `pipeTo`, whose readable side closes the whole socket at the end of one direction. */
   async join(other: Connection): Promise<void> {
     let isMoving = false;
     const moved = () => void (isMoving = true);
@@ -46,7 +46,7 @@ class Connection implements TcpConnection {
       }, this.halfClosed);
       await Promise.all(pumps);
     } catch {
-      // An end is gone, and nothing more can be moved.
+      // One end has gone, so bytes can no longer be copied.
     } finally {
       clearInterval(timer);
       close();

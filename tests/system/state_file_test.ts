@@ -175,7 +175,7 @@ Deno.test("a write that is given up leaves the old file and nothing else", () =>
       signal: controller.signal,
       pause: () => Promise.resolve(controller.abort()),
     });
-    assertEquals(message, `cannot write ${path}: there was no time left`);
+    assertEquals(message, `cannot write ${path}: the time ran out`);
     await writeFailure(path, LARGE, { signal: AbortSignal.abort() });
     assertEquals(await read(path), eventsOf(old));
     assertEquals(namesIn(folder), ["state.json.gz"]);
