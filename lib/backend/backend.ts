@@ -36,33 +36,33 @@ export interface Probed {
   readonly refusedFeatures: RefusedFeatures;
   /** Faults of the node that still allow rules. */
   readonly findings: readonly Finding[];
-  /** The reason for the chosen program, for the log; `""` if there was no choice. */
+  /** The reason for the chosen program, for the log; `""` without a choice. */
   readonly choice: string;
 }
 
-/** Names the rule or element behind each kind of verdict; `""` if there is none. */
+/** Names the rule or element behind each kind of verdict; `""` without such a rule. */
 export interface RuleNames {
   /** Leads to the endpoints. */
   delivers(match: Match): string;
   /** Leads pods and this node to the cluster's endpoints, under the Local policy. */
   shortCircuit(match: Match): string;
-  /** Rejects or drops, because there is no endpoint. */
+  /** Rejects or drops, because endpoints are missing. */
   refuses(match: Match): string;
   /** Drops sources outside of the source ranges. */
   firewall(match: Match): string;
-  /** Rejects a node port on loopback that no listener serves. */
+  /** Rejects a node port on loopback that listeners do not serve. */
   rejectsLocalhost(match: Match): string;
   /** Drops packets of other machines and pods to 127.0.0.0/8. */
   guardsLocalhost(): string;
   /** Rejects ports that a cluster IP does not have. */
   undefinedPort(family: Family): string;
-  /** Drops addresses of the cluster IPs' range that no Service has. */
+  /** Drops packets to unused addresses of the cluster IPs' range. */
   unallocatedAddress(family: Family): string;
 }
 
 export interface DesiredStep {
   readonly change: StateChange;
-  /** The node's part after it. */
+  /** The node's part of the state after the change. */
   readonly node: DesiredNode;
 }
 
@@ -71,7 +71,7 @@ export type ForeignRules = Pick<
   "isServed" | "findProxy" | "run" | "look" | "ipvs" | "rival"
 >;
 
-/** A mode. Its creation does not touch the kernel. */
+/** Implements a mode. Its creation does not touch the kernel. */
 export interface Backend {
   readonly traits: ModeTraits;
   /** Checks if the kernel supports the rules, without writing. @throws {ApplyError} that names what is missing */
@@ -82,15 +82,15 @@ export interface Backend {
   readonly foreignRules: ForeignRules;
   readonly metrics: BackendMetrics;
   readonly connections: ConnectionCounters;
-  /** The fast path for long connections; absent if the mode or this node has none. */
+  /** The fast path for long connections; absent if the mode or this node does not have it. */
   readonly acceleration?: AccelerationSummary | undefined;
 }
 
-/** Reads and names the rules of a mode. It writes nothing. */
+/** Reads and names the rules of a mode, and does not write. */
 export interface RuleReader {
   /**
    * Reads signpost's rules from the kernel.
-   * @param about the ports whose `entries` and `stickyClients` are asked for, which may be faster; all by default
+   * @param about the ports whose `entries` and `stickyClients` are needed, which may be faster. @default all
    * @throws {ApplyError} if they cannot be read
    */
   read(about?: PortsOfNode): Promise<KernelRules>;
@@ -111,7 +111,7 @@ export interface StickyClient {
   readonly client: string;
   readonly address: string;
   readonly port: number;
-  /** Seconds until the kernel forgets it. */
+  /** Seconds until the kernel removes the client. */
   readonly expiresSeconds: number;
 }
 
@@ -135,7 +135,7 @@ export interface PortsOfNode {
   readonly node: DesiredNode;
 }
 
-/** Families without rules, with the reason, which ends a sentence. */
+/** The reason why a family does not have rules, as the end of a sentence. */
 type MissingFamilies = ReadonlyMap<Family, string>;
 
 const NO_IPV6 = "this node has no IPv6 (the kernel has no IPv6 sockets)";
@@ -144,7 +144,7 @@ export function missingFamilies({ hasIpv6 }: Pick<Runtime, "hasIpv6">): MissingF
   return hasIpv6() ? new Map() : new Map([[6, NO_IPV6]]);
 }
 
-/** Returns the other families, IPv4 first. */
+/** Returns all families that are not missing, IPv4 first. */
 export function familiesBut(missing: MissingFamilies): readonly Family[] {
   return FAMILIES.filter((family) => !missing.has(family));
 }

@@ -1,4 +1,4 @@
-/** Chooses the backend. No other module lists the backends. */
+/** Chooses the backend. Only this module lists the backends. */
 import { finding } from "../findings/catalog.ts";
 import type { Mode } from "../model/configuration.ts";
 import { ApplyError, type ApplyFailure } from "../model/kernel/dataplane.ts";
@@ -12,7 +12,7 @@ const BACKENDS: Readonly<Record<Mode, (options: BackendOptions) => Backend>> = {
   iptables: iptablesBackend,
 };
 
-/** The mode to try first if none is set, and the one that follows. */
+/** The mode to try first if the mode is not set, and the next mode. */
 const FIRST: Mode = "nftables";
 const NEXT: Mode = "iptables";
 
@@ -20,7 +20,7 @@ export interface OpenBackend extends Probed {
   readonly backend: Backend;
 }
 
-/** Returns the backend of the configured mode, or of the first one, without asking the kernel. */
+/** Returns the backend of the configured mode, or of the first mode, without asking the kernel. */
 export function likelyBackend(options: BackendOptions): Backend {
   return BACKENDS[options.configuration.mode || FIRST](options);
 }
@@ -32,7 +32,7 @@ export async function usedBackend(options: BackendOptions): Promise<Backend> {
   return isUsed ? backend : BACKENDS[NEXT](options);
 }
 
-/** Returns true if the first mode would work although another one is set. */
+/** Returns true if the first mode would work although another mode is set. */
 export async function couldUseFirst(options: BackendOptions): Promise<boolean> {
   const { mode } = options.configuration;
   return mode !== "" && mode !== FIRST && await works(BACKENDS[FIRST](options));
@@ -58,7 +58,7 @@ export async function openBackend(options: BackendOptions): Promise<OpenBackend>
   return { ...opened, findings: [...opened.findings, ...missing] };
 }
 
-/** Names temporary failures, which are no reason for another mode. */
+/** Temporary failures, after which signpost does not choose another mode. */
 const PASSING: ReadonlySet<ApplyFailure> = new Set(["program-failed", "owned"]);
 
 async function openEither(options: BackendOptions): Promise<OpenBackend> {
@@ -70,10 +70,10 @@ async function openEither(options: BackendOptions): Promise<OpenBackend> {
       PASSING.has(error.failure);
     if (isFinal) throw error;
     const next = BACKENDS[NEXT](options);
-    const probed = await next.probe().catch((other: unknown) => {
-      if (!(other instanceof ApplyError)) throw other;
+    const probed = await next.probe().catch((nextError: unknown) => {
+      if (!(nextError instanceof ApplyError)) throw nextError;
       const message =
-        `neither ${FIRST} nor ${NEXT} can be used: ${error.message}; ${other.message}`;
+        `neither ${FIRST} nor ${NEXT} can be used: ${error.message}; ${nextError.message}`;
       throw new ApplyError(error.failure, message, { cause: error });
     });
     const fallback = finding("nftables-unusable", {

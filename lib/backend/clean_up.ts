@@ -1,4 +1,4 @@
-/** Removes all rules of signpost, whatever its mode was, and kube-proxy's if asked. */
+/** Removes all rules of signpost, of any mode, and kube-proxy's rules on request. */
 import { hostPort } from "../model/cluster/names.ts";
 import { ApplyError } from "../model/kernel/dataplane.ts";
 import type { LogFields, Logger, ProcessRunner } from "../model/ports/ports.ts";
@@ -16,9 +16,9 @@ export interface Removal {
 }
 
 interface CleanUpOptions {
-  /** True to remove what kube-proxy left, in any mode. */
+  /** True to remove kube-proxy's rules of any mode too. */
   readonly kubeProxy: boolean;
-  /** If true, nothing is removed. */
+  /** True to list what would be removed. */
   readonly dryRun: boolean;
   /** `ipvs.excludeCIDRs`. */
   readonly excluded: readonly string[];
@@ -27,12 +27,12 @@ interface CleanUpOptions {
   readonly logger: Logger;
 }
 
-/** Removes rules. @returns the failures; a missing program has no rules */
+/** Removes rules. @returns the failures; a program that is not installed does not have rules */
 export async function cleanUp(options: CleanUpOptions): Promise<Error[]> {
   return [
     ...await cleanUpTables(options),
     ...await cleanUpChains(options),
-    // After the rules: sets that a rule names cannot go.
+    // After the rules, because the kernel keeps sets that a rule names.
     ...options.kubeProxy ? await cleanUpIpvs(options) : [],
   ];
 }

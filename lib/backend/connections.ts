@@ -1,4 +1,4 @@
-/** Reads the connections that came to each Service from the kernel when they are asked for. */
+/** Reads the number of connections to each Service from the kernel on request. */
 import {
   type ConnectionCounters,
   CONNECTIONS_VERSION,
@@ -16,17 +16,17 @@ import { errorText } from "../model/values/text.ts";
 import { frontendKey, keyInFamily, splitKey } from "../model/cluster/names.ts";
 import { frontendsOf } from "../policy/frontend.ts";
 
-/** A reading holds for so many times its duration: iptables-legacy copies the nat table under the writers' lock. */
+/** A reading is reused for 20 times as long as it took: iptables-legacy copies `nat` under the writers' lock. */
 export const TIMES_AS_LONG = 20;
 
-/** The limit of rows in a report: more would take the event loop for too long. */
+/** The limit of rows in a report: more rows would block the event loop for too long. */
 const MOST_REPORTED = 10_000;
 
 /** The shortest and the longest validity of a reading, in milliseconds. */
 const SHORTEST = 1_000;
 const LONGEST = 300_000;
 
-/** Series or counts that are handled without a break: a millisecond or two. */
+/** Series that are handled without a break, which takes a millisecond or two. */
 const BATCH = 100;
 
 interface ConnectionsOptions {
@@ -45,7 +45,7 @@ export class Connections {
   /** The duration of the last listing, in milliseconds. */
   #took = 0;
   #hasBegun = false;
-  /** Monotonic. */
+  /** The time of the last reading, in monotonic milliseconds. */
   #readAt: number | undefined;
   #report: Pick<ConnectionsReport, "at" | "overSeconds"> = { at: "", overSeconds: 0 };
 
@@ -59,13 +59,13 @@ export class Connections {
     return typeof this.options.counters !== "string";
   }
 
-  /** Begins to count, once the rules are in the kernel, without the counts of an earlier process. Never rejects. */
+  /** Begins to count when the rules are in the kernel. Ignores the counts of an earlier process. Never rejects. */
   async begin(): Promise<void> {
     this.#hasBegun = true;
     await this.list();
   }
 
-  /** Lists the counts of all Services, after a reading if the last one is too old. Never rejects. */
+  /** Lists the counts of all Services, and reads them first if they are too old. Never rejects. */
   async list(): Promise<Iterable<ServiceConnections>> {
     if (this.#hasBegun && this.isOn) await this.#read(this.#valid);
     return this.#byService.list();
@@ -79,7 +79,7 @@ export class Connections {
     }
   }
 
-  /** Returns the busiest, and the sums of all. Never rejects. */
+  /** Returns the busiest Services, and the sums of all. Never rejects. */
   async report(most = MOST_REPORTED): Promise<ConnectionsReport> {
     const { node, counters } = this.options;
     const [sent, rejected] = [new Busiest(most), new Busiest(most)];
@@ -151,7 +151,7 @@ function nameOf({ namespace, service, ...place }: ServiceConnections): string {
 
 type Labels = Omit<ServiceConnections, "connections" | "perSecond">;
 
-type Place = Pick<Labels, "port" | "protocol" | "frontend" | "reason">;
+type SeriesPlace = Pick<Labels, "port" | "protocol" | "frontend" | "reason">;
 
 interface Series {
   readonly labels: Labels;
@@ -171,7 +171,7 @@ export class ConnectionsByService {
 
   constructor(private readonly services: () => DesiredState["services"]) {}
 
-  /** Adds what came since the last reading. @param seconds since then; `undefined`: the counts are an old process's */
+  /** Adds new connections. @param seconds since the last reading; `undefined`: the counts are of an earlier process */
   *taking(
     counts: Iterable<FrontendCount>,
     seconds: number | undefined,
@@ -217,7 +217,7 @@ export class ConnectionsByService {
     series.fresh += more;
   }
 
-  /** Lists the sums. Another reading can begin meanwhile. */
+  /** Lists the sums. Another reading can begin during the listing. */
   *list(): Iterable<ServiceConnections> {
     for (const ofService of [...this.#series.values()]) {
       for (const { labels, total, perSecond } of ofService.values()) {
@@ -250,7 +250,7 @@ function frontendLabels(
   }));
 }
 
-function seriesKey({ port, protocol, frontend, reason }: Place): string {
+function seriesKey({ port, protocol, frontend, reason }: SeriesPlace): string {
   return `${port} ${protocol} ${frontend} ${reason ?? ""}`;
 }
 

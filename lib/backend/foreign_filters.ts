@@ -1,4 +1,4 @@
-/** Reads the rules of other programs: of nft's tables, and of iptables-legacy, which nft does not list; and the routes. */
+/** Reads routes, and the rules of other programs in nft's tables and in iptables-legacy, which nft does not list. */
 import type { ForeignChain, Route } from "../findings/facts.ts";
 import { FAMILIES, type Family, integerToAddress, NFT_FAMILY } from "../model/values/address.ts";
 import { append } from "../model/values/lists.ts";
@@ -10,13 +10,13 @@ import { foreignChains } from "./nftables/read.ts";
 import { isOwnChain, parseSaved, type SavedTable, tokens } from "./iptables/kernel/saved.ts";
 import { programName } from "./iptables/script/names.ts";
 
-/** iptables' own, which hold our rules in iptables mode, and those of kube-proxy. */
+/** The tables of iptables, with our rules in iptables mode, and kube-proxy's rules. */
 const NAT_TABLES: readonly string[] = ["ip nat", "ip6 nat"];
 
-/** Chains of a table of iptables that are read alone, so that ours are not. */
+/** The limit of iptables' chains that are read one by one, so that our chains are not read. */
 const MOST_CHAINS = 50;
 
-/** Reads the chains of nft's tables, in iptables' `nat` only those of others; none if nft cannot. */
+/** Reads the chains of nft's tables, without our chains in iptables' `nat`. Stops if nft fails. */
 export async function nftChains(runner: ProcessRunner): Promise<ForeignChain[]> {
   const nft = new Nft(runner);
   const chains: ForeignChain[] = [];
@@ -50,7 +50,7 @@ export async function legacyChains(
 ): Promise<ForeignChain[]> {
   const chains: ForeignChain[] = [];
   for (const family of FAMILIES) {
-    // Without `-t` it loads no kernel module.
+    // Without `-t`, it does not load kernel modules.
     const saved = await runIfInstalled(runner, [programName(family, "-save", "-legacy")]);
     if (saved?.code !== 0) continue;
     for (const table of (await new Turns(clock).run(parseSaved(saved.stdout))).values()) {
@@ -72,7 +72,7 @@ export async function readRoutes(runner: ProcessRunner): Promise<Route[]> {
 
 const [UP, REJECTS] = [0x1, 0x200];
 
-/** Parses `/proc/net/route` or `/proc/net/ipv6_route`. Of routes to one range, the one with the lowest metric stays. */
+/** Parses `/proc/net/route` or `/proc/net/ipv6_route`. For each range, keeps the route with the lowest metric. */
 export function parseRoutes(text: string, family: Family): Route[] {
   const best = new Map<string, Route & { readonly metric: number }>();
   for (const line of text.split("\n")) {
@@ -126,7 +126,7 @@ const MODULES: ReadonlySet<string> = new Set(
   ["tcp", "udp", "sctp", "multiport", "conntrack", "state", "addrtype", "comment", "mark", "limit"],
 );
 
-/** Targets that let the next rule follow. */
+/** Targets after which the next rule follows. */
 const PASSING: ReadonlySet<string> = new Set(["LOG", "NFLOG", "MARK", "CONNMARK", "TRACE", "CT"]);
 
 /** Translates the value of an option into nft's words. */
@@ -172,7 +172,7 @@ interface Context {
   readonly chains: ReadonlyMap<string, unknown>;
 }
 
-/** Translates a rule. An unknown part becomes a match that the check does not understand either. */
+/** Translates a rule. An unknown part becomes a match that the checks of filters do not know either. */
 function translateRule(words: readonly string[], { family, chains }: Context): string {
   const parts: string[] = [];
   let isNot = false;

@@ -1,2 +1,2 @@
-/** Names the table of the guard, which lives only as long as kube-proxy's ipvs leftovers. */
+/** Names the table of the guard, which exists as long as kube-proxy's ipvs leftovers. */
 export const IPVS_TABLE = "inet ipvs-signpost";

@@ -13,7 +13,7 @@ export interface Sample {
   readonly value: number;
 }
 
-/** One value, or a value for each set of labels, also in batches with pauses between; `undefined`: it is left out. */
+/** One value, or a value for each set of labels, also in batches with pauses; `undefined`: the metric is left out. */
 export type Reading = number | undefined | Iterable<Sample> | AsyncIterable<readonly Sample[]>;
 
 export interface ReadMetric {

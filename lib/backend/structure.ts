@@ -1,4 +1,4 @@
-/** Describes the rules of this node for a bug report: without elements and comments, which may have secrets. */
+/** Describes the rules of this node for a bug report, without elements and comments, which may have secrets. */
 import { FAMILIES } from "../model/values/address.ts";
 import { atOnce } from "../model/ports/in_turns.ts";
 import type { ProcessRunner } from "../model/ports/ports.ts";
@@ -7,10 +7,10 @@ import { isOwnChain, parseSaved, type SavedTable } from "./iptables/kernel/saved
 import { programName } from "./iptables/script/names.ts";
 import { Nft, OWN_TABLES } from "./nftables/nft.ts";
 
-/** Chains of one table of another program that are listed. */
+/** The limit of listed chains in a table of another program. */
 const MOST_CHAINS = 50;
 
-/** Returns signpost's tables, and outlines of all others. @throws {ApplyError} if nft cannot be run */
+/** Returns signpost's tables, and outlines of all other tables. @throws {ApplyError} if nft cannot be run */
 export async function nftStructure(runner: ProcessRunner): Promise<string> {
   const listing = withoutTexts(await new Nft(runner).listRuleset());
   return listing.split(/^(?=table )/m).map((table) => {
@@ -34,7 +34,7 @@ export async function iptablesStructure(runner: ProcessRunner): Promise<string> 
   return parts.join("");
 }
 
-/** Takes out texts that people wrote: comments, and prefixes of log lines. */
+/** Removes texts that people wrote: comments, and prefixes of log lines. */
 function withoutTexts(listing: string): string {
   return listing.replace(/\b(comment|prefix) "[^"\n]*"/g, '$1 "…"');
 }

@@ -2,12 +2,12 @@
 import { runIfInstalled } from "../model/kernel/dataplane.ts";
 import type { Logger, ProcessRunner } from "../model/ports/ports.ts";
 
-/** @throws {Error} if there is no such setting, or no `sysctl` */
+/** Reads a setting. @throws {Error} if the setting or the program `sysctl` does not exist */
 export async function readSysctl(runner: ProcessRunner, name: string): Promise<string> {
   return (await sysctl(runner, "-n", name)).trim();
 }
 
-/** @throws {Error} if the kernel or the container refuses it */
+/** Writes a setting. @throws {Error} if the kernel or the container refuses it */
 export async function writeSysctl(
   runner: ProcessRunner,
   setting: { readonly name: string; readonly value: number },
@@ -24,7 +24,7 @@ async function sysctl(runner: ProcessRunner, ...args: string[]): Promise<string>
   throw new Error(stderr.trim().split("\n")[0] || `exit ${code}`);
 }
 
-/** Needed by node ports on 127.0.0.1. Without a protecting rule, neighbours reach local listeners (CVE-2020-8558). */
+/** The setting for node ports on 127.0.0.1. Without a protecting rule, it exposes local listeners (CVE-2020-8558). */
 export const ROUTE_LOCALNET = "net.ipv4.conf.all.route_localnet";
 
 /** Sets `route_localnet` to 1. It is never reset, because other programs may need it. @throws {Error} if that fails */
@@ -33,7 +33,7 @@ export async function setRouteLocalnet(runner: ProcessRunner): Promise<void> {
   await writeSysctl(runner, { name: ROUTE_LOCALNET, value: 1 });
 }
 
-/** Warns if the setting is still on when no rule of signpost protects local listeners. Never rejects. */
+/** Warns if the setting is still on after signpost's protecting rule is gone. Never rejects. */
 export async function warnOfRouteLocalnet(
   { runner, logger }: { readonly runner: ProcessRunner; readonly logger: Logger },
 ): Promise<void> {

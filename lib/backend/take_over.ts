@@ -35,7 +35,7 @@ interface TakeOverOptions {
   readonly signal: AbortSignal;
 }
 
-/** Removes other proxies' rules once. If they come back, it reports them and leaves them. */
+/** Removes other proxies' rules once. Rules that come back are reported, and stay. */
 export class ProxyTakeOver {
   readonly #nft: Nft;
   readonly #ipvs: IpvsTakeOver;
@@ -44,7 +44,7 @@ export class ProxyTakeOver {
   readonly #logged = new Set<string>();
   /** A proxy whose rules came back after their removal. */
   rival: Rival | undefined;
-  /** True if a process of the rival has been seen: its rules go when it has gone. */
+  /** True if a process of the rival was found. When the process has ended, its rules are removed. */
   #isSeen = false;
 
   constructor(private readonly options: ProxyTakeOverOptions) {
@@ -73,7 +73,7 @@ export class ProxyTakeOver {
     if (this.#state !== "waiting") return "";
     const [guard, tables] = await Promise.all([
       this.#ipvs.prologue(),
-      // A guard without need remains after a killed signpost.
+      // A killed signpost leaves a guard that is not needed.
       deleteTables(this.#nft, [...KUBE_PROXY_TABLES, IPVS_TABLE]),
     ]);
     return tables + guard;
@@ -84,21 +84,21 @@ export class ProxyTakeOver {
     if (this.#state === "waiting") await this.#ipvs.prepare();
   }
 
-  /** Removes the rest of the other rules. Called when signpost's rules are in the kernel. Never rejects. */
+  /** Removes the remaining rules of other proxies, after signpost's rules are in the kernel. Never rejects. */
   async finish(): Promise<void> {
     await this.#ipvs.takeOver();
     await this.#removeOthers();
   }
 
-  /** Removes kube-proxy's ipvs leftovers when no connection needs them, until none is left or the signal aborts. */
+  /** Removes kube-proxy's ipvs leftovers after connections have ended. Ends when all are gone, or at the abort. */
   follow(signal: AbortSignal): Promise<void> {
     return this.#ipvs.run(signal);
   }
 
-  /** Removes other proxies' rules once ours are written, and looks for them again until nothing more is written. */
+  /** Removes other proxies' rules after ours are written, and looks for new ones until the signal aborts. */
   async run({ period, requestFull, looked, signal }: TakeOverOptions): Promise<void> {
     await this.finish();
-    // Beside the rest: open connections may keep it for long.
+    // Not awaited: open connections may need the leftovers for long.
     let following = this.follow(signal);
     while (!signal.aborted) {
       await this.options.clock.sleep(period * CHECK_OTHERS, signal);
@@ -114,7 +114,7 @@ export class ProxyTakeOver {
   async check(): Promise<boolean> {
     if (this.#state === "removing") await this.#removeOthers();
     if (this.#state !== "done") return false;
-    // A kube-proxy that could not be seen has created everything again.
+    // A kube-proxy that was not found may have created everything again.
     if (this.#ipvs.report === undefined) await this.#ipvs.takeOver();
     const isOverwritten = await this.look();
     if (!this.#isSeen || !this.rival || this.rival.processes.length > 0) return false;
@@ -126,7 +126,7 @@ export class ProxyTakeOver {
     return isOverwritten;
   }
 
-  /** Looks for a rival once its rules were removed, and changes no rule. @returns true if it has replaced ours */
+  /** Looks for a rival after its rules were removed, without changes. @returns true if it has replaced our rules */
   async look(): Promise<boolean> {
     if (this.#state !== "done") return false;
     const { rules, isOverwritten } = await this.#find().catch(() => NOTHING);
@@ -143,7 +143,7 @@ export class ProxyTakeOver {
     this.#state = "removing";
     const report = (what: string) => logger.info("took over; the old rules are removed", { what });
     try {
-      // The guard remains after a killed signpost.
+      // A killed signpost leaves its guard.
       const guard = this.#ipvs.isUnderWay ? [] : [IPVS_TABLE];
       const tables = [...KUBE_PROXY_TABLES, ...variant ? OTHER_MODE : [], ...guard];
       tablesIn(await removeTables(this.#nft, { tables, logger }).catch(unlessMissing))
@@ -165,7 +165,7 @@ export class ProxyTakeOver {
     }
   }
 
-  /** Returns complete rules of other proxies; none after a failure. kubelet's chains do not count. */
+  /** Returns complete rules of other proxies; an empty list after a failure. kubelet's chains do not count. */
   async findProxy(): Promise<readonly string[]> {
     return (await this.#find().catch(() => NOTHING)).rules;
   }
@@ -189,14 +189,14 @@ export class ProxyTakeOver {
     };
   }
 
-  /** Returns the reason to wait: a running kube-proxy would restore removed parts. Rejects if that is unknown. */
+  /** Returns the reason to wait: a running kube-proxy would restore removed parts. Rejects if that cannot be read. */
   async #liveProxy(): Promise<string | undefined> {
     const [process] = await kubeProxyProcesses(this.options);
     const isBack = process !== undefined || (await this.#find()).rules.length > 0;
     if (!isBack) return undefined;
     return `kube-proxy is still at work (${
       process ?? "its rules are there"
-    }): what its ipvs mode made stays until it is stopped`;
+    }): the leftovers of its ipvs mode stay until it is stopped`;
   }
 
   #fail(error: unknown): void {
@@ -210,7 +210,7 @@ export class ProxyTakeOver {
   }
 }
 
-/** Complete rules of other proxies, each named. */
+/** Names the complete rules of other proxies. */
 interface FoundRules {
   readonly rules: readonly string[];
   /** True if kube-proxy has replaced signpost's rules. */
@@ -219,7 +219,7 @@ interface FoundRules {
 
 const NOTHING: FoundRules = { rules: [], isOverwritten: false };
 
-/** The failures of a node that cannot have tables. */
+/** The failures of a node that does not have nftables. */
 const NO_NFTABLES: ReadonlySet<ApplyFailure> = new Set(["program-missing", "not-supported"]);
 
 /** Tables that lead packets to endpoints. */
@@ -230,12 +230,12 @@ const OTHER_MODE = OWN_TABLES.filter((table) => table !== IPVS_TABLE);
 
 const REASONS_TO_LEAVE: Readonly<Record<string, string>> = {
   "filter KUBE-FORWARD":
-    "the chain FORWARD drops forwarded packets, and this chain accepts those of Services: it stays until the next reboot; accept forwarded packets, or use --proxy-mode iptables",
+    "the chain FORWARD drops forwarded packets, and this chain accepts packets of Services: it stays until the next reboot; accept forwarded packets, or use --proxy-mode iptables",
   "nat KUBE-MARK-MASQ":
     "rules of another program mark packets by this chain: it stays, and signpost masquerades the marked packets",
 };
 
-/** Returns no script if nft or nftables is missing, which iptables mode allows. */
+/** Returns `""` if nft or nftables is missing, which iptables mode allows. */
 function unlessMissing(error: unknown): string {
   if (error instanceof ApplyError && NO_NFTABLES.has(error.failure)) return "";
   throw error;
@@ -253,7 +253,7 @@ function describe({ program, owner }: RemovedRules): string {
 
 /**
  * Returns root's visible processes called kube-proxy in this network namespace, each as `kube-proxy (pid 4711)`.
- * @param daemon the process of signpost's daemon, which has this name in the place of kube-proxy
+ * @param daemon the process of signpost's daemon, which has this name if it replaces kube-proxy
  */
 export async function kubeProxyProcesses(
   { runner, pid }: Pick<Runtime, "runner" | "pid">,
@@ -273,7 +273,7 @@ export async function kubeProxyProcesses(
   }
 }
 
-/** Returns true if the process is signpost, which its image has under kube-proxy's name, too (a link). */
+/** Returns true if the process is signpost. Its image has a link with kube-proxy's name. */
 async function isSignpost(runner: ProcessRunner, pid: string): Promise<boolean> {
   const maps = await runner.run(["cat", `/proc/${pid}/maps`]).catch(() => undefined);
   return maps !== undefined && / \/(?:\S*\/)?signpost$/m.test(maps.stdout);

@@ -1,4 +1,4 @@
-/** Traces packets of this node. nft does it in every mode. */
+/** Traces packets of this node, with nft in every mode. */
 import type { PacketTarget } from "../config/command.ts";
 import type { ProcessRunner } from "../model/ports/ports.ts";
 import { familyOf, NFT_FAMILY } from "../model/values/address.ts";
@@ -17,7 +17,7 @@ export function startTrace(runner: ProcessRunner, packet: Traced): Promise<void>
   return new Nft(runner).apply(traceScript(packet));
 }
 
-/** Ends the trace. A trace that the kernel refused is no error. */
+/** Ends the trace. It does not fail if the kernel refused the trace. */
 export async function endTrace(runner: ProcessRunner): Promise<void> {
   await runner.run(["nft", "delete", "table", ...TRACE_TABLE.split(" ")]);
 }

@@ -114,7 +114,7 @@ Deno.test("iptables mode goes by nf_conntrack_tcp_be_liberal, at the start and w
   assertEquals(reasons, []);
   node.sysctls.set(name, "0");
   await clock.advance(period);
-  assertEquals([drops(), reasons], [true, ["nf_conntrack_tcp_be_liberal is not set any more"]]);
+  assertEquals([drops(), reasons], [true, ["nf_conntrack_tcp_be_liberal is no longer set"]]);
   node.sysctls.set(name, "1");
   await clock.advance(period);
   assertEquals([drops(), reasons.length], [false, 2]);

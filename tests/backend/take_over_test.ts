@@ -284,7 +284,7 @@ COMMIT
   assertEquals(node.changes, ["iptables-nft-restore: -X KUBE-SERVICES"]);
   const [forward = "", mark = "", ...others] = logger.at("warn");
   assertEquals(others, []);
-  assertMatch(forward, /accepts those of Services: it stays.*"chain":"filter KUBE-FORWARD"/);
+  assertMatch(forward, /accepts packets of Services: it stays.*"chain":"filter KUBE-FORWARD"/);
   assertMatch(mark, /mark packets by this chain: it stays.*"chain":"nat KUBE-MARK-MASQ"/);
 });
 

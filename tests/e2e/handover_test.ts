@@ -184,7 +184,7 @@ for (const backend of ["-nft", "-legacy"] as const) {
     }
     await using traffic = await SteadyTraffic.start(network);
     await using signpost = await stage.startSynced("nftables");
-    const left = /WARN .*this chain accepts those of Services.* chain="filter KUBE-FORWARD"/;
+    const left = /WARN .*this chain accepts packets of Services.* chain="filter KUBE-FORWARD"/;
     await signpost.waitForLog(left);
     await signpost.until("the rest gone", async () => !/KUBE-S/.test(await stage.rules()));
     assertMatch(await stage.rules(), /-A FORWARD .*-j KUBE-FORWARD/);

@@ -202,7 +202,7 @@ for (const mode of ["nftables", "iptables"] as const) {
     watching.catch(() => {});
     try {
       await using signpost = await stage.startSynced(mode, ["--ipvs-grace-period", "10s"]);
-      await signpost.waitForLog(/open connections live on/);
+      await signpost.waitForLog(/open connections keep working/);
       isThere = true;
       await signpost.waitForLog(/its leftovers are removed/);
       await eventually("looks after the end", () => looks > 2);

@@ -17,7 +17,7 @@ import { setRouteLocalnet } from "../sysctl.ts";
 import { kubeProxyProcesses, ProxyTakeOver } from "../take_over.ts";
 import { IptablesDataplane } from "./dataplane.ts";
 import { isJump, isOwnChain, type Saved, targetOf } from "./kernel/saved.ts";
-import { findIptables, type Iptables, listChain, type Place } from "./kernel/programs.ts";
+import { type FamilyVariant, findIptables, type Iptables, listChain } from "./kernel/programs.ts";
 import { iptablesMetrics } from "./metrics.ts";
 import { iptablesChanges, iptablesNames, iptablesRules } from "./kernel_rules.ts";
 import type { IptablesScript } from "./script/script.ts";
@@ -73,7 +73,7 @@ export function iptablesBackend(options: BackendOptions): Backend {
     rules: ruleReader(rules, { runtime, find }),
     foreignRules,
     metrics: iptablesMetrics({ clock: runtime.clock, dataplane: rules }),
-    // The first script is a full one.
+    // The first script is a full script.
     connections: { areOurs: true, read: () => rules.readFrontends() },
   };
 }
@@ -97,7 +97,7 @@ function probed(found: Iptables, missingHere: Probed["missing"]): Probed {
   };
 }
 
-/** Adds to the rules what keeps them: the take-over, and the drift that other programs cause. */
+/** Adds to the rules the take-over, and looks for drift. */
 function keptRules(
   rules: IptablesDataplane,
   { configuration, runtime, foreignRules }: BackendOptions & {
@@ -164,11 +164,11 @@ interface DriftLookOptions {
   readonly runner: ProcessRunner;
   readonly streamer: ProcessStreamer;
   readonly clock: Pick<Clock, "monotonic" | "sleep">;
-  /** Counts the beginnings and ends of our own writes, so it is odd during a write. */
+  /** The number of beginnings and ends of our own writes, which is odd during a write. */
   readonly writes: () => number;
-  /** Compares the rules with those that we wrote last. @throws {ApplyError} */
+  /** Compares the kernel's rules with the rules that we wrote last. @throws {ApplyError} */
   readonly differences: () => Promise<readonly Pick<Difference, "type" | "in">[]>;
-  /** Returns true if a kube-proxy runs. It is reported: both programs would write their rules in turn. */
+  /** Returns true if a kube-proxy runs. Then drift is not reported: both programs would write their rules in turn. */
   readonly hasRival: () => Promise<boolean>;
 }
 
@@ -182,7 +182,7 @@ interface Summary {
   readonly jumps: ReadonlySet<string>;
 }
 
-/** Milliseconds. */
+/** Milliseconds after which a look ends. */
 const LONGEST_LOOK = 60_000;
 
 /** The beginning of a difference that only the content of a table shows. */
@@ -193,16 +193,16 @@ interface Content {
   readonly added: readonly string[];
 }
 
-/** Compares the rules with the look before by a hash; the first look after our own write with the desired rules. */
+/** Compares the rules with the last look by a hash. The first look after a write compares with the desired rules. */
 export class DriftLook {
   /** By family and table: `iptables nat`. */
   #known = new Map<string, Summary>();
-  /** `writes` at that look. */
+  /** The value of `writes` at that look. */
   #knownAt = -1;
 
   constructor(private readonly options: DriftLookOptions) {}
 
-  /** @returns `undefined` if no change was found @throws {ApplyError} if iptables is missing */
+  /** Looks once. @returns `undefined` without a change @throws {ApplyError} if iptables is missing */
   async look(
     { variant, families }: Pick<Iptables, "variant" | "families">,
     signal: AbortSignal,
@@ -267,9 +267,9 @@ export class DriftLook {
     return { missing: without("extra"), added: without("missing") };
   }
 
-  /** Reads the tables that were printed to their ends. The text may be many MB, so no line is kept. */
+  /** Reads the tables that were printed to their ends. The text may have many MB, so lines are not kept. */
   async #read(
-    { family, variant }: Place,
+    { family, variant }: FamilyVariant,
     signal: AbortSignal,
   ): Promise<ReadonlyMap<string, Summary>> {
     const { clock, streamer } = this.options;
@@ -310,7 +310,7 @@ export class DriftLook {
   }
 
   /** Asks for the canary of a table that was not printed: it may be gone, or locked. @throws {ApplyError} */
-  async #lacksCanary(place: Place, table: Table): Promise<boolean> {
+  async #lacksCanary(place: FamilyVariant, table: Table): Promise<boolean> {
     const listed = await listChain(this.options.runner, { ...place, table, chain: CANARY_CHAIN });
     return listed instanceof ApplyError && listed.failure !== "busy";
   }

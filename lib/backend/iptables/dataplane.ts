@@ -33,13 +33,13 @@ export class IptablesDataplane implements ScriptWriter<IptablesScript> {
   readonly ruleCounts = new RuleCounts();
   readonly #packets = new CounterSums();
   iptables: UsedIptables;
-  /** The number of beginnings and ends of `apply`: odd during a write. */
+  /** The number of beginnings and ends of `apply`, which is odd during a write. */
   writes = 0;
   /** The state that the last script leads to. */
   #planned: DesiredState | undefined;
-  /** That state once the kernel took the script; `undefined` during a write and after one that failed. */
+  /** The state that the kernel took; `undefined` during a write and after a failed write. */
   #written: DesiredState | undefined;
-  /** As in the last full script. */
+  /** The value in the last full script. */
   #tcpBeLiberal = false;
 
   constructor(private readonly options: IptablesDataplaneOptions) {
@@ -51,7 +51,7 @@ export class IptablesDataplane implements ScriptWriter<IptablesScript> {
     const tcpBeLiberal = await isTcpLiberal(this.options.runner);
     if (tcpBeLiberal === this.iptables.tcpBeLiberal) return undefined;
     this.iptables = { ...this.iptables, tcpBeLiberal };
-    return `nf_conntrack_tcp_be_liberal is ${tcpBeLiberal ? "set" : "not set any more"}`;
+    return `nf_conntrack_tcp_be_liberal is ${tcpBeLiberal ? "set" : "no longer set"}`;
   }
 
   full(state: DesiredState): IptablesScript {
@@ -70,7 +70,7 @@ export class IptablesDataplane implements ScriptWriter<IptablesScript> {
     return script;
   }
 
-  /** Gives the script to the kernel. A full one is adapted to the kernel's rules first. @throws {ApplyError} */
+  /** Gives the script to the kernel. A full script is adapted to the kernel's rules first. @throws {ApplyError} */
   async apply(script: IptablesScript, checkpoint = () => {}): Promise<void> {
     script.bytes = 0;
     const inputs = await this.#inTurns(script.making());
@@ -92,7 +92,7 @@ export class IptablesDataplane implements ScriptWriter<IptablesScript> {
     if (script.routeLocalnet) await this.options.routeLocalnet();
   }
 
-  /** Compares the kernel's rules with those of the last script. @returns nothing if there was a write meanwhile */
+  /** Compares the kernel's rules with the rules of the last script. @returns an empty list after a write in between */
   async differences(): Promise<readonly Difference[]> {
     const [state, writes] = [this.#written, this.writes];
     if (!state) return [];
@@ -131,7 +131,7 @@ export class IptablesDataplane implements ScriptWriter<IptablesScript> {
     return countsIn(listings);
   }
 
-  /** Lists a chain's rules with counters; `""` if there is no such chain. */
+  /** Lists a chain's rules with counters; `""` if the chain does not exist. */
   async #countersIn(
     family: Family,
     { table, chain }: { readonly table: Table; readonly chain: string },
@@ -155,7 +155,7 @@ export class IptablesDataplane implements ScriptWriter<IptablesScript> {
     return bytes;
   }
 
-  /** @returns the length written */
+  /** Gives an input to the restore program. @returns the length written */
   async #restore(input: FamilyInput): Promise<number> {
     const text = await this.#inTurns(renderFamily(input));
     const place = { ...this.iptables, family: input.family };
@@ -169,7 +169,7 @@ export class IptablesDataplane implements ScriptWriter<IptablesScript> {
   }
 }
 
-/** The next sync changes the state itself. */
+/** Copies a state, which the next sync changes. */
 function copyOf({ node, services }: DesiredState): DesiredState {
   return { node, services: new Map(services) };
 }

@@ -1,4 +1,4 @@
-/** Compares the kernel's rules with the desired ones, and names the rules that decide about packets. */
+/** Compares the kernel's rules with the desired rules, and names the rules that decide about packets. */
 import { append } from "../../model/values/lists.ts";
 import type { DesiredNode, DesiredServicePort } from "../../model/kernel/desired.ts";
 import {
@@ -32,7 +32,7 @@ export function iptablesRules(held: SavedFamilies, tcpBeLiberal: boolean): Kerne
   return {
     isEmpty: ![...held.values()].some((saved) => saved.get("nat")?.chains.has(CANARY_CHAIN)),
     entries: (ports, node) => iptablesEntries(ports, { node, held }),
-    // xt_recent lists them in /proc/net/xt_recent without the remaining time.
+    // /proc/net/xt_recent lists clients without the remaining time.
     stickyClients: () => [],
     compare: (state) => {
       const differences: Difference[] = [];
@@ -59,7 +59,7 @@ function ownerOf({ key, desired, held }: Difference, names: ReadonlySet<string>)
   return "";
 }
 
-/** Returns the desired rules of a Service and their state in the kernel, differences first, with jumps that are missing. */
+/** Returns the desired rules of a Service and missing jumps, with their state in the kernel, differences first. */
 export function iptablesEntries(
   ports: readonly DesiredServicePort[],
   { node, held }: { readonly node: DesiredNode; readonly held: SavedFamilies },
@@ -87,7 +87,7 @@ export function iptablesEntries(
   return [...jumps, ...entries.sort((a, b) => isSame(a) - isSame(b))];
 }
 
-/** Returns the jumps without which no packet meets our chains. */
+/** Returns the missing jumps. Without them, packets do not meet our chains. */
 function missingJumps(table: Table, saved: Saved): KernelEntry[] {
   const held = saved.get(table);
   const missing = without(JUMPS[table], { others: held ? jumpsIn(held) : [], keyOf: wordsOf });
@@ -155,7 +155,7 @@ export function iptablesChanges({ change: { services }, node }: DesiredStep): Ch
   ];
 }
 
-/** Returns all differences of one family from a full input. Any order that has no effect is ignored. */
+/** Returns all differences of one family from a full input. An order without effect is ignored. */
 export function* comparingSaved(
   desired: FamilyInput,
   saved: Saved,
@@ -176,7 +176,7 @@ function* comparingTable(
   held: SavedTable,
   place: string,
 ): Generator<undefined, Difference[]> {
-  // A chain that another program's rule leads to cannot be removed, so it is emptied.
+  // The kernel keeps a chain that another program's rule leads to, so it is emptied.
   const { chains, inserted, deleted, removed } = fitTable(input, held);
   const toDifference = (type: Difference["type"]) => (jump: string) => {
     const end = jump.indexOf(" ");
@@ -203,7 +203,7 @@ function* comparingTable(
   ];
 }
 
-/** Sorts the endpoints. Each has the same chance at any position. */
+/** Sorts the endpoints, which have the same chance at any position. */
 function withSortedEndpoints(rules: readonly string[]): readonly string[] {
   const recent = rules.filter((rule) => rule.includes(" --rcheck ")).sort();
   const targets = rules.flatMap((rule) => parsePick(rule)?.endpoint ?? []).sort();
@@ -224,7 +224,7 @@ function parsePick(
   return at < 0 ? undefined : { chance: rule.slice(0, at), endpoint: rule.slice(at) };
 }
 
-/** Returns the kind of a rule in a shared chain, or its words. No two rules of one kind match the same packet. */
+/** Returns the kind of a rule in a shared chain, or its words. Two rules of one kind match different packets. */
 function kindOf(rule: string): string {
   if (/^(-[ds] \S+ )?-p |^-s \S+ -d \S+ .*-j (KUBE-MARK-MASQ|ACCEPT)$/.test(rule)) return "service";
   return wordsOf(rule);

@@ -23,7 +23,7 @@ export class RuleCounts {
     return this.#counts.values();
   }
 
-  /** Notes an applied script of a family. A full one starts the counts again. */
+  /** Counts an applied script of a family. A full script starts the counts again. */
   applied(kind: "full" | "partial", { family, tables }: FamilyInput): void {
     for (const table of TABLES) {
       const key = `${family} ${table}`;
@@ -49,7 +49,7 @@ interface PacketMetric {
   readonly families: readonly Family[];
 }
 
-/** The counted rules. kube-proxy uses nfacct; rule counters need no kernel module. */
+/** The counted rules. kube-proxy uses nfacct, but rule counters do not need a kernel module. */
 export const PACKET_METRICS: readonly PacketMetric[] = [
   {
     name: "ct_state_invalid_dropped",
@@ -81,7 +81,7 @@ export function countIn(
 
 const FIREWALL_CHAIN = "KUBE-PROXY-FIREWALL";
 
-/** The chains with frontend rules, and with rules that refuse. A connection's first packet meets one of each table. */
+/** The chains with frontend rules and refusals. A connection's first packet meets one such rule of each table. */
 export const FRONTEND_CHAINS: readonly (readonly [Table, chain: string])[] = [
   ["nat", "KUBE-SERVICES"],
   ["nat", "KUBE-NODEPORTS"],

@@ -1,5 +1,5 @@
 /**
- * Reads and removes the kernel state of kube-proxy's ipvs mode besides rules. It reads `/proc/net/ip_vs` and
+ * Reads and removes the kernel state of kube-proxy's ipvs mode, except rules. It reads `/proc/net/ip_vs` and
  * `ip_vs_conn` with `cat`, because Deno may not (Linux, `net/netfilter/ipvs/ip_vs_ctl.c` and `ip_vs_conn.c`).
  */
 import { messageOf } from "../../model/values/errors.ts";
@@ -20,17 +20,17 @@ import type { Protocol } from "../../model/cluster/objects.ts";
 export const IPVS_INTERFACE = "kube-ipvs0";
 
 export interface IpvsState {
-  /** The addresses that only `kube-ipvs0` has, canonical. An address of another interface is the node's own too. */
+  /** The addresses that only `kube-ipvs0` has, canonical. An address of another interface also belongs to the node. */
   readonly vips: readonly string[];
-  /** Its virtual servers outside excluded ranges. */
+  /** kube-proxy's virtual servers outside excluded ranges. */
   readonly servers: readonly VirtualServer[];
 }
 
-/** Matches kube-proxy's sets (`pkg/proxy/ipvs/ipset.go`), whose names it cuts to the kernel's 31 letters. */
+/** Matches kube-proxy's sets (`pkg/proxy/ipvs/ipset.go`), with names cut to the kernel's 31 letters. */
 export const OWN_SET =
   /^KUBE-(?:6-)?(?:LOOP-BACK|CLUSTER-IP|EXTERNAL-IP(?:-LOCAL)?|LOAD-BALANCER(?:-FW|-LOCAL|-SOURCE-IP|-SOURCE-CIDR?)?|NODE-PORT-(?:LOCAL-)?(?:TCP|UDP|SCTP-HASH?)|HEALTH-CHECK-NODE-PORT|IPVS-IPS)$/;
 
-/** The most conntrack entries of open connections that are deleted. */
+/** The limit of deleted conntrack entries of open connections. */
 const MOST_ENTRIES = 100;
 
 export class IpvsKernel {
@@ -40,7 +40,7 @@ export class IpvsKernel {
     private readonly excluded: readonly string[] = [],
   ) {}
 
-  /** Reads the state; `undefined` if there is none. @throws {Error} if it cannot be read */
+  /** Reads the state; `undefined` without `kube-ipvs0`. @throws {Error} if it cannot be read */
   async look(): Promise<IpvsState | undefined> {
     const vips = await this.vips();
     return vips && { vips, servers: await this.#servers() };
@@ -66,9 +66,9 @@ export class IpvsKernel {
   }
 
   /**
-   * Removes the virtual servers, the interface, and then conntrack entries of open connections. These entries would
-   * send the next packet to an address that is gone.
-   * @throws {Error} if connections cannot be read, then everything stays, or at the first part that cannot be removed
+   * Removes the virtual servers, the interface, and then conntrack entries of open connections. Such an entry would
+   * send the next packet to a removed address.
+   * @throws {Error} before a removal if connections cannot be read, or at the first part that cannot be removed
    */
   async remove({ servers }: IpvsState): Promise<void> {
     const own = new Set(servers.map(frontendKey));
@@ -79,7 +79,7 @@ export class IpvsKernel {
     await this.#forget(connections);
   }
 
-  /** Removes kube-proxy's sets, which no rule may use any more. @returns a line for each that could not be removed */
+  /** Removes kube-proxy's sets, which rules must no longer use. @returns a line for each set that stayed */
   async removeSets(): Promise<string[]> {
     const problems: string[] = [];
     for (const name of await this.sets()) {
@@ -88,13 +88,13 @@ export class IpvsKernel {
     return problems;
   }
 
-  /** Returns the names of kube-proxy's sets; none if `ipset` is not installed. */
+  /** Returns the names of kube-proxy's sets; an empty list if `ipset` is not installed. */
   async sets(): Promise<readonly string[]> {
     const listed = await runIfInstalled(this.runner, ["ipset", "list", "-n"]);
     return (listed?.stdout ?? "").split("\n").filter((name) => OWN_SET.test(name));
   }
 
-  /** Removes virtual servers until none is left: the kernel omits those that do not fit into a page. */
+  /** Removes virtual servers until all are gone: the kernel lists only as many as fit into a page. */
   async #removeServers(first: readonly ServerAddress[]): Promise<void> {
     let before = "";
     for (let servers = first; servers.length > 0; servers = await this.#servers()) {
@@ -108,13 +108,13 @@ export class IpvsKernel {
 
   async #servers(): Promise<readonly VirtualServer[]> {
     const all = parseServers(await this.#read("/proc/net/ip_vs"));
-    // All others are kube-proxy's, which deletes foreign ones.
+    // All other virtual servers are kube-proxy's, which deletes foreign servers.
     return all.filter(({ address }) => !this.excluded.some((cidr) => cidrContains(cidr, address)));
   }
 
   /**
    * Deletes conntrack entries. Each deletion walks the whole table, so their number is limited. UDP flows are deleted
-   * by virtual server: those that are signpost's by now lose a pending answer at most.
+   * by virtual server: a flow that signpost has taken over loses a pending answer at most.
    */
   async #forget(connections: readonly IpvsConnection[]): Promise<void> {
     const isUdp = ({ protocol }: IpvsConnection) => protocol === "udp";
@@ -128,7 +128,7 @@ export class IpvsKernel {
     }
   }
 
-  /** Returns true if the interface exists, without `ip`. Without `cat`, the answer is false. */
+  /** Returns true if the interface exists, without `ip`. Returns false without `cat`. */
   async #hasInterface(): Promise<boolean> {
     const devices = await runIfInstalled(this.runner, ["cat", "/proc/net/dev"]);
     return devices?.stdout.includes(`${IPVS_INTERFACE}:`) ?? false;
@@ -139,7 +139,7 @@ export class IpvsKernel {
     return this.#run(["cat", path], { none: NO_FILE });
   }
 
-  /** Returns a program's output. @param none matches an error that means `""` @throws {Error} if it failed */
+  /** Returns a program's output. @param none matches an error that means `""` @throws {Error} if the program failed */
   async #run(
     argv: readonly [string, ...string[]],
     { stdin, none }: { readonly stdin?: string; readonly none?: RegExp } = {},
@@ -185,7 +185,7 @@ interface ServerAddress {
 }
 
 interface VirtualServer extends ServerAddress {
-  /** Open connections of all its real servers: established ones, and UDP flows. */
+  /** The established connections and UDP flows of all its real servers. */
   open: number;
 }
 
@@ -199,7 +199,7 @@ const PROTOCOLS: Readonly<Record<string, Protocol>> = { TCP: "tcp", UDP: "udp", 
 const SERVER = /^(TCP|UDP|SCTP)\s+\[?([0-9A-Fa-f:]+)\]?:([0-9A-Fa-f]{4})\s/;
 const REAL_SERVER = /^\s+->\s+\S+\s+\S+\s+-?\d+\s+(\d+)\s+(\d+)/;
 
-/** Parses the virtual servers. Servers of a firewall mark have no address and are left out. */
+/** Parses the virtual servers, without servers of a firewall mark, which do not have an address. */
 export function parseServers(text: string): VirtualServer[] {
   const servers: VirtualServer[] = [];
   let current: VirtualServer | undefined;
@@ -213,7 +213,7 @@ export function parseServers(text: string): VirtualServer[] {
         : undefined;
       if (current) servers.push(current);
     } else if (current) {
-      // Inactive connections of other protocols begin or end.
+      // Inactive connections of other protocols are being opened or closed.
       const [, active, inactive] = real;
       current.open += Number(active) + (current.protocol === "udp" ? Number(inactive) : 0);
     }
@@ -221,7 +221,7 @@ export function parseServers(text: string): VirtualServer[] {
   return servers;
 }
 
-/** Parses the connections. Templates of persistent servers have no client port and are left out. */
+/** Parses the connections, without templates of persistent servers, which do not have a client port. */
 export function parseConnections(text: string): IpvsConnection[] {
   return text.split("\n").flatMap((line) => {
     const [kind = "", from, fromPort, to, toPort, , , state] = line.trim().split(/\s+/);
@@ -236,7 +236,7 @@ export function parseConnections(text: string): IpvsConnection[] {
   });
 }
 
-/** Parses the canonical addresses of each interface in `ip addr show`, without link-local ones. */
+/** Parses the canonical addresses of each interface in `ip addr show`, without link-local addresses. */
 export function parseInterfaces(text: string): Map<string, string[]> {
   const interfaces = text.matchAll(/^\d+: ([^:@\s]+)(.*\n(?:\D.*\n)*)/gm);
   return new Map([...interfaces].map(([, name = "", lines = ""]) => {

@@ -12,10 +12,10 @@ import { frontendKey } from "../../model/cluster/names.ts";
 import { IPVS_TABLE } from "../ipvs_table.ts";
 
 /**
- * Returns the commands that create or replace the guard's table. It keeps new connections from virtual servers, and
- * from the node's own ports at an address of `kube-ipvs0`. IPVS sees packets in the input hook at priority 98, and in
- * the output hook at -98. Packets that our DNAT redirected meet neither.
- * @param verdict for virtual servers: `return` lets them answer, while signpost's rules are not written yet
+ * Returns the commands that create or replace the guard's table. It refuses new connections to virtual servers, and to
+ * the node's own ports at an address of `kube-ipvs0`. IPVS gets packets in the input hook at priority 98 and the output
+ * hook at -98, unless our DNAT redirected them.
+ * @param verdict for virtual servers: `return` lets them answer until signpost's rules are written
  */
 export function guardScript({ vips, servers }: IpvsState, verdict: "reject" | "return"): string {
   const each = (text: (family: Family, ip: string) => string) =>
@@ -33,7 +33,7 @@ export function guardScript({ vips, servers }: IpvsState, verdict: "reject" | "r
     ${ip} daddr @vips${family} reject
 `
   );
-  // While `kube-ipvs0` exists, packets to virtual IPs are not forwarded, and the node's own stay on `lo`.
+  // While `kube-ipvs0` exists, packets to virtual IPs are not forwarded, and the node's own packets stay on `lo`.
   const resets = (way = "") =>
     each((family, ip) => `    ${way}${ip} daddr @vips${family} ${RESET}\n`);
   // With a local virtual IP as the source, the endpoint would answer itself.
@@ -66,7 +66,7 @@ ${masquerades}  }
 /** The API server's default range of node ports. */
 const NODE_PORTS = "30000-32767";
 
-/** Ends connections of IPVS that have no route left. */
+/** Ends connections of IPVS that have lost their route. */
 const RESET = "meta l4proto tcp ct state established reject with tcp reset";
 
 export const GUARD_REMOVAL = `add table ${IPVS_TABLE}\ndelete table ${IPVS_TABLE}\n`;
@@ -80,24 +80,24 @@ function set(name: string, key: string, elements: readonly string[]): string {
 /** The state of a take-over that is under way. Times are milliseconds on the monotonic clock. */
 interface Progress {
   readonly earliest: number;
-  /** The time at which open connections end, and after the removal the guard. */
+  /** The time at which open connections end; after the removal, the time at which the guard ends. */
   readonly until: number;
   readonly connections: number;
-  /** Looks in a row without a connection. */
+  /** The number of looks in a row without a connection. */
   readonly idle: number;
-  /** True if everything is removed, and packets of old connections get a TCP reset. */
+  /** True if the leftovers are removed, and packets of old connections get a TCP reset. */
   readonly isRemoved: boolean;
-  /** The reason why the removal waits longer; `""` if there is none. */
+  /** The reason why the removal waits longer; `""` without a reason. */
   readonly obstacle: string;
 }
 
-/** A second look finds connections that were being opened at the first one. */
+/** Looks without a connection before the removal. The second finds connections that were opened during the first. */
 const IDLE_LOOKS = 2;
 
 /** Two sync periods of kube-proxy (30 s by default), after which rewritten rules reveal an unseen process. */
 const KUBE_PROXY_SYNCS = 60_000;
 
-/** Milliseconds during which clients of ended connections get a reset. */
+/** Milliseconds in which clients of ended connections get a reset. */
 const RESETS = 60_000;
 
 interface IpvsTakeOverOptions {
@@ -119,10 +119,10 @@ const PERIOD = 5_000;
 
 export class IpvsTakeOver {
   readonly #kernel: IpvsKernel;
-  /** `undefined` before a take-over, and when it is done. */
+  /** `undefined` before and after a take-over. */
   #progress: Progress | undefined;
   #running: Promise<void> | undefined;
-  /** The guard in the kernel, or about to be written. */
+  /** The guard that is in the kernel, or will be written next. */
   #guard = "";
   #lastWarning = "";
 
@@ -147,7 +147,7 @@ export class IpvsTakeOver {
     return this.#guard = guardScript(state, "reject");
   }
 
-  /** Writes the guard before rules in iptables mode: no virtual IP exposes the node's own ports. Never rejects. */
+  /** Writes the guard before rules in iptables mode: virtual IPs must not expose the node's ports. Never rejects. */
   async prepare(): Promise<void> {
     // With unknown virtual servers, the guard would refuse their traffic too early.
     const state = await this.#kernel.look().catch(() => undefined);
@@ -157,7 +157,7 @@ export class IpvsTakeOver {
   /** Starts the grace period, also again. Called between writing our rules and removing others'. Never rejects. */
   async takeOver(): Promise<void> {
     const state = await this.#look();
-    // If this look fails after an earlier success, the guard stays until the next one.
+    // If this look fails after an earlier success, the guard stays until the next look.
     if (state === undefined && (this.#guard === "" || this.#progress?.isRemoved)) return;
     const { configuration, clock, logger } = this.options;
     const grace = configuration.signpost.ipvsGracePeriod;
@@ -167,7 +167,7 @@ export class IpvsTakeOver {
     this.#progress = { earliest, until, connections: 0, idle: 0, isRemoved: false, obstacle: "" };
     if (state === undefined) return;
     await this.#install(guardScript(state, "reject"));
-    logger.info("taking over from kube-proxy's ipvs mode: open connections live on", {
+    logger.info("taking over from kube-proxy's ipvs mode: open connections keep working", {
       until: this.#wallTime(until),
       virtualServers: state.servers.length,
       addresses: state.vips.length,
@@ -188,13 +188,13 @@ export class IpvsTakeOver {
         obstacle: `leftovers of kube-proxy's ipvs mode are not removed: ${messageOf(error)}`,
       }));
       if (next?.obstacle) this.#warn(next.obstacle);
-      // A new take-over may have begun meanwhile.
+      // A new take-over may have begun during the step.
       if (this.#progress === before) this.#progress = next;
       if (this.#progress) await this.options.clock.sleep(PERIOD, signal);
     }
   }
 
-  /** @returns the next state; `undefined` if nothing is left. Rejects if something cannot be read or removed */
+  /** Looks once. @returns the next state; `undefined` at the end. Rejects if something cannot be read or removed */
   async #step(before: Progress): Promise<Progress | undefined> {
     const { clock, logger } = this.options;
     const state = await this.#kernel.look();
@@ -203,7 +203,7 @@ export class IpvsTakeOver {
       if (before.isRemoved && now < before.until) return before;
       return await this.#end();
     }
-    // The guard also covers additions of a kube-proxy that still runs.
+    // A kube-proxy that still runs may have added virtual servers.
     await this.#install(guardScript(state, "reject"));
     const connections = state.servers.reduce((sum, { open }) => sum + open, 0);
     const idle = connections === 0 ? before.idle + 1 : 0;
@@ -230,20 +230,20 @@ export class IpvsTakeOver {
     this.#guard = "";
   }
 
-  /** Removes kube-proxy's sets, which no rule may use any more. Never rejects. */
+  /** Removes kube-proxy's sets, which rules must no longer use. Never rejects. */
   async removeSets(): Promise<void> {
     const removing = this.#kernel.removeSets();
     const problems = await removing.catch((error: unknown) => [messageOf(error)]);
     for (const problem of problems) this.#warn(`leftovers of kube-proxy's ipvs mode: ${problem}`);
   }
 
-  /** Returns the reason to wait; `""` if there is none. */
+  /** Returns the reason to wait; `""` without a reason. */
   async #findObstacle({ servers }: IpvsState): Promise<string> {
     const canRemove = servers.length === 0 || await this.#kernel.canRemoveServers();
     return canRemove ? await this.options.obstacle() ?? "" : NO_IPVSADM;
   }
 
-  /** Converts a monotonic time to RFC 3339. The wall clock may be set meanwhile. */
+  /** Converts a monotonic time to RFC 3339. The wall clock may have been set since then. */
   #wallTime(monotonic: number): string {
     const { clock } = this.options;
     return new Date(clock.now() + monotonic - clock.monotonic()).toISOString();

@@ -1,8 +1,8 @@
-/** Finds the rules of signpost and kube-proxy, and no others, and removes them with every installed iptables. */
+/** Finds the rules of signpost and kube-proxy alone, and removes them with every installed iptables. */
 import { FAMILIES, type Family, NFT_FAMILY } from "../../../model/values/address.ts";
 import { ApplyError, runIfInstalled } from "../../../model/kernel/dataplane.ts";
 import type { Logger, ProcessRunner } from "../../../model/ports/ports.ts";
-import { type Place, restore, save, type Variant } from "./programs.ts";
+import { type FamilyVariant, restore, save, type Variant } from "./programs.ts";
 import { fitTable } from "../script/full.ts";
 import {
   countOperations,
@@ -38,13 +38,13 @@ interface Selection {
   /** True to remove kube-proxy's rules too. */
   readonly kubeProxy: boolean;
   /**
-   * True if signpost's nftables rules follow. Then `KUBE-MARK-MASQ` stays if other rules use it (as CNI's portmap
-   * can). `KUBE-FORWARD` stays if FORWARD refuses the rest: nftables cannot accept a packet that iptables refuses.
+   * True if signpost's nftables rules follow. Then `KUBE-MARK-MASQ` stays if other rules use it, as CNI's portmap can.
+   * `KUBE-FORWARD` stays if FORWARD refuses all else: nftables cannot accept a packet that iptables refuses.
    */
   readonly successor?: boolean;
 }
 
-/** Plans the removal of signpost's rules, or also of kube-proxy's, whose names are the same. */
+/** Plans the removal of signpost's rules, or also of kube-proxy's rules, which have the same names. */
 export function cleanup(
   saved: Saved,
   { family, kubeProxy, successor = false }: Selection & { readonly family: Family },
@@ -71,9 +71,9 @@ export function cleanup(
 
 type Owner = "signpost" | "kube-proxy";
 
-/** Returns the proxy that wrote the rules last; `undefined` if there are none, or only a remainder. */
+/** Returns the proxy that wrote the rules last; `undefined` without complete rules. */
 function ownerOf(saved: Saved): Owner | undefined {
-  // Kubelets before 1.27 create KUBE-MARK-MASQ and more, but not this chain.
+  // kubelet before 1.27 creates KUBE-MARK-MASQ and more, but not this chain.
   if (![...saved.values()].some(({ chains }) => chains.has("KUBE-SERVICES"))) return undefined;
   return isSignposts(saved) ? "signpost" : "kube-proxy";
 }
@@ -83,13 +83,13 @@ function isSignposts(saved: Saved): boolean {
   return rules.some((rule) => argumentOf(rule, "--comment") === OWNER);
 }
 
-/** Returns true if kube-proxy's ipvs mode started over signpost's rules. The chains that it kept refuse its traffic. */
+/** Returns true if kube-proxy's ipvs mode started over signpost's rules. The chains that remain refuse its traffic. */
 function isBesideIpvs(saved: Saved): boolean {
   const chains = saved.get("nat")?.chains;
   return !isSignposts(saved) && chains?.has("KUBE-NODE-PORT") === true && chains.has(HAIRPIN_CHAIN);
 }
 
-/** Returns true if KUBE-FORWARD is the only chain, which a hand-over has left. */
+/** Returns true if KUBE-FORWARD is the only chain, which a take-over has left. */
 function isLeftBehind(saved: Saved, table: SavedTable): boolean {
   return table.name === "filter" && table.chains.has("KUBE-FORWARD") &&
     ownerOf(saved) === undefined;
@@ -103,7 +103,7 @@ function isNeeded(
   return table.name === "filter" && chain === "KUBE-FORWARD" && refusesToForward(table);
 }
 
-/** Returns true if FORWARD refuses the rest. Docker sets the policy; some distributions have a last rule. */
+/** Returns true if FORWARD refuses all else. Docker sets the policy; some distributions have a last rule. */
 function refusesToForward({ builtIn }: SavedTable): boolean {
   const { policy = "", rules = [] } = builtIn.get("FORWARD") ?? {};
   return policy === "DROP" || rules.some((rule) => /^-j (?:DROP|REJECT)\b/.test(rule));
@@ -114,20 +114,20 @@ export interface RemovedRules extends Pick<Cleanup, "kept" | "left"> {
   readonly variant: Variant;
   /** The program, for example `ip6tables-legacy-restore`. */
   readonly program: string;
-  /** The input that removes them; `""` if there is nothing to remove, or it is unknown. */
+  /** The input that removes them; `""` if the rules are gone or unknown. */
   readonly text: string;
   readonly owner: Owner | undefined;
   readonly isHooked: boolean;
-  /** The reason why they are still there. */
+  /** The reason why the rules are still there. */
   readonly failure?: ApplyError;
 }
 
 interface CleanUpOptions extends Selection {
-  /** If true, nothing is removed. */
+  /** True to plan the removal without doing it. */
   readonly dryRun: boolean;
   /** The variant that signpost itself uses. */
   readonly except?: Variant;
-  /** A variant of which only the owner is wanted: the plan for 10,000 Services takes 100 ms. */
+  /** A variant for which only the owner is needed: the plan for 10,000 Services takes 100 ms. */
   readonly ownerOnly?: Variant | undefined;
 }
 
@@ -136,7 +136,7 @@ export function warnOfKept({ program, kept }: RemovedRules, logger: Logger): voi
   for (const chain of kept) logger.warn(message, { program, chain });
 }
 
-/** Removes rules. @returns an entry for each program that had some, or failed; the others still ran */
+/** Removes rules with all programs. @returns an entry for each program that had rules, or failed */
 export async function cleanUpKernel(
   runner: ProcessRunner,
   options: CleanUpOptions,
@@ -144,7 +144,7 @@ export async function cleanUpKernel(
   const removed: RemovedRules[] = [];
   let isAnyInstalled = false;
   for (const variant of VARIANTS) {
-    // Programs without a variant in their names are used only if there are no others.
+    // Programs without a variant in their names are used only without any other program.
     if (variant === "" && isAnyInstalled) break;
     for (const family of variant === options.except ? [] : FAMILIES) {
       const entry = await cleanUpFamily(runner, { ...options, family, variant });
@@ -163,7 +163,7 @@ const UNREAD = { text: "", kept: [], left: [], owner: undefined, isHooked: false
 
 async function cleanUpFamily(
   runner: ProcessRunner,
-  options: CleanUpOptions & Place,
+  options: CleanUpOptions & FamilyVariant,
 ): Promise<RemovedRules | "nothing" | "not-installed"> {
   const { family, variant, dryRun, successor } = options;
   const program = programName(family, "-restore", variant);
@@ -196,8 +196,8 @@ async function cleanUpFamily(
   }
 }
 
-/** Reads the rules: empty if the kernel lacks the family, `undefined` if the program is not installed. */
-async function savedRules(runner: ProcessRunner, place: Place): Promise<Saved | undefined> {
+/** Reads the rules, which are empty if the kernel lacks the family; `undefined` if the program is not installed. */
+async function savedRules(runner: ProcessRunner, place: FamilyVariant): Promise<Saved | undefined> {
   try {
     return atOnce(parseSaved(await save(runner, place)));
   } catch (error) {
@@ -208,11 +208,11 @@ async function savedRules(runner: ProcessRunner, place: Place): Promise<Saved | 
   }
 }
 
-/** Removes built-in chains that held only our jumps, and then an empty table. A failure leaves no rules. */
+/** Removes built-in chains that held only our jumps, and then an empty table. After a failure, they stay empty. */
 async function removeEmptyChains(
   runner: ProcessRunner,
   { table, deleted }: TableInput,
-  { family, variant }: Place,
+  { family, variant }: FamilyVariant,
 ): Promise<void> {
   const saved = (await savedRules(runner, { family, variant }))?.get(table);
   for (const chain of new Set(deleted.map((rule) => rule.slice(0, rule.indexOf(" "))))) {

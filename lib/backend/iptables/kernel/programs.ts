@@ -1,4 +1,4 @@
-/** Runs the iptables programs. Rules of iptables-nft and iptables-legacy do not see each other. */
+/** Runs the iptables programs. Programs of iptables-nft and iptables-legacy do not see each other's rules. */
 import { FAMILIES, type Family } from "../../../model/values/address.ts";
 import { ApplyError, type ApplyFailure, runIfInstalled } from "../../../model/kernel/dataplane.ts";
 import type { ProcessResult, ProcessRunner } from "../../../model/ports/ports.ts";
@@ -9,7 +9,8 @@ import { oneLine } from "../../../model/values/text.ts";
 /** `-nft` or `-legacy`; `""` for the system's plain `iptables`. */
 export type Variant = "" | "-nft" | "-legacy";
 
-export interface Place {
+/** Selects the programs of one family and variant. */
+export interface FamilyVariant {
   readonly family: Family;
   readonly variant: Variant;
 }
@@ -25,10 +26,10 @@ async function run(
   throw new ApplyError("program-missing", message);
 }
 
-/** Returns a save program's output. Without `-t`, iptables-legacy loads no kernel module. @throws {ApplyError} */
+/** Returns a save program's output. Without `-t`, iptables-legacy does not load kernel modules. @throws {ApplyError} */
 export async function save(
   runner: ProcessRunner,
-  { family, variant }: Place,
+  { family, variant }: FamilyVariant,
 ): Promise<string> {
   const program = programName(family, "-save", variant);
   const result = await run(runner, [program]);
@@ -39,7 +40,7 @@ export async function save(
 /** Gives an input to a restore program. @throws {ApplyError} if it failed */
 export async function restore(
   runner: ProcessRunner,
-  { family, variant }: Place,
+  { family, variant }: FamilyVariant,
   text: string,
 ): Promise<void> {
   const program = programName(family, "-restore", variant);
@@ -50,7 +51,10 @@ export async function restore(
 /** Lists a chain, or returns the failure. @throws {ApplyError} if the program could not run to its end */
 export async function listChain(
   runner: ProcessRunner,
-  { family, variant, table, chain }: Place & { readonly table: string; readonly chain: string },
+  { family, variant, table, chain }: FamilyVariant & {
+    readonly table: string;
+    readonly chain: string;
+  },
   ...options: readonly string[]
 ): Promise<string | ApplyError> {
   const program = programName(family, "", variant);
@@ -132,12 +136,12 @@ export interface Iptables {
   readonly version: string;
 }
 
-/** Finds the variant, and which of the wanted families work. @throws {ApplyError} if none does */
+/** Finds the variant, and the wanted families that work. @throws {ApplyError} if all families fail */
 export async function findIptables(
   runner: ProcessRunner,
   wanted: readonly Family[] = FAMILIES,
 ): Promise<Iptables> {
-  const choice = await chooseBackend(runner);
+  const choice = await findVariant(runner);
   const failures = new Map<Family, ApplyError>();
   for (const family of wanted) {
     const failure = await checkFamily(runner, { family, variant: choice.variant });
@@ -168,9 +172,9 @@ const KUBELET_HINTS = ["KUBE-IPTABLES-HINT", "KUBE-KUBELET-CANARY"] as const;
 type Choice = Pick<Iptables, "variant" | "reason" | "mixed">;
 
 /**
- * Chooses a variant like the iptables wrappers of Kubernetes' images: the one with kubelet's hint (KEP-3178), else
- * the one with more rules, else the system's `iptables`.
- * @param rules what the save programs of each variant print, for both families
+ * Chooses a variant like the iptables wrappers of Kubernetes' images: by kubelet's hint (KEP-3178), by the number of
+ * rules, or as the system's `iptables`.
+ * @param rules the output of each variant's save programs, for both families
  */
 export function chooseVariant(rules: { readonly nft: string; readonly legacy: string }): Choice {
   const count = { nft: countRules(rules.nft), legacy: countRules(rules.legacy) };
@@ -189,11 +193,11 @@ function countRules(saved: string): number {
   return saved.match(/^-A /gm)?.length ?? 0;
 }
 
-async function chooseBackend(runner: ProcessRunner): Promise<Choice> {
+async function findVariant(runner: ProcessRunner): Promise<Choice> {
   const nft = await savedBy(runner, "-nft");
   const legacy = await savedBy(runner, "-legacy");
   if (nft === undefined || legacy === undefined) {
-    // The full name keeps our own rules from counting as another variant's.
+    // With the full name, our own rules do not count as another variant's.
     const variant = nft !== undefined ? "-nft" : legacy !== undefined ? "-legacy" : "";
     return { variant, reason: "iptables has one variant here", mixed: false };
   }
@@ -214,13 +218,16 @@ async function savedBy(runner: ProcessRunner, variant: Variant): Promise<string 
 }
 
 /** Looks for the chain POSTROUTING of table `nat`, as kube-proxy does. @returns the reason why the family does not work */
-async function checkFamily(runner: ProcessRunner, place: Place): Promise<ApplyError | undefined> {
+async function checkFamily(
+  runner: ProcessRunner,
+  place: FamilyVariant,
+): Promise<ApplyError | undefined> {
   try {
     const listed = await listChain(runner, { ...place, table: "nat", chain: "POSTROUTING" });
-    // A busy lock says nothing about the family.
+    // A busy lock does not show if the family works.
     return listed instanceof ApplyError && listed.failure !== "busy" ? listed : undefined;
   } catch (error) {
-    // A retry may succeed. Until then the family must not be dropped.
+    // A retry may succeed, so the family must not be dropped.
     if (!(error instanceof ApplyError) || error.failure === "program-failed") throw error;
     return error;
   }

@@ -59,12 +59,12 @@ export function targetOf(rule: string): string | undefined {
   return argumentOf(rule, "-j") ?? argumentOf(rule, "-g");
 }
 
-/** Returns a key that rules share if they are the same apart from quotes. */
+/** Returns a key that is equal for rules that differ only in quotes. */
 export function wordsOf(rule: string): string {
   return tokens(rule).join("\0");
 }
 
-/** Chains of kube-proxy's ipvs mode, which it may have left. The first is of 1.9 and older. */
+/** Chains that kube-proxy's ipvs mode may have left. The first chain is of 1.9 and older. */
 const IPVS_CHAINS: readonly string[] = [
   "KUBE-FIRE-WALL",
   "KUBE-IPVS-FILTER",
@@ -80,7 +80,7 @@ const SHARED_CHAINS: Readonly<Record<string, readonly string[]>> = {
   nat: ["KUBE-MARK-MASQ", "KUBE-POSTROUTING", "KUBE-SERVICES"],
 };
 
-/** The chains of any node, in either table. */
+/** The names of our own chains that do not depend on Services, in both tables. */
 const OWN_CHAINS: ReadonlySet<string> = new Set([
   ...IPVS_CHAINS,
   ...Object.values(SHARED_CHAINS).flat(),
@@ -103,7 +103,7 @@ export function jumpsIn({ builtIn }: SavedTable): string[] {
   );
 }
 
-/** Returns true for a rule of a built-in chain that leads to one of our chains and has kube-proxy's comment. */
+/** Returns true for a rule of a built-in chain that leads to our chain and has kube-proxy's comment. */
 export function isJump(rule: string): boolean {
   const target = targetOf(rule);
   return target !== undefined && isOwnChain(target) &&

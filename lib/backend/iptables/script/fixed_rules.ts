@@ -12,7 +12,7 @@ import { comment, markAndMask, rule } from "./rule.ts";
 
 export interface InputOptions {
   readonly family: Family;
-  /** True if `nf_conntrack_tcp_be_liberal` is set by anyone. Then no invalid packet is dropped. */
+  /** True if `nf_conntrack_tcp_be_liberal` is set on the node. Then invalid packets are not dropped. */
   readonly tcpBeLiberal: boolean;
 }
 
@@ -72,11 +72,11 @@ function natChains(node: DesiredNode, family: Family): Chains {
     "KUBE-MARK-MASQ": [rule(comment(OWNER), `-j MARK --set-xmark ${mark}`)],
     "KUBE-NODEPORTS": [],
     "KUBE-POSTROUTING": [
-      // Other programs have marks of several bits: WireGuard's 0xca6c holds 0x4000.
+      // Other programs have marks of several bits: WireGuard's 0xca6c contains 0x4000.
       "-m conntrack ! --ctstate DNAT -j RETURN",
       rule(comment("kubernetes hairpin connections"), `-j ${HAIRPIN_CHAIN}`),
       `-m mark ! --mark ${mark} -j RETURN`,
-      // Has no target: it counts for kubeproxy_iptables_localhost_nodeports_accepted_packets_total.
+      // Without a target: it counts for kubeproxy_iptables_localhost_nodeports_accepted_packets_total.
       ...answersOnLoopback(node, family)
         ? [rule(
           comment("packets accepted on localhost node ports"),
@@ -95,7 +95,7 @@ function natChains(node: DesiredNode, family: Family): Chains {
   };
 }
 
-/** Returns the rules for addresses that are no Service's. */
+/** Returns the rules for addresses that do not belong to a Service. */
 function nodePortJumps(node: DesiredNode, family: Family): string[] {
   const { nodePortAddresses } = node.families[family];
   const loopback = LOOPBACK[family];

@@ -28,7 +28,7 @@ import {
 import { serviceRules } from "./service_rules.ts";
 import { without } from "../../../model/kernel/differences.ts";
 
-/** Builds one family's tables from nothing, with Services ordered by name. @yields when other work can run */
+/** Builds one family's complete tables, with Services ordered by name. @yields when other work can run */
 export function* fullInput(
   state: DesiredState,
   options: InputOptions,
@@ -65,7 +65,7 @@ export function rulesOfService(
   };
 }
 
-/** Adds shared rules to the fixed ones: `first` before them, `last` after. */
+/** Adds shared rules before (`first`) and after (`last`) the fixed rules. */
 function withSharedRules(
   fixed: Readonly<Record<string, readonly string[]>>,
   shared: readonly SharedRule[],
@@ -99,7 +99,7 @@ const EXTERNAL_CHAIN = "KUBE-EXTERNAL-SERVICES";
 
 const REFUSING_CHAINS: readonly string[] = [EXTERNAL_CHAIN, "KUBE-SERVICES", "KUBE-PROXY-FIREWALL"];
 
-/** Returns refusals that the kernel lacks; none after kube-proxy's ipvs mode, whose traffic they would refuse. */
+/** Returns refusals that the kernel lacks; empty after kube-proxy's ipvs mode, whose traffic they would refuse. */
 function newRefusals({ tables }: FamilyInput, saved: Saved): TableInput {
   const table = "filter";
   const held = saved.get(table);
@@ -148,7 +148,7 @@ const FIREWALL = leadTo("KUBE-PROXY-FIREWALL", "load balancer firewall", NEW);
 const SERVICES = leadTo("KUBE-SERVICES", "service portals");
 const POSTROUTING = leadTo("KUBE-POSTROUTING", "postrouting rules");
 
-/** The jumps, equal to kube-proxy's. Each is inserted at the head of its chain, so the last one comes first. */
+/** The jumps, equal to kube-proxy's. Each is inserted at the head of its chain, so the last jump comes first. */
 export const JUMPS: Readonly<Record<Table, readonly string[]>> = {
   filter: [
     `INPUT ${EXTERNAL}`,

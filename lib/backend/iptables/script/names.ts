@@ -10,7 +10,7 @@ export type Table = "filter" | "nat";
 /** Both tables in the order of restoring, each in one transaction. */
 export const TABLES: readonly Table[] = ["nat", "filter"];
 
-/** An empty chain in each table. If it is gone, another program has flushed the table. */
+/** An empty chain in each table. Without it, another program has flushed the table. */
 export const CANARY_CHAIN = "KUBE-PROXY-CANARY";
 
 const HASH_LENGTH = 16;
@@ -18,7 +18,7 @@ const HASH_LENGTH = 16;
 /** The comment on the rule in KUBE-MARK-MASQ. A kube-proxy that takes over rewrites that chain. */
 export const OWNER = "signpost";
 
-/** The chain that masquerades hairpin connections. By its prefix, a kube-proxy that takes over removes it. */
+/** The chain that masquerades hairpin connections. A kube-proxy that takes over removes it by its prefix. */
 export const HAIRPIN_CHAIN = "KUBE-SEP-HAIRPIN";
 
 /** Matches the chains of a service port and of its endpoints, all in the table `nat`. */

@@ -4,7 +4,7 @@ import type { LocalDetector } from "../../../model/kernel/desired.ts";
 import type { Protocol } from "../../../model/cluster/objects.ts";
 import type { Table } from "./names.ts";
 
-/** Joins words, without empty ones. */
+/** Joins the words that are not empty. */
 export function rule(...words: readonly (string | undefined)[]): string {
   return words.filter((word) => word !== undefined && word !== "").join(" ");
 }
@@ -24,7 +24,7 @@ export function port(protocol: Protocol, number: number): string {
   return `-m ${protocol} --dport ${number}`;
 }
 
-/** Returns a `-m statistic` match of one in a number, or nothing for one. The kernel keeps 31 bits. */
+/** Returns a `-m statistic` match of one in `oneOf` packets; `undefined` for 1. The kernel keeps 31 bits. */
 export function chance(oneOf: number): string | undefined {
   if (oneOf <= 1) return undefined;
   const probability = Math.round(2 ** 31 / oneOf) / 2 ** 31;
@@ -58,7 +58,7 @@ export function fromLocalPod(detector: LocalDetector, not: "" | "!" = ""): Origi
 /** The longest interface name (IFNAMSIZ without the final zero). */
 const LONGEST_INTERFACE_NAME = 15;
 
-/** @param wildcard `+` to match every name with this beginning, which a name of full length has alone */
+/** Prints a name. @param wildcard `+` matches all names with this beginning; a name of full length needs none */
 function interfaceName(name: string, wildcard: "" | "+" = ""): string {
   const text = name.length < LONGEST_INTERFACE_NAME ? name + wildcard : name;
   return /^[\w.:@+-]+$/.test(text) ? text : quote(text);
@@ -81,12 +81,12 @@ export interface SharedRule {
   readonly chain: string;
   /** Without `-A chain`. */
   readonly rule: string;
-  /** The place beside the chain's fixed rules. Service rules match different destinations: their order has no effect. */
+  /** The side of the chain's fixed rules. The order of Service rules does not matter: their destinations differ. */
   readonly place: "first" | "last";
 }
 
 export interface ServiceRules {
-  /** The rules of its own chains, in the table `nat`. */
+  /** The rules of the Service's own chains, in the table `nat`. */
   readonly chains: ReadonlyMap<string, readonly string[]>;
   readonly shared: readonly SharedRule[];
 }
@@ -103,7 +103,7 @@ export interface TableInput {
   readonly appended: readonly string[];
   /** Chains to flush and delete. */
   readonly removed: readonly string[];
-  /** The number of rules that flushed and deleted chains had; 0 if it is unknown. */
+  /** The number of rules that flushed and deleted chains had; 0 if unknown. */
   readonly flushed: number;
 }
 

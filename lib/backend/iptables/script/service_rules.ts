@@ -1,4 +1,4 @@
-/** Builds the rules of one service port, as kube-proxy does. But only session affinity has chains of endpoints. */
+/** Builds the rules of one service port as kube-proxy does, but with endpoint chains for session affinity alone. */
 import {
   type DesiredNode,
   type DesiredServicePort,
@@ -126,7 +126,7 @@ type Place = Omit<SharedRule, "rule">;
 const SERVICES: Place = { table: "nat", chain: "KUBE-SERVICES", place: "first" };
 const NODE_PORTS: Place = { table: "nat", chain: "KUBE-NODEPORTS", place: "last" };
 const HAIRPINS: Place = { table: "nat", chain: HAIRPIN_CHAIN, place: "first" };
-/** A firewall may drop what is forwarded, and hairpin connections have no mark yet. */
+/** A firewall may drop forwarded packets, and hairpin connections are not marked yet. */
 const FORWARDED_HAIRPINS: Place = { table: "filter", chain: "KUBE-FORWARD", place: "last" };
 const REFUSED: Place = { table: "filter", chain: "KUBE-SERVICES", place: "first" };
 const REFUSED_OUTSIDE: Place = { ...REFUSED, chain: "KUBE-EXTERNAL-SERVICES" };
@@ -232,8 +232,8 @@ interface EndpointRules {
 }
 
 /**
- * Returns the rules that pick an endpoint: with session affinity, first those of the clients that have one. A `recent`
- * list lives as long as a rule names it, so a client keeps its endpoint across syncs.
+ * Returns the rules that pick an endpoint. With session affinity, the rules of known clients come first. A `recent`
+ * list exists as long as a rule names it, so a client keeps its endpoint across syncs.
  */
 export function endpointRules(
   servicePort: DesiredServicePort,
@@ -261,7 +261,7 @@ export function endpointRules(
   return { rules: [...known, ...pick("", toChain)], chains };
 }
 
-/** Returns the match that takes one of the remaining connections. */
+/** Returns the match that takes an equal share of the remaining connections. */
 function turnOf({ scheduler }: DesiredServicePort): (left: number) => string | undefined {
   switch (scheduler?.type) {
     case undefined:
