@@ -15,7 +15,7 @@ import { DISTRIBUTIONS, Roots } from "./neighbours/roots.ts";
 import { type Mode, MODES, runNeighbour, type Stage } from "./neighbours/run.ts";
 import {
   record,
-  renderTables,
+  renderTable,
   type Result,
   silentLosses,
   writeDocuments,
@@ -117,7 +117,7 @@ async function main(args: readonly string[]): Promise<number> {
   } finally {
     await run(["rm", "-rf", "--one-file-system", scratch]);
   }
-  say(renderTables(results.map((each) => record(each, { date: "", commit: "" }))));
+  say(renderTable(results.map((each) => record(each, { date: "", commit: "" }))));
   if (options.writesDocs) await writeDocuments(`${ROOT}/`, results);
   const silent = results.flatMap(silentLosses);
   for (const line of silent) say(line);

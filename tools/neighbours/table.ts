@@ -39,7 +39,7 @@ export const RESULTS = "docs/data/neighbours.json";
 /** The page that has their tables. */
 export const PAGE = "docs/compatibility.md";
 
-const HEAD = `Program | Version | Proxy | ${MODES.join(" | ")} | Findings`;
+const HEAD = `Program | Tried on | ${MODES.join(" | ")} | Findings`;
 
 /** Returns a line for each stage in which flows die that pass without the neighbour, unreported. */
 export function silentLosses(result: Result): string[] {
@@ -72,45 +72,40 @@ export function record(
   };
 }
 
-/** Returns a Markdown table for each system and commit: a row for each neighbour. */
-export function renderTables(results: readonly Recorded[]): string {
-  const sittings = Map.groupBy(results, ({ root, commit, date }) => `${root} (${commit}, ${date})`);
-  const tables = [...sittings].map(([sitting, all]) => {
-    const programs = Map.groupBy(all, ({ name, version, proxy }) => {
-      const number = /\d+\.[\w.:+~-]*/.exec(version)?.[0] ?? "";
-      return `${name} | ${number} | ${proxy}`;
-    });
-    const rows = [...programs].map(([program, results]) => {
-      const flows = MODES.map((mode) =>
-        results.filter((each) => each.mode === mode).map(flowsOf).join()
-      );
-      const findings = new Set(results.flatMap(({ findings }) => findings));
-      const reported = [...findings].map((each) => `\`${each}\``).join(", ");
-      return `| ${[program, ...flows, reported].join(" | ")} |\n`;
-    });
-    return `On ${sitting}:\n\n| ${HEAD} |\n|${"---|".repeat(6)}\n${rows.join("")}`;
+/** Returns a Markdown table. A row has all programs with the same results of one system and commit. */
+export function renderTable(results: readonly Recorded[]): string {
+  const programs = Map.groupBy(results, ({ name, root }) => `${name} ${root}`);
+  const rows = [...programs.values()].map((all) => {
+    const own = all.filter(({ proxy }) => proxy === "signpost");
+    const { name = "", version = "", root, commit, date } = own[0] ?? {};
+    const flows = MODES.map((mode) => flowsOf(all.filter((each) => each.mode === mode)));
+    const findings = new Set(own.flatMap(({ findings }) => findings));
+    const reported = [...findings].map((each) => `\`${each}\``).join(", ");
+    return {
+      program: `${name} ${/\d+(?:\.\d+)+/.exec(version)?.[0] ?? ""}`.trim(),
+      result: [`${root} (${commit}, ${date})`, ...flows, reported].join(" | "),
+    };
   });
-  return tables.join("\n");
+  const lines = [...Map.groupBy(rows, ({ result }) => result)].map(([result, all]) =>
+    `| ${all.map(({ program }) => program).join(", ")} | ${result} |\n`
+  );
+  return `| ${HEAD} |\n|${"---|".repeat(5)}\n${lines.join("")}`;
 }
 
-/** Such as `40 of 40`, or `19 (started), else 40 of 40`. */
-function flowsOf({ stages, flows }: Recorded): string {
-  const broken = Object.entries(stages).filter(([, passed]) => passed < flows);
-  const parts = [...Map.groupBy(broken, ([, passed]) => passed)].map(([passed, all]) => {
-    const names = new Set(all.map(([stage]) => stage.replace(/^(?:after|before): /, "")));
-    return `${passed} (${[...names].join(", ")})`;
-  });
-  const isAll = broken.length === Object.keys(stages).length;
-  return [
-    ...parts,
-    isAll ? `of ${flows}` : `${parts.length > 0 ? "else " : ""}${flows} of ${flows}`,
-  ]
-    .join(", ");
+/** Such as `40 of 40`, or `14 of 40 (kube-proxy: 10)`: the fewest flows that passed after a step. */
+function flowsOf(results: readonly Recorded[]): string {
+  const fewest = (proxy: Recorded["proxy"]) => {
+    const { stages } = results.find((each) => each.proxy === proxy) ?? {};
+    return stages && Math.min(...Object.values(stages));
+  };
+  const [own, peer] = [fewest("signpost"), fewest("kube-proxy")];
+  if (own === undefined) return "";
+  return `${own} of ${results[0]?.flows}${peer === undefined ? "" : ` (kube-proxy: ${peer})`}`;
 }
 
-/** Puts the tables into the text of the page. */
+/** Puts the table into the text of the page. */
 export function renderPage(page: string, results: readonly Recorded[]): string {
-  return replaceMarked(page, { name: "neighbours", text: renderTables(results) });
+  return replaceMarked(page, { name: "neighbours", text: renderTable(results) });
 }
 
 /** Writes the results that did not end early into the documents, in the place of older ones of the same kind. */
