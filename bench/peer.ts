@@ -17,7 +17,12 @@ import { Stage } from "./stage.ts";
 import { quantile } from "./statistics.ts";
 
 /** The programs and settings that are compared. */
-const CONTENDERS = ["signpost, defaults", "signpost", "kube-proxy"] as const;
+const CONTENDERS = [
+  "signpost, defaults",
+  "signpost",
+  "kube-proxy",
+  "kube-proxy, iptables",
+] as const;
 
 /** Milliseconds that a program rests before its memory is read. V8 collects garbage within 25 s after much work. */
 const REST = 30_000;
@@ -85,9 +90,8 @@ async function measureOne(
   { peer, changes }: PeerOptions,
 ): Promise<Omit<Measured, "contender" | "services">> {
   const config = `${stage.folder}/config.yaml`;
-  const period = contender === "signpost, defaults" ? undefined : "10ms";
-  await Deno.writeTextFile(config, configuration(stage.api.kubeconfig, period));
-  const program = contender === "kube-proxy" ? [peer] : await privateProgram(stage.folder);
+  await Deno.writeTextFile(config, configuration(stage.api.kubeconfig, contender));
+  const program = contender.startsWith("kube-proxy") ? [peer] : await privateProgram(stage.folder);
   const inside = ["netns", "exec", stage.namespace, "sh", "-c", PRIVATE, "sh"];
   const log = await Deno.open(`${stage.folder}/log`, { create: true, write: true });
   const started = Date.now();
@@ -129,16 +133,17 @@ async function privateProgram(folder: string): Promise<string[]> {
 }
 
 /** Both programs read this file. */
-function configuration(kubeconfig: string, minSyncPeriod: string | undefined): string {
+function configuration(kubeconfig: string, contender: Measured["contender"]): string {
+  const mode = contender === "kube-proxy, iptables" ? "iptables" : "nftables";
   return JSON.stringify({
     apiVersion: "kubeproxy.config.k8s.io/v1alpha1",
     kind: "KubeProxyConfiguration",
-    mode: "nftables",
+    mode,
     clusterCIDR: CLUSTER_CIDR,
     clientConnection: { kubeconfig },
     conntrack: { maxPerCore: 0 },
     oomScoreAdj: 0,
-    ...(minSyncPeriod !== undefined && { nftables: { minSyncPeriod } }),
+    ...(contender !== "signpost, defaults" && { [mode]: { minSyncPeriod: "10ms" } }),
   });
 }
 
@@ -208,12 +213,13 @@ export function renderPeerPage(page: string, results: PeerResults): string {
 
 /** Writes the table with kube-proxy into the text of a page. */
 export function renderComparison(page: string, results: PeerResults): string {
-  const contenders = ["signpost", "kube-proxy"] as const;
+  const contenders = ["signpost", "kube-proxy", "kube-proxy, iptables"] as const;
   const table = renderPeerTable(results, { contenders, rows: [...TIMES, ...MEMORY] });
   const text = `kube-proxy ${results.peer}, ${results.sitting}:\n\n${table}`;
   return replaceMarked(page, { name: "peer", text });
 }
 
+/** Returns a table with a column for each size. A cell has a value for each program. */
 function renderPeerTable(
   { measured }: PeerResults,
   { contenders, rows }: {
@@ -222,22 +228,20 @@ function renderPeerTable(
   },
 ): string {
   const sizes = [...new Set(measured.map(({ services }) => services))];
-  const columns = sizes.flatMap((services) =>
-    contenders.map((contender) => ({
-      head: services.toLocaleString("en") + (contenders.length > 1 ? `, ${contender}` : ""),
-      cell: measured.find((each) => each.services === services && each.contender === contender),
-    }))
-  );
   const lines = [
-    ["Services of 10 endpoints", ...columns.map(({ head }) => head)],
-    ["---", ...columns.map(() => "---:")],
-    ...rows.map((
-      [label, field, format],
-    ) => [label, ...columns.map(({ cell }) => formatCell(cell?.[field], format))]),
+    ["Services of 10 endpoints", ...sizes.map((services) => services.toLocaleString("en"))],
+    ["---", ...sizes.map(() => "---:")],
+    ...rows.map(([label, field, format]) => [
+      label,
+      ...sizes.map((services) =>
+        contenders.map((contender) => {
+          const found = measured.find((each) =>
+            each.services === services && each.contender === contender
+          );
+          return found === undefined ? "-" : format(found[field]);
+        }).join(" / ")
+      ),
+    ]),
   ];
   return lines.map((cells) => `| ${cells.join(" | ")} |\n`).join("");
-}
-
-function formatCell(value: number | undefined, format: (value: number) => string): string {
-  return value === undefined ? "-" : format(value);
 }

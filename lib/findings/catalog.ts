@@ -18,19 +18,18 @@ const HEALTH_CHECK_FAILED = "FailedToStartServiceHealthcheck";
 export const CATALOG = {
   "node-address-unknown": {
     severity: "warning",
-    summary: "No address of this node is known, so node ports answer on all its addresses.",
+    summary: "No address of this node is known: node ports answer on all addresses.",
     remedy:
       "Check that a Node of this name exists (--hostname-override), or set nodePortAddresses (--nodeport-addresses).",
   },
   "node-unknown": {
     severity: "warning",
-    summary:
-      "No Node has this node's name, so signpost does not know the node's zone and addresses.",
+    summary: "No Node has this node's name: its zone and addresses are not known.",
     remedy: "Set --hostname-override to the Node's name.",
   },
   "node-address-elsewhere": {
     severity: "warning",
-    summary: "No interface of this node has an address of its Node, so node ports may not answer.",
+    summary: "No interface has an address of this node's Node: node ports may not answer.",
     remedy:
       "If this is not the machine of that Node, set --hostname-override. Behind 1:1 NAT, set nodePortAddresses (--nodeport-addresses) to the addresses of the interfaces.",
   },
@@ -60,34 +59,34 @@ export const CATALOG = {
   "objects-without-memory": {
     severity: "error",
     summary:
-      "The objects of a namespace or a kind take more memory than signpost gives them. Some of them are refused, and keep their last good state.",
+      "The objects of a namespace or kind take more memory than signpost gives them. Some are refused, and keep their last good state.",
     remedy:
       "Delete objects, or spread them over namespaces. A new list follows when there is room.",
   },
   "optional-objects-refused": {
     severity: "info",
     summary:
-      "The API server does not let signpost read ServiceCIDRs, or does not have them. Packets to unused cluster IPs are not dropped.",
+      "signpost may not read ServiceCIDRs, or there are none. Packets to unused cluster IPs are not dropped.",
     remedy:
       "Before Kubernetes 1.33, do nothing. From 1.33 on, apply the role of examples/install/rbac.yaml.",
   },
   "api-access-unsafe": {
     severity: "warning",
     summary:
-      "The connection to the API server is not safe: another machine can read the credentials and change this node's rules.",
+      "Another machine can read the credentials, or change this node's rules, on the way to the API server.",
     remedy: "Use https and set certificate-authority in the kubeconfig.",
   },
   "mode-is-open": {
     severity: "info",
     summary:
-      "No mode is set, and signpost uses nftables: node ports, or TCP segments outside the window, are handled differently from kube-proxy's default mode.",
+      "No mode is set, and signpost uses nftables: node ports and TCP segments outside the window are handled differently from kube-proxy's default mode.",
     remedy:
       "Set mode (--proxy-mode) to nftables to keep this, or to iptables for kube-proxy's default. nodePortAddresses: [all] opens node ports on all addresses but loopback; conntrack.tcpBeLiberal keeps connections with such segments.",
   },
   "mode-without-need": {
     severity: "info",
     summary:
-      "iptables mode is set, and nftables works on this node. kubeadm 1.37 writes this mode into its ConfigMap.",
+      "iptables mode is set, and nftables works here. kubeadm 1.37 writes this mode into its ConfigMap.",
     remedy:
       "Set mode: nftables (--proxy-mode=nftables) in the configuration, such as the ConfigMap kube-proxy in kube-system.",
   },
@@ -99,8 +98,7 @@ export const CATALOG = {
   },
   "iptables-variants-mixed": {
     severity: "warning",
-    summary:
-      "iptables-nft and iptables-legacy both have rules, and neither shows the rules of the other.",
+    summary: "iptables-nft and iptables-legacy both have rules, and neither shows the other's.",
     remedy: "Let all programs of the node use one variant (update-alternatives --config iptables).",
   },
   "ip-family-missing": {
@@ -116,26 +114,24 @@ export const CATALOG = {
   },
   "connections-not-counted": {
     severity: "info",
-    summary: "nft or the kernel refuses counters on elements, so signpost counts no connections.",
+    summary: "nft or the kernel refuses counters on elements: connections are not counted.",
     remedy: "Use the nft or kernel that the finding names, or set --service-metrics=false.",
   },
   "acceleration-unavailable": {
     severity: "warning",
-    summary:
-      "signpost.acceleration is set, but long connections do not take the kernel's fast path.",
+    summary: "signpost.acceleration is set, but connections do not take the fast path.",
     remedy:
       "Load the modules that the finding names, use nftables mode, or unset signpost.acceleration (--acceleration-interfaces).",
   },
   "rules-changed": {
     severity: "error",
-    summary:
-      "Another program has changed signpost's rules. Packets to Services may be lost until signpost has repaired them.",
+    summary: "Another program has changed signpost's rules. Packets may be lost until the repair.",
     remedy:
       "signpost repairs the rules now. If they change again, find the program that flushes or restores rules, such as netfilter-persistent, and stop it.",
   },
   "another-proxy": {
     severity: "warning",
-    summary: "Another proxy writes its rules on this node, or its rules came back.",
+    summary: "Another proxy writes its rules here, or its rules came back.",
     remedy:
       "Stop the other proxy, such as the DaemonSet kube-proxy in kube-system. signpost then removes its rules.",
   },
@@ -148,7 +144,7 @@ export const CATALOG = {
   "route-localnet-on": {
     severity: "info",
     summary:
-      "The kernel accepts packets to 127.0.0.0/8 from other machines. Only signpost's rules drop them.",
+      "The kernel lets packets to 127.0.0.0/8 from other machines in. Only signpost's rules drop them.",
     remedy: "If nothing else needs it, run sysctl -w net.ipv4.conf.all.route_localnet=0.",
   },
   "forwarding-off": {
@@ -159,7 +155,7 @@ export const CATALOG = {
   "bridge-filter-off": {
     severity: "error",
     summary:
-      "Packets between pods on a bridge do not pass connection tracking, so answers of Services are lost.",
+      "Packets between pods on a bridge do not meet connection tracking: answers of Services are lost.",
     remedy:
       "Run modprobe br_netfilter, then sysctl -w net.bridge.bridge-nf-call-iptables=1 and net.bridge.bridge-nf-call-ip6tables=1.",
   },
@@ -171,8 +167,7 @@ export const CATALOG = {
   },
   "conntrack-table-almost-full": {
     severity: "warning",
-    summary:
-      "The table of connection tracking is almost full. If it is full, the kernel drops new connections.",
+    summary: "The table of connection tracking is almost full. A full table drops new connections.",
     remedy:
       "Raise conntrack.maxPerCore (--conntrack-max-per-core), or find the program that opens so many connections.",
   },
@@ -185,7 +180,7 @@ export const CATALOG = {
   "health-check-port-taken": {
     severity: "warning",
     summary:
-      "Another program listens on a health-check node port, so load balancers do not get this node's answer.",
+      "Another program listens on a health-check node port: load balancers do not get this node's answer.",
     remedy:
       "Stop the program that listens there (ss -ltnp shows it), or give the Service another spec.healthCheckNodePort.",
     event: HEALTH_CHECK_FAILED,
@@ -193,7 +188,7 @@ export const CATALOG = {
   "health-check-port-is-node-port": {
     severity: "warning",
     summary:
-      "A health-check node port is also the node port of another Service. The endpoints of that Service answer the load balancers.",
+      "A health-check node port is also another Service's node port, whose endpoints answer the load balancers.",
     remedy: "Give one of the Services another port: spec.healthCheckNodePort or nodePort.",
     event: HEALTH_CHECK_FAILED,
   },
@@ -206,7 +201,7 @@ export const CATALOG = {
   "node-ports-of-one-family": {
     severity: "warning",
     summary:
-      "nodePortAddresses has ranges of one IP family, so node ports of the other family answer on all addresses.",
+      "nodePortAddresses has ranges of one IP family: node ports of the other answer on all addresses.",
     remedy: "Add a range of the other family to nodePortAddresses (--nodeport-addresses).",
   },
   "setting-of-other-family": {
@@ -217,54 +212,53 @@ export const CATALOG = {
   "pod-detection-of-other-family": {
     severity: "warning",
     summary:
-      "The ranges for the detection of pods are of another IP family than this node, so signpost detects no pods. kube-proxy refuses to start.",
+      "The ranges for the detection of pods are of another IP family than this node: no pod is detected. kube-proxy refuses to start.",
     remedy:
       "Set clusterCIDR (--cluster-cidr) to the ranges of all pods, in the node's IP family first.",
   },
   "pods-not-detected": {
     severity: "warning",
     summary:
-      "No setting says which senders are pods, so traffic from outside to cluster IPs is not masqueraded. Answers may get lost.",
+      "No setting says which senders are pods: traffic from outside to cluster IPs is not masqueraded, and answers may get lost.",
     remedy:
       "Set clusterCIDR (--cluster-cidr) to the range of all pods, or another detectLocalMode.",
   },
   "service-cidr-overlaps": {
     severity: "warning",
     summary:
-      "A ServiceCIDR contains addresses of pods, nodes or the API server. The API server may give them to Services, and nftables mode may drop new connections to them.",
+      "A ServiceCIDR contains addresses of pods, nodes or the API server. Services may get them, and nftables mode may drop new connections to them.",
     remedy:
       "Give Services a range that nothing else uses: add another ServiceCIDR, move the Services, and delete this one.",
   },
   "api-server-is-cluster-ip": {
     severity: "error",
-    summary:
-      "The API server's address on this node is a cluster IP. After a reboot, no rule leads to it.",
+    summary: "The API server's address here is a cluster IP. After a reboot, no rule serves it.",
     remedy:
       "Set --master or a kubeconfig with the address of a control-plane node, or of the load balancer in front of these nodes.",
   },
   "pod-outside-detected-range": {
     severity: "warning",
     summary:
-      "A pod of this node has an address outside the range of pods. Its traffic counts as traffic from outside.",
+      "A pod of this node is outside the range of pods. Its traffic counts as traffic from outside.",
     remedy: "Set clusterCIDR (--cluster-cidr) to the range of all pods.",
   },
   "pod-cidr-outside-detected-range": {
     severity: "warning",
     summary:
-      "The Node's podCIDR is outside the range of pods. The traffic of this node's pods counts as traffic from outside.",
+      "The Node's podCIDR is outside the range of pods. Its pods' traffic counts as traffic from outside.",
     remedy: "Set clusterCIDR (--cluster-cidr) to the range of all pods.",
   },
   "hash-without-liberal-conntrack": {
     severity: "warning",
     summary:
-      "A Service with external addresses uses a hash. Connections that routers move between nodes and back become invalid.",
+      "A Service with external addresses uses a hash. Connections that routers move between nodes become invalid.",
     remedy:
       "Set conntrack.tcpBeLiberal (--conntrack-tcp-be-liberal) if routers move TCP connections.",
   },
   "nft-crashes": {
     severity: "error",
     summary:
-      "nft crashes on a table of another program, so signpost can write no rules. Versions before 1.1.3 crash on sets that newer versions wrote.",
+      "nft before 1.1.3 crashes on sets that a newer nft wrote for another program: signpost can write no rules.",
     remedy:
       "Install nft 1.1.3 or newer (Debian 13), remove that table with the nft that wrote it, or use --proxy-mode iptables.",
   },
@@ -277,7 +271,7 @@ export const CATALOG = {
   "nat-chain-before-ours": {
     severity: "warning",
     summary:
-      "A nat chain of another program runs before signpost's chains, and may send packets to Services elsewhere.",
+      "Another program's nat chain comes before Services, and may send their packets elsewhere.",
     remedy: "Give that chain the priority dstnat (-100) or a higher one.",
   },
   "published-port-is-node-port": {
@@ -289,21 +283,21 @@ export const CATALOG = {
   "firewall-drops-services": {
     severity: "warning",
     summary:
-      "A firewall of this node drops connections that Services send to endpoints. Rules of signpost cannot override it.",
+      "A firewall here drops connections that Services send to endpoints. signpost's rules cannot override it.",
     remedy:
       "Add a rule to that chain: iptables -I FORWARD -m conntrack --ctstate DNAT -j ACCEPT, or in nft: ct status dnat accept.",
   },
   "firewall-drops-health-checks": {
     severity: "warning",
     summary:
-      "A firewall of this node drops connections to health-check node ports, so load balancers see an unhealthy node.",
+      "A firewall here drops connections to health-check node ports: load balancers see an unhealthy node.",
     remedy:
       "Add a rule to that chain: iptables -I INPUT -p tcp --dport PORT -j ACCEPT, or in nft: tcp dport PORT accept.",
   },
   "firewall-may-drop": {
     severity: "info",
     summary:
-      "A firewall of this node drops by default, and signpost cannot tell if its rules accept what Services need.",
+      "A firewall here drops by default. signpost cannot tell if its rules accept what Services need.",
     remedy: "Check that the rules of that chain accept the connections that the finding names.",
   },
 } as const satisfies Record<string, FindingKind>;
