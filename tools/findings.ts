@@ -7,8 +7,9 @@ import { CATALOG, type FindingKind } from "../lib/findings/catalog.ts";
 
 const INTRODUCTION = `# Findings
 
-A finding is a problem of this node that an administrator can solve. The log has a line when one appears and when it is gone.
-\`signpost check\`, \`signpost status\`, the status page and the metric \`signpost_node_findings{id,severity}\` list all.
+A finding is a problem of this node that an administrator can solve. The log has a line when it appears and when it is gone.
+\`signpost check\`, \`signpost status\`, the status page and the metric \`signpost_node_findings{id,severity}\` list all. Each has a heading
+here: what it means, and below what to do.
 `;
 
 /** Titles of the parts of the page, by severity. */
@@ -18,20 +19,16 @@ const TITLES: Readonly<Record<FindingKind["severity"], string>> = {
   info: "Information",
 };
 
-/** Returns the page: a table for each severity, by name. */
+/** Returns the page: a part for each severity, with a heading for each finding by name. */
 export function findingsPage(): string {
   const kinds: readonly (readonly [string, FindingKind])[] = Object.entries(CATALOG);
-  const tables = Object.entries(TITLES).map(([severity, title]) => {
-    const rows = kinds.filter(([, kind]) => kind.severity === severity)
+  const parts = Object.entries(TITLES).map(([severity, title]) => {
+    const findings = kinds.filter(([, kind]) => kind.severity === severity)
       .toSorted(([one], [other]) => one < other ? -1 : 1)
-      .map(([id, { summary, remedy }]) =>
-        `| \`${id}\` | ${summary} | ${remedy.replaceAll("|", "\\|")} |\n`
-      );
-    return `\n## ${title}\n\n| Finding | What it means | What to do |\n|---|---|---|\n${
-      rows.join("")
-    }`;
+      .map(([id, { summary, remedy }]) => `\n### ${id}\n\n${summary}  \n${remedy}\n`);
+    return `\n## ${title}\n${findings.join("")}`;
   });
-  return INTRODUCTION + tables.join("");
+  return INTRODUCTION + parts.join("");
 }
 
 if (import.meta.main) {
