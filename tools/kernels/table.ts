@@ -10,13 +10,7 @@ import { BACKENDS, LIFE_PARTS, type RunResult, type StepResult } from "./steps.t
 /** Of the marks around the table in a document. */
 const NAME = "kernels";
 
-const HEAD = [
-  "name",
-  "kernel",
-  "nft",
-  ...BACKENDS.flatMap((backend) => [`${backend} flows`, `${backend} daemon`]),
-  "minutes",
-];
+const HEAD = ["name", "kernel", "nft", ...BACKENDS, "minutes"];
 
 /** Renders the rows as Markdown, with columns as wide as their longest cell. */
 export function renderTable(results: readonly RunResult[]): string {
@@ -63,9 +57,9 @@ export function replaceTable(document: string, text: string): string {
 }
 
 function rowOf({ name, version, facts, steps, seconds, leftOut }: RunResult): string[] {
-  const cells = BACKENDS.flatMap((backend) => {
+  const cells = BACKENDS.map((backend) => {
     const own = steps.filter((step) => step.backend === backend);
-    return [flowsCell(own), daemonCell(own)];
+    return [flowsCell(own), daemonCell(own)].filter((cell) => cell !== "").join(", ");
   });
   return [
     name,
