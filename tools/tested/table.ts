@@ -1,5 +1,5 @@
 /**
- * Tables of what was tested where.
+ * Lists of what was tested where.
  *
  * @module
  */
@@ -26,20 +26,19 @@ function sittingsOf(results: readonly TestedResult[]): ReadonlyMap<string, Teste
   return Map.groupBy(results, ({ commit, date, on }) => `${on} (${commit}, ${date})`);
 }
 
-/** Puts a table for each sitting into the text of docs/tested.md: a row for each name, with all its modes. */
+/** Puts a list for each sitting into the text of docs/tested.md: a line for each name, with all its modes. */
 export function renderTested(page: string, results: readonly TestedResult[]): string {
-  const head = "| Tests | Passed | Note |\n|---|---|---|\n";
-  const tables = [...sittingsOf(results)].map(([sitting, rows]) => {
+  const lists = [...sittingsOf(results)].map(([sitting, rows]) => {
     const lines = [...Map.groupBy(rows, ({ name }) => name)].map(([name, modes]) => {
       const passed = modes.map(({ mode, passed, total }) =>
         `${mode === "all" ? "" : `${mode} `}${passed} of ${total}`
       );
       const notes = modes.flatMap(({ note }) => note ?? []);
-      return `| ${name} | ${passed.join(", ")} | ${notes.join(" ")} |\n`;
+      return `- ${name}: ${[passed.join(", "), ...notes].join(". ")}\n`;
     });
-    return `On ${sitting}:\n\n${head}${lines.join("")}`;
+    return `On ${sitting}:\n\n${lines.join("")}`;
   });
-  return replaceMarked(page, { name: "tested", text: tables.join("\n") });
+  return replaceMarked(page, { name: "tested", text: lists.join("\n") });
 }
 
 /** Puts a line about the newest results on clusters, and one about all tests, into the text of README.md. */
