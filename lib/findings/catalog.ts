@@ -31,25 +31,23 @@ export const CATALOG = {
     severity: "warning",
     summary: "No interface has an address of this node's Node: node ports may not answer.",
     remedy:
-      "If this is not the machine of that Node, set --hostname-override. Behind 1:1 NAT, set nodePortAddresses (--nodeport-addresses) to the addresses of the interfaces.",
+      "Set --hostname-override if this is not the machine of that Node. Behind 1:1 NAT, set nodePortAddresses (--nodeport-addresses) to the interfaces' addresses.",
   },
   "rules-cannot-be-written": {
     severity: "error",
     summary: "signpost cannot write rules on this node.",
-    remedy:
-      "Fix the part that the finding names: nft or iptables, a kernel module, or the rights of root.",
+    remedy: "Fix what the finding names: nft or iptables, a kernel module, or the rights of root.",
   },
   "api-server-unreachable": {
     severity: "error",
     summary: "signpost cannot reach the API server, so it learns of no changes.",
-    remedy:
-      "Check the kubeconfig (--kubeconfig), the server's address in it, and the network to it.",
+    remedy: "Check the kubeconfig (--kubeconfig), its server address, and the network to it.",
   },
   "api-server-refuses": {
     severity: "error",
     summary: "The API server does not let signpost read a kind of objects.",
     remedy:
-      "Apply the role of examples/install/rbac.yaml, and check the token or certificate of the kubeconfig.",
+      "Apply the role of examples/install/rbac.yaml, and check the kubeconfig's token or certificate.",
   },
   "api-server-slow": {
     severity: "warning",
@@ -60,8 +58,7 @@ export const CATALOG = {
     severity: "error",
     summary:
       "The objects of a namespace or kind take more memory than signpost gives them. Some are refused, and keep their last good state.",
-    remedy:
-      "Delete objects, or spread them over namespaces. A new list follows when there is room.",
+    remedy: "Delete objects, or spread them over namespaces.",
   },
   "optional-objects-refused": {
     severity: "info",
@@ -81,20 +78,20 @@ export const CATALOG = {
     summary:
       "No mode is set, and signpost uses nftables: node ports and TCP segments outside the window are handled differently from kube-proxy's default mode.",
     remedy:
-      "Set mode (--proxy-mode) to nftables to keep this, or to iptables for kube-proxy's default. nodePortAddresses: [all] opens node ports on all addresses but loopback; conntrack.tcpBeLiberal keeps connections with such segments.",
+      "Set mode (--proxy-mode) to nftables to keep it, or to iptables for kube-proxy's default. With nftables, nodePortAddresses: [all] opens all addresses but loopback, and conntrack.tcpBeLiberal keeps connections with such segments.",
   },
   "mode-without-need": {
     severity: "info",
     summary:
       "iptables mode is set, and nftables works here. kubeadm 1.37 writes this mode into its ConfigMap.",
     remedy:
-      "Set mode: nftables (--proxy-mode=nftables) in the configuration, such as the ConfigMap kube-proxy in kube-system.",
+      "Set mode: nftables (--proxy-mode=nftables), such as in the ConfigMap kube-proxy in kube-system.",
   },
   "nftables-unusable": {
     severity: "warning",
     summary: "No mode is set, and signpost uses iptables because nftables does not work.",
     remedy:
-      "Fix the part that the finding names, or set mode: iptables (--proxy-mode=iptables) to keep iptables.",
+      "Fix what the finding names, or set mode: iptables (--proxy-mode=iptables) to keep iptables.",
   },
   "iptables-variants-mixed": {
     severity: "warning",
@@ -127,13 +124,13 @@ export const CATALOG = {
     severity: "error",
     summary: "Another program has changed signpost's rules. Packets may be lost until the repair.",
     remedy:
-      "signpost repairs the rules now. If they change again, find the program that flushes or restores rules, such as netfilter-persistent, and stop it.",
+      "signpost repairs them now. If they change again, stop the program that flushes or restores rules, such as netfilter-persistent.",
   },
   "another-proxy": {
     severity: "warning",
     summary: "Another proxy writes its rules here, or its rules came back.",
     remedy:
-      "Stop the other proxy, such as the DaemonSet kube-proxy in kube-system. signpost then removes its rules.",
+      "Stop it, such as the DaemonSet kube-proxy in kube-system. signpost then removes its rules.",
   },
   "route-localnet-off": {
     severity: "warning",
@@ -144,7 +141,7 @@ export const CATALOG = {
   "route-localnet-on": {
     severity: "info",
     summary:
-      "The kernel lets packets to 127.0.0.0/8 from other machines in. Only signpost's rules drop them.",
+      "The kernel accepts packets to 127.0.0.0/8 from other machines. Only signpost's rules drop them.",
     remedy: "If nothing else needs it, run sysctl -w net.ipv4.conf.all.route_localnet=0.",
   },
   "forwarding-off": {
@@ -155,7 +152,7 @@ export const CATALOG = {
   "bridge-filter-off": {
     severity: "error",
     summary:
-      "Packets between pods on a bridge do not meet connection tracking: answers of Services are lost.",
+      "Packets between pods on a bridge do not pass connection tracking: answers of Services are lost.",
     remedy:
       "Run modprobe br_netfilter, then sysctl -w net.bridge.bridge-nf-call-iptables=1 and net.bridge.bridge-nf-call-ip6tables=1.",
   },
@@ -163,13 +160,13 @@ export const CATALOG = {
     severity: "warning",
     summary: "signpost could not change a kernel setting of connection tracking.",
     remedy:
-      "Set it with sysctl -w, or run signpost --init-only as full root. To leave it alone, set conntrack.maxPerCore and the timeouts to 0.",
+      "Set it with sysctl -w, or run signpost --init-only as full root. To leave it alone, set conntrack.maxPerCore and timeouts to 0.",
   },
   "conntrack-table-almost-full": {
     severity: "warning",
     summary: "The table of connection tracking is almost full. A full table drops new connections.",
     remedy:
-      "Raise conntrack.maxPerCore (--conntrack-max-per-core), or find the program that opens so many connections.",
+      "Raise conntrack.maxPerCore (--conntrack-max-per-core), or find the program with so many connections.",
   },
   "own-port-taken": {
     severity: "error",
@@ -181,8 +178,7 @@ export const CATALOG = {
     severity: "warning",
     summary:
       "Another program listens on a health-check node port: load balancers do not get this node's answer.",
-    remedy:
-      "Stop the program that listens there (ss -ltnp shows it), or give the Service another spec.healthCheckNodePort.",
+    remedy: "Stop that program (ss -ltnp), or give the Service another spec.healthCheckNodePort.",
     event: HEALTH_CHECK_FAILED,
   },
   "health-check-port-is-node-port": {
@@ -207,14 +203,14 @@ export const CATALOG = {
   "setting-of-other-family": {
     severity: "warning",
     summary: "A setting has no address of this node's first IP family.",
-    remedy: "Give the setting an address or range of the node's first IP family.",
+    remedy: "Give it an address or range of that family.",
   },
   "pod-detection-of-other-family": {
     severity: "warning",
     summary:
       "The ranges for the detection of pods are of another IP family than this node: no pod is detected. kube-proxy refuses to start.",
     remedy:
-      "Set clusterCIDR (--cluster-cidr) to the ranges of all pods, in the node's IP family first.",
+      "Set clusterCIDR (--cluster-cidr) to the ranges of all pods, the node's IP family first.",
   },
   "pods-not-detected": {
     severity: "warning",
@@ -228,11 +224,11 @@ export const CATALOG = {
     summary:
       "A ServiceCIDR contains addresses of pods, nodes or the API server. Services may get them, and nftables mode may drop new connections to them.",
     remedy:
-      "Give Services a range that nothing else uses: add another ServiceCIDR, move the Services, and delete this one.",
+      "Add another ServiceCIDR that nothing else uses, move the Services there, and delete this one.",
   },
   "api-server-is-cluster-ip": {
     severity: "error",
-    summary: "The API server's address here is a cluster IP. After a reboot, no rule serves it.",
+    summary: "The API server's address here is a cluster IP. After a reboot, no rule leads to it.",
     remedy:
       "Set --master or a kubeconfig with the address of a control-plane node, or of the load balancer in front of these nodes.",
   },
@@ -271,14 +267,14 @@ export const CATALOG = {
   "nat-chain-before-ours": {
     severity: "warning",
     summary:
-      "Another program's nat chain comes before Services, and may send their packets elsewhere.",
-    remedy: "Give that chain the priority dstnat (-100) or a higher one.",
+      "Another program's nat chain runs before signpost's, and may send packets to Services elsewhere.",
+    remedy: "Give that chain the priority dstnat (-100) or higher.",
   },
   "published-port-is-node-port": {
     severity: "warning",
     summary:
       "A published port of a container is also a node port, or a port of a Service's address. In nftables mode the Service gets the connections.",
-    remedy: "Publish the container at another port, or change the port of the Service.",
+    remedy: "Publish the container at another port, or change the Service's port.",
   },
   "firewall-drops-services": {
     severity: "warning",
@@ -298,7 +294,7 @@ export const CATALOG = {
     severity: "info",
     summary:
       "A firewall here drops by default. signpost cannot tell if its rules accept what Services need.",
-    remedy: "Check that the rules of that chain accept the connections that the finding names.",
+    remedy: "Check that its rules accept the connections that the finding names.",
   },
 } as const satisfies Record<string, FindingKind>;
 
