@@ -77,13 +77,13 @@ export function renderTable(results: readonly Recorded[]): string {
   const programs = Map.groupBy(results, ({ name, root }) => `${name} ${root}`);
   const rows = [...programs.values()].map((all) => {
     const own = all.filter(({ proxy }) => proxy === "signpost");
-    const { name = "", version = "", root, commit, date } = own[0] ?? {};
+    const { name = "", version = "", root, commit } = own[0] ?? {};
     const flows = MODES.map((mode) => flowsOf(all.filter((each) => each.mode === mode)));
     const findings = new Set(own.flatMap(({ findings }) => findings));
     const reported = [...findings].map((each) => `\`${each}\``).join(", ");
     return {
       program: `${name} ${/\d+(?:\.\d+)+/.exec(version)?.[0] ?? ""}`.trim(),
-      result: [`${root} (${commit}, ${date})`, ...flows, reported].join(" | "),
+      result: [`${root} (${commit})`, ...flows, reported].join(" | "),
     };
   });
   const lines = [...Map.groupBy(rows, ({ result }) => result)].map(([result, all]) =>
