@@ -33,7 +33,7 @@ echo "left: $(nft list tables)"`);
   assertStringIncludes(printed, "left: \n");
 });
 
-Deno.test("edge.md: OpenRC starts it, has it read its configuration again, and stops it", async () => {
+Deno.test("edge.md: OpenRC starts it, has it read its configuration again, stops and removes it", async () => {
   const openrc = await unpackedPackages(["openrc", "librc1", "libeinfo1"]);
   if (openrc === undefined) {
     // deno-lint-ignore no-console
@@ -56,6 +56,7 @@ trap 'cat /var/log/signpost.log >&2' EXIT
 `;
   const ready = "until curl -sf http://127.0.0.1:10256/readyz > /dev/null; do sleep 0.2; done\n";
   const [install, reload, stop] = await blocks("edge.md", "openrc");
+  const [removal] = await blocks("edge.md", "removal");
   const printed = await walk(`${installation}
 ${await commandsOf("edge.md", "files")}
 ${install}
@@ -69,10 +70,16 @@ until curl -s http://127.0.0.1:10249/configz | grep -q '"minSyncPeriod":"2s"'; d
 kill -9 $(pgrep -x deno)
 sleep 1
 ${ready}
-${stop}`);
+${stop}
+rc-update -q add signpost default
+rc-service signpost start
+${ready}
+${removal}
+echo "left: $(nft list tables)"`);
   assertStringIncludes(printed, "status: started");
   assertStringIncludes(printed, "processes: 1\n");
   assertStringIncludes(printed.slice(printed.indexOf("processes:")), "table inet signpost\n");
+  assertStringIncludes(printed, "left: \n");
 });
 
 /** Programs that need a cluster: they look whether the files are there, and record how they were called. */
