@@ -31,14 +31,15 @@ export async function check(
   { output }: CommandOf<"check">,
   context: QueryContext,
 ): Promise<number> {
-  const report = await look(context);
+  const report = await findNodeProblems(context);
   const { runtime } = context;
   await runtime.print(renderReport(report, { output, runtime, table: checkTable }));
   const severities = new Set(report.findings.map(({ severity }) => severity));
   return severities.has("error") ? 2 : severities.has("warning") ? 1 : 0;
 }
 
-export async function look(context: QueryContext): Promise<CheckReport> {
+/** Checks the node, with the findings of its daemon. */
+export async function findNodeProblems(context: QueryContext): Promise<CheckReport> {
   const { configuration, nodeName, runtime } = context;
   // A node without a configuration can be checked, too.
   const isConfigured = hasApiServer(context);
@@ -111,7 +112,7 @@ async function findRival(
   return { rules: await backend.foreignRules.findProxy(), processes };
 }
 
-/** The version of the format; it changes only if a field goes or changes its meaning. */
+/** The version of the format. It grows when a field goes or changes its meaning. */
 const CHECK_VERSION = 1;
 
 /** The answer, as data: what `-o json` prints. `docs/output.md` describes it. */

@@ -59,15 +59,15 @@ export function terseLog(
   runtime: Pick<Runtime, "complain">,
   { verbosity }: Pick<Configuration["logging"], "verbosity">,
 ): Logger {
-  const say = (prefix: string) => (message: string, fields: LogFields = {}) => {
+  const printer = (prefix: string) => (message: string, fields: LogFields = {}) => {
     const values = Object.entries(fields).filter(([, value]) => value !== undefined)
       .map(([name, value]) => `${name}=${value}`).join(", ");
     runtime.complain(`signpost: ${prefix}${plain(message + (values && `: ${values}`))}`);
   };
-  const info = say("");
+  const info = printer("");
   return {
-    error: say(""),
-    warn: say("warning: "),
+    error: printer(""),
+    warn: printer("warning: "),
     info: (message, fields) => verbosity > 0 ? info(message, fields) : undefined,
     debug: (level, message, fields) => verbosity >= level ? info(message, fields) : undefined,
   };

@@ -12,12 +12,12 @@ import { count } from "../model/values/text.ts";
 import { describeUnsupported } from "../model/kernel/traits.ts";
 import { describeConflicts } from "../policy/service_claims.ts";
 import { desiredNode } from "../policy/node.ts";
-import { look } from "./check.ts";
+import { findNodeProblems } from "./check.ts";
 import type { QueryContext } from "./context.ts";
 import { type NodeState, readNodeState } from "./objects.ts";
 import { type Paint, renderReport } from "./output.ts";
 
-/** Version of the report; it grows when a field goes or changes its meaning. */
+/** The version of the format. It grows when a field goes or changes its meaning. */
 const MIGRATE_VERSION = 1;
 
 export interface MigrationReport {
@@ -57,7 +57,7 @@ async function migration(known: NodeState, context: Context): Promise<MigrationR
   const { nodeName, runtime, warnings } = context;
   const { state: { desired, refused, conflicts }, backend } = known;
   const [{ findings }, rules, processes] = await Promise.all([
-    look(context),
+    findNodeProblems(context),
     backend.foreignRules.findProxy(),
     kubeProxyProcesses(runtime),
   ]);

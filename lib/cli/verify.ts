@@ -44,11 +44,11 @@ export async function verification(
   context: QueryContext,
 ): Promise<{ readonly report: Verification; readonly parts: string }> {
   const options = { ...context, ...query };
-  const { known, compared, differences, inFlight } = await look(options);
+  const { known, compared, differences, inFlight } = await compareTwice(options);
   const { state: { desired: { services } }, backend, origin, heldBack } = known;
   const otherProxies = await backend.foreignRules.findProxy();
   const isSame = differences.length === 0;
-  const looksSame = async () => (await look(options, known)).differences.length === 0;
+  const isFixed = async () => (await compareTwice(options, known)).differences.length === 0;
   const report: Verification = {
     verifyVersion: VERIFY_VERSION,
     node: context.nodeName,
@@ -65,27 +65,27 @@ export async function verification(
       ? null
       : isSame
       ? { result: "unneeded", message: "the rules do not differ, so no sync is needed" }
-      : await fix(context, looksSame),
+      : await fix(context, isFixed),
     objects: origin,
   };
   return { report, parts: backend.traits.parts };
 }
 
-interface Look extends Comparison {
+interface Compared extends Comparison {
   readonly known: NodeState;
   readonly inFlight: readonly ServiceDifference[];
 }
 
 /** Compares twice if something differs, because objects may have changed. @param earlier the state at the last look */
-async function look(options: ObjectsOptions, earlier?: NodeState): Promise<Look> {
+async function compareTwice(options: ObjectsOptions, earlier?: NodeState): Promise<Compared> {
   const { configuration, runtime, signal } = options;
-  const first = await lookOnce(options, earlier);
+  const first = await compareOnce(options, earlier);
   if (first.differences.length === 0) return first;
   const { minSyncPeriod } = configuration[first.known.backend.traits.name];
   const gathering = minSyncPeriod === "adaptive" ? LONGEST_ADAPTIVE : minSyncPeriod;
   await runtime.clock.sleep(Math.min(gathering + GRACE, LONGEST_PAUSE), signal);
   if (signal.aborted) throw new FatalError("interrupted");
-  const second = await lookOnce(options, first.known);
+  const second = await compareOnce(options, first.known);
   const held = new Map(first.differences.map((each) => [`${each.in} ${each.key}`, each.held]));
   const { same = [], changing = [] } = Object.groupBy(
     second.differences,
@@ -94,7 +94,7 @@ async function look(options: ObjectsOptions, earlier?: NodeState): Promise<Look>
   return { ...second, differences: same, inFlight: changing };
 }
 
-async function lookOnce(options: ObjectsOptions, earlier?: NodeState): Promise<Look> {
+async function compareOnce(options: ObjectsOptions, earlier?: NodeState): Promise<Compared> {
   const { configuration: { signpost: { manifests } }, runtime, logger } = options;
   // The standard input can be read only once.
   const isReadOnce = earlier?.origin.from === "manifests" && manifests.includes("-");
@@ -167,7 +167,7 @@ const DEADLINE = 30_000;
 const INTERVAL = 200;
 
 /** Asks the daemon for a full sync, and compares again. */
-async function fix(context: QueryContext, looksSame: () => Promise<boolean>): Promise<FixOutcome> {
+async function fix(context: QueryContext, isFixed: () => Promise<boolean>): Promise<FixOutcome> {
   const { runtime: { clock }, signal } = context;
   const lastFull = async () =>
     (await askStatus(context)).syncs.findLast(({ kind }) => kind === "full");
@@ -190,7 +190,7 @@ async function fix(context: QueryContext, looksSame: () => Promise<boolean>): Pr
     const { seconds, operations } = sync;
     const time = formatDuration(seconds);
     const done = `the daemon has made a full sync (${operations} operations in ${time})`;
-    return await looksSame()
+    return await isFixed()
       ? { result: "fixed", message: `${done}; the kernel now has the desired rules` }
       : {
         result: "differs",

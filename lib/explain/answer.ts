@@ -1,4 +1,4 @@
-/** Answers a question about a Service or a packet from the objects, and adds what the kernel holds. */
+/** Answers a question about a Service or a packet from the objects. */
 import type { Backend, PortsOfNode } from "../backend/backend.ts";
 import type { ExplainTarget, PacketTarget, Sender, ServiceTarget } from "../config/command.ts";
 import type { Configuration } from "../config/configuration.ts";

@@ -132,7 +132,7 @@ function showService(key: string): string {
 function unsupportedFindings({ service, desired }: Causes): ExplainFinding[] {
   const families = familiesOf(service);
   const missing = families.filter((family) => !desired.node.ipFamilies.includes(family));
-  const say = missing.length === families.length ? error : warning;
+  const make = missing.length === families.length ? error : warning;
   return [
     ...desired.unsupported().filter((each) => each.service === objectKey(service)).map((each) =>
       worksWithout(each.feature)
@@ -140,7 +140,7 @@ function unsupportedFindings({ service, desired }: Causes): ExplainFinding[] {
         : error("not-supported", `refused on this node: ${describeUnsupported(each)}`)
     ),
     ...missing.map((family) =>
-      say("no-ip-family", `no IPv${family} rules: this node has no IPv${family}`)
+      make("no-ip-family", `no IPv${family} rules: this node has no IPv${family}`)
     ),
   ];
 }
@@ -148,9 +148,9 @@ function unsupportedFindings({ service, desired }: Causes): ExplainFinding[] {
 /** Finds unused slices. This is an error if no other slice has endpoints. */
 function sliceFindings({ unusedSlices, ports }: Causes): ExplainFinding[] {
   const isServed = ports.some(({ endpoints }) => endpoints.some(({ usedFor }) => usedFor.length));
-  const say = isServed ? warning : error;
+  const make = isServed ? warning : error;
   return unusedSlices.map(({ slice, reason, endpoints }) =>
-    say(
+    make(
       "slice-unused",
       `EndpointSlice ${slice} (${count(endpoints, "endpoint")}) is not used: ${reason}`,
     )

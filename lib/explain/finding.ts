@@ -118,7 +118,7 @@ export function fromNode({ severity, id, what, remedy, drops }: Finding): Explai
   };
 }
 
-/** Finds endpoints in the range of cluster IPs. A packet is translated once, so their Services do not get it. */
+/** Finds endpoints in the range of cluster IPs. A packet is translated once, so the Service of that address does not get it. */
 export function clusterIPEndpoints(
   endpoints: readonly { readonly address: string }[],
   { desired: { node }, ownAddresses }: Pick<World, "desired" | "ownAddresses">,
@@ -135,12 +135,12 @@ export function clusterIPEndpoints(
   });
 }
 
-/** Makes a finding that stops traffic. */
+/** Makes a finding on a fault that stops traffic. */
 export function error(code: string, message: string, hint = ""): ExplainFinding {
   return { severity: "error", code, message, hint };
 }
 
-/** Makes a finding that may change or stop some traffic. */
+/** Makes a finding on a fault that may stop or change some traffic. */
 export function warning(code: string, message: string, hint = ""): ExplainFinding {
   return { severity: "warning", code, message, hint };
 }

@@ -10,7 +10,7 @@ import type { HistoryEntry, ObjectsOrigin, ServiceStatus } from "../model/status
 import type { SliceFacts } from "../source/objects/inspect.ts";
 import type { TopologyMode } from "../policy/endpoints.ts";
 
-/** The version of the format; it changes only if a field goes or changes its meaning. */
+/** The version of the format. It grows when a field goes or changes its meaning. */
 export const EXPLAIN_VERSION = 1;
 
 export interface ExplainFinding {
@@ -130,7 +130,7 @@ export interface PortReport extends
   readonly scheduler: Scheduler | null;
   readonly frontends: readonly FrontendReport[];
   readonly endpoints: readonly EndpointReport[];
-  /** Drops connections to the endpoints. */
+  /** The chain that drops connections to the endpoints. */
   readonly droppedBy: ForeignDrop | null;
 }
 

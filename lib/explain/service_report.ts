@@ -85,7 +85,7 @@ export function explainService(
       drops: [...new Set(asked.flatMap((port) => dropsOf(packetsTo(port), inputs)))],
     }),
   ]);
-  return judged({
+  return withVerdict({
     explainVersion: EXPLAIN_VERSION,
     kind: "service",
     service: key,
@@ -137,7 +137,7 @@ export function serviceWithKernel(
   const full = withKernel(report, part);
   // Without rules of the Service, there is nothing to compare.
   const { findings } = report.ports.length === 0 ? report : full;
-  return judged({
+  return withVerdict({
     ...full,
     findings: sortFindings([
       ...findings,
@@ -151,7 +151,7 @@ export function serviceWithKernel(
 }
 
 /** Sums up the findings of a report. */
-function judged(report: ServiceReport): ServiceReport {
+function withVerdict(report: ServiceReport): ServiceReport {
   const { findings } = report;
   const [first] = findings;
   const verdict = findings.some(({ code }) => code === "service-not-found")

@@ -86,7 +86,7 @@ const BEGIN = 300;
 /** Milliseconds in which a packet passes all chains, and between two looks. */
 const PATIENCE = 1_000;
 const LOOK = 50;
-/** The first packet may come before `nft monitor` listens. */
+/** The most packets that are sent: the first one may come before `nft monitor` listens. */
 const ATTEMPTS = 3;
 
 /** Traces one packet, then removes the table that marks it. @returns the reason if it cannot be traced */

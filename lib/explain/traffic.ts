@@ -82,25 +82,23 @@ async function list(
   add: (line: string) => void,
 ): Promise<number> {
   const limit = isAsked ? ASKED_LIMIT : LIMIT;
-  const [late, done] = [new AbortController(), new AbortController()];
-  void clock.sleep(limit, done.signal).then(() => late.abort());
-  let lines = 0;
+  const over = new AbortController();
+  let [lines, isLate] = [0, false];
+  void clock.sleep(limit, over.signal).then(() => {
+    isLate = !over.signal.aborted;
+    over.abort();
+  });
   const listFamily = async (family: Family) => {
     const argv = ["conntrack", "-L", "-f", `ipv${family}`] as const;
-    for await (const line of streamer.lines(argv, late.signal)) {
+    for await (const line of streamer.lines(argv, over.signal)) {
       lines++;
       add(line);
     }
   };
-  try {
-    await Promise.all(FAMILIES.map(listFamily));
-    if (late.signal.aborted) throw new Error(`conntrack -L took over ${limit} ms`);
-    return lines;
-  } finally {
-    done.abort();
-    // Ends the other listing if one failed.
-    late.abort();
-  }
+  // If one listing fails, this ends the second one.
+  await Promise.all(FAMILIES.map(listFamily)).finally(() => over.abort());
+  if (isLate) throw new Error(`conntrack -L took over ${limit} ms`);
+  return lines;
 }
 
 /** Returns the ports by protocol and destination, as `tcp 10.96.0.10:80`. */

@@ -72,7 +72,7 @@ export function* nodePortProblems(
   yield finding("node-ports-of-one-family", { what, where, remedy });
 }
 
-/** Finds settings whose addresses are all of the other family than the primary one. */
+/** Finds settings that have only addresses of the node's second IP family. */
 export function* familyProblems(
   { configuration, primary, podCIDRs, dualStack }: FamilyInputs,
 ): Generator<Finding> {

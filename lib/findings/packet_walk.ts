@@ -191,7 +191,7 @@ function lowest(matches: readonly Match[]): Match {
   return ORDER.find((each) => matches.includes(each)) ?? true;
 }
 
-/** Statements that decide nothing. */
+/** Statements without a match or a verdict. */
 const STATEMENTS =
   /(?<=^| )(?:counter packets \d+ bytes \d+|counter(?: name)? "[^"]*"|counter|log(?: prefix "[^"]*")?(?: (?:level|flags|group|snaplen) \S+)*|comment "[^"]*"|ct mark set \S+|(?:flow add|flow offload) \S+)(?= |$)/g;
 

@@ -34,7 +34,7 @@ const OTHER_NAME =
 
 /** Returns the handler of the health server: kube-proxy's `/healthz` and `/livez`, and `/readyz`. */
 export function healthServer({ pid, health: proxy, metrics, findings }: {
-  /** The number of this process. `/readyz?pid=` must name it, if it names one. */
+  /** The number of this process. `/readyz?pid=` with another number gets 503. */
   readonly pid: number;
   readonly health: Pick<ProxyHealth, "report">;
   readonly metrics: Pick<Metrics, "healthAnswered">;

@@ -61,19 +61,21 @@ export function healthOf(
   now: number,
 ): { readonly health: string; readonly colour: Colour } {
   const { healthy, nodeEligible, stale, portions, findings, syncs } = status;
-  const say = (colour: Colour, health: string) => ({ health, colour });
+  const result = (colour: Colour, health: string) => ({ health, colour });
   const all = (severity: Severity) => findings.filter((each) => each.severity === severity).length;
   const [errors, warnings] = [all("error"), all("warning")];
-  if (!healthy) return say("red", "unhealthy: an update waits for too long");
+  if (!healthy) return result("red", "unhealthy: an update waits for too long");
   const cutOff = describeCutOff(status, now);
-  if (cutOff !== undefined) return say("red", cutOff);
-  if (errors > 0) return say("red", `unhealthy: ${count(errors, "error")}`);
-  if (portions) return say("yellow", `starting: ${describeProgress(portions)} are in the kernel`);
-  if (syncs.length === 0) return say("yellow", "starting: no rules are written yet");
-  if (stale) return say("yellow", "healthy, with the rules of the state file");
-  if (!nodeEligible) return say("yellow", "healthy, but load balancers avoid this node");
-  if (warnings > 0) return say("yellow", `healthy, with ${count(warnings, "warning")}`);
-  return say("green", "healthy");
+  if (cutOff !== undefined) return result("red", cutOff);
+  if (errors > 0) return result("red", `unhealthy: ${count(errors, "error")}`);
+  if (portions) {
+    return result("yellow", `starting: ${describeProgress(portions)} are in the kernel`);
+  }
+  if (syncs.length === 0) return result("yellow", "starting: no rules are written yet");
+  if (stale) return result("yellow", "healthy, with the rules of the state file");
+  if (!nodeEligible) return result("yellow", "healthy, but load balancers avoid this node");
+  if (warnings > 0) return result("yellow", `healthy, with ${count(warnings, "warning")}`);
+  return result("green", "healthy");
 }
 
 const API_ERRORS = ["api-server-unreachable", "api-server-refuses"];

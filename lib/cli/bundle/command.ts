@@ -10,7 +10,7 @@ import { FatalError, messageOf } from "../../model/values/errors.ts";
 import { count, plain } from "../../model/values/text.ts";
 import { formatSize } from "../../observe/human.ts";
 import { redactSecrets } from "../../observe/log.ts";
-import { look } from "../check.ts";
+import { findNodeProblems } from "../check.ts";
 import { jsonText, textTable } from "../output.ts";
 import type { QueryContext } from "../context.ts";
 import { verification } from "../verify.ts";
@@ -103,7 +103,7 @@ const PARTS: readonly Part[] = [
   {
     path: "check.json",
     about: "signpost check, with all findings",
-    read: async (context) => json(await look(context)),
+    read: async (context) => json(await findNodeProblems(context)),
   },
   {
     path: "verify.json",
