@@ -72,7 +72,7 @@ export async function findNodeProblems(context: QueryContext): Promise<CheckRepo
     system: system.routeLocalnet === "0" ? { ...system, routeLocalnet: undefined } : system,
     apiServer: apiServer && {
       ...apiServer,
-      failures: apiServer.failures.map((each) => besideDaemon(each, daemon)),
+      failures: apiServer.failures.map((each) => slowIfWatched(each, daemon)),
     },
     rival,
     ruleset,
@@ -182,13 +182,13 @@ function worksWithoutAnswer({ isOptional, isSlow }: ApiFailure): boolean {
   return isOptional === true || isSlow === true;
 }
 
-/** Counts a silent API server as slow if the daemon's watch of that kind is open. */
-function besideDaemon(failure: ApiFailure, daemon: Status | undefined): ApiFailure {
-  const { kind, isSilent } = failure;
+/** Counts a request without an answer as slow if the daemon's watch of that kind is open. */
+function slowIfWatched(failure: ApiFailure, daemon: Status | undefined): ApiFailure {
+  const { kind, hasTimedOut } = failure;
   const isOpen = daemon?.watches.some((each) =>
     each.kind === kind && each.state === "watching" && each.failingSince === ""
   );
-  if (!isSilent || !isOpen) return failure;
+  if (!hasTimedOut || !isOpen) return failure;
   const message = `the API server did not answer within ${LIMIT / 1000} s, ` +
     "but the daemon's watches are open";
   return { ...failure, message, isSlow: true };
@@ -221,7 +221,7 @@ async function ask(
       message,
       isRefusal: reason === "forbidden" || reason === "unauthorized",
       isOptional: optional === true && reason === "forbidden",
-      isSilent: reason === "stalled",
+      hasTimedOut: reason === "stalled",
     }];
   }
 }

@@ -7,7 +7,7 @@ import { warnOfRouteLocalnet } from "../backend/sysctl.ts";
 import { describeHolder, lockHolder } from "../daemon/one_daemon.ts";
 import { FatalError } from "../model/values/errors.ts";
 
-export interface CleanupOptions {
+interface CleanupOptions {
   readonly kubeProxy: boolean;
   readonly dryRun: boolean;
   readonly force: boolean;
@@ -19,7 +19,7 @@ export interface CleanupOptions {
 /** Removes the rules, or prints the scripts for it. @throws {FatalError} that names every failure, or the daemon */
 export async function cleanup(options: CleanupOptions): Promise<void> {
   const { kubeProxy, dryRun, force, configuration, runtime, logger } = options;
-  if (!dryRun && !force) await refuseBesideDaemon(options);
+  if (!dryRun && !force) await refuseWithDaemon(options);
   let isAnyRemoved = false;
   const removed = async ({ message, details, script }: Removal) => {
     isAnyRemoved = true;
@@ -38,7 +38,7 @@ export async function cleanup(options: CleanupOptions): Promise<void> {
 }
 
 /** Takes the lock, so that a daemon cannot start now. @throws {FatalError} if a daemon runs */
-async function refuseBesideDaemon({ runtime }: CleanupOptions): Promise<void> {
+async function refuseWithDaemon({ runtime }: CleanupOptions): Promise<void> {
   try {
     if (runtime.lock.take(lockHolder(runtime))) return;
   } catch {

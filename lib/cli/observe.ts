@@ -53,7 +53,7 @@ export async function observe(
   await view.refresh();
   const done = new AbortController();
   const either = AbortSignal.any([signal, done.signal]);
-  const beside = view.runBeside(await view.lostEvents(), either);
+  const periodic = view.runPeriodically(await view.lostEvents(), either);
   try {
     for await (const line of streamer.lines(EVENTS, either)) await view.add(line);
   } catch (error) {
@@ -61,7 +61,7 @@ export async function observe(
     throw new FatalError("observe needs the program conntrack (package conntrack-tools)");
   } finally {
     done.abort();
-    await beside;
+    await periodic;
   }
   if (signal.aborted) return 0;
   throw new FatalError("conntrack -E has ended: run signpost as root");
@@ -106,7 +106,7 @@ class View {
   }
 
   /** Prints lines, counts lost events and reads the objects again. @param earlier subscriptions of other programs */
-  async runBeside(earlier: ReadonlyMap<string, number>, signal: AbortSignal): Promise<void> {
+  async runPeriodically(earlier: ReadonlyMap<string, number>, signal: AbortSignal): Promise<void> {
     const { clock, complain } = this.context.runtime;
     const repeat = async (pause: number, work: () => Promise<void>, timesAsLong = 0) => {
       for (let next = pause;;) {

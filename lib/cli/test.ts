@@ -93,8 +93,8 @@ async function testServices(
       ...isEmpty && command.services.length === 0 ? [] : findings,
       ...probeFindings({ connections }),
     ]);
-    const silent = connections.filter(({ result }) => result !== "open");
-    return found.length === 0 ? [] : [{ service, findings: found, connections: silent }];
+    const failed = connections.filter(({ result }) => result !== "open");
+    return found.length === 0 ? [] : [{ service, findings: found, connections: failed }];
   });
   return {
     testVersion: TEST_VERSION,

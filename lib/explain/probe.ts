@@ -166,17 +166,17 @@ const BEHAVIOURS: Readonly<Record<Result, readonly [does: string, hint: string]>
 
 /** Returns `for 2 of 3 endpoints: …` if only a part of the used endpoints answers, else `""`. */
 export function answeredPart(probe: ProbeReport | null): string {
-  const { used, silent, described } = usedEndpoints(probe?.connections ?? []);
-  if (silent.length === 0 || silent.length === used.length) return "";
-  return `for ${used.length - silent.length} of ${used.length} endpoints: ${described}`;
+  const { used, failed, described } = usedEndpoints(probe?.connections ?? []);
+  if (failed.length === 0 || failed.length === used.length) return "";
+  return `for ${used.length - failed.length} of ${used.length} endpoints: ${described}`;
 }
 
 function usedEndpoints(connections: readonly ProbedConnection[]) {
   const used = connections.filter(({ type, isExpected }) => type === "endpoint" && isExpected);
-  const silent = used.filter(({ result }) => result !== "open");
-  const [first] = silent;
-  const more = silent.length > 1 ? ` (and ${silent.length - 1} more)` : "";
-  return { used, silent, described: first ? describe(first) + more : "" };
+  const failed = used.filter(({ result }) => result !== "open");
+  const [first] = failed;
+  const more = failed.length > 1 ? ` (and ${failed.length - 1} more)` : "";
+  return { used, failed, described: first ? describe(first) + more : "" };
 }
 
 function describe(connection: ProbedConnection): string {
@@ -186,11 +186,11 @@ function describe(connection: ProbedConnection): string {
 
 /** Returns the findings on the results. */
 export function probeFindings({ connections }: Pick<ProbeReport, "connections">): ExplainFinding[] {
-  const { used, silent, described } = usedEndpoints(connections);
-  const [first] = silent;
+  const { used, failed, described } = usedEndpoints(connections);
+  const [first] = failed;
   if (first) {
-    const make = silent.length === used.length ? error : warning;
-    const what = `${silent.length} of ${used.length} used endpoints cannot be used from this node`;
+    const make = failed.length === used.length ? error : warning;
+    const what = `${failed.length} of ${used.length} used endpoints cannot be used from this node`;
     return [make("endpoint-unreachable", `${what}: ${described}`, BEHAVIOURS[first.result][1])];
   }
   // If an endpoint does not answer, a frontend fails sometimes, so this is not a finding on it.

@@ -172,7 +172,7 @@ function counterFor(
 
 /** Returns the findings on connections without an answer. */
 export function trafficFindings({ endpoints, overSeconds }: TrafficReport): ExplainFinding[] {
-  const silent = (of: Protocol, word: string) => {
+  const unansweredTo = (of: Protocol, word: string) => {
     const [first, ...others] = endpoints
       .filter((each) => each.protocol === of && each.isCurrent && each.unanswered > 0)
       .sort((a, b) => b.unanswered - a.unanswered);
@@ -183,7 +183,7 @@ export function trafficFindings({ endpoints, overSeconds }: TrafficReport): Expl
   };
   const time = overSeconds % 60 === 0 ? count(overSeconds / 60, "minute") : `${overSeconds} s`;
   return [
-    ...silent("tcp", "connection").map((what) =>
+    ...unansweredTo("tcp", "connection").map((what) =>
       warning(
         UNANSWERED,
         `${what} in the last ${time} got no answer: its pod, a network policy or the network ` +
@@ -191,7 +191,7 @@ export function trafficFindings({ endpoints, overSeconds }: TrafficReport): Expl
         "signpost explain NAME --probe connects to each endpoint from this node",
       )
     ),
-    ...silent("udp", "UDP flow").map((what) =>
+    ...unansweredTo("udp", "UDP flow").map((what) =>
       note("unanswered-flows", `${what} got no answer: some protocols, such as syslog, have none`)
     ),
   ];

@@ -61,7 +61,7 @@ export interface ApiFailure {
   /** True if the server works, but is slow. */
   readonly isSlow?: boolean;
   /** True if the server did not answer in time. */
-  readonly isSilent?: boolean;
+  readonly hasTimedOut?: boolean;
 }
 
 /** Another proxy on this node: its tables and chains, and the processes that are visible from here. */

@@ -37,6 +37,11 @@ const PUBLISHED: readonly (readonly [table: string, chain: string, rule: string,
   ],
   [
     ...["ip own", "pre"] as const,
+    "ip daddr 192.168.77.2 ip protocol tcp dnat to 10.0.0.4",
+    "ip own sends tcp port 30080 to 10.0.0.4",
+  ],
+  [
+    ...["ip own", "pre"] as const,
     "dnat to tcp dport map { 22 : 10.0.0.2, 30080 : 10.0.0.3 }",
     "ip own sends tcp port 30080 to 10.0.0.3",
   ],

@@ -185,7 +185,7 @@ interface ArchivedFile {
 const BLOCK = 512;
 
 /** Returns a gzipped tar archive (POSIX.1-2017, pax, "ustar Interchange Format"). @param modified ms since the epoch */
-export async function gzippedTar(
+async function gzippedTar(
   files: readonly ArchivedFile[],
   modified: number,
 ): Promise<Uint8Array<ArrayBuffer>> {

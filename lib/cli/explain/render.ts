@@ -192,8 +192,8 @@ function renderPort(
         each.protocol === protocol && each.address === endpoint.address &&
         each.port === endpoint.port
       ) ?? {};
-    const isSilent = unanswered > 0 && protocol === "tcp";
-    return [`${open}`, isSilent ? red(`${unanswered}`) : `${unanswered}`];
+    const isProblem = unanswered > 0 && protocol === "tcp";
+    return [`${open}`, isProblem ? red(`${unanswered}`) : `${unanswered}`];
   };
   const endpoints = [
     ["ENDPOINT", "NODE", "USED", ...isCounted ? ["OPEN", "UNANSWERED"] : [], "WHY"],
