@@ -112,7 +112,7 @@ async function findRival(
   return { rules: await backend.foreignRules.findProxy(), processes };
 }
 
-/** The version of the format. It grows when a field goes or changes its meaning. */
+/** The version of the report. It grows when a field is removed or changes its meaning. */
 const CHECK_VERSION = 1;
 
 /** The answer, as data: what `-o json` prints. `docs/output.md` describes it. */

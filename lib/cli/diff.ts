@@ -19,7 +19,7 @@ import type { QueryContext } from "./context.ts";
 import { readNodeState } from "./objects.ts";
 import { type Cell, colourTable, type Paint, renderReport } from "./output.ts";
 
-/** The version of the format. It grows when a field goes or changes its meaning. */
+/** The version of the report. It grows when a field is removed or changes its meaning. */
 export const DIFF_VERSION = 1;
 
 /** The answer, as data: what `-o json` prints. `docs/output.md` describes it. */

@@ -17,7 +17,7 @@ import type { QueryContext } from "./context.ts";
 import { type NodeState, readNodeState } from "./objects.ts";
 import { type Paint, renderReport } from "./output.ts";
 
-/** The version of the format. It grows when a field goes or changes its meaning. */
+/** The version of the report. It grows when a field is removed or changes its meaning. */
 const MIGRATE_VERSION = 1;
 
 export interface MigrationReport {

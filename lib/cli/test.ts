@@ -18,7 +18,7 @@ import { findingsText, probeTable } from "./explain/render.ts";
 import { readKnown } from "./objects.ts";
 import { type Paint, renderReport } from "./output.ts";
 
-/** The version of the format. It grows when a field goes or changes its meaning. */
+/** The version of the report. It grows when a field is removed or changes its meaning. */
 const TEST_VERSION = 1;
 
 /** The number of connections at one time. */

@@ -218,7 +218,7 @@ export function topTable(
   return title + tables.filter((table) => table !== "").join("\n");
 }
 
-/** The version of the format. It grows when a field goes or changes its meaning. */
+/** The version of the report. It grows when a field is removed or changes its meaning. */
 const TOP_VERSION = 1;
 
 /** Milliseconds between two listings. */

@@ -10,7 +10,7 @@ import type { HistoryEntry, ObjectsOrigin, ServiceStatus } from "../model/status
 import type { SliceFacts } from "../source/objects/inspect.ts";
 import type { TopologyMode } from "../policy/endpoints.ts";
 
-/** The version of the format. It grows when a field goes or changes its meaning. */
+/** The version of the report. It grows when a field is removed or changes its meaning. */
 export const EXPLAIN_VERSION = 1;
 
 export interface ExplainFinding {
