@@ -247,7 +247,7 @@ export class Observer {
     const entry = readEntryTo(this.#ports, line);
     const [, seconds, type] = HEAD.exec(line) ?? [];
     if (!entry || type === undefined) return undefined;
-    const { protocol, original, reply, flags, servicePort, frontend } = entry;
+    const { protocol, original, reply, flags, state, servicePort, frontend } = entry;
     const { client, endpoint } = this.filter;
     if (client !== "" && client !== original.src) return undefined;
     if (endpoint !== "" && endpoint !== reply.src) return undefined;
@@ -257,11 +257,7 @@ export class Observer {
     if (type === "NEW") this.#started.set(id, time);
     else this.#started.delete(id);
     // A reset that answers the first packet ends a connection at once, and sets no reply.
-    const end = !flags.includes("UNREPLIED")
-      ? "end"
-      : / CLOSE /.test(line)
-      ? "refused"
-      : "no-answer";
+    const end = !flags.includes("UNREPLIED") ? "end" : state === "CLOSE" ? "refused" : "no-answer";
     return {
       time: new Date(1000 * time).toISOString(),
       event: type === "NEW" ? "new" : end,

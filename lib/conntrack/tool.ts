@@ -89,6 +89,10 @@ export interface ConntrackEntry {
   readonly zoned: boolean;
   /** The words in brackets: `UNREPLIED`, `ASSURED`, `OFFLOAD` and such. */
   readonly flags: readonly string[];
+  /** The state of TCP or SCTP, such as `SYN_SENT`; `""`: none. */
+  readonly state: string;
+  /** The seconds until an entry with a state ends; 0: not known. */
+  readonly timeout: number;
 }
 
 /** Matches a direction. Both have the same fields, and the original direction comes first. */
@@ -96,6 +100,9 @@ const DIRECTION = / src=(\S+) dst=(\S+) sport=(\d{1,5}) dport=(\d{1,5})(?= |$)/g
 const FLAG = / \[([A-Z_]{1,32})\](?= |$)/g;
 /** Matches a zone that is not the default zone. conntrack does not print the default zone. */
 const ZONE = / zone(?:-orig|-reply)?=(?!0(?: |$))/;
+
+/** Matches protocol, timeout and state, which end the text before the directions. An event may lack the timeout. */
+const STATE = /(?:tcp|sctp) +\d+(?: (\d+))? ([A-Z][A-Z_\d]{1,32})$/;
 
 /** Reads the output of `conntrack -L`, `-L -o extended` or `-D`. It skips lines that are not a flow. */
 export function* parseEntries(text: string): Generator<ConntrackEntry> {
@@ -114,7 +121,9 @@ export function parseEntry(line: string): ConntrackEntry | undefined {
   const family = familyOf(original.src);
   if (family !== familyOf(reply.src)) return undefined;
   const flags = [...line.matchAll(FLAG)].map(([, flag = ""]) => flag);
-  return { family, protocol, original, reply, zoned: ZONE.test(line), flags };
+  const [, timeout = 0, state = ""] = STATE.exec(start) ?? [];
+  const zoned = ZONE.test(line);
+  return { family, protocol, original, reply, zoned, flags, state, timeout: Number(timeout) };
 }
 
 function parseDirection(

@@ -143,7 +143,8 @@ function counterFor(
   const add = (line: string) => {
     const entry = readEntryTo(frontends, line);
     if (!entry) return;
-    const { protocol, original, reply: { src: address, sport: port }, flags, servicePort } = entry;
+    const { protocol, original, reply: { src: address, sport: port }, servicePort } = entry;
+    const { flags, state, timeout } = entry;
     const endpoint = hostPort(address, port);
     const isCurrent = servingEndpoints(servicePort)
       .some((each) => each.address === address && each.port === port);
@@ -156,9 +157,9 @@ function counterFor(
     const isUnreplied = flags.includes("UNREPLIED");
     const isOpen = protocol === "udp"
       ? !isUnreplied
-      : flags.includes("OFFLOAD") || / (?:ESTABLISHED|CLOSE_WAIT) /.test(line);
+      : flags.includes("OFFLOAD") || state === "ESTABLISHED" || state === "CLOSE_WAIT";
     // The answer to a SYN of the last second or two may be under way.
-    const isFresh = Number(/ (\d+) SYN_SENT/.exec(line)?.[1]) >= overSeconds - 1;
+    const isFresh = state.startsWith("SYN_SENT") && timeout >= overSeconds - 1;
     const key = `${protocol} ${endpoint}`;
     const { open = 0, unanswered = 0 } = endpoints.get(key) ?? {};
     endpoints.set(key, {

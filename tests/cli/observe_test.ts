@@ -8,7 +8,7 @@ const END =
   "[1795741172.780583]\t[DESTROY] tcp      6 119 TIME_WAIT src=10.244.0.7 dst=10.96.0.10 sport=44802 dport=80 src=10.244.1.11 dst=10.244.0.7 sport=8080 dport=44802 [ASSURED] id=1";
 /** The ends of attempts without and with an answer. */
 const SILENT = NEW.replace("    [NEW]", "[DESTROY]");
-const REFUSED = SILENT.replace("SYN_SENT", "CLOSE");
+const REFUSED = SILENT.replace("120 SYN_SENT", "CLOSE");
 
 /** Returns the events that an observer of the Service makes of lines. */
 function observed(lines: readonly string[], filter: { client?: string; endpoint?: string } = {}) {

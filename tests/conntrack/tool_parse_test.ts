@@ -10,6 +10,8 @@ const IPV4: ConntrackEntry = {
   reply: { src: "10.244.0.1", dst: "10.0.0.1", sport: 5353, dport: 1000 },
   zoned: false,
   flags: ["UNREPLIED"],
+  state: "",
+  timeout: 0,
 };
 
 /** Lines of conntrack 1.4.7 on kernel 6.18, and other lines that it may print. */
@@ -49,7 +51,14 @@ const LINES: readonly (readonly [what: string, line: string, entry: ConntrackEnt
       reply: { src: "fd00:10:244::1", dst: "fd00::1", sport: 5353, dport: 1000 },
       zoned: false,
       flags: [],
+      state: "",
+      timeout: 0,
     },
+  ],
+  [
+    "a TCP flow, which has a state",
+    "tcp      6 119 SYN_SENT src=10.0.0.1 dst=10.96.0.10 sport=1000 dport=53 [UNREPLIED] src=10.244.0.1 dst=10.0.0.1 sport=5353 dport=1000 mark=0 use=1",
+    { ...IPV4, protocol: "tcp", state: "SYN_SENT", timeout: 119 },
   ],
 ];
 
