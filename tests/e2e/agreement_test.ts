@@ -197,7 +197,7 @@ test("rules of an old kube-proxy that are restored beside nftables mode", async 
   assertStringIncludes((await ask(stage, "check")).stdout, "[another-proxy]");
   assertEquals(await assertReported({ stage, signpost, id: "another-proxy" }), [1, 0]);
   const { stdout } = await ask(stage, "explain", "shop/web");
-  assertStringIncludes(stdout, "rules of kube-proxy are in the kernel, too");
+  assertStringIncludes(stdout, "the kernel also has rules of kube-proxy");
 });
 
 /** Commands of another program that change all of signpost's rules, or some of them. */

@@ -125,8 +125,8 @@ Deno.test("a bundle needs no daemon and no API server, and says what it could no
   await stage.api.stop();
   const texts = await bundle(stage, ["--proxy-from-environment"]);
   assertNoSecret(texts);
-  assertStringIncludes(texts.get("status.json") ?? "", "could not be read: there is no socket");
-  assertStringIncludes(texts.get("log.txt") ?? "", "could not be read: there is no socket");
+  assertStringIncludes(texts.get("status.json") ?? "", "could not be read: --socket is empty");
+  assertStringIncludes(texts.get("log.txt") ?? "", "could not be read: --socket is empty");
   assertStringIncludes(texts.get("verify.json") ?? "", "could not be read: ");
   assertStringIncludes(texts.get("check.json") ?? "", "api-server-unreachable");
   assertMatch(texts.get("nft.txt") ?? "", /chain filter-forward \{\n\s*log prefix .* counter /);

@@ -142,7 +142,7 @@ Deno.test("explain tells a kernel without rules, with others, with kube-proxy's,
     "error the kernel differs from the desired rules: wrong in services4: k",
   ]);
   assertEquals(findings(view("same", ["table ip kube-proxy"])), [
-    "warning the kernel also has rules of kube-proxy (table ip kube-proxy): two proxies take " +
+    "warning the kernel also has rules of kube-proxy (table ip kube-proxy): two proxies handle " +
     "the same packets",
   ]);
 });
