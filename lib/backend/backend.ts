@@ -88,11 +88,7 @@ export interface Backend {
 
 /** Reads and names the rules of a mode, and does not write. */
 export interface RuleReader {
-  /**
-   * Reads signpost's rules from the kernel.
-   * @param about the ports whose `entries` and `stickyClients` are needed, which may be faster. @default all
-   * @throws {ApplyError} if they cannot be read
-   */
+  /** Reads signpost's rules; `about`: only these ports' rules, which may be faster. @throws {ApplyError} */
   read(about?: PortsOfNode): Promise<KernelRules>;
   /** Reads the rules of other programs that ours depend on. @throws {ApplyError} if they cannot be read */
   readRuleset(): Promise<RulesetFacts>;

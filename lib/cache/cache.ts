@@ -195,7 +195,7 @@ export class ObjectCache implements Snapshot {
   }
 
   #indexSlice(slice: EndpointSlice): void {
-    const service = serviceOf(slice);
+    const service = serviceOfSlice(slice);
     this.#dirtyServices.add(service);
     const slices = this.#slicesByService.get(service);
     // Most lists have one slice, and `push` makes room for 17 (V8).
@@ -205,7 +205,7 @@ export class ObjectCache implements Snapshot {
   }
 
   #unindexSlice(slice: EndpointSlice): void {
-    const service = serviceOf(slice);
+    const service = serviceOfSlice(slice);
     this.#dirtyServices.add(service);
     const slices = this.#slicesByService.get(service) ?? [];
     const last = slices.pop();
@@ -215,7 +215,7 @@ export class ObjectCache implements Snapshot {
 }
 
 /** Returns the `namespace/name` of the Service of a slice. */
-export function serviceOf({ namespace, serviceName }: EndpointSlice): string {
+export function serviceOfSlice({ namespace, serviceName }: EndpointSlice): string {
   return objectKey({ namespace, name: serviceName });
 }
 

@@ -93,9 +93,7 @@ export interface WrittenBy {
 export interface ServiceStatus {
   /** `namespace/name`. */
   readonly service: string;
-  /**
-   * `applied`: in the kernel; `pending`: waits for a sync; `rejected`: cannot be used; `absent`: does not have rules.
-   */
+  /** `applied`: in the kernel; `pending`: waits for a sync; `rejected`: cannot be used; `absent`: without rules. */
   readonly state: "applied" | "pending" | "rejected" | "absent";
   /** RFC 3339: the time since which the kernel has these rules; `""` without rules. */
   readonly since: string;

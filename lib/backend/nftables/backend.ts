@@ -30,7 +30,7 @@ import { heldPorts, nftablesRules } from "./kernel_rules.ts";
 import type { ConnectionCounters, FrontendCount, RejectReason } from "../../model/connections.ts";
 import type { Clock } from "../../model/ports/ports.ts";
 import { keyInFamily } from "../../model/cluster/names.ts";
-import { counts, parseKey, printKey, setNamed, type SetRole, tableSet } from "./sets.ts";
+import { isCounting, parseKey, printKey, setNamed, type SetRole, tableSet } from "./sets.ts";
 import { PROTOCOLS } from "../../model/cluster/objects.ts";
 import { boundedReading } from "../../model/values/timing.ts";
 import { CounterSums, type ReadMetric } from "../metrics.ts";
@@ -60,7 +60,8 @@ const UNAVAILABLE = [
 export function nftablesBackend(options: BackendOptions): Backend {
   const { runtime, logger, configuration: { signpost: { acceleration } } } = options;
   const { clock } = runtime;
-  const marks = new Marks(randomMark());
+  // Below 2^31, which leaves room for as many marks again.
+  const marks = new Marks((crypto.getRandomValues(new Uint32Array(1))[0] ?? 0) >>> 1);
   const nft = new Nft(runtime.runner, marks);
   const foreignRules = new ProxyTakeOver({ ...runtime, ...options, variant: undefined });
   const prologue = () => foreignRules.prologue();
@@ -210,11 +211,6 @@ function ruleReader(nft: Nft, { runtime }: BackendOptions): RuleReader {
   };
 }
 
-/** Returns a mark below 2^31, which leaves room for as many marks again. */
-function randomMark(): number {
-  return (crypto.getRandomValues(new Uint32Array(1))[0] ?? 0) >>> 1;
-}
-
 /** Counts connections by the elements that lead to the frontends' chains, or that refuse. */
 export function elementCounters({ nft, dataplane }: {
   readonly nft: Pick<Nft, "listSet">;
@@ -243,7 +239,7 @@ export function elementCounters({ nft, dataplane }: {
 export function countingMaps(elements: ReadonlyMap<string, number>): string[] {
   return [...elements.keys()].filter((name) => {
     const set = setNamed(name);
-    return set !== undefined && counts(set);
+    return set !== undefined && isCounting(set);
   });
 }
 
@@ -253,7 +249,7 @@ const COUNTED =
 
 export function* countsIn(map: string, listing: string): Iterable<FrontendCount> {
   const set = setNamed(map);
-  if (set === undefined || !counts(set) || set.family === undefined) return;
+  if (set === undefined || !isCounting(set) || set.family === undefined) return;
   for (const [, text = "", packets, service = "", verdict] of listing.matchAll(COUNTED)) {
     const key = parseKey(set, text);
     if (!key) continue;

@@ -230,9 +230,7 @@ export class DeferredDeletes {
     return { ...repair, deleteElements: repair.deleteElements.filter(isDue) };
   }
 
-  /**
-   * Limits deletions to `most`, unless packets reach more. Steps without changes, and every second step, do the rest.
-   */
+  /** Limits deletions to `most`, unless packets reach more. Steps without changes and every second step do the rest. */
   limit(delta: Delta, most: number): Delta {
     const { deleteElements, addElements, deleteSets } = delta;
     if (this.isEmpty && deleteElements.length <= most) return delta;

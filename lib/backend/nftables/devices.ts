@@ -1,6 +1,5 @@
 /**
- * Keeps the devices of the flowtable: the node's interfaces whose names match the configured patterns. Counts the
- * connections that take the flowtable.
+ * Keeps the devices of the flowtable, the node's interfaces that match the configured patterns. Counts its connections.
  *
  * Interfaces come and go with pods, and nft refuses a transaction that names a missing interface. So devices have
  * separate transactions, which do not delay or fail a sync of rules.

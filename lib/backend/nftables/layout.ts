@@ -7,10 +7,7 @@ import { type FrontendKind, tableSet } from "./sets.ts";
 /** The last of our chains that a leaving packet meets. */
 export const LAST_CHAIN = "nat-postrouting";
 
-/**
- * The priority of the chains that refuse. At 0, a firewall that starts later would come first, and drop the packets
- * without an answer.
- */
+/** The priority of the chains that refuse. At 0, a firewall that starts later would drop their packets first. */
 export const FILTER_PRIORITY = -1;
 
 export function nodeElements(node: DesiredNode): Element[] {

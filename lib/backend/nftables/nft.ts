@@ -16,7 +16,7 @@ import {
 import { finding } from "../../findings/catalog.ts";
 import type { Finding } from "../../model/status.ts";
 import { LAST_CHAIN } from "./layout.ts";
-import { TABLE } from "./table.ts";
+import { TABLE, TABLE_WORDS } from "./table.ts";
 import { CLOSE, OPEN, printSet } from "./text.ts";
 import { IPVS_TABLE } from "../ipvs_table.ts";
 import { ROWS, type TableSet, tableSet } from "./sets.ts";
@@ -88,8 +88,7 @@ export class Nft {
   }
 
   /**
-   * Streams a long script in one marked transaction. From a path, nft reads a piece while signpost makes the next
-   * piece.
+   * Streams a long script in one marked transaction. From a path, nft reads pieces while signpost makes them.
    * @param pieces begins again at each call: an nft that cannot read the path gets all pieces at once
    * @param limit commands for the end, see `limitOf`
    */
@@ -148,7 +147,7 @@ export class Nft {
   /** Returns the sets with their elements; `""` without a table, or if nft crashes on what another version wrote. */
   async listSets(): Promise<string> {
     try {
-      const result = await this.#start(["nft", "list", "sets", "table", ...TABLE.split(" ")]);
+      const result = await this.#start(["nft", "list", "sets", "table", ...TABLE_WORDS]);
       return result.code === 0 ? result.stdout : "";
     } catch (error) {
       const { cause } = error instanceof ApplyError ? error : { cause: undefined };
@@ -159,12 +158,12 @@ export class Nft {
 
   /** Returns a set or map with its elements, of which nft keeps 1.7 kB each; `""` if it does not exist. */
   listSet({ kind, name }: ListedSet): Promise<string> {
-    return this.#list([kind, ...TABLE.split(" "), name]);
+    return this.#list([kind, ...TABLE_WORDS, name]);
   }
 
   /** Returns the table; `""` if it does not exist. */
   listTable(): Promise<string> {
-    return this.#list(["table", ...TABLE.split(" ")]);
+    return this.#list(["table", ...TABLE_WORDS]);
   }
 
   async #list(what: readonly string[]): Promise<string> {
@@ -193,7 +192,7 @@ export class Nft {
 
   /** Finds tables on which nft crashes. It lists each table alone only if a deletion, which reads all sets, crashes. */
   async findUnreadable(): Promise<Finding | undefined> {
-    if (!await this.#crashes(["--check", "delete", "table", ...TABLE.split(" ")])) return undefined;
+    if (!await this.#crashes(["--check", "delete", "table", ...TABLE_WORDS])) return undefined;
     const unreadable: string[] = [];
     for (const table of (await this.listTables()).slice(0, MOST_TABLES)) {
       const args = ["--terse", "list", "table", ...table.split(" ")];
@@ -231,8 +230,8 @@ export class Nft {
 
   /** Returns the table without elements, which nft then does not read; `""` without a table. */
   async listStructure(): Promise<string> {
-    const [family = ""] = TABLE.split(" ");
-    return ourTable(await this.listRuleset(family));
+    const listing = await this.listRuleset(TABLE_WORDS[0]);
+    return listing.split(/^(?=table )/m).find((each) => each.startsWith(`table ${TABLE} {`)) ?? "";
   }
 
   /** Lists the rules of all tables or of one family, without elements. */
@@ -258,7 +257,7 @@ export class Nft {
   /** Returns the devices of the flowtable; `undefined` without a flowtable. */
   async listDevices(): Promise<readonly string[] | undefined> {
     const { name } = tableSet("fastPath", {});
-    const text = await this.#list(["flowtable", ...TABLE.split(" "), name]);
+    const text = await this.#list(["flowtable", ...TABLE_WORDS, name]);
     if (text === "") return undefined;
     const [, devices = ""] = /^\t\tdevices = \{ (.*) \}$/m.exec(text) ?? [];
     return devices.split(", ").map((each) => each.replaceAll('"', "")).filter((each) =>
@@ -282,8 +281,7 @@ export class Nft {
 
   /** Names the program that holds a table of our name for itself (nft(8), `flags owner`). */
   async #owned(): Promise<string | undefined> {
-    const [family = ""] = TABLE.split(" ");
-    const { stdout } = await this.#start(["nft", "-t", "list", "ruleset", family]);
+    const { stdout } = await this.#start(["nft", "-t", "list", "ruleset", TABLE_WORDS[0]]);
     const [, table, program = "with an unknown name"] = OWNED.exec(stdout) ?? [];
     return table &&
       `the program ${program} owns the table ${table} (flags owner): end that program, and signpost writes its rules`;
@@ -359,10 +357,6 @@ const OWNED = new RegExp(
   "m",
 );
 
-function ourTable(listing: string): string {
-  return listing.split(/^(?=table )/m).find((each) => each.startsWith(`table ${TABLE} {`)) ?? "";
-}
-
 /** Ordered: the first pattern that matches nft's stderr names the failure. */
 const FAILURES: readonly (readonly [RegExp, ApplyFailure, string])[] = [
   [
@@ -430,8 +424,7 @@ export async function deleteTables(nft: Nft, tables: readonly string[]): Promise
 
 /**
  * Deletes tables, or flushes them: an nft that crashes on another program's table cannot delete.
- * @returns the commands that the kernel took
- * @throws {ApplyError} if it took none
+ * @returns the commands that the kernel took @throws {ApplyError} if it took none
  */
 export async function removeTables(
   nft: Nft,

@@ -140,9 +140,9 @@ type Write = (slots: readonly Slots[]) => Promise<void>;
 const NOWHERE = { address: "", port: 0, local: false, hairpin: false };
 
 /**
- * Writes slots without reading them: nft takes 2 kB for each element that it lists. The kernel accepts an element
- * that it already has, and refuses a key with other data. After a refusal, the slots of the portion are replaced. So
- * are the next portions, without a trial: twice as many after each failed trial.
+ * Writes slots without reading them: nft takes 2 kB for each element that it lists. The kernel accepts an element that
+ * it already has, and refuses a key with other data. After a refusal, the slots of the portion are replaced. The next
+ * portions are replaced without a trial: twice as many after each failed trial.
  */
 class SlotWriter {
   constructor(private readonly options: SlotsOptions) {}

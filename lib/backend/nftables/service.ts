@@ -17,7 +17,7 @@ import {
 } from "./layout.ts";
 import { chain, type Element, element, type TableObject } from "./table.ts";
 import { type Frontend, pickFor } from "./pick.ts";
-import { counting, type FrontendKey, type FrontendKind, tableSet } from "./sets.ts";
+import { type FrontendKey, type FrontendKind, tableSet, withCounters } from "./sets.ts";
 import { type Family, NFT_FAMILY } from "../../model/values/address.ts";
 import { isServedOnLoopback } from "../../policy/frontend.ts";
 
@@ -164,7 +164,7 @@ function firewallObjects(port: DesiredServicePort, node: DesiredNode): TableObje
   const ip = NFT_FAMILY[family];
   const set = tableSet("sourceRanges", { family, protocol });
   const drops = node.countsConnections
-    ? counting(tableSet("firewallDrops", { family }))
+    ? withCounters(tableSet("firewallDrops", { family }))
     : undefined;
   const checking = chain(sourceRangeChain(port), [
     `${ip} daddr . th dport . ${ip} saddr @${set.name} return`,

@@ -243,7 +243,7 @@ export function alwaysThere(node: DesiredNode): readonly TableSet[] {
   return [undefined, ...ipFamilies].flatMap((family) =>
     SETS_BY_NAME.values().filter((set) =>
       set.family === family && lifetimes.includes(ROWS[set.role].lifetime)
-    ).map((set) => countsConnections && counts(set) ? counting(set) : set).toArray()
+    ).map((set) => countsConnections && isCounting(set) ? withCounters(set) : set).toArray()
   );
 }
 
@@ -252,12 +252,12 @@ export const COUNTER = "counter";
 /** The maps in which each connection finds its frontend or is refused, once: so their elements may count. */
 const COUNTING: ReadonlySet<SetRole> = new Set(["services", "noEndpoints", "firewallDrops"]);
 
-export function counts({ role }: TableSet): boolean {
+export function isCounting({ role }: TableSet): boolean {
   return COUNTING.has(role);
 }
 
 /** Gives each element of a set a counter. */
-export function counting(set: TableSet): TableSet {
+export function withCounters(set: TableSet): TableSet {
   return { ...set, body: `${set.body}; ${COUNTER}` };
 }
 

@@ -3,7 +3,10 @@ import type { Destination } from "../../model/kernel/desired.ts";
 import { familyOf, ipv4Number } from "../../model/values/address.ts";
 import { type FrontendKey, frontendOfKey, type Key, printKey, type TableSet } from "./sets.ts";
 
-export const TABLE = "inet signpost";
+/** The family and the name of our table. */
+export const TABLE_WORDS = ["inet", "signpost"] as const;
+
+export const TABLE = TABLE_WORDS.join(" ");
 
 export interface Element {
   readonly type: "element";

@@ -5,6 +5,7 @@
  * without a monitor, the table is compared. For a large table, a full sync does that: it reads the table in parts.
  */
 import { Backoff, type BackoffLimits, delayAfter, Limiter } from "../../model/values/timing.ts";
+import { BoundedMap } from "../../model/values/bounded.ts";
 import type { Drift } from "../../model/kernel/dataplane.ts";
 import type { Clock, Logger, ProcessStreamer } from "../../model/ports/ports.ts";
 import type { ListedSet, Marks, Nft } from "./nft.ts";
@@ -45,7 +46,7 @@ const LONG = 10;
 export class DriftWatch {
   #foreign: Transaction[] = [];
   /** The generations of the last reports: while one monitor replaces another, both report some transactions. */
-  readonly #generations = new Set<number>();
+  readonly #generations = new BoundedMap<number, true>(REMEMBERED);
   /** The number of reports by monitors. */
   #reports = 0;
   /** The last mark of ours that a monitor reported. */
@@ -124,13 +125,9 @@ export class DriftWatch {
   }
 
   #isKnown({ generation }: Transaction): boolean {
-    if (this.#generations.has(generation)) return true;
-    this.#generations.add(generation);
-    const [oldest] = this.#generations;
-    if (oldest !== undefined && this.#generations.size > REMEMBERED) {
-      this.#generations.delete(oldest);
-    }
-    return false;
+    const isKnown = this.#generations.get(generation) === true;
+    this.#generations.set(generation, true);
+    return isKnown;
   }
 
   /** Compares the table, or asks for a full sync if it is large. */

@@ -1,5 +1,5 @@
 /** Keeps the last changes of Services, how long each took to reach the kernel, and the sync that wrote it. */
-import { type ObjectCache, serviceOf } from "../../cache/cache.ts";
+import { type ObjectCache, serviceOfSlice } from "../../cache/cache.ts";
 import type {
   Endpoint,
   EndpointSlice,
@@ -94,7 +94,7 @@ function serviceIn(
   if (change.kind === "Service") return change.key;
   if (change.kind !== "EndpointSlice") return undefined;
   const slice = change.type === "upsert" ? change.object : slices.get(change.key);
-  return slice && serviceOf(slice);
+  return slice && serviceOfSlice(slice);
 }
 
 /** Describes a change: `endpoint 10.244.0.11:8080 added`; `""` if it does not affect packets. */

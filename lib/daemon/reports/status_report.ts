@@ -1,5 +1,5 @@
 /** Reports the status of the daemon and of each Service. */
-import { serviceOf } from "../../cache/cache.ts";
+import { serviceOfSlice } from "../../cache/cache.ts";
 import { formatMinSyncPeriod } from "../../config/configuration.ts";
 import { COMMIT } from "../../model/commit.ts";
 import { KINDS, type Refusal } from "../../model/cluster/objects.ts";
@@ -115,7 +115,7 @@ export function heldBack({ cache, desired, refusals }: Parts): HeldBackPorts[] {
   for (const { kind, key, reason } of refusals()) {
     const slice = kind === "EndpointSlice" ? cache.slices.get(key) : undefined;
     if (kind === "Service") reasons.set(key, reason);
-    else if (slice) reasons.set(serviceOf(slice), `${kind} ${key}: ${reason}`);
+    else if (slice) reasons.set(serviceOfSlice(slice), `${kind} ${key}: ${reason}`);
   }
   return [...reasons].map(([service, reason]) => ({
     service,

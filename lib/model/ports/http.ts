@@ -1,5 +1,4 @@
 /** Answers HTTP requests of health checks and metrics, without sockets. */
-
 import type { Family } from "../values/address.ts";
 
 export interface HttpRequest {

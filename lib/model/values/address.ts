@@ -77,9 +77,8 @@ export function isSpecialAddress(address: string): boolean {
 const NEVER_USABLE: ReadonlySet<string> = new Set([...SPECIAL_RANGES, "multicast"]);
 
 /**
- * Returns false for unspecified, loopback, link-local, multicast and broadcast addresses. A virtual IP or endpoint there
- * would involve the node itself, its neighbours, or the metadata service of its cloud. 240.0.0.0/4 is usable: clouds
- * give it to pods.
+ * Returns false for unspecified, loopback, link-local, multicast and broadcast addresses. Such a virtual IP or endpoint
+ * would involve the node, its neighbours, or its cloud's metadata service. Clouds give 240.0.0.0/4 to pods.
  */
 export function isUsableAddress(address: string): boolean {
   return familyOf(address) === 4

@@ -116,7 +116,7 @@ export class AutoResetEvent {
       const over = new AbortController();
       const end = this.#end = () => over.abort();
       signal?.addEventListener("abort", end);
-      await this.clock.sleep(Math.min(milliseconds, MAX_TIMER), over.signal);
+      await this.clock.sleep(milliseconds, over.signal);
       signal?.removeEventListener("abort", end);
       this.#end = undefined;
     }
@@ -125,6 +125,3 @@ export class AutoResetEvent {
     return wasSet;
   }
 }
-
-/** Timers hold 31 bits of milliseconds. */
-const MAX_TIMER = 2 ** 31 - 1;

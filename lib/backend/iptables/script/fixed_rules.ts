@@ -50,10 +50,7 @@ function filterChains(node: DesiredNode, { family, tcpBeLiberal }: InputOptions)
   };
 }
 
-/**
- * With `route_localnet`, neighbours could reach listeners on 127.0.0.1 (kubernetes/kubernetes#90259). kubelet has the
- * same rule in its own chain.
- */
+/** Refuses neighbours, which `route_localnet` lets reach 127.0.0.1 (kubernetes/kubernetes#90259). kubelet does too. */
 export function localhostGuard(family: Family): string[] {
   return family === 6 ? [] : [
     rule(
