@@ -89,7 +89,7 @@ export function parseRoutes(text: string, family: Family): Route[] {
   return [...best.values()].map(({ cidr, device }) => ({ cidr, device }));
 }
 
-/** The kernel prints IPv4 addresses in the byte order of a little-endian machine. */
+/** Reverses the bytes: the kernel prints IPv4 addresses in the byte order of a little-endian machine. */
 function swapBytes(hex = ""): string {
   return (hex.match(/../g) ?? []).reverse().join("");
 }

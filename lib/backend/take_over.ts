@@ -79,7 +79,7 @@ export class ProxyTakeOver {
     return tables + guard;
   }
 
-  /** Called before the rules in iptables mode, which has no common transaction. Never rejects. */
+  /** Prepares rules in iptables mode, which lacks a common transaction with the removal. Never rejects. */
   async prepare(): Promise<void> {
     if (this.#state === "waiting") await this.#ipvs.prepare();
   }

@@ -1,4 +1,4 @@
-/** The version of this program. */
+/** Declares the version of this program. */
 import { COMMIT } from "./commit.ts";
 
 export const VERSION = "0.1.0";

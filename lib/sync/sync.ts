@@ -123,7 +123,7 @@ export class SyncLoop {
     this.#notice();
   }
 
-  /** @returns the time of the repair */
+  /** Reports drift. @returns the time of the repair */
   #report(drift: Drift): number {
     const { clock, logger, observer } = this.options;
     const { missing, added, by } = this.#drift = drift;

@@ -1,4 +1,4 @@
-/** Adapter: reads the machine's clocks. A file of its own, because tests without programs import it too. */
+/** Adapter: reads the machine's clocks. It is a separate file, because tests without programs import it too. */
 import type { Clock } from "../model/ports/ports.ts";
 
 /** Timers hold 31 bits of milliseconds, 24 days. A longer timer would end at once. */

@@ -142,7 +142,7 @@ function sourceOf({ localAddr, remoteAddr: { hostname } }: Deno.TcpConn): string
   return familyOf(address) === 6 ? parseCidr(`${address}/64`) ?? address : address;
 }
 
-/** All connections, and the order in which they are answered. */
+/** Holds all connections, and orders their answers. */
 class Clients {
   readonly #all = new Set<Client>();
   readonly #sources = new Map<string, Source>();

@@ -115,7 +115,7 @@ async function openTrusted(path: string): Promise<Deno.FsFile> {
     throw new StateError(`it belongs to the user ${found.uid}; remove it, or make it root's`);
   }
   if (((found.mode ?? 0) & 0o022) !== 0) {
-    throw new StateError("others may write to it; remove it, or set its mode to 0600");
+    throw new StateError("other users may write to it; remove it, or set its mode to 0600");
   }
   const file = await Deno.open(path);
   const opened = await file.stat();

@@ -85,7 +85,7 @@ async function acceptAll(
   }
 }
 
-/** @param halfClosed milliseconds without a byte after which a half-closed connection ends */
+/** Returns the system's TCP. @param halfClosed milliseconds without a byte after which a half-closed connection ends */
 export function tcp(halfClosed = HALF_CLOSED): Tcp {
   return {
     listen({ address: hostname, port }: TcpAddress, accept): TcpListener {

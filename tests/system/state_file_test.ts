@@ -388,7 +388,7 @@ Deno.test("a file that others may write to is refused", () =>
   inFolder(async (path) => {
     await write(path, LARGE);
     Deno.chmodSync(path, 0o620);
-    assertStringIncludes(await readFailure(path), "others may write to it");
+    assertStringIncludes(await readFailure(path), "other users may write to it");
   }));
 
 Deno.test("the state of another node is refused with the path and both names", () =>

@@ -101,7 +101,9 @@ export class IpvsKernel {
       const lines = servers.map(({ protocol, address, port }) =>
         `-D ${SERVICE[protocol]} ${hostPort(address, port)}\n`
       ).join("");
-      if (lines === before) throw new Error(`ipvsadm has left ${servers.length} virtual servers`);
+      if (lines === before) {
+        throw new Error(`ipvsadm did not remove ${servers.length} virtual servers`);
+      }
       await this.#run(["ipvsadm", "-R"], { stdin: before = lines });
     }
   }
@@ -156,7 +158,7 @@ const NO_IP =
 
 const NO_FILE = /No such file/;
 
-/** @param result `undefined` if the program is not installed */
+/** Describes a failure. @param result `undefined` if the program is not installed */
 function failure(argv: readonly string[], result: ProcessResult | undefined): string {
   const why = result === undefined
     ? "it is not installed"

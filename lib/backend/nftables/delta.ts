@@ -128,7 +128,7 @@ export function sorted(services: DesiredState["services"]): readonly ServicePort
   return [...services].sort(byName).map(([, ports]) => ports);
 }
 
-/** @yields when other work can run. The state must not change before the end. */
+/** Returns the complete table of a state, which must not change before the end. @yields when other work can run */
 export function* tableOf({ node, services }: DesiredState): Generator<undefined, Table> {
   const changes = sorted(services).map((after) => ({ before: [], after }));
   const delta = yield* diffing(changes, { node, references: new Map() });
@@ -229,7 +229,7 @@ class Collector {
     }
   }
 
-  /** Only shared objects get an id: V8 walks all keys of a map in every garbage collection. */
+  /** Adds new objects. Only shared objects get an id: V8 walks all keys of a map in every garbage collection. */
   #addNew(objects: readonly TableObject[]): void {
     const shared = new Map<ObjectId, SharedObject>();
     for (const each of objects) {

@@ -51,7 +51,7 @@ export async function probe(nft: Nft, { node, kernel }: ProbeOptions): Promise<R
   return refused;
 }
 
-/** @returns the refusal of a table with these features */
+/** Checks a table with these features. @returns the refusal */
 async function checkTable(
   nft: Nft,
   { acceleration, ...node }: DesiredNode,
@@ -76,7 +76,7 @@ async function checkTable(
   return await check(nft, text.replaceAll(`table ${TABLE}`, `table ${PROBE_TABLE}`));
 }
 
-/** @returns the refusal */
+/** Checks a script. @returns the refusal */
 async function check(nft: Nft, text: string): Promise<ApplyError | undefined> {
   try {
     await nft.check(text);

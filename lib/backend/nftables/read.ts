@@ -49,7 +49,7 @@ export function elementKey({ key }: Pick<Element, "key">): string {
   return printListedKey(key);
 }
 
-/** @yields when other work can run */
+/** Returns the contents that listings of a table should have. @yields when other work can run */
 export function* readingTable(
   table: Pick<Table, "sets" | "chains" | "elements">,
 ): Generator<undefined, Contents> {

@@ -353,7 +353,7 @@ function isNumber(text: string): boolean {
   return /^\d+$/.test(text);
 }
 
-/** nft before 1.1 prints these if it finds /etc/protocols. */
+/** The numbers of protocols, which nft before 1.1 prints if /etc/protocols is missing. */
 export const PROTOCOL_NAMES: Readonly<Record<string, Protocol>> = {
   "6": "tcp",
   "17": "udp",

@@ -67,7 +67,7 @@ export class Transaction implements Drift {
 export class TransactionReader {
   #current = new Transaction();
 
-  /** @returns the transaction that the line ends @throws {Error} if the kernel dropped events */
+  /** Reads a line. @returns the transaction that it ends @throws {Error} if the kernel dropped events */
   read(line: string): Transaction | undefined {
     const transaction = this.#current;
     if (!line.startsWith("#")) return void transaction.add(line);

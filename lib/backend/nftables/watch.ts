@@ -93,7 +93,7 @@ export class DriftWatch {
     }
   }
 
-  /** Waits until a monitor does not report our transaction: it stands still, or nft wrote nothing. */
+  /** Waits until a monitor does not report our transaction: it hangs, or nft did not write. */
   async #awaitMissingReport(signal: AbortSignal): Promise<void> {
     const { clock, logger, marks } = this.options;
     await clock.sleep(REPORTING, signal);
@@ -104,7 +104,7 @@ export class DriftWatch {
       // A monitor that lags behind reports earlier transactions.
       if (!signal.aborted && this.#lastReported < due && this.#lastReported === reported) {
         return logger.warn(
-          "nft monitor does not report what signpost wrote: it stands still, or nft writes nothing; starting it again and comparing the table",
+          "nft monitor does not report what signpost wrote: it hangs, or nft did not write; starting it again and comparing the table",
           { seconds: REPORTING / 1_000 },
         );
       }

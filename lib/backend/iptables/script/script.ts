@@ -54,7 +54,7 @@ export function partialScript(
   );
 }
 
-/** A script for both families, computed on access. */
+/** Has the script of both families, computed on access. */
 export class IptablesScript implements Script {
   readonly #inputs: readonly (() => Generator<undefined, FamilyInput>)[];
   #made: readonly FamilyInput[] | undefined;
