@@ -141,7 +141,7 @@ function stepsAfterSync(parts: Parts, synced: () => void): readonly SyncStep[] {
     async (outcome, turns) => {
       await turns.run(localhost.following(outcome));
       options.localhost.endDeleted(desired.services);
-      // Beside the next sync: there may be thousands of listeners to open.
+      // This runs beside the next sync: there may be thousands of listeners to open.
       void options.localhost.sync(localhost.wanted, logger).then(() => {
         if (options.localhost.failures.length > 0) findingsChanged.set();
       });

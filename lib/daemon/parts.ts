@@ -100,7 +100,7 @@ function makeReports({ options, opened: { backend, missing, source: { api } } }:
   return { cache, metrics, events, report, findingsChanged, history, observation };
 }
 
-/** Makes the way from the objects to the kernel. */
+/** Makes the parts that turn objects into rules. */
 function makeEngine({ options, opened }: Given, { cache, observation }: Reports) {
   const { configuration, nodeName, runtime: { clock }, logger, signal } = options;
   const { backend, missing, refusedFeatures, source: { api } } = opened;
@@ -175,7 +175,7 @@ function makeChecks(given: Given, work: Reports & Engine) {
   return { health, findings };
 }
 
-/** Returns a function that gathers the facts of the node, and asks programs if `isFull`. */
+/** Returns a function that gathers the facts of the node, and runs programs if `isFull`. */
 function gathering(
   { options, opened: { backend, findings: probed, source: { api } } }: Given,
   { cache, desired, loop, ownPorts, observation }: Reports & Engine,
@@ -184,7 +184,7 @@ function gathering(
   let system: SystemFacts | undefined;
   let ruleset: RulesetFacts | undefined;
   return async (isFull) => {
-    // A repair may end while programs are asked.
+    // A repair may end while programs run.
     const { drift } = loop;
     if (isFull) {
       system = await readSystem(options, system);

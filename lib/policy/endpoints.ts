@@ -24,7 +24,7 @@ interface SlicePort {
   readonly port: number;
 }
 
-/** Indexes slices by family, protocol and port name, which is unique in a slice (discovery.k8s.io/v1). */
+/** Indexes slices by family, protocol and port name: in each slice, the first port of a name (discovery.k8s.io/v1). */
 export function indexPorts(slices: readonly EndpointSlice[]): PortIndex {
   const index = new Map<string, SlicePort[]>();
   for (const slice of slices) {

@@ -36,7 +36,7 @@ export interface Surroundings {
 }
 
 interface ClaimInputs extends Omit<Surroundings, "ownAddresses" | "listeners"> {
-  /** Thousands, while kube-proxy's ipvs mode has all virtual IPs on an interface. */
+  /** A set, because kube-proxy's ipvs mode has thousands: all virtual IPs are on an interface. */
   readonly ownAddresses: ReadonlySet<string>;
   readonly listeners: ReadonlySet<VipId>;
   /** Returns the endpoints of the Service; few Services need them. */

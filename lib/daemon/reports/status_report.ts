@@ -71,7 +71,7 @@ export function statusReport(parts: Parts): Status {
   };
 }
 
-/** Returns the time of which the objects are, milliseconds since the epoch. */
+/** Returns the time of the objects, milliseconds since the epoch. */
 export function asOf(parts: Parts): number {
   const { loop, keeper, observation } = parts;
   if (keeper && loop.stale) return keeper.foundTime;
