@@ -77,13 +77,13 @@ export async function loadConfiguration(
   const setBy = new Map([...base.setBy, ...flags.setBy]);
   const origin = { settings, file: file.settings, fileName, setBy };
   const { detectLocalMode } = configuration;
-  const judging = { mode: settings.mode ?? "", detectLocalMode };
+  const context = { mode: settings.mode ?? "", detectLocalMode };
   const problems = [...base.problems, ...flags.problems, ...file.problems];
-  const judged = problems.filter((problem) => isError(problem, judging));
+  const faults = problems.filter((problem) => isError(problem, context));
   const ignored = problems.filter(({ kind }) => kind === "ignored");
   const asked = readCommand(flags);
   const errors = [
-    ...new Set(judged.map(({ line }) => line)),
+    ...new Set(faults.map(({ line }) => line)),
     ...checkFeatureGates(origin),
     ...checkCombinations(configuration, origin),
     ...typeof asked === "string" ? [asked] : [],
@@ -91,7 +91,7 @@ export async function loadConfiguration(
   const warnings = ignored.map(({ line }) => line);
   if (errors.length > 0 || typeof asked === "string") {
     const isUsage = typeof asked === "string" ||
-      judged.some((each) => flags.problems.includes(each));
+      faults.some((each) => flags.problems.includes(each));
     const help = argv[0] === flags.command ? `help ${flags.command}` : "help";
     return { type: "errors", errors, warnings, ...isUsage && { help } };
   }
