@@ -20,10 +20,8 @@ export interface SyncObserver {
   failed?(kind: Script["kind"], error: ApplyError): void;
   /** Another program changed the rules; a repair follows. */
   drifted?(): void;
-  /** An object cannot be used; each state of it is reported once. */
-  refused?(refusal: Refusal): void;
-  /** A part of an object is left out; each state of it is reported once. */
-  omitted?(omission: Refusal): void;
+  /** An object or a part of it cannot be used; each state of it is reported once. */
+  refused?(refusal: Refusal, what: "object" | "part"): void;
   /** A Service loses claims. Its new conflicts are reported together, once. */
   conflicts?(service: string, conflicts: readonly Conflict[]): void;
   /** A Service needs what nft or the kernel refuses. Each feature is reported once. */
@@ -97,6 +95,6 @@ export class StepReports {
     const { logger, observer } = this.options;
     const { kind, key, reason } = refusal;
     logger.warn("object refused; its last good state stays", { kind, key, reason });
-    observer.refused?.(refusal);
+    observer.refused?.(refusal, "object");
   }
 }

@@ -90,7 +90,7 @@ export class SyncLoop {
       for (const refusal of await turns.run(cache.applying(event))) this.#reports.refuse(refusal);
       for (const omission of cache.takeOmissions()) {
         logger.warn("left out a part of the object; the rest is used", { ...omission });
-        observer.omitted?.(omission);
+        observer.refused?.(omission, "part");
       }
       this.#notice();
     }).catch((error) => {

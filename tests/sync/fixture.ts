@@ -23,8 +23,7 @@ function recordingObserver(lines: string[]): SyncObserver {
     synced: (script, seconds) => lines.push(`synced ${script.kind} in ${seconds}`),
     drifted: () => lines.push("drifted"),
     failed: (kind, error) => lines.push(`failed ${kind}: ${error.failure}`),
-    refused: ({ kind, key }) => lines.push(`refused ${kind} ${key}`),
-    omitted: ({ kind, key }) => lines.push(`omitted ${kind} ${key}`),
+    refused: ({ kind, key }, what) => lines.push(`refused ${what} ${kind} ${key}`),
     conflicts: (_, all) => {
       for (const { claim, holder, loser } of all) {
         lines.push(`conflict ${claim} ${holder} ${loser}`);

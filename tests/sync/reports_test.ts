@@ -9,7 +9,9 @@ Deno.test("each refusal is warned of once, and the Service keeps its last good r
   await fixture.pass(1_000);
   assertEquals(logger.at("warn").length, 1);
   assertMatch(logger.at("warn").join(), /"key":"default\/s1","reason":"spec\.ports must hold/);
-  assertEquals(told.filter((each) => each.startsWith("refused")), ["refused Service default/s1"]);
+  assertEquals(told.filter((each) => each.startsWith("refused")), [
+    "refused object Service default/s1",
+  ]);
   assertEquals(dataplane.kernel, before);
   fixture.upsert(service(1, { ports: [{ port: 0 }] }));
   await fixture.pass(0);
@@ -181,7 +183,9 @@ Deno.test("an invalid part of an object is reported once, and the rest is used",
     /^warn left out a part of the object; [^\n]*"key":"default\/s1","reason":"spec\.externalIPs\[0\] /,
   );
   assertEquals(logger.at("warn").length, 1);
-  assertEquals(told.filter((each) => each.startsWith("omitted")), ["omitted Service default/s1"]);
+  assertEquals(told.filter((each) => each.startsWith("refused")), [
+    "refused part Service default/s1",
+  ]);
 });
 
 Deno.test("a Service that needs what the kernel refuses is warned of once, until it needs it no more", async () => {
@@ -236,7 +240,9 @@ Deno.test("a Service over a limit is refused by itself, once, and told of again 
     fixture.upsert(service(1, { externalIPs, ports, sessionAffinity: affinity }));
     await fixture.pass(1_000);
   }
-  assertEquals(told.filter((each) => each.startsWith("refused")), ["refused Service default/s1"]);
+  assertEquals(told.filter((each) => each.startsWith("refused")), [
+    "refused object Service default/s1",
+  ]);
   assertMatch(logger.at("warn").join(), /last good state stays.*4,000,800 elements/);
   assertEquals(dataplane.kernel, before);
   fixture.upsert(service(1));

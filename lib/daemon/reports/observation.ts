@@ -121,21 +121,15 @@ export class Observation implements SyncObserver, Observed {
     if (kind === "partial" && error.failure === "conflict") this.drifted();
   }
 
-  refused({ kind, key, reason, isExcess }: Refusal): void {
+  refused({ kind, key, reason: why, isExcess }: Refusal, what: "object" | "part"): void {
     const { metrics, nodeName, watchesChanged } = this.sources;
-    metrics.refusals.inc({ kind });
+    if (what === "object") metrics.refusals.inc({ kind });
     if (isExcess) watchesChanged();
     if (kind !== "Service") return;
-    const note =
-      `node ${nodeName} cannot use this Service and keeps its last good state: ${reason}`;
-    this.#warn(key, { reason: "Refused", action: "Decode", note });
-  }
-
-  omitted({ kind, key, reason }: Refusal): void {
-    if (kind !== "Service") return;
-    const { nodeName } = this.sources;
-    const note = `node ${nodeName} leaves out unusable parts of this Service: ${reason}`;
-    this.#warn(key, { reason: "Omitted", action: "Decode", note });
+    const [reason, does] = what === "object"
+      ? ["Refused", "cannot use this Service and keeps its last good state"]
+      : ["Omitted", "leaves out unusable parts of this Service"];
+    this.#warn(key, { reason, action: "Decode", note: `node ${nodeName} ${does}: ${why}` });
   }
 
   readonly watchChanged = (status: WatchStatus): void => {

@@ -189,7 +189,7 @@ Deno.test("the metric of refused objects falls when an object can be used again"
     key: "shop/web-1",
     reason: "port 0",
   });
-  for (const refusal of refusals) observation.refused(refusal);
+  for (const refusal of refusals) observation.refused(refusal, "object");
   assertEquals(await refused(), "1");
   cache.apply(slice("web-1", 0));
   observation.synced(SYNCED, 0.1);
