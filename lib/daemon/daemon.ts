@@ -14,7 +14,7 @@ import { openSource } from "./objects/source.ts";
 import { beTheOnlyDaemon } from "./one_daemon.ts";
 import { type DaemonOptions, makeParts, type Parts } from "./parts.ts";
 import { announceReady } from "./reports/service_manager.ts";
-import { answer, serveAll } from "./servers.ts";
+import { answerSocket, serveAll } from "./servers.ts";
 
 /** Milliseconds without progress after which a sync is stuck: the watchdog then gets no more signs of life. */
 const STUCK = 120_000;
@@ -52,7 +52,7 @@ async function run(parts: Parts): Promise<void> {
   const { loop, ownPorts, observation, metrics, findings, findingsChanged } = parts;
   logger.info("started", { version: VERSION, mode: backend.traits.name, node: nodeName });
   const { promise: firstSync, resolve: synced } = Promise.withResolvers<void>();
-  const answering = answer(parts);
+  const answering = answerSocket(parts);
   const begun = Promise.all([restore(parts), ownPorts.begin(signal)]);
   // The loop starts before the source: it takes the objects of the state file before an event arrives.
   const writing = begun.then(() => loop.run(stepsAfterSync(parts, synced)));

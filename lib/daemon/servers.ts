@@ -91,7 +91,7 @@ function addReadings({ options, opened: { backend }, ...parts }: Parts): void {
 }
 
 /** Answers at the local socket, if it is configured, until the signal aborts. */
-export async function answer(parts: Parts): Promise<void> {
+export async function answerSocket(parts: Parts): Promise<void> {
   const { configuration, runtime: { clock }, logger, signal } = parts.options;
   const path = configuration.signpost.socket;
   if (path === "") return;

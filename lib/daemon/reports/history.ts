@@ -66,7 +66,7 @@ export class History {
     // The first sync writes the state at the start, not changes.
     const added = [...this.#isStarted ? change.services : []].slice(-MOST)
       .flatMap(([service, each]) => {
-        const what = describe(each, () => cache.slicesOf(service));
+        const what = describeChange(each, () => cache.slicesOf(service));
         const began = this.#taken.get(service);
         const milliseconds = began === undefined ? null : Math.round(written - began);
         return what === "" ? [] : [{ at, service, what, milliseconds }];
@@ -98,7 +98,7 @@ function serviceIn(
 }
 
 /** Describes a change: `endpoint 10.244.0.11:8080 added`; `""` if it does not affect packets. */
-function describe(
+function describeChange(
   { before, after }: ServiceChange,
   slicesOf: () => readonly EndpointSlice[],
 ): string {

@@ -84,7 +84,7 @@ export function asOf(parts: Parts): number {
 export function serviceStatus(parts: Parts, service: string): ServiceStatus {
   const written = parts.serviceSyncs.lastSync(service);
   const rejected = rejectionOf(parts, service);
-  const pending = waitingFor(parts, service);
+  const pending = pendingReason(parts, service);
   return {
     service,
     state: rejected ? "rejected" : pending ? "pending" : written ? "applied" : "absent",
@@ -103,7 +103,7 @@ function rejectionOf({ refusals, desired }: Parts, service: string): string {
   return unsupported ? describeUnsupported(unsupported) : "";
 }
 
-function waitingFor({ serviceSyncs, loop, cache }: Parts, service: string): string {
+function pendingReason({ serviceSyncs, loop, cache }: Parts, service: string): string {
   if (serviceSyncs.hasFailed(service)) return "the last sync failed and is tried again";
   if (loop.isWriting(service)) return "a sync writes it now";
   return cache.isWaiting(service) ? "the next sync writes it" : "";

@@ -124,10 +124,10 @@ export class ApiClient {
       const response = await this.#send(path, request, exchange);
       const { status } = response;
       if (status < 200 || status >= 300) {
-        const message = await readMessage(exchange.read(response));
+        const message = await readErrorText(exchange.read(response));
         const retryAfter = parseRetryAfter(response.headers["retry-after"]);
         throw new StatusError(
-          `${describe(path, request)}: ${status}${message}`,
+          `${describeRequest(path, request)}: ${status}${message}`,
           status,
           retryAfter,
         );
@@ -152,7 +152,7 @@ export class ApiClient {
       return parseJson(decodeText(await readBytes(stream.body, MAX_BODY)));
     } catch (cause) {
       if (cause instanceof WatchError) throw cause;
-      const message = `${describe(path, request)}: the answer is not valid UTF-8`;
+      const message = `${describeRequest(path, request)}: the answer is not valid UTF-8`;
       throw new WatchError("garbage", message, { cause });
     } finally {
       stream.close();
@@ -308,12 +308,12 @@ function requestUrl(server: URL, path: string, query: Readonly<Record<string, st
   return url;
 }
 
-function describe(path: string, request: ApiRequest): string {
+function describeRequest(path: string, request: ApiRequest): string {
   return `${request.method ?? "GET"} ${oneLine(path)}`;
 }
 
 /** Returns the message of an error's body after a blank; `""` without a message. */
-async function readMessage(body: AsyncIterable<Uint8Array>): Promise<string> {
+async function readErrorText(body: AsyncIterable<Uint8Array>): Promise<string> {
   try {
     const message = statusMessage(await readBytes(body, MAX_ERROR_BODY));
     return message === "" ? "" : ` ${message}`;

@@ -103,7 +103,7 @@ function certificatesIn({ text, origin }: ReadText): readonly string[] {
 
 /** Returns the authorities that are valid now. Go checks their dates; `fetch` and `node:https` do not. */
 function authoritiesIn(material: ReadText, now: number): readonly string[] {
-  const all = certificatesIn(material).map((pem) => ({ pem, problem: problemOf(pem, now) }));
+  const all = certificatesIn(material).map((pem) => ({ pem, problem: dateFault(pem, now) }));
   const valid = all.filter(({ problem }) => problem === undefined).map(({ pem }) => pem);
   if (valid.length > 0) return valid;
   throw new AccessError([
@@ -113,7 +113,7 @@ function authoritiesIn(material: ReadText, now: number): readonly string[] {
 }
 
 /** Returns the fault of a certificate's dates. TLS reports other faults of certificates. */
-function problemOf(pem: string, now: number): string | undefined {
+function dateFault(pem: string, now: number): string | undefined {
   const [from, to] = datesOf(pem);
   if (to && now > +to) return `expired on ${to.toISOString()}`;
   if (from && now < +from) return `is not valid before ${from.toISOString()}`;
