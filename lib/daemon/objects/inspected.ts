@@ -10,6 +10,7 @@ import {
   type Inspected,
   Inspector,
 } from "../../source/objects/inspect.ts";
+import { namespacedPath, SERVICE_NAME } from "../../source/objects/tables.ts";
 import { findApiServer, inspectManifests, type SourceOptions } from "./source.ts";
 
 /** Milliseconds for all answers of the API server. */
@@ -28,8 +29,8 @@ type InspectOptions = Omit<SourceOptions, "inspect"> & {
   readonly client: ApiClient | undefined;
 };
 
-/** A list: a node may not have the permission to get single objects. */
-type List = readonly [kind: Kind, path: string, query?: Readonly<Record<string, string>>];
+/** A list in a namespace: a node may not have the permission to get single objects. */
+type List = readonly [kind: Kind, namespace: string, query?: Readonly<Record<string, string>>];
 
 /** Reads a Service and its slices. @returns `undefined` without an answer in time */
 export async function readInspected(
@@ -38,9 +39,7 @@ export async function readInspected(
 ): Promise<Inspected | undefined> {
   const inspector = new Inspector(name);
   const isRead = await readObjects([
-    ["Service", `/api/v1/namespaces/${namespace}/services`, {
-      fieldSelector: `metadata.name=${name}`,
-    }],
+    ["Service", namespace, { fieldSelector: `metadata.name=${name}` }],
     slicesOf(namespace, name),
   ], { ...options, inspect: (kind, raw) => inspector.look(kind, raw) });
   return isRead ? inspector.in(namespace) : undefined;
@@ -73,10 +72,8 @@ export async function readPods(
 }
 
 function slicesOf(namespace: string, service: string | undefined): List {
-  const path = `/apis/discovery.k8s.io/v1/namespaces/${namespace}/endpointslices`;
-  return service === undefined
-    ? ["EndpointSlice", path]
-    : ["EndpointSlice", path, { labelSelector: `kubernetes.io/service-name=${service}` }];
+  const query = service === undefined ? {} : { labelSelector: `${SERVICE_NAME}=${service}` };
+  return ["EndpointSlice", namespace, query];
 }
 
 /** Reads lists of the API server, or all manifests. @returns false without an answer in time */
@@ -89,7 +86,8 @@ async function readObjects(
   if (manifests.includes("-")) return false;
   const over = new AbortController();
   const signal = AbortSignal.any([options.signal, over.signal]);
-  const readList = async ([kind, path, selectors]: List, client: ApiClient) => {
+  const readList = async ([kind, namespace, selectors]: List, client: ApiClient) => {
+    const path = namespacedPath(kind, namespace);
     const query = { ...selectors, limit: PAGE_SIZE };
     for (let next = ""; !signal.aborted;) {
       const page = await client.json(path, {

@@ -298,6 +298,11 @@ export interface Resource {
   readonly optional?: boolean;
 }
 
+/** Returns the path of a kind's objects in one namespace. */
+export function namespacedPath(kind: Kind, namespace: string): string {
+  return resourceOf(kind, "").path.replace(/\/\w+$/, `/namespaces/${namespace}$&`);
+}
+
 /** Returns the collection of a kind, with kube-proxy's label selectors (cmd/kube-proxy/app/server.go). */
 export function resourceOf(kind: Kind, nodeName: string): Resource {
   const resources: { readonly [K in Kind]: Resource } = {
