@@ -45,10 +45,10 @@ export interface DriftOptions {
 }
 
 /**
- * Turns desired state into scripts, applies them, and watches what other programs change. `full` and `changing` are
- * pure. If `apply` fails, the kernel keeps its state, and the next script must be a full script.
+ * Turns desired state into scripts, and applies them. `full` and `changing` are pure. If `apply` fails, the kernel keeps
+ * its state, and the next script must be a full script.
  */
-export interface Dataplane<S extends Script = Script> {
+export interface ScriptWriter<S extends Script = Script> {
   /** Returns a script that leads to `state` from any state of the kernel. */
   full(state: DesiredState): S;
   /** Returns a script from the applied state to `state`; `undefined` if only a full script does. */
@@ -59,6 +59,10 @@ export interface Dataplane<S extends Script = Script> {
   apply(script: S, checkpoint?: () => void): Promise<void>;
   /** The progress of a script in portions. No packet meets its rules before the last portion. */
   readonly progress?: Progress | undefined;
+}
+
+/** Writes the rules, and watches what other programs change. */
+export interface Dataplane<S extends Script = Script> extends ScriptWriter<S> {
   /**
    * Returns a script that repairs only the drift from the applied state; `undefined` asks for a full sync. No
    * script may be in progress. Never rejects with an `ApplyError`.
@@ -70,12 +74,6 @@ export interface Dataplane<S extends Script = Script> {
   /** Lets another proxy's rules decide before ours; absent if they always do. @throws {ApplyError} */
   stepBehind?(): Promise<void>;
 }
-
-/** The part of a dataplane that makes and applies scripts. */
-export type ScriptWriter<S extends Script = Script> = Omit<
-  Dataplane<S>,
-  "repair" | "watchDrift" | "lookForDrift" | "stepBehind"
->;
 
 export type ApplyFailure =
   | "program-missing" // The program is not installed.
