@@ -48,7 +48,7 @@ export async function runCommand(
 
 async function onThisNode(
   invocation: Invocation,
-  { argv, runtime }: Pick<Given, "argv" | "runtime">,
+  { argv, runtime }: Pick<CommandInput, "argv" | "runtime">,
 ): Promise<Invocation> {
   if (invocation.type !== "run") return invocation;
   const { shares } = COMMAND_ROWS[invocation.command.name];
@@ -58,13 +58,13 @@ async function onThisNode(
   return await nodeConfiguration({ argv, invocation, runtime });
 }
 
-type Given = CommandContext & {
+type CommandInput = CommandContext & {
   readonly argv: readonly string[];
   readonly file: ConfigurationFile;
 };
 
 /** Runs a command. An error that ends the process becomes one line and an exit code. */
-async function guarded(invocation: Run, given: Given): Promise<number> {
+async function guarded(invocation: Run, given: CommandInput): Promise<number> {
   const { command, configuration, warnings } = invocation;
   const { runtime } = given;
   const isQuery = command.name !== "run" && command.name !== "cleanup";
@@ -84,10 +84,12 @@ async function guarded(invocation: Run, given: Given): Promise<number> {
   }
 }
 
-type Context = Given & Omit<Run, "command"> & QueryContext & { readonly recentLog: RecentLines };
+type FullContext = CommandInput & Omit<Run, "command"> & QueryContext & {
+  readonly recentLog: RecentLines;
+};
 
 /** @returns the exit code */
-async function perform(command: Command, context: Context): Promise<number> {
+async function perform(command: Command, context: FullContext): Promise<number> {
   const { runtime, configuration, given } = context;
   switch (command.name) {
     case "run":

@@ -15,7 +15,7 @@ import { splitKey } from "../model/cluster/names.ts";
 import { askServices } from "./client.ts";
 
 /** A word, and the description that zsh and fish show beside it. */
-type Candidate = readonly [word: string, description?: string];
+type Completion = readonly [word: string, description?: string];
 
 /** Scripts that call signpost with the words up to the cursor. It prints lines: a word, a tab, a description. */
 export const COMPLETION_SCRIPTS: Readonly<Record<Shell, string>> = {
@@ -95,7 +95,7 @@ export async function completions(
 async function candidatesFor(
   line: readonly string[],
   context: CompletionsContext,
-): Promise<readonly Candidate[]> {
+): Promise<readonly Completion[]> {
   const named = line.length > 1 ? COMMANDS.find((name) => name === line[0]) : undefined;
   const command = named ?? "run";
   const last = line.at(-1) ?? "";
@@ -127,28 +127,28 @@ const PATIENCE = 1_000;
 async function servicesFor(
   line: readonly string[],
   { configuration, runtime }: CompletionsContext,
-): Promise<Candidate[]> {
+): Promise<Completion[]> {
   const { "signpost.socket": socket = configuration.signpost.socket } =
     readCommandLine(line).values;
   const daemon = { configuration: { signpost: { socket } }, runtime };
   const keys = await askServices(daemon, { timeout: PATIENCE }).catch(() => []);
   // An empty word is completed only to names with a namespace.
   const names = line.at(-1) === "" ? [] : keys.map((key) => splitKey(key).name);
-  return [...new Set([...keys, ...names])].sort().map((word): Candidate => [word]);
+  return [...new Set([...keys, ...names])].sort().map((word): Completion => [word]);
 }
 
-function startingWith(prefix: string, candidates: readonly Candidate[]): Candidate[] {
+function startingWith(prefix: string, candidates: readonly Completion[]): Completion[] {
   return candidates.filter(([word]) => word === FILES || word.startsWith(prefix));
 }
 
 /** Returns the flags that a command's help shows, without those that have no effect. */
-function flagsOf(command: CommandName): Candidate[] {
+function flagsOf(command: CommandName): Completion[] {
   return flagGroupsOf(command).filter(({ title }) => title !== UNUSED_TITLE)
-    .flatMap(({ flags }) => flags.map(({ name, help }): Candidate => [`--${name}`, help]));
+    .flatMap(({ flags }) => flags.map(({ name, help }): Completion => [`--${name}`, help]));
 }
 
-function valuesOf({ choices = [], value }: Flag): readonly Candidate[] {
-  if (choices.length > 0) return choices.map((choice): Candidate => [choice]);
+function valuesOf({ choices = [], value }: Flag): readonly Completion[] {
+  if (choices.length > 0) return choices.map((choice): Completion => [choice]);
   return value === "FILE" || value === "PATH" ? [[FILES]] : [];
 }
 
@@ -156,11 +156,11 @@ function valuesOf({ choices = [], value }: Flag): readonly Candidate[] {
 function wordsAfter(
   command: CommandName | undefined,
   line: readonly string[],
-): readonly Candidate[] {
+): readonly Completion[] {
   if (command !== undefined) {
-    return COMMAND_ROWS[command].words?.map((word): Candidate => [word]) ?? [];
+    return COMMAND_ROWS[command].words?.map((word): Completion => [word]) ?? [];
   }
-  const commands = COMMANDS.map((name): Candidate => [name, COMMAND_ROWS[name].summary]);
+  const commands = COMMANDS.map((name): Completion => [name, COMMAND_ROWS[name].summary]);
   if (line.length <= 1) return [...commands, ["help", "show help texts"]];
   return line.length === 2 && line[0] === "help" ? commands : [];
 }

@@ -39,12 +39,12 @@ export interface MigrationReport {
 }
 
 /** The context, with the warnings about the configuration, such as about a scheduler. */
-type Context = QueryContext & Pick<Run, "warnings">;
+type MigrationContext = QueryContext & Pick<Run, "warnings">;
 
 /** Prints the changes, and makes none. @returns 1 if a Service changes, else 0 @throws {FatalError} */
 export async function migrate(
   { output, timeout }: CommandOf<"migrate">,
-  context: Context,
+  context: MigrationContext,
 ): Promise<number> {
   const { runtime } = context;
   const known = await readNodeState({ ...context, timeout });
@@ -53,7 +53,7 @@ export async function migrate(
   return report.changes.length > 0 ? 1 : 0;
 }
 
-async function migration(known: NodeState, context: Context): Promise<MigrationReport> {
+async function migration(known: NodeState, context: MigrationContext): Promise<MigrationReport> {
   const { nodeName, runtime, warnings } = context;
   const { state: { desired, refused, conflicts }, backend } = known;
   const [{ findings }, rules, processes] = await Promise.all([

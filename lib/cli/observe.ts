@@ -49,7 +49,7 @@ export async function observe(
       "the kernel reports no connections: net.netfilter.nf_conntrack_events is 0",
     );
   }
-  const view = new View(command, context);
+  const view = new EventView(command, context);
   await view.refresh();
   const done = new AbortController();
   const either = AbortSignal.any([signal, done.signal]);
@@ -68,7 +68,7 @@ export async function observe(
 }
 
 /** Prints the events of some Services. */
-class View {
+class EventView {
   readonly #observer: Observer;
   readonly #pods: PodNames;
   /** Functions that return the waiting lines. One print of many lines costs less time. */

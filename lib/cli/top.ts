@@ -29,7 +29,7 @@ export async function top(command: CommandOf<"top">, context: QueryContext): Pro
   const { namespace, output } = command;
   const { runtime } = context;
   const asked = { ...WHOLE, namespace };
-  let view: View = asked;
+  let view: TopView = asked;
   let namespaces: readonly string[] = [];
   const render = (report: ConnectionsReport): string => {
     namespaces = [...new Set(report.services.map((each) => each.namespace))].sort();
@@ -118,7 +118,7 @@ function ofNamespace(report: ConnectionsReport, namespace: string): ConnectionsR
 }
 
 /** The part of the report that is shown. */
-interface View {
+interface TopView {
   /** `""`: all. */
   readonly namespace: string;
   /** The text that the shown names contain. */
@@ -129,7 +129,7 @@ interface View {
   readonly order: number;
 }
 
-const WHOLE: View = { namespace: "", filter: "", isTyping: false, order: 0 };
+const WHOLE: TopView = { namespace: "", filter: "", isTyping: false, order: 0 };
 
 type Order = (a: ServiceConnections, b: ServiceConnections) => number;
 
@@ -148,7 +148,7 @@ ${SCROLL_HELP}  /              show only names with a text: type it, then Enter;
 `;
 
 /** Returns the view after a key; `undefined`: the key does not change it. */
-function viewAfter(key: string, view: View, namespaces: readonly string[]): View | undefined {
+function viewAfter(key: string, view: TopView, namespaces: readonly string[]): TopView | undefined {
   if (view.isTyping) {
     if (key === "\n" || key === "\r") return { ...view, isTyping: false };
     if (key === "\x1b") return { ...view, isTyping: false, filter: "" };
@@ -170,7 +170,7 @@ function viewAfter(key: string, view: View, namespaces: readonly string[]): View
 }
 
 /** Describes the choices of the keys in a line. */
-function describeView({ namespace, filter, isTyping, order }: View): string {
+function describeView({ namespace, filter, isTyping, order }: TopView): string {
   return [
     ...namespace === "" ? [] : [`namespace ${namespace}`],
     ...filter === "" && !isTyping ? [] : [`names with /${filter}${isTyping ? "_" : ""}`],

@@ -40,7 +40,7 @@ export function explainEndpoints(
   const choices = [
     ...need.cluster ? ["Cluster" as const] : [],
     ...need.local ? ["Local" as const] : [],
-  ].map((policy): Choice => ({
+  ].map((policy): PolicyChoice => ({
     ...criteriaOf(candidates, { policy, place }),
     held: new Set(endpointsFor(desired, policy).map(endpointName)),
   }));
@@ -67,11 +67,11 @@ export function explainEndpoints(
 type Judgement = Pick<EndpointReport, "usedFor" | "code" | "reason">;
 
 /** A traffic policy, and its endpoints in the rules. */
-interface Choice extends Criteria {
+interface PolicyChoice extends Criteria {
   readonly held: ReadonlySet<string>;
 }
 
-function judgeCandidate(candidate: Candidate, choices: readonly Choice[]): Judgement {
+function judgeCandidate(candidate: Candidate, choices: readonly PolicyChoice[]): Judgement {
   const { endpoint: { address, nodeName }, port } = candidate;
   const name = endpointName({ address, port });
   const usedFor = choices.filter(({ held }) => held.has(name)).map(({ policy }) => policy);

@@ -31,7 +31,7 @@ import type { State } from "../policy/state.ts";
 import { type Masquerade, type Outcome, PASSIVE } from "./report.ts";
 
 /** The first packet of a connection. */
-interface Packet extends Omit<PacketTarget, "type"> {
+interface SentPacket extends Omit<PacketTarget, "type"> {
   readonly sender: Sender;
 }
 
@@ -70,7 +70,7 @@ const NOTHING: Outcome = {
 
 /** Explains a packet. For a pod without an address, the findings on undetected pods decide. */
 export function explainSent(
-  packet: Packet,
+  packet: SentPacket,
   known: World & Pick<Known, "nodeFindings">,
 ): Outcome {
   const outcome = explainPacket(packet, known);
@@ -100,7 +100,7 @@ export function undetectedPods(
 /** The kind of finding on a single pod that the rules do not detect. */
 export const UNDETECTED_POD = "pod-outside-detected-range";
 
-export function explainPacket(packet: Packet, world: World): Outcome {
+export function explainPacket(packet: SentPacket, world: World): Outcome {
   const match = findFrontend(packet, world);
   return match
     ? atFrontend(packet, { match, world })
@@ -135,7 +135,7 @@ export function findFrontend(
 }
 
 function atFrontend(
-  packet: Packet,
+  packet: SentPacket,
   { match, world }: { readonly match: Match; readonly world: World },
 ): Outcome {
   const { servicePort, frontend } = match;
@@ -206,7 +206,7 @@ function oneOf({ length }: readonly unknown[]): string {
 /** Returns the common part of the outcomes of delivered packets. */
 function deliveredTo(
   endpoints: readonly Destination[],
-  packet: Packet,
+  packet: SentPacket,
   { match, world }: { readonly match: Match; readonly world: World },
 ) {
   const { servicePort } = match;
@@ -232,7 +232,7 @@ function deliveredTo(
 
 /** Returns true if the rules detect the sender as a pod of this node. */
 export function isLocalPod(
-  { sender, source }: Pick<Packet, "sender" | "source">,
+  { sender, source }: Pick<SentPacket, "sender" | "source">,
   detector: LocalDetector | undefined,
 ): boolean {
   if (!detector) return false;
@@ -243,7 +243,7 @@ export function isLocalPod(
 
 /** Decides if a delivered connection gets this node's address as its source, and gives the reason. */
 function masqueradeOf(
-  packet: Packet,
+  packet: SentPacket,
   { match, world }: { readonly match: Match; readonly world: World },
 ): Masquerade {
   const { servicePort, frontend } = match;
@@ -293,7 +293,7 @@ function describeDetector(detector: LocalDetector): string {
 }
 
 /** Explains a packet to a node port on loopback without a rule; `undefined`: signpost does not handle it. */
-function onLoopback(packet: Packet, { desired, rules }: World): Outcome | undefined {
+function onLoopback(packet: SentPacket, { desired, rules }: World): Outcome | undefined {
   const { address, port, protocol, sender } = packet;
   const family = familyOf(address);
   const { loopback } = desired.node.families[family];
@@ -341,7 +341,7 @@ function onLoopback(packet: Packet, { desired, rules }: World): Outcome | undefi
 }
 
 /** Explains a packet without a frontend: the guards of 127.0.0.0/8 and of cluster IPs' ranges may refuse it. */
-function withoutFrontend(packet: Packet, world: World): Outcome {
+function withoutFrontend(packet: SentPacket, world: World): Outcome {
   const { desired, traits, ownAddresses, rules } = world;
   const { address, port, protocol } = packet;
   const family = familyOf(address);
@@ -388,7 +388,7 @@ function withoutFrontend(packet: Packet, world: World): Outcome {
 }
 
 /** Names the Service whose node port is not open on this address; `undefined`: no Service has this node port. */
-function nodePortElsewhere(packet: Packet, world: World): string | undefined {
+function nodePortElsewhere(packet: SentPacket, world: World): string | undefined {
   const { desired, ownAddresses } = world;
   const { address, port, protocol } = packet;
   if (!ownAddresses.includes(address) && !isLoopback(address)) return undefined;

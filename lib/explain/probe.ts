@@ -43,15 +43,15 @@ export function probesOf(
   };
 }
 
-type Address = Pick<Target, "type" | "address" | "port" | "isExpected">;
+type ProbeAddress = Pick<Target, "type" | "address" | "port" | "isExpected">;
 
-function endpointsOf({ endpoints }: PortReport): Address[] {
+function endpointsOf({ endpoints }: PortReport): ProbeAddress[] {
   return endpoints.flatMap(({ address, port, usedFor }) =>
     port === null ? [] : [{ type: "endpoint", address, port, isExpected: usedFor.length > 0 }]
   );
 }
 
-function frontendsOf({ frontends }: PortReport): Address[] {
+function frontendsOf({ frontends }: PortReport): ProbeAddress[] {
   return frontends.flatMap(({ type, addresses, port, heldBy, outcomes }) => {
     const outcome = outcomes.find(({ sender }) => sender === "node");
     const { verdict, code, conditions = [] } = outcome ?? {};

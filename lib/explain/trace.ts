@@ -10,13 +10,13 @@ import { ProgramFailedError } from "../model/ports/ports.ts";
 import type { Runtime } from "../model/ports/runtime.ts";
 import type { Outcome, PacketReport, TraceReport } from "./report.ts";
 
-type Step = TraceReport["steps"][number];
+type TraceStep = TraceReport["steps"][number];
 
 const LINE = /^trace id (\S+) (\S+ \S+) (\S+) (packet:|rule|policy|verdict) (.*)$/;
 
 /** Reads the lines of `nft monitor trace` about the first traced packet. */
 export class TraceReader {
-  readonly #steps: Step[] = [];
+  readonly #steps: TraceStep[] = [];
   #id: string | undefined;
   /** The packet's destination, as the last chain printed it. */
   #destination = "";
@@ -41,7 +41,13 @@ export class TraceReader {
     }
     const [, text = "", verdict] = /^(.*?)\s*(?:\(verdict ([^)]*)\)\s*)?$/.exec(rest) ?? [];
     const [end = ""] = text.split(" ");
-    this.#steps.push({ table, chain, type: type as Step["type"], text, verdict: verdict ?? end });
+    this.#steps.push({
+      table,
+      chain,
+      type: type as TraceStep["type"],
+      text,
+      verdict: verdict ?? end,
+    });
   }
 
   /** Compares the trace with the expected outcome. */

@@ -65,7 +65,7 @@ const HOOKS = {
   output: ["output", "postrouting", "egress"],
 } as const;
 
-interface Known {
+interface PacketFacts {
   readonly facts: NodeFacts;
   readonly interfaces: Interfaces;
 }
@@ -107,7 +107,7 @@ export function* checkFirewalls(facts: NodeFacts): Generator<Finding | undefined
 /** Returns the base chains that a packet passes, in order, and the packet as each chain sees it. */
 function chainsOf(
   flow: Flow,
-  { bases, ...known }: Known & { readonly bases: readonly BaseChain[] },
+  { bases, ...known }: PacketFacts & { readonly bases: readonly BaseChain[] },
 ): { readonly base: BaseChain; readonly packet: Packet }[] {
   const { sender, endpoint } = flow;
   const hooks: readonly string[] = HOOKS[sender === "node" ? "output" : flow.path];
@@ -142,7 +142,7 @@ export const NO_LINK: Link = { names: [], isOfOneHost: false };
 /** Returns the first packet of a flow as a base chain sees it. */
 function packetAt(
   { hook: { hook, priority } }: BaseChain,
-  { flow, links, facts, interfaces }: Known & { readonly flow: Flow; readonly links: Links },
+  { flow, links, facts, interfaces }: PacketFacts & { readonly flow: Flow; readonly links: Links },
 ): Packet {
   const { family, protocol, frontend, endpoint, sender } = flow;
   const isEarly = hook === "prerouting" || hook === "output";

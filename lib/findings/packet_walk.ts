@@ -41,12 +41,12 @@ export interface Packet {
 export type Mark = number | undefined;
 
 /** `unlikely`, `likely`: unknown, with a guess. `one-host`: holds because the rule is about one host, such as one pod. */
-type Match = boolean | "unlikely" | "likely" | "one-host";
+type MatchResult = boolean | "unlikely" | "likely" | "one-host";
 
 /** The order of matches. Of a rule's matches the lowest decides, of a list of values the highest. */
-const ORDER: readonly Match[] = [false, "unlikely", "one-host", "likely", true];
+const ORDER: readonly MatchResult[] = [false, "unlikely", "one-host", "likely", true];
 
-const NEGATED = new Map<Match, Match>([
+const NEGATED = new Map<MatchResult, MatchResult>([
   [false, true],
   ["unlikely", "likely"],
   ["one-host", "unlikely"],
@@ -54,7 +54,7 @@ const NEGATED = new Map<Match, Match>([
   [true, false],
 ]);
 
-type Test = (packet: Packet, mark: Mark) => Match;
+type Test = (packet: Packet, mark: Mark) => MatchResult;
 
 interface Rule {
   readonly tests: readonly Test[];
@@ -82,7 +82,7 @@ interface Translation {
   readonly to: string;
 }
 
-interface Outcome {
+interface ChainOutcome {
   readonly verdict: "accepts" | "may drop" | "drops";
   readonly mark: Mark;
 }
@@ -116,7 +116,7 @@ export class PacketWalk {
   through(
     base: BaseChain,
     { packet, mark }: { readonly packet: Packet; readonly mark: Mark },
-  ): Outcome {
+  ): ChainOutcome {
     const dropsAtEnd = base.hook.policy === "drop";
     const run = (isGuess: boolean) =>
       this.#follow(base, { packet, mark, isGuess, budget: { left: MOST_RULES }, depth: 0 });
@@ -187,7 +187,7 @@ function only(marks: Iterable<Mark>): Mark {
   return others.length === 0 ? first : undefined;
 }
 
-function lowest(matches: readonly Match[]): Match {
+function lowest(matches: readonly MatchResult[]): MatchResult {
   return ORDER.find((each) => matches.includes(each)) ?? true;
 }
 
@@ -255,7 +255,7 @@ const CLIENT_PORTS = [32_768, 60_999] as const;
 const OTHER_STATES: ReadonlySet<string> = new Set(["established", "related", "untracked"]);
 
 /** The matches that are understood. Each function returns if a value holds. */
-const MATCHES: readonly (readonly [RegExp, (value: string, packet: Packet) => Match])[] = [
+const MATCHES: readonly (readonly [RegExp, (value: string, packet: Packet) => MatchResult])[] = [
   [
     pattern("ct state"),
     (value, { state }) =>
@@ -338,7 +338,7 @@ function isAbout(word: string, { family, protocol }: Packet): boolean {
 }
 
 /** Compares with a name in quotes, which may end in `*`. */
-function isLink(quoted: string, link: Link | undefined): Match {
+function isLink(quoted: string, link: Link | undefined): MatchResult {
   const name = quoted.replaceAll('"', "");
   if (!link) return name === "lo" ? false : "unlikely";
   const fits = (each: string) =>
@@ -356,14 +356,14 @@ function isAddress(range: string): boolean {
   return !range.includes("/");
 }
 
-function isTo(range: string, { daddr, isLocal }: Packet): Match {
+function isTo(range: string, { daddr, isLocal }: Packet): MatchResult {
   const cidr = cidrOf(range);
   if (cidr === undefined) return "unlikely";
   if (!cidrContains(cidr, daddr)) return false;
   return isAddress(range) && !isLocal ? "one-host" : true;
 }
 
-function isFrom(range: string, { source, family, daddr }: Packet): Match {
+function isFrom(range: string, { source, family, daddr }: Packet): MatchResult {
   // The rules for hairpins match packets to their own sender, and samples are not such packets.
   if (range === daddr) return false;
   const cidr = cidrOf(range);
@@ -376,7 +376,7 @@ function isFrom(range: string, { source, family, daddr }: Packet): Match {
 }
 
 /** Returns true if ports, such as `22` or `1000-2000`, contain a whole range, false if they contain nothing of it. */
-function covers(ports: string, [low, high]: readonly [number, number]): Match {
+function covers(ports: string, [low, high]: readonly [number, number]): MatchResult {
   const [, first, last = first] = /^(\d+)(?:-(\d+))?$/.exec(ports) ?? [];
   if (first === undefined) return "unlikely";
   if (Number(first) <= low && high <= Number(last)) return true;

@@ -47,7 +47,7 @@ export function describeProgress({ done, of }: Progress): string {
   return `portions ${done} of ${of}`;
 }
 
-type Colour = "green" | "yellow" | "red";
+type HealthColour = "green" | "yellow" | "red";
 
 /** The parts of a status that decide its health. */
 type HealthFacts = Pick<
@@ -59,9 +59,9 @@ type HealthFacts = Pick<
 export function healthOf(
   status: HealthFacts,
   now: number,
-): { readonly health: string; readonly colour: Colour } {
+): { readonly health: string; readonly colour: HealthColour } {
   const { healthy, nodeEligible, stale, portions, findings, syncs } = status;
-  const result = (colour: Colour, health: string) => ({ health, colour });
+  const result = (colour: HealthColour, health: string) => ({ health, colour });
   const all = (severity: Severity) => findings.filter((each) => each.severity === severity).length;
   const [errors, warnings] = [all("error"), all("warning")];
   if (!healthy) return result("red", "unhealthy: an update waits for too long");

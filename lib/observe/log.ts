@@ -26,7 +26,7 @@ const OWN_NAMES: ReadonlySet<string> = new Set(["ts", "level", "msg", "v"]);
 
 const BARE = /^[\w.:/@+[\]-]+$/;
 
-interface Entry {
+interface LogEntry {
   readonly level: Level;
   readonly message: string;
   readonly fields: LogFields;
@@ -51,7 +51,7 @@ const MOST_LINES = 500;
 /** Makes a logger. Each message becomes one line of limited length, without secrets and control characters. */
 export function createLogger(options: LoggerOptions): Logger {
   const { clock, sink, format = "text", verbosity = 0, journald = false } = options;
-  const write = (entry: Entry) => {
+  const write = (entry: LogEntry) => {
     const time = new Date(clock.now()).toISOString();
     const line = format === "json" ? jsonLine(entry, time) : textLine(entry, journald ? "" : time);
     sink(`${journald ? `<${PRIORITIES[entry.level]}>` : ""}${line}\n`);
@@ -67,7 +67,7 @@ export function createLogger(options: LoggerOptions): Logger {
 }
 
 /** Returns a line of text. @param time `""`: journald keeps time and level */
-function textLine({ level, message, fields }: Entry, time: string): string {
+function textLine({ level, message, fields }: LogEntry, time: string): string {
   const parts = time === "" ? [] : [time, level.toUpperCase()];
   parts.push(plain(sanitizeText(message)));
   for (const [name, value] of Object.entries(fields)) {
@@ -82,7 +82,7 @@ function textValue(value: string | number | boolean): string {
   return BARE.test(text) ? text : plain(JSON.stringify(text));
 }
 
-function jsonLine({ level, message, fields, verbosity }: Entry, time: string): string {
+function jsonLine({ level, message, fields, verbosity }: LogEntry, time: string): string {
   const line: Record<string, string | number | boolean> = {
     ts: time,
     level,

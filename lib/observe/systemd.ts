@@ -10,7 +10,7 @@ export interface SystemdEnvironment {
   readonly watchdog: number | undefined;
 }
 
-interface Environment {
+interface Variables {
   get(name: string): string | undefined;
   delete(name: string): void;
 }
@@ -25,7 +25,7 @@ export interface NotifySocket {
 const MAXIMUM_STATUS_LENGTH = 512;
 
 /** Takes systemd's variables out of the environment. WATCHDOG_PID may name another process. */
-export function takeSystemdEnvironment(environment: Environment, pid: number): SystemdEnvironment {
+export function takeSystemdEnvironment(environment: Variables, pid: number): SystemdEnvironment {
   const take = (name: string) => {
     const value = environment.get(name);
     environment.delete(name);

@@ -118,7 +118,7 @@ interface ServiceQuery {
 }
 
 /** The frontends of a service port that follow one traffic policy, and their endpoints. */
-interface Route {
+interface PolicyRoute {
   readonly port: string;
   readonly policy: TrafficPolicy;
   readonly frontends: readonly string[];
@@ -133,7 +133,7 @@ interface ServiceView {
   readonly badges: readonly string[];
   /** `""` if connections are not counted, or if none was made. */
   readonly connections: string;
-  readonly routes: readonly Route[];
+  readonly routes: readonly PolicyRoute[];
   /** The last changes, one line each, the newest first. */
   readonly changes: readonly string[];
 }
@@ -160,12 +160,12 @@ export function readQuery(search: string): ServiceQuery {
   };
 }
 
-type Load = Pick<ServiceConnections, "connections" | "perSecond"> & {
+type ServiceLoad = Pick<ServiceConnections, "connections" | "perSecond"> & {
   /** Connections a second that the rules reject or drop. */
   readonly rejected: number;
 };
 
-const NO_LOAD: Load = { connections: 0, perSecond: 0, rejected: 0 };
+const NO_LOAD: ServiceLoad = { connections: 0, perSecond: 0, rejected: 0 };
 
 /** Finds Services by parts of names, addresses, ports and endpoints, in any case. @yields when other work can run */
 export function* findServices(
@@ -208,8 +208,8 @@ export function* findServices(
 
 function* loadsOf(
   all: Iterable<ServiceConnections>,
-): Generator<undefined, ReadonlyMap<string, Load>> {
-  const loads = new Map<string, Load>();
+): Generator<undefined, ReadonlyMap<string, ServiceLoad>> {
+  const loads = new Map<string, ServiceLoad>();
   for (const { namespace, service: name, connections, perSecond, reason } of all) {
     const key = objectKey({ namespace, name });
     const known = loads.get(key) ?? NO_LOAD;
@@ -228,7 +228,7 @@ function busiestFirst(one = NO_LOAD, other = NO_LOAD): number {
   return other.perSecond - one.perSecond || other.connections - one.connections;
 }
 
-function loadText(load: Load | undefined): string {
+function loadText(load: ServiceLoad | undefined): string {
   if (load === undefined) return "";
   const word = load.connections === 1 ? "connection" : "connections";
   const rejected = load.rejected > 0 ? `, ${formatRate(load.rejected)}/s rejected` : "";
@@ -274,7 +274,7 @@ const FRONTENDS: Readonly<Record<FrontendType, string>> = {
 };
 
 /** Returns the routes of a service port, one for each traffic policy that a frontend follows. */
-export function routesOf(port: DesiredServicePort): Route[] {
+export function routesOf(port: DesiredServicePort): PolicyRoute[] {
   const byPolicy = Map.groupBy(frontendsOf(port), (frontend) => policyOf(port, frontend));
   return [...byPolicy].map(([policy, frontends]) => {
     const endpoints = endpointsFor(port, policy);
