@@ -41,18 +41,8 @@ Deno.test("an endpoint that goes is its slot, and the number of endpoints", () =
 });
 
 Deno.test("what others still need is not deleted, and nothing changed is nothing", () => {
-  const other: ApiObject = {
-    kind: "Service",
-    metadata: { namespace: "shop", name: "other" },
-    spec: { clusterIP: "10.96.0.11", ports: [{ name: "http", port: 80 }] },
-  };
-  const ofOther = slice([LOCAL, REMOTE], {
-    metadata: {
-      namespace: "shop",
-      name: "other-1",
-      labels: { "kubernetes.io/service-name": "other" },
-    },
-  });
+  const other = web({ name: "other", clusterIP: "10.96.0.11" });
+  const ofOther = slice([LOCAL, REMOTE], { service: "other" });
   const both = [web(), slice([LOCAL, REMOTE]), other, ofOther];
   assertEquals(step(both, [other, ofOther]), [
     "- element endpoints-tcp4 10.96.0.10 . 80 . 0 : 10.244.0.11 . 8080 (shop/web:http)",

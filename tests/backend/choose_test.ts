@@ -8,6 +8,7 @@ import { Pipeline } from "../support/pipeline.ts";
 import { ManualClock, MemoryLogger, settle } from "../support/clock_and_log.ts";
 import type { ProcessResult, ProcessRunner } from "../../lib/model/ports/ports.ts";
 import { FakeNode } from "../cli/fake_node.ts";
+import { service } from "../support/cluster.ts";
 
 const SILENT = { async *lines(): AsyncIterable<string> {} };
 
@@ -177,18 +178,15 @@ Deno.test("a sysctl that hangs is waited for two seconds, is not started twice, 
   assertEquals([reads, node.sysctls.get(name)], [1, "1"]);
 });
 
-const DUAL_SERVICE = {
-  kind: "Service",
-  metadata: { namespace: "shop", name: "web" },
-  spec: {
-    type: "LoadBalancer",
-    clusterIP: "10.96.0.10",
-    clusterIPs: ["10.96.0.10", "fd00:10:96::10"],
-    ports: [{ name: "http", port: 80, nodePort: 30080 }],
-    loadBalancerSourceRanges: ["198.51.100.0/24", "2001:db8::/33"],
-  },
-  status: { loadBalancer: { ingress: [{ ip: "192.0.2.10" }, { ip: "2001:db8:1::10" }] } },
-} as const;
+const DUAL_SERVICE = service({
+  namespace: "shop",
+  type: "LoadBalancer",
+  clusterIP: "10.96.0.10",
+  clusterIPs: ["10.96.0.10", "fd00:10:96::10"],
+  ports: [{ name: "http", port: 80, nodePort: 30080 }],
+  loadBalancerSourceRanges: ["198.51.100.0/24", "2001:db8::/33"],
+  ingress: ["192.0.2.10", "2001:db8:1::10"],
+});
 
 /** Matches words about IPv6 in a script or a command. */
 const IPV6 = /ip6|fd00:|2001:db8|::|[a-z-]6\b/;

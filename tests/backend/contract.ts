@@ -15,18 +15,8 @@ import { LOCAL, REMOTE, slice, web } from "../explain/cluster.ts";
 import type { Stage } from "./contract_stage.ts";
 
 const OTHER: readonly ApiObject[] = [
-  {
-    kind: "Service",
-    metadata: { namespace: "shop", name: "other" },
-    spec: { clusterIP: "10.96.0.11", ports: [{ name: "http", port: 80, protocol: "TCP" }] },
-  },
-  slice([REMOTE], {
-    metadata: {
-      namespace: "shop",
-      name: "other-1",
-      labels: { "kubernetes.io/service-name": "other" },
-    },
-  }),
+  web({ name: "other", clusterIP: "10.96.0.11", ports: [{ name: "http", port: 80 }] }),
+  slice([REMOTE], { service: "other" }),
 ];
 const BEFORE: readonly ApiObject[] = [web(), slice([LOCAL, REMOTE]), ...OTHER];
 const AFTER: readonly ApiObject[] = [web({ externalIPs: ["192.0.2.30"] }), slice([REMOTE])];

@@ -13,13 +13,9 @@ import { eventually } from "../support/eventually.ts";
 import { FakeNode, KUBE_PROXY_RULES } from "./fake_node.ts";
 import { world } from "./runtime.ts";
 import { ConfigurationFile } from "../../lib/cli/context.ts";
+import { service } from "../support/cluster.ts";
 
-const SERVICE = JSON.stringify({
-  apiVersion: "v1",
-  kind: "Service",
-  metadata: { name: "web", namespace: "shop" },
-  spec: { clusterIP: "10.96.0.1", ports: [{ port: 80 }] },
-});
+const SERVICE = JSON.stringify(service({ namespace: "shop" }));
 
 /** A daemon whose nft takes scripts when it is let, and whose iptables removes rules when it is let. */
 async function start(folder: string, health = "") {

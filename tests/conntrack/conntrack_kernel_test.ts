@@ -25,6 +25,7 @@ import { Clients } from "../support/traffic.ts";
 import { MemoryLogger } from "../support/clock_and_log.ts";
 import { atOnce } from "../../lib/model/ports/in_turns.ts";
 import { sideBySide } from "../support/side_by_side.ts";
+import { service as buildService, slice as buildSlice } from "../support/cluster.ts";
 
 const test = sideBySide("conntrack in the kernel");
 
@@ -55,35 +56,19 @@ const TARGET_PORT = 5353;
 
 /** A Service on port 53 with a node port. */
 function service(name: string, vip: string, nodePort = 0): ApiObject {
-  return {
-    kind: "Service",
-    metadata: { namespace: "default", name },
-    spec: {
-      type: nodePort === 0 ? "ClusterIP" : "NodePort",
-      clusterIP: vip,
-      clusterIPs: [vip],
-      ports: [{ protocol: "UDP", port: 53, ...(nodePort !== 0 && { nodePort }) }],
-    },
-  };
+  const type = nodePort === 0 ? "ClusterIP" : "NodePort";
+  const ports = [{ protocol: "UDP", port: 53, ...(nodePort !== 0 && { nodePort }) }];
+  return buildService({ name, type, clusterIP: vip, ports });
 }
 
 function slice(
-  name: string,
-  family: FamilyName,
-  addresses: readonly string[],
+  service: string,
+  addressType: FamilyName,
+  endpoints: readonly string[],
   protocol = "UDP",
 ): ApiObject {
-  return {
-    kind: "EndpointSlice",
-    metadata: {
-      namespace: "default",
-      name: `${name}-1`,
-      labels: { "kubernetes.io/service-name": name },
-    },
-    addressType: family,
-    ports: [{ name: "", protocol, port: TARGET_PORT }],
-    endpoints: addresses.map((address) => ({ addresses: [address] })),
-  };
+  const ports = [{ name: "", protocol, port: TARGET_PORT }];
+  return buildSlice({ service, addressType, ports, endpoints });
 }
 
 /** Returns what applies a change, or all rules, with the rules of a mode. */
@@ -290,11 +275,7 @@ for (const mode of MODES) {
       assertEquals(await ask(), "drop");
       const ports = [{ protocol: "TCP", port: 53 }];
       const objects = [
-        {
-          kind: "Service",
-          metadata: { namespace: "default", name: "web" },
-          spec: { clusterIP: other, clusterIPs: [other], externalIPs: [vip], ports },
-        },
+        buildService({ clusterIP: other, externalIPs: [vip], ports }),
         slice("web", family, [web1], "TCP"),
       ];
       await bench.sync(objects, { clean: false });

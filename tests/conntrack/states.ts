@@ -11,6 +11,7 @@ import type {
   StateChange,
 } from "../../lib/model/kernel/desired.ts";
 import { hostPort } from "../../lib/model/cluster/names.ts";
+import { servicePort as buildPort } from "../support/cluster.ts";
 
 const FAMILY = {
   localDetector: undefined,
@@ -46,24 +47,14 @@ export function servicePort(
   endpoints: readonly string[],
   fields: Partial<DesiredServicePort> = {},
 ): DesiredServicePort {
-  return {
+  return buildPort({
     name: "kube-system/dns:dns",
-    family: 4,
     protocol: "udp",
     port: 53,
-    clusterIPs: ["10.96.0.10"],
-    externalIPs: [],
-    loadBalancerIPs: [],
-    nodePort: 0,
-    sourceRanges: [],
-    internalTrafficPolicy: "Cluster",
-    externalTrafficPolicy: "Cluster",
-    affinitySeconds: 0,
     clusterEndpoints: endpoints.map(destination),
-    localEndpoints: [],
     hasEndpoints: endpoints.length > 0,
     ...fields,
-  };
+  });
 }
 
 /** A state of these service ports, each in a Service of its own. */

@@ -17,17 +17,9 @@ import {
 } from "./cluster.ts";
 import { type Flow, nodePortFlow } from "./flow.ts";
 import { Stage, syncs } from "./stage.ts";
+import { serviceCIDR } from "../support/cluster.ts";
 
 /** A ServiceCIDR beside the usual one. */
-function serviceCIDR(...cidrs: readonly string[]): Manifest {
-  return {
-    apiVersion: "networking.k8s.io/v1",
-    kind: "ServiceCIDR",
-    metadata: { name: "wide" },
-    spec: { cidrs },
-  };
-}
-
 /** A connection to the port on which an endpoint listens, not to a Service. */
 function direct(a: Addresses, to: "local1" | "remote1") {
   return { from: "node", to: a[to], port: TARGET_PORT } as const;

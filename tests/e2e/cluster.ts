@@ -5,6 +5,13 @@
  * @module
  */
 import type { Family } from "../../lib/model/values/address.ts";
+import {
+  node,
+  service as buildService,
+  serviceCIDR,
+  slice as buildSlice,
+  type SliceFields,
+} from "../support/cluster.ts";
 import type { Topology } from "../support/topology.ts";
 
 /** Hosts that may be endpoints, and the Node that each is on. */
@@ -152,18 +159,17 @@ export function service(a: Addresses, options: ServiceOptions = {}): Manifest {
     ...(hasNodePort && { nodePort: NODE_PORT }),
   }));
   return {
-    apiVersion: "v1",
-    kind: "Service",
-    metadata: { namespace: "shop", name, creationTimestamp: created, uid: crypto.randomUUID() },
-    spec: {
+    ...buildService({
+      namespace: "shop",
+      name,
+      metadata: { creationTimestamp: created, uid: crypto.randomUUID() },
       type: "ClusterIP",
       clusterIP: a.clusterIP,
-      clusterIPs: [a.clusterIP],
+      clusterIPs: [spec.clusterIP ?? a.clusterIP],
       ipFamilies: [`IPv${a.family}`],
       ports,
-      ...(typeof spec.clusterIP === "string" && { clusterIPs: [spec.clusterIP] }),
       ...spec,
-    },
+    }),
     status: { loadBalancer: ingress ? { ingress } : {} },
   };
 }
@@ -178,12 +184,7 @@ export interface EndpointOptions {
 }
 
 /** The differences from the slice `web-1` of `shop/web`, with the ports `tcp` and `udp`. */
-export interface SliceOptions {
-  readonly name?: string;
-  readonly service?: string;
-  readonly ports?: readonly Manifest[];
-  readonly labels?: Readonly<Record<string, string>>;
-}
+export type SliceOptions = Omit<SliceFields, "endpoints">;
 
 /** An EndpointSlice. */
 export function slice(
@@ -191,19 +192,13 @@ export function slice(
   endpoints: readonly (EndpointHost | EndpointOptions)[],
   options: SliceOptions = {},
 ): Manifest {
-  const { service = "web", name = `${service}-1`, labels, ports = slicePorts() } = options;
-  return {
-    apiVersion: "discovery.k8s.io/v1",
-    kind: "EndpointSlice",
-    metadata: {
-      namespace: "shop",
-      name,
-      labels: { "kubernetes.io/service-name": service, ...labels },
-    },
+  return buildSlice({
+    namespace: "shop",
     addressType: `IPv${a.family}`,
-    ports,
-    endpoints: endpoints.map((endpoint) => endpointEntry(a, endpoint)),
-  };
+    ports: slicePorts(),
+    endpoints: endpoints.map((each) => endpointEntry(a, each)),
+    ...options,
+  });
 }
 
 /** The ports `tcp` and `udp` of a slice. */
@@ -227,18 +222,15 @@ function endpointEntry(a: Addresses, endpoint: EndpointHost | EndpointOptions): 
 /** The Node `node1` in zone `zone-a`, and the cluster's ServiceCIDR, of both families; `a`'s is primary. */
 export function clusterObjects(a: Addresses): Manifest[] {
   const families = [a, ADDRESSES[a.family === 4 ? 6 : 4]];
-  return [{
-    apiVersion: "v1",
-    kind: "Node",
-    metadata: { name: "node1", labels: { "topology.kubernetes.io/zone": "zone-a" } },
-    spec: { podCIDR: a.podCIDR, podCIDRs: families.map((f) => f.podCIDR) },
-    status: { addresses: families.map((f) => ({ type: "InternalIP", address: f.node })) },
-  }, {
-    apiVersion: "networking.k8s.io/v1",
-    kind: "ServiceCIDR",
-    metadata: { name: "kubernetes" },
-    spec: { cidrs: families.map((f) => f.serviceCIDR) },
-  }];
+  return [
+    node({
+      name: "node1",
+      labels: { "topology.kubernetes.io/zone": "zone-a" },
+      spec: { podCIDR: a.podCIDR, podCIDRs: families.map((f) => f.podCIDR) },
+      addresses: families.map((f) => f.node),
+    }),
+    serviceCIDR(...families.map((f) => f.serviceCIDR)),
+  ];
 }
 
 /** A KubeProxyConfiguration for `node1`. */

@@ -6,6 +6,7 @@ import { NODE } from "../support/topology.ts";
 import { HandOverStage } from "./hand_over_stage.ts";
 import { ADDRESSES } from "./cluster.ts";
 import { sideBySide } from "../support/side_by_side.ts";
+import { service as buildService } from "../support/cluster.ts";
 
 const test = sideBySide("the choice of a mode");
 
@@ -96,18 +97,17 @@ test("--once prints what was asked for, and says what this machine would refuse"
 });
 
 /** A Service with source ranges, and one without. */
-const RANGED_SERVICES = ["ranged", "open"].map((name, i) => ({
-  apiVersion: "v1",
-  kind: "Service",
-  metadata: { namespace: "shop", name },
-  spec: {
+const RANGED_SERVICES = ["ranged", "open"].map((name, i) =>
+  buildService({
+    namespace: "shop",
+    name,
     type: "LoadBalancer",
     clusterIP: `10.96.7.${i + 1}`,
     ports: [{ name: "http", port: 80, protocol: "TCP" }],
     ...name === "ranged" && { loadBalancerSourceRanges: ["198.51.100.0/24"] },
-  },
-  status: { loadBalancer: { ingress: [{ ip: `192.0.2.${201 + i}` }] } },
-}));
+    ingress: [`192.0.2.${201 + i}`],
+  })
+);
 
 test("where only source ranges are refused, the Service that has some is refused by itself", async () => {
   await using stage = await HandOverStage.create();

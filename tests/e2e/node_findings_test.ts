@@ -3,9 +3,10 @@ import type { PacketReport, ServiceReport } from "../../lib/explain/report.ts";
 import type { Status } from "../../lib/model/status.ts";
 import { runSignpost } from "../support/signpost.ts";
 import { NODE } from "../support/topology.ts";
-import { ADDRESSES, type Manifest, NODE_PORT, service, slice } from "./cluster.ts";
+import { ADDRESSES, NODE_PORT, service, slice } from "./cluster.ts";
 import { Stage } from "./stage.ts";
 import { sideBySide } from "../support/side_by_side.ts";
+import { node } from "../support/cluster.ts";
 
 const test = sideBySide("findings of the node");
 
@@ -41,12 +42,7 @@ function start(stage: Stage, ...args: readonly string[]) {
 }
 
 test("a Node whose address no interface has is told by log, status and metric", async () => {
-  const other: Manifest = {
-    apiVersion: "v1",
-    kind: "Node",
-    metadata: { name: "master-1", uid: "master-1" },
-    status: { addresses: [{ type: "InternalIP", address: "192.168.77.3" }] },
-  };
+  const other = node({ name: "master-1", uid: "master-1", addresses: ["192.168.77.3"] });
   await using stage = await Stage.create({ objects: [other] });
   await using signpost = await start(stage, "--hostname-override", "master-1");
   const what = "Node master-1 has 192.168.77.3; no interface here has it";

@@ -9,6 +9,7 @@ import { ADDRESSES, type Manifest, PORT, service, slice } from "./cluster.ts";
 import { addressToInteger, integerToAddress } from "../../lib/model/values/address.ts";
 import { formatTimes, moveEndpoint, removeOthers, sleep } from "./soak_tenants.ts";
 import { Stage, syncs } from "./stage.ts";
+import { service as buildService, slice as buildSlice } from "../support/cluster.ts";
 
 const a = ADDRESSES[4];
 /** Endpoints of a slice, as the API server allows. */
@@ -76,32 +77,26 @@ function* costlyObjects(elements: number): Generator<Manifest> {
   for (let first = 0; first < elements; first += SERVICE) {
     const namespace = `other-${Math.floor(first / NAMESPACE)}`;
     const name = `large-${first}`;
-    const metadata = { namespace, name, uid: crypto.randomUUID() };
+    const metadata = { uid: crypto.randomUUID() };
     const ports = [{ name: "http", protocol: "TCP", port: PORT }];
-    const clusterIP = address(a.clusterIP2, first / SERVICE);
-    yield {
-      apiVersion: "v1",
-      kind: "Service",
+    yield buildService({
+      namespace,
+      name,
       metadata,
-      spec: { type: "ClusterIP", clusterIP, clusterIPs: [clusterIP], ports },
-    };
+      clusterIP: address(a.clusterIP2, first / SERVICE),
+      ports,
+    });
     for (let i = first; i < Math.min(first + SERVICE, elements); i += SLICE) {
-      yield {
-        apiVersion: "discovery.k8s.io/v1",
-        kind: "EndpointSlice",
-        metadata: {
-          namespace,
-          name: `${name}-${i}`,
-          labels: { "kubernetes.io/service-name": name },
-        },
-        addressType: "IPv4",
-        ports: [{ name: "http", protocol: "TCP", port: PORT }],
-        endpoints: Array.from({ length: Math.min(SLICE, elements - i) }, (_, j) => ({
-          addresses: [address("10.200.0.0", i + j)],
-          nodeName: "node2",
-          conditions: { ready: true },
-        })),
-      };
+      yield buildSlice({
+        namespace,
+        service: name,
+        name: `${name}-${i}`,
+        ports,
+        endpoints: Array.from(
+          { length: Math.min(SLICE, elements - i) },
+          (_, j) => `${address("10.200.0.0", i + j)}@node2`,
+        ),
+      });
     }
   }
 }

@@ -4,6 +4,7 @@ import { NODE } from "../support/topology.ts";
 import { ADDRESSES, clusterObjects, NODE_PORT, service, slice } from "./cluster.ts";
 import { HEALTH_PORT, Stage, syncs } from "./stage.ts";
 import { sideBySide } from "../support/side_by_side.ts";
+import { service as buildService } from "../support/cluster.ts";
 
 const test = sideBySide("start and configuration");
 
@@ -65,12 +66,7 @@ test("an API server that is a cluster IP is refused at once", async () => {
 });
 
 test("an API server that turns out to be a cluster IP is refused before anything is applied", async () => {
-  const kubernetes = {
-    apiVersion: "v1",
-    kind: "Service",
-    metadata: { namespace: "default", name: "kubernetes" },
-    spec: { clusterIP: "10.96.0.1", clusterIPs: ["10.96.0.1"], ports: [{ port: 443 }] },
-  };
+  const kubernetes = buildService({ name: "kubernetes", ports: [{ port: 443 }] });
   await using stage = await Stage.create({ objects: [...WEB, kubernetes] });
   // Another proxy makes it work for now.
   await stage.network.applyNft(`table ip other {

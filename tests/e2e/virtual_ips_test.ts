@@ -25,6 +25,7 @@ import { eventually } from "../support/eventually.ts";
 import { HandOverStage, proxiedFamilies } from "./hand_over_stage.ts";
 import { Stage } from "./stage.ts";
 import { sideBySide } from "../support/side_by_side.ts";
+import { serviceCIDR } from "../support/cluster.ts";
 
 const test = sideBySide("virtual IPs that are the node's", 4);
 
@@ -96,13 +97,8 @@ for (const mode of ["nftables", "iptables"] as const) {
         addAddress(a.externalIP, "client"),
       ]);
       const bits = family === 4 ? 32 : 128;
-      const wide: Manifest = {
-        apiVersion: "networking.k8s.io/v1",
-        kind: "ServiceCIDR",
-        metadata: { name: "wide" },
-        // The Node does not tell of the second one.
-        spec: { cidrs: [`${a.node}/${bits}`, `${a.externalIP}/${bits}`] },
-      };
+      // The Node does not tell of the second one.
+      const wide = serviceCIDR(`${a.node}/${bits}`, `${a.externalIP}/${bits}`);
       const endpoint = { addresses: [a.loadBalancer], conditions: { ready: true } };
       await applyOnce(network, {
         objects: [

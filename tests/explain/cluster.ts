@@ -23,39 +23,50 @@ import type { RefusedFeatures } from "../../lib/model/kernel/traits.ts";
 import { KINDS } from "../../lib/model/cluster/objects.ts";
 import { type ApiObject, NODE_NAME, Pipeline } from "../support/pipeline.ts";
 import { backendOf, traitsOf } from "../support/modes.ts";
-
-type Fields = Readonly<Record<string, unknown>>;
+import {
+  type Fields,
+  node,
+  service,
+  serviceCIDR,
+  slice as buildSlice,
+  type SliceFields,
+} from "../support/cluster.ts";
 
 /** The node's address, and one of its pods'. */
 export const NODE_ADDRESS = "192.168.0.2";
 export const POD = "10.244.0.10";
 
 /** The Node under test in `zone-a`, and the ServiceCIDR. */
-export const CLUSTER: readonly ApiObject[] = [{
-  kind: "Node",
-  metadata: { name: NODE_NAME, labels: { "topology.kubernetes.io/zone": "zone-a" } },
-  spec: { podCIDRs: ["10.244.0.0/24"] },
-  status: { addresses: [{ type: "InternalIP", address: NODE_ADDRESS }] },
-}, {
-  kind: "ServiceCIDR",
-  metadata: { name: "kubernetes" },
-  spec: { cidrs: ["10.96.0.0/16"] },
-}];
+export const CLUSTER: readonly ApiObject[] = [
+  node({
+    labels: { "topology.kubernetes.io/zone": "zone-a" },
+    spec: { podCIDRs: ["10.244.0.0/24"] },
+    addresses: [NODE_ADDRESS],
+  }),
+  serviceCIDR("10.96.0.0/16"),
+];
 
 /** The Service `shop/web`: port 80 named http, target port web, selector app=web. */
 export function web(spec: Fields = {}, rest: Fields = {}): ApiObject {
-  return {
-    kind: "Service",
-    metadata: { namespace: "shop", name: "web", creationTimestamp: "2026-01-02T00:00:00Z" },
-    spec: {
-      clusterIP: "10.96.0.10",
-      selector: { app: "web" },
-      ports: [{ name: "http", port: 80, targetPort: "web" }],
-      ...spec,
-    },
-    ...rest,
-  };
+  const object = service({
+    namespace: "shop",
+    metadata: { creationTimestamp: "2026-01-02T00:00:00Z" },
+    clusterIP: "10.96.0.10",
+    selector: { app: "web" },
+    ports: [{ name: "http", port: 80, targetPort: "web" }],
+    ...spec,
+  });
+  return { ...object, ...rest };
 }
+
+/** The Service `shop/old` of the day before, with external IP 192.0.2.30. */
+export const OLD: ApiObject = service({
+  namespace: "shop",
+  name: "old",
+  metadata: { creationTimestamp: "2026-01-01T00:00:00Z" },
+  clusterIP: "10.96.0.11",
+  externalIPs: ["192.0.2.30"],
+});
 
 /** A Service of type LoadBalancer at 192.0.2.10, with node port 30080. */
 export function loadBalancer(spec: Fields = {}): ApiObject {
@@ -76,19 +87,9 @@ export const LOCAL = endpoint("10.244.0.11", NODE_NAME);
 export const REMOTE = endpoint("10.244.1.11", "node-2");
 
 /** A slice `shop/web-1` of port http, 8080. */
-export function slice(endpoints: readonly Fields[], rest: Fields = {}): ApiObject {
-  return {
-    kind: "EndpointSlice",
-    metadata: {
-      namespace: "shop",
-      name: "web-1",
-      labels: { "kubernetes.io/service-name": "web" },
-    },
-    addressType: "IPv4",
-    ports: [{ name: "http", port: 8080 }],
-    endpoints,
-    ...rest,
-  };
+export function slice(endpoints: readonly Fields[], rest: SliceFields = {}): ApiObject {
+  const ports = [{ name: "http", port: 8080 }];
+  return buildSlice({ namespace: "shop", ports, endpoints, ...rest });
 }
 
 /** The differences from the usual cluster. */

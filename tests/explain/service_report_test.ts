@@ -10,12 +10,14 @@ import {
   loadBalancer,
   LOCAL,
   NODE_ADDRESS,
+  OLD,
   type Options,
   REMOTE,
   slice,
   web,
   worldOf,
 } from "./cluster.ts";
+import { serviceCIDR } from "../support/cluster.ts";
 
 Deno.test("of a Service that works, explain tells addresses and endpoints, and no cause", () => {
   const report = explainWeb([web(), slice([LOCAL, REMOTE])]);
@@ -286,11 +288,7 @@ const BROKEN: readonly {
     objects: [
       web({ externalIPs: ["192.0.2.30"] }),
       slice([LOCAL]),
-      {
-        kind: "Service",
-        metadata: { namespace: "shop", name: "old", creationTimestamp: "2026-01-01T00:00:00Z" },
-        spec: { clusterIP: "10.96.0.11", externalIPs: ["192.0.2.30"], ports: [{ port: 80 }] },
-      },
+      OLD,
     ],
     causes: [
       "error conflict: 192.0.2.30:80/tcp belongs to Service shop/old, which is older; " +
@@ -302,7 +300,7 @@ const BROKEN: readonly {
     objects: [
       web({ externalIPs: ["10.96.0.77"] }),
       slice([LOCAL]),
-      { kind: "ServiceCIDR", metadata: { name: "k" }, spec: { cidrs: ["10.96.0.0/16"] } },
+      serviceCIDR("10.96.0.0/16"),
     ],
     causes: [
       "error conflict: 10.96.0.77:80/tcp belongs to the ServiceCIDR 10.96.0.0/16, where only " +
@@ -537,13 +535,7 @@ Deno.test("explain says why each endpoint is used or not", () => {
     ["one that stands in two slices", [
       web(),
       slice([LOCAL]),
-      slice([LOCAL], {
-        metadata: {
-          namespace: "shop",
-          name: "web-2",
-          labels: { "kubernetes.io/service-name": "web" },
-        },
-      }),
+      slice([LOCAL], { name: "web-2" }),
     ], [
       "10.244.0.11 used: used",
       "10.244.0.11 duplicate: another entry has this address and port",
@@ -582,11 +574,7 @@ Deno.test("an address that another Service has is shown with its holder", () => 
   const { ports } = explainWeb([
     web({ externalIPs: ["192.0.2.30"] }),
     slice([LOCAL]),
-    {
-      kind: "Service",
-      metadata: { namespace: "shop", name: "old", creationTimestamp: "2026-01-01T00:00:00Z" },
-      spec: { clusterIP: "10.96.0.11", externalIPs: ["192.0.2.30"], ports: [{ port: 80 }] },
-    },
+    OLD,
   ]);
   assertEquals(
     ports[0]?.frontends.map(({ type, address, heldBy }) => [type, address, heldBy]),

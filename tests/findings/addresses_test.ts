@@ -16,6 +16,7 @@ import { type ApiObject, NODE_NAME } from "../support/pipeline.ts";
 import { factsOf, listOf } from "./facts.ts";
 import type { Configuration } from "../../lib/config/configuration.ts";
 import { DEFAULTS } from "../support/configuration.ts";
+import { node as buildNode, serviceCIDR } from "../support/cluster.ts";
 
 function inputs(
   settings: GivenSettings,
@@ -288,7 +289,7 @@ Deno.test("the first pod of this node outside the range of all pods is named, an
 Deno.test("a podCIDR outside the range of all pods is named if no pod is seen inside", () => {
   const found = (podCIDR: string, endpoints: readonly string[] = []) => {
     const objects = [
-      { kind: "Node", metadata: { name: NODE_NAME }, spec: { podCIDRs: [podCIDR] } },
+      buildNode({ spec: { podCIDRs: [podCIDR] } }),
       service("web"),
       slice("web", endpoints),
     ];
@@ -325,7 +326,7 @@ Deno.test("very many Services are looked at in turns", () => {
 
 Deno.test("a node without a clusterCIDR or podCIDRs detects no pod, which masqueradeAll makes good", () => {
   const found = (configuration: Partial<Configuration>, podCIDRs: readonly string[] = []) => {
-    const node = { kind: "Node", metadata: { name: NODE_NAME }, spec: { podCIDRs } };
+    const node = buildNode({ spec: { podCIDRs } });
     return listOf(checkPodDetection(factsOf([node], { configuration }))).map(({ where }) => where);
   };
   assertEquals(found({ clusterCIDRs: [] }), ["clusterCIDR"]);
@@ -349,7 +350,7 @@ function found(
   },
 ) {
   const { objects = [], apiServers = [], clusterCIDRs = [] } = rest;
-  const cidrs = { kind: "ServiceCIDR", metadata: { name: "kubernetes" }, spec: { cidrs: [cidr] } };
+  const cidrs = serviceCIDR(cidr);
   const facts = factsOf(
     [cidrs, service("web", { clusterIP }), slice("web", [endpoint]), ...objects],
     { facts: { apiServerAddresses: apiServers }, configuration: { clusterCIDRs } },

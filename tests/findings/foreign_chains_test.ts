@@ -2,17 +2,13 @@ import { assertArrayIncludes, assertEquals, assertMatch } from "@std/assert";
 import { foreignChains } from "../../lib/backend/nftables/read.ts";
 import { checkFirewalls, checkNatOrder } from "../../lib/findings/foreign_chains.ts";
 import type { Finding } from "../../lib/model/status.ts";
-import { service, slice } from "../policy/objects.ts";
+import { node, service, slice } from "../policy/objects.ts";
 import { type ApiObject, NODE_NAME } from "../support/pipeline.ts";
 import { factsOf, listOf } from "./facts.ts";
 
 const TESTDATA = new URL("../testdata/firewalls", import.meta.url).pathname;
 
-const NODE: ApiObject = {
-  kind: "Node",
-  metadata: { name: NODE_NAME },
-  status: { addresses: [{ type: "InternalIP", address: "192.168.77.2" }] },
-};
+const NODE = node(["192.168.77.2"]);
 const OBJECTS = [
   NODE,
   service("web", {

@@ -3,40 +3,26 @@
  *
  * @module
  */
-import type { ApiObject } from "../support/pipeline.ts";
+import type { ApiObject } from "../support/api_store.ts";
+import { type Fields, service as buildService, slice as buildSlice } from "../support/cluster.ts";
 
 const range = (length: number) => Array.from({ length }, (_, i) => i);
 const address = (net: number, i: number) =>
   `${net}.${(i >> 16) & 255}.${(i >> 8) & 255}.${i & 255}`;
 const portOf = (i: number) => ({ name: `p${i}`, protocol: "TCP", port: (i % 65_535) + 1 });
 
-function service(
-  name: string,
-  spec: Readonly<Record<string, unknown>>,
-  namespace = "evil",
-): ApiObject {
-  const metadata = { namespace, name };
-  return { apiVersion: "v1", kind: "Service", metadata, spec: { ports: [portOf(0)], ...spec } };
+function service(name: string, spec: Fields, namespace = "evil"): ApiObject {
+  return buildService({ namespace, name, clusterIP: undefined, ports: [portOf(0)], ...spec });
 }
 
 function slice(
   service: string,
-  fields: Readonly<Record<string, unknown>>,
+  fields: Fields,
   { namespace = "evil", number = 0 } = {},
 ): ApiObject {
-  return {
-    apiVersion: "discovery.k8s.io/v1",
-    kind: "EndpointSlice",
-    metadata: {
-      namespace,
-      name: `${service}-${number}`,
-      labels: { "kubernetes.io/service-name": service },
-    },
-    addressType: "IPv4",
-    ports: [portOf(0)],
-    endpoints: [{ addresses: ["10.244.1.1"] }],
-    ...fields,
-  };
+  const name = `${service}-${number}`;
+  const some = { ports: [portOf(0)], endpoints: [{ addresses: ["10.244.1.1"] }] };
+  return buildSlice({ namespace, service, name, ...some, ...fields });
 }
 
 const CLUSTER_IP = { clusterIP: "10.96.66.1" };

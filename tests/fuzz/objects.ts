@@ -8,6 +8,7 @@ import { IptablesDataplane } from "../../lib/backend/iptables/dataplane.ts";
 import { NftablesDataplane } from "../../lib/backend/nftables/dataplane.ts";
 import { Nft } from "../../lib/backend/nftables/nft.ts";
 import { plain } from "../../lib/model/values/text.ts";
+import { service, slice } from "../support/cluster.ts";
 import { type ApiObject, Pipeline } from "../support/pipeline.ts";
 import type { Random } from "../support/random.ts";
 import { COSTLY_KINDS } from "./costly.ts";
@@ -15,30 +16,25 @@ import { strangeIptablesLine, strangeNftLine } from "./grammar.ts";
 import { anyObject, mutate } from "./hostile.ts";
 import { atOnce } from "../../lib/model/ports/in_turns.ts";
 
-const BANK: readonly ApiObject[] = [{
-  apiVersion: "v1",
-  kind: "Service",
-  metadata: { namespace: "prod", name: "bank", creationTimestamp: "2025-01-01T00:00:00Z" },
-  spec: {
+const BANK: readonly ApiObject[] = [
+  service({
+    namespace: "prod",
+    name: "bank",
+    metadata: { creationTimestamp: "2025-01-01T00:00:00Z" },
     type: "LoadBalancer",
     clusterIP: "10.96.0.77",
     clusterIPs: ["10.96.0.77", "fd00:10:96::77"],
     loadBalancerSourceRanges: ["198.51.100.0/24"],
     ports: [{ name: "https", protocol: "TCP", port: 443, nodePort: 30077 }],
-  },
-  status: { loadBalancer: { ingress: [{ ip: "203.0.113.77" }] } },
-}, {
-  apiVersion: "discovery.k8s.io/v1",
-  kind: "EndpointSlice",
-  metadata: {
+    ingress: ["203.0.113.77"],
+  }),
+  slice({
     namespace: "prod",
-    name: "bank-1",
-    labels: { "kubernetes.io/service-name": "bank" },
-  },
-  addressType: "IPv4",
-  ports: [{ name: "https", protocol: "TCP", port: 8443 }],
-  endpoints: [{ addresses: ["10.244.7.7"], nodeName: "node-2" }],
-}];
+    service: "bank",
+    ports: [{ name: "https", protocol: "TCP", port: 8443 }],
+    endpoints: ["10.244.7.7"],
+  }),
+];
 
 /** Matches lines of a script that are the bank's. */
 const BANKS = /prod\/bank|10\.96\.0\.77 |fd00:10:96::77 |203\.0\.113\.77|10\.244\.7\.7/;

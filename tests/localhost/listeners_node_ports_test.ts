@@ -10,6 +10,7 @@ import { atOnce } from "../../lib/model/ports/in_turns.ts";
 import { desiredNode } from "../../lib/policy/node.ts";
 import { DEFAULTS } from "../support/configuration.ts";
 import { traitsOf } from "../support/modes.ts";
+import { servicePort } from "../support/cluster.ts";
 
 const LOCAL: Destination = { address: "10.0.0.1", port: 80, local: true, hairpin: true };
 const REMOTE: Destination = { address: "10.0.0.2", port: 80, local: false, hairpin: false };
@@ -24,24 +25,7 @@ function node(nodePortAddresses: readonly string[], mode: "nftables" | "iptables
 }
 
 function port(more: Partial<DesiredServicePort> = {}): DesiredServicePort {
-  return {
-    name: "shop/web:http",
-    family: 4,
-    protocol: "tcp",
-    port: 80,
-    clusterIPs: ["10.96.0.1"],
-    externalIPs: [],
-    loadBalancerIPs: [],
-    nodePort: 30080,
-    sourceRanges: [],
-    internalTrafficPolicy: "Cluster",
-    externalTrafficPolicy: "Cluster",
-    affinitySeconds: 0,
-    clusterEndpoints: [LOCAL, REMOTE],
-    localEndpoints: [],
-    hasEndpoints: true,
-    ...more,
-  };
+  return servicePort({ nodePort: 30080, clusterEndpoints: [LOCAL, REMOTE], ...more });
 }
 
 /** A desired state that a test changes, and what follows it. */

@@ -5,17 +5,18 @@
  */
 import type { DesiredServicePort } from "../../lib/model/kernel/desired.ts";
 import { hostPort } from "../../lib/model/cluster/names.ts";
-import { type ApiObject, NODE_NAME } from "../support/pipeline.ts";
-
-/** Fields of a Service's spec. */
-export type Fields = Readonly<Record<string, unknown>>;
+import type { ApiObject } from "../support/api_store.ts";
+import {
+  type Fields,
+  node as buildNode,
+  service as buildService,
+  slice as buildSlice,
+} from "../support/cluster.ts";
 
 /** The Service `default/<name>` with port 80 and a cluster IP, and whatever the spec says. */
 export function service(name: string, spec: Fields = {}, status: Fields = {}): ApiObject {
   return {
-    kind: "Service",
-    metadata: { namespace: "default", name, creationTimestamp: "2026-01-01T00:00:00Z" },
-    spec: { clusterIP: "10.96.0.1", ports: [{ port: 80 }], ...spec },
+    ...buildService({ name, metadata: { creationTimestamp: "2026-01-01T00:00:00Z" }, ...spec }),
     status,
   };
 }
@@ -29,24 +30,9 @@ export function ingress(...addresses: readonly string[]): Fields {
 export function slice(
   service: string,
   endpoints: readonly string[],
-  fields: Fields & { readonly suffix?: string } = {},
+  { suffix = "1", ...fields }: Fields & { readonly suffix?: string } = {},
 ): ApiObject {
-  const { suffix = "1", ...rest } = fields;
-  return {
-    kind: "EndpointSlice",
-    metadata: {
-      namespace: "default",
-      name: `${service}-${suffix}`,
-      labels: { "kubernetes.io/service-name": service },
-    },
-    addressType: endpoints[0]?.includes(":") ? "IPv6" : "IPv4",
-    ports: [{ port: 8080 }],
-    endpoints: endpoints.map((text) => {
-      const [address, nodeName = "node-2"] = text.split("@");
-      return { addresses: [address], nodeName };
-    }),
-    ...rest,
-  };
+  return buildSlice({ service, name: `${service}-${suffix}`, endpoints, ...fields });
 }
 
 /** The node under test. */
@@ -54,11 +40,7 @@ export function node(
   addresses: readonly string[],
   labels: Readonly<Record<string, string>> = {},
 ): ApiObject {
-  return {
-    kind: "Node",
-    metadata: { name: NODE_NAME, labels },
-    status: { addresses: addresses.map((address) => ({ type: "InternalIP", address })) },
-  };
+  return buildNode({ addresses, labels });
 }
 
 /** Endpoints as `address:port`. */

@@ -2,7 +2,8 @@ import { assertEquals, assertMatch } from "@std/assert";
 import { describeConflicts } from "../../lib/policy/service_claims.ts";
 import type { OwnPort } from "../../lib/policy/claims.ts";
 import { type ApiObject, Pipeline } from "../support/pipeline.ts";
-import { ingress, node, service } from "./objects.ts";
+import { ingress, node, service, slice } from "./objects.ts";
+import { serviceCIDR } from "../support/cluster.ts";
 
 const NODE_IP = "192.168.0.2";
 
@@ -14,10 +15,6 @@ function squatter(externalIPs: readonly string[], port = 80): ApiObject {
 
 function dated(object: ApiObject, creationTimestamp: string): ApiObject {
   return { ...object, metadata: { ...object.metadata, creationTimestamp } };
-}
-
-function serviceCIDR(...cidrs: readonly string[]): ApiObject {
-  return { kind: "ServiceCIDR", metadata: { name: "kubernetes" }, spec: { cidrs } };
 }
 
 /** Returns the frontends of the squatter, and the holder of the first one that it did not get. */
@@ -202,18 +199,11 @@ function front(name: string, spec: Record<string, unknown>, endpoints: readonly 
   ];
 }
 
-function apiSlice(service: string, endpoints: readonly string[]): ApiObject {
-  return {
-    kind: "EndpointSlice",
-    metadata: {
-      namespace: "default",
-      name: `${service}-1`,
-      labels: { "kubernetes.io/service-name": service },
-    },
-    addressType: "IPv4",
+function apiSlice(name: string, addresses: readonly string[]): ApiObject {
+  return slice(name, [], {
     ports: [{ name: "api", protocol: "TCP", port: 6443 }],
-    endpoints: endpoints.map((each) => ({ addresses: [each], conditions: { ready: false } })),
-  };
+    endpoints: addresses.map((each) => ({ addresses: [each], conditions: { ready: false } })),
+  });
 }
 
 const LOAD_BALANCER = { type: "LoadBalancer" };

@@ -4,14 +4,18 @@ import { Nft } from "../../lib/backend/nftables/nft.ts";
 import type { Feature } from "../../lib/model/kernel/traits.ts";
 import { SILENT_RUNNER } from "../support/modes.ts";
 import { type ApiObject, Pipeline } from "../support/pipeline.ts";
+import { type Fields, service as buildService } from "../support/cluster.ts";
 
-function service(name: string, spec: Readonly<Record<string, unknown>>, lb: string): ApiObject {
-  return {
-    kind: "Service",
-    metadata: { namespace: "shop", name },
-    spec: { type: "LoadBalancer", ports: [{ name: "http", port: 80 }], ...spec },
-    status: { loadBalancer: { ingress: [{ ip: lb }] } },
-  };
+function service(name: string, spec: Fields, lb: string): ApiObject {
+  const ports = [{ name: "http", port: 80 }];
+  return buildService({
+    namespace: "shop",
+    name,
+    type: "LoadBalancer",
+    ports,
+    ingress: [lb],
+    ...spec,
+  });
 }
 
 const PLAIN = service("plain", { clusterIP: "10.96.0.1" }, "192.0.2.1");

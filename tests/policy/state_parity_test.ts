@@ -9,6 +9,7 @@ import { parseAll } from "@std/yaml";
 import type { DesiredServicePort } from "../../lib/model/kernel/desired.ts";
 import { type ApiObject, Pipeline, type PipelineOptions } from "../support/pipeline.ts";
 import { targets } from "./objects.ts";
+import { endpoint, service as buildService, slice as buildSlice } from "../support/cluster.ts";
 
 const FOLDER = new URL("../testdata/parity/", import.meta.url);
 
@@ -50,29 +51,20 @@ Deno.test("TestEndpointInfoByServicePort: with duplicate Endpoints, prefer non-t
     { ready: false, serving: false, terminating: true },
   ];
   const pipeline = new Pipeline({ nodeName: "host1" });
-  pipeline.load([{
-    kind: "Service",
-    metadata: { namespace: "ns1", name: "svc1" },
-    spec: {
-      clusterIP: "10.96.0.1",
+  pipeline.load([
+    buildService({
+      namespace: "ns1",
+      name: "svc1",
       internalTrafficPolicy: "Local",
       ports: [{ name: "port-0", port: 80 }],
-    },
-  }, {
-    kind: "EndpointSlice",
-    metadata: {
+    }),
+    buildSlice({
       namespace: "ns1",
-      name: "svc1-1",
-      labels: { "kubernetes.io/service-name": "svc1" },
-    },
-    addressType: "IPv4",
-    ports: [{ name: "port-0", port: 80, protocol: "TCP" }],
-    endpoints: conditions.map((each) => ({
-      addresses: ["10.0.1.1"],
-      nodeName: "host1",
-      conditions: each,
-    })),
-  }]);
+      service: "svc1",
+      ports: [{ name: "port-0", port: 80, protocol: "TCP" }],
+      endpoints: conditions.map((each) => endpoint("10.0.1.1@host1", { conditions: each })),
+    }),
+  ]);
   assertEquals(targets(portOf(pipeline, "ns1/svc1"), "local"), ["10.0.1.1:80"]);
 });
 

@@ -5,6 +5,7 @@
  */
 import fc from "fast-check";
 import { type ApiObject, NODE_NAME } from "./pipeline.ts";
+import { node, service as buildService, slice as buildSlice } from "./cluster.ts";
 
 const POD_ADDRESSES = {
   4: ["10.244.0.1", "10.244.0.2", "10.244.1.1", "10.244.1.2", "10.244.2.1"],
@@ -50,17 +51,17 @@ function service(number: number): fc.Arbitrary<ApiObject> {
     ports,
   }).map(({ families, ingress, scheduler, hash, ...spec }) => {
     const clusterIPs = families.map((f) => f === 4 ? `10.96.0.${number}` : `fd00:10:96::${number}`);
-    return {
-      kind: "Service",
+    return buildService({
+      name: `s${number}`,
       metadata: {
-        namespace: "default",
-        name: `s${number}`,
         creationTimestamp: `2026-01-0${number}T00:00:00Z`,
         annotations: { "signpost.dev/scheduler": scheduler, "signpost.dev/hash": hash },
       },
-      spec: { ...spec, clusterIP: clusterIPs[0], clusterIPs },
-      status: { loadBalancer: { ingress: ingress.map((ip) => ({ ip })) } },
-    };
+      ...spec,
+      clusterIP: clusterIPs[0],
+      clusterIPs,
+      ingress,
+    });
   });
 }
 
@@ -84,29 +85,19 @@ function slice(serviceNumber: number, sliceNumber: number): fc.Arbitrary<ApiObje
           ["TCP", "UDP", "SCTP"].map((protocol) => ({ name, protocol, port }))
         )
       )),
-    }).map((fields) => ({
-      kind: "EndpointSlice",
-      metadata: {
-        namespace: "default",
-        name: `s${serviceNumber}-${sliceNumber}`,
-        labels: { "kubernetes.io/service-name": `s${serviceNumber}` },
-      },
-      addressType: `IPv${family}`,
-      ...fields,
-    }))
+    }).map((fields) => {
+      const service = `s${serviceNumber}`;
+      return buildSlice({
+        service,
+        name: `${service}-${sliceNumber}`,
+        addressType: `IPv${family}`,
+        ...fields,
+      });
+    })
   );
 }
 
-const NODE: ApiObject = {
-  kind: "Node",
-  metadata: { name: NODE_NAME },
-  status: {
-    addresses: [{ type: "InternalIP", address: "192.0.2.10" }, {
-      type: "InternalIP",
-      address: "2001:db8::10",
-    }],
-  },
-};
+const NODE = node({ addresses: ["192.0.2.10", "2001:db8::10"] });
 
 const serviceCIDR: fc.Arbitrary<ApiObject> = fc.record({
   kind: fc.constant("ServiceCIDR"),

@@ -16,6 +16,7 @@ import { type ApiObject, NODE_NAME, replacement } from "../support/pipeline.ts";
 import { FakeDataplane } from "../support/fake_backend.ts";
 import { ManualClock, MemoryLogger, settle } from "../support/clock_and_log.ts";
 import { traitsOf } from "../support/modes.ts";
+import { service as buildService } from "../support/cluster.ts";
 
 /** Returns an observer that writes each call as a line. */
 function recordingObserver(lines: string[]): SyncObserver {
@@ -168,15 +169,12 @@ export class SyncFixture implements AsyncDisposable {
 
 /** A Service of one port with a cluster IP of its own. */
 export function service(number: number, spec: Readonly<Record<string, unknown>> = {}): ApiObject {
-  return {
-    kind: "Service",
-    metadata: {
-      namespace: "default",
-      name: `s${number}`,
-      creationTimestamp: `2026-01-0${number}T00:00:00Z`,
-    },
-    spec: { clusterIP: `10.96.0.${number}`, ports: [{ port: 80 }], ...spec },
-  };
+  return buildService({
+    name: `s${number}`,
+    metadata: { creationTimestamp: `2026-01-0${number}T00:00:00Z` },
+    clusterIP: `10.96.0.${number}`,
+    ...spec,
+  });
 }
 
 /** The objects of a state from before the start. */

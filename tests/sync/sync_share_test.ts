@@ -3,17 +3,16 @@ import type { ApiObject } from "../support/api_store.ts";
 import { Pipeline } from "../support/pipeline.ts";
 import { randomNumbers } from "../support/random.ts";
 import { SyncFixture } from "./fixture.ts";
+import { service as buildService } from "../support/cluster.ts";
 
 /** A Service of a namespace, with a cluster IP of its own and this many ports. */
 function service(namespace: string, number: number, ports: number): ApiObject {
-  return {
-    kind: "Service",
-    metadata: { namespace, name: `s${number}` },
-    spec: {
-      clusterIP: `10.96.${namespace === "big" ? 0 : 1}.${number + 1}`,
-      ports: Array.from({ length: ports }, (_, i) => ({ name: `p${i}`, port: i + 1 })),
-    },
-  };
+  return buildService({
+    namespace,
+    name: `s${number}`,
+    clusterIP: `10.96.${namespace === "big" ? 0 : 1}.${number + 1}`,
+    ports: Array.from({ length: ports }, (_, i) => ({ name: `p${i}`, port: i + 1 })),
+  });
 }
 
 /** Holds each step of a Service to begin where its last step ended. */

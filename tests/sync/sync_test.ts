@@ -1,13 +1,9 @@
 import { assertEquals } from "@std/assert";
-import type { ApiObject } from "../support/pipeline.ts";
 import { settle } from "../support/clock_and_log.ts";
 import { service, stored, SyncFixture } from "./fixture.ts";
+import { node } from "../support/cluster.ts";
 
-const NODE: ApiObject = {
-  kind: "Node",
-  metadata: { name: "node-1" },
-  status: { addresses: [{ type: "InternalIP", address: "192.0.2.10" }] },
-};
+const NODE = node({ addresses: ["192.0.2.10"] });
 
 Deno.test("nothing is applied before every kind has delivered its first state", async () => {
   await using fixture = new SyncFixture();

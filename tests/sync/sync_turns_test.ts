@@ -2,6 +2,7 @@ import { assert, assertEquals } from "@std/assert";
 import type { ApiObject } from "../support/api_store.ts";
 import { Pipeline } from "../support/pipeline.ts";
 import { service, SyncFixture } from "./fixture.ts";
+import { service as buildService } from "../support/cluster.ts";
 
 const MANY = 3_000;
 /** At most so many Services are worked out at one go. */
@@ -11,15 +12,13 @@ const LONG = 20;
 
 /** Services of which each two ask for one external IP. */
 function services(count: number): ApiObject[] {
-  return Array.from({ length: count }, (_, i) => ({
-    kind: "Service",
-    metadata: { namespace: "default", name: `s${i}` },
-    spec: {
+  return Array.from({ length: count }, (_, i) =>
+    buildService({
+      name: `s${i}`,
       clusterIP: `10.96.${i >> 8}.${i & 255}`,
       externalIPs: [`192.0.2.${(i >> 1) & 255}`],
       ports: [{ port: 1_024 + (i >> 9) }],
-    },
-  }));
+    }));
 }
 
 Deno.test("many Services are worked out in turns: others work between two of them, and what comes is in the next sync", async () => {

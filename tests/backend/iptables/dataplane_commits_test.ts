@@ -11,6 +11,7 @@ import { type ApiObject, NODE_NAME, Pipeline } from "../../support/pipeline.ts";
 import { VARIANTS } from "./kernel.ts";
 import { atOnce } from "../../../lib/model/ports/in_turns.ts";
 import { sideBySide } from "../../support/side_by_side.ts";
+import { service, slice } from "../../support/cluster.ts";
 
 const test = sideBySide("packets between two commits", 6);
 
@@ -116,38 +117,25 @@ class Stage implements AsyncDisposable {
 }
 
 function objects({ endpoints = [NODE_NAME], local = false, ranges }: Web): ApiObject[] {
-  const metadata = { namespace: "default", name: "web" };
   return [
-    {
-      kind: "Service",
-      metadata,
-      spec: {
-        ...ranges
-          ? { type: "LoadBalancer", loadBalancerSourceRanges: ranges }
-          : { type: "NodePort", externalIPs: Object.values(EXTERNAL) },
-        clusterIP: VIP[4],
-        clusterIPs: Object.values(VIP),
-        externalTrafficPolicy: local ? "Local" : "Cluster",
-        ports: [{ name: "http", port: 80, protocol: "TCP", nodePort: NODE_PORT }],
-      },
-      status: ranges &&
-        { loadBalancer: { ingress: Object.values(EXTERNAL).map((ip) => ({ ip })) } },
-    },
-    ...FAMILIES.map((family) => ({
-      kind: "EndpointSlice",
-      metadata: {
-        ...metadata,
+    service({
+      ...ranges
+        ? { type: "LoadBalancer", loadBalancerSourceRanges: ranges }
+        : { type: "NodePort", externalIPs: Object.values(EXTERNAL) },
+      clusterIP: VIP[4],
+      clusterIPs: Object.values(VIP),
+      externalTrafficPolicy: local ? "Local" : "Cluster",
+      ports: [{ name: "http", port: 80, protocol: "TCP", nodePort: NODE_PORT }],
+      ...ranges && { ingress: Object.values(EXTERNAL) },
+    }),
+    ...FAMILIES.map((family) =>
+      slice({
         name: `web-${family}`,
-        labels: { "kubernetes.io/service-name": "web" },
-      },
-      addressType: `IPv${family}`,
-      ports: [{ name: "http", port: 8080, protocol: "TCP" }],
-      endpoints: endpoints.map((nodeName) => ({
-        addresses: [POD[family]],
-        nodeName,
-        conditions: { ready: true },
-      })),
-    })),
+        addressType: `IPv${family}`,
+        ports: [{ name: "http", port: 8080, protocol: "TCP" }],
+        endpoints: endpoints.map((node) => `${POD[family]}@${node}`),
+      })
+    ),
   ];
 }
 

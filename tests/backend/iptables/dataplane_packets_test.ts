@@ -8,6 +8,7 @@ import type { Outcome } from "../../support/traffic.ts";
 import { programName } from "../../../lib/backend/iptables/script/names.ts";
 import { VARIANTS } from "./kernel.ts";
 import { atOnce } from "../../../lib/model/ports/in_turns.ts";
+import { service, slice } from "../../support/cluster.ts";
 
 const PODS = { 4: "10.244.0.1", 6: "fd00:10:244::1" };
 const VIPS = { 4: "10.96.0.1", 6: "fd00:10:96::1" };
@@ -60,27 +61,17 @@ function objects(
   hosts: readonly (keyof typeof TOPOLOGY.hosts)[],
   spec: ApiObject["spec"],
 ): ApiObject[] {
-  const metadata = { namespace: "default", name: "web" };
-  const ports = [{ name: "http", port: 80, protocol: "TCP" }];
   const clusterIPs = Object.values(VIPS);
-  const service = { type: "ClusterIP", clusterIP: clusterIPs[0], clusterIPs, ports };
+  const ports = [{ name: "http", port: 80, protocol: "TCP" }];
   return [
-    { kind: "Service", metadata, spec: { ...service, ...(spec ?? {}) } },
-    ...FAMILIES.map((family, i) => ({
-      kind: "EndpointSlice",
-      metadata: {
-        ...metadata,
+    service({ clusterIP: clusterIPs[0], clusterIPs, ports, ...(spec ?? {}) }),
+    ...FAMILIES.map((family, i) =>
+      slice({
         name: `web-${family}`,
-        labels: { "kubernetes.io/service-name": "web" },
-      },
-      addressType: `IPv${family}`,
-      ports: [{ name: "http", port: 8080, protocol: "TCP" }],
-      endpoints: hosts.map((host) => ({
-        addresses: [TOPOLOGY.hosts[host][i]],
-        nodeName: "node-1",
-        conditions: { ready: true },
-      })),
-    })),
+        ports: [{ name: "http", port: 8080, protocol: "TCP" }],
+        endpoints: hosts.map((host) => `${TOPOLOGY.hosts[host][i]}@node-1`),
+      })
+    ),
   ];
 }
 

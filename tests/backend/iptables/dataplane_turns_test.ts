@@ -3,15 +3,15 @@ import { IptablesDataplane } from "../../../lib/backend/iptables/dataplane.ts";
 import { LongTurns } from "../../support/clock_and_log.ts";
 import type { ApiObject } from "../../support/api_store.ts";
 import { Pipeline } from "../../support/pipeline.ts";
+import { service } from "../../support/cluster.ts";
 
 const SERVICES = 3_000;
 
 function services(count: number): ApiObject[] {
-  return Array.from({ length: count }, (_, i) => ({
-    kind: "Service",
-    metadata: { name: `s${i}` },
-    spec: { clusterIP: `10.96.${i >> 8}.${i & 255}`, ports: [{ port: 80 }] },
-  }));
+  return Array.from(
+    { length: count },
+    (_, i) => service({ name: `s${i}`, clusterIP: `10.96.${i >> 8}.${i & 255}` }),
+  );
 }
 
 Deno.test("the rules of many Services are made, compared and changed in turns: others work between two of them", async () => {

@@ -7,8 +7,9 @@ import { FAMILIES } from "../../../lib/model/values/address.ts";
 import { ManualClock, settle } from "../../support/clock_and_log.ts";
 import { execute } from "../../support/command.ts";
 import { Network } from "../../support/network.ts";
-import { type ApiObject, Pipeline } from "../../support/pipeline.ts";
+import { Pipeline } from "../../support/pipeline.ts";
 import { VARIANTS } from "./kernel.ts";
+import { service, slice } from "../../support/cluster.ts";
 
 const POD = "10.244.0.11";
 const NODE_PORT = 30080;
@@ -19,28 +20,12 @@ const TOPOLOGY = {
     client: ["203.0.113.10", "2001:db8:1::10"],
   },
 };
-const OBJECTS: readonly ApiObject[] = [
-  {
-    kind: "Service",
-    metadata: { namespace: "default", name: "web" },
-    spec: {
-      type: "NodePort",
-      clusterIP: "10.96.0.1",
-      clusterIPs: ["10.96.0.1"],
-      ports: [{ name: "http", port: 80, protocol: "TCP", nodePort: NODE_PORT }],
-    },
-  },
-  {
-    kind: "EndpointSlice",
-    metadata: {
-      namespace: "default",
-      name: "web-4",
-      labels: { "kubernetes.io/service-name": "web" },
-    },
-    addressType: "IPv4",
-    ports: [{ name: "http", port: 8080, protocol: "TCP" }],
-    endpoints: [{ addresses: [POD], nodeName: "node-1", conditions: { ready: true } }],
-  },
+const OBJECTS = [
+  service({
+    type: "NodePort",
+    ports: [{ name: "http", port: 80, protocol: "TCP", nodePort: NODE_PORT }],
+  }),
+  slice({ ports: [{ name: "http", port: 8080, protocol: "TCP" }], endpoints: [`${POD}@node-1`] }),
 ];
 
 for (const variant of VARIANTS) {

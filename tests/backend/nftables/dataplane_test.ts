@@ -13,6 +13,13 @@ import { type ApiObject, NODE_NAME, Pipeline } from "../../support/pipeline.ts";
 import { SILENT_RUNNER } from "../../support/modes.ts";
 import { Kernel } from "./kernel.ts";
 import { atOnce } from "../../../lib/model/ports/in_turns.ts";
+import {
+  type Fields,
+  node,
+  service as buildService,
+  serviceCIDR,
+  slice as buildSlice,
+} from "../../support/cluster.ts";
 
 /** An `nft` that remembers scripts without what they list, lists what the test says, and refuses when told. */
 class FakeNft {
@@ -32,13 +39,7 @@ class FakeNft {
   });
 }
 
-function service(name: string, spec: Readonly<Record<string, unknown>> = {}): ApiObject {
-  return {
-    kind: "Service",
-    metadata: { name },
-    spec: { clusterIP: "10.96.0.1", ports: [{ port: 80 }], ...spec },
-  };
-}
+const service = (name: string, spec: Fields = {}) => buildService({ name, ...spec });
 
 /** The address of an endpoint by its number. */
 function address(number: number): string {
@@ -47,13 +48,7 @@ function address(number: number): string {
 
 /** A slice with these endpoints. */
 function slice(name: string, serviceName: string, numbers: readonly number[]): ApiObject {
-  return {
-    kind: "EndpointSlice",
-    metadata: { name, labels: { "kubernetes.io/service-name": serviceName } },
-    addressType: "IPv4",
-    ports: [{ port: 8080 }],
-    endpoints: numbers.map((number) => ({ addresses: [address(number)], nodeName: "node-2" })),
-  };
+  return buildSlice({ name, service: serviceName, endpoints: numbers.map(address) });
 }
 
 /** Slices of a hundred endpoints each. */
@@ -202,17 +197,8 @@ Deno.test("a change that changes no rule is an empty script, which nft is not st
   assertEquals(fake.scripts.length, 1);
 });
 
-const NODE: ApiObject = {
-  kind: "Node",
-  metadata: { name: "node-1" },
-  status: { addresses: [{ type: "InternalIP", address: "192.0.2.10" }] },
-};
-
-const CIDR: ApiObject = {
-  kind: "ServiceCIDR",
-  metadata: { name: "kubernetes" },
-  spec: { cidrs: ["10.96.0.0/16"] },
-};
+const NODE = node({ addresses: ["192.0.2.10"] });
+const CIDR = serviceCIDR("10.96.0.0/16");
 
 Deno.test("a change of the node's address needs a full script, one of ServiceCIDRs does not", () => {
   const dataplane = new NftablesDataplane(new Nft(SILENT_RUNNER));
@@ -434,23 +420,22 @@ Deno.test("the longest names that objects can have make names and comments that 
   const [namespace = "", name = "", port = ""] = ["n", "s", "p"].map((letter) =>
     letter.repeat(253)
   );
-  const objects: ApiObject[] = [{
-    kind: "Service",
-    metadata: { namespace, name },
-    spec: {
+  const objects = [
+    buildService({
+      namespace,
+      name,
       clusterIP: "fd00::1",
       sessionAffinity: "ClientIP",
       ports: [{ name: port, port: 80 }, { name: "other", port: 81 }],
-    },
-  }, {
-    kind: "EndpointSlice",
-    metadata: { namespace, name, labels: { "kubernetes.io/service-name": name } },
-    addressType: "IPv6",
-    ports: [{ name: port, port: 65535 }],
-    endpoints: ["1", "2"].map((last) => ({
-      addresses: [`fd00:aaaa:bbbb:cccc:dddd:eeee:ffff:${last}`],
-    })),
-  }];
+    }),
+    buildSlice({
+      namespace,
+      service: name,
+      name,
+      ports: [{ name: port, port: 65535 }],
+      endpoints: ["1", "2"].map((last) => `fd00:aaaa:bbbb:cccc:dddd:eeee:ffff:${last}`),
+    }),
+  ];
   await using kernel = await Kernel.create();
   const dataplane = new NftablesDataplane(kernel.nft);
   const pipeline = new Pipeline();

@@ -3,28 +3,16 @@ import { NftablesDataplane } from "../../../lib/backend/nftables/dataplane.ts";
 import { heldPorts, nftablesRules } from "../../../lib/backend/nftables/kernel_rules.ts";
 import { Pipeline } from "../../support/pipeline.ts";
 import { Kernel } from "./kernel.ts";
+import { service as buildService, slice } from "../../support/cluster.ts";
 
 const SLICE = "endpoints-tcp4";
 
 function objects(spec: object = {}) {
+  const clusterIP = "10.96.0.10";
+  const service = { clusterIP, clusterIPs: [clusterIP], ingress: ["192.0.2.10"], ...spec };
   return [
-    {
-      kind: "Service",
-      metadata: { namespace: "shop", name: "web" },
-      status: { loadBalancer: { ingress: [{ ip: "192.0.2.10" }] } },
-      spec: { clusterIP: "10.96.0.10", clusterIPs: ["10.96.0.10"], ports: [{ port: 80 }], ...spec },
-    },
-    {
-      kind: "EndpointSlice",
-      metadata: {
-        namespace: "shop",
-        name: "web-1",
-        labels: { "kubernetes.io/service-name": "web" },
-      },
-      addressType: "IPv4",
-      ports: [{ port: 8080 }],
-      endpoints: ["10.244.0.1", "10.244.0.2"].map((address) => ({ addresses: [address] })),
-    },
+    buildService({ namespace: "shop", ...service }),
+    slice({ namespace: "shop", endpoints: ["10.244.0.1", "10.244.0.2"] }),
   ];
 }
 

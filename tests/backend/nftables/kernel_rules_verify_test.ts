@@ -3,24 +3,22 @@ import { nftablesRules } from "../../../lib/backend/nftables/kernel_rules.ts";
 import { NftablesDataplane } from "../../../lib/backend/nftables/dataplane.ts";
 import { Kernel } from "./kernel.ts";
 import { Pipeline } from "../../support/pipeline.ts";
+import { service } from "../../support/cluster.ts";
 
 /** A Service whose ports have the numbers of protocols. */
-const RANGED = {
-  kind: "Service",
-  metadata: { namespace: "shop", name: "web" },
-  spec: {
-    type: "LoadBalancer",
-    clusterIP: "10.96.0.10",
-    clusterIPs: ["10.96.0.10", "fd00:10:96::10"],
-    ports: [
-      { name: "six", port: 6 },
-      { name: "seventeen", port: 17, protocol: "UDP" },
-      { name: "sctp", port: 132, protocol: "SCTP" },
-    ],
-    loadBalancerSourceRanges: ["198.51.100.0/24", "203.0.113.7/32", "2001:db8::/33"],
-  },
-  status: { loadBalancer: { ingress: [{ ip: "192.0.2.10" }, { ip: "2001:db8:1::10" }] } },
-} as const;
+const RANGED = service({
+  namespace: "shop",
+  type: "LoadBalancer",
+  clusterIP: "10.96.0.10",
+  clusterIPs: ["10.96.0.10", "fd00:10:96::10"],
+  ports: [
+    { name: "six", port: 6 },
+    { name: "seventeen", port: 17, protocol: "UDP" },
+    { name: "sctp", port: 132, protocol: "SCTP" },
+  ],
+  loadBalancerSourceRanges: ["198.51.100.0/24", "203.0.113.7/32", "2001:db8::/33"],
+  ingress: ["192.0.2.10", "2001:db8:1::10"],
+});
 
 /** Writes the Service's rules. @returns a comparison of the kernel's rules with the desired ones */
 async function applied(kernel: Kernel) {

@@ -3,6 +3,7 @@ import { PROBE_SERVICES } from "../../../lib/backend/nftables/probe.ts";
 import type { TableObject } from "../../../lib/backend/nftables/table.ts";
 import { pickFor } from "../../../lib/backend/nftables/pick.ts";
 import type { Scheduler } from "../../../lib/model/cluster/scheduler.ts";
+import { destination } from "../../support/cluster.ts";
 
 /** The objects that choose an endpoint for the cluster IP of the service port `default/sNUMBER:http`. */
 function picked(
@@ -16,12 +17,7 @@ function picked(
     ...port,
     name: `default/s${number}:http`,
     affinitySeconds: 0,
-    clusterEndpoints: Array.from({ length: count }, (_, i) => ({
-      address: `10.244.0.${i}`,
-      port: 8080,
-      local: false,
-      hairpin: false,
-    })),
+    clusterEndpoints: Array.from({ length: count }, (_, i) => destination(`10.244.0.${i}`)),
     ...scheduler && { scheduler },
   }, {
     policy: "Cluster",

@@ -8,6 +8,7 @@ import { type Contents, parsingListing, readingTable } from "../../../lib/backen
 import { LongTurns } from "../../support/clock_and_log.ts";
 import { Pipeline } from "../../support/pipeline.ts";
 import { atOnce } from "../../../lib/model/ports/in_turns.ts";
+import { service } from "../../support/cluster.ts";
 
 const SERVICES = 20_000;
 /** The set of frontends without endpoints. */
@@ -44,11 +45,10 @@ function listingOf({ sets, declarations }: Contents): string {
 function manyServices(): Pipeline {
   const pipeline = new Pipeline();
   pipeline.load(
-    Array.from({ length: SERVICES }, (_, i) => ({
-      kind: "Service",
-      metadata: { name: `s${i}` },
-      spec: { clusterIP: `10.96.${i >> 8}.${i & 255}`, ports: [{ port: 80 }] },
-    })),
+    Array.from(
+      { length: SERVICES },
+      (_, i) => service({ name: `s${i}`, clusterIP: `10.96.${i >> 8}.${i & 255}` }),
+    ),
   );
   return pipeline;
 }

@@ -10,6 +10,7 @@ import { listTable } from "../../support/nft_table.ts";
 import { type ApiObject, Pipeline } from "../../support/pipeline.ts";
 import { Kernel } from "./kernel.ts";
 import { atOnce } from "../../../lib/model/ports/in_turns.ts";
+import { service, slice } from "../../support/cluster.ts";
 
 const CLUSTER_CIDR = { clusterCIDRs: ["10.244.0.0/16", "fd00:10:244::/48"] };
 const T = "inet signpost";
@@ -101,26 +102,19 @@ class Stage implements AsyncDisposable {
 /** Services with two endpoints each, or three; some may have another second endpoint. */
 function objects(count: number, changed: readonly number[] = [], each = 2): ApiObject[] {
   return Array.from({ length: count }, (_, i) => i).flatMap((i): ApiObject[] => [
-    {
-      kind: "Service",
-      metadata: { name: `s${i}` },
-      spec: {
-        clusterIP: `10.96.0.${i + 1}`,
-        ports: [{ port: 80 }],
-        ...(i === 0 && { sessionAffinity: "ClientIP" }),
-      },
-    },
-    {
-      kind: "EndpointSlice",
-      metadata: { name: `s${i}`, labels: { "kubernetes.io/service-name": `s${i}` } },
-      addressType: "IPv4",
-      ports: [{ port: 8080 }],
+    service({
+      name: `s${i}`,
+      clusterIP: `10.96.0.${i + 1}`,
+      ...(i === 0 && { sessionAffinity: "ClientIP" }),
+    }),
+    slice({
+      service: `s${i}`,
       endpoints: [
-        { addresses: [`10.244.1.${i}`] },
-        { addresses: [`10.244.${changed.includes(i) ? 3 : 2}.${i}`] },
-        ...(each === 3 ? [{ addresses: [`10.244.4.${i}`] }] : []),
+        `10.244.1.${i}`,
+        `10.244.${changed.includes(i) ? 3 : 2}.${i}`,
+        ...(each === 3 ? [`10.244.4.${i}`] : []),
       ],
-    },
+    }),
   ]);
 }
 

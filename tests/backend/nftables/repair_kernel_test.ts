@@ -21,6 +21,7 @@ import { type ApiObject, Pipeline } from "../../support/pipeline.ts";
 import { Kernel } from "./kernel.ts";
 import { SERVICE, STICKY, TURNS } from "./web.ts";
 import { atOnce } from "../../../lib/model/ports/in_turns.ts";
+import { service } from "../../support/cluster.ts";
 
 /** A table that was written once. */
 class Table implements AsyncDisposable {
@@ -280,18 +281,15 @@ Deno.test("a repair leaves deletions that wait to the steps that make them", asy
 });
 
 Deno.test("source ranges go over several steps, and come back between them", async () => {
-  const balanced = (name: string, clusterIP: string, ip: string, ranges: readonly number[]) => ({
-    apiVersion: "v1",
-    kind: "Service",
-    metadata: { namespace: "shop", name },
-    spec: {
+  const balanced = (name: string, clusterIP: string, ip: string, ranges: readonly number[]) =>
+    service({
+      namespace: "shop",
+      name,
       clusterIP,
       type: "LoadBalancer",
-      ports: [{ port: 80, protocol: "TCP" }],
       loadBalancerSourceRanges: ranges.map((each) => `10.${2 * each}.0.0/16`),
-    },
-    status: { loadBalancer: { ingress: [{ ip }] } },
-  });
+      ingress: [ip],
+    });
   const stays = balanced("web", "10.96.0.1", "203.0.113.1", [1, 2]);
   const goes = (...ranges: readonly number[]) =>
     balanced("goes", "10.96.0.2", "203.0.113.2", ranges);

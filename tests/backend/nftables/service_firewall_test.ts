@@ -12,6 +12,7 @@ import { type ApiObject, Pipeline } from "../../support/pipeline.ts";
 import { SILENT_RUNNER, traitsOf } from "../../support/modes.ts";
 import { Kernel } from "./kernel.ts";
 import { atOnce } from "../../../lib/model/ports/in_turns.ts";
+import { type Fields, service as buildService } from "../../support/cluster.ts";
 
 const DETECT_LOCAL = {
   bridgeInterface: "cni0",
@@ -70,26 +71,20 @@ Deno.test("no set of ranges has a protocol in its key", () => {
   }
 });
 
-const BASE = { type: "LoadBalancer", ports: [{ name: "http", port: 80 }] };
-
-function service(name: string, spec: Readonly<Record<string, unknown>>): ApiObject {
-  return {
-    kind: "Service",
-    metadata: { name },
-    spec: { ...BASE, ...spec },
-    status: { loadBalancer: { ingress: [{ ip: spec["lb"] }] } },
-  };
+function service(name: string, spec: Fields): ApiObject {
+  const ports = [{ name: "http", port: 80 }];
+  return buildService({ name, type: "LoadBalancer", ports, ...spec });
 }
 
-const OPEN = service("open", { clusterIP: "10.96.0.1", lb: "192.0.2.1" });
+const OPEN = service("open", { clusterIP: "10.96.0.1", ingress: ["192.0.2.1"] });
 const RANGED = service("ranged", {
   clusterIP: "10.96.0.2",
-  lb: "192.0.2.2",
+  ingress: ["192.0.2.2"],
   loadBalancerSourceRanges: ["198.51.100.0/24"],
 });
 const RANGED_UDP = service("ranged-udp", {
   clusterIP: "10.96.0.3",
-  lb: "192.0.2.3",
+  ingress: ["192.0.2.3"],
   ports: [{ name: "dns", port: 17, protocol: "UDP" }],
   loadBalancerSourceRanges: ["198.51.100.0/24", "203.0.113.0/25"],
 });

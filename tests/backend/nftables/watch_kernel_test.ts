@@ -19,6 +19,7 @@ import { Pipeline } from "../../support/pipeline.ts";
 import { MemoryLogger } from "../../support/clock_and_log.ts";
 import { Kernel } from "./kernel.ts";
 import { atOnce } from "../../../lib/model/ports/in_turns.ts";
+import { service, slice } from "../../support/cluster.ts";
 
 /** A dataplane with some services in the kernel, and a watch that is known to follow. */
 class Fixture implements AsyncDisposable {
@@ -141,27 +142,17 @@ const MARKER = "add chain inet signpost marker\ndelete chain inet signpost marke
 /** Reports of what the tests themselves do. */
 const OURS = /^chain of (?:marker|last|end-\d+)(?:, chain of (?:marker|last|end-\d+))*$/;
 
-const SERVICE = {
-  kind: "Service",
-  metadata: { name: "web" },
-  spec: { clusterIP: "10.96.0.1", ports: [{ port: 80 }] },
-};
+const SERVICE = service();
 
 /** Services that take turns, with two endpoints each. */
 function turns(count: number): Parameters<Pipeline["load"]>[0] {
   return Array.from({ length: count }, (_, i) => `turns-${i}`).flatMap((name, i) => [
-    {
-      ...SERVICE,
-      metadata: { name, annotations: { "signpost.dev/scheduler": "round-robin" } },
-      spec: { ...SERVICE.spec, clusterIP: `10.96.1.${i}` },
-    },
-    {
-      kind: "EndpointSlice",
-      metadata: { name, labels: { "kubernetes.io/service-name": name } },
-      addressType: "IPv4",
-      endpoints: [{ addresses: ["10.244.0.2"] }, { addresses: ["10.244.0.3"] }],
-      ports: [{ port: 8080 }],
-    },
+    service({
+      name,
+      metadata: { annotations: { "signpost.dev/scheduler": "round-robin" } },
+      clusterIP: `10.96.1.${i}`,
+    }),
+    slice({ service: name, endpoints: ["10.244.0.2", "10.244.0.3"] }),
   ]);
 }
 
@@ -170,8 +161,8 @@ const TWO_RANGES = ["192.0.2.0/24", "198.51.100.0/24"];
 
 /** A Service that a balancer leads to, from these ranges alone. */
 function balanced(ranges: readonly string[]): Parameters<Pipeline["load"]>[0][number] {
-  const spec = { ...SERVICE.spec, type: "LoadBalancer", loadBalancerSourceRanges: ranges };
-  return { ...SERVICE, spec, status: { loadBalancer: { ingress: [{ ip: "203.0.113.1" }] } } };
+  const fields = { type: "LoadBalancer", loadBalancerSourceRanges: ranges };
+  return service({ ...fields, ingress: ["203.0.113.1"] });
 }
 
 /** The processes of a namespace that are `nft monitor`. */

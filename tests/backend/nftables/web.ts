@@ -3,7 +3,8 @@
  *
  * @module
  */
-import type { ApiObject } from "../../support/pipeline.ts";
+import type { ApiObject } from "../../support/api_store.ts";
+import { service, slice } from "../../support/cluster.ts";
 
 /** The Service shop/web, and its two endpoints. */
 export const SERVICE = objects("web", { clusterIP: "10.96.0.1", endpoints: [11, 12] });
@@ -34,21 +35,7 @@ function objects(
 ): readonly ApiObject[] {
   const namespace = "shop";
   return [
-    {
-      kind: "Service",
-      metadata: { namespace, name, annotations },
-      spec: { clusterIP, ports: [{ port: 80 }], ...spec },
-    },
-    {
-      kind: "EndpointSlice",
-      metadata: {
-        namespace,
-        name: `${name}-1`,
-        labels: { "kubernetes.io/service-name": name },
-      },
-      addressType: "IPv4",
-      endpoints: endpoints.map((number) => ({ addresses: [`10.244.0.${number}`] })),
-      ports: [{ port: 8080 }],
-    },
+    service({ namespace, name, metadata: { annotations }, clusterIP, ...spec }),
+    slice({ namespace, service: name, endpoints: endpoints.map((each) => `10.244.0.${each}`) }),
   ];
 }

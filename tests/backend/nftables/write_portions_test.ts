@@ -17,6 +17,7 @@ import { wholeInput } from "../../support/whole_input.ts";
 import { listTable } from "../../support/nft_table.ts";
 import { type ApiObject, Pipeline } from "../../support/pipeline.ts";
 import { Kernel } from "./kernel.ts";
+import { service, slice } from "../../support/cluster.ts";
 
 const CLUSTER_CIDR = { clusterCIDRs: ["10.244.0.0/16", "fd00:10:244::/48"] };
 const PORTIONS = { clock: realClock, logger: new MemoryLogger(), weight: 8 };
@@ -27,18 +28,8 @@ const HOOKED =
 /** Services with two endpoints each: with the weight 8, two go into one portion. */
 function objects(count = 10): ApiObject[] {
   return Array.from({ length: count }, (_, i) => i).flatMap((i): ApiObject[] => [
-    {
-      kind: "Service",
-      metadata: { name: `s${i}` },
-      spec: { clusterIP: `10.96.0.${i + 1}`, ports: [{ port: 80 }] },
-    },
-    {
-      kind: "EndpointSlice",
-      metadata: { name: `s${i}`, labels: { "kubernetes.io/service-name": `s${i}` } },
-      addressType: "IPv4",
-      ports: [{ port: 8080 }],
-      endpoints: [{ addresses: [`10.244.1.${i}`] }, { addresses: [`10.244.2.${i}`] }],
-    },
+    service({ name: `s${i}`, clusterIP: `10.96.0.${i + 1}` }),
+    slice({ service: `s${i}`, endpoints: [`10.244.1.${i}`, `10.244.2.${i}`] }),
   ]);
 }
 

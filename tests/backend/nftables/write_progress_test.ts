@@ -4,16 +4,13 @@ import { FullScript, writePortions } from "../../../lib/backend/nftables/write.t
 import type { Progress } from "../../../lib/model/kernel/dataplane.ts";
 import { ManualClock, MemoryLogger } from "../../support/clock_and_log.ts";
 import { Pipeline } from "../../support/pipeline.ts";
+import { service } from "../../support/cluster.ts";
 
 /** Writes five portions, each of which takes nft so many milliseconds. */
 async function write(milliseconds: number) {
   const pipeline = new Pipeline();
   pipeline.load(
-    Array.from({ length: 4 }, (_, i) => ({
-      kind: "Service",
-      metadata: { name: `s${i}` },
-      spec: { clusterIP: `10.96.0.${i}`, ports: [{ port: 80 }] },
-    })),
+    Array.from({ length: 4 }, (_, i) => service({ name: `s${i}`, clusterIP: `10.96.0.${i}` })),
   );
   const [clock, logger, told] = [new ManualClock(), new MemoryLogger(), [] as Progress[]];
   await writePortions(new FullScript(pipeline.desired), {

@@ -12,6 +12,7 @@ import { DenoProcessRunner } from "../../../lib/system/process.ts";
 import { type ApiObject, Pipeline } from "../../support/pipeline.ts";
 import { SystemClock } from "../../../lib/system/clock.ts";
 import { Kernel } from "./kernel.ts";
+import { service, slice } from "../../support/cluster.ts";
 
 /** So many Services with two endpoints each, in both families. */
 function services(count: number): ApiObject[] {
@@ -20,17 +21,10 @@ function services(count: number): ApiObject[] {
       const name = `s${i}-${family.toLowerCase()}`;
       const address = (range: number) =>
         family === "IPv4" ? `10.${range}.${i >> 8}.${i & 255}` : `fd00:${range}::${i.toString(16)}`;
-      return [{
-        kind: "Service",
-        metadata: { name },
-        spec: { clusterIP: address(96), ports: [{ port: 80 }] },
-      }, {
-        kind: "EndpointSlice",
-        metadata: { name, labels: { "kubernetes.io/service-name": name } },
-        addressType: family,
-        ports: [{ port: 8080 }],
-        endpoints: [{ addresses: [address(1)] }, { addresses: [address(2)] }],
-      }];
+      return [
+        service({ name, clusterIP: address(96) }),
+        slice({ service: name, endpoints: [address(1), address(2)] }),
+      ];
     })
   );
 }

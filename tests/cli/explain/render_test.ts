@@ -11,6 +11,7 @@ import {
   loadBalancer,
   LOCAL,
   NODE_ADDRESS,
+  OLD,
   REMOTE,
   slice,
   web,
@@ -52,11 +53,7 @@ Deno.test("a broken Service is a page: causes, addresses, endpoints, kernel, cli
       externalIPs: ["192.0.2.30"],
     }),
     slice([LOCAL, REMOTE, endpoint("10.244.1.12", "node-2", { conditions: { ready: false } })]),
-    {
-      kind: "Service",
-      metadata: { namespace: "shop", name: "old", creationTimestamp: "2026-01-01T00:00:00Z" },
-      spec: { clusterIP: "10.96.0.11", externalIPs: ["192.0.2.30"], ports: [{ port: 80 }] },
-    },
+    OLD,
   ], { kernel: KERNEL });
   await assertGolden("explain-service.txt", renderService(report, plain));
   await assertGolden("explain-service.json", `${JSON.stringify(report, undefined, 2)}\n`);

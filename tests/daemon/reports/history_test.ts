@@ -5,14 +5,13 @@ import type { EndpointSlice, ObjectEvent } from "../../../lib/model/cluster/obje
 import type { DesiredServicePort } from "../../../lib/model/kernel/desired.ts";
 import { servicePort } from "../../observe/page/contents.ts";
 import { ManualClock } from "../../support/clock_and_log.ts";
+import { destination } from "../../support/cluster.ts";
 
 const START = Date.parse("2026-01-02T03:04:05.000Z");
 
 /** Service ports with these endpoints. */
 function web(...addresses: readonly string[]): DesiredServicePort[] {
-  const clusterEndpoints = addresses.map((address) => (
-    { address, port: 8080, local: true, hairpin: false }
-  ));
+  const clusterEndpoints = addresses.map((address) => destination(address, { local: true }));
   return [servicePort({ clusterEndpoints, localEndpoints: [] })];
 }
 

@@ -6,6 +6,7 @@
 import { assertEquals } from "@std/assert";
 import { ADDRESSES, type Manifest, service, slice } from "../cluster.ts";
 import { Stage } from "../stage.ts";
+import { service as buildService, slice as buildSlice } from "../../support/cluster.ts";
 
 const a = ADDRESSES[4];
 const SERVICES = 20;
@@ -13,29 +14,12 @@ const ENDPOINTS = 200;
 
 /** Services of another namespace: 20 elements for each endpoint. */
 const MANY: readonly Manifest[] = Array.from({ length: SERVICES }, (_, i) => {
-  const addresses = Array.from({ length: ENDPOINTS }, (_, k) => `10.128.${i}.${k}`);
-  const metadata = { namespace: "evil", name: `s${i}` };
-  const clusterIP = `10.96.9.${i + 1}`;
+  const [namespace, name] = ["evil", `s${i}`];
+  const externalIPs = Array.from({ length: 19 }, (_, k) => `192.0.${i}.${k}`);
+  const endpoints = Array.from({ length: ENDPOINTS }, (_, k) => `10.128.${i}.${k}`);
   return [
-    {
-      apiVersion: "v1",
-      kind: "Service",
-      metadata,
-      spec: {
-        clusterIP,
-        clusterIPs: [clusterIP],
-        externalIPs: Array.from({ length: 19 }, (_, k) => `192.0.${i}.${k}`),
-        ports: [{ port: 80 }],
-      },
-    },
-    {
-      apiVersion: "discovery.k8s.io/v1",
-      kind: "EndpointSlice",
-      metadata: { ...metadata, labels: { "kubernetes.io/service-name": `s${i}` } },
-      addressType: "IPv4",
-      ports: [{ port: 8080 }],
-      endpoints: addresses.map((address) => ({ addresses: [address] })),
-    },
+    buildService({ namespace, name, clusterIP: `10.96.9.${i + 1}`, externalIPs }),
+    buildSlice({ namespace, service: name, endpoints }),
   ];
 }).flat();
 

@@ -3,7 +3,6 @@
  *
  * @module
  */
-import { desiredPort } from "../../backend/desired_port.ts";
 import { CONNECTIONS_VERSION, type ConnectionsReport } from "../../../lib/model/connections.ts";
 import type { DesiredServicePort, Destination } from "../../../lib/model/kernel/desired.ts";
 import { type Finding, type Status, STATUS_VERSION } from "../../../lib/model/status.ts";
@@ -13,6 +12,7 @@ import { pageHandler } from "../../../lib/observe/endpoints.ts";
 import { realClock } from "../../support/clock_and_log.ts";
 import { configuration, DEFAULTS } from "../../support/configuration.ts";
 import type { PageContents } from "../../../lib/observe/page/data.ts";
+import { servicePort as buildPort } from "../../support/cluster.ts";
 
 /** The time of all tests. */
 export const NOW = Date.parse("2026-01-02T03:04:05.000Z");
@@ -117,10 +117,7 @@ export function endpoint(address: string, local = false): Destination {
 
 /** A service port with a cluster IP and two endpoints. */
 export function servicePort(changes: Partial<DesiredServicePort> = {}): DesiredServicePort {
-  return desiredPort({
-    externalIPs: [],
-    loadBalancerIPs: [],
-    nodePort: 0,
+  return buildPort({
     clusterEndpoints: [endpoint("10.244.0.7", true), endpoint("10.244.1.9")],
     ...changes,
   });

@@ -21,6 +21,7 @@ import { makeCertificates } from "../../support/certificates.ts";
 import { eventually } from "../../support/eventually.ts";
 import { fakeDecode, MemorySink } from "./fakes.ts";
 import { MemoryLogger, realClock } from "../../support/clock_and_log.ts";
+import { service as buildService } from "../../support/cluster.ts";
 
 /** A Service whose version shows in the sink. */
 export function service(
@@ -28,11 +29,7 @@ export function service(
   version: string,
   labels: Readonly<Record<string, string>> = {},
 ): ApiObject {
-  return {
-    kind: "Service",
-    metadata: { name, labels: { ...labels, version } },
-    spec: { clusterIP: "10.96.0.1" },
-  };
+  return buildService({ name, metadata: { labels: { ...labels, version } } });
 }
 
 /** The parts that a test starts from. */

@@ -7,6 +7,7 @@ import type {
   DesiredServicePort,
   StateChange,
 } from "../../../../lib/model/kernel/desired.ts";
+import { destination, servicePort as buildPort } from "../../../support/cluster.ts";
 
 const OPTIONS = { families: FAMILIES, tcpBeLiberal: false };
 const FAMILY = {
@@ -27,30 +28,15 @@ const NODE: DesiredNode = {
 };
 
 function servicePort(changes: Partial<DesiredServicePort> = {}): DesiredServicePort {
-  const clusterEndpoints = [1, 2, 3].map((n) => ({
-    address: `10.244.0.${n}`,
-    port: 8080,
-    local: n === 1,
-    hairpin: n === 1,
-  }));
-  return {
+  const clusterEndpoints = [1, 2, 3].map((n) =>
+    destination(`10.244.0.${n}`, { local: n === 1, hairpin: n === 1 })
+  );
+  return buildPort({
     name: "ns/web:http",
-    family: 4,
-    protocol: "tcp",
-    port: 80,
     clusterIPs: ["10.96.0.1"],
-    externalIPs: [],
-    loadBalancerIPs: [],
-    nodePort: 0,
-    sourceRanges: [],
-    internalTrafficPolicy: "Cluster",
-    externalTrafficPolicy: "Cluster",
-    affinitySeconds: 0,
     clusterEndpoints,
-    localEndpoints: [],
-    hasEndpoints: true,
     ...changes,
-  };
+  });
 }
 
 function step(before: readonly DesiredServicePort[], after: readonly DesiredServicePort[]): string {

@@ -2,13 +2,9 @@ import { assertEquals } from "@std/assert";
 import { endpointRules } from "../../../../lib/backend/iptables/script/service_rules.ts";
 import type { Scheduler } from "../../../../lib/model/cluster/scheduler.ts";
 import { PROBE_SERVICES } from "../../../../lib/backend/nftables/probe.ts";
+import { destination } from "../../../support/cluster.ts";
 
-const ENDPOINTS = [1, 2, 3].map((last) => ({
-  address: `10.244.0.${last}`,
-  port: 80,
-  local: false,
-  hairpin: false,
-}));
+const ENDPOINTS = [1, 2, 3].map((last) => destination(`10.244.0.${last}`, { port: 80 }));
 
 function rulesFor(scheduler?: Scheduler): readonly string[] {
   const [port] = PROBE_SERVICES;
