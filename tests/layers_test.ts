@@ -194,7 +194,7 @@ Deno.test("own modules are loaded when they are asked for in one file, and by li
   assertEquals(dynamic.filter(({ other }) => other > 0), []);
 });
 
-Deno.test("what all commands load does not bring a command, the daemon or the kernel's side along", () => {
+Deno.test("what all commands load does not import a command or the daemon", () => {
   const loaded = new Set<string>();
   const visit = (path: string): void => {
     const file = SOURCES.find((each) => each.path === path);

@@ -91,7 +91,7 @@ async function applyTwice(node: FakeNode, logger: MemoryLogger): Promise<void> {
   }
 }
 
-Deno.test("iptables mode goes by nf_conntrack_tcp_be_liberal, at the start and when it changes", async () => {
+Deno.test("iptables mode follows nf_conntrack_tcp_be_liberal when it changes", async () => {
   const name = "net.netfilter.nf_conntrack_tcp_be_liberal";
   const node = new FakeNode();
   node.sysctls.set(name, "1");
@@ -144,7 +144,7 @@ Deno.test("a route_localnet that cannot be set keeps no rule back", async () => 
   assertEquals(logger.at("warn"), []);
 });
 
-Deno.test("a sysctl that hangs is waited for two seconds, is not started twice, and sets the rest later", async () => {
+Deno.test("a sysctl that hangs is waited for two seconds", async () => {
   const node = new FakeNode();
   const clock = new ManualClock();
   const first = Promise.withResolvers<ProcessResult>();
@@ -192,7 +192,7 @@ const DUAL_SERVICE = service({
 const IPV6 = /ip6|fd00:|2001:db8|::|[a-z-]6\b/;
 
 for (const mode of ["nftables", "iptables"] as const) {
-  Deno.test(`on a node without IPv6, ${mode} mode writes IPv4 rules alone, and a finding says so`, async () => {
+  Deno.test(`${mode} mode writes IPv4 rules alone on a node without IPv6`, async () => {
     const node = new FakeNode(mode === "nftables" ? [] : ["-legacy"]);
     const logger = new MemoryLogger();
     const opened = await open(node, mode, logger, { hasIpv6: false });

@@ -67,7 +67,7 @@ Deno.test("frontends that their Service does not have count nothing", () => {
   assertEquals(list(), []);
 });
 
-Deno.test("what is known of a Service goes with it, and a new one of its name begins at nothing", () => {
+Deno.test("a new Service of the name of a deleted one begins at zero", () => {
   const services = new Map([["shop/web", [WEB]]]);
   const { set, forget, read, list } = counter(services);
   set("IPv4 tcp . 30080", 9);
@@ -82,7 +82,7 @@ Deno.test("what is known of a Service goes with it, and a new one of its name be
   assertEquals(list(), [["web", 80, "nodePort", 2, 0.4]]);
 });
 
-Deno.test("an update of a Service loses none of its connections, but those of a port that goes", () => {
+Deno.test("an update of a Service loses only the connections of a removed port", () => {
   const services = new Map([["shop/web", [WEB, {
     ...WEB,
     name: "shop/web:tls",

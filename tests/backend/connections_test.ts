@@ -61,7 +61,7 @@ Deno.test("the kernel is read at most every second, from the start of the rules 
   assertEquals(state.reads, 2);
 });
 
-Deno.test("rules that this process has written are not read at the start: they had counted nothing", async () => {
+Deno.test("rules that this process has written are not read at the start", async () => {
   const { connections, state, pass } = kernel();
   state.areOurs = true;
   await connections.begin();
@@ -118,7 +118,7 @@ Deno.test("the report has what came since the last reading, by second", async ()
   }]);
 });
 
-Deno.test("connections that the rules refuse are listed and summed for themselves, by reason", async () => {
+Deno.test("refused connections are listed by reason", async () => {
   let packets = 0;
   let elapsed = 0;
   const connections = new Connections({
@@ -167,7 +167,7 @@ Deno.test("where only the busiest are asked for, the sums are those of all", asy
   assertEquals([all.services.length, all.total], [1, total]);
 });
 
-Deno.test("of very many Services the report has the busiest, and gives way while it looks for them", async () => {
+Deno.test("the report has the busiest of very many Services", async () => {
   const numbers = Array.from({ length: 20_000 }, (_, i) => i);
   const port = (i: number) => [desiredPort({ name: `shop/s${i}:http`, nodePort: 30_000 + i })];
   const services = new Map(numbers.map((i) => [`shop/s${i}`, port(i)]));

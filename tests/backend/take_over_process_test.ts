@@ -38,7 +38,7 @@ const SCRIPT = `
   Deno.removeSync(folder, { recursive: true });
 `;
 
-Deno.test("a kube-proxy is one of root in this network namespace, and neither another program of that name nor signpost in its place", async () => {
+Deno.test("only a kube-proxy of root in this network namespace counts", async () => {
   const command = ["unshare", "-n", Deno.execPath(), "run", "-qA", "--ext=js", "-"];
   assertEquals(await run(command, { stdin: SCRIPT }), "1 true 0\n");
 });

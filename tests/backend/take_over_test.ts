@@ -179,7 +179,7 @@ Deno.test("a proxy whose process cannot be seen is left alone for good", async (
   assertEquals(handOver.rival, { rules: ["table ip kube-proxy"], processes: [] });
 });
 
-Deno.test("a kube-proxy that writes over our own chains is told, and undone when it has gone", async () => {
+Deno.test("a kube-proxy that writes over our chains is reported", async () => {
   const { node, handOver } = setUp("-nft");
   node.saved.set("iptables-nft-save", SIGNPOST_RULES);
   await handOver.finish();
@@ -345,7 +345,7 @@ function setUpIpvs() {
   return { node, ipvs, logger, handOver, pass, follow, run, [Symbol.dispose]: () => stop.abort() };
 }
 
-Deno.test("sets that a signpost before did not come to are removed, but not while they are in use", async () => {
+Deno.test("unused sets of an earlier signpost are removed", async () => {
   using it = setUpIpvs();
   await it.handOver.finish();
   assertEquals(it.ipvs.changes, []);
@@ -355,7 +355,7 @@ Deno.test("sets that a signpost before did not come to are removed, but not whil
   assertEquals(later.ipvs.changes.map((line) => line.split(" ")[1]), ["destroy", "destroy"]);
 });
 
-Deno.test("tables that cannot be listed are there: they are removed later, and what ipvs mode made stays", async () => {
+Deno.test("tables that cannot be listed are removed later", async () => {
   const { node, logger, handOver } = setUp("-nft");
   node.tables.add("ip kube-proxy");
   node.failures.set("nft", "Error: Device or resource busy");

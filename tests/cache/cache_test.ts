@@ -179,7 +179,7 @@ const KNOWN: Node = {
   zone: "zone-a",
 };
 
-Deno.test("TestNodeManagerOnNodeDelete: what was known of a Node that goes is kept, and nothing waits for a sync", () => {
+Deno.test("TestNodeManagerOnNodeDelete: the facts of a deleted Node are kept", () => {
   for (const gone of [nodes.delete("node-1"), nodes.replace([])]) {
     const cache = cacheOf(nodes.replace([KNOWN]));
     assertEquals(dirtyAfter(cache, gone), nothing);
@@ -257,7 +257,7 @@ Deno.test("an object that is refused keeps its last good state, and makes nothin
   assertEquals(cache.isDirty, false);
 });
 
-Deno.test("an object that is refused in a full state keeps its last good state, the others go", () => {
+Deno.test("an object that is refused in a full state keeps its last good state", () => {
   const cache = cacheOf(services.replace([service("web"), service("other")]));
   const full = services.replace([], { "default/web": "bad", "default/new": "worse" });
   assertEquals(cache.apply(full), [refused("default/web", "bad"), refused("default/new", "worse")]);

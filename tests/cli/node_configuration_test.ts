@@ -56,7 +56,7 @@ async function configurationOf(words: string, around: Around) {
 
 const COMMANDS = ["explain shop/web", "verify", "diff --manifests new.yaml", "cleanup", "check"];
 
-Deno.test("commands without flags have the running daemon's configuration, flags win, and one line says so", async () => {
+Deno.test("flags win over the running daemon's configuration", async () => {
   for (const words of COMMANDS) {
     const { command, configuration, lines } = await configurationOf(
       `${words} --cluster-cidr 10.9.0.0/16`,
@@ -74,7 +74,7 @@ Deno.test("commands without flags have the running daemon's configuration, flags
   assertEquals(configuration.signpost.manifests, ["/srv/m"]);
 });
 
-Deno.test("the daemon is asked at the socket that the flags name, and at none where they name a cluster", async () => {
+Deno.test("the daemon is asked at the socket that the flags name", async () => {
   const { asked } = await onNode("verify --socket /run/x.sock", { daemon: DAEMON });
   assertEquals(asked, ["/run/x.sock GET /v1/command-line"]);
   for (const flag of ["--kubeconfig=k", "--master=http://127.0.0.1", "--manifests=m"]) {
@@ -93,7 +93,7 @@ Deno.test("without a daemon the node's file counts, and one line says so", async
   }
 });
 
-Deno.test("without a daemon and a file, commands that need a cluster say what is missing; cleanup does without", async () => {
+Deno.test("commands that need a cluster say what is missing without a daemon", async () => {
   for (const words of ["explain shop/web", "verify", "diff --manifests new.yaml"]) {
     const { result } = await onNode(words, {});
     const flags = words.startsWith("diff")

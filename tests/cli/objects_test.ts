@@ -148,7 +148,7 @@ async function onNode(
 
 const EXPLAIN = ["explain", "shop/web", "-o", "json"];
 
-Deno.test("explain prints the daemon's answer with the kernel's part, and says how old it is", async () => {
+Deno.test("explain prints the daemon's answer with the kernel's part", async () => {
   const { printed, complaints, asked } = await onNode(EXPLAIN);
   const { objects, status, ports, findings, kernel }: ServiceReport = JSON.parse(printed);
   assertEquals(objects, { from: "daemon", asOf: new Date(NOW - 12_000).toISOString() });
@@ -205,7 +205,7 @@ Deno.test("a question that the daemon cannot answer is one line", async () => {
   assertMatch(complaints, /: no Service none has a virtual IP in any namespace/);
 });
 
-Deno.test("without a daemon, or one that has no objects yet, the state file is used after the timeout", async () => {
+Deno.test("the state file is used after the timeout if no daemon has objects", async () => {
   for (const daemon of [false, true]) {
     const { printed, complaints } = await onNode([...EXPLAIN, "--timeout=3s"], {
       daemon,
@@ -257,7 +257,7 @@ async function diffsWith(options: Parameters<typeof onNode>[1]): Promise<void> {
   }
 }
 
-Deno.test("what a daemon reads from its standard input is asked of the daemon, and is not read again", async () => {
+Deno.test("objects that a daemon reads from its standard input are not read again", async () => {
   const args = ["--manifests=-"];
   const { printed } = await onNode(EXPLAIN, { args });
   assertEquals(JSON.parse(printed).objects.from, "daemon");

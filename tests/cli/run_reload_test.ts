@@ -90,7 +90,7 @@ Deno.test("a bad configuration is refused, and the wait goes on", async () => {
   assertEquals(await waiting, undefined);
 });
 
-Deno.test("a configuration without its kubeconfig is refused once, and taken when that is there", async () => {
+Deno.test("a configuration without its kubeconfig is refused once", async () => {
   const { contents, clock, request, next, errors } = await setUp();
   const waiting = next();
   contents.text = withKubeconfig("/late");

@@ -112,7 +112,7 @@ Deno.test("the end of the process does not wait for ever for an nft that hangs",
   scripts[0]?.take();
 });
 
-Deno.test("a reload waits for the transaction under way: the next daemon begins when the last one writes no more", async () => {
+Deno.test("a reload waits for the transaction under way", async () => {
   await using objects = await manifests();
   const { scripts, stop, running, change } = await start(objects.folder);
   await eventually("the first script", () => scripts.length === 1);

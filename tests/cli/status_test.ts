@@ -180,7 +180,7 @@ Deno.test("where the output is no terminal, watching prints a line a second", as
 /** Enters and leaves the alternate screen. */
 const ALTERNATE_SCREEN = ["\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"];
 
-Deno.test("a namespace has its own findings, refused objects and conflicts, and those of the node", async () => {
+Deno.test("a namespace has its own findings beside those of the node", async () => {
   const refused = [
     { kind: "Service", key: "shop/bad", reason: "x" },
     { kind: "Service", key: "shop2/bad", reason: "x" },

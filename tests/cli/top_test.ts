@@ -113,7 +113,7 @@ Deno.test("a terminal shows it again and again in the room that it has, until q 
   );
 });
 
-Deno.test("what is shown again is asked for as far as there is room, and the sums are those of all", async () => {
+Deno.test("sums are those of all rows, also of those that find no room", async () => {
   const stop = new AbortController();
   const paths: string[] = [];
   const screens: string[] = [];
@@ -236,7 +236,7 @@ Deno.test("a terminal shows it again once the daemon counts again", async () => 
   assertMatch(screens[3] ?? "", /shop\/web/);
 });
 
-Deno.test("without a daemon, or with one of another version, there is one line, and exit code 1", async () => {
+Deno.test("a missing or older daemon gives one line with exit code 1", async () => {
   const silent = await run({ ask: () => Promise.reject(new Error("refused")) });
   assertEquals(silent.code, 1);
   assertMatch(silent.complaints.join("\n"), /^signpost: no daemon answers at \/run\/s\.sock/);

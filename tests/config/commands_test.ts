@@ -236,7 +236,7 @@ Deno.test("help without a command, and --help alone, are an overview of all comm
   }
 });
 
-Deno.test("help COMMAND is the command's page, and names the command that is nearest to an unknown one", async () => {
+Deno.test("help COMMAND prints the command's page", async () => {
   assertEquals(await load(["help", "explain"]), await load(["explain", "--help"]));
   assertEquals(errorsOf(await load(["help", "explian"])), [
     'help: "explian": unknown command or unexpected word (did you mean explain?)',

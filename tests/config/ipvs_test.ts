@@ -22,7 +22,7 @@ ipvs: {syncPeriod: 1m, minSyncPeriod: 2s, tcpFinTimeout: 40s}
   assertEquals(configuration.conntrack.tcpFinWaitTimeout, 40_000);
 });
 
-Deno.test("mode ipvs: connection tracking takes the timeouts of IPVS, but for what it was told itself", async () => {
+Deno.test("mode ipvs: connection tracking takes the timeouts of IPVS", async () => {
   const timeouts = "ipvs: {tcpTimeout: 15m, udpTimeout: 5m}\n";
   const of = async (yaml: string) => {
     const { conntrack } = runOf(await loadFile(yaml)).configuration;
@@ -40,7 +40,7 @@ Deno.test("mode ipvs: connection tracking takes the timeouts of IPVS, but for wh
   assertEquals(await of(`mode: ipvs\n${kubeadm}`), [0, 0, 0]);
 });
 
-Deno.test("ipvs.scheduler keeps its meaning as far as rules can, and the log says where it does not", async () => {
+Deno.test("ipvs.scheduler keeps its meaning as far as rules can", async () => {
   const seen: string[] = [];
   for (const name of ["", ...IPVS_SCHEDULERS]) {
     const { configuration, warnings } = runOf(
@@ -117,7 +117,7 @@ for (const [section, error] of WRONG) {
   });
 }
 
-Deno.test("mode ipvs: without a min sync period it is adaptive, and no sync period is too short for it", async () => {
+Deno.test("mode ipvs: the min sync period is adaptive by default", async () => {
   const { nftables } = runOf(await loadFile("mode: ipvs\nipvs: {syncPeriod: 500ms}")).configuration;
   assertEquals([nftables.syncPeriod, nftables.minSyncPeriod], [500, "adaptive"]);
 });

@@ -208,7 +208,7 @@ for (const family of ["IPv4", "IPv6"] as const) {
   ];
   const [at1, at2] = [hostPort(web1, TARGET_PORT), hostPort(web2, TARGET_PORT)];
 
-  test(`${family}: a client's next datagram goes to the new endpoint when the old one is gone, other flows survive`, async () => {
+  test(`${family}: a client's next datagram goes to the new endpoint`, async () => {
     await using bench = await Bench.create(family);
     await bench.sync(both([web1]));
     const ask = async () => [
@@ -235,7 +235,7 @@ for (const family of ["IPv4", "IPv6"] as const) {
     assertEquals(bench.log.warnings, []);
   });
 
-  test(`${family}: flows that went past a virtual IP and a node port come to the Service when there is one`, async () => {
+  test(`${family}: flows that went past a virtual IP reach its new Service`, async () => {
     await using bench = await Bench.create(family);
     const rest = [service("other", other), slice("other", family, [web1])];
     await bench.sync(rest);
@@ -266,7 +266,7 @@ const DROP =
 
 for (const mode of MODES) {
   for (const family of ["IPv4", "IPv6"] as const) {
-    test(`${mode}, ${family}: a TCP client that asks from one port reaches a Service that came later`, async () => {
+    test(`${mode}, ${family}: a TCP client's one port reaches a later Service`, async () => {
       await using bench = await Bench.create(family, mode);
       const { vip, other, web1 } = FAMILIES[family];
       await bench.sync([], { clean: false });

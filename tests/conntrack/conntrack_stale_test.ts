@@ -68,7 +68,7 @@ const ELSEWHERE = [
   `${A} > ${VIP.replace("10.96", "10.97")} > 10.244.9.9:5353`,
 ];
 
-Deno.test("an endpoint is gone: flows to it are stale, those to others and elsewhere are not", () => {
+Deno.test("flows to a removed endpoint are stale", () => {
   const step = { before: [servicePort([A, B])], after: [servicePort([B])] };
   assertEquals(stale(step, [TO_A, TO_B, ...ELSEWHERE]), [TO_A]);
 });
@@ -84,7 +84,7 @@ Deno.test("an endpoint has another port now: flows to the old one are stale", ()
   assertEquals(stale(step, [TO_A, `${CLIENT} > ${VIP} > ${moved}`]), [TO_A]);
 });
 
-Deno.test("a Service is gone: flows to its endpoints are stale, flows of others to its address are not", () => {
+Deno.test("flows to the endpoints of a removed Service are stale", () => {
   const step = { before: [servicePort([A])], after: [] };
   const foreign = `${CLIENT} > ${VIP} > 172.17.0.2:53`;
   assertEquals(stale(step, [TO_A, PAST, foreign, ...ELSEWHERE]), [TO_A]);
@@ -100,13 +100,13 @@ Deno.test("a Service has its first endpoint: flows that went past it are stale",
   assertEquals(stale(step, [TO_A, PAST, ...ELSEWHERE]), [PAST]);
 });
 
-Deno.test("a virtual IP passes to another Service: flows to the former one's endpoints are stale", () => {
+Deno.test("flows to the endpoints of a virtual IP's former Service are stale", () => {
   const other = servicePort([B], { name: "default/other" });
   const step = { before: [servicePort([A])], after: [servicePort([A], { clusterIPs: [] }), other] };
   assertEquals(stale(step, [TO_A, TO_B, ...ELSEWHERE]), [TO_A]);
 });
 
-Deno.test("external and load-balancer IPs are looked at as the cluster IP is, in both families", () => {
+Deno.test("external and load-balancer IPs are compared in both families", () => {
   const addresses = { externalIPs: ["203.0.113.1"], loadBalancerIPs: ["203.0.113.2"] };
   const six = { family: 6, clusterIPs: ["fd00:10:96::10"] } as const;
   const step = {
@@ -143,7 +143,7 @@ const SAME_PORT_ELSEWHERE = [
   `${CLIENT} > ${LOCAL}:30054`,
 ];
 
-Deno.test("an endpoint of a node port is gone: flows to it are stale, the same port elsewhere is not", () => {
+Deno.test("flows to a removed endpoint of a node port are stale", () => {
   const step = {
     before: [servicePort([A, B], NODE_PORT)],
     after: [servicePort([B], NODE_PORT)],
@@ -156,7 +156,7 @@ Deno.test("a node port is new: flows that went past it to this node are stale", 
   assertEquals(stale(step, [LOCAL_TO_A, LOCAL_PAST, ...SAME_PORT_ELSEWHERE]), [LOCAL_PAST]);
 });
 
-Deno.test("a node port is gone: flows to its endpoints are stale, the node's own servers are left alone", () => {
+Deno.test("flows to the endpoints of a removed node port are stale", () => {
   const step = { before: [servicePort([A], NODE_PORT)], after: [] };
   assertEquals(stale(step, [LOCAL_TO_A, LOCAL_PAST, ...SAME_PORT_ELSEWHERE]), [LOCAL_TO_A]);
 });
@@ -192,7 +192,7 @@ Deno.test("a virtual IP on an address and port of the node goes before the node 
   assertEquals(stale(step, [`${CLIENT} > ${LOCAL}:30053 > ${B}`]), []);
 });
 
-Deno.test("a flow of another zone that was not translated is left alone, a translated one is not", () => {
+Deno.test("an untranslated flow of another zone is not stale", () => {
   const step = { before: [], after: [servicePort([B])] };
   assertEquals(stale(step, [`${PAST} zone 7`, `${TO_A} zone 7`]), [`${TO_A} zone 7`]);
 });
@@ -201,7 +201,7 @@ for (const protocol of ["tcp", "sctp"] as const) {
   const port = (endpoints: readonly string[], fields: Partial<DesiredServicePort> = {}) =>
     servicePort(endpoints, { protocol, ...fields });
 
-  Deno.test(`${protocol}: a Service is new: first packets that went past it are stale, translated ones are not`, () => {
+  Deno.test(`${protocol}: first packets that went past a new Service are stale`, () => {
     const step = { before: [], after: [port([A], { nodePort: 30053 })] };
     const flows = [TO_A, PAST, `${PAST} zone 7`, LOCAL_PAST, ...ELSEWHERE, ...SAME_PORT_ELSEWHERE];
     assertEquals(stale(step, flows), [PAST, LOCAL_PAST]);

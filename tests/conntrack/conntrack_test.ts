@@ -149,7 +149,7 @@ Deno.test("changes that come at once are cleaned once a second", async () => {
   assertEquals(bench.processes, before + 3, "one listing, two deletions");
 });
 
-Deno.test("a conntrack that hangs delays no sync, and what came meanwhile is cleaned by the state of then", async () => {
+Deno.test("a conntrack that hangs does not delay a sync", async () => {
   const bench = new Bench([TO_A, TO_B, TO_C], OF_A);
   const gate = Promise.withResolvers<void>();
   bench.gate = gate.promise;
@@ -199,7 +199,7 @@ Deno.test("a missing conntrack is warned of once, and not asked for again", asyn
   assertMatch(bench.log.warnings[0] ?? "", /install conntrack-tools and restart/);
 });
 
-Deno.test("a conntrack that hangs or cannot be started is tried again after a pause, without a sync", async () => {
+Deno.test("a conntrack that hangs or cannot be started is tried again without a sync", async () => {
   const bench = new Bench([TO_A, TO_B], OF_A);
   bench.conntrack.isFailing = true;
   await bench.sync(OF_B);
@@ -268,7 +268,7 @@ Deno.test("a sync that failed holds the next clean-up back until one is done", a
   assertEquals(bench.flows, []);
 });
 
-Deno.test("a virtual IP that passed to another Service while conntrack failed has that one's endpoints", async () => {
+Deno.test("a virtual IP that moved while conntrack failed has the new endpoints", async () => {
   const own = servicePort([A], { clusterIPs: [] });
   const other = servicePort([B], { name: "default/other" });
   for (const ports of [[own, other], [other, own]]) {
@@ -305,7 +305,7 @@ Deno.test("an endpoint that is back after a failure keeps its flows", async () =
   assertEquals(bench.flows, [TO_A]);
 });
 
-Deno.test("many deletions end early, and entries are listed again: those without traffic end by themselves", async () => {
+Deno.test("many deletions end early to list the entries again", async () => {
   const ports = Array.from(
     { length: 100 },
     (_, index) => servicePort([B], { name: `default/s${index}`, clusterIPs: [`10.96.1.${index}`] }),
@@ -333,7 +333,7 @@ Deno.test("while conntrack fails, a limited number of former endpoints is rememb
   assertEquals(bench.flows.length, 5);
 });
 
-Deno.test("more frontends than are remembered are all looked at, and their entries are listed at once", async () => {
+Deno.test("more frontends than are remembered are all compared", async () => {
   const ports = Array.from({ length: 10_001 }, (_, index) =>
     servicePort([B], {
       name: `default/s${index}`,
@@ -395,7 +395,7 @@ function endpointsFor({ dst, dport }: Flow, state: DesiredState): readonly strin
   return port && endpointsOf(port);
 }
 
-Deno.test("after any change no stale flow is left that the rules made, and every good one is", async () => {
+Deno.test("any change leaves every good flow of the rules, no stale one", async () => {
   const clients = ["10.0.0.1:1000", "10.0.0.2:1000"];
   const destinations = ["10.96.0.10:53", "10.96.0.11:5353", "192.0.2.10:30053", "8.8.8.8:30053"];
   const targets = [A, B, "10.244.0.1:5354", "172.17.0.2:53"];

@@ -16,7 +16,7 @@ contexts: [{ name: a, context: { cluster: a } }]
 current-context: a
 `;
 
-Deno.test("while the kernel checks the rules, nft says its version and the kubeconfig is read", async () => {
+Deno.test("nft's version and the kubeconfig are read while the kernel checks the rules", async () => {
   const versionAsked = Promise.withResolvers<void>();
   const kubeconfigRead = Promise.withResolvers<void>();
   const { runtime, logger } = world({

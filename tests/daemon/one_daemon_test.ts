@@ -101,7 +101,7 @@ Deno.test("a daemon that waits can be stopped", async () => {
   await only;
 });
 
-Deno.test("systemd takes a daemon that waits for started and alive, and says what it waits for", async () => {
+Deno.test("systemd takes a daemon that waits as started", async () => {
   const lock = new FakeLock();
   const { clock, sent, only } = start(lock, true);
   await settle();

@@ -150,7 +150,7 @@ async function patchIn(path: string): Promise<DaemonSet> {
   return parse(text) as DaemonSet;
 }
 
-Deno.test("the patch gives kubeadm's DaemonSets an image and a probe, and changes nothing else", async () => {
+Deno.test("the patch gives kubeadm's DaemonSets only an image and a probe", async () => {
   const patch = await patchIn(`${GUIDES}kubeadm.md`);
   assertEquals(await patchIn(`${ROOT}README.md`), patch);
   // A rollback restores the template alone, so the patch has nothing beside it.

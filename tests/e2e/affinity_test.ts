@@ -59,7 +59,7 @@ async function hostsSeen(network: Network, request: {
 for (const family of FAMILIES) {
   const a = ADDRESSES[family];
   for (const protocol of ["tcp", "udp"] as const) {
-    test(`a client stays on its endpoint, whichever address it uses (IPv${family}, ${protocol})`, async () => {
+    test(`a client stays on its endpoint at all addresses (IPv${family}, ${protocol})`, async () => {
       await using network = await createCluster();
       await applyOnce(network, { objects: objects(a, ENDPOINTS), config: configuration(a) });
       for (const from of ["pod", "client", "client2"] as const) {
@@ -78,7 +78,7 @@ for (const family of FAMILIES) {
     });
   }
 
-  test(`a client stays while other endpoints come and go, and moves when its own goes (IPv${family})`, async () => {
+  test(`a client stays until its own endpoint goes (IPv${family})`, async () => {
     await using network = await createCluster();
     await using files = await writeInput({
       objects: objects(a, ["local1", "remote1"]),

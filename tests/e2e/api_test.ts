@@ -98,7 +98,7 @@ test("410 lists again without removing rules, and finds what was deleted meanwhi
 });
 
 for (const end of [false, true]) {
-  test(`streams that are ${end ? "ended" : "cut"} are opened again, and nothing is missed`, async () => {
+  test(`streams that are ${end ? "ended" : "cut"} lose no change`, async () => {
     await using stage = await Stage.create({ objects: [...WEB, ...on("local1")] });
     await using signpost = await stage.startSynced();
     const steady = new SteadyClient(stage.network, STEADY);
@@ -112,7 +112,7 @@ for (const end of [false, true]) {
   });
 }
 
-test("after a restore of etcd, packets follow its objects, though it has passed our version", async () => {
+test("packets follow the objects of a restored etcd", async () => {
   await using stage = await Stage.create({ objects: [...WEB, ...on("local1")] });
   await using signpost = await stage.startSynced();
   const { api } = stage;

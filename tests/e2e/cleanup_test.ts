@@ -165,7 +165,7 @@ test("both proxies' rules side by side: without --kube-proxy only ours go", asyn
   assertEquals(await stage.rules(), before);
 });
 
-test("cleanup leaves connections alone, and warns of the kernel setting that signpost made", async () => {
+test("cleanup leaves connections alone", async () => {
   await using stage = await createStage();
   const { network } = stage;
   await runDaemon(stage, "iptables");

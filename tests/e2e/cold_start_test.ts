@@ -29,7 +29,7 @@ esac
   );
 }
 
-Deno.test("killed between two portions: no half table has a hook, and the next start serves all", async () => {
+Deno.test("a start killed between two portions leaves no half table with a hook", async () => {
   const objects = [...WEB, ...Array.from({ length: LARGE }, (_, i) => largeService(i)).flat()];
   await using stage = await Stage.create({ objects });
   await using programs = await holdingNft(stage.folder);

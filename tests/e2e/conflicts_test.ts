@@ -19,7 +19,7 @@ function claimant(
 }
 
 testCase(
-  "of two Services with one external IP and port the older has it, and a warning names both",
+  "the older of two Services has their external IP",
   (a) => ({
     objects: [
       ...claimant(a, { name: "a-young", created: NEW, clusterIP: a.clusterIP }, "local1"),

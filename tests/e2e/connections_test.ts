@@ -135,7 +135,7 @@ class Counted implements AsyncDisposable {
 }
 
 for (const mode of ["nftables", "iptables"]) {
-  test(`${mode}: top and the metric count each connection once, through updates of the Service`, async () => {
+  test(`${mode}: top counts each connection once through updates of the Service`, async () => {
     await using counted = await Counted.create(mode);
     await using signpost = await counted.start();
     await counted.connect("clusterIP", 5);
@@ -272,7 +272,7 @@ async function alertExpression(): Promise<string> {
 }
 
 for (const mode of ["nftables", "iptables"]) {
-  test(`${mode}: 40 refused connections a second are in top, explain, the metric and its alert`, async () => {
+  test(`${mode}: refused connections are in top, explain, the metric, its alert`, async () => {
     await using stage = await Stage.create({
       config: { mode },
       objects: [service(A, { name: "closed" })],
@@ -379,7 +379,7 @@ test("where it is switched off, nothing counts, and top says so", async () => {
   assertEquals(table.includes("counter"), false);
 });
 
-test("top NAME shows the open connections of each endpoint, and those that are not drained", async () => {
+test("top NAME shows the open connections of each endpoint", async () => {
   await using stage = await Stage.create({ objects: [service(A), slice(A, ["local1"])] });
   await using signpost = await stage.startSynced(stage.socket);
   const flow = { from: "pod", address: A.clusterIP, port: PORT } as const;

@@ -57,7 +57,7 @@ for (const family of FAMILIES) {
   const on = (...hosts: EndpointHost[]) => slice(a, hosts);
 
   for (const [name, target] of FRONTENDS) {
-    test(`a UDP client of a ${name} moves when its endpoint goes, no other does (IPv${family})`, async () => {
+    test(`a UDP client of a ${name} moves when its endpoint goes (IPv${family})`, async () => {
       const { address, port } = target(a);
       const ask = () => answers(stage, address, port === undefined ? {} : { port });
       await using stage = await Stage.create({ objects: [web, on(...ENDPOINT_HOSTS)] });
@@ -76,7 +76,7 @@ for (const family of FAMILIES) {
     });
   }
 
-  test(`UDP clients reach a Service that comes to an address they use already (IPv${family})`, async () => {
+  test(`UDP clients reach a Service that comes to their address (IPv${family})`, async () => {
     await using stage = await Stage.create();
     // Whoever has the address hears them, but does not answer.
     await stage.network.applyNft(`table inet silence {

@@ -216,7 +216,7 @@ async function applyIptables(network: Network, script: string): Promise<void> {
   await network.run("node", ["ip6tables-restore", "--noflush"], { stdin: ipv6 });
 }
 
-test("a client that session affinity keeps is shown, and where its next connection goes", async () => {
+test("explain shows a client that session affinity keeps", async () => {
   const objects = [web({ sessionAffinity: "ClientIP" }), slice(a, ["local1", "remote1"])];
   await using network = await createCluster();
   await apply(network, objects);

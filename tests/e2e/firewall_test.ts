@@ -62,7 +62,7 @@ for (
     ["iptables", "iptables"],
   ] as const
 ) {
-  test(`a firewall of ${program} that drops is found in ${mode} mode, and the lines to type let Services work`, async () => {
+  test(`the lines to type let Services work beside a ${program} firewall (${mode})`, async () => {
     const a = ADDRESSES[4];
     const spec = {
       type: "LoadBalancer",
@@ -176,7 +176,7 @@ END`,
 
 for (const [place, rules, lost, modes = ["nftables", "iptables"]] of ELSEWHERE) {
   for (const mode of modes) {
-    test(`a firewall in ${place} is found in ${mode} mode, and the lines to type let Services work`, async () => {
+    test(`the lines to type let Services work beside a firewall in ${place} (${mode})`, async () => {
       const a = ADDRESSES[4];
       await using stage = await Stage.create({
         objects: [service(a, { spec: { type: "NodePort" } }), slice(a, ["local1"])],
@@ -231,7 +231,7 @@ for (const [place, rules, lost, modes = ["nftables", "iptables"]] of ELSEWHERE) 
   }
 }
 
-test("a firewall before an endpoint on the node itself is found, and the line to type lets it work", async () => {
+test("the line to type lets an endpoint behind a firewall on the node work", async () => {
   const a = ADDRESSES[4];
   const spec = { type: "NodePort" };
   const onNode = { ...slice(a, []), endpoints: [{ addresses: [a.node], nodeName: "node1" }] };

@@ -89,7 +89,7 @@ async function allowLocalhost({ network }: HandOverStage): Promise<void> {
 
 for (const backend of ["-nft", "-legacy"] as const) {
   for (const [from, to] of [["iptables", "nftables"], ["nftables", "iptables"]] as const) {
-    Deno.test(`no connection fails from signpost's ${from} mode to its ${to} mode, iptables${backend}`, async () => {
+    Deno.test(`no connection fails from signpost's ${from} mode to ${to}, iptables${backend}`, async () => {
       await using stage = await HandOverStage.create();
       const hint = [`iptables${backend}`, "-t", "mangle", "-N", "KUBE-IPTABLES-HINT"];
       await stage.network.run(NODE, hint);
@@ -125,7 +125,7 @@ Deno.test("kube-proxy's tables go in the very transaction in which ours comes", 
 /** So short that the check for others, each fourth period, comes soon. */
 const SHORT_PERIODS = { nftables: { syncPeriod: "200ms", minSyncPeriod: "10ms" } };
 
-Deno.test("a kube-proxy that is alive is named once, left alone, and cleaned up after when it has gone", async () => {
+Deno.test("a kube-proxy that is alive is named once", async () => {
   await using stage = await HandOverStage.create(SHORT_PERIODS);
   await stage.installKubeProxy("nftables");
   await using kubeProxy = await LiveKubeProxy.start(stage.network, proxiedFamilies());
@@ -155,7 +155,7 @@ Deno.test("a kube-proxy that is alive is named once, left alone, and cleaned up 
   await traffic.stop();
 });
 
-Deno.test("a kube-proxy that writes over our chains is named; when it has gone, ours are written again", async () => {
+Deno.test("a kube-proxy that writes over our chains is named", async () => {
   const periods = { iptables: { syncPeriod: "200ms", minSyncPeriod: "10ms" } };
   await using stage = await HandOverStage.create(periods);
   await using signpost = await stage.startSynced("iptables");
@@ -173,7 +173,7 @@ Deno.test("a kube-proxy that writes over our chains is named; when it has gone, 
 });
 
 for (const backend of ["-nft", "-legacy"] as const) {
-  Deno.test(`where iptables${backend} forwards nothing else, the chain that lets Services pass stays`, async () => {
+  Deno.test(`the chain that lets Services pass stays if iptables${backend} needs it`, async () => {
     await using stage = await HandOverStage.create();
     const { network } = stage;
     await stage.installKubeProxy("iptables", backend);

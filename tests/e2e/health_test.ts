@@ -64,7 +64,7 @@ test("before the first sync the daemon is starting, then it is ready", async () 
 });
 
 for (const mode of ["nftables", "iptables"] as const) {
-  test(`${mode}: where no min sync period is set, changes are written by an adaptive one, and the page says so`, async () => {
+  test(`${mode}: an adaptive min sync period writes changes by default`, async () => {
     await using stage = await Stage.create({
       objects: WEB,
       config: { mode, nftables: { minSyncPeriod: "0s" }, iptables: { minSyncPeriod: "0s" } },
@@ -191,7 +191,7 @@ test("health-check node ports follow the endpoints of their Services", async () 
   });
 });
 
-test("health-check node ports are where node ports are, and each family counts its own endpoints", async () => {
+test("health-check node ports count the endpoints of their family", async () => {
   const [four, six] = [ADDRESSES[4], ADDRESSES[6]];
   const port = 32_000;
   const spec = {
@@ -260,7 +260,7 @@ test("health-check node ports follow the words of nodePortAddresses", async () =
 for (const mode of ["nftables", "iptables"] as const) {
   for (const nodePortAddresses of [["primary"], [ADDRESSES[4].nodeSecondCIDR], []]) {
     const setting = nodePortAddresses.join() || "none";
-    test(`health checks at a load balancer's address on the node are answered, ${mode}, nodePortAddresses ${setting}`, async () => {
+    test(`health checks at the node's VIP are answered, ${mode}, addresses ${setting}`, async () => {
       const a = ADDRESSES[4];
       const port = 32_000;
       const spec = {
@@ -305,7 +305,7 @@ function nodeEvent(stage: Stage, reason: string) {
   return { type, note };
 }
 
-test("the start, and servers that cannot listen, become Events on the Node, as kube-proxy sends them", async (test) => {
+test("the start becomes an Event on the Node, as kube-proxy sends it", async (test) => {
   await using stage = await Stage.create({ objects: WEB });
   stage.network.serve("node", { protocol: "tcp", port: METRICS_PORT, address: "127.0.0.1" });
   await test.step("the daemon goes on", async () => {

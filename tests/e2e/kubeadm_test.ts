@@ -52,7 +52,7 @@ const EXPECTED = [
 ];
 
 for (const version of VERSIONS) {
-  test(`kubeadm ${version}: signpost serves in the place of kube-proxy, with its rights alone`, async () => {
+  test(`kubeadm ${version}: signpost serves with kube-proxy's rights alone`, async () => {
     const addon = await readAddon(version);
     await using stage = await Stage.create({
       objects: WEB,

@@ -61,7 +61,7 @@ async function listeners(stage: Stage, signpost: Signpost, count: number): Promi
   }
 }
 
-test("node ports on loopback reach all endpoints if loopback is named, and UDP is rejected and counted", async () => {
+test("node ports on loopback reach all endpoints if loopback is named", async () => {
   await using stage = await Stage.create({ objects: objects(ENDPOINTS), config: SERVED });
   await using signpost = await stage.startSynced();
   await listeners(stage, signpost, 1);
@@ -84,7 +84,7 @@ test("node ports on loopback reach all endpoints if loopback is named, and UDP i
   }
 });
 
-test("under the Local policy node ports on loopback reach endpoints of the node, and are closed without one", async () => {
+test("node ports on loopback with policy Local reach endpoints of the node", async () => {
   const spec = { externalTrafficPolicy: "Local" };
   await using stage = await Stage.create({ objects: objects(ENDPOINTS, spec), config: SERVED });
   await using signpost = await stage.startSynced();
@@ -123,7 +123,7 @@ for (
     ["loopback is named", false, ["udp", "sctp"]],
   ] as const
 ) {
-  test(`${protocols.join(", ")} to node ports on loopback are rejected and counted if ${name}`, async () => {
+  test(`${protocols.join(", ")} to node ports on loopback: rejected if ${name}`, async () => {
     const ports = ["TCP", "UDP", "SCTP"].map((protocol) => ({
       name: protocol.toLowerCase(),
       protocol,
@@ -189,7 +189,7 @@ test("an endpoint that refuses is passed over, and a client is closed if all ref
   }
 });
 
-test("a program keeps the node port that it has on loopback, and signpost takes it afterwards", async () => {
+test("a program keeps the node port that it has on loopback", async () => {
   await using stage = await Stage.create({ objects: objects(["local1"]), config: SERVED });
   const a = ADDRESSES[4];
   const close = stage.network.serve(NODE, {
@@ -240,7 +240,7 @@ test("a reload keeps connections and listeners on loopback, a stop closes them",
   await assertRejects(() => connection.exchange("three"));
 });
 
-test("a connection on loopback outlives the endpoints of its Service, and ends with the Service", async () => {
+test("a connection on loopback outlives the endpoints of its Service", async () => {
   await using stage = await Stage.create({ objects: objects(["local1"]), config: SERVED });
   await using signpost = await stage.startSynced();
   await listeners(stage, signpost, 1);

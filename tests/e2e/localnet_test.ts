@@ -43,7 +43,7 @@ async function set({ network }: HandOverStage, value: string): Promise<void> {
   await network.run(NODE, ["sysctl", "-q", "-w", `${SETTING}=${value}`]);
 }
 
-test("without rules and with route_localnet a neighbour reaches localhost: the test sees it", async () => {
+test("a neighbour reaches localhost without rules: the test sees it", async () => {
   await using stage = await createStage();
   assertEquals(await neighbour(stage.network) === "answer", false);
   await set(stage, "1");
@@ -51,7 +51,7 @@ test("without rules and with route_localnet a neighbour reaches localhost: the t
 });
 
 for (const mode of ["nftables", "iptables"] as const) {
-  test(`where route_localnet is set already, ${mode} mode keeps neighbours from localhost`, async () => {
+  test(`${mode} mode keeps neighbours from localhost beside route_localnet`, async () => {
     await using stage = await createStage({ iptables: { localhostNodePorts: false } });
     await set(stage, "1");
     await using signpost = await stage.startSynced(mode);

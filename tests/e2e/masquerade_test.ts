@@ -63,7 +63,7 @@ testCase("detectLocalMode BridgeInterface holds what comes in there for local", 
 }));
 
 testCase(
-  "detectLocalMode InterfaceNamePrefix holds what comes in at such interfaces for local",
+  "detectLocalMode InterfaceNamePrefix takes packets of such interfaces for local",
   (a) => ({
     objects: [service(a), slice(a, ENDPOINTS)],
     config: {
@@ -95,7 +95,7 @@ const test = sideBySide("marks of other programs");
 
 for (const mode of ["nftables", "iptables"] as const) {
   for (const family of FAMILIES) {
-    test(`another program's mark with the bit of ours masquerades nothing, ${mode} (IPv${family})`, async () => {
+    test(`another program's mark masquerades nothing, ${mode} (IPv${family})`, async () => {
       const a = ADDRESSES[family];
       await using network = await createCluster();
       const objects = [...clusterObjects(a), service(a), slice(a, ["local1"])];

@@ -36,7 +36,7 @@ const OBJECTS = [
   slice(a, ["local2"], { service: "inner" }),
 ];
 
-test("it names the node ports that fewer addresses answer, firewalls, and the line to type", async () => {
+test("migrate names the node ports that fewer addresses answer", async () => {
   await using network = await createCluster();
   await using files = await writeInput({
     objects: OBJECTS,

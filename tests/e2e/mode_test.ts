@@ -42,7 +42,7 @@ test("without a mode nftables is used where it works", async () => {
   assertNotMatch(signpost.log, /iptables is used|iptables variant/);
 });
 
-test("without a mode iptables is used where the kernel lacks fib, and one line says why", async () => {
+test("a kernel without fib makes iptables the default mode", async () => {
   await using stage = await HandOverStage.create();
   await using programs = await nftWithout(["fib "]);
   await using signpost = stage.start([], programs.env);
@@ -71,7 +71,7 @@ test("where nft refuses counters, one line says so, and the Services work withou
   assertMatch(table, /10\.96\.0\.10 \. tcp/);
 });
 
-test("where flowtables are refused, one finding says so, and the Services keep the usual path", async () => {
+test("Services keep the usual path if flowtables are refused", async () => {
   await using stage = await HandOverStage.create();
   await using programs = await nftWithout(["flow add"]);
   await using signpost = stage.start(["--acceleration-interfaces", "*"], programs.env);
@@ -109,7 +109,7 @@ const RANGED_SERVICES = ["ranged", "open"].map((name, i) =>
   })
 );
 
-test("where only source ranges are refused, the Service that has some is refused by itself", async () => {
+test("a Service with refused source ranges is refused alone", async () => {
   await using stage = await HandOverStage.create();
   await using programs = await nftWithout(["source-ranges"]);
   const manifest = await Deno.makeTempFile({ prefix: "signpost-ranged-", suffix: ".json" });
@@ -236,7 +236,7 @@ test("a node with one backend keeps its rules when the others' are removed", asy
   assertMatch(await stage.rules(), /-A KUBE-SERVICES -d 10\.96\.0\.10/);
 });
 
-test("waits for the iptables lock are bounded; a sync is tried again, and rules are kept", async () => {
+test("waits for the iptables lock are bounded", async () => {
   await using stage = await HandOverStage.create();
   const { network } = stage;
   await network.run(NODE, ["iptables-legacy", "-t", "mangle", "-N", "KUBE-IPTABLES-HINT"]);

@@ -51,7 +51,7 @@ for (const mode of ["nftables", "iptables"] as const) {
     });
   });
 
-  Deno.test(`no new connection fails while Services change scheduler, policies and affinity (${mode})`, async () => {
+  Deno.test(`no new connection fails while Services change their fields (${mode})`, async () => {
     const random = randomNumbers(2);
     const one = <T>(...all: readonly [T, ...T[]]): T => all[random(all.length)] ?? all[0];
     const change = (a: Addresses) => {

@@ -59,7 +59,7 @@ test("a Node whose address no interface has is told by log, status and metric", 
   await signpost.until("the metric", async () => await stage.metric(name) === 0);
 });
 
-test("a health-check node port that a process holds is told by explain, status and an Event", async () => {
+test("explain, status and an Event name a taken health-check node port", async () => {
   await using stage = await Stage.create({ objects: [LOCAL, slice(a, ["local1"])] });
   stage.network.serve(NODE, { protocol: "tcp", port: HEALTH_CHECK_PORT });
   await using signpost = await start(stage);

@@ -88,7 +88,7 @@ testCase("addresses that the node forwards for have no node ports", (a) => ({
 }));
 
 testCase(
-  "a family that nodePortAddresses does not name has node ports on all its addresses",
+  "a family that nodePortAddresses does not name has all its addresses",
   (a) => ({
     objects: objects(a),
     config: { nodePortAddresses: [ADDRESSES[a.family === 4 ? 6 : 4].nodeSecondCIDR] },
@@ -97,7 +97,7 @@ testCase(
 );
 
 for (const family of FAMILIES) {
-  Deno.test(`programs of the node keep the node port on localhost and on its other addresses (IPv${family})`, async () => {
+  Deno.test(`programs keep the node port on localhost (IPv${family})`, async () => {
     const a = ADDRESSES[family];
     await using network = await createCluster();
     for (const address of [a.loopback, a.nodeSecond]) {

@@ -110,7 +110,7 @@ const PLUGINS = [
 for (const family of FAMILIES) {
   for (const { mode, by } of PLUGINS) {
     for (const order of ["before", "after"] as const) {
-      Deno.test(`nat rules of ${by} that come ${order} ours leave Services alone, ${mode} (IPv${family})`, async () => {
+      Deno.test(`nat rules of ${by} ${order} ours leave Services alone, ${mode} (IPv${family})`, async () => {
         const a = ADDRESSES[family];
         await using network = await createCluster();
         if (order === "before") await installPlugin(network, a, by);

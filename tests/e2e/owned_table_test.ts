@@ -64,7 +64,7 @@ Deno.test("a table that another program owns is named, however many Services the
   await signpost.waitForLog(/full sync failed: .*program nft owns the table inet signpost .*: end/);
 });
 
-Deno.test("a table of the probe that another program owns ends the start, and starts no other mode", async () => {
+Deno.test("a table of the probe that another program owns ends the start", async () => {
   await using stage = await Stage.create({ objects: OBJECTS });
   await using _ = await own(stage.network, "inet signpost-probe");
   await using signpost = stage.start();

@@ -43,7 +43,7 @@ testCaseInBothModes(
 );
 
 testCaseInBothModes(
-  "without a Node node ports answer on all of the node's addresses, and one warning says so",
+  "node ports answer on all of the node's addresses without a Node",
   (a) => ({
     hasNode: false,
     objects: [service(a, { spec: { type: "NodePort" } }), slice(a, ["remote1"])],

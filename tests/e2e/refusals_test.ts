@@ -91,7 +91,7 @@ const FIREWALL = `table inet host {
 const test = sideBySide("refusals beside a firewall");
 
 for (const family of FAMILIES) {
-  test(`a firewall that starts after signpost does not drop what signpost rejects (IPv${family})`, async () => {
+  test(`a later firewall does not drop what signpost rejects (IPv${family})`, async () => {
     const a = ADDRESSES[family];
     await using network = await createCluster();
     const empty = { name: "empty", spec: { clusterIP: a.clusterIP2, type: "NodePort" } };

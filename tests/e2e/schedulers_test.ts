@@ -83,7 +83,7 @@ function allAlike(each: number, hosts: readonly string[] = ENDPOINT_HOSTS): Reco
 for (const family of FAMILIES) {
   const a = ADDRESSES[family];
   for (const mode of ["nftables", "iptables"] as const) {
-    test(`round-robin: each endpoint has its turn, whatever other Services do, ${mode} (IPv${family})`, async () => {
+    test(`round-robin: each endpoint has its turn, ${mode} (IPv${family})`, async () => {
       await using network = await createCluster();
       await applyOnce(network, {
         objects: [
@@ -110,7 +110,7 @@ for (const family of FAMILIES) {
       assertEquals(counts(await inOrder(network, a.node, { times: 8, port })), allAlike(2));
     });
 
-    test(`round-robin: those that are left, and those that come, have the same share, ${mode} (IPv${family})`, async () => {
+    test(`round-robin: remaining endpoints share evenly, ${mode} (IPv${family})`, async () => {
       await using network = await createCluster();
       const seen: Record<string, number>[] = [];
       for (const hosts of [ENDPOINT_HOSTS, ["local1", "remote2"], ENDPOINT_HOSTS] as const) {
@@ -164,7 +164,7 @@ for (const family of FAMILIES) {
     assertEquals(Object.keys(counts(mine)).length, 2, "two of four endpoints");
   });
 
-  test(`consistent-hash: two nodes send a client to the same endpoint, and most stay when one goes (IPv${family})`, async () => {
+  test(`consistent-hash: two nodes choose the same endpoint (IPv${family})`, async () => {
     await using first = await createCluster();
     await using second = await createCluster();
     const nodes = [first, second] as const;
@@ -208,7 +208,7 @@ for (const family of FAMILIES) {
     assertEquals(await ask(), before, "the endpoint comes back, and its clients with it");
   });
 
-  test(`consistent-hash of source and port: one client's connections are spread, a flow meets its endpoint on another node (IPv${family})`, async () => {
+  test(`consistent-hash of source and port spreads one client (IPv${family})`, async () => {
     await using first = await createCluster();
     await using second = await createCluster();
     for (const [i, network] of [first, second].entries()) {
@@ -237,7 +237,7 @@ for (const family of FAMILIES) {
     }
   });
 
-  test(`policy Local: in turn and by hash among the endpoints of the node alone (IPv${family})`, async () => {
+  test(`policy Local schedules among the node's endpoints (IPv${family})`, async () => {
     for (const annotations of [TURNS, HASHED_WITH_PORT]) {
       await using network = await createCluster();
       await applyOnce(network, {
@@ -259,7 +259,7 @@ for (const family of FAMILIES) {
 }
 
 for (const [scheduler, line] of [["", undefined], ["wlc", /wlc is not kept/]] as const) {
-  test(`mode ipvs with scheduler "${scheduler}" is served by nftables, node ports on all addresses`, async () => {
+  test(`nftables serves mode ipvs with scheduler "${scheduler}"`, async () => {
     const a = ADDRESSES[4];
     await using network = await createCluster();
     const stderr = await applyOnce(network, {
@@ -293,7 +293,7 @@ async function addClients(nodes: readonly Network[], a: Addresses): Promise<stri
   return sources;
 }
 
-test("connections stay with their endpoints while the daemon changes the table of the hash", async () => {
+test("connections keep their endpoints while the hash's table changes", async () => {
   const a = ADDRESSES[4];
   await using network = await createCluster();
   const objects = (endpoints: readonly EndpointHost[]) => [

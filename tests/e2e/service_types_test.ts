@@ -15,7 +15,7 @@ testCase("a cluster IP is balanced over all endpoints, for pods, the node and cl
 });
 
 testCase(
-  "a node port leads to all endpoints, masqueraded, and leaves the cluster IP working",
+  "a node port leads to all endpoints, masqueraded",
   (a) => {
     const reaches = ["local1", "remote1"] as const;
     return {
@@ -93,7 +93,7 @@ testCase("headless Services and ExternalNames make no rules and do no harm", (a)
 }));
 
 testCase(
-  "Services and slices labelled for another proxy, or for headless Services, are left alone",
+  "Services and slices that are labelled for another proxy are not served",
   (a) => ({
     objects: [
       {

@@ -69,7 +69,7 @@ testCase("the ranges hold under the Local policy, too", (a) => ({
 }));
 
 testCase(
-  "a source outside of the ranges is dropped, not rejected, where there is no endpoint",
+  "a source outside of the ranges is dropped, also without endpoints",
   (a) => ({
     objects: [ranged(a, [a.clientCIDR]), slice(a, [])],
     flows: [
@@ -80,7 +80,7 @@ testCase(
 );
 
 testCase(
-  "where a range contains the node's address, the load-balancer IP itself may connect",
+  "a range with the node's address admits the load-balancer IP itself",
   (a) => ({
     objects: [ranged(a, [`${a.node}/${a.family === 4 ? 32 : 128}`]), slice(a, ENDPOINTS)],
     nodeAddresses: [a.loadBalancer],

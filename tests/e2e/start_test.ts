@@ -65,7 +65,7 @@ test("an API server that is a cluster IP is refused at once", async () => {
   assertMatch(lines[0] ?? "", / ERROR .*10\.96\.0\.1/);
 });
 
-test("an API server that turns out to be a cluster IP is refused before anything is applied", async () => {
+test("an API server that turns out to be a cluster IP is refused before any rule", async () => {
   const kubernetes = buildService({ name: "kubernetes", ports: [{ port: 443 }] });
   await using stage = await Stage.create({ objects: [...WEB, kubernetes] });
   // Another proxy makes it work for now.
@@ -89,7 +89,7 @@ test("an API server that turns out to be a cluster IP is refused before anything
   assertEquals(await kernelOf(stage), before);
 });
 
-test("a bad configuration gives one line for each error, exit code 2, and touches nothing", async () => {
+test("a bad configuration gives one line for each error", async () => {
   await using stage = await Stage.create({
     objects: WEB,
     config: {
@@ -156,7 +156,7 @@ test("SIGHUP: a good configuration is taken, a bad one refused and the old one k
   assertEquals((await signpost.stop()).code, 0);
 });
 
-test("a good configuration whose API server cannot be used is refused, and the old one kept", async () => {
+test("a configuration whose API server cannot be used is refused", async () => {
   await using stage = await Stage.create({ objects: WEB });
   await using signpost = await stage.startSynced();
   const kubeconfig = `${stage.folder}/kubeconfig`;
@@ -176,7 +176,7 @@ test("a good configuration whose API server cannot be used is refused, and the o
   assertEquals((await signpost.stop()).code, 0);
 });
 
-test("a configuration is refused while its manifests cannot be read, and taken when they can", async () => {
+test("a configuration is refused while its manifests cannot be read", async () => {
   await using stage = await Stage.create();
   const manifests = `${stage.folder}/objects.json`;
   const good = JSON.stringify({
@@ -292,7 +292,7 @@ async function mountConfigMap(stage: Stage, version: number): Promise<void> {
   if (version === 1) await Deno.symlink("..data/config.yaml", `${folder}/mount/config.yaml`);
 }
 
-test("TestConfigChange: a changed ConfigMap is taken over, a bad one refused and the old one kept", async () => {
+test("TestConfigChange: a changed ConfigMap is taken over", async () => {
   await using stage = await Stage.create({ objects: WEB });
   await mountConfigMap(stage, 1);
   await using signpost = await stage.startSynced(["--config", `${stage.folder}/mount/config.yaml`]);
@@ -315,7 +315,7 @@ test("TestConfigChange: a changed ConfigMap is taken over, a bad one refused and
   assertEquals((await signpost.stop()).code, 0);
 });
 
-test("the log says once when the kernel has the rules, and that they stay after the end", async () => {
+test("the log says once when the kernel has the rules", async () => {
   await using stage = await Stage.create({ objects: WEB });
   await using signpost = await stage.startSynced();
   stage.apply(slice(ADDRESSES[4], ["local2"]));

@@ -76,7 +76,7 @@ test("without an API server signpost starts from the state file, and keeps that 
   await stage.tableBecomesExpected(second);
 });
 
-test("while the saved state is being written, load balancers are told what the saved Node says", async () => {
+test("load balancers get the saved Node's state while it is being written", async () => {
   await using state = await StateFolder.create();
   await using stage = await Stage.create({ objects: [...WEB, ...on("local1")] });
   await using first = await stage.startSynced(state.args);

@@ -39,7 +39,7 @@ testCase("external policy Local: pods and the node are led to all endpoints", (a
 }));
 
 testCase(
-  "external policy Local without a local endpoint: clients are dropped, pods and the node are not",
+  "external policy Local drops clients without a local endpoint",
   (a) => ({
     objects: [exposed(a, { externalTrafficPolicy: "Local" }), slice(a, ["remote1"])],
     flows: [
@@ -52,7 +52,7 @@ testCase(
 );
 
 testCase(
-  "internal policy Local: the cluster IP leads to local endpoints, external addresses to all",
+  "internal policy Local: the cluster IP leads to local endpoints",
   (a) => ({
     objects: [exposed(a, { internalTrafficPolicy: "Local" }), slice(a, ENDPOINTS)],
     flows: [
@@ -65,7 +65,7 @@ testCase(
 );
 
 testCase(
-  "internal policy Local without a local endpoint: the cluster IP drops, external addresses work",
+  "internal policy Local: the cluster IP drops without a local endpoint",
   (a) => ({
     objects: [exposed(a, { internalTrafficPolicy: "Local" }), slice(a, ["remote1"])],
     flows: [

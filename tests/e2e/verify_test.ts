@@ -118,7 +118,7 @@ test("explain, verify and diff have the daemon's objects while the API server is
   assertEquals([diffed.code, present.from, changes.length > 0], [1, "daemon", true]);
 });
 
-test("diff tells what applying a manifest would change in the kernel, and changes nothing", async () => {
+test("diff shows what a manifest would change in the kernel", async () => {
   await using it = await Case.create();
   await using signpost = await it.start();
   const fewer = slice(FOUR, ["local1"], { service: "web4" });
@@ -214,7 +214,7 @@ for (const mode of ["nftables", "iptables"] as const) {
 }
 
 for (const mode of ["nftables", "iptables"] as const) {
-  test(`verify lists what the daemon holds back, and does not call it different, in ${mode} mode`, async () => {
+  test(`verify lists what the daemon holds back, in ${mode} mode`, async () => {
     await using it = await Case.create({ config: { mode } });
     await using signpost = await it.start(["--max-service-cost", "20"]);
     const grown = service(FOUR, {

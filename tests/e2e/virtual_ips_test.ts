@@ -64,7 +64,7 @@ function objects(family: Family): Manifest[] {
 
 for (const mode of ["nftables", "iptables"] as const) {
   for (const family of FAMILIES) {
-    test(`a virtual IP that the node has takes nothing else there from the node, ${mode} (IPv${family})`, async () => {
+    test(`a VIP that the node has takes nothing else from it, ${mode} (IPv${family})`, async () => {
       const a = ADDRESSES[family];
       await using network = await createCluster();
       network.serve(NODE, { protocol: "tcp", port: OWN_PORT, address: "::" });
@@ -87,7 +87,7 @@ for (const mode of ["nftables", "iptables"] as const) {
 
 for (const mode of ["nftables", "iptables"] as const) {
   for (const family of FAMILIES) {
-    test(`the node's ports answer where its address is in a ServiceCIDR, and where an endpoint is a virtual IP, ${mode} (IPv${family})`, async () => {
+    test(`the node's ports answer at an address of a ServiceCIDR, ${mode} (IPv${family})`, async () => {
       const a = ADDRESSES[family];
       await using network = await createCluster();
       network.serve(NODE, { protocol: "tcp", port: OWN_PORT, address: "::" });
@@ -121,7 +121,7 @@ for (const mode of ["nftables", "iptables"] as const) {
 }
 
 for (const mode of ["nftables", "iptables"] as const) {
-  test(`a load-balancer IP that is the node's takes no port on which a program of the node listens, ${mode}`, async () => {
+  test(`a load-balancer IP of the node takes no port of a program, ${mode}`, async () => {
     const a = ADDRESSES[4];
     const port = (name: string, port: number) => ({ name, protocol: "TCP", port });
     const target = { targetPort: TARGET_PORT };
@@ -151,7 +151,7 @@ for (const mode of ["nftables", "iptables"] as const) {
 
 // In nftables mode node ports are on the node's own addresses.
 for (const family of FAMILIES) {
-  test(`a node port without local endpoints drops at a virtual IP on lo what it drops at the node's address, iptables (IPv${family})`, async () => {
+  test(`a node port drops at a VIP on lo as at the node, iptables (IPv${family})`, async () => {
     const a = ADDRESSES[family];
     await using network = await createCluster();
     await network.ip(NODE, [addAddress(a.loadBalancer, "lo")]);
@@ -175,7 +175,7 @@ for (const family of FAMILIES) {
 }
 
 for (const mode of ["nftables", "iptables"] as const) {
-  test(`what kube-proxy's ipvs mode left goes by itself, and no VIP exposes the node's ports meanwhile, ${mode}`, async () => {
+  test(`leftovers of kube-proxy's ipvs mode end without exposing ports, ${mode}`, async () => {
     await using stage = await HandOverStage.create();
     const { network } = stage;
     network.serve(NODE, { protocol: "tcp", port: OWN_PORT, address: "::" });

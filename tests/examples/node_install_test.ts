@@ -73,7 +73,7 @@ async function makeRelease(): Promise<string> {
 const shell = (systemd: PrivateSystemd, script: string) => systemd.run("sh", "-c", script);
 
 Deno.test({
-  name: "bare-metal.md's commands take a node from kube-proxy to signpost, upgrade it, and back",
+  name: "bare-metal.md's commands take a node from kube-proxy to signpost, then back",
   ignore: !await canRunSystemd(),
   fn: async () => {
     const release = await makeRelease();

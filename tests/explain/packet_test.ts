@@ -206,7 +206,7 @@ Deno.test("a packet that is refused is an error, one that is left alone is not",
   assertEquals(errors([]), ["unallocated-address"]);
 });
 
-Deno.test("a node port at an address that takes none names the Service, and where it answers", () => {
+Deno.test("a node port at an address that takes none names its Service", () => {
   const { reason } = outcomeOf("node > 127.0.0.1:30080/tcp", LOCAL_POLICY);
   assertEquals(
     reason,

@@ -51,7 +51,7 @@ function stray(id: string, what: string): Finding {
   return { id, severity: "warning", what, ...about };
 }
 
-Deno.test("pods that the rules do not take for pods meet the policy Local of a load balancer", () => {
+Deno.test("pods that the rules do not take for pods meet policy Local", () => {
   const fromPods = (id: string) => {
     const objects = [loadBalancer({ externalTrafficPolicy: "Local" }), slice([REMOTE])];
     const [port] = explainWeb(objects, { nodeFindings: [stray(id, "")] }).ports;
@@ -552,7 +552,7 @@ Deno.test("explain says why each endpoint is used or not", () => {
   }
 });
 
-Deno.test("an endpoint whose rules are older than its slice is not said to be used or unused", () => {
+Deno.test("an endpoint whose rules are older than its slice is unknown", () => {
   const old = worldOf([web(), slice([REMOTE])]).state;
   const now = worldOf([web(), slice([LOCAL, { ...REMOTE, conditions: { ready: false } }])]).state;
   const [desired] = old.desired.services.get("shop/web") ?? [];
@@ -602,7 +602,7 @@ Deno.test("the hint for a health check names an address that listens", () => {
   );
 });
 
-Deno.test("a slice whose port has another name than the Service's is a wrong name, not a wrong target", () => {
+Deno.test("a slice's port with another name than the Service's is a wrong name", () => {
   const objects = [
     web({ ports: [{ port: 80, targetPort: 8080 }] }),
     slice([LOCAL], { ports: [{ name: "http", port: 8080 }] }),
@@ -630,7 +630,7 @@ Deno.test("node findings that concern the Service are told, and others are not",
   assertEquals(report.verdict, "delivered");
 });
 
-Deno.test("a firewall that drops what Services send is told of Services with outside clients alone", () => {
+Deno.test("a firewall that drops Services' packets concerns outside clients alone", () => {
   const drops = ["external forward"];
   const where = "chain inet hostfw forward";
   const nodeFindings = [{ ...FINDING, id: "firewall-drops-services", where, services: [], drops }];

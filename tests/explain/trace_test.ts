@@ -102,7 +102,7 @@ Deno.test("the script asks for the first packets of one connection, in a table o
   );
 });
 
-Deno.test("where nft is missing or cannot be started, the trace ends with a line that says so", async () => {
+Deno.test("a trace without nft ends with a line that says so", async () => {
   const run = () => Promise.resolve({ code: 0, stdout: "", stderr: "" });
   const trace = (error: Error, runner = run) => {
     const linesThatFail = { [Symbol.asyncIterator]: () => ({ next: () => Promise.reject(error) }) };

@@ -63,7 +63,7 @@ Deno.test("tracked connections to any address of a Service are shown with their 
   }]);
 });
 
-Deno.test("UDP flows to what is no endpoint any more are stale, TCP connections are left to end", async () => {
+Deno.test("UDP flows to a removed endpoint are stale", async () => {
   const stale = (protocol: string, port: number) =>
     line(protocol, `10.244.0.9 4000 10.96.0.10 ${port}`, "10.244.7.7 53 10.244.0.9 4000");
   const found = await connections(stale("udp", 53) + stale("tcp", 80));

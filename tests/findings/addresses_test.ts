@@ -272,7 +272,7 @@ function said(objects: readonly ApiObject[], interfaceAddresses: readonly string
   return listOf(checkPodRange(facts)).map(({ what }) => what);
 }
 
-Deno.test("the first pod of this node outside the range of all pods is named, and all its Services", () => {
+Deno.test("the first pod of this node outside the range of all pods is named", () => {
   const endpoints = [`10.244.0.1@${NODE_NAME}`, `10.88.0.1@${NODE_NAME}`, `10.88.0.2@${NODE_NAME}`];
   const facts = factsOf([
     ...[service("web"), slice("web", endpoints)],
@@ -324,7 +324,7 @@ Deno.test("very many Services are looked at in turns", () => {
   assertEquals([...checkPodRange(facts)].length, 5_000);
 });
 
-Deno.test("a node without a clusterCIDR or podCIDRs detects no pod, which masqueradeAll makes good", () => {
+Deno.test("a node without a clusterCIDR or podCIDRs detects no pod", () => {
   const found = (configuration: Partial<Configuration>, podCIDRs: readonly string[] = []) => {
     const node = buildNode({ spec: { podCIDRs } });
     return listOf(checkPodDetection(factsOf([node], { configuration }))).map(({ where }) => where);

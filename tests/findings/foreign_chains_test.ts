@@ -129,7 +129,7 @@ const UNKNOWN: readonly (readonly string[])[] = [
 ];
 
 for (const rules of UNKNOWN) {
-  Deno.test(`a firewall that drops by default may drop what Services send: ${rules.join("; ")}`, () => {
+  Deno.test(`a firewall that drops by default may drop Services: ${rules.join("; ")}`, () => {
     const [first, ...others] = found(chain("forward", rules));
     assertEquals([first?.id, others], ["firewall-may-drop", []]);
     assertMatch(first?.what ?? "", /^chain FORWARD of table ip filter may drop connections from /);
@@ -195,7 +195,7 @@ Deno.test("a firewall is no finding where no Service needs it, and our own chain
 });
 
 for (const table of ["ip6 filter", "bridge filter"]) {
-  Deno.test(`a chain that sees no IPv4 packet is no finding where all Services are IPv4: ${table}`, () => {
+  Deno.test(`a chain without IPv4 packets is not a finding for IPv4 Services: ${table}`, () => {
     assertEquals(found(chain("forward", []).replace("ip filter", table)), []);
   });
 }

@@ -91,7 +91,7 @@ for (const [table, name, rule, who] of PUBLISHED) {
   });
 }
 
-Deno.test("rules about other ports, protocols, families and addresses are not about a node port", () => {
+Deno.test("rules about other ports or addresses do not concern a node port", () => {
   for (const each of UNRELATED) assertEquals(publishedOf(...each), [], each.join(" "));
 });
 

@@ -25,7 +25,7 @@ Deno.test("the rules and processes of another proxy are named", () => {
   ]);
 });
 
-Deno.test("signpost must start again after a proxy whose process it does not see, as in a pod", () => {
+Deno.test("signpost must restart after a proxy whose process it does not see", () => {
   const remedies = (processes: readonly string[]) => {
     const rival = { rules: ["table ip kube-proxy"], processes };
     return listOf(checkSystem(factsOf([], { facts: { rival } })))
@@ -165,7 +165,7 @@ function nodePort(protocol: string) {
 const healthChecks = (facts: Parameters<typeof checkHealthCheckPorts>[0]) =>
   listOf(checkHealthCheckPorts(facts)).map(({ id, what, services }) => [id, what, services]);
 
-Deno.test("a health-check node port that is another Service's node port names both if it comes first", () => {
+Deno.test("a health-check node port that is another's node port names both Services", () => {
   assertEquals(healthChecks(factsOf([LOCAL, nodePort("TCP")])), [[
     "health-check-port-is-node-port",
     "health-check node port 30074 of default/local is the node port of default/another:http",
@@ -224,7 +224,7 @@ Deno.test("forwarding that is off is found in the family that has endpoints", ()
   assertEquals(lost({ forwards: { 4: true, 6: false } }), []);
 });
 
-Deno.test("a bridge whose packets meet no connection tracking is found if local endpoints are on it", () => {
+Deno.test("a bridge without connection tracking is found if it has local endpoints", () => {
   const off = {
     filtersBridges: { 4: false, 6: false },
     bridges: ["172.17.0.0/16", "10.244.0.0/24"],

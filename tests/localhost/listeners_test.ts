@@ -233,7 +233,7 @@ Deno.test("the end of one direction is passed on, and the other goes on", async 
   await eventually("the connection is over", () => listeners.connections === 0);
 });
 
-Deno.test("a port that is taken is counted and told, others are opened, and it is tried again", async () => {
+Deno.test("a port that is taken is tried again", async () => {
   using server = serve();
   const clock = new ManualClock();
   await using listeners = create(clock);

@@ -60,7 +60,7 @@ Deno.test("the answer forbids everything that the page does not need", async () 
   assertEquals(policy.includes("unsafe"), false);
 });
 
-Deno.test("control and bidirectional characters of the cluster are escaped in the page's JSON", async () => {
+Deno.test("the page's JSON escapes control and bidirectional characters", async () => {
   const evil = "x\x1b[2J\n\u202eFAKE";
   const page = () => contents({ status: { ...STATUS, node: evil } });
   const handler = pageOf({ page });

@@ -31,7 +31,7 @@ Deno.test("systemd's variables are read and taken away from child processes", ()
   assertEquals([...given.map.keys()], ["A"]);
 });
 
-Deno.test("lines go to the journal if systemd started this very process with its output there", () => {
+Deno.test("lines go to the journal if systemd started this process with its output there", () => {
   const isJournal = (values: Readonly<Record<string, string>>) =>
     logsToJournal({ environment: (name) => values[name], pid: 7 });
   assertEquals(isJournal({ JOURNAL_STREAM: "8:1234", SYSTEMD_EXEC_PID: "7" }), true);

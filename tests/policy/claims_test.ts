@@ -169,7 +169,7 @@ Deno.test("claimants that wait are not touched by what the holder keeps, nor by 
   assertEquals(claims.set("ns/s0", { claims: [], created: 0 }), new Set(["ns/s0", "ns/s1"]));
 });
 
-Deno.test("at every moment each claim has one holder, the oldest, and who gained or lost is told", () => {
+Deno.test("each claim always has one holder, the oldest", () => {
   const names = ["ns/a", "ns/b", "ns/c", "ns/d"];
   const step = fc.record({
     service: fc.constantFrom(...names),

@@ -91,7 +91,7 @@ const BY_RANK: readonly Endpoint[] = [
   { ...TERMINATING, nodeName: "elsewhere" },
 ];
 
-Deno.test("of several entries one that does not terminate counts, then a ready one, then one on this node", () => {
+Deno.test("an entry that does not terminate counts before others of its address", () => {
   const options = { port: HTTP, family: 4, nodeName: "here" } as const;
   BY_RANK.forEach((better, i) => {
     for (const worse of BY_RANK.slice(i + 1)) {
@@ -184,7 +184,7 @@ const keys = (list: readonly Destination[]) =>
 const sorted = (list: readonly string[]) =>
   list.map((each) => each.replace(":8080", "")).sort().map((each) => `${each}:8080`);
 
-Deno.test("an endpoint of an unknown node is not local, but may connect to itself through this one", () => {
+Deno.test("an endpoint of an unknown node is not local", () => {
   const chosen = ["here", "elsewhere", undefined].map((nodeName, i) => ({
     endpoint: { ...endpoint(`10.0.0.${i}`), nodeName },
     port: 80,
@@ -221,7 +221,7 @@ function moved(before: readonly string[], after: readonly string[]): number {
   return Array.from({ length }, (_, i) => before[i] !== after[i]).filter(Boolean).length;
 }
 
-Deno.test("among more than 32 endpoints a change moves two slots for each that comes or goes", () => {
+Deno.test("a change among more than 32 endpoints moves two slots for each", () => {
   const sizes = { minLength: 40, maxLength: 120 };
   const few = { minLength: 0, maxLength: 4 };
   fc.assert(fc.property(
@@ -246,7 +246,7 @@ Deno.test("among more than 32 endpoints a change moves two slots for each that c
 /** Forty endpoints whose text order is that of their numbers. */
 const FORTY = Array.from({ length: 40 }, (_, i) => 100 + i);
 
-Deno.test("of more than 32 endpoints one that goes is replaced by the last, one that comes is last", () => {
+Deno.test("the last of more than 32 endpoints replaces one that goes", () => {
   const slots = assign(FORTY);
   const without = assign(FORTY.filter((each) => each !== 107), slots);
   assertEquals(moved(keys(slots), keys(without)), 2);

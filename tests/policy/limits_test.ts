@@ -81,7 +81,7 @@ Deno.test("a Service over a limit has no rules, and others have theirs", () => {
   assertEquals(step.conflicts, []);
 });
 
-Deno.test("a Service that grows over a limit keeps its last good state, and its endpoints are followed", () => {
+Deno.test("a Service that grows over a limit keeps its last good state", () => {
   const pipeline = limited({ service: 22 });
   pipeline.load([aged(1, { externalIPs: ["192.0.2.1"] }), slice("s1", ["10.244.0.1"])]);
   const grown = aged(1, { externalIPs: addresses(10) });
@@ -94,7 +94,7 @@ Deno.test("a Service that grows over a limit keeps its last good state, and its 
   assertEquals([over(pipeline), rules(pipeline, "s1")], [[], [addresses(9), ["10.244.0.2"]]]);
 });
 
-Deno.test("a Service whose endpoints grow over a limit keeps its rules, but what others take over", () => {
+Deno.test("a Service whose endpoints grow over a limit keeps its rules", () => {
   const pipeline = limited({ service: 8 });
   const web = aged(2, { externalIPs: ["192.0.2.1"] });
   const few = slice("s2", ["10.244.0.1"]);
@@ -114,7 +114,7 @@ Deno.test("a Service whose endpoints grow over a limit keeps its rules, but what
   assertEquals([over(pipeline), rules(pipeline, "s2")], [[], "none"]);
 });
 
-Deno.test("of a namespace over its limit the youngest Services wait until others ask for less", () => {
+Deno.test("the youngest Services of a namespace over its limit wait", () => {
   const pipeline = limited({ namespace: 9 });
   const five = { externalIPs: ["192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4"] };
   const elsewhere: ApiObject = {

@@ -67,7 +67,7 @@ Deno.test("NodeCIDR: the first pod CIDR of each family is local", () => {
   assertEquals(detectors(changes, { node: undefined }), [undefined, undefined]);
 });
 
-Deno.test("BridgeInterface and InterfaceNamePrefix: what comes in there is local, in both families", () => {
+Deno.test("BridgeInterface and InterfaceNamePrefix take packets there for local", () => {
   const detectLocal = { bridgeInterface: "cni0", interfaceNamePrefix: "cali" };
   const bridge = { type: "interface", name: "cni0" } as const;
   assertEquals(detectors({ detectLocalMode: "BridgeInterface", detectLocal }), [bridge, bridge]);
@@ -84,7 +84,7 @@ const PRIMARY = [
   { type: "cidrs", cidrs: ["2001:db8::10/128"] },
 ] as const;
 
-Deno.test("node ports by default: the primary addresses in nftables mode, all in iptables mode", () => {
+Deno.test("node ports are at the primary addresses by default in nftables mode", () => {
   assertEquals(nodePorts([]), [...PRIMARY]);
   assertEquals(nodePorts([], { mode: "iptables" }), [ALL, ALL]);
 });
@@ -152,7 +152,7 @@ Deno.test("node ports on primary and more: without a Node the other ranges are l
   ]);
 });
 
-Deno.test("node ports on CIDRs: merged, and a family that is not named takes all its addresses", () => {
+Deno.test("CIDRs of node ports are merged", () => {
   assertEquals(nodePorts(["192.0.2.128/25", "192.0.2.0/25", "10.0.0.0/8", "10.1.0.0/16"]), [
     { type: "cidrs", cidrs: ["10.0.0.0/8", "192.0.2.0/24"] },
     ALL,
@@ -176,7 +176,7 @@ Deno.test("ServiceCIDRs of all objects are merged by family, in one order", () =
   }
 });
 
-Deno.test("a known range of pods inside a ServiceCIDR is not guarded, a wider one changes nothing", () => {
+Deno.test("a known range of pods inside a ServiceCIDR is not guarded", () => {
   const node = { ...NODE, podCIDRs: ["10.96.4.0/24", "fd00:10:244::/64"] };
   const cidrs = [["10.96.0.0/16", "fd00:10:96::/112"]];
   const guarded = (clusterCIDRs: readonly string[]) =>
@@ -189,7 +189,7 @@ Deno.test("a known range of pods inside a ServiceCIDR is not guarded, a wider on
   assertEquals(guarded(["10.96.0.0/16"])[0], []);
 });
 
-Deno.test("the API server's addresses in a ServiceCIDR are not guarded, and nothing is while none is known", () => {
+Deno.test("the API server's addresses in a ServiceCIDR are not guarded", () => {
   const guarded = (servers: readonly string[]) =>
     desiredNode({
       configuration: configuration(),
@@ -229,7 +229,7 @@ Deno.test("each mode has its own masquerade settings", () => {
   assertEquals(iptables.localhostNodePorts, false);
 });
 
-Deno.test("node ports answer where the rules look for them: on 127.0.0.0/8 in iptables mode alone", () => {
+Deno.test("node ports answer on 127.0.0.0/8 in iptables mode alone", () => {
   const localhost = (localhostNodePorts: boolean, nodePortAddresses: readonly string[] = []) => ({
     iptables: { ...DEFAULTS.iptables, localhostNodePorts },
     nodePortAddresses,

@@ -24,7 +24,7 @@ function squat(pipeline: Pipeline): unknown {
   return [port?.externalIPs, lost.map(({ holder }) => holder)];
 }
 
-Deno.test("an external IP of an old Service takes neither a cluster IP nor a load-balancer IP", () => {
+Deno.test("an old Service's external IP takes no cluster IP or load-balancer IP", () => {
   const pipeline = new Pipeline();
   const bank = service(
     "bank",
@@ -44,7 +44,7 @@ Deno.test("an external IP of an old Service takes neither a cluster IP nor a loa
   }
 });
 
-Deno.test("an external IP that is another Service's load-balancer IP has no rule on any port", () => {
+Deno.test("an external IP that is another's load-balancer IP has no rule", () => {
   const bank = (name: string, port: number) =>
     service(
       name,
@@ -72,7 +72,7 @@ Deno.test("an external IP that is another Service's load-balancer IP has no rule
   assertEquals(squat(pipeline), [["192.0.2.77", "192.0.2.78"], []]);
 });
 
-Deno.test("an address of this node stays an external IP beside Services whose load-balancer IP it is", () => {
+Deno.test("an address of this node stays an external IP beside load-balancer IPs", () => {
   const pipeline = new Pipeline();
   const bank = service(
     "bank",
@@ -119,7 +119,7 @@ Deno.test("an address of this node and another Service's node port make no exter
   }
 });
 
-Deno.test("an interface of a pod that comes has no claims looked at again, another address has", () => {
+Deno.test("a pod's new interface does not cause a new look at claims", () => {
   let ownAddresses = [NODE_IP, "fe80::1"];
   const pipeline = new Pipeline({ ownAddresses: () => ownAddresses });
   pipeline.load([squatter([NODE_IP])]);
@@ -233,7 +233,7 @@ for (
     ],
   ] as const
 ) {
-  Deno.test(`the API server's address is ${isServed ? "" : "not "}served where it leads to ${what}`, () => {
+  Deno.test(`the API server's address is ${isServed ? "" : "not "}served: to ${what}`, () => {
     const pipeline = new Pipeline({ ownPorts: () => [API] });
     pipeline.load(objects);
     const [port] = pipeline.desired.services.get("default/vip") ?? [];
@@ -284,7 +284,7 @@ Deno.test("one line tells of any number of conflicts", () => {
   assertMatch(text, /claim-4 belongs to Service ns\/a, which is older; … and 99,995 more$/);
 });
 
-Deno.test("no Service takes a port of the node where a program listens; a load balancer's own address is free", () => {
+Deno.test("no Service takes a port of the node where a program listens", () => {
   const socket = (address: string, port: number, protocol: "tcp" | "udp" = "tcp") =>
     ({ address, port, protocol }) as const;
   const pipeline = new Pipeline({
@@ -322,7 +322,7 @@ Deno.test("no Service takes a port of the node where a program listens; a load b
   assertEquals(balanced("192.0.2.77", 22), ["192.0.2.77"]);
 });
 
-Deno.test("an external IP at the node takes no health-check node port of another Service, whichever is older", () => {
+Deno.test("an external IP at the node takes no health-check node port", () => {
   const spec = {
     type: "LoadBalancer",
     clusterIP: "10.96.0.50",

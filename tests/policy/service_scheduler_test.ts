@@ -55,7 +55,7 @@ Deno.test("annotations win over the configuration, each by itself", () => {
 });
 
 for (const value of ["rr", "Random", 7, ["random"], { a: 1 }, "x".repeat(10_000)]) {
-  Deno.test(`an annotation that says ${JSON.stringify(value).slice(0, 20)} is left out, and named`, () => {
+  Deno.test(`an annotation ${JSON.stringify(value).slice(0, 20)} is left out`, () => {
     const asking = { annotations: { [SCHEDULER]: value, [HASH]: "source-and-port" } };
     const pipeline = pipelineOf({ ...asking, defaults: { scheduler: "consistent-hash" } });
     assertEquals(pipeline.desired.services.get("default/web")?.[0]?.scheduler, {
@@ -82,7 +82,7 @@ Deno.test("session affinity wins: a new client's endpoint is picked at random", 
   assertEquals(schedulerOf({ annotations, spec: { sessionAffinity: "ClientIP" } }), undefined);
 });
 
-Deno.test("where hashing is refused, connections are spread at random, and the Service is named", () => {
+Deno.test("connections are spread at random where hashing is refused", () => {
   const refusedFeatures = new Map([["hash", "nft 1.0.6 refuses it"]] as const);
   const pipeline = pipelineOf({
     annotations: { [SCHEDULER]: "consistent-hash" },

@@ -33,7 +33,7 @@ Deno.test("a Service without slices has rules too, and no endpoints", () => {
   assertEquals([port.clusterEndpoints, port.localEndpoints, port.hasEndpoints], [[], [], false]);
 });
 
-Deno.test("a dual-stack Service has the ports of both families, IPv4 first, each with its own endpoints", () => {
+Deno.test("a dual-stack Service has the ports of both families, IPv4 first", () => {
   const found = portsOf(
     service("web", {
       clusterIP: "fd00:10:96::1",
@@ -70,7 +70,7 @@ Deno.test("addresses of a family in which the Service has no cluster IP make no 
   ]);
 });
 
-Deno.test("an address counts once: as cluster IP, else as load-balancer IP, else as external IP", () => {
+Deno.test("an address counts once, as cluster IP first", () => {
   const port = portOf(
     service(
       "web",
@@ -192,7 +192,7 @@ Deno.test("a source range of length 0 lets all sources of its family in, and of 
   ]);
 });
 
-Deno.test("where a source range contains this node, the load-balancer IPs themselves may connect", () => {
+Deno.test("a source range with this node admits the load-balancer IPs themselves", () => {
   assertEquals(rangesOf(["192.0.2.0/24", "2001:db8:1::/64"]), [
     ["192.0.2.0/24", "203.0.113.1/32"],
     ["2001:db8:1::/64"],
@@ -200,7 +200,7 @@ Deno.test("where a source range contains this node, the load-balancer IPs themse
   assertEquals(rangesOf(["2001:db8::/64"]), [[], ["2001:db8::/64", "2001:db8:f::1/128"]]);
 });
 
-Deno.test("source ranges that contain both this node and the load-balancer IP stay as they are", () => {
+Deno.test("source ranges with this node and the load-balancer IP are unchanged", () => {
   assertEquals(rangesOf(["192.0.0.0/8", "203.0.113.0/24"])[0], ["192.0.0.0/8", "203.0.113.0/24"]);
 });
 

@@ -38,7 +38,7 @@ function scriptOf(pipeline: Pipeline): string {
   return new NftablesDataplane(new Nft(SILENT_RUNNER)).full(pipeline.desired).text;
 }
 
-Deno.test("where source ranges are refused, only the load-balancer IPs that have some get no rules", () => {
+Deno.test("only load-balancer IPs with ranges get no rules if ranges are refused", () => {
   const pipeline = refusing("source-ranges");
   const { unsupported } = pipeline.load([PLAIN, RANGED, STICKY]);
   assertEquals(unsupported, [

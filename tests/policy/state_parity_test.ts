@@ -37,7 +37,7 @@ for (
     { file: "dup2", what: "terminating, then ready, both elsewhere" },
   ]
 ) {
-  Deno.test(`${file}.yaml: of two entries with one address the ready one takes traffic (${what})`, () => {
+  Deno.test(`${file}.yaml: the ready one of two entries takes traffic (${what})`, () => {
     const port = portOf(load(file), "shop/web");
     assertEquals(targets(port, "cluster").length, 1);
     assertEquals(port?.hasEndpoints, true);
@@ -69,7 +69,7 @@ Deno.test("TestEndpointInfoByServicePort: with duplicate Endpoints, prefer non-t
 });
 
 for (const mode of ["nftables", "iptables"] as const) {
-  Deno.test(`dual.yaml: an endpoint that a short circuit can choose is masqueraded towards itself (${mode})`, () => {
+  Deno.test(`dual.yaml: a short circuit's endpoint is masqueraded to itself (${mode})`, () => {
     const port = portOf(load("dual", { mode }), "shop/lb");
     assertEquals(port?.clusterEndpoints, [
       { address: "10.244.1.11", port: 8080, local: false, hairpin: true },

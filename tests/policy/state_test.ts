@@ -62,7 +62,7 @@ Deno.test("what is worked out again and stays as it was is the same list", () =>
   assertEquals(isSame, [["default/s0", true], ["default/s1", false], ["default/s2", true]]);
 });
 
-Deno.test("service ports that find no local endpoint are counted as they come, change and go", () => {
+Deno.test("service ports without a local endpoint are counted", () => {
   const pipeline = new Pipeline();
   pipeline.load([node(["192.0.2.10"])]);
   const spec = { clusterIP: "10.96.0.1", internalTrafficPolicy: "Local" };
@@ -123,7 +123,7 @@ const NEW: ApiObject = {
 const externalIPs = (pipeline: Pipeline, name: string) =>
   pipeline.desired.services.get(`default/${name}`)?.[0]?.externalIPs;
 
-Deno.test("of two Services that claim an address the older one has it, and the step names both", () => {
+Deno.test("the older of two Services has the address that both claim", () => {
   for (const order of [[OLD, NEW], [NEW, OLD]]) {
     const pipeline = new Pipeline();
     const { conflicts } = pipeline.load(order);

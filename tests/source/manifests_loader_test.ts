@@ -299,7 +299,7 @@ Deno.test("a folder that is removed file by file keeps its last good state", asy
   });
 });
 
-Deno.test("a folder that is named with a slash at its end and goes away keeps its last good state", async () => {
+Deno.test("a folder named with a final slash keeps its last good state", async () => {
   await withFolder(async (example) => {
     const path = `${example.folder}/now/`;
     await Deno.mkdir(path);

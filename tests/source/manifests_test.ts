@@ -100,7 +100,7 @@ for (const [what, text, message] of BROKEN) {
   });
 }
 
-Deno.test("slices of another version, and slices without a Service, are left out with the reason", () => {
+Deno.test("slices of another version are left out with the reason", () => {
   const beta = SLICE.replace("discovery.k8s.io/v1", "discovery.k8s.io/v1beta1");
   assertEquals(parseManifest(`${beta}---\n${SLICE}`, OPTIONS).leftOut, [
     "EndpointSlice of discovery.k8s.io/v1beta1",

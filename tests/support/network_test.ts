@@ -69,7 +69,7 @@ function isMasqueraded(outcome: Outcome): boolean | undefined {
 
 for (const address of ["10.96.0.1", "fd00:10:96::1"]) {
   for (const protocol of ["tcp", "udp"] as const) {
-    Deno.test(`${protocol} to ${address} is seen balanced, masqueraded, rejected, dropped or untouched`, async () => {
+    Deno.test(`${protocol} to ${address}: the network sees what rules do`, async () => {
       await using network = await createNetwork();
       for (const from of ["client", "node"]) {
         const via = (port: number, times: number) =>

@@ -132,7 +132,7 @@ Deno.test("a sync that gets on is not stuck: the time counts from its last part"
   assertEquals(loop.progress.moved, clock.monotonic());
 });
 
-Deno.test("the oldest change waits until the kernel has it, and failures in a row are counted", async () => {
+Deno.test("the oldest change waits until the kernel has it", async () => {
   await using fixture = await SyncFixture.synced([]);
   const { loop, clock, dataplane } = fixture;
   const progress = () => {
@@ -153,7 +153,7 @@ Deno.test("the oldest change waits until the kernel has it, and failures in a ro
   assertEquals(progress(), { waitingSince: undefined, moved: clock.monotonic(), failures: 0 });
 });
 
-Deno.test("it is busy from the start until it runs, and until all is done that follows a sync", async () => {
+Deno.test("the loop is busy from the start until it runs", async () => {
   await using fixture = new SyncFixture();
   const { loop, clock } = fixture;
   await clock.advance(4_000);
@@ -188,7 +188,7 @@ Deno.test("an invalid part of an object is reported once, and the rest is used",
   ]);
 });
 
-Deno.test("a Service that needs what the kernel refuses is warned of once, until it needs it no more", async () => {
+Deno.test("a Service that needs what the kernel refuses is warned of once", async () => {
   const lb = { status: { loadBalancer: { ingress: [{ ip: "192.0.2.9" }] } } };
   const ranged = (changes = {}) => ({
     ...service(1, {
@@ -230,7 +230,7 @@ Deno.test("a Service that loses thousands of claims is one line, and one report"
   assertEquals(logger.at("warn").length, 1);
 });
 
-Deno.test("a Service over a limit is refused by itself, once, and told of again when it comes back", async () => {
+Deno.test("a Service over a limit is refused alone, once", async () => {
   const externalIPs = Array.from({ length: 10_000 }, (_, i) => `192.0.${i >> 8}.${i & 255}`);
   const ports = Array.from({ length: 400 }, (_, i) => ({ name: `p${i}`, port: i + 1 }));
   await using fixture = await SyncFixture.synced([service(1), service(2)]);

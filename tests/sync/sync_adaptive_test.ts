@@ -60,7 +60,7 @@ Deno.test("adaptive: with a slow kernel changes wait for a second, not longer", 
   assertEquals(fixture.loop.pause, 1_000);
 });
 
-Deno.test("adaptive: a lone change that follows a full sync of 20 s waits for less than a second", async () => {
+Deno.test("adaptive: a lone change after a full sync of 20 s waits less than 1 s", async () => {
   let takes = 20_000;
   await using fixture = await withKernel(() => takes);
   fixture.loop.requestFull("test");

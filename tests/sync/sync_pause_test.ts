@@ -42,7 +42,7 @@ Deno.test("after a full sync of 20 s, changes wait for a third of a second each"
   assertEquals(Math.round(adaptivePause([8, 8, 20_000])), 355);
 });
 
-Deno.test("no more than a fifth of the time is spent in syncs, whatever they take, from a quiet second on", () => {
+Deno.test("syncs take at most a fifth of the time", () => {
   // The same numbers each time: a linear congruential generator.
   let seed = 7;
   const random = () => (seed = (seed * 1_103_515_245 + 12_345) % 2 ** 31) / 2 ** 31;
@@ -69,7 +69,7 @@ Deno.test("the durations of syncs are forgotten after a quiet second", () => {
   assertEquals([9, 1_009, 1_010].map(pauseAt), [36, 36, 0]);
 });
 
-Deno.test("the next sync follows a pause, an urgent one soon, and the rest of an unfinished one at once", () => {
+Deno.test("the next sync follows a pause that an urgent one shortens", () => {
   const next = (minSyncPeriod: number | "adaptive", took: number, is = {}) =>
     after([took, took, took], minSyncPeriod)
       .next({ isUrgent: false, isUnfinished: false, ...is }) - took;

@@ -10,7 +10,7 @@ async function synced({ repairs = true, isGone = true } = {}): Promise<SyncFixtu
   return fixture;
 }
 
-Deno.test("a repair writes what differs, without waiting for the min sync period, and then the next step", async () => {
+Deno.test("a repair does not wait for the min sync period", async () => {
   await using fixture = await synced();
   const { dataplane, loop, outcomes } = fixture;
   fixture.upsert(service(2));

@@ -33,7 +33,7 @@ Deno.test("a program that hung or could not be started is not asked again before
   assertEquals(dataplane.log.slice(2), ["full: default/s1 default/s2"]);
 });
 
-Deno.test("after a full script has failed the rules stay, and the next tries come later and later", async () => {
+Deno.test("the rules stay after a full script has failed", async () => {
   await using fixture = await SyncFixture.synced([service(1)]);
   const { dataplane } = fixture;
   const before = new Map(dataplane.kernel);
@@ -117,7 +117,7 @@ Deno.test("everything is replaced after the full sync period, though nothing cha
   }
 });
 
-Deno.test("everything is replaced after the full sync period, though each sync sees a change come", async () => {
+Deno.test("the full sync period replaces everything though changes come", async () => {
   await using fixture = await SyncFixture.synced([service(1)], { fullSyncPeriod: 5_000 });
   const { dataplane } = fixture;
   dataplane.during = () => fixture.upsert(service(1));
@@ -173,7 +173,7 @@ Deno.test("requests in quick succession do not take all of the processor", async
   assert(fixture.dataplane.log.length <= 12, `${fixture.dataplane.log.length} syncs`);
 });
 
-Deno.test("a state from before the start is repaired and retried while the sources are silent", async () => {
+Deno.test("a state from before the start is repaired while the sources are silent", async () => {
   await using fixture = new SyncFixture();
   const { dataplane, loop } = fixture;
   dataplane.failures.push("busy", "busy");

@@ -26,7 +26,7 @@ function assertChained({ outcomes }: SyncFixture): void {
   }
 }
 
-Deno.test("what one namespace changes is written in shares, and others have their turn between them", async () => {
+Deno.test("the changes of one namespace are written in shares", async () => {
   await using fixture = await SyncFixture.synced([], { share: 20 });
   for (let i = 0; i < 4; i++) fixture.upsert(service("big", i, 5));
   fixture.upsert(service("small", 0, 1));

@@ -112,7 +112,7 @@ Deno.test("a loop that is told to end before it begins does nothing", async () =
   assertEquals(fixture.dataplane.log, []);
 });
 
-Deno.test("a loop that is told to end during a sync waits for the transaction, and does nothing after it", async () => {
+Deno.test("a loop that is stopped during a sync waits for the transaction", async () => {
   for (const failures of [[], ["conflict"]] as const) {
     const fixture = await SyncFixture.synced([service(1)]);
     const { dataplane, outcomes } = fixture;
@@ -134,7 +134,7 @@ Deno.test("a loop that is told to end during a sync waits for the transaction, a
   }
 });
 
-Deno.test("a loop that is told to end between two steps after a sync does not take the second", async () => {
+Deno.test("a loop that is stopped between two steps does not take the second", async () => {
   const fixture = await SyncFixture.synced([service(1)]);
   const followed = fixture.followed.length;
   fixture.finish = () => Promise.resolve(fixture.stop.abort());
@@ -144,7 +144,7 @@ Deno.test("a loop that is told to end between two steps after a sync does not ta
   assertEquals(fixture.followed.length, followed);
 });
 
-Deno.test("the state file's rules are written at once, and followed by a step when the lists are in", async () => {
+Deno.test("the state file's rules are written at once", async () => {
   await using fixture = new SyncFixture();
   const { dataplane, loop } = fixture;
   await loop.restore(stored([service(1), service(2)]));
@@ -187,7 +187,7 @@ Deno.test("what the lists have as the state file had it is not worked out again"
   assertEquals([...dataplane.kernel.keys()].sort(), ["default/s1", "default/s3"]);
 });
 
-Deno.test("what a state from before the start knew of the Node is kept where the sources have none", async () => {
+Deno.test("the Node of the state file is kept while the sources have none", async () => {
   await using fixture = new SyncFixture();
   const { dataplane, desired, loop } = fixture;
   await loop.restore(stored([service(1), NODE]));

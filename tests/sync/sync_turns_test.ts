@@ -21,7 +21,7 @@ function services(count: number): ApiObject[] {
     }));
 }
 
-Deno.test("many Services are worked out in turns: others work between two of them, and what comes is in the next sync", async () => {
+Deno.test("the work for many Services lets others work in turns", async () => {
   await using fixture = new SyncFixture();
   fixture.clock.work = LONG;
   fixture.deliver(services(MANY));
@@ -46,7 +46,7 @@ Deno.test("many Services are worked out in turns: others work between two of the
   assertEquals(fixture.dataplane.kernel, fixture.wanted);
 });
 
-Deno.test("a round that is asked for between two turns comes after the sync, and knows what the sync did not", async () => {
+Deno.test("a round that is asked for between two turns comes after the sync", async () => {
   await using fixture = new SyncFixture();
   fixture.clock.work = LONG;
   fixture.deliver(services(MANY));
@@ -70,7 +70,7 @@ Deno.test("a round that is asked for between two turns comes after the sync, and
   assertEquals(fixture.dataplane.kernel, fixture.wanted);
 });
 
-Deno.test("a list of many objects is taken in in turns; what comes meanwhile follows, and no sync begins before", async () => {
+Deno.test("no sync begins while a list of many objects is taken in", async () => {
   await using fixture = await SyncFixture.synced(services(10));
   await fixture.pass(1_000);
   const syncs = fixture.starts;
@@ -88,7 +88,7 @@ Deno.test("a list of many objects is taken in in turns; what comes meanwhile fol
   assertEquals(fixture.dataplane.kernel, fixture.wanted);
 });
 
-Deno.test("a full sync that is asked for while a partial script is being made replaces everything", async () => {
+Deno.test("a full sync asked for during a partial script replaces everything", async () => {
   await using fixture = await SyncFixture.synced(services(10));
   const { dataplane, clock } = fixture;
   const changing = dataplane.changing.bind(dataplane);
@@ -130,7 +130,7 @@ Deno.test("a few Services are worked out at one go: a lone change waits for noth
   assertEquals(zeros, [0], "the pause before the sync alone");
 });
 
-Deno.test("in turns or at one go, the step is the same; until the last turn the state is that of before", () => {
+Deno.test("a step in turns is the same as one without", () => {
   const [whole, turned] = [new Pipeline(), new Pipeline()];
   whole.load(services(2 * MANY));
   turned.load([...services(10), service(2 * MANY, { clusterIP: "10.97.0.1" })]);

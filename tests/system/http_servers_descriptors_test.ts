@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { runWithFewDescriptors } from "../support/few_descriptors.ts";
 
-Deno.test("without a free descriptor idle connections of all ports end, and each port answers again", async () => {
+Deno.test("idle connections of all ports end without a free descriptor", async () => {
   const module = new URL("../../lib/system/http_servers.ts", import.meta.url).href;
   const script = `
     import { httpListen } from "${module}";

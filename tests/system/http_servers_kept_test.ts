@@ -3,7 +3,7 @@ import { type HttpHandler, textAnswer } from "../../lib/model/ports/http.ts";
 import { httpListen, KeptServers } from "../../lib/system/http_servers.ts";
 import { ManualClock, MemoryLogger, realClock } from "../support/clock_and_log.ts";
 
-Deno.test("a port outlives its daemon, whose answers go on until the next one is ready, for 10 s at most", async () => {
+Deno.test("a port answers until the next daemon is ready, for 10 s at most", async () => {
   const clock = new ManualClock();
   const listen = httpListen({ clock: realClock, logger: new MemoryLogger() });
   const servers = new KeptServers({ listen, clock });

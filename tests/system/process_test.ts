@@ -4,7 +4,7 @@ import { DenoProcessRunner, spawnError } from "../../lib/system/process.ts";
 import { eventually } from "../support/eventually.ts";
 import { runWithFewDescriptors } from "../support/few_descriptors.ts";
 
-Deno.test("a program gets its input and gives its output whole, at any length and in any script", async () => {
+Deno.test("a program's input and output are whole at any length", async () => {
   const runner = new DenoProcessRunner();
   const texts = ["", "a", "é".repeat(100_000), `x${"😀".repeat(50_000)}`, "😀".repeat(50_000)];
   for (const text of texts) {
@@ -24,7 +24,7 @@ Deno.test("a program that does not read its input is judged by its exit code", a
   assertEquals(code, 0);
 });
 
-Deno.test("pieces are made while the program reads, and one that cannot be made ends its input", async () => {
+Deno.test("pieces are made while the program reads", async () => {
   const runner = new DenoProcessRunner();
   async function* pieces(good: number) {
     for (let i = 0; i < good; i++) yield await Promise.resolve(`${i} `.repeat(10_000));
@@ -71,7 +71,7 @@ Deno.test("a program that is not there is named", async () => {
 
 const SHORT = { time: 1_000, timePerMebibyte: 0 };
 
-Deno.test("a program that hangs is killed at its time limit, whatever it leaves behind, and the error says so", async () => {
+Deno.test("a program that hangs is killed at its time limit", async () => {
   await using hanging = await hangingPrograms(["conntrack", "iptables-save", "sysctl", "choom"]);
   const runner = new DenoProcessRunner(SHORT);
   for (const path of hanging.paths) {
@@ -129,7 +129,7 @@ Deno.test("a program that a signal ends is told of by the signal's name", async 
   }
 });
 
-Deno.test("a program that prints more than is expected of it is killed, and the error says so", async () => {
+Deno.test("a program that prints more than its limit is killed", async () => {
   const error = await assertRejects(
     () => new DenoProcessRunner().run(["sh", "-c", "exec cat /dev/zero"]),
     ProgramFailedError,
@@ -162,7 +162,7 @@ Deno.test("no descriptors, processes or memory left is not a program that is mis
   assertInstanceOf(spawnError("nft", new Deno.errors.NotFound("no")), ProgramMissingError);
 });
 
-Deno.test("a process without free descriptors says so, and the program runs when there are some", async () => {
+Deno.test("a program starts once a process has free descriptors again", async () => {
   const module = new URL("../../lib/system/process.ts", import.meta.url).href;
   const script = `
     import { DenoProcessRunner } from "${module}";

@@ -37,7 +37,7 @@ Deno.test("memory is given back a second after the last of several pieces of wor
   assertEquals(bench.collections, 1);
 });
 
-Deno.test("objects are not looked through for less than a megabyte and a half since the last time", async () => {
+Deno.test("memory is not collected for less than 1.5 megabytes of new objects", async () => {
   const bench = new Bench();
   const rest = async (bytes: number) => {
     bench.work(bytes);

@@ -54,7 +54,7 @@ async function inFolder(test: (path: string) => Promise<void>): Promise<void> {
   }
 }
 
-Deno.test("the socket answers by method and path, with the query, and is for owner and group", () =>
+Deno.test("the socket answers by method and path", () =>
   inFolder(async (path) => {
     {
       await using _ = await serve(path);
@@ -153,7 +153,7 @@ Deno.test("where no daemon listens, asking fails", () =>
     await assertRejects(() => askDaemon(path, { method: "GET", path: "/v1/status" }));
   }));
 
-Deno.test("the socket gives the objects of all Services or one, and says that they are not there yet", () =>
+Deno.test("the socket gives the objects of all Services or of one", () =>
   inFolder(async (path) => {
     await using _ = await serve(path);
     const read = (body: AsyncIterable<Uint8Array<ArrayBuffer>>) =>

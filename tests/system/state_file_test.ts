@@ -122,7 +122,7 @@ Deno.test("only its owner can read the state file, whatever the old one allowed"
     assertEquals((Deno.statSync(path).mode ?? 0) & 0o7777, 0o600);
   }));
 
-Deno.test("while it is written, the old file is there, complete, and the new one is not readable by others", () =>
+Deno.test("the old file stays complete while the new one is written", () =>
   inFolder(async (path, folder) => {
     const old = stateOf({ services: 3 });
     await write(path, old);

@@ -20,7 +20,7 @@ export function stringify(value, options = {}) {
 }
 `;
 
-Deno.test("deno-std is compared without types and formatting; other code and imports are told", async () => {
+Deno.test("deno-std is compared without types and formatting", async () => {
   const folder = await Deno.makeTempDir({ prefix: "signpost-std-" });
   const files = {
     "made/yaml/same.js": MADE,

@@ -72,7 +72,7 @@ Deno.test("the image has each program that signpost may run", () => {
   assertEquals([...new Set(PROGRAMS)].sort(), [...denoJson.permissions.default.run].sort());
 });
 
-Deno.test("the image is an OCI layout with a manifest for each binary, the same bytes each time", async () => {
+Deno.test("the image has the same bytes each time", async () => {
   await inFolder(async (folder) => {
     const file = `${folder}/signpost-0.1.0-image.tar`;
     const sum = async () => await run(["sha256sum", file]);

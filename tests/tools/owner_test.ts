@@ -17,7 +17,7 @@ async function owners(folder: string): Promise<Map<string, Set<string>>> {
   return found;
 }
 
-Deno.test("all files for users name the publisher of deno.json, and a task renames it in all", async () => {
+Deno.test("all files for users name the publisher of deno.json", async () => {
   const mentions = await owners(ROOT);
   const owner = new URL(config.repository).pathname.split("/")[1] ?? "";
   const isOwner = (name: string) => name.toLowerCase() === owner.toLowerCase();

@@ -60,7 +60,7 @@ function changed(from: string, to: string): string[] {
   return INTACT.map((line) => line.replace(from, to)).filter((line) => line !== "");
 }
 
-Deno.test("rules that a running kube-proxy writes over ours are no drift, but a missing canary is", async () => {
+Deno.test("rules that a running kube-proxy writes over ours are not drift", async () => {
   const { kernel, look } = fakeKernel();
   assertEquals(await look(), undefined);
   kernel.hasRival = true;
@@ -161,7 +161,7 @@ Deno.test("tables that are not printed are missing, unless another program holds
 });
 
 for (const variant of VARIANTS) {
-  Deno.test(`a deleted jump, restored rules and flushed tables are noticed in iptables${variant}`, async () => {
+  Deno.test(`iptables${variant}: deleted jumps, restored rules, flushed tables are noticed`, async () => {
     await using kernel = await Kernel.create(variant);
     const place = { variant, families: FAMILIES, tcpBeLiberal: false };
     const { runner, streamer } = kernel;

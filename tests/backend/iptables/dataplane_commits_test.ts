@@ -161,7 +161,7 @@ for (const variant of VARIANTS) {
         ["lost its source ranges", { ranges: RANGES.others }, { ranges: [] }],
       ] as const
     ) {
-      test(`iptables${variant}, ${kind} script: after each commit a Service that ${what} gives what it gave before or gives then`, async () => {
+      test(`iptables${variant}, ${kind}: each commit keeps a Service that ${what}`, async () => {
         await using stage = await Stage.create(variant);
         await stage.apply("full", before);
         const was = await stage.answers();
@@ -174,7 +174,7 @@ for (const variant of VARIANTS) {
   }
 
   for (const [whom, web] of [["all", {}], ["some sources", { ranges: RANGES.client }]] as const) {
-    test(`iptables${variant}: after each commit of a take-over a virtual IP that is the node's is served to ${whom}, and its other ports are refused`, async () => {
+    test(`iptables${variant}: each commit of a take-over serves the node's VIP to ${whom}`, async () => {
       await using stage = await Stage.create(variant);
       const { network } = stage;
       for (const family of FAMILIES) {

@@ -102,7 +102,7 @@ for (const variant of VARIANTS) {
       }
     });
 
-    Deno.test(`${name}: an endpoint reaches itself beside a firewall that drops what is forwarded`, async () => {
+    Deno.test(`${name}: an endpoint reaches itself beside a firewall that drops forwarding`, async () => {
       const { network, apply } = await setUp(variant, {});
       await using _network = network;
       const filter = programName(family, "", variant);
@@ -118,7 +118,7 @@ for (const variant of VARIANTS) {
       assertEquals(await connect("web1"), ["drop"]);
     });
 
-    Deno.test(`${name}: a client stays on its endpoint while others come and go, and moves when it goes`, async () => {
+    Deno.test(`${name}: a client stays on its endpoint until that goes`, async () => {
       const { network, apply } = await setUp(variant, { sessionAffinity: "ClientIP" });
       await using _network = network;
       const connect = async () =>

@@ -70,7 +70,7 @@ for (const variant of VARIANTS) {
     );
   });
 
-  Deno.test(`full(B) over the rules of A leaves iptables${variant} as full(B) on an empty kernel`, async () => {
+  Deno.test(`iptables${variant}: full(B) over A leaves what full(B) leaves on an empty kernel`, async () => {
     await using kernel = await Kernel.create(variant);
     await fc.assert(
       fc.asyncProperty(cluster, cluster, async (a, b) => {

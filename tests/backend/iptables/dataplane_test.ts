@@ -68,7 +68,7 @@ Deno.test("a partial script runs the programs of the families that change", asyn
   assertEquals(lines, ["ip6tables-restore -w 5 --noflush"]);
 });
 
-Deno.test("route_localnet is set when the rule is there that keeps neighbours from localhost", async () => {
+Deno.test("route_localnet is set after the rule that keeps neighbours from localhost", async () => {
   const { runner, lines } = recorder();
   const routeLocalnet = () => {
     lines.push("route_localnet");
@@ -110,7 +110,7 @@ Deno.test("a program that is not installed is named", async () => {
 });
 
 for (const variant of VARIANTS) {
-  Deno.test(`a partial script over flushed rules is a conflict, and changes nothing, in iptables${variant}`, async () => {
+  Deno.test(`iptables${variant}: a partial script over flushed rules is a conflict`, async () => {
     await using kernel = await Kernel.create(variant);
     const dataplane = newDataplane({ runner: kernel.runner, variant });
     const pipeline = load(EXAMPLE);

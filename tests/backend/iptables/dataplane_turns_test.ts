@@ -14,7 +14,7 @@ function services(count: number): ApiObject[] {
   );
 }
 
-Deno.test("the rules of many Services are made, compared and changed in turns: others work between two of them", async () => {
+Deno.test("the rules of many Services are written, compared and changed in turns", async () => {
   const clock = new LongTurns();
   const inputs: string[] = [];
   let saved = "";

@@ -29,7 +29,7 @@ const OBJECTS = [
 ];
 
 for (const variant of VARIANTS) {
-  Deno.test(`iptables${variant}: the rules count invalid packets and localhost node ports, and full syncs lose none that was read`, async () => {
+  Deno.test(`iptables${variant}: full syncs keep counts of invalid and localhost packets`, async () => {
     await using network = await Network.create(TOPOLOGY);
     network.serve("web", { protocol: "tcp", port: 8080 });
     const prefix = ["ip", "netns", "exec", network.namespaceOf("node")];

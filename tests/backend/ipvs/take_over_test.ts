@@ -70,7 +70,7 @@ Deno.test("a node without kube-ipvs0 is left alone", async () => {
   assertEquals(it.takeOver.report, undefined);
 });
 
-Deno.test("the first transaction has the guard: no virtual server and no port of the node's answers", async () => {
+Deno.test("the first transaction has the guard", async () => {
   const { takeOver } = setUp();
   const script = await takeOver.prologue();
   assertMatch(script, /elements = \{ 10\.96\.0\.10, 192\.0\.2\.10 \}/);
@@ -83,7 +83,7 @@ Deno.test("the first transaction has the guard: no virtual server and no port of
   assertMatch(script, /@servers4 reject\n.*@vips4 .* return\n.*@vips4 reject/);
 });
 
-Deno.test("in iptables mode virtual servers answer until our rules are there, the node's ports do not", async () => {
+Deno.test("virtual servers answer in iptables mode until our rules are there", async () => {
   const { node, takeOver } = setUp();
   await takeOver.prepare();
   assertMatch(node.scripts[0] ?? "", /@servers4 return\n.*@vips4 .* return\n.*@vips4 reject/);
@@ -132,7 +132,7 @@ Deno.test("all of it goes when the last connection has ended", async () => {
   assertEquals(logger.at("warn"), []);
 });
 
-Deno.test("without a connection it is removed at the second look in a row: one may just be opened", async () => {
+Deno.test("IPVS without connections is removed at the second look in a row", async () => {
   const it = setUp();
   it.node.active = 1;
   await it.takeOver.takeOver();
@@ -201,7 +201,7 @@ Deno.test("connections that are open at the end of the grace time are ended", as
   assertEquals(it.node.scripts.at(-1), GUARD_REMOVAL);
 });
 
-Deno.test("a check does not end the time in which ended connections are answered with a reset", async () => {
+Deno.test("a check does not shorten the time in which ended connections get a reset", async () => {
   const it = setUp();
   it.node.active = 1;
   await it.takeOver.takeOver();
@@ -320,7 +320,7 @@ Deno.test("without the module ip_vs there is no virtual server, and the interfac
   assertEquals(it.logger.at("warn"), []);
 });
 
-Deno.test("a look fails if the node's addresses cannot be read: a guard could cover one of them", async () => {
+Deno.test("a look fails if the node's addresses cannot be read", async () => {
   const { runner } = new FakeIpvs();
   const failure = { code: 1, stdout: "", stderr: "Dump terminated: No such file or directory" };
   const kernel = new IpvsKernel({

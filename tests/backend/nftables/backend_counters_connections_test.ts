@@ -5,7 +5,7 @@ import { ApplyError } from "../../../lib/model/kernel/dataplane.ts";
 import { Pipeline } from "../../support/pipeline.ts";
 import { elementCounters } from "../../../lib/backend/nftables/backend.ts";
 
-Deno.test("frontends are ours once the kernel has taken a full script, and not where it took none", async () => {
+Deno.test("frontends are ours once the kernel has taken a full script", async () => {
   const result = { code: 1, stdout: "", stderr: "Error: No buffer space available" };
   const nft = new Nft({ run: () => Promise.resolve(result) });
   const dataplane = new NftablesDataplane(nft);

@@ -59,7 +59,7 @@ Deno.test("endpoints that changed their slots go back: later steps count on them
   assertEquals(script?.length, 2 + 2);
 });
 
-Deno.test("parts do not suffice for hooks of other chains, declarations, flags and what else is in the table", () => {
+Deno.test("hooks of other chains, declarations and flags need a full sync", () => {
   const damages: readonly ((held: Held) => void)[] = [
     ({ chains }) => chains.set("services", ["type nat hook output priority 0 policy drop"]),
     ({ declarations }) => declarations.set("hairpins4", "set; type mark"),
@@ -91,7 +91,7 @@ Deno.test("an extra element whose key no Service can have is deleted as it was l
   );
 });
 
-Deno.test("the fast path comes and goes by parts, its flowtable before its rules and after them", () => {
+Deno.test("the flowtable of the fast path is added before its rules", () => {
   const acceleration = { interfaces: ["eth0"], packets: 20, services: "all" } as const;
   const signpost = { ...DEFAULTS.signpost, acceleration };
   const parts = mended(({ sets, chains }) => {

@@ -143,7 +143,7 @@ for (const { name, before, after, most } of STEPS) {
   });
 }
 
-Deno.test("where one of ten endpoints goes, the transaction touches the slots of the hash that change, and no other ones", async () => {
+Deno.test("the loss of one of ten endpoints changes only its slots of the hash", async () => {
   const web = {
     ...service("web"),
     metadata: { name: "web", annotations: { "signpost.dev/scheduler": "consistent-hash" } },
@@ -264,7 +264,7 @@ Deno.test("elements are counted as scripts are applied", async () => {
   assertEquals(dataplane.elements.size, 0);
 });
 
-Deno.test("a full script carries the clients of session affinity over, a partial one need not", async () => {
+Deno.test("a full script keeps the clients of session affinity", async () => {
   const fake = new FakeNft();
   const dataplane = new NftablesDataplane(fake.nft);
   const pipeline = new Pipeline();
@@ -282,7 +282,7 @@ Deno.test("a full script carries the clients of session affinity over, a partial
   assertEquals(script.includes("198.51.100.2"), false);
 });
 
-Deno.test("commands of a prologue stand before a full script, in one transaction, and in no partial one", async () => {
+Deno.test("commands of a prologue stand before a full script alone", async () => {
   const fake = new FakeNft();
   const prologue = () => Promise.resolve("delete table ip kube-proxy\n");
   const dataplane = new NftablesDataplane(fake.nft, { prologue });
@@ -299,7 +299,7 @@ Deno.test("commands of a prologue stand before a full script, in one transaction
   assertEquals(second, partial.text);
 });
 
-Deno.test("chains are in the kernel, rules and all, before a transaction leads packets to them", async () => {
+Deno.test("chains are in the kernel before a transaction leads packets to them", async () => {
   const { fake, dataplane, one, two, step } = await withTwo();
   const three = slice("a-1", "a", [1, 2, 3]);
   const script = step([one[0] ?? three, three, ...two]);
@@ -335,7 +335,7 @@ const MOVES: readonly (readonly [name: string, from: ApiObject, to: ApiObject])[
 ];
 
 for (const [name, from, to] of MOVES) {
-  Deno.test(`a frontend that moves ${name} leaves its slots to packets under way until the next transaction`, async () => {
+  Deno.test(`a frontend that moves ${name} keeps its slots until the next transaction`, async () => {
     const fake = new FakeNft();
     const dataplane = new NftablesDataplane(fake.nft);
     const pipeline = new Pipeline();
@@ -368,7 +368,7 @@ for (const [name, from, to] of MOVES) {
   });
 }
 
-Deno.test("where the kernel refuses the third transaction, what is known stays, and a full script mends it", async () => {
+Deno.test("the applied state stays if the kernel refuses the third transaction", async () => {
   const fake = new FakeNft();
   const dataplane = new NftablesDataplane(fake.nft);
   const pipeline = new Pipeline();

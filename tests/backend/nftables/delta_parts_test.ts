@@ -22,7 +22,7 @@ function changeFromNothing(weight: number) {
   return script?.transactions ?? [];
 }
 
-Deno.test("a change of very many elements is in parts, and all of a frontend is in one of them", () => {
+Deno.test("a change of very many elements keeps a frontend in one part", () => {
   const [preparation = "", ...parts] = changeFromNothing(WEIGHT);
   assertEquals(preparation.includes("add element"), false);
   assertGreater(parts.length, 3);

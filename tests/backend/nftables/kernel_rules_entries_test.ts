@@ -120,7 +120,7 @@ Deno.test("in iptables mode, rules are compared one by one", () => {
   assertMatch(jump?.key ?? "", /-j KUBE-SERVICES$/);
 });
 
-Deno.test("explain tells a kernel without rules, with others, with kube-proxy's, or not read", () => {
+Deno.test("explain distinguishes a kernel without rules from one with kube-proxy's", () => {
   const findings = (kernel: Partial<KernelFacts>) =>
     explainWeb(OBJECTS, { kernel }).findings.map(({ severity, message }) =>
       `${severity} ${message}`

@@ -117,7 +117,7 @@ Deno.test("a script that the kernel refused is not given to it twice", async () 
   assertEquals([error.failure, calls], ["conflict", ["nft -f /dev/fd/0"]]);
 });
 
-Deno.test("an nft that was killed or not started is no missing one, and the error says what happened", async () => {
+Deno.test("an nft that was killed is not reported as a missing one", async () => {
   for (const reason of ["was ended by the signal SIGKILL", "cannot be started now: EMFILE"]) {
     const failure = new ProgramFailedError("nft", "signal", reason);
     const nft = new Nft({ run: () => Promise.reject(failure) });
@@ -128,7 +128,7 @@ Deno.test("an nft that was killed or not started is no missing one, and the erro
   }
 });
 
-Deno.test("an nft that crashes names the tables on which it does; no other reason is guessed", async () => {
+Deno.test("an nft that crashes names the tables on which it crashes", async () => {
   const chains = "table ip good {\n}\ntable inet hostfw {\n\tchain input {\n\t}\n}\n" +
     "table ip docker {\n}\n";
   const crashing = (pattern: RegExp) =>

@@ -53,7 +53,7 @@ const EXPRESSIONS: readonly (readonly [name: string, pattern: RegExp, module: st
 ];
 
 for (const [name, pattern, module] of EXPRESSIONS) {
-  Deno.test(`where ${name} is refused, it is named with the words of the refusal and the versions`, async () => {
+  Deno.test(`a refused ${name} is named with the words of the refusal`, async () => {
     const { nft, calls } = refusing(
       pattern,
       "/dev/stdin:7:5-9: Error: Could not process rule: No such file or directory\n    the rule\n    ^^^^\n",
@@ -78,7 +78,7 @@ Deno.test("where several expressions are refused, all are named", async () => {
   assertEquals(/fib \(.*\), masquerade \(/.test(message), true, message);
 });
 
-Deno.test("where each part is taken but not the table, the words are quoted, and no version is asked for that is there", async () => {
+Deno.test("a table that is refused as a whole quotes the refusal", async () => {
   const { nft } = refusing(
     /chain services \{/,
     "/dev/stdin:9:1-2: Error: Could not process rule: Operation not supported\n    ip daddr x drop\n",
@@ -91,7 +91,7 @@ Deno.test("where each part is taken but not the table, the words are quoted, and
   );
 });
 
-Deno.test("where nf_tables itself is missing, no expression is blamed, and all modules are named", async () => {
+Deno.test("a kernel without nf_tables names all modules", async () => {
   const { nft } = refusing(
     /./,
     "mnl.c:60: Unable to initialize Netlink socket: Protocol not supported\n",
@@ -144,7 +144,7 @@ for (
   });
 }
 
-Deno.test("where flowtables are refused, the table is taken without, and their modules are named", async () => {
+Deno.test("a kernel that refuses flowtables takes the table without them", async () => {
   const { nft } = refusing(
     /flow add/,
     "/dev/stdin:9:1-2: Error: Could not process rule: No such file or directory\n    the rule\n",

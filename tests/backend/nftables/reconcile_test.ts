@@ -118,7 +118,7 @@ function objects(count: number, changed: readonly number[] = [], each = 2): ApiO
   ]);
 }
 
-Deno.test("reading back ends after a set, and adding after a portion, where it is told to; nothing is replaced", async () => {
+Deno.test("a stopped read-back or addition replaces nothing", async () => {
   await using stage = await Stage.create();
   await stage.start(objects(10));
   let parts = 0;
@@ -151,7 +151,7 @@ async function fresh(all: readonly ApiObject[]): Promise<readonly string[]> {
   return await stage.listing();
 }
 
-Deno.test("a live table of the same state is not written again, and clients stay: slots are added again", async () => {
+Deno.test("a live table of the same state keeps its clients", async () => {
   await using stage = await Stage.create();
   const { kernel } = stage;
   stage.weight = 50;
@@ -185,7 +185,7 @@ Deno.test("what differs of a live table is written, and nothing else", async () 
   assertEquals(await stage.listing(), await fresh(objects(11)));
 });
 
-Deno.test("a live table of a version with other priorities gets the new ones, and is not replaced", async () => {
+Deno.test("a live table of a version with other priorities gets the new ones", async () => {
   await using stage = await Stage.create();
   await stage.start(objects(10));
   for (const hook of ["prerouting", "output"]) {
@@ -230,7 +230,7 @@ function withoutSecond(i: number): (object: ApiObject) => ApiObject {
       : object;
 }
 
-Deno.test("nft reads the next slots while the kernel takes some, and has their end when it has taken those", async () => {
+Deno.test("nft reads the next slots while the kernel takes some", async () => {
   await using stage = await Stage.create();
   stage.weight = 12;
   await stage.start(objects(20));
@@ -245,7 +245,7 @@ Deno.test("nft reads the next slots while the kernel takes some, and has their e
   assertEquals(await stage.listing(), await fresh(objects(20, [0, 5, 9, 12, 18])));
 });
 
-Deno.test("while portions of slots do not fit, those that follow are replaced, more and more of them without trying", async () => {
+Deno.test("portions that follow one that does not fit are replaced untried", async () => {
   await using stage = await Stage.create();
   stage.weight = 8;
   const all = (second: number) =>
@@ -263,7 +263,7 @@ Deno.test("while portions of slots do not fit, those that follow are replaced, m
   assert(beginning("delete") < 4, "one, and one or two that follow");
 });
 
-Deno.test("slots that another program added, changed and deleted are as they should be where packets look", async () => {
+Deno.test("slots that another program changed are corrected where packets look", async () => {
   await using stage = await Stage.create();
   await stage.start(objects(10));
   await stage.kernel.script(
@@ -409,7 +409,7 @@ Deno.test("a port that takes turns and lost its last endpoint leaves no slot in 
   assertEquals(await stage.listing(), await fresh(some(true)));
 });
 
-Deno.test("where the kernel cannot tell of all slots that do not fit, they are replaced in smaller portions", async () => {
+Deno.test("unknown slots are replaced in smaller portions", async () => {
   await using stage = await Stage.create();
   stage.weight = 32;
   await stage.start(objects(9));

@@ -203,7 +203,7 @@ const DAMAGES: readonly (readonly [script: string, operations: number, touched: 
 ];
 
 for (const how of ["looks", "the monitor"]) {
-  Deno.test(`what another program did is undone by parts, and the rest stays as it was: by what ${how} told`, async (test) => {
+  Deno.test(`a repair undoes by parts what another program did: reported by ${how}`, async (test) => {
     await using table = await Table.create([...SERVICE, ...STICKY, ...TURNS]);
     const isFollowed = how === "the monitor";
     if (isFollowed) await table.follow();
@@ -240,7 +240,7 @@ for (const how of ["looks", "the monitor"]) {
   });
 }
 
-Deno.test("parts do not suffice where the table is gone, or has what it was not declared with; hooks come back", async () => {
+Deno.test("a table that is gone needs a full sync", async () => {
   await using table = await Table.create(SERVICE);
   const hook = "{ type nat hook output priority -101 ; }";
   const damages = [

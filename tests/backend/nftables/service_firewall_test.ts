@@ -92,7 +92,7 @@ const RANGED_UDP = service("ranged-udp", {
 /** Matches objects that exist for source ranges alone. */
 const FIREWALL = /firewall|source-ranges|filter-prerouting|filter-output-before-dnat/;
 
-Deno.test("rules for source ranges come with the first Service that has ranges, and go with the last", async () => {
+Deno.test("rules for source ranges exist while a Service has ranges", async () => {
   const dataplane = new NftablesDataplane(new Nft(SILENT_RUNNER));
   const pipeline = new Pipeline();
   pipeline.load([OPEN]);

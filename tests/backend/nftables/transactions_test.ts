@@ -87,7 +87,7 @@ Deno.test("other tables are none of ours", () => {
   );
 });
 
-Deno.test("where events were lost, reading ends: what follows may be of several transactions", () => {
+Deno.test("reading ends where events were lost", () => {
   const lost = "# ERROR: We lost some netlink events!";
   assertThrows(() => read("add chain inet signpost a", lost), Error, "the kernel dropped events");
 });

@@ -225,7 +225,7 @@ Deno.test("what other programs delete is reported, whatever of the table it is",
   }
 });
 
-Deno.test("of maps that come with round-robin Services, our own slots are no report, and what another program does is one", async () => {
+Deno.test("our own slots of new round-robin maps are not reported", async () => {
   await using fixture = await Fixture.create({ checkPeriod: NEVER });
   const isTheirs = (report: string) => !OURS.test(report);
   for (const [round, count] of [1, 100, 0, 2].entries()) {
@@ -267,7 +267,7 @@ Deno.test("a look at the table finds chains and sets that are gone", async () =>
   assertEquals(/the whole table|services4/.test(report), true, report);
 });
 
-Deno.test("looks find nothing where the kernel has the desired rules, and each kind of difference", async () => {
+Deno.test("a look finds each kind of difference", async () => {
   await using fixture = await Fixture.create({ checkPeriod: NEVER });
   const { look } = fixture;
   await fc.assert(
@@ -297,7 +297,7 @@ Deno.test("looks find nothing where the kernel has the desired rules, and each k
   }
 });
 
-Deno.test("a large table is never listed at one go: its structure is looked at, and what is not known is for a full sync, which tells the monitor of what differed alone", async () => {
+Deno.test("a large table is never listed at once", async () => {
   await using kernel = await Kernel.create();
   const commands: string[] = [];
   const nft = new Nft({
@@ -365,7 +365,7 @@ Deno.test("a monitor that was killed is started again, and what happened meanwhi
   assertEquals(await fixture.after(MARKER), "chain of marker");
 });
 
-Deno.test("where the kernel cannot keep all events for a monitor, another one takes its place, and what was lost is found", async () => {
+Deno.test("a monitor that lost events is replaced by another one", async () => {
   await using fixture = await Fixture.create({ checkPeriod: NEVER });
   await fixture.sync([SERVICE], { full: true });
   await fixture.following();
@@ -400,7 +400,7 @@ Deno.test("a change of source ranges, which may crash nft monitor, is no drift",
   }
 });
 
-Deno.test("nft monitor holds a few megabytes of a large table, and commits nothing when it ends", async () => {
+Deno.test("nft monitor holds a few megabytes of a large table", async () => {
   await using kernel = await Kernel.create();
   const elements = Array.from(
     { length: 50_000 },

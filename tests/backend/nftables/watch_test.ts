@@ -154,7 +154,7 @@ class Fixture implements AsyncDisposable {
   }
 }
 
-Deno.test("the monitor reads the sets of our table without their elements, and sends nothing", async () => {
+Deno.test("the monitor reads the sets of our table without their elements", async () => {
   await using fixture = new Fixture();
   await settle();
   assertEquals(fixture.started, [
@@ -163,7 +163,7 @@ Deno.test("the monitor reads the sets of our table without their elements, and s
   ]);
 });
 
-Deno.test("a transaction without our mark that changes our table is reported, with its process", async () => {
+Deno.test("a transaction without our mark that changes our table names its process", async () => {
   await using fixture = new Fixture();
   await fixture.print("delete element inet signpost services4 { 1 }", END);
   assertEquals(fixture.drift.splice(0), [{ ...MISSING, by: "nft (pid 4711)" }]);
@@ -171,7 +171,7 @@ Deno.test("a transaction without our mark that changes our table is reported, wi
   assertEquals(fixture.drift, [{ missing: "", added: "rule of services", by: "nft (pid 4711)" }]);
 });
 
-Deno.test("repairs are told which elements were touched, in the order of the transactions, each once", async () => {
+Deno.test("repairs get the touched elements in the order of the transactions", async () => {
   await using fixture = new Fixture();
   const line = (key: number) => `delete element inet signpost services4 { ${key} }`;
   await fixture.print(...[line(2), generation(8)], ...[line(1), generation(7)]);
@@ -222,7 +222,7 @@ Deno.test("what a full script of ours has put right already is not reported", as
   assertEquals(fixture.drift, []);
 });
 
-Deno.test("after a monitor that ended the table is compared, and nothing is written where it holds", async () => {
+Deno.test("the table is compared after a monitor ended", async () => {
   await using fixture = new Fixture();
   await fixture.clock.advance(300);
   assertEquals(fixture.looks.splice(0), ["structure"]);
@@ -240,7 +240,7 @@ Deno.test("after a monitor that ended the table is compared, and nothing is writ
   assertEquals([fixture.looks, fixture.drift], [["contents"], [MISSING]]);
 });
 
-Deno.test("a monitor that does not report our transaction within 10 s is started again, and the table compared", async () => {
+Deno.test("a monitor that does not report our transaction within 10 s is restarted", async () => {
   await using fixture = new Fixture();
   fixture.found = MISSING;
   await fixture.clock.advance(10_000);
@@ -258,7 +258,7 @@ Deno.test("a monitor that does not report our transaction within 10 s is started
   assertEquals([fixture.looks.at(-1), fixture.drift.at(-1)], ["contents", MISSING]);
 });
 
-Deno.test("what was written while no monitor ran needs no report, and a monitor may lag behind", async () => {
+Deno.test("transactions that were written while no monitor ran need no report", async () => {
   await using fixture = new Fixture();
   await fixture.clock.advance(10_000);
   await fixture.end();
@@ -325,7 +325,7 @@ Deno.test("a monitor goes on until it has told what its successor heard first", 
   assertEquals(fixture.drift.length, 2);
 });
 
-Deno.test("a successor that hears before the other has told as much takes over at the next transaction, past 32 bits too", async () => {
+Deno.test("a successor that is ahead takes over at the next transaction", async () => {
   await using fixture = new Fixture();
   await fixture.print(NEW_SET, fixture.mark(), generation(2 ** 32 - 1));
   await fixture.printBy(1, generation(1));
@@ -334,7 +334,7 @@ Deno.test("a successor that hears before the other has told as much takes over a
   assertEquals(fixture.running, 1);
 });
 
-Deno.test("a successor that is refused, because a set has gone, is tried again, and nothing is missed", async () => {
+Deno.test("a successor that is refused because a set has gone is tried again", async () => {
   await using fixture = new Fixture();
   await fixture.print(NEW_SET, fixture.mark(), generation(7));
   for (const [started, pause] of [[2, 50], [3, 100], [4, 200]] as const) {
@@ -382,7 +382,7 @@ Deno.test("a program that cannot be run does not end the watch", async () => {
   assert(fixture.started.length > 3, `${fixture.started.length}`);
 });
 
-Deno.test("a monitor that lost events is ended, and the table compared when another one hears", async () => {
+Deno.test("a monitor that lost events is ended", async () => {
   await using fixture = new Fixture();
   await fixture.clock.advance(300);
   fixture.looks.length = 0;
@@ -426,7 +426,7 @@ Deno.test("where a monitor ended or lost events, a full sync reads a large table
   assertEquals([fixture.drift, fixture.logger.at("warn")], [[], []]);
 });
 
-Deno.test("full syncs for what was missed come later each time, and one serves all that was missed meanwhile", async () => {
+Deno.test("full syncs for missed events wait longer each time", async () => {
   await using fixture = new Fixture();
   fixture.isLarge = true;
   await fixture.clock.advance(300);
@@ -447,7 +447,7 @@ Deno.test("full syncs for what was missed come later each time, and one serves a
   assertEquals(fixture.missed.length, 6, "after an hour without, the first pause again");
 });
 
-Deno.test("a transaction that two monitors tell of is reported once, however far they are apart", async () => {
+Deno.test("a transaction that two monitors report is reported once", async () => {
   await using fixture = new Fixture();
   await fixture.print(NEW_SET, fixture.mark(), generation(7));
   const lines = ["delete element inet signpost services4 { 1 }", generation(8)];
@@ -467,7 +467,7 @@ Deno.test("a look at the structure now and then finds what no monitor told", asy
   assertEquals([fixture.looks, fixture.drift], [["structure"], [MISSING]]);
 });
 
-Deno.test("what a look finds and the monitor tells of too is one report, and names the process", async () => {
+Deno.test("a difference that a look and the monitor find is one report", async () => {
   await using fixture = new Fixture();
   await fixture.clock.advance(300);
   fixture.found = { missing: "the whole table", added: "", by: "" };
@@ -481,7 +481,7 @@ Deno.test("what a look finds and the monitor tells of too is one report, and nam
   ]);
 });
 
-Deno.test("a table that cannot be read is one warning, and the next one comes after it was read", async () => {
+Deno.test("a table that cannot be read gives one warning", async () => {
   await using watch = new Fixture();
   const { clock, logger } = watch;
   const periods = async (count: number) => {

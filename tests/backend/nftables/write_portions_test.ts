@@ -79,7 +79,7 @@ function opened(options: Partial<NftablesOptions> = {}) {
   return { fake, dataplane };
 }
 
-Deno.test("where no packet meets the table it is written in portions, base chains and another proxy's end last", async () => {
+Deno.test("a table that no packet meets is written in portions, base chains last", async () => {
   let mark = 0;
   const { fake, dataplane } = opened({
     prologue: () => Promise.resolve("delete table ip kube-proxy\n"),
@@ -143,7 +143,7 @@ class WaitingNft {
   }, { next: () => "# mark\n", taken() {} });
 }
 
-Deno.test("nft reads the next portion while the kernel takes one, and has its end when that is done", async () => {
+Deno.test("nft reads the next portion while the kernel takes one", async () => {
   const { nft, read, taken } = new WaitingNft();
   const { desired } = loaded(objects());
   const writing = writePortions(new FullScript(desired), {
@@ -179,7 +179,7 @@ Deno.test("of a portion that is cut off before its end the kernel takes nothing"
   assertEquals(await listTable(kernel.prefix), before);
 });
 
-Deno.test("the number of portions is known from the first one if all Services are of one size", async () => {
+Deno.test("the first portion tells the number of portions if Services have one size", async () => {
   const { desired } = loaded(objects(100));
   const estimates: number[] = [];
   const { fake, dataplane } = opened();
@@ -225,7 +225,7 @@ Deno.test("how far it is can be asked for, and is logged once after 10 s", async
   assertMatch(lines[0] ?? "", new RegExp(`3 of ${of}`));
 });
 
-Deno.test("portions leave in the kernel what one transaction and the printed script do, and only the last one has a hook", async () => {
+Deno.test("portions leave in the kernel what one transaction does", async () => {
   await using kernel = await Kernel.create();
   await fc.assert(
     fc.asyncProperty(cluster, fc.integer({ min: 1, max: 12 }), async (all, weight) => {

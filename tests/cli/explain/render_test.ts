@@ -88,7 +88,7 @@ Deno.test("a packet is a few lines", async () => {
   await assertGolden("explain-packet-rejected.txt", renderPacket(rejected, plain));
 });
 
-Deno.test("a packet for which the kernel holds no rules is not said to be delivered, or refused", () => {
+Deno.test("a packet without rules in the kernel is not said to be delivered", () => {
   const kernel = { state: "empty" } as const;
   const head = (objects: Parameters<typeof explainFrom>[1]) =>
     renderPacket(explainFrom({ source: "10.244.0.11" }, objects, { kernel }), plain).split("\n")[0];
@@ -171,7 +171,7 @@ Deno.test("a Service that a host firewall keeps pods from is broken", () => {
   assertMatch(text, /dropped: ip filter +dropped: ip filter +1 endpoint/);
 });
 
-Deno.test("a Service whose clients outside a host firewall drops is not said to work for them", () => {
+Deno.test("a Service whose clients a host firewall drops is not said to work for them", () => {
   const nodeFindings = [firewall("chain iptables-legacy filter FORWARD")];
   const report = explainWeb([loadBalancer(), slice([LOCAL])], { nodeFindings });
   assertEquals(

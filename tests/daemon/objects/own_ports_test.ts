@@ -67,7 +67,7 @@ Deno.test("with manifests, the addresses of the machine are followed all the sam
   await following;
 });
 
-Deno.test("of a name all addresses count, and those of the last hour, whatever a later look finds", async () => {
+Deno.test("all addresses that a name had in the last hour count", async () => {
   const { own, list, clock, names } = ownPorts("https://api.example:6443", {
     "api.example": ["192.0.2.6", "2001:db8::6"],
   });
@@ -86,7 +86,7 @@ Deno.test("of a name all addresses count, and those of the last hour, whatever a
   assertEquals(list(), ["192.0.2.7 6443", "* 10256"]);
 });
 
-Deno.test("a name that cannot be resolved is tried again each second, a known one follows the kubeconfig", async () => {
+Deno.test("a name that cannot be resolved is tried again each second", async () => {
   const { own, list, clock, names, state } = ownPorts("https://api.example:6443");
   const stop = new AbortController();
   let changes = 0;

@@ -54,7 +54,7 @@ for (const delay of [0, 80, 400]) {
   });
 }
 
-Deno.test("without an answer of the API server, the findings stay, and one says what is missing", async () => {
+Deno.test("the findings stay without an answer of the API server", async () => {
   assertEquals(await explainBehind({ isSilent: true }), {
     type: "LoadBalancer",
     selector: "",

@@ -108,7 +108,7 @@ Deno.test("endpoints that go are told from those that are not ready", () => {
   );
 });
 
-Deno.test("one of 10,000 endpoints that goes is named, and a port more is a change of the Service", () => {
+Deno.test("one of 10,000 endpoints that goes is named", () => {
   const daemon = new Daemon();
   const all = Array.from({ length: 10_000 }, (_, index) => `10.244.${index >> 8}.${index & 255}`);
   daemon.sync(web(...all));

@@ -232,7 +232,7 @@ Deno.test("a firewall is reported if two looks find it, and not while it loads i
   await stop();
 });
 
-Deno.test("rules that a new firewall removes are reported though they are repaired before the second look", async () => {
+Deno.test("rules that a new firewall removes are reported though they are repaired", async () => {
   const hook = { type: "filter", hook: "forward", priority: 0, policy: "drop", devices: [] };
   const chains = [{ table: "inet firewalld", name: "filter_FORWARD", hook, rules: [] }];
   const objects = [node(["192.168.77.2"]), service("web"), slice("web", ["10.244.0.11"])];

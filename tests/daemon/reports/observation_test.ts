@@ -142,7 +142,7 @@ Deno.test("manifests may do without a Node", async () => {
   assertEquals(await healthzAfter([SEEN, DRAINED, GONE, NONE], { hasApi: false }), 503);
 });
 
-Deno.test("a Service that needs what the kernel refuses gets a Warning Event that says what and why", () => {
+Deno.test("a Service that needs what the kernel refuses gets a Warning Event", () => {
   const { observation, events } = observe();
   observation.unsupported({
     service: "shop/web",
@@ -164,7 +164,7 @@ Deno.test("a Service that needs what the kernel refuses gets a Warning Event tha
 /** A sync that changed nothing. */
 const SYNCED = { kind: "full", text: "", bytes: 0, operations: 0 } as const;
 
-Deno.test("metrics tell what Services do not get, also where the sync of the change that led there failed", async () => {
+Deno.test("metrics count what Services do not get, also after a failed sync", async () => {
   const { metrics } = observe();
   const { body } = await metrics.render();
   const values = [
@@ -196,7 +196,7 @@ Deno.test("the metric of refused objects falls when an object can be used again"
   assertEquals(await refused(), "0");
 });
 
-Deno.test("the latency of each change is measured by the sync that follows; while none does, only so many are kept", async () => {
+Deno.test("the sync that follows a change measures its latency", async () => {
   const { clock, metrics, observation } = observe();
   const name = "kubeproxy_network_programming_duration_seconds_count";
   const measured = async () => {
@@ -216,7 +216,7 @@ Deno.test("the latency of each change is measured by the sync that follows; whil
   assertEquals(await measured(), [10_003, 10_003]);
 });
 
-Deno.test("what comes after a sync began waits for the next one, which also has what a failed one had", async () => {
+Deno.test("a change that comes during a sync waits for the next one", async () => {
   const { clock, metrics, observation } = observe();
   const read = async (name: string) => {
     const { body } = await metrics.render();

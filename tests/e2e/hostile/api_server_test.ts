@@ -66,7 +66,7 @@ test("a Service on the API server's address does not lock the daemon out", async
   await stage.tableBecomesExpected(signpost);
 });
 
-test("a state file with a Service on the API server's address does not survive a reboot", async () => {
+test("a state file's Service on the API server's address is not used at boot", async () => {
   await Deno.mkdir("/var/lib/signpost", { recursive: true });
   const folder = await Deno.makeTempDir({ dir: "/var/lib/signpost", prefix: "e2e-" });
   try {

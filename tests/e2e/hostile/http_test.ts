@@ -95,7 +95,7 @@ Deno.test("clients that ask for metrics and do not read keep out neither probes 
   await changes(stage, signpost, "local2");
 });
 
-Deno.test("clients that use up the descriptors of one port keep out neither probes nor changes", async () => {
+Deno.test("clients that use up the descriptors of one port do not keep probes out", async () => {
   await using stage = await Stage.create({ objects: OBJECTS });
   const command = withDescriptors(1_000, signpostCommand());
   await using signpost = stage.start([], { command });
@@ -134,7 +134,7 @@ for (
     ["send requests without end", "/healthz"],
   ] as const
 ) {
-  Deno.test(`2,000 connections of a pod that ${what} keep out neither probes nor changes, and take no memory`, async () => {
+  Deno.test(`2,000 connections of a pod that ${what} do not keep probes out`, async () => {
     await using stage = await Stage.create({ objects: OBJECTS });
     await using signpost = await stage.startSynced();
     const before = residentMemory(signpost.pid);

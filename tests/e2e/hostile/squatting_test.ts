@@ -66,7 +66,7 @@ testCase("an old external IP takes neither a load-balancer IP nor its source ran
 }));
 
 testCase(
-  "an old external IP has no rule on a port that the load-balancer IP's Service does not use",
+  "an old external IP has no rule at any port of another's load-balancer IP",
   (a) => ({
     objects: [
       ...squatter(a, [a.loadBalancer], 9000),
@@ -81,7 +81,7 @@ testCase(
 );
 
 testCase(
-  "an old external IP at a node's address does not take a younger Service's node port",
+  "an old external IP at a node's address does not take a node port",
   (a) => ({
     objects: [...squatter(a, [a.node], NODE_PORT), ...bank(a, { type: "NodePort" })],
     flows: [nodePortFlow(a, { from: "client", reaches: ["local1"], masqueraded: true })],

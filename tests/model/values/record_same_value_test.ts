@@ -24,7 +24,7 @@ Deno.test("lists are compared in their order, and a list is no object", () => {
   assertEquals(sameValue(null, {}), false);
 });
 
-Deno.test("any field of the node but its ServiceCIDRs and own addresses changes rules that all services depend on", () => {
+Deno.test("all node fields but ServiceCIDRs and own addresses change all services", () => {
   const { node: before } = new Pipeline().desired;
   const change = (after: object) =>
     changesFixedRules({ node: { before, after: { ...before, ...after } } });

@@ -37,7 +37,7 @@ Deno.test("a wait ends when the event is set, which resets it", async () => {
   assertEquals(state.ended, false);
 });
 
-Deno.test("an event that is set while no one waits ends the next wait before it begins, and only that", async () => {
+Deno.test("an event that is set early ends only the next wait", async () => {
   const { event, state, wait } = waiter(100);
   event.set();
   event.set();

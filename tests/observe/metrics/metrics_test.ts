@@ -389,7 +389,7 @@ async function* inTurn<T>(batches: readonly T[]): AsyncGenerator<T> {
   }
 }
 
-Deno.test("connections are counted by service port and kind of frontend, and the help says how often they are read", async () => {
+Deno.test("connections are counted by service port and kind of frontend", async () => {
   const web = {
     namespace: "shop",
     service: "web",

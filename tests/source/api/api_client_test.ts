@@ -220,7 +220,7 @@ Deno.test("an aborted caller ends its request", async () => {
   assert(http.requests[0]?.signal.aborted);
 });
 
-Deno.test("requests, retries and sizes are told as client-go counts them; watches have no size", async () => {
+Deno.test("requests, retries and sizes are counted as client-go counts them", async () => {
   const done: RequestResult[] = [];
   const read: ResponseRead[] = [];
   const answers = [answer(503, body("later")), new Error("reset"), answer(200, body("{", "}"))];

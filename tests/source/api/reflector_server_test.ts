@@ -216,7 +216,7 @@ test("a silent stream is found and replaced", async () => {
   });
 });
 
-test("a server whose etcd was restored is listed again, though it has passed our version", async () => {
+test("a server whose etcd was restored is listed again", async () => {
   await withWatch({}, async ({ server, sink, status }) => {
     server.store.put(service("b", "1"));
     const saved = server.store.save();
@@ -293,7 +293,7 @@ test("servicecidrs that the server does not know are an empty state, looked for 
   });
 });
 
-test("servicecidrs that the server refuses beside Services are a failure, not an absence", async () => {
+test("servicecidrs that the server refuses beside Services are a failure", async () => {
   const early: WatchSetup["early"] = (server) => {
     server.faults.add({ type: "status", status: 403, count: 40, kind: "Service" });
     // Services are refused before it is.

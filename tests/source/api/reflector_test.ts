@@ -202,7 +202,7 @@ Deno.test("a streaming list that names nothing new for ten seconds gives way to 
   });
 });
 
-Deno.test("a watch that is silent for 40 seconds is opened again where it was, bookmarks keep it", async () => {
+Deno.test("a watch that is silent for 40 seconds is opened again where it was", async () => {
   await play(async ({ http, clock, logger, status }) => {
     const send = await http.stream();
     await send(END);
@@ -335,7 +335,7 @@ Deno.test("a stream that is silent from its resource version on is followed by a
   });
 });
 
-Deno.test("silent streams that something cuts off before they stall are followed by a list, too", async () => {
+Deno.test("a list follows silent streams that end before they stall", async () => {
   await play(async ({ http, clock }) => {
     const send = await http.stream();
     await send(END);

@@ -74,7 +74,7 @@ Deno.test("of an EndpointSlice everything that rules need is kept, in canonical 
   });
 });
 
-Deno.test("fields of a slice that are null, as Go may write them, are as fields that are absent", () => {
+Deno.test("null fields of a slice are read as absent", () => {
   const [first] = decodeGood("EndpointSlice", {
     ...FULL,
     endpoints: [{

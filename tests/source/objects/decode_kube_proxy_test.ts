@@ -47,7 +47,7 @@ Deno.test("TestMapCIDRsByIPFamily: entries that are no range are skipped", () =>
   assertEquals(sourceRanges(["", " "]), []);
 });
 
-Deno.test("source ranges of which none can be read do not let every source in: the Service is refused", () => {
+Deno.test("a Service whose source ranges cannot be read is refused", () => {
   const raw = withValue(SERVICE, "spec.loadBalancerSourceRanges", ["10.0.0.0/8x", ""]);
   assertEquals(createDecoder()("Service", raw), {
     type: "refuse",

@@ -22,7 +22,7 @@ const NODE: Json = {
   },
 };
 
-Deno.test("of a Node its addresses are kept, internal ones first, and its pod CIDRs and zone", () => {
+Deno.test("a Node keeps its addresses, internal ones first", () => {
   assertEquals(createDecoder()("Node", NODE), {
     type: "upsert",
     kind: "Node",

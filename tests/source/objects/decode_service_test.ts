@@ -102,7 +102,7 @@ Deno.test("what a Service does not say has the API's defaults", () => {
   assertEquals(decodeGood("Service", BARE), BARE_DECODED);
 });
 
-Deno.test("fields that are null or empty, as Go may write them, are as fields that are absent", () => {
+Deno.test("null or empty fields of a Service are read as absent", () => {
   const nulls: Json = {
     metadata: {
       namespace: null,

@@ -9,7 +9,7 @@ const SERVICE = {
 
 const SLICE = webSlice(["10.244.0.7"]);
 
-Deno.test("lists of ports that are alike are one list in memory; with a node port they are not", () => {
+Deno.test("equal lists of ports are one list in memory", () => {
   const decode = createDecoder();
   const ports = (raw: unknown, kind: "Service" | "EndpointSlice" = "Service") => {
     const decoded = decode(kind, raw);

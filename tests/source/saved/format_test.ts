@@ -182,7 +182,7 @@ Deno.test("a state from the future is taken: clocks without a battery start in t
   assertEquals(readText(textOf(objects, { ...HEADER, written })).written, written);
 });
 
-Deno.test("the forger of these tests makes texts that only the checks of the objects can refuse", () => {
+Deno.test("the forger's texts can be refused only by the checks of the objects", () => {
   assertEquals(readText(forge("web-0", "web-0")).events.length, 4);
   const [renamed] = objectsOf(forge('"name":"http"', '"name":"https"'), "Service");
   assertEquals(renamed?.ports[0]?.name, "https");

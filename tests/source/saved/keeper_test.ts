@@ -61,7 +61,7 @@ Deno.test("without a change nothing is written, not even at a stop", async () =>
   assertEquals(writes, []);
 });
 
-Deno.test("the first write comes some seconds after the first change, with all that came meanwhile", async () => {
+Deno.test("the first write comes some seconds after the first change", async () => {
   const { keeper, clock, times } = setUp();
   await clock.advance(1_000);
   for (let i = 0; i < 49; i++) {
@@ -116,7 +116,7 @@ Deno.test("never two writes at once: a change during a long write waits for the 
   assertEquals(running.most, 1);
 });
 
-Deno.test("after a long write it rests as much longer: a large cluster that never rests costs little", async () => {
+Deno.test("the pause after a long write is as long as the write", async () => {
   const { keeper, clock, finish, times } = setUp();
   keeper.changed();
   await clock.advance(5_000);
@@ -203,7 +203,7 @@ Deno.test("a stop after everything was written writes nothing", async () => {
   assertEquals(times(), [5_000]);
 });
 
-Deno.test("a stop lets the write that runs end, and writes once more if something came meanwhile", async () => {
+Deno.test("a stop lets the running write end", async () => {
   const { keeper, clock, finish, times, running } = setUp();
   keeper.changed();
   await clock.advance(5_000);

@@ -75,7 +75,7 @@ Deno.test("bench scale: a goal is met, missed, or none of this shape", () => {
   assertEquals(verdicts("within", { ...RESULTS, shapes }), [true, false, false]);
 });
 
-Deno.test("bench scale: the page names the commit and the shapes, and tells misses from hits", () => {
+Deno.test("bench scale: the page names the commit", () => {
   const page = renderPage(RESULTS);
   for (const part of ["commit abc1234", "| 100,000 x 10 |", "met: ", "missed: "]) {
     assertStringIncludes(page, part);

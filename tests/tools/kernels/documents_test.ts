@@ -10,7 +10,7 @@ function result(name: string, version: string, ...steps: StepResult[]): Recorded
   return { name, version, note: "", steps, seconds: steps.length, date: "2026-11-23" };
 }
 
-Deno.test("new results take the place of older ones of the same name, in the catalog's order", () => {
+Deno.test("new results replace older ones of the same name", () => {
   const [bookworm, trixie] = [result("bookworm", "6.1", STARTS), result("trixie", "6.12", STARTS)];
   assertEquals(
     mergeResults(

@@ -117,7 +117,7 @@ COMMIT
   );
 });
 
-Deno.test("the rest of our rules goes where kube-proxy's ipvs mode has started over them, and its own stay", () => {
+Deno.test("cleanup keeps the rules that kube-proxy's ipvs mode wrote over ours", () => {
   const saved = atOnce(parseSaved(`*filter
 :INPUT ACCEPT [0:0]
 :FORWARD ACCEPT [0:0]

@@ -19,7 +19,7 @@ Deno.test("the variant with kubelet's hint is chosen, however many rules the oth
   assertEquals(chooseVariant({ nft: "", legacy: canary }).variant, "-legacy");
 });
 
-Deno.test("kubelet's hint in one family counts where the other family has a table mangle too", () => {
+Deno.test("kubelet's hint counts beside a table mangle of the other family", () => {
   const other = "*mangle\n:PREROUTING ACCEPT [0:0]\n:MINE - [0:0]\nCOMMIT\n";
   assertEquals(chooseVariant({ nft: rules(9), legacy: HINT + other }).variant, "-legacy");
   assertEquals(chooseVariant({ nft: rules(9), legacy: other + HINT }).variant, "-legacy");

@@ -92,7 +92,7 @@ Deno.test("an endpoint has a chain of its own only where session affinity needs 
   assertEquals(chains.length, 2);
 });
 
-Deno.test("node ports of given ranges are those of the node's addresses inside them, but not localhost", () => {
+Deno.test("given ranges of node ports leave localhost out", () => {
   const settings = {
     nodePortAddresses: ["10.0.0.0/8", "127.0.0.0/8"],
     iptables: { ...DEFAULTS.iptables, localhostNodePorts: false },
