@@ -309,6 +309,19 @@ Deno.test("a test is named after the file of lib that it tests", async () => {
   assertEquals(strays, []);
 });
 
+/** Matches the name of a test: the first argument of `Deno.test`, `testCase` and the like. */
+const TEST_NAME = /\b(?:\w*[tT]est\w*|step)\(\s*("(?:\\.|[^"\\])*"|`(?:\\.|[^`\\])*`)/g;
+
+Deno.test("no test's name is longer than 80 characters", async () => {
+  const { unit, system } = await findTestFiles(`${ROOT}/`);
+  const long = [...unit, ...system].flatMap((path) =>
+    [...Deno.readTextFileSync(join(ROOT, path)).matchAll(TEST_NAME)]
+      .map(([, name = ""]) => name.slice(1, -1).replace(/\$\{[^}]*\}/g, "nftables"))
+      .filter((name) => name.length > 80).map((name) => `${path}: ${name}`)
+  );
+  assertEquals(long, []);
+});
+
 Deno.test("the tests of the pure folders are unit tests", async () => {
   const { unit, system } = await findTestFiles(`${ROOT}/`);
   const pure = /^tests\/(?:cache|config|explain|findings|policy|sync)\//;

@@ -289,7 +289,7 @@ test("status, explain and verify know the listeners on loopback", async () => {
 });
 
 for (const how of ["reload", "restart"] as const) {
-  test(`a node port that was rejected on loopback is served after a ${how} that names it`, async () => {
+  test(`a node port on loopback is served after a ${how} that names loopback`, async () => {
     const config = { featureGates: { KubeProxyNFTablesLocalhostNodePorts: true } };
     await using stage = await Stage.create({ objects: objects(ENDPOINTS), config });
     await using before = await stage.startSynced();

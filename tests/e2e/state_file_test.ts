@@ -103,7 +103,7 @@ exec ${nft} "$@"
 });
 
 for (const mode of ["nftables", "iptables"] as const) {
-  test(`rules in the kernel that are newer than the state file outlive a crash (${mode})`, async () => {
+  test(`rules that are newer than the state file outlive a crash (${mode})`, async () => {
     await using state = await StateFolder.create();
     await using stage = await Stage.create({
       objects: [...WEB, ...on("local1", "local2")],
