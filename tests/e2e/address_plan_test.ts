@@ -19,7 +19,6 @@ import { type Flow, nodePortFlow } from "./flow.ts";
 import { Stage, syncs } from "./stage.ts";
 import { serviceCIDR } from "../support/cluster.ts";
 
-/** A ServiceCIDR beside the usual one. */
 /** A connection to the port on which an endpoint listens, not to a Service. */
 function direct(a: Addresses, to: "local1" | "remote1") {
   return { from: "node", to: a[to], port: TARGET_PORT } as const;
@@ -28,7 +27,7 @@ function direct(a: Addresses, to: "local1" | "remote1") {
 for (const mode of ["nftables", "iptables"] as const) {
   testCase(`a Service reaches its endpoints inside a ServiceCIDR, ${mode}`, (a) => ({
     objects: [
-      serviceCIDR(a.clusterCIDR),
+      serviceCIDR({ name: "wide", cidrs: [a.clusterCIDR] }),
       service(a, { spec: { type: "NodePort" } }),
       slice(a, ["local1", "remote1"]),
     ],
@@ -47,7 +46,7 @@ for (const mode of ["nftables", "iptables"] as const) {
 
 const a = ADDRESSES[4];
 /** Holds the hosts `remote1`, where the API server is, and `remote2`. */
-const WIDE = serviceCIDR(a.clusterCIDR);
+const WIDE = serviceCIDR({ name: "wide", cidrs: [a.clusterCIDR] });
 const WEB = [service(a), slice(a, ["local1"])];
 
 /** A stage whose node reaches the API server at `remote1`, by that address or by a name. */

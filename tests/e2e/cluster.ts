@@ -229,7 +229,7 @@ export function clusterObjects(a: Addresses): Manifest[] {
       spec: { podCIDR: a.podCIDR, podCIDRs: families.map((f) => f.podCIDR) },
       addresses: families.map((f) => f.node),
     }),
-    serviceCIDR(...families.map((f) => f.serviceCIDR)),
+    serviceCIDR({ cidrs: families.map((f) => f.serviceCIDR) }),
   ];
 }
 

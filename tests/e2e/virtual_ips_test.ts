@@ -98,7 +98,10 @@ for (const mode of ["nftables", "iptables"] as const) {
       ]);
       const bits = family === 4 ? 32 : 128;
       // The Node does not tell of the second one.
-      const wide = serviceCIDR(`${a.node}/${bits}`, `${a.externalIP}/${bits}`);
+      const wide = serviceCIDR({
+        name: "wide",
+        cidrs: [`${a.node}/${bits}`, `${a.externalIP}/${bits}`],
+      });
       const endpoint = { addresses: [a.loadBalancer], conditions: { ready: true } };
       await applyOnce(network, {
         objects: [

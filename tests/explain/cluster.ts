@@ -43,7 +43,7 @@ export const CLUSTER: readonly ApiObject[] = [
     spec: { podCIDRs: ["10.244.0.0/24"] },
     addresses: [NODE_ADDRESS],
   }),
-  serviceCIDR("10.96.0.0/16"),
+  serviceCIDR({ cidrs: ["10.96.0.0/16"] }),
 ];
 
 /** The Service `shop/web`: port 80 named http, target port web, selector app=web. */

@@ -300,7 +300,7 @@ const BROKEN: readonly {
     objects: [
       web({ externalIPs: ["10.96.0.77"] }),
       slice([LOCAL]),
-      serviceCIDR("10.96.0.0/16"),
+      serviceCIDR({ cidrs: ["10.96.0.0/16"] }),
     ],
     causes: [
       "error conflict: 10.96.0.77:80/tcp belongs to the ServiceCIDR 10.96.0.0/16, where only " +

@@ -350,7 +350,7 @@ function found(
   },
 ) {
   const { objects = [], apiServers = [], clusterCIDRs = [] } = rest;
-  const cidrs = serviceCIDR(cidr);
+  const cidrs = serviceCIDR({ cidrs: [cidr] });
   const facts = factsOf(
     [cidrs, service("web", { clusterIP }), slice("web", [endpoint]), ...objects],
     { facts: { apiServerAddresses: apiServers }, configuration: { clusterCIDRs } },

@@ -88,7 +88,10 @@ Deno.test("an external IP in a ServiceCIDR makes no rule for as long as that is 
   const objects = [squatter(["10.96.0.50", "192.0.2.1"])];
   pipeline.load(objects);
   assertEquals(squat(pipeline), [["10.96.0.50", "192.0.2.1"], []]);
-  const { change, conflicts } = pipeline.load([...objects, serviceCIDR("10.96.0.0/16")]);
+  const { change, conflicts } = pipeline.load([
+    ...objects,
+    serviceCIDR({ cidrs: ["10.96.0.0/16"] }),
+  ]);
   assertEquals([...change.services.keys()], ["default/squat"]);
   assertEquals(conflicts.length, 1);
   assertEquals(squat(pipeline), [["192.0.2.1"], ["the ServiceCIDR 10.96.0.0/16"]]);

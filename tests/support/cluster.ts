@@ -103,11 +103,13 @@ export function node(fields: NodeFields = {}): ApiObject {
 }
 
 /** Builds a ServiceCIDR. */
-export function serviceCIDR(...cidrs: readonly string[]): ApiObject {
+export function serviceCIDR(
+  { name = "kubernetes", cidrs }: { readonly name?: string; readonly cidrs: readonly string[] },
+): ApiObject {
   return {
     apiVersion: "networking.k8s.io/v1",
     kind: "ServiceCIDR",
-    metadata: { name: "kubernetes" },
+    metadata: { name },
     spec: { cidrs },
   };
 }

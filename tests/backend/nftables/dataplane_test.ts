@@ -198,7 +198,7 @@ Deno.test("a change that changes no rule is an empty script, which nft is not st
 });
 
 const NODE = node({ addresses: ["192.0.2.10"] });
-const CIDR = serviceCIDR("10.96.0.0/16");
+const CIDR = serviceCIDR({ cidrs: ["10.96.0.0/16"] });
 
 Deno.test("a change of the node's address needs a full script, one of ServiceCIDRs does not", () => {
   const dataplane = new NftablesDataplane(new Nft(SILENT_RUNNER));
