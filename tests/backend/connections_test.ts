@@ -7,13 +7,7 @@ const CLUSTER_IP = "IPv4 10.96.0.10 . tcp . 80";
 /** A kernel that counts, and how often it was read. */
 function kernel() {
   let elapsed = 0;
-  const state = {
-    connections: 0,
-    reads: 0,
-    fails: false,
-    seconds: 0,
-    areOurs: false,
-  };
+  const state = { connections: 0, reads: 0, fails: false, seconds: 0, areOurs: false };
   const clock = {
     now: () => Date.parse("2026-01-02T03:04:05Z") + elapsed,
     monotonic: () => elapsed,

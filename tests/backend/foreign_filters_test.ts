@@ -30,10 +30,7 @@ const RULES: readonly (readonly [saved: string, nft: string])[] = [
     "-m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT",
     "ct state { related, established } accept",
   ],
-  [
-    "-m conntrack ! --ctstate NEW,INVALID -j ACCEPT",
-    "ct state != { new, invalid } accept",
-  ],
+  ["-m conntrack ! --ctstate NEW,INVALID -j ACCEPT", "ct state != { new, invalid } accept"],
   ["-m conntrack --ctstate DNAT -j ACCEPT", "ct status dnat accept"],
   ["-m addrtype --dst-type LOCAL -j ACCEPT", "fib daddr type local accept"],
   ['-m comment --comment "let all in" -j REJECT --reject-with icmp-port-unreachable', "reject"],

@@ -107,10 +107,7 @@ Deno.test("in iptables mode nft need not be there", async () => {
 
 Deno.test("in iptables mode the kernel need not have nftables: there are no tables then", async () => {
   const { node, logger, handOver } = setUp("-legacy");
-  node.failures.set(
-    "nft",
-    "netlink: Error: cache initialization failed: Protocol not supported",
-  );
+  node.failures.set("nft", "netlink: Error: cache initialization failed: Protocol not supported");
   node.saved.set("iptables-nft-save", KUBE_PROXY_RULES);
   await handOver.finish();
   assertEquals(node.changes, [`iptables-nft-restore: ${RESTORED}`]);

@@ -13,10 +13,7 @@ function ask(socket: string, { path }: { readonly path: string }): Promise<unkno
 }
 
 /** Returns the output for a line; without a line, the script. */
-async function printed(
-  shell: "bash" | "zsh" | "fish",
-  line?: readonly string[],
-): Promise<string> {
+async function printed(shell: "bash" | "zsh" | "fish", line?: readonly string[]): Promise<string> {
   const { printed, code } = await runAsking(
     { ask },
     (_, context) => completions({ name: "completions", shell, line }, context),

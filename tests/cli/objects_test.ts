@@ -83,12 +83,7 @@ async function onNode(
   const pause = () => Promise.resolve();
   const text = (all: StateObjects) => stateText(all, { ...header, pause });
   const stop = new AbortController();
-  const argv = [
-    "--proxy-mode=nftables",
-    "--state-file",
-    stateFile,
-    ...args,
-  ];
+  const argv = ["--proxy-mode=nftables", "--state-file", stateFile, ...args];
   const asked: string[] = [];
   const { runtime, printed, complaints } = world({
     runner: { run: () => Promise.resolve({ code: 1, stdout: "", stderr: "not permitted" }) },

@@ -86,11 +86,7 @@ class Node implements AsyncDisposable {
       nodeName: "node-1",
       signal: new AbortController().signal,
       configuration: configuration({
-        signpost: {
-          ...DEFAULTS.signpost,
-          manifests: [this.folder],
-          socket: this.socket,
-        },
+        signpost: { ...DEFAULTS.signpost, manifests: [this.folder], socket: this.socket },
       }),
     });
     return { ...it, code };
@@ -232,10 +228,7 @@ Deno.test("--fix without a daemon says so, and is exit code 1", async () => {
 });
 
 /** A daemon that answers, and does as it is told by `write`. */
-function daemon(
-  node: Node,
-  write: () => Promise<void>,
-) {
+function daemon(node: Node, write: () => Promise<void>) {
   const stop = new AbortController();
   let written = 0;
   const status = () => ({
@@ -305,10 +298,7 @@ Deno.test("objects that are refused are told, for the daemon may hold their last
   );
   const { code, complaints } = await node.verify();
   assertEquals(code, 0);
-  assertMatch(
-    complaints.join("\n"),
-    /object refused.*shop\/bad/,
-  );
+  assertMatch(complaints.join("\n"), /object refused.*shop\/bad/);
 });
 
 Deno.test("only the kind of a difference has a colour", () => {

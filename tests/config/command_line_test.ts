@@ -148,11 +148,7 @@ const FLAGS: readonly [readonly string[], (configuration: Configuration) => unkn
   [["--metrics-bind-address="], (c) => c.metricsBindAddress, ""],
   [["--conntrack-max-per-core=0"], (c) => c.conntrack.maxPerCore, 0],
   [["--conntrack-min=7"], (c) => c.conntrack.min, 7],
-  [
-    ["--conntrack-tcp-timeout-established=0s"],
-    (c) => c.conntrack.tcpEstablishedTimeout,
-    0,
-  ],
+  [["--conntrack-tcp-timeout-established=0s"], (c) => c.conntrack.tcpEstablishedTimeout, 0],
   [["--conntrack-tcp-timeout-close-wait=2h"], (c) => c.conntrack.tcpCloseWaitTimeout, 7_200_000],
   [["--conntrack-tcp-be-liberal"], (c) => c.conntrack.tcpBeLiberal, true],
   [["--conntrack-udp-timeout=1s"], (c) => c.conntrack.udpTimeout, 1_000],
@@ -232,11 +228,7 @@ Deno.test("flags win over the file, each for itself", async () => {
 
 Deno.test("the deprecated port flags set the port, or turn the server off, with a warning", async () => {
   const { configuration, warnings } = runOf(
-    await load([
-      "--healthz-port=99",
-      "--metrics-port=0",
-      "--healthz-bind-address=10.0.0.1",
-    ]),
+    await load(["--healthz-port=99", "--metrics-port=0", "--healthz-bind-address=10.0.0.1"]),
   );
   assertEquals(warnings, [
     "--healthz-port: deprecated, use --healthz-bind-address",
@@ -311,10 +303,7 @@ const WRONG: readonly [readonly string[], string][] = [
     "--detect-local-mode: BridgeInterface needs --pod-bridge-interface or " +
     "detectLocal.bridgeInterface",
   ],
-  [
-    ["--feature-gates=A"],
-    '--feature-gates: must be a list such as Name=true,Other=false, is "A"',
-  ],
+  [["--feature-gates=A"], '--feature-gates: must be a list such as Name=true,Other=false, is "A"'],
   [
     ["--master=10.0.0.1:6443"],
     '--master: must be a URL such as https://10.0.0.1:6443, is "10.0.0.1:6443"',

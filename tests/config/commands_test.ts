@@ -82,13 +82,7 @@ const RIGHT: readonly [readonly string[], unknown][] = [
   }],
   [["explain", "fd00::7", "to", "[FD00:0::A]:53/SCTP", "--from=pod"], {
     ...EXPLAIN,
-    target: {
-      type: "packet",
-      source: "fd00::7",
-      address: "fd00::a",
-      port: 53,
-      protocol: "sctp",
-    },
+    target: { type: "packet", source: "fd00::7", address: "fd00::a", port: 53, protocol: "sctp" },
     from: "pod",
   }],
   [["explain", "--from", "node", "to", "10.96.0.10:80/tcp"], {
@@ -206,10 +200,7 @@ const WRONG: readonly [readonly string[], string][] = [
   [["explain", "10.96.0.10", "--from=pod"], "--from: is only for packets"],
   [["explain", "a/b", "--trace"], "--trace: is only for packets"],
   [["diff"], "diff: needs the objects that might be applied: --manifests FILE"],
-  [
-    ["completions"],
-    "completions: needs the name of a shell: give bash, zsh or fish",
-  ],
+  [["completions"], "completions: needs the name of a shell: give bash, zsh or fish"],
   [["completions", "csh"], 'completions: "csh": no such shell; give bash, zsh or fish'],
 ];
 

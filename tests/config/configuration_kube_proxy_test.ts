@@ -188,10 +188,7 @@ Deno.test("Test_platformApplyDefaults", async () => {
     "iptables",
     "ClusterCIDR",
   ]);
-  assertEquals(
-    await applied("detectLocalMode: NodeCIDR"),
-    ["", "NodeCIDR"],
-  );
+  assertEquals(await applied("detectLocalMode: NodeCIDR"), ["", "NodeCIDR"]);
 });
 
 /** The base of kube-proxy's validation cases. */

@@ -116,9 +116,7 @@ Deno.test("settings without an effect are printed as they were given", async () 
   const yaml = "ipvs: {scheduler: rr, syncPeriod: 1m}\nclientConnection: {qps: 7, burst: 9}\n" +
     "logging: {flushFrequency: 1000000, vmodule: [{filePattern: a.go, verbosity: 3}]}\n" +
     "portRange: 2-7\nwinkernel: {sourceVip: 10.0.0.1}\n";
-  const text = JSON.stringify(
-    toKubeProxyConfiguration(runOf(await loadFile(yaml)).configuration),
-  );
+  const text = JSON.stringify(toKubeProxyConfiguration(runOf(await loadFile(yaml)).configuration));
   for (
     const part of [
       '"scheduler":"rr"',

@@ -144,10 +144,7 @@ const SAME_PORT_ELSEWHERE = [
 ];
 
 Deno.test("flows to a removed endpoint of a node port are stale", () => {
-  const step = {
-    before: [servicePort([A, B], NODE_PORT)],
-    after: [servicePort([B], NODE_PORT)],
-  };
+  const step = { before: [servicePort([A, B], NODE_PORT)], after: [servicePort([B], NODE_PORT)] };
   assertEquals(stale(step, [LOCAL_TO_A, ...SAME_PORT_ELSEWHERE]), [LOCAL_TO_A]);
 });
 

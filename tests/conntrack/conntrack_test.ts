@@ -284,11 +284,7 @@ Deno.test("a virtual IP that moved while conntrack failed has the new endpoints"
 Deno.test("a virtual IP of a Service that did not change goes before a node port that did", async () => {
   const nodePort = (endpoint: string) =>
     servicePort([endpoint], { clusterIPs: [], nodePort: 30053 });
-  const vip = servicePort([B], {
-    name: "default/vip",
-    clusterIPs: ["192.0.2.10"],
-    port: 30053,
-  });
+  const vip = servicePort([B], { name: "default/vip", clusterIPs: ["192.0.2.10"], port: 30053 });
   const toVip = flow(`10.0.0.1:1000 > 192.0.2.10:30053 > ${B}`);
   const bench = new Bench([toVip], stateOf([nodePort(A), vip]));
   await bench.sync(stateOf([nodePort(C), vip]));

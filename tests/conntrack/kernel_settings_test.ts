@@ -82,12 +82,7 @@ function apply(
   logger: MemoryLogger,
   more: Partial<typeof NOTHING> = {},
 ): ReturnType<typeof applyConntrackSettings> {
-  const conntrack = {
-    ...NOTHING,
-    maxPerCore: 100,
-    tcpEstablishedTimeout: 10_000,
-    ...more,
-  };
+  const conntrack = { ...NOTHING, maxPerCore: 100, tcpEstablishedTimeout: 10_000, ...more };
   return applyConntrackSettings({
     configuration: { conntrack },
     runtime: { cpus: () => 1, runner },

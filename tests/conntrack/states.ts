@@ -24,10 +24,7 @@ const FAMILY = {
 /** A node that takes node ports on all of its addresses. */
 export const NODE: DesiredNode = {
   ipFamilies: [4, 6],
-  families: {
-    4: FAMILY,
-    6: FAMILY,
-  },
+  families: { 4: FAMILY, 6: FAMILY },
   masqueradeAll: false,
   masqueradeMark: 0x4000,
   localhostNodePorts: false,

@@ -13,9 +13,7 @@ import { fakeBackend } from "../support/fake_backend.ts";
 export const COMMAND_LINE = { argv: ["run"], workingDirectory: "/", file: null };
 
 /** Makes the parts. @param changes what is other than usual */
-export function newParts(
-  changes: Partial<DaemonOptions> & Partial<Parts["opened"]> = {},
-): Parts {
+export function newParts(changes: Partial<DaemonOptions> & Partial<Parts["opened"]> = {}): Parts {
   const { runtime, logger } = world();
   const options = {
     configuration: DEFAULTS,

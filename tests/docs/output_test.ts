@@ -161,9 +161,7 @@ Deno.test("the examples have every field that explain and diff print", async () 
   };
   const reports = await Promise.all(
     ["service", "packet"].map(async (kind): Promise<unknown> =>
-      JSON.parse(
-        await Deno.readTextFile(new URL(`tests/testdata/cli/explain-${kind}.json`, ROOT)),
-      )
+      JSON.parse(await Deno.readTextFile(new URL(`tests/testdata/cli/explain-${kind}.json`, ROOT)))
     ),
   );
   const shown = new Set(keysOf(EXAMPLES));
@@ -174,9 +172,7 @@ Deno.test("docs/output.md names every finding of explain", () => {
   const words = new Set([...TEXT.matchAll(/`([a-z-]+)`/g)].map(([, word]) => word));
   const codes = modulesBelow(new URL("lib/explain/", ROOT)).flatMap((module) =>
     [
-      ...Deno.readTextFileSync(module).matchAll(
-        /\b(?:error|warning|note)\)?\(\s*"([a-z-]+)"/g,
-      ),
+      ...Deno.readTextFileSync(module).matchAll(/\b(?:error|warning|note)\)?\(\s*"([a-z-]+)"/g),
     ].map(([, code = ""]) => code)
   );
   assert(codes.length > 25);

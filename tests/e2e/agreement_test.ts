@@ -58,10 +58,7 @@ test("a node that is cut off from its API server", async () => {
   assertEquals(await assertReported({ stage, signpost, id: "api-server-unreachable" }), [2, 1]);
   const { stdout } = await ask(stage, "status");
   const [head = ""] = stdout.split("\n");
-  assertMatch(
-    head,
-    /: healthy rules, but cut off from the API server for \d+[sm] \(.+\)$/,
-  );
+  assertMatch(head, /: healthy rules, but cut off from the API server for \d+[sm] \(.+\)$/);
   const explained = await runSignpost(stage.network, ["explain", "shop/web", ...stage.socket]);
   assertMatch(explained.stdout, /works here/);
   assertMatch(explained.stderr, /the daemon's objects are as of \d+[sm] ago/);

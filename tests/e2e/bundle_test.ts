@@ -41,10 +41,7 @@ table inet signpost {
 }
 `;
 
-const ENVIRONMENT = {
-  API_TOKEN: SECRET,
-  HTTPS_PROXY: `http://user:${SECRET}@127.0.0.1:1`,
-};
+const ENVIRONMENT = { API_TOKEN: SECRET, HTTPS_PROXY: `http://user:${SECRET}@127.0.0.1:1` };
 
 /** Makes a node with secrets in each place that a bundle reads from. */
 async function stageWithSecrets(): Promise<Stage> {

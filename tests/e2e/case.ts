@@ -60,18 +60,10 @@ export function testCase(name: string, build: (a: Addresses) => Case): void {
       const objects = [...cluster, ...rest.objects];
       await using network = await createCluster();
       await network.ip("node", nodeAddresses.map((address) => addAddress(address, "eth0")));
-      const stderr = await applyOnce(network, {
-        objects,
-        config: configuration(a, config),
-      });
+      const stderr = await applyOnce(network, { objects, config: configuration(a, config) });
       if (warns) assertMatch(stderr, warns);
       await assertFlows(network, flows);
-      await assertPredicted(flows, {
-        a,
-        objects,
-        config: configuration(a, config),
-        nodeAddresses,
-      });
+      await assertPredicted(flows, { a, objects, config: configuration(a, config), nodeAddresses });
     });
   }
 }
@@ -107,10 +99,7 @@ export async function writeInput(input: {
 }
 
 /** Replaces the manifests of a folder at one stroke. */
-export async function writeManifests(
-  folder: string,
-  objects: readonly Manifest[],
-): Promise<void> {
+export async function writeManifests(folder: string, objects: readonly Manifest[]): Promise<void> {
   const list = { apiVersion: "v1", kind: "List", items: objects };
   await Deno.writeTextFile(`${folder}.new`, JSON.stringify(list, undefined, 1));
   await Deno.rename(`${folder}.new`, `${folder}/cluster.json`);

@@ -15,12 +15,7 @@ import {
 import type { Topology } from "../support/topology.ts";
 
 /** Hosts that may be endpoints, and the Node that each is on. */
-const NODE_OF = {
-  local1: "node1",
-  local2: "node1",
-  remote1: "node2",
-  remote2: "node3",
-} as const;
+const NODE_OF = { local1: "node1", local2: "node1", remote1: "node2", remote2: "node3" } as const;
 
 /** A host that may be an endpoint. */
 export type EndpointHost = keyof typeof NODE_OF;

@@ -120,9 +120,7 @@ test("an nft monitor that stands still is started again", async () => {
   await killMonitor(signpost, "SIGSTOP");
   const partials = syncs(signpost, "partial");
   stage.apply(
-    ...both((
-      a,
-    ) => [
+    ...both((a) => [
       service(a, {
         name: `other${a.family}`,
         spec: { clusterIP: a.clusterIP2, clusterIPs: [a.clusterIP2] },

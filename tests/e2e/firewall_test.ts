@@ -196,13 +196,7 @@ for (const [place, rules, lost, modes = ["nftables", "iptables"]] of ELSEWHERE) 
             masqueraded: true,
           }),
           { from: "pod", protocols, to: a.clusterIP, reaches: reaches("pod") },
-          {
-            from: "node",
-            protocols,
-            to: a.clusterIP,
-            reaches: reaches("node"),
-            masqueraded: true,
-          },
+          { from: "node", protocols, to: a.clusterIP, reaches: reaches("node"), masqueraded: true },
         ];
       };
       const check = async () => {

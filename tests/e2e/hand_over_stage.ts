@@ -91,10 +91,7 @@ export class HandOverStage implements AsyncDisposable {
   }
 
   /** Starts the daemon. */
-  start(
-    args: readonly string[] = [],
-    env: Readonly<Record<string, string>> = {},
-  ): Signpost {
+  start(args: readonly string[] = [], env: Readonly<Record<string, string>> = {}): Signpost {
     return Signpost.start(this.network, [...this.args, ...args], { env });
   }
 

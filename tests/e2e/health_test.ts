@@ -71,9 +71,7 @@ for (const mode of ["nftables", "iptables"] as const) {
     });
     await using signpost = stage.start();
     const reaches = (host: EndpointHost) =>
-      stage.flowsBecome(signpost, [
-        { from: "pod", to: ADDRESSES[4].clusterIP, reaches: [host] },
-      ]);
+      stage.flowsBecome(signpost, [{ from: "pod", to: ADDRESSES[4].clusterIP, reaches: [host] }]);
     await reaches("local1");
     const configz = JSON.parse((await stage.get("/configz", METRICS_PORT)).body);
     assertEquals(configz["kubeproxy.config.k8s.io"][mode].minSyncPeriod, "0s");
@@ -168,10 +166,7 @@ test("health-check node ports follow the endpoints of their Services", async () 
         localEndpoints,
         serviceProxyHealthy: true,
       });
-      assertEquals(
-        answer.headers.get("x-load-balancing-endpoint-weight"),
-        String(localEndpoints),
-      );
+      assertEquals(answer.headers.get("x-load-balancing-endpoint-weight"), String(localEndpoints));
       return true;
     });
   await becomes(200, 1);

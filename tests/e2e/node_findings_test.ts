@@ -51,10 +51,7 @@ test("a Node whose address no interface has is told by log, status and metric", 
   assertEquals([status.findings.map((each) => each.what), code], [[what], 0]);
   const name = 'signpost_node_findings{id="node-address-elsewhere",severity="warning"}';
   assertEquals(await stage.metric(name), 1);
-  stage.apply({
-    ...other,
-    status: { addresses: [{ type: "InternalIP", address: a.node }] },
-  });
+  stage.apply({ ...other, status: { addresses: [{ type: "InternalIP", address: a.node }] } });
   await signpost.waitForLog(/a finding is gone finding=node-address-elsewhere/);
   await signpost.until("the metric", async () => await stage.metric(name) === 0);
 });

@@ -83,11 +83,7 @@ for (const family of [4, 6] as const) {
       assertEquals(typeof ended?.seconds, "number");
 
       await network.run("local1", ["nft", "delete table inet drops"]);
-      const one = await observing(
-        network,
-        ["shop/web", "--client", a.client, ...sources],
-        work,
-      );
+      const one = await observing(network, ["shop/web", "--client", a.client, ...sources], work);
       assertMatch(
         one.stdout,
         /^\d\d:\d\d:\d\d\.\d{3} NEW +\S+ → shop\/web:tcp \(\S+:80\/tcp\) → \S+:8080 \(local1\)\n/,

@@ -79,10 +79,7 @@ Deno.test("a state file elsewhere is not written: one warning, and all else goes
   await using signpost = await stage.startSynced(["--state-file", path]);
   assertEquals(syncs(signpost, "full"), 1);
   await signpost.stop();
-  assertMatch(
-    signpost.log,
-    /WARN the state file is not written: .*writable/,
-  );
+  assertMatch(signpost.log, /WARN the state file is not written: .*writable/);
   assertEquals(
     (await Array.fromAsync(Deno.readDir(stage.folder))).some(({ name }) =>
       name.startsWith("state")

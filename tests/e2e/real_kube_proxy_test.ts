@@ -88,10 +88,7 @@ function start(name: Proxy, stage: Stage): Signpost {
   return Signpost.start(stage.network, [...args, ...own], { command: commandOf(name) });
 }
 
-const WEB = [
-  service(A, { spec: { type: "NodePort" } }),
-  slice(A, ["local1"]),
-];
+const WEB = [service(A, { spec: { type: "NodePort" } }), slice(A, ["local1"])];
 
 /** Returns the endpoint that answers at the cluster IP. */
 async function answering({ network }: Stage): Promise<string | undefined> {

@@ -95,12 +95,7 @@ for (const family of FAMILIES) {
     const a = ADDRESSES[family];
     await using network = await createCluster();
     const empty = { name: "empty", spec: { clusterIP: a.clusterIP2, type: "NodePort" } };
-    const objects = [
-      ...clusterObjects(a),
-      service(a),
-      slice(a, ["local1"]),
-      service(a, empty),
-    ];
+    const objects = [...clusterObjects(a), service(a), slice(a, ["local1"]), service(a, empty)];
     await applyOnce(network, { objects, config: configuration(a, { mode: "nftables" }) });
     await network.applyNft(FIREWALL);
     await assertFlows(

@@ -56,10 +56,7 @@ testCase("a range of every address lets every source in", (a) => ({
 }));
 
 testCase("the ranges hold under the Local policy, too", (a) => ({
-  objects: [
-    ranged(a, [a.clientCIDR], { externalTrafficPolicy: "Local" }),
-    slice(a, ENDPOINTS),
-  ],
+  objects: [ranged(a, [a.clientCIDR], { externalTrafficPolicy: "Local" }), slice(a, ENDPOINTS)],
   flows: [
     ...balanced(a, { from: "client", reaches: ["local1"] }),
     ...balanced(a, { from: "client2", reaches: "drop" }),

@@ -15,11 +15,7 @@ function exposed(a: Addresses, spec: Readonly<Record<string, unknown>>) {
 
 /** The same expectation for the load balancer, the external IP and the node port. */
 function external(a: Addresses, flow: Omit<Flow, "to" | "port">): Flow[] {
-  return [
-    { ...flow, to: a.loadBalancer },
-    { ...flow, to: a.externalIP },
-    nodePortFlow(a, flow),
-  ];
+  return [{ ...flow, to: a.loadBalancer }, { ...flow, to: a.externalIP }, nodePortFlow(a, flow)];
 }
 
 testCase("external policy Local: clients reach local endpoints with their own address", (a) => ({

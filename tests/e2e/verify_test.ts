@@ -39,9 +39,7 @@ function nodePorts(family: 4 | 6) {
   return { ports };
 }
 
-const FLOWS = bothFlows((a) => [
-  { from: "pod", to: a.clusterIP, reaches: ["local1", "remote1"] },
-]);
+const FLOWS = bothFlows((a) => [{ from: "pod", to: a.clusterIP, reaches: ["local1", "remote1"] }]);
 
 /** A stage, and commands that ask its daemon. */
 class Case implements AsyncDisposable {
@@ -162,9 +160,7 @@ test("verify names the element that was deleted by hand, and the Service that it
   }
   const [sound] = await it.verify();
   assertEquals(sound, 0);
-  await network.applyNft(
-    `delete element inet signpost services4 { ${FOUR.clusterIP} . tcp . 80 }`,
-  );
+  await network.applyNft(`delete element inet signpost services4 { ${FOUR.clusterIP} . tcp . 80 }`);
   const packet = ["explain", "--from", "pod", "10.244.0.9", "to", `${FOUR.clusterIP}:80`];
   const said = await it.run(...packet);
   assertMatch(said.stdout, /^Packet from \S+ to \S+ should be delivered, but the kernel differs\n/);

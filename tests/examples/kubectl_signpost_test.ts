@@ -88,10 +88,7 @@ Deno.test("check has a line for each node with findings, and counts the others",
   const { code, stdout } = await plugin(["check"], {
     answers: { "worker-1": FINE, "worker-7": FINDINGS, "worker-8": FINE },
   });
-  assertEquals([code, stdout], [
-    1,
-    "worker-7  firewall-drops-services,forwarding-off\n2 ok\n",
-  ]);
+  assertEquals([code, stdout], [1, "worker-7  firewall-drops-services,forwarding-off\n2 ok\n"]);
 });
 
 Deno.test("the other commands say in a line what is wrong", async () => {
@@ -118,9 +115,7 @@ Deno.test("the other commands say in a line what is wrong", async () => {
       command,
       "--all-nodes",
       ...command === "explain" ? ["shop/web"] : [],
-    ], {
-      answers: { a: [0, "fine\n"], b: [code, text] },
-    });
+    ], { answers: { a: [0, "fine\n"], b: [code, text] } });
     assertEquals([result.code, result.stdout], [1, `b  ${line}\n1 ok\n`], command);
   }
 });

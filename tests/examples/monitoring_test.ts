@@ -209,10 +209,7 @@ async function mixinFires(
     );
     const series = components.flatMap(({ job, version }) => [
       { series: `up{job="${job}",instance="${job}-1"}`, values: "1x60" },
-      {
-        series: `kubernetes_build_info{job="${job}",git_version="${version}"}`,
-        values: "1x60",
-      },
+      { series: `kubernetes_build_info{job="${job}",git_version="${version}"}`, values: "1x60" },
     ]);
     const test = {
       interval: "1m",

@@ -163,11 +163,7 @@ Deno.test("the rule that decides is named as the kernel has it", () => {
 Deno.test("a hairpin endpoint alone is masqueraded where its own connections come back", () => {
   const { endpoints } = outcomeOf("pod 10.244.0.11 > 10.96.0.10:80/tcp", WEB);
   assertEquals(
-    endpoints.map(({ address, probability, masqueraded }) => [
-      address,
-      probability,
-      masqueraded,
-    ]),
+    endpoints.map(({ address, probability, masqueraded }) => [address, probability, masqueraded]),
     [["10.244.0.11", 0.5, true], ["10.244.1.11", 0.5, false]],
   );
 });

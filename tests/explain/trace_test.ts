@@ -129,10 +129,7 @@ Deno.test("a trace without nft ends with a line that says so", async () => {
 Deno.test("a packet that this node cannot send is not traced, and the answer says why", async () => {
   const untouched = () => Promise.reject(new Error("nothing may run"));
   const trace = (sender: "node" | "pod", protocol: "tcp" | "sctp") =>
-    traceConnection({
-      packet: { ...PACKET, protocol, source: null, sender },
-      outcome: OUTCOME,
-    }, {
+    traceConnection({ packet: { ...PACKET, protocol, source: null, sender }, outcome: OUTCOME }, {
       runtime: {
         clock: { now: () => 0, monotonic: () => 0, sleep: untouched },
         runner: { run: untouched },
@@ -141,10 +138,7 @@ Deno.test("a packet that this node cannot send is not traced, and the answer say
       },
       signal: new AbortController().signal,
     });
-  assertEquals(
-    await trace("node", "sctp"),
-    "SCTP packets cannot be sent from here: no trace",
-  );
+  assertEquals(await trace("node", "sctp"), "SCTP packets cannot be sent from here: no trace");
   const reason = "only this node's own packets can be sent from here: no trace (--from node)";
   assertEquals(await trace("pod", "tcp"), reason);
   const objects = [web(), slice([LOCAL])];

@@ -32,9 +32,7 @@ const ROUTES = [
 function factsWith(listing: string, objects: readonly ApiObject[] = OBJECTS) {
   return factsOf(objects, {
     configuration: { clusterCIDRs: ["10.244.0.0/16"] },
-    facts: {
-      ruleset: { chains: foreignChains(listing), routes: ROUTES },
-    },
+    facts: { ruleset: { chains: foreignChains(listing), routes: ROUTES } },
   });
 }
 
@@ -266,11 +264,7 @@ const HOOKS: readonly (readonly [hook: string, drops: readonly string[], line: s
     ["external forward", "pod forward", "node forward"],
     "nft insert rule inet host all ct status dnat accept",
   ],
-  [
-    "output priority -150",
-    ["node forward"],
-    "nft insert rule inet host all tcp dport 80 accept",
-  ],
+  ["output priority -150", ["node forward"], "nft insert rule inet host all tcp dport 80 accept"],
   ["output priority 0", ["node forward"], "nft insert rule inet host all ct status dnat accept"],
 ];
 

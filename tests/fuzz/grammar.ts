@@ -50,9 +50,7 @@ const STATEMENT = new RegExp(`^(?:${
   ].join("|")
 })$`);
 
-const ELEMENT = new RegExp(
-  `^${KEY}(?:${COMMENT})?(?: : (?:drop|goto ${NAME}|${KEY}))?,?$`,
-);
+const ELEMENT = new RegExp(`^${KEY}(?:${COMMENT})?(?: : (?:drop|goto ${NAME}|${KEY}))?,?$`);
 const TYPE =
   "typeof (?:(?:meta (?:mark|l4proto)|ip6? [sd]addr|(?:tcp|udp|sctp) dport|numgen random mod 2|verdict)(?: \\. | : )?)+";
 const DECLARATION = new RegExp(

@@ -65,11 +65,7 @@ class Stage {
   }
 
   #follow(change: StateChange, { done = true, full = false } = {}): void {
-    atOnce(this.ports.following({
-      change,
-      applied: done ? "partial" : undefined,
-      isFull: full,
-    }));
+    atOnce(this.ports.following({ change, applied: done ? "partial" : undefined, isFull: full }));
   }
 }
 

@@ -56,13 +56,7 @@ Deno.test("an Event says what, where, when and by whom", async () => {
     action: "Sync",
     reason: "VirtualIPConflict",
     type: "Warning",
-    regarding: {
-      apiVersion: "v1",
-      kind: "Service",
-      name: "web",
-      namespace: "shop",
-      uid: "u1",
-    },
+    regarding: { apiVersion: "v1", kind: "Service", name: "web", namespace: "shop", uid: "u1" },
     note: "two Services claim 10.96.0.1",
   });
 });

@@ -63,9 +63,7 @@ Deno.test("a JSON line is one object, whose own names are not overwritten by fie
 Deno.test("line breaks, escapes and direction marks do not get through", () => {
   const { lines, logger } = collect({ journald: true });
   logger.info("a\nb\u001b[2J", { name: "x\r\n<0>y\u202e\u2028\u0085" });
-  assertEquals(lines, [
-    '<6>a\\nb\\u001b[2J name="x\\r\\n<0>y\\u202e\\u2028\\u0085"\n',
-  ]);
+  assertEquals(lines, ['<6>a\\nb\\u001b[2J name="x\\r\\n<0>y\\u202e\\u2028\\u0085"\n']);
 });
 
 Deno.test("whatever is logged, it is one printable line", () => {

@@ -19,10 +19,7 @@ StandardError=append:/opt/log
 async function analyze(...args: string[]): Promise<{ code: number; text: string }> {
   const output = await new Deno.Command("systemd-analyze", { args }).output();
   const decoder = new TextDecoder();
-  return {
-    code: output.code,
-    text: decoder.decode(output.stdout) + decoder.decode(output.stderr),
-  };
+  return { code: output.code, text: decoder.decode(output.stdout) + decoder.decode(output.stderr) };
 }
 
 Deno.test("systemd-analyze verify finds no fault with the unit", async () => {

@@ -186,10 +186,7 @@ Deno.test("each claim always has one holder, the oldest", () => {
       const held = (name: string) =>
         ["x", "y", "z"].filter((claim) => holderOf(claims, claim) === name);
       const before = new Map(names.map((name) => [name, held(name)]));
-      const affected = claims.set(service, {
-        claims: keys.map((key) => ({ key, type })),
-        created,
-      });
+      const affected = claims.set(service, { claims: keys.map((key) => ({ key, type })), created });
       asked.set(service, options);
       for (const claim of ["x", "y", "z"]) {
         const oldest = [...asked].filter(([, each]) => each.keys.includes(claim))

@@ -60,10 +60,7 @@ Deno.test("endpoints come in several steps", () => {
 
 Deno.test("ports come in several steps, and each has endpoints", () => {
   const steps = stepsTo(portsOf({ endpoints: 10, ports: 4 }), { most: 22 });
-  assertEquals(steps.map(sizes), [
-    [[10, 1], [10, 1]],
-    [[10, 1], [10, 1], [10, 1], [10, 1]],
-  ]);
+  assertEquals(steps.map(sizes), [[[10, 1], [10, 1]], [[10, 1], [10, 1], [10, 1], [10, 1]]]);
 });
 
 Deno.test("addresses come in several steps, and keep all endpoints", () => {

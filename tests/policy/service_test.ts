@@ -44,12 +44,7 @@ Deno.test("a dual-stack Service has the ports of both families, IPv4 first", () 
     slice("web", ["fd00:10:244::1"], { suffix: "v6" }),
   );
   assertEquals(
-    found.map((port) => [
-      port.family,
-      port.clusterIPs,
-      port.externalIPs,
-      targets(port, "cluster"),
-    ]),
+    found.map((port) => [port.family, port.clusterIPs, port.externalIPs, targets(port, "cluster")]),
     [
       [4, ["10.96.0.1"], ["192.0.2.1"], ["10.244.0.1:8080"]],
       [6, ["fd00:10:96::1"], ["2001:db8::1"], ["[fd00:10:244::1]:8080"]],

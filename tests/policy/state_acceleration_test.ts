@@ -38,10 +38,7 @@ Deno.test("without interfaces nothing takes the fast path, whatever an annotatio
 
 Deno.test("TCP and UDP ports take the fast path, SCTP ports do not", () => {
   assertEquals(acceleratedOf(ON), ["tcp", "udp"]);
-  assertEquals(pipelineOf(ON).desired.node.acceleration, {
-    packets: 20,
-    interfaces: ["eth0"],
-  });
+  assertEquals(pipelineOf(ON).desired.node.acceleration, { packets: 20, interfaces: ["eth0"] });
 });
 
 Deno.test("an annotation takes a Service out of the fast path", () => {

@@ -22,9 +22,7 @@ function step(pipeline: Pipeline, object: ApiObject, gone = false): Step {
   const kind = object.kind as Kind;
   const decoded = decode(kind, object);
   if (decoded.type !== "upsert") throw new Error(`the object is ${decoded.type}`);
-  pipeline.cache.apply(
-    gone ? { type: "delete", kind, key: decoded.key } : decoded,
-  );
+  pipeline.cache.apply(gone ? { type: "delete", kind, key: decoded.key } : decoded);
   return pipeline.desired.update(pipeline.cache, pipeline.cache.takeDirty());
 }
 

@@ -136,12 +136,7 @@ export class ApiStore {
     const resourceVersion = ++this.#resourceVersion;
     const metadata = { ...before.object.metadata, resourceVersion: String(resourceVersion) };
     const object = { ...before.object, metadata };
-    this.#record({
-      kind,
-      resourceVersion,
-      before: new Stored(object),
-      after: undefined,
-    });
+    this.#record({ kind, resourceVersion, before: new Stored(object), after: undefined });
     return true;
   }
 

@@ -20,14 +20,8 @@ const SYMBOLS = {
   listen: { parameters: ["i32", "i32"], result: "i32" },
   accept4: { parameters: ["i32", "buffer", "buffer", "i32"], result: "i32" },
   getsockname: { parameters: ["i32", "buffer", "buffer"], result: "i32" },
-  sendto: {
-    parameters: ["i32", "buffer", "usize", "i32", "buffer", "u32"],
-    result: "isize",
-  },
-  recvfrom: {
-    parameters: ["i32", "buffer", "usize", "i32", "buffer", "buffer"],
-    result: "isize",
-  },
+  sendto: { parameters: ["i32", "buffer", "usize", "i32", "buffer", "u32"], result: "isize" },
+  recvfrom: { parameters: ["i32", "buffer", "usize", "i32", "buffer", "buffer"], result: "isize" },
   epoll_create1: { parameters: ["i32"], result: "i32" },
   epoll_ctl: { parameters: ["i32", "i32", "i32", "buffer"], result: "i32" },
   epoll_wait: { parameters: ["i32", "buffer", "i32", "i32"], result: "i32", nonblocking: true },

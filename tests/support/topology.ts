@@ -37,11 +37,7 @@ export interface Topology {
 }
 
 /** The addresses of a host, `node` or `world`, of the families that the kernel has. */
-export function addressesOf(
-  topology: Topology,
-  name: string,
-  hasIpv6: boolean,
-): readonly string[] {
+export function addressesOf(topology: Topology, name: string, hasIpv6: boolean): readonly string[] {
   const all = allAddressesOf(topology, name);
   return hasIpv6 ? all : all.filter((address) => !isIpv6(address));
 }

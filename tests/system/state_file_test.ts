@@ -25,11 +25,7 @@ import {
 /** Large enough for many batches. */
 const LARGE = stateOf({ services: 600, endpoints: 20 });
 
-const READ = {
-  nodeName: HEADER.nodeName,
-  decode: createDecoder(),
-  pause: () => Promise.resolve(),
-};
+const READ = { nodeName: HEADER.nodeName, decode: createDecoder(), pause: () => Promise.resolve() };
 
 async function inFolder(test: (path: string, folder: string) => Promise<void>): Promise<void> {
   const folder = await Deno.makeTempDir({ prefix: "signpost-state-" });
@@ -45,12 +41,7 @@ function write(
   objects: StateObjects,
   options: Partial<WriteStateOptions> = {},
 ): Promise<void> {
-  return writeStateFile(objects, {
-    ...HEADER,
-    path,
-    pause: () => Promise.resolve(),
-    ...options,
-  });
+  return writeStateFile(objects, { ...HEADER, path, pause: () => Promise.resolve(), ...options });
 }
 
 async function read(path: string, options: { readonly maxBytes?: number } = {}) {
@@ -366,10 +357,7 @@ Deno.test("a symbolic link is refused, wherever it leads", () =>
   inFolder(async (path, folder) => {
     await write(`${folder}/real`, LARGE);
     Deno.symlinkSync(`${folder}/real`, path);
-    assertEquals(
-      await readFailure(path),
-      `cannot use ${path}: it is a symbolic link; remove it`,
-    );
+    assertEquals(await readFailure(path), `cannot use ${path}: it is a symbolic link; remove it`);
     Deno.removeSync(`${folder}/real`);
     assertStringIncludes(await readFailure(path), "it is a symbolic link");
   }));

@@ -68,10 +68,7 @@ Deno.test("a jitless binary has that flag beside the others, and nothing is mini
 });
 
 Deno.test("binaries are named after their target, and jitless ones say so", () => {
-  assertEquals(
-    binaryName("x86_64-unknown-linux-gnu"),
-    "signpost-x86_64-unknown-linux-gnu",
-  );
+  assertEquals(binaryName("x86_64-unknown-linux-gnu"), "signpost-x86_64-unknown-linux-gnu");
   assertEquals(
     binaryName("x86_64-unknown-linux-gnu", true),
     "signpost-jitless-x86_64-unknown-linux-gnu",

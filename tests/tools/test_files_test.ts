@@ -26,10 +26,7 @@ Deno.test("a test that starts a program through what it imports is no unit test"
       "tests/d_test.ts": 'Deno.dlopen("libc.so.6", {});',
       "tests/e_test.ts": 'Deno.readTextFileSync("/proc/self/maps");',
     }),
-    {
-      unit: [],
-      system: ["a", "b", "c", "d", "e"].map((name) => `tests/${name}_test.ts`),
-    },
+    { unit: [], system: ["a", "b", "c", "d", "e"].map((name) => `tests/${name}_test.ts`) },
   );
 });
 

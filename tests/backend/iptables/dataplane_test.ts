@@ -99,9 +99,7 @@ Deno.test("packet counts are of both families, and full scripts keep those that 
 });
 
 Deno.test("a program that is not installed is named", async () => {
-  const runner: ProcessRunner = {
-    run: (argv) => Promise.reject(new ProgramMissingError(argv[0])),
-  };
+  const runner: ProcessRunner = { run: (argv) => Promise.reject(new ProgramMissingError(argv[0])) };
   const dataplane = newDataplane({ runner });
   const script = dataplane.full(load([]).desired);
   const error = await assertRejects(() => dataplane.apply(script), ApplyError);

@@ -15,10 +15,7 @@ const POD = "10.244.0.11";
 const NODE_PORT = 30080;
 const TOPOLOGY = {
   node: ["192.168.0.2", "2001:db8::2"],
-  hosts: {
-    web: [POD, "fd00:10:244::11"],
-    client: ["203.0.113.10", "2001:db8:1::10"],
-  },
+  hosts: { web: [POD, "fd00:10:244::11"], client: ["203.0.113.10", "2001:db8:1::10"] },
 };
 const OBJECTS = [
   service({

@@ -85,9 +85,7 @@ Deno.test("names and keys that are not plain become no commands", () => {
 Deno.test("an extra element whose key no Service can have is deleted as it was listed", () => {
   assertEquals(
     mended(({ sets }) => sets.get("services4")?.set("10.96.0.9 . 47 . 80", text("drop"))),
-    [
-      "delete element inet signpost services4 { 10.96.0.9 . 47 . 80 }",
-    ],
+    ["delete element inet signpost services4 { 10.96.0.9 . 47 . 80 }"],
   );
 });
 

@@ -301,9 +301,7 @@ Deno.test("forty endpoints in other slots are the same choice", async () => {
   await using table = await Table.create();
   const addresses = Array.from({ length: 40 }, (_, i) => `10.244.1.${i + 1}`);
   await table.load([WEB_SERVICE, webSlice(addresses.toReversed())]);
-  await table.kernel.script(
-    table.dataplane.full(new Shuffled(table.pipeline)).text,
-  );
+  await table.kernel.script(table.dataplane.full(new Shuffled(table.pipeline)).text);
   assertEquals(await table.differences(), []);
 });
 

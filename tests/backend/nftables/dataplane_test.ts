@@ -82,10 +82,7 @@ async function stepsOf(
 
 Deno.test("the same objects give the same bytes, in whatever order they come", () => {
   const shuffled = cluster.chain((objects) =>
-    fc.tuple(
-      fc.constant(objects),
-      fc.shuffledSubarray(objects, { minLength: objects.length }),
-    )
+    fc.tuple(fc.constant(objects), fc.shuffledSubarray(objects, { minLength: objects.length }))
   );
   const textOf = (objects: readonly ApiObject[]) => {
     const pipeline = new Pipeline({ configuration: { clusterCIDRs: ["10.244.0.0/16"] } });
@@ -119,12 +116,7 @@ const STEPS: readonly Step[] = [
     after: (count) => range(count).filter((each) => each !== 50),
     most: 9,
   },
-  {
-    name: "comes",
-    before: range,
-    after: (count) => [...range(count), 1_000_000],
-    most: 9,
-  },
+  { name: "comes", before: range, after: (count) => [...range(count), 1_000_000], most: 9 },
 ];
 
 for (const { name, before, after, most } of STEPS) {
@@ -149,10 +141,7 @@ Deno.test("the loss of one of ten endpoints changes only its slots of the hash",
     metadata: { name: "web", annotations: { "signpost.dev/scheduler": "consistent-hash" } },
   };
   const left = range(10).filter((each) => each !== 5);
-  const [, step] = await stepsOf(
-    [web, ...slices("web", range(10))],
-    [web, ...slices("web", left)],
-  );
+  const [, step] = await stepsOf([web, ...slices("web", range(10))], [web, ...slices("web", left)]);
   const [before, after] = [range(10), left].map((numbers) =>
     maglevTable(numbers.map((number) => ({ address: address(number), port: 8080 })), 251)
   );

@@ -57,10 +57,7 @@ Deno.test("rules that differ are seen without a listing", async () => {
 });
 
 Deno.test("session affinity and source ranges ask for a listing", async () => {
-  const loadBalancer = {
-    type: "LoadBalancer",
-    loadBalancerSourceRanges: ["198.51.100.0/24"],
-  };
+  const loadBalancer = { type: "LoadBalancer", loadBalancerSourceRanges: ["198.51.100.0/24"] };
   for (const spec of [{ sessionAffinity: "ClientIP" }, loadBalancer]) {
     await using kernel = await Kernel.create();
     const { held } = await holding(kernel, spec);

@@ -214,10 +214,7 @@ Deno.test("the kernel's own refusals are classified", async () => {
     ["delete table inet signpost", "conflict"],
     ["add table inet signpost; create table inet signpost", "conflict"],
     ["add table inet x y z", "not-supported"],
-    [
-      "table inet x { chain a {\n }\n chain b {\n jump a\n }\n }\n delete chain inet x a\n",
-      "busy",
-    ],
+    ["table inet x { chain a {\n }\n chain b {\n jump a\n }\n }\n delete chain inet x a\n", "busy"],
   ];
   for (const [script, failure] of cases) {
     const error = await assertRejects(() => kernel.nft.apply(script), ApplyError, "", script);

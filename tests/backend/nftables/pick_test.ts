@@ -65,10 +65,7 @@ Deno.test("round-robin: slots stay in their map when endpoints change", () => {
   const names = new Set<string>();
   for (const number of NUMBERS) {
     const one = picked(number, { count: 1, scheduler: TURNS });
-    assertEquals(
-      maps(one).filled,
-      maps(picked(number, { count: 2, scheduler: TURNS })).filled,
-    );
+    assertEquals(maps(one).filled, maps(picked(number, { count: 2, scheduler: TURNS })).filled);
     for (const each of one) if (each.type === "chain") names.add(each.name);
   }
   assertEquals(names.size, 64);

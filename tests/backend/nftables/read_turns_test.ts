@@ -81,12 +81,7 @@ Deno.test("a look at a large table, and its repair, are done in turns", async ()
     listStructure: () => Promise.resolve(listing),
   };
   const clock = new LongTurns();
-  const look = new Look({
-    nft,
-    dataplane: { ruleCounts: new Map() },
-    desired,
-    clock,
-  });
+  const look = new Look({ nft, dataplane: { ruleCounts: new Map() }, desired, clock });
   assertStringIncludes((await look.contents())?.added ?? "", `element of ${SET}`);
   const { turns } = clock;
   assert(turns >= 5 * SERVICES / 2_000, `${turns} turns`);

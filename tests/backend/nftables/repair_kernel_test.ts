@@ -151,11 +151,7 @@ const TURNS_MAP = "endpoints-tcp4-turns-53";
 const DAMAGES: readonly (readonly [script: string, operations: number, touched: string])[] = [
   [`delete element ${T} services4 { ${VIP} }`, 1, ""],
   [`add element ${T} cluster-ips4 { 10.96.0.9 }`, 1, ""],
-  [
-    `delete element ${T} services4 { ${VIP} }; add element ${T} services4 { ${VIP} : drop }`,
-    2,
-    "",
-  ],
+  [`delete element ${T} services4 { ${VIP} }; add element ${T} services4 { ${VIP} : drop }`, 2, ""],
   [`flush map ${T} endpoints-tcp4`, 2, ""],
   [`flush map ${T} ${TURNS_MAP}`, 2, ""],
   [

@@ -103,12 +103,7 @@ const CASES: readonly (readonly [TableSet, string, Key, string])[] = [
     { type: "text", text: "192.0.2.1" },
     "192.0.2.1",
   ],
-  [
-    tableSet("localhostRejects", { family: 4 }),
-    "localhost-nodeports4",
-    NODE_PORT,
-    "sctp . 30053",
-  ],
+  [tableSet("localhostRejects", { family: 4 }), "localhost-nodeports4", NODE_PORT, "sctp . 30053"],
   [tableSet("firewalls", { family: 6 }), "firewalls6", VIP6, "fd00::1 . tcp . 443"],
   [tableSet("firewallDrops", { family: 6 }), "firewall-drops6", VIP6, "fd00::1 . tcp . 443"],
   [

@@ -194,10 +194,7 @@ Deno.test("our own scripts, full and partial, do not look like drift", async () 
   await fc.assert(
     fc.asyncProperty(steps, async (steps) => {
       for (const [objects, full] of steps) await fixture.sync(objects, { full });
-      assertEquals(
-        new Map(fixture.dataplane.ruleCounts),
-        await fixture.kernel.ruleCounts(),
-      );
+      assertEquals(new Map(fixture.dataplane.ruleCounts), await fixture.kernel.ruleCounts());
       assertEquals((await fixture.reports(round++)).filter((report) => !OURS.test(report)), []);
     }),
     { numRuns: 15, endOnFailure: true },
@@ -353,9 +350,7 @@ Deno.test("a monitor that was killed is started again, and what happened meanwhi
   await using fixture = await Fixture.create({ checkPeriod: NEVER });
   await fixture.sync([SERVICE], { full: true });
   for (const pid of await monitors(fixture.kernel)) Deno.kill(pid, "SIGKILL");
-  await fixture.kernel.script(
-    "delete element inet signpost cluster-ips4 { 10.96.0.1 }",
-  );
+  await fixture.kernel.script("delete element inet signpost cluster-ips4 { 10.96.0.1 }");
   assertEquals(
     await eventually("a report", () => fixture.drift.splice(0).join("; ")),
     "element of cluster-ips4",

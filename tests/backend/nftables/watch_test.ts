@@ -52,14 +52,10 @@ class Fixture implements AsyncDisposable {
     };
     const watch = new DriftWatch({
       streamer: { lines: (argv, signal) => this.#lines(argv, signal) },
-      nft: {
-        listSetNames: () => Promise.resolve(this.sets),
-      },
+      nft: { listSetNames: () => Promise.resolve(this.sets) },
       marks: this.marks,
       look: { structure: () => look("structure"), contents: () => look("contents") },
-      touched: {
-        add: ({ elementLines }) => this.touched.push(...elementLines ?? ["too many"]),
-      },
+      touched: { add: ({ elementLines }) => this.touched.push(...elementLines ?? ["too many"]) },
       isLarge: () => this.isLarge,
       clock: this.clock,
       logger: this.logger,
@@ -476,9 +472,7 @@ Deno.test("a difference that a look and the monitor find is one report", async (
   // It is repaired.
   fixture.found = undefined;
   await fixture.clock.advance(100);
-  assertEquals(fixture.drift, [
-    { missing: "the whole table", added: "", by: "nft (pid 4711)" },
-  ]);
+  assertEquals(fixture.drift, [{ missing: "the whole table", added: "", by: "nft (pid 4711)" }]);
 });
 
 Deno.test("a table that cannot be read gives one warning", async () => {

@@ -130,10 +130,7 @@ logging: {verbosity: 4, format: json}
     mode: "iptables",
     clusterCIDRs: ["fd00::/8", "10.0.0.0/8"],
     detectLocalMode: "InterfaceNamePrefix",
-    detectLocal: {
-      bridgeInterface: "cni0",
-      interfaceNamePrefix: "cali",
-    },
+    detectLocal: { bridgeInterface: "cni0", interfaceNamePrefix: "cali" },
     hostnameOverride: "node-1.example",
     nodePortAddresses: ["10.0.0.0/8", "fd00::/64"],
     oomScoreAdj: -1000,

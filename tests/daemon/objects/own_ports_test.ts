@@ -7,10 +7,7 @@ async function* asyncLines(lines: readonly string[]) {
 }
 
 /** Own ports of a daemon with this API server, and the names that its machine knows. */
-function ownPorts(
-  server: string | undefined,
-  names: Record<string, readonly string[]> = {},
-) {
+function ownPorts(server: string | undefined, names: Record<string, readonly string[]> = {}) {
   const clock = new ManualClock();
   const proc: Record<string, readonly string[]> = {};
   const state = { server, healthz: "0.0.0.0:10256", vips: [] as string[] };

@@ -42,10 +42,7 @@ Deno.test("what the first sync waits for is the kernel with its portions, or a l
     "the kernel, which has portions 3 of 11",
   );
   assertEquals(await waitsFor({ missing: ["Node"], stale: true }), "the kernel");
-  assertEquals(
-    await waitsFor({ missing: ["Service", "Node"] }),
-    "the first list of Service, Node",
-  );
+  assertEquals(await waitsFor({ missing: ["Service", "Node"] }), "the first list of Service, Node");
   assertEquals(await waitsFor({}), "the kernel");
 });
 

@@ -25,11 +25,7 @@ const NODE: Node = {
 const SEEN: ObjectEvent = upsert(NODE);
 const DRAINED: ObjectEvent = upsert({ ...NODE, deleting: true });
 const GONE: ObjectEvent = { type: "delete", kind: "Node", key: "node-1" };
-const NONE: ObjectEvent = {
-  type: "replace",
-  kind: "Node",
-  changes: new Map(),
-};
+const NONE: ObjectEvent = { type: "replace", kind: "Node", changes: new Map() };
 
 function upsert(object: Node): ObjectEvent {
   return { type: "upsert", kind: "Node", key: "node-1", object };

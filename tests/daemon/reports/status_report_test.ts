@@ -25,10 +25,7 @@ class Fake {
   /** Ends a sync that was about one change. */
   sync(kind: "full" | "partial", change: Partial<ServiceChange> = {}, done = true): void {
     const services = new Map([["shop/web", { before: OLD, after: OLD, ...change }]]);
-    this.syncs.follow({
-      change: { node: undefined, services },
-      applied: done ? kind : undefined,
-    });
+    this.syncs.follow({ change: { node: undefined, services }, applied: done ? kind : undefined });
   }
 
   of(service: string): ServiceStatus {
@@ -72,10 +69,7 @@ Deno.test("a Service is pending while it waits, while it is written and after a 
   assertEquals(daemon.web, `pending; ${at(0)}; full 1; a sync writes it now`);
   daemon.writing.clear();
   daemon.sync("partial", { after: NEW }, false);
-  assertEquals(
-    daemon.web,
-    `pending; ${at(0)}; full 1; the last sync failed and is tried again`,
-  );
+  assertEquals(daemon.web, `pending; ${at(0)}; full 1; the last sync failed and is tried again`);
   daemon.now += 1000;
   daemon.sync("full");
   assertEquals(daemon.web, `applied; ${at(1)}; full 2`);

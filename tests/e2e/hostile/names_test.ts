@@ -31,10 +31,7 @@ testCaseInBothModes("a Service with a hostile name is refused by itself", (a) =>
 }));
 
 testCaseInBothModes("a hostile name of a port harms no other Service", (a) => ({
-  objects: [
-    evil(a, { ports: [{ name: EVIL, protocol: "TCP", port: 80 }] }),
-    ...web(a),
-  ],
+  objects: [evil(a, { ports: [{ name: EVIL, protocol: "TCP", port: 80 }] }), ...web(a)],
   flows: WORKS(a),
   warns: /shop\/evil.*spec\.ports must hold at least one usable port/,
 }));
@@ -76,10 +73,7 @@ testCaseInBothModes(
       slice(a, ["local2"], { service: "evil" }),
       ...web(a),
     ],
-    flows: [
-      ...WORKS(a),
-      { from: "pod", to: a.externalIP, reaches: ["local2"], masqueraded: true },
-    ],
+    flows: [...WORKS(a), { from: "pod", to: a.externalIP, reaches: ["local2"], masqueraded: true }],
     warns: /shop\/evil.*spec\.externalIPs\[0\]/,
   }),
 );

@@ -9,10 +9,7 @@ Deno.test("property: the first of many are those that sorting all of them gives"
     (numbers, most) => {
       const top = new TopK<number>(most, (one, other) => one - other);
       for (const number of numbers) top.add(number);
-      assertEquals(
-        top.inOrder(),
-        numbers.toSorted((one, other) => one - other).slice(0, most),
-      );
+      assertEquals(top.inOrder(), numbers.toSorted((one, other) => one - other).slice(0, most));
     },
   ));
 });

@@ -412,9 +412,7 @@ Deno.test("connections are counted by service port and kind of frontend", async 
     const none = await start({ mode, connections: () => inTurn([]) }).render();
     assertMatch(none.body, new RegExp(`\n\n# HELP ${name} .*\n# TYPE ${name} counter\n\n`));
     const refused = "signpost_rejected_connections_total";
-    assertEquals(samples(body, refused), [
-      `${refused}{${labels("web")},reason="no-endpoints"} 7`,
-    ]);
+    assertEquals(samples(body, refused), [`${refused}{${labels("web")},reason="no-endpoints"} 7`]);
     assertMatch(body, new RegExp(`^# HELP ${name} .* every second, and every 20 times`, "m"));
   }
   assertEquals((await start().render()).body.includes("signpost_service_connections_total"), false);

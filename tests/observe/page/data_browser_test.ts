@@ -151,10 +151,7 @@ Deno.test("a reader's focus and closed lists stay when the state is read again",
       tell(id + " " + parentElement.open);
     }, 11000);`;
   await using pages = new Site(withProbe(page(() => contents({ services: SERVICES })), script));
-  assertEquals(
-    await told(pages.url(), { time: REFRESHED }),
-    "endpoints 0 bank/cash false",
-  );
+  assertEquals(await told(pages.url(), { time: REFRESHED }), "endpoints 0 bank/cash false");
 });
 
 Deno.test("a phone shows the page without scrolling sideways, in letters of 13 px and more", async () => {

@@ -36,8 +36,5 @@ export const WATCHES: Observed["watches"] = new Map([["Service", {
 export const NO_WORK: Pick<MetricsSources, "observed" | "sync" | "desired"> = {
   observed: NOTHING_SEEN,
   sync: () => NO_PROGRESS,
-  desired: {
-    noLocal: () => ({ internal: 0, external: 0 }),
-    conflictCount: 0,
-  },
+  desired: { noLocal: () => ({ internal: 0, external: 0 }), conflictCount: 0 },
 };

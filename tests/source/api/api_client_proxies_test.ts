@@ -32,10 +32,7 @@ async function carry(client: Deno.TcpConn, asked: string[]): Promise<void> {
   if (hostname === "") return client.close();
   const server = await Deno.connect({ hostname, port: Number(port) });
   await client.write(new TextEncoder().encode("HTTP/1.1 200 Connected\r\n\r\n"));
-  const pipes = [
-    client.readable.pipeTo(server.writable),
-    server.readable.pipeTo(client.writable),
-  ];
+  const pipes = [client.readable.pipeTo(server.writable), server.readable.pipeTo(client.writable)];
   await Promise.allSettled(pipes);
 }
 

@@ -19,15 +19,8 @@ const SERVERS: Readonly<Record<string, ApiServerOptions>> = {
   "behind a proxy that does not mark the end of streaming lists": { streamingLists: "ignore" },
   "that has no ServiceCIDRs (before 1.33)": { serviceCIDRs: false },
   "that is asked through something that speaks JSON only": { protobuf: false },
-  "of Kubernetes 1.21": {
-    streamingLists: "refuse",
-    serviceCIDRs: false,
-  },
-  "that can do none of this": {
-    streamingLists: "ignore",
-    serviceCIDRs: false,
-    protobuf: false,
-  },
+  "of Kubernetes 1.21": { streamingLists: "refuse", serviceCIDRs: false },
+  "that can do none of this": { streamingLists: "ignore", serviceCIDRs: false, protobuf: false },
 };
 
 function headless(name: string): ApiObject {

@@ -55,9 +55,7 @@ for (const streamingLists of ["refuse", "ignore"] as const) {
       server: { streamingLists },
       limits: { quiet: 100, pageSize: 2 },
       objects: 5,
-    }, async (
-      { server, sink, requests },
-    ) => {
+    }, async ({ server, sink, requests }) => {
       assertEquals(requests("list").length, 3);
       assertEquals(sink.state.get("Service")?.size, 5);
       server.store.put(service("b", "2"));
@@ -240,9 +238,7 @@ test("a server whose etcd was restored is listed again", async () => {
 test("a server that is silent from our version on is listed again", async () => {
   await withWatch(
     { limits: { silence: 100, stall: 300 }, server: { bookmarkInterval: 50 } },
-    async (
-      { server, sink },
-    ) => {
+    async ({ server, sink }) => {
       const saved = server.store.save();
       for (let i = 0; i < 10; i++) server.store.put(service("b", `${i}`));
       await eventually("b is there", () => sink.version("Service", "default/b") === "9");

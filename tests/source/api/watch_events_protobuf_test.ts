@@ -73,9 +73,7 @@ const FULL: readonly ApiObject[] = [
       namespace: "shop",
       resourceVersion: "8",
       labels: { "kubernetes.io/service-name": "web" },
-      annotations: {
-        "endpoints.kubernetes.io/last-change-trigger-time": "2026-01-01T00:00:01.5Z",
-      },
+      annotations: { "endpoints.kubernetes.io/last-change-trigger-time": "2026-01-01T00:00:01.5Z" },
     },
     addressType: "IPv4",
     ports: [{ name: "http", protocol: "TCP", port: 8080 }, { name: "any" }],

@@ -107,10 +107,7 @@ Deno.test("strings that recur are one string in memory", () => {
   const nodeNameOf = (name: string) => {
     const decoded = decode(
       "EndpointSlice",
-      JSON.parse(JSON.stringify({
-        ...FULL,
-        metadata: { ...FULL["metadata"] as Json, name },
-      })),
+      JSON.parse(JSON.stringify({ ...FULL, metadata: { ...FULL["metadata"] as Json, name } })),
     );
     return decoded.type === "upsert" ? decoded.object.endpoints[0]?.nodeName : undefined;
   };
@@ -148,11 +145,7 @@ testOmissions("EndpointSlice", FULL, [
   ["endpoints[1]", null, "endpoints[1].addresses[0] must be an IP address, is null"],
   ["endpoints[1]", "10.0.0.1", 'endpoints[1] must be an object, is "10.0.0.1"'],
   ["endpoints[1].addresses", [], "endpoints[1].addresses[0] must be an IP address, is null"],
-  [
-    "endpoints[1].addresses",
-    "10.0.0.1",
-    'endpoints[1].addresses must be a list, is "10.0.0.1"',
-  ],
+  ["endpoints[1].addresses", "10.0.0.1", 'endpoints[1].addresses must be a list, is "10.0.0.1"'],
   [
     "endpoints[0].addresses[0]",
     "10.244.0.1 }",
@@ -163,9 +156,7 @@ testOmissions("EndpointSlice", FULL, [
     "fd00::1",
     'endpoints[0].addresses[0] must be an IPv4 address, is "fd00::1"',
   ],
-  ...["169.254.1.1", "239.1.1.1", "255.255.255.255", "0.1.2.3", "::ffff:239.1.1.1"].map((
-    address,
-  ) =>
+  ...["169.254.1.1", "239.1.1.1", "255.255.255.255", "0.1.2.3", "::ffff:239.1.1.1"].map((address) =>
     [
       "endpoints[0].addresses[0]",
       address,
@@ -220,8 +211,6 @@ Deno.test("an address of the other family is left out of a slice of IPv6 address
     const raw = { ...FULL, addressType: "IPv6", endpoints: [{ addresses: [address] }] };
     const { endpoints, omitted } = decodeGood("EndpointSlice", raw);
     assertEquals(endpoints, []);
-    assertEquals(omitted, [
-      `endpoints[0].addresses[0] must be an IPv6 address, is "${address}"`,
-    ]);
+    assertEquals(omitted, [`endpoints[0].addresses[0] must be an IPv6 address, is "${address}"`]);
   }
 });

@@ -16,11 +16,7 @@ const SERVICE: Json = {
 };
 
 const SLICE: Json = {
-  metadata: {
-    namespace: "shop",
-    name: "web-1",
-    labels: { "kubernetes.io/service-name": "web" },
-  },
+  metadata: { namespace: "shop", name: "web-1", labels: { "kubernetes.io/service-name": "web" } },
   addressType: "IPv4",
   ports: [{ name: "http", port: 8080 }],
   endpoints: [{ addresses: ["10.244.0.11"] }],
@@ -178,9 +174,7 @@ const PARITY: readonly ParityCase[] = [
 
 for (const { file, endpoints, externalIPs = [], sourceRanges = [], omitted } of PARITY) {
   Deno.test(`parity/${file}: the rest of the object counts`, async () => {
-    const text = await Deno.readTextFile(
-      new URL(`../../testdata/parity/${file}`, import.meta.url),
-    );
+    const text = await Deno.readTextFile(new URL(`../../testdata/parity/${file}`, import.meta.url));
     const pipeline = new Pipeline();
     const { refused } = pipeline.load(objectsIn(text, file));
     assertEquals(refused, []);

@@ -5,11 +5,7 @@ import { decodeGood, type Json, testOmissions, testRefusals, withValue } from ".
 const NODE: Json = {
   apiVersion: "v1",
   kind: "Node",
-  metadata: {
-    name: "node-1",
-    uid: "77ac",
-    labels: { "topology.kubernetes.io/zone": "zone-a" },
-  },
+  metadata: { name: "node-1", uid: "77ac", labels: { "topology.kubernetes.io/zone": "zone-a" } },
   spec: { podCIDR: "10.244.1.0/24", podCIDRs: ["10.244.1.0/24", "FD00:10:244:1::/64"] },
   status: {
     addresses: [

@@ -235,11 +235,7 @@ testOmissions("Service", FULL, [
   ["spec.ports[0].name", "a\nb", `spec.ports[0].name ${NAME_RULE}, is "a\\nb"`],
   ["spec.ports[0].name", "a:b", `spec.ports[0].name ${NAME_RULE}, is "a:b"`],
   ["spec.ports[0].name", 8, `spec.ports[0].name ${NAME_RULE}, is 8`],
-  [
-    "spec.ports[1].name",
-    "http",
-    'spec.ports[1].name must be unique, is "http"',
-  ],
+  ["spec.ports[1].name", "http", 'spec.ports[1].name must be unique, is "http"'],
   [
     "spec.ports[1]",
     { name: "other", port: 80 },
@@ -311,11 +307,7 @@ testRefusals("Service", FULL, [
     'spec.externalTrafficPolicy must be Cluster or Local, is "Nearest"',
   ],
   ["spec.healthCheckNodePort", 99999, `spec.healthCheckNodePort ${PORT_RULE}, is 99999`],
-  [
-    "spec.sessionAffinity",
-    "Cookie",
-    'spec.sessionAffinity must be None or ClientIP, is "Cookie"',
-  ],
+  ["spec.sessionAffinity", "Cookie", 'spec.sessionAffinity must be None or ClientIP, is "Cookie"'],
   [
     "spec.sessionAffinityConfig.clientIP.timeoutSeconds",
     0,

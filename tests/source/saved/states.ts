@@ -84,10 +84,7 @@ const service: fc.Arbitrary<Service> = fc.record<EveryField>({
   type: fc.constantFrom(...SERVICE_TYPES),
   hasSelector: fc.boolean(),
   isProxiedByBalancer: fc.constantFrom(true, undefined),
-  clusterIPs: fc.oneof(
-    addresses[4].map((each) => [each]),
-    fc.tuple(addresses[6], addresses[4]),
-  ),
+  clusterIPs: fc.oneof(addresses[4].map((each) => [each]), fc.tuple(addresses[6], addresses[4])),
   externalIPs: fc.uniqueArray(address, { maxLength: 2 }),
   loadBalancerIPs: fc.uniqueArray(address, { maxLength: 2 }),
   sourceRanges: fc.array(cidr, { maxLength: 2 }),

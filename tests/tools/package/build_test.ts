@@ -9,9 +9,7 @@ import { lacksNfpm, makePackages, RELEASE, withFolder } from "./support.ts";
 /** Any program file will do: what is in it is the runtime's business. */
 const BINARY = "/bin/true";
 
-Deno.test("packages of the same commit have the same bytes", {
-  ignore: lacksNfpm,
-}, async () => {
+Deno.test("packages of the same commit have the same bytes", { ignore: lacksNfpm }, async () => {
   await withFolder(async (folder) => {
     const make = async (name: string, mask: number) => {
       await Deno.mkdir(`${folder}/${name}`);
@@ -71,9 +69,7 @@ Deno.test("what is made between releases sorts before the next one", async () =>
   await run(["dpkg", "--compare-versions", "0.1.0~git20261118.0123456-1", "lt", "0.1.0-1"]);
 });
 
-Deno.test("the package has its files in their places", {
-  ignore: lacksNfpm,
-}, async () => {
+Deno.test("the package has its files in their places", { ignore: lacksNfpm }, async () => {
   await withFolder(async (folder) => {
     const { deb, archive } = await makePackages(folder, { binary: BINARY, jitless: true });
     const root = `${folder}/root`;
@@ -166,10 +162,7 @@ Deno.test("the .rpm has the machine's name, dependencies and scripts", {
     for (const name of ["libgcc", "nftables >= 1.0.1", "conntrack-tools", "procps-ng"]) {
       assertStringIncludes(`\n${requires}\n`, `\n${name}\n`);
     }
-    assertEquals(
-      await query("--configfiles"),
-      "/etc/default/signpost\n/etc/signpost/config.yaml",
-    );
+    assertEquals(await query("--configfiles"), "/etc/default/signpost\n/etc/signpost/config.yaml");
     const scripts = await query("--scripts");
     for (const each of ["try-restart", "disable --now", "postuninstall"]) {
       assertStringIncludes(scripts, each);

@@ -5,10 +5,7 @@ const INPUT = "*nat\n-A KUBE-SVC-A -m recent --set\nCOMMIT\n";
 
 /** The standard error of iptables 1.8.9, and the failure that it means. */
 const CASES: readonly (readonly [string, string])[] = [
-  [
-    "Another app is currently holding the xtables lock. Stopped waiting after 5s.\n",
-    "busy",
-  ],
+  ["Another app is currently holding the xtables lock. Stopped waiting after 5s.\n", "busy"],
   [
     "iptables-nft-restore v1.8.9 (nf_tables): Could not fetch rule set generation id: Permission denied (you must be root)\n",
     "not-permitted",

@@ -60,9 +60,7 @@ Deno.test("a node without ip6tables has IPv4, and is told why", async () => {
 });
 
 Deno.test("a node without any iptables is told to install it", async () => {
-  const runner: ProcessRunner = {
-    run: (argv) => Promise.reject(new ProgramMissingError(argv[0])),
-  };
+  const runner: ProcessRunner = { run: (argv) => Promise.reject(new ProgramMissingError(argv[0])) };
   const error = await assertRejects(() => findIptables(runner), ApplyError);
   assertEquals(error.failure, "program-missing");
 });

@@ -72,9 +72,7 @@ for (const variant of VARIANTS) {
     const state = desired(EXAMPLE);
     await dataplane.apply(dataplane.full(state));
     for (const family of FAMILIES) {
-      const written = atOnce(
-        renderFamily(atOnce(fullInput(state, { ...OPTIONS, family }))),
-      )
+      const written = atOnce(renderFamily(atOnce(fullInput(state, { ...OPTIONS, family }))))
         .split("\n").filter((line) => line.startsWith("-")).map((line) =>
           line.replace(/^-I/, "-A")
         );

@@ -21,8 +21,5 @@ Deno.test("round-robin: one connection in as many as have come so far takes each
 });
 
 Deno.test("iptables has no hash: endpoints are picked at random", () => {
-  assertEquals(
-    rulesFor({ type: "consistent-hash", hash: "source", tableSize: 251 }),
-    rulesFor(),
-  );
+  assertEquals(rulesFor({ type: "consistent-hash", hash: "source", tableSize: 251 }), rulesFor());
 });

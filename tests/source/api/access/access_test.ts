@@ -60,10 +60,7 @@ Deno.test("outside of a pod something must say where the API server is", () => {
 Deno.test("a kubeconfig that cannot be read is named", async () => {
   const options = { kubeconfig: "/no/such", master: "", environment: pod, readFile: files({}) };
   const error = await assertRejects(() => loadAccess(options), AccessError);
-  assertEquals(
-    error.message,
-    "/no/such: the kubeconfig cannot be read: No such file or directory",
-  );
+  assertEquals(error.message, "/no/such: the kubeconfig cannot be read: No such file or directory");
 });
 
 Deno.test("the machine's authorities are trusted if none is given", async () => {
