@@ -9,6 +9,4 @@ import { fakeStage, iptablesStage, nftablesStage } from "./contract_stage.ts";
 
 testBackend("fake", fakeStage);
 testBackend("nftables", nftablesStage);
-for (const variant of VARIANTS) {
-  testBackend(`iptables${variant}`, () => iptablesStage(variant));
-}
+for (const variant of VARIANTS) testBackend(`iptables${variant}`, () => iptablesStage(variant));

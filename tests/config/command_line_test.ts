@@ -359,9 +359,7 @@ Deno.test("commands have their own options", async () => {
     [["--help=f", "--version=0"], RUN],
     [["cleanup", "--kube-proxy", "--force"], { ...CLEANUP, kubeProxy: true, force: true }],
   ];
-  for (const [argv, command] of cases) {
-    assertEquals(runOf(await load(argv)).command, command);
-  }
+  for (const [argv, command] of cases) assertEquals(runOf(await load(argv)).command, command);
 });
 
 Deno.test("help and version are values, and win over errors", async () => {

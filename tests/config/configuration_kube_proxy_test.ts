@@ -246,9 +246,7 @@ for (const [name, line, refused] of VALIDATIONS) {
 }
 
 Deno.test("TestValidateProxyMode", async () => {
-  for (const mode of ["", "iptables", "nftables", "ipvs"]) {
-    runOf(await loadFile(`mode: "${mode}"`));
-  }
+  for (const mode of ["", "iptables", "nftables", "ipvs"]) runOf(await loadFile(`mode: "${mode}"`));
   for (const mode of ["non-existing", "kernelspace"]) {
     assertEquals(errorsOf(await loadFile(`mode: ${mode}`)).length, 1);
   }

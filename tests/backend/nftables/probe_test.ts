@@ -31,9 +31,7 @@ function refusing(
   const nft = new Nft({
     run: async (argv, stdin = "") => {
       calls.push(argv.join(" "));
-      if (argv.includes("--version")) {
-        return { code: 0, stdout: "nftables v1.0.6 (x)", stderr: "" };
-      }
+      if (argv.includes("--version")) return { code: 0, stdout: "nftables v1.0.6 (x)", stderr: "" };
       const refused = pattern.test(await wholeInput(stdin));
       return { code: refused ? 1 : 0, stdout: "", stderr: refused ? stderr : "" };
     },

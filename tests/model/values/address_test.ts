@@ -82,9 +82,7 @@ const NO_ADDRESSES: readonly unknown[] = [
 ];
 
 Deno.test("what is no address is refused", () => {
-  for (const text of NO_ADDRESSES) {
-    assertEquals(parseAddress(text), undefined, Deno.inspect(text));
-  }
+  for (const text of NO_ADDRESSES) assertEquals(parseAddress(text), undefined, Deno.inspect(text));
 });
 
 Deno.test("an address has the digits of addresses only, whatever the text was", () => {

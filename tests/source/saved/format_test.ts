@@ -146,9 +146,7 @@ Deno.test("lines that are doubled or added, and a missing header, are refused", 
     listless: text([header, first, second, ...others]),
     blank: text([list, header, "", first, second, ...others]),
   };
-  for (const variant of Object.values(variants)) {
-    assertThrows(() => readText(variant), StateError);
-  }
+  for (const variant of Object.values(variants)) assertThrows(() => readText(variant), StateError);
   assertEquals(refusal(variants.headerless), "it is not a state file of signpost");
   assertEquals(refusal(variants.listless), "it is not a state file of signpost");
   assertStringIncludes(refusal(variants.doubled), "line 4 names Service default/web-0 a second");

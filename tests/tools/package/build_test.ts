@@ -93,9 +93,7 @@ Deno.test("the package has its files in their places", { ignore: lacksNfpm }, as
     await run(["gzip", "--test", `${root}/usr/share/man/man1/signpost.1.gz`]);
     assertStringIncludes(await text("etc/default/signpost"), "SIGNPOST_FLAGS=");
     const copyright = await text("usr/share/doc/signpost/copyright");
-    for (const name of ["ipaddr.js", "Deno"]) {
-      assertStringIncludes(copyright, `\n${name} `);
-    }
+    for (const name of ["ipaddr.js", "Deno"]) assertStringIncludes(copyright, `\n${name} `);
     assertEquals(copyright.includes("TERMS AND CONDITIONS FOR USE"), false);
 
     const listed = await run(["tar", "-tzf", `${folder}/${archive}`]);
