@@ -32,34 +32,20 @@ function inputs(
 }
 
 const DUAL = ["10.0.0.0/8", "fd09::/64"];
+const LAN = "192.168.0.0/24";
 
 /** kube-proxy's cases: settings, primary family, whether there is a problem. */
 const BAD_CONFIG: readonly (readonly [string, GivenSettings, Family, boolean])[] = [
-  [
-    "single-stack NodePortAddresses with single-stack config",
-    { clusterCIDR: ["10.0.0.0/8"], nodePortAddresses: ["192.168.0.0/24"] },
-    4,
-    false,
-  ],
+  ["single-stack config", { clusterCIDR: ["10.0.0.0/8"], nodePortAddresses: [LAN] }, 4, false],
   [
     "dual-stack NodePortAddresses with dual-stack config",
-    { clusterCIDR: DUAL, nodePortAddresses: ["192.168.0.0/24", "fd03::/64"] },
+    { clusterCIDR: DUAL, nodePortAddresses: [LAN, "fd03::/64"] },
     4,
     false,
   ],
   ["empty NodePortAddresses", { nodePortAddresses: [] }, 4, true],
-  [
-    "single-stack NodePortAddresses with dual-stack config",
-    { clusterCIDR: DUAL, nodePortAddresses: ["192.168.0.0/24"] },
-    4,
-    true,
-  ],
-  [
-    "wrong-single-stack NodePortAddresses",
-    { clusterCIDR: ["fd09::/64"], nodePortAddresses: ["192.168.0.0/24"] },
-    6,
-    true,
-  ],
+  ["single-stack with dual-stack", { clusterCIDR: DUAL, nodePortAddresses: [LAN] }, 4, true],
+  ["wrong-single-stack", { clusterCIDR: ["fd09::/64"], nodePortAddresses: [LAN] }, 6, true],
 ];
 
 for (const [name, settings, primary, isWrong] of BAD_CONFIG) {
@@ -77,135 +63,39 @@ Deno.test("node ports on a word are no problem in any family", () => {
 
 type Outcome = "fine" | "warned" | "fatal";
 
-interface IpCase {
-  readonly name: string;
-  readonly settings: GivenSettings;
-  readonly primary?: Family;
-  readonly podCIDRs?: readonly string[];
-  /** On a single-stack and on a dual-stack node. */
-  readonly single: Outcome;
-  readonly dual: Outcome;
-}
-
 const NODE_CIDR: GivenSettings = { detectLocalMode: "NodeCIDR" };
+const OTHER = "fd01:2345::/64";
 
-/** kube-proxy's cases. */
-const BAD_IP_CONFIG: readonly IpCase[] = [
-  { name: "empty config", settings: {}, single: "fine", dual: "fine" },
-  {
-    name: "ok single-stack clusterCIDR",
-    settings: { clusterCIDR: ["10.0.0.0/8"] },
-    single: "fine",
-    dual: "fine",
-  },
-  {
-    name: "ok dual-stack clusterCIDR",
-    settings: { clusterCIDR: DUAL },
-    single: "fine",
-    dual: "fine",
-  },
-  {
-    name: "ok reversed dual-stack clusterCIDR",
-    settings: { clusterCIDR: DUAL.toReversed() },
-    single: "fine",
-    dual: "fine",
-  },
-  {
-    name: "wrong-family clusterCIDR",
-    settings: { clusterCIDR: ["fd01:2345::/64"], ...NODE_CIDR },
-    single: "warned",
-    dual: "warned",
-  },
-  {
-    name: "wrong-family clusterCIDR when using ClusterCIDR LocalDetector",
-    settings: { clusterCIDR: ["fd01:2345::/64"], detectLocalMode: "ClusterCIDR" },
-    single: "fatal",
-    dual: "warned",
-  },
-  {
-    name: "ok single-stack node.spec.podCIDRs",
-    settings: NODE_CIDR,
-    podCIDRs: ["10.0.0.0/8"],
-    single: "fine",
-    dual: "fine",
-  },
-  {
-    name: "ok dual-stack node.spec.podCIDRs",
-    settings: NODE_CIDR,
-    podCIDRs: DUAL,
-    single: "fine",
-    dual: "fine",
-  },
-  {
-    name: "ok reversed dual-stack node.spec.podCIDRs",
-    settings: NODE_CIDR,
-    podCIDRs: DUAL.toReversed(),
-    single: "fine",
-    dual: "fine",
-  },
-  {
-    name: "wrong-family node.spec.podCIDRs",
-    settings: NODE_CIDR,
-    podCIDRs: ["fd01:2345::/64"],
-    single: "fatal",
-    dual: "fatal",
-  },
-  {
-    name: "ok winkernel.sourceVip",
-    settings: { "winkernel.sourceVip": "10.0.0.1" },
-    single: "fine",
-    dual: "fine",
-  },
-  {
-    name: "wrong family winkernel.sourceVip",
-    settings: { "winkernel.sourceVip": "fd01:2345::1" },
-    single: "warned",
-    dual: "warned",
-  },
-  {
-    name: "ok IPv4 metricsBindAddress",
-    settings: { metricsBindAddress: "10.0.0.1:9999" },
-    single: "fine",
-    dual: "fine",
-  },
-  {
-    name: "ok IPv6 metricsBindAddress",
-    settings: { metricsBindAddress: "[fd01:2345::1]:9999" },
-    primary: 6,
-    single: "fine",
-    dual: "fine",
-  },
-  {
-    name: "ok unspecified wrong-family metricsBindAddress",
-    settings: { metricsBindAddress: "0.0.0.0:9999" },
-    primary: 6,
-    single: "fine",
-    dual: "fine",
-  },
-  {
-    name: "wrong family metricsBindAddress",
-    settings: { metricsBindAddress: "10.0.0.1:9999" },
-    primary: 6,
-    single: "warned",
-    dual: "fine",
-  },
-  {
-    name: "ok ipvs.excludeCIDRs",
-    settings: { "ipvs.excludeCIDRs": ["10.0.0.0/8"] },
-    single: "fine",
-    dual: "fine",
-  },
-  {
-    name: "wrong family ipvs.excludeCIDRs",
-    settings: { "ipvs.excludeCIDRs": ["10.0.0.0/8", "192.168.0.0/24"] },
-    primary: 6,
-    single: "warned",
-    dual: "fine",
-  },
+/** kube-proxy's cases: settings, the outcome on a single-stack and a dual-stack node, the rest. */
+const BAD_IP_CONFIG: readonly (readonly [
+  name: string,
+  settings: GivenSettings,
+  single: Outcome,
+  dual: Outcome,
+  node?: { readonly primary?: Family; readonly podCIDRs?: readonly string[] },
+])[] = [
+  ["empty config", {}, "fine", "fine"],
+  ["ok single-stack clusterCIDR", { clusterCIDR: ["10.0.0.0/8"] }, "fine", "fine"],
+  ["ok dual-stack clusterCIDR", { clusterCIDR: DUAL }, "fine", "fine"],
+  ["ok reversed dual-stack clusterCIDR", { clusterCIDR: DUAL.toReversed() }, "fine", "fine"],
+  ["wrong-family clusterCIDR", { clusterCIDR: [OTHER], ...NODE_CIDR }, "warned", "warned"],
+  ["wrong-family ClusterCIDR LocalDetector", { clusterCIDR: [OTHER] }, "fatal", "warned"],
+  ["ok single-stack podCIDRs", NODE_CIDR, "fine", "fine", { podCIDRs: ["10.0.0.0/8"] }],
+  ["ok dual-stack podCIDRs", NODE_CIDR, "fine", "fine", { podCIDRs: DUAL }],
+  ["ok reversed podCIDRs", NODE_CIDR, "fine", "fine", { podCIDRs: DUAL.toReversed() }],
+  ["wrong-family podCIDRs", NODE_CIDR, "fatal", "fatal", { podCIDRs: [OTHER] }],
+  ["ok winkernel.sourceVip", { "winkernel.sourceVip": "10.0.0.1" }, "fine", "fine"],
+  ["wrong sourceVip", { "winkernel.sourceVip": "fd01:2345::1" }, "warned", "warned"],
+  ["ok IPv4 metricsBindAddress", { metricsBindAddress: "10.0.0.1:9999" }, "fine", "fine"],
+  ["ok IPv6", { metricsBindAddress: "[fd01:2345::1]:9999" }, "fine", "fine", { primary: 6 }],
+  ["ok unspecified", { metricsBindAddress: "0.0.0.0:9999" }, "fine", "fine", { primary: 6 }],
+  ["wrong family", { metricsBindAddress: "10.0.0.1:9999" }, "warned", "fine", { primary: 6 }],
+  ["ok ipvs.excludeCIDRs", { "ipvs.excludeCIDRs": ["10.0.0.0/8"] }, "fine", "fine"],
+  ["wrong", { "ipvs.excludeCIDRs": ["10.0.0.0/8", LAN] }, "warned", "fine", { primary: 6 }],
 ];
 
-for (const { name, settings, single, dual, ...node } of BAD_IP_CONFIG) {
-  Deno.test(`Test_checkBadIPConfig: ${name}`, () => {
+for (const [name, settings, single, dual, node] of BAD_IP_CONFIG) {
+  Deno.test(`Test_checkBadIPConfig: ${name} ${Object.keys(settings)}`, () => {
     const outcome = (dualStack: boolean): Outcome => {
       const problems = listOf(familyProblems(inputs(settings, { ...node, dualStack })));
       if (problems.length === 0) return "fine";

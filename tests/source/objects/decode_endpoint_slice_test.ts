@@ -133,77 +133,43 @@ const NAME_RULE = "must be a DNS name of lower-case letters, digits, '-' and '.'
 const PORT_RULE = "must be a number from 1 to 65535";
 const SPECIAL_RULE =
   "must not be a loopback, link-local, unspecified, multicast or broadcast address";
-const TYPE_RULE = "addressType must be IPv4 or IPv6 or FQDN";
+const TYPE_RULE = "must be IPv4 or IPv6 or FQDN";
 
 testOmissions("EndpointSlice", FULL, [
-  ["ports[0]", 80, "ports[0] must be an object, is 80"],
-  ["ports[0].port", 0, `ports[0].port ${PORT_RULE}, is 0`],
-  ["ports[1].port", 70000, `ports[1].port ${PORT_RULE}, is 70000`],
-  ["ports[1].port", "53", `ports[1].port ${PORT_RULE}, is "53"`],
-  ["ports[0].name", "Http", `ports[0].name ${NAME_RULE}, is "Http"`],
-  ["ports[0].protocol", "QUIC", 'ports[0].protocol must be TCP or UDP or SCTP, is "QUIC"'],
+  ["ports[0]", 80, "must be an object"],
+  ["ports[0].port", 0, PORT_RULE],
+  ["ports[1].port", 70000, PORT_RULE],
+  ["ports[1].port", "53", PORT_RULE],
+  ["ports[0].name", "Http", NAME_RULE],
+  ["ports[0].protocol", "QUIC", "must be TCP or UDP or SCTP"],
   ["endpoints[1]", null, "endpoints[1].addresses[0] must be an IP address, is null"],
-  ["endpoints[1]", "10.0.0.1", 'endpoints[1] must be an object, is "10.0.0.1"'],
+  ["endpoints[1]", "10.0.0.1", "must be an object"],
   ["endpoints[1].addresses", [], "endpoints[1].addresses[0] must be an IP address, is null"],
-  ["endpoints[1].addresses", "10.0.0.1", 'endpoints[1].addresses must be a list, is "10.0.0.1"'],
-  [
-    "endpoints[0].addresses[0]",
-    "10.244.0.1 }",
-    'endpoints[0].addresses[0] must be an IP address, is "10.244.0.1 }"',
-  ],
-  [
-    "endpoints[0].addresses[0]",
-    "fd00::1",
-    'endpoints[0].addresses[0] must be an IPv4 address, is "fd00::1"',
-  ],
-  ...["169.254.1.1", "239.1.1.1", "255.255.255.255", "0.1.2.3", "::ffff:239.1.1.1"].map((address) =>
-    [
-      "endpoints[0].addresses[0]",
-      address,
-      `endpoints[0].addresses[0] ${SPECIAL_RULE}, is "${address}"`,
-    ] as const
-  ),
-  [
-    "endpoints[0].conditions.ready",
-    "true",
-    'endpoints[0].conditions.ready must be true or false, is "true"',
-  ],
-  [
-    "endpoints[0].conditions.serving",
-    1,
-    "endpoints[0].conditions.serving must be true or false, is 1",
-  ],
-  [
-    "endpoints[0].conditions.terminating",
-    {},
-    "endpoints[0].conditions.terminating must be true or false, is {}",
-  ],
-  ["endpoints[0].nodeName", "node 1", `endpoints[0].nodeName ${NAME_RULE}, is "node 1"`],
-  ["endpoints[0].hints", [], "endpoints[0].hints must be an object, is []"],
-  [
-    "endpoints[0].hints.forZones[1]",
-    "zone-b",
-    'endpoints[0].hints.forZones[1] must be an object, is "zone-b"',
-  ],
-  [
-    "endpoints[0].hints.forNodes[0].name",
-    "node\u001b[31m",
-    `endpoints[0].hints.forNodes[0].name must be the value of a label, is "node\\u001b[31m"`,
-  ],
+  ["endpoints[1].addresses", "10.0.0.1", "must be a list"],
+  ["endpoints[0].addresses[0]", "10.244.0.1 }", "must be an IP address"],
+  ["endpoints[0].addresses[0]", "fd00::1", "must be an IPv4 address"],
+  ["endpoints[0].addresses[0]", "169.254.1.1", SPECIAL_RULE],
+  ["endpoints[0].addresses[0]", "239.1.1.1", SPECIAL_RULE],
+  ["endpoints[0].addresses[0]", "255.255.255.255", SPECIAL_RULE],
+  ["endpoints[0].addresses[0]", "0.1.2.3", SPECIAL_RULE],
+  ["endpoints[0].addresses[0]", "::ffff:239.1.1.1", SPECIAL_RULE],
+  ["endpoints[0].conditions.ready", "true", "must be true or false"],
+  ["endpoints[0].conditions.serving", 1, "must be true or false"],
+  ["endpoints[0].conditions.terminating", {}, "must be true or false"],
+  ["endpoints[0].nodeName", "node 1", NAME_RULE],
+  ["endpoints[0].hints", [], "must be an object"],
+  ["endpoints[0].hints.forZones[1]", "zone-b", "must be an object"],
+  ["endpoints[0].hints.forNodes[0].name", "node\u001b[31m", "must be the value of a label"],
 ]);
 
 testRefusals("EndpointSlice", FULL, [
-  ["addressType", undefined, `${TYPE_RULE}, is "missing"`],
-  ["addressType", "", `${TYPE_RULE}, is "missing"`],
-  ["addressType", "IPv5", `${TYPE_RULE}, is "IPv5"`],
-  ["addressType", 4, "addressType must be a string, is 4"],
-  ["ports", {}, "ports must be a list, is {}"],
-  ["endpoints", "x", 'endpoints must be a list, is "x"'],
-  [
-    'metadata.labels["kubernetes.io/service-name"]',
-    "we/b",
-    `metadata.labels["kubernetes.io/service-name"] ${NAME_RULE}, is "we/b"`,
-  ],
+  ["addressType", undefined, 'addressType must be IPv4 or IPv6 or FQDN, is "missing"'],
+  ["addressType", "", 'addressType must be IPv4 or IPv6 or FQDN, is "missing"'],
+  ["addressType", "IPv5", TYPE_RULE],
+  ["addressType", 4, "must be a string"],
+  ["ports", {}, "must be a list"],
+  ["endpoints", "x", "must be a list"],
+  ['metadata.labels["kubernetes.io/service-name"]', "we/b", NAME_RULE],
 ]);
 
 Deno.test("an address of the other family is left out of a slice of IPv6 addresses too", () => {

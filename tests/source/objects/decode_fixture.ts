@@ -41,12 +41,18 @@ export function decodeGood<K extends Kind>(kind: K, raw: unknown): KindMap[K] {
   return decoded.object;
 }
 
-/** A field with a value that cannot be used, and the reason that must be given. */
-export type BadValue = readonly [path: string, value: unknown, reason: string];
+/** A field, a value that cannot be used, and the rule that it breaks or the whole reason. */
+export type BadValue = readonly [path: string, value: unknown, rule: string];
+
+function reasonOf([path, value, rule]: BadValue): string {
+  return rule.includes(", is ") ? rule : `${path} ${rule}, is ${JSON.stringify(value) ?? "null"}`;
+}
 
 /** Declares a test for each: of the object with this value an entry is left out, by name and reason. */
 export function testOmissions(kind: Kind, good: Json, cases: readonly BadValue[]): void {
-  for (const [path, value, reason] of cases) {
+  for (const each of cases) {
+    const [path, value] = each;
+    const reason = reasonOf(each);
     Deno.test(`of a ${kind} a part is left out: ${reason}`, () => {
       const { omitted } = decodeGood(kind, withValue(good, path, value));
       assertEquals(omitted, [reason]);
@@ -58,7 +64,9 @@ export function testOmissions(kind: Kind, good: Json, cases: readonly BadValue[]
 export function testRefusals(kind: Kind, good: Json, cases: readonly BadValue[]): void {
   const { namespace, name } = good["metadata"] as { namespace?: string; name: string };
   const key = namespace === undefined ? name : `${namespace}/${name}`;
-  for (const [path, value, reason] of cases) {
+  for (const each of cases) {
+    const [path, value] = each;
+    const reason = reasonOf(each);
     Deno.test(`a ${kind} is refused: ${reason}`, () => {
       const decoded = createDecoder()(kind, withValue(good, path, value));
       assertEquals(decoded, { type: "refuse", kind, key, reason });

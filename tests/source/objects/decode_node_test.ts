@@ -65,23 +65,15 @@ Deno.test("a Node is being deleted once it has a deletion time or the autoscaler
 
 testOmissions("Node", NODE, [
   ["spec.taints", ["x"], 'spec.taints[0] must be an object, is "x"'],
-  ["status.addresses[2]", "192.0.2.10", 'status.addresses[2] must be an object, is "192.0.2.10"'],
-  [
-    "status.addresses[2].address",
-    "192.0.2.300",
-    'status.addresses[2].address must be an IP address, is "192.0.2.300"',
-  ],
-  ["spec.podCIDRs[1]", "fd00::", 'spec.podCIDRs[1] must be a CIDR, is "fd00::"'],
-  [
-    'metadata.labels["topology.kubernetes.io/zone"]',
-    5,
-    'metadata.labels["topology.kubernetes.io/zone"] must be a string, is 5',
-  ],
+  ["status.addresses[2]", "192.0.2.10", "must be an object"],
+  ["status.addresses[2].address", "192.0.2.300", "must be an IP address"],
+  ["spec.podCIDRs[1]", "fd00::", "must be a CIDR"],
+  ['metadata.labels["topology.kubernetes.io/zone"]', 5, "must be a string"],
 ]);
 
 testRefusals("Node", NODE, [
-  ["status.addresses", "x", 'status.addresses must be a list, is "x"'],
-  ["spec.taints", {}, "spec.taints must be a list, is {}"],
+  ["status.addresses", "x", "must be a list"],
+  ["spec.taints", {}, "must be a list"],
 ]);
 
 const SERVICE_CIDR: Json = {
@@ -102,10 +94,10 @@ Deno.test("of a ServiceCIDR its ranges are kept, in canonical form", () => {
 });
 
 testOmissions("ServiceCIDR", SERVICE_CIDR, [
-  ["spec.cidrs[1]", "10.96.0.0", 'spec.cidrs[1] must be a CIDR, is "10.96.0.0"'],
-  ["spec.cidrs[0]", "10.96.0.0/12 }", 'spec.cidrs[0] must be a CIDR, is "10.96.0.0/12 }"'],
+  ["spec.cidrs[1]", "10.96.0.0", "must be a CIDR"],
+  ["spec.cidrs[0]", "10.96.0.0/12 }", "must be a CIDR"],
 ]);
 
 testRefusals("ServiceCIDR", SERVICE_CIDR, [
-  ["spec.cidrs", "10.96.0.0/12", 'spec.cidrs must be a list, is "10.96.0.0/12"'],
+  ["spec.cidrs", "10.96.0.0/12", "must be a list"],
 ]);
