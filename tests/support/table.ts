@@ -1,0 +1,20 @@
+/**
+ * Reads tables of texts: a case a line.
+ *
+ * @module
+ */
+
+/** Returns the cells of each line, which ` => ` divides; `\n` in a cell is the end of a line. */
+export function casesOf(table: string): (readonly [string, string])[] {
+  return table.trim().split("\n").map((line) => {
+    const [input = "", output = ""] = line.trim().split(" => ").map((cell) =>
+      cell.replaceAll("\\n", "\n")
+    );
+    return [input, output] as const;
+  });
+}
+
+/** Splits a command line into its words; quotes hold words together. */
+export function wordsOf(line: string): string[] {
+  return [...line.matchAll(/'([^']*)'|(\S+)/g)].map(([, quoted, word]) => quoted ?? word ?? "");
+}
