@@ -2,9 +2,9 @@
  * Script tests: a file has a cluster's objects, commands, and what each command prints.
  *
  * A script is a text of sections, as Go's txtar: `-- NAME --` begins a file, and `-- $ signpost … --` a command
- * with its expected output. A file's name on a command line means the file of the script. The node is `node-1`, and
- * no program runs, so commands say that the kernel was not read. `deno test -A tests/scripts -- --update` writes
- * the outputs again.
+ * with its expected output, of which ` | grep PATTERN` keeps the lines that match. A file's name on a command line
+ * means the file of the script. The node is `node-1`, and no program runs, so commands say that the kernel was not
+ * read. `deno test -A tests/scripts -- --update` writes the outputs again.
  *
  * @module
  */
@@ -35,7 +35,8 @@ function parse(script: string): { readonly comment: string; readonly sections: S
 }
 
 /** Runs a command in a folder that has the files of the script. */
-async function run(command: string, folder: string, files: readonly Section[]): Promise<string> {
+async function run(line: string, folder: string, files: readonly Section[]): Promise<string> {
+  const [command = "", filter] = line.split(" | grep ");
   const inFolder = (word: string) =>
     files.some(({ name }) => name === word) ? `${folder}/${word}` : word;
   const missing = ([program]: readonly string[]) =>
@@ -56,7 +57,10 @@ async function run(command: string, folder: string, files: readonly Section[]): 
   });
   const lines = [...printed, ...complaints.map((line) => `${line}\n`)];
   if (code !== 0) lines.push(`exit ${code}\n`);
-  return lines.join("").replaceAll(`${folder}/`, "");
+  const output = lines.join("").replaceAll(`${folder}/`, "");
+  if (filter === undefined) return output;
+  const wanted = new RegExp(filter);
+  return output.split("\n").filter((each) => wanted.test(each)).map((each) => `${each}\n`).join("");
 }
 
 for (const { name } of [...Deno.readDirSync(FOLDER)].sort((a, b) => a.name < b.name ? -1 : 1)) {
