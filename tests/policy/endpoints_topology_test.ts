@@ -5,6 +5,7 @@
  */
 import { assertEquals } from "@std/assert";
 import fc from "fast-check";
+import { casesOf } from "../support/table.ts";
 import type { Endpoint } from "../../lib/model/cluster/objects.ts";
 import { type Candidate, chooseEndpoints, type Need } from "../../lib/policy/endpoints.ts";
 
@@ -13,10 +14,12 @@ const CLUSTER: Need = { cluster: true, local: false };
 const LOCAL: Need = { cluster: false, local: true };
 const BOTH: Need = { cluster: true, local: true };
 
+type State = keyof typeof CONDITIONS;
+
 /** How a test writes an endpoint. */
 interface Sketch {
   readonly on?: string;
-  readonly state?: "ready" | "terminating" | "unready" | "gone" | "ready-and-terminating";
+  readonly state?: State;
   readonly zones?: readonly string[];
   readonly nodes?: readonly string[];
 }
@@ -55,231 +58,65 @@ function choose(sketches: readonly Sketch[], need: Need, place = PLACE) {
   };
 }
 
-interface Case {
-  readonly name: string;
-  readonly need: Need;
-  readonly endpoints: readonly Sketch[];
-  readonly zone?: string;
-  readonly cluster?: readonly number[];
-  readonly local?: readonly number[];
-  /** True if the service has endpoints; by default where some were chosen. */
-  readonly any?: boolean;
+/**
+ * Cases: the need and the node's zone if it is not zone-a; endpoints with their state, zone hints and
+ * node hints (`for:`); the numbers of those chosen.
+ */
+const CASES = casesOf(`
+no endpoints => both:  => no endpoints
+under the Cluster policy all ready endpoints are used, wherever they are => Cluster: here, away, away unready, away terminating => cluster 1 2, local none
+an endpoint that is ready while it terminates counts as ready => both: here ready-and-terminating, away terminating => cluster 1, local 1
+without a ready endpoint those that serve while they terminate are used => Cluster: away terminating, here terminating, away gone => cluster 1 2, local none
+endpoints that neither are ready nor serve are never used => both: away unready, here gone => no endpoints
+under the Local policy only endpoints of this node are used => Local: here, away, here => cluster none, local 1 3
+endpoints elsewhere alone are known of, so that Local drops and does not reject => Local: away, away => cluster none, local none
+terminating endpoints elsewhere alone are known of too => Local: away terminating => cluster none, local none
+endpoints elsewhere that cannot serve are as none => Local: away unready, away gone => no endpoints
+the local set falls back to terminating ones while the cluster set has ready ones => both: here terminating, away => cluster 2, local 1
+the local set has ready ones: its terminating ones are not used => both: here terminating, here, away terminating => cluster 2, local 2
+both sets fall back where none is ready anywhere => both: here terminating, away terminating => cluster 1 2, local 1
+an endpoint of an unknown node is not local => both: nowhere => cluster 1, local none
+hints for this zone leave the endpoints of other zones out => Cluster: here zone-a, here zone-b, away zone-c, away zone-a => cluster 1 4, local none
+the Local policy does not look at hints => both: here zone-a, here zone-b, away zone-c, away zone-a => cluster 1 4, local 1 2
+one ready endpoint without a hint: all hints are ignored => Cluster: here zone-a, here zone-b, away zone-c, away zone-a, away => cluster 1 2 3 4 5, local none
+an endpoint without a hint that is not ready changes nothing => Cluster: here zone-a, here zone-b, away zone-c, away zone-a, away unready, away terminating => cluster 1 4, local none
+no ready endpoint is hinted for this zone: all hints are ignored => Cluster in zone-d: here zone-a, here zone-b, away zone-c, away zone-a => cluster 1 2 3 4, local none
+only endpoints that are not ready are hinted for this zone: all hints are ignored => Cluster: away unready zone-a, away zone-b, away zone-c, away terminating zone-a => cluster 2 3, local none
+a node whose zone is not known ignores zone hints => Cluster in ?: here zone-a, here zone-b, away zone-c, away zone-a => cluster 1 2 3 4, local none
+an endpoint may be hinted for several zones => Cluster: away zone-c zone-a, away zone-b zone-c, away zone-a => cluster 1 3, local none
+where none is ready, the terminating ones of all zones are used => Cluster: away terminating zone-a, away terminating zone-b => cluster 1 2, local none
+hints for this node leave the endpoints of other nodes out => Cluster: away for:here, away for:elsewhere, away for:elsewhere for:here => cluster 1 3, local none
+hints for this node come before hints for its zone => Cluster: away zone-b for:here, away zone-a for:elsewhere => cluster 1, local none
+no endpoint is hinted for this node: the hints for its zone are used => Cluster: away zone-b for:elsewhere, away zone-a for:elsewhere => cluster 2, local none
+one ready endpoint without a node hint: the hints for the zone are used => Cluster: away zone-b for:here, away zone-a => cluster 2, local none
+hints for neither this node nor its zone: all endpoints are used => Cluster: away zone-b for:elsewhere, away zone-c for:elsewhere => cluster 1 2, local none
+where none is ready, the terminating ones of all nodes are used => Cluster: away terminating for:here, away terminating for:elsewhere => cluster 1 2, local none
+`);
+
+function sketchOf(text: string): Sketch {
+  const [place, ...words] = text.split(" ");
+  const is = (word: string): word is State => word in CONDITIONS;
+  return {
+    on: place === "away" ? "elsewhere" : place === "here" ? "here" : "",
+    state: words.find(is) ?? "ready",
+    zones: words.filter((word) => word.startsWith("zone-")),
+    nodes: words.flatMap((word) => word.startsWith("for:") ? [word.slice(4)] : []),
+  };
 }
 
-const THREE_ZONES: readonly Sketch[] = [
-  { zones: ["zone-a"], on: "here" },
-  { zones: ["zone-b"], on: "here" },
-  { zones: ["zone-c"] },
-  { zones: ["zone-a"] },
-];
-
-const CASES: readonly Case[] = [
-  { name: "no endpoints", need: BOTH, endpoints: [] },
-
-  // Readiness and termination.
-  {
-    name: "under the Cluster policy all ready endpoints are used, wherever they are",
-    need: CLUSTER,
-    endpoints: [{ on: "here" }, {}, { state: "unready" }, { state: "terminating" }],
-    cluster: [1, 2],
-  },
-  {
-    name: "an endpoint that is ready while it terminates counts as ready",
-    need: BOTH,
-    endpoints: [{ on: "here", state: "ready-and-terminating" }, { state: "terminating" }],
-    cluster: [1],
-    local: [1],
-  },
-  {
-    name: "without a ready endpoint those that serve while they terminate are used",
-    need: CLUSTER,
-    endpoints: [{ state: "terminating" }, { on: "here", state: "terminating" }, { state: "gone" }],
-    cluster: [1, 2],
-  },
-  {
-    name: "endpoints that neither are ready nor serve are never used",
-    need: BOTH,
-    endpoints: [{ state: "unready" }, { on: "here", state: "gone" }],
-  },
-  {
-    name: "under the Local policy only endpoints of this node are used",
-    need: LOCAL,
-    endpoints: [{ on: "here" }, {}, { on: "here" }],
-    local: [1, 3],
-  },
-  {
-    name: "endpoints elsewhere alone are known of, so that Local drops and does not reject",
-    need: LOCAL,
-    endpoints: [{}, {}],
-    any: true,
-  },
-  {
-    name: "terminating endpoints elsewhere alone are known of too",
-    need: LOCAL,
-    endpoints: [{ state: "terminating" }],
-    any: true,
-  },
-  {
-    name: "endpoints elsewhere that cannot serve are as none",
-    need: LOCAL,
-    endpoints: [{ state: "unready" }, { state: "gone" }],
-    any: false,
-  },
-  {
-    name: "the local set falls back to terminating ones while the cluster set has ready ones",
-    need: BOTH,
-    endpoints: [{ on: "here", state: "terminating" }, {}],
-    cluster: [2],
-    local: [1],
-  },
-  {
-    name: "the local set has ready ones: its terminating ones are not used",
-    need: BOTH,
-    endpoints: [{ on: "here", state: "terminating" }, { on: "here" }, { state: "terminating" }],
-    cluster: [2],
-    local: [2],
-  },
-  {
-    name: "both sets fall back where none is ready anywhere",
-    need: BOTH,
-    endpoints: [{ on: "here", state: "terminating" }, { state: "terminating" }],
-    cluster: [1, 2],
-    local: [1],
-  },
-  {
-    name: "an endpoint of an unknown node is not local",
-    need: BOTH,
-    endpoints: [{ on: "" }],
-    cluster: [1],
-    local: [],
-  },
-
-  // Zone hints.
-  {
-    name: "hints for this zone leave the endpoints of other zones out",
-    need: CLUSTER,
-    endpoints: THREE_ZONES,
-    cluster: [1, 4],
-  },
-  {
-    name: "the Local policy does not look at hints",
-    need: BOTH,
-    endpoints: THREE_ZONES,
-    cluster: [1, 4],
-    local: [1, 2],
-  },
-  {
-    name: "one ready endpoint without a hint: all hints are ignored",
-    need: CLUSTER,
-    endpoints: [...THREE_ZONES, {}],
-    cluster: [1, 2, 3, 4, 5],
-  },
-  {
-    name: "an endpoint without a hint that is not ready changes nothing",
-    need: CLUSTER,
-    endpoints: [...THREE_ZONES, { state: "unready" }, { state: "terminating" }],
-    cluster: [1, 4],
-  },
-  {
-    name: "no ready endpoint is hinted for this zone: all hints are ignored",
-    need: CLUSTER,
-    endpoints: THREE_ZONES,
-    zone: "zone-d",
-    cluster: [1, 2, 3, 4],
-  },
-  {
-    name: "only endpoints that are not ready are hinted for this zone: all hints are ignored",
-    need: CLUSTER,
-    endpoints: [
-      { zones: ["zone-a"], state: "unready" },
-      { zones: ["zone-b"] },
-      { zones: ["zone-c"] },
-      { zones: ["zone-a"], state: "terminating" },
-    ],
-    cluster: [2, 3],
-  },
-  {
-    name: "a node whose zone is not known ignores zone hints",
-    need: CLUSTER,
-    endpoints: THREE_ZONES,
-    zone: "",
-    cluster: [1, 2, 3, 4],
-  },
-  {
-    name: "an endpoint may be hinted for several zones",
-    need: CLUSTER,
-    endpoints: [
-      { zones: ["zone-c", "zone-a"] },
-      { zones: ["zone-b", "zone-c"] },
-      { zones: ["zone-a"] },
-    ],
-    cluster: [1, 3],
-  },
-  {
-    name: "where none is ready, the terminating ones of all zones are used",
-    need: CLUSTER,
-    endpoints: [
-      { zones: ["zone-a"], state: "terminating" },
-      { zones: ["zone-b"], state: "terminating" },
-    ],
-    cluster: [1, 2],
-  },
-
-  // Node hints.
-  {
-    name: "hints for this node leave the endpoints of other nodes out",
-    need: CLUSTER,
-    endpoints: [{ nodes: ["here"] }, { nodes: ["elsewhere"] }, { nodes: ["elsewhere", "here"] }],
-    cluster: [1, 3],
-  },
-  {
-    name: "hints for this node come before hints for its zone",
-    need: CLUSTER,
-    endpoints: [
-      { nodes: ["here"], zones: ["zone-b"] },
-      { nodes: ["elsewhere"], zones: ["zone-a"] },
-    ],
-    cluster: [1],
-  },
-  {
-    name: "no endpoint is hinted for this node: the hints for its zone are used",
-    need: CLUSTER,
-    endpoints: [
-      { nodes: ["elsewhere"], zones: ["zone-b"] },
-      { nodes: ["elsewhere"], zones: ["zone-a"] },
-    ],
-    cluster: [2],
-  },
-  {
-    name: "one ready endpoint without a node hint: the hints for the zone are used",
-    need: CLUSTER,
-    endpoints: [{ nodes: ["here"], zones: ["zone-b"] }, { zones: ["zone-a"] }],
-    cluster: [2],
-  },
-  {
-    name: "hints for neither this node nor its zone: all endpoints are used",
-    need: CLUSTER,
-    endpoints: [
-      { nodes: ["elsewhere"], zones: ["zone-b"] },
-      { nodes: ["elsewhere"], zones: ["zone-c"] },
-    ],
-    cluster: [1, 2],
-  },
-  {
-    name: "where none is ready, the terminating ones of all nodes are used",
-    need: CLUSTER,
-    endpoints: [
-      { nodes: ["here"], state: "terminating" },
-      { nodes: ["elsewhere"], state: "terminating" },
-    ],
-    cluster: [1, 2],
-  },
-];
-
-for (const { name, need, endpoints, zone = PLACE.zone, ...expected } of CASES) {
+for (const [name, input, expected] of CASES) {
   Deno.test(`choice of endpoints: ${name}`, () => {
-    const { cluster = [], local = [], any = cluster.length + local.length > 0 } = expected;
-    assertEquals(choose(endpoints, need, { ...PLACE, zone }), { cluster, local, any });
+    const [, policy = "", zone = PLACE.zone, list = ""] =
+      /^(\w+)(?: in (\S+))?: ?(.*)$/.exec(input) ?? [];
+    const need = { Cluster: CLUSTER, Local: LOCAL }[policy] ?? BOTH;
+    const sketches = list === "" ? [] : list.split(", ").map(sketchOf);
+    const { cluster, local, any } = choose(sketches, need, {
+      ...PLACE,
+      zone: zone === "?" ? "" : zone,
+    });
+    const numbers = (chosen: readonly number[]) => chosen.join(" ") || "none";
+    const said = `cluster ${numbers(cluster)}, local ${numbers(local)}`;
+    assertEquals(any ? said : "no endpoints", expected);
   });
 }
 

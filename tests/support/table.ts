@@ -5,12 +5,12 @@
  */
 
 /** Returns the cells of each line, which ` => ` divides; `\n` in a cell is the end of a line. */
-export function casesOf(table: string): (readonly [string, string])[] {
+export function casesOf(table: string): (readonly [string, string, string])[] {
   return table.trim().split("\n").map((line) => {
-    const [input = "", output = ""] = line.trim().split(" => ").map((cell) =>
+    const [first = "", second = "", third = ""] = line.trim().split(" => ").map((cell) =>
       cell.replaceAll("\\n", "\n")
     );
-    return [input, output] as const;
+    return [first, second, third] as const;
   });
 }
 
