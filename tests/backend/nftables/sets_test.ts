@@ -27,9 +27,12 @@ const NODE_PORT: FrontendKey = {
   port: 30053,
 };
 
+const text = (text: string): Key => ({ type: "text", text });
+const slot = (frontend: FrontendKey, slot: number): Key => ({ type: "slot", frontend, slot });
+
 /** A set, its name, one of its keys, and the key's text. */
 const CASES: readonly (readonly [TableSet, string, Key, string])[] = [
-  [tableSet("transactions", {}), "transactions", { type: "text", text: "0x1f" }, "0x1f"],
+  [tableSet("transactions", {}), "transactions", text("0x1f"), "0x1f"],
   [tableSet("services", { frontend: "vip", family: 4 }), "services4", VIP, "10.96.0.1 . udp . 53"],
   [
     tableSet("services", { frontend: "nodeport", family: 6 }),
@@ -55,54 +58,44 @@ const CASES: readonly (readonly [TableSet, string, Key, string])[] = [
     NODE_PORT,
     "sctp . 30053",
   ],
-  [
-    tableSet("clusterIPs", { family: 4 }),
-    "cluster-ips4",
-    { type: "text", text: "10.96.0.1" },
-    "10.96.0.1",
-  ],
+  [tableSet("clusterIPs", { family: 4 }), "cluster-ips4", text("10.96.0.1"), "10.96.0.1"],
   [
     tableSet("serviceCIDRs", { family: 6 }),
     "service-cidrs6",
-    { type: "text", text: "fd00:10:96::/112" },
+    text("fd00:10:96::/112"),
     "fd00:10:96::/112",
   ],
   [
     tableSet("hairpins", { family: 4 }),
     "hairpins4",
-    { type: "text", text: "10.244.0.1 . 10.244.0.1" },
+    text("10.244.0.1 . 10.244.0.1"),
     "10.244.0.1 . 10.244.0.1",
   ],
   [
     tableSet("endpoints", { frontend: "vip", protocol: "udp", family: 4 }),
     "endpoints-udp4",
-    { type: "slot", frontend: VIP, slot: 2 },
+    slot(VIP, 2),
     "10.96.0.1 . 53 . 2",
   ],
   [
     tableSet("localEndpoints", { frontend: "nodeport", protocol: "sctp", family: 6 }),
     "nodeport-local-endpoints-sctp6",
-    { type: "slot", frontend: NODE_PORT, slot: 0 },
+    slot(NODE_PORT, 0),
     "30053 . 0",
   ],
   [
     tableSet("endpoints", { frontend: "vip", protocol: "udp", family: 4, shard: 0 }),
     "endpoints-udp4-turns-0",
-    { type: "slot", frontend: VIP, slot: 2 },
+    slot(VIP, 2),
     "10.96.0.1 . 53 . 2",
   ],
   [
     tableSet("localEndpoints", { frontend: "nodeport", protocol: "sctp", family: 6, shard: 63 }),
     "nodeport-local-endpoints-sctp6-turns-63",
-    { type: "slot", frontend: NODE_PORT, slot: 0 },
+    slot(NODE_PORT, 0),
     "30053 . 0",
   ],
-  [
-    tableSet("apiServers", { family: 4 }),
-    "api-servers4",
-    { type: "text", text: "192.0.2.1" },
-    "192.0.2.1",
-  ],
+  [tableSet("apiServers", { family: 4 }), "api-servers4", text("192.0.2.1"), "192.0.2.1"],
   [tableSet("localhostRejects", { family: 4 }), "localhost-nodeports4", NODE_PORT, "sctp . 30053"],
   [tableSet("firewalls", { family: 6 }), "firewalls6", VIP6, "fd00::1 . tcp . 443"],
   [tableSet("firewallDrops", { family: 6 }), "firewall-drops6", VIP6, "fd00::1 . tcp . 443"],
@@ -112,7 +105,7 @@ const CASES: readonly (readonly [TableSet, string, Key, string])[] = [
     { type: "sourceRange", frontend: VIP6, range: "fd00::/64" },
     "fd00::1 . 443 . fd00::/64",
   ],
-  [tableSet("fastPath", {}), "fast-path", { type: "text", text: "eth0" }, "eth0"],
+  [tableSet("fastPath", {}), "fast-path", text("eth0"), "eth0"],
   [
     tableSet("accelerated", { frontend: "vip", family: 4 }),
     "accelerated4",
@@ -128,7 +121,7 @@ const CASES: readonly (readonly [TableSet, string, Key, string])[] = [
   [
     tableSet("affinityClients", { family: 4, endpoint: "5OJB2KTY-ns/svc/tcp/http__10.0.0.1.80" }),
     "affinity4-5OJB2KTY-ns/svc/tcp/http__10.0.0.1.80",
-    { type: "text", text: "10.244.0.9" },
+    text("10.244.0.9"),
     "10.244.0.9",
   ],
 ];
