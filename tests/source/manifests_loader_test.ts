@@ -23,6 +23,11 @@ interface Case {
   version(name: string): string | undefined;
 }
 
+/** Adds a test that has a folder. */
+function test(name: string, body: (example: Case) => Promise<void>): void {
+  Deno.test(name, () => withFolder(body));
+}
+
 async function withFolder(test: (example: Case) => Promise<void>): Promise<void> {
   const folder = await Deno.makeTempDir({ prefix: "signpost-manifests-" });
   const sink = new MemorySink();
@@ -76,63 +81,55 @@ async function following(
   }
 }
 
-Deno.test("a folder gives its YAML and JSON files, sorted, and one replace for each kind", async () => {
-  await withFolder(async (example) => {
-    await example.write("b.yml", service("b"));
-    await example.write("a.yaml", service("a"));
-    await example.write("c.json", '{"apiVersion":"v1","kind":"Node","metadata":{"name":"node-1"}}');
-    await example.write("notes.txt", "no manifest");
-    await example.write(".hidden.yaml", "no manifest");
-    await Deno.mkdir(`${example.folder}/deeper.yaml.d`);
-    await example.load(example.folder);
-    assertEquals(example.sink.events.map(({ type, kind }) => `${type} ${kind}`), [
-      "replace Service",
-      "replace EndpointSlice",
-      "replace Node",
-      "replace ServiceCIDR",
-    ]);
-    assertEquals(example.sink.summary("Service"), ["replace default/a default/b"]);
-  });
+test("a folder gives its YAML and JSON files, sorted, and one replace for each kind", async (example) => {
+  await example.write("b.yml", service("b"));
+  await example.write("a.yaml", service("a"));
+  await example.write("c.json", '{"apiVersion":"v1","kind":"Node","metadata":{"name":"node-1"}}');
+  await example.write("notes.txt", "no manifest");
+  await example.write(".hidden.yaml", "no manifest");
+  await Deno.mkdir(`${example.folder}/deeper.yaml.d`);
+  await example.load(example.folder);
+  assertEquals(example.sink.events.map(({ type, kind }) => `${type} ${kind}`), [
+    "replace Service",
+    "replace EndpointSlice",
+    "replace Node",
+    "replace ServiceCIDR",
+  ]);
+  assertEquals(example.sink.summary("Service"), ["replace default/a default/b"]);
 });
 
-Deno.test("of an object that stands in two files the last one counts, with a warning", async () => {
-  await withFolder(async (example) => {
-    await example.write("a.yaml", service("a", "1"));
-    await example.write("b.yaml", service("a", "2"));
-    await example.load(`${example.folder}/a.yaml`, `${example.folder}/b.yaml`);
-    assertEquals(example.version("a"), "2");
-    assertEquals(example.logger.at("warn").length, 1);
-  });
+test("of an object that stands in two files the last one counts, with a warning", async (example) => {
+  await example.write("a.yaml", service("a", "1"));
+  await example.write("b.yaml", service("a", "2"));
+  await example.load(`${example.folder}/a.yaml`, `${example.folder}/b.yaml`);
+  assertEquals(example.version("a"), "2");
+  assertEquals(example.logger.at("warn").length, 1);
 });
 
-Deno.test("broken and missing files are errors with their names, and nothing is delivered", async () => {
-  await withFolder(async (example) => {
-    await example.write("a.yaml", service("a"));
-    await example.write("b.yaml", "kind: [\n");
-    const error = await assertRejects(
-      () => example.load(example.folder, `${example.folder}/missing.yaml`),
-      ManifestError,
-    );
-    assert(error.message.includes(`${example.folder}/b.yaml:`), error.message);
-    assert(error.message.includes("missing.yaml: cannot be read"), error.message);
-    assertEquals(example.sink.events, []);
-  });
+test("broken and missing files are errors with their names, and nothing is delivered", async (example) => {
+  await example.write("a.yaml", service("a"));
+  await example.write("b.yaml", "kind: [\n");
+  const error = await assertRejects(
+    () => example.load(example.folder, `${example.folder}/missing.yaml`),
+    ManifestError,
+  );
+  assert(error.message.includes(`${example.folder}/b.yaml:`), error.message);
+  assert(error.message.includes("missing.yaml: cannot be read"), error.message);
+  assertEquals(example.sink.events, []);
 });
 
-Deno.test("changed, new and removed files are followed", async () => {
-  await withFolder(async (example) => {
-    await example.write("a.yaml", service("a"));
-    await following(example, async () => {
-      await example.write("a.yaml", service("a", "2"));
-      await eventually("a has changed", () => example.version("a") === "2");
-      await example.write("b.yaml", service("b"));
-      await eventually("b is there", () => example.version("b") === "1");
-      await Deno.remove(`${example.folder}/a.yaml`);
-      await eventually("a is gone", () => example.version("a") === undefined);
-      await example.write(".new", service("b", "2"));
-      await Deno.rename(`${example.folder}/.new`, `${example.folder}/b.yaml`);
-      await eventually("b was replaced", () => example.version("b") === "2");
-    });
+test("changed, new and removed files are followed", async (example) => {
+  await example.write("a.yaml", service("a"));
+  await following(example, async () => {
+    await example.write("a.yaml", service("a", "2"));
+    await eventually("a has changed", () => example.version("a") === "2");
+    await example.write("b.yaml", service("b"));
+    await eventually("b is there", () => example.version("b") === "1");
+    await Deno.remove(`${example.folder}/a.yaml`);
+    await eventually("a is gone", () => example.version("a") === undefined);
+    await example.write(".new", service("b", "2"));
+    await Deno.rename(`${example.folder}/.new`, `${example.folder}/b.yaml`);
+    await eventually("b was replaced", () => example.version("b") === "2");
   });
 });
 
@@ -151,163 +148,145 @@ const STEPS: Readonly<Record<string, readonly ((example: Case) => Promise<void>)
 };
 
 for (const [what, steps] of Object.entries(STEPS)) {
-  Deno.test(`${what} takes no object away, though a look comes in between`, async () => {
-    await withFolder(async (example) => {
-      await example.write("a.yaml", service("a"));
-      let looks = 0;
-      const list = async (folder: string) => {
-        await steps[looks++ - 2]?.(example);
-        return await denoFiles.list(folder);
-      };
-      await following(example, async () => {
-        await eventually("the second state", () => example.sink.events.length > 4);
-        assertEquals(example.sink.lost, []);
-        assertEquals(example.version("a"), "1");
-      }, { files: { ...denoFiles, list } });
-    });
+  test(`${what} takes no object away, though a look comes in between`, async (example) => {
+    await example.write("a.yaml", service("a"));
+    let looks = 0;
+    const list = async (folder: string) => {
+      await steps[looks++ - 2]?.(example);
+      return await denoFiles.list(folder);
+    };
+    await following(example, async () => {
+      await eventually("the second state", () => example.sink.events.length > 4);
+      assertEquals(example.sink.lost, []);
+      assertEquals(example.version("a"), "1");
+    }, { files: { ...denoFiles, list } });
   });
 }
 
-Deno.test("a file that changes all the time does not keep out the changes of others", async () => {
-  await withFolder(async (example) => {
-    await example.write("busy.yaml", service("busy"));
-    await example.write("calm.yaml", service("calm"));
-    let looks = 0;
-    const stat = async (path: string) => {
-      const info = await denoFiles.stat(path);
-      return path.endsWith("busy.yaml") ? { ...info, fingerprint: `${looks++}` } : info;
-    };
-    await following(example, async () => {
-      await example.write("calm.yaml", service("calm", "22"));
-      await eventually("the change", () => example.version("calm") === "22");
-    }, { files: { ...denoFiles, stat } });
+test("a file that changes all the time does not keep out the changes of others", async (example) => {
+  await example.write("busy.yaml", service("busy"));
+  await example.write("calm.yaml", service("calm"));
+  let looks = 0;
+  const stat = async (path: string) => {
+    const info = await denoFiles.stat(path);
+    return path.endsWith("busy.yaml") ? { ...info, fingerprint: `${looks++}` } : info;
+  };
+  await following(example, async () => {
+    await example.write("calm.yaml", service("calm", "22"));
+    await eventually("the change", () => example.version("calm") === "22");
+  }, { files: { ...denoFiles, stat } });
+});
+
+test("a file that is replaced by one of equal size and time is read again", async (example) => {
+  const path = `${example.folder}/a.yaml`;
+  const time = new Date("2026-01-01T00:00:00Z");
+  await example.write("a.yaml", service("a"));
+  await Deno.utime(path, time, time);
+  await following(example, async () => {
+    await eventually("the change", async () => {
+      await example.write("a.yaml", service("a", "2"));
+      await Deno.utime(path, time, time);
+      return example.version("a") === "2";
+    }, { interval: 300 });
   });
 });
 
-Deno.test("a file that is replaced by one of equal size and time is read again", async () => {
-  await withFolder(async (example) => {
-    const path = `${example.folder}/a.yaml`;
-    const time = new Date("2026-01-01T00:00:00Z");
-    await example.write("a.yaml", service("a"));
-    await Deno.utime(path, time, time);
-    await following(example, async () => {
-      await eventually("the change", async () => {
-        await example.write("a.yaml", service("a", "2"));
-        await Deno.utime(path, time, time);
-        return example.version("a") === "2";
-      }, { interval: 300 });
-    });
+test("a ConfigMap's links are followed when they are swapped", async (example) => {
+  const { folder } = example;
+  await Deno.mkdir(`${folder}/..one`);
+  await Deno.mkdir(`${folder}/..two`);
+  await example.write("..one/a.yaml", service("a", "1"));
+  await example.write("..two/a.yaml", service("a", "2"));
+  await Deno.symlink("..one", `${folder}/..data`);
+  await Deno.symlink("..data/a.yaml", `${folder}/a.yaml`);
+  await following(example, async () => {
+    assertEquals(example.version("a"), "1");
+    await Deno.symlink("..two", `${folder}/..data_tmp`);
+    await Deno.rename(`${folder}/..data_tmp`, `${folder}/..data`);
+    await eventually("the other one counts", () => example.version("a") === "2");
   });
 });
 
-Deno.test("a ConfigMap's links are followed when they are swapped", async () => {
-  await withFolder(async (example) => {
-    const { folder } = example;
-    await Deno.mkdir(`${folder}/..one`);
-    await Deno.mkdir(`${folder}/..two`);
-    await example.write("..one/a.yaml", service("a", "1"));
-    await example.write("..two/a.yaml", service("a", "2"));
-    await Deno.symlink("..one", `${folder}/..data`);
-    await Deno.symlink("..data/a.yaml", `${folder}/a.yaml`);
-    await following(example, async () => {
-      assertEquals(example.version("a"), "1");
-      await Deno.symlink("..two", `${folder}/..data_tmp`);
-      await Deno.rename(`${folder}/..data_tmp`, `${folder}/..data`);
-      await eventually("the other one counts", () => example.version("a") === "2");
-    });
+test("a file that breaks keeps its last good state, with one warning", async (example) => {
+  await example.write("a.yaml", service("a"));
+  await example.write("b.yaml", service("b"));
+  await following(example, async () => {
+    await example.write("a.yaml", "kind: [\n");
+    await eventually("a warning", () => example.logger.at("warn").length === 1);
+    await example.write("b.yaml", service("b", "2"));
+    await eventually("b has changed", () => example.version("b") === "2");
+    assertEquals(example.version("a"), "1");
+    await example.write("a.yaml", service("a", "3"));
+    await eventually("a is back", () => example.version("a") === "3");
+    assertEquals(example.logger.at("warn").length, 1);
   });
+  assertEquals(example.sink.lost, []);
 });
 
-Deno.test("a file that breaks keeps its last good state, with one warning", async () => {
-  await withFolder(async (example) => {
-    await example.write("a.yaml", service("a"));
+test("a file that is away for a look and comes back broken keeps its last good state", async (example) => {
+  await example.write("a.yaml", service("a"));
+  const steps = [
+    () => Deno.remove(`${example.folder}/a.yaml`),
+    () => example.write("a.yaml", "kind: [\n"),
+  ];
+  let looks = 0;
+  const list = async (folder: string) => {
+    await steps[looks++ - 2]?.();
+    return await denoFiles.list(folder);
+  };
+  await following(example, async () => {
+    await eventually("a warning", () => example.logger.at("warn").length === 1);
     await example.write("b.yaml", service("b"));
-    await following(example, async () => {
-      await example.write("a.yaml", "kind: [\n");
-      await eventually("a warning", () => example.logger.at("warn").length === 1);
-      await example.write("b.yaml", service("b", "2"));
-      await eventually("b has changed", () => example.version("b") === "2");
-      assertEquals(example.version("a"), "1");
-      await example.write("a.yaml", service("a", "3"));
-      await eventually("a is back", () => example.version("a") === "3");
-      assertEquals(example.logger.at("warn").length, 1);
-    });
-    assertEquals(example.sink.lost, []);
-  });
+    await eventually("b is there", () => example.version("b") === "1");
+    assertEquals(example.version("a"), "1");
+  }, { files: { ...denoFiles, list } });
+  assertEquals(example.sink.lost, []);
 });
 
-Deno.test("a file that is away for a look and comes back broken keeps its last good state", async () => {
-  await withFolder(async (example) => {
-    await example.write("a.yaml", service("a"));
-    const steps = [
-      () => Deno.remove(`${example.folder}/a.yaml`),
-      () => example.write("a.yaml", "kind: [\n"),
-    ];
-    let looks = 0;
-    const list = async (folder: string) => {
-      await steps[looks++ - 2]?.();
-      return await denoFiles.list(folder);
-    };
-    await following(example, async () => {
-      await eventually("a warning", () => example.logger.at("warn").length === 1);
-      await example.write("b.yaml", service("b"));
-      await eventually("b is there", () => example.version("b") === "1");
-      assertEquals(example.version("a"), "1");
-    }, { files: { ...denoFiles, list } });
-    assertEquals(example.sink.lost, []);
-  });
+test("a file that is named and goes away keeps its last good state, with one warning", async (example) => {
+  const path = `${example.folder}/a.yaml`;
+  await example.write("a.yaml", service("a"));
+  let looks = 0;
+  const stat = (file: string) => {
+    looks++;
+    return denoFiles.stat(file);
+  };
+  await following(example, async () => {
+    await Deno.remove(path);
+    const before = looks;
+    await eventually("some looks", () => looks > before + 10);
+    assertEquals(example.logger.at("warn").length, 1);
+    assertEquals(example.version("a"), "1");
+  }, { path, files: { ...denoFiles, stat } });
 });
 
-Deno.test("a file that is named and goes away keeps its last good state, with one warning", async () => {
-  await withFolder(async (example) => {
-    const path = `${example.folder}/a.yaml`;
-    await example.write("a.yaml", service("a"));
-    let looks = 0;
-    const stat = (file: string) => {
-      looks++;
-      return denoFiles.stat(file);
-    };
-    await following(example, async () => {
-      await Deno.remove(path);
-      const before = looks;
-      await eventually("some looks", () => looks > before + 10);
-      assertEquals(example.logger.at("warn").length, 1);
-      assertEquals(example.version("a"), "1");
-    }, { path, files: { ...denoFiles, stat } });
-  });
+test("a folder that is removed file by file keeps its last good state", async (example) => {
+  const path = `${example.folder}/now`;
+  await Deno.mkdir(path);
+  for (const name of ["a", "b"]) await example.write(`now/${name}.yaml`, service(name));
+  const steps = [
+    () => Deno.remove(`${path}/a.yaml`),
+    () => Deno.remove(path, { recursive: true }),
+  ];
+  let looks = 0;
+  const list = async (folder: string) => {
+    await steps[looks++ - 2]?.();
+    return await denoFiles.list(folder);
+  };
+  await following(example, async () => {
+    await eventually("the warning", () => example.logger.at("warn").length > 0);
+    assertEquals([example.version("a"), example.version("b")], ["1", "1"]);
+  }, { path, files: { ...denoFiles, list } });
+  assertEquals(example.sink.lost, []);
 });
 
-Deno.test("a folder that is removed file by file keeps its last good state", async () => {
-  await withFolder(async (example) => {
-    const path = `${example.folder}/now`;
-    await Deno.mkdir(path);
-    for (const name of ["a", "b"]) await example.write(`now/${name}.yaml`, service(name));
-    const steps = [
-      () => Deno.remove(`${path}/a.yaml`),
-      () => Deno.remove(path, { recursive: true }),
-    ];
-    let looks = 0;
-    const list = async (folder: string) => {
-      await steps[looks++ - 2]?.();
-      return await denoFiles.list(folder);
-    };
-    await following(example, async () => {
-      await eventually("the warning", () => example.logger.at("warn").length > 0);
-      assertEquals([example.version("a"), example.version("b")], ["1", "1"]);
-    }, { path, files: { ...denoFiles, list } });
-    assertEquals(example.sink.lost, []);
-  });
-});
-
-Deno.test("a folder named with a final slash keeps its last good state", async () => {
-  await withFolder(async (example) => {
-    const path = `${example.folder}/now/`;
-    await Deno.mkdir(path);
-    await example.write("now/a.yaml", service("a"));
-    await following(example, async () => {
-      await Deno.rename(path, `${example.folder}/away`);
-      await eventually("the warning", () => example.logger.at("warn").length > 0);
-      assertEquals(example.version("a"), "1");
-    }, { path });
-  });
+test("a folder named with a final slash keeps its last good state", async (example) => {
+  const path = `${example.folder}/now/`;
+  await Deno.mkdir(path);
+  await example.write("now/a.yaml", service("a"));
+  await following(example, async () => {
+    await Deno.rename(path, `${example.folder}/away`);
+    await eventually("the warning", () => example.logger.at("warn").length > 0);
+    assertEquals(example.version("a"), "1");
+  }, { path });
 });

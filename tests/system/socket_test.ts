@@ -45,6 +45,11 @@ async function inodeOf(path: string): Promise<number | null | undefined> {
   return (await Deno.stat(path).catch(() => undefined))?.ino;
 }
 
+/** Adds a test that has a folder. */
+function test(name: string, body: (path: string) => Promise<void>): void {
+  Deno.test(name, () => inFolder(body));
+}
+
 async function inFolder(test: (path: string) => Promise<void>): Promise<void> {
   const folder = await Deno.makeTempDir({ prefix: "signpost-socket-" });
   try {
@@ -54,81 +59,76 @@ async function inFolder(test: (path: string) => Promise<void>): Promise<void> {
   }
 }
 
-Deno.test("the socket answers by method and path", () =>
-  inFolder(async (path) => {
-    {
-      await using _ = await serve(path);
-      assertEquals(await askDaemon(path, { method: "GET", path: "/v1/status" }), STATUS);
-      const services = { method: "GET", path: "/v1/services?name=web" } as const;
-      assertEquals(await askDaemon(path, services), ["shop/web"]);
-      const requested = await askDaemon(path, { method: "POST", path: "/v1/full-sync" });
-      assertEquals(requested, { asked: 1 });
-      assertEquals(((await Deno.stat(path)).mode ?? 0) & 0o777, 0o660);
-      await assertRejects(() => askDaemon(path, { method: "GET", path: "/v1/full-sync" }));
-      await assertRejects(() => askDaemon(path, { method: "POST", path: "/v2/status" }));
-    }
-    await assertRejects(() => Deno.stat(path), Deno.errors.NotFound);
-  }));
-
-Deno.test("nobody else opens the socket before it has its mode, whatever the umask", () =>
-  inFolder(async (path) => {
-    const script = `
-      import { serveSocket } from "${new URL("../../lib/system/socket.ts", import.meta.url).href}";
-      Deno.umask(0);
-      const serve = Deno.serve;
-      Deno.serve = (options, handler) => {
-        const server = serve(options, handler);
-        const folder = options.path.replace(/[^/]+$/, "");
-        console.log((Deno.statSync(folder).mode & 0o777).toString(8));
-        return server;
-      };
-      const logger = { warn: (...words) => console.log(...words) };
-      const clock = { sleep: () => Promise.resolve() };
-      void serveSocket({ path: ${
-      JSON.stringify(path)
-    }, clock, logger, signal: AbortSignal.timeout(300) });
-    `;
-    const command = [Deno.execPath(), "run", "-qA", "--ext=js", "-"];
-    assertMatch(await run(command, { stdin: script }), /^700\n$/);
-  }));
-
-Deno.test("a socket that an earlier process left is replaced", () =>
-  inFolder(async (path) => {
-    Deno.listen({ transport: "unix", path }).close();
-    await Deno.writeTextFile(path, "").catch(() => {});
+test("the socket answers by method and path", async (path) => {
+  {
     await using _ = await serve(path);
-  }));
-
-Deno.test("the next daemon's socket outlives this one, in a folder that was not there", () =>
-  inFolder(async (folder) => {
-    const path = `${folder}/run/s.sock`;
-    const first = await serve(path);
-    await using _ = await serve(path);
-    await first[Symbol.asyncDispose]();
     assertEquals(await askDaemon(path, { method: "GET", path: "/v1/status" }), STATUS);
-  }));
+    const services = { method: "GET", path: "/v1/services?name=web" } as const;
+    assertEquals(await askDaemon(path, services), ["shop/web"]);
+    const requested = await askDaemon(path, { method: "POST", path: "/v1/full-sync" });
+    assertEquals(requested, { asked: 1 });
+    assertEquals(((await Deno.stat(path)).mode ?? 0) & 0o777, 0o660);
+    await assertRejects(() => askDaemon(path, { method: "GET", path: "/v1/full-sync" }));
+    await assertRejects(() => askDaemon(path, { method: "POST", path: "/v2/status" }));
+  }
+  await assertRejects(() => Deno.stat(path), Deno.errors.NotFound);
+});
 
-Deno.test("a socket whose path has no folder makes none in the working directory", () =>
-  inFolder(async (path) => {
-    const cwd = `${path}.d`;
-    await Deno.mkdir(cwd);
-    const script = `
-      import { serveSocket } from "${new URL("../../lib/system/socket.ts", import.meta.url).href}";
-      const stop = new AbortController();
-      const rename = Deno.rename;
-      Deno.rename = async (from, to) => {
-        await rename(from, to);
-        console.log(to);
-        stop.abort();
-      };
-      const logger = { warn: (...words) => console.log(...words) };
-      const clock = { sleep: () => Promise.resolve() };
-      await serveSocket({ path: "s.sock", clock, logger, signal: stop.signal });
-      for (const { name } of Deno.readDirSync(".")) console.log(name);
-    `;
-    const command = [Deno.execPath(), "run", "-qA", "--ext=js", "-"];
-    assertMatch(await run(command, { stdin: script, cwd }), /^s\.sock\n$/);
-  }));
+test("nobody else opens the socket before it has its mode, whatever the umask", async (path) => {
+  const script = `
+    import { serveSocket } from "${new URL("../../lib/system/socket.ts", import.meta.url).href}";
+    Deno.umask(0);
+    const serve = Deno.serve;
+    Deno.serve = (options, handler) => {
+      const server = serve(options, handler);
+      const folder = options.path.replace(/[^/]+$/, "");
+      console.log((Deno.statSync(folder).mode & 0o777).toString(8));
+      return server;
+    };
+    const logger = { warn: (...words) => console.log(...words) };
+    const clock = { sleep: () => Promise.resolve() };
+    void serveSocket({ path: ${
+    JSON.stringify(path)
+  }, clock, logger, signal: AbortSignal.timeout(300) });
+  `;
+  const command = [Deno.execPath(), "run", "-qA", "--ext=js", "-"];
+  assertMatch(await run(command, { stdin: script }), /^700\n$/);
+});
+
+test("a socket that an earlier process left is replaced", async (path) => {
+  Deno.listen({ transport: "unix", path }).close();
+  await Deno.writeTextFile(path, "").catch(() => {});
+  await using _ = await serve(path);
+});
+
+test("the next daemon's socket outlives this one, in a folder that was not there", async (folder) => {
+  const path = `${folder}/run/s.sock`;
+  const first = await serve(path);
+  await using _ = await serve(path);
+  await first[Symbol.asyncDispose]();
+  assertEquals(await askDaemon(path, { method: "GET", path: "/v1/status" }), STATUS);
+});
+
+test("a socket whose path has no folder makes none in the working directory", async (path) => {
+  const cwd = `${path}.d`;
+  await Deno.mkdir(cwd);
+  const script = `
+    import { serveSocket } from "${new URL("../../lib/system/socket.ts", import.meta.url).href}";
+    const stop = new AbortController();
+    const rename = Deno.rename;
+    Deno.rename = async (from, to) => {
+      await rename(from, to);
+      console.log(to);
+      stop.abort();
+    };
+    const logger = { warn: (...words) => console.log(...words) };
+    const clock = { sleep: () => Promise.resolve() };
+    await serveSocket({ path: "s.sock", clock, logger, signal: stop.signal });
+    for (const { name } of Deno.readDirSync(".")) console.log(name);
+  `;
+  const command = [Deno.execPath(), "run", "-qA", "--ext=js", "-"];
+  assertMatch(await run(command, { stdin: script, cwd }), /^s\.sock\n$/);
+});
 
 Deno.test("a folder where no socket can be made is said once", async () => {
   const stop = new AbortController();
@@ -148,22 +148,20 @@ Deno.test("a folder where no socket can be made is said once", async () => {
   assertEquals([tries, logger.at("warn").length], [3, 1]);
 });
 
-Deno.test("where no daemon listens, asking fails", () =>
-  inFolder(async (path) => {
-    await assertRejects(() => askDaemon(path, { method: "GET", path: "/v1/status" }));
-  }));
+test("where no daemon listens, asking fails", async (path) => {
+  await assertRejects(() => askDaemon(path, { method: "GET", path: "/v1/status" }));
+});
 
-Deno.test("the socket gives the objects of all Services or of one", () =>
-  inFolder(async (path) => {
-    await using _ = await serve(path);
-    const read = (body: AsyncIterable<Uint8Array<ArrayBuffer>>) =>
-      new Response(ReadableStream.from(body)).text();
-    const ask = (query: string) =>
-      askDaemon(path, { method: "GET", path: `/v1/objects${query}`, read });
-    assertEquals(await ask(""), "all");
-    assertEquals(await ask("?service=shop%2Fweb"), "shop/web");
-    await assertRejects(() => ask("?service=none/none"), Error, "503");
-  }));
+test("the socket gives the objects of all Services or of one", async (path) => {
+  await using _ = await serve(path);
+  const read = (body: AsyncIterable<Uint8Array<ArrayBuffer>>) =>
+    new Response(ReadableStream.from(body)).text();
+  const ask = (query: string) =>
+    askDaemon(path, { method: "GET", path: `/v1/objects${query}`, read });
+  assertEquals(await ask(""), "all");
+  assertEquals(await ask("?service=shop%2Fweb"), "shop/web");
+  await assertRejects(() => ask("?service=none/none"), Error, "503");
+});
 
 Deno.test("an answer of more than 64 MiB is refused", async () => {
   const folder = await Deno.makeTempDir();

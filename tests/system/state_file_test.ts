@@ -27,6 +27,11 @@ const LARGE = stateOf({ services: 600, endpoints: 20 });
 
 const READ = { nodeName: HEADER.nodeName, decode: createDecoder(), pause: () => Promise.resolve() };
 
+/** Adds a test that has a folder. */
+function test(name: string, body: (path: string, folder: string) => Promise<void>): void {
+  Deno.test(name, () => inFolder(body));
+}
+
 async function inFolder(test: (path: string, folder: string) => Promise<void>): Promise<void> {
   const folder = await Deno.makeTempDir({ prefix: "signpost-state-" });
   try {
@@ -71,136 +76,125 @@ Deno.test("a state file that is written and read is the same state", () =>
     )
   ));
 
-Deno.test("a large state comes back, and its text is what zcat shows", () =>
-  inFolder(async (path) => {
-    await write(path, LARGE);
-    assertEquals(await read(path), eventsOf(LARGE));
-    assertEquals(gunzipSync(Deno.readFileSync(path)).toString(), textOf(LARGE));
-  }));
+test("a large state comes back, and its text is what zcat shows", async (path) => {
+  await write(path, LARGE);
+  assertEquals(await read(path), eventsOf(LARGE));
+  assertEquals(gunzipSync(Deno.readFileSync(path)).toString(), textOf(LARGE));
+});
 
-Deno.test("a state file is a manifest, as it is", () =>
-  inFolder(async (path) => {
-    const objects = stateOf({ services: 3, endpoints: 2 });
-    await write(path, objects);
-    const events: ObjectEvent[] = [];
-    await loadManifests({
-      paths: [path],
-      ...READ,
-      sink: (event) => void events.push(event),
-      files: denoFiles,
-      logger: new MemoryLogger(),
-    });
-    assertEquals(events as readonly unknown[], eventsOf(objects));
-  }));
+test("a state file is a manifest, as it is", async (path) => {
+  const objects = stateOf({ services: 3, endpoints: 2 });
+  await write(path, objects);
+  const events: ObjectEvent[] = [];
+  await loadManifests({
+    paths: [path],
+    ...READ,
+    sink: (event) => void events.push(event),
+    files: denoFiles,
+    logger: new MemoryLogger(),
+  });
+  assertEquals(events as readonly unknown[], eventsOf(objects));
+});
 
-Deno.test("the time of writing comes back", () =>
-  inFolder(async (path) => {
-    await write(path, LARGE);
-    assertEquals((await readStateFile(path, READ))?.written, HEADER.written);
-  }));
+test("the time of writing comes back", async (path) => {
+  await write(path, LARGE);
+  assertEquals((await readStateFile(path, READ))?.written, HEADER.written);
+});
 
-Deno.test("a file that is not there is nothing, and no error", () =>
-  inFolder(async (path, folder) => {
-    assertEquals(await read(path), undefined);
-    assertEquals(await read(`${folder}/missing/state.json.gz`), undefined);
-  }));
+test("a file that is not there is nothing, and no error", async (path, folder) => {
+  assertEquals(await read(path), undefined);
+  assertEquals(await read(`${folder}/missing/state.json.gz`), undefined);
+});
 
-Deno.test("only its owner can read the state file, whatever the old one allowed", () =>
-  inFolder(async (path) => {
-    Deno.writeTextFileSync(path, "");
-    Deno.chmodSync(path, 0o644);
-    await write(path, LARGE);
-    assertEquals((Deno.statSync(path).mode ?? 0) & 0o7777, 0o600);
-  }));
+test("only its owner can read the state file, whatever the old one allowed", async (path) => {
+  Deno.writeTextFileSync(path, "");
+  Deno.chmodSync(path, 0o644);
+  await write(path, LARGE);
+  assertEquals((Deno.statSync(path).mode ?? 0) & 0o7777, 0o600);
+});
 
-Deno.test("the old file stays complete while the new one is written", () =>
-  inFolder(async (path, folder) => {
-    const old = stateOf({ services: 3 });
-    await write(path, old);
-    let pauses = 0;
-    await write(path, LARGE, {
-      pause: async () => {
-        pauses++;
-        assertEquals(await read(path), eventsOf(old));
-        const [file, temporary] = namesIn(folder);
-        assertEquals(file, "state.json.gz");
-        assertEquals((Deno.statSync(`${folder}/${temporary}`).mode ?? 0) & 0o7777, 0o600);
-      },
-    });
-    assert(pauses > 10, `${pauses} pauses`);
-    assertEquals(await read(path), eventsOf(LARGE));
-    assertEquals(namesIn(folder), ["state.json.gz"]);
-  }));
-
-Deno.test("while it is read, others have their turn, however small the file is", () =>
-  inFolder(async (path) => {
-    await write(path, LARGE);
-    let pauses = 0;
-    const pause = () => Promise.resolve(void pauses++);
-    const saved = await readStateFile(path, { ...READ, pause });
-    assertEquals(saved?.events, eventsOf(LARGE));
-    assert(pauses > 10, `${pauses} pauses`);
-  }));
-
-Deno.test("a write that fails on the way leaves the old file and nothing else", () =>
-  inFolder(async (path, folder) => {
-    const old = stateOf({ services: 3 });
-    await write(path, old);
-    for (const failAt of [1, 2, 7]) {
-      let pauses = 0;
-      const message = await writeFailure(path, LARGE, {
-        pause: () => ++pauses === failAt ? Promise.reject(new Error("broken")) : Promise.resolve(),
-      });
-      assertEquals(message, `cannot write ${path}: broken`);
+test("the old file stays complete while the new one is written", async (path, folder) => {
+  const old = stateOf({ services: 3 });
+  await write(path, old);
+  let pauses = 0;
+  await write(path, LARGE, {
+    pause: async () => {
+      pauses++;
       assertEquals(await read(path), eventsOf(old));
-      assertEquals(namesIn(folder), ["state.json.gz"]);
-    }
-  }));
+      const [file, temporary] = namesIn(folder);
+      assertEquals(file, "state.json.gz");
+      assertEquals((Deno.statSync(`${folder}/${temporary}`).mode ?? 0) & 0o7777, 0o600);
+    },
+  });
+  assert(pauses > 10, `${pauses} pauses`);
+  assertEquals(await read(path), eventsOf(LARGE));
+  assertEquals(namesIn(folder), ["state.json.gz"]);
+});
 
-Deno.test("a write that is given up leaves the old file and nothing else", () =>
-  inFolder(async (path, folder) => {
-    const old = stateOf({ services: 3 });
-    await write(path, old);
-    const controller = new AbortController();
+test("while it is read, others have their turn, however small the file is", async (path) => {
+  await write(path, LARGE);
+  let pauses = 0;
+  const pause = () => Promise.resolve(void pauses++);
+  const saved = await readStateFile(path, { ...READ, pause });
+  assertEquals(saved?.events, eventsOf(LARGE));
+  assert(pauses > 10, `${pauses} pauses`);
+});
+
+test("a write that fails on the way leaves the old file and nothing else", async (path, folder) => {
+  const old = stateOf({ services: 3 });
+  await write(path, old);
+  for (const failAt of [1, 2, 7]) {
+    let pauses = 0;
     const message = await writeFailure(path, LARGE, {
-      signal: controller.signal,
-      pause: () => Promise.resolve(controller.abort()),
+      pause: () => ++pauses === failAt ? Promise.reject(new Error("broken")) : Promise.resolve(),
     });
-    assertEquals(message, `cannot write ${path}: the time ran out`);
-    await writeFailure(path, LARGE, { signal: AbortSignal.abort() });
+    assertEquals(message, `cannot write ${path}: broken`);
     assertEquals(await read(path), eventsOf(old));
     assertEquals(namesIn(folder), ["state.json.gz"]);
-  }));
+  }
+});
 
-Deno.test("a full disk leaves the old file and nothing else", () =>
-  inFolder(async (_path, folder) => {
-    await run(["mount", "-t", "tmpfs", "-o", "size=32k,mode=700", "tmpfs", folder]);
-    try {
-      const path = `${folder}/state.json.gz`;
-      const old = stateOf({ services: 3 });
-      await write(path, old);
-      const failed = await writeFailure(path, stateOf({ services: 20_000 }));
-      assertStringIncludes(failed, `cannot write ${path}: No space left on device`);
-      assertEquals(await read(path), eventsOf(old));
-      assertEquals(namesIn(folder), ["state.json.gz"]);
-    } finally {
-      await run(["umount", folder]);
-    }
-  }));
+test("a write that is given up leaves the old file and nothing else", async (path, folder) => {
+  const old = stateOf({ services: 3 });
+  await write(path, old);
+  const controller = new AbortController();
+  const message = await writeFailure(path, LARGE, {
+    signal: controller.signal,
+    pause: () => Promise.resolve(controller.abort()),
+  });
+  assertEquals(message, `cannot write ${path}: the time ran out`);
+  await writeFailure(path, LARGE, { signal: AbortSignal.abort() });
+  assertEquals(await read(path), eventsOf(old));
+  assertEquals(namesIn(folder), ["state.json.gz"]);
+});
 
-Deno.test("a read-only disk is named, and how to do without", () =>
-  inFolder(async (_path, folder) => {
-    await run(["mount", "-t", "tmpfs", "-o", "ro", "tmpfs", folder]);
-    try {
-      assertEquals(
-        await writeFailure(`${folder}/state.json.gz`, LARGE),
-        `cannot write ${folder}/state.json.gz: ${folder} is not writable for signpost; make it so, ` +
-          "or turn the state file off with --state-file ''",
-      );
-    } finally {
-      await run(["umount", folder]);
-    }
-  }));
+test("a full disk leaves the old file and nothing else", async (_path, folder) => {
+  await run(["mount", "-t", "tmpfs", "-o", "size=32k,mode=700", "tmpfs", folder]);
+  try {
+    const path = `${folder}/state.json.gz`;
+    const old = stateOf({ services: 3 });
+    await write(path, old);
+    const failed = await writeFailure(path, stateOf({ services: 20_000 }));
+    assertStringIncludes(failed, `cannot write ${path}: No space left on device`);
+    assertEquals(await read(path), eventsOf(old));
+    assertEquals(namesIn(folder), ["state.json.gz"]);
+  } finally {
+    await run(["umount", folder]);
+  }
+});
+
+test("a read-only disk is named, and how to do without", async (_path, folder) => {
+  await run(["mount", "-t", "tmpfs", "-o", "ro", "tmpfs", folder]);
+  try {
+    assertEquals(
+      await writeFailure(`${folder}/state.json.gz`, LARGE),
+      `cannot write ${folder}/state.json.gz: ${folder} is not writable for signpost; make it so, ` +
+        "or turn the state file off with --state-file ''",
+    );
+  } finally {
+    await run(["umount", folder]);
+  }
+});
 
 Deno.test({
   name: "a folder that Deno's permissions do not cover is not writable",
@@ -213,24 +207,23 @@ Deno.test({
   },
 });
 
-Deno.test("a folder that is missing is named, and not made", () =>
-  inFolder(async (_path, folder) => {
-    assertEquals(
-      await writeFailure(`${folder}/none/state.json.gz`, LARGE),
-      `cannot write ${folder}/none/state.json.gz: the folder ${folder}/none does not exist; make ` +
-        "it (StateDirectory= in the unit does), or turn the state file off with --state-file ''",
-    );
-    assertEquals(namesIn(folder), []);
-  }));
+test("a folder that is missing is named, and not made", async (_path, folder) => {
+  assertEquals(
+    await writeFailure(`${folder}/none/state.json.gz`, LARGE),
+    `cannot write ${folder}/none/state.json.gz: the folder ${folder}/none does not exist; make ` +
+      "it (StateDirectory= in the unit does), or turn the state file off with --state-file ''",
+  );
+  assertEquals(namesIn(folder), []);
+});
 
-Deno.test("a failure reads the same each time, so that it is logged once", () =>
-  inFolder(async (path) => {
-    Deno.mkdirSync(path);
-    assertEquals(await writeFailure(path, LARGE), await writeFailure(path, LARGE));
-  }));
+test("a failure reads the same each time, so that it is logged once", async (path) => {
+  Deno.mkdirSync(path);
+  assertEquals(await writeFailure(path, LARGE), await writeFailure(path, LARGE));
+});
 
-Deno.test("the file of a write that a crash ended is replaced, and a link is not followed", () =>
-  inFolder(async (path, folder) => {
+test(
+  "the file of a write that a crash ended is replaced, and a link is not followed",
+  async (path, folder) => {
     const other = `${folder}/other`;
     for (
       const leave of [() => Deno.writeTextFileSync(`${path}.tmp`, "x"), () => {
@@ -244,25 +237,25 @@ Deno.test("the file of a write that a crash ended is replaced, and a link is not
     }
     assertEquals(Deno.readTextFileSync(other), "kept");
     assertEquals(namesIn(folder), ["other", "state.json.gz"]);
-  }));
+  },
+);
 
-Deno.test("a state that could not be read again is not written", () =>
-  inFolder(async (path, folder) => {
-    const message = await writeFailure(path, LARGE, { maxBytes: 100_000 });
-    assertEquals(message, `cannot write ${path}: the state is larger than 100000 bytes`);
-    assertEquals(namesIn(folder), []);
-  }));
+test("a state that could not be read again is not written", async (path, folder) => {
+  const message = await writeFailure(path, LARGE, { maxBytes: 100_000 });
+  assertEquals(message, `cannot write ${path}: the state is larger than 100000 bytes`);
+  assertEquals(namesIn(folder), []);
+});
 
-Deno.test("a file that is too large once unpacked is refused", () =>
-  inFolder(async (path) => {
-    await write(path, LARGE);
-    const message = (await assertRejects(() =>
-      read(path, { maxBytes: 100_000 }), StateError)).message;
-    assertEquals(message, `cannot use ${path}: the state is larger than 100000 bytes`);
-  }));
+test("a file that is too large once unpacked is refused", async (path) => {
+  await write(path, LARGE);
+  const message =
+    (await assertRejects(() => read(path, { maxBytes: 100_000 }), StateError)).message;
+  assertEquals(message, `cannot use ${path}: the state is larger than 100000 bytes`);
+});
 
-Deno.test("a file that takes the place of a trusted one before it is opened is refused", () =>
-  inFolder(async (path, folder) => {
+test(
+  "a file that takes the place of a trusted one before it is opened is refused",
+  async (path, folder) => {
     await write(path, LARGE);
     await write(`${folder}/other`, LARGE);
     const { lstat } = Deno;
@@ -277,113 +270,105 @@ Deno.test("a file that takes the place of a trusted one before it is opened is r
     } finally {
       Deno.lstat = lstat;
     }
-  }));
+  },
+);
 
-Deno.test("a small file that unpacks to a line of 64 MiB is refused", () =>
-  inFolder(async (path) => {
-    const zeros = gzipSync(new Uint8Array(64 * 1024 * 1024));
-    Deno.writeFileSync(path, zeros, { mode: 0o600 });
-    const message = `cannot use ${path}: it is damaged: line 0 is too long`;
-    assertEquals(await readFailure(path), message);
-  }));
+test("a small file that unpacks to a line of 64 MiB is refused", async (path) => {
+  const zeros = gzipSync(new Uint8Array(64 * 1024 * 1024));
+  Deno.writeFileSync(path, zeros, { mode: 0o600 });
+  const message = `cannot use ${path}: it is damaged: line 0 is too long`;
+  assertEquals(await readFailure(path), message);
+});
 
 function unpacked(bytes: Uint8Array<ArrayBuffer>): Promise<string> {
   return new Response(ReadableStream.from([bytes]).pipeThrough(new DecompressionStream("gzip")))
     .text();
 }
 
-Deno.test("a changed byte of the file is refused, or changes nothing at all", () =>
-  inFolder(async (path) => {
-    const objects = stateOf({ services: 4, endpoints: 3 });
-    await write(path, objects);
-    const good = Deno.readFileSync(path);
-    const text = await unpacked(good);
-    for (let position = 0; position < good.length; position++) {
-      const damaged = good.slice();
-      damaged[position] = (good[position] ?? 0) ^ (1 << position % 8);
-      Deno.writeFileSync(path, damaged);
-      try {
-        assertEquals(await read(path), eventsOf(objects));
-        // gzip does not check its flags and time, and deflate has several codes for a text (RFC 1951, 1952).
-        assertEquals(await unpacked(damaged), text);
-      } catch (error) {
-        if (!(error instanceof StateError)) throw error;
-        assertStringIncludes(error.message, `cannot use ${path}: it is`);
-      }
+test("a changed byte of the file is refused, or changes nothing at all", async (path) => {
+  const objects = stateOf({ services: 4, endpoints: 3 });
+  await write(path, objects);
+  const good = Deno.readFileSync(path);
+  const text = await unpacked(good);
+  for (let position = 0; position < good.length; position++) {
+    const damaged = good.slice();
+    damaged[position] = (good[position] ?? 0) ^ (1 << position % 8);
+    Deno.writeFileSync(path, damaged);
+    try {
+      assertEquals(await read(path), eventsOf(objects));
+      // gzip does not check its flags and time, and deflate has several codes for a text (RFC 1951, 1952).
+      assertEquals(await unpacked(damaged), text);
+    } catch (error) {
+      if (!(error instanceof StateError)) throw error;
+      assertStringIncludes(error.message, `cannot use ${path}: it is`);
     }
-  }));
+  }
+});
 
-Deno.test("a file that was cut off anywhere is refused, and so is one with more at its end", () =>
-  inFolder(async (path) => {
-    await write(path, stateOf({ services: 4 }));
-    const good = Deno.readFileSync(path);
-    for (let length = 0; length < good.length; length++) {
-      Deno.writeFileSync(path, good.subarray(0, length));
-      await readFailure(path);
-    }
-    for (const more of [new Uint8Array(1), new Uint8Array(512), good]) {
-      Deno.writeFileSync(path, new Uint8Array([...good, ...more]));
-      await readFailure(path);
-    }
-  }));
+test("a file that was cut off anywhere is refused, and so is one with more at its end", async (path) => {
+  await write(path, stateOf({ services: 4 }));
+  const good = Deno.readFileSync(path);
+  for (let length = 0; length < good.length; length++) {
+    Deno.writeFileSync(path, good.subarray(0, length));
+    await readFailure(path);
+  }
+  for (const more of [new Uint8Array(1), new Uint8Array(512), good]) {
+    Deno.writeFileSync(path, new Uint8Array([...good, ...more]));
+    await readFailure(path);
+  }
+});
 
-Deno.test("a file of anything else is refused with one line", () =>
-  inFolder(async (path) => {
-    const texts = ["", "hello\n", textOf(LARGE), "\0\n\x1b[31m"];
-    const contents = [
-      ...texts.map((text) => new TextEncoder().encode(text)),
-      gzipSync("hello\n"),
-      gzipSync(""),
-      gzipSync(new Uint8Array([0xff, 0xfe, 0x0a])),
-      gzipSync("\uFEFF" + textOf(LARGE)),
-    ];
-    for (const content of contents) {
-      Deno.writeFileSync(path, content, { mode: 0o600 });
-      const message = await readFailure(path);
-      assert(message.startsWith(`cannot use ${path}: it is `), message);
-      assert([...message].every((character) => character >= " " && character <= "~"), message);
-    }
-  }));
+test("a file of anything else is refused with one line", async (path) => {
+  const texts = ["", "hello\n", textOf(LARGE), "\0\n\x1b[31m"];
+  const contents = [
+    ...texts.map((text) => new TextEncoder().encode(text)),
+    gzipSync("hello\n"),
+    gzipSync(""),
+    gzipSync(new Uint8Array([0xff, 0xfe, 0x0a])),
+    gzipSync("\uFEFF" + textOf(LARGE)),
+  ];
+  for (const content of contents) {
+    Deno.writeFileSync(path, content, { mode: 0o600 });
+    const message = await readFailure(path);
+    assert(message.startsWith(`cannot use ${path}: it is `), message);
+    assert([...message].every((character) => character >= " " && character <= "~"), message);
+  }
+});
 
-Deno.test("what is not a regular file is refused, and not waited for", () =>
-  inFolder(async (path, folder) => {
-    const refused = (path: string) => `cannot use ${path}: it is not a regular file`;
-    assertEquals(await readFailure(folder), refused(folder));
-    await run(["mkfifo", path]);
-    assertEquals(await readFailure(path), refused(path));
-  }));
+test("what is not a regular file is refused, and not waited for", async (path, folder) => {
+  const refused = (path: string) => `cannot use ${path}: it is not a regular file`;
+  assertEquals(await readFailure(folder), refused(folder));
+  await run(["mkfifo", path]);
+  assertEquals(await readFailure(path), refused(path));
+});
 
-Deno.test("a symbolic link is refused, wherever it leads", () =>
-  inFolder(async (path, folder) => {
-    await write(`${folder}/real`, LARGE);
-    Deno.symlinkSync(`${folder}/real`, path);
-    assertEquals(await readFailure(path), `cannot use ${path}: it is a symbolic link; remove it`);
-    Deno.removeSync(`${folder}/real`);
-    assertStringIncludes(await readFailure(path), "it is a symbolic link");
-  }));
+test("a symbolic link is refused, wherever it leads", async (path, folder) => {
+  await write(`${folder}/real`, LARGE);
+  Deno.symlinkSync(`${folder}/real`, path);
+  assertEquals(await readFailure(path), `cannot use ${path}: it is a symbolic link; remove it`);
+  Deno.removeSync(`${folder}/real`);
+  assertStringIncludes(await readFailure(path), "it is a symbolic link");
+});
 
-Deno.test("a file of another user is refused", () =>
-  inFolder(async (path) => {
-    await write(path, LARGE);
-    Deno.chownSync(path, 65_534, null);
-    assertEquals(
-      await readFailure(path),
-      `cannot use ${path}: it belongs to the user 65534; remove it, or make it root's`,
-    );
-  }));
+test("a file of another user is refused", async (path) => {
+  await write(path, LARGE);
+  Deno.chownSync(path, 65_534, null);
+  assertEquals(
+    await readFailure(path),
+    `cannot use ${path}: it belongs to the user 65534; remove it, or make it root's`,
+  );
+});
 
-Deno.test("a file that others may write to is refused", () =>
-  inFolder(async (path) => {
-    await write(path, LARGE);
-    Deno.chmodSync(path, 0o620);
-    assertStringIncludes(await readFailure(path), "other users may write to it");
-  }));
+test("a file that others may write to is refused", async (path) => {
+  await write(path, LARGE);
+  Deno.chmodSync(path, 0o620);
+  assertStringIncludes(await readFailure(path), "other users may write to it");
+});
 
-Deno.test("the state of another node is refused with the path and both names", () =>
-  inFolder(async (path) => {
-    await write(path, LARGE, { nodeName: "node-2" });
-    assertEquals(
-      await readFailure(path),
-      `cannot use ${path}: it is the state of node "node-2", and this is node "node-1"`,
-    );
-  }));
+test("the state of another node is refused with the path and both names", async (path) => {
+  await write(path, LARGE, { nodeName: "node-2" });
+  assertEquals(
+    await readFailure(path),
+    `cannot use ${path}: it is the state of node "node-2", and this is node "node-1"`,
+  );
+});

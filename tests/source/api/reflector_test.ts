@@ -39,6 +39,19 @@ class ScriptedHttp implements HttpClient {
     await settle();
   }
 
+  /** Answers with a stream whose list is empty. */
+  async listed(): Promise<(line: string | undefined) => Promise<void>> {
+    const send = await this.stream();
+    await send(END);
+    return send;
+  }
+
+  /** Answers with an empty list and the end of the stream; the next request follows. */
+  async ended(clock: ManualClock): Promise<void> {
+    await (await this.listed())(undefined);
+    await clock.advance(1_000);
+  }
+
   /** Answers with a stream that the test feeds line by line; `undefined` ends it. */
   async stream(): Promise<(line: string | undefined) => Promise<void>> {
     const { signal } = this.requests.at(-1) ?? {};
@@ -81,6 +94,11 @@ interface Playing {
   /** Aborts when the first rules are written. */
   readonly rules: AbortController;
   status(): WatchStatus | undefined;
+}
+
+/** Adds a test that plays a server. */
+function test(name: string, body: (playing: Playing) => Promise<void>): void {
+  Deno.test(name, () => play(body));
 }
 
 async function play(test: (playing: Playing) => Promise<void>): Promise<void> {
@@ -158,127 +176,107 @@ Deno.test("a stop in the middle of a frame is not logged", async () => {
   assertEquals(logger.lines, []);
 });
 
-Deno.test("a watch asks for all that a streaming list needs, and for bookmarks", async () => {
-  await play(({ http }) => {
-    assertEquals(Object.fromEntries(http.query), {
-      labelSelector: "!service.kubernetes.io/service-proxy-name",
-      watch: "true",
-      allowWatchBookmarks: "true",
-      timeoutSeconds: "450",
-      sendInitialEvents: "true",
-      resourceVersionMatch: "NotOlderThan",
-    });
-    return Promise.resolve();
+test("a watch asks for all that a streaming list needs, and for bookmarks", ({ http }) => {
+  assertEquals(Object.fromEntries(http.query), {
+    labelSelector: "!service.kubernetes.io/service-proxy-name",
+    watch: "true",
+    allowWatchBookmarks: "true",
+    timeoutSeconds: "450",
+    sendInitialEvents: "true",
+    resourceVersionMatch: "NotOlderThan",
   });
+  return Promise.resolve();
 });
 
-Deno.test("nothing is delivered before the end of the initial list is marked", async () => {
-  await play(async ({ http, sink }) => {
-    const send = await http.stream();
-    await send(event("ADDED", "a", 1));
-    await send(event("ADDED", "b", 2));
-    await send(event("BOOKMARK", "", 3));
-    await send(event("DELETED", "b", 4));
-    assertEquals(sink.events, []);
-    await send(END);
-    assertEquals(sink.summary("Service"), ["replace default/a"]);
-  });
+test("nothing is delivered before the end of the initial list is marked", async ({ http, sink }) => {
+  const send = await http.stream();
+  await send(event("ADDED", "a", 1));
+  await send(event("ADDED", "b", 2));
+  await send(event("BOOKMARK", "", 3));
+  await send(event("DELETED", "b", 4));
+  assertEquals(sink.events, []);
+  await send(END);
+  assertEquals(sink.summary("Service"), ["replace default/a"]);
 });
 
-Deno.test("a streaming list that names nothing new for ten seconds gives way to a paged one", async () => {
-  await play(async ({ http, clock }) => {
-    const send = await http.stream();
-    await send(event("ADDED", "a", 1));
-    await clock.advance(9_000);
-    await send(event("ADDED", "b", 2));
-    await clock.advance(1_000);
-    await send(event("BOOKMARK", "", 3));
-    await send(event("MODIFIED", "b", 4));
-    await clock.advance(9_999);
-    assertEquals(http.requests.length, 1);
-    await clock.advance(1);
-    assertEquals(http.requests.length, 2);
-    assertEquals(http.query.get("limit"), "500");
-  });
+test("a streaming list that names nothing new for ten seconds gives way to a paged one", async ({ http, clock }) => {
+  const send = await http.stream();
+  await send(event("ADDED", "a", 1));
+  await clock.advance(9_000);
+  await send(event("ADDED", "b", 2));
+  await clock.advance(1_000);
+  await send(event("BOOKMARK", "", 3));
+  await send(event("MODIFIED", "b", 4));
+  await clock.advance(9_999);
+  assertEquals(http.requests.length, 1);
+  await clock.advance(1);
+  assertEquals(http.requests.length, 2);
+  assertEquals(http.query.get("limit"), "500");
 });
 
-Deno.test("a watch that is silent for 40 seconds is opened again where it was", async () => {
-  await play(async ({ http, clock, logger, status }) => {
-    const send = await http.stream();
-    await send(END);
-    for (let bookmark = 1; bookmark <= 10; bookmark++) {
-      await clock.advance(33_000);
-      await send(event("BOOKMARK", "", 10 + bookmark));
-    }
-    assertEquals(http.requests.length, 1);
-    await clock.advance(39_999);
-    assertEquals(http.requests.length, 1);
-    await clock.advance(1);
-    assertEquals(http.requests.length, 2);
-    assertEquals(http.query.get("resourceVersion"), "20");
+test("a watch that is silent for 40 seconds is opened again where it was", async ({ http, clock, logger, status }) => {
+  const send = await http.listed();
+  for (let bookmark = 1; bookmark <= 10; bookmark++) {
+    await clock.advance(33_000);
+    await send(event("BOOKMARK", "", 10 + bookmark));
+  }
+  assertEquals(http.requests.length, 1);
+  await clock.advance(39_999);
+  assertEquals(http.requests.length, 1);
+  await clock.advance(1);
+  assertEquals(http.requests.length, 2);
+  assertEquals(http.query.get("resourceVersion"), "20");
+  assertEquals(status()?.state, "watching");
+  assertEquals(logger.messages, []);
+});
+
+test("a watch ends twice a minute, and goes on at once where it was", async ({ http, clock, status }) => {
+  let send = await http.listed();
+  for (let watch = 1; watch <= 10; watch++) {
+    await clock.advance(31_000);
+    await send(event("BOOKMARK", "", 10 + watch));
+    await clock.advance(2_000);
+    await send(undefined);
+    assertEquals(http.query.get("resourceVersion"), String(10 + watch));
+    assertEquals(http.query.get("timeoutSeconds"), "33");
     assertEquals(status()?.state, "watching");
-    assertEquals(logger.messages, []);
-  });
+    send = await http.stream();
+  }
+  assertEquals(http.requests.length, 11);
 });
 
-Deno.test("a watch ends twice a minute, and goes on at once where it was", async () => {
-  await play(async ({ http, clock, status }) => {
-    let send = await http.stream();
-    await send(END);
-    for (let watch = 1; watch <= 10; watch++) {
-      await clock.advance(31_000);
-      await send(event("BOOKMARK", "", 10 + watch));
-      await clock.advance(2_000);
-      await send(undefined);
-      assertEquals(http.query.get("resourceVersion"), String(10 + watch));
-      assertEquals(http.query.get("timeoutSeconds"), "33");
-      assertEquals(status()?.state, "watching");
-      send = await http.stream();
-    }
-    assertEquals(http.requests.length, 11);
-  });
+test("an open watch is opened again where it was when the first rules are written", async ({ http, rules, logger, status }) => {
+  await http.listed();
+  rules.abort();
+  await settle();
+  assertEquals(http.requests.length, 2);
+  assertEquals(http.query.get("resourceVersion"), "10");
+  assertEquals(status()?.state, "watching");
+  const next = await http.stream();
+  await next(event("MODIFIED", "a", 11));
+  assertEquals(http.requests.length, 2);
+  assertEquals(logger.messages, []);
 });
 
-Deno.test("an open watch is opened again where it was when the first rules are written", async () => {
-  await play(async ({ http, rules, logger, status }) => {
-    const send = await http.stream();
-    await send(END);
-    rules.abort();
-    await settle();
-    assertEquals(http.requests.length, 2);
-    assertEquals(http.query.get("resourceVersion"), "10");
-    assertEquals(status()?.state, "watching");
-    const next = await http.stream();
-    await next(event("MODIFIED", "a", 11));
-    assertEquals(http.requests.length, 2);
-    assertEquals(logger.messages, []);
-  });
+test("a list goes on when the first rules are written", async ({ http, rules, sink }) => {
+  const send = await http.stream();
+  await send(event("ADDED", "a", 1));
+  rules.abort();
+  await settle();
+  await send(END);
+  assertEquals(http.requests.length, 1);
+  assertEquals(sink.summary("Service"), ["replace default/a"]);
 });
 
-Deno.test("a list goes on when the first rules are written", async () => {
-  await play(async ({ http, rules, sink }) => {
-    const send = await http.stream();
-    await send(event("ADDED", "a", 1));
-    rules.abort();
-    await settle();
-    await send(END);
+test("bytes without an event do not keep a watch", async ({ http, clock }) => {
+  const send = await http.listed();
+  for (let time = 0; time < 40_000; time += 10_000) {
     assertEquals(http.requests.length, 1);
-    assertEquals(sink.summary("Service"), ["replace default/a"]);
-  });
-});
-
-Deno.test("bytes without an event do not keep a watch", async () => {
-  await play(async ({ http, clock }) => {
-    const send = await http.stream();
-    await send(END);
-    for (let time = 0; time < 40_000; time += 10_000) {
-      assertEquals(http.requests.length, 1);
-      await send("");
-      await send(JSON.stringify({ type: "NEWS", object: { metadata: { resourceVersion: "11" } } }));
-      await clock.advance(10_000);
-    }
-    assertEquals(http.requests.length, 2);
-  });
+    await send("");
+    await send(JSON.stringify({ type: "NEWS", object: { metadata: { resourceVersion: "11" } } }));
+    await clock.advance(10_000);
+  }
+  assertEquals(http.requests.length, 2);
 });
 
 Deno.test("a watch that could not be opened is followed by a list, but for 429", async () => {
@@ -291,10 +289,7 @@ Deno.test("a watch that could not be opened is followed by a list, but for 429",
   ];
   for (const [status, list] of FAILURES) {
     await play(async ({ http, clock }) => {
-      const send = await http.stream();
-      await send(END);
-      await send(undefined);
-      await clock.advance(1_000);
+      await http.ended(clock);
       assertEquals(http.query.get("resourceVersion"), "10");
       await http.answer(status);
       await clock.advance(1_000);
@@ -303,186 +298,141 @@ Deno.test("a watch that could not be opened is followed by a list, but for 429",
   }
 });
 
-Deno.test("403 of a server that has not read its roles yet is not logged", async () => {
-  await play(async ({ http, clock, logger }) => {
-    const send = await http.stream();
-    await send(END);
-    await send(undefined);
-    await clock.advance(1_000);
-    for (let failure = 0; failure < 3; failure++) {
-      await http.answer(403);
-      if (http.query.get("sendInitialEvents")) await http.answer(403);
-      await clock.advance(1_500);
-    }
-    await (await http.stream())(END);
-    assertEquals(logger.messages, []);
-  });
+test("403 of a server that has not read its roles yet is not logged", async ({ http, clock, logger }) => {
+  await http.ended(clock);
+  for (let failure = 0; failure < 3; failure++) {
+    await http.answer(403);
+    if (http.query.get("sendInitialEvents")) await http.answer(403);
+    await clock.advance(1_500);
+  }
+  await (await http.stream())(END);
+  assertEquals(logger.messages, []);
 });
 
-Deno.test("a stream that is silent from its resource version on is followed by a list", async () => {
-  await play(async ({ http, clock }) => {
-    const send = await http.stream();
-    await send(END);
-    await send(undefined);
-    await clock.advance(1_000);
-    assertEquals(http.query.get("resourceVersion"), "10");
-    for (let silence = 1; silence <= 5; silence++) {
-      assertEquals([http.requests.length, http.query.get("resourceVersion")], [1 + silence, "10"]);
-      await http.stream();
-      await clock.advance(40_000);
-    }
-    assertEquals([http.requests.length, http.query.get("sendInitialEvents")], [7, "true"]);
-  });
+test("a stream that is silent from its resource version on is followed by a list", async ({ http, clock }) => {
+  await http.ended(clock);
+  assertEquals(http.query.get("resourceVersion"), "10");
+  for (let silence = 1; silence <= 5; silence++) {
+    assertEquals([http.requests.length, http.query.get("resourceVersion")], [1 + silence, "10"]);
+    await http.stream();
+    await clock.advance(40_000);
+  }
+  assertEquals([http.requests.length, http.query.get("sendInitialEvents")], [7, "true"]);
 });
 
-Deno.test("a list follows silent streams that end before they stall", async () => {
-  await play(async ({ http, clock }) => {
-    const send = await http.stream();
-    await send(END);
-    await send(undefined);
-    await clock.advance(1_000);
-    for (let silence = 1; silence <= 5; silence++) {
-      assertEquals([http.requests.length, http.query.get("resourceVersion")], [1 + silence, "10"]);
-      const cut = await http.stream();
-      await clock.advance(39_000);
-      await cut(undefined);
-    }
-    assertEquals([http.requests.length, http.query.get("sendInitialEvents")], [7, "true"]);
-  });
+test("a list follows silent streams that end before they stall", async ({ http, clock }) => {
+  await http.ended(clock);
+  for (let silence = 1; silence <= 5; silence++) {
+    assertEquals([http.requests.length, http.query.get("resourceVersion")], [1 + silence, "10"]);
+    const cut = await http.stream();
+    await clock.advance(39_000);
+    await cut(undefined);
+  }
+  assertEquals([http.requests.length, http.query.get("sendInitialEvents")], [7, "true"]);
 });
 
 for (const type of ["BOOKMARK", "ADDED", "DELETED"]) {
-  Deno.test(`a lower resource version in an event ${type} is followed by a list at once`, async () => {
-    await play(async ({ http, clock, sink, logger }) => {
-      const send = await http.stream();
-      await send(END);
-      await send(event("MODIFIED", "a", 12));
-      await send(event(type, "a", 11));
-      await clock.advance(250);
-      assertEquals([http.requests.length, http.query.get("sendInitialEvents")], [2, "true"]);
-      assertEquals(sink.summary("Service"), ["replace", "upsert default/a"]);
-      assertMatch(logger.at("warn").join(), /resource version went back from 12 to 11/);
-    });
+  test(`a lower resource version in an event ${type} is followed by a list at once`, async ({ http, clock, sink, logger }) => {
+    const send = await http.listed();
+    await send(event("MODIFIED", "a", 12));
+    await send(event(type, "a", 11));
+    await clock.advance(250);
+    assertEquals([http.requests.length, http.query.get("sendInitialEvents")], [2, "true"]);
+    assertEquals(sink.summary("Service"), ["replace", "upsert default/a"]);
+    assertMatch(logger.at("warn").join(), /resource version went back from 12 to 11/);
   });
 }
 
-Deno.test("resource versions that are no numbers are not compared", async () => {
-  await play(async ({ http, sink }) => {
-    const send = await http.stream();
-    await send(END);
-    for (const version of ["b", "a", "010", "9.5"]) await send(event("ADDED", version, version));
-    assertEquals(http.requests.length, 1);
-    assertEquals(sink.events.length, 5);
-  });
+test("resource versions that are no numbers are not compared", async ({ http, sink }) => {
+  const send = await http.listed();
+  for (const version of ["b", "a", "010", "9.5"]) await send(event("ADDED", version, version));
+  assertEquals(http.requests.length, 1);
+  assertEquals(sink.events.length, 5);
 });
 
-Deno.test("failures wait longer and longer, a success starts again", async () => {
-  await play(async ({ http, clock }) => {
-    const waits: number[] = [];
-    const fail = async () => {
-      clock.sleeps.length = 0;
-      await http.answer(503);
-      waits.push(Math.min(...clock.sleeps));
-      await clock.advance(30_000);
-    };
-    for (let failure = 0; failure < 4; failure++) await fail();
-    const send = await http.stream();
-    await send(END);
-    await send(undefined);
+test("failures wait longer and longer, a success starts again", async ({ http, clock }) => {
+  const waits: number[] = [];
+  const fail = async () => {
+    clock.sleeps.length = 0;
+    await http.answer(503);
+    waits.push(Math.min(...clock.sleeps));
     await clock.advance(30_000);
-    await fail();
-    assertEquals(waits, [187.5, 375, 750, 1500, 187.5]);
-  });
+  };
+  for (let failure = 0; failure < 4; failure++) await fail();
+  const send = await http.listed();
+  await send(undefined);
+  await clock.advance(30_000);
+  await fail();
+  assertEquals(waits, [187.5, 375, 750, 1500, 187.5]);
 });
 
-Deno.test("429 waits as long as the server asks, but not for ever", async () => {
-  await play(async ({ http, clock }) => {
-    await http.answer(429, "", { "retry-after": "17" });
-    await clock.advance(16_999);
-    assertEquals(http.requests.length, 1);
-    await clock.advance(1_000);
-    assertEquals(http.requests.length, 2);
-    await http.answer(429, "", { "retry-after": "999999" });
-    await clock.advance(121_000);
-    assertEquals(http.requests.length, 3);
-  });
+test("429 waits as long as the server asks, but not for ever", async ({ http, clock }) => {
+  await http.answer(429, "", { "retry-after": "17" });
+  await clock.advance(16_999);
+  assertEquals(http.requests.length, 1);
+  await clock.advance(1_000);
+  assertEquals(http.requests.length, 2);
+  await http.answer(429, "", { "retry-after": "999999" });
+  await clock.advance(121_000);
+  assertEquals(http.requests.length, 3);
 });
 
-Deno.test("a failure that lasts is one warning, and its end is told", async () => {
-  await play(async ({ http, clock, logger, status }) => {
-    for (let failure = 0; failure < 5; failure++) {
-      await http.answer(403, JSON.stringify({ message: "not yours" }));
-      await http.answer(403, JSON.stringify({ message: "not yours" }));
-      await clock.advance(60_000);
-    }
-    assertEquals(logger.at("warn").length, 1);
-    assert(logger.at("warn")[0]?.includes("not yours"), logger.at("warn")[0]);
-    assertEquals(status()?.state, "listing");
-    const send = await http.stream();
-    await send(END);
-    assertEquals(logger.at("info").length, 1);
-    assertEquals(status()?.lastError, "");
-  });
+test("a failure that lasts is one warning, and its end is told", async ({ http, clock, logger, status }) => {
+  for (let failure = 0; failure < 5; failure++) {
+    await http.answer(403, JSON.stringify({ message: "not yours" }));
+    await http.answer(403, JSON.stringify({ message: "not yours" }));
+    await clock.advance(60_000);
+  }
+  assertEquals(logger.at("warn").length, 1);
+  assert(logger.at("warn")[0]?.includes("not yours"), logger.at("warn")[0]);
+  assertEquals(status()?.state, "listing");
+  await http.listed();
+  assertEquals(logger.at("info").length, 1);
+  assertEquals(status()?.lastError, "");
 });
 
-Deno.test("an event that is garbage time and again leads to a new list", async () => {
-  await play(async ({ http, clock }) => {
-    const send = await http.stream();
-    await send(END);
-    await send("garbage");
-    for (let failure = 0; failure < 6; failure++) {
-      await clock.advance(60_000);
-      if (http.query.get("resourceVersion") === null) break;
-      await (await http.stream())("garbage");
-    }
-    assertEquals(http.query.get("sendInitialEvents"), "true");
-  });
+test("an event that is garbage time and again leads to a new list", async ({ http, clock }) => {
+  const send = await http.listed();
+  await send("garbage");
+  for (let failure = 0; failure < 6; failure++) {
+    await clock.advance(60_000);
+    if (http.query.get("resourceVersion") === null) break;
+    await (await http.stream())("garbage");
+  }
+  assertEquals(http.query.get("sendInitialEvents"), "true");
 });
 
-Deno.test("a resource version from a future that never came leads to a new list", async () => {
-  await play(async ({ http, clock }) => {
-    const send = await http.stream();
-    await send(END);
-    await send(undefined);
-    await clock.advance(1_000);
-    assertEquals(http.query.get("resourceVersion"), "10");
-    await http.answer(504, JSON.stringify({ message: "Too large resource version: 10" }));
-    await clock.advance(1_000);
-    assertEquals(http.query.get("sendInitialEvents"), "true");
-  });
+test("a resource version from a future that never came leads to a new list", async ({ http, clock }) => {
+  await http.ended(clock);
+  assertEquals(http.query.get("resourceVersion"), "10");
+  await http.answer(504, JSON.stringify({ message: "Too large resource version: 10" }));
+  await clock.advance(1_000);
+  assertEquals(http.query.get("sendInitialEvents"), "true");
 });
 
-Deno.test("after an outage, 410 leads to a new list at once", async () => {
-  await play(async ({ http, clock, logger }) => {
-    const send = await http.stream();
-    await send(END);
-    await send(undefined);
-    await clock.advance(1_000);
-    for (let failure = 0; failure < 8; failure++) {
-      await http.answer(503);
-      await clock.advance(30_000);
-    }
-    const { length } = http.requests;
-    await http.answer(410);
-    await clock.advance(250);
-    assertEquals(http.requests.length, length + 1);
-    assertEquals(http.query.get("sendInitialEvents"), "true");
-    assertEquals(logger.failures("gone"), 1);
-  });
+test("after an outage, 410 leads to a new list at once", async ({ http, clock, logger }) => {
+  await http.ended(clock);
+  for (let failure = 0; failure < 8; failure++) {
+    await http.answer(503);
+    await clock.advance(30_000);
+  }
+  const { length } = http.requests;
+  await http.answer(410);
+  await clock.advance(250);
+  assertEquals(http.requests.length, length + 1);
+  assertEquals(http.query.get("sendInitialEvents"), "true");
+  assertEquals(logger.failures("gone"), 1);
 });
 
-Deno.test("a server that says 410 to every watch is listed later and later", async () => {
-  await play(async ({ http, clock, logger }) => {
-    const waits: number[] = [];
-    for (let round = 0; round < 9; round++) {
-      const send = await http.stream();
-      await send(END);
-      clock.sleeps.length = 0;
-      await send(JSON.stringify({ type: "ERROR", object: { code: 410, message: "too old" } }));
-      waits.push(Math.min(...clock.sleeps));
-      await clock.advance(30_000);
-    }
-    assertEquals(waits, [187.5, 375, 750, 1500, 3000, 6000, 12_000, 22_500, 22_500]);
-    assertEquals(logger.at("warn").length, 8);
-  });
+test("a server that says 410 to every watch is listed later and later", async ({ http, clock, logger }) => {
+  const waits: number[] = [];
+  for (let round = 0; round < 9; round++) {
+    const send = await http.listed();
+    clock.sleeps.length = 0;
+    await send(JSON.stringify({ type: "ERROR", object: { code: 410, message: "too old" } }));
+    waits.push(Math.min(...clock.sleeps));
+    await clock.advance(30_000);
+  }
+  assertEquals(waits, [187.5, 375, 750, 1500, 3000, 6000, 12_000, 22_500, 22_500]);
+  assertEquals(logger.at("warn").length, 8);
 });

@@ -43,6 +43,11 @@ function setUp(options: Partial<StateKeeperOptions> = {}) {
     await settle();
   };
   return {
+    /** Reports a change and waits for its write to begin. */
+    written: () => {
+      keeper.changed();
+      return clock.advance(5_000);
+    },
     clock,
     logger,
     keeper,
@@ -87,9 +92,8 @@ Deno.test("a cluster that never rests is written once in each period", async () 
 });
 
 Deno.test("after a rest a change is written soon again", async () => {
-  const { keeper, clock, finish, times } = setUp();
-  keeper.changed();
-  await clock.advance(5_000);
+  const { written, keeper, clock, finish, times } = setUp();
+  await written();
   await finish();
   await clock.advance(100_000);
   keeper.changed();
@@ -100,9 +104,8 @@ Deno.test("after a rest a change is written soon again", async () => {
 });
 
 Deno.test("never two writes at once: a change during a long write waits for the next one", async () => {
-  const { keeper, clock, finish, times, running } = setUp();
-  keeper.changed();
-  await clock.advance(5_000);
+  const { written, keeper, clock, finish, times, running } = setUp();
+  await written();
   for (let minute = 0; minute < 5; minute++) {
     keeper.changed();
     await clock.advance(60_000);
@@ -117,9 +120,8 @@ Deno.test("never two writes at once: a change during a long write waits for the 
 });
 
 Deno.test("the pause after a long write is as long as the write", async () => {
-  const { keeper, clock, finish, times } = setUp();
-  keeper.changed();
-  await clock.advance(5_000);
+  const { written, keeper, clock, finish, times } = setUp();
+  await written();
   keeper.changed();
   await clock.advance(2_000);
   await finish();
@@ -137,9 +139,8 @@ Deno.test("the pause after a long write is as long as the write", async () => {
 });
 
 Deno.test("a write is told the time of day, and rests between its batches", async () => {
-  const { keeper, clock, writes } = setUp();
-  keeper.changed();
-  await clock.advance(5_000);
+  const { written, clock, writes } = setUp();
+  await written();
   const [write] = writes;
   assertEquals(write?.written, START + 5_000);
   let rested = false;
@@ -151,10 +152,9 @@ Deno.test("a write is told the time of day, and rests between its batches", asyn
 });
 
 Deno.test("a failure is logged once until it changes, and tried again after the period", async () => {
-  const { keeper, clock, fail, finish, logger, times } = setUp();
+  const { written, clock, fail, finish, logger, times } = setUp();
   const kept = "the state file is not written: ";
-  keeper.changed();
-  await clock.advance(5_000);
+  await written();
   await fail("no folder");
   await clock.advance(60_000);
   await fail("no folder");
@@ -172,9 +172,8 @@ Deno.test("a failure is logged once until it changes, and tried again after the 
 });
 
 Deno.test("writes that succeed are not worth a line", async () => {
-  const { keeper, clock, finish, logger } = setUp();
-  keeper.changed();
-  await clock.advance(5_000);
+  const { written, finish, logger } = setUp();
+  await written();
   await finish();
   assertEquals(logger.messages, []);
 });
@@ -195,18 +194,16 @@ Deno.test("a stop writes at once what waits, and then nothing more", async () =>
 });
 
 Deno.test("a stop after everything was written writes nothing", async () => {
-  const { keeper, clock, finish, times } = setUp();
-  keeper.changed();
-  await clock.advance(5_000);
+  const { written, keeper, finish, times } = setUp();
+  await written();
   await finish();
   await keeper.stop();
   assertEquals(times(), [5_000]);
 });
 
 Deno.test("a stop lets the running write end", async () => {
-  const { keeper, clock, finish, times, running } = setUp();
-  keeper.changed();
-  await clock.advance(5_000);
+  const { written, keeper, clock, finish, times, running } = setUp();
+  await written();
   keeper.changed();
   const stopped = keeper.stop();
   await settle();
@@ -220,9 +217,8 @@ Deno.test("a stop lets the running write end", async () => {
 });
 
 Deno.test("a write that rests when the stop comes goes on without rests", async () => {
-  const { keeper, clock, finish, writes } = setUp();
-  keeper.changed();
-  await clock.advance(5_000);
+  const { written, keeper, finish, writes } = setUp();
+  await written();
   const resting = writes[0]?.pause();
   const stopped = keeper.stop();
   await resting;
@@ -232,9 +228,8 @@ Deno.test("a write that rests when the stop comes goes on without rests", async 
 });
 
 Deno.test("a stop does not wait for a write that hangs, and tells it to give up", async () => {
-  const { keeper, clock, writes } = setUp();
-  keeper.changed();
-  await clock.advance(5_000);
+  const { written, keeper, clock, writes } = setUp();
+  await written();
   const stopped = keeper.stop();
   await clock.advance(4_999);
   assertEquals(writes[0]?.signal.aborted, false);
@@ -254,10 +249,9 @@ Deno.test("a stop is not held up by a write that fails", async () => {
 });
 
 Deno.test("the age is counted from the start of the last write that succeeded", async () => {
-  const { keeper, clock, finish, fail } = setUp();
+  const { written, keeper, clock, finish, fail } = setUp();
   assertEquals(keeper.age(), undefined);
-  keeper.changed();
-  await clock.advance(5_000);
+  await written();
   assertEquals(keeper.age(), undefined);
   await clock.advance(1_000);
   await finish();
