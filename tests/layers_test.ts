@@ -116,7 +116,7 @@ function linesOf({ path, code }: SourceFile, pattern: RegExp): string[] {
   );
 }
 
-Deno.test("the source of signpost was found, and its imports were read", () => {
+Deno.test("the source of signpost was found", () => {
   assertEquals(PATHS.has("lib/model/cluster/objects.ts"), true);
   assertEquals(
     SOURCES.some(({ imports }) => imports.includes("../../model/kernel/desired.ts")),
@@ -186,7 +186,7 @@ Deno.test("packages are imported by the names that deno.json gives them", () => 
   assertEquals(wrong, []);
 });
 
-Deno.test("own modules are loaded when they are asked for in one file, and by literal names", () => {
+Deno.test("own modules are loaded on demand in one file", () => {
   const dynamic = SOURCES.map(({ path, code, lazy }) => ({
     path,
     other: [...code.matchAll(/\bimport\s*\((?!"node:)/g)].length - lazy,

@@ -40,7 +40,7 @@ Deno.test("an endpoint that goes is its slot, and the number of endpoints", () =
   ]);
 });
 
-Deno.test("what others still need is not deleted, and nothing changed is nothing", () => {
+Deno.test("a change deletes nothing that others still need", () => {
   const other = web({ name: "other", clusterIP: "10.96.0.11" });
   const ofOther = slice([LOCAL, REMOTE], { service: "other" });
   const both = [web(), slice([LOCAL, REMOTE]), other, ofOther];

@@ -62,7 +62,7 @@ const STAGES: Readonly<Record<string, () => Promise<Stage>>> = {
 };
 
 for (const [name, open] of Object.entries(STAGES)) {
-  Deno.test(`${name} takes every golden script, one step after the other, and holds it`, async () => {
+  Deno.test(`${name} takes every golden script, one step after the other`, async () => {
     await using stage = await open();
     const { backend } = stage;
     await backend.probe();

@@ -123,7 +123,7 @@ Deno.test("iptables mode follows nf_conntrack_tcp_be_liberal when it changes", a
   await watching;
 });
 
-Deno.test("route_localnet is set once, and not where it is already", async () => {
+Deno.test("route_localnet is set once", async () => {
   const node = new FakeNode();
   const logger = new MemoryLogger();
   await applyTwice(node, logger);

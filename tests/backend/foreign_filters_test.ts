@@ -94,7 +94,7 @@ Deno.test("a node without iptables-legacy has no chains of it", async () => {
   assertEquals(await legacyChains({ clock, runner: { run } }), []);
 });
 
-Deno.test("routes are read without those that refuse, and with the lowest metric", () => {
+Deno.test("routes are read without those that refuse", () => {
   const ipv4 = `Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT
 eth1\t00000000\t0101A8C0\t0003\t0\t0\t200\t00000000\t0\t0\t0
 eth0\t00000000\t014DA8C0\t0003\t0\t0\t100\t00000000\t0\t0\t0

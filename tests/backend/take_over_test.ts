@@ -84,7 +84,7 @@ Deno.test("rules are read once from each program", async () => {
   assertEquals(saves, ["iptables-nft-save", "iptables-legacy-save", "iptables-save"]);
 });
 
-Deno.test("in iptables mode our own backend stays, and the tables of both proxies go", async () => {
+Deno.test("iptables mode keeps its own backend", async () => {
   const { node, handOver } = setUp("-legacy");
   node.tables.add("inet signpost").add("ip kube-proxy").add("inet filter");
   node.saved.set("iptables-legacy-save", SIGNPOST_RULES);
@@ -384,7 +384,7 @@ Deno.test("a kube-proxy of ipvs mode that only its rules tell of keeps what it m
   assertMatch(it.handOver.ipvs?.obstacle ?? "", /its rules are there/);
 });
 
-Deno.test("what kube-proxy's ipvs mode makes again is guarded, and goes when it has gone", async () => {
+Deno.test("what kube-proxy's ipvs mode makes again is guarded", async () => {
   using it = setUpIpvs();
   const { node, ipvs, handOver, pass } = it;
   it.run();

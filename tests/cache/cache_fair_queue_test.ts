@@ -58,7 +58,7 @@ Deno.test("without a share all is taken, the backlog too", () => {
   assertEquals(queue.isEmpty, true);
 });
 
-Deno.test("a large Service has a share of its own, and begins the share after a small one", () => {
+Deno.test("a large Service has a share of its own", () => {
   const queue = queueOf("small/1", "large/1", "small/2");
   const costOf = (key: string) => key === "large/1" ? 100 : 1;
   const takeNext = () => [...queue.take({ most: 20, costOf })];

@@ -162,7 +162,7 @@ Deno.test("the slices of a Service are those of its namespace and name", () => {
   assertEquals(cache.slices.size, 4);
 });
 
-Deno.test("a change of the Node or of ServiceCIDRs makes the node dirty, and no Service", () => {
+Deno.test("a change of the Node or of ServiceCIDRs makes no Service dirty", () => {
   const cache = cacheOf(services.replace([service("web")]));
   assertEquals(dirtyAfter(cache, nodes.upsert(NODE)), { services: [], node: true });
   assertEquals(cache.node, NODE);
@@ -249,7 +249,7 @@ Deno.test("what is deleted without having been there changes nothing", () => {
 
 const refused = (key: string, reason: string) => ({ kind: "Service" as const, key, reason });
 
-Deno.test("an object that is refused keeps its last good state, and makes nothing dirty", () => {
+Deno.test("an object that is refused keeps its last good state", () => {
   const web = service("web");
   const cache = cacheOf(services.replace([web]));
   assertEquals(cache.apply(services.refuse("default/web", "bad")), [refused("default/web", "bad")]);
@@ -265,7 +265,7 @@ Deno.test("an object that is refused in a full state keeps its last good state",
   assertEquals([...cache.takeDirty().services], ["default/other"]);
 });
 
-Deno.test("a refusal is reported once, and again when its reason is another", () => {
+Deno.test("a refusal is reported once for each reason", () => {
   const cache = cacheOf(services.replace([service("web")]));
   const refuse = (reason: string) => cache.apply(services.refuse("default/web", reason)).length;
   assertEquals([refuse("bad"), refuse("bad"), refuse("worse"), refuse("worse")], [1, 0, 1, 0]);
@@ -326,7 +326,7 @@ Deno.test("what is left out of an object is told once, until it changes", () => 
   assertEquals(cache.takeOmissions(), [omission("a is worse")]);
 });
 
-Deno.test("what is left out is over with a better state of the object, and with the object", () => {
+Deno.test("an omission ends with a better state of its object", () => {
   for (const event of [services.upsert(service("web")), services.delete("default/web")]) {
     const cache = cacheOf(services.replace([omitting("web", "a is bad")]));
     assertEquals(cache.takeOmissions().length, 1);

@@ -78,7 +78,7 @@ Deno.test("a dry run prints the scripts and changes nothing", async () => {
   ]);
 });
 
-Deno.test("where one program fails the others go on, and every failure is told", async () => {
+Deno.test("every failure of a program is reported", async () => {
   const node = fullNode();
   node.failures.set("nft", "Error: Could not process rule: Device or resource busy");
   node.failures.set("iptables-nft-restore", "iptables-nft-restore: line 9 failed");
@@ -142,7 +142,7 @@ Deno.test("a setting that stays is told", async () => {
   assertEquals(node.sysctls.get("net.ipv4.conf.all.route_localnet"), "1");
 });
 
-Deno.test("beside a daemon nothing is removed without --force, and a dry run prints", async () => {
+Deno.test("nothing is removed beside a daemon without --force", async () => {
   const holder = { pid: 4711, version: "0.1.0", since: "2026-01-02T03:04:05.000Z" };
   const beside = (options: { readonly force?: boolean; readonly dryRun?: boolean }) => {
     const node = fullNode();

@@ -84,7 +84,7 @@ async function withManifest<T>(objects: readonly object[], use: (path: string) =
   }
 }
 
-Deno.test("objects come in protobuf, or in JSON where that is wished for, and mean the same", async () => {
+Deno.test("objects mean the same in protobuf and in JSON", async () => {
   const protobuf = "application/vnd.kubernetes.protobuf";
   const once = async (...argv: readonly string[]) => {
     await using server = await startServer();
@@ -132,7 +132,7 @@ Deno.test("explain reads the objects once, if it is given only the name of the S
   assertEquals(await ask("web"), expected);
 });
 
-Deno.test("explain refuses an object whose namespace is no text, and explains another", async () => {
+Deno.test("explain refuses an object whose namespace is not text", async () => {
   const bad = web({}, { metadata: { name: "bad", namespace: { toString: 1 } } });
   const objects = [
     ...[...CLUSTER, bad, web()].map((object) => ({ apiVersion: "v1", ...object })),
@@ -175,7 +175,7 @@ Deno.test("diff lays manifests over the objects of the API server", async () => 
   ]);
 });
 
-Deno.test("diff warns of what has no address yet, and of what would be refused", async () => {
+Deno.test("diff warns of a Service without an address", async () => {
   await using server = await startServer();
   const fresh = {
     apiVersion: "v1",

@@ -72,7 +72,7 @@ Deno.test("a Service that becomes headless, an alias or ClusterIP loses what it 
   assertEquals(change({ type: "ClusterIP", ports }).ports, ports);
 });
 
-Deno.test("a new Service, and what is no Service, stay as they are", () => {
+Deno.test("a new Service stays as it is", () => {
   assertEquals(withAllocatedFields(MANIFEST, undefined), MANIFEST);
   for (const raw of [null, "text", [1]]) assertEquals(withAllocatedFields(raw, PRESENT), raw);
 });

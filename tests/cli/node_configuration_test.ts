@@ -83,7 +83,7 @@ Deno.test("the daemon is asked at the socket that the flags name", async () => {
   }
 });
 
-Deno.test("without a daemon the node's file counts, and one line says so", async () => {
+Deno.test("the node's file counts without a daemon", async () => {
   for (const words of COMMANDS) {
     const { configuration, lines } = await configurationOf(words, {
       file: `${HEAD}mode: nftables\nhostnameOverride: n7\n`,
@@ -115,7 +115,7 @@ Deno.test("commands that need a cluster say what is missing without a daemon", a
   assertEquals([isSame, lines], [true, []]);
 });
 
-Deno.test("a broken file of the node is named, and keeps no rules from being removed", async () => {
+Deno.test("a broken file of the node does not prevent cleanup", async () => {
   const { result } = await onNode("verify", { file: `${HEAD}mode: 7\n` });
   if (result.type !== "errors") throw new Error(result.type);
   assertEquals(result.errors.length, 1);

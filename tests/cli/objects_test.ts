@@ -216,7 +216,7 @@ Deno.test("the state file is used after the timeout if no daemon has objects", a
   }
 });
 
-Deno.test("without a daemon and a state file, the timeout is the end", async () => {
+Deno.test("the timeout ends explain without a daemon or a state file", async () => {
   const { code, complaints } = await onNode(EXPLAIN, { daemon: false });
   assertEquals(code, 2);
   assertMatch(complaints, /has not delivered the full state within 10 s/);

@@ -33,7 +33,7 @@ Deno.test("a connection begins and ends after a time", () => {
   assertEquals([ended?.event, ended?.seconds], ["end", 3.2]);
 });
 
-Deno.test("an attempt that is refused, and one without an answer, are told apart", () => {
+Deno.test("a refused attempt differs from one without an answer", () => {
   assertEquals(observed([SILENT, REFUSED]).map((each) => [each?.event, each?.seconds]), [
     ["no-answer", null],
     ["refused", null],

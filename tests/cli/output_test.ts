@@ -2,7 +2,7 @@ import { assertEquals } from "@std/assert";
 import { colourTable, painter, renderReport } from "../../lib/cli/output.ts";
 import { terseLog } from "../../lib/cli/context.ts";
 
-Deno.test("colours are for terminals, and for people who want them", () => {
+Deno.test("colours are for terminals", () => {
   const uses = (isTerminal: boolean, variables: Readonly<Record<string, string>> = {}) =>
     renderReport({}, {
       output: "table",

@@ -142,7 +142,7 @@ Deno.test("a reload waits for the removal of others' rules that is under way", a
   await running;
 });
 
-Deno.test("the health server answers while a reload waits, and the next daemon's follows", async () => {
+Deno.test("the health server answers while a reload waits", async () => {
   await using objects = await manifests();
   const address = `127.0.0.1:${freePort()}`;
   const { scripts, stop, running, change } = await start(objects.folder, address);

@@ -86,7 +86,7 @@ Deno.test("programs get the daemon's answer as JSON or YAML", async () => {
   assertEquals(parse(yaml.printed.join("")), STATUS);
 });
 
-Deno.test("a daemon that has not synced yet is starting, and exit code 1", async () => {
+Deno.test("a daemon that has not synced yet is starting", async () => {
   const { code, printed } = await run({ ask: answering({ ...STATUS, syncs: [] }) });
   assertEquals(code, 1);
   assertMatch(printed.join(""), /on node-1: starting: no rules are written yet\n/);
@@ -98,7 +98,7 @@ Deno.test("a daemon that is late is exit code 1", async () => {
   assertMatch(printed.join(""), /unhealthy: an update waits for too long/);
 });
 
-Deno.test("without a daemon there is one line, and exit code 1", async () => {
+Deno.test("a missing daemon gives one line", async () => {
   const { code, printed, complaints } = await run({ ask: silent });
   assertEquals([code, printed], [1, []]);
   assertEquals(complaints, [
@@ -209,7 +209,7 @@ Deno.test("a namespace has its own findings beside those of the node", async () 
   });
 });
 
-Deno.test("on a terminal, watching writes over what is there, and no wider or longer", async () => {
+Deno.test("watching on a terminal fits into it", async () => {
   const { printed } = await run({
     ...watched([STATUS, STATUS, STATUS]),
     watch: true,

@@ -246,7 +246,7 @@ Deno.test("a missing or older daemon gives one line with exit code 1", async () 
   assertMatch(none.complaints.join("\n"), /the program at the socket is not signpost/);
 });
 
-Deno.test("no name moves the cursor, and nothing yet is said in words", async () => {
+Deno.test("no name moves the cursor", async () => {
   const [row] = CONNECTIONS.services;
   const evil = { ...row, service: "\x1b[2Jweb\n" };
   const { printed } = await run({ ask: answering({ ...CONNECTIONS, services: [evil] }) });
@@ -311,7 +311,7 @@ Deno.test("a name that has no room is cut with a mark, numbers are not", async (
   assertEquals(row.length, 60);
 });
 
-Deno.test("keys filter by name and namespace, sort, and show their help", async () => {
+Deno.test("keys filter and sort the rows", async () => {
   assertEquals(namesIn(await afterKeys([..."/-07", "\n"])), ["07"]);
   assertEquals((await afterKeys([..."/-07q"]))[1], "names with /-07q_");
   assertEquals(namesIn(await afterKeys([..."/-07", "\x1b"])).length, 10);

@@ -186,7 +186,7 @@ Deno.test("what changes while it is compared is looked at again", async () => {
   assertEquals((await node.verify()).code, 1);
 });
 
-Deno.test("what the kernel changes between two looks is in flight, and no difference", async () => {
+Deno.test("a change between two looks is not a difference", async () => {
   await using node = await Node.create();
   await node.write(["10.244.1.1"]);
   const meanwhile = () => node.apply(["10.244.1.3"]);
@@ -199,7 +199,7 @@ Deno.test("what the kernel changes between two looks is in flight, and no differ
   assertMatch(printed.join(""), /the kernel has the desired rules\n\nin flight: [^]*10\.244\.1\.3/);
 });
 
-Deno.test("another proxy's rules are named, and are exit code 1", async () => {
+Deno.test("another proxy's rules are named", async () => {
   await using node = await Node.create();
   await node.kernel.script("add table ip kube-proxy");
   const { code, printed } = await node.verify({ output: "table" });
@@ -219,7 +219,7 @@ Deno.test("--fix without a difference asks no daemon", async () => {
   assertEquals(fix?.result, "unneeded");
 });
 
-Deno.test("--fix without a daemon says so, and is exit code 1", async () => {
+Deno.test("--fix needs a daemon", async () => {
   await using node = await Node.create();
   await node.kernel.script(VIP);
   const { code, printed } = await node.verify({ fix: true, output: "table" });
@@ -257,7 +257,7 @@ function daemon(node: Node, write: () => Promise<void>) {
   };
 }
 
-Deno.test("--fix asks the daemon for a full sync, and looks again", async () => {
+Deno.test("--fix asks the daemon for a full sync", async () => {
   await using node = await Node.create();
   await using _ = daemon(node, () => node.apply(TWO));
   await node.kernel.script(VIP);

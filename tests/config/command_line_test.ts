@@ -296,7 +296,7 @@ Deno.test("commands have their own options", async () => {
   for (const [argv, command] of cases) assertEquals(runOf(await load(argv)).command, command);
 });
 
-Deno.test("help and version are values, and win over errors", async () => {
+Deno.test("help and version win over errors", async () => {
   assertEquals(await load(["--nope", "--version"]), { type: "version" });
   assertEquals(await load(["--version=raw"]), { type: "version" });
   for (const argv of [["help", "run"], ["run", "-h"], ["run", "--nope", "--help"]]) {
@@ -319,7 +319,7 @@ Deno.test("the help text has every flag on a line of its own", async () => {
   assertEquals(new Set(names).size, names.length);
 });
 
-Deno.test("each limit has a flag and a field of the file, and the flag wins", async () => {
+Deno.test("the flag of a limit wins over its field of the file", async () => {
   const file = {
     apiVersion: "kubeproxy.config.k8s.io/v1alpha1",
     kind: "KubeProxyConfiguration",

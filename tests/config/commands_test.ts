@@ -99,7 +99,7 @@ for (const command of COMMANDS) {
   });
 }
 
-Deno.test("help without a command, and --help alone, are an overview of all commands", async () => {
+Deno.test("help without a command is an overview of all commands", async () => {
   for (const argv of [["help"], ["--help"], ["-h"], ["help", "--help"]]) {
     const help = helpOf(await load(argv));
     for (const name of COMMANDS) assertStringIncludes(help, `\n  ${name} `);
@@ -117,7 +117,7 @@ Deno.test("help COMMAND prints the command's page", async () => {
   ]);
 });
 
-Deno.test("the page of a command shows its own flags first, and few of the daemon's", async () => {
+Deno.test("the page of a command shows its own flags first", async () => {
   const help = helpOf(await load(["status", "--help"]));
   const flags = [...help.matchAll(/^ {2}(?:-\w, )?--([a-z-]+)/gm)].map(([, name]) => name);
   assertEquals(flags, ["output", "watch", "namespace", "help", "socket"]);

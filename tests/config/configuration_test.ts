@@ -131,7 +131,7 @@ Deno.test("settings without an effect are printed as they were given", async () 
   ) assertStringIncludes(text, part);
 });
 
-Deno.test("/configz has the mode in effect, and the node port addresses that go with it", async () => {
+Deno.test("/configz has the mode in effect", async () => {
   const configuration = configurationOf(await load([]));
   const shown = (mode: Mode) => {
     const { nodePortAddresses, mode: chosen } = inEffect(configuration, traitsOf(mode));

@@ -128,7 +128,7 @@ for (const flag of ["--ipvs-tcp-timeout=x", "--ipvs-exclude-cidrs=x", "--ipvs-st
   });
 }
 
-Deno.test("the schedulers' own settings are read from flags and file, and checked", async () => {
+Deno.test("the schedulers' own settings are read from flags and file", async () => {
   const fromFile = configurationOf(
     await loadFile(
       "signpost: {scheduler: consistent-hash, hash: source-and-port, hashTableSize: 1021}",

@@ -288,7 +288,7 @@ for (const mode of MODES) {
   }
 }
 
-test("hundreds of flows to a gone endpoint go at once, and a start finds what is stale", async () => {
+test("hundreds of flows to a removed endpoint are deleted at once", async () => {
   await using bench = await Bench.create("IPv4");
   const { vip, web1, web2, other } = FAMILIES.IPv4;
   const flows = (from: number, to: number) =>

@@ -186,7 +186,7 @@ Deno.test("other work runs while a long listing is compared", async () => {
   assertEquals(bench.flows, flows);
 });
 
-Deno.test("a missing conntrack is warned of once, and not asked for again", async () => {
+Deno.test("a missing conntrack is warned of once", async () => {
   const bench = new Bench([TO_A], OF_A);
   bench.conntrack.isMissing = true;
   await bench.sync(OF_B);
@@ -211,7 +211,7 @@ Deno.test("a conntrack that hangs or cannot be started is tried again without a 
   assertEquals(bench.flows, [TO_B]);
 });
 
-Deno.test("what failed is made good for later, of a deleted Service too, and warned of once", async () => {
+Deno.test("a failed deletion is tried again later", async () => {
   const bench = new Bench([TO_A, TO_B], OF_A);
   bench.conntrack.failure = FAILURE;
   await bench.sync(EMPTY);

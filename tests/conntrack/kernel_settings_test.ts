@@ -33,12 +33,12 @@ Deno.test("kube-proxy's defaults on a large machine and on a small one", () => {
   assertEquals(conntrackSysctls(KUBE_PROXY, 2), [...limits(131_072), ...timeouts]);
 });
 
-Deno.test("what is 0 or false is left as it is, and without maxPerCore the minimum too", () => {
+Deno.test("settings of 0 or false are left unchanged", () => {
   assertEquals(conntrackSysctls(NOTHING, 8), []);
   assertEquals(conntrackSysctls({ ...NOTHING, min: 131_072 }, 8), []);
 });
 
-Deno.test("liberal TCP and the UDP timeouts, a time below a second is one second", () => {
+Deno.test("a timeout below a second is one second", () => {
   const settings = { ...NOTHING, tcpBeLiberal: true, udpTimeout: 30_500, udpStreamTimeout: 300 };
   assertEquals(conntrackSysctls(settings, 1), [
     { name: `${P}tcp_be_liberal`, value: 1, rule: "exactly" },
@@ -92,7 +92,7 @@ function apply(
 
 const TIMEOUT = `${P}tcp_timeout_established`;
 
-Deno.test("a limit is raised, never lowered; a timeout is set either way", async () => {
+Deno.test("a limit is raised, never lowered", async () => {
   const logger = new MemoryLogger();
   const written = async (max: string, timeout: string) => {
     const sysctls = fakeSysctls({ [`${P}max`]: max, [`${P}buckets`]: "25", [TIMEOUT]: timeout });
@@ -107,7 +107,7 @@ Deno.test("a limit is raised, never lowered; a timeout is set either way", async
   assertEquals(logger.warnings, []);
 });
 
-Deno.test("what cannot be set is returned, and the others are set", async () => {
+Deno.test("settings that cannot be set are returned", async () => {
   const logger = new MemoryLogger();
   const last = `${P}udp_timeout`;
   const sysctls = fakeSysctls({ [`${P}max`]: "1", [`${P}buckets`]: "25", [last]: "1" }, [

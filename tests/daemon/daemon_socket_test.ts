@@ -19,7 +19,7 @@ function daemon() {
   return { parts, ask };
 }
 
-Deno.test("the socket gives the command line, and asks the loop for a full sync", async () => {
+Deno.test("the socket asks the loop for a full sync", async () => {
   const { parts, ask } = daemon();
   const asked: string[] = [];
   parts.loop.requestFull = (reason) => asked.push(reason);

@@ -125,7 +125,7 @@ Deno.test("systemd is told nothing by a daemon that need not wait", async () => 
   assertEquals(sent, []);
 });
 
-Deno.test("where there are no such locks, a warning tells, and the daemon starts", async () => {
+Deno.test("the daemon starts where there are no such locks", async () => {
   const { logger, only } = start(new NoLock(), false);
   await only;
   assertEquals(logger.at("warn").length, 1);

@@ -43,7 +43,7 @@ if (BINARIES.length === 0) {
 for (const { jitless, path } of BINARIES) {
   const name = path.slice(ROOT.length);
 
-  Deno.test(`${name} says what it is made of, and needs no file beside it`, async () => {
+  Deno.test(`${name} needs no file beside it`, async () => {
     const folder = await Deno.makeTempDir({ prefix: "signpost-binary-" });
     try {
       await Deno.copyFile(path, `${folder}/signpost`);

@@ -25,7 +25,7 @@ function idsOf({ findings }: CheckReport): string[] {
   return findings.map(({ id, severity }) => `${severity} ${id}`);
 }
 
-Deno.test("a node on which signpost can work has no findings, and nothing is changed", async () => {
+Deno.test("a node on which signpost can work has no findings", async () => {
   await using stage = await Stage.create({ objects: OBJECTS });
   const [report, code] = await check(stage);
   assertEquals([idsOf(report), code], [[], 0]);
@@ -63,7 +63,7 @@ Deno.test("a running daemon's findings are among those of check", async () => {
   assertEquals([report.daemon, report.objects], [true, true]);
 });
 
-Deno.test("an API server that cannot be reached is an error, and the rest is checked", async () => {
+Deno.test("an API server that cannot be reached is an error", async () => {
   await using stage = await Stage.create({ config: { mode: "iptables" } });
   await stage.api.stop();
   const [report, code] = await check(stage);
@@ -93,7 +93,7 @@ Deno.test("each kind that the API server refuses to list or to watch is an error
   assertEquals(code, 2);
 });
 
-Deno.test("without nft and iptables rules cannot be written, and the objects are checked", async () => {
+Deno.test("a node without nft and iptables cannot write rules", async () => {
   await using stage = await Stage.create({ objects: OBJECTS });
   const { code, stdout } = await execute([
     ...["ip", "netns", "exec", stage.network.namespaceOf(NODE), "env", "PATH=/nowhere"],

@@ -220,7 +220,7 @@ test("a locked iptables is a failure, but the rest is cleaned up", async () => {
   assertEquals(counters(after), counters(during));
 });
 
-test("wrong flags are told with exit code 2, and touch nothing", async () => {
+test("wrong flags end with exit code 2", async () => {
   await using stage = await createStage();
   await runDaemon(stage, "nftables");
   const during = await stage.rules();

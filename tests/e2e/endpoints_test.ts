@@ -111,7 +111,7 @@ testCase("the slices of other Services do not count", (a) => ({
   flows: [{ from: "pod", to: a.clusterIP, reaches: ["local1"] }],
 }));
 
-testCase("an endpoint without a nodeName is used under Cluster, and is not local", (a) => ({
+testCase("an endpoint without a nodeName is not local", (a) => ({
   objects: [
     service(a, {
       spec: { type: "LoadBalancer", externalTrafficPolicy: "Local" },

@@ -232,7 +232,7 @@ test("explain shows a client that session affinity keeps", async () => {
   });
 });
 
-test("--trace confirms the verdict with a real packet, and leaves nothing behind", async () => {
+test("--trace confirms the verdict with a real packet", async () => {
   const objects = [web(), slice(a, ["local1", "remote1"])];
   await using network = await createCluster();
   await apply(network, objects);
@@ -256,7 +256,7 @@ test("--trace confirms the verdict with a real packet, and leaves nothing behind
   assertEquals(tables, "table inet signpost\n");
 });
 
-test("without nft, explain answers from the objects and says what it could not read", async () => {
+test("explain answers from the objects without nft", async () => {
   const objects = [web(), slice(a, ["local1"])];
   await using network = await createCluster();
   await apply(network, objects);

@@ -369,7 +369,7 @@ test("conflicts and refused objects become Events on their Services", async () =
   ]);
 });
 
-test("without the right to create Events all else goes on, and one line says so", async () => {
+test("a missing right to create Events gives one line", async () => {
   await using stage = await Stage.create({ objects: [...TROUBLE, ...WEB.slice(1)] });
   stage.api.faults.add({ type: "status", status: 403, kind: "Event", on: "post", count: 1000 });
   await using signpost = await stage.startSynced();

@@ -79,7 +79,7 @@ testCase(
 );
 
 testCase(
-  "the mark is the configured bit, and connections past Services keep their source",
+  "the mark is the configured bit",
   (a) => ({
     objects: [service(a), slice(a, ENDPOINTS)],
     config: { nftables: { masqueradeBit: 20 } },

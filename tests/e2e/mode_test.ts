@@ -57,7 +57,7 @@ test("a kernel without fib makes iptables the default mode", async () => {
   assertMatch(await stage.rules(), /-A KUBE-SERVICES -d 10\.96\.0\.10/);
 });
 
-test("where nft refuses counters, one line says so, and the Services work without them", async () => {
+test("the Services work without counters that nft refuses", async () => {
   await using stage = await HandOverStage.create();
   await using programs = await nftWithout(["; counter"]);
   await using signpost = stage.start([], programs.env);
@@ -84,7 +84,7 @@ test("Services keep the usual path if flowtables are refused", async () => {
   assertMatch(table, /10\.96\.0\.10 \. tcp/);
 });
 
-test("--once prints what was asked for, and says what this machine would refuse", async () => {
+test("--once says what this machine would refuse", async () => {
   await using stage = await HandOverStage.create();
   await using programs = await nftWithout(["flow add"]);
   const args = [...stage.args, "--once", "--acceleration-interfaces", "*"];
@@ -155,7 +155,7 @@ test("a Service with refused source ranges is refused alone", async () => {
   }
 });
 
-test("without a mode iptables is used where there is no nft, and one line says why", async () => {
+test("a node without nft uses iptables by default", async () => {
   await using stage = await HandOverStage.create();
   await using programs = await linkPrograms([...IPTABLES, "ip", "sysctl", "conntrack"]);
   await using signpost = stage.start([], programs.env);
@@ -206,7 +206,7 @@ test("another --proxy-mode is told what to use instead, with exit code 2", async
   assertMatch(stderr, advice);
 });
 
-test("the backend is that of kubelet's hint, and mixed backends are warned of", async () => {
+test("the iptables variant is that of kubelet's hint", async () => {
   await using stage = await HandOverStage.create();
   const { network } = stage;
   await network.run(NODE, ["iptables-legacy", "-t", "mangle", "-N", "KUBE-IPTABLES-HINT"]);

@@ -60,7 +60,7 @@ testCaseInBothModes(
 );
 
 for (const mode of ["nftables", "iptables"] as const) {
-  Deno.test(`a Node that goes and is registered again changes nothing in the kernel, ${mode}`, async () => {
+  Deno.test(`a Node that is registered again changes no rule, ${mode}`, async () => {
     const a = ADDRESSES[4];
     const config = { mode, nodePortAddresses: ["primary"], detectLocalMode: "NodeCIDR" };
     await using stage = await Stage.create({

@@ -58,7 +58,7 @@ testCase("Local policies without any endpoint anywhere reject", (a) => ({
 }));
 
 testCase(
-  "an undefined port of a cluster IP rejects; one of a load balancer is left alone",
+  "an undefined port of a cluster IP rejects",
   (a) => ({
     objects: [loadBalancer(a), slice(a, ["local1"])],
     flows: [

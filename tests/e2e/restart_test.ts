@@ -25,7 +25,7 @@ const OBJECTS = both((a) => [
 const FLOWS = bothFlows((a) => [{ from: "pod", to: a.clusterIP, reaches: ENDPOINT_HOSTS }]);
 
 for (const signal of ["SIGTERM", "SIGINT"] as const) {
-  test(`${signal} ends signpost with exit code 0, and the rules stay`, async () => {
+  test(`the rules stay after ${signal} ended signpost`, async () => {
     await using stage = await Stage.create({ objects: OBJECTS });
     await using signpost = await stage.startSynced();
     const before = await stage.table();

@@ -124,7 +124,7 @@ for (const family of FAMILIES) {
     });
   }
 
-  test(`consistent-hash in iptables mode is random, and a warning says so (IPv${family})`, async () => {
+  test(`consistent-hash in iptables mode is random (IPv${family})`, async () => {
     await using network = await createCluster();
     const stderr = await applyOnce(network, {
       objects: [...clusterObjects(a), scheduled(a, HASHED), slice(a, ENDPOINT_HOSTS)],

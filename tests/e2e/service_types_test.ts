@@ -68,7 +68,7 @@ testCase("external IPs are served, masqueraded", (a) => {
   };
 });
 
-testCase("headless Services and ExternalNames make no rules and do no harm", (a) => ({
+testCase("headless Services and ExternalNames make no rules", (a) => ({
   objects: [
     service(a, { name: "headless", spec: { clusterIP: "None", clusterIPs: ["None"] } }),
     slice(a, ["local2"], { service: "headless" }),

@@ -42,7 +42,7 @@ class StateFolder implements AsyncDisposable {
   }
 }
 
-test("without an API server signpost starts from the state file, and keeps that state", async () => {
+test("signpost starts from the state file without an API server", async () => {
   await using state = await StateFolder.create();
   await using stage = await Stage.create({ objects: [...WEB, EXTRA, ...on("local1")] });
   await using first = await stage.startSynced(state.args);

@@ -37,7 +37,7 @@ testCase(
   }),
 );
 
-testCase("hints are followed whatever trafficDistribution says, and without it", (a) => ({
+testCase("hints are followed whatever trafficDistribution says", (a) => ({
   objects: [
     service(a, { spec: { trafficDistribution: "PreferClose" } }),
     slice(a, [inZones("local1", "zone-a"), inZones("remote1", "zone-b")]),

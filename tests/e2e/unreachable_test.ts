@@ -173,7 +173,7 @@ for (const [name, { port = 8080, make, results, does, event }] of Object.entries
   });
 }
 
-test("it terminates with open connections: explain, observe and the history say so", async () => {
+test("it terminates with open connections", async () => {
   await using stage = await Stage.create({ objects: [service(a), slice(a, ["local1"])] });
   const { network, socket } = stage;
   await using signpost = await stage.startSynced(socket);

@@ -151,7 +151,7 @@ test("where the kernel holds no rules, explain does not say that a packet is del
   assertEquals(/is delivered/.test(stdout), false);
 });
 
-test("verify names the element that was deleted by hand, and the Service that it broke", async () => {
+test("verify names the element that was deleted by hand", async () => {
   await using it = await Case.create();
   const { network } = it.stage;
   {
@@ -301,7 +301,7 @@ test("status tells of watches, syncs, refused objects and conflicts", async () =
   assertMatch(table, /^Service +watching +\d+ /m);
 });
 
-test("without a daemon, status is one line and exit code 1, and verify needs none", async () => {
+test("verify needs no daemon", async () => {
   await using it = await Case.create();
   const status = await it.run("status");
   assertEquals([status.code, status.stdout], [1, ""]);
@@ -324,7 +324,7 @@ test("a browser on the node shows the daemon's page with the Services that it se
   assertEquals([...document.matchAll(/<h3>([^<]*)</g)].map(([, name]) => name), ["shop/web4"]);
 });
 
-test("beyond loopback the daemon's page is off, and says how it is switched on", async () => {
+test("the daemon's page is off beyond loopback", async () => {
   await using it = await Case.create({ config: { metricsBindAddress: "0.0.0.0:10249" } });
   await using signpost = await it.start();
   const page = await signpost.until("an answer", () => it.stage.get("/", METRICS_PORT));

@@ -39,7 +39,7 @@ const render = async (...args: string[]) => {
 
 for (const name of VALUES) {
   Deno.test({
-    name: `helm takes the chart with ${name} values, and Kubernetes what comes of it`,
+    name: `helm takes the chart with ${name} values`,
     ignore,
     fn: async () => {
       const linted = await lint(helm, ["-f", valuesFile(name)]);
@@ -155,7 +155,7 @@ const renderCleanup = async (setting: string) => {
 };
 
 Deno.test({
-  name: "with cleanup, a pod on each node removes the rules, and signpost is not there",
+  name: "a pod on each node removes the rules with cleanup",
   ignore,
   fn: async () => {
     const { objects, daemonSets } = await renderCleanup("image.pullPolicy=Always");

@@ -18,7 +18,7 @@ function resourceIn(path: string): string {
   return `${root === "api" ? "" : group}/${path.split("/").at(-1)}`;
 }
 
-Deno.test("the role allows what signpost asks for, and nothing else", async () => {
+Deno.test("the role allows only what signpost asks for", async () => {
   const objects = await readExample("install/rbac.yaml");
   const role = objects.find(({ kind }) => kind === "ClusterRole") as { rules?: Rule[] } | undefined;
   const allowed = new Map(

@@ -63,7 +63,7 @@ async function takeOver(
   }
 }
 
-Deno.test("a node is taken over, and taking it over again only checks it", async () => {
+Deno.test("a node that was taken over is only checked", async () => {
   for (const label of ["", "signpost"]) {
     const done = await takeOver(["worker-1"], { label });
     assertEquals([done.code, done.label, done.stderr], [0, "signpost", ""]);

@@ -187,7 +187,7 @@ Deno.test("the sender is told from its address", () => {
   assertEquals(packet.senderReason, "10.244.0.11 is an endpoint on this node (slice web-1)");
 });
 
-Deno.test("what --from says wins, and a pod that the rules do not know is a warning", () => {
+Deno.test("what --from says wins over the address", () => {
   const report = explainFrom({ source: "203.0.113.9", from: "pod" }, WEB);
   assertEquals([report.packet.sender, report.packet.senderReason], ["pod", "named by --from"]);
   assertEquals(report.findings.map(({ code }) => code), ["pod-not-recognised", "kernel-unread"]);

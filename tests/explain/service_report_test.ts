@@ -18,7 +18,7 @@ import {
   worldOf,
 } from "./cluster.ts";
 
-Deno.test("of a Service that works, explain tells addresses and endpoints, and no cause", () => {
+Deno.test("explain tells no cause of a Service that works", () => {
   const report = explainWeb([web(), slice([LOCAL, REMOTE])]);
   assertEquals([report.verdict, report.summary], [
     "delivered",
@@ -84,8 +84,8 @@ Deno.test("the scheduler is named, where it is not random", () => {
   assertEquals(explainWeb([web(), slice([LOCAL])]).ports[0]?.scheduler, null);
 });
 
-const NOT_READ = "note objects-not-read: the Service was not read again from its source: its " +
-  "selector, target ports and slices without rules are not known";
+const NOT_READ = "note objects-not-read: the Service was not read from its source: its " +
+  "selector, target ports and unused slices are not known";
 
 /** Services that do not work for reasons outside of their objects; tests/scripts/causes.txt has the others. */
 const BROKEN: readonly {
@@ -120,7 +120,7 @@ const BROKEN: readonly {
     objects: [web(), slice([endpoint("172.16.0.9", NODE_NAME), REMOTE])],
     causes: [
       "warning pod-outside-detected-range: the pod 172.16.0.9 of this node (shop/web) is outside " +
-      "10.244.0.0/16: what it sends counts as traffic from outside",
+      "10.244.0.0/16: its traffic counts as traffic from outside",
     ],
     options: {
       nodeFindings: [stray("pod-outside-detected-range", "the pod 172.16.0.8 of another Service")],
@@ -208,7 +208,7 @@ Deno.test("an endpoint whose rules are older than its slice is unknown", () => {
     place: { nodeName: NODE_NAME, zone: "" },
   });
   assertEquals(endpoints.map(({ code, usedFor, reason }) => [code, usedFor, reason]), [
-    ["not-written", [], "chosen, and the rules do not have it yet"],
+    ["not-written", [], "chosen, but not in the rules yet"],
     ["held", ["Cluster"], "kept with the last good rules"],
   ]);
 });
@@ -237,7 +237,7 @@ Deno.test("the hint for a health check names an address that listens", () => {
   assertEquals(hint(["0.0.0.0/0"]), "ask it: curl http://127.0.0.1:32119/");
   assertEquals(
     hint(["198.51.100.0/24"]),
-    "no address of this node takes node ports: see nodePortAddresses",
+    "node ports are open on none of this node's addresses: see nodePortAddresses",
   );
 });
 
@@ -252,11 +252,11 @@ Deno.test("a slice's port with another name than the Service's is a wrong name",
   ]);
   assertEquals(
     hintOf("wrong-port-name", objects),
-    "name the Service's port \"http\", or the slice's port as the Service's",
+    "name the Service's port \"http\", or give the slice's port the name of the Service's port",
   );
 });
 
-Deno.test("node findings that concern the Service are told, and others are not", () => {
+Deno.test("only node findings that concern the Service are told", () => {
   const found = (services: readonly string[]) => ({ ...FINDING, services });
   const nodeFindings = [found(["shop/web"]), found(["shop/other"]), found([])];
   const report = explainWeb([web(), slice([LOCAL])], { nodeFindings });

@@ -32,7 +32,7 @@ const LEFT = [
   "inet signpost nat-postrouting rule meta mark & 1 == 1 masquerade fully-random (verdict accept)",
 ];
 
-Deno.test("a trace tells the endpoint that a packet went to, and that it was masqueraded", () => {
+Deno.test("a trace tells the endpoint that a packet went to", () => {
   const { steps, ...report } = traced([...TRANSLATED, ...LEFT]);
   assertEquals(report, {
     verdict: "dnat",
@@ -79,7 +79,7 @@ Deno.test("an endpoint that should not be used does not agree", () => {
   assertEquals(traced(lines).agrees, false);
 });
 
-Deno.test("other packets in the trace, and lines that are none, are passed over", () => {
+Deno.test("other packets in the trace are passed over", () => {
   const reader = new TraceReader();
   for (const line of [...TRANSLATED, ...LEFT]) {
     reader.take(`trace id 1f ${line}`);
@@ -126,7 +126,7 @@ Deno.test("a trace without nft ends with a line that says so", async () => {
   assertEquals(await trace(busy), "--trace: nft cannot be started now: no memory");
 });
 
-Deno.test("a packet that this node cannot send is not traced, and the answer says why", async () => {
+Deno.test("a packet that this node cannot send is not traced", async () => {
   const untouched = () => Promise.reject(new Error("nothing may run"));
   const trace = (sender: "node" | "pod", protocol: "tcp" | "sctp") =>
     traceConnection({ packet: { ...PACKET, protocol, source: null, sender }, outcome: OUTCOME }, {

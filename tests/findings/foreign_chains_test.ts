@@ -145,7 +145,7 @@ for (
     ["ct state invalid drop", "ct status dnat accept", "drop"],
   ]
 ) {
-  Deno.test(`a rule about some senders, or about one pod, is no finding: ${rules.join("; ")}`, () => {
+  Deno.test(`a rule about some senders is not a finding: ${rules.join("; ")}`, () => {
     assertEquals(found(chain("forward", rules, { policy: "accept" })), []);
   });
 }
@@ -184,7 +184,7 @@ Deno.test("a firewall that drops health checks is named with their port", () => 
   assertEquals(found(chain("input", ["tcp dport 30000-32767 accept"])), []);
 });
 
-Deno.test("a firewall is no finding where no Service needs it, and our own chains are none", () => {
+Deno.test("a firewall is not a finding where no Service needs it", () => {
   const internal = [NODE, service("web"), slice("web", ["10.244.0.11"])];
   assertEquals(found(chain("forward", []), internal).map(({ drops }) => drops), [["pod forward"]]);
   assertEquals(found(chain("forward", []), [NODE, service("web"), slice("web", [])]), []);
@@ -225,7 +225,7 @@ Deno.test("Docker's FORWARD is named with its chain for rules of users", async (
   assertMatch(first?.what ?? "", /^chain FORWARD of table ip filter \(Docker\) drops/);
 });
 
-Deno.test("firewalld accepts what Services send, and drops health checks", async () => {
+Deno.test("firewalld drops health checks", async () => {
   const listing = await Deno.readTextFile(`${TESTDATA}/firewalld-1.3.3.nft`);
   const owned = listing.replace("{\n", "{ # progname firewalld\n\tflags owner,persist\n\n");
   for (const text of [listing, owned]) {
@@ -309,7 +309,7 @@ Deno.test("a firewall before endpoints on this node is found, with the port", ()
   assertEquals(named?.remedy, "Accept them: ufw allow 6444/tcp");
 });
 
-Deno.test("iptables mode's own chain accepts packets to be masqueraded, and no others", () => {
+Deno.test("iptables mode's own chain accepts packets to be masqueraded", () => {
   const hairpin = "ip saddr 10.244.0.11 ip daddr 10.244.0.11 accept";
   const rules = ["meta mark & 0x00004000 == 0x00004000 accept", hairpin, ESTABLISHED];
   const [first] = found(chain("forward", rules));

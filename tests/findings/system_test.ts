@@ -108,7 +108,7 @@ Deno.test("a server that cannot be reached is one finding, whatever was asked", 
   ]);
 });
 
-Deno.test("a slow server is a warning, and a kind that signpost can do without is a note", () => {
+Deno.test("a slow server is a warning", () => {
   const slow = { kind: "Node", message: "answered after 1.4 s", isRefusal: false, isSlow: true };
   const refused = { kind: "ServiceCIDR", message: "403", isRefusal: true, isOptional: true };
   assertEquals(refusals([slow, refused]), [

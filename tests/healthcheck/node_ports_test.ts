@@ -93,7 +93,7 @@ Deno.test("body, headers and codes are kube-proxy's", async () => {
   await ports.close();
 });
 
-Deno.test("listeners follow services, ports and addresses, and the rest stays open", async () => {
+Deno.test("listeners follow services, ports and addresses", async () => {
   const network = fakeNetwork();
   const { ports, state } = start(network.listen, ["192.0.2.1", "2001:db8::1"]);
   const open = () => [...network.open.keys()].sort();
@@ -128,7 +128,7 @@ Deno.test("a port that passes from one service to another is closed before it is
   await ports.close();
 });
 
-Deno.test("a port that is taken is a failure, tried again, and opened when it is free", async () => {
+Deno.test("a port that is taken is opened when it is free", async () => {
   const network = fakeNetwork();
   const { ports, clock, changes } = start(network.listen, ["192.0.2.1", "192.0.2.2"]);
   network.taken.add("192.0.2.2 31000");
@@ -311,7 +311,7 @@ Deno.test("TestServerWithSelectiveListeningAddress: only 127.0.0.1 answers for 1
   await ports.close();
 });
 
-Deno.test("a real listener answers, and the next service can take its port", async () => {
+Deno.test("a real listener answers", async () => {
   const port = await freePort();
   const { ports } = start(LISTEN, ["127.0.0.1"]);
   for (const name of ["one", "two"]) {

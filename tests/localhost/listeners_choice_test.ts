@@ -49,7 +49,7 @@ Deno.test("without affinity an endpoint that answered is no better than others",
   assertEquals([...chosen.candidates(0)], [A, B, C]);
 });
 
-Deno.test("with affinity the endpoint that answered comes first, and others after it", () => {
+Deno.test("the endpoint that answered comes first with affinity", () => {
   const chosen = choice(10);
   chosen.answered(B, 0);
   assertEquals([...chosen.candidates(1)], [B, A, C]);
@@ -63,7 +63,7 @@ Deno.test("affinity ends so long after the last connection", () => {
   assertEquals([...chosen.candidates(18_001)][0], A);
 });
 
-Deno.test("affinity ends when its endpoint goes, and lasts while others come and go", () => {
+Deno.test("affinity ends when its endpoint goes", () => {
   const chosen = choice(10);
   chosen.answered(B, 0);
   chosen.update({ endpoints: [endpoint(B.address), C], affinitySeconds: 10 });

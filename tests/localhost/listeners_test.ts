@@ -142,7 +142,7 @@ Deno.test("a connection outlives its listener", async () => {
   assertEquals(await readLine(connection), "on");
 });
 
-Deno.test("a connection outlives the endpoints of its Service, and ends with the Service", async () => {
+Deno.test("a connection outlives the endpoints of its Service", async () => {
   using server = serve();
   await using listeners = create();
   const port = freePort();
@@ -212,7 +212,7 @@ Deno.test("a client is closed and counted if no endpoint answers", async () => {
   assertEquals(listeners.counts[4].failures["no-answer"], 1);
 });
 
-Deno.test("the end of one direction is passed on, and the other goes on", async () => {
+Deno.test("the end of one direction does not end the other", async () => {
   using server = serve();
   await using listeners = create();
   const port = freePort();
@@ -339,7 +339,7 @@ Deno.test("one Service has half of the connections at most", async () => {
   assertEquals(listeners.summary?.refused, 3);
 });
 
-Deno.test("connections over 4,096 are closed and counted, and the log says it once", async () => {
+Deno.test("connections over 4,096 are closed", async () => {
   const tcp = new SilentTcp();
   const logger = new MemoryLogger();
   await using listeners = new LocalhostListeners({ tcp, clock: realClock });

@@ -73,7 +73,7 @@ Deno.test("only GET and HEAD are allowed", async () => {
   }
 });
 
-Deno.test("the root is the status page, and its JSON gets the query", async () => {
+Deno.test("the root is the status page", async () => {
   const { headers } = await handler({ method: "GET", path: "/" });
   assertEquals(headers["Content-Type"], "text/html; charset=utf-8");
   const { body } = await metricsServer({ ...OPTIONS, clock: realClock })({
@@ -84,7 +84,7 @@ Deno.test("the root is the status page, and its JSON gets the query", async () =
   assertEquals(JSON.parse(body).found.matches, 0);
 });
 
-Deno.test("the metrics are rendered at most once a second, and one at a time", async () => {
+Deno.test("the metrics are rendered at most once a second", async () => {
   const clock = new ManualClock(START);
   const renders: PromiseWithResolvers<void>[] = [];
   const scraped = metricsServer({
@@ -120,7 +120,7 @@ Deno.test("the metrics are rendered at most once a second, and one at a time", a
   assertEquals(await fourth, "render 4");
 });
 
-Deno.test("the status and the page are made at most once a second, and one at a time", async () => {
+Deno.test("the status and the page are made at most once a second", async () => {
   const clock = new ManualClock(START);
   let [statuses, pages] = [0, 0];
   const served = metricsServer({

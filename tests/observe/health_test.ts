@@ -73,7 +73,7 @@ Deno.test("a starting proxy is alive, but takes no traffic before its Node is se
   assertEquals((await get("/healthz")).status, 200);
 });
 
-Deno.test("a proxy is ready when the kernel has its rules, and stays so", async () => {
+Deno.test("a proxy is ready when the kernel has its rules", async () => {
   const { handler, clock, counts, loop } = start();
   const readiness = async () => (await handler({ method: "GET", path: "/readyz" })).status;
   loop.queued();
@@ -184,7 +184,7 @@ Deno.test("answers have kube-proxy's headers and are counted by code", async () 
   assertEquals(counts, ["livez 200", "healthz 503"]);
 });
 
-Deno.test("a family without rules has no health, and the answer says why", async () => {
+Deno.test("a family without rules has no health", async () => {
   const missing = new Map([[6, "this node has no IPv6"]] as const);
   const clock = new ManualClock(START);
   const loop = new FakeLoop(clock);
@@ -217,7 +217,7 @@ Deno.test("health names the kinds of findings that are more than worth knowing",
   assertEquals([status, body.findings], [200, [FINDING.id]]);
 });
 
-Deno.test("with an error among the findings the body is not healthy, and the status stays", async () => {
+Deno.test("an error finding makes the body unhealthy", async () => {
   const { get, node, found } = start();
   node.isEligible = true;
   found.push({ ...FINDING, severity: "error" });

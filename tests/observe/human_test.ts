@@ -84,7 +84,7 @@ Deno.test("health is told with its reason", () => {
   );
 });
 
-Deno.test("a node without an open watch is cut off, with the time and the cause", () => {
+Deno.test("a node without an open watch is cut off", () => {
   const sync = { kind: "full", at: "", seconds: 1, operations: 1, bytes: 1 } as const;
   const unreachable = finding("api-server-unreachable", { what: "", where: "" });
   const watch = {

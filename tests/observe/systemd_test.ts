@@ -75,7 +75,7 @@ Deno.test("the messages are those of sd_notify(3)", async () => {
   ]);
 });
 
-Deno.test("the watchdog is fed twice a period, and only while there is life", async () => {
+Deno.test("the watchdog is fed twice a period", async () => {
   const { manager, sent, clock } = start(2_000);
   const stop = new AbortController();
   let isAlive = true;
@@ -93,7 +93,7 @@ Deno.test("the watchdog is fed twice a period, and only while there is life", as
   await fed;
 });
 
-Deno.test("without systemd nothing is sent, and nothing waits", async () => {
+Deno.test("nothing is sent without systemd", async () => {
   const { clock, manager } = start();
   await manager.feedWatchdog(() => true, new AbortController().signal);
   const logger = new MemoryLogger();
@@ -135,7 +135,7 @@ Deno.test("datagrams arrive at a path and at an abstract address", async () => {
   await Deno.remove(folder, { recursive: true });
 });
 
-Deno.test("the least permissions for the socket are the network and the path to write to", async () => {
+Deno.test("the socket needs the network, a path to write to", async () => {
   const folder = await Deno.makeTempDir();
   const path = `${folder}/notify`;
   const receiver = Deno.listenDatagram({ transport: "unixpacket", path });

@@ -110,7 +110,7 @@ Deno.test({
 });
 
 Deno.test({
-  name: "under systemd a jitless daemon starts with its drop-in, and another one does not",
+  name: "a jitless daemon starts under systemd with its drop-in",
   ignore: !await canRunSystemd(),
   fn: async () => {
     await using systemd = await bootSystemd(CHECKOUT);

@@ -48,7 +48,7 @@ Deno.test("among those of one age the first by name has it", () => {
   assertEquals(holderOf(claims), "aa/z");
 });
 
-Deno.test("who loses is told what, and to whom", () => {
+Deno.test("a Service that loses a claim is named with the holder", () => {
   const claims = new Claims();
   claims.set("ns/old", { claims: external(VIP, OTHER), created: 1 });
   claims.set("ns/new", { claims: external(OTHER, VIP, "own"), created: 2 });
@@ -122,7 +122,7 @@ Deno.test("the kind of address comes before the age", () => {
   }
 });
 
-Deno.test("what is reserved no Service gets, and another that may have it is named", () => {
+Deno.test("no Service gets what is reserved", () => {
   const claims = new Claims();
   const reserved = { holder: "the API server", because: "which is needed" };
   const claim: Claim = { key: VIP, type: "externalIP", reserved };

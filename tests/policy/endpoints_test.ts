@@ -146,7 +146,7 @@ Deno.test("slices may map one port name to different numbers", () => {
   assertEquals(find(slices), ["10.0.0.1:8080@elsewhere", "10.0.0.2:9090@elsewhere"]);
 });
 
-Deno.test("ports are matched by name and protocol, and slices by family", () => {
+Deno.test("ports are matched by name and protocol", () => {
   const ports: EndpointPort[] = [
     { name: "http", protocol: "udp", port: 1 },
     { name: "https", protocol: "tcp", port: 2 },

@@ -58,12 +58,12 @@ Deno.test("endpoints come in several steps", () => {
   assertEquals(steps.map(sizes), [[[40, 1]], [[80, 1]], [[100, 1]]]);
 });
 
-Deno.test("ports come in several steps, and each has endpoints", () => {
+Deno.test("ports come in several steps", () => {
   const steps = stepsTo(portsOf({ endpoints: 10, ports: 4 }), { most: 22 });
   assertEquals(steps.map(sizes), [[[10, 1], [10, 1]], [[10, 1], [10, 1], [10, 1], [10, 1]]]);
 });
 
-Deno.test("addresses come in several steps, and keep all endpoints", () => {
+Deno.test("addresses come in several steps", () => {
   const before = portsOf({ endpoints: 10 });
   const steps = stepsTo(portsOf({ endpoints: 10, externalIPs: 5 }), { before, most: 22 });
   assertEquals(steps.map(sizes), [[[10, 3]], [[10, 5]], [[10, 6]]]);

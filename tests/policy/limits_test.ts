@@ -64,7 +64,7 @@ Deno.test("a Service costs what it asks of the node at most", () => {
   );
 });
 
-Deno.test("a Service over a limit has no rules, and others have theirs", () => {
+Deno.test("a Service over a limit has no rules", () => {
   const pipeline = limited({ service: 11 });
   const step = pipeline.load([
     aged(1, { externalIPs: addresses(10) }),
@@ -178,7 +178,7 @@ Deno.test("large clusters are far below the limits", () => {
   assertEquals(over(pipeline), []);
 });
 
-Deno.test("hostile Services cost what they are, and are refused without being worked out", () => {
+Deno.test("hostile Services are refused without being worked out", () => {
   const pipeline = new Pipeline();
   const objects = [
     aged(1, { externalIPs: addresses(10_000), ports: ports(400) }),
@@ -209,7 +209,7 @@ Deno.test("hostile Services cost what they are, and are refused without being wo
   ]);
 });
 
-Deno.test("source ranges are merged once for a family, and only for load-balancer IPs", () => {
+Deno.test("source ranges are merged once for a family", () => {
   const pipeline = new Pipeline();
   const ranges = Array.from({ length: 200 }, (_, i) => `10.${i}.0.0/16`);
   const spec = { type: "LoadBalancer", ports: ports(50), loadBalancerSourceRanges: ranges };

@@ -51,14 +51,14 @@ Deno.test("where only annotated Services take the fast path, an annotation takes
   assertEquals(acceleratedOf(annotated, "on"), ["tcp", "udp"]);
 });
 
-Deno.test("an annotation with another value is left out, and named", () => {
+Deno.test("an annotation with another value is left out", () => {
   const pipeline = pipelineOf(ON, "true");
   assertEquals(acceleratedOf(ON, "true"), ["tcp", "udp"]);
   const omitted = pipeline.cache.services.get("default/web")?.omitted ?? [];
   assertMatch(JSON.stringify(omitted), /signpost\.dev\/acceleration/);
 });
 
-Deno.test("iptables mode, and a kernel that refuses flowtables, have no fast path", () => {
+Deno.test("iptables mode has no fast path", () => {
   assertEquals(acceleratedOf(ON, "on", { mode: "iptables" }), []);
   const refusedFeatures = new Map([["acceleration", "no"]] as const);
   assertEquals(acceleratedOf(ON, "on", { refusedFeatures }), []);

@@ -81,7 +81,7 @@ async function following(
   }
 }
 
-test("a folder gives its YAML and JSON files, sorted, and one replace for each kind", async (example) => {
+test("a folder gives its YAML and JSON files, sorted", async (example) => {
   await example.write("b.yml", service("b"));
   await example.write("a.yaml", service("a"));
   await example.write("c.json", '{"apiVersion":"v1","kind":"Node","metadata":{"name":"node-1"}}');
@@ -106,7 +106,7 @@ test("of an object that stands in two files the last one counts, with a warning"
   assertEquals(example.logger.at("warn").length, 1);
 });
 
-test("broken and missing files are errors with their names, and nothing is delivered", async (example) => {
+test("broken and missing files are errors with their names", async (example) => {
   await example.write("a.yaml", service("a"));
   await example.write("b.yaml", "kind: [\n");
   const error = await assertRejects(
@@ -243,7 +243,7 @@ test("a file that is away for a look and comes back broken keeps its last good s
   assertEquals(example.sink.lost, []);
 });
 
-test("a file that is named and goes away keeps its last good state, with one warning", async (example) => {
+test("a named file that goes away keeps its last good state", async (example) => {
   const path = `${example.folder}/a.yaml`;
   await example.write("a.yaml", service("a"));
   let looks = 0;

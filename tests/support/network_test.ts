@@ -125,7 +125,7 @@ Deno.test("an IPv6 address answers as soon as it was added, also beside a networ
   await gone;
 });
 
-Deno.test("networks side by side do not see each other, and leave nothing behind", async () => {
+Deno.test("networks side by side do not see each other", async () => {
   const names: string[] = [];
   {
     await using first = await createNetwork();

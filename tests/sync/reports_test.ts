@@ -1,7 +1,7 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import { service, stored, SyncFixture } from "./fixture.ts";
 
-Deno.test("each refusal is warned of once, and the Service keeps its last good rules", async () => {
+Deno.test("each refusal is warned of once", async () => {
   await using fixture = await SyncFixture.synced([service(1)]);
   const { dataplane, logger, told } = fixture;
   const before = new Map(dataplane.kernel);
@@ -61,7 +61,7 @@ function outcomesOf({ outcomes }: SyncFixture): string[] {
   );
 }
 
-Deno.test("after each try its outcome is told: what changed, and whether the kernel has it", async () => {
+Deno.test("the outcome of each try is reported", async () => {
   await using fixture = await SyncFixture.synced([service(1)]);
   assertEquals(outcomesOf(fixture), ["default/s1 done full"]);
   fixture.upsert(service(2));
@@ -75,7 +75,7 @@ Deno.test("after each try its outcome is told: what changed, and whether the ker
   assertEquals(outcomesOf(fixture), [" done full"]);
 });
 
-Deno.test("what follows a sync is done in order, and the next sync waits for it", async () => {
+Deno.test("the next sync waits for what follows a sync", async () => {
   await using fixture = await SyncFixture.synced([]);
   fixture.followed.splice(0);
   const { promise, resolve } = Promise.withResolvers<void>();
@@ -216,7 +216,7 @@ Deno.test("a Service that needs what the kernel refuses is warned of once", asyn
   assertEquals([seen(), logger.at("warn").length], [2, 2]);
 });
 
-Deno.test("a Service that loses thousands of claims is one line, and one report", async () => {
+Deno.test("a Service that loses thousands of claims is one line", async () => {
   const externalIPs = Array.from({ length: 900 }, (_, i) => `192.0.${i >> 8}.${i & 255}`);
   const ports = Array.from({ length: 10 }, (_, i) => ({ name: `p${i}`, port: i + 1 }));
   const greedy = { externalIPs, ports };

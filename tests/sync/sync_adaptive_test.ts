@@ -41,7 +41,7 @@ Deno.test("adaptive: a lone change is written at once, each time that one comes"
   }
 });
 
-Deno.test("adaptive: a burst is gathered, and a fifth of the time goes into syncs", async () => {
+Deno.test("adaptive: a burst is gathered", async () => {
   await using fixture = await withKernel(() => 8);
   const pauses = await burst(fixture, { changes: 60, every: 5, takes: 8 });
   // The first ones are shorter: before them there was a quiet second.

@@ -20,7 +20,7 @@ function repairs({ dataplane }: SyncFixture): number {
   return dataplane.log.length - 1;
 }
 
-Deno.test("drift is repaired at once, and the log names who did it", async () => {
+Deno.test("drift is repaired at once", async () => {
   await using fixture = await repaired(1);
   assertEquals(repairs(fixture), 1);
   assertMatch(
@@ -54,7 +54,7 @@ Deno.test("drift that comes before its repair begins counts once", async () => {
   assertEquals(fixture.logger.at("warn").length, 1);
 });
 
-Deno.test("after five repairs in a row, the next one waits, and one line says so", async () => {
+Deno.test("after five repairs in a row, the next one waits", async () => {
   await using fixture = await repaired(5);
   const lines = fixture.logger.at("warn").length;
   fixture.dataplane.kernel.clear();

@@ -17,7 +17,7 @@ Deno.test("syncs of 8 ms have pauses of 32 ms: a fifth of the time", () => {
   assertAlmostEquals(adaptivePause([8, 8, 8]), 32);
 });
 
-Deno.test("before the first sync there is no pause, and after it a short one", () => {
+Deno.test("the first sync has no pause before it", () => {
   assertEquals(adaptivePause([]), 0);
   assertAlmostEquals(adaptivePause([9]), 12);
   assertAlmostEquals(adaptivePause([9, 9]), 24);
@@ -28,7 +28,7 @@ Deno.test("a slow kernel has pauses of a second, never longer ones", () => {
   assertEquals(adaptivePause([20_000, 20_000, 20_000]), 1_000);
 });
 
-Deno.test("one slow sync is paid for in three pauses, and then forgotten", () => {
+Deno.test("one slow sync makes three pauses longer", () => {
   const pauses = after([8, 8, 8]);
   const following = [200, 8, 8, 8].map((duration) => {
     pauses.end(duration, { began: 0, isFailed: false });

@@ -94,7 +94,7 @@ Deno.test("a change of the node that a partial script cannot make is made by a f
   assertEquals(fixture.dataplane.log.slice(1), ["full: default/s1"]);
 });
 
-Deno.test("the loop ends when it is told to, and leaves the rules as they are", async () => {
+Deno.test("the loop leaves the rules when it ends", async () => {
   const fixture = await SyncFixture.synced([service(1)]);
   fixture.upsert(service(2));
   await fixture.pass(0);

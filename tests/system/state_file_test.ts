@@ -76,7 +76,7 @@ Deno.test("a state file that is written and read is the same state", () =>
     )
   ));
 
-test("a large state comes back, and its text is what zcat shows", async (path) => {
+test("a large state comes back", async (path) => {
   await write(path, LARGE);
   assertEquals(await read(path), eventsOf(LARGE));
   assertEquals(gunzipSync(Deno.readFileSync(path)).toString(), textOf(LARGE));
@@ -101,7 +101,7 @@ test("the time of writing comes back", async (path) => {
   assertEquals((await readStateFile(path, READ))?.written, HEADER.written);
 });
 
-test("a file that is not there is nothing, and no error", async (path, folder) => {
+test("a missing file is not an error", async (path, folder) => {
   assertEquals(await read(path), undefined);
   assertEquals(await read(`${folder}/missing/state.json.gz`), undefined);
 });
@@ -183,7 +183,7 @@ test("a full disk leaves the old file and nothing else", async (_path, folder) =
   }
 });
 
-test("a read-only disk is named, and how to do without", async (_path, folder) => {
+test("a read-only disk is named", async (_path, folder) => {
   await run(["mount", "-t", "tmpfs", "-o", "ro", "tmpfs", folder]);
   try {
     assertEquals(
@@ -207,7 +207,7 @@ Deno.test({
   },
 });
 
-test("a folder that is missing is named, and not made", async (_path, folder) => {
+test("a folder that is missing is named", async (_path, folder) => {
   assertEquals(
     await writeFailure(`${folder}/none/state.json.gz`, LARGE),
     `cannot write ${folder}/none/state.json.gz: the folder ${folder}/none does not exist; make ` +
@@ -222,7 +222,7 @@ test("a failure reads the same each time, so that it is logged once", async (pat
 });
 
 test(
-  "the file of a write that a crash ended is replaced, and a link is not followed",
+  "the file of a write that a crash ended is replaced",
   async (path, folder) => {
     const other = `${folder}/other`;
     for (
@@ -305,7 +305,7 @@ test("a changed byte of the file is refused, or changes nothing at all", async (
   }
 });
 
-test("a file that was cut off anywhere is refused, and so is one with more at its end", async (path) => {
+test("a file that was cut off anywhere is refused", async (path) => {
   await write(path, stateOf({ services: 4 }));
   const good = Deno.readFileSync(path);
   for (let length = 0; length < good.length; length++) {
@@ -335,7 +335,7 @@ test("a file of anything else is refused with one line", async (path) => {
   }
 });
 
-test("what is not a regular file is refused, and not waited for", async (path, folder) => {
+test("a file that is not regular is refused", async (path, folder) => {
   const refused = (path: string) => `cannot use ${path}: it is not a regular file`;
   assertEquals(await readFailure(folder), refused(folder));
   await run(["mkfifo", path]);

@@ -10,7 +10,7 @@ import {
   V8_FLAGS,
 } from "../../tools/compile/arguments.ts";
 
-Deno.test("a binary gets the permissions of deno.json, and no others", () => {
+Deno.test("a binary gets only the permissions of deno.json", () => {
   const permissions = config.permissions.default as unknown as Permissions;
   const args = compileArguments({
     target: "aarch64-unknown-linux-gnu",
@@ -54,7 +54,7 @@ Deno.test("a binary starts without Deno's remarks on programs that the node lack
   }
 });
 
-Deno.test("a jitless binary has that flag beside the others, and nothing is minified", () => {
+Deno.test("a jitless binary has that flag beside the others", () => {
   const args = compileArguments({
     target: "x86_64-unknown-linux-gnu",
     jitless: true,
@@ -67,7 +67,7 @@ Deno.test("a jitless binary has that flag beside the others, and nothing is mini
   assertEquals([...bundleArguments(), ...args].includes("--minify"), false);
 });
 
-Deno.test("binaries are named after their target, and jitless ones say so", () => {
+Deno.test("binaries are named after their target", () => {
   assertEquals(binaryName("x86_64-unknown-linux-gnu"), "signpost-x86_64-unknown-linux-gnu");
   assertEquals(
     binaryName("x86_64-unknown-linux-gnu", true),
@@ -86,7 +86,7 @@ Deno.test("a permission with a list is limited to it", () => {
   ]);
 });
 
-Deno.test("the target of a runtime is read from its header, and other files have none", () => {
+Deno.test("the target of a runtime is read from its header", () => {
   const header = (machine: number) => {
     const bytes = new Uint8Array(64);
     bytes.set([0x7f, 0x45, 0x4c, 0x46, 2, 1, 1]);

@@ -79,7 +79,7 @@ Deno.test("route_localnet is set after the rule that keeps neighbours from local
   assertEquals(lines.indexOf("route_localnet"), lines.length - 1);
 });
 
-Deno.test("packet counts are of both families, and full scripts keep those that were read", async () => {
+Deno.test("full scripts keep the packet counts of both families", async () => {
   const packets: Record<string, number> = {};
   const runner: ProcessRunner = {
     run: ([program]) => {

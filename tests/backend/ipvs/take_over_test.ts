@@ -239,7 +239,7 @@ Deno.test("a guard that another program removes comes back at the next look", as
   assertEquals([scripts > 1, it.node.scripts.length], [true, scripts]);
 });
 
-Deno.test("while kube-proxy is at work nothing is removed, and it is said once", async () => {
+Deno.test("nothing is removed while kube-proxy is at work", async () => {
   const it = setUp();
   it.state.obstacle = "kube-proxy is still at work";
   await it.takeOver.takeOver();
@@ -251,7 +251,7 @@ Deno.test("while kube-proxy is at work nothing is removed, and it is said once",
   assertEquals(it.node.addresses, undefined);
 });
 
-Deno.test("without ipvsadm everything stays, guarded, and one line says what to install", async () => {
+Deno.test("everything stays guarded without ipvsadm", async () => {
   const it = setUp();
   it.node.missing.add("ipvsadm");
   await it.takeOver.takeOver();
@@ -311,7 +311,7 @@ Deno.test("a reading that fails within the grace time does not end it", async ()
   assertEquals(it.takeOver.report?.connections, 1);
 });
 
-Deno.test("without the module ip_vs there is no virtual server, and the interface goes", async () => {
+Deno.test("the interface goes without the module ip_vs", async () => {
   const it = setUp();
   it.node.failures.set("cat", "cat: /proc/net/ip_vs: No such file or directory");
   await it.takeOver.takeOver();
@@ -340,7 +340,7 @@ Deno.test("in iptables mode what cannot be read is not refused before our rules 
 /** Of a clean-up. */
 const OPTIONS = { kubeProxy: true, logger: new MemoryLogger() };
 
-Deno.test("cleanup fails where virtual servers cannot be read, and removes nothing", async () => {
+Deno.test("cleanup fails if virtual servers cannot be read", async () => {
   for (const command of ["cat /proc/net/ip_vs", "cat /proc/net/ip_vs_conn", "ip addr"]) {
     const node = new FakeIpvs();
     node.failures.set(command, "Too many open files");
@@ -373,7 +373,7 @@ Deno.test("what cannot be removed is tried again", async () => {
   assertEquals(it.takeOver.report, undefined);
 });
 
-Deno.test("cleanup removes it at once, and a dry run prints it", async () => {
+Deno.test("cleanup removes the guard and the virtual servers at once", async () => {
   const node = new FakeIpvs();
   node.active = 5;
   node.isGuarded = false;
@@ -398,7 +398,7 @@ Deno.test("cleanup removes it at once, and a dry run prints it", async () => {
   assertEquals(await cleanUp({ ...options, dryRun: false }), []);
 });
 
-Deno.test("cleanup without ipvsadm fails, and says what to run", async () => {
+Deno.test("cleanup without ipvsadm fails", async () => {
   const node = new FakeIpvs();
   node.missing.add("ipvsadm");
   const removed = () => Promise.resolve();

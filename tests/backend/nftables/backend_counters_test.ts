@@ -40,7 +40,7 @@ Deno.test("elements that refuse say why", () => {
   assertEquals(reasons("services4"), [undefined, undefined]);
 });
 
-Deno.test("elements without a counter or a Service, and other maps, count nothing", () => {
+Deno.test("elements without a counter or a Service count nothing", () => {
   const elements = `elements = { 10.96.0.10 . tcp . 80 comment "shop/web:http" : goto a,
     10.96.0.11 . tcp . 80 counter packets 3 bytes 180 : goto a,
     10.96.0.12 . gre . 80 counter packets 3 bytes 180 comment "a/b" : goto a }`;

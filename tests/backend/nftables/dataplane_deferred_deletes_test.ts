@@ -17,7 +17,7 @@ const deleting = (...numbers: readonly number[]): Delta => ({
   deleteElements: slots(...numbers),
 });
 
-Deno.test("a step deletes a share of its elements, and later steps delete the rest", () => {
+Deno.test("a step deletes a share of its elements", () => {
   const deferred = new DeferredDeletes();
   assertEquals(deferred.limit(deleting(0, 1, 2, 3, 4), 2).deleteElements, slots(0, 1));
   assertEquals(deferred.limit(NOTHING, 2).deleteElements, slots(2, 3));

@@ -74,7 +74,7 @@ function stage(options: { readonly refuses?: readonly string[] } = {}) {
   return { kernel, scripts, warnings, devices };
 }
 
-Deno.test("interfaces that match a pattern become devices, and the flags are kept", async () => {
+Deno.test("interfaces that match a pattern become devices", async () => {
   const { kernel, scripts, devices } = stage();
   kernel.interfaces.push("veth1", "cni0");
   await devices.look();
@@ -205,7 +205,7 @@ Deno.test("interfaces and connections are counted", async () => {
   assertEquals(devices.summary, { packets: 20, interfaces: ["eth0"], connections: 1 });
 });
 
-Deno.test("a refused interface keeps no other one out, and is named once", async () => {
+Deno.test("a refused interface does not keep another one out", async () => {
   const { kernel, warnings, devices } = stage({ refuses: ["veth1"] });
   kernel.interfaces.push("veth1", "veth2");
   await devices.look();
@@ -216,7 +216,7 @@ Deno.test("a refused interface keeps no other one out, and is named once", async
   assertMatch(warnings[0] ?? "", /"interface":"veth1"/);
 });
 
-Deno.test("a name that could end a quoted name, and lo, match no pattern", () => {
+Deno.test("a name that could end a quoted name matches no pattern", () => {
   const text = table("lo", 'veth"}', "veth1", "veth.5", "vethX");
   assertEquals(matchingInterfaces(text, ["*"]), ["veth.5", "veth1", "vethX"]);
   assertEquals(matchingInterfaces(text, ["veth.5", "eth0"]), ["veth.5"]);

@@ -27,7 +27,7 @@ async function holding(kernel: Kernel, spec?: object) {
   return { node, ports, held: () => heldPorts(kernel.nft, { node, ports }) };
 }
 
-Deno.test("the elements of a Service are found without a listing, and read as in one", async () => {
+Deno.test("the elements of a Service are read without a listing", async () => {
   await using kernel = await Kernel.create();
   const { node, ports, held } = await holding(kernel);
   const entries = nftablesRules(await held()).entries(ports, node);

@@ -164,7 +164,7 @@ Deno.test("a missing permission or program is reported as such", async () => {
   assertEquals(missing.failure, "program-missing");
 });
 
-Deno.test("this kernel passes, whatever the node's settings, and nothing is left in it", async () => {
+Deno.test("this kernel passes, whatever the node's settings", async () => {
   await using kernel = await Kernel.create();
   const detectLocal = { bridgeInterface: "cni0", interfaceNamePrefix: "cali" };
   const settings: Parameters<typeof nodeOf>[0][] = [

@@ -189,7 +189,7 @@ Deno.test("a hook is read as a rule", () => {
   assertEquals(parseHook("jump services"), undefined);
 });
 
-Deno.test("what else stands in a table, and what elements have besides, is read", () => {
+Deno.test("other objects of a table are read", () => {
   const contents = atOnce(parsingListing(`table inet signpost {
 	comment "by hand"
 	flags dormant, owner

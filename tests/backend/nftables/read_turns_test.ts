@@ -73,7 +73,7 @@ Deno.test("a large table is read and compared in turns: others work between two 
   );
 });
 
-Deno.test("a look at a large table, and its repair, are done in turns", async () => {
+Deno.test("a large table is compared and repaired in turns", async () => {
   const { desired } = manyServices();
   const listing = listingOf(atOnce(readingTable(atOnce(tableOf(desired)))));
   const nft = {

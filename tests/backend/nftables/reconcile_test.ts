@@ -172,7 +172,7 @@ Deno.test("a live table of the same state keeps its clients", async () => {
   assertEquals(found?.ruleCounts, known?.ruleCounts);
 });
 
-Deno.test("what differs of a live table is written, and nothing else", async () => {
+Deno.test("only what differs of a live table is written", async () => {
   await using stage = await Stage.create();
   await stage.start(objects(10));
   await stage.kernel.script(

@@ -276,7 +276,7 @@ Deno.test("a repair leaves deletions that wait to the steps that make them", asy
   assertEquals(await table.differences(), []);
 });
 
-Deno.test("source ranges go over several steps, and come back between them", async () => {
+Deno.test("source ranges are deleted over several steps", async () => {
   const balanced = (name: string, clusterIP: string, ip: string, ranges: readonly number[]) =>
     service({
       namespace: "shop",

@@ -93,7 +93,7 @@ Deno.test("the clients of each set of the new table are written", () => {
   );
 });
 
-Deno.test("the kernel lists clients so that they can be read, and takes them again", async () => {
+Deno.test("the kernel takes the clients that it lists", async () => {
   await using kernel = await Kernel.create();
   const table =
     `table inet signpost {\n set ${FOUR} { typeof ip saddr; flags dynamic,timeout; }\n` +

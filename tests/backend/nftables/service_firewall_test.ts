@@ -132,7 +132,7 @@ Deno.test("rules for source ranges exist while a Service has ranges", async () =
   assertEquals(parts(last, "delete"), [...shared, ...udp].sort());
 });
 
-Deno.test("the kernel takes each of these steps, and holds then what a full script makes", async () => {
+Deno.test("each of these steps leaves what a full script makes", async () => {
   await using kernel = await Kernel.create();
   const states = [[OPEN], [OPEN, RANGED], [RANGED, RANGED_UDP], [RANGED_UDP], [OPEN], []];
   const dataplane = new NftablesDataplane(kernel.nft);

@@ -127,12 +127,12 @@ const CASES: readonly (readonly [TableSet, string, Key, string])[] = [
 ];
 
 for (const [set, name, key, text] of CASES) {
-  Deno.test(`the table of sets gives the name ${name}, and finds it again`, () => {
+  Deno.test(`the table of sets finds the set ${name} by its name`, () => {
     assertEquals(set.name, name);
     assertEquals(setNamed(name), set);
   });
 
-  Deno.test(`a key of ${name} reads ${text}, and is read from it`, () => {
+  Deno.test(`a key of ${name} reads ${text}`, () => {
     assertEquals(printKey(key), text);
     assertEquals(parseKey(set, text), key);
   });
@@ -193,7 +193,7 @@ Deno.test("a key that no frontend has is not read", () => {
   assertEquals(parseKey(endpoints, "10.96.0.1 . 80 . x"), undefined);
 });
 
-Deno.test("nft lists protocols as numbers, and a range of one address as the address", () => {
+Deno.test("nft lists protocols as numbers", () => {
   const services = tableSet("services", { frontend: "vip", family: 4 });
   assertEquals(parseKey(services, "10.96.0.1 . 17 . 53"), VIP);
   const range = { type: "sourceRange", frontend: VIP, range: "198.51.100.7/32" } as const;

@@ -35,7 +35,7 @@ Deno.test("a transaction ends with the line that names its process", () => {
   );
 });
 
-Deno.test("maps, and sets that come, count as sets; sets within rules do not count", () => {
+Deno.test("new maps and sets count as sets", () => {
   assertEquals(
     read(
       "delete map inet signpost services4",
@@ -92,7 +92,7 @@ Deno.test("reading ends where events were lost", () => {
   assertThrows(() => read("add chain inet signpost a", lost), Error, "the kernel dropped events");
 });
 
-Deno.test("a mark is an element that times out, and only its maker knows it", () => {
+Deno.test("only its maker knows a mark", () => {
   const marks = new Marks(0x1000);
   const command = marks.next();
   assertStringIncludes(command, "    elements = {\n      0x1000 timeout 10ms\n    }\n");

@@ -99,7 +99,7 @@ Deno.test("a table that no packet meets is written in portions, base chains last
   assertEquals(dataplane.progress, undefined);
 });
 
-Deno.test("a table that packets meet is replaced in one transaction, and so is a small one", async () => {
+Deno.test("a table that packets meet is replaced in one transaction", async () => {
   const { fake, dataplane } = opened();
   await dataplane.apply(dataplane.full(loaded(objects(1)).desired));
   assertEquals(fake.scripts.length, 1);
@@ -115,7 +115,7 @@ Deno.test("a table that packets meet is replaced in one transaction, and so is a
   assert(fake.scripts.length > before + 1, "the hooks of others count for nothing");
 });
 
-Deno.test("a portion that is refused ends the rest, and the next try begins again", async () => {
+Deno.test("a portion that is refused ends the rest", async () => {
   const { fake, dataplane } = opened();
   const { desired } = loaded(objects());
   fake.refusedScript = 2;
@@ -205,7 +205,7 @@ Deno.test("writing ends between two portions where it is told to", async () => {
   assertEquals(fake.scripts.length, 2);
 });
 
-Deno.test("how far it is can be asked for, and is logged once after 10 s", async () => {
+Deno.test("the progress is logged once after 10 s", async () => {
   const logger = new MemoryLogger();
   const seen: (Progress | undefined)[] = [];
   let now = 0;

@@ -197,7 +197,7 @@ Deno.test("a policy that drops clients from outside alone is not said to break t
   assertStringIncludes(report.summary, "works on this node, but not from outside (policy Local");
 });
 
-Deno.test("a Service that is not there is one line, and one that helps", () => {
+Deno.test("a Service that does not exist gives one line", () => {
   const near = web({}, { metadata: { namespace: "shop", name: "wbe" } });
   assertEquals(
     renderService(explainWeb([near]), plain),

@@ -8,7 +8,7 @@ Deno.test("the notices are those of the packages in deno.lock", async () => {
   assertEquals(isSame, true, "lib/cli/licenses/notices.ts is old: run deno task notices");
 });
 
-Deno.test("signpost licenses prints who publishes each package, and its notices", () => {
+Deno.test("signpost licenses prints the notices of each package", () => {
   const report = licensesReport();
   for (const { name, version, publisher, license } of NOTICES) {
     assertStringIncludes(report, `  ${name} ${version} (${publisher}): ${license}\n`);

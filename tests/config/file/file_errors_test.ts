@@ -107,7 +107,7 @@ Deno.test("a file that cannot be read is an error", async () => {
   ]);
 });
 
-Deno.test("what is no YAML behind a field that is set again is an error, and no crash", async () => {
+Deno.test("text that is not YAML behind a repeated field is an error", async () => {
   const yaml = 'conntrack: {min: 1, min: 2}\nmode: "\u0007"\n';
   assertEquals(errorsOf(await loadFile(yaml)).length, 1);
 });

@@ -207,7 +207,7 @@ Deno.test("the section of the mode that is not used may hold odd periods", async
 });
 
 for (const mode of ["", "nftables", "iptables"]) {
-  Deno.test(`the example file warns of nothing with mode "${mode}", and says the defaults`, async () => {
+  Deno.test(`the example file says the defaults of mode "${mode}"`, async () => {
     const text = await Deno.readTextFile(new URL("../../../examples/config.yaml", import.meta.url));
     const yaml = text.replace(/^mode: .*$/m, `mode: "${mode}"`);
     const { configuration, warnings } = runOf(await load(["--config=x"], { x: yaml }));

@@ -44,7 +44,7 @@ function start(first: NodeFacts, firstSync = Promise.resolve()) {
   return { clock, logger, looks, appeared, now, changed, findings, stop };
 }
 
-Deno.test("a finding is logged once when it appears, and once when it is gone", async () => {
+Deno.test("a finding is logged when it appears or ends", async () => {
   const { clock, logger, appeared, now, changed, findings, stop } = start(ELSEWHERE);
   await settle();
   assertEquals(findings.list.map(({ id }) => id), ["node-address-elsewhere"]);
@@ -61,7 +61,7 @@ Deno.test("a finding is logged once when it appears, and once when it is gone", 
   assertEquals(appeared, ["node-address-elsewhere"]);
 });
 
-Deno.test("the whole node is looked at every minute, and objects when they change", async () => {
+Deno.test("the whole node is checked every minute", async () => {
   const { clock, looks, changed, stop } = start(HERE);
   await settle();
   changed.set();
@@ -104,7 +104,7 @@ Deno.test("changes that come at once are looked at after a pause", async () => {
   await stop();
 });
 
-Deno.test("facts that cannot be gathered leave the last list, and are logged once", async () => {
+Deno.test("facts that cannot be gathered leave the last list", async () => {
   const { clock, logger, now, changed, findings, stop } = start(ELSEWHERE);
   await settle();
   now.facts = undefined;
@@ -178,7 +178,7 @@ function cutOff(message: string): NodeFacts {
   return { ...HERE, apiServer: { where: "https://api", warnings: [], failures } };
 }
 
-Deno.test("an error is logged for each new cause, and every ten minutes while it lasts", async () => {
+Deno.test("an error is logged every ten minutes while it lasts", async () => {
   const { clock, logger, now, changed, stop } = start(cutOff("refused"));
   await settle();
   for (const cause of ["unknown authority", "refused", "unknown authority"]) {
@@ -203,7 +203,7 @@ Deno.test("before the first sync, only what needs no program is looked at, when 
   await stop();
 });
 
-Deno.test("a firewall is reported if two looks find it, and not while it loads its rules", async () => {
+Deno.test("a firewall is reported if two looks find it", async () => {
   const hook = { type: "filter", hook: "forward", priority: 0, policy: "drop", devices: [] };
   const chains = [{ table: "inet firewalld_policy_drop", name: "filter_forward", hook, rules: [] }];
   const objects = [node(["192.168.77.2"]), service("web"), slice("web", ["10.244.0.11"])];

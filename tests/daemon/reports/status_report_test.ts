@@ -91,7 +91,7 @@ Deno.test("a Service without rules is absent, also after it was there", () => {
   assertEquals(daemon.web, "absent");
 });
 
-Deno.test("a status lists the first 1,000 refused objects, and counts all", () => {
+Deno.test("a status lists the first 1,000 refused objects", () => {
   assertEquals(refusedObjects([]), { refused: [] });
   const each = (kind: "Service" | "Node", index: number) => ({
     kind,

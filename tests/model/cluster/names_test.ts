@@ -27,7 +27,7 @@ Deno.test("keys of frontends are written as nft concatenates them", () => {
   assertEquals(nodePortKey("udp", 30053), "udp . 30053");
 });
 
-Deno.test("the id of a virtual IP stands for its key, and for no other", () => {
+Deno.test("the id of a virtual IP stands for its key alone", () => {
   const addresses = ["0.0.0.1", "10.96.0.1", "10.96.1.0", "255.255.255.254", "fd00::1", "fd00::10"];
   const all = addresses.flatMap((address) =>
     PROTOCOLS.flatMap((protocol) =>

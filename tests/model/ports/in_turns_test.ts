@@ -23,7 +23,7 @@ function working(step: number) {
   return { clock, sleeps, work };
 }
 
-Deno.test("work that yields often gives way by the time that it took, and not each time", async () => {
+Deno.test("work yields by the time that it took", async () => {
   const { clock, sleeps, work } = working(1);
   assertEquals(await new Turns(clock).run(work(100)), "done");
   const turns = sleeps.map((at, i) => at - (sleeps[i - 1] ?? -2) - 2);
@@ -37,7 +37,7 @@ Deno.test("steps that take longer than a turn give way each time", async () => {
   assertEquals(sleeps.length, 5);
 });
 
-Deno.test("several pieces of work share a turn; what is short gives way to nothing", async () => {
+Deno.test("several pieces of work share a turn", async () => {
   const { clock, sleeps, work } = working(1);
   const turns = new Turns(clock);
   for (let i = 0; i < 2; i++) await turns.run(work(9));

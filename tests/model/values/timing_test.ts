@@ -3,7 +3,7 @@ import { Backoff, delayAfter } from "../../../lib/model/values/timing.ts";
 
 const LIMITS = { first: 250, longest: 30_000 };
 
-Deno.test("waiting times double up to the longest, and start again after a success", () => {
+Deno.test("waiting times double up to the longest", () => {
   const backoff = new Backoff(LIMITS, () => 1);
   const waits = Array.from({ length: 9 }, () => backoff.next());
   assertEquals(waits, [250, 500, 1000, 2000, 4000, 8000, 16_000, 30_000, 30_000]);

@@ -102,7 +102,7 @@ const LOCALHOST: MetricsSources["localhost"] = {
   },
 };
 
-Deno.test("each mode has kube-proxy's metrics of that mode, and only those", async () => {
+Deno.test("each mode has only kube-proxy's metrics of that mode", async () => {
   const own = {
     nftables: ["nftables_cleanup_failures_total", "nftables_sync_failures_total"],
     iptables: [
@@ -351,7 +351,7 @@ Deno.test("signpost's own metrics tell of drift, watches, refusals and conflicts
   ) assertStringIncludes(body, `${line}\n`);
 });
 
-Deno.test("without a state file there is no age, and readings are taken again", async () => {
+Deno.test("there is no age without a state file", async () => {
   let age: number | undefined = 1;
   const metrics = start({ snapshotAge: () => age });
   assertEquals(samples((await metrics.render()).body, "signpost_snapshot_age_seconds").length, 1);

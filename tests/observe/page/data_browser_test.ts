@@ -126,7 +126,7 @@ Deno.test("the page follows the daemon", async () => {
   assertEquals(Number(repairs) > 0, true, document);
 });
 
-Deno.test("the page says that the daemon does not answer, and keeps its last state", async () => {
+Deno.test("the page says that the daemon does not answer", async () => {
   let asked = 0;
   const handler = page(() => contents({ services: SERVICES }));
   await using pages = new Site((request) =>

@@ -42,7 +42,7 @@ Deno.test("a renewed token file is used from the next request on", async () => {
   );
 });
 
-Deno.test("a client certificate is shown, and used again when its files change", async () => {
+Deno.test("a client certificate is used again when its files change", async () => {
   const user = { "client-certificate": "client.crt", "client-key": "client.key" };
   const setup = { user, server: { requireClientCertificate: true } };
   await withWatch(setup, async (watched) => {
@@ -118,7 +118,7 @@ for (const [adapter, name] of [["fetch", ""], ["node:https", "localhost"]] as co
   });
 }
 
-Deno.test("a kubeconfig that breaks keeps the state, and is used again when it is whole", async () => {
+Deno.test("a kubeconfig that breaks keeps the state", async () => {
   await withWatch({}, async (watched) => {
     const { server, folder, sink } = watched;
     const whole = await Deno.readTextFile(`${folder}/kubeconfig`);

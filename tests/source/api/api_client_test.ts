@@ -96,7 +96,7 @@ Deno.test("the server's message is understood in protobuf too", async () => {
   assertEquals(error.message, "GET /api/v1/nodes: 429 too many");
 });
 
-Deno.test("an error status carries the server's message in one line, and its Retry-After", async () => {
+Deno.test("an error status carries the server's message in one line", async () => {
   const message = JSON.stringify({ kind: "Status", message: "too\nmany\u001b[31m" });
   const http = new FakeHttp(answer(429, body(message), { "retry-after": "7" }));
   const error = await assertRejects(() => get(http), StatusError);
@@ -129,7 +129,7 @@ Deno.test("an error status counts though its message does not come", async () =>
   assertEquals((await pending).message, "GET /api/v1/nodes: 410");
 });
 
-Deno.test("a body that is no JSON, and a broken one, are told apart", async () => {
+Deno.test("a body that is not JSON differs from a broken one", async () => {
   const reason = async (http: HttpClient) =>
     (await assertRejects(() => get(http), WatchError)).reason;
   assertEquals(await reason(new FakeHttp(answer(200, body("<html>")))), "garbage");

@@ -152,7 +152,7 @@ test("bookmarks keep the resource version current", async () => {
   });
 });
 
-test("410, as a status or as an event, lists again and takes nothing away", async () => {
+test("410, as a status or as an event, lists again", async () => {
   await withWatch({}, async ({ server, sink, requests }) => {
     server.compact();
     await eventually("it is listed again", () => requests("streamingList").length === 2);
@@ -260,7 +260,7 @@ test("a request that is never answered is given up", async () => {
   });
 });
 
-test("a restarted server is found again, and what happened meanwhile comes in", async () => {
+test("a restarted server is found again", async () => {
   await withWatch({}, async ({ server, sink, status }) => {
     await server.stop();
     server.store.delete("Service", "default/a");

@@ -176,7 +176,7 @@ Deno.test("a stop in the middle of a frame is not logged", async () => {
   assertEquals(logger.lines, []);
 });
 
-test("a watch asks for all that a streaming list needs, and for bookmarks", ({ http }) => {
+test("a watch asks for all that a streaming list needs", ({ http }) => {
   assertEquals(Object.fromEntries(http.query), {
     labelSelector: "!service.kubernetes.io/service-proxy-name",
     watch: "true",
@@ -230,7 +230,7 @@ test("a watch that is silent for 40 seconds is opened again where it was", async
   assertEquals(logger.messages, []);
 });
 
-test("a watch ends twice a minute, and goes on at once where it was", async ({ http, clock, status }) => {
+test("a watch ends twice a minute", async ({ http, clock, status }) => {
   let send = await http.listed();
   for (let watch = 1; watch <= 10; watch++) {
     await clock.advance(31_000);
@@ -377,7 +377,7 @@ test("429 waits as long as the server asks, but not for ever", async ({ http, cl
   assertEquals(http.requests.length, 3);
 });
 
-test("a failure that lasts is one warning, and its end is told", async ({ http, clock, logger, status }) => {
+test("a failure that lasts is one warning", async ({ http, clock, logger, status }) => {
   for (let failure = 0; failure < 5; failure++) {
     await http.answer(403, JSON.stringify({ message: "not yours" }));
     await http.answer(403, JSON.stringify({ message: "not yours" }));

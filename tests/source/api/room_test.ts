@@ -21,7 +21,7 @@ function list(room: Room, sizes: Readonly<Record<string, number>>): string {
   return types.join(" ");
 }
 
-Deno.test("a namespace has its share of the room, and all of them have the rest", () => {
+Deno.test("a namespace has its share of the room", () => {
   const room = new Room({ all: 100, namespace: 60 });
   assertEquals(
     list(room, { "a/1": 50, "a/2": 20, "b/1": 50, "c/1": 10 }),
@@ -66,7 +66,7 @@ Deno.test("a list follows once there is room for what was refused", () => {
   assertEquals(room.mayTakeMore, false);
 });
 
-Deno.test("a hundred objects without room are one line of the log, and all are counted", () => {
+Deno.test("a hundred objects without room are one line of the log", () => {
   const room = new Room({ all: 10, namespace: 10 });
   const cache = new ObjectCache();
   const logged = Array.from({ length: 100 }, (_, i) => cache.apply(room.put(change(`a/${i}`, 20))))

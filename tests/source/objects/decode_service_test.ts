@@ -237,7 +237,7 @@ const SPECIAL: readonly string[] = [
 ];
 
 for (const address of SPECIAL) {
-  Deno.test(`${address} is left out of a Service wherever it stands, and the rest of it works`, () => {
+  Deno.test(`${address} is left out of a Service wherever it stands`, () => {
     const plain = decodeGood("Service", FULL);
     const paths = ["spec.externalIPs[0]", "status.loadBalancer.ingress[1]"];
     for (const path of paths) {
@@ -298,7 +298,7 @@ const BAD_NAMES: readonly unknown[] = [
 ];
 
 for (const path of ["metadata.name", "metadata.namespace"]) {
-  Deno.test(`a Service whose ${path} is no DNS name is refused, and named without harm`, () => {
+  Deno.test(`a Service whose ${path} is not a DNS name is refused`, () => {
     for (const name of BAD_NAMES) {
       if (path === "metadata.namespace" && (name === undefined || name === null)) continue;
       const decoded = createDecoder()("Service", withValue(FULL, path, name));

@@ -22,7 +22,7 @@ Deno.test("the pods of a slice are those that its endpoints refer to", () => {
   }
 });
 
-Deno.test("the name of a pod is printable, and not longer than Kubernetes lets it be", () => {
+Deno.test("the name of a pod is printable", () => {
   const named = (name: unknown) =>
     endpointPods({
       endpoints: [{ addresses: ["10.244.0.11"], targetRef: { kind: "Pod", name } }],

@@ -70,7 +70,7 @@ function pathsOf(fields: Message, path = ""): string[] {
   ]);
 }
 
-Deno.test("every field of the tables is asked for by a decoder, and no other", () => {
+Deno.test("a decoder asks for every field of the tables", () => {
   const asked = new Map<string, Set<string>>();
   for (const [kind, fields] of Object.entries(TABLES)) {
     const seen = new Set<string>();

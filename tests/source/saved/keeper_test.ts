@@ -138,7 +138,7 @@ Deno.test("the pause after a long write is as long as the write", async () => {
   assertEquals(times().length, 3);
 });
 
-Deno.test("a write is told the time of day, and rests between its batches", async () => {
+Deno.test("a write rests between its batches", async () => {
   const { written, clock, writes } = setUp();
   await written();
   const [write] = writes;
@@ -151,7 +151,7 @@ Deno.test("a write is told the time of day, and rests between its batches", asyn
   assertEquals(rested, true);
 });
 
-Deno.test("a failure is logged once until it changes, and tried again after the period", async () => {
+Deno.test("a failure is logged once until it changes", async () => {
   const { written, clock, fail, finish, logger, times } = setUp();
   const kept = "the state file is not written: ";
   await written();
@@ -178,7 +178,7 @@ Deno.test("writes that succeed are not worth a line", async () => {
   assertEquals(logger.messages, []);
 });
 
-Deno.test("a stop writes at once what waits, and then nothing more", async () => {
+Deno.test("a stop writes at once what waits", async () => {
   const { keeper, clock, finish, times, writes } = setUp();
   keeper.changed();
   await clock.advance(1_000);
@@ -227,7 +227,7 @@ Deno.test("a write that rests when the stop comes goes on without rests", async 
   await stopped;
 });
 
-Deno.test("a stop does not wait for a write that hangs, and tells it to give up", async () => {
+Deno.test("a stop does not wait for a write that hangs", async () => {
   const { written, keeper, clock, writes } = setUp();
   await written();
   const stopped = keeper.stop();

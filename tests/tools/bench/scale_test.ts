@@ -83,7 +83,7 @@ Deno.test("bench scale: the page names the commit", () => {
   assertStringIncludes(renderPage({ ...RESULTS, noLimit: "no cgroup" }), "not tried: no cgroup.");
 });
 
-Deno.test("bench scale: what is missed has its reason and the floor, what failed a line", () => {
+Deno.test("bench scale: a missed target has its reason", () => {
   const missed =
     /^\| nft's peak.*\| 100,000 x 10 \| 400 MB of 300 MB \| 11.1 s, 2400 MB \| \w.* \|$/m;
   assertMatch(renderPage(RESULTS), missed);

@@ -11,7 +11,7 @@ function options(...args: string[]): Options {
   return read;
 }
 
-Deno.test("deno task kernels without arguments runs everything, and keeps nothing", () => {
+Deno.test("deno task kernels runs everything by default", () => {
   assertEquals(options(), {
     names: NAMES,
     backends: BACKENDS,
@@ -42,7 +42,7 @@ Deno.test("deno task kernels takes names, folders and a limit", () => {
   );
 });
 
-Deno.test("the kernel of the day is one, and takes no names", () => {
+Deno.test("the kernel of the day is one", () => {
   assertEquals(options("--of-day").names, [runOfDay(42, "6.18.44").name]);
   assertThrows(() => options("--of-day", "sid"), Error, "leave the names out");
 });

@@ -46,7 +46,7 @@ for (const variant of VARIANTS) {
   });
 }
 
-Deno.test("a node without ip6tables has IPv4, and is told why", async () => {
+Deno.test("a node without ip6tables has IPv4 alone", async () => {
   await using kernel = await Kernel.create("-nft");
   const runner: ProcessRunner = {
     run: (argv, stdin) =>

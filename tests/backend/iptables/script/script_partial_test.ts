@@ -63,7 +63,7 @@ COMMIT
   );
 });
 
-Deno.test("a service that loses its last endpoint is refused, and its chain is removed", () => {
+Deno.test("the chain of a service without endpoints is removed", () => {
   const after = servicePort({ clusterEndpoints: [], hasEndpoints: false });
   assertEquals(
     step([servicePort()], [after]),
@@ -92,7 +92,7 @@ Deno.test("a step that changes nothing in the kernel has no text and no operatio
   assertEquals(script?.operations, 0);
 });
 
-Deno.test("two services with one endpoint have a hairpin rule each, and one of them goes", () => {
+Deno.test("two services with one endpoint have a hairpin rule each", () => {
   const other = servicePort({ name: "ns/other:http", clusterIPs: ["10.96.0.2"] });
   const text = step([servicePort(), other], [servicePort()]);
   assertEquals(text.match(/^-D KUBE-SEP-HAIRPIN/gm)?.length, 1);

@@ -43,7 +43,7 @@ Deno.test("in a pod the service account is used", () => {
   assertEquals(access.certificateAuthority, { type: "file", path: `${folder}/ca.crt` });
 });
 
-Deno.test("master overrides the server of a pod, and is enough outside of one", () => {
+Deno.test("master overrides the server of a pod", () => {
   const access = inClusterAccess(pod, "https://192.0.2.1:6443");
   assertEquals(access.server.host, "192.0.2.1:6443");
   assert(access.token);
@@ -181,7 +181,7 @@ Deno.test("an authority that has expired, or is not valid yet, is refused by nam
   }
 });
 
-Deno.test("a file that does not answer has ten seconds, and is not read again meanwhile", async () => {
+Deno.test("a file that does not answer has ten seconds", async () => {
   const clock = new ManualClock();
   const answer = Promise.withResolvers<string>();
   let reads = 0;
