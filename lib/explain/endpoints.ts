@@ -11,7 +11,7 @@ import {
   indexPorts,
   isUsed,
   needOf,
-  type Place,
+  type NodeTopology,
   reasonFor,
   type TopologyMode,
 } from "../policy/endpoints.ts";
@@ -22,7 +22,7 @@ interface EndpointInputs {
   readonly slices: readonly EndpointSlice[];
   readonly port: ServicePort;
   readonly desired: DesiredServicePort;
-  readonly place: Place;
+  readonly place: NodeTopology;
 }
 
 /** Explains all endpoints of the family, in the order of the slices. */
@@ -93,7 +93,7 @@ function judgeCandidate(candidate: Candidate, choices: readonly PolicyChoice[]):
 function describe(
   reason: EndpointReason,
   { nodeName, nodeHints, zoneHints }: Endpoint,
-  place: Place | undefined,
+  place: NodeTopology | undefined,
 ): readonly [EndpointReport["code"], string] {
   switch (reason) {
     case "used":

@@ -87,7 +87,7 @@ export interface Candidate {
   readonly port: number;
 }
 
-export interface Place {
+export interface NodeTopology {
   readonly nodeName: string;
   /** `""` if unknown. */
   readonly zone: string;
@@ -138,7 +138,7 @@ export type EndpointReason =
 /** The facts by which a policy chooses endpoints. */
 export interface Criteria {
   readonly policy: TrafficPolicy;
-  readonly place: Place;
+  readonly place: NodeTopology;
   readonly topology: TopologyMode;
   /** True if the policy can use a ready endpoint. */
   readonly hasReady: boolean;
@@ -150,7 +150,7 @@ const isLastResort = ({ endpoint }: Candidate): boolean => endpoint.serving && e
 /** Chooses the endpoints of both policies independently. */
 export function chooseEndpoints(
   candidates: readonly Candidate[],
-  { need, place }: { readonly need: Need; readonly place: Place },
+  { need, place }: { readonly need: Need; readonly place: NodeTopology },
 ): Chosen {
   const choose = (policy: TrafficPolicy) => {
     const criteria = criteriaOf(candidates, { policy, place });
@@ -200,7 +200,7 @@ export function reasonFor(
 }
 
 /** Returns the hints in effect. Every ready endpoint must have one, and one must name this node or zone. */
-function topologyMode(candidates: readonly Candidate[], place: Place): TopologyMode {
+function topologyMode(candidates: readonly Candidate[], place: NodeTopology): TopologyMode {
   const ready = candidates.filter(isReady).map(({ endpoint }) => endpoint);
   if (ready.length === 0) return "";
   const agree = (hintsOf: (endpoint: Endpoint) => readonly string[], here: string) =>
@@ -215,7 +215,7 @@ export function toDestinations(
   chosen: readonly Candidate[],
   options: {
     readonly previous: readonly Destination[];
-    readonly place: Place;
+    readonly place: NodeTopology;
     /** True if packets of other nodes' pods may reach them with their own source. */
     readonly isShortCircuit: boolean;
   },
@@ -228,7 +228,7 @@ export function toDestinations(
 
 function destination(
   { endpoint, port }: Candidate,
-  { place, isShortCircuit }: { readonly place: Place; readonly isShortCircuit: boolean },
+  { place, isShortCircuit }: { readonly place: NodeTopology; readonly isShortCircuit: boolean },
 ): Destination {
   const local = endpoint.nodeName === place.nodeName;
   const mayBeLocal = local || endpoint.nodeName === undefined;

@@ -20,7 +20,7 @@ import {
   type Chosen,
   findCandidates,
   needOf,
-  type Place,
+  type NodeTopology,
   type PortIndex,
   toDestinations,
 } from "./endpoints.ts";
@@ -28,7 +28,7 @@ import type { RefusedFeatures, ServiceFeature, Unsupported } from "../model/kern
 
 interface ServiceInputs {
   readonly endpoints: PortIndex;
-  readonly place: Place;
+  readonly place: NodeTopology;
   /** The node's own address in each family, for source ranges that contain it. */
   readonly nodeAddresses: Readonly<Record<Family, string | undefined>>;
   /** The claims of `claimsOf` that the Service lost. */

@@ -26,7 +26,7 @@ export class ManifestError extends Error {
 }
 
 /** Reads files and follows links. Rejects with the system's error. */
-export interface Files {
+export interface ManifestFiles {
   /** Reads a file; `-` is standard input, to its end. */
   read(path: string): Promise<string>;
   list(folder: string): Promise<readonly string[]>;
@@ -46,7 +46,7 @@ export interface ManifestSourceOptions extends ParseOptions {
   /** Files, folders (their `.yaml`, `.yml` and `.json` files, not recursive) and `-`. */
   readonly paths: readonly string[];
   readonly sink: EventSink;
-  readonly files: Files;
+  readonly files: ManifestFiles;
 }
 
 interface FollowOptions extends ManifestSourceOptions {

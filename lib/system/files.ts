@@ -1,5 +1,5 @@
 /** Adapter: reads manifest files, and writes log lines. */
-import type { Files } from "../source/manifests.ts";
+import type { ManifestFiles } from "../source/manifests.ts";
 
 /** Reads standard input once, and keeps the text: a daemon reads its manifests again after a reload. */
 class StandardInput {
@@ -12,7 +12,7 @@ class StandardInput {
 
 const standardInput = new StandardInput();
 
-export const denoFiles: Files = {
+export const denoFiles: ManifestFiles = {
   read: async (path) => {
     if (path === "-") return await standardInput.read();
     if (!path.endsWith(".gz")) return await Deno.readTextFile(path);

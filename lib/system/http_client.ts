@@ -1,6 +1,6 @@
 /** Adapter: sends HTTP requests to the API server, with the client that a connection needs. */
 import { type Proxies, PROXY_VARIABLES } from "../source/api/access/access_source.ts";
-import type { HttpClient, HttpRequest, HttpResponse } from "../source/api/api_client.ts";
+import type { HttpClient, HttpResponse, OutgoingRequest } from "../source/api/api_client.ts";
 import type { TlsSettings } from "../source/api/access/access.ts";
 
 /**
@@ -18,7 +18,7 @@ export function createHttpClient(
     last?.client.close();
     last = undefined;
   };
-  const clientFor = ({ url, tls }: HttpRequest): Deno.HttpClient => {
+  const clientFor = ({ url, tls }: OutgoingRequest): Deno.HttpClient => {
     const key = url.protocol === "https:" ? JSON.stringify(tls) : "";
     if (last?.key !== key) {
       close();
@@ -36,7 +36,7 @@ export function createHttpClient(
 const CHUNK = 64 * 1024;
 
 /** Returns true if `fetch` can name the server and trust it. */
-function canFetch({ url, tls }: Pick<HttpRequest, "url" | "tls">): boolean {
+function canFetch({ url, tls }: Pick<OutgoingRequest, "url" | "tls">): boolean {
   return url.protocol === "http:" ||
     tls.verify && tls.authorities !== undefined && tls.serverName === undefined;
 }
@@ -66,7 +66,7 @@ function createClient(tls: TlsSettings): Deno.HttpClient {
 }
 
 async function sendByFetch(
-  { method, url, headers, body, signal }: HttpRequest,
+  { method, url, headers, body, signal }: OutgoingRequest,
   client: Deno.HttpClient,
 ): Promise<HttpResponse> {
   // `fetch` may miss the abort (see `readBody`).
@@ -128,7 +128,7 @@ function explain(error: unknown): unknown {
 
 /** Sends a request to an `https:` URL over a new connection. */
 async function sendByNode(
-  { method, url, headers, body, tls, signal }: HttpRequest,
+  { method, url, headers, body, tls, signal }: OutgoingRequest,
   proxies: Proxies,
 ): Promise<HttpResponse> {
   // Loaded here, because it takes memory and few connections need it.

@@ -1,10 +1,10 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { denoFiles } from "../../lib/system/files.ts";
 import {
-  type Files,
   followManifests,
   loadManifests,
   ManifestError,
+  type ManifestFiles,
 } from "../../lib/source/manifests.ts";
 import { eventually } from "../support/eventually.ts";
 import { fakeDecode, MemorySink } from "./api/fakes.ts";
@@ -58,7 +58,8 @@ async function withFolder(test: (example: Case) => Promise<void>): Promise<void>
 async function following(
   { folder, sink, logger }: Case,
   test: () => Promise<void>,
-  { path = folder, files = denoFiles }: { readonly path?: string; readonly files?: Files } = {},
+  { path = folder, files = denoFiles }: { readonly path?: string; readonly files?: ManifestFiles } =
+    {},
 ): Promise<void> {
   const stop = new AbortController();
   const done = followManifests({

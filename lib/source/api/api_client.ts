@@ -14,7 +14,7 @@ import { fieldAt, jsonIn } from "../../model/values/record.ts";
 import { errorText, oneLine } from "../../model/values/text.ts";
 
 /** One request of the port for outgoing HTTP. Its adapters are in `system/http_client.ts`. */
-export interface HttpRequest {
+export interface OutgoingRequest {
   readonly method: "GET" | "POST";
   readonly url: URL;
   readonly headers: Readonly<Record<string, string>>;
@@ -34,7 +34,7 @@ export interface HttpResponse {
 
 export interface HttpClient {
   /** Resolves after the headers. Rejects with the system's error, or when aborted. */
-  request(request: HttpRequest): Promise<HttpResponse>;
+  request(request: OutgoingRequest): Promise<HttpResponse>;
   /** Closes idle connections. The next request opens a new one. */
   close(): void;
 }
@@ -74,7 +74,7 @@ interface ApiClientOptions {
 }
 
 interface ApiRequest {
-  readonly method?: HttpRequest["method"];
+  readonly method?: OutgoingRequest["method"];
   readonly query?: Readonly<Record<string, string>>;
   readonly body?: unknown;
   /** The `accept` header, `application/json` by default. */
@@ -194,7 +194,7 @@ export class ApiClient {
   }
 
   /** Sends a request, and reports it as client-go counts it. */
-  async #exchange(request: HttpRequest): Promise<HttpResponse> {
+  async #exchange(request: OutgoingRequest): Promise<HttpResponse> {
     const { http, clock } = this.options;
     const { method: verb, url: { host, pathname }, body = "" } = request;
     const start = clock.monotonic();

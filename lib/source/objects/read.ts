@@ -47,7 +47,7 @@ export class MalformedError extends Error {
   override name = "MalformedError";
 }
 
-interface Place {
+interface FieldPlace {
   /** The name of a field, the index of an entry, or the kind of a whole object. */
   readonly name: string | number;
   readonly parent?: Raw;
@@ -59,7 +59,7 @@ const LABEL_VALUE = /^(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$/;
 
 /** Holds an unchecked value of an API object. Go may write null for an absent field. */
 export class Raw {
-  constructor(readonly value: unknown, private readonly place: Place) {}
+  constructor(readonly value: unknown, private readonly place: FieldPlace) {}
 
   /** Returns the place, for example `spec.ports[0].port`. */
   get path(): string {

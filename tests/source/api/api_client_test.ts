@@ -3,8 +3,8 @@ import type { ApiAccess } from "../../../lib/source/api/access/access.ts";
 import {
   ApiClient,
   type HttpClient,
-  type HttpRequest,
   type HttpResponse,
+  type OutgoingRequest,
   type RequestObserver,
   type RequestResult,
   type ResponseRead,
@@ -23,10 +23,10 @@ const ACCESS: ApiAccess = {
 
 /** Answers with what it was given; without an answer it waits for the abort. */
 class FakeHttp implements HttpClient {
-  readonly requests: HttpRequest[] = [];
+  readonly requests: OutgoingRequest[] = [];
   closed = 0;
   constructor(private readonly answer?: HttpResponse | Error) {}
-  request(request: HttpRequest): Promise<HttpResponse> {
+  request(request: OutgoingRequest): Promise<HttpResponse> {
     this.requests.push(request);
     if (this.answer instanceof Error) return Promise.reject(this.answer);
     if (this.answer) return Promise.resolve(this.answer);
@@ -164,7 +164,7 @@ Deno.test("silence closes the connections that are kept for the next request", a
 Deno.test("a body has new time when the caller renews it, bytes do not count", async () => {
   const clock = new ManualClock();
   const next: ((text: string) => void)[] = [];
-  async function* slow(request: () => HttpRequest | undefined): AsyncGenerator<Uint8Array> {
+  async function* slow(request: () => OutgoingRequest | undefined): AsyncGenerator<Uint8Array> {
     for (;;) {
       const { promise, resolve, reject } = Promise.withResolvers<string>();
       next.push(resolve);

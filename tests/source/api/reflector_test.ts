@@ -7,8 +7,8 @@ import { assert, assertEquals, assertMatch } from "@std/assert";
 import {
   ApiClient,
   type HttpClient,
-  type HttpRequest,
   type HttpResponse,
+  type OutgoingRequest,
 } from "../../../lib/source/api/api_client.ts";
 import { watchAll, type WatchStatus } from "../../../lib/source/api/reflector.ts";
 import { ANONYMOUS, fakeDecode, MemorySink } from "./fakes.ts";
@@ -16,11 +16,11 @@ import { ManualClock, MemoryLogger, settle } from "../../support/clock_and_log.t
 
 /** A server that the test plays by hand: each request waits for its answer. */
 class ScriptedHttp implements HttpClient {
-  readonly requests: HttpRequest[] = [];
+  readonly requests: OutgoingRequest[] = [];
   #answer: ((response: HttpResponse) => void) | undefined;
   #line: ((line: string | undefined) => void) | undefined;
 
-  request(request: HttpRequest): Promise<HttpResponse> {
+  request(request: OutgoingRequest): Promise<HttpResponse> {
     this.requests.push(request);
     return new Promise((resolve, reject) => {
       this.#answer = resolve;

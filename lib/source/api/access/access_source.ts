@@ -18,13 +18,13 @@ const SYSTEM_BUNDLES = [
   "/etc/ssl/cert.pem",
 ];
 
-type Environment = (name: string) => string | undefined;
+type ReadVariable = (name: string) => string | undefined;
 
 interface AccessOptions {
   readonly kubeconfig: string;
   /** `--master`: a URL that overrides the server; `""` if unset. */
   readonly master: string;
-  readonly environment: Environment;
+  readonly environment: ReadVariable;
   readonly readFile: ReadFile;
 }
 
@@ -80,7 +80,7 @@ async function readKubeconfig({ kubeconfig, readFile }: AccessOptions): Promise<
 }
 
 /** Returns the in-cluster access, or outside of a pod `master` without credentials. @throws {AccessError} */
-export function inClusterAccess(environment: Environment, master: string): ApiAccess {
+export function inClusterAccess(environment: ReadVariable, master: string): ApiAccess {
   const host = environment("KUBERNETES_SERVICE_HOST") ?? "";
   const port = environment("KUBERNETES_SERVICE_PORT") ?? "";
   const inPod = host !== "" && port !== "";
@@ -111,7 +111,7 @@ export const PROXY_VARIABLES: readonly string[] = [...NAMES, "ALL_PROXY", "NO_PR
   .flatMap((name) => [name, name.toLowerCase()]);
 
 /** Returns the proxies of the environment. As in Go, names may be in lower case, and loopback needs no proxy. */
-export function proxiesIn(environment: Environment): Proxies {
+export function proxiesIn(environment: ReadVariable): Proxies {
   const read = (name: string) => environment(name) || environment(name.toLowerCase()) || "";
   const proxies = NAMES.map((name) => [name, read(name)]).filter(([, url]) => url !== "");
   if (proxies.length === 0) return {};
@@ -146,7 +146,7 @@ function isLocal(hostname: string): boolean {
 /** The sources of the cluster IPs of Service `default/kubernetes`. */
 interface ClusterIPKnowledge {
   readonly clusterIPs?: readonly string[];
-  readonly environment?: Environment;
+  readonly environment?: ReadVariable;
 }
 
 const CLUSTER_NAME = /^kubernetes(?:\.default(?:\.svc(?:\.[a-z0-9.-]+)?)?)?\.?$/i;
