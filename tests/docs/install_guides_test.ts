@@ -33,7 +33,7 @@ echo "left: $(nft list tables)"`);
   assertStringIncludes(printed, "left: \n");
 });
 
-Deno.test("edge.md: OpenRC starts it, has it read its configuration again, stops and removes it", async () => {
+Deno.test("edge.md: OpenRC starts it, reloads its configuration, stops and removes it", async () => {
   const openrc = await unpackedPackages(["openrc", "librc1", "libeinfo1"]);
   if (openrc === undefined) {
     // deno-lint-ignore no-console
