@@ -93,7 +93,7 @@ export async function findNodeProblems(context: QueryContext): Promise<CheckRepo
   };
 }
 
-/** Counts problems of objects: those that the daemon reports, else those of the objects that were read. */
+/** Counts problems of objects, by the daemon's status or by the objects that were read. */
 function objectProblemsOf(daemon: Status | undefined, state: State | undefined): string {
   if (daemon) return describeObjectProblems(daemon);
   if (!state) return "";

@@ -1,4 +1,4 @@
-/** `signpost cleanup`: removes every rule of signpost, and with a flag those of kube-proxy. */
+/** `signpost cleanup`: removes every rule of signpost, and with a flag every rule of kube-proxy. */
 import { cleanUp, type Removal } from "../backend/clean_up.ts";
 import type { Configuration } from "../config/configuration.ts";
 import type { Logger } from "../model/ports/ports.ts";
@@ -33,7 +33,7 @@ export async function cleanup(options: CleanupOptions): Promise<void> {
   if (first) {
     throw new FatalError(failures.map(({ message }) => message).join("; "), { cause: first });
   }
-  if (!isAnyRemoved) logger.info("there are no rules to remove");
+  if (!isAnyRemoved) logger.info("found no rules to remove");
   else if (!dryRun) await warnOfRouteLocalnet({ runner, logger });
 }
 

@@ -141,7 +141,7 @@ function startingWith(prefix: string, candidates: readonly Completion[]): Comple
   return candidates.filter(([word]) => word === FILES || word.startsWith(prefix));
 }
 
-/** Returns the flags that a command's help shows, without those that have no effect. */
+/** Returns the flags in a command's help, without flags that have no effect. */
 function flagsOf(command: CommandName): Completion[] {
   return flagGroupsOf(command).filter(({ title }) => title !== UNUSED_TITLE)
     .flatMap(({ flags }) => flags.map(({ name, help }): Completion => [`--${name}`, help]));

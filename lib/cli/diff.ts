@@ -74,7 +74,7 @@ async function propose(
   const warnings: string[] = [];
   const warn = (text: string) => void warnings.push(plain(text));
   const before = new Map(cache.services);
-  /** All Services, also those without rules. */
+  /** All Services, also without rules. */
   const services = new Map<string, ServiceFacts>();
   const decode = createDecoder();
   await loadManifests({

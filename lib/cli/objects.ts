@@ -40,11 +40,11 @@ interface ReadOptions extends QueryContext, Pick<SourceOptions, "inspect"> {
 
 interface WorkOptions extends QueryContext {
   readonly backend: Pick<Backend, "traits" | "probe">;
-  /** The families that rules are written for. @default those of this node */
+  /** The IP families of the rules. @default the families of this node */
   readonly ipFamilies?: readonly Family[];
   /** The status of the daemon that gave the objects: it names refused features. @default the kernel is asked */
   readonly givingDaemon?: Status | undefined;
-  /** The features that must not be used. @default those that the daemon or the kernel refuses */
+  /** The features that must not be used. @default the features that the daemon or the kernel refuses */
   readonly refusedFeatures?: RefusedFeatures;
 }
 
@@ -222,7 +222,7 @@ export function printAge(origin: ObjectsOrigin, runtime: QueryContext["runtime"]
   if (isCurrent(origin, now)) return;
   const whose = from === "daemon"
     ? "the daemon's objects are as of"
-    : "the objects are those of the state file, as of";
+    : "the objects come from the state file, as of";
   runtime.complain(`signpost: ${whose} ${formatAgo(asOf, now)} (${asOf})`);
 }
 

@@ -1,4 +1,4 @@
-/** `signpost test`: connects to the Services from this node, and lists those that do not answer. */
+/** `signpost test`: connects to the Services from this node, and lists the failing ones. */
 import type { CommandOf, ServiceTarget } from "../config/command.ts";
 import { sortFindings } from "../explain/finding.ts";
 import { suggestService } from "../explain/causes.ts";

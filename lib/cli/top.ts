@@ -230,7 +230,7 @@ export interface TopReport {
   readonly service: string;
   /** The open connections of all endpoints. */
   readonly open: number;
-  /** The endpoints, those with the most open connections first. */
+  /** The endpoints. The most open connections come first. */
   readonly endpoints: readonly {
     readonly protocol: string;
     readonly address: string;

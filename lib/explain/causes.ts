@@ -229,7 +229,7 @@ function noEndpoints(port: PortReport, inputs: PortCauses): ExplainFinding | und
   }
   const seen = slices.length > 0
     ? "its EndpointSlices are empty"
-    : "there is no EndpointSlice (or kube-controller-manager does not make them)";
+    : "the Service has no EndpointSlice (or kube-controller-manager does not make them)";
   return error(
     "selector-matches-nothing",
     `the selector${

@@ -198,7 +198,7 @@ function traceFindings(trace: TraceReport | string): ExplainFinding[] {
     ? `went to ${destination}`
     : verdict === "none"
     ? "was left alone"
-    : `met ${verdict}`;
+    : `was ${PASSIVE[verdict]}`;
   return [error(
     "trace-disagrees",
     `the real packet ${seen}, which is not what the rules should do`,

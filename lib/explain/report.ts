@@ -113,7 +113,7 @@ export interface EndpointReport extends Omit<Endpoint, "nodeName"> {
 export interface ForeignDrop {
   readonly table: string;
   readonly chain: string;
-  /** The senders, of those in the question, whose packets this or another chain drops. */
+  /** The senders in the question whose packets this or another chain drops. */
   readonly senders: readonly Sender[];
   /** True if its rules may accept these packets. */
   readonly mayPass?: true;

@@ -1,6 +1,6 @@
 /**
- * Traces a real packet. A rule marks it with `meta nftrace set 1`, and `nft monitor trace` prints each rule that it
- * meets (nft(8), section "meta expressions" and "monitor").
+ * Traces a real packet. A rule marks it with `meta nftrace set 1`, and `nft monitor trace` prints the rules that it
+ * matches (nft(8), section "meta expressions" and "monitor").
  */
 import { endTrace, LAST_CHAIN, startTrace, TRACE_TABLE, WAYS_OUT } from "../backend/trace.ts";
 import type { PacketDestination } from "../config/command.ts";

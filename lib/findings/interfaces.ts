@@ -64,7 +64,7 @@ export class Interfaces {
       ...routes.map(({ device }) => device),
       ...sender === "external" ? own.flatMap((each) => this.to(each)?.names ?? []) : [],
     ]);
-    // If the ranges are those of all pods, some routes lead to other nodes.
+    // Ranges of all pods also have routes to other nodes.
     const outside = sender === "pod" ? this.from("external", family)?.names ?? [] : [];
     if (names.size > 1) { for (const name of outside) names.delete(name); }
     if (names.size === 0) return undefined;

@@ -121,7 +121,7 @@ export class EventRecorder {
     }
   }
 
-  /** Returns the object of an Event. @param options `count`: its occurrences, also those that were not sent */
+  /** Returns the object of an Event. @param options `count`: its occurrences, also unsent ones */
   #body(
     { regarding, type, reason, action, note }: EventReport,
     { namespace, count }: { readonly namespace: string; readonly count: number },

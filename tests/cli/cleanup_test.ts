@@ -95,7 +95,7 @@ Deno.test("a node without nft and iptables has nothing to clean up", async () =>
   const node = new FakeNode([]);
   node.missing.add("nft").add("sysctl");
   assertEquals((await run(node, { kubeProxy: true })).lines, [
-    "info there are no rules to remove {}",
+    "info found no rules to remove {}",
   ]);
   assertEquals([node.changes, node.printed], [[], ""]);
 });

@@ -212,7 +212,7 @@ Deno.test("the state file is used after the timeout if no daemon has objects", a
     assertEquals(objects.from, "state-file");
     assertEquals(ports.length, 1);
     assertMatch(complaints, /has not delivered the full state within 3 s/);
-    assertMatch(complaints, /the objects are those of the state file, as of 2m ago/);
+    assertMatch(complaints, /the objects come from the state file, as of 2m ago/);
   }
 });
 

@@ -180,7 +180,7 @@ test("cleanup leaves connections alone", async () => {
   assertMatch(await network.run(NODE, ["conntrack", "-L"]), /src=192\.0\.2\.1 dst=192\.0\.2\.2/);
   assertEquals(await read("net.ipv4.conf.all.route_localnet"), "1");
   assertMatch(stderr, /run sysctl -w net\.ipv4\.conf\.all\.route_localnet=0/);
-  assertMatch((await cleanUp(stage, ["cleanup"])).stderr, /there are no rules to remove/);
+  assertMatch((await cleanUp(stage, ["cleanup"])).stderr, /found no rules to remove/);
 });
 
 test("cleanup does its part where programs are missing", async () => {

@@ -272,7 +272,7 @@ export function findingsText(findings: readonly ExplainFinding[], paint: Paint):
 /** The most correct entries that are shown. All different entries are shown. */
 const MOST_SAME = 40;
 
-/** Renders the desired entries and those that the kernel holds. */
+/** Renders the desired entries beside the kernel's entries. */
 function renderKernel(
   { state, reason, entries }: KernelReport,
   { paint, isVerbose }: RenderOptions,

@@ -339,7 +339,7 @@ function processReadings(options: Sources): ReadMetric[] {
       snapshotAge,
     ),
     gauge(
-      ["signpost_state_stale", "1 while the rules are those of the state file"],
+      ["signpost_state_stale", "1 while the rules come from the state file"],
       () => isStale() ? 1 : 0,
     ),
     gauge(
