@@ -181,7 +181,7 @@ function accelerating(
   return isOn ? { accelerated: true } : undefined;
 }
 
-/** Returns endpoints that serve existing flows only. Conntrack needs them for UDP. */
+/** Returns the endpoints that serve only existing flows. For UDP, their conntrack entries stay. */
 function otherServing(
   protocol: Protocol,
   candidates: readonly Candidate[],

@@ -289,7 +289,7 @@ class Exchange {
       const message = `the API server did not answer within ${this.#limit / 1000} s`;
       return new WatchError("stalled", message, { cause });
     }
-    const what = reason === "dropped" ? "the stream broke off" : "no connection to the API server";
+    const what = reason === "dropped" ? "the answer broke off" : "no connection to the API server";
     const text = errorText(cause).replace(
       UNKNOWN_ISSUER,
       "certificate signed by unknown authority",

@@ -281,7 +281,9 @@ class Reflector {
           if (signal.aborted) return;
         }
       }
-      if (this.#snapshot) throw new WatchError("dropped", "the initial list ended unfinished");
+      if (this.#snapshot) {
+        throw new WatchError("dropped", "the stream ended within the initial list");
+      }
     } finally {
       over.abort();
       answer.close();

@@ -139,7 +139,7 @@ export function readListPage(body: unknown): ListPage {
     typeof kind !== "string" || !kind.endsWith("List") || !Array.isArray(items) ||
     typeof resourceVersion !== "string" || typeof next !== "string"
   ) {
-    throw new WatchError("garbage", `expected a list of objects, is ${show(body)}`);
+    throw new WatchError("garbage", `expected a list of objects, got ${show(body)}`);
   }
   return { items, resourceVersion, next };
 }
@@ -354,10 +354,10 @@ export function isApiObject(bytes: Uint8Array): boolean {
 
 /** Reads an object of a known kind, or a Status. @throws {Error} if it is neither */
 export function readApiObject(bytes: Uint8Array): MessageObject {
-  if (!isApiObject(bytes)) throw new Error("an object without its prefix");
+  if (!isApiObject(bytes)) throw new Error("the object lacks its prefix");
   const { typeMeta, raw } = readMessage(bytes.subarray(PREFIX.length), UNKNOWN);
   const kind = (typeMeta as MessageObject | undefined)?.["kind"];
   const message = OBJECTS.get(kind);
-  if (message === undefined) throw new Error(`an object of kind ${JSON.stringify(kind ?? null)}`);
+  if (message === undefined) throw new Error(`unknown kind ${JSON.stringify(kind ?? null)}`);
   return readMessage(raw instanceof Uint8Array ? raw : new Uint8Array(), message);
 }

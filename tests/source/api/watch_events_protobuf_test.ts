@@ -213,5 +213,5 @@ Deno.test("an object of another kind is refused by its name", () => {
     () => parseWatchEvent(encodeEvent("ADDED", new Uint8Array([...prefix, ...typeMeta])).slice(4)),
     WatchError,
   );
-  assertEquals(error.message, 'a frame is not valid: an object of kind "Pod"');
+  assertEquals(error.message, 'a frame is not valid: unknown kind "Pod"');
 });

@@ -110,7 +110,7 @@ const NAMES = ["HTTP_PROXY", "HTTPS_PROXY"];
 export const PROXY_VARIABLES: readonly string[] = [...NAMES, "ALL_PROXY", "NO_PROXY"]
   .flatMap((name) => [name, name.toLowerCase()]);
 
-/** Returns the proxies of the environment. As in Go, names may be in lower case, and loopback needs no proxy. */
+/** Returns the proxies of the environment. As in Go, names may be in lower case, and loopback is left out. */
 export function proxiesIn(environment: ReadVariable): Proxies {
   const read = (name: string) => environment(name) || environment(name.toLowerCase()) || "";
   const proxies = NAMES.map((name) => [name, read(name)]).filter(([, url]) => url !== "");
