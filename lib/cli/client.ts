@@ -29,9 +29,9 @@ function readAnswer<T extends object>(
   if (given === known) return plainData(answer as T);
   throw typeof given === "number"
     ? new FatalError(
-      `the daemon answers in version ${given}, this signpost reads version ${known}: use the program that the daemon was started from`,
+      `the daemon answers in version ${given}, but this signpost reads version ${known}: use the daemon's own program`,
     )
-    : new FatalError(`the program at the socket is not signpost: ${name} is missing`);
+    : new FatalError(`the program at the socket is not signpost: its answer lacks ${name}`);
 }
 
 export function readStatus(answer: unknown): Status {
@@ -162,8 +162,8 @@ async function ask(
     return await runtime.askDaemon(socket, { method, path: where, ...options });
   } catch (cause) {
     const message =
-      `no daemon answers at ${plain(socket)}: is signpost running on this node with ` +
-      "that --socket, and may you open it (as root)?";
+      `no daemon answers at ${plain(socket)}: start signpost on this node with this --socket, ` +
+      "and run this command as root";
     throw new NoDaemonError(message, { cause });
   }
 }

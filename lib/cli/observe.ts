@@ -46,7 +46,7 @@ export async function observe(
   const events = await readSysctl(runner, "net.netfilter.nf_conntrack_events").catch(() => "");
   if (events === "0") {
     throw new FatalError(
-      "the kernel reports no connections: net.netfilter.nf_conntrack_events is 0",
+      "the kernel does not report connections: run sysctl -w net.netfilter.nf_conntrack_events=1",
     );
   }
   const view = new EventView(command, context);

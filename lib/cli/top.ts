@@ -262,7 +262,8 @@ async function topService(command: CommandOf<"top">, context: QueryContext): Pro
 
 async function reportOf({ report, about }: Answer, { runtime }: QueryContext): Promise<TopReport> {
   if (report.kind !== "service" || report.ports.length === 0) {
-    throw new FatalError(`${report.kind === "service" ? report.service : "it"} has no rules here`);
+    const service = report.kind === "service" ? `Service ${report.service}` : "this address";
+    throw new FatalError(`${service} has no rules on this node: see signpost explain`);
   }
   const options = { ...runtime, ownAddresses: runtime.addresses(), isAsked: false };
   const { traffic } = await readTraffic(about.ports, options);

@@ -102,7 +102,7 @@ Deno.test("a missing daemon gives one line", async () => {
   const { code, printed, complaints } = await run({ ask: silent });
   assertEquals([code, printed], [1, []]);
   assertEquals(complaints, [
-    "signpost: no daemon answers at /run/s.sock: is signpost running on this node with that --socket, and may you open it (as root)?",
+    "signpost: no daemon answers at /run/s.sock: start signpost on this node with this --socket, and run this command as root",
   ]);
 });
 
