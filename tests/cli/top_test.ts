@@ -241,7 +241,10 @@ Deno.test("a missing or older daemon gives one line with exit code 1", async () 
   assertEquals(silent.code, 1);
   assertMatch(silent.complaints.join("\n"), /^signpost: no daemon answers at \/run\/s\.sock/);
   const other = await run({ ask: answering({ ...CONNECTIONS, connectionsVersion: 2 }) });
-  assertMatch(other.complaints.join("\n"), /answers in version 2, this signpost reads version 1/);
+  assertMatch(
+    other.complaints.join("\n"),
+    /answers in version 2, but this signpost reads version 1/,
+  );
   const none = await run({ ask: answering({ hello: 1 }) });
   assertMatch(none.complaints.join("\n"), /the program at the socket is not signpost/);
 });
