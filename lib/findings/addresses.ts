@@ -11,7 +11,7 @@ import {
 import { type Configuration, inEffect } from "../config/configuration.ts";
 import { serviceOf, splitHostPort } from "../model/cluster/names.ts";
 import { NODE_PORT_WORDS } from "../model/configuration.ts";
-import { type DesiredState, usedEndpoints } from "../model/kernel/desired.ts";
+import type { DesiredState } from "../model/kernel/desired.ts";
 import { eachPort, type NodeFacts, type ObjectFacts } from "./facts.ts";
 import type { Finding } from "../model/status.ts";
 import { finding } from "./catalog.ts";
@@ -192,13 +192,14 @@ export function* checkPodRange(
   if (ranges.length === 0) return;
   yield* eachPort(desired, (port) => {
     const range = ranges.find(({ family }) => family === port.family);
-    const service = serviceOf(port.name);
     if (!range) return false;
-    for (const { address, local } of usedEndpoints(port)) {
-      if (!local || own.has(address)) continue;
-      if (range.contains(address)) range.hasPods = true;
-      else if (!range.outside.has(service) && range.outside.size < MOST_NAMED) {
-        range.outside.set(service, address);
+    for (const endpoints of [port.clusterEndpoints, port.localEndpoints]) {
+      for (const { address, local } of endpoints) {
+        if (!local || own.has(address)) continue;
+        if (range.contains(address)) range.hasPods = true;
+        else if (range.outside.size < MOST_NAMED) {
+          range.outside.getOrInsert(serviceOf(port.name), address);
+        }
       }
     }
     return false;

@@ -1,6 +1,6 @@
 /** Checks the needs of signpost: the API server, programs, ports, and limits of the kernel. */
 import { answersOnLoopback } from "../policy/node.ts";
-import { cidrTest, type Family } from "../model/values/address.ts";
+import { cidrTest, FAMILIES, type Family } from "../model/values/address.ts";
 import { eachPort, type NodeFacts } from "./facts.ts";
 import type { Finding } from "../model/status.ts";
 import { finding } from "./catalog.ts";
@@ -91,6 +91,9 @@ export function* checkForwarding(
 ): Generator<Finding | undefined> {
   if (!objects || !system) return;
   const { forwards, filtersBridges, bridges = [] } = system;
+  const isSuspect = (family: Family) =>
+    forwards?.[family] === false || filtersBridges?.[family] === false && bridges.length > 0;
+  if (!FAMILIES.some(isSuspect)) return;
   const own = new Set(interfaceAddresses);
   const ranges = bridges.map((range) => ({ range, contains: cidrTest(range) }));
   /** The problem of each setting. */
@@ -142,7 +145,7 @@ export function* checkApiServer({ apiServer, excess }: NodeFacts): Generator<Fin
 
 /** Finds health-check node ports that lead to another Service's endpoints. */
 export function* checkHealthCheckPorts({ objects }: NodeFacts): Generator<Finding | undefined> {
-  if (!objects) return;
+  if (!objects || objects.desired.healthChecks.size === 0) return;
   const services = Map.groupBy(objects.desired.healthChecks, ([, { port }]) => port);
   const shared = new Map<string, Finding>();
   yield* eachPort(objects.desired, ({ name, protocol, nodePort }) => {

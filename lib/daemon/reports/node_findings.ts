@@ -30,8 +30,8 @@ interface NodeFindingsOptions {
 const PERIOD = 60_000;
 /** Milliseconds between two looks at the objects, at least. */
 const PAUSE = 1_000;
-/** The same, as a multiple of the time that the last look took. */
-const TIMES_AS_LONG = 20;
+/** The same, as multiples of the time that the last look took. A full look mostly waits for programs. */
+const TIMES_AS_LONG = { full: 20, objects: 200 };
 /** Milliseconds after which a lasting error is logged again. */
 const REPEAT = 600_000;
 
@@ -85,8 +85,8 @@ export class NodeFindings {
       const isFull = isSynced && began >= this.#next;
       if (isFull) this.#next = began + PERIOD;
       await this.#inTurn(() => this.#look(isFull));
-      const took = clock.monotonic() - began;
-      await clock.sleep(Math.max(PAUSE, TIMES_AS_LONG * took), signal);
+      const times = TIMES_AS_LONG[isFull ? "full" : "objects"];
+      await clock.sleep(Math.max(PAUSE, times * (clock.monotonic() - began)), signal);
       const left = isSynced ? Math.max(0, this.#next - clock.monotonic()) : PERIOD;
       await changed.wait(left, signal);
     }

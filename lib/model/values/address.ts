@@ -127,9 +127,14 @@ export function cidrContains(cidr: string, inner: string): boolean {
 }
 
 /** Returns a `cidrContains` for many addresses, which parses the CIDR once. */
-export function cidrTest(cidr: string): (inner: string) => boolean {
+export function cidrTest(cidr: string): (address: string) => boolean {
   const outer = splitCidr(cidr);
-  return (inner) => covers(outer, splitCidr(inner));
+  if (outer.family === 6) return (address) => covers(outer, splitCidr(address));
+  const [first, size] = [Number(outer.base), 2 ** (ADDRESS_BITS[4] - outer.length)];
+  return (address) => {
+    const offset = familyOf(address) === 4 ? ipv4Number(address) - first : -1;
+    return offset >= 0 && offset < size;
+  };
 }
 
 export function cidrsOverlap(a: string, b: string): boolean {

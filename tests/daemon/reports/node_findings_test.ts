@@ -20,13 +20,16 @@ function start(first: NodeFacts, firstSync = Promise.resolve()) {
   const looks: boolean[] = [];
   const appeared: string[] = [];
   const over = new AbortController();
-  const now: { facts: NodeFacts | undefined; drift?: NodeFacts["drift"] } = { facts: first };
+  const now: { facts: NodeFacts | undefined; drift?: NodeFacts["drift"]; takes?: number } = {
+    facts: first,
+  };
   const changed = new AutoResetEvent(clock);
   const findings = new NodeFindings({
     changed,
-    gather: (isFull) => {
+    gather: async (isFull) => {
       looks.push(isFull);
-      return now.facts ? Promise.resolve(now.facts) : Promise.reject(new Error("no facts"));
+      if (now.takes !== undefined) await clock.sleep(now.takes);
+      return now.facts ?? Promise.reject(new Error("no facts"));
     },
     appeared: ({ id }) => appeared.push(id),
     compareRules: () => {
@@ -101,6 +104,18 @@ Deno.test("changes that come at once are looked at after a pause", async () => {
   assertEquals(looks.length, 2);
   await clock.advance(1);
   assertEquals(looks.length, 3);
+  await stop();
+});
+
+Deno.test("looks at objects take a part in two hundred of the time", async () => {
+  const { clock, looks, changed, now, stop } = start(HERE);
+  await settle();
+  now.takes = 50;
+  for (let time = 0; time < 25_000; time += 50) {
+    changed.set();
+    await clock.advance(50);
+  }
+  assertEquals(looks.slice(2), [false, false, false]);
   await stop();
 });
 

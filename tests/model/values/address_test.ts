@@ -4,6 +4,7 @@ import {
   ADDRESS_BITS,
   addressToInteger,
   cidrContains,
+  cidrTest,
   cutOut,
   FAMILIES,
   type Family,
@@ -175,6 +176,7 @@ Deno.test("a CIDR contains the addresses of its range", () => {
   ];
   for (const [cidr, address, contains] of cases) {
     assertEquals(cidrContains(cidr, address), contains, `${cidr} ${address}`);
+    assertEquals(cidrTest(cidr)(address), contains, `${cidr} ${address}`);
   }
 });
 
