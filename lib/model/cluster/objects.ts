@@ -176,8 +176,16 @@ export type ReplaceEvent = {
 /** One change that a source saw. */
 export type ObjectEvent = ObjectChange | ReplaceEvent;
 
-/** Turns one raw object (parsed JSON or YAML, untrusted) into a change. Never throws. */
-export type Decoder = <K extends Kind>(kind: K, raw: unknown) => ObjectChange<K>;
+/**
+ * Turns one raw object (parsed JSON or YAML, untrusted) into a change. Never throws.
+ *
+ * @param excess returns the reason to refuse an object of about so many bytes before it is built, or `""`
+ */
+export type Decoder = <K extends Kind>(
+  kind: K,
+  raw: unknown,
+  excess?: (key: string, size: number) => string,
+) => ObjectChange<K>;
 
 /** Takes the events of a source in their order. Must not throw. */
 export type EventSink = (event: ObjectEvent) => void;

@@ -161,7 +161,7 @@ class Reflector {
   /** Lists in pages. After an expired continue token (410) it lists all in one page, as client-go does. */
   async #list(pageSize = this.#limits.pageSize): Promise<void> {
     this.#setState("listing");
-    const { client, clock, decode, signal } = this.options;
+    const { client, clock, signal } = this.options;
     const turns = new Turns(clock);
     const snapshot: Listed = new Map();
     this.#room.beginList();
@@ -183,7 +183,7 @@ class Reflector {
       const { items, next, resourceVersion } = readListPage(answer);
       const before = snapshot.size;
       for (const item of items) {
-        this.#collect(decode(this.kind, item), snapshot);
+        this.#collect(this.#decode({ type: "changed", object: item }), snapshot);
         await turns.yieldIfDue();
       }
       if (signal.aborted) return;
@@ -371,9 +371,10 @@ class Reflector {
     this.#resourceVersion = event.resourceVersion;
   }
 
-  #decode({ type, object }: Exclude<WatchEvent, { readonly type: "bookmark" }>): ObjectChange {
+  #decode({ type, object }: { readonly type: string; readonly object: unknown }): ObjectChange {
     const { kind } = this;
-    const change = this.options.decode(kind, object);
+    const excess = (key: string, size: number) => this.#room.expectedExcess({ kind, key }, size);
+    const change = this.options.decode(kind, object, excess);
     return type === "deleted" ? { type: "delete", kind, key: change.key } : change;
   }
 

@@ -47,8 +47,8 @@ export class Room {
   list(change: ObjectChange): ObjectChange {
     if (change.type === "delete") return change;
     const { key } = change;
-    const known = Math.max(this.#sizes.get(key) ?? 0, this.#listed.get(key) ?? 0);
-    const { taken, size } = this.#judge(change, known);
+    const known = this.#known(key);
+    const { taken, size } = this.#judge(change);
     this.#use(key, Math.max(0, size - known));
     this.#listed.set(key, size);
     return taken;
@@ -63,7 +63,7 @@ export class Room {
 
   /** Takes an object after the list, or refuses it: then its last good state stays. */
   put(change: ObjectChange): ObjectChange {
-    const { taken, size } = this.#judge(change, this.#sizes.get(change.key) ?? 0);
+    const { taken, size } = this.#judge(change);
     this.#set(change.key, size);
     return taken;
   }
@@ -74,6 +74,10 @@ export class Room {
     return this.#sizes.delete(key);
   }
 
+  #known(key: string): number {
+    return Math.max(this.#sizes.get(key) ?? 0, this.#listed.get(key) ?? 0);
+  }
+
   #set(key: string, size: number): void {
     const more = size - (this.#sizes.get(key) ?? 0);
     if (more < 0) this.#hasShrunk = true;
@@ -82,20 +86,29 @@ export class Room {
   }
 
   /** @returns the change or its refusal, and the bytes of the state that stays */
-  #judge(change: ObjectChange, known: number): { taken: ObjectChange; size: number } {
-    if (change.type !== "upsert") return { taken: change, size: known };
+  #judge(change: ObjectChange): { taken: ObjectChange; size: number } {
     const { kind, key } = change;
-    const size = JSON.stringify(change.object).length;
-    const reason = this.#excess(change, size - known);
+    const isUpsert = change.type === "upsert";
+    const size = isUpsert ? JSON.stringify(change.object).length : this.#known(key);
+    // The decoder may have asked already.
+    const isExcess = change.type === "refuse" && change.isExcess;
+    const reason = isUpsert ? this.#excess(change, size) : isExcess ? change.reason : "";
     if (reason === "") return { taken: change, size };
     const isLogged = this.#hasRefused;
     this.#hasRefused = true;
     this.#hasShrunk = false;
-    return { taken: { type: "refuse", kind, key, reason, isExcess: true, isLogged }, size: known };
+    const refusal = { type: "refuse", kind, key, reason, isExcess: true, isLogged } as const;
+    return { taken: refusal, size: this.#known(key) };
   }
 
-  /** Returns the bound that a change breaks. A change that takes no more than before breaks none. */
-  #excess({ kind, key }: ObjectChange, more: number): string {
+  /** Returns the bound that a new object of about so many bytes breaks, before it is decoded; `""` if it breaks none. */
+  expectedExcess(object: Pick<ObjectChange, "kind" | "key">, size: number): string {
+    return this.#known(object.key) > 0 ? "" : this.#excess(object, size);
+  }
+
+  /** Returns the bound that an object breaks. One that takes no more than before breaks none. */
+  #excess({ kind, key }: Pick<ObjectChange, "kind" | "key">, size: number): string {
+    const more = size - this.#known(key);
     const { all, namespace: share } = this.bounds;
     const { namespace } = splitKey(key);
     const isFull = (name: string, bound: number) => (this.#used.get(name) ?? 0) + more > bound;

@@ -66,8 +66,9 @@ export function createDecoder(): Decoder {
   // Names never have blanks or commas, so the text is unique.
   const sharePorts: DecodeContext["sharePorts"] = (ports) =>
     lists(ports.map((port) => Object.values(port).join(" ")).join(), ports);
-  const decode = (kind: Kind, value: unknown): ObjectChange => {
+  const decode = (kind: Kind, value: unknown, excess?: Parameters<Decoder>[2]): ObjectChange => {
     let key: string | undefined;
+    let isExcess = false;
     const omissions = new Omissions();
     const raw = new Raw(value, { name: kind, omissions });
     try {
@@ -77,13 +78,21 @@ export function createDecoder(): Decoder {
       const name = metadata.at("name").name();
       key = namespace === "" ? name : objectKey({ namespace, name });
       const names = { namespace: intern(namespace), name };
-      const decoded = DECODERS[kind](raw, { ...names, intern, sharePorts });
+      const reserve = (size: number) => {
+        const reason = excess?.(key ?? "", size) ?? "";
+        isExcess = reason !== "";
+        if (isExcess) throw new MalformedError(reason);
+      };
+      const decoded = DECODERS[kind](raw, { ...names, intern, sharePorts, reserve });
       if (decoded === undefined) return { type: "delete", kind, key };
       const omitted = omissions.lines;
       const object = omitted ? { ...decoded, omitted } : decoded;
       return { type: "upsert", kind, key, object } as ObjectChange;
     } catch (error) {
       if (!(error instanceof MalformedError)) throw error;
+      if (isExcess && key !== undefined) {
+        return { type: "refuse", kind, key, reason: error.message, isExcess };
+      }
       key ??= show(fieldAt(value, "metadata", "name") ?? "(no name)");
       // A list may be empty because its entries were left out.
       const reason = [error.message, ...omissions.lines ?? []].join("; ");
@@ -253,6 +262,9 @@ const NONE: readonly string[] = compact([]);
 /** Shared by all endpoints without hints. */
 const NO_HINTS: Hints = { zoneHints: NONE, nodeHints: NONE };
 
+/** Bytes of an endpoint as JSON, about. */
+const ENDPOINT_SIZE = 120;
+
 /**
  * Decodes an EndpointSlice. Unusable list entries and hints are left out. @throws {MalformedError} if it cannot be used
  * @returns `undefined` for a slice without rules: of host names, another proxy, a headless Service, or no Service
@@ -270,13 +282,15 @@ function decodeEndpointSlice(raw: Raw, context: DecodeContext): EndpointSlice | 
   if (isOther || (serviceName.value ?? "") === "" || addressType === "FQDN") return undefined;
 
   const family = addressType === "IPv4" ? 4 : 6;
+  const endpoints = raw.at("endpoints");
+  context.reserve(ENDPOINT_SIZE * endpoints.list().length);
   return {
     namespace: context.namespace,
     name: context.name,
     serviceName: serviceName.name(),
     family,
     ports: readEndpointPorts(raw.at("ports"), context),
-    endpoints: raw.at("endpoints").entries(
+    endpoints: endpoints.entries(
       (each) => readEndpoint(each, family, context.intern),
       MOST.endpoints,
     ),

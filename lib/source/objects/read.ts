@@ -14,6 +14,8 @@ export interface DecodeContext {
   readonly intern: (text: string) => string;
   /** Returns the first of all lists of equal ports. */
   readonly sharePorts: <T extends EndpointPort>(ports: readonly T[]) => readonly T[];
+  /** Throws if there is no room for an object of about so many bytes. */
+  readonly reserve: (size: number) => void;
 }
 
 /** The most lines of omissions of one object. */

@@ -47,6 +47,21 @@ Deno.test("an object that shrinks is taken, whatever the others have", () => {
   assertEquals(room.put(change("a/3", 41)).type, "upsert");
 });
 
+Deno.test("a new object that will not fit is refused before it is decoded", () => {
+  const room = new Room({ all: 100, namespace: 100 });
+  list(room, { "a/1": 60 });
+  const excess = (key: string) => room.expectedExcess({ kind: "EndpointSlice", key }, 41);
+  assertEquals(excess("a/1"), "", "it may take no more than before");
+  const reason = excess("a/2");
+  assertEquals(
+    reason,
+    "the EndpointSlice objects of namespace a have more than 100 bytes: delete some of them",
+  );
+  const refusal = { type: "refuse", kind: "EndpointSlice", key: "a/2", reason, isExcess: true };
+  assertEquals(room.put(refusal as ObjectChange), { ...refusal, isLogged: false });
+  assertEquals(room.put(change("a/3", 50)), { ...refusal, key: "a/3", isLogged: true });
+});
+
 Deno.test("lists that refuse objects do not add up the states that stay", () => {
   const room = new Room({ all: 100, namespace: 100 });
   assertEquals(list(room, { "a/1": 90 }), "upsert");

@@ -129,6 +129,23 @@ for (const [why, path, value] of IGNORED) {
   });
 }
 
+Deno.test("a slice without room is refused before its endpoints are read", () => {
+  const endpoints = Array.from({ length: 1_000 }, () => ({
+    get addresses(): string[] {
+      throw new Error("the endpoint was read");
+    },
+  }));
+  const asked: unknown[] = [];
+  const excess = (...size: unknown[]) => {
+    asked.push(size);
+    return "too much";
+  };
+  const decoded = createDecoder()("EndpointSlice", { ...FULL, endpoints }, excess);
+  const refusal = { type: "refuse", kind: "EndpointSlice", key: "shop/web-x7k2p" } as const;
+  assertEquals(decoded, { ...refusal, reason: "too much", isExcess: true });
+  assertEquals(asked, [["shop/web-x7k2p", 120_000]]);
+});
+
 const NAME_RULE = "must be a DNS name of lower-case letters, digits, '-' and '.'";
 const PORT_RULE = "must be a number from 1 to 65535";
 const SPECIAL_RULE =
