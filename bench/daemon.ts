@@ -4,7 +4,7 @@
  * @module
  */
 import { run } from "../tests/support/command.ts";
-import { signpostCommand } from "../tests/support/signpost.ts";
+import { DAEMON_ENVIRONMENT, signpostCommand } from "../tests/support/signpost.ts";
 import { CLUSTER_CIDR, NODE_NAME } from "./cluster.ts";
 import { TextLineStream } from "./text_lines.ts";
 
@@ -69,6 +69,7 @@ export class Daemon implements AsyncDisposable {
     const join = options.cgroup === undefined ? "" : `echo $$ > ${options.cgroup} && `;
     const child = new Deno.Command("sh", {
       args: ["-c", `${join}exec "$@"`, "sh", ...inside],
+      env: DAEMON_ENVIRONMENT,
       stdin: "null",
       stdout: "null",
       stderr: "piped",

@@ -5,7 +5,7 @@
  * @module
  */
 import { run } from "../tests/support/command.ts";
-import { signpostCommand } from "../tests/support/signpost.ts";
+import { DAEMON_ENVIRONMENT, signpostCommand } from "../tests/support/signpost.ts";
 import { replaceMarked } from "../tools/marked.ts";
 import { CLUSTER_CIDR, NODE_NAME } from "./cluster.ts";
 import { Commits } from "./commits.ts";
@@ -97,6 +97,7 @@ async function measureOne(
   const started = Date.now();
   const child = new Deno.Command("ip", {
     args: [...inside, ...program, "--config", config, "--hostname-override", NODE_NAME],
+    env: contender === "kube-proxy" ? {} : DAEMON_ENVIRONMENT,
     stdin: "null",
     stdout: "null",
     stderr: "piped",

@@ -6,7 +6,7 @@
  *
  * @module
  */
-import { V8_FLAGS } from "../../tools/compile/arguments.ts";
+import { ENVIRONMENT, V8_FLAGS } from "../../tools/compile/arguments.ts";
 import { type CommandOptions, type CommandResult, execute } from "./command.ts";
 import { eventually } from "./eventually.ts";
 import type { Network } from "./network.ts";
@@ -26,6 +26,11 @@ export function signpostCommand(): string[] {
   const flags = ["-q", "-P", `--v8-flags=${V8_FLAGS}`, "--config", path("deno.json")];
   return [Deno.execPath(), "run", ...flags, path("main.ts")];
 }
+
+/** The environment of a daemon, as its unit sets it. */
+export const DAEMON_ENVIRONMENT: Readonly<Record<string, string>> = Object.fromEntries(
+  ENVIRONMENT.map((each) => each.split("=", 2) as [string, string]),
+);
 
 /** Runs signpost in the node to its end, whatever its exit code. */
 export function runSignpost(
@@ -65,7 +70,7 @@ export class Signpost implements AsyncDisposable {
       stdin: "null",
       stdout: "null",
       stderr: "piped",
-      ...(options.env && { env: options.env }),
+      env: { ...DAEMON_ENVIRONMENT, ...options.env },
       ...(options.cwd !== undefined && { cwd: options.cwd }),
     });
     return new Signpost(command.spawn());

@@ -1,6 +1,7 @@
-import { assertEquals } from "@std/assert";
+import { assert, assertEquals } from "@std/assert";
 import { memoryRelease } from "../../lib/system/runtime.ts";
 import { ManualClock } from "../support/clock_and_log.ts";
+import { run } from "../support/command.ts";
 
 /** A heap that holds what each piece of work leaves until a collection. */
 class Bench {
@@ -73,3 +74,33 @@ Deno.test("thousands of pieces of work wait with one timer", async () => {
   await bench.clock.advance(1_000);
   assertEquals(bench.collections, 1);
 });
+
+/** Frees 59 of 60 MB in fragments, gives memory back, and prints how many MB more the process then has. */
+const FRAGMENTS = `
+import { systemRuntime } from "${new URL("../../lib/system/runtime.ts", import.meta.url)}";
+const { rss } = Deno.memoryUsage();
+const parts = Array.from({ length: 60_000 }, () => new Uint8Array(1_000));
+const kept = parts.filter((_, i) => i % 50 === 0);
+parts.length = 0;
+systemRuntime().releaseMemory(new AbortController().signal);
+await new Promise((resolve) => setTimeout(resolve, 2_000));
+console.log((Deno.memoryUsage().rss - rss) / 1e6, kept.length);
+Deno.exit(0);
+`;
+
+Deno.test("fragments of malloc are given back with DENO_USR2_MEMORY_TRIM", async () => {
+  const [program, config] = [await Deno.makeTempFile({ suffix: ".ts" }), path("deno.json")];
+  try {
+    await Deno.writeTextFile(program, FRAGMENTS);
+    const flags = ["-qP", "--no-check", "--v8-flags=--expose-gc", "--config", config];
+    const env = { DENO_USR2_MEMORY_TRIM: "1" };
+    const left = await run([Deno.execPath(), "run", ...flags, program], { env });
+    assert(parseFloat(left) < 40, left);
+  } finally {
+    await Deno.remove(program);
+  }
+});
+
+function path(name: string): string {
+  return new URL(`../../${name}`, import.meta.url).pathname;
+}

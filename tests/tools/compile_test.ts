@@ -4,6 +4,7 @@ import {
   binaryName,
   bundleArguments,
   compileArguments,
+  ENVIRONMENT,
   permissionFlags,
   type Permissions,
   targetOf,
@@ -77,6 +78,15 @@ Deno.test("binaries are named after their target", () => {
 
 Deno.test("the task start runs V8 as the binary does", () => {
   assertStringIncludes(config.tasks.start.command, `--v8-flags=${V8_FLAGS} `);
+});
+
+Deno.test("each way to start the daemon gives memory back", async () => {
+  const root = new URL("../../", import.meta.url);
+  const files = ["deno.json", "systemd/signpost.service", "examples/install/openrc/signpost"];
+  for (const file of files) {
+    const text = await Deno.readTextFile(new URL(file, root));
+    assertStringIncludes(text, ENVIRONMENT.join(" "), file);
+  }
 });
 
 Deno.test("a permission with a list is limited to it", () => {

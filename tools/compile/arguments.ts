@@ -43,6 +43,16 @@ export const V8_FLAGS = [
   "--invocation-count-for-turbofan=300000",
 ].join(",");
 
+/**
+ * The environment of each daemon. glibc has one arena for all threads, and gives the end of its heap back at once. Deno
+ * gives back what lies between at SIGUSR2, which the daemon sends itself (lib/system/runtime.ts).
+ */
+export const ENVIRONMENT = [
+  "MALLOC_ARENA_MAX=1",
+  "MALLOC_TRIM_THRESHOLD_=131072",
+  "DENO_USR2_MEMORY_TRIM=1",
+];
+
 /** Everything of a kind, or a list of names and paths. */
 type Allowed = true | readonly string[];
 

@@ -6,6 +6,7 @@
 import { createHash } from "node:crypto";
 import denoJson from "../../deno.json" with { type: "json" };
 import { run } from "../../tests/support/command.ts";
+import { ENVIRONMENT } from "../compile/arguments.ts";
 import { inTree, makeTar, type PackageFile } from "../package/tree.ts";
 
 /** The image of one machine type. */
@@ -71,12 +72,7 @@ export async function writeImage(
         os: "linux",
         config: {
           Entrypoint: ["/usr/local/bin/signpost"],
-          // glibc: one arena for all threads, and free memory goes back to the kernel at once.
-          Env: [
-            "PATH=/usr/local/bin:/usr/sbin:/usr/bin",
-            "MALLOC_ARENA_MAX=1",
-            "MALLOC_TRIM_THRESHOLD_=131072",
-          ],
+          Env: ["PATH=/usr/local/bin:/usr/sbin:/usr/bin", ...ENVIRONMENT],
           Labels: labels(options),
         },
         rootfs: { type: "layers", diff_ids: written.map(({ diffId }) => diffId) },
