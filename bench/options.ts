@@ -48,7 +48,8 @@ const FULL: Options = {
   peerSizes: [100, 1_000, 10_000],
   endpoints: 10,
   runs: 5,
-  changes: 60,
+  // A minute at two a second has each kind of regular work once, such as the state file.
+  changes: 120,
   counted: 200,
   burst: 10,
   cpuSeconds: 30,

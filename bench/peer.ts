@@ -27,6 +27,9 @@ const CONTENDERS = [
 /** Milliseconds that a program rests before its memory is read. V8 collects garbage within 25 s after much work. */
 const REST = 30_000;
 
+/** Milliseconds from the first sync to the first change: the start's own work, such as the first state file, is over. */
+const SETTLE = 15_000;
+
 /** One program at one size. Times are milliseconds, memory is bytes. */
 interface Measured {
   readonly contender: typeof CONTENDERS[number];
@@ -105,6 +108,7 @@ async function measureOne(
   const logged = child.stderr.pipeTo(log.writable);
   try {
     const firstSync = await firstSyncTime(stage) - started;
+    await sleepUntil(performance.now() + SETTLE);
     const before = await readCpuSeconds(child.pid);
     const latencies = await change(stage, changes);
     const cpu = (await readCpuSeconds(child.pid) - before) * 1000 / changes;
