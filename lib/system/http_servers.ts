@@ -12,7 +12,7 @@ import {
   textAnswer,
 } from "../model/ports/http.ts";
 import { formatHead, headLength, MOST_HEAD, parseHead, type RequestHead } from "./http_message.ts";
-import { tryToClose } from "./tcp.ts";
+import { isReset, tryToClose } from "./tcp.ts";
 
 /** Milliseconds between attempts to bind, as kube-proxy's. */
 const RETRY_MILLISECONDS = 5_000;
@@ -119,7 +119,7 @@ function listenOn(
         void clients.serve(conn, handler).then(() => open.delete(conn));
       } catch (error) {
         if (error instanceof Deno.errors.BadResource) return;
-        await clients.acceptFailed(error);
+        if (!isReset(error)) await clients.acceptFailed(error);
       }
     }
   };

@@ -9,6 +9,12 @@ export function tryToClose(connection: { close(): void }): void {
   }
 }
 
+/** Returns true if accept(2) failed for one connection alone: its client has reset it. */
+export function isReset(error: unknown): boolean {
+  return error instanceof Deno.errors.NotConnected ||
+    error instanceof Deno.errors.ConnectionAborted;
+}
+
 /** Bytes of a buffer: small for an idle direction, large for a bulk transfer. */
 const SMALL = 2_048;
 const LARGE = 65_536;
@@ -80,6 +86,7 @@ async function acceptAll(
       accept(await listener.accept());
     } catch (error) {
       if (error instanceof Deno.errors.BadResource) return;
+      if (isReset(error)) continue;
       await new Promise((resolve) => setTimeout(resolve, ACCEPT_PAUSE));
     }
   }

@@ -2,6 +2,7 @@ import { assert, assertEquals, assertMatch, assertRejects, assertThrows } from "
 import { type HttpHandler, type HttpListener, textAnswer } from "../../lib/model/ports/http.ts";
 import { httpListen, serveHttp, type ServeOptions } from "../../lib/system/http_servers.ts";
 import { eventually } from "../support/eventually.ts";
+import { Libc } from "../support/libc.ts";
 import { ManualClock, MemoryLogger, realClock, settle, START } from "../support/clock_and_log.ts";
 
 const listen = httpListen({ clock: realClock, logger: new MemoryLogger() });
@@ -63,6 +64,34 @@ Deno.test("closing frees the port at once", async () => {
   assertEquals(await waiting, "");
   assertEquals(await idle.read(new Uint8Array(1)), null);
   idle.close();
+});
+
+Deno.test("clients that reset their connections end no other connection, and delay none", async () => {
+  using libc = new Libc();
+  const logger = new MemoryLogger();
+  const { port, close } = httpListen({ clock: realClock, logger })(
+    { hostname: "127.0.0.1", port: 0 },
+    hello,
+  );
+  using idle = await Deno.connect({ hostname: "127.0.0.1", port });
+  const ended = idle.read(new Uint8Array(1));
+  assertEquals((await fetchText(`http://127.0.0.1:${port}/`))[0], 200);
+  // No other work runs meanwhile, so the listener accepts connections that are reset.
+  const home = libc.openNamespace("/proc/self/ns/net");
+  for (let i = 0; i < 100; i++) {
+    const socket = libc.socket(home, { family: 4, type: "tcp" });
+    libc.connect(socket, { address: "127.0.0.1", port });
+    libc.resetOnClose(socket);
+    libc.close(socket);
+  }
+  libc.close(home);
+  const began = performance.now();
+  assertEquals(await exchange({ port, close }, "GET / HTTP/1.0\r\n\r\n").then(Boolean), true);
+  assertEquals(performance.now() - began < 1_000, true);
+  assertEquals(await Promise.race([ended, realClock.sleep(0).then(() => "open")]), "open");
+  assertEquals(logger.lines, []);
+  await close();
+  await ended;
 });
 
 Deno.test("a handler that fails gives 500 and leaves the server running", async () => {
