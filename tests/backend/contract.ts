@@ -6,10 +6,9 @@
 import type { ServiceDifference } from "../../lib/model/kernel/differences.ts";
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import type { DesiredState } from "../../lib/model/kernel/desired.ts";
-import { ApplyError, type Script } from "../../lib/model/kernel/dataplane.ts";
+import { ApplyError } from "../../lib/model/kernel/dataplane.ts";
 import { frontendsOf } from "../../lib/policy/frontend.ts";
 import { eventually } from "../support/eventually.ts";
-import { atOnce } from "../../lib/model/ports/in_turns.ts";
 import { type ApiObject, Pipeline } from "../support/pipeline.ts";
 import { LOCAL, REMOTE, slice, web } from "../explain/cluster.ts";
 import type { Stage } from "./contract_stage.ts";
@@ -28,8 +27,7 @@ export async function applied(
 ): Promise<Pipeline> {
   await backend.probe();
   const pipeline = new Pipeline({ mode: backend.traits.name });
-  pipeline.load(objects);
-  await backend.dataplane.apply(backend.dataplane.full(pipeline.desired));
+  await pipeline.apply(backend.dataplane, objects);
   return pipeline;
 }
 
@@ -38,12 +36,6 @@ export async function differences(
   state: DesiredState,
 ): Promise<readonly ServiceDifference[]> {
   return (await backend.rules.read()).compare(state).differences;
-}
-
-/** A step that needs no full script. */
-function partOf(script: Script | undefined): Script {
-  if (!script) throw new Error("the step needs a full script");
-  return script;
 }
 
 /** By what they show, the cases. */
@@ -69,8 +61,7 @@ const CASES: Readonly<Record<string, (stage: Stage) => Promise<void> | void>> = 
   "full and then partial is the same as full": async (stage) => {
     const { backend } = stage;
     const pipeline = await applied(stage);
-    const { change } = pipeline.load(AFTER);
-    const script = partOf(atOnce(backend.dataplane.changing(change, pipeline.desired)));
+    const script = pipeline.step(backend.dataplane, AFTER);
     assertEquals(script.kind, "partial");
     await backend.dataplane.apply(script);
     assertEquals(await differences(stage, pipeline.desired), []);
@@ -83,8 +74,7 @@ const CASES: Readonly<Record<string, (stage: Stage) => Promise<void> | void>> = 
     const { backend } = stage;
     const pipeline = await applied(stage);
     const before = await stage.dump();
-    const { change } = pipeline.load(AFTER);
-    const partial = partOf(atOnce(backend.dataplane.changing(change, pipeline.desired)));
+    const partial = pipeline.step(backend.dataplane, AFTER);
     stage.refuses = true;
     for (const script of [partial, backend.dataplane.full(pipeline.desired)]) {
       await assertRejects(() => backend.dataplane.apply(script), ApplyError);

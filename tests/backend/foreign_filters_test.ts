@@ -1,3 +1,4 @@
+import { casesOf } from "../support/table.ts";
 import { assertEquals } from "@std/assert";
 import { parseSaved } from "../../lib/backend/iptables/kernel/saved.ts";
 import { legacyChains, parseRoutes, translateTable } from "../../lib/backend/foreign_filters.ts";
@@ -14,49 +15,31 @@ function translated(rule: string): string | undefined {
   return filter && translateTable(filter, 4)[0]?.rules[0];
 }
 
-const RULES: readonly (readonly [saved: string, nft: string])[] = [
-  ["-j ACCEPT", "accept"],
-  ["-p tcp -m tcp --dport 22 -j ACCEPT", "meta l4proto tcp th dport { 22 } accept"],
-  [
-    "-p tcp -m multiport --dports 443,1000:2000 -j RETURN",
-    "meta l4proto tcp th dport { 443, 1000-2000 } return",
-  ],
-  [
-    "-s 10.0.0.0/8 ! -d 10.244.0.0/16 -j DROP",
-    "ip saddr 10.0.0.0/8 ip daddr != 10.244.0.0/16 drop",
-  ],
-  ["-i lo ! -o eth0 -j ACCEPT", 'iifname "lo" oifname != "eth0" accept'],
-  [
-    "-m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT",
-    "ct state { related, established } accept",
-  ],
-  ["-m conntrack ! --ctstate NEW,INVALID -j ACCEPT", "ct state != { new, invalid } accept"],
-  ["-m conntrack --ctstate DNAT -j ACCEPT", "ct status dnat accept"],
-  ["-m addrtype --dst-type LOCAL -j ACCEPT", "fib daddr type local accept"],
-  ['-m comment --comment "let all in" -j REJECT --reject-with icmp-port-unreachable', "reject"],
-  ["-p icmp -j other", "meta l4proto icmp jump other"],
-  ["-g other", "goto other"],
-  ["-j NFQUEUE --queue-num 1", "queue"],
-  ['-j LOG --log-prefix "[UFW BLOCK] "', ""],
-  [
-    "-m set --match-set trusted src -j ACCEPT",
-    'xt match "-m" xt match "--match-set" xt match "src" accept',
-  ],
-  [
-    "-i cali+ -m mark --mark 0x10000/0x10000 -j RETURN",
-    'iifname "cali*" meta mark & 0x10000 == 0x10000 return',
-  ],
-  ["-m mark ! --mark 0x4000/0x4000 -j DROP", "meta mark & 0x4000 != 0x4000 drop"],
-  ["-m mark ! --mark 0x1 -j DROP", "meta mark != 0x1 drop"],
-  ["-m connmark --mark 0x1 -j DROP", 'xt match "-m" meta mark 0x1 drop'],
-  ["-j MARK --set-xmark 0x10000/0x10000", "meta mark set meta mark & 0xfffeffff ^ 0x10000"],
-  ["-m limit --limit 3/min --limit-burst 10 -j ACCEPT", "limit rate 3/min burst 10 packets accept"],
-  [
-    "! -i docker0 -p tcp -m tcp --dport 80 -j DNAT --to-destination 172.17.0.2:80",
-    'iifname != "docker0" meta l4proto tcp th dport { 80 } dnat to 172.17.0.2:80',
-  ],
-  ["-m rpfilter -j ACCEPT", 'xt match "-m" accept'],
-];
+const RULES = casesOf(`
+-j ACCEPT => accept
+-p tcp -m tcp --dport 22 -j ACCEPT => meta l4proto tcp th dport { 22 } accept
+-p tcp -m multiport --dports 443,1000:2000 -j RETURN => meta l4proto tcp th dport { 443, 1000-2000 } return
+-s 10.0.0.0/8 ! -d 10.244.0.0/16 -j DROP => ip saddr 10.0.0.0/8 ip daddr != 10.244.0.0/16 drop
+-i lo ! -o eth0 -j ACCEPT => iifname "lo" oifname != "eth0" accept
+-m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT => ct state { related, established } accept
+-m conntrack ! --ctstate NEW,INVALID -j ACCEPT => ct state != { new, invalid } accept
+-m conntrack --ctstate DNAT -j ACCEPT => ct status dnat accept
+-m addrtype --dst-type LOCAL -j ACCEPT => fib daddr type local accept
+-m comment --comment "let all in" -j REJECT --reject-with icmp-port-unreachable => reject
+-p icmp -j other => meta l4proto icmp jump other
+-g other => goto other
+-j NFQUEUE --queue-num 1 => queue
+-j LOG --log-prefix "[UFW BLOCK] " => 
+-m set --match-set trusted src -j ACCEPT => xt match "-m" xt match "--match-set" xt match "src" accept
+-i cali+ -m mark --mark 0x10000/0x10000 -j RETURN => iifname "cali*" meta mark & 0x10000 == 0x10000 return
+-m mark ! --mark 0x4000/0x4000 -j DROP => meta mark & 0x4000 != 0x4000 drop
+-m mark ! --mark 0x1 -j DROP => meta mark != 0x1 drop
+-m connmark --mark 0x1 -j DROP => xt match "-m" meta mark 0x1 drop
+-j MARK --set-xmark 0x10000/0x10000 => meta mark set meta mark & 0xfffeffff ^ 0x10000
+-m limit --limit 3/min --limit-burst 10 -j ACCEPT => limit rate 3/min burst 10 packets accept
+! -i docker0 -p tcp -m tcp --dport 80 -j DNAT --to-destination 172.17.0.2:80 => iifname != "docker0" meta l4proto tcp th dport { 80 } dnat to 172.17.0.2:80
+-m rpfilter -j ACCEPT => xt match "-m" accept
+`);
 
 for (const [saved, nft] of RULES) {
   Deno.test(`a rule of iptables-legacy is translated: ${saved}`, () => {

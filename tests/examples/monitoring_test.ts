@@ -45,8 +45,7 @@ const queries = dashboard.panels.flatMap(({ targets = [] }) => targets.map(({ ex
 async function metricsOf(mode: Mode, more: Partial<MetricsSources> = {}) {
   const backend = backendOf(mode);
   const pipeline = new Pipeline({ mode });
-  pipeline.load([service("web")]);
-  await backend.dataplane.apply(backend.dataplane.full(pipeline.desired));
+  await pipeline.apply(backend.dataplane, [service("web")]);
   const metrics = new Metrics({ backend: backend.metrics, families: [4, 6] });
   metrics.read({
     observed: { ...NOTHING_SEEN, watches: WATCHES },

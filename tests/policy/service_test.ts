@@ -1,3 +1,4 @@
+import type { Fields } from "../support/cluster.ts";
 import { assertEquals } from "@std/assert";
 import type { DesiredServicePort } from "../../lib/model/kernel/desired.ts";
 import { type ApiObject, Pipeline } from "../support/pipeline.ts";
@@ -95,51 +96,41 @@ const ENDPOINTS = ["10.244.0.1@node-1", "10.244.1.1@node-2"];
 const HERE = ["10.244.0.1:8080"];
 const EVERYWHERE = ["10.244.0.1:8080", "10.244.1.1:8080"];
 
-interface PolicyCase {
-  readonly name: string;
-  readonly spec: Readonly<Record<string, unknown>>;
-  readonly cluster: readonly string[];
-  readonly local: readonly string[];
-}
-
-const POLICIES: readonly PolicyCase[] = [
-  {
-    name: "both policies Cluster: all endpoints",
-    spec: { type: "NodePort", ports: [{ port: 80, nodePort: 30080 }] },
-    cluster: EVERYWHERE,
-    local: [],
-  },
-  {
-    name: "internal policy Local without external traffic: those of this node alone",
-    spec: { internalTrafficPolicy: "Local" },
-    cluster: [],
-    local: HERE,
-  },
-  {
-    name: "internal policy Local with external traffic: both sets",
-    spec: { internalTrafficPolicy: "Local", externalIPs: ["192.0.2.1"] },
-    cluster: EVERYWHERE,
-    local: HERE,
-  },
-  {
-    name: "external policy Local: both sets, for the node's and pods' short circuit",
-    spec: {
-      type: "NodePort",
-      externalTrafficPolicy: "Local",
-      ports: [{ port: 80, nodePort: 30080 }],
-    },
-    cluster: EVERYWHERE,
-    local: HERE,
-  },
-  {
-    name: "external policy Local without an external address: all endpoints",
-    spec: { type: "LoadBalancer", externalTrafficPolicy: "Local" },
-    cluster: EVERYWHERE,
-    local: [],
-  },
+/** A case, its spec, and the endpoints of both lists. */
+const POLICIES: readonly (readonly [string, Fields, readonly string[], readonly string[]])[] = [
+  [
+    "both policies Cluster: all endpoints",
+    { type: "NodePort", ports: [{ port: 80, nodePort: 30080 }] },
+    EVERYWHERE,
+    [],
+  ],
+  [
+    "internal policy Local without external traffic: those of this node alone",
+    { internalTrafficPolicy: "Local" },
+    [],
+    HERE,
+  ],
+  [
+    "internal policy Local with external traffic: both sets",
+    { internalTrafficPolicy: "Local", externalIPs: ["192.0.2.1"] },
+    EVERYWHERE,
+    HERE,
+  ],
+  [
+    "external policy Local: both sets, for the node's and pods' short circuit",
+    { type: "NodePort", externalTrafficPolicy: "Local", ports: [{ port: 80, nodePort: 30080 }] },
+    EVERYWHERE,
+    HERE,
+  ],
+  [
+    "external policy Local without an external address: all endpoints",
+    { type: "LoadBalancer", externalTrafficPolicy: "Local" },
+    EVERYWHERE,
+    [],
+  ],
 ];
 
-for (const { name, spec, cluster, local } of POLICIES) {
+for (const [name, spec, cluster, local] of POLICIES) {
   Deno.test(`traffic policies: ${name}`, () => {
     const port = portOf(service("web", spec), slice("web", ENDPOINTS));
     assertEquals(targets(port, "cluster"), cluster);

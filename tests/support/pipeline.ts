@@ -7,6 +7,8 @@ import { ObjectCache } from "../../lib/cache/cache.ts";
 import { createDecoder } from "../../lib/source/objects/decode.ts";
 import type { DesiredOptions } from "../../lib/policy/node.ts";
 import { Desired, type Step } from "../../lib/policy/state.ts";
+import type { Script, ScriptWriter } from "../../lib/model/kernel/dataplane.ts";
+import { atOnce } from "../../lib/model/ports/in_turns.ts";
 import type { RefusedFeatures } from "../../lib/model/kernel/traits.ts";
 import type { Family } from "../../lib/model/values/address.ts";
 import type { Configuration } from "../../lib/config/configuration.ts";
@@ -42,6 +44,8 @@ export function replacement(kind: Kind, changes: readonly ObjectChange[]): Repla
   return { type: "replace", kind, changes: byKey } as ReplaceEvent;
 }
 
+type Changing = Parameters<ScriptWriter["changing"]>;
+
 /** Objects to desired state, state after state. */
 export class Pipeline {
   readonly #decode = createDecoder();
@@ -63,6 +67,26 @@ export class Pipeline {
   load(objects: readonly ApiObject[]): Step & { readonly refused: readonly Refusal[] } {
     const refused = this.deliver(objects);
     return { ...this.desired.update(this.cache, this.cache.takeDirty()), refused };
+  }
+
+  /** Makes these the only objects, and returns the partial script that leads there. */
+  step<S extends Script>(
+    dataplane: { readonly changing: (...of: Changing) => Generator<undefined, S | undefined> },
+    objects: readonly ApiObject[],
+  ): S {
+    const { change } = this.load(objects);
+    const script = atOnce(dataplane.changing(change, this.desired));
+    if (!script) throw new Error("the change needs a full script");
+    return script;
+  }
+
+  /** Makes these the only objects, and applies a full script. */
+  async apply<S extends Script>(
+    dataplane: ScriptWriter<S>,
+    objects: readonly ApiObject[],
+  ): Promise<void> {
+    this.load(objects);
+    await dataplane.apply(dataplane.full(this.desired));
   }
 
   /** Makes these the only objects of the cache; the desired state is not updated. */

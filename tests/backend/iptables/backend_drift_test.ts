@@ -4,7 +4,6 @@ import { IptablesDataplane } from "../../../lib/backend/iptables/dataplane.ts";
 import { JUMPS } from "../../../lib/backend/iptables/script/full.ts";
 import { TABLES } from "../../../lib/backend/iptables/script/names.ts";
 import type { Difference } from "../../../lib/model/kernel/differences.ts";
-import { atOnce } from "../../../lib/model/ports/in_turns.ts";
 import { FAMILIES, type Family } from "../../../lib/model/values/address.ts";
 import { SystemClock } from "../../../lib/system/clock.ts";
 import { Pipeline } from "../../support/pipeline.ts";
@@ -213,9 +212,10 @@ for (const variant of VARIANTS) {
     // Between our write and the look, and with a write of another Service behind it.
     await write();
     await restore();
-    const { change } = pipeline.load(EXAMPLE.filter((each) => each.metadata.name !== "local"));
-    const partial = atOnce(dataplane.changing(change, pipeline.desired));
-    if (!partial) throw new Error("a partial script was expected");
+    const partial = pipeline.step(
+      dataplane,
+      EXAMPLE.filter((each) => each.metadata.name !== "local"),
+    );
     await dataplane.apply(partial);
     assertEquals(await look(), restored);
     await write();

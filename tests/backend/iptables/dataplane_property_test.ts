@@ -56,9 +56,7 @@ for (const variant of VARIANTS) {
       fc.asyncProperty(cluster, cluster, cluster, async (a, b, c) => {
         const pipeline = await fullOf(kernel, a);
         for (const next of [b, c]) {
-          const { change } = pipeline.load(next);
-          const step = atOnce(dataplane.changing(change, pipeline.desired));
-          if (!step) throw new Error("the node did not change");
+          const step = pipeline.step(dataplane, next);
           await dataplane.apply(step);
         }
         const afterSteps = await kernel.state();

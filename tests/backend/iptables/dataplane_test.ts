@@ -7,7 +7,6 @@ import { type ProcessRunner, ProgramMissingError } from "../../../lib/model/port
 import { type ApiObject, Pipeline } from "../../support/pipeline.ts";
 import { EXAMPLE } from "./example.ts";
 import { Kernel, VARIANTS } from "./kernel.ts";
-import { atOnce } from "../../../lib/model/ports/in_turns.ts";
 
 interface Setup {
   readonly runner: ProcessRunner;
@@ -59,11 +58,10 @@ Deno.test("a partial script runs the programs of the families that change", asyn
   const { runner, lines } = recorder();
   const dataplane = newDataplane({ runner });
   const pipeline = load(EXAMPLE);
-  const { change } = pipeline.load(
+  const script = pipeline.step(
+    dataplane,
     EXAMPLE.filter(({ metadata }) => (metadata as { name: string }).name !== "cluster-6"),
   );
-  const script = atOnce(dataplane.changing(change, pipeline.desired));
-  if (!script) throw new Error("the node did not change");
   await dataplane.apply(script);
   assertEquals(lines, ["ip6tables-restore -w 5 --noflush"]);
 });
@@ -116,15 +114,12 @@ for (const variant of VARIANTS) {
     const full = await kernel.state();
 
     await kernel.clear();
-    const { change } = pipeline.load([]);
-    const script = atOnce(dataplane.changing(change, pipeline.desired));
-    if (!script) throw new Error("the node did not change");
+    const script = pipeline.step(dataplane, []);
     const error = await assertRejects(() => dataplane.apply(script), ApplyError);
     assertEquals(error.failure, "conflict");
     assertEquals((await kernel.state()).includes("KUBE"), false);
 
-    pipeline.load(EXAMPLE);
-    await dataplane.apply(dataplane.full(pipeline.desired));
+    await pipeline.apply(dataplane, EXAMPLE);
     assertEquals(await kernel.state(), full);
   });
 }

@@ -31,8 +31,7 @@ Deno.test("the rules of many Services are written, compared and changed in turns
     routeLocalnet: () => Promise.resolve(),
   });
   const pipeline = new Pipeline({ mode: "iptables" });
-  pipeline.load(services(SERVICES));
-  await dataplane.apply(dataplane.full(pipeline.desired));
+  await pipeline.apply(dataplane, services(SERVICES));
   assert(clock.turns >= SERVICES, `${clock.turns} turns`);
   // What is there is read back.
   saved = inputs.join("").repeat(3);

@@ -51,8 +51,7 @@ for (const variant of VARIANTS) {
     await fc.assert(
       fc.asyncProperty(cluster, cluster, async (a, b) => {
         const pipeline = new Pipeline({ mode: "iptables", configuration: CLUSTER_CIDR });
-        pipeline.load(a);
-        await dataplane.apply(dataplane.full(pipeline.desired));
+        await pipeline.apply(dataplane, a);
         assertEquals(await differences(kernel, pipeline.desired), []);
         const { change } = pipeline.load(b);
         const step = atOnce(dataplane.changing(change, pipeline.desired));
@@ -70,8 +69,7 @@ for (const variant of VARIANTS) {
     await using kernel = await Kernel.create(variant);
     const dataplane = newDataplane(kernel);
     const pipeline = new Pipeline({ mode: "iptables", configuration: CLUSTER_CIDR });
-    pipeline.load(OBJECTS);
-    await dataplane.apply(dataplane.full(pipeline.desired));
+    await pipeline.apply(dataplane, OBJECTS);
     const saved = atOnce(parseSaved(await kernel.save(4))).get("nat");
     const chain = [...saved?.chains.keys() ?? []].find((name) => name.startsWith("KUBE-SVC-")) ??
       "";

@@ -24,8 +24,7 @@ class Table implements AsyncDisposable {
   }
 
   async load(objects: readonly ApiObject[]): Promise<void> {
-    this.pipeline.load(objects);
-    await this.dataplane.apply(this.dataplane.full(this.pipeline.desired));
+    await this.pipeline.apply(this.dataplane, objects);
   }
 
   /** `undefined`: there is no table. */

@@ -174,13 +174,10 @@ Deno.test("a change that changes no rule is an empty script, which nft is not st
   const fake = new FakeNft();
   const dataplane = new NftablesDataplane(fake.nft);
   const pipeline = new Pipeline();
-  pipeline.load([service("web")]);
-  await dataplane.apply(dataplane.full(pipeline.desired));
-  const { change } = pipeline.load([
+  await pipeline.apply(dataplane, [service("web")]);
+  const script = pipeline.step(dataplane, [
     { ...service("web"), metadata: { name: "web", labels: { a: "b" } } },
   ]);
-  const script = atOnce(dataplane.changing(change, pipeline.desired));
-  if (!script) throw new Error("a partial script was expected");
   assertEquals([script.text, script.operations], ["", 0]);
   await dataplane.apply(script);
   assertEquals(fake.scripts.length, 1);
@@ -208,12 +205,9 @@ async function withTwo() {
   const pipeline = new Pipeline();
   const one = [service("a"), slice("a-1", "a", [1, 2])];
   const two = [service("b", { clusterIP: "10.96.0.2" }), slice("b-1", "b", [3, 4])];
-  pipeline.load([...one, ...two]);
-  await dataplane.apply(dataplane.full(pipeline.desired));
+  await pipeline.apply(dataplane, [...one, ...two]);
   const step = (objects: readonly ApiObject[]) => {
-    const { change } = pipeline.load(objects);
-    const script = atOnce(dataplane.changing(change, pipeline.desired));
-    if (!script) throw new Error("a partial script was expected");
+    const script = pipeline.step(dataplane, objects);
     return script;
   };
   return { fake, dataplane, pipeline, one, two, step };
@@ -279,9 +273,7 @@ Deno.test("commands of a prologue stand before a full script alone", async () =>
   pipeline.load([]);
   const full = dataplane.full(pipeline.desired);
   await dataplane.apply(full);
-  const { change } = pipeline.load([service("web")]);
-  const partial = atOnce(dataplane.changing(change, pipeline.desired));
-  if (!partial) throw new Error("a partial script was expected");
+  const partial = pipeline.step(dataplane, [service("web")]);
   await dataplane.apply(partial);
   const [first = "", second] = fake.scripts;
   assertMatch(first, /^delete table ip kube-proxy\nadd table inet signpost\n/);
@@ -330,11 +322,8 @@ for (const [name, from, to] of MOVES) {
     const pipeline = new Pipeline();
     const endpoints = slice("web-1", "web", [1, 2]);
     const local = { ...endpoints, endpoints: [{ addresses: ["10.0.0.1"], nodeName: NODE_NAME }] };
-    pipeline.load([from, local]);
-    await dataplane.apply(dataplane.full(pipeline.desired));
-    const { change: step } = pipeline.load([to, local]);
-    const script = atOnce(dataplane.changing(step, pipeline.desired));
-    if (!script) throw new Error("a partial script was expected");
+    await pipeline.apply(dataplane, [from, local]);
+    const script = pipeline.step(dataplane, [to, local]);
     fake.scripts.length = 0;
     await dataplane.apply(script);
     const cleanup = fake.scripts.pop() ?? "";
@@ -362,12 +351,9 @@ Deno.test("the applied state stays if the kernel refuses the third transaction",
   const dataplane = new NftablesDataplane(fake.nft);
   const pipeline = new Pipeline();
   const endpoints = slice("web-1", "web", [1, 2]);
-  pipeline.load([service("web"), endpoints]);
-  await dataplane.apply(dataplane.full(pipeline.desired));
+  await pipeline.apply(dataplane, [service("web"), endpoints]);
   const known = [...dataplane.elements];
-  const { change } = pipeline.load([{ ...service("web"), ...TURNS }, endpoints]);
-  const script = atOnce(dataplane.changing(change, pipeline.desired));
-  if (!script) throw new Error("a partial script was expected");
+  const script = pipeline.step(dataplane, [{ ...service("web"), ...TURNS }, endpoints]);
   fake.refuses = (text) => text === script.transactions.at(-1);
   await assertRejects(() => dataplane.apply(script), ApplyError);
   assertEquals([...dataplane.elements], known);
@@ -428,8 +414,7 @@ Deno.test("the longest names that objects can have make names and comments that 
   await using kernel = await Kernel.create();
   const dataplane = new NftablesDataplane(kernel.nft);
   const pipeline = new Pipeline();
-  pipeline.load(objects);
-  await dataplane.apply(dataplane.full(pipeline.desired));
+  await pipeline.apply(dataplane, objects);
   const counts = await kernel.ruleCounts();
   assertEquals([...counts.keys()].filter((each) => each.startsWith("affinity6-")).length, 3);
   assertEquals(new Map(dataplane.ruleCounts), counts);

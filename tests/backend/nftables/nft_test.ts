@@ -1,3 +1,4 @@
+import { casesOf } from "../../support/table.ts";
 import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { ApplyError, type ApplyFailure } from "../../../lib/model/kernel/dataplane.ts";
 import {
@@ -9,56 +10,24 @@ import { classify, Nft } from "../../../lib/backend/nftables/nft.ts";
 import { maxOutput } from "../../../lib/system/process.ts";
 import { Kernel } from "./kernel.ts";
 
-/** The standard error of nft 1.0.6, and the failure that it means. */
-const ERRORS: readonly (readonly [failure: ApplyFailure, stderr: string, said: string])[] = [
-  [
-    "not-permitted",
-    "Operation not permitted (you must be root)\nnetlink: Error: cache initialization failed: Operation not permitted\n",
-    "netlink: Error: cache initialization failed: Operation not permitted",
-  ],
-  [
-    "not-permitted",
-    "/dev/stdin:1:1-17: Error: Could not process rule: Operation not permitted\nadd table inet x\n^^^^^^^^^^^^^^^^^\n",
-    "/dev/stdin:1:1-17: Error: Could not process rule: Operation not permitted",
-  ],
-  [
-    "conflict",
-    "/dev/stdin:1:42-60: Error: Could not process rule: No such file or directory\ndelete element inet signpost hairpins4 { 10.0.0.9 . 10.0.0.9 }\n                                         ^^^^\n",
-    "/dev/stdin:1:42-60: Error: Could not process rule: No such file or directory",
-  ],
-  [
-    "conflict",
-    "/dev/stdin:1:19-26: Error: Could not process rule: File exists\ncreate table inet signpost\n",
-    "/dev/stdin:1:19-26: Error: Could not process rule: File exists",
-  ],
-  [
-    "busy",
-    "/dev/stdin:3:1-9: Error: Could not process rule: Device or resource busy\n",
-    "/dev/stdin:3:1-9: Error: Could not process rule: Device or resource busy",
-  ],
-  [
-    "not-supported",
-    "/dev/stdin:4:9-11: Error: Could not process rule: Operation not supported\nfib saddr type local\n",
-    "/dev/stdin:4:9-11: Error: Could not process rule: Operation not supported",
-  ],
-  [
-    "not-supported",
-    "/dev/stdin:1:74-74: Error: syntax error, unexpected '}', expecting newline or semicolon\n",
-    "/dev/stdin:1:74-74: Error: syntax error, unexpected '}', expecting newline or semicolon",
-  ],
-  [
-    "not-permitted",
-    "netlink: Error: Could not process rule: Message too long\n",
-    "netlink: Error: Could not process rule: Message too long",
-  ],
-  ["unknown", "Killed\n", "Killed"],
-  ["unknown", "", "nothing"],
-];
+/** The failure that nft 1.0.6 means, its standard error, and what of it is quoted. */
+const ERRORS = casesOf(`
+not-permitted => Operation not permitted (you must be root)\\nnetlink: Error: cache initialization failed: Operation not permitted\\n => netlink: Error: cache initialization failed: Operation not permitted
+not-permitted => /dev/stdin:1:1-17: Error: Could not process rule: Operation not permitted\\nadd table inet x\\n^^^^^^^^^^^^^^^^^\\n => /dev/stdin:1:1-17: Error: Could not process rule: Operation not permitted
+conflict => /dev/stdin:1:42-60: Error: Could not process rule: No such file or directory\\ndelete element inet signpost hairpins4 { 10.0.0.9 . 10.0.0.9 }\\n                                         ^^^^\\n => /dev/stdin:1:42-60: Error: Could not process rule: No such file or directory
+conflict => /dev/stdin:1:19-26: Error: Could not process rule: File exists\\ncreate table inet signpost\\n => /dev/stdin:1:19-26: Error: Could not process rule: File exists
+busy => /dev/stdin:3:1-9: Error: Could not process rule: Device or resource busy\\n => /dev/stdin:3:1-9: Error: Could not process rule: Device or resource busy
+not-supported => /dev/stdin:4:9-11: Error: Could not process rule: Operation not supported\\nfib saddr type local\\n => /dev/stdin:4:9-11: Error: Could not process rule: Operation not supported
+not-supported => /dev/stdin:1:74-74: Error: syntax error, unexpected '}', expecting newline or semicolon\\n => /dev/stdin:1:74-74: Error: syntax error, unexpected '}', expecting newline or semicolon
+not-permitted => netlink: Error: Could not process rule: Message too long\\n => netlink: Error: Could not process rule: Message too long
+unknown => Killed\\n => Killed
+unknown =>  => nothing
+`);
 
 for (const [failure, stderr, said] of ERRORS) {
   Deno.test(`nft's error is ${failure}: ${said}`, () => {
     const { failure: found, message } = classify(stderr);
-    assertEquals(found, failure);
+    assertEquals<string>(found, failure);
     assertEquals(message.endsWith(`nft said: ${said}`), true, message);
     assertEquals(message.includes("\n"), false);
   });

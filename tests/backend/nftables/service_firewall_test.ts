@@ -100,9 +100,7 @@ Deno.test("rules for source ranges exist while a Service has ranges", async () =
   assertEquals(FIREWALL.test(full.text), false);
   await dataplane.apply(full);
   const step = async (objects: readonly ApiObject[]) => {
-    const { change } = pipeline.load(objects);
-    const script = atOnce(dataplane.changing(change, pipeline.desired));
-    if (!script) throw new Error("a partial script was expected");
+    const script = pipeline.step(dataplane, objects);
     await dataplane.apply(script);
     return script.text.split("\n").filter((line) => /^(?:add|delete) (?!element)/.test(line));
   };

@@ -252,8 +252,7 @@ Deno.test("each mode counts what the kernel holds of us", async () => {
   const held = async (mode: Mode) => {
     const backend = backendOf(mode);
     const pipeline = new Pipeline({ mode });
-    pipeline.load([service("web")]);
-    await backend.dataplane.apply(backend.dataplane.full(pipeline.desired));
+    await pipeline.apply(backend.dataplane, [service("web")]);
     const { body } = await start({ backend: backend.metrics }).render();
     return body;
   };
