@@ -10,7 +10,6 @@ import {
   loadBalancer,
   LOCAL,
   NODE_ADDRESS,
-  OLD,
   type Options,
   REMOTE,
   slice,
@@ -211,14 +210,6 @@ Deno.test("an endpoint whose rules are older than its slice is unknown", () => {
     ["not-written", [], "chosen, but not in the rules yet"],
     ["held", ["Cluster"], "kept with the last good rules"],
   ]);
-});
-
-Deno.test("an address that another Service has is shown with its holder", () => {
-  const { ports } = explainWeb([web({ externalIPs: ["192.0.2.30"] }), slice([LOCAL]), OLD]);
-  assertEquals(
-    ports[0]?.frontends.map(({ type, address, heldBy }) => [type, address, heldBy]),
-    [["clusterIP", "10.96.0.10", null], ["externalIP", "192.0.2.30", "shop/old"]],
-  );
 });
 
 /** The hint of one finding about `shop/web`. */

@@ -197,14 +197,6 @@ Deno.test("a policy that drops clients from outside alone is not said to break t
   assertStringIncludes(report.summary, "works on this node, but not from outside (policy Local");
 });
 
-Deno.test("a Service that does not exist gives one line", () => {
-  const near = web({}, { metadata: { namespace: "shop", name: "wbe" } });
-  assertEquals(
-    renderService(explainWeb([near]), plain),
-    "Service shop/web does not exist. Did you mean shop/wbe?\n  try: kubectl get services -n shop\n",
-  );
-});
-
 Deno.test("a scheduler is named in words", () => {
   const said = (name: string, hash: string) => {
     const plainWeb = web();
