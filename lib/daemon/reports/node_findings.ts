@@ -30,7 +30,7 @@ interface NodeFindingsOptions {
 const PERIOD = 60_000;
 /** Milliseconds between two looks at the objects, at least. */
 const PAUSE = 1_000;
-/** The same, as multiples of the time that the last look took. A full look mostly waits for programs. */
+/** The same, as multiples of the last look's time. A full look mostly waits for programs. */
 const TIMES_AS_LONG = { full: 20, objects: 200 };
 /** Milliseconds after which a lasting error is logged again. */
 const REPEAT = 600_000;

@@ -179,7 +179,7 @@ export type ObjectEvent = ObjectChange | ReplaceEvent;
 /**
  * Turns one raw object (parsed JSON or YAML, untrusted) into a change. Never throws.
  *
- * @param excess returns the reason to refuse an object of about so many bytes before it is built, or `""`
+ * @param excess returns the reason to refuse an object before it is built, by an estimate of its bytes; else `""`
  */
 export type Decoder = <K extends Kind>(
   kind: K,

@@ -16,7 +16,7 @@ import type { ApiClient } from "./api_client.ts";
 import { Outage, StatusError, WatchError } from "./failure.ts";
 import { LIMITS, type WatchLimits } from "./limits.ts";
 import { type Resource, resourceOf } from "../objects/tables.ts";
-import { Room } from "./room.ts";
+import { ObjectSizes } from "./object_sizes.ts";
 import {
   isLower,
   parseWatchEvent,
@@ -98,7 +98,7 @@ class Reflector {
   /** The monotonic time of the last list, event or bookmark. */
   #progressed = -Infinity;
   /** The sizes of the delivered objects. */
-  readonly #room: Room;
+  readonly #sizes: ObjectSizes;
   #streamingList = true;
   /** Collects the initial state of a stream until its end. */
   #snapshot: Listed | undefined;
@@ -116,7 +116,7 @@ class Reflector {
   ) {
     this.#resource = resourceOf(kind, options.nodeName);
     this.#limits = { ...LIMITS, ...options.limits };
-    this.#room = new Room(this.#limits.maxBytes);
+    this.#sizes = new ObjectSizes(this.#limits.maxBytes);
     this.#random = options.random ?? Math.random;
     this.#backoff = new Backoff(this.#limits.backoff, this.#random);
     const nothing = {
@@ -164,7 +164,7 @@ class Reflector {
     const { client, clock, signal } = this.options;
     const turns = new Turns(clock);
     const snapshot: Listed = new Map();
-    this.#room.beginList();
+    this.#sizes.beginList();
     let idlePages = 0;
     let token = "";
     for (;;) {
@@ -198,12 +198,12 @@ class Reflector {
   }
 
   #collect(change: ObjectChange, snapshot: Listed): void {
-    this.#checkRoom(change.key, snapshot);
-    snapshot.set(change.key, this.#room.list(change));
+    this.#checkCount(change.key, snapshot);
+    snapshot.set(change.key, this.#sizes.list(change));
   }
 
   #listed(changes: Listed, resourceVersion: string): void {
-    this.#room.endList();
+    this.#sizes.endList();
     this.#deliver(changes, resourceVersion);
     this.#progressed = this.options.clock.monotonic();
     this.#resourceVersion = resourceVersion;
@@ -214,7 +214,7 @@ class Reflector {
     sink({ type: "replace", kind, changes } as ReplaceEvent);
     this.#update({ resourceVersion, lists: this.#status.lists + 1 });
     if (kind === "Service") this.shared.served.abort();
-    logger.debug(2, `listed ${kind} objects`, { objects: this.#room.size, resourceVersion });
+    logger.debug(2, `listed ${kind} objects`, { objects: this.#sizes.size, resourceVersion });
   }
 
   /** Follows one stream to its end. @param isList true if the stream begins with the initial state */
@@ -226,7 +226,7 @@ class Reflector {
     const hadRules = this.#hasRules;
     // A variable would keep the list in memory until the stream ends.
     this.#snapshot = isList ? new Map() : undefined;
-    if (isList) this.#room.beginList();
+    if (isList) this.#sizes.beginList();
     this.#hasProgress = false;
     this.#isOpen = false;
     try {
@@ -245,7 +245,7 @@ class Reflector {
       // A restored server with a lower version is silent until it has passed this version.
       const isSilent = this.#status.state === "watching" && !this.#hasProgress &&
         end - this.#progressed >= this.#limits.stall;
-      if (isSilent || this.#room.mayTakeMore) this.#resourceVersion = "";
+      if (isSilent || this.#sizes.mayTakeMore) this.#resourceVersion = "";
     }
     const isGood = clock.monotonic() - start >= GOOD_STREAM || this.#hasRules !== hadRules;
     if (signal.aborted || isGood) return;
@@ -363,23 +363,23 @@ class Reflector {
     if (event.type !== "bookmark") {
       const change = this.#decode(event);
       if (change.type !== "delete") {
-        this.#checkRoom(change.key, this.#room);
-        this.options.sink(this.#room.put(change));
+        this.#checkCount(change.key, this.#sizes);
+        this.options.sink(this.#sizes.put(change));
         // An object without rules that was never delivered, such as a headless Service, does not count as a change.
-      } else if (this.#room.remove(change.key)) this.options.sink(change);
+      } else if (this.#sizes.remove(change.key)) this.options.sink(change);
     }
     this.#resourceVersion = event.resourceVersion;
   }
 
   #decode({ type, object }: { readonly type: string; readonly object: unknown }): ObjectChange {
     const { kind } = this;
-    const excess = (key: string, size: number) => this.#room.expectedExcess({ kind, key }, size);
+    const excess = (key: string, size: number) => this.#sizes.expectedExcess({ kind, key }, size);
     const change = this.options.decode(kind, object, excess);
     return type === "deleted" ? { type: "delete", kind, key: change.key } : change;
   }
 
   /** @throws {WatchError} if a new key exceeds the limit */
-  #checkRoom(key: string, keys: Pick<ReadonlySetLike<string>, "has" | "size">): void {
+  #checkCount(key: string, keys: Pick<ReadonlySetLike<string>, "has" | "size">): void {
     const { maxObjects } = this.#limits;
     if (keys.size < maxObjects || keys.has(key)) return;
     const message = `the API server lists more than ${maxObjects} ${this.kind} objects, more ` +

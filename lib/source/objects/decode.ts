@@ -262,7 +262,7 @@ const NONE: readonly string[] = compact([]);
 /** Shared by all endpoints without hints. */
 const NO_HINTS: Hints = { zoneHints: NONE, nodeHints: NONE };
 
-/** Bytes of an endpoint as JSON, about. */
+/** An estimate of an endpoint's bytes as JSON. */
 const ENDPOINT_SIZE = 120;
 
 /**

@@ -14,7 +14,7 @@ export interface DecodeContext {
   readonly intern: (text: string) => string;
   /** Returns the first of all lists of equal ports. */
   readonly sharePorts: <T extends EndpointPort>(ports: readonly T[]) => readonly T[];
-  /** Throws if there is no room for an object of about so many bytes. */
+  /** Checks an estimate of the object's bytes. @throws {MalformedError} if it exceeds a bound */
   readonly reserve: (size: number) => void;
 }
 

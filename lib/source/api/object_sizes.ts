@@ -9,13 +9,13 @@ interface Bounds {
   readonly namespace: number;
 }
 
-/** The name of the sum of all namespaces. No namespace has it. */
+/** The key of the sum of all namespaces. It is not a valid name of a namespace. */
 const ALL = "*";
 
-export class Room {
-  /** The bytes of the last good state of each delivered object, by key; 0 if it has none. */
+export class ObjectSizes {
+  /** The bytes of the last good state of each delivered object, by key; 0 without such a state. */
   #sizes = new Map<string, number>();
-  /** The same of a list that is not complete. */
+  /** The same for a list in progress. */
   #listed = new Map<string, number>();
   /** By namespace, and `ALL`. During a list, it has the growth beside the objects before it: memory has both. */
   #used = new Map<string, number>();
@@ -90,7 +90,7 @@ export class Room {
     const { kind, key } = change;
     const isUpsert = change.type === "upsert";
     const size = isUpsert ? JSON.stringify(change.object).length : this.#known(key);
-    // The decoder may have asked already.
+    // The decoder may have refused the object already.
     const isExcess = change.type === "refuse" && change.isExcess;
     const reason = isUpsert ? this.#excess(change, size) : isExcess ? change.reason : "";
     if (reason === "") return { taken: change, size };
@@ -101,12 +101,12 @@ export class Room {
     return { taken: refusal, size: this.#known(key) };
   }
 
-  /** Returns the bound that a new object of about so many bytes breaks, before it is decoded; `""` if it breaks none. */
+  /** Returns the bound that an object would exceed before it is decoded, or `""`. @param size an estimate in bytes */
   expectedExcess(object: Pick<ObjectChange, "kind" | "key">, size: number): string {
     return this.#known(object.key) > 0 ? "" : this.#excess(object, size);
   }
 
-  /** Returns the bound that an object breaks. One that takes no more than before breaks none. */
+  /** Returns the bound that an object exceeds; `""` if it is within the bounds, or does not grow. */
   #excess({ kind, key }: Pick<ObjectChange, "kind" | "key">, size: number): string {
     const more = size - this.#known(key);
     const { all, namespace: share } = this.bounds;
