@@ -102,6 +102,12 @@ export class Claims {
     return affected;
   }
 
+  /** Returns the Service that holds a claim, if one does. */
+  holderOf(key: VipId): string | undefined {
+    const holder = this.#holders.get(key);
+    return holder?.reserved === undefined ? holder?.service : undefined;
+  }
+
   conflictsOf(service: string): Conflict[] {
     const conflicts: Conflict[] = [];
     for (const claimant of this.#byService.get(service) ?? []) {

@@ -11,6 +11,7 @@ import type { Limits } from "../model/configuration.ts";
 import type { EndpointSlice, Refusal, Service } from "../model/cluster/objects.ts";
 import { commonStart, keyOf, portKey } from "./endpoints.ts";
 import { only } from "../model/values/lists.ts";
+import { sameValue } from "../model/values/record.ts";
 import { grouped } from "../model/values/text.ts";
 import { type SchedulerDefaults, schedulerOf, slotsFor } from "../model/cluster/scheduler.ts";
 import { familiesOf } from "./service_claims.ts";
@@ -175,32 +176,85 @@ function olderFirst(a: NamedService, b: NamedService): number {
   return age !== 0 ? age : a.key < b.key ? -1 : 1;
 }
 
-/**
- * Limits one step of a Service. Removals are complete. New ports, addresses and endpoints follow in list order up
- * to the cost of one step (`most`, in elements). Each step adds at least one part. The last step returns the wanted
- * ports themselves.
- */
-export function limitGrowth(
-  before: readonly DesiredServicePort[],
-  { wanted, most }: { readonly wanted: readonly DesiredServicePort[]; readonly most: number },
-): readonly DesiredServicePort[] {
-  if (most === Infinity) return wanted;
-  const known = new Map(before.map((port) => [portKey(port, port.family), port]));
-  let left = most;
-  let isCut = false;
-  const ports: DesiredServicePort[] = [];
-  for (const port of wanted) {
-    const last = known.get(portKey(port, port.family));
-    const added = additions(port, last);
-    if (added.cost <= left) ports.push(port);
-    else {
-      isCut = true;
-      if (left > 0 || last) ports.push(cutPort(port, { added, most: left }));
-    }
-    left = Math.max(0, left - added.cost);
-  }
-  return isCut ? ports : wanted;
+interface StepOptions {
+  readonly wanted: readonly DesiredServicePort[];
+  /** The most that comes and the most that goes, in elements. */
+  readonly most: number;
+  /** Returns a port of the last step without addresses that other Services hold now. */
+  readonly stripped: (port: DesiredServicePort) => DesiredServicePort;
 }
+
+interface LimitedStep {
+  readonly ports: readonly DesiredServicePort[];
+  /** True if the next step must continue. */
+  readonly isCut: boolean;
+}
+
+/**
+ * Limits one step of a Service. A port without room stays as it was, and comes first in the next step. Else its old
+ * endpoints go at once, and at least one new endpoint comes. Ports that stay equal are the earlier objects.
+ */
+export function limitStep(
+  before: readonly DesiredServicePort[],
+  { wanted, most, stripped }: StepOptions,
+): LimitedStep {
+  if (most === Infinity || movesFrontend([...before, ...wanted])) {
+    return { ports: wanted, isCut: false };
+  }
+  const old = new Map(before.map((port) => [portKey(port, port.family), port]));
+  const next = new Map(wanted.map((port) => [portKey(port, port.family), port]));
+  let [left, isCut]: [Room, boolean] = [{ added: most, removed: most }, false];
+  const waiting: DesiredServicePort[] = [];
+  const done: DesiredServicePort[] = [];
+  for (const key of new Set([...old.keys(), ...next.keys()])) {
+    const [last, port] = [old.get(key), next.get(key)];
+    if (last && sameValue(last, port)) {
+      next.set(key, last);
+      done.push(last);
+    } else if (last ? left.removed === 0 : left.added === 0) {
+      isCut = true;
+      if (last) waiting.push(stripped(last));
+    } else {
+      const change = changeOf(last, port);
+      const part = cutPort(change, { left, stripped });
+      isCut ||= part !== change.port;
+      if (port || part !== change.port) done.push(part);
+      left = {
+        added: Math.max(0, left.added - change.added.cost),
+        removed: Math.max(0, left.removed - change.removed.cost),
+      };
+    }
+  }
+  return { ports: isCut ? [...waiting, ...done] : [...next.values()], isCut };
+}
+
+/** Returns true if two ports would have one frontend for a while. */
+function movesFrontend(ports: readonly DesiredServicePort[]): boolean {
+  const holders = new Map<string, string>();
+  return ports.some(({ name, family, protocol, port, nodePort }) =>
+    [`port ${port}`, ...nodePort === 0 ? [] : [`node port ${nodePort}`]].some((place) =>
+      holders.getOrInsert(`${family} ${protocol} ${place}`, name) !== name
+    )
+  );
+}
+
+interface Room {
+  readonly added: number;
+  readonly removed: number;
+}
+
+type PortChange = ReturnType<typeof changeOf>;
+
+/** Compares a port with its last state. A port that goes is one without addresses. */
+function changeOf(last: DesiredServicePort | undefined, wanted: DesiredServicePort | undefined) {
+  const port = wanted ?? { ...last as DesiredServicePort, ...NO_ADDRESSES };
+  return { last, port, added: additions(port, last), removed: removals(port, last) };
+}
+
+const NO_ADDRESSES: Pick<
+  DesiredServicePort,
+  "clusterIPs" | "loadBalancerIPs" | "externalIPs" | "nodePort"
+> = { clusterIPs: [], loadBalancerIPs: [], externalIPs: [], nodePort: 0 };
 
 function addressesOf(port: DesiredServicePort): readonly string[] {
   const { clusterIPs, loadBalancerIPs, externalIPs, nodePort } = port;
@@ -208,23 +262,36 @@ function addressesOf(port: DesiredServicePort): readonly string[] {
   return nodePort === 0 ? all : [...all, `node port ${nodePort}`];
 }
 
+function endpointCount(
+  port: Pick<DesiredServicePort, "clusterEndpoints" | "localEndpoints">,
+): number {
+  return port.clusterEndpoints.length + port.localEndpoints.length;
+}
+
 function costOfEndpoint(port: DesiredServicePort): number {
   return port.affinitySeconds > 0 ? CHAIN_COST : Math.max(1, addressesOf(port).length);
 }
 
-type Additions = ReturnType<typeof additions>;
-
-/** Returns the parts of a port that its last state lacks, and their cost in elements. */
+/** Returns the parts of a port that its last state has not, and their cost in elements. */
 function additions(port: DesiredServicePort, last: DesiredServicePort | undefined) {
   const known = new Set(last && addressesOf(last));
   const addresses = addressesOf(port).filter((address) => !known.has(address));
   const cluster = newcomers(port.clusterEndpoints, last?.clusterEndpoints);
   const local = newcomers(port.localEndpoints, last?.localEndpoints);
-  const all = port.clusterEndpoints.length + port.localEndpoints.length;
+  const ranges = newRanges(port, last);
   // Each address of a new port is in the cost of its endpoints, which are all new.
-  const each = 1 + (last === undefined ? 0 : all);
-  const cost = (cluster.length + local.length) * costOfEndpoint(port) + addresses.length * each;
-  return { cluster, local, addresses, cost };
+  const each = 1 + (last === undefined ? 0 : endpointCount(port));
+  const cost = (cluster.length + local.length) * costOfEndpoint(port) + addresses.length * each +
+    ranges.length * port.loadBalancerIPs.length;
+  return { cluster, local, addresses, ranges, cost };
+}
+
+/** Returns the addresses that a port loses, and the cost with that of new verdicts for those that stay. */
+function removals(port: DesiredServicePort, last: DesiredServicePort | undefined) {
+  if (last === undefined) return { addresses: [], cost: 0 };
+  const stays = new Set(addressesOf(port));
+  const addresses = addressesOf(last).filter((address) => !stays.has(address));
+  return { addresses, cost: addresses.length * (1 + endpointCount(last)) + 2 * stays.size };
 }
 
 /** Returns the endpoints that the last list lacks, in the order of the list. */
@@ -238,30 +305,55 @@ function newcomers(
   return known.size === 0 ? rest : rest.filter((each) => !known.has(keyOf(each)));
 }
 
-/** Keeps new endpoints and addresses up to a cost. Above 0, it allows at least one of each. */
+/** Returns source ranges that may come later, since no client in them has access before. */
+function newRanges(
+  { sourceRanges }: DesiredServicePort,
+  last: DesiredServicePort | undefined,
+): readonly string[] {
+  if (last === undefined || last.loadBalancerIPs.length === 0) return sourceRanges;
+  const known = new Set(last.sourceRanges);
+  const isGrowing = known.size > 0 && known.isSubsetOf(new Set(sourceRanges));
+  return isGrowing ? sourceRanges.filter((each) => !known.has(each)) : [];
+}
+
+/** Keeps new parts, and removes addresses, up to a cost: at least one of each. @returns the port itself if all fits */
 function cutPort(
-  port: DesiredServicePort,
-  { added, most }: { readonly added: Additions; readonly most: number },
+  { last, port, added, removed }: PortChange,
+  { left, stripped }: { readonly left: Room } & Pick<StepOptions, "stripped">,
 ): DesiredServicePort {
+  if (added.cost <= left.added && removed.cost <= left.removed) return port;
   const late = new Set<unknown>();
-  const postpone = (newcomers: readonly unknown[], cost: number) => {
-    const allowed = most === 0 ? 0 : Math.max(1, Math.floor(most / cost));
-    for (const each of newcomers.slice(allowed)) late.add(each);
+  const postpone = (parts: readonly unknown[], cost: number, most = left.added) => {
+    for (const each of parts.slice(Math.max(1, Math.floor(most / cost)))) late.add(each);
   };
   const held = <T>(list: readonly T[]) => only(list, (each) => !late.has(each));
   const cost = costOfEndpoint(port);
   postpone(added.cluster, cost);
   postpone(added.local, cost);
-  const clusterEndpoints = held(port.clusterEndpoints);
-  const localEndpoints = held(port.localEndpoints);
-  postpone(added.addresses, 1 + clusterEndpoints.length + localEndpoints.length);
+  postpone(added.ranges, port.loadBalancerIPs.length);
+  const parts = {
+    clusterEndpoints: held(port.clusterEndpoints),
+    localEndpoints: held(port.localEndpoints),
+    sourceRanges: held(port.sourceRanges),
+  };
+  postpone(added.addresses, 1 + endpointCount(parts));
+  // With another number, an address that stays would be another frontend.
+  const old = last?.port === port.port ? last : undefined;
+  if (old) postpone(removed.addresses, 1 + endpointCount(old), left.removed);
+  if (late.size === 0) return port;
+  const stays = old ? stripped(old) : NO_ADDRESSES;
+  const addresses = (field: "clusterIPs" | "externalIPs") => [
+    ...held(port[field]),
+    ...stays[field].filter((each) => late.has(each)),
+  ];
+  const isLate = (nodePort: number) => late.has(`node port ${nodePort}`);
   return {
     ...port,
-    clusterIPs: held(port.clusterIPs),
+    ...parts,
+    clusterIPs: addresses("clusterIPs"),
+    // An address that stays longer must keep its source ranges, so these go at once.
     loadBalancerIPs: held(port.loadBalancerIPs),
-    externalIPs: held(port.externalIPs),
-    nodePort: late.has(`node port ${port.nodePort}`) ? 0 : port.nodePort,
-    clusterEndpoints,
-    localEndpoints,
+    externalIPs: addresses("externalIPs"),
+    nodePort: isLate(stays.nodePort) ? stays.nodePort : isLate(port.nodePort) ? 0 : port.nodePort,
   };
 }

@@ -14,8 +14,8 @@ import type { EndpointSlice, Refusal, Service } from "../model/cluster/objects.t
 import { atOnce } from "../model/ports/in_turns.ts";
 import { append, only } from "../model/values/lists.ts";
 import { sameValue } from "../model/values/record.ts";
-import { API_SERVICE } from "../model/cluster/names.ts";
-import { claimsOf, type Surroundings, surroundingsOf } from "./service_claims.ts";
+import { API_SERVICE, type VipId, vipId, vipKeyOf } from "../model/cluster/names.ts";
+import { claimsOf, nodePortClaim, type Surroundings, surroundingsOf } from "./service_claims.ts";
 import { Claims } from "./claims.ts";
 import type { Conflict } from "../model/status.ts";
 import { indexPorts } from "./endpoints.ts";
@@ -26,7 +26,7 @@ import {
   withoutLost,
   withoutRefused,
 } from "./service.ts";
-import { Admission, costOf, limitGrowth, type OverLimit } from "./limits.ts";
+import { Admission, costOf, limitStep, type OverLimit } from "./limits.ts";
 import { desiredNode, type DesiredOptions, nodeAddress } from "./node.ts";
 
 export interface Step {
@@ -34,8 +34,8 @@ export interface Step {
   readonly conflicts: readonly Conflict[];
   readonly unsupported: readonly Unsupported[];
   readonly overLimit: readonly OverLimit[];
-  /** Services with more additions than one step allows. The next step continues with them. */
-  readonly growing: ReadonlySet<string>;
+  /** Services with more changes than one step allows. The next step continues with them. */
+  readonly unfinished: ReadonlySet<string>;
 }
 
 /** The node's facts that Services depend on. If they change, all Services are computed again. */
@@ -45,7 +45,7 @@ interface LocalFacts {
   readonly addresses: Readonly<Record<Family, string | undefined>>;
 }
 
-/** The ports that the objects of a growing Service ask for. */
+/** The ports that the objects of an unfinished Service ask for. */
 interface Wanted {
   readonly service: Service;
   readonly slices: readonly EndpointSlice[];
@@ -59,7 +59,9 @@ export class Desired implements DesiredState {
   readonly #services = new Map<string, readonly DesiredServicePort[]>();
   /** The earlier ports of Services whose rules stay unchanged, since lost claims may come back. */
   readonly #frozen = new Map<string, readonly DesiredServicePort[]>();
-  /** Services with more additions than a step allows. Their ports are computed once: a step delays other Services. */
+  /** Services with more changes than one step allows. Their last ports may have addresses without a claim. */
+  readonly #unfinished = new Set<string>();
+  /** The ports of such Services are worked out once, since others wait for each step. */
   readonly #growing = new Map<string, Wanted>();
   readonly #healthChecks = new Map<string, HealthCheck>();
   readonly #claims = new Claims();
@@ -128,6 +130,8 @@ export class Desired implements DesiredState {
 
   /** Returns the cost of writing a Service's step, at most: that of its state before or after. */
   costOf(objects: Pick<Snapshot, "services" | "slicesOf">, key: string): number {
+    // It takes a share alone, also when its objects are gone.
+    if (this.#unfinished.has(key)) return Infinity;
     const service = objects.services.get(key);
     const after = service === undefined
       ? 0
@@ -155,25 +159,56 @@ export class Desired implements DesiredState {
     const dirty = yield* this.#settleClaims(objects, alsoDirty, changed);
     const services = new Map<string, ServiceChange>();
     const conflicts: Conflict[] = [];
-    const growing = new Set<string>();
     for (const key of dirty) {
       const lost = this.#claims.conflictsOf(key);
       const { before, after: wanted } = yield* this.#updateService(objects, key, lost);
-      // Later stages skip an unchanged list.
-      const grown = limitGrowth(before, { wanted, most: growth });
-      if (grown !== wanted) growing.add(key);
-      else this.#growing.delete(key);
-      const after = sameValue(before, grown) ? before : grown;
+      // An unchanged object costs the later stages nothing.
+      const { ports, isCut } = limitStep(before, {
+        wanted,
+        most: growth,
+        stripped: (port) => this.#withoutTaken(port, key, lost),
+      });
+      if (isCut) this.#unfinished.add(key);
+      else {
+        this.#unfinished.delete(key);
+        this.#growing.delete(key);
+      }
+      const after = sameValue(before, ports) ? before : ports;
       services.set(key, { before, after });
       if (lost.length > 0) this.#losers.set(key, lost.length);
       else this.#losers.delete(key);
       append(conflicts, lost);
       yield;
     }
+    // The others that wait for a turn give up what has another holder now.
+    for (const key of this.#unfinished.difference(dirty)) {
+      const before = this.#services.get(key) ?? [];
+      const after = before.map((port) => this.#withoutTaken(port, key));
+      if (after.some((port, i) => port !== before[i])) services.set(key, { before, after });
+      yield;
+    }
     const node = this.#commit(objects, services);
     const unsupported = [...dirty].flatMap((key) => this.#unsupported.get(key) ?? []);
     const overLimit = [...dirty].flatMap((key) => this.#admission.over.get(key) ?? []);
-    return { change: { node, services }, conflicts, unsupported, overLimit, growing };
+    return {
+      change: { node, services },
+      conflicts,
+      unsupported,
+      overLimit,
+      unfinished: this.#unfinished,
+    };
+  }
+
+  /** Returns an earlier port without the addresses that the Service lost, or that others hold since it let them go. */
+  #withoutTaken(port: DesiredServicePort, service: string, conflicts: readonly Conflict[] = []) {
+    const { family, protocol, clusterIPs, loadBalancerIPs, externalIPs, nodePort } = port;
+    const isTaken = (id: VipId) => ![undefined, service].includes(this.#claims.holderOf(id));
+    const taken = [...clusterIPs, ...loadBalancerIPs, ...externalIPs]
+      .map((address) => vipId(address, protocol, port.port))
+      .concat(nodePort === 0 ? [] : [nodePortClaim(port, family)])
+      .filter(isTaken).map(vipKeyOf);
+    const lost = new Set([...taken, ...conflicts.map(({ claim }) => claim)]);
+    return lost.size === 0 ? port : withoutLost(port, lost);
   }
 
   #commit(objects: Snapshot, services: StateChange["services"]): StateChange["node"] {

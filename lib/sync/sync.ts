@@ -294,7 +294,7 @@ export class SyncLoop {
     const costOf = (key: string) => desired.costOf(cache, key);
     const share = most === undefined ? undefined : { most, costOf };
     const step = yield* desired.updating(cache, cache.takeDirty(share), most);
-    cache.putBack(step.growing);
+    cache.putBack(step.unfinished);
     this.#hasBacklog = cache.isDirty;
     // Set before the next turn: status then shows that the kernel is behind.
     this.#writing = step.change.services;
@@ -383,7 +383,7 @@ const FAILED = "the last sync failed";
 /** Returns a step that leaves the desired state as it was. */
 function noStep(): Step {
   const change = { node: undefined, services: new Map() };
-  return { change, conflicts: [], unsupported: [], overLimit: [], growing: new Set() };
+  return { change, conflicts: [], unsupported: [], overLimit: [], unfinished: new Set() };
 }
 
 /** The longest adaptive pause in milliseconds. */

@@ -1,14 +1,17 @@
 import { assertEquals } from "@std/assert";
 import { Pipeline } from "../support/pipeline.ts";
-import { limitGrowth } from "../../lib/policy/limits.ts";
+import { limitStep } from "../../lib/policy/limits.ts";
 import type { DesiredServicePort } from "../../lib/model/kernel/desired.ts";
-import { node, service, slice } from "./objects.ts";
+import { ingress, node, service, slice } from "./objects.ts";
 
 type Ports = readonly DesiredServicePort[];
 
 interface Spec {
   readonly endpoints?: number;
+  /** The number of the first endpoint. */
+  readonly first?: number;
   readonly externalIPs?: number;
+  readonly ranges?: readonly number[];
   readonly ports?: number;
   readonly affinity?: boolean;
 }
@@ -16,7 +19,9 @@ interface Spec {
 const range = (length: number) => Array.from({ length }, (_, i) => i);
 
 /** The desired ports of a Service with cluster IP 10.96.0.1. */
-function portsOf({ endpoints = 0, externalIPs = 0, ports = 1, affinity = false }: Spec): Ports {
+function portsOf(spec: Spec): Ports {
+  const { endpoints = 0, first = 0, externalIPs = 0, ranges = [], ports = 1, affinity = false } =
+    spec;
   const pipeline = new Pipeline();
   const names = range(ports).map((i) => ({ name: `p${i}`, port: i + 1 }));
   pipeline.load([
@@ -25,8 +30,14 @@ function portsOf({ endpoints = 0, externalIPs = 0, ports = 1, affinity = false }
       externalIPs: range(externalIPs).map((i) => `192.0.${i >> 8}.${i & 255}`),
       ports: names,
       ...affinity && { sessionAffinity: "ClientIP" },
+      ...ranges.length > 0 && {
+        type: "LoadBalancer",
+        loadBalancerSourceRanges: ranges.map((i) => `10.${2 * i}.0.0/16`),
+      },
+    }, ranges.length > 0 ? ingress("192.0.2.1") : {}),
+    slice("web", range(endpoints).map((i) => `10.244.${(first + i) >> 8}.${(first + i) & 255}`), {
+      ports: names,
     }),
-    slice("web", range(endpoints).map((i) => `10.244.${i >> 8}.${i & 255}`), { ports: names }),
   ]);
   return pipeline.desired.services.get("default/web") ?? [];
 }
@@ -38,19 +49,25 @@ const sizes = (ports: Ports) =>
     clusterIPs.length + externalIPs.length,
   ]);
 
+const step = (before: Ports, wanted: Ports, most: number) =>
+  limitStep(before, { wanted, most, stripped: (port) => port });
+
 /** The steps from one state to another. */
 function stepsTo(wanted: Ports, { most, before = [] }: { most: number; before?: Ports }): Ports[] {
   const steps: Ports[] = [];
-  for (let last = before; last !== wanted && steps.length < 1_000;) {
-    last = limitGrowth(last, { wanted, most });
-    steps.push(last);
+  for (let isCut = true, ports = before; isCut && steps.length < 1_000;) {
+    ({ ports, isCut } = step(ports, wanted, most));
+    steps.push(ports);
   }
+  assertEquals(steps.at(-1), wanted);
   return steps;
 }
 
-Deno.test("a step that adds no more than it may is the wanted state itself", () => {
-  const wanted = portsOf({ endpoints: 10 });
-  assertEquals(limitGrowth([], { wanted, most: 11 }) === wanted, true);
+Deno.test("ports that do not change are the earlier objects", () => {
+  const [before, wanted] = [portsOf({ ports: 2 }), portsOf({ ports: 3 })];
+  const { ports, isCut } = step(before, wanted, 40);
+  assertEquals([ports, isCut], [wanted, false]);
+  assertEquals(ports.map((port, i) => port === before[i]), [true, true, false]);
 });
 
 Deno.test("endpoints come in several steps", () => {
@@ -74,20 +91,67 @@ Deno.test("a chain of session affinity costs as much as many elements", () => {
   assertEquals(sizes(first ?? []), [[2, 1]]);
 });
 
-Deno.test("what goes is gone in the first step", () => {
-  const before = portsOf({ endpoints: 100, externalIPs: 2, ports: 2 });
-  const [port] = before;
-  const wanted = portsOf({ endpoints: 50, externalIPs: 1, ports: 50 });
-  const [first = []] = stepsTo(wanted, { before, most: 50 });
-  assertEquals(sizes(first.slice(0, 2)), [[50, 2], [50, 2]]);
-  assertEquals(port?.clusterEndpoints.length, 100);
+Deno.test("old endpoints go in the first step, while new ones come in several", () => {
+  const before = portsOf({ endpoints: 100 });
+  const [first = []] = stepsTo(portsOf({ endpoints: 200, first: 50 }), { before, most: 50 });
+  assertEquals(sizes(first), [[100, 1]]);
+  assertEquals(first[0]?.clusterEndpoints.some(({ address }) => address === "10.244.0.1"), false);
 });
 
-Deno.test("each step adds something, however little it may add", () => {
-  const wanted = portsOf({ endpoints: 3, externalIPs: 3, ports: 2 });
-  const steps = stepsTo(wanted, { most: 1 });
-  assertEquals(steps.at(-1) === wanted, true);
-  assertEquals(sizes(steps[0] ?? []), [[1, 1]]);
+Deno.test("addresses go in several steps, and keep their endpoints until then", () => {
+  const before = portsOf({ endpoints: 10, externalIPs: 5 });
+  const steps = stepsTo([], { before, most: 22 });
+  assertEquals(steps.map(sizes), [[[10, 4]], [[10, 2]], []]);
+});
+
+Deno.test("a port with very many endpoints goes at once", () => {
+  assertEquals(stepsTo([], { before: portsOf({ endpoints: 100 }), most: 22 }), [[]]);
+});
+
+Deno.test("ports go in several steps", () => {
+  const steps = stepsTo([], { before: portsOf({ endpoints: 1, ports: 5 }), most: 4 });
+  assertEquals(steps.map((ports) => ports.length), [3, 1, 0]);
+});
+
+Deno.test("a port has old or new endpoints, however many ports change", () => {
+  const before = portsOf({ endpoints: 3, ports: 20 });
+  const wanted = portsOf({ endpoints: 3, first: 10, ports: 20 });
+  for (const ports of stepsTo(wanted, { before, most: 4 })) {
+    assertEquals(ports.length, 20);
+    assertEquals(ports.every(({ clusterEndpoints: { length } }) => length > 0), true);
+  }
+});
+
+Deno.test("ports that had no room come first in the next step", () => {
+  let ports = portsOf({ endpoints: 1, ports: 5 });
+  const changed = new Set<number>();
+  for (const first of range(5)) {
+    const next = step(ports, portsOf({ endpoints: 1, first: first + 1, ports: 5 }), 2).ports;
+    for (const each of next) if (!ports.includes(each)) changed.add(each.port);
+    ports = next;
+  }
+  assertEquals(changed.size, 5);
+});
+
+Deno.test("a port that has another name or number changes in one step", () => {
+  const [port] = portsOf({ endpoints: 1 });
+  if (!port) throw new Error("no port");
+  const nodePort = { ...port, nodePort: 30_080 };
+  for (const after of [{ ...nodePort, name: "other" }, { ...nodePort, port: 81 }]) {
+    assertEquals(step([nodePort], [after], 1), { ports: [after], isCut: false });
+  }
+});
+
+Deno.test("source ranges come in several steps, unless a client would lose its access", () => {
+  const rangesOf = (before: Ports, ranges: readonly number[]) =>
+    stepsTo(portsOf({ ranges }), { before, most: 4 }).map(([port]) => port?.sourceRanges.length);
+  assertEquals(rangesOf([], range(10)), [4, 8, 10]);
+  assertEquals(rangesOf(portsOf({ ranges: range(2) }), range(10)), [6, 10]);
+  assertEquals(rangesOf(portsOf({ ranges: [0, 20] }), range(10)), [10]);
+  assertEquals(rangesOf(portsOf({ externalIPs: 1 }), range(10)), [4, 8, 10]);
+  const [open] = portsOf({ ranges: [0] });
+  if (!open) throw new Error("no port");
+  assertEquals(rangesOf([{ ...open, sourceRanges: [] }], range(10)), [10]);
 });
 
 /** The desired endpoints of `default/web`, sorted. */
@@ -98,9 +162,9 @@ const endpointsOf = ({ desired }: Pipeline) =>
 /** Runs steps of at most 40 elements until nothing is left. @returns their number */
 function grow(pipeline: Pipeline): number {
   for (let steps = 1;; steps++) {
-    const { growing } = pipeline.desired.update(pipeline.cache, pipeline.cache.takeDirty(), 40);
-    if (growing.size === 0) return steps;
-    pipeline.cache.putBack(growing);
+    const { unfinished } = pipeline.desired.update(pipeline.cache, pipeline.cache.takeDirty(), 40);
+    if (unfinished.size === 0) return steps;
+    pipeline.cache.putBack(unfinished);
   }
 }
 
@@ -110,7 +174,7 @@ Deno.test("a Service that changes while it grows ends with the endpoints of the 
   const pipeline = new Pipeline();
   pipeline.deliver([service("web"), slice("web", addresses(0, 150))]);
   const first = pipeline.desired.update(pipeline.cache, pipeline.cache.takeDirty(), 40);
-  assertEquals([...first.growing], ["default/web"]);
+  assertEquals([...first.unfinished], ["default/web"]);
   assertEquals(endpointsOf(pipeline).length, 40);
   pipeline.deliver([service("web"), slice("web", addresses(20, 200))]);
   assertEquals(grow(pipeline), 4);
@@ -132,9 +196,32 @@ Deno.test("a Service grows to other endpoints if the node's zone changes", () =>
   ];
   const pipeline = new Pipeline();
   pipeline.deliver(objects("a"));
-  const { growing } = pipeline.desired.update(pipeline.cache, pipeline.cache.takeDirty(), 40);
-  pipeline.cache.putBack(growing);
+  const { unfinished } = pipeline.desired.update(pipeline.cache, pipeline.cache.takeDirty(), 40);
+  pipeline.cache.putBack(unfinished);
   pipeline.deliver(objects("b"));
   grow(pipeline);
   assertEquals(endpointsOf(pipeline), inZone("b", 100).flatMap((each) => each.addresses).sort());
+});
+
+Deno.test("another Service gets an address that a Service in steps has not given up", () => {
+  const pipeline = new Pipeline();
+  const addresses = range(100).map((i) => `192.0.2.${i}`);
+  const named = (name: string, externalIPs: readonly string[]) =>
+    service(name, { clusterIP: `10.96.0.${name.length}`, externalIPs });
+  const addressesOf = (name: string) =>
+    pipeline.desired.services.get(`default/${name}`)?.[0]?.externalIPs.toSorted();
+  pipeline.load([named("web", addresses), named("other", [])]);
+  pipeline.deliver([named("other", [])]);
+  const { unfinished } = pipeline.desired.update(pipeline.cache, pipeline.cache.takeDirty(), 40);
+  assertEquals([[...unfinished], addressesOf("web")?.length], [["default/web"], 61]);
+  pipeline.deliver([named("other", ["192.0.2.99"])]);
+  const next = pipeline.desired.update(pipeline.cache, pipeline.cache.takeDirty(), 40);
+  assertEquals([next.conflicts, addressesOf("other")], [[], ["192.0.2.99"]]);
+  assertEquals([addressesOf("web")?.length, addressesOf("web")?.includes("192.0.2.99")], [
+    60,
+    false,
+  ]);
+  pipeline.cache.putBack(next.unfinished);
+  grow(pipeline);
+  assertEquals([addressesOf("web"), addressesOf("other")], [undefined, ["192.0.2.99"]]);
 });

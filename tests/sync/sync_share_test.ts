@@ -1,4 +1,5 @@
 import { assertEquals } from "@std/assert";
+import { vipKey } from "../../lib/model/cluster/names.ts";
 import type { ApiObject } from "../support/api_store.ts";
 import { Pipeline } from "../support/pipeline.ts";
 import { randomNumbers } from "../support/random.ts";
@@ -26,6 +27,16 @@ function assertChained({ outcomes }: SyncFixture): void {
   }
 }
 
+/** Holds that no two service ports have one frontend. */
+function assertOneHolder({ desired }: SyncFixture): void {
+  const frontends = [...desired.services.values()].flat().flatMap((port) =>
+    [...port.clusterIPs, ...port.externalIPs].map((address) =>
+      vipKey(address, port.protocol, port.port)
+    )
+  );
+  assertEquals(new Set(frontends).size, frontends.length);
+}
+
 Deno.test("the changes of one namespace are written in shares", async () => {
   await using fixture = await SyncFixture.synced([], { share: 20 });
   for (let i = 0; i < 4; i++) fixture.upsert(service("big", i, 5));
@@ -46,6 +57,24 @@ Deno.test("a Service that grows by more than a share grows step by step, without
   await fixture.pass(0);
   await fixture.pass(0);
   assertEquals(fixture.dataplane.log.slice(1), [
+    "partial: big/s0",
+    "partial: big/s0",
+    "partial: big/s0",
+  ]);
+  assertEquals(fixture.dataplane.kernel, fixture.wanted);
+});
+
+Deno.test("a large Service goes step by step, and other Services have their turn", async () => {
+  await using fixture = await SyncFixture.synced([], { share: 20 });
+  fixture.upsert(service("big", 0, 50));
+  await fixture.pass(0);
+  await fixture.pass(0);
+  fixture.remove("Service", "big/s0");
+  fixture.upsert(service("small", 0, 1));
+  await fixture.pass(1_000);
+  await fixture.pass(0);
+  assertEquals(fixture.dataplane.log.slice(4), [
+    "partial: small/s0",
     "partial: big/s0",
     "partial: big/s0",
     "partial: big/s0",
@@ -101,6 +130,7 @@ Deno.test("in shares, random changes end in the state that the objects ask for",
         fixture.upsert(object);
       }
       if (random(3) === 0) await fixture.pass(0);
+      assertOneHolder(fixture);
     }
     for (let turn = 0; turn < 60; turn++) await fixture.pass(1_000);
     const wanted = new Pipeline();

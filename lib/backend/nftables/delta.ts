@@ -7,6 +7,7 @@ import type {
   StateChange,
 } from "../../model/kernel/desired.ts";
 import { slotsFor } from "../../model/cluster/scheduler.ts";
+import { portKey } from "../../policy/endpoints.ts";
 import { append, chunks } from "../../model/values/lists.ts";
 import { alwaysThere, type TableSet } from "./sets.ts";
 import { fixedChains, nodeElements } from "./layout.ts";
@@ -101,17 +102,24 @@ interface DiffOptions {
   readonly references: References;
 }
 
-/** Returns the delta of some Services, in a time that depends on their size alone. @yields when other work can run */
+/** Returns the delta of some Services, in a time that depends on the ports that changed. @yields when other work can run */
 export function* diffing(
   changes: Iterable<ServiceChange>,
   { node, nodeChange, references }: DiffOptions,
 ): Generator<undefined, Delta> {
   const collector = new Collector();
-  const objects = (ports: ServicePorts) => ports.flatMap((port) => objectsOf(port, node));
   for (const { before, after } of changes) {
     if (before === after) continue;
     yield;
-    collector.compare(objects(before), objects(after));
+    const old = new Map(before.map((port) => [portKey(port, port.family), port]));
+    for (const port of after) {
+      const last = before.length === 0 ? undefined : old.get(portKey(port, port.family));
+      if (last) old.delete(portKey(port, port.family));
+      if (last === port) continue;
+      collector.compare(last ? objectsOf(last, node) : [], objectsOf(port, node));
+      yield;
+    }
+    for (const port of old.values()) collector.compare(objectsOf(port, node), []);
   }
   if (nodeChange) {
     collector.compare(nodeElements(nodeChange.before), nodeElements(nodeChange.after));

@@ -47,7 +47,7 @@ export interface ChainRewrite {
 
 export type TableObject = Entry | Chain | TableSet;
 
-/** The number of services that need each shared object. */
+/** The number of service ports that need each shared object. */
 export type References = ReadonlyMap<ObjectId, number>;
 
 export interface Table {

@@ -18,6 +18,8 @@ const CONFIGURATION = {
 
 /** Elements of one part. */
 const partWeight = fc.constantFrom(undefined, undefined, undefined, 10);
+/** Elements of one step. */
+const stepShare = fc.constantFrom(undefined, 1, 4);
 
 Deno.test("full(A) and then delta(A to B) leave the kernel as full(B) does", async () => {
   using libc = new Libc();
@@ -27,25 +29,34 @@ Deno.test("full(A) and then delta(A to B) leave the kernel as full(B) does", asy
     run: (argv, stdin) => execute([...prefix, ...argv], stdin === undefined ? {} : { stdin }),
   });
 
-  const fullOf = async (objects: readonly ApiObject[], weight?: number) => {
+  const fullOf = async (objects: readonly ApiObject[], weight?: number, share?: number) => {
     const pipeline = new Pipeline({ configuration: CONFIGURATION });
     pipeline.load(objects);
-    const options = weight === undefined ? {} : { weight, clock: realClock };
+    const options = {
+      ...weight !== undefined && { weight, clock: realClock },
+      ...share !== undefined && { share },
+    };
     const dataplane = new NftablesDataplane(nft, options);
     await dataplane.apply(dataplane.full(pipeline.desired));
     return { pipeline, dataplane };
   };
 
   await fc.assert(
-    fc.asyncProperty(cluster, cluster, cluster, partWeight, async (...inputs) => {
-      const [a, b, c, weight] = inputs;
-      const { pipeline, dataplane } = await fullOf(a, weight);
-      const { desired } = pipeline;
+    fc.asyncProperty(cluster, cluster, cluster, partWeight, stepShare, async (...inputs) => {
+      const [a, b, c, weight, share] = inputs;
+      const { pipeline, dataplane } = await fullOf(a, weight, share);
+      const { desired, cache } = pipeline;
+      const step = async () => {
+        const { change, unfinished } = desired.update(cache, cache.takeDirty(), share);
+        cache.putBack(unfinished);
+        const script = atOnce(dataplane.changing(change, desired));
+        await dataplane.apply(script ?? fail("a full sync is needed"));
+      };
       for (const next of [b, c]) {
-        const { change } = pipeline.load(next);
-        const step = atOnce(dataplane.changing(change, desired));
-        await dataplane.apply(step ?? fail("a full sync is needed"));
+        pipeline.deliver(next);
+        await step();
       }
+      while (cache.isDirty || dataplane.isUnfinished) await step();
       const afterSteps = await listTable(prefix);
       await run([...prefix, "nft", "flush", "ruleset"]);
       await fullOf(c);
