@@ -133,7 +133,9 @@ class EventView {
   }
 
   async #countLost(earlier: ReadonlyMap<string, number>): Promise<void> {
-    const all = (await this.lostEvents()).entries()
+    // The signal of a terminal's Ctrl-C ends `cat`, too.
+    const lost = await this.lostEvents().catch(() => earlier);
+    const all = lost.entries()
       .reduce((sum, [inode, lost]) => sum + (earlier.has(inode) ? 0 : lost), 0);
     const event = { event: "lost", count: all - this.#lost, all };
     if (event.count > 0) this.#print(() => event, lostText);

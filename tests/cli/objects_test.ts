@@ -4,6 +4,7 @@ import { readExplainTarget } from "../../lib/config/command.ts";
 import type { Unanswered } from "../../lib/daemon/reports/explanation.ts";
 import { type Answer, answer } from "../../lib/explain/answer.ts";
 import type { ServiceReport } from "../../lib/explain/report.ts";
+import { ProgramFailedError } from "../../lib/model/ports/ports.ts";
 import type { Runtime } from "../../lib/model/ports/runtime.ts";
 import type { ServiceStatus } from "../../lib/model/status.ts";
 import type { StateObjects } from "../../lib/source/saved/format.ts";
@@ -259,4 +260,30 @@ Deno.test("objects that a daemon reads from its standard input are not read agai
   const { code, complaints } = await onNode(EXPLAIN, { args, isEmpty: true });
   assertEquals(code, 2);
   assertMatch(complaints, /has no objects yet, and reads them from its standard input/);
+});
+
+Deno.test("observe goes on if a signal ends the program that lists lost events", async () => {
+  let listings = 0;
+  const run = ([program]: readonly string[]) => {
+    if (program === "cat" && ++listings > 1) {
+      return Promise.reject(new ProgramFailedError("cat", "signal", "was ended by SIGINT"));
+    }
+    return Promise.resolve({ code: 0, stdout: "", stderr: "" });
+  };
+  const sleep = () => new Promise<void>((resolve) => setTimeout(resolve, 1));
+  const { code, complaints } = await onNode(["observe", "shop/web"], {
+    runtime: {
+      runner: { run },
+      clock: { now: () => NOW, monotonic: () => 0, sleep },
+      streamer: {
+        async *lines([program]) {
+          if (program !== "conntrack") return;
+          await eventually("a second listing", () => listings > 1);
+          yield "";
+        },
+      },
+    },
+  });
+  assertEquals(code, 2);
+  assertStringIncludes(complaints, "conntrack -E has ended: run signpost as root");
 });
