@@ -5,12 +5,11 @@
  */
 
 /** Returns the cells of each line, which ` => ` divides; `\n` in a cell is the end of a line. */
-export function casesOf(table: string): (readonly [string, string, string])[] {
+export function casesOf(table: string): (readonly [string, string, string, string])[] {
   return table.trim().split("\n").map((line) => {
-    const [first = "", second = "", third = ""] = line.trim().split(" => ").map((cell) =>
-      cell.replaceAll("\\n", "\n")
-    );
-    return [first, second, third] as const;
+    const [first = "", second = "", third = "", fourth = ""] = line.trim().split(" => ")
+      .map((cell) => cell.replaceAll("\\n", "\n"));
+    return [first, second, third, fourth] as const;
   });
 }
 
