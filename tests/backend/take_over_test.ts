@@ -105,7 +105,7 @@ Deno.test("in iptables mode nft need not be there", async () => {
   assertEquals([node.changes, logger.lines], [[], []]);
 });
 
-Deno.test("in iptables mode the kernel need not have nftables: there are no tables then", async () => {
+Deno.test("iptables mode needs no nftables in the kernel", async () => {
   const { node, logger, handOver } = setUp("-legacy");
   node.failures.set("nft", "netlink: Error: cache initialization failed: Protocol not supported");
   node.saved.set("iptables-nft-save", KUBE_PROXY_RULES);
@@ -114,7 +114,7 @@ Deno.test("in iptables mode the kernel need not have nftables: there are no tabl
   assertEquals([await handOver.findProxy(), logger.at("warn")], [[], []]);
 });
 
-Deno.test("a removal that failed is told once and tried again at each check", async () => {
+Deno.test("a removal that failed is tried again at each check", async () => {
   const { node, logger, handOver } = setUp();
   node.saved.set("iptables-legacy-save", KUBE_PROXY_RULES);
   node.failures.set(
@@ -217,7 +217,7 @@ Deno.test("after the rules of a kube-proxy over ours have gone, a full sync is a
   await running;
 });
 
-Deno.test("what a kubelet makes is no other proxy", async () => {
+Deno.test("what a kubelet makes is not another proxy", async () => {
   const { node, logger, handOver } = setUp();
   await handOver.finish();
   node.saved.set(
@@ -228,7 +228,7 @@ Deno.test("what a kubelet makes is no other proxy", async () => {
   assertEquals(logger.lines, []);
 });
 
-Deno.test("programs that fail at a check are no other proxy", async () => {
+Deno.test("programs that fail at a check are not another proxy", async () => {
   const { node, logger, handOver } = setUp();
   await handOver.finish();
   node.failures.set("nft", "Error: Operation not permitted");

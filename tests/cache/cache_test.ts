@@ -314,7 +314,7 @@ Deno.test("a refused object that is deleted takes its last good state with it", 
 
 const omitting = (name: string, ...omitted: readonly string[]) => ({ ...service(name), omitted });
 
-Deno.test("what is left out of an object is told once, until it changes", () => {
+Deno.test("an omission is reported once, until it changes", () => {
   const cache = new ObjectCache();
   const omission = (reason: string) => ({ kind: "Service" as const, key: "default/web", reason });
   cache.apply(services.replace([omitting("web", "a is bad", "b is bad"), service("other")]));

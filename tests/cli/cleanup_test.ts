@@ -127,7 +127,7 @@ COMMIT
   assertEquals(node.changes, ["iptables-nft-restore: -X KUBE-FORWARD"]);
 });
 
-Deno.test("a setting that stays is told", async () => {
+Deno.test("a setting that stays is reported", async () => {
   const node = fullNode();
   node.sysctls.set("net.ipv4.conf.all.route_localnet", "1");
   const logger = await run(node, { kubeProxy: true });

@@ -40,7 +40,7 @@ Deno.test("a refused attempt differs from one without an answer", () => {
   ]);
 });
 
-Deno.test("other connections make no event, nor do lines that are no event", () => {
+Deno.test("other connections make no event", () => {
   const other = NEW.replace("dst=10.96.0.10", "dst=10.96.0.11");
   assertEquals(observed([other, NEW.replace("tcp", "icmp"), "", "\x1b[2J[NEW] tcp"]), [
     undefined,

@@ -160,7 +160,7 @@ function watched(answers: readonly (unknown | "silence")[]): Pick<RunOptions, "a
   };
 }
 
-Deno.test("where the output is no terminal, watching prints a line a second", async () => {
+Deno.test("watching prints a line a second outside of a terminal", async () => {
   const late = { ...STATUS, healthy: false, driftRepairs: 3 };
   const { code, printed } = await run({
     ...watched([STATUS, late, "silence", STATUS, STATUS]),

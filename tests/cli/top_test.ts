@@ -29,7 +29,7 @@ PER SECOND   IN ALL  FRONTEND   PORT    SERVICE
          0        1  clusterIP  53/udp  kube-system/dns
 `;
 
-Deno.test("where the output is no terminal, one table is printed", async () => {
+Deno.test("one table is printed outside of a terminal", async () => {
   const { code, printed } = await run({ ask: answering(CONNECTIONS) });
   assertEquals([code, printed], [0, [TABLE]]);
 });
@@ -201,7 +201,7 @@ Deno.test("in a terminal a daemon that is started again is waited for", async ()
   assertMatch(screens[3] ?? "", /shop\/web/);
 });
 
-Deno.test("a daemon that counts nothing is told of in one line, with exit code 1", async () => {
+Deno.test("a daemon that counts nothing gives one line with exit code 1", async () => {
   const off = "--service-metrics is off";
   const { code, complaints } = await run({ ask: answering({ ...CONNECTIONS, off, services: [] }) });
   assertEquals([code, complaints], [

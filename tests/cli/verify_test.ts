@@ -289,7 +289,7 @@ Deno.test("--fix with a daemon that does not get to it gives up", async () => {
   assertEquals(fix?.result, "failed");
 });
 
-Deno.test("objects that are refused are told, for the daemon may hold their last good state", async () => {
+Deno.test("refused objects are reported", async () => {
   await using node = await Node.create();
   await Deno.writeTextFile(
     `${node.folder}/bad.yaml`,

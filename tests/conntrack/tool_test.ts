@@ -84,7 +84,7 @@ Deno.test("deletions remove only flows that are like the chosen ones", async () 
   }));
 });
 
-Deno.test("flows that are gone already are no error", async () => {
+Deno.test("flows that are gone already are not an error", async () => {
   assertEquals(await deleteEntries(new FakeConntrack(), TO_A), 0);
 });
 

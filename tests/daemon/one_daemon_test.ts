@@ -117,7 +117,7 @@ Deno.test("systemd takes a daemon that waits as started", async () => {
   assertEquals(sent.slice(3), [], "the daemon gives its own signs of life");
 });
 
-Deno.test("systemd is told nothing by a daemon that need not wait", async () => {
+Deno.test("a daemon that need not wait sends systemd nothing", async () => {
   const lock = new FakeLock();
   lock.isFree = true;
   const { sent, only } = start(lock, true);

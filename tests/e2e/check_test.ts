@@ -42,7 +42,7 @@ Deno.test("a node without a configuration is checked without an API server", asy
   assertStringIncludes(stdout, "objects     not read");
 });
 
-Deno.test("a kernel setting that the start makes is no finding before it", async () => {
+Deno.test("a kernel setting that the start makes is not a finding before it", async () => {
   const config = { mode: "iptables", nodePortAddresses: ["0.0.0.0/0", "::/0"] };
   await using stage = await Stage.create({ objects: OBJECTS, config });
   const [report, code] = await check(stage);

@@ -98,7 +98,7 @@ for (const family of FAMILIES) {
     });
   });
 
-  test(`a restart finds the UDP clients whose endpoint went meanwhile (IPv${family})`, async () => {
+  test(`a restart finds the UDP clients of a removed endpoint (IPv${family})`, async () => {
     await using stage = await Stage.create({ objects: [web, on("local1", "local2")] });
     await using first = await stage.startSynced();
     const before = await answers(stage, a.clusterIP);

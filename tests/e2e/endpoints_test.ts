@@ -66,7 +66,7 @@ testCase("terminating endpoints are a fallback for the local and the cluster set
   ],
 }));
 
-testCase("endpoints that neither are ready nor serve are no endpoints", (a) => ({
+testCase("endpoints that neither are ready nor serve get no traffic", (a) => ({
   objects: [
     service(a),
     slice(a, [{ host: "local1", conditions: NOT_READY }, { host: "remote1", conditions: DEAD }]),

@@ -84,7 +84,7 @@ for (const mode of ["nftables", "iptables"] as const) {
   });
 }
 
-test("the servers listen where they are told to, IPv6 too", async () => {
+test("the servers listen at the configured addresses, IPv6 too", async () => {
   await using stage = await Stage.create({
     config: { healthzBindAddress: "[::]:20256", metricsBindAddress: "[::1]:20249" },
   });
@@ -255,7 +255,7 @@ test("health-check node ports follow the words of nodePortAddresses", async () =
 for (const mode of ["nftables", "iptables"] as const) {
   for (const nodePortAddresses of [["primary"], [ADDRESSES[4].nodeSecondCIDR], []]) {
     const setting = nodePortAddresses.join() || "none";
-    test(`health checks at the node's VIP are answered, ${mode}, addresses ${setting}`, async () => {
+    test(`health checks at the node's virtual IP, ${mode}, addresses ${setting}`, async () => {
       const a = ADDRESSES[4];
       const port = 32_000;
       const spec = {

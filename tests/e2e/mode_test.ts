@@ -189,7 +189,7 @@ test("a mode that was asked for is not replaced by another", async () => {
   assertEquals(await stage.rules(), "");
 });
 
-test("another --proxy-mode is told what to use instead, with exit code 2", async () => {
+test("the error of another --proxy-mode says what to use instead", async () => {
   const advice = /must be nftables, iptables or ipvs/;
   const mode = "userspace";
   await using stage = await HandOverStage.create();

@@ -41,7 +41,7 @@ function start(stage: Stage, ...args: readonly string[]) {
   return stage.startSynced([...stage.socket, ...args]);
 }
 
-test("a Node whose address no interface has is told by log, status and metric", async () => {
+test("log, status and metric name a Node whose address no interface has", async () => {
   const other = node({ name: "master-1", uid: "master-1", addresses: ["192.168.77.3"] });
   await using stage = await Stage.create({ objects: [other] });
   await using signpost = await start(stage, "--hostname-override", "master-1");

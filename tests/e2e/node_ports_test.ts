@@ -66,7 +66,7 @@ testCaseInBothModes("nodePortAddresses primary and localhost leave other address
   flows: [at(a.node, true), at(a.nodeSecond, false)],
 }));
 
-testCaseInBothModes("nodePortAddresses localhost is no address of an interface", (a) => ({
+testCaseInBothModes("nodePortAddresses localhost is not an address of an interface", (a) => ({
   objects: objects(a),
   config: { nodePortAddresses: ["localhost"] },
   flows: [at(a.node, false), at(a.nodeSecond, false)],

@@ -64,7 +64,7 @@ function objects(family: Family): Manifest[] {
 
 for (const mode of ["nftables", "iptables"] as const) {
   for (const family of FAMILIES) {
-    test(`a VIP that the node has takes nothing else from it, ${mode} (IPv${family})`, async () => {
+    test(`the node keeps other ports of a virtual IP, ${mode} (IPv${family})`, async () => {
       const a = ADDRESSES[family];
       await using network = await createCluster();
       network.serve(NODE, { protocol: "tcp", port: OWN_PORT, address: "::" });
@@ -154,7 +154,7 @@ for (const mode of ["nftables", "iptables"] as const) {
 
 // In nftables mode node ports are on the node's own addresses.
 for (const family of FAMILIES) {
-  test(`a node port drops at a VIP on lo as at the node, iptables (IPv${family})`, async () => {
+  test(`a node port drops at a virtual IP on lo, iptables (IPv${family})`, async () => {
     const a = ADDRESSES[family];
     await using network = await createCluster();
     await network.ip(NODE, [addAddress(a.loadBalancer, "lo")]);

@@ -147,7 +147,7 @@ Deno.test("a hairpin endpoint alone is masqueraded where its own connections com
   );
 });
 
-Deno.test("the sender is told from its address", () => {
+Deno.test("the sender follows from its address", () => {
   const cases: readonly (readonly [string, string])[] = [
     [NODE_ADDRESS, `node: ${NODE_ADDRESS} is an address of this node`],
     ["127.0.0.1", "node: 127.0.0.1 is an address of this node"],

@@ -247,7 +247,7 @@ Deno.test("a slice's port with another name than the Service's is a wrong name",
   );
 });
 
-Deno.test("only node findings that concern the Service are told", () => {
+Deno.test("only node findings that concern the Service are shown", () => {
   const found = (services: readonly string[]) => ({ ...FINDING, services });
   const nodeFindings = [found(["shop/web"]), found(["shop/other"]), found([])];
   const report = explainWeb([web(), slice([LOCAL])], { nodeFindings });

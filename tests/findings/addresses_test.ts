@@ -54,7 +54,7 @@ for (const [name, settings, primary, isWrong] of BAD_CONFIG) {
   });
 }
 
-Deno.test("node ports on a word are no problem in any family", () => {
+Deno.test("node ports on a word are not a problem in any family", () => {
   for (const word of ["primary", "localhost", "all"]) {
     const settings = { clusterCIDR: DUAL, nodePortAddresses: ["192.168.0.0/24", word] };
     assertEquals(listOf(nodePortProblems(inputs(settings, { primary: 6 }))), []);
@@ -105,7 +105,7 @@ for (const [name, settings, single, dual, node] of BAD_IP_CONFIG) {
   });
 }
 
-Deno.test("a wrong family is told with the setting and what comes of it", () => {
+Deno.test("a wrong family is reported with its setting", () => {
   const [problem] = familyProblems(inputs({ clusterCIDR: ["fd00::/8"] }, { dualStack: true }));
   assertMatch(
     problem?.what ?? "",
@@ -200,7 +200,7 @@ Deno.test("a pod on the host's network is not a stray", () => {
   assertEquals(said(objects, ["10.88.0.1"]), []);
 });
 
-Deno.test("an endpoint without a node, such as the API server, is no pod of this node", () => {
+Deno.test("an endpoint without a node is not a pod of this node", () => {
   const kubernetes = slice("kubernetes", ["10.88.0.1"]);
   const endpoints = [{ addresses: ["10.88.0.1"] }];
   assertEquals(said([service("kubernetes"), { ...kubernetes, endpoints }]), []);

@@ -30,7 +30,7 @@ Deno.test("without a mode, a finding says how segments outside the TCP window di
   assertMatch(await saidOf(), /127\.0\.0\.1; a TCP segment outside the window/);
 });
 
-Deno.test("where nothing differs, or a mode is set, there is no finding", async () => {
+Deno.test("equal modes give no finding", async () => {
   const liberal = "--conntrack-tcp-be-liberal";
   assertEquals(await saidOf("--nodeport-addresses=10.0.0.0/8", liberal), "");
   assertEquals(await saidOf("--nodeport-addresses=primary", liberal), "");

@@ -143,7 +143,7 @@ Deno.test("an unsafe way to the server is a finding", () => {
   ]);
 });
 
-Deno.test("a server that answers is no finding", () => {
+Deno.test("a server that answers is not a finding", () => {
   assertEquals(refusals([]), []);
 });
 
@@ -173,7 +173,7 @@ Deno.test("a health-check node port that is another's node port names both Servi
   ]]);
 });
 
-Deno.test("a UDP node port of the same number is no clash", () => {
+Deno.test("a UDP node port of the same number is not a conflict", () => {
   assertEquals(healthChecks(factsOf([LOCAL, nodePort("UDP")])), []);
 });
 
@@ -203,7 +203,7 @@ Deno.test("a liberal conntrack takes moved connections, so nothing is found", ()
   assertEquals(servicesOf(EXTERNAL, true), []);
 });
 
-Deno.test("a hash without external addresses is no finding", () => {
+Deno.test("a hash without external addresses is not a finding", () => {
   assertEquals(servicesOf([hashed("web", {})]), []);
 });
 

@@ -11,7 +11,7 @@ Deno.test("a run ends with its time", async () => {
   assertEquals(await fuzz({ seed: 1, runs: 1_000_000, seconds: 0 }) < 1_000, true);
 });
 
-Deno.test("an input that fails is told with the seed that repeats it", async () => {
+Deno.test("an input that fails is reported with its seed", async () => {
   const input = (seed: number) => seed < 7 ? Promise.resolve() : Promise.reject(new Error("oops"));
   const error = await assertRejects(
     () => fuzz({ seed: 5, runs: 9, seconds: 60, input }),

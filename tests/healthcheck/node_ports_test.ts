@@ -286,7 +286,7 @@ async function weight(host: string, port: number): Promise<string | null> {
   return response.headers.get("x-load-balancing-endpoint-weight");
 }
 
-Deno.test("on all addresses each client is told of its own family", async () => {
+Deno.test("each client on all addresses gets the state of its family", async () => {
   const port = await freePort();
   const { ports, state } = start(LISTEN);
   const node = nodeWith([]);

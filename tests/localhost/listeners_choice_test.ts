@@ -27,7 +27,7 @@ function first(of: EndpointChoice, now = 0): Destination | undefined {
   return endpoint;
 }
 
-Deno.test("without endpoints there is no candidate", () => {
+Deno.test("a Service without endpoints has no candidate", () => {
   assertEquals([...choice(0, []).candidates(0)], []);
   assertEquals([...choice(10, []).candidates(0)], []);
 });
@@ -43,7 +43,7 @@ Deno.test("five endpoints are tried for one connection at most", () => {
   assertEquals([picked.length, new Set(picked).size], [5, 5]);
 });
 
-Deno.test("without affinity an endpoint that answered is no better than others", () => {
+Deno.test("an endpoint that answered is not preferred without affinity", () => {
   const chosen = choice(0);
   chosen.answered(C, 0);
   assertEquals([...chosen.candidates(0)], [A, B, C]);

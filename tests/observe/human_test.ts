@@ -38,7 +38,7 @@ Deno.test("durations and sizes are short", () => {
   ]);
 });
 
-Deno.test("health is told with its reason", () => {
+Deno.test("health is shown with its reason", () => {
   const syncs = [{ kind: "full", at: "", seconds: 1, operations: 1, bytes: 1 }] as const;
   const well = {
     healthy: true,

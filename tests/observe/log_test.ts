@@ -101,7 +101,7 @@ Deno.test("secrets are taken out of messages and values", () => {
   ]);
 });
 
-Deno.test("the path of a token file is no secret", () => {
+Deno.test("the path of a token file is not a secret", () => {
   const { lines, logger } = collect({ journald: true });
   logger.warn("cannot read", { path: "/var/run/secrets/token", error: "users[0].token: not text" });
   assertEquals(lines, [

@@ -40,7 +40,7 @@ Deno.test("lines go to the journal if systemd started this process with its outp
   assertEquals(isJournal({ SYSTEMD_EXEC_PID: "7" }), false);
 });
 
-Deno.test("a watchdog for another process, or none, is no watchdog", () => {
+Deno.test("a watchdog for another process is not used", () => {
   const values = { NOTIFY_SOCKET: "@x", WATCHDOG_USEC: "3000000", WATCHDOG_PID: "8" };
   assertEquals(takeSystemdEnvironment(environment(values), 7), {
     notifySocket: "@x",

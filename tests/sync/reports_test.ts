@@ -42,7 +42,7 @@ Deno.test("each conflict is warned of once, until it is over and comes back", as
   assertEquals(logger.at("warn").length, 2);
 });
 
-Deno.test("the observer hears of what was applied and what failed", async () => {
+Deno.test("the observer gets what was applied and what failed", async () => {
   await using fixture = await SyncFixture.synced([]);
   const { dataplane, told } = fixture;
   told.length = 0;

@@ -82,7 +82,7 @@ Deno.test("after half a minute of peace, drift is repaired at once again", async
   assertEquals(repairs(fixture), 6);
 });
 
-Deno.test("a loop that is told to end repairs no more", async () => {
+Deno.test("a stopped loop does not repair", async () => {
   const fixture = await repaired(5);
   fixture.loop.drifted(DRIFT);
   await fixture[Symbol.asyncDispose]();

@@ -83,7 +83,7 @@ Deno.test("after a success the back-off starts again", async () => {
   }
 });
 
-Deno.test("an error that is no refusal of the kernel ends the loop", async () => {
+Deno.test("an error that is not a refusal of the kernel ends the loop", async () => {
   const fixture = new SyncFixture();
   fixture.deliver([]);
   fixture.dataplane.during = () => {

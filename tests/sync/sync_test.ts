@@ -103,7 +103,7 @@ Deno.test("the loop leaves the rules when it ends", async () => {
   assertEquals([...fixture.dataplane.kernel.keys()], ["default/s1", "default/s2"]);
 });
 
-Deno.test("a loop that is told to end before it begins does nothing", async () => {
+Deno.test("a loop that is stopped before it begins does nothing", async () => {
   const fixture = new SyncFixture();
   fixture.deliver([service(1)]);
   fixture.stop.abort();

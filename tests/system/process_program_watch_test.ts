@@ -29,7 +29,7 @@ Deno.test("a program that ends in time leaves no line and no timer", async () =>
   assertEquals(logger.lines, []);
 });
 
-Deno.test("failures from before the first listener are told of, too", async () => {
+Deno.test("failures before the first listener are reported", async () => {
   const runner = {
     run: ([program]: readonly [string, ...string[]]) =>
       Promise.reject(new ProgramFailedError(program, "timeout", "hung")),

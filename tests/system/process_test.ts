@@ -14,7 +14,7 @@ Deno.test("a program's input and output are whole at any length", async () => {
   }
 });
 
-Deno.test("exit code, standard output and standard error are told apart", async () => {
+Deno.test("exit code, standard output and standard error are separate", async () => {
   const result = await new DenoProcessRunner().run(["sh", "-c", "echo out; echo err >&2; exit 3"]);
   assertEquals(result, { code: 3, stdout: "out\n", stderr: "err\n" });
 });
@@ -117,7 +117,7 @@ Deno.test("the time in which its input is made is not the program's", async () =
   assertEquals(error.failure, "timeout");
 });
 
-Deno.test("a program that a signal ends is told of by the signal's name", async () => {
+Deno.test("the error of a program that a signal ended names the signal", async () => {
   const runner = new DenoProcessRunner();
   for (const [signal, failure] of [["SIGKILL", "signal"], ["SIGSEGV", "crash"]] as const) {
     const error = await assertRejects(

@@ -4,7 +4,7 @@ import { runWithFewDescriptors } from "../support/few_descriptors.ts";
 import { systemRuntime } from "../../lib/system/runtime.ts";
 import { signpostCommand } from "../support/signpost.ts";
 
-Deno.test("a reader that has seen enough of the output is no error", async () => {
+Deno.test("a reader that has seen enough of the output is not an error", async () => {
   const [program = "", ...args] = signpostCommand();
   const child = new Deno.Command(program, {
     args: [...args, "--help"],
@@ -39,7 +39,7 @@ Deno.test("a token or kubeconfig is read from a regular file of 1 MiB at most", 
 });
 
 for (const protocol of ["tcp", "udp"] as const) {
-  Deno.test(`a ${protocol} packet that cannot be sent from an address is no error`, async () => {
+  Deno.test(`a ${protocol} packet that cannot be sent is not an error`, async () => {
     // TEST-NET-1 (RFC 5737): no machine has this address.
     const [source, address] = ["192.0.2.1", "127.0.0.1"];
     await systemRuntime().sendProbe({ source, address, port: 9, protocol, timeout: 1_000 });

@@ -143,7 +143,7 @@ Deno.test("where no runtime can be had, one line says what to do", async () => {
   });
 });
 
-Deno.test("another failure of deno compile is told in its words", () => {
+Deno.test("another failure of deno compile is quoted", () => {
   const stderr = "Compile file:///x\nerror: Permission denied (os error 13)\n";
   assertEquals(
     adviceFor(stderr, "x86_64-unknown-linux-gnu"),

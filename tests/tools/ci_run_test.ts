@@ -79,7 +79,7 @@ Deno.test("the integration fails with three flaky files", async () => {
   assertEquals([code, / 1 failed$/.test(lines[4] ?? "")], [1, true]);
 });
 
-Deno.test("a test that fails alone as well is no flaky test", async () => {
+Deno.test("a test that fails alone as well is not flaky", async () => {
   const { code, lines } = await integrate({
     "./tests/a_test.ts": "fails",
     "./tests/b_test.ts": "passes",

@@ -15,7 +15,7 @@ async function sort(files: Readonly<Record<string, string>>) {
   }
 }
 
-Deno.test("a test that starts a program through what it imports is no unit test", async () => {
+Deno.test("a test that starts a program through its imports is not a unit test", async () => {
   assertEquals(
     await sort({
       "lib/process.ts": "new Deno.Command('nft');",

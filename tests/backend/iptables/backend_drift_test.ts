@@ -111,7 +111,7 @@ Deno.test("after our own write, the rules are compared with what we wrote", asyn
   });
 });
 
-Deno.test("counters and other programs' chains are no drift", async () => {
+Deno.test("counters and other programs' chains are not drift", async () => {
   const { kernel, look } = fakeKernel();
   await look();
   kernel.lines = changed("[7:9]", "[8:99]").map((line) =>

@@ -174,7 +174,7 @@ for (const variant of VARIANTS) {
   }
 
   for (const [whom, web] of [["all", {}], ["some sources", { ranges: RANGES.client }]] as const) {
-    test(`iptables${variant}: each commit of a take-over serves the node's VIP to ${whom}`, async () => {
+    test(`iptables${variant}: take-over commits serve the node's virtual IP to ${whom}`, async () => {
       await using stage = await Stage.create(variant);
       const { network } = stage;
       for (const family of FAMILIES) {

@@ -48,7 +48,7 @@ Deno.test("connections are read, but for the templates of persistent servers", (
   ]);
 });
 
-Deno.test("what is no such line is passed over", () => {
+Deno.test("other lines are passed over", () => {
   const lines = ["TCP", "TCP ZZ:0050 rr", "  -> 0AF4010B:1F90 Masq", "TCP  0A60000A:005 rr "];
   assertEquals(parseServers(lines.join("\n")), []);
   assertEquals(parseConnections(lines.join("\n")), []);

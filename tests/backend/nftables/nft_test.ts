@@ -172,7 +172,7 @@ Deno.test("all that lists the kernel's state may print as much as a large table 
   assertEquals(limits.at(-1), 16);
 });
 
-Deno.test("where there is no table there are no sets", async () => {
+Deno.test("a missing table has no sets", async () => {
   const { nft } = fake({ code: 1, stderr: "Error: No such file or directory\n" });
   assertEquals(await nft.listSets(), "");
 });

@@ -180,7 +180,7 @@ Deno.test("this kernel passes, whatever the node's settings", async () => {
   assertEquals(await kernel.nft.listTables(), []);
 });
 
-Deno.test("no check names our table, which another signpost may list and delete meanwhile", async () => {
+Deno.test("no check names our table, which another signpost may delete", async () => {
   const scripts: string[] = [];
   const nft = new Nft({
     run: async (argv, stdin = "") => {

@@ -385,7 +385,7 @@ Deno.test("a monitor that lost events is replaced by another one", async () => {
   assertEquals(await fixture.after(MARKER), "chain of marker");
 });
 
-Deno.test("a change of source ranges, which may crash nft monitor, is no drift", async () => {
+Deno.test("a change of source ranges, which may crash nft monitor, is not drift", async () => {
   await using fixture = await Fixture.create({ checkPeriod: NEVER });
   for (const ranges of [ONE_RANGE, TWO_RANGES, [], ONE_RANGE, TWO_RANGES]) {
     await fixture.sync([balanced(ranges)], { full: ranges.length === 2 });

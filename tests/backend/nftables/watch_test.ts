@@ -345,7 +345,7 @@ Deno.test("a successor that is refused because a set has gone is tried again", a
   assertEquals(fixture.logger.at("info"), []);
 });
 
-Deno.test("where the monitor ends before its successor hears, the table is compared", async () => {
+Deno.test("the table is compared if the monitor ends before its successor reads", async () => {
   await using fixture = new Fixture();
   await fixture.clock.advance(300);
   fixture.looks.length = 0;

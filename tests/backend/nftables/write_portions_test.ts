@@ -193,7 +193,7 @@ Deno.test("the first portion tells the number of portions if Services have one s
   assertEquals(new Set(estimates), new Set([texts.length]));
 });
 
-Deno.test("writing ends between two portions where it is told to", async () => {
+Deno.test("writing ends between two portions at a stop", async () => {
   const { fake, dataplane } = opened();
   const { desired } = loaded(objects());
   const ended = new Error("ended");

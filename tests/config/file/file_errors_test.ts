@@ -77,7 +77,7 @@ Deno.test("all problems of a file are reported at once, combinations included", 
   ]);
 });
 
-Deno.test("a file that is no KubeProxyConfiguration is one error", async () => {
+Deno.test("a file that is not a KubeProxyConfiguration is one error", async () => {
   const head = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\n";
   const cases: readonly [string, string][] = [
     ["", 'must be a KubeProxyConfiguration of kubeproxy.config.k8s.io/v1alpha1, is ""'],

@@ -27,7 +27,7 @@ Deno.test("durations are read as Go's time.ParseDuration reads them", () => {
   for (const [text, milliseconds] of good) assertEquals(parseDuration(text), milliseconds, text);
 });
 
-Deno.test("text that is no duration is refused", () => {
+Deno.test("text that is not a duration is refused", () => {
   const bad = [
     "",
     "5",

@@ -46,7 +46,7 @@ Deno.test("what the first sync waits for is the kernel with its portions, or a l
   assertEquals(await waitsFor({}), "the kernel");
 });
 
-Deno.test("30 s without a first sync are told of, with what is waited for", async () => {
+Deno.test("30 s without a first sync are logged with what is missing", async () => {
   const { clock, logger, sync } = waiting({ missing: ["Node"] });
   await clock.advance(10_000);
   await clock.advance(19_999);
@@ -64,7 +64,7 @@ Deno.test("after a first sync there is nothing to tell", async () => {
   assertEquals(logger.lines, []);
 });
 
-Deno.test("systemd hears of a first sync that comes after the service counted as ready", async () => {
+Deno.test("systemd gets a first sync that comes after the service is ready", async () => {
   const { clock, sent, sync } = waiting({ missing: ["Node"] });
   await clock.advance(9_999);
   assertEquals(sent, []);

@@ -86,7 +86,7 @@ Deno.test("a change is remembered with its time until the kernel had it", async 
   }]);
 });
 
-Deno.test("endpoints that go are told from those that are not ready", () => {
+Deno.test("removed endpoints differ from those that are not ready", () => {
   const daemon = new Daemon();
   daemon.sync(web("10.244.0.11", "10.244.0.12", "10.244.0.13"));
   daemon.see(slice({ "10.244.0.11": true, "10.244.0.12": false }));

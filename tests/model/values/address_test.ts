@@ -82,7 +82,7 @@ const NO_ADDRESSES: readonly unknown[] = [
   ["10.0.0.1"],
 ];
 
-Deno.test("what is no address is refused", () => {
+Deno.test("text that is not an address is refused", () => {
   for (const text of NO_ADDRESSES) assertEquals(parseAddress(text), undefined, Deno.inspect(text));
 });
 
@@ -134,7 +134,7 @@ for (const [text, canonical] of CIDRS) {
   });
 }
 
-Deno.test("what is no CIDR is refused", () => {
+Deno.test("text that is not a CIDR is refused", () => {
   const texts: readonly unknown[] = [
     "",
     "/",

@@ -6,7 +6,7 @@ Deno.test("a compact list holds the same", () => {
   assertStrictEquals(compact([]), compact([]));
 });
 
-Deno.test("a list that stays as it is is no second one", () => {
+Deno.test("an unchanged list is not copied", () => {
   const list = [1, 2, 3];
   assertStrictEquals(only(list, () => true), list);
   assertEquals(only(list, (each) => each !== 2), [1, 3]);

@@ -20,7 +20,7 @@ Deno.test("a field is found by the names that lead to it", () => {
   assertEquals(fieldAt(value, "spec", "ports", "0"), undefined);
 });
 
-Deno.test("what every object inherits is no field", () => {
+Deno.test("what every object inherits is not a field", () => {
   assertEquals(fieldAt({}, "constructor"), undefined);
   assertEquals(fieldAt(JSON.parse('{"__proto__": {"a": 1}}'), "a"), undefined);
 });

@@ -126,7 +126,7 @@ Deno.test("each mode has only kube-proxy's metrics of that mode", async () => {
   }
 });
 
-Deno.test("listeners on loopback, their connections and failures are told by family", async () => {
+Deno.test("listeners on loopback are counted by family", async () => {
   const { body } = await start({ localhost: LOCALHOST }).render();
   for (
     const line of [
@@ -297,7 +297,7 @@ Deno.test("requests have client-go's labels and buckets", async () => {
   ]);
 });
 
-Deno.test("the build and the feature gates are told as by Kubernetes' own components", async () => {
+Deno.test("the build is a metric as of Kubernetes' own components", async () => {
   const { body } = await start().render();
   for (
     const line of [

@@ -68,7 +68,7 @@ Deno.test("problems are counted by their kind, errors and failing watches first"
   assertEquals(notes.rows.length, 1);
 });
 
-Deno.test("a kind that the API server does not have is no watch that fails", () => {
+Deno.test("a kind that the API server does not have is not a failed watch", () => {
   const watches = STATUS.watches.map((watch) => ({ ...watch, state: "absent", lastError: "404" }));
   assertEquals(dataOf({ watches }).problems, []);
 });

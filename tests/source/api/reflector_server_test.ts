@@ -30,7 +30,7 @@ test("a streaming list delivers one replace, then each change as it happens", as
   });
 });
 
-test("objects that the decoder refuses or ignores are told apart", async () => {
+test("refused objects differ from ignored ones", async () => {
   await withWatch({}, async ({ server, sink }) => {
     server.store.put(service("a", "2", { refuse: "no ports" }));
     await eventually("a is refused", () => sink.summary("Service").at(-1) === "refuse default/a");

@@ -343,7 +343,7 @@ for (const type of ["BOOKMARK", "ADDED", "DELETED"]) {
   });
 }
 
-test("resource versions that are no numbers are not compared", async ({ http, sink }) => {
+test("resource versions that are not numbers are not compared", async ({ http, sink }) => {
   const send = await http.listed();
   for (const version of ["b", "a", "010", "9.5"]) await send(event("ADDED", version, version));
   assertEquals(http.requests.length, 1);

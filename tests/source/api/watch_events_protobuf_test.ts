@@ -141,7 +141,7 @@ Deno.test("any object means the same in protobuf and in JSON", () => {
   }));
 });
 
-Deno.test("the events of a stream are told apart", () => {
+Deno.test("the events of a stream are separated", () => {
   const [object = {}] = FULL;
   const types = ["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "SOMETHING"];
   const events = types.map((type) => parseWatchEvent(frameOf(type, object)));

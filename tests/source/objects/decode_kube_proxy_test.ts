@@ -31,13 +31,13 @@ function sourceRanges(entries: readonly unknown[]): readonly string[] {
   return decodeGood("Service", raw).sourceRanges;
 }
 
-Deno.test("TestMapIPsByIPFamily: entries that are no address are skipped", () => {
+Deno.test("TestMapIPsByIPFamily: entries that are not an address are skipped", () => {
   assertEquals(externalIPs(["1.2.3.4", "", "fd00::1"]), ["1.2.3.4", "fd00::1"]);
   assertEquals(externalIPs(["", "not an address", "1.2.3.4/32", "1.2.3.4"]), ["1.2.3.4"]);
   assertEquals(externalIPs([""]), []);
 });
 
-Deno.test("TestMapCIDRsByIPFamily: entries that are no range are skipped", () => {
+Deno.test("TestMapCIDRsByIPFamily: entries that are not a range are skipped", () => {
   assertEquals(sourceRanges(["10.20.30.0/24", "", "fd00::/64"]), ["10.20.30.0/24", "fd00::/64"]);
   assertEquals(sourceRanges(["10.20.30.40", "10.20.30.0/24"]), ["10.20.30.0/24"]);
   assertEquals(sourceRanges(["", " "]), []);
@@ -117,7 +117,7 @@ Deno.test("a hint that cannot be used never costs the slice, nor the endpoint", 
   }
 });
 
-Deno.test("a Node whose zone is no value of a label is a Node without a zone", () => {
+Deno.test("a zone that is not the value of a label is left out", () => {
   const labels = { "topology.kubernetes.io/zone": "a\u001b[2J\nforged" };
   const { zone, omitted } = decodeGood("Node", { metadata: { name: "node-1", labels } });
   assertEquals([zone, omitted?.length], ["", 1]);

@@ -317,7 +317,7 @@ Deno.test("names of up to 253 characters are taken", () => {
   assertEquals(decodeGood("Service", withValue(BARE, "metadata.name", name)).name, name);
 });
 
-Deno.test("what is no object at all is refused", () => {
+Deno.test("values that are not objects are refused", () => {
   for (const raw of [undefined, null, 0, "Service", [], [FULL], true]) {
     assertEquals(createDecoder()("Service", raw).type, "refuse", Deno.inspect(raw));
   }

@@ -105,7 +105,7 @@ Deno.test("the same state gives the same text", () => {
   assertEquals(EXAMPLE, textOf(stateOf({ services: 2, endpoints: 2 })));
 });
 
-Deno.test("the objects are those of one moment, though the cache changes meanwhile", () => {
+Deno.test("the objects are those of one moment", () => {
   const objects = stateOf({ services: 2 });
   const services = new Map(objects.services);
   const lines = stateLines({ ...objects, services }, HEADER);

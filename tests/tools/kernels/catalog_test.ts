@@ -42,6 +42,6 @@ Deno.test("the day of the year is counted from 1, in UTC", () => {
   assertEquals(dayOfYear(new Date("2028-12-31T12:00:00Z")), 366);
 });
 
-Deno.test("the run without IPv6 is known by what its kernel is told", () => {
+Deno.test("the run without IPv6 is known by its kernel's command line", () => {
   assertEquals(MACHINE_RUNS.filter(isWithoutIpv6).map(({ name }) => name), ["no-ipv6"]);
 });

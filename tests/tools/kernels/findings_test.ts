@@ -7,7 +7,7 @@ import {
 } from "../../../tools/kernels/ipvs/findings.ts";
 import { targetsOf } from "../../../tools/kernels/ipvs/probes.ts";
 
-Deno.test("only a refusal, silence, and a packet that left are no answer", () => {
+Deno.test("a refusal, silence or a packet that left is not an answer", () => {
   const right = [
     "refused",
     "silence",

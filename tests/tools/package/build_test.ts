@@ -227,7 +227,7 @@ Deno.test("lintian has nothing to say about the package", { ignore: lacksNfpm },
   });
 });
 
-Deno.test("the task says what to do where there is no binary", { ignore: lacksNfpm }, async () => {
+Deno.test("the task says what to do without a binary", { ignore: lacksNfpm }, async () => {
   await withFolder(async (folder) => {
     const tool = new URL("../../../tools/package.ts", import.meta.url).pathname;
     const words = [Deno.execPath(), "run", "-qA", tool, `--dist=${folder}`];

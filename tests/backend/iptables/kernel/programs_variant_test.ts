@@ -59,7 +59,7 @@ Deno.test("a node without ip6tables has IPv4 alone", async () => {
   assertEquals(missing.get(6), "cannot run ip6tables-nft: install iptables");
 });
 
-Deno.test("a node without any iptables is told to install it", async () => {
+Deno.test("the error on a node without iptables says to install it", async () => {
   const runner: ProcessRunner = { run: (argv) => Promise.reject(new ProgramMissingError(argv[0])) };
   const error = await assertRejects(() => findIptables(runner), ApplyError);
   assertEquals(error.failure, "program-missing");

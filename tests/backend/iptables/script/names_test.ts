@@ -27,7 +27,7 @@ Deno.test("the chain of an endpoint has the name that kube-proxy gives it", () =
   assertEquals(endpointChainName(servicePort, endpoint), "KUBE-SEP-SXIVWICOYRO3J4NJ");
 });
 
-Deno.test("the fixed chain KUBE-EXTERNAL-SERVICES is no service's chain", () => {
+Deno.test("the fixed chain KUBE-EXTERNAL-SERVICES is not a service's chain", () => {
   assertEquals(isServiceChain("KUBE-EXTERNAL-SERVICES"), false);
   assertEquals(isServiceChain("KUBE-EXT-XPGD46QRK7WJZT7O"), true);
   assertEquals(isServiceChain(HAIRPIN_CHAIN), false);

@@ -90,7 +90,7 @@ Deno.test("programs that give credentials are refused with the reason", () => {
   }
 });
 
-Deno.test("every problem is told, by file and path", () => {
+Deno.test("every problem is reported by file and path", () => {
   const found = problems(() =>
     parse({
       "proxy-url": "http://proxy",
