@@ -102,7 +102,7 @@ export class Claims {
     return affected;
   }
 
-  /** Returns the Service that holds a claim, if one does. */
+  /** Returns the Service that holds a claim; `undefined` without a holder. */
   holderOf(key: VipId): string | undefined {
     const holder = this.#holders.get(key);
     return holder?.reserved === undefined ? holder?.service : undefined;

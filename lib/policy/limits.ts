@@ -178,7 +178,7 @@ function olderFirst(a: NamedService, b: NamedService): number {
 
 interface StepOptions {
   readonly wanted: readonly DesiredServicePort[];
-  /** The most that comes and the most that goes, in elements. */
+  /** The most elements that a step adds, and the most that it removes. */
   readonly most: number;
   /** Returns a port of the last step without addresses that other Services hold now. */
   readonly stripped: (port: DesiredServicePort) => DesiredServicePort;
@@ -191,8 +191,8 @@ interface LimitedStep {
 }
 
 /**
- * Limits one step of a Service. A port without room stays as it was, and comes first in the next step. Else its old
- * endpoints go at once, and at least one new endpoint comes. Ports that stay equal are the earlier objects.
+ * Limits one step of a Service. A port over the budget stays as it was, and is first in the next step. Of other ports,
+ * old endpoints are removed at once, and at least one new endpoint is added. Equal ports are the earlier objects.
  */
 export function limitStep(
   before: readonly DesiredServicePort[],
@@ -203,7 +203,7 @@ export function limitStep(
   }
   const old = new Map(before.map((port) => [portKey(port, port.family), port]));
   const next = new Map(wanted.map((port) => [portKey(port, port.family), port]));
-  let [left, isCut]: [Room, boolean] = [{ added: most, removed: most }, false];
+  let [left, isCut]: [Budget, boolean] = [{ added: most, removed: most }, false];
   const waiting: DesiredServicePort[] = [];
   const done: DesiredServicePort[] = [];
   for (const key of new Set([...old.keys(), ...next.keys()])) {
@@ -228,7 +228,7 @@ export function limitStep(
   return { ports: isCut ? [...waiting, ...done] : [...next.values()], isCut };
 }
 
-/** Returns true if two ports would have one frontend for a while. */
+/** Returns true if two ports would share a frontend between two steps. */
 function movesFrontend(ports: readonly DesiredServicePort[]): boolean {
   const holders = new Map<string, string>();
   return ports.some(({ name, family, protocol, port, nodePort }) =>
@@ -238,14 +238,15 @@ function movesFrontend(ports: readonly DesiredServicePort[]): boolean {
   );
 }
 
-interface Room {
+/** The elements that a step may still add and remove. */
+interface Budget {
   readonly added: number;
   readonly removed: number;
 }
 
 type PortChange = ReturnType<typeof changeOf>;
 
-/** Compares a port with its last state. A port that goes is one without addresses. */
+/** Compares a port with its last state. A removed port counts as a port without addresses. */
 function changeOf(last: DesiredServicePort | undefined, wanted: DesiredServicePort | undefined) {
   const port = wanted ?? { ...last as DesiredServicePort, ...NO_ADDRESSES };
   return { last, port, added: additions(port, last), removed: removals(port, last) };
@@ -272,7 +273,7 @@ function costOfEndpoint(port: DesiredServicePort): number {
   return port.affinitySeconds > 0 ? CHAIN_COST : Math.max(1, addressesOf(port).length);
 }
 
-/** Returns the parts of a port that its last state has not, and their cost in elements. */
+/** Returns the parts of a port that its last state lacks, and their cost in elements. */
 function additions(port: DesiredServicePort, last: DesiredServicePort | undefined) {
   const known = new Set(last && addressesOf(last));
   const addresses = addressesOf(port).filter((address) => !known.has(address));
@@ -286,7 +287,7 @@ function additions(port: DesiredServicePort, last: DesiredServicePort | undefine
   return { cluster, local, addresses, ranges, cost };
 }
 
-/** Returns the addresses that a port loses, and the cost with that of new verdicts for those that stay. */
+/** Returns the addresses that a port loses. The cost has their elements, and new verdicts of its other addresses. */
 function removals(port: DesiredServicePort, last: DesiredServicePort | undefined) {
   if (last === undefined) return { addresses: [], cost: 0 };
   const stays = new Set(addressesOf(port));
@@ -305,7 +306,7 @@ function newcomers(
   return known.size === 0 ? rest : rest.filter((each) => !known.has(keyOf(each)));
 }
 
-/** Returns source ranges that may come later, since no client in them has access before. */
+/** Returns new source ranges that a later step may add: clients in them have no access yet. */
 function newRanges(
   { sourceRanges }: DesiredServicePort,
   last: DesiredServicePort | undefined,
@@ -316,10 +317,10 @@ function newRanges(
   return isGrowing ? sourceRanges.filter((each) => !known.has(each)) : [];
 }
 
-/** Keeps new parts, and removes addresses, up to a cost: at least one of each. @returns the port itself if all fits */
+/** Adds parts and removes addresses up to the budget, at least one of each. @returns the port itself if all fit */
 function cutPort(
   { last, port, added, removed }: PortChange,
-  { left, stripped }: { readonly left: Room } & Pick<StepOptions, "stripped">,
+  { left, stripped }: { readonly left: Budget } & Pick<StepOptions, "stripped">,
 ): DesiredServicePort {
   if (added.cost <= left.added && removed.cost <= left.removed) return port;
   const late = new Set<unknown>();
@@ -337,7 +338,7 @@ function cutPort(
     sourceRanges: held(port.sourceRanges),
   };
   postpone(added.addresses, 1 + endpointCount(parts));
-  // With another number, an address that stays would be another frontend.
+  // With another port number, a kept address would be another frontend.
   const old = last?.port === port.port ? last : undefined;
   if (old) postpone(removed.addresses, 1 + endpointCount(old), left.removed);
   if (late.size === 0) return port;
@@ -351,7 +352,7 @@ function cutPort(
     ...port,
     ...parts,
     clusterIPs: addresses("clusterIPs"),
-    // An address that stays longer must keep its source ranges, so these go at once.
+    // A kept address would need its source ranges, so load-balancer IPs are removed at once.
     loadBalancerIPs: held(port.loadBalancerIPs),
     externalIPs: addresses("externalIPs"),
     nodePort: isLate(stays.nodePort) ? stays.nodePort : isLate(port.nodePort) ? 0 : port.nodePort,

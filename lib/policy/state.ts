@@ -61,8 +61,8 @@ export class Desired implements DesiredState {
   readonly #frozen = new Map<string, readonly DesiredServicePort[]>();
   /** Services with more changes than one step allows. Their last ports may have addresses without a claim. */
   readonly #unfinished = new Set<string>();
-  /** The ports of such Services are worked out once, since others wait for each step. */
-  readonly #growing = new Map<string, Wanted>();
+  /** The ports of unfinished Services. They are computed once: a step delays other Services. */
+  readonly #wanted = new Map<string, Wanted>();
   readonly #healthChecks = new Map<string, HealthCheck>();
   readonly #claims = new Claims();
   /** Services that lost claims, with the number of conflicts. */
@@ -130,7 +130,7 @@ export class Desired implements DesiredState {
 
   /** Returns the cost of writing a Service's step, at most: that of its state before or after. */
   costOf(objects: Pick<Snapshot, "services" | "slicesOf">, key: string): number {
-    // It takes a share alone, also when its objects are gone.
+    // An unfinished Service takes a share alone, also after its objects were deleted.
     if (this.#unfinished.has(key)) return Infinity;
     const service = objects.services.get(key);
     const after = service === undefined
@@ -162,7 +162,7 @@ export class Desired implements DesiredState {
     for (const key of dirty) {
       const lost = this.#claims.conflictsOf(key);
       const { before, after: wanted } = yield* this.#updateService(objects, key, lost);
-      // An unchanged object costs the later stages nothing.
+      // Later stages skip an unchanged list.
       const { ports, isCut } = limitStep(before, {
         wanted,
         most: growth,
@@ -171,7 +171,7 @@ export class Desired implements DesiredState {
       if (isCut) this.#unfinished.add(key);
       else {
         this.#unfinished.delete(key);
-        this.#growing.delete(key);
+        this.#wanted.delete(key);
       }
       const after = sameValue(before, ports) ? before : ports;
       services.set(key, { before, after });
@@ -180,7 +180,7 @@ export class Desired implements DesiredState {
       append(conflicts, lost);
       yield;
     }
-    // The others that wait for a turn give up what has another holder now.
+    // Unfinished Services that wait for a step lose the addresses that other Services hold now.
     for (const key of this.#unfinished.difference(dirty)) {
       const before = this.#services.get(key) ?? [];
       const after = before.map((port) => this.#withoutTaken(port, key));
@@ -199,7 +199,7 @@ export class Desired implements DesiredState {
     };
   }
 
-  /** Returns an earlier port without the addresses that the Service lost, or that others hold since it let them go. */
+  /** Returns an earlier port without the addresses that the Service lost, or released to another Service. */
   #withoutTaken(port: DesiredServicePort, service: string, conflicts: readonly Conflict[] = []) {
     const { family, protocol, clusterIPs, loadBalancerIPs, externalIPs, nodePort } = port;
     const isTaken = (id: VipId) => ![undefined, service].includes(this.#claims.holderOf(id));
@@ -297,7 +297,7 @@ export class Desired implements DesiredState {
     this.#frozen.delete(key);
     const slices = objects.slicesOf(key);
     const facts = this.#facts;
-    const last = this.#growing.get(key);
+    const last = this.#wanted.get(key);
     const isSame = last?.service === service && last.facts === facts && lost.size === 0 &&
       last.slices.length === slices.length && last.slices.every((each, i) => each === slices[i]);
     if (isSame) return { before, after: last.ports };
@@ -323,7 +323,7 @@ export class Desired implements DesiredState {
     });
     if (unsupported.length === 0) this.#unsupported.delete(key);
     else this.#unsupported.set(key, unsupported);
-    if (lost.size === 0) this.#growing.set(key, { service, slices, facts, ports });
+    if (lost.size === 0) this.#wanted.set(key, { service, slices, facts, ports });
     return { before, after: ports };
   }
 }

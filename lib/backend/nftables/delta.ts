@@ -102,7 +102,7 @@ interface DiffOptions {
   readonly references: References;
 }
 
-/** Returns the delta of some Services, in a time that depends on the ports that changed. @yields when other work can run */
+/** Returns the delta of some Services. Its time depends on the changed ports alone. @yields when other work can run */
 export function* diffing(
   changes: Iterable<ServiceChange>,
   { node, nodeChange, references }: DiffOptions,
