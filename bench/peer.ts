@@ -30,7 +30,7 @@ const REST = 30_000;
 /** Milliseconds from the first sync to the first change: the start's own work, such as the first state file, is over. */
 const SETTLE = 15_000;
 
-/** Milliseconds for the first sync. kube-proxy's iptables mode needs more at 10,000 Services. */
+/** Milliseconds for the first sync. kube-proxy's iptables mode may need more at 10,000 Services. */
 const DEADLINE = 300_000;
 const NO_SYNC = `no sync in ${DEADLINE / 1_000} s`;
 
