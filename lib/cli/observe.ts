@@ -42,7 +42,7 @@ export async function observe(
   command: CommandOf<"observe">,
   context: QueryContext,
 ): Promise<number> {
-  const { runtime: { runner, streamer }, signal } = context;
+  const { runtime: { clock, runner, streamer }, signal } = context;
   const events = await readSysctl(runner, "net.netfilter.nf_conntrack_events").catch(() => "");
   if (events === "0") {
     throw new FatalError(
@@ -63,6 +63,8 @@ export async function observe(
     done.abort();
     await periodic;
   }
+  // A terminal's Ctrl-C may end conntrack before it aborts the signal.
+  await clock.sleep(DELAY, signal);
   if (signal.aborted) return 0;
   throw new FatalError("conntrack -E has ended: run signpost as root");
 }

@@ -67,6 +67,7 @@ async function onNode(
     age = 12,
     hasFile = false,
     runtime: changes = {},
+    signal = new AbortController().signal,
   }: {
     readonly daemon?: boolean;
     /** The daemon has no objects yet. */
@@ -76,6 +77,7 @@ async function onNode(
     readonly age?: number;
     readonly hasFile?: boolean;
     readonly runtime?: Partial<Runtime>;
+    readonly signal?: AbortSignal;
   } = {},
 ) {
   const folder = await Deno.makeTempDir({ prefix: "signpost-objects-" });
@@ -134,7 +136,7 @@ async function onNode(
     [...words, "--socket", socket, "--hostname-override=node-1", `--state-file=${stateFile}`],
     {
       runtime,
-      signal: new AbortController().signal,
+      signal,
       systemd: { notifySocket: undefined, watchdog: undefined },
       reload: () => () => {},
     },
@@ -286,4 +288,23 @@ Deno.test("observe goes on if a signal ends the program that lists lost events",
   });
   assertEquals(code, 2);
   assertStringIncludes(complaints, "conntrack -E has ended: run signpost as root");
+});
+
+Deno.test("Ctrl-C ends observe without an error if it ends conntrack first", async () => {
+  const interrupt = new AbortController();
+  const { code, complaints } = await onNode(["observe", "shop/web"], {
+    signal: interrupt.signal,
+    runtime: {
+      runner: { run: () => Promise.resolve({ code: 0, stdout: "", stderr: "" }) },
+      clock: realClock,
+      streamer: {
+        async *lines([program]) {
+          if (program === "conntrack") setTimeout(() => interrupt.abort(), 5);
+          yield* [];
+        },
+      },
+    },
+  });
+  assertEquals(code, 0);
+  assertEquals(complaints.includes("has ended"), false);
 });
