@@ -5,7 +5,7 @@ import { append } from "../model/values/lists.ts";
 import { Turns } from "../model/ports/in_turns.ts";
 import type { Clock, ProcessRunner } from "../model/ports/ports.ts";
 import { ApplyError, runIfInstalled } from "../model/kernel/dataplane.ts";
-import { Nft, readable } from "./nftables/nft.ts";
+import { Nft, outputOrEmpty } from "./nftables/nft.ts";
 import { foreignChains } from "./nftables/read.ts";
 import { isOwnChain, parseSaved, type SavedTable, tokens } from "./iptables/kernel/saved.ts";
 import { programName } from "./iptables/script/names.ts";
@@ -25,7 +25,7 @@ export async function nftChains(runner: ProcessRunner): Promise<ForeignChain[]> 
       if (!NAT_TABLES.includes(table)) append(chains, foreignChains(await nft.listTerse(table)));
       else {
         for (const name of names.filter((each) => !isOwnChain(each)).slice(0, MOST_CHAINS)) {
-          append(chains, foreignChains(await readable(() => nft.listChain(table, name))));
+          append(chains, foreignChains(await outputOrEmpty(() => nft.listChain(table, name))));
         }
       }
     }

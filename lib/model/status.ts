@@ -27,7 +27,7 @@ export interface Finding {
   readonly what: string;
   /** Names the chain, table, address, setting or object. */
   readonly where: string;
-  /** Says what to do, with the line to type if there is one. */
+  /** Says what to do, with the command line if possible. */
   readonly remedy: string;
   /** The affected Services, as `namespace/name`; empty if the whole node is affected. */
   readonly services: readonly string[];

@@ -229,7 +229,7 @@ export class SyncLoop {
     return this.options.clock.monotonic() >= this.#repairAt;
   }
 
-  /** True if the last sync left changes or deletions to the next one. */
+  /** True if the last sync left changes or deletions to the next sync. */
   get #isUnfinished(): boolean {
     return this.#hasBacklog || this.options.dataplane.isUnfinished === true;
   }

@@ -356,7 +356,7 @@ interface Kept {
   isFree: boolean;
 }
 
-/** Keeps HTTP ports open while daemons follow one another, one for each configuration. */
+/** Keeps HTTP ports open while daemons follow one another, a daemon for each configuration. */
 export class KeptServers {
   readonly #open = new Map<string, Kept>();
 

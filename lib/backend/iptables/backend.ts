@@ -69,7 +69,7 @@ export function iptablesBackend(options: BackendOptions): Backend {
   return {
     traits: TRAITS,
     probe: async () => probed(await find(), missingFamilies(runtime)),
-    dataplane: keptRules(rules, { ...options, foreignRules }),
+    dataplane: maintainedRules(rules, { ...options, foreignRules }),
     rules: ruleReader(rules, { runtime, find }),
     foreignRules,
     metrics: iptablesMetrics({ clock: runtime.clock, dataplane: rules }),
@@ -98,7 +98,7 @@ function probed(found: Iptables, missingHere: Probed["missing"]): Probed {
 }
 
 /** Adds to the rules the take-over, and looks for drift. */
-function keptRules(
+function maintainedRules(
   rules: IptablesDataplane,
   { configuration, runtime, foreignRules }: BackendOptions & {
     readonly foreignRules: ProxyTakeOver;

@@ -57,7 +57,7 @@ export class IptablesDataplane implements ScriptWriter<IptablesScript> {
   full(state: DesiredState): IptablesScript {
     this.#planned = copyOf(state);
     this.#tcpBeLiberal = this.iptables.tcpBeLiberal;
-    return fullScript(state, this.iptables);
+    return fullScript(this.#planned, this.iptables);
   }
 
   *changing(

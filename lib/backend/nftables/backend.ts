@@ -26,7 +26,7 @@ import { Marks, Nft } from "./nft.ts";
 import { probe } from "./probe.ts";
 import { changesFrom, nftablesNames } from "./changes.ts";
 import { foreignChains, parsingListing } from "./read.ts";
-import { heldPorts, nftablesRules } from "./kernel_rules.ts";
+import { nftablesRules, readPorts } from "./kernel_rules.ts";
 import type { ConnectionCounters, FrontendCount, RejectReason } from "../../model/connections.ts";
 import type { Clock } from "../../model/ports/ports.ts";
 import { keyInFamily } from "../../model/cluster/names.ts";
@@ -70,7 +70,7 @@ export function nftablesBackend(options: BackendOptions): Backend {
   return {
     traits: TRAITS,
     probe: () => probeNft(nft, options),
-    dataplane: keptTable({ ...options, nft, marks, table, devices }),
+    dataplane: maintainedTable({ ...options, nft, marks, table, devices }),
     rules: ruleReader(nft, options),
     foreignRules,
     connections: elementCounters({ nft, dataplane: table }),
@@ -135,7 +135,7 @@ async function probeNft(nft: Nft, { configuration, runtime }: BackendOptions): P
 }
 
 /** Adds to the table the devices of its flowtable, and repairs of drift. */
-function keptTable(
+function maintainedTable(
   { configuration, runtime, logger, ...parts }: BackendOptions & {
     readonly nft: Nft;
     readonly marks: Marks;
@@ -197,7 +197,7 @@ function ruleReader(nft: Nft, { runtime }: BackendOptions): RuleReader {
     describe: nftablesNames,
     changesFrom,
     async read(about) {
-      const held = about && await heldPorts(nft, about) ||
+      const held = about && await readPorts(nft, about) ||
         atOnce(parsingListing(await nft.listTable()));
       return nftablesRules(held);
     },

@@ -19,7 +19,7 @@ export function compareContents(desired: Contents, held: Contents): Difference[]
   const sets = [...desired.sets].map(([name, wanted]) => {
     const [set, there] = [setNamed(name), held.sets.get(name)];
     const isMoved = set?.keyType === "slot" && there !== undefined;
-    return [name, isMoved ? inSlotsOf(there, wanted, set) : wanted] as const;
+    return [name, isMoved ? moveToHeldSlots(there, wanted, set) : wanted] as const;
   });
   return atOnce(comparing({ ...desired, sets: new Map(sets) }, held));
 }
@@ -60,7 +60,7 @@ function byPlace(a: Difference, b: Difference): number {
 }
 
 /** Returns true if the kernel itself adds a set's elements, and removes them after a time. */
-export function isOfKernel(set: string): boolean {
+export function isFilledByKernel(set: string): boolean {
   return setNamed(set)?.filledBy === "kernel";
 }
 
@@ -74,7 +74,7 @@ export function frontendIn(set: TableSet, text: string): string {
 const COUNTS = /^counter packets \d+ bytes \d+ ?/;
 
 /** Moves wanted endpoints to the slots that they have: the choice stays the same, unless a hash chooses. */
-function inSlotsOf(there: Elements, wanted: Elements, set: TableSet): Elements {
+function moveToHeldSlots(there: Elements, wanted: Elements, set: TableSet): Elements {
   const moved = new Map<string, ElementText>();
   const frontends = Map.groupBy(wanted, ([text]) => frontendIn(set, text));
   for (const slots of frontends.values()) {
@@ -106,11 +106,11 @@ function* compareSet(
     differences.push(difference("wrong", name, { desired: after, held: before }));
   }
   const counts = after.split("; ").includes(COUNTER);
-  const isFilledByKernel = isOfKernel(name);
+  const expires = isFilledByKernel(name);
   for (const [key, { data, remark }] of there) {
     yield;
     // Another program added an element that does not expire.
-    if (isFilledByKernel && EXPIRING.test(remark)) continue;
+    if (expires && EXPIRING.test(remark)) continue;
     const element = wanted.get(key);
     const left = counts ? remark.replace(COUNTS, "") : remark;
     if (!element) differences.push(difference("extra", name, { key, held: data }));

@@ -9,7 +9,7 @@ import type {
 import { slotsFor } from "../../model/cluster/scheduler.ts";
 import { portKey } from "../../policy/endpoints.ts";
 import { append, chunks } from "../../model/values/lists.ts";
-import { alwaysThere, type TableSet } from "./sets.ts";
+import { fixedSets, type TableSet } from "./sets.ts";
 import { fixedChains, nodeElements } from "./layout.ts";
 import {
   type Chain,
@@ -18,10 +18,10 @@ import {
   elementsOf,
   type Entry,
   frontendOf,
+  hasSameContent,
   type ObjectId,
   objectId,
   type References,
-  sameContent,
   sizeOf,
   slotData,
   slotElement,
@@ -131,9 +131,7 @@ type ServicePorts = readonly DesiredServicePort[];
 
 /** Returns the Services of a state in the order of their names. */
 export function sorted(services: DesiredState["services"]): readonly ServicePorts[] {
-  const byName = ([a]: readonly [string, unknown], [b]: readonly [string, unknown]) =>
-    a < b ? -1 : 1;
-  return [...services].sort(byName).map(([, ports]) => ports);
+  return [...services].sort(([a], [b]) => a < b ? -1 : 1).map(([, ports]) => ports);
 }
 
 /** Returns the complete table of a state, which must not change before the end. @yields when other work can run */
@@ -141,7 +139,7 @@ export function* tableOf({ node, services }: DesiredState): Generator<undefined,
   const changes = sorted(services).map((after) => ({ before: [], after }));
   const delta = yield* diffing(changes, { node, references: new Map() });
   return {
-    sets: [...alwaysThere(node), ...delta.addSets],
+    sets: [...fixedSets(node), ...delta.addSets],
     chains: [...delta.addChains, ...fixedChains(node)],
     elements: [...nodeElements(node), ...delta.addElements],
     references: delta.references,
@@ -226,7 +224,7 @@ class Collector {
     for (const [id, object] of wanted) {
       const previous = old.get(id);
       if (previous?.type === "slots" && object.type === "slots") this.#moveSlots(previous, object);
-      else if (previous && sameContent(previous, object)) continue;
+      else if (previous && hasSameContent(previous, object)) continue;
       else if (previous?.type === "chain" && object.type === "chain") {
         this.#rewriteChains.push({ before: previous, after: object });
       } else {

@@ -25,7 +25,7 @@ import {
   withElements,
 } from "./read.ts";
 import { atOnce } from "../../model/ports/in_turns.ts";
-import { alwaysThere, parseKey, setNamed } from "./sets.ts";
+import { fixedSets, parseKey, setNamed } from "./sets.ts";
 import { ownersOf } from "./changes.ts";
 import { NAT_CHAINS } from "./layout.ts";
 import { affinityEndpoint } from "./pick.ts";
@@ -48,7 +48,7 @@ export function nftablesRules(contents: Contents | undefined): KernelRules {
 function compareTable(state: DesiredState, held: Contents | undefined): Comparison {
   const desired = desiredContents(state);
   const differences = held
-    ? compareContents(desired, movedBack(held))
+    ? compareContents(desired, withRunningHooks(held))
     : [difference("missing", TABLE_PLACE)];
   const ownerOf = ownersOf([...state.services.values()].flat(), state.node);
   const serviceOf = ({ in: place, key: text }: Difference) => {
@@ -63,7 +63,7 @@ function compareTable(state: DesiredState, held: Contents | undefined): Comparis
 }
 
 /** Returns the contents as if their daemon ran: a stopped daemon has moved the nat chains, which is intended. */
-function movedBack(held: Contents): Contents {
+function withRunningHooks(held: Contents): Contents {
   const chains = new Map(held.chains);
   for (const { before, after } of NAT_CHAINS) {
     if (`${chains.get(after.name)}` === `${chainRules(after)}`) {
@@ -85,7 +85,7 @@ function tableOfPorts({ ports, node }: PortsOfNode): Pick<Table, "sets" | "chain
   const changes = [{ before: [], after: ports }];
   const delta = atOnce(diffing(changes, { node, references: new Map() }));
   const used = new Set(delta.addElements.map(({ set }) => set.name));
-  const always = alwaysThere(node).filter(({ name }) => used.has(name));
+  const always = fixedSets(node).filter(({ name }) => used.has(name));
   return {
     sets: [...always, ...delta.addSets],
     chains: delta.addChains,
@@ -99,7 +99,7 @@ export function nftablesEntries(
   { node, held }: { readonly node: DesiredNode; readonly held: Contents },
 ): KernelEntry[] {
   const wanted = atOnce(readingTable(tableOfPorts({ ports, node })));
-  const there = ofService(held, wanted);
+  const there = partOfService(held, wanted);
   const differences = compareContents(wanted, there);
   const different = new Set(differences.flatMap((each) => [each.in, `${each.in} ${each.key}`]));
   const same = (place: string, key: string, data: string): KernelEntry[] =>
@@ -125,7 +125,7 @@ function affinitySets({ sets }: Contents): string[] {
 }
 
 /** Returns the chains and sets that a Service needs, with the elements of its frontends. */
-function ofService(held: Contents, wanted: Contents): Contents {
+function partOfService(held: Contents, wanted: Contents): Contents {
   const scopes = new Set(
     [...wanted.sets].flatMap(([set, elements]) =>
       [...elements.keys()].map((key) => scopeOf(set, key))
@@ -172,7 +172,7 @@ const MOST = 2_000;
  * Reads the structure, and asks the kernel for the elements of some ports. To list a large table takes seconds.
  * @returns `undefined` if the table must be listed: an element is missing, differs or cannot be asked for
  */
-export async function heldPorts(
+export async function readPorts(
   nft: Pick<Nft, "listStructure" | "existingLines">,
   { ports, node }: PortsOfNode,
 ): Promise<Contents | undefined> {

@@ -397,7 +397,7 @@ export function classify(stderr: string): {
 }
 
 /** Returns the output of a reading; `""` if nft fails: an unreadable table is written again. */
-export async function readable(read: () => Promise<string>): Promise<string> {
+export async function outputOrEmpty(read: () => Promise<string>): Promise<string> {
   try {
     return await read();
   } catch (error) {

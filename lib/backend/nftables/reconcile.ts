@@ -2,9 +2,9 @@
 import { Turns } from "../../model/ports/in_turns.ts";
 import { append, chunks } from "../../model/values/lists.ts";
 import { countElements, countOperations, cut, type Delta, NOTHING, tableOf } from "./delta.ts";
-import { comparing, isOfKernel, mend } from "./compare.ts";
+import { comparing, isFilledByKernel, mend } from "./compare.ts";
 import { type Contents, NO_CONTENTS, parsingListing, readingTable } from "./read.ts";
-import { isRefusal, type Nft, readable } from "./nft.ts";
+import { isRefusal, type Nft, outputOrEmpty } from "./nft.ts";
 import { type Element, elementId, sizeOf, type Slots, type Table } from "./table.ts";
 import { parseKey, setNamed, type TableSet } from "./sets.ts";
 import { renderingDelta, renderingElements } from "./text.ts";
@@ -34,36 +34,24 @@ export async function reconcile(
   if (!delta) return undefined;
   script.bytes = 0;
   script.operations = countOperations(delta);
-  const apply = async (text: string) => {
-    await nft.commit(text);
-    checkpoint();
-  };
-  const applyAfter = async (previous: Promise<void>, text: string) => {
-    await nft.commitAfter(previous, text);
-    checkpoint();
-  };
   const step = async (part: Delta) => {
     for (const text of await turns.run(renderingDelta(part))) {
-      await apply(text);
+      await nft.commit(text);
+      checkpoint();
       script.bytes += text.length;
     }
   };
-  const options = { held: heldSlots, turns, portion: Math.ceil(weight / 2) };
+  const portion = Math.ceil(weight / 2);
+  const writer = new SlotWriter({ nft, checkpoint, turns, held: heldSlots, portion });
   const { addSets } = delta;
   const others = { ...delta, addSets: [] };
   // Packets may look into old maps until the common chains are rewritten.
   const isOnePart = countElements(others) <= weight && others.deleteSets.length === 0;
-  // Without a checkpoint: if it stopped here, the remaining slots would stay, because no chain leads to them.
-  const commit = (text: string) => nft.commit(text);
   const isWritten = await isTaken(async () => {
     await step({ ...NOTHING, addSets });
-    await new SlotWriter({ ...options, apply, applyAfter }).put(slots);
+    await writer.put(slots);
     for (const part of isOnePart ? [others] : cut(others, weight)) await step(part);
-    const { sets } = table;
-    await new SlotWriter({ ...options, apply: commit, applyAfter }).deleteOrphans({
-      slots,
-      sets,
-    });
+    await writer.deleteOrphans({ slots, sets: table.sets });
   });
   return isWritten ? table : undefined;
 }
@@ -78,7 +66,7 @@ async function readBack(
   },
 ) {
   const read = async (list: () => Promise<string>) =>
-    await turns.run(parsingListing(await readable(list)));
+    await turns.run(parsingListing(await outputOrEmpty(list)));
   const structure = await read(() => nft.listStructure());
   if (!structure || lacksFrontends(sets, structure)) return undefined;
   const wanted = await turns.run(readingTable({ sets, chains, elements: [] }));
@@ -115,7 +103,9 @@ function setsToRead(sets: readonly TableSet[], { sets: there }: Contents): reado
   const going = [...there.keys()].flatMap((name) => wanted.has(name) ? [] : setNamed(name) ?? [])
     .filter(leadsToSlots);
   // Elements that the kernel itself adds stay as they are.
-  return [...sets, ...going].filter(({ name, keyType }) => keyType !== "slot" && !isOfKernel(name));
+  return [...sets, ...going].filter(({ name, keyType }) =>
+    keyType !== "slot" && !isFilledByKernel(name)
+  );
 }
 
 /** The number of slots that the kernel should have of a frontend. */
@@ -123,12 +113,10 @@ interface HeldSlots extends Pick<Slots, "set" | "key"> {
   readonly count: number;
 }
 
-interface SlotsOptions {
+interface SlotsOptions extends Pick<ReconcileOptions, "checkpoint"> {
+  readonly nft: Pick<Nft, "commit" | "commitAfter">;
   /** By `elementId`. */
   readonly held: ReadonlyMap<string, HeldSlots>;
-  readonly apply: (text: string) => Promise<void>;
-  /** Gives a transaction to the kernel after another step has ended. */
-  readonly applyAfter: (previous: Promise<void>, text: string) => Promise<void>;
   readonly turns: Pick<Turns, "run">;
   /** The limit of slots in one transaction, where a replaced slot takes two operations. */
   readonly portion: number;
@@ -149,7 +137,7 @@ class SlotWriter {
 
   /** Writes slots. A packet always finds the old or the new endpoint. */
   async put(slots: readonly Slots[]): Promise<void> {
-    const { applyAfter, turns, portion } = this.options;
+    const { nft, turns, portion } = this.options;
     const overlap = new Overlap();
     let [untried, nextUntried] = [0, 1];
     for (const each of cutSlots(slots, portion)) {
@@ -157,7 +145,7 @@ class SlotWriter {
       if (!isTried) untried--;
       const text = await turns.run(isTried ? rendering("add", each) : this.#replacing(each));
       await overlap.begin(async (previous) => {
-        const isDone = await isTaken(() => applyAfter(previous, text));
+        const isDone = await isTaken(() => this.#checked(nft.commitAfter(previous, text)));
         if (isTried) [untried, nextUntried] = isDone ? [0, 1] : [nextUntried, nextUntried * 2];
         if (isDone) return;
         // nft may have failed before the previous step ended.
@@ -168,7 +156,7 @@ class SlotWriter {
     await overlap.end();
   }
 
-  /** Deletes orphaned slots, to which no frontend leads. @param wanted the slots and sets of the table */
+  /** Deletes slots that frontends no longer lead to, without a checkpoint: a later run could not find them. */
   async deleteOrphans(
     { slots, sets }: { readonly slots: readonly Slots[]; readonly sets: readonly TableSet[] },
   ): Promise<void> {
@@ -195,17 +183,16 @@ class SlotWriter {
     if (await this.#isTaken(this.#replacing(slots))) return;
     // Another program may have deleted slots, or added slots of its own.
     if (countOf(slots) > 1) return await inHalves(slots, this.#add);
-    const { apply, turns } = this.options;
-    await apply(
-      await turns.run(rendering("delete", slots)) + await turns.run(rendering("add", slots)),
-    );
+    const { nft, turns } = this.options;
+    const deletion = await turns.run(rendering("delete", slots));
+    await this.#checked(nft.commit(deletion + await turns.run(rendering("add", slots))));
   };
 
   readonly #remove: Write = async (slots) => {
-    const { apply, turns } = this.options;
+    const { nft, turns } = this.options;
     const text = await turns.run(rendering("delete", slots));
     try {
-      await apply(text);
+      await nft.commit(text);
     } catch (error) {
       if (!isRefusal(error)) throw error;
       if (countOf(slots) > 1) return await inHalves(slots, this.#remove);
@@ -215,8 +202,14 @@ class SlotWriter {
   };
 
   async #isTaken(rendered: Generator<undefined, string>): Promise<boolean> {
-    const text = await this.options.turns.run(rendered);
-    return await isTaken(() => this.options.apply(text));
+    const { nft, turns } = this.options;
+    const text = await turns.run(rendered);
+    return await isTaken(() => this.#checked(nft.commit(text)));
+  }
+
+  async #checked(transaction: Promise<void>): Promise<void> {
+    await transaction;
+    this.options.checkpoint();
   }
 
   /** Replaces the slots that the kernel should have, and adds the remaining slots. */

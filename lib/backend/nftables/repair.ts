@@ -7,7 +7,7 @@ import type { Clock } from "../../model/ports/ports.ts";
 import { chainPlace, comparing, mend, parsePlace, TABLE_PLACE } from "./compare.ts";
 import type { NftablesDataplane } from "./dataplane.ts";
 import { tableOf } from "./delta.ts";
-import { type Nft, readable } from "./nft.ts";
+import { type Nft, outputOrEmpty } from "./nft.ts";
 import {
   elementKey,
   parsingListing,
@@ -17,7 +17,7 @@ import {
 } from "./read.ts";
 import { setNamed } from "./sets.ts";
 import { elementsOf, type Table } from "./table.ts";
-import { inWords, type Touched } from "./transactions.ts";
+import { shortList, type Touched } from "./transactions.ts";
 import type { PartialScript } from "./write.ts";
 
 interface RepairOptions {
@@ -46,7 +46,7 @@ export async function repairScript(
     : table;
   const list = () => elements ? nft.listStructure() : nft.listTable();
   const structure = await turns.run(
-    isNear ? readingTable({ ...desired, elements: [] }) : parsingListing(await readable(list)),
+    isNear ? readingTable({ ...desired, elements: [] }) : parsingListing(await outputOrEmpty(list)),
   );
   if (!structure) return undefined;
   const wanted = await turns.run(readingTable(elements ? keepTouched(desired, elements) : desired));
@@ -121,7 +121,7 @@ export class Look {
 function driftOf(differences: readonly Difference[]): Drift | undefined {
   if (differences.length === 0) return undefined;
   const some = (isAdded: boolean) =>
-    inWords(differences.filter(({ type }) => (type === "extra") === isAdded).map(describe));
+    shortList(differences.filter(({ type }) => (type === "extra") === isAdded).map(describe));
   return { missing: some(false), added: some(true), by: "", isUnconfirmed: true };
 }
 

@@ -237,7 +237,7 @@ export function setNamed(name: string): TableSet | undefined {
   return family && tableSet("affinityClients", { family, endpoint });
 }
 
-export function alwaysThere(node: DesiredNode): readonly TableSet[] {
+export function fixedSets(node: DesiredNode): readonly TableSet[] {
   const { ipFamilies, countsConnections, acceleration } = node;
   const lifetimes = ["always", ...acceleration ? ["accelerated"] : []];
   return [undefined, ...ipFamilies].flatMap((family) =>

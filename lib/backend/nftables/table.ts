@@ -90,7 +90,7 @@ export function frontendOf({ set, key }: Pick<Entry, "set" | "key">): string {
 }
 
 /** Returns true if two objects of the same id have the same content. */
-export function sameContent(a: TableObject, b: TableObject): boolean {
+export function hasSameContent(a: TableObject, b: TableObject): boolean {
   if (a.type === "element" && b.type === "element") {
     return a.data === b.data && a.comment === b.comment;
   }

@@ -60,7 +60,7 @@ function printChain({ name, hook, rules }: Chain): string {
  */
 export function* renderingDelta(delta: Delta): Generator<undefined, string[]> {
   const { addSets, addChains, rewriteChains, deleteChains, deleteSets } = delta;
-  const left = leftBehind(delta);
+  const left = elementsInUse(delta);
   const emptied = new Set(delta.deleteElements.map(({ set: { name } }) => name));
   yield;
   const stays = delta.deleteElements.filter((each) => !left.has(each));
@@ -153,7 +153,7 @@ function renderPair(key: string, data: string): string {
 }
 
 /** Finds elements of frontends that moved to another map or to affinity: packets under way still look there. */
-function leftBehind(
+function elementsInUse(
   { deleteElements, addElements }: Pick<Delta, "deleteElements" | "addElements">,
 ): ReadonlySet<Element> {
   const added = new Set(addElements.filter(isFirst).map(placeOf));

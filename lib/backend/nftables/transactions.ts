@@ -34,11 +34,11 @@ export class Transaction implements Drift {
   readonly #elements: string[] = [];
 
   get missing(): string {
-    return this.isWholeTable ? "the whole table" : inWords(this.#missing);
+    return this.isWholeTable ? "the whole table" : shortList(this.#missing);
   }
 
   get added(): string {
-    return inWords(this.#added);
+    return shortList(this.#added);
   }
 
   /** `undefined` if some are unknown: nft does not print a deleted set's elements, and a new set may replace it. */
@@ -88,7 +88,7 @@ function describe(kind: string, name: string): string {
 
 const MAX_NAMED = 5;
 
-export function inWords(things: Iterable<string>): string {
+export function shortList(things: Iterable<string>): string {
   const all = [...new Set(things)];
   const named = all.slice(0, MAX_NAMED).join(", ");
   const more = all.length - MAX_NAMED;

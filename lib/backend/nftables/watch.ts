@@ -10,7 +10,7 @@ import type { Drift } from "../../model/kernel/dataplane.ts";
 import type { Clock, Logger, ProcessStreamer } from "../../model/ports/ports.ts";
 import type { ListedSet, Marks, Nft } from "./nft.ts";
 import type { Look } from "./repair.ts";
-import { inWords, type Touched, type Transaction, TransactionReader } from "./transactions.ts";
+import { shortList, type Touched, type Transaction, TransactionReader } from "./transactions.ts";
 import { TABLE } from "./table.ts";
 import { setNamed } from "./sets.ts";
 
@@ -142,7 +142,7 @@ export class DriftWatch {
     if (!signal.aborted) onMissed("nft monitor ended or lost events");
   }
 
-  /** Collects reports for `GATHER` milliseconds after the first one, then calls `onDrift` once. */
+  /** Collects reports for `GATHER` milliseconds after the first report, then calls `onDrift` once. */
   #report(transaction: Transaction): void {
     this.#foreign.push(transaction);
     if (this.#foreign.length > 1) return;
@@ -154,7 +154,7 @@ export class DriftWatch {
       for (const each of all) this.options.touched.add(each);
       this.#reports++;
       const some = (what: "missing" | "added" | "by") =>
-        inWords(all.map((each) => each[what]).filter((text) => text !== ""));
+        shortList(all.map((each) => each[what]).filter((text) => text !== ""));
       this.options.onDrift({ missing: some("missing"), added: some("added"), by: some("by") });
     });
   }
@@ -167,7 +167,7 @@ export class DriftWatch {
     }
   }
 
-  /** Runs a comparison after the previous one. */
+  /** Runs a comparison after the previous comparison. */
   #look(look: () => Promise<Drift | undefined>): Promise<void> {
     const { logger } = this.options;
     const looked = this.#looking.then(() => this.#lookNow(look)).catch((error) => {
@@ -203,11 +203,6 @@ interface FollowOptions {
 /** Milliseconds until the next try, after a successor ended without a report. */
 const SUCCESSIONS: BackoffLimits = { first: 50, longest: 5_000 };
 
-/** Returns true if a generation is the other generation or later. Generations are counted in 32 bits. */
-function reaches(generation: number, other: number): boolean {
-  return (generation - other | 0) >= 0;
-}
-
 /**
  * Follows the kernel until no monitor runs. A monitor that lost events ends: the kernel drops events until 16 MB are
  * read. A monitor that does not know new sets runs until it has reported its successor's first generation.
@@ -227,7 +222,8 @@ export async function followMonitor(
   let succession: Promise<void> | undefined;
   const endIfReplaced = () => {
     if (lastGeneration === undefined || successorGeneration === undefined) return;
-    if (reaches(lastGeneration, successorGeneration)) successorStarted.abort();
+    // Generations are counted in 32 bits.
+    if ((lastGeneration - successorGeneration | 0) >= 0) successorStarted.abort();
   };
   const succeed = async () => {
     const either = AbortSignal.any([signal, noMonitorLeft.signal]);

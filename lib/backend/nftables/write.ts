@@ -20,7 +20,7 @@ import type { Nft } from "./nft.ts";
 import { clientsIn, type Contents } from "./read.ts";
 import { fixedChains, nodeElements } from "./layout.ts";
 import type { Chain } from "./table.ts";
-import { alwaysThere, setNamed, type TableSet } from "./sets.ts";
+import { fixedSets, setNamed, type TableSet } from "./sets.ts";
 import { CLOSE, OPEN, printBlocks, printSet, printTable, renderingDelta, REPLACE } from "./text.ts";
 
 export interface PartialScript extends Script {
@@ -100,7 +100,7 @@ export function* portionsOf(
   };
   let before = print({
     ...NOTHING,
-    addSets: alwaysThere(node),
+    addSets: fixedSets(node),
     addChains: fixed.filter(isOther),
     addElements: nodeElements(node),
   });

@@ -44,7 +44,7 @@ export interface Service extends Omitting {
   readonly type: ServiceType;
   /** True if the Service selects Pods, so that its EndpointSlices are made for it. */
   readonly hasSelector: boolean;
-  /** At most one of each family. */
+  /** At most one address of each family. */
   readonly clusterIPs: readonly string[];
   readonly externalIPs: readonly string[];
   /** `status.loadBalancer.ingress[].ip` without entries of `ipMode: Proxy`. */

@@ -80,7 +80,7 @@ export type ApplyFailure =
   | "not-permitted" // CAP_NET_ADMIN is missing.
   | "owned" // Another program holds our table for itself.
   | "not-supported" // The kernel or the program does not know an expression.
-  | "conflict" // The script deletes a missing object or adds an existing one: another program changed the kernel.
+  | "conflict" // The script deletes a missing or adds an existing object: another program changed the kernel.
   | "busy" // Another program holds the lock (iptables), or the kernel is busy.
   | "unreadable" // The program crashes on another program's rules.
   | "program-failed" // The program could not be started, was killed, or did not end in time.

@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { NftablesDataplane } from "../../../lib/backend/nftables/dataplane.ts";
-import { heldPorts, nftablesRules } from "../../../lib/backend/nftables/kernel_rules.ts";
+import { nftablesRules, readPorts } from "../../../lib/backend/nftables/kernel_rules.ts";
 import { Pipeline } from "../../support/pipeline.ts";
 import { Kernel } from "./kernel.ts";
 import { service as buildService, slice } from "../../support/cluster.ts";
@@ -24,7 +24,7 @@ async function holding(kernel: Kernel, spec?: object) {
   await dataplane.apply(dataplane.full(pipeline.desired));
   const { node, services } = pipeline.desired;
   const ports = services.get("shop/web") ?? [];
-  return { node, ports, held: () => heldPorts(kernel.nft, { node, ports }) };
+  return { node, ports, held: () => readPorts(kernel.nft, { node, ports }) };
 }
 
 Deno.test("the elements of a Service are read without a listing", async () => {

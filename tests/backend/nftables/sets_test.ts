@@ -2,7 +2,7 @@ import { assert, assertEquals } from "@std/assert";
 import { tableOf } from "../../../lib/backend/nftables/delta.ts";
 import { elementsOf } from "../../../lib/backend/nftables/table.ts";
 import {
-  alwaysThere,
+  fixedSets,
   type FrontendKey,
   type Key,
   parseKey,
@@ -203,7 +203,7 @@ Deno.test("nft lists protocols as numbers", () => {
 
 Deno.test("every table has these sets, in this order", () => {
   const node = { ...stateOf([]).node, ipFamilies: [6] as const, countsConnections: false };
-  assertEquals(alwaysThere(node).map(({ kind, name }) => `${kind} ${name}`), [
+  assertEquals(fixedSets(node).map(({ kind, name }) => `${kind} ${name}`), [
     "set transactions",
     "map services6",
     "map short-circuits6",

@@ -13,7 +13,7 @@ import {
 } from "../script/rule.ts";
 import {
   argumentOf,
-  isIpvsModes,
+  isIpvsChain,
   jumpsIn,
   parseSaved,
   referencedByOthers,
@@ -54,10 +54,10 @@ export function cleanup(
   const left: string[] = [];
   for (const table of [...saved.values()].sort((a, b) => a.name < b.name ? -1 : 1)) {
     const isRest = !kubeProxy && isBesideIpvs(saved);
-    const isOthers = !kubeProxy && !isRest && !isSignposts(saved) && !isLeftBehind(saved, table);
+    const isOthers = !kubeProxy && !isRest && !isOurs(saved) && !isLeftBehind(saved, table);
     const inUse = referencedByOthers(table);
     const stays = (chain: string) =>
-      successor && isNeeded(chain, { table, inUse }) || isRest && isIpvsModes(table.name, chain) ||
+      successor && isNeeded(chain, { table, inUse }) || isRest && isIpvsChain(table.name, chain) ||
       isOthers;
     const input = fitTable(emptyTable(table.name), table, stays);
     const named = (chains: Iterable<string>) =>
@@ -75,10 +75,10 @@ type Owner = "signpost" | "kube-proxy";
 function ownerOf(saved: Saved): Owner | undefined {
   // kubelet before 1.27 creates KUBE-MARK-MASQ and more, but not this chain.
   if (![...saved.values()].some(({ chains }) => chains.has("KUBE-SERVICES"))) return undefined;
-  return isSignposts(saved) ? "signpost" : "kube-proxy";
+  return isOurs(saved) ? "signpost" : "kube-proxy";
 }
 
-function isSignposts(saved: Saved): boolean {
+function isOurs(saved: Saved): boolean {
   const rules = saved.get("nat")?.chains.get("KUBE-MARK-MASQ") ?? [];
   return rules.some((rule) => argumentOf(rule, "--comment") === OWNER);
 }
@@ -86,7 +86,7 @@ function isSignposts(saved: Saved): boolean {
 /** Returns true if kube-proxy's ipvs mode started over signpost's rules. The chains that remain refuse its traffic. */
 function isBesideIpvs(saved: Saved): boolean {
   const chains = saved.get("nat")?.chains;
-  return !isSignposts(saved) && chains?.has("KUBE-NODE-PORT") === true && chains.has(HAIRPIN_CHAIN);
+  return !isOurs(saved) && chains?.has("KUBE-NODE-PORT") === true && chains.has(HAIRPIN_CHAIN);
 }
 
 /** Returns true if KUBE-FORWARD is the only chain, which a take-over has left. */

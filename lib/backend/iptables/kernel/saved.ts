@@ -87,7 +87,7 @@ const OWN_CHAINS: ReadonlySet<string> = new Set([
   ...[CANARY_CHAIN, HAIRPIN_CHAIN, "KUBE-EXTERNAL-SERVICES", "KUBE-NODEPORTS"],
 ]);
 
-export function isIpvsModes(table: string, chain: string): boolean {
+export function isIpvsChain(table: string, chain: string): boolean {
   return IPVS_CHAINS.includes(chain) || SHARED_CHAINS[table]?.includes(chain) === true;
 }
 

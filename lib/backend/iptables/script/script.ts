@@ -25,18 +25,15 @@ import { without } from "../../../model/kernel/differences.ts";
 
 type ScriptOptions = Pick<Iptables, "families" | "tcpBeLiberal">;
 
-/** Returns the script for the full state. Its text is for tables without our rules; `apply` adapts it to the kernel. */
+/** Returns the script for a state that stays. Its text is for tables without our rules; `apply` adapts it. */
 export function fullScript(
   state: DesiredState,
   { families, tcpBeLiberal }: ScriptOptions,
 ): IptablesScript {
-  const { node } = state;
-  // Later changes of the state do not affect the script.
-  const services = new Map(state.services);
   return new IptablesScript(
     "full",
-    families.map((family) => () => fullInput({ node, services }, { family, tcpBeLiberal })),
-    families.some((family) => answersOnLoopback(node, family)),
+    families.map((family) => () => fullInput(state, { family, tcpBeLiberal })),
+    families.some((family) => answersOnLoopback(state.node, family)),
   );
 }
 
