@@ -169,7 +169,7 @@ export type Suspects = Map<string, Suspect>;
 /** The limit of suspects. Above it, all entries are listed, and flows to deleted frontends stay. */
 const MOST_SUSPECTS = 10_000;
 
-/** The limit of a frontend's former endpoints, above which later changes add none while conntrack fails. */
+/** The number of former endpoints from which later changes are not added, while conntrack fails. */
 const MOST_FORMER = 1_000;
 
 /** Adds the frontends of a Service that changes: all UDP frontends, and new frontends of other protocols. */

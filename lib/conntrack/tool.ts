@@ -89,7 +89,7 @@ export interface ConntrackEntry {
   readonly zoned: boolean;
   /** The words in brackets: `UNREPLIED`, `ASSURED`, `OFFLOAD` and such. */
   readonly flags: readonly string[];
-  /** The state of TCP or SCTP, such as `SYN_SENT`; `""`: none. */
+  /** The state of TCP or SCTP, such as `SYN_SENT`; `""` without a state. */
   readonly state: string;
   /** The seconds until an entry with a state ends; 0: not known. */
   readonly timeout: number;

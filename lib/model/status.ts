@@ -178,7 +178,7 @@ export interface Status {
   readonly localhostNodePorts?: LocalhostSummary;
   /** Absent without a fast path. */
   readonly acceleration?: AccelerationSummary;
-  /** Absent if no take-over is in progress. */
+  /** Absent unless a take-over is in progress. */
   readonly takeOver?: TakeOverSummary;
   /** `null` without a state file. */
   readonly snapshotAgeSeconds: number | null;

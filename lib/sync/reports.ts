@@ -30,7 +30,7 @@ export interface SyncObserver {
 
 /** The progress of the loop, for health and metrics. */
 export interface SyncProgress {
-  /** Monotonic milliseconds since which a change waits for the kernel; `undefined` if none waits. */
+  /** Monotonic milliseconds since which a change waits for the kernel; `undefined` without such a change. */
   readonly waitingSince: number | undefined;
   /** Monotonic milliseconds: the end of the last part of a script that has not failed; else `-Infinity`. */
   readonly moved: number;

@@ -140,7 +140,7 @@ export class IpvsTakeOver {
     return this.#progress !== undefined;
   }
 
-  /** Returns commands for the first transaction, after which IPVS gets no new connections. Never rejects. */
+  /** Returns commands for the first transaction, after which IPVS does not get new connections. Never rejects. */
   async prologue(): Promise<string> {
     const state = await this.#look();
     if (state === undefined) return "";

@@ -29,7 +29,7 @@ export const TRANSACTIONS = tableSet("transactions", {});
 /** The time until a mark expires. After a deletion, nft would wait 10 ms for the kernel's clean-up. */
 const TIMEOUT = "10ms";
 
-/** Numbers our own transactions. The numbers of transactions that the kernel took have no gap. */
+/** Numbers our own transactions. Transactions that the kernel took have consecutive numbers. */
 export class Marks {
   readonly #first: number;
   #next: number;

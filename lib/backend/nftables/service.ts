@@ -188,7 +188,7 @@ export function sourceRangeChain(port: Pick<DesiredServicePort, "family" | "prot
   return `${stem}${family}-${protocol}`;
 }
 
-/** Rejects and counts a node port on loopback, if no listener serves it. */
+/** Rejects and counts a node port on loopback, unless a listener serves it. */
 function localhostObjects(port: DesiredServicePort, node: DesiredNode): TableObject[] {
   const { name: comment, family, protocol, nodePort } = port;
   const isRejected = node.families[family].loopback && !isServedOnLoopback(port, node);

@@ -72,7 +72,7 @@ export function objectId(object: TableObject): ObjectId {
   }
 }
 
-/** Returns the id of an IPv4 cluster IP. No other object's id is a number. */
+/** Returns the id of an IPv4 cluster IP. Only these ids are numbers. */
 function clusterIPNumber({ set, key }: Element): number | undefined {
   return set.role === "clusterIPs" && key.type === "text" && familyOf(key.text) === 4
     ? ipv4Number(key.text)

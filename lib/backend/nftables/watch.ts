@@ -204,8 +204,8 @@ interface FollowOptions {
 const SUCCESSIONS: BackoffLimits = { first: 50, longest: 5_000 };
 
 /**
- * Follows the kernel until no monitor runs. A monitor that lost events ends: the kernel drops events until 16 MB are
- * read. A monitor that does not know new sets runs until it has reported its successor's first generation.
+ * Follows the kernel until the last monitor ends. A monitor that lost events ends: the kernel drops events until 16 MB
+ * are read. A monitor that does not know new sets runs until it has reported its successor's first generation.
  * @param onFirstGeneration receives the first reported generation
  */
 export async function followMonitor(

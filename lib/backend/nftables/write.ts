@@ -166,7 +166,7 @@ export interface PortionsOptions {
 const LONG = 10_000;
 
 /**
- * Writes a large table that no packet meets yet. Each portion has its own nft, whose memory ends with it. A single
+ * Writes a large table that packets do not meet yet. Each portion has its own nft, whose memory ends with it. A single
  * transaction would take 2 kB for each element, and twice the time.
  */
 export async function writePortions(

@@ -1,4 +1,4 @@
-/** Builds and splits the keys of objects, service ports and frontends; no other module does. */
+/** Builds and splits all keys of objects, service ports and frontends. */
 import { type Family, familyOf, integerToAddress, ipv4Number } from "../values/address.ts";
 import { type Protocol, PROTOCOLS, type ServicePort } from "./objects.ts";
 
@@ -25,7 +25,7 @@ export function splitKey(key: string): { readonly namespace: string; readonly na
   return { namespace: key.slice(0, slash), name: key.slice(slash + 1) };
 }
 
-/** Returns `namespace/name:port`, or `namespace/name` if the port has no name, as in kube-proxy. */
+/** Returns `namespace/name:port`, or `namespace/name` for a port without a name, as in kube-proxy. */
 export function servicePortName(service: string, port: Pick<ServicePort, "name">): string {
   return port.name === "" ? service : `${service}:${port.name}`;
 }

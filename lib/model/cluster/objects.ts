@@ -25,7 +25,7 @@ interface Omitting {
 }
 
 export interface ServicePort {
-  /** The port's name; `""` if the Service's only port has no name. */
+  /** The port's name; `""` if the Service's only port is without a name. */
   readonly name: string;
   readonly protocol: Protocol;
   readonly port: number;
@@ -76,7 +76,7 @@ export interface EndpointPort {
 /** One entry of an EndpointSlice's `endpoints`, with its first address. */
 export interface Endpoint {
   readonly address: string;
-  /** `undefined` if the slice names no node. */
+  /** `undefined` if the slice does not name a node. */
   readonly nodeName: string | undefined;
   readonly ready: boolean;
   readonly serving: boolean;

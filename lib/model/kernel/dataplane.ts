@@ -57,7 +57,7 @@ export interface ScriptWriter<S extends Script = Script> {
   readonly isUnfinished?: boolean;
   /** Writes the script. @param checkpoint is called after each part, and may throw @throws {ApplyError} */
   apply(script: S, checkpoint?: () => void): Promise<void>;
-  /** The progress of a script in portions. No packet meets its rules before the last portion. */
+  /** The progress of a script in portions. Packets meet its rules after the last portion. */
   readonly progress?: Progress | undefined;
 }
 

@@ -39,7 +39,7 @@ export interface DesiredServicePort {
   readonly scheduler?: Scheduler;
   /** The endpoints of the Cluster policy. The position is the slot in the kernel's map. */
   readonly clusterEndpoints: readonly Destination[];
-  /** The endpoints of the Local policy; empty if no policy is Local. */
+  /** The endpoints of the Local policy; empty without a Local policy. */
   readonly localEndpoints: readonly Destination[];
   /** UDP only: endpoints outside both lists that keep existing flows, as in kube-proxy. */
   readonly otherServingEndpoints?: readonly Pick<Destination, "address" | "port">[];

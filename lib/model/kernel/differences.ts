@@ -56,7 +56,7 @@ export interface Verification {
   readonly verifyVersion: typeof VERIFY_VERSION;
   readonly node: string;
   readonly mode: Mode;
-  /** True if the kernel holds the desired state, and no other proxy's rules. */
+  /** True if the kernel holds the desired state, without another proxy's rules. */
   readonly same: boolean;
   readonly services: number;
   readonly servicePorts: number;

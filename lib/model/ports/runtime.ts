@@ -35,7 +35,7 @@ export interface InterfaceAddress {
 export interface Build {
   readonly deno: string;
   readonly v8: string;
-  /** True if V8 makes no machine code at run time. */
+  /** True if V8 does not make machine code at run time. */
   readonly jitless: boolean;
   /** The machine, as `x86_64-unknown-linux-gnu`. */
   readonly target: string;
@@ -98,6 +98,6 @@ export interface Runtime extends Machine, FileAccess, Terminal, Sockets {
   readonly pid: number;
   readonly build: Build;
   environment(name: string): string | undefined;
-  /** Frees memory if no other work follows for one second. Needs `--expose-gc`. */
+  /** Frees memory unless other work follows within one second. Needs `--expose-gc`. */
   releaseMemory(signal: AbortSignal): void;
 }

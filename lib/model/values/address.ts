@@ -145,7 +145,7 @@ export function isEveryAddress(cidr: string): boolean {
   return cidr.endsWith("/0");
 }
 
-/** Returns the fewest CIDRs that cover the same addresses, sorted: interval sets take no overlaps (nft(8)). */
+/** Returns the fewest CIDRs that cover the same addresses, sorted: interval sets refuse overlaps (nft(8)). */
 export function mergeCidrs(cidrs: readonly string[]): string[] {
   const parts = cidrs.map(splitCidr).sort((a, b) =>
     a.base < b.base ? -1 : a.base > b.base ? 1 : a.length - b.length

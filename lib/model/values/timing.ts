@@ -102,7 +102,7 @@ export class AutoResetEvent {
   #isSet = false;
   #end: (() => void) | undefined;
 
-  /** @param clock ends waits that no event ends */
+  /** @param clock ends waits without an event */
   constructor(private readonly clock: Clock) {}
 
   set(): void {

@@ -179,7 +179,7 @@ function sharedRules(context: ServiceContext): SharedRule[] {
   ];
 }
 
-/** Returns the rules for the node port and the health-check node port, which has no endpoints. */
+/** Returns the rules for the node port and the health-check node port, which does not have endpoints. */
 function portRules(
   { servicePort, names, policies, usesExternalChain }: ServiceContext,
 ): SharedRule[] {
