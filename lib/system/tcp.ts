@@ -26,10 +26,7 @@ const HALF_CLOSED = 30_000;
 const ACCEPT_PAUSE = 100;
 
 class Connection implements TcpConnection {
-  readonly #conn: Deno.TcpConn;
-
-  constructor(conn: Deno.TcpConn, private readonly halfClosed: number) {
-    this.#conn = conn;
+  constructor(private readonly conn: Deno.TcpConn, private readonly halfClosed: number) {
     conn.setNoDelay();
     conn.setKeepAlive();
   }
@@ -42,7 +39,7 @@ class Connection implements TcpConnection {
       this.close();
       other.close();
     };
-    const pumps = [pump(this.#conn, other.#conn, moved), pump(other.#conn, this.#conn, moved)];
+    const pumps = [pump(this.conn, other.conn, moved), pump(other.conn, this.conn, moved)];
     let timer: ReturnType<typeof setInterval> | undefined;
     try {
       await Promise.race(pumps);
@@ -61,7 +58,7 @@ class Connection implements TcpConnection {
   }
 
   close(): void {
-    tryToClose(this.#conn);
+    tryToClose(this.conn);
   }
 }
 

@@ -31,14 +31,12 @@ const TIMEOUT = "10ms";
 
 /** Numbers our own transactions. Transactions that the kernel took have consecutive numbers. */
 export class Marks {
-  readonly #first: number;
   #next: number;
   /** True while nft may be applying a script with the next number. */
   #isGiven = false;
 
   /** @param first random, so that other processes use other numbers */
-  constructor(first: number) {
-    this.#first = first;
+  constructor(private readonly first: number) {
     this.#next = first;
   }
 
@@ -61,7 +59,7 @@ export class Marks {
 
   /** Returns true for a mark of ours. The monitor may report it before nft has ended. */
   isOwn(mark: number): boolean {
-    return mark >= this.#first && (mark < this.#next || (this.#isGiven && mark === this.#next));
+    return mark >= this.first && (mark < this.#next || (this.#isGiven && mark === this.#next));
   }
 }
 

@@ -53,7 +53,6 @@ export function partialScript(
 
 /** Has the script of both families, computed on access. */
 export class IptablesScript implements Script {
-  readonly #inputs: readonly (() => Generator<undefined, FamilyInput>)[];
   #made: readonly FamilyInput[] | undefined;
   /** The length written by `apply`. */
   bytes = 0;
@@ -61,17 +60,15 @@ export class IptablesScript implements Script {
   /** @param routeLocalnet true if node ports answer on 127.0.0.1, which needs the kernel's `route_localnet` */
   constructor(
     readonly kind: Script["kind"],
-    inputs: readonly (() => Generator<undefined, FamilyInput>)[],
+    private readonly inputs: readonly (() => Generator<undefined, FamilyInput>)[],
     readonly routeLocalnet: boolean,
-  ) {
-    this.#inputs = inputs;
-  }
+  ) {}
 
   /** Computes the script once. An earlier access computes it without a break. @yields when other work can run */
   *making(): Generator<undefined, readonly FamilyInput[]> {
     if (this.#made !== undefined) return this.#made;
     const families: FamilyInput[] = [];
-    for (const input of this.#inputs) families.push(yield* input());
+    for (const input of this.inputs) families.push(yield* input());
     return this.#made = families;
   }
 
