@@ -144,15 +144,15 @@ export class Desired implements DesiredState {
   }
 
   /** Applies a change of the objects in one turn. */
-  update(objects: Snapshot, changed: Dirty, growth?: number): Step {
-    return atOnce(this.updating(objects, changed, growth));
+  update(objects: Snapshot, changed: Dirty, most?: number): Step {
+    return atOnce(this.updating(objects, changed, most));
   }
 
-  /** Applies a change in turns. The objects must not change until the end. @param growth elements for each Service */
+  /** Applies a change in turns. The objects must not change until the end. @param most elements of a Service's step */
   *updating(
     objects: Snapshot,
     changed: Dirty,
-    growth = Infinity,
+    most = Infinity,
   ): Generator<undefined, Step> {
     const all = changed.node && this.#updateNode(objects);
     const alsoDirty = all ? objects.services : NOTHING;
@@ -165,7 +165,7 @@ export class Desired implements DesiredState {
       // Later stages skip an unchanged list.
       const { ports, isCut } = limitStep(before, {
         wanted,
-        most: growth,
+        most,
         stripped: (port) => this.#withoutTaken(port, key, lost),
       });
       if (isCut) this.#unfinished.add(key);

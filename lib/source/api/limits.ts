@@ -1,4 +1,4 @@
-/** Declares the limits of watches: times, and what they keep. */
+/** Declares the limits of watches: times, and the objects that they keep. */
 const MB = 1024 * 1024;
 
 /** Times are in milliseconds. */
@@ -7,7 +7,7 @@ export const LIMITS = {
   silence: 40_000,
   /**
    * The shortest time after which the server ends a watch, which then resumes on the same connection. It sends a
-   * bookmark 2 s before, so a longer silence is a fault. Connections that carry data are not forgotten on the way.
+   * bookmark 2 s before, so a longer silence is a fault. Firewalls do not forget connections that carry data.
    */
   watch: 31_000,
   /** The longest time without an event or bookmark before a list. A restored server can be silent for good. */
