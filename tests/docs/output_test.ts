@@ -99,7 +99,7 @@ const SOMETIMES: Readonly<Record<OptionalOf<Status>, boolean>> = {
 
 Deno.test("docs/output.md names the fields that a status has sometimes", () => {
   const named = Object.entries(SOMETIMES).filter(([, isPrinted]) => isPrinted);
-  assertEquals(named.filter(([name]) => !TEXT.includes(`| \`${name}\` |`)), []);
+  assertEquals(named.filter(([name]) => !TEXT.includes(`- \`${name}\`: `)), []);
 });
 
 Deno.test("the example of connections is one that the client reads and prints", () => {
