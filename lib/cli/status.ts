@@ -102,7 +102,7 @@ function statusLine(status: Status, now: number): string {
   const watching = watches.filter(({ state }) => state === "watching").length;
   const watched = watches.length === 0 ? "" : `${watching} of ${watches.length} watches, `;
   return `${new Date(now).toISOString()} ${healthOf(status, now).health}, ${status.mode}, ` +
-    `${status.services} services, ${status.endpoints} endpoints, ${sync}, ` +
+    `${count(status.services, "service")}, ${count(status.endpoints, "endpoint")}, ${sync}, ` +
     `${watched}${count(findings.length, "finding")}, ${countRefused(status)} refused, ` +
-    `${conflicts.length} conflicts, ${status.driftRepairs} drift repairs\n`;
+    `${count(conflicts.length, "conflict")}, ${count(status.driftRepairs, "drift repair")}\n`;
 }

@@ -135,7 +135,9 @@ export function verificationTable(
       section(plain(place), rows.map(toRow))
     );
   return [
-    `${mode} on ${plain(node)}: ${services} services with ${servicePorts} ports, ` +
+    `${mode} on ${plain(node)}: ${count(services, "service")} with ${
+      count(servicePorts, "port")
+    }, ` +
     `${compared} ${parts}\n${verdict}\n`,
     ...listed(differences),
     ...inFlight.length === 0 ? [] : [

@@ -125,7 +125,7 @@ Deno.test("a kernel that has the desired rules is exit code 0", async () => {
   assertEquals(code, 0);
   assertEquals(
     printed.join(""),
-    `nftables on node-1: 1 services with 1 ports, 56 elements and rules
+    `nftables on node-1: 1 service with 1 port, 56 elements and rules
 the kernel has the desired rules
 `,
   );
@@ -140,7 +140,7 @@ Deno.test("differences are listed by map, with the Service that they concern", a
   assertEquals(code, 1);
   assertEquals(
     printed.join(""),
-    `nftables on node-1: 1 services with 1 ports, 56 elements and rules
+    `nftables on node-1: 1 service with 1 port, 56 elements and rules
 3 differences
 
 cluster-ips4
