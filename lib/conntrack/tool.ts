@@ -91,7 +91,7 @@ export interface ConntrackEntry {
   readonly flags: readonly string[];
   /** The state of TCP or SCTP, such as `SYN_SENT`; `""` without a state. */
   readonly state: string;
-  /** The seconds until an entry with a state ends; 0: not known. */
+  /** The seconds until an entry with a state ends; 0 if unknown. */
   readonly timeout: number;
 }
 

@@ -234,13 +234,13 @@ export class DeferredDeletes {
   limit(delta: Delta, most: number): Delta {
     const { deleteElements, addElements, deleteSets } = delta;
     if (this.isEmpty && deleteElements.length <= most) return delta;
-    const goingSets = new Set(deleteSets.map(({ name }) => name));
+    const deletedSets = new Set(deleteSets.map(({ name }) => name));
     const added = new Set([...elementsOf(addElements)].map(elementId));
     const checked = frontendsIn("firewalls", addElements);
     const unchecked = frontendsIn("firewalls", deleteElements).difference(checked);
     const due = [...added].flatMap((id) => this.#take(id));
-    for (const [id, each] of goingSets.size + checked.size > 0 ? this.#waiting : []) {
-      if (goingSets.has(each.set.name)) this.#take(id);
+    for (const [id, each] of deletedSets.size + checked.size > 0 ? this.#waiting : []) {
+      if (deletedSets.has(each.set.name)) this.#take(id);
       else if (checked.has(frontendOf(each))) append(due, this.#take(id));
     }
     for (const each of deleteElements) {
@@ -249,7 +249,7 @@ export class DeferredDeletes {
         ? unchecked.has(frontendOf(each))
         : UNREACHABLE.has(role);
       if (!isUnreachable || added.has(elementId(each))) due.push(each);
-      else if (goingSets.has(name)) continue;
+      else if (deletedSets.has(name)) continue;
       else if (due.length < most) due.push(each);
       else this.#waiting.set(elementId(each), each);
     }

@@ -64,6 +64,7 @@ export function countElements({ addElements, deleteElements }: FrontendChange): 
   return addElements.reduce((sum, each) => sum + sizeOf(each), deleteElements.length);
 }
 
+/** Counts the references, elements and rules of the written table. */
 export class Counts {
   readonly references = new Map<ObjectId, number>();
   readonly elements = new Map<string, number>();

@@ -100,10 +100,10 @@ function lacksFrontends(sets: readonly TableSet[], { sets: there }: Contents): b
 function setsToRead(sets: readonly TableSet[], { sets: there }: Contents): readonly TableSet[] {
   const wanted = new Set(sets.map(({ name }) => name));
   // Maps that will be deleted show how many slots their frontends have.
-  const going = [...there.keys()].flatMap((name) => wanted.has(name) ? [] : setNamed(name) ?? [])
+  const obsolete = [...there.keys()].flatMap((name) => wanted.has(name) ? [] : setNamed(name) ?? [])
     .filter(leadsToSlots);
   // Elements that the kernel itself adds stay as they are.
-  return [...sets, ...going].filter(({ name, keyType }) =>
+  return [...sets, ...obsolete].filter(({ name, keyType }) =>
     keyType !== "slot" && !isFilledByKernel(name)
   );
 }

@@ -54,7 +54,7 @@ export function cleanup(
   const left: string[] = [];
   for (const table of [...saved.values()].sort((a, b) => a.name < b.name ? -1 : 1)) {
     const isRest = !kubeProxy && isBesideIpvs(saved);
-    const isOthers = !kubeProxy && !isRest && !isOurs(saved) && !isLeftBehind(saved, table);
+    const isOthers = !kubeProxy && !isRest && !isOurs(saved) && !isRemainder(saved, table);
     const inUse = referencedByOthers(table);
     const stays = (chain: string) =>
       successor && isNeeded(chain, { table, inUse }) || isRest && isIpvsChain(table.name, chain) ||
@@ -90,7 +90,7 @@ function isBesideIpvs(saved: Saved): boolean {
 }
 
 /** Returns true if KUBE-FORWARD is the only chain, which a take-over has left. */
-function isLeftBehind(saved: Saved, table: SavedTable): boolean {
+function isRemainder(saved: Saved, table: SavedTable): boolean {
   return table.name === "filter" && table.chains.has("KUBE-FORWARD") &&
     ownerOf(saved) === undefined;
 }
