@@ -6,6 +6,7 @@ import { ApiServer } from "../support/api_server.ts";
 import type { ApiObject } from "../support/api_store.ts";
 import { CLUSTER, endpoint, LOCAL, REMOTE, slice, web } from "../explain/cluster.ts";
 import { world } from "./runtime.ts";
+import { service } from "../support/cluster.ts";
 
 const OBJECTS = [
   ...CLUSTER,
@@ -152,12 +153,12 @@ Deno.test("explain refuses an object whose namespace is not text", async () => {
 Deno.test("diff lays manifests over the objects of the API server", async () => {
   await using server = await startServer();
   // A manifest as people write it: without the cluster IP.
-  const manifest = {
-    apiVersion: "v1",
-    kind: "Service",
-    metadata: { namespace: "shop", name: "web" },
-    spec: { type: "ClusterIP", ports: [{ name: "http", port: 81, targetPort: "web" }] },
-  };
+  const manifest = service({
+    namespace: "shop",
+    clusterIP: undefined,
+    type: "ClusterIP",
+    ports: [{ name: "http", port: 81, targetPort: "web" }],
+  });
   const { code, printed } = await withManifest(
     [manifest],
     (path) => signpost(server, "diff", "--manifests", path, "-o", "json"),
@@ -177,23 +178,10 @@ Deno.test("diff lays manifests over the objects of the API server", async () => 
 
 Deno.test("diff warns of a Service without an address", async () => {
   await using server = await startServer();
-  const fresh = {
-    apiVersion: "v1",
-    kind: "Service",
-    metadata: { namespace: "shop", name: "fresh" },
-    spec: { ports: [{ port: 80 }] },
-  };
-  const bad = {
-    apiVersion: "discovery.k8s.io/v1",
-    ...slice([endpoint("10.244.0.11", "node-1")]),
-    ports: 80,
-  };
-  const partlyBad = {
-    apiVersion: "v1",
-    kind: "Service",
-    metadata: { namespace: "shop", name: "partly" },
-    spec: { clusterIP: "10.96.0.99", externalIPs: [""], ports: [{ port: 80 }] },
-  };
+  const fresh = service({ namespace: "shop", name: "fresh", clusterIP: undefined });
+  const bad = slice([endpoint("10.244.0.11", "node-1")], { ports: 80 });
+  const shown = { clusterIP: "10.96.0.99", externalIPs: [""] };
+  const partlyBad = service({ namespace: "shop", name: "partly", ...shown });
   const { code, printed } = await withManifest(
     [fresh, bad, partlyBad],
     (path) => signpost(server, "diff", path, "-o", "json"),

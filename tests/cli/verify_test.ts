@@ -13,6 +13,7 @@ import { configuration, DEFAULTS } from "../support/configuration.ts";
 import { type ApiObject, Pipeline } from "../support/pipeline.ts";
 import { type World, world } from "./runtime.ts";
 import { WEB_SERVICE, webSlice } from "../support/web_service.ts";
+import { node as buildNode } from "../support/cluster.ts";
 
 /** A kernel, manifests, and a socket's path. */
 class Node implements AsyncDisposable {
@@ -105,12 +106,7 @@ const TWO: readonly string[] = ["10.244.1.1", "10.244.1.2"];
 
 function objects(addresses: readonly string[]): ApiObject[] {
   return [
-    {
-      apiVersion: "v1",
-      kind: "Node",
-      metadata: { name: "node-1" },
-      status: { addresses: [{ type: "InternalIP", address: "192.0.2.1" }] },
-    },
+    buildNode({ addresses: ["192.0.2.1"] }),
     WEB_SERVICE,
     webSlice(addresses),
   ];

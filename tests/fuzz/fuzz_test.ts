@@ -2,6 +2,7 @@ import { assertEquals, assertMatch, assertRejects, assertThrows } from "@std/ass
 import { fuzz, FuzzError } from "./fuzz.ts";
 import { checkObjects } from "./objects.ts";
 import { strangeIptablesLine, strangeNftLine } from "./grammar.ts";
+import { service } from "../support/cluster.ts";
 
 Deno.test("1,000 hostile objects, watch streams and files do no harm", async () => {
   assertEquals(await fuzz({ seed: 17, runs: 1_000, seconds: 600 }), 1_000);
@@ -22,12 +23,14 @@ Deno.test("an input that fails is reported with its seed", async () => {
 });
 
 Deno.test("a Service that took a node port of another would be seen", () => {
-  const thief = {
-    apiVersion: "v1",
-    kind: "Service",
-    metadata: { namespace: "evil", name: "old", creationTimestamp: "2020-01-01T00:00:00Z" },
-    spec: { type: "NodePort", clusterIP: "10.96.0.78", ports: [{ port: 80, nodePort: 30077 }] },
-  };
+  const thief = service({
+    namespace: "evil",
+    name: "old",
+    metadata: { creationTimestamp: "2020-01-01T00:00:00Z" },
+    type: "NodePort",
+    clusterIP: "10.96.0.78",
+    ports: [{ port: 80, nodePort: 30077 }],
+  });
   assertThrows(() => checkObjects([thief]), Error, "rules of prod/bank are lost");
 });
 

@@ -6,6 +6,7 @@ import { type ApiObject, Pipeline } from "../support/pipeline.ts";
 import { createDecoder } from "../../lib/source/objects/decode.ts";
 import type { Kind, ObjectEvent } from "../../lib/model/cluster/objects.ts";
 import { ingress, node, service, slice } from "./objects.ts";
+import { serviceCIDR } from "../support/cluster.ts";
 
 const decode = createDecoder();
 
@@ -189,11 +190,7 @@ Deno.test("a node port is claimed in each family, with its protocol", () => {
 Deno.test("a change of ServiceCIDRs works no Service out again", () => {
   const pipeline = new Pipeline();
   pipeline.load([...many(3), node(["192.0.2.10"])]);
-  const cidr = {
-    kind: "ServiceCIDR",
-    metadata: { name: "more" },
-    spec: { cidrs: ["10.0.0.0/24"] },
-  };
+  const cidr = serviceCIDR({ name: "more", cidrs: ["10.0.0.0/24"] });
   const { change } = step(pipeline, cidr);
   assertEquals(change.node?.before.families[4].serviceCIDRs, []);
   assertEquals(change.node?.after.families[4].serviceCIDRs, ["10.0.0.0/24"]);
