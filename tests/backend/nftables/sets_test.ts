@@ -27,102 +27,74 @@ const NODE_PORT: FrontendKey = {
   port: 30053,
 };
 
-const text = (text: string): Key => ({ type: "text", text });
-const slot = (frontend: FrontendKey, slot: number): Key => ({ type: "slot", frontend, slot });
+/** Keys with their texts. */
+const AT_VIP = [VIP, "10.96.0.1 . udp . 53"] as const;
+const AT_VIP6 = [VIP6, "fd00::1 . tcp . 443"] as const;
+const AT_NODE_PORT = [NODE_PORT, "sctp . 30053"] as const;
+const text = (text: string) => [{ type: "text", text }, text] as const;
+const slot = (frontend: FrontendKey, slot: number, text: string) =>
+  [{ type: "slot", frontend, slot }, text] as const;
 
 /** A set, its name, one of its keys, and the key's text. */
 const CASES: readonly (readonly [TableSet, string, Key, string])[] = [
-  [tableSet("transactions", {}), "transactions", text("0x1f"), "0x1f"],
-  [tableSet("services", { frontend: "vip", family: 4 }), "services4", VIP, "10.96.0.1 . udp . 53"],
-  [
-    tableSet("services", { frontend: "nodeport", family: 6 }),
-    "nodeports6",
-    NODE_PORT,
-    "sctp . 30053",
-  ],
+  [tableSet("transactions", {}), "transactions", ...text("0x1f")],
+  [tableSet("services", { frontend: "vip", family: 4 }), "services4", ...AT_VIP],
+  [tableSet("services", { frontend: "nodeport", family: 6 }), "nodeports6", ...AT_NODE_PORT],
   [
     tableSet("shortCircuits", { frontend: "nodeport", family: 4 }),
     "nodeport-short-circuits4",
-    NODE_PORT,
-    "sctp . 30053",
+    ...AT_NODE_PORT,
   ],
-  [
-    tableSet("noEndpoints", { frontend: "vip", family: 6 }),
-    "no-endpoints6",
-    VIP6,
-    "fd00::1 . tcp . 443",
-  ],
+  [tableSet("noEndpoints", { frontend: "vip", family: 6 }), "no-endpoints6", ...AT_VIP6],
   [
     tableSet("noEndpoints", { frontend: "nodeport", family: 4 }),
     "no-endpoint-nodeports4",
-    NODE_PORT,
-    "sctp . 30053",
+    ...AT_NODE_PORT,
   ],
-  [tableSet("clusterIPs", { family: 4 }), "cluster-ips4", text("10.96.0.1"), "10.96.0.1"],
-  [
-    tableSet("serviceCIDRs", { family: 6 }),
-    "service-cidrs6",
-    text("fd00:10:96::/112"),
-    "fd00:10:96::/112",
-  ],
-  [
-    tableSet("hairpins", { family: 4 }),
-    "hairpins4",
-    text("10.244.0.1 . 10.244.0.1"),
-    "10.244.0.1 . 10.244.0.1",
-  ],
+  [tableSet("clusterIPs", { family: 4 }), "cluster-ips4", ...text("10.96.0.1")],
+  [tableSet("serviceCIDRs", { family: 6 }), "service-cidrs6", ...text("fd00:10:96::/112")],
+  [tableSet("hairpins", { family: 4 }), "hairpins4", ...text("10.244.0.1 . 10.244.0.1")],
   [
     tableSet("endpoints", { frontend: "vip", protocol: "udp", family: 4 }),
     "endpoints-udp4",
-    slot(VIP, 2),
-    "10.96.0.1 . 53 . 2",
+    ...slot(VIP, 2, "10.96.0.1 . 53 . 2"),
   ],
   [
     tableSet("localEndpoints", { frontend: "nodeport", protocol: "sctp", family: 6 }),
     "nodeport-local-endpoints-sctp6",
-    slot(NODE_PORT, 0),
-    "30053 . 0",
+    ...slot(NODE_PORT, 0, "30053 . 0"),
   ],
   [
     tableSet("endpoints", { frontend: "vip", protocol: "udp", family: 4, shard: 0 }),
     "endpoints-udp4-turns-0",
-    slot(VIP, 2),
-    "10.96.0.1 . 53 . 2",
+    ...slot(VIP, 2, "10.96.0.1 . 53 . 2"),
   ],
   [
     tableSet("localEndpoints", { frontend: "nodeport", protocol: "sctp", family: 6, shard: 63 }),
     "nodeport-local-endpoints-sctp6-turns-63",
-    slot(NODE_PORT, 0),
-    "30053 . 0",
+    ...slot(NODE_PORT, 0, "30053 . 0"),
   ],
-  [tableSet("apiServers", { family: 4 }), "api-servers4", text("192.0.2.1"), "192.0.2.1"],
-  [tableSet("localhostRejects", { family: 4 }), "localhost-nodeports4", NODE_PORT, "sctp . 30053"],
-  [tableSet("firewalls", { family: 6 }), "firewalls6", VIP6, "fd00::1 . tcp . 443"],
-  [tableSet("firewallDrops", { family: 6 }), "firewall-drops6", VIP6, "fd00::1 . tcp . 443"],
+  [tableSet("apiServers", { family: 4 }), "api-servers4", ...text("192.0.2.1")],
+  [tableSet("localhostRejects", { family: 4 }), "localhost-nodeports4", ...AT_NODE_PORT],
+  [tableSet("firewalls", { family: 6 }), "firewalls6", ...AT_VIP6],
+  [tableSet("firewallDrops", { family: 6 }), "firewall-drops6", ...AT_VIP6],
   [
     tableSet("sourceRanges", { protocol: "tcp", family: 6 }),
     "source-ranges-tcp6",
     { type: "sourceRange", frontend: VIP6, range: "fd00::/64" },
     "fd00::1 . 443 . fd00::/64",
   ],
-  [tableSet("fastPath", {}), "fast-path", text("eth0"), "eth0"],
-  [
-    tableSet("accelerated", { frontend: "vip", family: 4 }),
-    "accelerated4",
-    VIP,
-    "10.96.0.1 . udp . 53",
-  ],
+  [tableSet("fastPath", {}), "fast-path", ...text("eth0")],
+  [tableSet("accelerated", { frontend: "vip", family: 4 }), "accelerated4", ...AT_VIP],
   [
     tableSet("accelerated", { frontend: "nodeport", family: 6 }),
     "accelerated-nodeports6",
-    NODE_PORT,
-    "sctp . 30053",
+    ...AT_NODE_PORT,
   ],
   [
     tableSet("affinityClients", { family: 4, endpoint: "5OJB2KTY-ns/svc/tcp/http__10.0.0.1.80" }),
     "affinity4-5OJB2KTY-ns/svc/tcp/http__10.0.0.1.80",
-    text("10.244.0.9"),
-    "10.244.0.9",
+    ...text("10.244.0.9"),
   ],
 ];
 
