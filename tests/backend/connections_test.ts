@@ -1,6 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { Connections } from "../../lib/backend/connections.ts";
 import { desiredPort } from "./desired_port.ts";
+import { connectionsTo } from "../support/cluster.ts";
 
 const CLUSTER_IP = "IPv4 10.96.0.10 . tcp . 80";
 
@@ -101,15 +102,7 @@ Deno.test("the report has what came since the last reading, by second", async ()
   state.connections = 45;
   const { services, overSeconds } = await connections.report();
   assertEquals(overSeconds, 10);
-  assertEquals(services, [{
-    namespace: "shop",
-    service: "web",
-    port: 80,
-    protocol: "tcp",
-    frontend: "clusterIP",
-    connections: 40,
-    perSecond: 4,
-  }]);
+  assertEquals(services, [connectionsTo({ connections: 40, perSecond: 4 })]);
 });
 
 Deno.test("refused connections are listed by reason", async () => {

@@ -4,6 +4,7 @@ import { readConnections } from "../../lib/cli/client.ts";
 import type { ConnectionsReport } from "../../lib/model/connections.ts";
 import { CONNECTIONS } from "../observe/page/contents.ts";
 import { type AskRunOptions, noKeys, runAsking } from "./runtime.ts";
+import { connectionsTo } from "../support/cluster.ts";
 
 interface RunOptions extends AskRunOptions {
   readonly once?: boolean;
@@ -35,17 +36,9 @@ Deno.test("one table is printed outside of a terminal", async () => {
 });
 
 Deno.test("connections that the rules refuse have a table of their own", async () => {
-  const closed = {
-    namespace: "shop",
-    service: "closed",
-    port: 80,
-    protocol: "tcp",
-    frontend: "clusterIP",
-    connections: 1200,
-    perSecond: 40,
-    reason: "no-endpoints",
-  };
-  const totalRejected = { connections: 1200, perSecond: 40 };
+  const counts = { connections: 1200, perSecond: 40 };
+  const closed = connectionsTo({ service: "closed", ...counts, reason: "no-endpoints" });
+  const totalRejected = counts;
   const { printed } = await run({
     ask: answering({ ...CONNECTIONS, rejected: [closed], totalRejected }),
   });

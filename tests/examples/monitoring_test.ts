@@ -11,6 +11,7 @@ import { backendOf } from "../support/modes.ts";
 import { service } from "../policy/objects.ts";
 import { Pipeline } from "../support/pipeline.ts";
 import { NO_PROGRESS, NO_WORK, NOTHING_SEEN, WATCHES } from "../observe/support/work.ts";
+import { connectionsTo } from "../support/cluster.ts";
 
 const FOLDER = `${CHART}/monitoring/`;
 /** Labels that Prometheus adds itself. */
@@ -62,16 +63,7 @@ async function metricsOf(mode: Mode, more: Partial<MetricsSources> = {}) {
       platform: "linux/amd64",
     },
     connections: async function* () {
-      const web = {
-        namespace: "shop",
-        service: "web",
-        port: 80,
-        protocol: "tcp",
-        frontend: "clusterIP",
-        connections: 1,
-        perSecond: 0,
-      } as const;
-      yield [web, { ...web, reason: "no-endpoints" }];
+      yield [connectionsTo(), connectionsTo({ reason: "no-endpoints" })];
     },
     featureGates: [{ name: "Gate", stage: "", enabled: true }],
     ...more,

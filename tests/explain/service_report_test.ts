@@ -16,6 +16,7 @@ import {
   web,
   worldOf,
 } from "./cluster.ts";
+import { connectionsTo } from "../support/cluster.ts";
 
 Deno.test("explain tells no cause of a Service that works", () => {
   const report = explainWeb([web(), slice([LOCAL, REMOTE])]);
@@ -273,16 +274,7 @@ Deno.test("a firewall that drops Services' packets concerns outside clients alon
 });
 
 Deno.test("connections that the rules refuse now are a warning, earlier ones are not", () => {
-  const rejected = {
-    namespace: "shop",
-    service: "web",
-    port: 80,
-    protocol: "tcp",
-    frontend: "clusterIP",
-    connections: 1200,
-    perSecond: 39.5,
-    reason: "no-endpoints",
-  } as const;
+  const rejected = connectionsTo({ connections: 1200, reason: "no-endpoints" });
   const codes = (perSecond: number) =>
     causesOf([web(), slice([LOCAL])], {
       status: {

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { ServiceConnections } from "../../lib/model/connections.ts";
 import type { DesiredServicePort, Destination } from "../../lib/model/kernel/desired.ts";
 import type { ApiObject } from "./api_store.ts";
 
@@ -132,6 +133,20 @@ export function servicePort(fields: Partial<DesiredServicePort> = {}): DesiredSe
     clusterEndpoints: [],
     localEndpoints: [],
     hasEndpoints: true,
+    ...fields,
+  };
+}
+
+/** Builds the connections to shop/web:80 by its cluster IP. */
+export function connectionsTo(fields: Partial<ServiceConnections> = {}): ServiceConnections {
+  return {
+    namespace: "shop",
+    service: "web",
+    port: 80,
+    protocol: "tcp",
+    frontend: "clusterIP",
+    connections: 1,
+    perSecond: 0,
     ...fields,
   };
 }

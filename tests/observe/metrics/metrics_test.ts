@@ -11,6 +11,7 @@ import { backendOf, type Mode } from "../../support/modes.ts";
 import { service } from "../../policy/objects.ts";
 import { Pipeline } from "../../support/pipeline.ts";
 import { NO_PROGRESS, NO_WORK, NOTHING_SEEN, WATCHES } from "../support/work.ts";
+import { connectionsTo } from "../../support/cluster.ts";
 
 function start(
   { mode = "nftables", backend = backendOf(mode).metrics, families = [4, 6], ...sources }:
@@ -389,15 +390,7 @@ async function* inTurn<T>(batches: readonly T[]): AsyncGenerator<T> {
 }
 
 Deno.test("connections are counted by service port and kind of frontend", async () => {
-  const web = {
-    namespace: "shop",
-    service: "web",
-    port: 80,
-    protocol: "tcp",
-    frontend: "nodePort",
-    connections: 7,
-    perSecond: 3,
-  } as const;
+  const web = connectionsTo({ frontend: "nodePort", connections: 7, perSecond: 3 });
   const rejected = { ...web, reason: "no-endpoints" } as const;
   const batches = [[web], [{ ...web, service: "db" }, rejected, { ...web, service: "dns" }], []];
   for (const mode of ["nftables", "iptables"] as const) {

@@ -12,7 +12,7 @@ import { pageHandler } from "../../../lib/observe/endpoints.ts";
 import { realClock } from "../../support/clock_and_log.ts";
 import { configuration, DEFAULTS } from "../../support/configuration.ts";
 import type { PageContents } from "../../../lib/observe/page/data.ts";
-import { servicePort as buildPort } from "../../support/cluster.ts";
+import { connectionsTo, servicePort as buildPort } from "../../support/cluster.ts";
 
 /** The time of all tests. */
 export const NOW = Date.parse("2026-01-02T03:04:05.000Z");
@@ -78,33 +78,9 @@ export const CONNECTIONS: ConnectionsReport = {
   everySeconds: 1,
   total: { connections: 185_181, perSecond: 317 },
   services: [
-    {
-      namespace: "shop",
-      service: "web",
-      port: 80,
-      protocol: "tcp",
-      frontend: "clusterIP",
-      connections: 184_203,
-      perSecond: 312.5,
-    },
-    {
-      namespace: "shop",
-      service: "web",
-      port: 80,
-      protocol: "tcp",
-      frontend: "nodePort",
-      connections: 977,
-      perSecond: 4.5,
-    },
-    {
-      namespace: "kube-system",
-      service: "dns",
-      port: 53,
-      protocol: "udp",
-      frontend: "clusterIP",
-      connections: 1,
-      perSecond: 0,
-    },
+    connectionsTo({ connections: 184_203, perSecond: 312.5 }),
+    connectionsTo({ frontend: "nodePort", connections: 977, perSecond: 4.5 }),
+    connectionsTo({ namespace: "kube-system", service: "dns", port: 53, protocol: "udp" }),
   ],
   totalRejected: { connections: 0, perSecond: 0 },
   rejected: [],
