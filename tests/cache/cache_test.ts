@@ -7,51 +7,14 @@ import {
   type Node,
   type ObjectChange,
   type ObjectEvent,
-  type Service,
 } from "../../lib/model/cluster/objects.ts";
 import { atOnce } from "../../lib/model/ports/in_turns.ts";
 import { replacement } from "../support/pipeline.ts";
+import { modelNode, modelService, modelSlice } from "../support/cluster.ts";
 
-function service(name: string): Service {
-  return {
-    namespace: "default",
-    name,
-    uid: "",
-    created: 0,
-    type: "ClusterIP",
-    hasSelector: true,
-    clusterIPs: [],
-    externalIPs: [],
-    loadBalancerIPs: [],
-    sourceRanges: [],
-    ports: [],
-    internalTrafficPolicy: "Cluster",
-    externalTrafficPolicy: "Cluster",
-    affinitySeconds: 0,
-    healthCheckNodePort: 0,
-  };
-}
-
-function slice(name: string, serviceName: string): EndpointSlice {
-  return {
-    namespace: "default",
-    name,
-    serviceName,
-    family: 4,
-    ports: [],
-    endpoints: [],
-    lastChangeTriggerTime: 0,
-  };
-}
-
-const NODE: Node = {
-  name: "node-1",
-  uid: "",
-  addresses: [],
-  podCIDRs: [],
-  zone: "",
-  deleting: false,
-};
+const service = (name: string) => modelService({ name });
+const slice = (name: string, serviceName: string) => modelSlice({ name, serviceName });
+const NODE = modelNode();
 
 const keyOf = (object: { readonly namespace?: string; readonly name: string }) =>
   object.namespace === undefined ? object.name : `${object.namespace}/${object.name}`;

@@ -1,24 +1,18 @@
 import { assertEquals } from "@std/assert";
 import { withAllocatedFields } from "../../lib/cli/diff.ts";
-import type { Service } from "../../lib/model/cluster/objects.ts";
+import { modelService } from "../support/cluster.ts";
 
-const PRESENT: Service = {
+const PRESENT = modelService({
   namespace: "shop",
-  name: "web",
   uid: "u-1",
   created: Date.parse("2026-01-01T00:00:00Z"),
   type: "LoadBalancer",
-  hasSelector: true,
   clusterIPs: ["10.96.0.10"],
-  externalIPs: [],
   loadBalancerIPs: ["192.0.2.10"],
-  sourceRanges: [],
   ports: [{ name: "http", protocol: "tcp", port: 80, nodePort: 30080 }],
-  internalTrafficPolicy: "Cluster",
   externalTrafficPolicy: "Local",
-  affinitySeconds: 0,
   healthCheckNodePort: 31000,
-};
+});
 
 const MANIFEST = {
   apiVersion: "v1",

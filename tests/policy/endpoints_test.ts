@@ -10,20 +10,13 @@ import type {
   EndpointSlice,
   ServicePort,
 } from "../../lib/model/cluster/objects.ts";
+import { modelEndpoint, modelSlice } from "../support/cluster.ts";
 
 const PLACE = { nodeName: "here", zone: "" };
 const HTTP: ServicePort = { name: "http", protocol: "tcp", port: 80, nodePort: 0 };
 
 function endpoint(address: string, nodeName: string | undefined = "elsewhere"): Endpoint {
-  return {
-    address,
-    nodeName,
-    ready: true,
-    serving: true,
-    terminating: false,
-    zoneHints: [],
-    nodeHints: [],
-  };
+  return modelEndpoint(address, { nodeName });
 }
 
 function slice(
@@ -31,15 +24,8 @@ function slice(
   endpoints: readonly Endpoint[],
   options: { readonly ports?: readonly EndpointPort[]; readonly family?: Family } = {},
 ): EndpointSlice {
-  return {
-    namespace: "default",
-    name,
-    serviceName: "web",
-    family: options.family ?? 4,
-    ports: options.ports ?? [{ name: "http", protocol: "tcp", port: 8080 }],
-    endpoints,
-    lastChangeTriggerTime: 0,
-  };
+  const ports = [{ name: "http", protocol: "tcp", port: 8080 }] as const;
+  return modelSlice({ name, ports, endpoints, ...options });
 }
 
 /** Candidates as `address:port@node`. */

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { Endpoint, EndpointSlice, Node, Service } from "../../lib/model/cluster/objects.ts";
 import type { ServiceConnections } from "../../lib/model/connections.ts";
 import type { DesiredServicePort, Destination } from "../../lib/model/kernel/desired.ts";
 import type { ApiObject } from "./api_store.ts";
@@ -112,6 +113,69 @@ export function serviceCIDR(
     kind: "ServiceCIDR",
     metadata: { name },
     spec: { cidrs },
+  };
+}
+
+/** Builds a decoded Service without addresses and ports. */
+export function modelService(fields: Partial<Service> = {}): Service {
+  return {
+    namespace: "default",
+    name: "web",
+    uid: "",
+    created: 0,
+    type: "ClusterIP",
+    hasSelector: true,
+    clusterIPs: [],
+    externalIPs: [],
+    loadBalancerIPs: [],
+    sourceRanges: [],
+    ports: [],
+    internalTrafficPolicy: "Cluster",
+    externalTrafficPolicy: "Cluster",
+    affinitySeconds: 0,
+    healthCheckNodePort: 0,
+    ...fields,
+  };
+}
+
+/** Builds a decoded slice without endpoints and ports. */
+export function modelSlice(fields: Partial<EndpointSlice> = {}): EndpointSlice {
+  return {
+    namespace: "default",
+    name: "web-1",
+    serviceName: "web",
+    family: 4,
+    ports: [],
+    endpoints: [],
+    lastChangeTriggerTime: 0,
+    ...fields,
+  };
+}
+
+/** Builds a decoded endpoint that is ready. */
+export function modelEndpoint(address: string, fields: Partial<Endpoint> = {}): Endpoint {
+  return {
+    address,
+    nodeName: "node-1",
+    ready: true,
+    serving: true,
+    terminating: false,
+    zoneHints: [],
+    nodeHints: [],
+    ...fields,
+  };
+}
+
+/** Builds a decoded Node. */
+export function modelNode(fields: Partial<Node> = {}): Node {
+  return {
+    name: "node-1",
+    uid: "",
+    addresses: [],
+    podCIDRs: [],
+    zone: "",
+    deleting: false,
+    ...fields,
   };
 }
 

@@ -1,11 +1,11 @@
 import { assertEquals } from "@std/assert";
 import { ObjectCache } from "../../../lib/cache/cache.ts";
 import { History } from "../../../lib/daemon/reports/history.ts";
-import type { EndpointSlice, ObjectEvent } from "../../../lib/model/cluster/objects.ts";
+import type { ObjectEvent } from "../../../lib/model/cluster/objects.ts";
 import type { DesiredServicePort } from "../../../lib/model/kernel/desired.ts";
 import { servicePort } from "../../observe/page/contents.ts";
 import { ManualClock } from "../../support/clock_and_log.ts";
-import { destination } from "../../support/cluster.ts";
+import { destination, modelEndpoint, modelSlice } from "../../support/cluster.ts";
 
 const START = Date.parse("2026-01-02T03:04:05.000Z");
 
@@ -17,23 +17,12 @@ function web(...addresses: readonly string[]): DesiredServicePort[] {
 
 /** The event of a slice whose endpoints are ready, or not. */
 function slice(endpoints: Readonly<Record<string, boolean>>): ObjectEvent {
-  const object: EndpointSlice = {
+  const object = modelSlice({
     namespace: "shop",
-    name: "web-1",
-    serviceName: "web",
-    family: 4,
-    ports: [],
-    endpoints: Object.entries(endpoints).map(([address, ready]) => ({
-      address,
-      nodeName: "node-1",
-      ready,
-      serving: ready,
-      terminating: false,
-      zoneHints: [],
-      nodeHints: [],
-    })),
-    lastChangeTriggerTime: 0,
-  };
+    endpoints: Object.entries(endpoints).map(([address, ready]) =>
+      modelEndpoint(address, { ready, serving: ready })
+    ),
+  });
   return { type: "upsert", kind: "EndpointSlice", key: "shop/web-1", object };
 }
 

@@ -3,7 +3,7 @@ import { assertEquals } from "@std/assert";
 import { ObjectCache } from "../../../lib/cache/cache.ts";
 import { Observation } from "../../../lib/daemon/reports/observation.ts";
 import type { EventReport } from "../../../lib/observe/events.ts";
-import type { EndpointSlice, Node, ObjectEvent } from "../../../lib/model/cluster/objects.ts";
+import type { Node, ObjectEvent } from "../../../lib/model/cluster/objects.ts";
 import { healthServer } from "../../../lib/observe/endpoints.ts";
 import { ProxyHealth } from "../../../lib/observe/health.ts";
 import { Metrics } from "../../../lib/observe/metrics/metrics.ts";
@@ -11,15 +11,9 @@ import type { Desired } from "../../../lib/policy/state.ts";
 import { ManualClock, START } from "../../support/clock_and_log.ts";
 import { NO_PROGRESS, NO_WORK, WATCHES } from "../../observe/support/work.ts";
 import { backendOf } from "../../support/modes.ts";
+import { modelNode, modelSlice } from "../../support/cluster.ts";
 
-const NODE: Node = {
-  name: "node-1",
-  uid: "u1",
-  addresses: ["192.0.2.10"],
-  podCIDRs: [],
-  zone: "",
-  deleting: false,
-};
+const NODE = modelNode({ uid: "u1", addresses: ["192.0.2.10"] });
 
 /** Events of the Node, as they come in; none is followed by a sync. */
 const SEEN: ObjectEvent = upsert(NODE);
@@ -33,15 +27,7 @@ function upsert(object: Node): ObjectEvent {
 
 /** A slice whose endpoints changed at this time, milliseconds since the epoch. */
 function slice(name: string, lastChangeTriggerTime: number): ObjectEvent {
-  const object: EndpointSlice = {
-    namespace: "shop",
-    name,
-    serviceName: "web",
-    family: 4,
-    ports: [],
-    endpoints: [],
-    lastChangeTriggerTime,
-  };
+  const object = modelSlice({ namespace: "shop", name, lastChangeTriggerTime });
   return { type: "upsert", kind: "EndpointSlice", key: `shop/${name}`, object };
 }
 

@@ -35,6 +35,7 @@ import {
 import { objectKey } from "../../../lib/model/cluster/names.ts";
 import { createDecoder } from "../../../lib/source/objects/decode.ts";
 import { NODE_NAME, replacement } from "../../support/pipeline.ts";
+import { modelEndpoint, modelService, modelSlice } from "../../support/cluster.ts";
 
 /** The header of all these states. */
 export const HEADER: StateHeader = { nodeName: NODE_NAME, written: 1_767_225_600_000 };
@@ -179,40 +180,24 @@ export function stateOf(
   const slices = new Map<string, EndpointSlice>();
   for (let i = 0; i < count; i++) {
     const ownName = `web-${i}`;
-    services.set(`default/${ownName}`, {
-      namespace: "default",
+    const service = modelService({
       name: ownName,
       uid: `3e7c1f9a-0000-4000-8000-${String(i).padStart(12, "0")}`,
       created: HEADER.written + i,
-      type: "ClusterIP",
-      hasSelector: true,
       clusterIPs: [`10.96.${i >> 8 & 255}.${i & 255}`],
-      externalIPs: [],
-      loadBalancerIPs: [],
-      sourceRanges: [],
       ports: [{ name: "http", protocol: "tcp", port: 80, nodePort: 0 }],
-      internalTrafficPolicy: "Cluster",
-      externalTrafficPolicy: "Cluster",
-      affinitySeconds: 0,
-      healthCheckNodePort: 0,
     });
-    slices.set(`default/${ownName}-x`, {
-      namespace: "default",
+    services.set(`default/${ownName}`, service);
+    const slice = modelSlice({
       name: `${ownName}-x`,
       serviceName: ownName,
-      family: 4,
       ports: [{ name: "http", protocol: "tcp", port: 8080 }],
-      endpoints: Array.from({ length: endpoints }, (_, j) => ({
-        address: `10.244.${i & 255}.${j & 255}`,
-        nodeName: `node-${j % 3}`,
-        ready: true,
-        serving: true,
-        terminating: false,
-        zoneHints: [],
-        nodeHints: [],
-      })),
-      lastChangeTriggerTime: 0,
+      endpoints: Array.from(
+        { length: endpoints },
+        (_, j) => modelEndpoint(`10.244.${i & 255}.${j & 255}`, { nodeName: `node-${j % 3}` }),
+      ),
     });
+    slices.set(`default/${ownName}-x`, slice);
   }
   return { services, slices, node: undefined, serviceCIDRs: new Map() };
 }
