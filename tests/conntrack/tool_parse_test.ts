@@ -1,6 +1,7 @@
 import { assertEquals } from "@std/assert";
 import fc from "fast-check";
 import { type ConntrackEntry, parseEntries, parseEntry } from "../../lib/conntrack/tool.ts";
+import { casesOf } from "../support/table.ts";
 import { flow, formatFlow } from "./fake_conntrack.ts";
 
 const IPV4: ConntrackEntry = {
@@ -14,53 +15,16 @@ const IPV4: ConntrackEntry = {
   timeout: 0,
 };
 
-/** Lines of conntrack 1.4.7 on kernel 6.18, and other lines that it may print. */
-const LINES: readonly (readonly [what: string, line: string, entry: ConntrackEntry])[] = [
-  [
-    "a flow without an answer",
-    "udp      17 299 src=10.0.0.1 dst=10.96.0.10 sport=1000 dport=53 [UNREPLIED] src=10.244.0.1 dst=10.0.0.1 sport=5353 dport=1000 mark=0 use=1",
-    IPV4,
-  ],
-  [
-    "the extended format with an id",
-    "ipv4     2 udp      17 299 src=10.0.0.1 dst=10.96.0.10 sport=1000 dport=53 [UNREPLIED] src=10.244.0.1 dst=10.0.0.1 sport=5353 dport=1000 mark=0 use=1 id=3437743250",
-    IPV4,
-  ],
-  [
-    "counters, a timestamp, labels and fields that are not known",
-    "udp      17 117 src=10.0.0.1 dst=10.96.0.10 sport=1000 dport=53 packets=3 bytes=87 src=10.244.0.1 dst=10.0.0.1 sport=5353 dport=1000 packets=3 bytes=90 [ASSURED] mark=16384 secctx=system_u:object_r:x delta-time=5 novel=1 use=1",
-    { ...IPV4, flags: ["ASSURED"] },
-  ],
-  [
-    "an offloaded flow, which has no timeout",
-    "udp      17 src=10.0.0.1 dst=10.96.0.10 sport=1000 dport=53 src=10.244.0.1 dst=10.0.0.1 sport=5353 dport=1000 [HW_OFFLOAD] mark=0 use=2",
-    { ...IPV4, flags: ["HW_OFFLOAD"] },
-  ],
-  [
-    "a flow in a zone",
-    "udp      17 29 src=10.0.0.1 dst=10.96.0.10 sport=1000 dport=53 src=10.244.0.1 dst=10.0.0.1 sport=5353 dport=1000 [ASSURED] mark=0 zone=7 use=1",
-    { ...IPV4, zoned: true, flags: ["ASSURED"] },
-  ],
-  [
-    "an IPv6 flow, its addresses made canonical",
-    "udp      17 299 src=fd00:0:0:0::1 dst=FD00:10:96::10 sport=1000 dport=53 src=fd00:10:244::1 dst=fd00::1 sport=5353 dport=1000 mark=1 use=1",
-    {
-      family: 6,
-      protocol: "udp",
-      original: { src: "fd00::1", dst: "fd00:10:96::10", sport: 1000, dport: 53 },
-      reply: { src: "fd00:10:244::1", dst: "fd00::1", sport: 5353, dport: 1000 },
-      zoned: false,
-      flags: [],
-      state: "",
-      timeout: 0,
-    },
-  ],
-  [
-    "a TCP flow, which has a state",
-    "tcp      6 119 SYN_SENT src=10.0.0.1 dst=10.96.0.10 sport=1000 dport=53 [UNREPLIED] src=10.244.0.1 dst=10.0.0.1 sport=5353 dport=1000 mark=0 use=1",
-    { ...IPV4, protocol: "tcp", state: "SYN_SENT", timeout: 119 },
-  ],
-];
+/** Lines of conntrack 1.4.7 on kernel 6.18, other lines that it may print, and how their entries differ from IPV4. */
+const LINES = casesOf(`
+a flow without an answer => udp      17 299 src=10.0.0.1 dst=10.96.0.10 sport=1000 dport=53 [UNREPLIED] src=10.244.0.1 dst=10.0.0.1 sport=5353 dport=1000 mark=0 use=1 => {}
+the extended format with an id => ipv4     2 udp      17 299 src=10.0.0.1 dst=10.96.0.10 sport=1000 dport=53 [UNREPLIED] src=10.244.0.1 dst=10.0.0.1 sport=5353 dport=1000 mark=0 use=1 id=3437743250 => {}
+counters, a timestamp, labels and fields that are not known => udp      17 117 src=10.0.0.1 dst=10.96.0.10 sport=1000 dport=53 packets=3 bytes=87 src=10.244.0.1 dst=10.0.0.1 sport=5353 dport=1000 packets=3 bytes=90 [ASSURED] mark=16384 secctx=system_u:object_r:x delta-time=5 novel=1 use=1 => {"flags":["ASSURED"]}
+an offloaded flow, which has no timeout => udp      17 src=10.0.0.1 dst=10.96.0.10 sport=1000 dport=53 src=10.244.0.1 dst=10.0.0.1 sport=5353 dport=1000 [HW_OFFLOAD] mark=0 use=2 => {"flags":["HW_OFFLOAD"]}
+a flow in a zone => udp      17 29 src=10.0.0.1 dst=10.96.0.10 sport=1000 dport=53 src=10.244.0.1 dst=10.0.0.1 sport=5353 dport=1000 [ASSURED] mark=0 zone=7 use=1 => {"zoned":true,"flags":["ASSURED"]}
+an IPv6 flow, its addresses made canonical => udp      17 299 src=fd00:0:0:0::1 dst=FD00:10:96::10 sport=1000 dport=53 src=fd00:10:244::1 dst=fd00::1 sport=5353 dport=1000 mark=1 use=1 => {"family":6,"original":{"src":"fd00::1","dst":"fd00:10:96::10","sport":1000,"dport":53},"reply":{"src":"fd00:10:244::1","dst":"fd00::1","sport":5353,"dport":1000},"flags":[]}
+a TCP flow, which has a state => tcp      6 119 SYN_SENT src=10.0.0.1 dst=10.96.0.10 sport=1000 dport=53 [UNREPLIED] src=10.244.0.1 dst=10.0.0.1 sport=5353 dport=1000 mark=0 use=1 => {"protocol":"tcp","state":"SYN_SENT","timeout":119}
+`).map(([what, line, fields]) => [what, line, { ...IPV4, ...JSON.parse(fields) }] as const);
 
 for (const [what, line, entry] of LINES) {
   Deno.test(`a line is read: ${what}`, () => assertEquals(parseEntry(line), entry));
