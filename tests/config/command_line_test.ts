@@ -158,16 +158,12 @@ function partOf(value: unknown, [name, ...rest]: readonly string[]): unknown {
 
 Deno.test("the words of k3s start signpost", async () => {
   const configuration = configurationOf(
-    await load([
-      "--cluster-cidr=10.42.0.0/16",
-      "--conntrack-max-per-core=0",
-      "--conntrack-tcp-timeout-close-wait=0s",
-      "--conntrack-tcp-timeout-established=0s",
-      "--healthz-bind-address=127.0.0.1",
-      "--hostname-override=node-1",
-      "--kubeconfig=/var/lib/rancher/k3s/agent/kubeproxy.kubeconfig",
-      "--proxy-mode=iptables",
-    ]),
+    await load(wordsOf(`
+      --cluster-cidr=10.42.0.0/16 --conntrack-max-per-core=0 --conntrack-tcp-timeout-close-wait=0s
+      --conntrack-tcp-timeout-established=0s --healthz-bind-address=127.0.0.1
+      --hostname-override=node-1 --kubeconfig=/var/lib/rancher/k3s/agent/kubeproxy.kubeconfig
+      --proxy-mode=iptables
+    `)),
   );
   assertEquals(configuration.conntrack.tcpCloseWaitTimeout, 0);
   assertEquals(configuration.healthzBindAddress, "127.0.0.1:10256");
@@ -178,15 +174,13 @@ Deno.test("flags win over the file, each for itself", async () => {
     "conntrack: {min: 5, maxPerCore: 6}\nfeatureGates: {AllowServiceExternalIPs: true}\n" +
     "nodePortAddresses: [10.0.0.0/8]\nlogging: {format: json, verbosity: 1}\n";
   const configuration = configurationOf(
-    await loadFile(yaml, [
-      "--proxy-mode=iptables",
-      "--cluster-cidr=",
-      "--healthz-bind-address=",
-      "--conntrack-min=0",
-      "--feature-gates=AllowServiceExternalIPs=false",
-      "--nodeport-addresses=",
-      "-v7",
-    ]),
+    await loadFile(
+      yaml,
+      wordsOf(`
+      --proxy-mode=iptables --cluster-cidr= --healthz-bind-address= --conntrack-min=0
+      --feature-gates=AllowServiceExternalIPs=false --nodeport-addresses= -v7
+    `),
+    ),
   );
   assertEquals(configuration.mode, "iptables");
   assertEquals(configuration.clusterCIDRs, []);

@@ -7,6 +7,7 @@ import {
 import { DEFAULT_LIMITS } from "../../lib/model/configuration.ts";
 import { configurationOf, load, loadFile, runOf } from "./support.ts";
 import { type Mode, traitsOf } from "../support/modes.ts";
+import { wordsOf } from "../support/table.ts";
 
 Deno.test("TestConfigz: the configuration prints as a KubeProxyConfiguration", async () => {
   const configuration = configurationOf(
@@ -90,23 +91,14 @@ Deno.test("TestConfigz: the configuration prints as a KubeProxyConfiguration", a
 });
 
 Deno.test("the printed configuration is read as the same one", async () => {
-  const flags = [
-    "--bind-address=2001:db8::1",
-    "--detect-local-mode=InterfaceNamePrefix",
-    "--pod-interface-name-prefix=cali",
-    "--proxy-mode=iptables",
-    "--masquerade-all",
-    "--iptables-min-sync-period=10ms",
-    "--conntrack-udp-timeout=1.5s",
-    "--feature-gates=AllowServiceExternalIPs=false",
-    "--hostname-override=n",
-    "--kubeconfig=/k",
-    "--kube-api-content-type=application/json",
-    "--logging-format=json",
-    "--nodeport-addresses=10.0.0.0/8",
-    "--max-service-cost=7",
-    "--max-namespace-cost=8",
-  ];
+  const flags = wordsOf(`
+    --bind-address=2001:db8::1 --detect-local-mode=InterfaceNamePrefix
+    --pod-interface-name-prefix=cali --proxy-mode=iptables --masquerade-all
+    --iptables-min-sync-period=10ms --conntrack-udp-timeout=1.5s
+    --feature-gates=AllowServiceExternalIPs=false --hostname-override=n --kubeconfig=/k
+    --kube-api-content-type=application/json --logging-format=json --nodeport-addresses=10.0.0.0/8
+    --max-service-cost=7 --max-namespace-cost=8
+  `);
   const configuration = configurationOf(await load(flags));
   const text = JSON.stringify(toKubeProxyConfiguration(configuration));
   assertEquals(configurationOf(await load(["--config=x"], { x: text })), configuration);

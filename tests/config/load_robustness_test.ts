@@ -3,27 +3,12 @@ import { stringify } from "@std/yaml/stringify";
 import fc from "fast-check";
 import { FLAGS } from "../../lib/config/commands.ts";
 import { load } from "./support.ts";
+import { wordsOf } from "../support/table.ts";
 
-const FIELDS = [
-  "apiVersion",
-  "kind",
-  "mode",
-  "clusterCIDR",
-  "conntrack",
-  "iptables",
-  "nftables",
-  "ipvs",
-  "logging",
-  "options",
-  "vmodule",
-  "featureGates",
-  "nodePortAddresses",
-  "healthzBindAddress",
-  "syncPeriod",
-  "masqueradeBit",
-  "__proto__",
-  "constructor",
-];
+const FIELDS = wordsOf(`
+  apiVersion kind mode clusterCIDR conntrack iptables nftables ipvs logging options vmodule
+  featureGates nodePortAddresses healthzBindAddress syncPeriod masqueradeBit __proto__ constructor
+`);
 
 const anything = fc.letrec((tie) => ({
   value: fc.oneof(

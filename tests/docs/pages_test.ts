@@ -7,19 +7,15 @@ import { assert, assertEquals } from "@std/assert";
 import { FLAGS } from "../../lib/config/commands.ts";
 import { SCHEDULERS } from "../../lib/model/cluster/scheduler.ts";
 import config from "../../deno.json" with { type: "json" };
+import { wordsOf } from "../support/table.ts";
 
 const ROOT = new URL("../../", import.meta.url);
 
 /** Returns all pages with their texts. */
 async function pages(): Promise<ReadonlyMap<string, string>> {
-  const names = [
-    "README.md",
-    "CONTRIBUTING.md",
-    "CHANGELOG.md",
-    "SECURITY.md",
-    "ROADMAP.md",
-    "lib/README.md",
-  ];
+  const names = wordsOf(
+    "README.md CONTRIBUTING.md CHANGELOG.md SECURITY.md ROADMAP.md lib/README.md",
+  );
   for (const folder of ["docs/", "docs/install/"]) {
     for await (const { name } of Deno.readDir(new URL(folder, ROOT))) {
       if (name.endsWith(".md")) names.push(folder + name);

@@ -5,27 +5,17 @@ import { NODE } from "../support/topology.ts";
 import type { HistoryEntry } from "../../lib/model/status.ts";
 import { ADDRESSES, service, slice, TARGET_PORT } from "./cluster.ts";
 import { Stage } from "./stage.ts";
+import { wordsOf } from "../support/table.ts";
 
 const a = ADDRESSES[4];
 
 /** No part of a bundle has this. */
 const SECRET = "h4gK7mPq2xVz9";
 
-const FILES = [
-  "check.json",
-  "configuration.yaml",
-  "conntrack.txt",
-  "history.json",
-  "iptables.txt",
-  "kube-proxy.json",
-  "log.txt",
-  "network.txt",
-  "nft.txt",
-  "status.json",
-  "sysctl.txt",
-  "verify.json",
-  "versions.txt",
-];
+const FILES = wordsOf(`
+  check.json configuration.yaml conntrack.txt history.json iptables.txt kube-proxy.json log.txt
+  network.txt nft.txt status.json sysctl.txt verify.json versions.txt
+`);
 
 /** Rules whose comments people wrote, in signpost's table and in another one. */
 const COMMENTED = `table inet other {

@@ -16,6 +16,7 @@ import {
 } from "./cluster.ts";
 import { METRICS_PORT, Stage, syncs } from "./stage.ts";
 import { sideBySide } from "../support/side_by_side.ts";
+import { wordsOf } from "../support/table.ts";
 
 const test = sideBySide("connections are counted");
 
@@ -369,13 +370,7 @@ test("nothing counts connections if it is switched off", async () => {
   assertMatch(stderr, /connections are not counted: --service-metrics is off/);
   const { body } = await counted.stage.get("/metrics", METRICS_PORT);
   assertEquals(body.includes("signpost_service_connections_total"), false);
-  const table = await counted.stage.network.run("node", [
-    "nft",
-    "list",
-    "table",
-    "inet",
-    "signpost",
-  ]);
+  const table = await counted.stage.network.run("node", wordsOf("nft list table inet signpost"));
   assertEquals(table.includes("counter"), false);
 });
 

@@ -19,6 +19,7 @@ import {
   slice,
   slicePorts,
 } from "./cluster.ts";
+import { wordsOf } from "../support/table.ts";
 
 const test = sideBySide("signpost test");
 
@@ -165,14 +166,7 @@ test("an interrupted test shows what it found", async () => {
     stderr: "inherit",
   }).spawn();
   await eventually("connections without an answer", async () => {
-    const listed = await network.run("node", [
-      "conntrack",
-      "-L",
-      "-p",
-      "tcp",
-      "--state",
-      "SYN_SENT",
-    ]);
+    const listed = await network.run("node", wordsOf("conntrack -L -p tcp --state SYN_SENT"));
     return listed.split("\n").length > 60;
   });
   child.kill("SIGINT");

@@ -6,6 +6,7 @@
 import fc from "fast-check";
 import { type ApiObject, NODE_NAME } from "./pipeline.ts";
 import { node, service as buildService, slice as buildSlice } from "./cluster.ts";
+import { wordsOf } from "./table.ts";
 
 const POD_ADDRESSES = {
   4: ["10.244.0.1", "10.244.0.2", "10.244.1.1", "10.244.1.2", "10.244.2.1"],
@@ -13,13 +14,9 @@ const POD_ADDRESSES = {
 } as const;
 const NODES = [NODE_NAME, "node-2", undefined];
 const EXTERNAL = ["192.0.2.1", "192.0.2.2", "2001:db8::1"];
-const RANGES = [
-  "198.51.100.0/25",
-  "198.51.100.128/25",
-  "203.0.113.7/32",
-  "10.0.0.0/8",
-  "2001:db8:1::/64",
-];
+const RANGES = wordsOf(
+  "198.51.100.0/25 198.51.100.128/25 203.0.113.7/32 10.0.0.0/8 2001:db8:1::/64",
+);
 const PORT_NAMES = ["", "http", "dns"];
 
 const policy = fc.constantFrom("Cluster", "Local");

@@ -4,6 +4,7 @@
  * @module
  */
 import { run } from "./command.ts";
+import { wordsOf } from "./table.ts";
 
 /** The settings of the browser for a page. */
 export interface BrowserOptions {
@@ -17,17 +18,10 @@ export interface BrowserOptions {
   readonly namespace?: string;
 }
 
-const FLAGS: readonly string[] = [
-  "--headless",
-  "--no-sandbox",
-  "--disable-gpu",
-  "--disable-quic",
-  "--disable-dev-shm-usage",
-  "--no-first-run",
-  "--disable-background-networking",
-  "--disable-component-update",
-  "--disable-sync",
-];
+const FLAGS: readonly string[] = wordsOf(`
+  --headless --no-sandbox --disable-gpu --disable-quic --disable-dev-shm-usage --no-first-run
+  --disable-background-networking --disable-component-update --disable-sync
+`);
 
 /** The document as it is once the page has loaded. */
 export function renderedDocument(url: string, options: BrowserOptions = {}): Promise<string> {

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { wordsOf } from "./table.ts";
 
 /** A private authority, a server and a client that it vouches for: PEM texts, and their files. */
 export interface Certificates {
@@ -84,16 +85,7 @@ export async function expireAuthority({ folder }: Certificates): Promise<void> {
   await Deno.writeTextFile(`${folder}/ca.cnf`, CA_CONFIG);
   await Deno.writeTextFile(`${folder}/index.txt`, "");
   await Deno.writeTextFile(`${folder}/ca.serial`, "01\n");
-  await openssl(folder, [
-    "x509",
-    "-x509toreq",
-    "-in",
-    "ca.crt",
-    "-key",
-    "ca.key",
-    "-out",
-    "ca.csr",
-  ]);
+  await openssl(folder, wordsOf("x509 -x509toreq -in ca.crt -key ca.key -out ca.csr"));
   await openssl(folder, [
     ...["ca", "-config", "ca.cnf", "-batch", "-notext", "-selfsign", "-keyfile", "ca.key"],
     ...["-in", "ca.csr", "-out", "expired.crt"],

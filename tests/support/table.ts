@@ -13,7 +13,7 @@ export function casesOf(table: string): (readonly [string, string, string, strin
   });
 }
 
-/** Splits a command line into its words; quotes hold words together. */
+/** Splits a list or a command line into its words; quotes hold words together. */
 export function wordsOf(line: string): string[] {
   return [...line.matchAll(/'([^']*)'|(\S+)/g)].map(([, quoted, word]) => quoted ?? word ?? "");
 }

@@ -7,17 +7,12 @@ import { type Answer, decodeAnswer } from "./backend.ts";
 import type { EventLoop } from "./event_loop.ts";
 import { type Libc, SystemError } from "./libc.ts";
 import type { SocketAddress } from "./socket_address.ts";
+import { wordsOf } from "./table.ts";
 
 /** Errors by which a kernel or a peer says no, TCP resets and ICMP messages alike. */
-const REFUSALS: ReadonlySet<string> = new Set([
-  "ECONNREFUSED",
-  "EHOSTUNREACH",
-  "ENETUNREACH",
-  "EACCES",
-  "EPERM",
-  "ECONNRESET",
-  "EPROTO",
-]);
+const REFUSALS: ReadonlySet<string> = new Set(
+  wordsOf("ECONNREFUSED EHOSTUNREACH ENETUNREACH EACCES EPERM ECONNRESET EPROTO"),
+);
 
 /** The outcome of one connection or datagram. */
 export type Outcome =

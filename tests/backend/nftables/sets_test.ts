@@ -17,6 +17,7 @@ import { atOnce } from "../../../lib/model/ports/in_turns.ts";
 import { backendOf } from "../../support/modes.ts";
 import { stateOf } from "../../conntrack/states.ts";
 import { readCases, runCase } from "../golden.ts";
+import { wordsOf } from "../../support/table.ts";
 
 const VIP: FrontendKey = { type: "frontend", address: "10.96.0.1", protocol: "udp", port: 53 };
 const VIP6: FrontendKey = { type: "frontend", address: "fd00::1", protocol: "tcp", port: 443 };
@@ -111,22 +112,11 @@ for (const [set, name, key, text] of CASES) {
 }
 
 Deno.test("a name of another program's set is in no row", () => {
-  const names = [
-    "services",
-    "services5",
-    "endpoints-tcp",
-    "endpoints-icmp4",
-    "affinity",
-    "toString",
-    "endpoints-tcp4-turns-64",
-    "endpoints-tcp4-turns-07",
-    "endpoints-tcp4-turns-1-turns-2",
-    "services4-turns-1",
-    "services4-1",
-    "nodeports4-1",
-    "short-circuits4-1",
-    "source-ranges-tcp4-turns-1",
-  ];
+  const names = wordsOf(`
+    services services5 endpoints-tcp endpoints-icmp4 affinity toString endpoints-tcp4-turns-64
+    endpoints-tcp4-turns-07 endpoints-tcp4-turns-1-turns-2 services4-turns-1 services4-1
+    nodeports4-1 short-circuits4-1 source-ranges-tcp4-turns-1
+  `);
   for (const name of names) assertEquals(setNamed(name), undefined, name);
 });
 

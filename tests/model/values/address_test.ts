@@ -17,6 +17,7 @@ import {
   parseAddress,
   parseCidr,
 } from "../../../lib/model/values/address.ts";
+import { wordsOf } from "../../support/table.ts";
 
 const ADDRESSES: readonly (readonly [text: string, canonical: string])[] = [
   ["10.96.0.1", "10.96.0.1"],
@@ -194,30 +195,11 @@ Deno.test("unspecified, loopback and link-local addresses are special", () => {
   assertEquals(plain.filter(isSpecialAddress), []);
 });
 
-const NEVER_VIRTUAL: readonly string[] = [
-  "0.0.0.0",
-  "0.255.255.255",
-  "127.0.0.1",
-  "127.255.255.254",
-  "169.254.0.1",
-  "169.254.169.254",
-  "224.0.0.1",
-  "239.255.255.255",
-  "255.255.255.255",
-  "::",
-  "::1",
-  "fe80::1",
-  "febf:ffff::1",
-  "ff00::1",
-  "ff02::1",
-  "ff0e::1",
-  "ffff::1",
-  "::ffff:0.0.0.0",
-  "::ffff:127.0.0.1",
-  "::ffff:a9fe:a9fe",
-  "::ffff:224.0.0.1",
-  "::ffff:255.255.255.255",
-];
+const NEVER_VIRTUAL: readonly string[] = wordsOf(`
+  0.0.0.0 0.255.255.255 127.0.0.1 127.255.255.254 169.254.0.1 169.254.169.254 224.0.0.1
+  239.255.255.255 255.255.255.255 :: ::1 fe80::1 febf:ffff::1 ff00::1 ff02::1 ff0e::1 ffff::1
+  ::ffff:0.0.0.0 ::ffff:127.0.0.1 ::ffff:a9fe:a9fe ::ffff:224.0.0.1 ::ffff:255.255.255.255
+`);
 
 for (const text of NEVER_VIRTUAL) {
   Deno.test(`${text} is never a virtual IP`, () => {

@@ -1,5 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { grouped, plain, show, tabIndentedLine } from "../../../lib/model/values/text.ts";
+import { wordsOf } from "../../support/table.ts";
 
 Deno.test("values appear in messages as one printable line", () => {
   assertEquals(show("a\nb\u001b[31m"), '"a\\nb\\u001b[31m"');
@@ -20,13 +21,10 @@ Deno.test("a value that aliases make larger than memory is printed as far as its
 });
 
 Deno.test("long numbers have commas", () => {
-  assertEquals([0, 999, 1_000, 65_536, 1_234_567].map(grouped), [
-    "0",
-    "999",
-    "1,000",
-    "65,536",
-    "1,234,567",
-  ]);
+  assertEquals(
+    [0, 999, 1_000, 65_536, 1_234_567].map(grouped),
+    wordsOf("0 999 1,000 65,536 1,234,567"),
+  );
 });
 
 Deno.test("a tab before a field or an item is found, not one in a text or in JSON", () => {

@@ -12,6 +12,7 @@ import { service } from "../../policy/objects.ts";
 import { Pipeline } from "../../support/pipeline.ts";
 import { NO_PROGRESS, NO_WORK, NOTHING_SEEN, WATCHES } from "../support/work.ts";
 import { connectionsTo } from "../../support/cluster.ts";
+import { wordsOf } from "../../support/table.ts";
 
 function start(
   { mode = "nftables", backend = backendOf(mode).metrics, families = [4, 6], ...sources }:
@@ -50,36 +51,25 @@ function names(body: string): string[] {
   return [...body.matchAll(/^# TYPE (\S+)/gm)].map(([, name]) => name ?? "").sort();
 }
 
-const COMMON = [
-  "kubeproxy_conntrack_reconciler_deleted_entries_total",
-  "kubeproxy_conntrack_reconciler_sync_duration_seconds",
-  "kubeproxy_network_programming_duration_seconds",
-  "kubeproxy_proxy_healthz_total",
-  "kubeproxy_proxy_livez_total",
-  "kubeproxy_sync_full_proxy_rules_duration_seconds",
-  "kubeproxy_sync_partial_proxy_rules_duration_seconds",
-  "kubeproxy_sync_proxy_rules_duration_seconds",
-  "kubeproxy_sync_proxy_rules_endpoint_changes_pending",
-  "kubeproxy_sync_proxy_rules_endpoint_changes_total",
-  "kubeproxy_sync_proxy_rules_last_queued_timestamp_seconds",
-  "kubeproxy_sync_proxy_rules_last_timestamp_seconds",
-  "kubeproxy_sync_proxy_rules_no_local_endpoints_total",
-  "kubeproxy_sync_proxy_rules_service_changes_pending",
-  "kubeproxy_sync_proxy_rules_service_changes_total",
-  "kubernetes_build_info",
-  "kubernetes_feature_enabled",
-  "nodejs_external_memory_bytes",
-  "nodejs_heap_size_total_bytes",
-  "nodejs_heap_size_used_bytes",
-  "process_cpu_seconds_total",
-  "process_resident_memory_bytes",
-  "process_start_time_seconds",
-  "rest_client_request_duration_seconds",
-  "rest_client_request_retries_total",
-  "rest_client_request_size_bytes",
-  "rest_client_requests_total",
-  "rest_client_response_size_bytes",
-];
+const COMMON = wordsOf(`
+  kubeproxy_conntrack_reconciler_deleted_entries_total
+  kubeproxy_conntrack_reconciler_sync_duration_seconds
+  kubeproxy_network_programming_duration_seconds kubeproxy_proxy_healthz_total
+  kubeproxy_proxy_livez_total kubeproxy_sync_full_proxy_rules_duration_seconds
+  kubeproxy_sync_partial_proxy_rules_duration_seconds kubeproxy_sync_proxy_rules_duration_seconds
+  kubeproxy_sync_proxy_rules_endpoint_changes_pending
+  kubeproxy_sync_proxy_rules_endpoint_changes_total
+  kubeproxy_sync_proxy_rules_last_queued_timestamp_seconds
+  kubeproxy_sync_proxy_rules_last_timestamp_seconds
+  kubeproxy_sync_proxy_rules_no_local_endpoints_total
+  kubeproxy_sync_proxy_rules_service_changes_pending
+  kubeproxy_sync_proxy_rules_service_changes_total kubernetes_build_info
+  kubernetes_feature_enabled nodejs_external_memory_bytes nodejs_heap_size_total_bytes
+  nodejs_heap_size_used_bytes process_cpu_seconds_total process_resident_memory_bytes
+  process_start_time_seconds rest_client_request_duration_seconds
+  rest_client_request_retries_total rest_client_request_size_bytes rest_client_requests_total
+  rest_client_response_size_bytes
+`);
 
 const BY_MODE: Readonly<Record<Mode, readonly string[]>> = {
   nftables: [

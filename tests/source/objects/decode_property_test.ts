@@ -16,6 +16,7 @@ import {
 } from "../../../lib/model/cluster/objects.ts";
 import { cluster } from "../../support/arbitrary.ts";
 import type { ApiObject } from "../../support/pipeline.ts";
+import { wordsOf } from "../../support/table.ts";
 
 const NAME = /^(?:[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?)?$/;
 const ONE_LINE = /^[^\p{Cc}\p{Zl}\p{Zp}]*$/u;
@@ -25,13 +26,9 @@ const FREE_TEXT: ReadonlySet<string> = new Set(["uid"]);
 /** Values of labels: they are compared, and shown to people. */
 const PLACES: ReadonlySet<string> = new Set(["zone", "zoneHints", "nodeHints"]);
 const LABEL_VALUE = /^[-A-Za-z0-9_.]{0,63}$/;
-const ADDRESS_FIELDS: ReadonlySet<string> = new Set([
-  "address",
-  "addresses",
-  "clusterIPs",
-  "externalIPs",
-  "loadBalancerIPs",
-]);
+const ADDRESS_FIELDS: ReadonlySet<string> = new Set(
+  wordsOf("address addresses clusterIPs externalIPs loadBalancerIPs"),
+);
 const CIDR_FIELDS: ReadonlySet<string> = new Set(["sourceRanges", "cidrs", "podCIDRs"]);
 const ENUMS: ReadonlySet<string> = new Set([
   "tcp",

@@ -2,6 +2,7 @@ import { assertEquals } from "@std/assert";
 import { createDecoder } from "../../../lib/source/objects/decode.ts";
 import type { Service } from "../../../lib/model/cluster/objects.ts";
 import { decodeGood, type Json, testOmissions, testRefusals, withValue } from "./decode_fixture.ts";
+import { wordsOf } from "../../support/table.ts";
 
 /** A Service with every field that is read. */
 const FULL: Json = {
@@ -208,11 +209,7 @@ testOmissions("Service", FULL, [
   ["spec.ports[0].name", "a:b", NAME_RULE],
   ["spec.ports[0].name", 8, NAME_RULE],
   ["spec.ports[1].name", "http", "must be unique"],
-  [
-    "spec.ports[1]",
-    { name: "other", port: 80 },
-    "spec.ports[1].port must be unique, is 80",
-  ],
+  ["spec.ports[1]", { name: "other", port: 80 }, "spec.ports[1].port must be unique, is 80"],
   [
     "spec.ports[1]",
     { name: "other", port: 81, nodePort: 30080 },
@@ -221,20 +218,10 @@ testOmissions("Service", FULL, [
   ["status.loadBalancer.ingress[0].ip", "lb.example.org", "must be an IP address"],
 ]);
 
-const SPECIAL: readonly string[] = [
-  "0.0.0.0",
-  "0.0.0.1",
-  "127.0.0.1",
-  "169.254.169.254",
-  "224.0.0.1",
-  "239.1.2.3",
-  "255.255.255.255",
-  "::ffff:127.0.0.1",
-  "::",
-  "::1",
-  "fe80::1",
-  "ff0e::1",
-];
+const SPECIAL: readonly string[] = wordsOf(`
+  0.0.0.0 0.0.0.1 127.0.0.1 169.254.169.254 224.0.0.1 239.1.2.3 255.255.255.255 ::ffff:127.0.0.1
+  :: ::1 fe80::1 ff0e::1
+`);
 
 for (const address of SPECIAL) {
   Deno.test(`${address} is left out of a Service wherever it stands`, () => {

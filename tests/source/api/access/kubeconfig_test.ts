@@ -2,6 +2,7 @@ import { assert, assertEquals, assertThrows } from "@std/assert";
 import { stringify } from "@std/yaml/stringify";
 import { AccessError, type ApiAccess } from "../../../../lib/source/api/access/access.ts";
 import { parseKubeconfig } from "../../../../lib/source/api/access/kubeconfig.ts";
+import { wordsOf } from "../../../support/table.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
 
@@ -99,15 +100,14 @@ Deno.test("every problem is reported by file and path", () => {
       server: "ftp://x",
     }, { "client-certificate": "x", username: "u", token: "t", as: "admin" })
   );
-  assertEquals(found.map((problem) => problem.slice(PATH.length + 2).split(": ")[0]), [
-    "clusters[0].cluster.proxy-url",
-    "clusters[0].cluster.insecure-skip-tls-verify",
-    "users[1].user.username",
-    "users[1].user.as",
-    "users[1].user.client-key",
-    "clusters[0].cluster.certificate-authority-data",
-    "clusters[0].cluster.server",
-  ]);
+  assertEquals(
+    found.map((problem) => problem.slice(PATH.length + 2).split(": ")[0]),
+    wordsOf(`
+    clusters[0].cluster.proxy-url clusters[0].cluster.insecure-skip-tls-verify
+    users[1].user.username users[1].user.as users[1].user.client-key
+    clusters[0].cluster.certificate-authority-data clusters[0].cluster.server
+  `),
+  );
 });
 
 const UNUSABLE: readonly (readonly [string, string, RegExp])[] = [
