@@ -94,9 +94,7 @@ Deno.test("every failure of a program is reported", async () => {
 Deno.test("a node without nft and iptables has nothing to clean up", async () => {
   const node = new FakeNode([]);
   node.missing.add("nft").add("sysctl");
-  assertEquals((await run(node, { kubeProxy: true })).lines, [
-    "info found no rules to remove {}",
-  ]);
+  assertEquals((await run(node, { kubeProxy: true })).lines, ["info found no rules to remove {}"]);
   assertEquals([node.changes, node.printed], [[], ""]);
 });
 

@@ -105,11 +105,7 @@ class Node implements AsyncDisposable {
 const TWO: readonly string[] = ["10.244.1.1", "10.244.1.2"];
 
 function objects(addresses: readonly string[]): ApiObject[] {
-  return [
-    buildNode({ addresses: ["192.0.2.1"] }),
-    WEB_SERVICE,
-    webSlice(addresses),
-  ];
+  return [buildNode({ addresses: ["192.0.2.1"] }), WEB_SERVICE, webSlice(addresses)];
 }
 
 const VIP = "delete element inet signpost services4 { 10.96.0.10 . tcp . 80 }";

@@ -265,10 +265,7 @@ test("a folder that is removed file by file keeps its last good state", async (e
   const path = `${example.folder}/now`;
   await Deno.mkdir(path);
   for (const name of ["a", "b"]) await example.write(`now/${name}.yaml`, service(name));
-  const steps = [
-    () => Deno.remove(`${path}/a.yaml`),
-    () => Deno.remove(path, { recursive: true }),
-  ];
+  const steps = [() => Deno.remove(`${path}/a.yaml`), () => Deno.remove(path, { recursive: true })];
   let looks = 0;
   const list = async (folder: string) => {
     await steps[looks++ - 2]?.();

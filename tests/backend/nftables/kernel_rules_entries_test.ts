@@ -125,9 +125,7 @@ Deno.test("explain distinguishes a kernel without rules from one with kube-proxy
     explainWeb(OBJECTS, { kernel }).findings.map(({ severity, message }) =>
       `${severity} ${message}`
     );
-  assertEquals(findings({ state: "empty" }), [
-    "error the kernel has no rules of signpost",
-  ]);
+  assertEquals(findings({ state: "empty" }), ["error the kernel has no rules of signpost"]);
   assertEquals(findings({ state: "unread", reason: "no permission" }), [
     "note the kernel's rules were not read: no permission",
   ]);

@@ -98,6 +98,4 @@ testOmissions("ServiceCIDR", SERVICE_CIDR, [
   ["spec.cidrs[0]", "10.96.0.0/12 }", "must be a CIDR"],
 ]);
 
-testRefusals("ServiceCIDR", SERVICE_CIDR, [
-  ["spec.cidrs", "10.96.0.0/12", "must be a list"],
-]);
+testRefusals("ServiceCIDR", SERVICE_CIDR, [["spec.cidrs", "10.96.0.0/12", "must be a list"]]);

@@ -31,9 +31,7 @@ Deno.test("packages of the same commit have the same bytes", { ignore: lacksNfpm
   });
 });
 
-Deno.test("the package has the machine's name in its metadata", {
-  ignore: lacksNfpm,
-}, async () => {
+Deno.test("the package has the machine's name in its metadata", { ignore: lacksNfpm }, async () => {
   await withFolder(async (folder) => {
     const { deb, packages } = await makePackages(folder, {
       binary: BINARY,
