@@ -1,8 +1,6 @@
 /**
  * The rules of the house, held by reading the source: which folder may import what, where the
  * world is touched, how long a file is, and that every file says its subject.
- *
- * @module
  */
 import { assertEquals } from "@std/assert";
 import { dirname, join, relative } from "node:path/posix";

@@ -1,8 +1,4 @@
-/**
- * Every backend, and the fake of other tests, under one contract.
- *
- * @module
- */
+/** Every backend, and the fake of other tests, under one contract. */
 import { VARIANTS } from "./iptables/kernel.ts";
 import { testBackend } from "./contract.ts";
 import { fakeStage, iptablesStage, nftablesStage } from "./contract_stage.ts";

@@ -4,8 +4,6 @@
  * ```
  * UPDATE_GOLDEN=1 deno test -A tests/backend/backend_golden_test.ts
  * ```
- *
- * @module
  */
 import { assertEquals } from "@std/assert";
 import { SCHEDULERS } from "../../lib/model/cluster/scheduler.ts";

@@ -1,8 +1,4 @@
-/**
- * The contract of backends: the cases that each of them must pass.
- *
- * @module
- */
+/** The contract of backends: the cases that each of them must pass. */
 import type { ServiceDifference } from "../../lib/model/kernel/differences.ts";
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import type { DesiredState } from "../../lib/model/kernel/desired.ts";

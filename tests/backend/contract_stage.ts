@@ -1,8 +1,4 @@
-/**
- * Makes the place of the contract tests: a kernel of its own, and other programs in it.
- *
- * @module
- */
+/** Makes the place of the contract tests: a kernel of its own, and other programs in it. */
 import type { Backend, BackendOptions } from "../../lib/backend/backend.ts";
 import { likelyBackend } from "../../lib/backend/choose.ts";
 import type { Variant } from "../../lib/backend/iptables/kernel/programs.ts";

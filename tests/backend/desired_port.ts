@@ -1,8 +1,4 @@
-/**
- * A desired service port with every kind of frontend.
- *
- * @module
- */
+/** A desired service port with every kind of frontend. */
 import type { DesiredServicePort } from "../../lib/model/kernel/desired.ts";
 import { servicePort } from "../support/cluster.ts";
 

@@ -3,8 +3,6 @@
  *
  * `tests/testdata/golden/NAME.yaml` gives `NAME.nftables`, the full script, and `NAME.N.nftables`, the
  * partial script of the Nth step; for iptables the same.
- *
- * @module
  */
 import { parse } from "@std/yaml";
 import type { Backend } from "../../lib/backend/backend.ts";

@@ -1,8 +1,4 @@
-/**
- * A node whose programs are made of memory: nft with its tables, iptables with its rules.
- *
- * @module
- */
+/** A node whose programs are made of memory: nft with its tables, iptables with its rules. */
 import type { ProcessResult, ProcessRunner } from "../../lib/model/ports/ports.ts";
 import { ProgramMissingError } from "../../lib/model/ports/ports.ts";
 import { wholeInput } from "../support/whole_input.ts";

@@ -1,8 +1,4 @@
-/**
- * Golden texts: what commands print for people, kept in `tests/testdata/cli/`.
- *
- * @module
- */
+/** Golden texts: what commands print for people, kept in `tests/testdata/cli/`. */
 import { assertEquals } from "@std/assert";
 
 const FOLDER = new URL("../testdata/cli/", import.meta.url);

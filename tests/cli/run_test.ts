@@ -1,8 +1,4 @@
-/**
- * The daemon inside `signpost run`, with an nft that is made of memory.
- *
- * @module
- */
+/** The daemon inside `signpost run`, with an nft that is made of memory. */
 import { RecentLines } from "../../lib/observe/log.ts";
 import { assert, assertEquals } from "@std/assert";
 import { run } from "../../lib/cli/run.ts";

@@ -1,8 +1,4 @@
-/**
- * A world for commands: everything real but time, the terminal and what is printed.
- *
- * @module
- */
+/** A world for commands: everything real but time, the terminal and what is printed. */
 import type { Runtime } from "../../lib/model/ports/runtime.ts";
 import { systemRuntime } from "../../lib/system/runtime.ts";
 import { type QueryContext, terseLog } from "../../lib/cli/context.ts";

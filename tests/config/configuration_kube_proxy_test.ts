@@ -2,8 +2,6 @@
  * kube-proxy's own cases for flags and file, by the names of its tests (cmd/kube-proxy/app and
  * pkg/proxy/apis/config/validation), and the files that were laid beside it. Where signpost differs on
  * purpose, the case says so.
- *
- * @module
  */
 import { assertEquals, assertMatch } from "@std/assert";
 import { type Configuration, toKubeProxyConfiguration } from "../../lib/config/configuration.ts";

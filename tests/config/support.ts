@@ -1,8 +1,4 @@
-/**
- * Loads configurations from command lines and files that exist only in the test.
- *
- * @module
- */
+/** Loads configurations from command lines and files that exist only in the test. */
 import { assertEquals } from "@std/assert";
 import { helpText } from "../../lib/cli/help.ts";
 import { type Invocation, loadConfiguration } from "../../lib/config/load.ts";

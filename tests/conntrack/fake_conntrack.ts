@@ -1,8 +1,4 @@
-/**
- * A `conntrack` program in memory, and flows to fill it with.
- *
- * @module
- */
+/** A `conntrack` program in memory, and flows to fill it with. */
 import type { Protocol } from "../../lib/model/cluster/objects.ts";
 import type { Family } from "../../lib/model/values/address.ts";
 import {

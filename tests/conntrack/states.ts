@@ -1,8 +1,4 @@
-/**
- * Desired states for the tests of conntrack.
- *
- * @module
- */
+/** Desired states for the tests of conntrack. */
 import type {
   DesiredNode,
   DesiredServicePort,

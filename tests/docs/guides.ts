@@ -1,8 +1,4 @@
-/**
- * The installation guides of `docs/install`, and a machine of one's own to walk them on.
- *
- * @module
- */
+/** The installation guides of `docs/install`, and a machine of one's own to walk them on. */
 import { V8_FLAGS } from "../../tools/compile/arguments.ts";
 import { type CommandResult, execute } from "../support/command.ts";
 

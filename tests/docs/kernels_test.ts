@@ -1,8 +1,4 @@
-/**
- * The table of kernels in the documents is what the last runs of `deno task kernels` gave.
- *
- * @module
- */
+/** The table of kernels in the documents is what the last runs of `deno task kernels` gave. */
 import { assert, assertEquals } from "@std/assert";
 import { NAMES } from "../../tools/kernels/catalog.ts";
 import { DOCUMENTS, RESULTS } from "../../tools/kernels/documents.ts";

@@ -1,7 +1,5 @@
 /**
  * docs/output.md, the examples and the schema in docs/data describe what the commands print as JSON.
- *
- * @module
  */
 import { assert, assertEquals } from "@std/assert";
 import { topTable } from "../../lib/cli/top.ts";

@@ -1,8 +1,4 @@
-/**
- * The pages link to what is there, and name each task.
- *
- * @module
- */
+/** The pages link to what is there, and name each task. */
 import { assert, assertEquals } from "@std/assert";
 import { FLAGS } from "../../lib/config/commands.ts";
 import { SCHEDULERS } from "../../lib/model/cluster/scheduler.ts";

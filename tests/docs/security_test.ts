@@ -1,8 +1,4 @@
-/**
- * docs/security.md and docs/faults.md name the tests of each line.
- *
- * @module
- */
+/** docs/security.md and docs/faults.md name the tests of each line. */
 import { assert, assertEquals } from "@std/assert";
 
 const ROOT = new URL("../../", import.meta.url);

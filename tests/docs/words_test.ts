@@ -1,8 +1,4 @@
-/**
- * Texts for users say the same thing in the same words, those of the glossary in lib/README.md.
- *
- * @module
- */
+/** Texts for users say the same thing in the same words, those of the glossary in lib/README.md. */
 import { assertEquals } from "@std/assert";
 
 const ROOT = new URL("../../", import.meta.url);

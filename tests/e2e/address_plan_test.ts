@@ -1,8 +1,4 @@
-/**
- * Address plans that overlap: pods, nodes and the API server inside a ServiceCIDR.
- *
- * @module
- */
+/** Address plans that overlap: pods, nodes and the API server inside a ServiceCIDR. */
 import { assertEquals } from "@std/assert";
 import { Forwarder } from "../support/forward.ts";
 import { addAddress, NODE } from "../support/topology.ts";

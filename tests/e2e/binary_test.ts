@@ -2,8 +2,6 @@
  * The binaries for this machine that are in `dist/`: what is essential, on each of them.
  *
  * `SIGNPOST_BIN=dist/… deno task test tests/e2e` tries everything.
- *
- * @module
  */
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { VERSION } from "../../lib/model/version.ts";

@@ -1,7 +1,5 @@
 /**
  * One test: objects and configuration in, `signpost --once`, its script into the kernel, packets.
- *
- * @module
  */
 import { assertMatch } from "@std/assert";
 import { FAMILIES } from "../../lib/model/values/address.ts";

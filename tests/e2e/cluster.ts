@@ -1,8 +1,6 @@
 /**
  * The cluster of the end-to-end tests: who is there, at which addresses, and the API objects that
  * describe it. The IP family is a parameter.
- *
- * @module
  */
 import type { Family } from "../../lib/model/values/address.ts";
 import {

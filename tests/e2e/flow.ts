@@ -1,8 +1,4 @@
-/**
- * Connections and what is expected of them.
- *
- * @module
- */
+/** Connections and what is expected of them. */
 import { AssertionError } from "@std/assert";
 import type { Network, Protocol } from "../support/network.ts";
 import { GATE } from "../support/topology.ts";

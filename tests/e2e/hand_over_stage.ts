@@ -1,8 +1,4 @@
-/**
- * A node on which one proxy takes over from another.
- *
- * @module
- */
+/** A node on which one proxy takes over from another. */
 import type { Variant } from "../../lib/backend/iptables/kernel/programs.ts";
 import { FAMILIES } from "../../lib/model/values/address.ts";
 import { installKubeProxy, type KubeProxyMode, type ProxiedFamily } from "../support/kube_proxy.ts";

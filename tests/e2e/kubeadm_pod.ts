@@ -1,7 +1,5 @@
 /**
  * The pod of kubeadm's kube-proxy DaemonSet with signpost's image, as kubelet and containerd run it.
- *
- * @module
  */
 import type { PolicyRule } from "../support/api_server.ts";
 import { objectsIn } from "../examples/installed_objects.ts";

@@ -1,8 +1,4 @@
-/**
- * The migration by one command: kubeadm's DaemonSet as it is, with signpost's image.
- *
- * @module
- */
+/** The migration by one command: kubeadm's DaemonSet as it is, with signpost's image. */
 import { assertEquals } from "@std/assert";
 import { withImage } from "../support/image.ts";
 import { sideBySide } from "../support/side_by_side.ts";

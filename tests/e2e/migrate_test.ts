@@ -1,8 +1,4 @@
-/**
- * `signpost migrate`: on a node with rules of kube-proxy, what changes for each Service.
- *
- * @module
- */
+/** `signpost migrate`: on a node with rules of kube-proxy, what changes for each Service. */
 import { assertEquals, assertMatch } from "@std/assert";
 import { sideBySide } from "../support/side_by_side.ts";
 import { runSignpost } from "../support/signpost.ts";

@@ -1,8 +1,4 @@
-/**
- * Follows changes of the node's nftables, transaction by transaction.
- *
- * @module
- */
+/** Follows changes of the node's nftables, transaction by transaction. */
 import { Background } from "../support/background.ts";
 import { eventually } from "../support/eventually.ts";
 import type { Network } from "../support/network.ts";

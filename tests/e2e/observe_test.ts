@@ -1,8 +1,4 @@
-/**
- * `signpost observe`: connections of real clients as they begin and end.
- *
- * @module
- */
+/** `signpost observe`: connections of real clients as they begin and end. */
 import { assertEquals, assertMatch } from "@std/assert";
 import type { ObservedEvent } from "../../lib/cli/observe.ts";
 import { eventually } from "../support/eventually.ts";

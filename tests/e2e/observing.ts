@@ -1,8 +1,4 @@
-/**
- * Runs `signpost observe` beside the connections of a test.
- *
- * @module
- */
+/** Runs `signpost observe` beside the connections of a test. */
 import { lostEvents } from "../../lib/cli/observe.ts";
 import { eventually } from "../support/eventually.ts";
 import type { Network } from "../support/network.ts";

@@ -1,8 +1,4 @@
-/**
- * A program that holds a table of signpost's name for itself (`flags owner`, nft(8)).
- *
- * @module
- */
+/** A program that holds a table of signpost's name for itself (`flags owner`, nft(8)). */
 import { assertEquals } from "@std/assert";
 import type { Network } from "../support/network.ts";
 import { eventually } from "../support/eventually.ts";

@@ -1,8 +1,4 @@
-/**
- * Compares the answers of `signpost explain` with the outcomes of packets in the kernel.
- *
- * @module
- */
+/** Compares the answers of `signpost explain` with the outcomes of packets in the kernel. */
 import { assertEquals } from "@std/assert";
 import { explainPacket, type World } from "../../lib/explain/packet.ts";
 import { senderOf } from "../../lib/explain/packet_report.ts";

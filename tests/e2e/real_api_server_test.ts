@@ -3,8 +3,6 @@
  *
  * The programs `dist/kube-apiserver*` are taken, or those in the folder that `KUBE_APISERVER_FOLDER` names;
  * CONTRIBUTING.md says how they are built. Without them nothing is tried.
- *
- * @module
  */
 import { assertEquals } from "@std/assert";
 import type { CheckReport } from "../../lib/cli/check.ts";

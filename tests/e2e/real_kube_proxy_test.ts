@@ -3,8 +3,6 @@
  *
  * The environment variable `KUBE_PROXY_BIN` names kube-proxy, by default `dist/kube-proxy` is taken.
  * CONTRIBUTING.md says how it is built. Without it the rows are left out.
- *
- * @module
  */
 import { assertEquals, assertMatch } from "@std/assert";
 import { isLoopback } from "../../lib/model/values/address.ts";

@@ -1,8 +1,6 @@
 /**
  * Who gets the connections, measured with connections: in turn, or by where the client is, on one node
  * and on two, before and after endpoints go and come.
- *
- * @module
  */
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { FAMILIES } from "../../lib/model/values/address.ts";

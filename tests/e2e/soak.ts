@@ -5,8 +5,6 @@
  *     deno task soak [SECONDS]
  *     deno task soak attacks [SECONDS]
  *     deno task soak neighbours [ELEMENTS]
- *
- * @module
  */
 import { randomNumbers } from "../support/random.ts";
 import { service, slice } from "./cluster.ts";

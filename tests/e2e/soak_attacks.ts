@@ -4,8 +4,6 @@
  * tenant makes and removes costly objects, all at once. Meanwhile probes and another tenant's changes are timed.
  *
  *     deno task soak attacks [SECONDS]
- *
- * @module
  */
 import type { Background } from "../support/background.ts";
 import { runSignpost } from "../support/signpost.ts";

@@ -1,8 +1,4 @@
-/**
- * A cluster that never rests: random Services and endpoints come, change and go.
- *
- * @module
- */
+/** A cluster that never rests: random Services and endpoints come, change and go. */
 import type { Random } from "../support/random.ts";
 import {
   ADDRESSES,

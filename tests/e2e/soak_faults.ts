@@ -1,8 +1,4 @@
-/**
- * Makes the faults of a soak.
- *
- * @module
- */
+/** Makes the faults of a soak. */
 import type { Fault } from "../support/api_faults.ts";
 import { execute } from "../support/command.ts";
 import type { Random } from "../support/random.ts";

@@ -2,8 +2,6 @@
  * Times one tenant's changes while another tenant's large Services are added, and then deleted.
  *
  *     deno task soak neighbours [ELEMENTS]
- *
- * @module
  */
 import { ADDRESSES, type Manifest, PORT, service, slice } from "./cluster.ts";
 import { addressToInteger, integerToAddress } from "../../lib/model/values/address.ts";

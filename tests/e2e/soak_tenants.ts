@@ -1,8 +1,4 @@
-/**
- * Parts of the soaks that time one tenant's changes beside other tenants.
- *
- * @module
- */
+/** Parts of the soaks that time one tenant's changes beside other tenants. */
 import { quantile } from "../../bench/statistics.ts";
 import { ADDRESSES, PORT, slice } from "./cluster.ts";
 import type { Stage } from "./stage.ts";

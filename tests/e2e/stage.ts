@@ -1,8 +1,4 @@
-/**
- * The daemon's end-to-end tests: a network, an API server that the node reaches, and signpost.
- *
- * @module
- */
+/** The daemon's end-to-end tests: a network, an API server that the node reaches, and signpost. */
 import { assertEquals } from "@std/assert";
 import { FAMILIES } from "../../lib/model/values/address.ts";
 import { ApiServer, type ApiServerOptions } from "../support/api_server.ts";

@@ -1,8 +1,4 @@
-/**
- * Clients that never stop: new connections at a steady rate, while something else goes on.
- *
- * @module
- */
+/** Clients that never stop: new connections at a steady rate, while something else goes on. */
 import { AssertionError } from "@std/assert";
 import type { ConnectRequest, Network } from "../support/network.ts";
 import type { Outcome } from "../support/traffic.ts";

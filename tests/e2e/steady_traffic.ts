@@ -1,7 +1,5 @@
 /**
  * Clients that connect to the Service of `hand_over_stage.ts` without a pause, in every way there is.
- *
- * @module
  */
 import { assertEquals } from "@std/assert";
 import { FAMILIES, type Family } from "../../lib/model/values/address.ts";

@@ -1,8 +1,4 @@
-/**
- * `signpost test`: real endpoints that answer, refuse or keep silent, and a DNS server.
- *
- * @module
- */
+/** `signpost test`: real endpoints that answer, refuse or keep silent, and a DNS server. */
 import { assertEquals, assertMatch } from "@std/assert";
 import { eventually } from "../support/eventually.ts";
 import { sideBySide } from "../support/side_by_side.ts";

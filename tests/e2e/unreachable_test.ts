@@ -1,7 +1,5 @@
 /**
  * An endpoint that a fault beyond this node's sight keeps from clients: what each command says about it.
- *
- * @module
  */
 import { assertEquals, assertMatch } from "@std/assert";
 import type { TopReport } from "../../lib/cli/top.ts";

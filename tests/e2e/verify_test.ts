@@ -1,8 +1,4 @@
-/**
- * Nodes that were broken by hand, and what `signpost verify` and `signpost status` say of them.
- *
- * @module
- */
+/** Nodes that were broken by hand, and what `signpost verify` and `signpost status` say of them. */
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import type { ServiceReport } from "../../lib/explain/report.ts";
 import type { Status } from "../../lib/model/status.ts";

@@ -1,7 +1,5 @@
 /**
  * A virtual IP that is an address of the node leads to Services at their ports. Its other ports are the node's.
- *
- * @module
  */
 import { assertEquals, assertNotEquals } from "@std/assert";
 import { FAMILIES, type Family } from "../../lib/model/values/address.ts";

@@ -1,8 +1,4 @@
-/**
- * Reads the files of `examples/`.
- *
- * @module
- */
+/** Reads the files of `examples/`. */
 import { parseAll } from "@std/yaml";
 import type { ApiObject } from "../support/pipeline.ts";
 

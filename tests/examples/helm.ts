@@ -1,8 +1,4 @@
-/**
- * Helm, and what it makes of the chart.
- *
- * @module
- */
+/** Helm, and what it makes of the chart. */
 import { type CommandResult, execute } from "../support/command.ts";
 import { goProgram } from "../../tools/go.ts";
 

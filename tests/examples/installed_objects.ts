@@ -1,8 +1,4 @@
-/**
- * The objects that bring signpost into a cluster, in a form in which they can be compared.
- *
- * @module
- */
+/** The objects that bring signpost into a cluster, in a form in which they can be compared. */
 import { parse, parseAll } from "@std/yaml";
 import type { ApiObject } from "../support/pipeline.ts";
 

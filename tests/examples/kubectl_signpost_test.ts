@@ -1,8 +1,4 @@
-/**
- * The plug-in asks the pods of all nodes, with a kubectl that stands in for a cluster.
- *
- * @module
- */
+/** The plug-in asks the pods of all nodes, with a kubectl that stands in for a cluster. */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { execute } from "../support/command.ts";
 

@@ -1,8 +1,4 @@
-/**
- * Checks objects against the types that are generated from Kubernetes' API.
- *
- * @module
- */
+/** Checks objects against the types that are generated from Kubernetes' API. */
 import type { ApiObject } from "../support/pipeline.ts";
 import { execute } from "../support/command.ts";
 

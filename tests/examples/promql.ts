@@ -1,8 +1,4 @@
-/**
- * Finds the names in a PromQL expression.
- *
- * @module
- */
+/** Finds the names in a PromQL expression. */
 
 /** A metric, and the labels that its selector asks for. */
 export interface Selector {

@@ -1,7 +1,5 @@
 /**
  * The script that takes one node over checks each step, with a kubectl that stands in for a cluster.
- *
- * @module
  */
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { execute } from "../support/command.ts";

@@ -1,8 +1,4 @@
-/**
- * One Service of a small cluster, and what explain says of it, without a kernel.
- *
- * @module
- */
+/** One Service of a small cluster, and what explain says of it, without a kernel. */
 import { type Inspected, Inspector } from "../../lib/source/objects/inspect.ts";
 import type { KernelFacts } from "../../lib/explain/kernel.ts";
 import { explainPacket, type Known, type World } from "../../lib/explain/packet.ts";

@@ -1,8 +1,4 @@
-/**
- * Facts of a node for tests of its findings.
- *
- * @module
- */
+/** Facts of a node for tests of its findings. */
 import type { NodeFacts } from "../../lib/findings/facts.ts";
 import type { Finding } from "../../lib/model/status.ts";
 import { configuration } from "../support/configuration.ts";

@@ -1,7 +1,5 @@
 /**
  * Objects that are small to send and may be large to work out, by the dimension in which they grow.
- *
- * @module
  */
 import type { ApiObject } from "../support/api_store.ts";
 import { type Fields, service as buildService, slice as buildSlice } from "../support/cluster.ts";

@@ -1,8 +1,4 @@
-/**
- * One input of the fuzz run: a file that was changed by chance, or on purpose.
- *
- * @module
- */
+/** One input of the fuzz run: a file that was changed by chance, or on purpose. */
 import { stringify } from "@std/yaml/stringify";
 import { loadConfiguration } from "../../lib/config/load.ts";
 import { AccessError } from "../../lib/source/api/access/access.ts";

@@ -2,8 +2,6 @@
  * `deno task fuzz`: random and hostile objects, watch streams and files through the decoder, the policy
  * and the scripts of both modes. Nothing may crash, no line may stand in a script that was not meant,
  * and no other Service may lose a rule.
- *
- * @module
  */
 import { randomNumbers } from "../support/random.ts";
 import { fuzzFile } from "./files.ts";

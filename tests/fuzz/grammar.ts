@@ -1,8 +1,4 @@
-/**
- * The lines that scripts of both modes may have. Any other line in one is a fault.
- *
- * @module
- */
+/** The lines that scripts of both modes may have. Any other line in one is a fault. */
 
 const NAME = "[A-Za-z0-9][A-Za-z0-9./_-]{0,254}";
 const IP = "ip6?";

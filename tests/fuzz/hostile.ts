@@ -1,7 +1,5 @@
 /**
  * Hostile objects for the fuzz run: real ones, with strings, numbers and shapes that no one means well.
- *
- * @module
  */
 import type { Random } from "../support/random.ts";
 import type { ApiObject } from "../support/pipeline.ts";

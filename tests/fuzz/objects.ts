@@ -1,8 +1,4 @@
-/**
- * One input of the fuzz run: a cluster of hostile objects beside a Service that means well.
- *
- * @module
- */
+/** One input of the fuzz run: a cluster of hostile objects beside a Service that means well. */
 import { assert, assertEquals } from "@std/assert";
 import { IptablesDataplane } from "../../lib/backend/iptables/dataplane.ts";
 import { NftablesDataplane } from "../../lib/backend/nftables/dataplane.ts";

@@ -1,8 +1,4 @@
-/**
- * One input of the fuzz run: a watch stream whose bytes were changed on the way.
- *
- * @module
- */
+/** One input of the fuzz run: a watch stream whose bytes were changed on the way. */
 import { createDecoder } from "../../lib/source/objects/decode.ts";
 import { kindOf } from "../../lib/source/objects/tables.ts";
 import { StatusError, WatchError } from "../../lib/source/api/failure.ts";

@@ -1,8 +1,4 @@
-/**
- * The cases of kube-proxy's `CategorizeEndpoints`, and its rules as a property.
- *
- * @module
- */
+/** The cases of kube-proxy's `CategorizeEndpoints`, and its rules as a property. */
 import { assertEquals } from "@std/assert";
 import fc from "fast-check";
 import { casesOf } from "../support/table.ts";

@@ -1,8 +1,4 @@
-/**
- * API objects for tests of the desired state.
- *
- * @module
- */
+/** API objects for tests of the desired state. */
 import type { DesiredServicePort } from "../../lib/model/kernel/desired.ts";
 import { hostPort } from "../../lib/model/cluster/names.ts";
 import type { ApiObject } from "../support/api_store.ts";

@@ -1,8 +1,6 @@
 /**
  * Compares with kube-proxy 1.37 on objects at the edges: each manifest of `testdata/parity`, and cases of
  * kube-proxy's own tests, under their names.
- *
- * @module
  */
 import { assertEquals } from "@std/assert";
 import { parseAll } from "@std/yaml";

@@ -5,8 +5,6 @@
  * with its expected output, of which ` | grep PATTERN` keeps the lines that match. A file's name on a command line
  * means the file of the script. The node is `node-1`, and no program runs, so commands say that the kernel was not
  * read. `deno test -A tests/scripts -- --update` writes the outputs again.
- *
- * @module
  */
 import { assertEquals } from "@std/assert";
 import { runCommand } from "../../lib/cli/command.ts";

@@ -1,8 +1,4 @@
-/**
- * The answers of the test API server: how they are written, and the wrong ones.
- *
- * @module
- */
+/** The answers of the test API server: how they are written, and the wrong ones. */
 import { Buffer } from "node:buffer";
 import type * as http from "node:http";
 import type { Fault } from "./api_faults.ts";

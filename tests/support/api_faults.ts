@@ -1,8 +1,4 @@
-/**
- * The ways in which the test API server misbehaves on request.
- *
- * @module
- */
+/** The ways in which the test API server misbehaves on request. */
 
 /** The kind of request that a fault hits. */
 export type RequestType = "list" | "watch" | "streamingList" | "post";

@@ -1,7 +1,5 @@
 /**
  * A test API server: list and watch over TLS as kube-apiserver does them, with faults on request.
- *
- * @module
  */
 import * as http from "node:http";
 import * as https from "node:https";

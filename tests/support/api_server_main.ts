@@ -14,8 +14,6 @@
  *     POST /actions   {"action", ...}: bookmark, compact, restart, dropStreams, sendRaw, silence,
  *                     expireContinueTokens, stop, start
  *     GET  /objects?kind=KIND, /requests
- *
- * @module
  */
 import { ApiServer } from "./api_server.ts";
 import type { ApiObject } from "./api_store.ts";

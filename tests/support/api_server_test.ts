@@ -1,8 +1,4 @@
-/**
- * The test API server as others use it: as a process with its control requests.
- *
- * @module
- */
+/** The test API server as others use it: as a process with its control requests. */
 import { assertEquals } from "@std/assert";
 import { eventually } from "./eventually.ts";
 

@@ -1,8 +1,6 @@
 /**
  * Keeps the objects of the test API server: by resource, with one resource version for all of them, and
  * the history that watches resume from.
- *
- * @module
  */
 import { encodeObject } from "./protobuf.ts";
 

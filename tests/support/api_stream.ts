@@ -1,8 +1,4 @@
-/**
- * One watch request of the test API server.
- *
- * @module
- */
+/** One watch request of the test API server. */
 import type { ServerResponse } from "node:http";
 import { Buffer } from "node:buffer";
 import { errorEvent, type Format } from "./api_answers.ts";

@@ -1,8 +1,4 @@
-/**
- * Random clusters for property tests: few names, addresses and ports, so that they meet often.
- *
- * @module
- */
+/** Random clusters for property tests: few names, addresses and ports, so that they meet often. */
 import fc from "fast-check";
 import { type ApiObject, NODE_NAME } from "./pipeline.ts";
 import { node, service as buildService, slice as buildSlice } from "./cluster.ts";

@@ -1,8 +1,4 @@
-/**
- * Servers that say who they are and whom they see.
- *
- * @module
- */
+/** Servers that say who they are and whom they see. */
 import type { EventLoop } from "./event_loop.ts";
 import { type Libc, SystemError } from "./libc.ts";
 import type { SocketAddress } from "./socket_address.ts";

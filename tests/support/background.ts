@@ -1,8 +1,4 @@
-/**
- * Programs that run beside a test, line by line.
- *
- * @module
- */
+/** Programs that run beside a test, line by line. */
 
 /** A running program, whose lines are kept; ended when disposed. */
 export class Background implements AsyncDisposable {

@@ -1,8 +1,4 @@
-/**
- * A headless browser for one page at a time, without anything of a person's.
- *
- * @module
- */
+/** A headless browser for one page at a time, without anything of a person's. */
 import { run } from "./command.ts";
 import { wordsOf } from "./table.ts";
 

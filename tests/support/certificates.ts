@@ -1,8 +1,4 @@
-/**
- * Certificates for TLS tests, made by openssl(1) in a folder of the test's own.
- *
- * @module
- */
+/** Certificates for TLS tests, made by openssl(1) in a folder of the test's own. */
 import { wordsOf } from "./table.ts";
 
 /** A private authority, a server and a client that it vouches for: PEM texts, and their files. */

@@ -1,8 +1,4 @@
-/**
- * A clock that tests own and a log that they read, in the place of the real ones.
- *
- * @module
- */
+/** A clock that tests own and a log that they read, in the place of the real ones. */
 import type { Clock, LogFields, Logger } from "../../lib/model/ports/ports.ts";
 import { SystemClock } from "../../lib/system/clock.ts";
 

@@ -1,8 +1,4 @@
-/**
- * Builds API objects: a Service, its slices, a Node, a ServiceCIDR; and clusters of any size.
- *
- * @module
- */
+/** Builds API objects: a Service, its slices, a Node, a ServiceCIDR; and clusters of any size. */
 import type { Endpoint, EndpointSlice, Node, Service } from "../../lib/model/cluster/objects.ts";
 import type { ServiceConnections } from "../../lib/model/connections.ts";
 import type { DesiredServicePort, Destination } from "../../lib/model/kernel/desired.ts";

@@ -1,8 +1,4 @@
-/**
- * Running programs in tests.
- *
- * @module
- */
+/** Running programs in tests. */
 
 import type { ProcessInput } from "../../lib/model/ports/ports.ts";
 import { wholeInput } from "./whole_input.ts";

@@ -1,8 +1,4 @@
-/**
- * A configuration for tests: kube-proxy's defaults, with what a test changes.
- *
- * @module
- */
+/** A configuration for tests: kube-proxy's defaults, with what a test changes. */
 import { completeSettings, type Configuration } from "../../lib/config/configuration.ts";
 
 const KUBE_PROXY = completeSettings({});

@@ -1,8 +1,4 @@
-/**
- * Calls back when a socket of `Libc` can be read: epoll(7), waited for on another thread.
- *
- * @module
- */
+/** Calls back when a socket of `Libc` can be read: epoll(7), waited for on another thread. */
 import type { Libc } from "./libc.ts";
 
 const EPOLL_CTL_ADD = 1;

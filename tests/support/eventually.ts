@@ -1,8 +1,4 @@
-/**
- * Waiting for a condition, never for a time.
- *
- * @module
- */
+/** Waiting for a condition, never for a time. */
 
 /**
  * Asks `condition` again and again until it gives something truthy.

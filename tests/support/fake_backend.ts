@@ -1,8 +1,6 @@
 /**
  * A backend whose kernel is a map of Services, for tests of what stands above the backends. The
  * contract suite holds it to what the real ones do.
- *
- * @module
  */
 import type { Backend, KernelRules, Probed, RuleReader } from "../../lib/backend/backend.ts";
 import type { Change } from "../../lib/model/kernel/differences.ts";

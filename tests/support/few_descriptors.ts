@@ -1,8 +1,4 @@
-/**
- * Runs a script in a process that may open few files.
- *
- * @module
- */
+/** Runs a script in a process that may open few files. */
 
 /**
  * @param script a module for Deno, with signpost's import map

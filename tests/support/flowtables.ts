@@ -1,8 +1,4 @@
-/**
- * Tells if this machine's kernel has flowtables.
- *
- * @module
- */
+/** Tells if this machine's kernel has flowtables. */
 import { execute } from "./command.ts";
 
 const SCRIPT = `table inet signpost-flowtables {

@@ -1,8 +1,4 @@
-/**
- * A table of another program, on which nft 1.0.6 crashes if nft 1.1.3 or newer wrote it.
- *
- * @module
- */
+/** A table of another program, on which nft 1.0.6 crashes if nft 1.1.3 or newer wrote it. */
 
 /** Has a set of one plain type. */
 export const FOREIGN_TABLE = `table inet hostfw {

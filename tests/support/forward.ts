@@ -1,8 +1,4 @@
-/**
- * Makes a server of the test process reachable from inside of a test network.
- *
- * @module
- */
+/** Makes a server of the test process reachable from inside of a test network. */
 import { tryToClose } from "../../lib/system/tcp.ts";
 import type { Network } from "./network.ts";
 

@@ -1,8 +1,4 @@
-/**
- * HTTP requests from inside of a test network.
- *
- * @module
- */
+/** HTTP requests from inside of a test network. */
 import type { ConnectRequest, Network } from "./network.ts";
 
 /** The answer of a server. */

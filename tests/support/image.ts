@@ -1,8 +1,4 @@
-/**
- * The files of the container image in a folder, with this checkout in the place of the binary.
- *
- * @module
- */
+/** The files of the container image in a folder, with this checkout in the place of the binary. */
 import { platformOf } from "../../tools/image/platform.ts";
 import { inTree } from "../../tools/package/tree.ts";
 import { TARGETS, V8_FLAGS } from "../../tools/compile/arguments.ts";

@@ -2,8 +2,6 @@
  * A kube-proxy to take over from: its rules in the kernel, written after its documented shape
  * (KEP-3866 and pkg/proxy/nftables/README.md for nftables, the Service debugging guide for iptables
  * and ipvs), and a process of its name.
- *
- * @module
  */
 import type { Variant } from "../../lib/backend/iptables/kernel/programs.ts";
 import { programName } from "../../lib/backend/iptables/script/names.ts";

@@ -1,8 +1,4 @@
-/**
- * The rules of kube-proxy's iptables mode.
- *
- * @module
- */
+/** The rules of kube-proxy's iptables mode. */
 import { endpointChainName, serviceChainNames } from "../../lib/backend/iptables/script/names.ts";
 import { ADDRESS_BITS } from "../../lib/model/values/address.ts";
 import { hostPort } from "../../lib/model/cluster/names.ts";

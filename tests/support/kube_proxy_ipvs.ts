@@ -1,8 +1,4 @@
-/**
- * Makes the leftovers of kube-proxy's ipvs mode.
- *
- * @module
- */
+/** Makes the leftovers of kube-proxy's ipvs mode. */
 import { ADDRESS_BITS } from "../../lib/model/values/address.ts";
 import { hostPort } from "../../lib/model/cluster/names.ts";
 import type { ProxiedFamily, ProxiedPort } from "./kube_proxy.ts";

@@ -1,8 +1,4 @@
-/**
- * The rules of kube-proxy's nftables mode.
- *
- * @module
- */
+/** The rules of kube-proxy's nftables mode. */
 import { serviceChainNames } from "../../lib/backend/iptables/script/names.ts";
 import { hostPort } from "../../lib/model/cluster/names.ts";
 import type { ProxiedFamily, ProxiedPort } from "./kube_proxy.ts";

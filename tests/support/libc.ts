@@ -3,8 +3,6 @@
  * address, and with the ICMP errors of UDP, none of which Deno's own sockets can do.
  *
  * Every call is non-blocking, so that one process holds all clients and servers of a test.
- *
- * @module
  */
 import { decodeSocketAddress, encodeSocketAddress, type SocketAddress } from "./socket_address.ts";
 

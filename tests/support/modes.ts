@@ -1,8 +1,4 @@
-/**
- * Backends for tests that need no kernel.
- *
- * @module
- */
+/** Backends for tests that need no kernel. */
 import { wholeInput } from "./whole_input.ts";
 import type { Backend, BackendOptions } from "../../lib/backend/backend.ts";
 import { likelyBackend } from "../../lib/backend/choose.ts";

@@ -1,8 +1,4 @@
-/**
- * Network namespaces by name, with a prefix that tells whose they are.
- *
- * @module
- */
+/** Network namespaces by name, with a prefix that tells whose they are. */
 import ipaddr from "ipaddr.js";
 import { run } from "./command.ts";
 import { eventually } from "./eventually.ts";

@@ -12,8 +12,6 @@
  * the rules make of it. Its link is named after it on the node's side. Whatever the node has no
  * route for goes to `world`, which answers on every address and port, so that a packet which no
  * rule touched is told apart from a dropped one. Needs root.
- *
- * @module
  */
 import { existsSync } from "node:fs";
 import { Backends } from "./backend.ts";

@@ -1,8 +1,4 @@
-/**
- * Debian 13's nft (1.1.3), which writes sets that older versions crash on.
- *
- * @module
- */
+/** Debian 13's nft (1.1.3), which writes sets that older versions crash on. */
 import { prepareNft } from "../../tools/kernels/nft.ts";
 import { Packages } from "../../tools/kernels/packages.ts";
 import type { Programs } from "./programs.ts";

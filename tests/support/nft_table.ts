@@ -1,8 +1,4 @@
-/**
- * signpost's nftables table as the kernel holds it, comparable.
- *
- * @module
- */
+/** signpost's nftables table as the kernel holds it, comparable. */
 import { run } from "./command.ts";
 
 /**

@@ -1,8 +1,4 @@
-/**
- * The pure pipeline for tests: API objects in, desired state and scripts out.
- *
- * @module
- */
+/** The pure pipeline for tests: API objects in, desired state and scripts out. */
 import { ObjectCache } from "../../lib/cache/cache.ts";
 import { createDecoder } from "../../lib/source/objects/decode.ts";
 import type { DesiredOptions } from "../../lib/policy/node.ts";

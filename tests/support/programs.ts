@@ -1,8 +1,4 @@
-/**
- * A PATH of a test's own: nodes on which programs are missing, or do something else.
- *
- * @module
- */
+/** A PATH of a test's own: nodes on which programs are missing, or do something else. */
 
 /** A folder of programs; it goes when disposed. */
 export interface Programs extends AsyncDisposable {

@@ -1,8 +1,6 @@
 /**
  * Objects as kube-apiserver writes them in protobuf. What each message looks like is told here once
  * more, in full where signpost reads a part, so that a wrong number on one side shows.
- *
- * @module
  */
 import { BinaryWriter } from "@bufbuild/protobuf/wire";
 import type { ApiObject } from "./api_store.ts";

@@ -1,8 +1,4 @@
-/**
- * Random numbers that can be had again.
- *
- * @module
- */
+/** Random numbers that can be had again. */
 
 /** A whole number from 0 up to, but without, a limit. */
 export type Random = (limit: number) => number;

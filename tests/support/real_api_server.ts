@@ -1,8 +1,4 @@
-/**
- * Kubernetes' own API server with an etcd of its own, on loopback ports of this machine.
- *
- * @module
- */
+/** Kubernetes' own API server with an etcd of its own, on loopback ports of this machine. */
 import type { Certificates } from "./certificates.ts";
 import { execute } from "./command.ts";
 import { eventually } from "./eventually.ts";

@@ -1,8 +1,6 @@
 /**
  * SCTP without the kernel's help, which many kernels do not give: a raw INIT chunk (RFC 9260,
  * section 3.3.2) that is known by its initiate tag wherever it arrives.
- *
- * @module
  */
 import type { EventLoop } from "./event_loop.ts";
 import { type Libc, SystemError } from "./libc.ts";

@@ -1,8 +1,4 @@
-/**
- * Tests of one file that mostly wait, at the same time.
- *
- * @module
- */
+/** Tests of one file that mostly wait, at the same time. */
 
 type Body = (test: Deno.TestContext) => Promise<void>;
 

@@ -3,8 +3,6 @@
  *
  * The environment variable `SIGNPOST_BIN` names it, a command with arguments between spaces, whose
  * program may be a path from the checkout's root (`dist/signpost-…`); by default it is this checkout's `main.ts` with the permissions of `deno.json`.
- *
- * @module
  */
 import { ENVIRONMENT, V8_FLAGS } from "../../tools/compile/arguments.ts";
 import { type CommandOptions, type CommandResult, execute } from "./command.ts";

@@ -1,7 +1,5 @@
 /**
  * Socket addresses as the kernel lays them out: `sockaddr_in` of ip(7), `sockaddr_in6` of ipv6(7).
- *
- * @module
  */
 import ipaddr from "ipaddr.js";
 

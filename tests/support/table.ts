@@ -1,8 +1,4 @@
-/**
- * Reads tables of texts: a case a line.
- *
- * @module
- */
+/** Reads tables of texts: a case a line. */
 
 /** Returns the cells of each line, which ` => ` divides; `\n` in a cell is the end of a line. */
 export function casesOf(table: string): (readonly [string, string, string, string])[] {

@@ -1,8 +1,4 @@
-/**
- * The links, addresses and routes of a test network, as commands for `ip -batch`.
- *
- * @module
- */
+/** The links, addresses and routes of a test network, as commands for `ip -batch`. */
 
 /** Short name of the node's namespace. */
 export const NODE = "node";

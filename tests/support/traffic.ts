@@ -1,8 +1,4 @@
-/**
- * Client connections, and what becomes of them.
- *
- * @module
- */
+/** Client connections, and what becomes of them. */
 import { type Answer, decodeAnswer } from "./backend.ts";
 import type { EventLoop } from "./event_loop.ts";
 import { type Libc, SystemError } from "./libc.ts";

@@ -1,8 +1,4 @@
-/**
- * The Service that most tests look at: `shop/web`, a node port with endpoints on another node.
- *
- * @module
- */
+/** The Service that most tests look at: `shop/web`, a node port with endpoints on another node. */
 import type { ApiObject } from "./api_store.ts";
 import { service as buildService, slice } from "./cluster.ts";
 

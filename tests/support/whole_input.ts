@@ -1,8 +1,4 @@
-/**
- * The input of programs that tests stand in for.
- *
- * @module
- */
+/** The input of programs that tests stand in for. */
 import type { ProcessInput } from "../../lib/model/ports/ports.ts";
 
 /** Gathers what a program is given to read. */

@@ -1,8 +1,4 @@
-/**
- * A sync loop with everything around it made of memory: the clock, the kernel, the log.
- *
- * @module
- */
+/** A sync loop with everything around it made of memory: the clock, the kernel, the log. */
 import { ObjectCache } from "../../lib/cache/cache.ts";
 import { createDecoder } from "../../lib/source/objects/decode.ts";
 import type { OwnPort } from "../../lib/policy/claims.ts";

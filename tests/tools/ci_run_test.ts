@@ -1,8 +1,4 @@
-/**
- * Runs `.ci/run` in a folder of its own, where a script takes the place of Deno.
- *
- * @module
- */
+/** Runs `.ci/run` in a folder of its own, where a script takes the place of Deno. */
 import { assertEquals, assertMatch } from "@std/assert";
 import { execute } from "../support/command.ts";
 

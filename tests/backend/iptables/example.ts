@@ -1,8 +1,4 @@
-/**
- * A small cluster with every kind of rule.
- *
- * @module
- */
+/** A small cluster with every kind of rule. */
 import type { ApiObject } from "../../support/api_store.ts";
 import {
   node,

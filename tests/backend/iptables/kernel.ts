@@ -1,8 +1,4 @@
-/**
- * A kernel of its own for iptables tests: a network namespace, and what it holds.
- *
- * @module
- */
+/** A kernel of its own for iptables tests: a network namespace, and what it holds. */
 import type { Variant } from "../../../lib/backend/iptables/kernel/programs.ts";
 import { parseSaved, type SavedTable } from "../../../lib/backend/iptables/kernel/saved.ts";
 import { programName } from "../../../lib/backend/iptables/script/names.ts";

@@ -1,8 +1,4 @@
-/**
- * A node that kube-proxy's ipvs mode left, made of memory.
- *
- * @module
- */
+/** A node that kube-proxy's ipvs mode left, made of memory. */
 import {
   type ProcessResult,
   type ProcessRunner,

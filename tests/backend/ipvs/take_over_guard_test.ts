@@ -1,8 +1,4 @@
-/**
- * The guard with packets, on a node that has the interface and no IPVS.
- *
- * @module
- */
+/** The guard with packets, on a node that has the interface and no IPVS. */
 import { assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { guardScript } from "../../../lib/backend/ipvs/take_over.ts";
 import { IpvsKernel } from "../../../lib/backend/ipvs/kernel.ts";

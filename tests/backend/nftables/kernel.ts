@@ -1,8 +1,4 @@
-/**
- * A network namespace with nothing but nftables in it.
- *
- * @module
- */
+/** A network namespace with nothing but nftables in it. */
 import { Nft } from "../../../lib/backend/nftables/nft.ts";
 import { type Contents, NO_CONTENTS, parsingListing } from "../../../lib/backend/nftables/read.ts";
 import { denoStreamer } from "../../../lib/system/process.ts";

@@ -1,7 +1,5 @@
 /**
  * Repairs by parts in a real kernel: what another program did is undone, and nothing else touched.
- *
- * @module
  */
 import { assert, assertEquals } from "@std/assert";
 import {

@@ -1,8 +1,4 @@
-/**
- * The drift watch beside the real kernel: our own transactions are silent, others are not.
- *
- * @module
- */
+/** The drift watch beside the real kernel: our own transactions are silent, others are not. */
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import fc from "fast-check";
 import { NftablesDataplane } from "../../../lib/backend/nftables/dataplane.ts";

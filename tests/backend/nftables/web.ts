@@ -1,8 +1,4 @@
-/**
- * A Service for tests of repairs.
- *
- * @module
- */
+/** A Service for tests of repairs. */
 import type { ApiObject } from "../../support/api_store.ts";
 import { service, slice } from "../../support/cluster.ts";
 

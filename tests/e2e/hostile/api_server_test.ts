@@ -1,8 +1,6 @@
 /**
  * A Service asks for the API server's own address: the daemon must not be locked out of the place
  * that tells when the Service goes.
- *
- * @module
  */
 import { assertEquals } from "@std/assert";
 import { Forwarder } from "../../support/forward.ts";

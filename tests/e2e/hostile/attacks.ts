@@ -1,8 +1,4 @@
-/**
- * Attacks on a daemon, and the probes, changes and memory that are measured meanwhile.
- *
- * @module
- */
+/** Attacks on a daemon, and the probes, changes and memory that are measured meanwhile. */
 import { quantile } from "../../../bench/statistics.ts";
 import { Background } from "../../support/background.ts";
 import { httpGet } from "../../support/http.ts";

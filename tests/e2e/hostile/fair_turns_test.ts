@@ -1,8 +1,4 @@
-/**
- * One tenant changes very much at once: another's change is written before all of it is.
- *
- * @module
- */
+/** One tenant changes very much at once: another's change is written before all of it is. */
 import { assertEquals } from "@std/assert";
 import { ADDRESSES, type Manifest, service, slice } from "../cluster.ts";
 import { Stage } from "../stage.ts";

@@ -6,8 +6,6 @@
  * client asks for it again and again, and reads nothing. With `close`, it asks once on each connection, reads the
  * answer, and connects again after 20 ms. A client whose connection ends connects again. A line is printed when
  * each has been connected once.
- *
- * @module
  */
 
 const PIPELINED = 50;

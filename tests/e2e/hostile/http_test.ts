@@ -1,7 +1,5 @@
 /**
  * Clients that use up what an HTTP server has: health probes, and other Services, must not notice.
- *
- * @module
  */
 import { assertEquals, assertLessOrEqual } from "@std/assert";
 import { Background } from "../../support/background.ts";

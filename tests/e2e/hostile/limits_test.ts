@@ -1,8 +1,4 @@
-/**
- * Objects that are small to send and large to work out: other Services must not notice.
- *
- * @module
- */
+/** Objects that are small to send and large to work out: other Services must not notice. */
 import { assertEquals } from "@std/assert";
 import { ADDRESSES, type Manifest, service, slice } from "../cluster.ts";
 import { Stage } from "../stage.ts";

@@ -1,8 +1,6 @@
 /**
  * Names, labels, zones, addresses and ports that no one means well: they reach no rule and no terminal,
  * and the Services beside them work.
- *
- * @module
  */
 import { testCaseInBothModes } from "../case.ts";
 import { type Addresses, type Manifest, service, slice } from "../cluster.ts";

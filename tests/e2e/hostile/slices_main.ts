@@ -3,8 +3,6 @@
  *
  * Arguments: its port, how many slices, and how many endpoints each has. All other kinds are small. A line is
  * printed when all slices were sent.
- *
- * @module
  */
 import { clusterObjects } from "../cluster.ts";
 import { ADDRESSES, type Manifest, service } from "../cluster.ts";

@@ -1,8 +1,6 @@
 /**
  * An old Service asks for what a younger one is given: whoever may create Services in one namespace
  * must not get the traffic of another.
- *
- * @module
  */
 import { testCase } from "../case.ts";
 import { type Addresses, type Manifest, NODE_PORT, service, slice } from "../cluster.ts";

@@ -1,8 +1,4 @@
-/**
- * Gives the status page contents in tests.
- *
- * @module
- */
+/** Gives the status page contents in tests. */
 import { CONNECTIONS_VERSION, type ConnectionsReport } from "../../../lib/model/connections.ts";
 import type { DesiredServicePort, Destination } from "../../../lib/model/kernel/desired.ts";
 import { type Finding, type Status, STATUS_VERSION } from "../../../lib/model/status.ts";

@@ -5,8 +5,6 @@
  * It shares the host's kernel and files, so it gets no chance to do harm: every mount of the host
  * is read-only in it, it has a /tmp, /var, /run and /opt of its own, and it knows no units but its
  * own. The distribution's units must stay out: systemd-tmpfiles alone would empty the host's /tmp.
- *
- * @module
  */
 
 /** A booted systemd. */

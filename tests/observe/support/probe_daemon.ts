@@ -3,8 +3,6 @@
  * writes down what the unit's sandbox lets it do.
  *
  * Signals: HUP reloads, TERM stops, USR1 makes it pretend that its loop is stuck.
- *
- * @module
  */
 import { ServiceManager, takeSystemdEnvironment } from "../../../lib/observe/systemd.ts";
 import { openNotifySocket } from "../../../lib/system/socket.ts";

@@ -1,8 +1,4 @@
-/**
- * The authorities of a kubeconfig are the only ones that are trusted.
- *
- * @module
- */
+/** The authorities of a kubeconfig are the only ones that are trusted. */
 import { assertEquals, assertMatch } from "@std/assert";
 import { ApiServer } from "../../support/api_server.ts";
 import { makeCertificates } from "../../support/certificates.ts";

@@ -1,8 +1,4 @@
-/**
- * Credentials against a real TLS server: what is accepted, what is refused, what is renewed.
- *
- * @module
- */
+/** Credentials against a real TLS server: what is accepted, what is refused, what is renewed. */
 import { assert, assertEquals } from "@std/assert";
 import { expireAuthority, makeCertificates } from "../../support/certificates.ts";
 import { eventually } from "../../support/eventually.ts";

@@ -1,8 +1,4 @@
-/**
- * Proxies of the environment are used by those who ask for them, and by no one else.
- *
- * @module
- */
+/** Proxies of the environment are used by those who ask for them, and by no one else. */
 import { assertEquals } from "@std/assert";
 import { proxiesIn } from "../../../lib/source/api/access/access_source.ts";
 import { ApiServer } from "../../support/api_server.ts";

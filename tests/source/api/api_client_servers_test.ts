@@ -1,8 +1,6 @@
 /**
  * The API servers of Kubernetes 1.21 (EndpointSlice v1) and newer, each with what it cannot do yet:
  * every kind is read from all of them.
- *
- * @module
  */
 import { assertEquals } from "@std/assert";
 import { KINDS } from "../../../lib/model/cluster/objects.ts";

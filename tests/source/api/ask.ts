@@ -2,8 +2,6 @@
  * Asks a server once, as the watches do, in a process of its own: what a process trusts is decided
  * once. Arguments: URL, file of the only authority, server name, `proxies` to use those of the
  * environment. Prints the status, or the error.
- *
- * @module
  */
 import { proxiesIn } from "../../../lib/source/api/access/access_source.ts";
 import { createHttpClient } from "../../../lib/system/http_client.ts";

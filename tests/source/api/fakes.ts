@@ -1,8 +1,4 @@
-/**
- * A server, a decoder and a sink for the tests of lib/source/.
- *
- * @module
- */
+/** A server, a decoder and a sink for the tests of lib/source/. */
 import type {
   Kind,
   KindMap,

@@ -1,8 +1,4 @@
-/**
- * The bounds of the memory that objects take.
- *
- * @module
- */
+/** The bounds of the memory that objects take. */
 import { assertEquals } from "@std/assert";
 import { ObjectCache } from "../../../lib/cache/cache.ts";
 import type { ObjectChange } from "../../../lib/model/cluster/objects.ts";

@@ -1,7 +1,5 @@
 /**
  * An API server that means ill, or one that is none: what it sends without end stays small here.
- *
- * @module
  */
 import {
   assert,

@@ -1,8 +1,4 @@
-/**
- * Random changes and random faults at once: in the end what was delivered is what there is.
- *
- * @module
- */
+/** Random changes and random faults at once: in the end what was delivered is what there is. */
 import { assertEquals } from "@std/assert";
 import fc from "fast-check";
 import type { FaultType } from "../../support/api_faults.ts";

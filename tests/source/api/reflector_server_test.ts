@@ -1,8 +1,4 @@
-/**
- * The watches against the test API server, over TLS, with every fault that it knows.
- *
- * @module
- */
+/** The watches against the test API server, over TLS, with every fault that it knows. */
 import { assert, assertEquals } from "@std/assert";
 import type { Fault } from "../../support/api_faults.ts";
 import { eventually } from "../../support/eventually.ts";

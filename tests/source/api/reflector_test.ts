@@ -1,8 +1,4 @@
-/**
- * The timing of the watches, with a clock that the test owns.
- *
- * @module
- */
+/** The timing of the watches, with a clock that the test owns. */
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import {
   ApiClient,

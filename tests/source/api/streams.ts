@@ -1,8 +1,4 @@
-/**
- * Streams of bytes, cut into chunks as it pleases the network.
- *
- * @module
- */
+/** Streams of bytes, cut into chunks as it pleases the network. */
 
 /** A stream of these chunks. The buffer of each is overwritten when the next is asked for. */
 export async function* chunks(parts: Iterable<Uint8Array>): AsyncGenerator<Uint8Array> {

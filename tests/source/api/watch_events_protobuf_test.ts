@@ -1,8 +1,4 @@
-/**
- * Objects in protobuf give the same as in JSON, and no bytes do harm.
- *
- * @module
- */
+/** Objects in protobuf give the same as in JSON, and no bytes do harm. */
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import fc from "fast-check";
 import { createDecoder } from "../../../lib/source/objects/decode.ts";

@@ -1,8 +1,4 @@
-/**
- * A watch of one kind against a test API server of its own.
- *
- * @module
- */
+/** A watch of one kind against a test API server of its own. */
 import type { Kind } from "../../../lib/model/cluster/objects.ts";
 import { loadAccess } from "../../../lib/source/api/access/access_source.ts";
 import { ApiClient, type RequestResult } from "../../../lib/source/api/api_client.ts";

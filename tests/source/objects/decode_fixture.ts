@@ -1,8 +1,4 @@
-/**
- * Decoding in tests: an object with one thing changed, and what the decoder says to it.
- *
- * @module
- */
+/** Decoding in tests: an object with one thing changed, and what the decoder says to it. */
 import { assertEquals } from "@std/assert";
 import { createDecoder } from "../../../lib/source/objects/decode.ts";
 import type { Kind, KindMap } from "../../../lib/model/cluster/objects.ts";

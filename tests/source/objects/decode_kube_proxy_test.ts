@@ -1,8 +1,6 @@
 /**
  * Cases of kube-proxy's own unit tests about single entries of objects, by the names that they have
  * there, and the manifests that once made signpost refuse what kube-proxy takes.
- *
- * @module
  */
 import { assertEquals } from "@std/assert";
 import { createDecoder } from "../../../lib/source/objects/decode.ts";

@@ -1,8 +1,4 @@
-/**
- * Whatever comes, the decoder answers, and what it takes can harm no script and no log line.
- *
- * @module
- */
+/** Whatever comes, the decoder answers, and what it takes can harm no script and no log line. */
 import { assert, assertEquals } from "@std/assert";
 import { parse as parseYaml } from "@std/yaml";
 import fc from "fast-check";

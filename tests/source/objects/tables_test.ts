@@ -1,8 +1,6 @@
 /**
  * The tables of fields and the decoders are of one mind: a decoder asks for all that its table has, and
  * for nothing else, because protobuf has only that.
- *
- * @module
  */
 import { assertEquals } from "@std/assert";
 import type { Kind } from "../../../lib/model/cluster/objects.ts";

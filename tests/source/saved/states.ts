@@ -1,8 +1,4 @@
-/**
- * States of clusters for the tests of the state file.
- *
- * @module
- */
+/** States of clusters for the tests of the state file. */
 import {
   type AskedScheduler,
   HASH_SOURCES,

@@ -1,7 +1,5 @@
 /**
  * Packages for tests: of this checkout's files, around a binary that stands in for the real one.
- *
- * @module
  */
 import { buildArchive, type BuildOptions, buildPackages } from "../../../tools/package/build.ts";
 import { goProgram, NFPM } from "../../../tools/go.ts";
