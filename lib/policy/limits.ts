@@ -252,15 +252,16 @@ function changeOf(last: DesiredServicePort | undefined, wanted: DesiredServicePo
   return { last, port, added: additions(port, last), removed: removals(port, last) };
 }
 
-const NO_ADDRESSES: Pick<
-  DesiredServicePort,
-  "clusterIPs" | "loadBalancerIPs" | "externalIPs" | "nodePort"
-> = { clusterIPs: [], loadBalancerIPs: [], externalIPs: [], nodePort: 0 };
+const NO_ADDRESSES = { clusterIPs: [], loadBalancerIPs: [], externalIPs: [], nodePort: 0 };
 
 function addressesOf(port: DesiredServicePort): readonly string[] {
   const { clusterIPs, loadBalancerIPs, externalIPs, nodePort } = port;
   const all = [...clusterIPs, ...loadBalancerIPs, ...externalIPs];
-  return nodePort === 0 ? all : [...all, `node port ${nodePort}`];
+  return nodePort === 0 ? all : [...all, nodePortName(nodePort)];
+}
+
+function nodePortName(nodePort: number): string {
+  return `node port ${nodePort}`;
 }
 
 function endpointCount(
@@ -317,15 +318,23 @@ function newRanges(
   return isGrowing ? sourceRanges.filter((each) => !known.has(each)) : [];
 }
 
-/** Adds parts and removes addresses up to the budget, at least one of each. @returns the port itself if all fit */
+/**
+ * Removes addresses up to the budget, else adds parts: at least one. Kept addresses keep the whole old state, since
+ * with new endpoints they could cost more than a Service may. @returns the port itself if all fit
+ */
 function cutPort(
   { last, port, added, removed }: PortChange,
   { left, stripped }: { readonly left: Budget } & Pick<StepOptions, "stripped">,
 ): DesiredServicePort {
   if (added.cost <= left.added && removed.cost <= left.removed) return port;
+  const allowed = (cost: number, most: number) => Math.max(1, Math.floor(most / cost));
+  if (last) {
+    const gone = removed.addresses.slice(0, allowed(1 + endpointCount(last), left.removed));
+    if (gone.length < removed.addresses.length) return stripped(withoutAddresses(last, gone));
+  }
   const late = new Set<unknown>();
-  const postpone = (parts: readonly unknown[], cost: number, most = left.added) => {
-    for (const each of parts.slice(Math.max(1, Math.floor(most / cost)))) late.add(each);
+  const postpone = (parts: readonly unknown[], cost: number) => {
+    for (const each of parts.slice(allowed(cost, left.added))) late.add(each);
   };
   const held = <T>(list: readonly T[]) => only(list, (each) => !late.has(each));
   const cost = costOfEndpoint(port);
@@ -337,24 +346,24 @@ function cutPort(
     localEndpoints: held(port.localEndpoints),
     sourceRanges: held(port.sourceRanges),
   };
-  postpone(added.addresses, 1 + endpointCount(parts));
-  // With another port number, a kept address would be another frontend.
-  const old = last?.port === port.port ? last : undefined;
-  if (old) postpone(removed.addresses, 1 + endpointCount(old), left.removed);
-  if (late.size === 0) return port;
-  const stays = old ? stripped(old) : NO_ADDRESSES;
-  const addresses = (field: "clusterIPs" | "externalIPs") => [
-    ...held(port[field]),
-    ...stays[field].filter((each) => late.has(each)),
-  ];
-  const isLate = (nodePort: number) => late.has(`node port ${nodePort}`);
+  const lateAddresses = added.addresses.slice(allowed(1 + endpointCount(parts), left.added));
+  if (late.size + lateAddresses.length === 0) return port;
+  return { ...withoutAddresses(port, lateAddresses), ...parts };
+}
+
+/** @param addresses as `addressesOf` names them */
+function withoutAddresses(
+  port: DesiredServicePort,
+  addresses: readonly string[],
+): DesiredServicePort {
+  const { clusterIPs, loadBalancerIPs, externalIPs, nodePort } = port;
+  const without = new Set(addresses);
+  const isHeld = (address: string) => !without.has(address);
   return {
     ...port,
-    ...parts,
-    clusterIPs: addresses("clusterIPs"),
-    // A kept address would need its source ranges, so load-balancer IPs are removed at once.
-    loadBalancerIPs: held(port.loadBalancerIPs),
-    externalIPs: addresses("externalIPs"),
-    nodePort: isLate(stays.nodePort) ? stays.nodePort : isLate(port.nodePort) ? 0 : port.nodePort,
+    clusterIPs: only(clusterIPs, isHeld),
+    loadBalancerIPs: only(loadBalancerIPs, isHeld),
+    externalIPs: only(externalIPs, isHeld),
+    nodePort: isHeld(nodePortName(nodePort)) ? nodePort : 0,
   };
 }

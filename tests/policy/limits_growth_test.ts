@@ -104,6 +104,13 @@ Deno.test("addresses go in several steps, and keep their endpoints until then", 
   assertEquals(steps.map(sizes), [[[10, 4]], [[10, 2]], []]);
 });
 
+Deno.test("addresses that stay longer have the old endpoints alone", () => {
+  const before = portsOf({ endpoints: 1, externalIPs: 80 });
+  const steps = stepsTo(portsOf({ endpoints: 100, first: 1 }), { before, most: 40 });
+  const shrinking = [61, 41, 21].map((addresses) => [[1, addresses]]);
+  assertEquals(steps.map(sizes), [...shrinking, [[40, 1]], [[80, 1]], [[100, 1]]]);
+});
+
 Deno.test("a port with very many endpoints goes at once", () => {
   assertEquals(stepsTo([], { before: portsOf({ endpoints: 100 }), most: 22 }), [[]]);
 });
