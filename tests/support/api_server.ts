@@ -17,6 +17,7 @@ import { realClock } from "./clock_and_log.ts";
 import { FaultQueue, type RequestType } from "./api_faults.ts";
 import { type ApiObject, ApiStore, type Collection, COLLECTIONS, makeFilter } from "./api_store.ts";
 import { ApiStream } from "./api_stream.ts";
+import { hasProtobuf } from "./protobuf.ts";
 import type { Certificates } from "./certificates.ts";
 
 /** How the server treats `sendInitialEvents`: as it should, with 422, or as if it was not there. */
@@ -209,17 +210,16 @@ export class ApiServer {
     };
     this.requests.push(record);
     if (this.options.delay) await realClock.sleep(this.options.delay);
-    const format = this.#format(request);
+    const collection = COLLECTIONS.find((each) => pathOf(each).test(url.pathname));
+    const format = this.#format(request, collection);
     if (!this.#isAllowed(request)) {
       return sendStatus(response, format, { code: 401, message: "Unauthorized" });
     }
     if (url.pathname === "/version") {
-      response.writeHead(200, { "content-type": "application/json" });
-      return void response.end(
-        JSON.stringify({ gitVersion: this.options.gitVersion ?? "v1.37.2" }),
-      );
+      return sendJson(response, { gitVersion: this.options.gitVersion ?? "v1.37.2" });
     }
-    const collection = this.#collection(url.pathname);
+    const discovered = discovery(url.pathname);
+    if (discovered) return sendJson(response, discovered);
     const verb = verbOf(record);
     // RBAC answers before anything knows if the resource is there.
     if (collection && !this.#isPermitted(verb, collection)) {
@@ -235,7 +235,11 @@ export class ApiServer {
     else if (fault !== undefined) return sendFault(response, format, fault);
     if (record.method !== "GET") return await this.#write({ request, response, collection });
     if (query["watch"] === "true") return this.#watch({ response, collection, query, format });
-    this.#list({ response, collection, query });
+    const [, namespace, name] = pathOf(collection).exec(url.pathname) ?? [];
+    if (name === undefined) return this.#list({ response, collection, query });
+    const object = this.store.get(collection.kind, namespace ? `${namespace}/${name}` : name);
+    if (!object) return sendStatus(response, format, { code: 404, message: "not found" });
+    sendJson(response, object);
   }
 
   #isAllowed(request: http.IncomingMessage): boolean {
@@ -254,15 +258,10 @@ export class ApiServer {
       );
   }
 
-  #format({ headers }: http.IncomingMessage): Format {
-    const isAccepted = headers.accept?.includes(PROTOBUF_FORMAT.contentType) ?? false;
+  #format({ headers }: http.IncomingMessage, collection: Collection | undefined): Format {
+    const isAccepted = hasProtobuf(collection?.kind ?? "Status") &&
+      headers.accept?.includes(PROTOBUF_FORMAT.contentType) === true;
     return isAccepted && this.options.protobuf !== false ? PROTOBUF_FORMAT : JSON_FORMAT;
-  }
-
-  #collection(path: string): Collection | undefined {
-    return COLLECTIONS.find(({ base, plural }) =>
-      path.startsWith(`${base}/`) && new RegExp(`/${plural}(/[^/]+)?$`).test(path)
-    );
   }
 
   #watch({ response, collection, query, format }: Reading & { readonly format: Format }): void {
@@ -381,6 +380,43 @@ interface Writing {
   readonly request: http.IncomingMessage;
   readonly response: http.ServerResponse;
   readonly collection: Collection;
+}
+
+function sendJson(response: http.ServerResponse, body: unknown): void {
+  response.writeHead(200, { "content-type": "application/json" });
+  response.end(JSON.stringify(body));
+}
+
+/** Returns the groups, or the resources of a group and version; `undefined` for other paths. */
+function discovery(path: string): unknown {
+  if (path === "/api") return { kind: "APIVersions", versions: ["v1"] };
+  if (path === "/apis") {
+    const names = new Set(
+      COLLECTIONS.map(({ apiVersion }) => apiVersion).filter((each) => each !== "v1"),
+    );
+    const groups = Map.groupBy(names, (each) => each.split("/")[0] ?? "");
+    return {
+      kind: "APIGroupList",
+      groups: [...groups].map(([name, all]) => {
+        const versions = all.map((each) => ({ groupVersion: each, version: each.split("/")[1] }));
+        return { name, versions, preferredVersion: versions[0] };
+      }),
+    };
+  }
+  const resources = COLLECTIONS.filter(({ base }) => base === path)
+    .map(({ kind, plural: name, namespaced }) => ({
+      kind,
+      name,
+      namespaced,
+      verbs: ["get", "list", "watch"],
+    }));
+  if (resources.length === 0) return undefined;
+  return { kind: "APIResourceList", groupVersion: path.replace(/^\/apis?\//, ""), resources };
+}
+
+/** Matches the paths of a collection and its objects: namespace and name. */
+function pathOf({ base, plural }: Collection): RegExp {
+  return new RegExp(`^${base}(?:/namespaces/([^/]+))?/${plural}(?:/([^/]+))?$`);
 }
 
 function filterOf(query: Readonly<Record<string, string>>): (object: ApiObject) => boolean {

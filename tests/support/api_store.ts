@@ -27,32 +27,32 @@ export interface Collection {
   readonly base: string;
 }
 
+const CLUSTER_WIDE = ["Node", "Namespace", "ServiceCIDR"];
+
+/** The kinds by group and version. signpost reads some of them, and programs beside it the others. */
+const KINDS: Readonly<Record<string, readonly string[]>> = {
+  "v1": ["Service", "Node", "Namespace", "Pod", "Endpoints", "ConfigMap", "Secret"],
+  "discovery.k8s.io/v1": ["EndpointSlice"],
+  "networking.k8s.io/v1": ["ServiceCIDR", "NetworkPolicy"],
+  "events.k8s.io/v1": ["Event"],
+  "metallb.io/v1beta1": [
+    ...["IPAddressPool", "L2Advertisement", "BGPAdvertisement", "BFDProfile", "Community"],
+    ...["ServiceL2Status", "ServiceBGPStatus"],
+  ],
+  "metallb.io/v1beta2": ["BGPPeer"],
+};
+
 /** The collections, by kind. */
-export const COLLECTIONS: readonly Collection[] = [
-  { kind: "Service", apiVersion: "v1", plural: "services", namespaced: true, base: "/api/v1" },
-  {
-    kind: "EndpointSlice",
-    apiVersion: "discovery.k8s.io/v1",
-    plural: "endpointslices",
-    namespaced: true,
-    base: "/apis/discovery.k8s.io/v1",
-  },
-  { kind: "Node", apiVersion: "v1", plural: "nodes", namespaced: false, base: "/api/v1" },
-  {
-    kind: "ServiceCIDR",
-    apiVersion: "networking.k8s.io/v1",
-    plural: "servicecidrs",
-    namespaced: false,
-    base: "/apis/networking.k8s.io/v1",
-  },
-  {
-    kind: "Event",
-    apiVersion: "events.k8s.io/v1",
-    plural: "events",
-    namespaced: true,
-    base: "/apis/events.k8s.io/v1",
-  },
-];
+export const COLLECTIONS: readonly Collection[] = Object.entries(KINDS).flatMap(
+  ([apiVersion, kinds]) =>
+    kinds.map((kind) => ({
+      kind,
+      apiVersion,
+      plural: kind.toLowerCase().replace(/y$/, "ie").replace(/us$/, "use").replace(/s?$/, "s"),
+      namespaced: !CLUSTER_WIDE.includes(kind),
+      base: apiVersion === "v1" ? "/api/v1" : `/apis/${apiVersion}`,
+    })),
+);
 
 /** An object with what it looks like on the wire, made once. */
 export class Stored {

@@ -163,6 +163,11 @@ const MESSAGES: Readonly<Record<string, Message>> = {
   Status: STATUS,
 };
 
+/** Returns true if objects of a kind can be encoded. */
+export function hasProtobuf(kind: string): boolean {
+  return kind in MESSAGES;
+}
+
 /** An object behind its prefix, in a runtime Unknown. */
 export function encodeObject(object: Partial<ApiObject>): Uint8Array {
   const message = MESSAGES[object.kind ?? ""];
