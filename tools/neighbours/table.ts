@@ -7,12 +7,15 @@ import { run } from "../../tests/support/command.ts";
 import { replaceMarked } from "../marked.ts";
 import { lossesOf, type Mode, MODES, type Stage } from "./run.ts";
 
+/** Names of the proxies. */
+const PROXIES = ["signpost", "kube-proxy"] as const;
+
 /** One program beside one neighbour. */
 export interface Result {
   readonly name: string;
   /** The distribution. */
   readonly root: string;
-  readonly proxy: "signpost" | "kube-proxy";
+  readonly proxy: typeof PROXIES[number];
   readonly mode: Mode;
   /** The neighbour's version. */
   readonly version: string;
@@ -27,6 +30,8 @@ export interface Recorded extends Omit<Result, "stages" | "note"> {
   readonly flows: number;
   /** The flows that passed, by stage. */
   readonly stages: Readonly<Record<string, number>>;
+  /** The stages that lost a flow, by its name. */
+  readonly lost: Readonly<Record<string, string>>;
   /** The kinds of findings of all stages. */
   readonly findings: readonly string[];
   /** As `2026-11-23`. */
@@ -40,6 +45,11 @@ export const RESULTS = "docs/data/neighbours.json";
 export const PAGE = "docs/compatibility.md";
 
 const HEAD = `Program | Tried on | ${MODES.join(" | ")} | Findings`;
+
+/** Returns the name of the flow that went wrong. */
+function flowOf(failure: string): string {
+  return failure.replace(/: [^:]*$/, "");
+}
 
 /** Returns a line for each stage in which flows die that pass without the neighbour, unreported. */
 export function silentLosses(result: Result): string[] {
@@ -63,11 +73,16 @@ export function record(
 ): Recorded {
   const lines = stages.flatMap(({ findings = [] }) => findings);
   const kinds = lines.flatMap((line) => /\[([a-z0-9-]+)\]/.exec(line)?.[1] ?? []);
+  const lost = new Set(stages.flatMap(({ failures }) => failures.map(flowOf)));
+  const stagesOf = (flow: string) =>
+    stages.filter(({ failures }) => failures.some((each) => flowOf(each) === flow));
+  const namesOf = (all: readonly Stage[]) => all.map(({ name }) => name).join("; ");
   return {
     ...result,
     ...of,
     flows: stages[0]?.total ?? 0,
     stages: Object.fromEntries(stages.map(({ name, passed }) => [name, passed])),
+    lost: Object.fromEntries([...lost].map((flow) => [flow, namesOf(stagesOf(flow))])),
     findings: [...new Set(kinds)].sort(),
   };
 }
@@ -89,7 +104,8 @@ export function renderTable(results: readonly Recorded[]): string {
   const lines = [...Map.groupBy(rows, ({ result }) => result)].map(([result, all]) =>
     `| ${all.map(({ program }) => program).join(", ")} | ${result} |\n`
   );
-  return `| ${HEAD} |\n|${"---|".repeat(5)}\n${lines.join("")}`;
+  const table = `| ${HEAD} |\n|${"---|".repeat(5)}\n${lines.join("")}`;
+  return `${table}${renderDifferences(results)}`;
 }
 
 /** Such as `40 of 40`, or `14 of 40 (kube-proxy: 10)`: the fewest flows that passed after a step. */
@@ -101,6 +117,34 @@ function flowsOf(results: readonly Recorded[]): string {
   const [own, peer] = [fewest("signpost"), fewest("kube-proxy")];
   if (own === undefined) return "";
   return `${own} of ${results[0]?.flows}${peer === undefined ? "" : ` (kube-proxy: ${peer})`}`;
+}
+
+/** Returns a table of the flows that one proxy alone loses; empty without another proxy. */
+function renderDifferences(results: readonly Recorded[]): string {
+  const pairs = Map.groupBy(results, ({ name, root, mode }) => `${name} | ${root} | ${mode}`);
+  const rows = [...pairs].flatMap(([pair, all]) => {
+    const [own, peer] = PROXIES.map((proxy) => all.find((each) => each.proxy === proxy)?.lost);
+    if (!own || !peer || Object.keys({ ...own, ...peer }).length === 0) return [];
+    return [`| ${pair} | ${lostBy(own, peer)} | ${lostBy(peer, own)} |\n`];
+  });
+  if (rows.length === 0) return "";
+  const head = `Program | System | Mode | ${
+    PROXIES.map((proxy) => `${proxy} alone loses`).join(" | ")
+  }`;
+  return `\n| ${head} |\n|${"---|".repeat(5)}\n${rows.join("")}`;
+}
+
+type Lost = Recorded["lost"];
+
+/** Returns the flows that one loses and the other does not, with their stages. */
+function lostBy(one: Lost, other: Lost): string {
+  const flows = Object.entries(one).map(([flow, stages]) => {
+    const both = other[flow]?.split("; ") ?? [];
+    return { flow, stages: stages.split("; ").filter((each) => !both.includes(each)).join("; ") };
+  }).filter(({ stages }) => stages !== "");
+  return [...Map.groupBy(flows, ({ stages }) => stages)].map(([stages, all]) =>
+    `${all.map(({ flow }) => `\`${flow}\``).join(", ")} (${stages})`
+  ).join(", ") || "none";
 }
 
 /** Puts the table into the text of the page. */

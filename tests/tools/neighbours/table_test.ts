@@ -44,6 +44,8 @@ Deno.test("a run fails if a flow dies beside a neighbour and check reports nothi
   ]);
 });
 
+const OF = { date: "2026-11-27", commit: "043b632" };
+
 Deno.test("the table of neighbours has the fewest flows that passed, and the findings", () => {
   const lossy = afterStart(["pod1: UDP: drop"], [FINDING]);
   const results = [
@@ -53,13 +55,24 @@ Deno.test("the table of neighbours has the fewest flows that passed, and the fin
     result({ name: "bird", version: "BIRD version 2.0.12" }),
     result({ name: "lxd", version: "5.0.2" }),
   ];
-  const of = { date: "2026-11-27", commit: "043b632" };
   assertEquals(
-    renderTable(results.map((each) => record(each, of))),
+    renderTable(results.map((each) => record(each, OF))).split("\n\n")[0],
     `| Program | Tried on | nftables | iptables | Findings |
 |---|---|---|---|---|
 | docker 20.10.24 | debian12 (043b632) | 40 of 40 | 39 of 40 (kube-proxy: 39) | \`firewall-drops-services\` |
-| bird 2.0.12, lxd 5.0.2 | debian12 (043b632) | 40 of 40 |  |  |
+| bird 2.0.12, lxd 5.0.2 | debian12 (043b632) | 40 of 40 |  |  |`,
+  );
+});
+
+Deno.test("a second table names the flows that one proxy alone loses", () => {
+  const own = afterStart(["pod1: UDP: drop", "node: UDP: drop"], [FINDING]);
+  const peer = afterStart(["node: UDP: drop", "pod1: no endpoints: drop, world"], []);
+  const results = [own, { ...peer, proxy: "kube-proxy" as const }];
+  assertEquals(
+    renderTable(results.map((each) => record(each, OF))).split("\n\n")[1],
+    `| Program | System | Mode | signpost alone loses | kube-proxy alone loses |
+|---|---|---|---|---|
+| docker | debian12 | nftables | \`pod1: UDP\` (after: started) | \`pod1: no endpoints\` (after: started) |
 `,
   );
 });
