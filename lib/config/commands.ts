@@ -141,8 +141,8 @@ is changed.`,
     usage: ["bundle [-o FILE] [flags]"],
     about:
       `The archive (.tar.gz) has versions, the configuration, the output of status, check and verify, signpost's tables
-without elements, the chains of other programs with their numbers of rules, rules of kube-proxy, and
-numbers of connection tracking. It has names and addresses. It never has Secrets, tokens, keys, passwords,
+without elements, the chains of other programs with their numbers of rules, rules of kube-proxy, the
+last lines of the log, and numbers of connection tracking. It has names and addresses. It never has Secrets, tokens, keys, passwords,
 variables of the environment, annotations or comments of rules. The command lists the files before it
 writes the archive. If a part cannot be read, such as without a daemon, its file says why.`,
     examples: [
