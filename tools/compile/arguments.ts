@@ -17,28 +17,21 @@ export type Target = typeof TARGETS[number];
 const MAX_HEAP = 1024;
 
 /**
- * How V8 keeps its memory small; the task `start` has the same. `--expose-gc` lets the daemon give
- * memory back when it rests (lib/system/runtime.ts).
+ * How V8 keeps its memory small; the task `start` has the same. bench/README.md has what each flag saves.
  *
- * - Young objects get 2 MiB, not 16: at 10,000 Services that is 30 MB less at rest and 90 MB less at the peak, for the
- *   same CPU time. With 1 MiB, the first sync of 1,000,000 endpoints takes a quarter more of it.
+ * - `--expose-gc` lets the daemon give memory back when it rests (lib/system/runtime.ts).
+ * - Young objects get 2 MiB, not 16. With 1 MiB, the first sync of 1,000,000 endpoints takes a quarter more CPU time.
  * - What has survived a collection may grow by 50 % until the next one, not by up to 300 %. With 30 %, the start of
  *   1,000,000 endpoints has 15 collections, not 10, and 40 MB less at its peak.
- * - V8 collects twice more, in small steps, once little is allocated (its memory reducer). It waits for 1 s, not for 30
- *   and 8: at 10,000 Services, 30 MB of the start go half a minute earlier.
- * - Of fragmented memory, 1 MiB is moved at once, not 4: the longest collection of 30,000 Services takes 47 ms, not 68.
- * - Pages of young objects are kept as they are if 30 % are in use, not 70: what is not moved has no pointers to update.
- * - Functions are optimised 25 and 100 times later, for the code and the optimisers' own pages count, too: at 1,000
- *   Services that is 4 MB less. Later still saves 2 MB more, but a change at 10,000 Services takes 10 ms, not 9.
+ * - V8 collects twice more, in small steps, 1 s after large work (its memory reducer), not after 8 s.
+ * - Functions are optimised 25 and 100 times later, for the code and the optimisers' own pages count, too. Later still
+ *   saves 2 MB more, but a change at 10,000 Services takes 10 ms, not 9.
  */
 export const V8_FLAGS = [
   "--expose-gc",
   "--max-semi-space-size=2",
   "--heap-growing-percent=50",
   "--memory-reducer-delay-ms=1000",
-  "--gc-memory-reducer-start-delay-ms=1000",
-  "--compaction-max-evacuated-bytes-mb=1",
-  "--page-promotion-threshold=30",
   "--invocation-count-for-maglev=10000",
   "--invocation-count-for-turbofan=300000",
 ].join(",");
