@@ -124,12 +124,12 @@ and its addresses, and the Services. It works without a daemon and without an AP
 its own findings. docs/findings.md lists all findings with their remedies.
 
 It asks the daemon of this node (--socket) for its configuration. If no daemon answers, it reads
-/etc/signpost/config.yaml. With --config, --kubeconfig, --master or --manifests, only the flags count. Nothing
-is changed.`,
+/etc/signpost/config.yaml. With --config, --kubeconfig, --master or --manifests, only the flags count. It changes
+nothing. A running daemon looks at its rules at once for it, and repairs them if they differ.`,
     examples: ["signpost check -o json", "signpost check --kubeconfig /etc/signpost/kubeconfig"],
     exitCodes: [
-      [0, "nothing is wrong"],
-      [1, "there are warnings"],
+      [0, "nothing is wrong; information alone counts as nothing"],
+      [1, "there are warnings, and no errors"],
       [2, "there are errors: signpost does not work; or the command line is wrong"],
     ],
     shares: NODE,
@@ -141,10 +141,10 @@ is changed.`,
     usage: ["bundle [-o FILE] [flags]"],
     about:
       `The archive (.tar.gz) has versions, the configuration, the output of status, check and verify, signpost's tables
-without elements, the chains of other programs with their numbers of rules, rules of kube-proxy, the
-last lines of the log, and numbers of connection tracking. It has names and addresses. It never has Secrets, tokens, keys, passwords,
-variables of the environment, annotations or comments of rules. The command lists the files before it
-writes the archive. If a part cannot be read, such as without a daemon, its file says why.`,
+without elements, the chains of other programs with their numbers of rules, rules of kube-proxy, the last lines
+of the log, the last changes, addresses, routes, and numbers of connection tracking. It has names and addresses.
+It never has Secrets, tokens, keys, passwords, variables of the environment, annotations or comments of rules.
+The command lists the files before it writes the archive. If a part cannot be read, such as without a daemon, its file says why.`,
     examples: [
       "signpost bundle",
       "signpost bundle -o - > bundle.tar.gz",
@@ -240,7 +240,10 @@ ${DAEMON_FLAGS}`,
         "Connect from this node to each endpoint and address of the Service (TCP), and show the results.",
       ),
       conntrack: switchFlag("--conntrack", "Show conntrack entries, too."),
-      history: switchFlag("--history", "Show the last 20 changes of the Service, not the last 5."),
+      history: switchFlag(
+        "--history",
+        "Show the last 20 changes of the Service since the daemon started, not the last 5.",
+      ),
       timeout: TIMEOUT,
     },
   },
