@@ -179,7 +179,7 @@ test("a mode that was asked for is not replaced by another", async () => {
   const nftables = [...stage.args, "--proxy-mode", "nftables"];
   const first = await runSignpost(stage.network, nftables, noFib);
   assertEquals(first.code, 1);
-  assertMatch(first.stderr, /of what the rules need, fib .*--proxy-mode iptables/);
+  assertMatch(first.stderr, /expressions that are not available: fib .*--proxy-mode iptables/);
 
   await using noIptables = await linkPrograms(["ip", "nft"]);
   const iptables = [...stage.args, "--proxy-mode", "iptables"];
