@@ -9,7 +9,7 @@ import { isWithoutIpv6, type MachineRun } from "./catalog.ts";
 import type { Plan } from "./guest.ts";
 import { runMachine } from "./machine.ts";
 import { prepareNft, prepareProgram } from "./nft.ts";
-import type { Packages } from "./packages.ts";
+import { findProgram, type Packages } from "./packages.ts";
 import { DENO, prepareUserland } from "./userland.ts";
 import {
   type Backend,
@@ -76,7 +76,10 @@ export async function runKernel(
     path.push(await prepareProgram(shop.packages, run.suite, { program: name, name }));
   }
   const busybox = architecture
-    ? `${await shop.packages.unpack(run.suite, ["busybox-static"], architecture)}/bin/busybox`
+    ? await findProgram(
+      await shop.packages.unpack(run.suite, ["busybox-static"], architecture),
+      "busybox",
+    )
     : shop.busybox;
   const boot = await makeBootFiles(unpacked, { first: busybox, busybox: shop.busybox, folder });
 
