@@ -4,7 +4,7 @@
  * @module
  */
 import { execute, run } from "../../tests/support/command.ts";
-import { exists } from "../kernels/packages.ts";
+import { exists, Packages } from "../kernels/packages.ts";
 
 /** The distributions of nodes by the option `--root`, as suites of their archives. */
 export const DISTRIBUTIONS: Readonly<Record<string, string>> = {
@@ -15,6 +15,9 @@ export const DISTRIBUTIONS: Readonly<Record<string, string>> = {
   ubuntu2204: "jammy",
   ubuntu2404: "noble",
 };
+
+const UBUNTU = "http://archive.ubuntu.com/ubuntu";
+const KEYRING = "/usr/share/keyrings/ubuntu-archive-keyring.gpg";
 
 const BASE_PACKAGES = [
   ...["systemd", "systemd-sysv", "dbus", "nftables", "iptables", "ipset", "conntrack"],
@@ -29,7 +32,7 @@ shift 4
 export DEBIAN_FRONTEND=noninteractive
 mount --make-rprivate /
 mount -t overlay overlay -o "lowerdir=$lower,upperdir=$upper,workdir=$work" "$root"
-cp /etc/resolv.conf "$root/etc/resolv.conf"
+cp --remove-destination /etc/resolv.conf "$root/etc/"
 printf '#!/bin/sh\\nexit 101\\n' > "$root/usr/sbin/policy-rc.d"
 chmod +x "$root/usr/sbin/policy-rc.d"
 mount -t proc proc "$root/proc"
@@ -83,10 +86,21 @@ export class Roots {
     await Deno.mkdir(this.#folder, { recursive: true });
     const include = `--include=${BASE_PACKAGES.join(",")}`;
     await execute(["rm", "-rf", `${folder}.new`]);
-    // A mirror's copy of sid may be old. Ubuntu's suites need Ubuntu's keyring.
+    // A mirror's copy of sid may be old.
     const age = '--aptopt=Acquire::Check-Valid-Until "false"';
-    await run(["mmdebstrap", "--variant=apt", age, include, suite, `${folder}.new`]);
+    const more = distribution.startsWith("ubuntu") ? await this.#ubuntu(suite) : [];
+    await run(["mmdebstrap", "--variant=apt", age, include, suite, `${folder}.new`, ...more]);
     await Deno.rename(`${folder}.new`, folder);
     return folder;
+  }
+
+  /** Returns the sources of Ubuntu's packages, and the file with its keys: the system's, or that of Debian's package. */
+  async #ubuntu(suite: string): Promise<string[]> {
+    const packages = new Packages(`${this.#folder}/packages`);
+    const keys = await exists(KEYRING) ? "" : await packages.unpack("trixie", ["ubuntu-keyring"]);
+    const sources = ["", "-updates"].map((pocket) =>
+      `deb ${UBUNTU} ${suite}${pocket} main universe`
+    );
+    return [...sources, `--keyring=${keys}${KEYRING}`];
   }
 }
