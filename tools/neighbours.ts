@@ -107,6 +107,7 @@ async function main(args: readonly string[]): Promise<number> {
   try {
     const sources = options.names.flatMap((name) => NEIGHBOURS[name]?.programs ?? []);
     for (const source of sources) await goProgram(source);
+    await Deno.mkdir(`${options.cache}/journals`, { recursive: true });
     const waiting = runs.entries();
     const work = async () => {
       for (const [i, each] of waiting) {
@@ -128,7 +129,7 @@ async function main(args: readonly string[]): Promise<number> {
 }
 
 async function runOne(
-  options: Pick<Options, "root"> & {
+  options: Pick<Options, "root" | "cache"> & {
     readonly name: string;
     readonly mode: Mode;
     readonly peer: string | undefined;
@@ -136,7 +137,7 @@ async function runOne(
     readonly scratch: string;
   },
 ): Promise<Result> {
-  const { name, mode, peer, root, roots, scratch } = options;
+  const { name, mode, peer, root, cache, roots, scratch } = options;
   const proxy = peer === undefined ? "signpost" : "kube-proxy";
   const neighbour = NEIGHBOURS[name];
   if (neighbour === undefined) throw new Error(`there is no neighbour ${name}`);
@@ -144,6 +145,7 @@ async function runOne(
   let version = "";
   let note: string | undefined;
   const began = performance.now();
+  const journal = `${cache}/journals/${new Date().toISOString()}-${name}-${proxy}-${mode}`;
   const tell = (line: string) => complain(`${name}, ${proxy} ${mode}: ${line}`);
   try {
     const programs = await Promise.all((neighbour.programs ?? []).map(goProgram));
@@ -156,6 +158,7 @@ async function runOne(
       lower: await roots.lower(root, neighbour.packages),
       folder: scratch,
       checkout: ROOT,
+      journal,
       programs: programs.filter((program) => program !== undefined),
       onStage: (stage) => {
         stages.push(stage);
@@ -170,7 +173,11 @@ async function runOne(
     tell(`ended early: ${note}`);
   }
   const seconds = Math.round((performance.now() - began) / 1_000);
-  return { name, root, proxy, mode, version, stages, seconds, ...note !== undefined && { note } };
+  const early = note !== undefined && { note };
+  const result = { name, root, proxy, mode, version, stages, seconds, ...early } as const;
+  if (silentLosses(result).length === 0) await Deno.remove(journal);
+  else tell(`failed; the node's journal: ${journal}`);
+  return result;
 }
 
 if (import.meta.main) {

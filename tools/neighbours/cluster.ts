@@ -22,16 +22,10 @@ export const TOPOLOGY: Topology = {
 
 /** The pod ranges, for `clusterCIDR`. */
 export const CLUSTER_CIDR = "10.244.0.0/16,fd44::/48";
-/** The API server's address and port. */
-export const API = { host: "api", address: "192.168.77.3", port: 6443 } as const;
+/** The API server's host and address. */
+export const API = { host: "api", address: "192.168.77.3" } as const;
 
-const NODE_OF: Readonly<Record<string, string>> = {
-  pod1: "node-1",
-  pod2: "node-1",
-  node: "node-1",
-  pod3: "node-2",
-  api: "node-2",
-};
+const NODE_OF: Readonly<Record<string, string>> = { pod3: "node-2", api: "node-2" };
 
 interface ServiceOptions {
   readonly clusterIP: string;
@@ -74,16 +68,12 @@ function service(name: string, options: ServiceOptions): ApiObject[] {
   }, {
     apiVersion: "discovery.k8s.io/v1",
     kind: "EndpointSlice",
-    metadata: {
-      namespace,
-      name: `${name}-1`,
-      labels: { "kubernetes.io/service-name": name },
-    },
+    metadata: { namespace, name, labels: { "kubernetes.io/service-name": name } },
     addressType: isIpv6 ? "IPv6" : "IPv4",
     ports: [{ name: "x", port: targetPort, protocol }],
     endpoints: endpoints.map((host) => ({
       addresses: [addressOf(host)],
-      nodeName: NODE_OF[host],
+      nodeName: NODE_OF[host] ?? "node-1",
       conditions: { ready: true, serving: true, terminating: false },
     })),
   }];
@@ -99,6 +89,10 @@ function node(name: string, podCIDRs: readonly string[], addresses: readonly str
   };
 }
 
+const HERE = ["pod1", "pod2"];
+const PODS = [...HERE, "pod3"];
+const DNS = { port: 53, targetPort: 8053, protocol: "UDP" } as const;
+
 /** The objects of the API server. */
 export const OBJECTS: readonly ApiObject[] = [
   node("node-1", ["10.244.0.0/24", "fd44::/64"], TOPOLOGY.node),
@@ -107,10 +101,10 @@ export const OBJECTS: readonly ApiObject[] = [
     namespace: "default",
     clusterIP: "10.96.0.1",
     port: 443,
-    targetPort: API.port,
+    targetPort: 6443,
     endpoints: ["api"],
   }),
-  ...service("web", { clusterIP: "10.96.0.10", endpoints: ["pod1", "pod2"], nodePort: 30080 }),
+  ...service("web", { clusterIP: "10.96.0.10", endpoints: HERE, nodePort: 30080 }),
   ...service("hairpin", { clusterIP: "10.96.0.11", endpoints: ["pod1"] }),
   ...service("remote", { clusterIP: "10.96.0.12", endpoints: ["pod3"], nodePort: 30082 }),
   ...service("local", {
@@ -128,55 +122,42 @@ export const OBJECTS: readonly ApiObject[] = [
   }),
   ...service("ranges", {
     clusterIP: "10.96.0.16",
-    endpoints: ["pod1", "pod2"],
+    endpoints: HERE,
     nodePort: 30086,
     loadBalancerIP: "203.0.113.86",
     spec: { loadBalancerSourceRanges: ["198.51.100.0/24"] },
   }),
   ...service("sticky", {
     clusterIP: "10.96.0.17",
-    endpoints: ["pod1", "pod2", "pod3"],
+    endpoints: PODS,
     nodePort: 30087,
     spec: {
       sessionAffinity: "ClientIP",
       sessionAffinityConfig: { clientIP: { timeoutSeconds: 10_800 } },
     },
   }),
-  ...service("dns", {
-    clusterIP: "10.96.0.18",
-    endpoints: ["pod1", "pod2"],
-    port: 53,
-    targetPort: 8053,
-    protocol: "UDP",
-    nodePort: 30088,
-  }),
+  ...service("dns", { ...DNS, clusterIP: "10.96.0.18", endpoints: HERE, nodePort: 30088 }),
   ...service("other-host", {
+    targetPort: 6444,
     clusterIP: "10.96.0.20",
     endpoints: ["api"],
-    targetPort: 6444,
     nodePort: 30090,
   }),
   ...service("this-host", {
+    targetPort: 6444,
     clusterIP: "10.96.0.21",
     endpoints: ["node"],
-    targetPort: 6444,
     nodePort: 30091,
   }),
   ...service("here", { clusterIP: "10.96.0.22", endpoints: ["pod2"], nodePort: 30092 }),
-  ...service("none-udp", {
-    clusterIP: "10.96.0.24",
-    endpoints: [],
-    port: 53,
-    targetPort: 8053,
-    protocol: "UDP",
-  }),
-  ...service("web6", { clusterIP: "fd96::10", endpoints: ["pod1", "pod2"] }),
+  ...service("none-udp", { ...DNS, clusterIP: "10.96.0.24", endpoints: [] }),
+  ...service("web6", { clusterIP: "fd96::10", endpoints: HERE }),
   ...service("remote6", { clusterIP: "fd96::12", endpoints: ["pod3"], nodePort: 30097 }),
 ];
 
 /** Opens the servers of all pods and hosts. */
 export function serveAll(network: Network): void {
-  for (const host of ["pod1", "pod2", "pod3"]) {
+  for (const host of PODS) {
     network.serve(host, { protocol: "tcp", port: 8080 });
     network.serve(host, { protocol: "udp", port: 8053 });
   }
@@ -209,24 +190,19 @@ export const FLOWS: readonly Flow[] = [
     "control: outside": ["192.0.2.99", 8080, ["world"]],
     "cluster IP, pod elsewhere": ["10.96.0.12", 80, ["pod3"]],
     "cluster IP, pod here": ["10.96.0.22", 80, ["pod2"]],
-    "cluster IP, two pods": ["10.96.0.10", 80, ["pod1", "pod2"], { times: 6 }],
+    "cluster IP, two pods": ["10.96.0.10", 80, HERE, { times: 6 }],
     "cluster IP, hairpin": ["10.96.0.11", 80, ["pod1"]],
     "cluster IP, another host": ["10.96.0.20", 80, ["api"]],
     "cluster IP, this host": ["10.96.0.21", 80, ["node"]],
     "node port": [NODE_IP, 30082, ["pod3"]],
     "external IP": ["203.0.113.85", 80, ["pod2"]],
     "load-balancer IP, policy Local": ["203.0.113.83", 80, ["pod1", "pod3"]],
-    "session affinity": [
-      "10.96.0.17",
-      80,
-      ["pod1", "pod2", "pod3"],
-      { times: 8, isSticky: true },
-    ],
-    "UDP": ["10.96.0.18", 53, ["pod1", "pod2"], { times: 3, protocol: "udp" }],
+    "session affinity": ["10.96.0.17", 80, PODS, { times: 8, isSticky: true }],
+    "UDP": ["10.96.0.18", 53, HERE, { times: 3, protocol: "udp" }],
     "no endpoints": ["10.96.0.14", 80, "reject"],
     "no endpoints, UDP": ["10.96.0.24", 53, "reject", { protocol: "udp" }],
     "unused port of a cluster IP": ["10.96.0.22", 81, "reject", { only: "nftables" }],
-    "IPv6, pods here": ["fd96::10", 80, ["pod1", "pod2"], { times: 3 }],
+    "IPv6, pods here": ["fd96::10", 80, HERE, { times: 3 }],
     "IPv6, pod elsewhere": ["fd96::12", 80, ["pod3"]],
   }),
   ...from("node", {
@@ -237,7 +213,7 @@ export const FLOWS: readonly Flow[] = [
     "cluster IP, this host": ["10.96.0.21", 80, ["node"]],
     "own node port": [NODE_IP, 30082, ["pod3"]],
     "external IP": ["203.0.113.85", 80, ["pod2"]],
-    "UDP": ["10.96.0.18", 53, ["pod1", "pod2"], { times: 3, protocol: "udp" }],
+    "UDP": ["10.96.0.18", 53, HERE, { times: 3, protocol: "udp" }],
     "no endpoints": ["10.96.0.14", 80, "reject"],
   }),
   ...from("client", {
@@ -248,20 +224,15 @@ export const FLOWS: readonly Flow[] = [
     "node port, policy Local": [NODE_IP, 30083, ["pod1"]],
     "external IP": ["203.0.113.85", 80, ["pod2"]],
     "load-balancer IP, policy Local": ["203.0.113.83", 80, ["pod1"]],
-    "load-balancer IP, in the source ranges": ["203.0.113.86", 80, ["pod1", "pod2"]],
+    "load-balancer IP, in the source ranges": ["203.0.113.86", 80, HERE],
     "load-balancer IP, not in the source ranges": [
       "203.0.113.86",
       80,
       "drop",
       { source: "203.0.113.9" },
     ],
-    "session affinity": [
-      NODE_IP,
-      30087,
-      ["pod1", "pod2", "pod3"],
-      { times: 8, isSticky: true },
-    ],
-    "UDP node port": [NODE_IP, 30088, ["pod1", "pod2"], { times: 3, protocol: "udp" }],
+    "session affinity": [NODE_IP, 30087, PODS, { times: 8, isSticky: true }],
+    "UDP node port": [NODE_IP, 30088, HERE, { times: 3, protocol: "udp" }],
     "no endpoints, node port": [NODE_IP, 30084, "reject"],
   }),
   ...from("api", { "IPv6 node port": ["fd77::2", 30097, ["pod3"]] }),
@@ -275,14 +246,10 @@ type FlowRow = readonly [
 ];
 
 function from(host: string, rows: Readonly<Record<string, FlowRow>>): Flow[] {
-  return Object.entries(rows).map(([name, [address, port, to, more]]) => ({
-    name: `${host}: ${name}`,
-    from: host,
-    address,
-    port,
-    to,
-    ...more,
-  }));
+  return Object.entries(rows).map(([row, [address, port, to, more]]) => {
+    const name = `${host}: ${row}`;
+    return { name, from: host, address, port, to, ...more };
+  });
 }
 
 /**

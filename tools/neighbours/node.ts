@@ -7,15 +7,8 @@ import { type CommandResult, execute } from "../../tests/support/command.ts";
 import { eventually } from "../../tests/support/eventually.ts";
 
 const BOOT = new URL("boot.sh", import.meta.url).pathname;
-const ENVIRONMENT = [
-  ...[
-    "PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-    "HOME=/root",
-    "LANG=C.UTF-8",
-    "NO_COLOR=1",
-  ],
-  "DENO_NO_UPDATE_CHECK=1",
-];
+const PATH = "PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+const ENVIRONMENT = [PATH, "HOME=/root", "LANG=C.UTF-8", "NO_COLOR=1", "DENO_NO_UPDATE_CHECK=1"];
 
 /** Returns the path of a program in a node. */
 export function placeOf(program: string): string {

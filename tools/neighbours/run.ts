@@ -3,8 +3,11 @@
  *
  * @module
  */
+import { ApiServer } from "../../tests/support/api_server.ts";
+import { makeCertificates } from "../../tests/support/certificates.ts";
 import { run } from "../../tests/support/command.ts";
 import { eventually } from "../../tests/support/eventually.ts";
+import { Forwarder } from "../../tests/support/forward.ts";
 import { Network } from "../../tests/support/network.ts";
 import { NODE } from "../../tests/support/topology.ts";
 import { V8_FLAGS } from "../compile/arguments.ts";
@@ -15,12 +18,7 @@ import type { Neighbour } from "./programs.ts";
 
 /** The modes of both proxies. */
 export const MODES = ["nftables", "iptables"] as const;
-
-/** Names a mode. */
 export type Mode = typeof MODES[number];
-
-/** The order in which the two start. */
-export const ORDERS = ["after", "before"] as const;
 
 /** The result of one stage. */
 export interface Stage {
@@ -47,13 +45,14 @@ export interface RunOptions {
   readonly checkout: string;
   /** Paths of the neighbour's programs that no package has. */
   readonly programs: readonly string[];
+  /** Takes the journals of the nodes. */
+  readonly journal: string;
   /** Takes each result as soon as it is there. */
   readonly onStage: (stage: Stage) => void;
 }
 
 const KUBECONFIG = "/etc/proxy/kubeconfig";
 const CONFIG = "/etc/proxy/config.yaml";
-const CONTROL_PORT = 6480;
 /** Milliseconds until rules that another program is still writing have been read. */
 const LOOK_DEADLINE = 10_000;
 
@@ -64,50 +63,35 @@ export function lossesOf(failures: readonly string[]): string[] {
 
 /** Returns the version of a neighbour, and passes the result of each stage to `onStage`. */
 export async function runNeighbour(options: RunOptions): Promise<string> {
-  const { neighbour } = options;
   let version = "";
-  for (const order of ORDERS) {
-    await using stage = await Place.create(options);
-    version = (await stage.node.shell(neighbour.version)).trim();
-    if (neighbour.prepare !== undefined) await stage.node.shell(neighbour.prepare);
-    if (order === "after") {
-      await stage.startProxy();
-      await stage.judge("alone");
-      await stage.startNeighbour();
-    } else {
-      await stage.startNeighbour();
-      await stage.startProxy();
+  for (const order of ["after", "before"] as const) {
+    await using place = await Place.create(options);
+    const { node } = place.parts;
+    try {
+      version = (await node.shell(options.neighbour.version)).trim();
+      await place.tryOrder(order);
+    } finally {
+      const journal = await node.execute(["journalctl", "-o", "short-precise", "--no-pager"]);
+      await Deno.writeTextFile(options.journal, journal.stdout, { append: true });
     }
-    await stage.judge(`${order}: started`);
-    for (const [name, script] of Object.entries(neighbour.stages ?? {})) {
-      await stage.node.shell(script);
-      await stage.judge(`${order}: ${name}`);
-    }
-    await stage.node.shell(neighbour.stop);
-    await stage.judge(`${order}: stopped`);
   }
   return version;
 }
 
 /** A network with a booted node and an API server. */
 class Place implements AsyncDisposable {
-  readonly #options: RunOptions;
-  readonly #network: Network;
-  readonly #resources: AsyncDisposableStack;
   readonly #flows: readonly Flow[];
 
-  private constructor(options: RunOptions, network: Network, parts: {
-    readonly node: SystemdNode;
-    readonly resources: AsyncDisposableStack;
-  }) {
-    this.#options = options;
-    this.#network = network;
-    this.node = parts.node;
-    this.#resources = parts.resources;
+  private constructor(
+    private readonly options: RunOptions,
+    readonly parts: {
+      readonly network: Network;
+      readonly node: SystemdNode;
+      readonly resources: AsyncDisposableStack;
+    },
+  ) {
     this.#flows = FLOWS.filter(({ only }) => only === undefined || only === options.mode);
   }
-
-  readonly node: SystemdNode;
 
   static async create(options: RunOptions): Promise<Place> {
     const { checkout, lower, mode } = options;
@@ -127,29 +111,50 @@ class Place implements AsyncDisposable {
         programs: [...options.programs, ...options.peer === undefined ? [] : [options.peer]],
       }),
     );
-    const api = await startApiServer(network, { checkout, folder });
-    resources.use(api);
-    await node.shell(
-      `mkdir -p /etc/proxy; cat > ${KUBECONFIG} <<'END'\n${await Deno.readTextFile(
-        `${folder}/api/kubeconfig`,
-      )}\nEND
-cat > ${CONFIG} <<'END'\n${configurationOf(mode)}END`,
-    );
-    return new Place(options, network, { node, resources: resources.move() });
+    const api = new ApiServer({ certificates: await makeCertificates(folder, [API.address]) });
+    for (const object of OBJECTS) api.store.put(object);
+    await api.start();
+    resources.defer(() => api.stop());
+    const { port = 0 } = api.options;
+    resources.use(new Forwarder(network, { ...API, port }));
+    const kubeconfig = api.kubeconfig().replace("//127.0.0.1", `//${API.address}`);
+    await node.shell(`mkdir -p /etc/proxy
+cat > ${KUBECONFIG} <<'END'\n${kubeconfig}\nEND
+cat > ${CONFIG} <<'END'\n${configurationOf(mode)}END`);
+    return new Place(options, { network, node, resources: resources.move() });
+  }
+
+  /** Tries all stages. @param order of the neighbour's start and the proxy's */
+  async tryOrder(order: "after" | "before"): Promise<void> {
+    const { prepare, stages = {}, stop } = this.options.neighbour;
+    if (prepare !== undefined) await this.parts.node.shell(prepare);
+    if (order === "before") await this.#startNeighbour();
+    await this.#startProxy();
+    if (order === "after") {
+      await this.#judge("alone");
+      await this.#startNeighbour();
+    }
+    await this.#judge(`${order}: started`);
+    for (const [name, script] of Object.entries(stages)) {
+      await this.parts.node.shell(script);
+      await this.#judge(`${order}: ${name}`);
+    }
+    await this.parts.node.shell(stop);
+    await this.#judge(`${order}: stopped`);
   }
 
   /** Starts the proxy, and waits for its rules. */
-  async startProxy(): Promise<void> {
-    const { checkout, peer } = this.#options;
+  async #startProxy(): Promise<void> {
+    const { checkout, peer } = this.options;
     const flags = ["-qP", `--v8-flags=${V8_FLAGS}`, "main.ts"];
     const program = peer === undefined
       ? [Deno.execPath(), "run", ...flags, "--state-file="]
       : [placeOf(peer), "--v=2"];
-    const { code, stderr } = await this.node.execute([
+    const { code, stderr } = await this.parts.node.execute([
       ...["systemd-run", "-q", "--unit=proxy", `--property=WorkingDirectory=${checkout}`],
       ...["--property=RuntimeDirectory=signpost", "--property=StateDirectory=signpost"],
       ...["--setenv=PATH=/usr/sbin:/usr/bin:/sbin:/bin", "--setenv=DENO_NO_UPDATE_CHECK=1"],
-      `--setenv=DENO_DIR=${this.node.cache}`,
+      `--setenv=DENO_DIR=${this.parts.node.cache}`,
       ...[...program, `--config=${CONFIG}`],
     ]);
     if (code !== 0) throw new Error(`systemd-run: ${stderr}`);
@@ -157,44 +162,39 @@ cat > ${CONFIG} <<'END'\n${configurationOf(mode)}END`,
       await eventually("the proxy is ready", async () => {
         const path = peer === undefined ? "readyz" : "healthz";
         const probe = ["curl", "-s", "-m1", "-f", `http://127.0.0.1:10256/${path}`];
-        return (await this.node.execute(probe)).code === 0;
+        return (await this.parts.node.execute(probe)).code === 0;
       }, { deadline: 60_000 });
     } catch (cause) {
-      const log = await this.node.shell("journalctl -u proxy -o cat -n 20");
+      const log = await this.parts.node.shell("journalctl -u proxy -o cat -n 20");
       throw new Error(`the proxy is not ready; its log: ${log}`, { cause });
     }
   }
 
   /** Starts the neighbour. */
-  async startNeighbour(): Promise<void> {
-    const { sysctls = [], start } = this.#options.neighbour;
-    if (sysctls.length > 0) await this.#network.run(NODE, ["sysctl", "-qw", ...sysctls]);
-    await this.node.shell(start);
+  async #startNeighbour(): Promise<void> {
+    const { sysctls = [], start } = this.options.neighbour;
+    if (sysctls.length > 0) await this.parts.network.run(NODE, ["sysctl", "-qw", ...sysctls]);
+    await this.parts.node.shell(start);
   }
 
   /** Sends the flows, and asks `signpost check` if some die. */
-  async judge(name: string): Promise<void> {
-    const { peer, onStage } = this.#options;
-    const failures = await tryFlows(this.#network, this.#flows);
+  async #judge(name: string): Promise<void> {
+    const { peer, onStage } = this.options;
+    const failures = await tryFlows(this.parts.network, this.#flows);
     const total = this.#flows.length;
     const findings = peer === undefined
       ? await this.#findings(lossesOf(failures).length > 0)
       : undefined;
-    onStage({
-      name,
-      passed: total - failures.length,
-      total,
-      failures,
-      ...(findings !== undefined && { findings }),
-    });
+    const passed = total - failures.length;
+    onStage({ name, passed, total, failures, ...(findings !== undefined && { findings }) });
   }
 
   /** Returns the warnings and errors of `signpost check`. */
   async #findings(isWaitingForOne: boolean): Promise<string[]> {
     const end = performance.now() + (isWaitingForOne ? LOOK_DEADLINE : 0);
     for (;;) {
-      const { checkout } = this.#options;
-      const { stdout } = await this.node.execute([
+      const { checkout } = this.options;
+      const { stdout } = await this.parts.node.execute([
         ...["env", "-C", checkout, Deno.execPath(), "run", "-qP", "main.ts", "check"],
         `--config=${CONFIG}`,
       ]);
@@ -205,41 +205,8 @@ cat > ${CONFIG} <<'END'\n${configurationOf(mode)}END`,
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.#resources.disposeAsync();
+    await this.parts.resources.disposeAsync();
   }
-}
-
-/** Starts the API server on its host, with the cluster's objects. */
-async function startApiServer(
-  network: Network,
-  { checkout, folder }: { readonly checkout: string; readonly folder: string },
-): Promise<AsyncDisposable> {
-  const namespace = network.namespaceOf(API.host);
-  await Deno.mkdir(`${folder}/api`);
-  const child = new Deno.Command("ip", {
-    args: [
-      ...["netns", "exec", namespace, Deno.execPath(), "run", "-Aq"],
-      ...["--config", `${checkout}/deno.json`, `${checkout}/tests/support/api_server_main.ts`],
-      ...["--dir", `${folder}/api`, "--host", API.address, "--port", `${API.port}`],
-      ...["--control-port", `${CONTROL_PORT}`],
-    ],
-    stdin: "null",
-    stdout: "null",
-    stderr: "inherit",
-  }).spawn();
-  const control = await eventually(
-    "the API server listens",
-    () => Deno.readTextFile(`${folder}/api/control`).catch(() => undefined),
-  );
-  await network.run(API.host, ["curl", "-sf", "--data-binary", "@-", `${control}/objects`], {
-    stdin: JSON.stringify(OBJECTS),
-  });
-  return {
-    [Symbol.asyncDispose]: async () => {
-      child.kill("SIGKILL");
-      await child.status;
-    },
-  };
 }
 
 function configurationOf(mode: Mode): string {

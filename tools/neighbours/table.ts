@@ -7,7 +7,6 @@ import { run } from "../../tests/support/command.ts";
 import { replaceMarked } from "../marked.ts";
 import { lossesOf, type Mode, MODES, type Stage } from "./run.ts";
 
-/** Names of the proxies. */
 const PROXIES = ["signpost", "kube-proxy"] as const;
 
 /** One program beside one neighbour. */
