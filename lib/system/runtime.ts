@@ -292,6 +292,9 @@ const MOST = 30e6;
 /** Bytes taken since the last collection that justify another collection. */
 const LEAST = 1.5e6;
 
+/** Milliseconds after which another collection is justified anyway: the bytes taken leave out the free parts of malloc. */
+const LONG = 20_000;
+
 interface Heap {
   /** Returns the bytes of objects, with unused objects. */
   readonly used: () => number;
@@ -313,7 +316,8 @@ function v8Heap(): Heap | undefined {
     taken: () => Deno.memoryUsage().heapTotal,
     collect: () => {
       gc({ type: "major", execution: "sync", flavor: "last-resort" });
-      if (trims) Deno.kill(Deno.pid, "SIGUSR2");
+      // V8 frees buffers in other threads, after the collection.
+      if (trims) setTimeout(() => Deno.kill(Deno.pid, "SIGUSR2"), 500);
     },
   };
 }
@@ -322,15 +326,18 @@ function v8Heap(): Heap | undefined {
 export function memoryRelease(clock: Clock, heap: Heap): Runtime["releaseMemory"] {
   let workedAt = 0;
   let isWaiting = false;
-  /** Bytes taken after the last collection. */
-  let left = 0;
+  /** The last collection, and the bytes taken after it. */
+  let [collectedAt, left] = [-Infinity, 0];
   const rest = async (signal: AbortSignal) => {
     for (let wait = REST; wait > 0 && !signal.aborted;) {
       await clock.sleep(wait, signal);
       wait = workedAt + REST - clock.monotonic();
     }
     isWaiting = false;
-    if (signal.aborted || heap.used() > MOST || heap.taken() < left + LEAST) return;
+    const now = clock.monotonic();
+    const isWorthIt = heap.taken() >= left + LEAST || now - collectedAt >= LONG;
+    if (signal.aborted || heap.used() > MOST || !isWorthIt) return;
+    collectedAt = now;
     heap.collect();
     left = heap.taken();
   };

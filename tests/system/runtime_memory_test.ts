@@ -51,6 +51,18 @@ Deno.test("memory is not collected for less than 1.5 megabytes of new objects", 
   assertEquals(await rest(600e3), 2);
 });
 
+Deno.test("20 seconds later, any work gives back what malloc has free", async () => {
+  const bench = new Bench();
+  const rest = async (milliseconds: number) => {
+    bench.work(0);
+    await bench.clock.advance(milliseconds);
+    return bench.collections;
+  };
+  assertEquals(await rest(1_000), 1);
+  assertEquals(await rest(19_500), 1);
+  assertEquals(await rest(1_000), 2);
+});
+
 Deno.test("a large heap is left to V8: to look through it would block the event loop", async () => {
   const bench = new Bench();
   bench.live = 31e6;
