@@ -21,7 +21,7 @@ for (const mode of ["nftables", "iptables"]) {
     const args = ["--config", `${stage.folder}/config.yaml`, "--kubeconfig", "/nowhere"];
     const { code, stderr } = await runSignpost(stage.network, [...args, "--init-only"]);
     assertEquals(code, 0, stderr);
-    assertMatch(stderr, /INFO the node is initialised/);
+    assertMatch(stderr, /INFO --init-only: the kernel settings are changed/);
     const [localnet, closeWait] = await settings(stage);
     assertEquals([localnet !== "0", closeWait], [mode === "iptables", "77"]);
     const rules = await stage.network.run(NODE, ["nft", "list", "ruleset"]);

@@ -18,7 +18,7 @@ const FLOWS: readonly Flow[] = [
 ];
 /** Matches the line in log and errors. */
 const CRASH =
-  /nft 1\.0\.6 crashes on table inet hostfw, so no rule can be written: Install nft 1\.1\.3 or newer .*--proxy-mode iptables/;
+  /nft 1\.0\.6 crashes on table inet hostfw, so signpost cannot write rules: Install nft 1\.1\.3 or newer .*--proxy-mode iptables/;
 
 function applyNewer(network: Network, { env }: Programs, script: string): Promise<string> {
   return network.run(NODE, ["nft", "-f", "-"], { env, stdin: script });
