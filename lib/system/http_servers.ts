@@ -12,7 +12,7 @@ import {
   textAnswer,
 } from "../model/ports/http.ts";
 import { formatHead, headLength, MOST_HEAD, parseHead, type RequestHead } from "./http_message.ts";
-import { isReset, tryToClose } from "./tcp.ts";
+import { acceptAll, tryToClose } from "./tcp.ts";
 
 /** Milliseconds between attempts to bind, as kube-proxy's. */
 const RETRY_MILLISECONDS = 5_000;
@@ -111,19 +111,13 @@ function listenOn(
 ): HttpListener {
   const listener = Deno.listen({ ...address, tcpBacklog: BACKLOG });
   const open = new Set<Deno.TcpConn>();
-  const accept = async () => {
-    for (;;) {
-      try {
-        const conn = await listener.accept();
-        open.add(conn);
-        void clients.serve(conn, handler).then(() => open.delete(conn));
-      } catch (error) {
-        if (error instanceof Deno.errors.BadResource) return;
-        if (!isReset(error)) await clients.acceptFailed(error);
-      }
-    }
-  };
-  const accepted = accept();
+  const accepted = acceptAll(listener, {
+    accept: (conn) => {
+      open.add(conn);
+      void clients.serve(conn, handler).then(() => open.delete(conn));
+    },
+    failed: (error) => clients.acceptFailed(error),
+  });
   return {
     port: listener.addr.port,
     close: async () => {

@@ -10,7 +10,7 @@ export function tryToClose(connection: { close(): void }): void {
 }
 
 /** Returns true if accept(2) failed for one connection alone: its client has reset it. */
-export function isReset(error: unknown): boolean {
+function isReset(error: unknown): boolean {
   return error instanceof Deno.errors.NotConnected ||
     error instanceof Deno.errors.ConnectionAborted;
 }
@@ -74,17 +74,20 @@ async function pump(from: Deno.TcpConn, to: Deno.TcpConn, moved: () => void): Pr
   }
 }
 
-async function acceptAll(
+/** Accepts connections until the listener is closed. @param failed runs after an error, before the next try */
+export async function acceptAll(
   listener: Deno.TcpListener,
-  accept: (conn: Deno.TcpConn) => void,
+  { accept, failed }: {
+    readonly accept: (conn: Deno.TcpConn) => void;
+    readonly failed: (error: unknown) => Promise<void>;
+  },
 ): Promise<void> {
   for (;;) {
     try {
       accept(await listener.accept());
     } catch (error) {
       if (error instanceof Deno.errors.BadResource) return;
-      if (isReset(error)) continue;
-      await new Promise((resolve) => setTimeout(resolve, ACCEPT_PAUSE));
+      if (!isReset(error)) await failed(error);
     }
   }
 }
@@ -94,7 +97,10 @@ export function tcp(halfClosed = HALF_CLOSED): Tcp {
   return {
     listen({ address: hostname, port }: TcpAddress, accept): TcpListener {
       const listener = Deno.listen({ hostname, port });
-      const accepting = acceptAll(listener, (conn) => accept(new Connection(conn, halfClosed)));
+      const accepting = acceptAll(listener, {
+        accept: (conn) => accept(new Connection(conn, halfClosed)),
+        failed: () => new Promise((resolve) => setTimeout(resolve, ACCEPT_PAUSE)),
+      });
       return {
         close: () => {
           tryToClose(listener);
