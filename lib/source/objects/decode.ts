@@ -59,6 +59,9 @@ function sharedValues<V>(): <T extends V>(text: string, value: T) => T {
   };
 }
 
+/** The object would exceed a bound of memory. */
+class ExcessError extends MalformedError {}
+
 export function createDecoder(): Decoder {
   const strings = sharedValues<string>();
   const intern = (text: string) => strings(text, text);
@@ -68,7 +71,6 @@ export function createDecoder(): Decoder {
     lists(ports.map((port) => Object.values(port).join(" ")).join(), ports);
   const decode = (kind: Kind, value: unknown, excess?: Parameters<Decoder>[2]): ObjectChange => {
     let key: string | undefined;
-    let isExcess = false;
     const omissions = new Omissions();
     const raw = new Raw(value, { name: kind, omissions });
     try {
@@ -80,8 +82,7 @@ export function createDecoder(): Decoder {
       const names = { namespace: intern(namespace), name };
       const reserve = (size: number) => {
         const reason = excess?.(key ?? "", size) ?? "";
-        isExcess = reason !== "";
-        if (isExcess) throw new MalformedError(reason);
+        if (reason !== "") throw new ExcessError(reason);
       };
       const decoded = DECODERS[kind](raw, { ...names, intern, sharePorts, reserve });
       if (decoded === undefined) return { type: "delete", kind, key };
@@ -90,8 +91,8 @@ export function createDecoder(): Decoder {
       return { type: "upsert", kind, key, object } as ObjectChange;
     } catch (error) {
       if (!(error instanceof MalformedError)) throw error;
-      if (isExcess && key !== undefined) {
-        return { type: "refuse", kind, key, reason: error.message, isExcess };
+      if (error instanceof ExcessError && key !== undefined) {
+        return { type: "refuse", kind, key, reason: error.message, isExcess: true };
       }
       key ??= show(fieldAt(value, "metadata", "name") ?? "(no name)");
       // A list may be empty because its entries were left out.
