@@ -44,6 +44,13 @@ export function portKey(
   return `${family} ${protocol} ${name}`;
 }
 
+/** Indexes the ports of a Service by `portKey`. */
+export function portsByKey(
+  ports: readonly DesiredServicePort[],
+): Map<string, DesiredServicePort> {
+  return new Map(ports.map((port) => [portKey(port, port.family), port]));
+}
+
 /** Returns the endpoints of a port by address and port. Of equal ones, the highest rank wins, then the first slice. */
 export function findCandidates(
   index: PortIndex,

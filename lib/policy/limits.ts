@@ -9,7 +9,7 @@ import type { Snapshot } from "../cache/cache.ts";
 import { splitKey } from "../model/cluster/names.ts";
 import type { Limits } from "../model/configuration.ts";
 import type { EndpointSlice, Refusal, Service } from "../model/cluster/objects.ts";
-import { commonStart, keyOf, portKey } from "./endpoints.ts";
+import { commonStart, keyOf, portsByKey } from "./endpoints.ts";
 import { only } from "../model/values/lists.ts";
 import { sameValue } from "../model/values/record.ts";
 import { grouped } from "../model/values/text.ts";
@@ -191,8 +191,8 @@ interface LimitedStep {
 }
 
 /**
- * Limits one step of a Service. A port over the budget stays as it was, and is first in the next step. Of other ports,
- * old endpoints are removed at once, and at least one new endpoint is added. Equal ports are the earlier objects.
+ * Limits one step of a Service. If the budget is used up, a port stays as it was, and comes first in the next step.
+ * Each other port loses its old endpoints, and gets at least one new endpoint. An unchanged port is the same object.
  */
 export function limitStep(
   before: readonly DesiredServicePort[],
@@ -201,9 +201,9 @@ export function limitStep(
   if (most === Infinity || movesFrontend([...before, ...wanted])) {
     return { ports: wanted, isCut: false };
   }
-  const old = new Map(before.map((port) => [portKey(port, port.family), port]));
-  const next = new Map(wanted.map((port) => [portKey(port, port.family), port]));
-  let [left, isCut]: [Budget, boolean] = [{ added: most, removed: most }, false];
+  const [old, next] = [portsByKey(before), portsByKey(wanted)];
+  let left: Budget = { added: most, removed: most };
+  let isCut = false;
   const waiting: DesiredServicePort[] = [];
   const done: DesiredServicePort[] = [];
   for (const key of new Set([...old.keys(), ...next.keys()])) {
@@ -228,11 +228,11 @@ export function limitStep(
   return { ports: isCut ? [...waiting, ...done] : [...next.values()], isCut };
 }
 
-/** Returns true if two ports would share a frontend between two steps. */
+/** Returns true if a frontend moves between ports of the Service. Both ports could have it between two steps. */
 function movesFrontend(ports: readonly DesiredServicePort[]): boolean {
   const holders = new Map<string, string>();
   return ports.some(({ name, family, protocol, port, nodePort }) =>
-    [`port ${port}`, ...nodePort === 0 ? [] : [`node port ${nodePort}`]].some((place) =>
+    [`port ${port}`, ...nodePort === 0 ? [] : [nodePortName(nodePort)]].some((place) =>
       holders.getOrInsert(`${family} ${protocol} ${place}`, name) !== name
     )
   );
@@ -319,8 +319,8 @@ function newRanges(
 }
 
 /**
- * Removes addresses up to the budget, else adds parts: at least one. Kept addresses keep the whole old state, since
- * with new endpoints they could cost more than a Service may. @returns the port itself if all fit
+ * Removes addresses up to the budget. Only the step after the last removal adds parts, at least one of each kind: old
+ * addresses with new endpoints could cost more than a Service may. @returns the port itself if all parts fit
  */
 function cutPort(
   { last, port, added, removed }: PortChange,

@@ -7,7 +7,7 @@ import type {
   StateChange,
 } from "../../model/kernel/desired.ts";
 import { slotsFor } from "../../model/cluster/scheduler.ts";
-import { portKey } from "../../policy/endpoints.ts";
+import { portKey, portsByKey } from "../../policy/endpoints.ts";
 import { append, chunks } from "../../model/values/lists.ts";
 import { fixedSets, type TableSet } from "./sets.ts";
 import { fixedChains, nodeElements } from "./layout.ts";
@@ -112,10 +112,11 @@ export function* diffing(
   for (const { before, after } of changes) {
     if (before === after) continue;
     yield;
-    const old = new Map(before.map((port) => [portKey(port, port.family), port]));
+    const old = portsByKey(before);
     for (const port of after) {
-      const last = before.length === 0 ? undefined : old.get(portKey(port, port.family));
-      if (last) old.delete(portKey(port, port.family));
+      const key = old.size === 0 ? "" : portKey(port, port.family);
+      const last = old.get(key);
+      old.delete(key);
       if (last === port) continue;
       collector.compare(last ? objectsOf(last, node) : [], objectsOf(port, node));
       yield;
