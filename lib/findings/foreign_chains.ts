@@ -172,7 +172,8 @@ export function isOwn(address: string, { interfaceAddresses, objects }: NodeFact
     objects?.node?.addresses.includes(address) === true;
 }
 
-function sourceOf(
+/** Returns the known ranges of a sender's addresses. */
+export function sourceOf(
   sender: Sender,
   { family, facts }: { readonly family: Family; readonly facts: NodeFacts },
 ): Packet["source"] {

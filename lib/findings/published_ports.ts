@@ -6,7 +6,7 @@ import type { Finding } from "../model/status.ts";
 import { takesNodePorts } from "../policy/node.ts";
 import { finding } from "./catalog.ts";
 import { eachPort, type NodeFacts, type ObjectFacts } from "./facts.ts";
-import { baseChains, isOwn, NO_LINK, seesFamily } from "./foreign_chains.ts";
+import { baseChains, isOwn, NO_LINK, seesFamily, sourceOf } from "./foreign_chains.ts";
 import { Interfaces } from "./interfaces.ts";
 import { type BaseChain, PacketWalk } from "./packet_walk.ts";
 
@@ -19,7 +19,7 @@ const PUBLISHERS: readonly (readonly [RegExp, string])[] = [
 
 /** Finds ports of Services that other programs send to containers. */
 export function* checkPublishedPorts(facts: NodeFacts): Generator<Finding | undefined> {
-  const { objects, configuration: { clusterCIDRs } } = facts;
+  const { objects } = facts;
   const bases = baseChains(facts, ["nat"]).filter(({ hook }) => hook.hook === "prerouting");
   if (!objects || bases.length === 0) return;
   // The finding `another-proxy` is about kube-proxy's rules.
@@ -36,7 +36,7 @@ export function* checkPublishedPorts(facts: NodeFacts): Generator<Finding | unde
     const { name, family, protocol } = servicePort;
     const sent = {
       ...{ family, protocol, state: "new", isTranslated: false } as const,
-      source: { in: [], notIn: clusterCIDRs },
+      source: sourceOf("external", { family, facts }),
       iif: interfaces.from("external", family),
       oif: NO_LINK,
     };
