@@ -326,8 +326,9 @@ function v8Heap(): Heap | undefined {
 export function memoryRelease(clock: Clock, heap: Heap): Runtime["releaseMemory"] {
   let workedAt = 0;
   let isWaiting = false;
-  /** The last collection, and the bytes taken after it. */
-  let [collectedAt, left] = [-Infinity, 0];
+  let collectedAt = -Infinity;
+  /** Bytes taken after the last collection. */
+  let left = 0;
   const rest = async (signal: AbortSignal) => {
     for (let wait = REST; wait > 0 && !signal.aborted;) {
       await clock.sleep(wait, signal);
