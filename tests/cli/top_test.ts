@@ -153,9 +153,8 @@ Deno.test("a terminal that hangs up ends it", async () => {
     ask: answering(CONNECTIONS),
     runtime: {
       isTerminal: () => true,
-      // deno-lint-ignore require-yield
       typedKeys: async function* () {
-        await Promise.reject(new Error("Input/output error (os error 5)"));
+        yield await Promise.reject(new Error("Input/output error (os error 5)"));
       },
     },
   });
