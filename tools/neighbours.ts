@@ -10,7 +10,7 @@ import { parseArgs } from "node:util";
 import { execute, run } from "../tests/support/command.ts";
 import { goProgram } from "./go.ts";
 import { installPrograms, TEST_PROGRAMS } from "./programs.ts";
-import { NEIGHBOURS } from "./neighbours/programs.ts";
+import { type Neighbour, NEIGHBOURS } from "./neighbours/programs.ts";
 import { DISTRIBUTIONS, Roots } from "./neighbours/roots.ts";
 import { type Mode, MODES, runNeighbour, type Stage } from "./neighbours/run.ts";
 import {
@@ -105,8 +105,7 @@ async function main(args: readonly string[]): Promise<number> {
   };
   for (const signal of ["SIGINT", "SIGTERM"] as const) Deno.addSignalListener(signal, end);
   try {
-    const sources = options.names.flatMap((name) => NEIGHBOURS[name]?.programs ?? []);
-    for (const source of sources) await goProgram(source);
+    for (const name of options.names) await programsOf(NEIGHBOURS[name]);
     await Deno.mkdir(`${options.cache}/journals`, { recursive: true });
     const waiting = runs.entries();
     const work = async () => {
@@ -126,6 +125,12 @@ async function main(args: readonly string[]): Promise<number> {
   const tried = results.flatMap(({ stages }) => stages).length + early.length;
   say(`${tried - silent.length} passed, ${silent.length} failed`);
   return silent.length === 0 ? 0 : 1;
+}
+
+/** Builds the programs of a neighbour one after the other. */
+async function programsOf(neighbour: Neighbour | undefined): Promise<(string | undefined)[]> {
+  const { programs = [], build } = neighbour ?? {};
+  return await Array.fromAsync(programs, (source) => goProgram(source, build));
 }
 
 async function runOne(
@@ -148,7 +153,7 @@ async function runOne(
   const journal = `${cache}/journals/${new Date().toISOString()}-${name}-${proxy}-${mode}`;
   const tell = (line: string) => complain(`${name}, ${proxy} ${mode}: ${line}`);
   try {
-    const programs = await Promise.all((neighbour.programs ?? []).map(goProgram));
+    const programs = await programsOf(neighbour);
     const missing = programs.indexOf(undefined);
     if (missing >= 0) throw new Error(`${neighbour.programs?.[missing]} cannot be built`);
     version = await runNeighbour({

@@ -3,12 +3,15 @@
  *
  * @module
  */
+import type { BuildOptions } from "../go.ts";
+
 /** A program beside signpost. Scripts run in bash in the node. */
 export interface Neighbour {
   /** Its Debian packages. */
   readonly packages: readonly string[];
   /** Its programs that are Go packages, for `/usr/local/bin`. */
   readonly programs?: readonly string[];
+  readonly build?: BuildOptions;
   /** Prints its version. */
   readonly version: string;
   /** Before anything starts. */
@@ -57,6 +60,33 @@ CALL`;
     start: call("ADD"),
     stages: { again: `${call("DEL")}\n${call("ADD")}` },
     stop: call("DEL"),
+  };
+}
+
+/** Runs flanneld with a store of its own. nft writes the rules of vxlan. */
+function flannel(backend: "host-gw" | "vxlan"): Neighbour {
+  const network = {
+    Network: "10.244.0.0/16",
+    SubnetMin: "10.244.0.0",
+    SubnetMax: "10.244.255.0",
+    EnableNFTables: backend === "vxlan",
+    Backend: { Type: backend },
+  };
+  return {
+    packages: ["etcd-server", "etcd-client"],
+    programs: ["github.com/flannel-io/flannel@v0.28.4"],
+    build: {
+      hasC: true,
+      newer: ["github.com/tencentcloud/tencentcloud-sdk-go/tencentcloud/common@v1.3.211"],
+    },
+    version: "echo 0.28.4",
+    prepare: `export ETCDCTL_API=3; until etcdctl endpoint health; do sleep 1; done
+etcdctl put /coreos.com/network/config '${JSON.stringify(network)}'
+mkdir -p /run/flannel; echo FLANNEL_SUBNET=10.244.0.1/24 > /run/flannel/subnet.env`,
+    start: `systemd-run -q --unit=flannel flannel --iface=api --ip-masq
+sleep 4; nft list ruleset | grep -i "flannel-"`,
+    stages: { restart: "systemctl restart flannel; sleep 4" },
+    stop: "systemctl stop flannel",
   };
 }
 
@@ -146,13 +176,7 @@ JAILS`,
     packages: ["podman", "netavark", "crun", "busybox-static"],
     version: "podman --version",
     prepare: `mkdir -p /etc/containers
-cat > /etc/containers/containers.conf <<'ENGINE'
-[engine]
-cgroup_manager = "cgroupfs"
-events_logger = "file"
-[network]
-network_backend = "netavark"
-ENGINE
+printf '[engine]\ncgroup_manager = "cgroupfs"\nevents_logger = "file"\n[network]\nnetwork_backend = "netavark"\n' > /etc/containers/containers.conf
 printf '[storage]\ndriver = "vfs"\nrunroot = "/run/containers/storage"\ngraphroot = "/var/lib/containers/storage"\n' > /etc/containers/storage.conf`,
     start: `${IMAGE}tar -C /tmp/image -c . | podman import - image
 podman run -d --name web --cgroups=disabled -p 8088:80 image ${ANSWER}`,
@@ -161,6 +185,8 @@ podman run -d --name web --cgroups=disabled -p 8088:80 image ${ANSWER}`,
   },
   "portmap": portmap("iptables"),
   "portmap-nftables": portmap("nftables"),
+  "flannel": flannel("host-gw"),
+  "flannel-vxlan": flannel("vxlan"),
   lxd: {
     packages: ["lxd", "dnsmasq-base"],
     version: "lxd --version",
@@ -201,7 +227,9 @@ ROUTES`,
   },
   libvirt: {
     packages: [
-      ...["libvirt-daemon-system", "libvirt-clients", "libvirt-daemon-config-network"],
+      "libvirt-daemon-system",
+      "libvirt-clients",
+      "libvirt-daemon-config-network",
       "dnsmasq-base",
     ],
     version: "libvirtd --version",
@@ -219,7 +247,6 @@ vrrp_instance test {
   state MASTER
   interface eth0
   virtual_router_id 51
-  advert_int 1
   virtual_ipaddress {
     203.0.113.86/32 dev eth0
     192.168.77.50/32 dev eth0
@@ -237,9 +264,6 @@ VRRP`,
 cat > /etc/haproxy/haproxy.cfg <<'PROXY'
 defaults
   mode tcp
-  timeout connect 2s
-  timeout client 10s
-  timeout server 10s
 frontend test
   bind *:10444
   default_backend remote

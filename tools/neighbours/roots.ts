@@ -14,6 +14,7 @@ export const DISTRIBUTIONS: Readonly<Record<string, string>> = {
   sid: "sid",
   ubuntu2204: "jammy",
   ubuntu2404: "noble",
+  ubuntu2604: "resolute",
 };
 
 const UBUNTU = "http://archive.ubuntu.com/ubuntu";

@@ -135,15 +135,17 @@ function renderDifferences(results: readonly Recorded[]): string {
 
 type Lost = Recorded["lost"];
 
-/** Returns the flows that one loses and the other does not, with their stages. */
+/** Flows that a cell of the second table names. */
+const MOST_NAMED = 4;
+
+/** Returns the flows that one loses after a step and the other does not; their number if they are many. */
 function lostBy(one: Lost, other: Lost): string {
-  const flows = Object.entries(one).map(([flow, stages]) => {
+  const flows = Object.keys(one).filter((flow) => {
     const both = other[flow]?.split("; ") ?? [];
-    return { flow, stages: stages.split("; ").filter((each) => !both.includes(each)).join("; ") };
-  }).filter(({ stages }) => stages !== "");
-  return [...Map.groupBy(flows, ({ stages }) => stages)].map(([stages, all]) =>
-    `${all.map(({ flow }) => `\`${flow}\``).join(", ")} (${stages})`
-  ).join(", ") || "none";
+    return one[flow]?.split("; ").some((stage) => !both.includes(stage));
+  });
+  if (flows.length > MOST_NAMED) return `${flows.length} flows`;
+  return flows.map((flow) => `\`${flow}\``).join(", ") || "none";
 }
 
 /** Puts the table into the text of the page. */

@@ -64,15 +64,22 @@ Deno.test("the table of neighbours has the fewest flows that passed, and the fin
   );
 });
 
-Deno.test("a second table names the flows that one proxy alone loses", () => {
+Deno.test("a second table names the flows that one proxy alone loses, or counts them", () => {
   const own = afterStart(["pod1: UDP: drop", "node: UDP: drop"], [FINDING]);
   const peer = afterStart(["node: UDP: drop", "pod1: no endpoints: drop, world"], []);
-  const results = [own, { ...peer, proxy: "kube-proxy" as const }];
+  const many = ["1", "2", "3", "4", "5"].map((each) => `pod1: flow ${each}: drop`);
+  const results = [
+    own,
+    { ...peer, proxy: "kube-proxy" as const },
+    { ...result(), name: "ufw" },
+    { ...afterStart(many, []), name: "ufw", proxy: "kube-proxy" as const },
+  ];
   assertEquals(
     renderTable(results.map((each) => record(each, OF))).split("\n\n")[1],
     `| Program | System | Mode | signpost alone loses | kube-proxy alone loses |
 |---|---|---|---|---|
-| docker | debian12 | nftables | \`pod1: UDP\` (after: started) | \`pod1: no endpoints\` (after: started) |
+| docker | debian12 | nftables | \`pod1: UDP\` | \`pod1: no endpoints\` |
+| ufw | debian12 | nftables | none | 5 flows |
 `,
   );
 });
