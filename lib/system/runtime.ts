@@ -289,6 +289,9 @@ const REST = 1_000;
 /** Bytes of objects up to which memory is given back, in 50 ms. Above, V8's memory reducer does it in small steps. */
 const MOST = 30e6;
 
+/** Milliseconds until the memory reducer has collected the unused objects of a heap above that limit. */
+const REDUCED = 15_000;
+
 /** Bytes taken since the last collection that justify another collection. */
 const LEAST = 1.5e6;
 
@@ -334,6 +337,7 @@ export function memoryRelease(clock: Clock, heap: Heap): Runtime["releaseMemory"
       await clock.sleep(wait, signal);
       wait = workedAt + REST - clock.monotonic();
     }
+    if (heap.used() > MOST) await clock.sleep(REDUCED, signal);
     isWaiting = false;
     const now = clock.monotonic();
     const isWorthIt = heap.taken() >= left + LEAST || now - collectedAt >= LONG;

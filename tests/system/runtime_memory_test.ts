@@ -68,7 +68,18 @@ Deno.test("a large heap is left to V8: to look through it would block the event 
   bench.live = 31e6;
   bench.work();
   await bench.clock.advance(1_000);
+  await bench.clock.advance(15_000);
   assertEquals(bench.collections, 0);
+});
+
+Deno.test("a small heap with many unused objects is collected after V8 has made it smaller", async () => {
+  const bench = new Bench();
+  bench.work(21e6);
+  await bench.clock.advance(1_000);
+  assertEquals(bench.collections, 0);
+  bench.unused = 5e6;
+  await bench.clock.advance(15_000);
+  assertEquals(bench.collections, 1);
 });
 
 Deno.test("a daemon that stops does not look for memory", async () => {
