@@ -142,10 +142,11 @@ async function measureAttacks(programs: readonly Program[]): Promise<void> {
   );
   print("|---|---|---|---|---|---|\n");
   const row = (attack: string, { name }: Program, figures: Figures) => {
-    const { probes, failedProbes, slowestProbe, changes, memory } = figures;
+    const { probes, failures, slowestProbe, changes, memory } = figures;
+    for (const failure of failures) progress(failure);
     const times = changes.length > 0 ? formatQuantiles(changes) : "–";
     const cells = [
-      ...[attack, name, `${failedProbes} of ${probes}`, `${slowestProbe.toFixed(0)} ms`],
+      ...[attack, name, `${failures.length} of ${probes}`, `${slowestProbe.toFixed(0)} ms`],
       ...[times, memory.peak === 0 || memory.after === 0 ? "it died" : formatMemory(memory)],
     ];
     print(`| ${cells.join(" | ")} |\n`);

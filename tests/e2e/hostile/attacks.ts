@@ -1,4 +1,5 @@
 /** Attacks on a daemon, and the probes, changes and memory that are measured meanwhile. */
+import { messageOf } from "../../../lib/model/values/errors.ts";
 import { quantile } from "../../../bench/statistics.ts";
 import { Background } from "../../support/background.ts";
 import { httpGet } from "../../support/http.ts";
@@ -102,7 +103,8 @@ export function startHolding(stage: Stage): Background {
 /** The results of attacks; times in milliseconds. */
 export interface Figures {
   readonly probes: number;
-  readonly failedProbes: number;
+  /** The name of each failed probe, and why it failed. */
+  readonly failures: readonly string[];
   readonly slowestProbe: number;
   /** From a change of one endpoint until connections reach the new one. */
   readonly changes: readonly number[];
@@ -130,8 +132,13 @@ export interface Observed {
 /** Attacks a daemon for so long, and measures it until a minute later. */
 export async function observe(stage: Stage, observed: Observed): Promise<Figures> {
   const { signpost, attacks, seconds, hasChanges = true, beside } = observed;
+  const asked = hasChanges ? [healthOnLoopback, healthFromOutside, nodePortOnLoopback] : [livez];
+  // Node ports on loopback open after the first sync.
+  for (const probe of asked) {
+    await signpost.until(probe.name, async () => typeof await timed(probe, stage) === "number");
+  }
   const before = residentMemory(signpost.pid);
-  const probes: (number | undefined)[] = [];
+  const probes: (number | string)[] = [];
   const changes: number[] = [];
   let peak = before;
   {
@@ -144,11 +151,10 @@ export async function observe(stage: Stage, observed: Observed): Promise<Figures
         while (each.lines.length === 0 && performance.now() < until) await sleep(SAMPLE);
       }
     };
-    const asked = hasChanges ? [healthOnLoopback, healthFromOutside, nodePortOnLoopback] : [livez];
     await Promise.all([
       attack(),
       ...asked.map((probe) =>
-        every(PROBE, until, async () => void probes.push(await timed(probe(stage))))
+        every(PROBE, until, async () => void probes.push(await timed(probe, stage)))
       ),
       every(SAMPLE, until, () => void (peak = Math.max(peak, residentMemory(signpost.pid)))),
       hasChanges &&
@@ -162,22 +168,22 @@ export async function observe(stage: Stage, observed: Observed): Promise<Figures
     await sleep(SAMPLE);
     after = residentMemory(signpost.pid);
   }
-  const answered = probes.filter((time) => time !== undefined);
   return {
     probes: probes.length,
-    failedProbes: probes.length - answered.length,
-    slowestProbe: Math.max(0, ...answered),
+    failures: probes.filter((each) => typeof each === "string"),
+    slowestProbe: Math.max(0, ...probes.filter((each) => typeof each === "number")),
     changes,
     memory: { before, peak, after, settled: performance.now() - over },
   };
 }
 
 /** Formats the figures for people. */
-export function formatFigures({ probes, failedProbes, slowestProbe, ...rest }: Figures): string[] {
+export function formatFigures({ probes, failures, slowestProbe, ...rest }: Figures): string[] {
   return [
-    `probes: ${failedProbes} of ${probes} failed, the slowest answer ${
+    `probes: ${failures.length} of ${probes} failed, the slowest answer ${
       Math.round(slowestProbe)
     } ms`,
+    ...failures,
     formatTimes(rest.changes),
     `resident memory: ${formatMemory(rest.memory)}`,
   ];
@@ -217,27 +223,33 @@ export async function every(
   }
 }
 
-/** Returns the milliseconds of a successful probe. */
-async function timed(probe: Promise<boolean>): Promise<number | undefined> {
+type Probe = (stage: Stage) => Promise<{ readonly status: number } | { readonly type: string }>;
+
+/** Returns the milliseconds of a successful probe; else its name, and why it failed. */
+async function timed(probe: Probe, stage: Stage): Promise<number | string> {
   const began = performance.now();
-  const isAnswered = await Promise.race([probe.catch(() => false), sleep(PROBE_TIMEOUT)]);
-  return isAnswered === true ? performance.now() - began : undefined;
+  const failed = (why: string) => `${probe.name} ${(began / 1_000).toFixed(1)} s: ${why}`;
+  try {
+    const late = sleep(PROBE_TIMEOUT).then(() => ({ type: "no answer in time" }));
+    const answer = await Promise.race([probe(stage), late]);
+    if ("status" in answer) {
+      if (answer.status !== 200) return failed(`status ${answer.status}`);
+    } else if (answer.type !== "answer") return failed(answer.type);
+    return performance.now() - began;
+  } catch (error) {
+    return failed(messageOf(error));
+  }
 }
 
-const livez = (stage: Stage) =>
-  stage.get("/livez", HEALTH_PORT).then(({ status }) => status === 200);
+const livez = (stage: Stage) => stage.get("/livez", HEALTH_PORT);
 
-const healthOnLoopback = (stage: Stage) =>
-  stage.get("/healthz", HEALTH_PORT).then(({ status }) => status === 200);
+const healthOnLoopback = (stage: Stage) => stage.get("/healthz", HEALTH_PORT);
 
-async function healthFromOutside({ network }: Stage): Promise<boolean> {
-  const request = { from: "client", address: a.node, port: HEALTH_PORT, path: "/healthz" };
-  const { status } = await httpGet(network, request);
-  return status === 200;
-}
+const healthFromOutside = ({ network }: Stage) =>
+  httpGet(network, { from: "client", address: a.node, port: HEALTH_PORT, path: "/healthz" });
 
-async function nodePortOnLoopback({ network }: Stage): Promise<boolean> {
+async function nodePortOnLoopback({ network }: Stage) {
   const from = { from: NODE, source: a.loopback, timeout: PROBE_TIMEOUT };
   const [outcome] = await network.connect({ ...from, address: a.loopback, port: NODE_PORT });
-  return outcome?.type === "answer";
+  return outcome ?? { type: "no outcome" };
 }
