@@ -296,6 +296,12 @@ export const CATALOG = {
       "A firewall here drops by default. signpost cannot tell if its rules accept what Services need.",
     remedy: "Check that its rules accept the connections that the finding names.",
   },
+  "reject-comes-late": {
+    severity: "warning",
+    summary:
+      "Another program accepts packets of pods before iptables mode rejects them: connections to Services without endpoints time out.",
+    remedy: "Use nftables mode (--proxy-mode=nftables).",
+  },
 } as const satisfies Record<string, FindingKind>;
 
 /** Makes a finding of a declared kind. @param fields without `remedy`, the finding has its kind's */

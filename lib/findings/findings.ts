@@ -5,6 +5,7 @@ import * as addresses from "./addresses.ts";
 import { checkFirewalls, checkNatOrder } from "./foreign_chains.ts";
 import { checkAcceleration, checkMode } from "./mode.ts";
 import { checkPublishedPorts } from "./published_ports.ts";
+import { checkRefusals } from "./refusals.ts";
 import * as system from "./system.ts";
 
 /** Finds problems. A check that looks at all Services yields `undefined` when other work can run. */
@@ -32,6 +33,7 @@ const CHECKS: readonly Check[] = [
   checkNatOrder,
   checkPublishedPorts,
   checkFirewalls,
+  checkRefusals,
 ];
 
 /** The most findings of one kind in a list. */
