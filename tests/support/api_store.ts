@@ -37,7 +37,7 @@ const KINDS: Readonly<Record<string, readonly string[]>> = {
   "events.k8s.io/v1": ["Event"],
   "metallb.io/v1beta1": [
     ...["IPAddressPool", "L2Advertisement", "BGPAdvertisement", "BFDProfile", "Community"],
-    ...["ServiceL2Status", "ServiceBGPStatus"],
+    ...["BGPPeer", "ServiceL2Status", "ServiceBGPStatus"],
   ],
   "metallb.io/v1beta2": ["BGPPeer"],
 };

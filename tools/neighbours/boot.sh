@@ -29,7 +29,9 @@ mount -o remount,bind,rw "$root/proc/sys/net"
 mount -t sysfs -o ro sysfs "$root/sys"
 mount -t cgroup2 cgroup2 "$root/sys/fs/cgroup"
 mount -t tmpfs -o mode=755 tmpfs "$root/dev"
-for device in null zero full random urandom tty kmsg; do
+mkdir "$root/dev/net"
+for device in null zero full random urandom tty kmsg net/tun; do
+  [ -e "/dev/$device" ] || continue
   touch "$root/dev/$device"
   mount --bind "/dev/$device" "$root/dev/$device"
 done

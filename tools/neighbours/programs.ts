@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { ApiObject } from "../../tests/support/api_store.ts";
 import type { BuildOptions } from "../go.ts";
 
 /** A program beside signpost. Scripts run in bash in the node. */
@@ -12,6 +13,8 @@ export interface Neighbour {
   /** Its programs that are Go packages, for `/usr/local/bin`. */
   readonly programs?: readonly string[];
   readonly build?: BuildOptions;
+  /** API objects that it reads. */
+  readonly objects?: readonly ApiObject[];
   /** Prints its version. */
   readonly version: string;
   /** Before anything starts. */
@@ -37,7 +40,8 @@ const DOCKER: Neighbour = {
   start: `systemctl start containerd docker
 ${IMAGE}tar -C /tmp/image -c . | docker import - image
 docker run -d --name web -p 8088:80 image ${ANSWER}`,
-  stages: { restart: "systemctl restart docker; docker start web" },
+  // containerd may still have the task of a container that the daemon's end has killed.
+  stages: { restart: "docker stop -t 0 web; systemctl restart docker; docker start web" },
   stop: "docker rm -f web; systemctl stop docker.socket docker",
 };
 
@@ -63,22 +67,20 @@ CALL`;
   };
 }
 
+const TENCENT = "github.com/tencentcloud/tencentcloud-sdk-go/tencentcloud";
+
 /** Runs flanneld with a store of its own. nft writes the rules of vxlan. */
 function flannel(backend: "host-gw" | "vxlan"): Neighbour {
   const network = {
     Network: "10.244.0.0/16",
     SubnetMin: "10.244.0.0",
-    SubnetMax: "10.244.255.0",
     EnableNFTables: backend === "vxlan",
     Backend: { Type: backend },
   };
   return {
     packages: ["etcd-server", "etcd-client"],
     programs: ["github.com/flannel-io/flannel@v0.28.4"],
-    build: {
-      hasC: true,
-      newer: ["github.com/tencentcloud/tencentcloud-sdk-go/tencentcloud/common@v1.3.211"],
-    },
+    build: { hasC: true, newer: [`${TENCENT}/common@v1.3.211`] },
     version: "echo 0.28.4",
     prepare: `export ETCDCTL_API=3; until etcdctl endpoint health; do sleep 1; done
 etcdctl put /coreos.com/network/config '${JSON.stringify(network)}'
@@ -89,6 +91,11 @@ sleep 4; nft list ruleset | grep -i "flannel-"`,
     stop: "systemctl stop flannel",
   };
 }
+
+const NODE_1 = { matchLabels: { "kubernetes.io/hostname": "node-1" } };
+const METALLB = { namespace: "metallb", name: "speaker" };
+const TAILSCALE_UP =
+  "tailscale up --login-server=http://127.0.0.1:9911 --accept-dns=false --timeout=20s";
 
 /** All neighbours by name. */
 export const NEIGHBOURS: Readonly<Record<string, Neighbour>> = {
@@ -187,6 +194,59 @@ podman run -d --name web --cgroups=disabled -p 8088:80 image ${ANSWER}`,
   "portmap-nftables": portmap("nftables"),
   "flannel": flannel("host-gw"),
   "flannel-vxlan": flannel("vxlan"),
+  // Policies alone, as in k3s. Its rules for IPv6 name ipsets that it does not make.
+  "kube-router": {
+    packages: [],
+    programs: ["github.com/cloudnativelabs/kube-router/v2/cmd/kube-router@v2.1.0"],
+    objects: [
+      { kind: "Namespace", metadata: { name: "shop" } },
+      ...["10.244.0.11", "10.244.0.12"].map((podIP, i) => ({
+        kind: "Pod",
+        metadata: { namespace: "shop", name: `pod${i + 1}` },
+        status: { phase: "Running", podIP, podIPs: [{ ip: podIP }], hostIP: "192.168.77.2" },
+      })),
+      {
+        kind: "NetworkPolicy",
+        metadata: { namespace: "shop", name: "all" },
+        spec: { podSelector: {}, policyTypes: ["Ingress"], ingress: [{}] },
+      },
+    ],
+    version: "echo 2.1.0",
+    start: `systemd-run -q --unit=kube-router kube-router --kubeconfig=/etc/proxy/kubeconfig \\
+  --hostname-override=node-1 --run-router=false --run-service-proxy=false \\
+  --service-cluster-ip-range=10.96.0.0/16 --service-external-ip-range=203.0.113.0/24
+sleep 6; iptables -S | grep KUBE-POD-FW`,
+    stages: { restart: "systemctl restart kube-router; sleep 6" },
+    stop: "systemctl stop kube-router",
+  },
+  metallb: {
+    packages: [],
+    programs: ["go.universe.tf/metallb/speaker@v0.15.2"],
+    objects: [
+      { kind: "Pod", metadata: METALLB },
+      { kind: "L2Advertisement", metadata: METALLB, spec: { nodeSelectors: [NODE_1] } },
+      { kind: "IPAddressPool", metadata: METALLB, spec: { addresses: ["203.0.113.0/24"] } },
+    ],
+    version: "echo 0.15.2",
+    start: `systemd-run -q --unit=metallb --setenv=KUBECONFIG=/etc/proxy/kubeconfig speaker \\
+  --namespace=metallb --node-name=node-1 --pod-name=speaker
+sleep 6; journalctl -u metallb | grep serviceAnnounced`,
+    stages: { restart: "systemctl restart metallb; sleep 6" },
+    stop: "systemctl stop metallb",
+  },
+  // testcontrol is Tailscale's control server for tests.
+  tailscale: {
+    packages: [],
+    programs: ["tailscaled", "tailscale", "testcontrol"].map((name) =>
+      `tailscale.com/cmd/${name}@v1.100.0`
+    ),
+    version: "tailscale version | head -n 1",
+    start: `systemd-run -q --unit=control testcontrol
+systemd-run -q --unit=tailscaled --setenv=TS_NO_LOGS_NO_SUPPORT=true tailscaled --state=mem:
+sleep 2; ${TAILSCALE_UP}; nft list ruleset | grep 'chain ts-'`,
+    stages: { restart: `systemctl restart tailscaled; sleep 2; ${TAILSCALE_UP}` },
+    stop: "tailscale down; systemctl stop tailscaled control",
+  },
   lxd: {
     packages: ["lxd", "dnsmasq-base"],
     version: "lxd --version",
@@ -227,14 +287,12 @@ ROUTES`,
   },
   libvirt: {
     packages: [
-      "libvirt-daemon-system",
-      "libvirt-clients",
-      "libvirt-daemon-config-network",
+      ...["libvirt-daemon-system", "libvirt-clients", "libvirt-daemon-config-network"],
       "dnsmasq-base",
     ],
     version: "libvirtd --version",
     prepare: "systemctl disable --now libvirtd.socket libvirtd",
-    start: "systemctl start libvirtd; virsh net-start default",
+    start: "systemctl start libvirtd || systemctl start libvirtd; virsh net-start default",
     stages: { restart: "systemctl restart libvirtd" },
     stop: "virsh net-destroy default; systemctl stop libvirtd",
   },

@@ -94,7 +94,7 @@ class Place implements AsyncDisposable {
   }
 
   static async create(options: RunOptions): Promise<Place> {
-    const { checkout, lower, mode } = options;
+    const { checkout, lower, mode, neighbour } = options;
     await using resources = new AsyncDisposableStack();
     const folder = await Deno.makeTempDir({ dir: options.folder });
     resources.defer(() => run(["rm", "-rf", "--one-file-system", folder]).then(() => {}));
@@ -112,7 +112,7 @@ class Place implements AsyncDisposable {
       }),
     );
     const api = new ApiServer({ certificates: await makeCertificates(folder, [API.address]) });
-    for (const object of OBJECTS) api.store.put(object);
+    for (const object of [...OBJECTS, ...neighbour.objects ?? []]) api.store.put(object);
     await api.start();
     resources.defer(() => api.stop());
     const { port = 0 } = api.options;
