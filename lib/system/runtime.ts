@@ -311,16 +311,15 @@ function v8Heap(): Heap | undefined {
   const { gc } = globalThis as {
     readonly gc?: (options: Readonly<Record<"type" | "execution" | "flavor", string>>) => void;
   };
-  const trims = Deno.env.get("DENO_USR2_MEMORY_TRIM") !== undefined;
-  // Without a listener, a runtime that does not know the variable would end by the signal.
-  if (trims) Deno.addSignalListener("SIGUSR2", () => {});
+  // Without a listener, a runtime without DENO_USR2_MEMORY_TRIM would end by the signal.
+  if (gc) Deno.addSignalListener("SIGUSR2", () => {});
   return gc && {
     used: () => Deno.memoryUsage().heapUsed,
     taken: () => Deno.memoryUsage().heapTotal,
     collect: () => {
       gc({ type: "major", execution: "sync", flavor: "last-resort" });
       // V8 frees buffers in other threads, after the collection.
-      if (trims) setTimeout(() => Deno.kill(Deno.pid, "SIGUSR2"), 500);
+      setTimeout(() => Deno.kill(Deno.pid, "SIGUSR2"), 500);
     },
   };
 }
