@@ -160,7 +160,7 @@ async function runOne(
       neighbour,
       mode,
       ...(peer !== undefined && { peer }),
-      lower: await roots.lower(root, neighbour.packages),
+      lower: await roots.lower(root, neighbour.packages ?? []),
       folder: scratch,
       checkout: ROOT,
       journal,

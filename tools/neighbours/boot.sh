@@ -1,8 +1,8 @@
 #!/bin/bash
 # boot.sh FOLDER LOWER CHECKOUT DENO CACHE: boots systemd as PID 1 on an overlay of LOWER, in this network namespace.
 #
-# The caller has made new mount, PID, UTS, IPC and cgroup namespaces (unshare -mpuiC --fork). FOLDER takes what the node
-# writes. The checkout and Deno are mounted at their own paths, read-only.
+# The caller has made new mount, PID, UTS and IPC namespaces (unshare -mpui --fork). FOLDER takes what the node writes, and
+# names its cgroup. The checkout and Deno are mounted at their own paths, read-only.
 set -eu
 folder=$1 lower=$2 checkout=$3 deno=$4 cache=$5
 root=$folder/root
@@ -27,7 +27,12 @@ mount -o remount,bind,ro "$root/proc/sys"
 mount --bind "$root/proc/sys/net" "$root/proc/sys/net"
 mount -o remount,bind,rw "$root/proc/sys/net"
 mount -t sysfs -o ro sysfs "$root/sys"
-mount -t cgroup2 cgroup2 "$root/sys/fs/cgroup"
+# systemd removes empty cgroups, and would remove those of another node.
+mkdir "$folder/cgroups"
+mount -t cgroup2 cgroup2 "$folder/cgroups"
+mkdir "$folder/cgroups/${folder##*/}"
+echo 0 > "$folder/cgroups/${folder##*/}/cgroup.procs"
+mount --bind "$folder/cgroups/${folder##*/}" "$root/sys/fs/cgroup"
 mount -t tmpfs -o mode=755 tmpfs "$root/dev"
 mkdir "$root/dev/net"
 for device in null zero full random urandom tty kmsg net/tun; do
@@ -60,4 +65,4 @@ mkdir -p .old
 pivot_root . .old
 umount -l /.old
 exec env -i container=other PATH=/usr/sbin:/usr/bin:/sbin:/bin \
-  /lib/systemd/systemd --system --log-target=journal --show-status=no
+  unshare -C /lib/systemd/systemd --system --log-target=journal --show-status=no

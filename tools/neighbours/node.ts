@@ -45,7 +45,7 @@ export class SystemdNode implements AsyncDisposable {
     const outer = new Deno.Command("nsenter", {
       args: [
         `--net=/run/netns/${namespace}`,
-        ...["unshare", "-mpuiC", "--fork", "--kill-child"],
+        ...["unshare", "-mpui", "--fork", "--kill-child"],
         ...["bash", BOOT, folder, lower, ...mounts],
       ],
       stdin: "null",

@@ -9,7 +9,7 @@ import type { BuildOptions } from "../go.ts";
 /** A program beside signpost. Scripts run in bash in the node. */
 export interface Neighbour {
   /** Its Debian packages. */
-  readonly packages: readonly string[];
+  readonly packages?: readonly string[];
   /** Its programs that are Go packages, for `/usr/local/bin`. */
   readonly programs?: readonly string[];
   readonly build?: BuildOptions;
@@ -57,7 +57,6 @@ CNI_PATH=/usr/local/bin portmap <<'CALL'
  "ips": [{"address": "10.244.0.11/24", "interface": 0}, {"address": "fd44::11/64", "interface": 0}]}}
 CALL`;
   return {
-    packages: [],
     programs: ["github.com/containernetworking/plugins/plugins/meta/portmap@v1.10.0"],
     version: "echo 1.10.0",
     prepare: "ip netns add pod1",
@@ -126,7 +125,6 @@ firewall-cmd --reload`,
     stop: "ufw --force disable",
   },
   "nftables.service": {
-    packages: [],
     version: "nft --version",
     prepare: `cat > /etc/nftables.conf <<'RULES'
 flush ruleset
@@ -196,7 +194,6 @@ podman run -d --name web --cgroups=disabled -p 8088:80 image ${ANSWER}`,
   "flannel-vxlan": flannel("vxlan"),
   // Policies alone, as in k3s. Its rules for IPv6 name ipsets that it does not make.
   "kube-router": {
-    packages: [],
     programs: ["github.com/cloudnativelabs/kube-router/v2/cmd/kube-router@v2.1.0"],
     objects: [
       { kind: "Namespace", metadata: { name: "shop" } },
@@ -220,7 +217,6 @@ sleep 6; iptables -S | grep KUBE-POD-FW`,
     stop: "systemctl stop kube-router",
   },
   metallb: {
-    packages: [],
     programs: ["go.universe.tf/metallb/speaker@v0.15.2"],
     objects: [
       { kind: "Pod", metadata: METALLB },
@@ -236,7 +232,6 @@ sleep 6; journalctl -u metallb | grep serviceAnnounced`,
   },
   // testcontrol is Tailscale's control server for tests.
   tailscale: {
-    packages: [],
     programs: ["tailscaled", "tailscale", "testcontrol"].map((name) =>
       `tailscale.com/cmd/${name}@v1.100.0`
     ),
@@ -258,7 +253,6 @@ lxc network show lxdbr0 || lxc network create lxdbr0 ipv4.address=10.99.0.1/24 i
   },
   // The rules of node-cache 1.23 with its defaults: its program needs a running cluster DNS.
   "nodelocaldns": {
-    packages: [],
     version: "echo 1.23",
     start: `ip link add nodelocaldns type bridge; ip address add 169.254.20.10/32 dev nodelocaldns
 for protocol in udp tcp; do
@@ -292,7 +286,7 @@ ROUTES`,
     ],
     version: "libvirtd --version",
     prepare: "systemctl disable --now libvirtd.socket libvirtd",
-    start: "systemctl start libvirtd || systemctl start libvirtd; virsh net-start default",
+    start: "systemctl start libvirtd; virsh net-start default",
     stages: { restart: "systemctl restart libvirtd" },
     stop: "virsh net-destroy default; systemctl stop libvirtd",
   },
@@ -307,7 +301,6 @@ vrrp_instance test {
   virtual_router_id 51
   virtual_ipaddress {
     203.0.113.86/32 dev eth0
-    192.168.77.50/32 dev eth0
   }
 }
 VRRP`,

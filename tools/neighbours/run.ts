@@ -55,6 +55,9 @@ const KUBECONFIG = "/etc/proxy/kubeconfig";
 const CONFIG = "/etc/proxy/config.yaml";
 /** Milliseconds until rules that another program is still writing have been read. */
 const LOOK_DEADLINE = 10_000;
+/** Removes the folder of a node, and its cgroups as soon as its processes are gone. */
+const REMOVE = `rm -rf --one-file-system "$0"; mount -t cgroup2 cgroup2 /mnt; for i in {1..50}; do
+find "/mnt/\${0##*/}" -depth -type d -exec rmdir {} + 2> /dev/null && break; sleep 0.1; done`;
 
 /** Leaves out flows that no Service has. */
 export function lossesOf(failures: readonly string[]): string[] {
@@ -97,7 +100,7 @@ class Place implements AsyncDisposable {
     const { checkout, lower, mode, neighbour } = options;
     await using resources = new AsyncDisposableStack();
     const folder = await Deno.makeTempDir({ dir: options.folder });
-    resources.defer(() => run(["rm", "-rf", "--one-file-system", folder]).then(() => {}));
+    resources.defer(() => run(["unshare", "-m", "bash", "-c", REMOVE, folder]).then(() => {}));
     const network = resources.use(await Network.create(TOPOLOGY));
     serveAll(network);
     const deno = Deno.execPath().replace(/\/[^/]*$/, "");
