@@ -226,7 +226,7 @@ sleep 6; iptables -S | grep KUBE-POD-FW`,
     version: "echo 0.15.2",
     start: `systemd-run -q --unit=metallb --setenv=KUBECONFIG=/etc/proxy/kubeconfig speaker \\
   --namespace=metallb --node-name=node-1 --pod-name=speaker
-sleep 6; journalctl -u metallb | grep serviceAnnounced`,
+timeout 30 bash -c 'until journalctl -u metallb | grep serviceAnnounced; do sleep 1; done'`,
     stages: { restart: "systemctl restart metallb; sleep 6" },
     stop: "systemctl stop metallb",
   },

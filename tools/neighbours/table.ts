@@ -5,6 +5,7 @@
  */
 import { run } from "../../tests/support/command.ts";
 import { replaceMarked } from "../marked.ts";
+import { FLOWS } from "./cluster.ts";
 import { lossesOf, type Mode, MODES, type Stage } from "./run.ts";
 
 const PROXIES = ["signpost", "kube-proxy"] as const;
@@ -43,7 +44,9 @@ export const RESULTS = "docs/data/neighbours.json";
 /** The page that has their tables. */
 export const PAGE = "docs/compatibility.md";
 
-const HEAD = `Program | Tried on | ${MODES.join(" | ")} | Findings`;
+const HEAD = `Program | ${MODES.join(" | ")} | Findings`;
+/** The system of programs without one in their row. */
+const COMMON = "debian12";
 
 /** Returns the name of the flow that went wrong. */
 function flowOf(failure: string): string {
@@ -86,28 +89,29 @@ export function record(
   };
 }
 
-/** Returns a Markdown table. A row has all programs with the same results of one system and commit. */
+/** Returns a Markdown table. A row has all programs with the same results. */
 export function renderTable(results: readonly Recorded[]): string {
   const programs = Map.groupBy(results, ({ name, root }) => `${name} ${root}`);
   const rows = [...programs.values()].map((all) => {
     const own = all.filter(({ proxy }) => proxy === "signpost");
-    const { name = "", version = "", root, commit } = own[0] ?? {};
+    const { name = "", version = "", root } = own[0] ?? {};
     const flows = MODES.map((mode) => flowsOf(all.filter((each) => each.mode === mode)));
     const findings = new Set(own.flatMap(({ findings }) => findings));
-    const reported = [...findings].map((each) => `\`${each}\``).join(", ");
-    return {
-      program: `${name} ${/\d+(?:\.\d+)+/.exec(version)?.[0] ?? ""}`.trim(),
-      result: [`${root} (${commit})`, ...flows, reported].join(" | "),
-    };
+    const reported = [...findings].sort().map((each) => `\`${each}\``).join(", ");
+    const program = `${name} ${/\d+(?:\.\d+)+/.exec(version)?.[0] ?? ""}`.trim();
+    return { program: onSystem(program, root), result: [...flows, reported].join(" | ") };
   });
   const lines = [...Map.groupBy(rows, ({ result }) => result)].map(([result, all]) =>
     `| ${all.map(({ program }) => program).join(", ")} | ${result} |\n`
   );
-  const table = `| ${HEAD} |\n|${"---|".repeat(5)}\n${lines.join("")}`;
-  return `${table}${renderDifferences(results)}`;
+  return `| ${HEAD} |\n|${"---|".repeat(4)}\n${lines.join("")}${renderDifferences(results)}`;
 }
 
-/** Such as `40 of 40`, or `14 of 40 (kube-proxy: 10)`: the fewest flows that passed after a step. */
+function onSystem(program: string, root = COMMON): string {
+  return root === COMMON ? program : `${program} (${root})`;
+}
+
+/** Such as `40 of 40`, or `14 of 40 (kube-proxy: 10)` if that differs: the fewest flows that passed after a step. */
 function flowsOf(results: readonly Recorded[]): string {
   const fewest = (proxy: Recorded["proxy"]) => {
     const { stages } = results.find((each) => each.proxy === proxy) ?? {};
@@ -115,41 +119,42 @@ function flowsOf(results: readonly Recorded[]): string {
   };
   const [own, peer] = [fewest("signpost"), fewest("kube-proxy")];
   if (own === undefined) return "";
-  return `${own} of ${results[0]?.flows}${peer === undefined ? "" : ` (kube-proxy: ${peer})`}`;
+  const peers = peer === undefined || peer === own ? "" : ` (kube-proxy: ${peer})`;
+  return `${own} of ${results[0]?.flows}${peers}`;
 }
 
 /** Returns a table of the flows that one proxy alone loses; empty without another proxy. */
 function renderDifferences(results: readonly Recorded[]): string {
-  const pairs = Map.groupBy(results, ({ name, root, mode }) => `${name} | ${root} | ${mode}`);
+  const pairs = Map.groupBy(results, (of) => `${onSystem(of.name, of.root)} | ${of.mode}`);
   const rows = [...pairs].flatMap(([pair, all]) => {
     const [own, peer] = PROXIES.map((proxy) => all.find((each) => each.proxy === proxy)?.lost);
     if (!own || !peer) return [];
     const cells = [lostBy(own, peer), lostBy(peer, own)].join(" | ");
     return cells === "none | none" ? [] : [`| ${pair} | ${cells} |\n`];
   });
-  if (rows.length === 0) return "";
-  const head = "Program | System | Mode | signpost alone loses | kube-proxy alone loses";
-  return `\n| ${head} |\n|${"---|".repeat(5)}\n${rows.join("")}`;
+  const head = "| Program | Mode | signpost alone loses | kube-proxy alone loses |";
+  return rows.length === 0 ? "" : `\n${head}\n|${"---|".repeat(4)}\n${rows.join("")}`;
 }
-
-type Lost = Recorded["lost"];
 
 /** Flows that a cell of the second table names. */
 const MOST_NAMED = 4;
+/** Flows to several pods: a firewall may drop the way to one of them only. */
+const BY_CHANCE = new Set(
+  FLOWS.filter(({ to }) => typeof to !== "string" && to.length > 1).map(({ name }) => name),
+);
 
-/** Returns the flows that one loses after a step and the other does not; their number if they are many. */
-function lostBy(one: Lost, other: Lost): string {
-  const flows = Object.keys(one).filter((flow) => {
-    const both = other[flow]?.split("; ") ?? [];
-    return one[flow]?.split("; ").some((stage) => !both.includes(stage));
-  });
+/** Returns the flows that one loses and the other does not; their number if they are many. */
+function lostBy(one: Recorded["lost"], other: Recorded["lost"]): string {
+  const flows = Object.keys(one).filter((flow) => !(flow in other || BY_CHANCE.has(flow)));
   if (flows.length > MOST_NAMED) return `${flows.length} flows`;
   return flows.map((flow) => `\`${flow}\``).join(", ") || "none";
 }
 
 /** Puts the table into the text of the page. */
 export function renderPage(page: string, results: readonly Recorded[]): string {
-  return replaceMarked(page, { name: "neighbours", text: renderTable(results) });
+  const commits = new Set(results.map(({ date, commit }) => `${date} (${commit})`));
+  const when = `Unless a row names a system: ${COMMON}. Run on ${[...commits].sort().join(", ")}.`;
+  return replaceMarked(page, { name: "neighbours", text: `${renderTable(results)}\n${when}\n` });
 }
 
 /** Writes the results that did not end early into the documents, in the place of older ones of the same kind. */

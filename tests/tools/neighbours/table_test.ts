@@ -51,23 +51,23 @@ Deno.test("the table of neighbours has the fewest flows that passed, and the fin
   const results = [
     result(),
     { ...lossy, mode: "iptables" as const },
-    { ...lossy, mode: "iptables" as const, proxy: "kube-proxy" as const },
+    result({ mode: "iptables", proxy: "kube-proxy" }),
     result({ name: "bird", version: "BIRD version 2.0.12" }),
-    result({ name: "lxd", version: "5.0.2" }),
+    result({ name: "lxd", version: "5.0.2", root: "sid" }),
   ];
   assertEquals(
     renderTable(results.map((each) => record(each, OF))),
-    `| Program | Tried on | nftables | iptables | Findings |
-|---|---|---|---|---|
-| docker 20.10.24 | debian12 (043b632) | 40 of 40 | 39 of 40 (kube-proxy: 39) | \`firewall-drops-services\` |
-| bird 2.0.12, lxd 5.0.2 | debian12 (043b632) | 40 of 40 |  |  |
+    `| Program | nftables | iptables | Findings |
+|---|---|---|---|
+| docker 20.10.24 | 40 of 40 | 39 of 40 (kube-proxy: 40) | \`firewall-drops-services\` |
+| bird 2.0.12, lxd 5.0.2 (sid) | 40 of 40 |  |  |
 `,
   );
 });
 
 Deno.test("a second table names the flows that one proxy alone loses, or counts them", () => {
-  const own = afterStart(["pod1: UDP: drop", "node: UDP: drop"], [FINDING]);
-  const peer = afterStart(["node: UDP: drop", "pod1: no endpoints: drop, world"], []);
+  const own = afterStart(["pod1: node port: drop", "pod1: UDP: drop", "node: x: drop"], [FINDING]);
+  const peer = afterStart(["node: x: drop", "pod1: no endpoints: drop, world"], []);
   const many = ["1", "2", "3", "4", "5"].map((each) => `pod1: flow ${each}: drop`);
   const results = [
     own,
@@ -77,10 +77,10 @@ Deno.test("a second table names the flows that one proxy alone loses, or counts 
   ];
   assertEquals(
     renderTable(results.map((each) => record(each, OF))).split("\n\n")[1],
-    `| Program | System | Mode | signpost alone loses | kube-proxy alone loses |
-|---|---|---|---|---|
-| docker | debian12 | nftables | \`pod1: UDP\` | \`pod1: no endpoints\` |
-| ufw | debian12 | nftables | none | 5 flows |
+    `| Program | Mode | signpost alone loses | kube-proxy alone loses |
+|---|---|---|---|
+| docker | nftables | \`pod1: node port\` | \`pod1: no endpoints\` |
+| ufw | nftables | none | 5 flows |
 `,
   );
 });
