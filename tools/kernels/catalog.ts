@@ -145,6 +145,15 @@ export const MACHINE_RUNS: readonly MachineRun[] = [
     architecture: "arm64",
     note: "Debian 13 on 64-bit ARM",
   },
+  {
+    name: "trixie-arm64-16k",
+    suite: "trixie",
+    package: "linux-image-arm64-16k",
+    series: "6.12",
+    nft: "trixie",
+    architecture: "arm64",
+    note: "Debian 13 on 64-bit ARM, memory in pages of 16 kB",
+  },
   ...SUITES.map((suite) => ({
     name: `flowtables-${suite}`,
     suite,
