@@ -39,7 +39,8 @@ export function parseHead(text: string): RequestHead | undefined {
     if (name === undefined || value === undefined) return undefined;
     const key = name.toLowerCase();
     if (SINGLE.has(key) && fields.has(key)) return undefined;
-    fields.set(key, value.trim());
+    // `trim` would remove the byte A0, which is not a blank here.
+    fields.set(key, value.replaceAll("\xa0", "?").trim());
   }
   const host = authority ?? fields.get("host");
   const [length, coding] = [fields.get("content-length"), fields.get("transfer-encoding")];

@@ -188,9 +188,10 @@ class Clients {
   }
 
   #end(client: Client): void {
+    // A client that ended as the oldest ends again here, when its source may have a successor of the same name.
+    if (!this.#all.delete(client)) return;
     const { conn, source: { name, clients } } = client;
     tryToClose(conn);
-    this.#all.delete(client);
     clients.delete(client);
     if (clients.size === 0) this.#sources.delete(name);
     if (this.#all.size === 0) this.options.idle?.();
