@@ -1,21 +1,15 @@
-/**
- * The results of the neighbours' runs, as text and in the documents.
- *
- * @module
- */
+/** The results of the neighbours' runs, as text and in the documents. @module */
 import { run } from "../../tests/support/command.ts";
 import { replaceMarked } from "../marked.ts";
 import { FLOWS } from "./cluster.ts";
 import { lossesOf, type Mode, MODES, type Stage } from "./run.ts";
-
-const PROXIES = ["signpost", "kube-proxy"] as const;
 
 /** One program beside one neighbour. */
 export interface Result {
   readonly name: string;
   /** The distribution. */
   readonly root: string;
-  readonly proxy: typeof PROXIES[number];
+  readonly proxy: "signpost" | "kube-proxy";
   readonly mode: Mode;
   /** The neighbour's version. */
   readonly version: string;
@@ -101,10 +95,14 @@ export function renderTable(results: readonly Recorded[]): string {
     const program = `${name} ${/\d+(?:\.\d+)+/.exec(version)?.[0] ?? ""}`.trim();
     return { program: onSystem(program, root), result: [...flows, reported].join(" | ") };
   });
-  const lines = [...Map.groupBy(rows, ({ result }) => result)].map(([result, all]) =>
+  return `| ${HEAD} |\n|${"---|".repeat(4)}\n${linesOf(rows)}${renderDifferences(results)}`;
+}
+
+/** Returns a line for each result, with all its programs. */
+function linesOf(rows: readonly Readonly<Record<"program" | "result", string>>[]): string {
+  return [...Map.groupBy(rows, ({ result }) => result)].map(([result, all]) =>
     `| ${all.map(({ program }) => program).join(", ")} | ${result} |\n`
-  );
-  return `| ${HEAD} |\n|${"---|".repeat(4)}\n${lines.join("")}${renderDifferences(results)}`;
+  ).join("");
 }
 
 function onSystem(program: string, root = COMMON): string {
@@ -125,15 +123,17 @@ function flowsOf(results: readonly Recorded[]): string {
 
 /** Returns a table of the flows that one proxy alone loses; empty without another proxy. */
 function renderDifferences(results: readonly Recorded[]): string {
-  const pairs = Map.groupBy(results, (of) => `${onSystem(of.name, of.root)} | ${of.mode}`);
-  const rows = [...pairs].flatMap(([pair, all]) => {
-    const [own, peer] = PROXIES.map((proxy) => all.find((each) => each.proxy === proxy)?.lost);
-    if (!own || !peer) return [];
-    const cells = [lostBy(own, peer), lostBy(peer, own)].join(" | ");
-    return cells === "none | none" ? [] : [`| ${pair} | ${cells} |\n`];
+  const rows = results.filter(({ proxy }) => proxy === "signpost").flatMap((own) => {
+    const { name, root, mode, lost } = own;
+    const isPeer = (each: Recorded) =>
+      each !== own && each.name === name && each.root === root && each.mode === mode;
+    const peer = results.find(isPeer)?.lost ?? lost;
+    const cells = [lostBy(lost, peer), lostBy(peer, lost)].join(" | ");
+    if (cells === "none | none") return [];
+    return [{ program: onSystem(name, root), result: `${mode} | ${cells}` }];
   });
   const head = "| Program | Mode | signpost alone loses | kube-proxy alone loses |";
-  return rows.length === 0 ? "" : `\n${head}\n|${"---|".repeat(4)}\n${rows.join("")}`;
+  return rows.length > 0 ? `\n${head}\n|${"---|".repeat(4)}\n${linesOf(rows)}` : "";
 }
 
 /** Flows that a cell of the second table names. */
