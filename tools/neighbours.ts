@@ -72,7 +72,7 @@ function readOptions(args: readonly string[]): Options | undefined {
   const modes = MODES.filter((mode) => values.mode === undefined || mode === values.mode);
   if (modes.length === 0) throw new Error(`--mode ${values.mode}: write ${MODES.join(" or ")}`);
   return {
-    names: positionals.length > 0 ? positionals : Object.keys(NEIGHBOURS),
+    names: positionals.length > 0 ? [...new Set(positionals)] : Object.keys(NEIGHBOURS),
     modes,
     root: values.root,
     ...(values.peer !== undefined && { peer: Deno.realPathSync(values.peer) }),
