@@ -101,7 +101,7 @@ export function renderTable(results: readonly Recorded[]): string {
 /** Returns a line for each result, with all its programs. */
 function linesOf(rows: readonly Readonly<Record<"program" | "result", string>>[]): string {
   return [...Map.groupBy(rows, ({ result }) => result)].map(([result, all]) =>
-    `| ${all.map(({ program }) => program).join(", ")} | ${result} |\n`
+    `| ${[...new Set(all.map(({ program }) => program))].join(", ")} | ${result} |\n`
   ).join("");
 }
 
@@ -130,7 +130,7 @@ function renderDifferences(results: readonly Recorded[]): string {
     const peer = results.find(isPeer)?.lost ?? lost;
     const cells = [lostBy(lost, peer), lostBy(peer, lost)].join(" | ");
     if (cells === "none | none") return [];
-    return [{ program: onSystem(name, root), result: `${mode} | ${cells}` }];
+    return [{ program: name, result: `${mode} | ${cells}` }];
   });
   const head = "| Program | Mode | signpost alone loses | kube-proxy alone loses |";
   return rows.length > 0 ? `\n${head}\n|${"---|".repeat(4)}\n${linesOf(rows)}` : "";
