@@ -122,7 +122,7 @@ test("a Service with refused source ranges is refused alone", async () => {
     const refusal = /shop\/ranged is refused: its load-balancer IPs get no rules, .*No such file/g;
     {
       await using signpost = stage.start(more, programs.env);
-      await signpost.waitForLog(/ synced kind=full/);
+      await signpost.waitForLog(new RegExp(refusal.source));
       assertMatch(signpost.log, / started .*mode=nftables/);
       assertEquals(signpost.log.match(refusal)?.length, 1, signpost.log);
     }
