@@ -228,7 +228,7 @@ const UNITS: Readonly<Record<string, number>> = {
   h: 60 * MINUTE,
 };
 
-const WHOLE = /^[+-]?(?:0|(?:(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+)$/;
+const WHOLE = /^[+-]?(?:0|(?:(?:\d+(?:\.\d*)?|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+)$/;
 const PART = /([\d.]+)(ns|us|µs|μs|ms|s|m|h)/g;
 
 /** The longest Go duration in milliseconds: nanoseconds in a signed 64-bit integer, some 292 years. */
