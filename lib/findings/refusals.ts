@@ -7,14 +7,14 @@ import {
   usedEndpoints,
 } from "../model/kernel/desired.ts";
 import type { Finding } from "../model/status.ts";
-import { familyOf } from "../model/values/address.ts";
+import { ADDRESS_BITS, familyOf } from "../model/values/address.ts";
 import { finding } from "./catalog.ts";
 import { eachPort, type NodeFacts } from "./facts.ts";
 import { baseChains, isOwn, seesFamily } from "./foreign_chains.ts";
 import { Interfaces } from "./interfaces.ts";
 import { type BaseChain, type Link, PacketWalk } from "./packet_walk.ts";
 
-/** The most pods, and Services, that are looked at. */
+/** The search ends when so many pods, and so many refused ports, are found. */
 const MOST_SAMPLES = 20;
 
 /** The first of our rules in FORWARD. */
@@ -42,13 +42,12 @@ export function* checkRefusals(facts: NodeFacts): Generator<Finding | undefined>
     const [daddr] = first?.clusterIPs ?? [];
     if (!first || daddr === undefined) continue;
     const { family, protocol, port: dport } = first;
-    const about = { family, protocol, daddr, dport, isLocal: false, isTranslated: false };
     const isAccepted = (pod: string) => {
       const packet = {
-        ...about,
-        state: "new" as const,
-        source: { in: [`${pod}/${family === 4 ? 32 : 128}`], notIn: [] },
-        iif: ofThisPod(interfaces.to(pod)),
+        ...{ family, protocol, daddr, dport, state: "new" } as const,
+        ...{ isLocal: false, isTranslated: false },
+        source: { in: [`${pod}/${ADDRESS_BITS[family]}`], notIn: [] },
+        iif: linkOfSender(interfaces.to(pod)),
         oif: interfaces.to(daddr),
       };
       return walk.through(cut, { packet, mark: 0 }).verdict === "accepts";
@@ -79,7 +78,7 @@ function isRefused(port: DesiredServicePort): boolean {
     noEndpointsReason(port, policy) === "no-endpoints";
 }
 
-/** Returns the link of the sender: a rule about it holds for certain. */
-function ofThisPod(link: Link | undefined): Link | undefined {
+/** Returns a pod's link. The pod is the sender, so rules about its link decide for certain, not for one of many hosts. */
+function linkOfSender(link: Link | undefined): Link | undefined {
   return link && { ...link, isOfOneHost: false };
 }
