@@ -6,7 +6,7 @@ export const MOST_HEAD = 8_192;
 
 const REQUEST_LINE =
   /^([A-Z]{1,20}) (?:http:\/\/([^/?\s]+))?(\/[!->@-~]*)(\?[!-~]*)? HTTP\/1\.([01])$/;
-/** Keeps the blanks around a value: an expression without them takes a time cubic in their number. */
+/** Matches a field. The value has its blanks: to match them apart takes a time cubic in their number. */
 const FIELD = /^([!#$%&'*+.^_`|~\w-]+):([\t -~\x80-\xff]*)$/;
 const HOST = /^[\w.:[\]-]*$/;
 

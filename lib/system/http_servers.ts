@@ -188,7 +188,7 @@ class Clients {
   }
 
   #end(client: Client): void {
-    // A client that ended as the oldest ends again here, when its source may have a successor of the same name.
+    // A client that was ended as the oldest comes here again. By then another source may have the name of its source.
     if (!this.#all.delete(client)) return;
     const { conn, source: { name, clients } } = client;
     tryToClose(conn);

@@ -311,18 +311,24 @@ function v8Heap(): Heap | undefined {
   const { gc } = globalThis as {
     readonly gc?: (options: Readonly<Record<"type" | "execution" | "flavor", string>>) => void;
   };
-  // Without a listener, a runtime without DENO_USR2_MEMORY_TRIM would end by the signal.
-  if (gc) Deno.addSignalListener("SIGUSR2", () => {});
   return gc && {
     used: () => Deno.memoryUsage().heapUsed,
     taken: () => Deno.memoryUsage().heapTotal,
     collect: () => {
       gc({ type: "major", execution: "sync", flavor: "last-resort" });
       // V8 frees buffers in other threads, after the collection.
-      setTimeout(() => Deno.kill(Deno.pid, "SIGUSR2"), 500);
+      setTimeout(trim, 500);
     },
   };
 }
+
+/** Has Deno give back the free parts of malloc, if DENO_USR2_MEMORY_TRIM is set. Without a listener, the signal kills. */
+function trim(): void {
+  Deno.addSignalListener("SIGUSR2", ignoreSignal);
+  Deno.kill(Deno.pid, "SIGUSR2");
+}
+
+function ignoreSignal(): void {}
 
 /** Gives memory back after work: a small heap never has so much garbage that V8 itself would look for it. */
 export function memoryRelease(clock: Clock, heap: Heap): Runtime["releaseMemory"] {
