@@ -152,8 +152,8 @@ function lostBy(one: Recorded["lost"], other: Recorded["lost"]): string {
 
 /** Puts the table into the text of the page. */
 export function renderPage(page: string, results: readonly Recorded[]): string {
-  const commits = new Set(results.map(({ date, commit }) => `${date} (${commit})`));
-  const when = `Unless a row names a system: ${COMMON}. Run on ${[...commits].sort().join(", ")}.`;
+  const commits = new Set(results.map(({ date, commit }) => `${commit} (${date})`));
+  const when = `Programs without a system ran on ${COMMON}. Commits: ${[...commits].join(", ")}.`;
   return replaceMarked(page, { name: "neighbours", text: `${renderTable(results)}\n${when}\n` });
 }
 
