@@ -32,7 +32,7 @@ function nftablesChanges({ change, node }: DesiredStep, references: References):
   const rules = (change: Change["change"], name: string, lines: readonly string[]) =>
     lines.map((key) => ({ change, type: "rule" as const, in: name, key, data: "", service: "" }));
   return [
-    ...delta.deleteElements.map(elementChange("delete")),
+    ...[...elementsOf(delta.deleteElements)].map(elementChange("delete")),
     ...delta.deleteChains.map(partChange("delete", "chain")),
     ...delta.deleteSets.map(partChange("delete", "set")),
     ...delta.rewriteChains.flatMap(({ before, after }) => [

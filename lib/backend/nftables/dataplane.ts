@@ -6,11 +6,12 @@ import {
   type StateChange,
 } from "../../model/kernel/desired.ts";
 import { Turns } from "../../model/ports/in_turns.ts";
-import { Counts, type Delta, diffing, NOTHING } from "./delta.ts";
+import { countElements, Counts, type Delta, diffing, NOTHING } from "./delta.ts";
 import type { Nft } from "./nft.ts";
 import { NO_CONTENTS, parsingListing } from "./read.ts";
 import { reconcile } from "./reconcile.ts";
-import { type Element, elementId, elementsOf, type Entry, frontendOf, TABLE } from "./table.ts";
+import { frontendOfKey } from "./sets.ts";
+import { elementId, elementsOf, type Entry, frontendOf, sizeOf, TABLE } from "./table.ts";
 import {
   FullScript,
   type PartialScript,
@@ -20,7 +21,6 @@ import {
   toPartialScript,
   writePortions,
 } from "./write.ts";
-import { append } from "../../model/values/lists.ts";
 
 export interface NftablesOptions extends Partial<Pick<PortionsOptions, "clock" | "logger">> {
   /** Returns commands for the beginning of the transaction after which packets meet a full script. */
@@ -211,8 +211,8 @@ const UNREACHABLE: ReadonlySet<string> = new Set(["endpoints", "localEndpoints",
 
 /** Spreads the deletion of very many elements over several steps, so that other Services need not wait. */
 export class DeferredDeletes {
-  /** By `elementId`. */
-  readonly #waiting = new Map<string, Element>();
+  /** By `elementId`. Slots wait as a whole until a slot of their frontend is added. */
+  readonly #waiting = new Map<string, Entry>();
   /** True if the last step had its own changes, and did not delete waiting elements. */
   #hasSkipped = false;
 
@@ -226,46 +226,84 @@ export class DeferredDeletes {
 
   /** Returns a repair without the deletions that wait. */
   leaveOut(repair: Delta): Delta {
-    const isDue = (each: Element) => !this.#waiting.has(elementId(each));
+    for (const each of repair.deleteElements) this.#separate(each);
+    const isDue = (each: Entry) => !this.#waiting.has(elementId(each));
     return { ...repair, deleteElements: repair.deleteElements.filter(isDue) };
   }
 
   /** Limits deletions to `most`, unless packets reach more. Steps without changes and every second step do the rest. */
   limit(delta: Delta, most: number): Delta {
     const { deleteElements, addElements, deleteSets } = delta;
-    if (this.isEmpty && deleteElements.length <= most) return delta;
+    if (this.isEmpty && countElements({ ...NOTHING, deleteElements }) <= most) return delta;
     const deletedSets = new Set(deleteSets.map(({ name }) => name));
+    for (const each of addElements) this.#separate(each);
     const added = new Set([...elementsOf(addElements)].map(elementId));
+    const refilled = new Set(addElements.map(slotsId));
     const checked = frontendsIn("firewalls", addElements);
     const unchecked = frontendsIn("firewalls", deleteElements).difference(checked);
-    const due = [...added].flatMap((id) => this.#take(id));
+    const due: Entry[] = [];
+    let room = most;
+    const take = (entry: Entry | undefined) => {
+      if (!entry) return;
+      due.push(entry);
+      room -= sizeOf(entry);
+    };
+    const spread = (entry: Entry) => {
+      const [now, later] = divide(entry, room);
+      take(now);
+      if (later) this.#waiting.set(elementId(later), later);
+    };
+    for (const id of added) take(this.#remove(id));
     for (const [id, each] of deletedSets.size + checked.size > 0 ? this.#waiting : []) {
-      if (deletedSets.has(each.set.name)) this.#take(id);
-      else if (checked.has(frontendOf(each))) append(due, this.#take(id));
+      if (deletedSets.has(each.set.name)) this.#remove(id);
+      else if (checked.has(frontendOf(each))) take(this.#remove(id));
     }
-    for (const each of deleteElements) {
-      const { name, role } = each.set;
+    for (const entry of deleteElements) {
+      const { name, role } = entry.set;
       const isUnreachable = role === "sourceRanges"
-        ? unchecked.has(frontendOf(each))
+        ? unchecked.has(frontendOf(entry))
         : UNREACHABLE.has(role);
-      if (!isUnreachable || added.has(elementId(each))) due.push(each);
-      else if (deletedSets.has(name)) continue;
-      else if (due.length < most) due.push(each);
-      else this.#waiting.set(elementId(each), each);
+      for (const each of refilled.has(slotsId(entry)) ? elementsOf([entry]) : [entry]) {
+        if (!isUnreachable || added.has(elementId(each))) take(each);
+        else if (!deletedSets.has(name)) spread(each);
+      }
     }
     this.#hasSkipped = !this.#hasSkipped && due.length + addElements.length > 0;
-    for (const id of this.#hasSkipped ? [] : this.#waiting.keys()) {
-      if (due.length >= most) break;
-      append(due, this.#take(id));
+    for (const [id, entry] of this.#hasSkipped ? [] : this.#waiting) {
+      if (room <= 0) break;
+      this.#waiting.delete(id);
+      spread(entry);
     }
     return { ...delta, deleteElements: due };
   }
 
-  #take(id: string): Element[] {
-    const element = this.#waiting.get(id);
-    this.#waiting.delete(id);
-    return element ? [element] : [];
+  /** Lets each slot of the entry's frontend wait alone. */
+  #separate(entry: Entry): void {
+    const slots = this.#remove(slotsId(entry));
+    for (const each of slots ? elementsOf([slots]) : []) this.#waiting.set(elementId(each), each);
   }
+
+  #remove(id: string): Entry | undefined {
+    const entry = this.#waiting.get(id);
+    this.#waiting.delete(id);
+    return entry;
+  }
+}
+
+/** Returns the id of all slots of the entry's frontend. */
+function slotsId({ set, key }: Entry): string {
+  return elementId({ type: "slots", set, key: frontendOfKey(key) ?? key });
+}
+
+/** Returns as many elements as there is room for, and the rest. */
+function divide(entry: Entry, room: number): readonly (Entry | undefined)[] {
+  if (room <= 0) return [undefined, entry];
+  if (entry.type === "element" || entry.destinations.length <= room) return [entry];
+  const { first, destinations } = entry;
+  return [
+    { ...entry, destinations: destinations.slice(0, room) },
+    { ...entry, first: first + room, destinations: destinations.slice(room) },
+  ];
 }
 
 function frontendsIn(role: string, entries: readonly Entry[]): ReadonlySet<string> {

@@ -8,14 +8,13 @@ import type {
 } from "../../model/kernel/desired.ts";
 import { slotsFor } from "../../model/cluster/scheduler.ts";
 import { portKey, portsByKey } from "../../policy/endpoints.ts";
-import { append, chunks } from "../../model/values/lists.ts";
+import { chunks } from "../../model/values/lists.ts";
 import { fixedSets, type TableSet } from "./sets.ts";
 import { fixedChains, nodeElements } from "./layout.ts";
 import {
   type Chain,
   type ChainRewrite,
   type Element,
-  elementsOf,
   type Entry,
   frontendOf,
   hasSameContent,
@@ -36,7 +35,7 @@ export interface Delta {
   readonly addSets: readonly TableSet[];
   readonly addChains: readonly Chain[];
   readonly rewriteChains: readonly ChainRewrite[];
-  readonly deleteElements: readonly Element[];
+  readonly deleteElements: readonly Entry[];
   readonly addElements: readonly Entry[];
   readonly deleteChains: readonly Pick<Chain, "name">[];
   readonly deleteSets: readonly Pick<TableSet, "kind" | "name">[];
@@ -61,7 +60,8 @@ export function countOperations(delta: Delta): number {
 }
 
 export function countElements({ addElements, deleteElements }: FrontendChange): number {
-  return addElements.reduce((sum, each) => sum + sizeOf(each), deleteElements.length);
+  const sum = (entries: readonly Entry[]) => entries.reduce((all, each) => all + sizeOf(each), 0);
+  return sum(addElements) + sum(deleteElements);
 }
 
 /** Counts the references, elements and rules of the written table. */
@@ -73,7 +73,7 @@ export class Counts {
 
   add(delta: Delta): void {
     for (const [id, count] of delta.references) setCount(this.references, id, count);
-    for (const { set: { name } } of delta.deleteElements) this.#countElements(name, -1);
+    for (const each of delta.deleteElements) this.#countElements(each.set.name, -sizeOf(each));
     for (const each of delta.addElements) this.#countElements(each.set.name, sizeOf(each));
     for (const { name } of delta.deleteChains) this.rules.delete(name);
     for (const { name } of delta.deleteSets) {
@@ -192,7 +192,7 @@ export function* cut(delta: Delta, most: number): Generator<Delta> {
 function byFrontend(
   { addElements, deleteElements }: Delta,
 ): ReadonlyMap<string, FrontendChange> {
-  const changes = new Map<string, { addElements: Entry[]; deleteElements: Element[] }>();
+  const changes = new Map<string, { addElements: Entry[]; deleteElements: Entry[] }>();
   const changeOf = (entry: Entry) => {
     const name = frontendOf(entry);
     const known = changes.get(name) ?? { addElements: [], deleteElements: [] };
@@ -215,7 +215,7 @@ type SharedObject = Element | Chain | TableSet;
 class Collector {
   readonly #addSlots: Slots[] = [];
   readonly #addElements: Element[] = [];
-  readonly #deleteElements: Element[] = [];
+  readonly #deleteElements: Entry[] = [];
   readonly #rewriteChains: ChainRewrite[] = [];
   readonly #shared = new Map<ObjectId, { readonly object: SharedObject; count: number }>();
 
@@ -253,7 +253,7 @@ class Collector {
   }
 
   #remove(id: ObjectId, object: TableObject): void {
-    if (isOwn(object)) append(this.#deleteElements, elementsOf([object]));
+    if (isOwn(object)) this.#deleteElements.push(object);
     else this.#count(id, object, -1);
   }
 

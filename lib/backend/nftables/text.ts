@@ -155,7 +155,7 @@ function renderPair(key: string, data: string): string {
 /** Finds elements of frontends that moved to another map or to affinity: packets under way still look there. */
 function elementsInUse(
   { deleteElements, addElements }: Pick<Delta, "deleteElements" | "addElements">,
-): ReadonlySet<Element> {
+): ReadonlySet<Entry> {
   const added = new Set(addElements.filter(isFirst).map(placeOf));
   const gone = deleteElements.filter(({ set }) => set.role === "services");
   const unserved = new Set(gone.filter((each) => !added.has(placeOf(each))).map(frontendOf));

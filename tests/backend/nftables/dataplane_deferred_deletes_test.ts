@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { type Delta, NOTHING } from "../../../lib/backend/nftables/delta.ts";
-import { element } from "../../../lib/backend/nftables/table.ts";
+import { element, type Slots } from "../../../lib/backend/nftables/table.ts";
 import { tableSet } from "../../../lib/backend/nftables/sets.ts";
 import { DeferredDeletes } from "../../../lib/backend/nftables/dataplane.ts";
 
@@ -38,6 +38,50 @@ Deno.test("a step that adds a waiting element deletes the old one", () => {
   const { deleteElements } = deferred.limit({ ...NOTHING, addElements: slots(2) }, 1);
   assertEquals(deleteElements, slots(2));
   assertEquals(deferred.limit(NOTHING, 9).deleteElements, slots(1));
+});
+
+/** The slots of a frontend that is gone, from the first one on. */
+const slotsOf = (first: number, count: number): Slots => ({
+  type: "slots",
+  set,
+  key: { type: "frontend", address: "10.96.0.1", protocol: "tcp", port: 80 },
+  first,
+  destinations: Array.from({ length: count }, (_, i) => ({
+    address: `10.0.0.${first + i}`,
+    port: 80,
+    local: false,
+    hairpin: false,
+  })),
+});
+
+Deno.test("the slots of a frontend that is gone are deleted in shares", () => {
+  const deferred = new DeferredDeletes();
+  const gone = { ...NOTHING, deleteElements: [slotsOf(0, 7)] };
+  assertEquals(deferred.limit(gone, 3).deleteElements, [slotsOf(0, 3)]);
+  assertEquals(deferred.limit(NOTHING, 3).deleteElements, [slotsOf(3, 3)]);
+  assertEquals(deferred.limit(NOTHING, 3).deleteElements, [slotsOf(6, 1)]);
+  assertEquals(deferred.isEmpty, true);
+});
+
+Deno.test("a frontend that comes again deletes the old slots that it takes", () => {
+  const deferred = new DeferredDeletes();
+  deferred.limit({ ...NOTHING, deleteElements: [slotsOf(0, 7)] }, 3);
+  const again = { ...NOTHING, addElements: [slotsOf(0, 5)] };
+  assertEquals(deferred.limit(again, 2).deleteElements, slots(3, 4));
+  assertEquals(deferred.limit(NOTHING, 9).deleteElements, slots(5, 6));
+});
+
+Deno.test("a frontend that moves to another service port deletes the slots that it takes", () => {
+  const deferred = new DeferredDeletes();
+  const moved = { ...NOTHING, deleteElements: [slotsOf(0, 4)], addElements: [slotsOf(0, 2)] };
+  assertEquals(deferred.limit(moved, 1).deleteElements, slots(0, 1));
+  assertEquals(deferred.limit(NOTHING, 9).deleteElements, slots(2, 3));
+});
+
+Deno.test("a repair leaves out slots that wait", () => {
+  const deferred = new DeferredDeletes();
+  deferred.limit({ ...NOTHING, deleteElements: [slotsOf(0, 4)] }, 2);
+  assertEquals(deferred.leaveOut(deleting(1, 2)).deleteElements, slots(1));
 });
 
 Deno.test("an element that packets reach is deleted at once", () => {
