@@ -266,15 +266,20 @@ export class ProgramWatch implements ProcessRunner {
   async run(argv: readonly [string, ...string[]], stdin?: ProcessInput): Promise<ProcessResult> {
     const { runner, clock, logger } = this.options;
     const over = new AbortController();
-    void clock.sleep(SLOW, over.signal).then(() => {
-      if (over.signal.aborted) return;
-      logger.warn("a program takes long; signpost waits, and kills it at its time limit", {
-        program: argv.join(" "),
-        seconds: SLOW / 1000,
+    const watch = () => {
+      void clock.sleep(SLOW, over.signal).then(() => {
+        if (over.signal.aborted) return;
+        logger.warn("a program takes long; signpost waits, and kills it at its time limit", {
+          program: argv.join(" "),
+          seconds: SLOW / 1000,
+        });
       });
-    });
+    };
+    // The program waits for pieces, which may take long.
+    const isWhole = stdin === undefined || typeof stdin === "string";
+    if (isWhole) watch();
     try {
-      return await runner.run(argv, stdin);
+      return await runner.run(argv, isWhole ? stdin : withEnd(stdin, watch));
     } catch (error) {
       if (error instanceof ProgramFailedError) this.#listener(error.program, error.failure);
       throw error;
@@ -282,4 +287,13 @@ export class ProgramWatch implements ProcessRunner {
       over.abort();
     }
   }
+}
+
+/** Yields the pieces, and calls `end` after the last piece. */
+async function* withEnd(
+  pieces: Exclude<ProcessInput, string>,
+  end: () => void,
+): AsyncIterable<string> {
+  yield* pieces;
+  end();
 }

@@ -1,5 +1,9 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import { type ProcessResult, ProgramFailedError } from "../../lib/model/ports/ports.ts";
+import {
+  type ProcessInput,
+  type ProcessResult,
+  ProgramFailedError,
+} from "../../lib/model/ports/ports.ts";
 import { ProgramWatch } from "../../lib/system/process.ts";
 import { ManualClock, MemoryLogger, settle } from "../support/clock_and_log.ts";
 
@@ -17,6 +21,33 @@ Deno.test("after 30 s the log says which program is waited for, once", async () 
   await running;
   await clock.advance(60_000);
   assertEquals(logger.lines.length, 1);
+});
+
+Deno.test("the time for which a program waits for its input does not count", async () => {
+  const [clock, logger] = [new ManualClock(), new MemoryLogger()];
+  const input = Promise.withResolvers<string>();
+  const ending = Promise.withResolvers<ProcessResult>();
+  const runner = {
+    run: async (_: readonly string[], stdin?: ProcessInput) => {
+      assertEquals(await Array.fromAsync(stdin ?? []), ["script"]);
+      return await ending.promise;
+    },
+  };
+  const watch = new ProgramWatch({ runner, clock, logger });
+  const running = watch.run(
+    ["nft", "-f", "-"],
+    async function* () {
+      yield await input.promise;
+    }(),
+  );
+  await clock.advance(60_000);
+  assertEquals(logger.lines, []);
+  input.resolve("script");
+  await settle();
+  await clock.advance(30_000);
+  assertEquals(logger.lines.length, 1);
+  ending.resolve({ code: 0, stdout: "", stderr: "" });
+  await running;
 });
 
 Deno.test("a program that ends in time leaves no line and no timer", async () => {

@@ -180,6 +180,7 @@ function maintainedTable(
         onDrift,
         onMissed: onChange,
       });
+      nft.keepReady(signal);
       const isAccelerated = desired.node.acceleration !== undefined;
       await Promise.all([
         watch.run(signal),

@@ -68,6 +68,10 @@ export class Marks {
  * `ApplyError`. With `-y`, nft prints priorities as numbers, which have names in some families and versions.
  */
 export class Nft {
+  /** Waits for the next script, until the abort of `#kept`. */
+  #ready: ReadyNft | undefined;
+  #kept: AbortSignal | undefined;
+
   constructor(
     private readonly runner: ProcessRunner,
     private readonly marks?: Pick<Marks, "next" | "taken">,
@@ -75,14 +79,21 @@ export class Nft {
 
   /** Gives a script to the kernel, in one transaction without a mark. */
   async apply(script: string): Promise<void> {
-    await this.#run(["nft", "-f", "-"], script);
+    await this.#run(APPLY, script);
   }
 
   /** Gives a script for our table to the kernel, as `apply` does, with a mark. */
   async commit(script: string): Promise<void> {
     const limit = limitOf(script);
-    await this.#run([...nftWith(limit), "-f", "-"], script + this.#mark() + limit);
+    await this.#run(limit === "" ? APPLY : READY, script + this.#mark() + limit);
     this.marks?.taken();
+  }
+
+  /** Keeps an nft started for the next script until the abort. The start takes 2 of 11 ms of a lone change. */
+  keepReady(signal: AbortSignal): void {
+    this.#kept = signal;
+    this.#ready = new ReadyNft(this.runner);
+    signal.addEventListener("abort", () => this.#ready?.run("").catch(() => {}), { once: true });
   }
 
   /**
@@ -285,9 +296,19 @@ export class Nft {
       `the program ${program} owns the table ${table} (flags owner): end that program, and signpost writes its rules`;
   }
 
+  #launch(argv: readonly [string, ...string[]], stdin?: ProcessInput): Promise<ProcessResult> {
+    if (argv !== READY || typeof stdin !== "string") return this.runner.run(argv, stdin);
+    const ready = this.#ready;
+    this.#ready = undefined;
+    const result = ready?.hasFailed === false ? ready.run(stdin) : this.runner.run(argv, stdin);
+    return result.finally(() => {
+      if (this.#kept?.aborted === false) this.#ready ??= new ReadyNft(this.runner);
+    });
+  }
+
   async #start(argv: readonly [string, ...string[]], stdin?: ProcessInput): Promise<ProcessResult> {
     try {
-      return await this.runner.run(argv, stdin);
+      return await this.#launch(argv, stdin);
     } catch (error) {
       if (error instanceof ProgramFailedError && error.failure === "crash") {
         const found = await this.findUnreadable();
@@ -303,6 +324,30 @@ export class Nft {
         { cause: error },
       );
     }
+  }
+}
+
+const APPLY = ["nft", "-f", "-"] as const;
+const READY = ["nft", "-t", "-f", "-"] as const;
+
+/** A started nft that waits for its script. */
+class ReadyNft {
+  readonly #script = Promise.withResolvers<string>();
+  readonly #result: Promise<ProcessResult>;
+  hasFailed = false;
+
+  constructor(runner: ProcessRunner) {
+    const { promise } = this.#script;
+    const input = async function* () {
+      yield await promise;
+    };
+    this.#result = runner.run(READY, input());
+    this.#result.catch(() => this.hasFailed = true);
+  }
+
+  run(script: string): Promise<ProcessResult> {
+    this.#script.resolve(script);
+    return this.#result;
   }
 }
 

@@ -57,6 +57,61 @@ Deno.test("a script goes to nft by its standard input, to be taken or only to be
   assertEquals(calls, ["nft -f - < script", "nft -c -f - < script"]);
 });
 
+/** Programs that have been started; each ends after its input. */
+function started() {
+  const inputs: Promise<string>[] = [];
+  const nft = new Nft({
+    run: async (argv, stdin = "") => {
+      const input = Array.fromAsync(typeof stdin === "string" ? [stdin] : stdin);
+      inputs.push(input.then((pieces) => `${argv.join(" ")} < ${pieces.join("")}`));
+      await input;
+      return { code: 0, stdout: "", stderr: "" };
+    },
+  });
+  return { nft, inputs };
+}
+
+const CHANGE = "add element inet signpost services4 { 10.96.0.1 . tcp . 80 : goto x }\n";
+
+Deno.test("an nft waits for the next script, until the end", async () => {
+  const { nft, inputs } = started();
+  const daemon = new AbortController();
+  nft.keepReady(daemon.signal);
+  assertEquals(inputs.length, 1);
+  await nft.commit(CHANGE);
+  assertStringIncludes(await inputs[0] ?? "", `nft -t -f - < ${CHANGE}`);
+  assertEquals(inputs.length, 2);
+  daemon.abort();
+  assertEquals(await inputs[1], "nft -t -f - < ");
+  assertEquals(inputs.length, 2);
+});
+
+Deno.test("two scripts at once have an nft each", async () => {
+  const { nft, inputs } = started();
+  const daemon = new AbortController();
+  nft.keepReady(daemon.signal);
+  await Promise.all([nft.commit(CHANGE), nft.commit(`${CHANGE}# second\n`)]);
+  daemon.abort();
+  const scripts = await Promise.all(inputs);
+  assertEquals(scripts.filter((each) => each.includes("# second")).length, 1);
+  assertEquals(scripts.filter((each) => each.includes(CHANGE)).length, 2);
+});
+
+Deno.test("an nft that could not be started in advance is started for the script", async () => {
+  const { promise, reject } = Promise.withResolvers<ProcessResult>();
+  const runs: (() => Promise<ProcessResult>)[] = [
+    () => promise,
+    () => Promise.resolve({ code: 0, stdout: "", stderr: "" }),
+    () => promise,
+  ];
+  const nft = new Nft({ run: () => runs.shift()?.() ?? promise });
+  nft.keepReady(new AbortController().signal);
+  reject(new ProgramFailedError("nft", "not-started", "cannot be started now"));
+  await promise.catch(() => {});
+  await nft.commit(CHANGE);
+  assertEquals(runs, []);
+});
+
 Deno.test("a refused script is an ApplyError with what nft said as its cause", async () => {
   const stderr = "/dev/stdin:1:1-2: Error: Could not process rule: File exists\n";
   const { nft } = fake({ code: 1, stderr });
