@@ -17,7 +17,7 @@ const DNS_PORT = 53;
 
 /** Returns the request to a service port; `undefined`: it cannot be probed. */
 function requestTo({ name, protocol, port }: PortReport): Target["request"] | undefined {
-  if (protocol !== "sctp" && port === DNS_PORT) return "dns";
+  if (protocol === "udp" && port === DNS_PORT) return "dns";
   if (protocol !== "tcp") return undefined;
   return serviceOf(name) === API_SERVICE ? "readyz" : "connect";
 }

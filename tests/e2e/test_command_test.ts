@@ -41,7 +41,7 @@ function dns(): Manifest[] {
   ].map(inSystem);
 }
 
-/** Answers queries over UDP with a code, and closes connections. */
+/** Answers queries over UDP with a code, and listens on TCP. */
 function serveDns(open: <T>(body: () => T) => T, code: () => number): Disposable {
   const socket = open(() =>
     Deno.listenDatagram({ transport: "udp", hostname: a.local2, port: 5353 })
@@ -53,15 +53,6 @@ function serveDns(open: <T>(body: () => T) => T, code: () => number): Disposable
       answer[2] = 0x81;
       answer[3] = 0x80 | code();
       await socket.send(answer, from);
-    }
-  })();
-  void (async () => {
-    for await (const conn of listener) {
-      const buffer = new Uint8Array(512);
-      const length = await conn.read(buffer) ?? 0;
-      buffer[4] = 0x81;
-      await conn.write(buffer.slice(0, length));
-      conn.close();
     }
   })();
   return {
