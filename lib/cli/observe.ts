@@ -22,17 +22,12 @@ const DELAY = 100;
 const LOST_PERIOD = 1_000;
 
 /** Milliseconds after which objects and the names of pods are read again. */
-const REFRESH = 30_000;
+const REFRESH = 60_000;
 /** The same for a Service with an endpoint whose pod is not known. */
 const UNKNOWN_POD = 2_000;
 
-/** A pause is at least this many times as long as the last reading of the objects, or of names. */
-const TIMES_AS_LONG = 20;
-const NAMES_TIMES_AS_LONG = 4;
-
-/** The most names of pods, and the most Services with known pods. */
-const MOST_NAMES = 100_000;
-const MOST_SERVICES = 10_000;
+/** The most connections whose start is remembered, names of pods, and Services with known pods. */
+const MOST = 100_000;
 
 /** The most lines that wait. */
 const CHUNK = 100;
@@ -51,9 +46,10 @@ export async function observe(
   }
   const view = new EventView(command, context);
   await view.refresh();
+  await view.countLost();
   const done = new AbortController();
   const either = AbortSignal.any([signal, done.signal]);
-  const periodic = view.runPeriodically(await view.lostEvents(), either);
+  const periodic = view.runPeriodically(either);
   try {
     for await (const line of streamer.lines(EVENTS, either)) await view.add(line);
   } catch (error) {
@@ -72,17 +68,22 @@ export async function observe(
 /** Prints the events of some Services. */
 class EventView {
   readonly #observer: Observer;
-  readonly #pods: PodNames;
-  /** Functions that return the waiting lines. One print of many lines costs less time. */
-  #waiting: (() => string)[] = [];
-  #lost = 0;
+  /** By Service and address. */
+  readonly #pods = new BoundedMap<string, string>(MOST);
+  /** By Service, the monotonic time of the last answer about its pods. */
+  readonly #asked = new BoundedMap<string, number>(MOST);
+  #isAsking = false;
+  /** One print of many lines costs less time. */
+  #waiting: string[] = [];
+  /** The events that all subscriptions have lost, and those that were lost here. */
+  #lost = Infinity;
+  #lostHere = 0;
 
   constructor(
     private readonly command: CommandOf<"observe">,
     private readonly context: QueryContext,
   ) {
     this.#observer = new Observer(command);
-    this.#pods = new PodNames(context);
   }
 
   /** Reads the objects. @throws {FatalError} if they cannot be read, or if the Service does not exist */
@@ -90,7 +91,7 @@ class EventView {
     const { service, namespace, timeout } = this.command;
     const known = await readKnown({ ...this.context, timeout });
     const target = service && serviceNamed(service, known);
-    if (target) await this.#pods.read(objectKey(target), REFRESH);
+    if (target) await this.#readPods(objectKey(target), REFRESH);
     const ports = target
       ? askedPorts(target, known)
       : [...known.desired.services].filter(([key]) =>
@@ -102,91 +103,76 @@ class EventView {
   async add(line: string): Promise<void> {
     const event = this.#observer.read(line);
     if (!event) return;
-    const pod = this.#pods.nameOf(event);
-    this.#print(() => ({ ...event, pod: pod || this.#pods.nameOf(event) }), textOf);
+    const named = { ...event, pod: this.#podOf(event) };
+    this.#print(named, textOf(named));
     if (this.#waiting.length >= CHUNK) await this.#flush();
   }
 
-  /** Prints lines, counts lost events and reads the objects again. @param earlier subscriptions of other programs */
-  async runPeriodically(earlier: ReadonlyMap<string, number>, signal: AbortSignal): Promise<void> {
+  /** Prints lines, counts lost events and reads the objects again, until the abort. */
+  async runPeriodically(signal: AbortSignal): Promise<void> {
     const { clock, complain } = this.context.runtime;
-    const repeat = async (pause: number, work: () => Promise<void>, timesAsLong = 0) => {
-      for (let next = pause;;) {
-        await clock.sleep(next, signal);
+    const repeat = async (pause: number, work: () => Promise<void>) => {
+      for (;;) {
+        await clock.sleep(pause, signal);
         if (signal.aborted) return;
-        const start = clock.monotonic();
         await work();
-        next = Math.max(pause, timesAsLong * (clock.monotonic() - start));
       }
     };
     const outdated = (error: unknown) =>
       complain(`signpost: the names may be outdated: ${errorText(error)}`);
     await Promise.all([
       repeat(DELAY, () => this.#flush()),
-      repeat(LOST_PERIOD, () => this.#countLost(earlier)),
-      repeat(REFRESH, () => this.refresh().catch(outdated), TIMES_AS_LONG),
+      repeat(LOST_PERIOD, () => this.countLost()),
+      repeat(REFRESH, () => this.refresh().catch(outdated)),
     ]);
     await this.#flush();
   }
 
-  /** Runs `cat`, because Deno lets no code read this file. */
-  async lostEvents(): Promise<ReadonlyMap<string, number>> {
-    return lostEvents((await this.context.runtime.runner.run(["cat", "/proc/net/netlink"])).stdout);
+  /** Returns the name of an endpoint's pod; `""`: not known yet. An old name is read again. */
+  #podOf(event: ObservedEvent): string {
+    const service = serviceOf(event.service);
+    const name = this.#pods.get(`${service} ${splitHostPort(event.endpoint).hostname}`);
+    void this.#readPods(service, name === undefined ? UNKNOWN_POD : REFRESH);
+    return name ?? "";
   }
 
-  async #countLost(earlier: ReadonlyMap<string, number>): Promise<void> {
+  /** Reads the names of a Service's pods, one Service at a time. @param pause milliseconds since the last answer */
+  async #readPods(service: string, pause: number): Promise<void> {
+    const { clock } = this.context.runtime;
+    const last = this.#asked.get(service) ?? -Infinity;
+    if (this.#isAsking || clock.monotonic() < last + pause) return;
+    this.#isAsking = true;
+    const { namespace, name } = splitKey(service);
+    const asking = { ...this.context, client: undefined };
+    const { pods } = await readPods({ namespace, service: name }, asking);
+    for (const { address, name } of pods) this.#pods.set(`${service} ${address}`, name);
+    this.#asked.set(service, clock.monotonic());
+    this.#isAsking = false;
+  }
+
+  /** Runs `cat`, because Deno lets no code read this file. The first reading only counts what others lost. */
+  async countLost(): Promise<void> {
     // The signal of a terminal's Ctrl-C ends `cat`, too.
-    const lost = await this.lostEvents().catch(() => earlier);
-    const all = lost.entries()
-      .reduce((sum, [inode, lost]) => sum + (earlier.has(inode) ? 0 : lost), 0);
-    const event = { event: "lost", count: all - this.#lost, all };
-    if (event.count > 0) this.#print(() => event, lostText);
-    this.#lost = Math.max(all, this.#lost);
+    const listing = await this.context.runtime.runner.run(["cat", "/proc/net/netlink"])
+      .catch(() => undefined);
+    const lost = listing ? lostEvents(listing.stdout) : this.#lost;
+    const count = lost - this.#lost;
+    this.#lost = lost;
+    if (count <= 0) return;
+    const all = this.#lostHere += count;
+    const text = `… ${grouped(count)} events were lost, ${grouped(all)} in all: ` +
+      "the kernel reports more connections than signpost can read";
+    this.#print({ event: "lost", count, all }, text);
   }
 
-  #print<T extends object>(value: () => T, text: (value: T) => string): void {
-    const isJson = this.command.output === "json";
-    this.#waiting.push(() => `${isJson ? jsonText(value(), 0) : plain(text(value()))}\n`);
+  #print(value: object, text: string): void {
+    const line = this.command.output === "json" ? jsonText(value, 0) : plain(text);
+    this.#waiting.push(`${line}\n`);
   }
 
   async #flush(): Promise<void> {
     const lines = this.#waiting.splice(0);
-    if (lines.length > 0) await this.context.runtime.print(lines.map((line) => line()).join(""));
-  }
-}
-
-/** The names of the pods of some Services. One request runs at a time, for a fifth of the time at most. */
-class PodNames {
-  /** By Service and address. */
-  readonly #names = new BoundedMap<string, string>(MOST_NAMES);
-  /** By Service, the monotonic time of the last answer. */
-  readonly #asked = new BoundedMap<string, number>(MOST_SERVICES);
-  #freeAt = 0;
-
-  constructor(private readonly context: QueryContext) {}
-
-  /** Returns the name of a pod; `""`: not known yet. An old name is read again. */
-  nameOf(event: Pick<ObservedEvent, "service" | "endpoint">): string {
-    const service = serviceOf(event.service);
-    const name = this.#names.get(`${service} ${splitHostPort(event.endpoint).hostname}`);
-    void this.read(service, name === undefined ? UNKNOWN_POD : REFRESH);
-    return name ?? "";
-  }
-
-  /** Reads the names of a Service, if a request may run. @param pause milliseconds since its last answer */
-  async read(service: string, pause: number): Promise<void> {
-    const { clock } = this.context.runtime;
-    const start = clock.monotonic();
-    const last = this.#asked.get(service) ?? -Infinity;
-    if (start < Math.max(this.#freeAt, last + pause)) return;
-    this.#freeAt = Infinity;
-    const { namespace, name } = splitKey(service);
-    const asking = { ...this.context, client: undefined };
-    const { pods } = await readPods({ namespace, service: name }, asking);
-    for (const { address, name } of pods) this.#names.set(`${service} ${address}`, name);
-    const end = clock.monotonic();
-    this.#asked.set(service, end);
-    this.#freeAt = end + NAMES_TIMES_AS_LONG * (end - start);
+    if (lines.length > 0) await this.context.runtime.print(lines.join(""));
   }
 }
 
@@ -198,18 +184,10 @@ function textOf({ time, event, client, service, frontend, ...rest }: ObservedEve
     `(${frontend}/${protocol}) → ${endpoint}${pod && ` (${pod})`}`;
 }
 
-function lostText({ count, all }: Readonly<Record<"count" | "all", number>>): string {
-  return `… ${grouped(count)} events were lost, ${grouped(all)} in all: ` +
-    "the kernel reports more connections than signpost can read";
-}
-
 /** Prints first packets and ends. `-b`: bytes for unread events, which take some KiB each. */
 const EVENTS = [
   ...["conntrack", "-E", "-e", "NEW,DESTROY", "-o", "timestamp,id", "-b", "16777216"],
 ] as const;
-
-/** The most connections whose start is remembered. */
-const MOST_OPEN = 100_000;
 
 export interface ObservedEvent {
   /** RFC 3339. */
@@ -237,7 +215,7 @@ const ID = / id=(\d+)/;
 export class Observer {
   #ports: ReadonlyMap<string, DesiredServicePort> = new Map();
   /** The start of each connection in seconds, by the kernel's number. */
-  readonly #started = new BoundedMap<string, number>(MOST_OPEN);
+  readonly #started = new BoundedMap<string, number>(MOST);
 
   constructor(private readonly filter: Pick<CommandOf<"observe">, "client" | "endpoint">) {}
 
@@ -278,12 +256,10 @@ export class Observer {
   }
 }
 
-/** A subscription to these events, as `/proc/net/netlink` lists it. */
-const SUBSCRIPTION = /^\S+ +12 +\d+ +0*5 +(?:\d+ +){4}(\d+) +(\d+)/gm;
+/** Matches a subscription to these events, as `/proc/net/netlink` lists it. */
+const SUBSCRIPTION = /^\S+ +12 +\d+ +0*5 +(?:\d+ +){4}(\d+) /gm;
 
-/** Returns the lost events of each subscription, by inode. */
-export function lostEvents(netlink: string): ReadonlyMap<string, number> {
-  return new Map(
-    [...netlink.matchAll(SUBSCRIPTION)].map(([, lost, inode = ""]) => [inode, Number(lost)]),
-  );
+/** Returns the lost events of all subscriptions. */
+export function lostEvents(netlink: string): number {
+  return [...netlink.matchAll(SUBSCRIPTION)].reduce((sum, [, lost]) => sum + Number(lost), 0);
 }

@@ -1,5 +1,4 @@
 /** Runs `signpost observe` beside the connections of a test. */
-import { lostEvents } from "../../lib/cli/observe.ts";
 import { eventually } from "../support/eventually.ts";
 import type { Network } from "../support/network.ts";
 import { signpostCommand } from "../support/signpost.ts";
@@ -22,7 +21,7 @@ export async function observing(
   })();
   await eventually(
     "a subscription to events",
-    async () => lostEvents(await network.run("node", ["cat", "/proc/net/netlink"])).size > 0,
+    async () => / 0*5 /.test(await network.run("node", ["cat", "/proc/net/netlink"])),
   );
   await work(() => stdout);
   child.kill("SIGINT");
