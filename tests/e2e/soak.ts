@@ -119,21 +119,25 @@ function mean(values: readonly number[]): number {
   return values.reduce((sum, value) => sum + value, 0) / values.length;
 }
 
-if (import.meta.main && Deno.args[0] === "attacks") {
-  const report = await soakUnderAttack(Number(Deno.args[1] ?? 600));
-  Deno.stdout.writeSync(new TextEncoder().encode(formatAttackReport(report)));
-} else if (import.meta.main && Deno.args[0] === "neighbours") {
-  const report = await soakNeighbours(Number(Deno.args[1] ?? 100_000));
-  Deno.stdout.writeSync(new TextEncoder().encode(formatNeighbourReport(report)));
-} else if (import.meta.main) {
-  const seconds = Number(Deno.args[0] ?? 600);
-  const seed = Number(Deno.args[1] ?? Date.now() % 1_000_000);
+if (import.meta.main) {
   const print = (text: string) => Deno.stdout.writeSync(new TextEncoder().encode(text));
-  print(`soaking for ${seconds} s, seed ${seed}\n`);
-  const report = await soak({ seconds, seed });
-  print(formatReport(report));
-  if (report.memory.late > 1.1 * report.memory.early) {
-    print("the memory has grown by more than 10 %\n");
-    Deno.exit(1);
+  const [kind, ...numbers] = /^\d/.test(Deno.args[0] ?? "0") ? ["", ...Deno.args] : Deno.args;
+  const [first, second] = numbers.map(Number);
+  if (!["", "attacks", "neighbours"].includes(kind ?? "") || [first, second].some(Number.isNaN)) {
+    print("usage: deno task soak [SECONDS [SEED]], attacks [SECONDS], neighbours [ELEMENTS]\n");
+    Deno.exit(kind === "--help" ? 0 : 2);
+  } else if (kind === "attacks") {
+    print(formatAttackReport(await soakUnderAttack(first ?? 600)));
+  } else if (kind === "neighbours") {
+    print(formatNeighbourReport(await soakNeighbours(first ?? 100_000)));
+  } else {
+    const [seconds, seed] = [first ?? 600, second ?? Date.now() % 1_000_000];
+    print(`soaking for ${seconds} s, seed ${seed}\n`);
+    const report = await soak({ seconds, seed });
+    print(formatReport(report));
+    if (report.memory.late > 1.1 * report.memory.early) {
+      print("the memory has grown by more than 10 %\n");
+      Deno.exit(1);
+    }
   }
 }
