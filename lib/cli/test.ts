@@ -7,7 +7,7 @@ import type { Known } from "../explain/packet.ts";
 import { probe, probeFindings, probesOf } from "../explain/probe.ts";
 import type { ExplainFinding, ProbedConnection } from "../explain/report.ts";
 import { explainService } from "../explain/service_report.ts";
-import { objectKey, splitKey } from "../model/cluster/names.ts";
+import { objectKey, serviceOf, splitKey } from "../model/cluster/names.ts";
 import type { Protocol } from "../model/cluster/objects.ts";
 import type { ObjectsOrigin } from "../model/status.ts";
 import { FatalError } from "../model/values/errors.ts";
@@ -67,15 +67,11 @@ async function testServices(
   const { clock } = runtime;
   const tested = targetsOf(command, known).map((target) => {
     const report = explainService({ ...known, target, inspected: undefined, status: undefined });
-    const { service, ports } = report;
-    const findings = report.findings.filter(({ severity }) => severity === "error");
-    const isEmpty = ports.every(({ endpoints }) => endpoints.length === 0);
-    return { service, findings, isEmpty, ...probesOf(ports) };
+    const isEmpty = report.ports.every(({ endpoints }) => endpoints.length === 0);
+    return { ...report, isEmpty, ...probesOf(report.ports) };
   });
-  const targets = tested.flatMap(({ service, targets }) =>
-    // Connections that the rules refuse do not show if the Service works.
-    targets.filter(({ isExpected }) => isExpected).map((each) => ({ ...each, service }))
-  );
+  // Connections that the rules refuse do not show if the Service works.
+  const targets = tested.flatMap(({ targets }) => targets).filter(({ isExpected }) => isExpected);
   const isShown = command.output === "table" && runtime.isTerminal();
   let shownAt = clock.monotonic();
   const progress = (tried: number) => {
@@ -86,16 +82,18 @@ async function testServices(
   };
   const connections = await probe(targets, { ask, clock, signal, atOnce: AT_ONCE, progress });
   if (isShown) await runtime.print("\r\x1b[K");
-  const byService = Map.groupBy(connections, ({ service }) => service);
-  const failing = tested.flatMap(({ service, findings, isEmpty }) => {
+  const byService = Map.groupBy(connections, ({ servicePort }) => serviceOf(servicePort));
+  const failing = tested.map(({ service, findings, isEmpty }) => {
     const connections = byService.get(service) ?? [];
-    const found = sortFindings([
-      ...isEmpty && command.services.length === 0 ? [] : findings,
-      ...probeFindings({ connections }),
-    ]);
-    const failed = connections.filter(({ result }) => result !== "open");
-    return found.length === 0 ? [] : [{ service, findings: found, connections: failed }];
-  });
+    const errors = findings.filter(({ severity }) => severity === "error");
+    const own = isEmpty && command.services.length === 0 ? [] : errors;
+    return {
+      service,
+      findings: sortFindings([...own, ...probeFindings({ connections })]),
+      connections: connections.filter(({ result }) => result !== "open")
+        .map((each) => ({ ...each, service })),
+    };
+  }).filter(({ findings }) => findings.length > 0);
   return {
     testVersion: TEST_VERSION,
     node: nodeName,

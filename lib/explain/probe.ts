@@ -22,25 +22,22 @@ function requestTo({ name, protocol, port }: PortReport): Target["request"] | un
   return serviceOf(name) === API_SERVICE ? "readyz" : "connect";
 }
 
-/** Lists the addresses of a Service that can be probed, endpoints first. */
+/** Lists the addresses of a Service that can be probed, endpoints first. An expected one takes precedence. */
 export function probesOf(
   ports: readonly PortReport[],
 ): Omit<ProbeReport, "connections"> & { readonly targets: readonly Target[] } {
-  const all = [endpointsOf, frontendsOf].map((list) =>
-    unique(ports.flatMap((port) => {
+  const all = [endpointsOf, frontendsOf].map((list) => {
+    const targets = ports.flatMap((port) => {
       const { name: servicePort, protocol } = port;
       const request = requestTo(port);
       return request ? list(port).map((each) => ({ ...each, servicePort, protocol, request })) : [];
-    }))
-  );
+    });
+    const last = [...targets, ...targets.filter(({ isExpected }) => isExpected)];
+    return [...new Map(last.map((each) => [probedPlace(each), each])).values()];
+  });
   const targets = all.flatMap((each) => each.slice(0, MOST_TARGETS));
-  return {
-    targets,
-    notProbed: [
-      ...new Set(ports.filter((each) => !requestTo(each)).map(({ protocol }) => protocol)),
-    ],
-    omitted: all.flat().length - targets.length,
-  };
+  const others = ports.filter((port) => !requestTo(port)).map(({ protocol }) => protocol);
+  return { targets, notProbed: [...new Set(others)], omitted: all.flat().length - targets.length };
 }
 
 type ProbeAddress = Pick<Target, "type" | "address" | "port" | "isExpected">;
@@ -61,16 +58,6 @@ function frontendsOf({ frontends }: PortReport): ProbeAddress[] {
     const isExpected = isServed && conditions.length === 0;
     return addresses.map((address) => ({ type, address, port, isExpected }));
   });
-}
-
-/** Drops repeated addresses. An expected one takes precedence. */
-function unique(targets: readonly Target[]): readonly Target[] {
-  const found = new Map<string, Target>();
-  for (const each of targets) {
-    const key = probedPlace(each);
-    if (each.isExpected || !found.has(key)) found.set(key, each);
-  }
-  return [...found.values()];
 }
 
 /** Returns `10.0.0.1:80`, or `10.0.0.1:53/udp`. */
@@ -101,12 +88,12 @@ const RESULTS: Readonly<Record<string, Result>> = {
 };
 
 /** Probes each target. @returns the results until the abort */
-export async function probe<T extends Target>(
-  targets: readonly T[],
+export async function probe(
+  targets: readonly Target[],
   { ask, clock, signal, atOnce, progress = () => {} }: ProbeOptions,
-): Promise<(T & ProbedConnection)[]> {
+): Promise<ProbedConnection[]> {
   let tried = 0;
-  const results: (T & ProbedConnection)[] = [];
+  const results: ProbedConnection[] = [];
   const left = targets.entries();
   const work = async () => {
     for (const [at, target] of left) {
@@ -146,59 +133,48 @@ export function resultText(
   return texts[result];
 }
 
-/** The behaviour of an address by result, for a sentence, and the remedy. */
-const BEHAVIOURS: Readonly<Record<Result, readonly [does: string, hint: string]>> = {
-  open: ["answers", ""],
-  refused: [
-    "refuses connections",
-    "compare the Service's targetPort with the port that the program in the pod listens on",
-  ],
-  "no-answer": [
-    "does not answer",
+const HINTS: Readonly<Record<Result, string>> = {
+  open: "",
+  refused: "compare the Service's targetPort with the port that the program in the pod listens on",
+  "no-answer":
     "look at its pod, at the network policies of its namespace and at the route to its node",
-  ],
-  "no-route": [
-    "cannot be reached: no route",
-    "see the routes of the network plug-in: ip route get ADDRESS",
-  ],
-  failed: ["fails", ""],
+  "no-route": "see the routes of the network plug-in: ip route get ADDRESS",
+  failed: "",
 };
 
 /** Returns `for 2 of 3 endpoints: …` if only a part of the used endpoints answers, else `""`. */
 export function answeredPart(probe: ProbeReport | null): string {
-  const { used, failed, described } = usedEndpoints(probe?.connections ?? []);
+  const { used, failed, first } = usedEndpoints(probe?.connections ?? []);
   if (failed.length === 0 || failed.length === used.length) return "";
-  return `for ${used.length - failed.length} of ${used.length} endpoints: ${described}`;
+  return `for ${used.length - failed.length} of ${used.length} endpoints: ${first}`;
 }
 
+/** Returns the used endpoints, the failed ones, and a description of the first of these. */
 function usedEndpoints(connections: readonly ProbedConnection[]) {
   const used = connections.filter(({ type, isExpected }) => type === "endpoint" && isExpected);
   const failed = used.filter(({ result }) => result !== "open");
-  const [first] = failed;
-  const more = failed.length > 1 ? ` (and ${failed.length - 1} more)` : "";
-  return { used, failed, described: first ? describe(first) + more : "" };
-}
-
-function describe(connection: ProbedConnection): string {
-  const { result, reason } = connection;
-  return `${probedPlace(connection)} ${BEHAVIOURS[result][0]}${reason && `: ${reason}`}`;
+  const more = failed.length > 1 ? ` and ${failed.length - 1} more` : "";
+  const [first] = failed.map((each) => `${probedPlace(each)} (${resultText(each)})${more}`);
+  return { used, failed, first };
 }
 
 /** Returns the findings on the results. */
 export function probeFindings({ connections }: Pick<ProbeReport, "connections">): ExplainFinding[] {
-  const { used, failed, described } = usedEndpoints(connections);
-  const [first] = failed;
-  if (first) {
+  const { used, failed, first } = usedEndpoints(connections);
+  if (failed[0]) {
     const make = failed.length === used.length ? error : warning;
     const what = `${failed.length} of ${used.length} used endpoints cannot be used from this node`;
-    return [make("endpoint-unreachable", `${what}: ${described}`, BEHAVIOURS[first.result][1])];
+    return [make("endpoint-unreachable", `${what}: ${first}`, HINTS[failed[0].result])];
   }
   // If an endpoint does not answer, a frontend fails sometimes, so this is not a finding on it.
   return connections.filter(({ isExpected, result }) => isExpected && result !== "open")
     .map((each) =>
       error(
         "frontend-unreachable",
-        `from this node, ${describe(each)} (${each.type}), although each used endpoint answers`,
+        `each used endpoint answers, but ${
+          probedPlace(each)
+        } (${each.type}) does not from this node: ` +
+          resultText(each),
         "signpost verify compares the rules",
       )
     );

@@ -2,15 +2,14 @@
 import { readSysctl } from "../backend/sysctl.ts";
 import { type ConntrackEntry, parseEntry } from "../conntrack/tool.ts";
 import { hostPort, splitHostPort } from "../model/cluster/names.ts";
-import type { Protocol } from "../model/cluster/objects.ts";
 import { type DesiredServicePort, servingEndpoints } from "../model/kernel/desired.ts";
 import { ProgramMissingError } from "../model/ports/ports.ts";
 import type { Runtime } from "../model/ports/runtime.ts";
 import { frontendsOf } from "../policy/frontend.ts";
-import { FAMILIES, type Family } from "../model/values/address.ts";
+import { FAMILIES } from "../model/values/address.ts";
 import { FatalError } from "../model/values/errors.ts";
 import { count, errorText, grouped } from "../model/values/text.ts";
-import { note, warning } from "./finding.ts";
+import { warning } from "./finding.ts";
 import type {
   EndpointTraffic,
   ExplainFinding,
@@ -83,21 +82,20 @@ async function list(
 ): Promise<number> {
   const limit = isAsked ? ASKED_LIMIT : LIMIT;
   const over = new AbortController();
-  let [lines, isLate] = [0, false];
-  void clock.sleep(limit, over.signal).then(() => {
-    isLate = !over.signal.aborted;
-    over.abort();
-  });
-  const listFamily = async (family: Family) => {
-    const argv = ["conntrack", "-L", "-f", `ipv${family}`] as const;
-    for await (const line of streamer.lines(argv, over.signal)) {
+  let lines = 0;
+  const late = async () => {
+    await clock.sleep(limit, over.signal);
+    if (!over.signal.aborted) throw new Error(`conntrack -L took over ${limit} ms`);
+  };
+  const listings = FAMILIES.map(async (family) => {
+    for await (
+      const line of streamer.lines(["conntrack", "-L", "-f", `ipv${family}`], over.signal)
+    ) {
       lines++;
       add(line);
     }
-  };
-  // If one listing fails, this ends the second one.
-  await Promise.all(FAMILIES.map(listFamily)).finally(() => over.abort());
-  if (isLate) throw new Error(`conntrack -L took over ${limit} ms`);
+  });
+  await Promise.race([Promise.all(listings), late()]).finally(() => over.abort());
   return lines;
 }
 
@@ -171,31 +169,23 @@ function counterFor(
   return { add, connections, endpoints };
 }
 
-/** Returns the findings on connections without an answer. */
+/** Returns the finding on connections without an answer. UDP has protocols without answers, such as syslog. */
 export function trafficFindings({ endpoints, overSeconds }: TrafficReport): ExplainFinding[] {
-  const unansweredTo = (of: Protocol, word: string) => {
-    const [first, ...others] = endpoints
-      .filter((each) => each.protocol === of && each.isCurrent && each.unanswered > 0)
-      .sort((a, b) => b.unanswered - a.unanswered);
-    if (!first) return [];
-    const { address, port, unanswered } = first;
-    const more = others.length > 0 ? ` (and to ${count(others.length, "more endpoint")})` : "";
-    return [`${count(unanswered, word)} to ${hostPort(address, port)}${more}`];
-  };
+  const [first, ...others] = endpoints
+    .filter((each) => each.protocol === "tcp" && each.isCurrent && each.unanswered > 0)
+    .sort((a, b) => b.unanswered - a.unanswered);
+  if (!first) return [];
+  const more = others.length > 0 ? ` (and to ${count(others.length, "more endpoint")})` : "";
   const time = overSeconds % 60 === 0 ? count(overSeconds / 60, "minute") : `${overSeconds} s`;
-  return [
-    ...unansweredTo("tcp", "connection").map((what) =>
-      warning(
-        UNANSWERED,
-        `${what} in the last ${time} got no answer: its pod, a network policy or the network ` +
-          "between the nodes drops them",
-        "signpost explain NAME --probe connects to each endpoint from this node",
-      )
-    ),
-    ...unansweredTo("udp", "UDP flow").map((what) =>
-      note("unanswered-flows", `${what} got no answer: some protocols, such as syslog, have none`)
-    ),
-  ];
+  return [warning(
+    UNANSWERED,
+    `${count(first.unanswered, "connection")} to ${
+      hostPort(first.address, first.port)
+    }${more} in ` +
+      `the last ${time} got no answer: its pod, a network policy or the network between the nodes ` +
+      "drops them",
+    "signpost explain NAME --probe connects to each endpoint from this node",
+  )];
 }
 
 /** Finds UDP flows to addresses that are not endpoints any more. A flow lasts while packets come. */

@@ -45,7 +45,7 @@ for (const mode of ["nftables", "iptables"]) {
     assertEquals(code, 0);
     assertMatch(
       stdout,
-      /^Service shop\/web works here for 1 of 4 endpoints: 10\.\S+:\d+ \D+ \(and 2 more\)/,
+      /^Service shop\/web works here for 1 of 4 endpoints: 10\.\S+:\d+ \(no answer in 1 s\) and 2 more/,
     );
     assertMatch(stdout, /^ {2}10\.244\.0\.11:8080 +endpoint +open [\d.]+ ms$/m);
     assertMatch(stdout, /^ {2}10\.244\.0\.12:8080 +endpoint +no answer in 1 s$/m);

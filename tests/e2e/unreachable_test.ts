@@ -58,7 +58,7 @@ interface Fault {
   readonly event: ObservedEvent["event"];
 }
 
-const SILENT = { results: ["no-answer"], does: /does not answer/, event: "no-answer" } as const;
+const SILENT = { results: ["no-answer"], does: /no answer in 1 s/, event: "no-answer" } as const;
 
 const FAULTS: Readonly<Record<string, Fault>> = {
   "a network policy that drops, on its node": {
@@ -68,7 +68,7 @@ const FAULTS: Readonly<Record<string, Fault>> = {
   "a network policy that rejects, on its node": {
     make: (network) => isolate(network, "reject"),
     results: ["refused"],
-    does: /refuses connections/,
+    does: /refused: nothing listens/,
     // An ICMP error is not an answer to connection tracking.
     event: "no-answer",
   },
@@ -80,14 +80,14 @@ const FAULTS: Readonly<Record<string, Fault>> = {
     },
     // An address that gave no answer to ARP has no route for some seconds.
     results: ["no-answer", "no-route"],
-    does: /does not answer|cannot be reached: no route/,
+    does: /no answer in 1 s|no route/,
     event: "no-answer",
   },
   "the target port is wrong": {
     port: 7777,
     make: () => Promise.resolve(),
     results: ["refused"],
-    does: /refuses connections/,
+    does: /refused: nothing listens/,
     event: "refused",
   },
   "its pod drops": {
