@@ -167,8 +167,10 @@ async function runOne(
       programs: programs.filter((program) => program !== undefined),
       onStage: (stage) => {
         stages.push(stage);
-        const found = (stage.findings ?? []).map((line) => `check: ${line.slice(0, 200)}`);
-        const lines = [`${stage.passed}/${stage.total}`, ...stage.failures, ...found];
+        const { passed, total, failures, findings = [], first } = stage;
+        const found = findings.map((line) => `check: ${line.slice(0, 200)}`);
+        const before = first && [`in the first try, check reported nothing: ${first.join("; ")}`];
+        const lines = [`${passed}/${total}`, ...failures, ...found, ...before ?? []];
         tell(`${stage.name}: ${lines.join("\n    ")}`);
       },
     });

@@ -30,6 +30,8 @@ export interface Stage {
   readonly failures: readonly string[];
   /** The warnings and errors of `signpost check`; `undefined` beside kube-proxy. */
   readonly findings?: readonly string[];
+  /** The flows that went wrong in a first try, in which `signpost check` reported nothing. */
+  readonly first?: readonly string[];
 }
 
 /** The parts of a run. */
@@ -62,6 +64,24 @@ find "/mnt/\${0##*/}" -depth -type d -exec rmdir {} + 2> /dev/null && break; sle
 /** Leaves out flows that no Service has. */
 export function lossesOf(failures: readonly string[]): string[] {
   return failures.filter((failure) => !failure.includes(": control: "));
+}
+
+/**
+ * Sends the flows, then asks `signpost check`. If flows die and it reports nothing, both happen once
+ * more, at the same time: the daemon may have repaired its rules between the flows and the check.
+ *
+ * @param check waits for a finding if its argument is true
+ */
+export async function judge(
+  send: () => Promise<string[]>,
+  check: (isWaiting: boolean) => Promise<string[]>,
+): Promise<Pick<Stage, "failures" | "findings" | "first">> {
+  const first = await send();
+  const hasLosses = lossesOf(first).length > 0;
+  const found = await check(hasLosses);
+  if (!hasLosses || found.length > 0) return { failures: first, findings: found };
+  const [failures, findings] = await Promise.all([send(), check(true)]);
+  return { failures, findings, first };
 }
 
 /** Returns the version of a neighbour, and passes the result of each stage to `onStage`. */
@@ -180,21 +200,20 @@ cat > ${CONFIG} <<'END'\n${configurationOf(mode)}END`);
     await this.parts.node.shell(start);
   }
 
-  /** Sends the flows, and asks `signpost check` if some die. */
+  /** Passes the result of a stage on. */
   async #judge(name: string): Promise<void> {
     const { peer, onStage } = this.options;
-    const failures = await tryFlows(this.parts.network, this.#flows);
     const total = this.#flows.length;
-    const findings = peer === undefined
-      ? await this.#findings(lossesOf(failures).length > 0)
-      : undefined;
-    const passed = total - failures.length;
-    onStage({ name, passed, total, failures, ...(findings !== undefined && { findings }) });
+    const send = () => tryFlows(this.parts.network, this.#flows);
+    const judged = peer === undefined
+      ? await judge(send, (isWaiting) => this.#findings(isWaiting))
+      : { failures: await send() };
+    onStage({ name, passed: total - judged.failures.length, total, ...judged });
   }
 
   /** Returns the warnings and errors of `signpost check`. */
-  async #findings(isWaitingForOne: boolean): Promise<string[]> {
-    const end = performance.now() + (isWaitingForOne ? LOOK_DEADLINE : 0);
+  async #findings(isWaiting: boolean): Promise<string[]> {
+    const end = performance.now() + (isWaiting ? LOOK_DEADLINE : 0);
     for (;;) {
       const { checkout } = this.options;
       const { stdout } = await this.parts.node.execute([

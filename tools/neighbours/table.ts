@@ -22,9 +22,11 @@ export interface Result {
 /** A row of `docs/data/neighbours.json`. */
 export interface Recorded extends Omit<Result, "stages" | "note"> {
   readonly flows: number;
-  /** The flows that passed, by stage. */
+  /** The flows that passed, by stage; in the second try if it took two. */
   readonly stages: Readonly<Record<string, number>>;
-  /** The stages that lost a flow, by its name. */
+  /** The flows that passed in the first of two tries, by stage. */
+  readonly firstTries?: Readonly<Record<string, number>>;
+  /** The stages that lost a flow in any try, by its name. */
   readonly lost: Readonly<Record<string, string>>;
   /** The kinds of findings of all stages. */
   readonly findings: readonly string[];
@@ -69,15 +71,19 @@ export function record(
 ): Recorded {
   const lines = stages.flatMap(({ findings = [] }) => findings);
   const kinds = lines.flatMap((line) => /\[([a-z0-9-]+)\]/.exec(line)?.[1] ?? []);
-  const lost = new Set(stages.flatMap(({ failures }) => failures.map(flowOf)));
-  const stagesOf = (flow: string) =>
-    stages.filter(({ failures }) => failures.some((each) => flowOf(each) === flow));
+  const lostIn = ({ failures, first = [] }: Stage) => [...failures, ...first].map(flowOf);
+  const lost = new Set(stages.flatMap(lostIn));
+  const stagesOf = (flow: string) => stages.filter((stage) => lostIn(stage).includes(flow));
+  const firstTries = stages.flatMap(({ name, total, first }) =>
+    first === undefined ? [] : [[name, total - first.length] as const]
+  );
   const namesOf = (all: readonly Stage[]) => all.map(({ name }) => name).join("; ");
   return {
     ...result,
     ...of,
     flows: stages[0]?.total ?? 0,
     stages: Object.fromEntries(stages.map(({ name, passed }) => [name, passed])),
+    ...(firstTries.length > 0 && { firstTries: Object.fromEntries(firstTries) }),
     lost: Object.fromEntries([...lost].map((flow) => [flow, namesOf(stagesOf(flow))])),
     findings: [...new Set(kinds)].sort(),
   };
@@ -109,16 +115,22 @@ function onSystem(program: string, root = COMMON): string {
   return root === COMMON ? program : `${program} (${root})`;
 }
 
-/** Such as `40 of 40`, or `14 of 40 (kube-proxy: 10)` if that differs: the fewest flows that passed after a step. */
+/**
+ * Returns the fewest flows that passed after a step, such as `40 of 40`, or `39 of 40 (first try: 5; kube-proxy: 10)` if
+ * a step took two tries, or kube-proxy's number differs.
+ */
 function flowsOf(results: readonly Recorded[]): string {
-  const fewest = (proxy: Recorded["proxy"]) => {
-    const { stages } = results.find((each) => each.proxy === proxy) ?? {};
-    return stages && Math.min(...Object.values(stages));
-  };
-  const [own, peer] = [fewest("signpost"), fewest("kube-proxy")];
+  const find = (proxy: Recorded["proxy"]) => results.find((each) => each.proxy === proxy);
+  const fewest = (stages: Recorded["stages"] = {}) => Math.min(...Object.values(stages));
+  const [own, peer] = [find("signpost"), find("kube-proxy")];
   if (own === undefined) return "";
-  const peers = peer === undefined || peer === own ? "" : ` (kube-proxy: ${peer})`;
-  return `${own} of ${results[0]?.flows}${peers}`;
+  const isEqual = peer === undefined || fewest(peer.stages) === fewest(own.stages);
+  const more = [
+    ...own.firstTries ? [`first try: ${fewest(own.firstTries)}`] : [],
+    ...isEqual ? [] : [`kube-proxy: ${fewest(peer.stages)}`],
+  ];
+  const extra = more.length > 0 ? ` (${more.join("; ")})` : "";
+  return `${fewest(own.stages)} of ${own.flows}${extra}`;
 }
 
 /** Returns a table of the flows that one proxy alone loses; empty without another proxy. */
@@ -153,7 +165,11 @@ function lostBy(one: Recorded["lost"], other: Recorded["lost"]): string {
 /** Puts the table into the text of the page. */
 export function renderPage(page: string, results: readonly Recorded[]): string {
   const commits = new Set(results.map(({ date, commit }) => `${commit} (${date})`));
-  const when = `Programs without a system ran on ${COMMON}. Commits: ${[...commits].join(", ")}.`;
+  const hasTwo = results.some(({ firstTries }) => firstTries !== undefined);
+  const why = hasTwo ? "Two tries: in the first one, flows died and check reported nothing. " : "";
+  const when = `${why}Programs without a system ran on ${COMMON}. Commits: ${
+    [...commits].join(", ")
+  }.`;
   return replaceMarked(page, { name: "neighbours", text: `${renderTable(results)}\n${when}\n` });
 }
 

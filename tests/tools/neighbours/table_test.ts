@@ -1,4 +1,4 @@
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertStringIncludes } from "@std/assert";
 import { FLOWS, OBJECTS } from "../../../tools/neighbours/cluster.ts";
 import {
   PAGE,
@@ -63,6 +63,23 @@ Deno.test("the table of neighbours has the fewest flows that passed, and the fin
 | bird 2.0.12, lxd 5.0.2 (sid) | 40 of 40 |  |  |
 `,
   );
+});
+
+Deno.test("the table says that a stage took a second try", () => {
+  const own = afterStart(["node: UDP: drop"], [FINDING]);
+  const [alone, stage] = own.stages;
+  const first = ["pod1: UDP: drop", "node: UDP: drop"];
+  const stages = alone && stage ? [alone, { ...stage, first }] : [];
+  const recorded = record({ ...own, stages }, OF);
+  assertEquals(recorded.firstTries, { "after: started": 38 });
+  assertEquals(recorded.lost, { "node: UDP": "after: started", "pod1: UDP": "after: started" });
+  const peer = record(result({ proxy: "kube-proxy" }), OF);
+  assertStringIncludes(
+    renderTable([recorded, peer]),
+    "| docker 20.10.24 | 39 of 40 (first try: 38; kube-proxy: 40) |",
+  );
+  const page = "<!-- neighbours: begin -->\n<!-- neighbours: end -->\n";
+  assertStringIncludes(renderPage(page, [recorded]), "Two tries: in the first one, flows died");
 });
 
 Deno.test("a second table names the flows that one proxy alone loses, or counts them", () => {
