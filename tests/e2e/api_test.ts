@@ -1,6 +1,5 @@
-import { assert, assertEquals, assertRejects } from "@std/assert";
+import { assertEquals, assertRejects } from "@std/assert";
 import type { Fault } from "../support/api_faults.ts";
-import { serviceObject, sliceObject } from "../support/cluster.ts";
 import { ADDRESSES, type EndpointHost, PORT, service, slice } from "./cluster.ts";
 import { both, bothFlows, METRICS_PORT, Stage, syncs } from "./stage.ts";
 import { SteadyClient } from "./steady.ts";
@@ -61,25 +60,6 @@ test("nothing is applied before every watch has delivered its first state", asyn
   await stage.flowsBecome(signpost, reaches(["local1"]));
 });
 
-for (const streamingLists of ["refuse", "ignore"] as const) {
-  test(`a server that would ${streamingLists} a streaming list is listed in pages`, async () => {
-    const fillers = Array.from({ length: 1100 }, (_, index) => 300 + index)
-      .flatMap((index) => [serviceObject(index), sliceObject(index, 1)]);
-    await using stage = await Stage.create({
-      objects: [...fillers, ...WEB, ...on("local1")],
-      api: { streamingLists },
-    });
-    await using signpost = await stage.startSynced();
-    await stage.flowsBecome(signpost, reaches(["local1"]));
-    for (const path of ["/api/v1/services", "/apis/discovery.k8s.io/v1/endpointslices"]) {
-      const pages = stage.api.requests.filter((each) => each.path === path && each.query["limit"]);
-      assert(pages.filter(({ query }) => query["continue"]).length >= 2, `${path} in 3 pages`);
-    }
-    stage.apply(...on("remote1"));
-    await stage.flowsBecome(signpost, reaches(["remote1"]));
-  });
-}
-
 test("410 lists again without removing rules", async () => {
   const extra = service(ADDRESSES[4], { name: "extra", spec: { clusterIP: "10.96.0.77" } });
   await using stage = await Stage.create({ objects: [...WEB, extra, ...on("local1")] });
@@ -96,21 +76,6 @@ test("410 lists again without removing rules", async () => {
   await steady.stop();
   assertEquals(syncs(signpost, "full"), 1);
 });
-
-for (const end of [false, true]) {
-  test(`streams that are ${end ? "ended" : "cut"} lose no change`, async () => {
-    await using stage = await Stage.create({ objects: [...WEB, ...on("local1")] });
-    await using signpost = await stage.startSynced();
-    const steady = new SteadyClient(stage.network, STEADY);
-    for (const host of ["remote1", "local2", "remote2"] as const) {
-      stage.api.dropStreams({ end });
-      stage.apply(...on(host));
-      await stage.flowsBecome(signpost, reaches([host]));
-    }
-    await steady.stop();
-    assertEquals(syncs(signpost, "full"), 1);
-  });
-}
 
 test("packets follow the objects of a restored etcd", async () => {
   await using stage = await Stage.create({ objects: [...WEB, ...on("local1")] });

@@ -34,15 +34,6 @@ testCase(
   }),
 );
 
-testCase("of two Services of one age the first by name has the external IP", (a) => ({
-  objects: [
-    ...claimant(a, { name: "b", created: OLD, clusterIP: a.clusterIP }, "local1"),
-    ...claimant(a, { name: "a", created: OLD, clusterIP: a.clusterIP2 }, "remote1"),
-  ],
-  flows: [{ from: "client", to: a.externalIP, reaches: ["remote1"], masqueraded: true }],
-  warns: /shop\/a.*shop\/b|shop\/b.*shop\/a/,
-}));
-
 testCase("Services share an address where their ports differ", (a) => {
   const young = service(a, {
     name: "young",
@@ -72,18 +63,3 @@ testCase("Services share an address where their ports differ", (a) => {
     ],
   };
 });
-
-testCase("the cluster IP of one Service is not taken by the external IP of another", (a) => ({
-  objects: [
-    service(a, { name: "holder", created: OLD }),
-    slice(a, ["local1"], { service: "holder" }),
-    service(a, {
-      name: "thief",
-      created: NEW,
-      spec: { clusterIP: a.clusterIP2, externalIPs: [a.clusterIP] },
-    }),
-    slice(a, ["remote1"], { service: "thief" }),
-  ],
-  flows: [{ from: "pod", to: a.clusterIP, reaches: ["local1"] }],
-  warns: /shop\/holder.*shop\/thief|shop\/thief.*shop\/holder/,
-}));

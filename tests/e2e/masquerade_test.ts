@@ -42,16 +42,6 @@ testCase("masqueradeAll masquerades all traffic to cluster IPs", (a) => ({
   })),
 }));
 
-testCase("detectLocalMode NodeCIDR holds the node's own pods for local", (a) => ({
-  objects: [service(a), slice(a, ENDPOINTS)],
-  config: { detectLocalMode: "NodeCIDR", clusterCIDR: "" },
-  flows: [
-    { from: "pod", to: a.clusterIP, reaches: ENDPOINTS },
-    { from: "remote2", to: a.clusterIP, reaches: ENDPOINTS, masqueraded: true },
-    { from: "client", to: a.clusterIP, reaches: ENDPOINTS, masqueraded: true },
-  ],
-}));
-
 testCase("detectLocalMode BridgeInterface holds what comes in there for local", (a) => ({
   objects: [service(a), slice(a, ENDPOINTS)],
   config: { detectLocalMode: "BridgeInterface", detectLocal: { bridgeInterface: "pod" } },

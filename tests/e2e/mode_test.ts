@@ -189,23 +189,6 @@ test("a mode that was asked for is not replaced by another", async () => {
   assertEquals(await stage.rules(), "");
 });
 
-test("the error of another --proxy-mode says what to use instead", async () => {
-  const advice = /must be nftables, iptables or ipvs/;
-  const mode = "userspace";
-  await using stage = await HandOverStage.create();
-  const flags = [...stage.args, "--proxy-mode", mode];
-  for (const args of [flags, [...flags, "--once"]]) {
-    const { code, stderr, stdout } = await runSignpost(stage.network, args);
-    assertEquals([code, stdout], [2, ""]);
-    assertMatch(stderr, advice);
-  }
-  await using inFile = await HandOverStage.create({ mode });
-  const { code, stderr } = await runSignpost(inFile.network, inFile.args);
-  assertEquals(code, 2);
-  assertMatch(stderr, /config\.yaml: mode: /);
-  assertMatch(stderr, advice);
-});
-
 test("the iptables variant is that of kubelet's hint", async () => {
   await using stage = await HandOverStage.create();
   const { network } = stage;

@@ -30,12 +30,6 @@ testCase("node ports are on the node's primary address by default", (a) => ({
   flows: [at(a.node, true), at(a.nodeSecond, false), at(a.node, true, "node")],
 }));
 
-testCase("nodePortAddresses primary is the same", (a) => ({
-  objects: objects(a),
-  config: { nodePortAddresses: ["primary"] },
-  flows: [at(a.node, true), at(a.nodeSecond, false)],
-}));
-
 testCase("node ports can be on all of the node's addresses", (a) => ({
   objects: objects(a),
   config: { nodePortAddresses: [a.everyAddress] },
@@ -52,18 +46,6 @@ testCaseInBothModes("nodePortAddresses all is all of the node's addresses", (a) 
   objects: objects(a),
   config: { nodePortAddresses: ["all"] },
   flows: [at(a.node, true), at(a.nodeSecond, true)],
-}));
-
-testCaseInBothModes("nodePortAddresses primary and a CIDR are both", (a) => ({
-  objects: objects(a),
-  config: { nodePortAddresses: ["primary", a.nodeSecondCIDR] },
-  flows: [at(a.node, true), at(a.nodeSecond, true)],
-}));
-
-testCaseInBothModes("nodePortAddresses primary and localhost leave other addresses out", (a) => ({
-  objects: objects(a),
-  config: { nodePortAddresses: ["primary", "localhost"] },
-  flows: [at(a.node, true), at(a.nodeSecond, false)],
 }));
 
 testCaseInBothModes("nodePortAddresses localhost is not an address of an interface", (a) => ({
@@ -86,15 +68,6 @@ testCase("addresses that the node forwards for have no node ports", (a) => ({
     { from: "client", to: a.local2, port: NODE_PORT, reaches: "reject" },
   ],
 }));
-
-testCase(
-  "a family that nodePortAddresses does not name has all its addresses",
-  (a) => ({
-    objects: objects(a),
-    config: { nodePortAddresses: [ADDRESSES[a.family === 4 ? 6 : 4].nodeSecondCIDR] },
-    flows: [at(a.node, true), at(a.nodeSecond, true)],
-  }),
-);
 
 for (const family of FAMILIES) {
   Deno.test(`programs keep the node port on localhost (IPv${family})`, async () => {

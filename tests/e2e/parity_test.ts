@@ -6,24 +6,6 @@ import { ADDRESSES, clusterObjects, NODE_PORT, service, slice } from "./cluster.
 import { assertFlows, nodePortFlow } from "./flow.ts";
 import { Stage, syncs } from "./stage.ts";
 
-const TERMINATING = { ready: false, serving: false, terminating: true };
-
-testCaseInBothModes(
-  "an endpoint whose address was a terminating one's takes traffic",
-  (a) => ({
-    objects: [
-      service(a),
-      slice(a, [
-        { host: "local1", conditions: TERMINATING },
-        "local1",
-        "remote1",
-        { host: "remote1", conditions: TERMINATING },
-      ]),
-    ],
-    flows: [{ from: "pod", to: a.clusterIP, reaches: ["local1", "remote1"] }],
-  }),
-);
-
 testCaseInBothModes(
   "a pod of another node that a short circuit sends back to itself is masqueraded",
   (a) => ({

@@ -30,14 +30,6 @@ testCase("a Service without endpoints rejects, on all of its addresses", (a) => 
   ]),
 }));
 
-testCase("a Service without any slice rejects", (a) => ({
-  objects: [loadBalancer(a)],
-  flows: SOURCES.flatMap((from) => [
-    { from, to: a.clusterIP, reaches: "reject" } as const,
-    nodePortFlow(a, { from, reaches: "reject" }),
-  ]),
-}));
-
 testCase("Local policies without any endpoint anywhere reject", (a) => ({
   objects: [
     service(a, {

@@ -68,54 +68,6 @@ testCase("external IPs are served, masqueraded", (a) => {
   };
 });
 
-testCase("headless Services and ExternalNames make no rules", (a) => ({
-  objects: [
-    service(a, { name: "headless", spec: { clusterIP: "None", clusterIPs: ["None"] } }),
-    slice(a, ["local2"], { service: "headless" }),
-    service(a, {
-      name: "elsewhere",
-      spec: {
-        type: "ExternalName",
-        clusterIP: undefined,
-        clusterIPs: undefined,
-        externalIPs: [a.externalIP],
-        externalName: "example.com",
-      },
-    }),
-    slice(a, ["local2"], { service: "elsewhere" }),
-    service(a),
-    slice(a, ["local1"]),
-  ],
-  flows: [
-    { from: "pod", to: a.clusterIP, reaches: ["local1"] },
-    { from: "client", to: a.externalIP, reaches: "world" },
-  ],
-}));
-
-testCase(
-  "Services and slices that are labelled for another proxy are not served",
-  (a) => ({
-    objects: [
-      {
-        ...service(a, { name: "foreign", spec: { externalIPs: [a.externalIP] } }),
-        metadata: {
-          namespace: "shop",
-          name: "foreign",
-          labels: { "service.kubernetes.io/service-proxy-name": "other" },
-        },
-      },
-      slice(a, ["local2"], { service: "foreign" }),
-      service(a),
-      slice(a, ["local1"]),
-      slice(a, ["local2"], { name: "web-2", labels: { "service.kubernetes.io/headless": "" } }),
-    ],
-    flows: [
-      { from: "pod", to: a.clusterIP, reaches: ["local1"] },
-      { from: "client", to: a.externalIP, reaches: "world" },
-    ],
-  }),
-);
-
 testCase("one port number and one node port lead to different targets over TCP and UDP", (a) => {
   const ports = [
     { name: "web", protocol: "TCP", port: 80, nodePort: NODE_PORT, targetPort: TARGET_PORT },

@@ -48,13 +48,6 @@ testCase("several ranges, white space around them, overlaps and pods among them 
   ],
 }));
 
-testCase("a range of every address lets every source in", (a) => ({
-  objects: [ranged(a, [a.clientCIDR, a.everyAddress]), slice(a, ENDPOINTS)],
-  flows: (["client", "client2", "pod", "node"] as const).flatMap((from) =>
-    balanced(a, { from, reaches: ENDPOINTS, masqueraded: true })
-  ),
-}));
-
 testCase("the ranges hold under the Local policy, too", (a) => ({
   objects: [ranged(a, [a.clientCIDR], { externalTrafficPolicy: "Local" }), slice(a, ENDPOINTS)],
   flows: [

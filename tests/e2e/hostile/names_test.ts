@@ -1,6 +1,6 @@
 /**
- * Names, labels, zones, addresses and ports that no one means well: they reach no rule and no terminal,
- * and the Services beside them work.
+ * Names, labels and zones that no one means well: they reach no rule and no terminal, and the Services beside
+ * them work.
  */
 import { testCaseInBothModes } from "../case.ts";
 import { type Addresses, type Manifest, service, slice } from "../cluster.ts";
@@ -17,11 +17,6 @@ const WORKS = (
   a: Addresses,
 ) => [{ from: "pod" as const, to: a.clusterIP, reaches: ["local1" as const] }];
 
-/** Something else in a Service that has cluster IP `clusterIP2`. */
-function evil(a: Addresses, spec: Manifest, more: Parameters<typeof service>[1] = {}): Manifest {
-  return service(a, { name: "evil", spec: { clusterIP: a.clusterIP2, ...spec }, ...more });
-}
-
 testCaseInBothModes("a Service with a hostile name is refused by itself", (a) => ({
   objects: [service(a, { name: EVIL, spec: { clusterIP: a.clusterIP2 } }), ...web(a)],
   flows: WORKS(a),
@@ -29,7 +24,13 @@ testCaseInBothModes("a Service with a hostile name is refused by itself", (a) =>
 }));
 
 testCaseInBothModes("a hostile name of a port harms no other Service", (a) => ({
-  objects: [evil(a, { ports: [{ name: EVIL, protocol: "TCP", port: 80 }] }), ...web(a)],
+  objects: [
+    service(a, {
+      name: "evil",
+      spec: { clusterIP: a.clusterIP2, ports: [{ name: EVIL, protocol: "TCP", port: 80 }] },
+    }),
+    ...web(a),
+  ],
   flows: WORKS(a),
   warns: /shop\/evil.*spec\.ports must hold at least one usable port/,
 }));
@@ -55,42 +56,3 @@ testCaseInBothModes("hostile labels, annotations and zones reach no rule", (a) =
     flows: WORKS(a),
   };
 });
-
-testCaseInBothModes(
-  "special addresses take no traffic",
-  (a) => ({
-    objects: [
-      evil(a, {
-        externalIPs: [
-          a.loopback,
-          a.family === 4 ? "169.254.169.254" : "fe80::1",
-          EVIL,
-          a.externalIP,
-        ],
-      }),
-      slice(a, ["local2"], { service: "evil" }),
-      ...web(a),
-    ],
-    flows: [...WORKS(a), { from: "pod", to: a.externalIP, reaches: ["local2"], masqueraded: true }],
-    warns: /shop\/evil.*spec\.externalIPs\[0\]/,
-  }),
-);
-
-testCaseInBothModes("invalid ports are left out", (a) => ({
-  objects: [
-    evil(a, {
-      ports: [0, 65536, -1, 80].map((port) => ({
-        name: `p${Math.abs(port)}`,
-        protocol: "TCP",
-        port,
-      })),
-    }),
-    slice(a, ["local2"], {
-      service: "evil",
-      ports: [{ name: "p80", protocol: "TCP", port: 8080 }],
-    }),
-    ...web(a),
-  ],
-  flows: [...WORKS(a), { from: "pod", to: a.clusterIP2, reaches: ["local2"], protocols: ["tcp"] }],
-  warns: /shop\/evil.*spec\.ports/,
-}));

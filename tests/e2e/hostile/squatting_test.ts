@@ -64,21 +64,6 @@ testCase("an old external IP takes neither a load-balancer IP nor its source ran
 }));
 
 testCase(
-  "an old external IP has no rule at any port of another's load-balancer IP",
-  (a) => ({
-    objects: [
-      ...squatter(a, [a.loadBalancer], 9000),
-      ...bank(a, { type: "LoadBalancer" }, [{ ip: a.loadBalancer }]),
-    ],
-    flows: [
-      { from: "client", to: a.loadBalancer, reaches: ["local1"], masqueraded: true },
-      { from: "client", to: a.loadBalancer, port: 9000, reaches: "world" },
-    ],
-    warns: /shop\/squat does not get.*shop\/bank/,
-  }),
-);
-
-testCase(
   "an old external IP at a node's address does not take a node port",
   (a) => ({
     objects: [...squatter(a, [a.node], NODE_PORT), ...bank(a, { type: "NodePort" })],
