@@ -141,6 +141,8 @@ const FLAGS = casesOf(`
 --wait => signpost.wait=true
 --ipvs-grace-period=0s => signpost.ipvsGracePeriod=0
 --full-sync-period=10m => signpost.fullSyncPeriod=600000
+--max-service-cost=11 --max-namespace-cost=12 => signpost.limits={"service":11,"namespace":12}
+--service-metrics=false => signpost.serviceMetrics=false
 `);
 
 for (const [line, parts] of FLAGS) {
@@ -311,19 +313,4 @@ Deno.test("the help text has every flag on a line of its own", async () => {
   assert(flags.length > 60, `${flags.length}`);
   const names = flags.map((line) => /--[a-z-]+/.exec(line)?.[0]);
   assertEquals(new Set(names).size, names.length);
-});
-
-Deno.test("the flag of a limit wins over its field of the file", async () => {
-  const file = {
-    apiVersion: "kubeproxy.config.k8s.io/v1alpha1",
-    kind: "KubeProxyConfiguration",
-    signpost: { limits: { service: 1, namespace: 2 } },
-  };
-  const flags = ["--max-service-cost=11", "--max-namespace-cost=12"];
-  const files = { x: JSON.stringify(file) };
-  const limits = async (argv: readonly string[]) =>
-    configurationOf(await load(["--config=x", ...argv], files)).signpost.limits;
-  assertEquals(await limits([]), file.signpost.limits);
-  assertEquals(await limits(flags), { service: 11, namespace: 12 });
-  assertEquals(await limits(flags.slice(1)), { service: 1, namespace: 12 });
 });

@@ -97,7 +97,7 @@ Deno.test("the printed configuration is read as the same one", async () => {
     --iptables-min-sync-period=10ms --conntrack-udp-timeout=1.5s
     --feature-gates=AllowServiceExternalIPs=false --hostname-override=n --kubeconfig=/k
     --kube-api-content-type=application/json --logging-format=json --nodeport-addresses=10.0.0.0/8
-    --max-service-cost=7 --max-namespace-cost=8
+    --max-service-cost=7 --max-namespace-cost=8 --service-metrics=false
   `);
   const configuration = configurationOf(await load(flags));
   const text = JSON.stringify(toKubeProxyConfiguration(configuration));

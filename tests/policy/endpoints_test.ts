@@ -54,15 +54,6 @@ Deno.test("an endpoint that stands in several slices counts once", () => {
   assertEquals(find(slices), ["10.0.0.1:8080@first"]);
 });
 
-Deno.test("of several entries of an endpoint the one on this node counts", () => {
-  const slices = [
-    slice("a", [endpoint("10.0.0.1")]),
-    slice("b", [endpoint("10.0.0.1", "here")]),
-    slice("c", [endpoint("10.0.0.1", "third")]),
-  ];
-  assertEquals(find(slices), ["10.0.0.1:8080@here"]);
-});
-
 const ON_NODE = endpoint("10.0.0.1", "here");
 const READY = { ...ON_NODE, nodeName: "elsewhere" };
 const UNREADY = { ...ON_NODE, ready: false, serving: false };

@@ -96,11 +96,6 @@ test("a state file is a manifest, as it is", async (path) => {
   assertEquals(events as readonly unknown[], eventsOf(objects));
 });
 
-test("the time of writing comes back", async (path) => {
-  await write(path, LARGE);
-  assertEquals((await readStateFile(path, READ))?.written, HEADER.written);
-});
-
 test("a missing file is not an error", async (path, folder) => {
   assertEquals(await read(path), undefined);
   assertEquals(await read(`${folder}/missing/state.json.gz`), undefined);

@@ -158,15 +158,6 @@ logging: {verbosity: 4, format: json}
   });
 });
 
-Deno.test("a file may be JSON", async () => {
-  const text = JSON.stringify({
-    apiVersion: "kubeproxy.config.k8s.io/v1alpha1",
-    kind: "KubeProxyConfiguration",
-    mode: "nftables",
-  });
-  assertEquals(configurationOf(await load(["--config=x"], { x: text })).mode, "nftables");
-});
-
 Deno.test("everything that has no effect is named in one warning", async () => {
   const yaml =
     "winkernel: {networkName: a}\nipvs: {strictARP: true, excludeCIDRs: [10.0.0.0/8]}\n" +
@@ -336,16 +327,6 @@ Deno.test("the gates of kube-proxy 1.37 have its stages and defaults, but for wh
     "AllowServiceExternalIPs  false",
     "KubeProxyNFTablesLocalhostNodePorts ALPHA true",
   ]);
-});
-
-Deno.test("connections by Service are switched off in the file or by the flag, which wins", async () => {
-  const file = "signpost: {serviceMetrics: false}";
-  const counts = async (yaml: string, flags: readonly string[] = []) =>
-    configurationOf(await loadFile(yaml, flags)).signpost.serviceMetrics;
-  assertEquals(await counts(""), true);
-  assertEquals(await counts(file), false);
-  assertEquals(await counts("", ["--service-metrics=false"]), false);
-  assertEquals(await counts(file, ["--service-metrics"]), true);
 });
 
 Deno.test("a tab as indentation is an error with its line, not a field of another level", async () => {

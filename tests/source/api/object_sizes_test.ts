@@ -1,6 +1,5 @@
 /** The bounds of the memory that objects take. */
 import { assertEquals } from "@std/assert";
-import { ObjectCache } from "../../../lib/cache/cache.ts";
 import type { ObjectChange } from "../../../lib/model/cluster/objects.ts";
 import { ObjectSizes } from "../../../lib/source/api/object_sizes.ts";
 
@@ -75,13 +74,4 @@ Deno.test("a list follows once there is room for what was refused", () => {
   assertEquals(kept.mayTakeMore, true);
   list(kept, { "a/2": 60 });
   assertEquals(kept.mayTakeMore, false);
-});
-
-Deno.test("a hundred objects without room are one line of the log", () => {
-  const kept = new ObjectSizes({ all: 10, namespace: 10 });
-  const cache = new ObjectCache();
-  const logged = Array.from({ length: 100 }, (_, i) => cache.apply(kept.put(change(`a/${i}`, 20))))
-    .flat();
-  assertEquals(logged.map(({ key }) => key), ["a/0"]);
-  assertEquals([...cache.refused].length, 100);
 });

@@ -136,18 +136,6 @@ test("a dropped stream goes on from the last resource version, without a list", 
   });
 });
 
-test("bookmarks keep the resource version current", async () => {
-  await withWatch({}, async ({ server, status, requests }) => {
-    server.store.put({ kind: "Node", metadata: { name: "other" } });
-    server.bookmark();
-    const version = String(server.store.resourceVersion);
-    await eventually("the bookmark is taken", () => status().resourceVersion === version);
-    server.dropStreams();
-    await eventually("it is watched again", () => requests("watch").length === 1);
-    assertEquals(requests("watch")[0]?.query["resourceVersion"], version);
-  });
-});
-
 test("410, as a status or as an event, lists again", async () => {
   await withWatch({}, async ({ server, sink, requests }) => {
     server.compact();
@@ -186,14 +174,6 @@ test("protobuf that cannot be understood loses no event", async () => {
     await eventually("b came", () => sink.version("Service", "default/b") === "2");
     assertEquals(logger.failures("garbage"), 1);
     assertEquals(sink.lost, []);
-  });
-});
-
-test("a server that knows no protobuf is understood", async () => {
-  await withWatch({ server: { protobuf: false } }, async ({ server, sink }) => {
-    server.store.put(service("b", "2"));
-    await eventually("b came", () => sink.version("Service", "default/b") === "2");
-    assertEquals(server.requests.length, 1);
   });
 });
 
@@ -328,14 +308,5 @@ test("servicecidrs that we may not read do not hold up the start", async () => {
     await eventually("it goes on asking", () => server.faults.left === 0);
     const lines = [...logger.at("info"), ...logger.at("warn")];
     assertEquals(lines, [], "the finding says it");
-  });
-});
-
-test("only the own Node is asked for", async () => {
-  await withWatch({ kind: "Node" }, async ({ server, sink }) => {
-    server.store.put({ kind: "Node", metadata: { name: "other" } });
-    server.store.put({ kind: "Node", metadata: { name: "node-1" } });
-    await eventually("it is there", () => sink.state.get("Node")?.size === 1);
-    assertEquals(sink.summary("Node"), ["replace", "upsert node-1"]);
   });
 });

@@ -54,23 +54,6 @@ Deno.test("a Service whose source ranges cannot be read is refused", () => {
   });
 });
 
-Deno.test('endpointslicecache "port == 0": the port is skipped, the others count', () => {
-  const ports = [{ name: "http", port: 8080 }, { name: "other", port: 0 }];
-  const slice = decodeGood("EndpointSlice", { ...SLICE, ports });
-  assertEquals(slice.ports, [{ name: "http", protocol: "tcp", port: 8080 }]);
-  assertEquals(slice.omitted, ["ports[1].port must be a number from 1 to 65535, is 0"]);
-});
-
-Deno.test('endpointslicecache "addresses empty": the endpoint is skipped, the others count', () => {
-  const endpoints = [{ addresses: [] }, { addresses: null }, { addresses: ["10.244.1.11"] }];
-  const slice = decodeGood("EndpointSlice", { ...SLICE, endpoints });
-  assertEquals(slice.endpoints.map(({ address }) => address), ["10.244.1.11"]);
-  assertEquals(slice.omitted, [
-    "endpoints[0].addresses[0] must be an IP address, is null",
-    "endpoints[1].addresses[0] must be an IP address, is null",
-  ]);
-});
-
 const PLACES = ["Zone_A", "DC1", "AZ_1", "a.b", "", "zone-a", "0", `a${"-".repeat(61)}b`];
 
 Deno.test('discovery validation (API) zone hint "Zone_A": hints are any value of a label', () => {

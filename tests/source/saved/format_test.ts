@@ -101,10 +101,6 @@ Deno.test("the text is a List of Kubernetes objects that --manifests takes", asy
   }));
 });
 
-Deno.test("the same state gives the same text", () => {
-  assertEquals(EXAMPLE, textOf(stateOf({ services: 2, endpoints: 2 })));
-});
-
 Deno.test("the objects are those of one moment", () => {
   const objects = stateOf({ services: 2 });
   const services = new Map(objects.services);
