@@ -1,11 +1,11 @@
 /** Asks the daemon at its socket. Each function throws a `FatalError` if a daemon of this version does not answer. */
 import type { Configuration } from "../config/configuration.ts";
+import type { DesiredInputs } from "../daemon/reports/status_report.ts";
 import type { Unanswered } from "../daemon/reports/explanation.ts";
 import type { Answer } from "../explain/answer.ts";
 import { EXPLAIN_VERSION } from "../explain/report.ts";
 import type { CommandLine } from "../model/configuration.ts";
 import { CONNECTIONS_VERSION, type ConnectionsReport } from "../model/connections.ts";
-import type { HeldBackPorts } from "../model/kernel/differences.ts";
 import type { DaemonRequest, Runtime } from "../model/ports/runtime.ts";
 import { type HistoryEntry, type Status, STATUS_VERSION } from "../model/status.ts";
 import { FatalError } from "../model/values/errors.ts";
@@ -101,9 +101,11 @@ export async function askServices(
   return readList(await ask(daemon, "/v1/services", options));
 }
 
-/** Asks for the Services whose last good rules the daemon keeps. */
-export async function askHeldBack(daemon: Asking): Promise<readonly HeldBackPorts[]> {
-  return readList(await ask(daemon, "/v1/held-back"));
+/** Asks for the daemon's inputs beside its objects and configuration. */
+export async function askInputs(daemon: Asking): Promise<DesiredInputs> {
+  const answer = await ask(daemon, "/v1/inputs");
+  readList(fieldAt(answer, "heldBack"));
+  return plainData(answer as DesiredInputs);
 }
 
 /** The last lines of the daemon's log, and the last changes of all Services. */

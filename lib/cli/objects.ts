@@ -2,7 +2,7 @@
 import { type Backend, familiesBut, missingFamilies } from "../backend/backend.ts";
 import { usedBackend } from "../backend/choose.ts";
 import { ObjectCache } from "../cache/cache.ts";
-import { OwnPorts } from "../daemon/objects/own_ports.ts";
+import { OwnPorts, type PortFacts, portOptions } from "../daemon/objects/own_ports.ts";
 import { findApiServer, openSource, type SourceOptions } from "../daemon/objects/source.ts";
 import { factsOf } from "../explain/answer.ts";
 import type { Known } from "../explain/packet.ts";
@@ -25,11 +25,12 @@ import type { Family } from "../model/values/address.ts";
 import { FatalError, messageOf, unlessFatal } from "../model/values/errors.ts";
 import { plain } from "../model/values/text.ts";
 import { formatAgo } from "../observe/human.ts";
+import { apiServers } from "../policy/node.ts";
 import { Desired, type State } from "../policy/state.ts";
 import { createDecoder } from "../source/objects/decode.ts";
 import type { SavedState } from "../source/saved/format.ts";
 import { readStateFile } from "../system/state_file.ts";
-import { askHeldBack, askObjects, askStatus, type StatusOptions } from "./client.ts";
+import { askInputs, askObjects, askStatus, type StatusOptions } from "./client.ts";
 import type { QueryContext } from "./context.ts";
 
 /** `inspect` gets each object of the source, but none of the daemon or the state file. */
@@ -44,6 +45,8 @@ interface WorkOptions extends QueryContext {
   readonly ipFamilies?: readonly Family[];
   /** The status of the daemon that gave the objects: it names refused features. @default the kernel is asked */
   readonly givingDaemon?: Status | undefined;
+  /** The ports that the daemon keeps for itself. @default this machine is asked */
+  readonly ownPorts?: PortFacts | null | undefined;
   /** The features that must not be used. @default the features that the daemon or the kernel refuses */
   readonly refusedFeatures?: RefusedFeatures;
 }
@@ -87,17 +90,14 @@ async function readCache(options: ReadOptions): Promise<ObjectCache> {
 
 export async function workOut(cache: ObjectCache, options: WorkOptions): Promise<State> {
   const { backend, configuration, nodeName, runtime, givingDaemon } = options;
-  const isLocal = configuration.signpost.manifests.length > 0;
-  // If the objects come from a daemon or a state file, the API server may be away.
-  const api = isLocal ? undefined : await findApiServer(options).catch(unlessFatal);
-  const own = new OwnPorts({ configuration, runtime, locate: api?.locate });
-  await own.look();
+  const { ownPorts = await readOwnPorts(options) } = options;
+  const own = portOptions(ownPorts && (() => ownPorts), runtime);
   const desired = new Desired({
     configuration,
     traits: backend.traits,
     nodeName,
     ipFamilies: options.ipFamilies ?? familiesBut(missingFamilies(runtime)),
-    ...own.desiredOptions,
+    ...own,
     refusedFeatures: options.refusedFeatures ??
       (givingDaemon
         ? new Map(givingDaemon.refusedFeatures?.map(({ feature, reason }) => [feature, reason]))
@@ -107,7 +107,16 @@ export async function workOut(cache: ObjectCache, options: WorkOptions): Promise
   const all = { services: new Set(cache.services.keys()), node: true };
   const { conflicts, overLimit } = desired.update(cache, all);
   const refused = givingDaemon ? givingDaemon.refused : [...cache.refused, ...overLimit];
-  return { cache, desired, conflicts, refused, apiServerAddresses: own.serverAddresses };
+  return { cache, desired, conflicts, refused, apiServerAddresses: apiServers(own) };
+}
+
+async function readOwnPorts(options: QueryContext): Promise<PortFacts | null> {
+  const isLocal = options.configuration.signpost.manifests.length > 0;
+  // If the objects come from a daemon or a state file, the API server may be away.
+  const api = isLocal ? undefined : await findApiServer(options).catch(unlessFatal);
+  const own = new OwnPorts({ ...options, locate: api?.locate });
+  await own.look();
+  return own.facts;
 }
 
 /** Asks the kernel for refused features. Without an answer, as without root, none counts as refused. */
@@ -144,9 +153,9 @@ export interface NodeState {
 /** Reads the objects, and derives the state of this node. @throws {FatalError} if they cannot be read in time */
 export async function readNodeState(options: ObjectsOptions): Promise<NodeState> {
   const { runtime, configuredBy } = options;
-  const [daemon, kept, objects] = await Promise.all([
+  const [daemon, inputs, objects] = await Promise.all([
     askDaemonOf(options),
-    askHeldBack(options).catch(unlessFatal),
+    askInputs(options).catch(unlessFatal),
     configuredBy === "daemon" ? askObjects(options, options).catch(unlessFatal) : undefined,
   ]);
   const saved = daemon && objects;
@@ -159,8 +168,9 @@ export async function readNodeState(options: ObjectsOptions): Promise<NodeState>
     ...given,
     backend,
     givingDaemon: saved && daemon,
+    ownPorts: saved && inputs?.ownPorts,
   });
-  const heldBack = daemon && kept || [];
+  const heldBack = daemon && inputs?.heldBack || [];
   state.desired.hold(heldBack.map(({ service, ports }) => [service, ports]));
   return { state, backend, origin, daemon, heldBack };
 }

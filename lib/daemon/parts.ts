@@ -18,6 +18,7 @@ import { ProxyHealth } from "../observe/health.ts";
 import type { RecentLines } from "../observe/log.ts";
 import { Metrics } from "../observe/metrics/metrics.ts";
 import type { ServiceManager } from "../observe/systemd.ts";
+import { apiServers } from "../policy/node.ts";
 import { Desired } from "../policy/state.ts";
 import { StateKeeper, type WriteTerms } from "../source/saved/keeper.ts";
 import { SyncLoop } from "../sync/sync.ts";
@@ -196,7 +197,7 @@ function gathering(
       configuration,
       traits: backend.traits,
       interfaceAddresses: runtime.addresses(),
-      apiServerAddresses: ownPorts.serverAddresses,
+      apiServerAddresses: apiServers(ownPorts.desiredOptions),
       system,
       ruleset,
       rival: backend.foreignRules.rival,

@@ -12,7 +12,7 @@ import { serveSocket, type SocketRoutes } from "../system/socket.ts";
 import { stateText } from "../system/state_file.ts";
 import type { Parts } from "./parts.ts";
 import { explanation } from "./reports/explanation.ts";
-import { asOf, heldBack, statusReport } from "./reports/status_report.ts";
+import { asOf, desiredInputs, statusReport } from "./reports/status_report.ts";
 
 /** Serves health and metrics. @throws {FatalError} if `bindAddressHardFail` is set and an address is taken */
 export async function serveAll(parts: Parts, signal: AbortSignal): Promise<void> {
@@ -114,7 +114,7 @@ export function socketRoutes(parts: Parts): SocketRoutes {
       return connections.report(/^\d{1,9}$/.test(top) ? Number(top) : undefined);
     },
     "GET /v1/command-line": () => options.commandLine,
-    "GET /v1/held-back": () => heldBack(parts),
+    "GET /v1/inputs": () => desiredInputs(parts),
     "GET /v1/history": () => ({ log: options.recentLog.lines, changes: parts.history.changes() }),
     "POST /v1/full-sync": () => {
       loop.requestFull("asked for at the local socket");

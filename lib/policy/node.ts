@@ -169,7 +169,8 @@ function podRangesIn(
   );
 }
 
-function apiServers({ ownPorts = () => [] }: NodeInputs): string[] {
+/** Returns the API server's addresses, as far as known. */
+export function apiServers({ ownPorts = () => [] }: Pick<NodeInputs, "ownPorts">): string[] {
   const servers = ownPorts().filter(({ isApiServer }) => isApiServer);
   return [...new Set(servers.flatMap(({ address }) => address ?? []))];
 }

@@ -2,11 +2,13 @@ import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { runCommand } from "../../lib/cli/command.ts";
 import { readExplainTarget } from "../../lib/config/command.ts";
 import type { Unanswered } from "../../lib/daemon/reports/explanation.ts";
+import type { PortFacts } from "../../lib/daemon/objects/own_ports.ts";
 import { type Answer, answer } from "../../lib/explain/answer.ts";
 import type { ServiceReport } from "../../lib/explain/report.ts";
 import { ProgramFailedError } from "../../lib/model/ports/ports.ts";
 import type { Runtime } from "../../lib/model/ports/runtime.ts";
 import type { ServiceStatus } from "../../lib/model/status.ts";
+import { apiServerPort } from "../../lib/policy/claims.ts";
 import type { StateObjects } from "../../lib/source/saved/format.ts";
 import { serveSocket } from "../../lib/system/socket.ts";
 import { stateText, writeStateFile } from "../../lib/system/state_file.ts";
@@ -66,6 +68,7 @@ async function onNode(
     args = ["--master=http://127.0.0.1:9"],
     age = 12,
     hasFile = false,
+    ownPorts = null,
     runtime: changes = {},
     signal = new AbortController().signal,
   }: {
@@ -76,6 +79,8 @@ async function onNode(
     readonly args?: readonly string[];
     readonly age?: number;
     readonly hasFile?: boolean;
+    /** The ports that the daemon keeps for itself. */
+    readonly ownPorts?: PortFacts | null;
     readonly runtime?: Partial<Runtime>;
     readonly signal?: AbortSignal;
   } = {},
@@ -120,7 +125,7 @@ async function onNode(
           return isEmpty ? undefined : explained(query.get("question") ?? "");
         },
         "GET /v1/command-line": () => ({ argv, workingDirectory: "/", file: null }),
-        "GET /v1/held-back": () => [],
+        "GET /v1/inputs": () => ({ ownPorts, heldBack: [] }),
       },
       clock: realClock,
       logger: world().logger,
@@ -227,29 +232,34 @@ Deno.test("the timeout ends explain without a daemon or a state file", async () 
 
 for (const source of ["an API server", "manifests"]) {
   Deno.test(`diff lays manifests over the objects of a daemon that has them from ${source}`, async () => {
-    await diffsWith(source === "manifests" ? { args: ["--manifests=m"] } : {});
+    const endpoints = { apiVersion: "discovery.k8s.io/v1", ...slice([LOCAL]) };
+    const options = source === "manifests" ? { args: ["--manifests=m"] } : {};
+    const { code, against, present, changes } = await diffWith(endpoints, options);
+    assertEquals([code, against, present.from], [1, "api", "daemon"]);
+    assertEquals(changes.length > 0, true);
   });
 }
 
-/** Has a diff made beside a daemon. */
-async function diffsWith(options: Parameters<typeof onNode>[1]): Promise<void> {
+Deno.test("diff knows an address of the API server that only the daemon has seen", async () => {
+  const sockets = [{ protocol: "udp", address: "0.0.0.0", port: 53 }] as const;
+  const ownPorts = { ports: [apiServerPort("198.51.100.6", 6443)], sockets };
+  const proposal = {
+    apiVersion: "v1",
+    ...web({ externalIPs: ["198.51.100.6"], ports: [{ name: "http", port: 6443 }] }),
+  };
+  const { warnings } = await diffWith(proposal, { ownPorts });
+  assertMatch(warnings.join("\n"), /198\.51\.100\.6:6443\/tcp.* the API server/);
+});
+
+/** Makes a diff of one object beside a daemon. */
+async function diffWith(object: object, options: Parameters<typeof onNode>[1]) {
   const manifest = await Deno.makeTempFile({ suffix: ".json" });
   try {
-    await Deno.writeTextFile(
-      manifest,
-      JSON.stringify({
-        apiVersion: "v1",
-        kind: "List",
-        items: [{ apiVersion: "discovery.k8s.io/v1", ...slice([LOCAL]) }],
-      }),
-    );
-    const { code, printed } = await onNode(
-      ["diff", "--manifests", manifest, "-o", "json"],
-      options,
-    );
-    const { against, present, changes } = JSON.parse(printed);
-    assertEquals([code, against, present.from], [1, "api", "daemon"]);
-    assertEquals(changes.length > 0, true);
+    const list = { apiVersion: "v1", kind: "List", items: [object] };
+    await Deno.writeTextFile(manifest, JSON.stringify(list));
+    const words = ["diff", "--manifests", manifest, "-o", "json"];
+    const { code, printed } = await onNode(words, options);
+    return { code, ...JSON.parse(printed) };
   } finally {
     await Deno.remove(manifest);
   }

@@ -231,7 +231,7 @@ function daemon(node: Node, write: () => Promise<void>) {
     path: node.socket,
     routes: {
       "GET /v1/status": status,
-      "GET /v1/held-back": () => [],
+      "GET /v1/inputs": () => ({ ownPorts: null, heldBack: [] }),
       "POST /v1/full-sync": () => {
         void write().then(() => written += 1);
         return { requested: true };

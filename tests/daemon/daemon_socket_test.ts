@@ -24,7 +24,7 @@ Deno.test("the socket asks the loop for a full sync", async () => {
   const asked: string[] = [];
   parts.loop.requestFull = (reason) => asked.push(reason);
   assertEquals(await ask("GET /v1/command-line"), COMMAND_LINE);
-  assertEquals(await ask("GET /v1/held-back"), []);
+  assertEquals(await ask("GET /v1/inputs"), { ownPorts: null, heldBack: [] });
   assertEquals(await ask("POST /v1/full-sync"), { requested: true });
   assertEquals(asked, ["asked for at the local socket"]);
 });

@@ -26,11 +26,29 @@ const KEPT = 3_600_000;
 /** The first port where any user may listen. From there on, only root's sockets count. */
 const UNPRIVILEGED = 1_024;
 
-interface MachineFacts {
+/** Ports of this machine that Services cannot have. */
+export interface PortFacts {
   readonly ports: readonly OwnPort[];
+  readonly sockets: readonly ListeningSocket[];
+}
+
+interface MachineFacts extends PortFacts {
   /** The addresses of all interfaces: claims depend on them, and health-check node ports listen there. */
   readonly addresses: readonly string[];
-  readonly sockets: readonly ListeningSocket[];
+}
+
+/** Returns options that follow these facts. `null`: manifests reserve no port. */
+export function portOptions(
+  facts: (() => PortFacts) | null,
+  runtime: Pick<Runtime, "addresses">,
+): Pick<DesiredOptions, "ownAddresses" | "ownPorts" | "listeningSockets"> {
+  return facts
+    ? {
+      ownAddresses: () => runtime.addresses(),
+      ownPorts: () => facts().ports,
+      listeningSockets: () => facts().sockets,
+    }
+    : {};
 }
 
 /** Keeps the daemon's own ports, and follows the API server's name. */
@@ -44,19 +62,13 @@ export class OwnPorts {
     this.#known = this.#read();
   }
 
-  get desiredOptions(): Pick<DesiredOptions, "ownAddresses" | "ownPorts" | "listeningSockets"> {
-    const { locate, runtime } = this.options;
-    return locate
-      ? {
-        ownAddresses: () => runtime.addresses(),
-        ownPorts: () => this.#known.ports,
-        listeningSockets: () => this.#known.sockets,
-      }
-      : {};
+  get desiredOptions(): ReturnType<typeof portOptions> {
+    return portOptions(this.options.locate ? () => this.#known : null, this.options.runtime);
   }
 
-  get serverAddresses(): readonly string[] {
-    return [...this.#seen.values()].flatMap(({ port: { address } }) => address ?? []);
+  /** Returns the last facts; `null`: manifests reserve no port. */
+  get facts(): PortFacts | null {
+    return this.options.locate ? this.#known : null;
   }
 
   /** Looks once, within a time limit. `follow` looks again. */

@@ -15,6 +15,7 @@ import {
 } from "../../model/status.ts";
 import { FAMILY_NAMES } from "../../model/values/address.ts";
 import { VERSION } from "../../model/version.ts";
+import type { PortFacts } from "../objects/own_ports.ts";
 import type { Parts } from "../parts.ts";
 
 export function statusReport(parts: Parts): Status {
@@ -109,8 +110,18 @@ function pendingReason({ serviceSyncs, loop, cache }: Parts, service: string): s
   return cache.isWaiting(service) ? "the next sync writes it" : "";
 }
 
+/** The inputs of the desired state beside objects and configuration. */
+export interface DesiredInputs {
+  readonly ownPorts: PortFacts | null;
+  readonly heldBack: readonly HeldBackPorts[];
+}
+
+export function desiredInputs(parts: Parts): DesiredInputs {
+  return { ownPorts: parts.ownPorts.facts, heldBack: heldBack(parts) };
+}
+
 /** Returns the Services whose last good rules stay, because the Service or one of its EndpointSlices is refused. */
-export function heldBack({ cache, desired, refusals }: Parts): HeldBackPorts[] {
+function heldBack({ cache, desired, refusals }: Parts): HeldBackPorts[] {
   const reasons = new Map<string, string>();
   for (const { kind, key, reason } of refusals()) {
     const slice = kind === "EndpointSlice" ? cache.slices.get(key) : undefined;

@@ -43,7 +43,7 @@ export interface Build {
 
 export interface DaemonRequest {
   readonly method: "GET" | "POST";
-  /** `/v1/status`, `/v1/objects`, `/v1/services`, `/v1/explain`, `/v1/connections`, `/v1/command-line`, `/v1/held-back` or, to post, `/v1/full-sync`. */
+  /** `/v1/status`, `/v1/objects`, `/v1/services`, `/v1/explain`, `/v1/connections`, `/v1/command-line`, `/v1/inputs` or, to post, `/v1/full-sync`. */
   readonly path: string;
   /** Reads the answer. @default as JSON */
   readonly read?: (body: AsyncIterable<Uint8Array<ArrayBuffer>>) => Promise<unknown>;
