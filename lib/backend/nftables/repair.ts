@@ -1,4 +1,5 @@
 /** Compares the kernel's table with the applied state: touched elements, if `nft monitor` reported them, else all. */
+import { shortList } from "../../model/values/text.ts";
 import type { DesiredServicePort, DesiredState } from "../../model/kernel/desired.ts";
 import { type Difference, difference } from "../../model/kernel/differences.ts";
 import type { Drift } from "../../model/kernel/dataplane.ts";
@@ -17,7 +18,7 @@ import {
 } from "./read.ts";
 import { setNamed } from "./sets.ts";
 import { elementsOf, type Table } from "./table.ts";
-import { shortList, type Touched } from "./transactions.ts";
+import type { Touched } from "./transactions.ts";
 import type { PartialScript } from "./write.ts";
 
 interface RepairOptions {

@@ -1,4 +1,5 @@
 /** Reads the transactions that `nft monitor` prints. */
+import { shortList } from "../../model/values/text.ts";
 import type { Drift } from "../../model/kernel/dataplane.ts";
 import { TRANSACTIONS } from "./nft.ts";
 import { type ElementText, parseElements, type SomeElements } from "./read.ts";
@@ -84,15 +85,6 @@ export class TransactionReader {
 /** Names an object. A map is a set here: nft 1.0.6 calls a deleted map a set, newer versions call it a map. */
 function describe(kind: string, name: string): string {
   return `${kind === "map" ? "set" : kind} of ${name}`;
-}
-
-const MAX_NAMED = 5;
-
-export function shortList(things: Iterable<string>): string {
-  const all = [...new Set(things)];
-  const named = all.slice(0, MAX_NAMED).join(", ");
-  const more = all.length - MAX_NAMED;
-  return more > 0 ? `${named} and ${more} more` : named;
 }
 
 const ELEMENT = new RegExp(`^(\\w+) element ${TABLE} (\\S+) \\{ (.*) \\}$`);

@@ -4,13 +4,14 @@
  * Each of our own transactions has a mark. A change of our table without a mark is another program's. After a time
  * without a monitor, the table is compared. For a large table, a full sync does that: it reads the table in parts.
  */
+import { shortList } from "../../model/values/text.ts";
 import { Backoff, type BackoffLimits, delayAfter, Limiter } from "../../model/values/timing.ts";
 import { BoundedMap } from "../../model/values/bounded.ts";
 import type { Drift } from "../../model/kernel/dataplane.ts";
 import type { Clock, Logger, ProcessStreamer } from "../../model/ports/ports.ts";
 import type { ListedSet, Marks, Nft } from "./nft.ts";
 import type { Look } from "./repair.ts";
-import { shortList, type Touched, type Transaction, TransactionReader } from "./transactions.ts";
+import { type Touched, type Transaction, TransactionReader } from "./transactions.ts";
 import { TABLE } from "./table.ts";
 import { setNamed } from "./sets.ts";
 

@@ -9,6 +9,7 @@ import type {
 import type { DesiredServicePort, Destination, ServiceChange } from "../../model/kernel/desired.ts";
 import type { Clock } from "../../model/ports/ports.ts";
 import type { HistoryEntry, WrittenBy } from "../../model/status.ts";
+import { shortList } from "../../model/values/text.ts";
 import { keyOf } from "../../policy/endpoints.ts";
 import type { SyncOutcome } from "../../sync/reports.ts";
 import type { Desired } from "../../policy/state.ts";
@@ -16,9 +17,6 @@ import type { Desired } from "../../policy/state.ts";
 /** The most changes that are kept, in all and of one Service. */
 const MOST = 2_000;
 const MOST_OF_A_SERVICE = 20;
-
-/** The most endpoints that one entry names. */
-const MOST_NAMED = 3;
 
 export class History {
   /** The newest first. */
@@ -118,10 +116,8 @@ function describeChange(
     ...gone.map(([key, address]) => ({ key, state: states.get(address) ?? "gone" })),
   ];
   const parts = Map.groupBy(changed, ({ state }) => state).entries().map(([state, each]) => {
-    const names = each.slice(0, MOST_NAMED).map(({ key }) => key).join(", ");
-    const more = each.length - MOST_NAMED;
     const word = each.length === 1 ? "endpoint" : "endpoints";
-    return `${word} ${names}${more > 0 ? ` and ${more} more` : ""} ${state}`;
+    return `${word} ${shortList(each.map(({ key }) => key))} ${state}`;
   });
   return [...parts].join(", ") || "Service changed";
 }

@@ -104,6 +104,16 @@ export function alternatives(words: readonly string[]): string {
   return `${words.slice(0, -1).join(", ")} or ${words.at(-1)}`;
 }
 
+const MOST_NAMED = 5;
+
+/** Names some of many things: `a, b, c, d, e and 3 more`. */
+export function shortList(things: Iterable<string>): string {
+  const all = [...new Set(things)];
+  const named = all.slice(0, MOST_NAMED).join(", ");
+  const more = all.length - MOST_NAMED;
+  return more > 0 ? `${named} and ${more} more` : named;
+}
+
 export function capitalized(text: string): string {
   return text.charAt(0).toUpperCase() + text.slice(1);
 }

@@ -93,7 +93,8 @@ Deno.test("removed endpoints differ from those that are not ready", () => {
   daemon.sync(web());
   assertEquals(
     daemon.last,
-    "endpoints 10.244.0.0:8080, 10.244.0.1:8080, 10.244.0.2:8080 and 6 more gone (null)",
+    "endpoints 10.244.0.0:8080, 10.244.0.1:8080, 10.244.0.2:8080, 10.244.0.3:8080, 10.244.0.4:8080 " +
+      "and 4 more gone (null)",
   );
 });
 
