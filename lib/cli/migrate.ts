@@ -7,8 +7,8 @@ import { nodePortAddresses } from "../explain/packet.ts";
 import { serviceOf } from "../model/cluster/names.ts";
 import type { Mode } from "../model/configuration.ts";
 import type { DesiredServicePort } from "../model/kernel/desired.ts";
-import { type Family, isLoopback } from "../model/values/address.ts";
-import { count } from "../model/values/text.ts";
+import { FAMILIES, familyOf, isLoopback } from "../model/values/address.ts";
+import { count, shortList } from "../model/values/text.ts";
 import { describeUnsupported } from "../model/kernel/traits.ts";
 import { describeConflicts } from "../policy/service_claims.ts";
 import { desiredNode } from "../policy/node.ts";
@@ -73,7 +73,7 @@ async function migration(known: NodeState, context: MigrationContext): Promise<M
   const add = (service: string, what: string) =>
     changes.set(service, [...changes.get(service) ?? [], what]);
   for (const port of [...desired.services.values()].flat()) {
-    const addresses = closed(port.family);
+    const addresses = closed.filter((each) => familyOf(each) === port.family);
     if (port.nodePort !== 0 && addresses.length > 0) {
       add(serviceOf(port.name), nodePortText(port, addresses));
     }
@@ -111,41 +111,31 @@ const OPEN_BY_DEFAULT: Readonly<Record<MigrationReport["from"], (address: string
   "": () => false,
 };
 
-/** Returns a function for the addresses on which kube-proxy opens node ports by default, and signpost does not. */
+/** Returns the addresses on which kube-proxy opens node ports by default, and signpost does not. */
 async function closedAddresses(
   { state: { cache, desired } }: NodeState,
   { from, ...context }: QueryContext & Pick<MigrationReport, "from">,
-): Promise<(family: Family) => readonly string[]> {
+): Promise<readonly string[]> {
   const configuration = { ...context.configuration, mode: "iptables" } as const;
   const { traits } = await usedBackend({ ...context, configuration });
   const before = desiredNode({ configuration, traits, node: cache.node, serviceCIDRs: [] });
   const ownAddresses = [...new Set(context.runtime.addresses())];
-  return (family) => {
-    const after = nodePortAddresses(family, { desired, ownAddresses });
-    return nodePortAddresses(family, { desired: { node: before }, ownAddresses })
-      .filter((each) => OPEN_BY_DEFAULT[from](each) && !after.includes(each));
-  };
+  const [old, open] = [before, desired.node].map((node) =>
+    FAMILIES.flatMap((family) => nodePortAddresses(family, { desired: { node }, ownAddresses }))
+  );
+  return (old ?? []).filter((each) => OPEN_BY_DEFAULT[from](each) && !open?.includes(each));
 }
-
-/** The most addresses in a line. */
-const MOST_ADDRESSES = 5;
 
 function nodePortText(
   { nodePort, protocol }: DesiredServicePort,
   addresses: readonly string[],
 ): string {
-  const more = addresses.length - MOST_ADDRESSES;
-  const named = addresses.slice(0, MOST_ADDRESSES).join(", ") +
-    (more > 0 ? ` and ${more} more` : "");
-  const kept = [
-    addresses.every(isLoopback) ? "primary" : "all",
-    ...addresses.some(isLoopback) ? ["localhost"] : [],
-  ].join(", ");
   // Listeners serve TCP alone.
   const how = protocol !== "tcp" && addresses.some(isLoopback)
     ? "mode: iptables"
-    : `nodePortAddresses: [${kept}]`;
-  return `node port ${nodePort}/${protocol} does not answer on ${named} any more; ${how} keeps it`;
+    : "nodePortAddresses: [all, localhost]";
+  return `node port ${nodePort}/${protocol} does not answer on ${shortList(addresses)} any more; ` +
+    `${how} keeps it`;
 }
 
 /** Returns the line that replaces kube-proxy, which runs in a pod or as a unit of this node. */
