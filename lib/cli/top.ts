@@ -274,27 +274,25 @@ async function reportOf({ report, about }: Answer, { runtime }: QueryContext): P
     { protocol, address, port }: Pick<EndpointTraffic, "protocol" | "address" | "port">,
   ) => `${protocol} ${hostPort(address, port)}`;
   const open = traffic.endpoints.reduce((sum, each) => sum + each.open, 0);
-  const known = report.ports.flatMap(({ protocol, endpoints }) =>
-    endpoints.flatMap(({ address, port, node, code: state }) =>
-      port === null ? [] : [{ protocol, address, port, endpointNode: node ?? "", state }]
-    )
-  );
-  const counted = new Map(traffic.endpoints.map((each) => [keyOf(each), each]));
-  const gone = traffic.endpoints.map(({ protocol, address, port }) => (
-    { protocol, address, port, endpointNode: "", state: "gone" }
-  ));
-  const endpoints = new Map([...gone, ...known].map((each) => [keyOf(each), each])).entries()
-    .map(([key, each]) => {
-      const { open: now = 0, unanswered = 0 } = counted.get(key) ?? {};
-      const share = open === 0 ? 0 : Math.round(1_000 * now / open) / 1_000;
-      return { ...each, open: now, unanswered, share };
-    });
+  const endpoints = new Map(traffic.endpoints.map(({ isCurrent: _, ...each }) => {
+    const share = open === 0 ? 0 : Math.round(1_000 * each.open / open) / 1_000;
+    return [keyOf(each), { ...each, share, endpointNode: "", state: "gone" }];
+  }));
+  const none = { open: 0, unanswered: 0, share: 0 };
+  for (const { protocol, endpoints: known } of report.ports) {
+    for (const { address, port, node, code: state } of known) {
+      if (port === null) continue;
+      const place = { protocol, address, port };
+      const counts = endpoints.get(keyOf(place)) ?? none;
+      endpoints.set(keyOf(place), { ...counts, ...place, endpointNode: node ?? "", state });
+    }
+  }
   return {
     topVersion: TOP_VERSION,
     node: report.node,
     service: report.service,
     open,
-    endpoints: [...endpoints].sort((a, b) => b.open - a.open),
+    endpoints: [...endpoints.values()].sort((a, b) => b.open - a.open),
   };
 }
 
