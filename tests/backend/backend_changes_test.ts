@@ -68,6 +68,6 @@ Deno.test("in iptables mode, changes are rules with their Service", () => {
       '+ rule IPv4 filter KUBE-SERVICES -d 10.96.0.10/32 -p tcp -m comment --comment "shop/web:http ' +
       'has no endpoints" -m tcp --dport 80 -j REJECT --reject-with icmp-port-unreachable ' +
       "(shop/web:http)",
-    ].map((line) => line),
+    ],
   );
 });

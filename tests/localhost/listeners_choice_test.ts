@@ -1,16 +1,11 @@
 import { assertEquals } from "@std/assert";
 import type { Destination } from "../../lib/model/kernel/desired.ts";
 import { EndpointChoice } from "../../lib/localhost/listeners.ts";
+import { destination } from "../support/cluster.ts";
 
-const [A, B, C] = ["10.0.0.1", "10.0.0.2", "10.0.0.3"].map(endpoint) as [
-  Destination,
-  Destination,
-  Destination,
-];
-
-function endpoint(address: string): Destination {
-  return { address, port: 80, local: false, hairpin: false };
-}
+const A = destination("10.0.0.1");
+const B = destination("10.0.0.2");
+const C = destination("10.0.0.3");
 
 /** Gives these numbers one after the other, and begins again. */
 function cycle(...numbers: readonly number[]): () => number {
@@ -37,7 +32,7 @@ Deno.test("each endpoint is a candidate once", () => {
 });
 
 Deno.test("five endpoints are tried for one connection at most", () => {
-  const many = Array.from({ length: 100 }, (_, i) => endpoint(`10.0.1.${i}`));
+  const many = Array.from({ length: 100 }, (_, i) => destination(`10.0.1.${i}`));
   const picked = [...new EndpointChoice({ endpoints: many, affinitySeconds: 0 }, Math.random)
     .candidates(0)];
   assertEquals([picked.length, new Set(picked).size], [5, 5]);
@@ -66,7 +61,7 @@ Deno.test("affinity ends so long after the last connection", () => {
 Deno.test("affinity ends when its endpoint goes", () => {
   const chosen = choice(10);
   chosen.answered(B, 0);
-  chosen.update({ endpoints: [endpoint(B.address), C], affinitySeconds: 10 });
+  chosen.update({ endpoints: [destination(B.address), C], affinitySeconds: 10 });
   assertEquals(first(chosen), B);
   chosen.update({ endpoints: [C], affinitySeconds: 10 });
   assertEquals(first(chosen), C);

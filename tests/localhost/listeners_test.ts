@@ -184,18 +184,6 @@ Deno.test("with affinity connections stay on one endpoint until the timeout is o
   assertEquals(seen.size, 2);
 });
 
-Deno.test("with affinity an endpoint that goes is left", async () => {
-  using one = serve();
-  using two = serve();
-  await using listeners = create();
-  const port = freePort();
-  await sync(listeners, { [port]: { to: [one.port, two.port], affinitySeconds: 10 } });
-  const pinned = Number(await ask(port));
-  const other = pinned === one.port ? two.port : one.port;
-  await sync(listeners, { [port]: { to: [other], affinitySeconds: 10 } });
-  assertEquals(await askOften(port, 20), new Set([`${other}`]));
-});
-
 Deno.test("an endpoint that refuses is passed over", async () => {
   using server = serve();
   await using listeners = create();
