@@ -8,8 +8,7 @@ import { CATALOG, type FindingKind } from "../lib/findings/catalog.ts";
 const INTRODUCTION = `# Findings
 
 A finding is a problem of this node that an administrator can solve. The log has a line when it appears and when it is gone.
-\`signpost check\`, \`signpost status\`, the status page and the metric \`signpost_node_findings{id,severity}\` list all. Below each name:
-what it means, and what to do.
+\`signpost check\`, \`signpost status\`, the status page and the metric \`signpost_node_findings{id,severity}\` list all.
 `;
 
 /** Titles of the parts of the page, by severity. */
