@@ -6,7 +6,6 @@ import type { Service, ServicePort } from "../model/cluster/objects.ts";
 import { type DesiredServicePort, isExternal, usedEndpoints } from "../model/kernel/desired.ts";
 import type { Conflict } from "../model/status.ts";
 import { familyOf, isSpecialAddress } from "../model/values/address.ts";
-import { count } from "../model/values/text.ts";
 import { nodePortClaim } from "../policy/service_claims.ts";
 import { type Frontend, frontendsOf, LISTEN_ADDRESS, policyOf } from "../policy/frontend.ts";
 import type { State } from "../policy/state.ts";
@@ -33,7 +32,7 @@ import {
   type ServiceReport,
   type TrafficReport,
 } from "./report.ts";
-import { trafficFindings } from "./traffic.ts";
+import { trafficFindings, UNANSWERED } from "./traffic.ts";
 
 /** Returns the desired ports that are asked about. */
 export function askedPorts(
@@ -159,7 +158,9 @@ function withVerdict(report: ServiceReport): ServiceReport {
     : first?.severity === "error"
     ? "broken"
     : report.verdict;
-  const summary = verdict !== "delivered" && first ? first.message : summarize(report);
+  const summary = verdict !== "delivered" && first
+    ? first.message
+    : `${report.service} ${describeWorking(report)}`;
   return { ...report, verdict, summary };
 }
 
@@ -173,28 +174,26 @@ function unusedSlicesOf({ refused, inspected }: ServiceInputs): SliceFacts[] {
   }).filter(({ reason }) => reason !== "");
 }
 
-function summarize({ service, ports, probe }: ServiceReport): string {
+/** Describes a Service that works here: `works here, but not from outside (…)`. */
+export function describeWorking({ ports, probe, findings }: ServiceReport): string {
   const part = answeredPart(probe);
-  if (part !== "") return `${service} works on this node ${part}`;
-  const drop = ports.find(({ droppedBy }) => droppedBy !== null)?.droppedBy;
+  if (part !== "") return `works here ${part}`;
+  if (ports.some(isDroppedOutside)) {
+    return "works here, but not from outside (policy Local, no endpoint on this node)";
+  }
+  const [drop] = ports.flatMap(({ droppedBy }) => droppedBy ?? []);
   if (drop) {
     const from = drop.senders.map((sender) => sender === "node" ? "this node" : "outside");
-    return `${service} works on this node for pods, but table ${drop.table} drops connections from ` +
-      `${from.join(" and ")} (chain ${drop.chain})`;
+    return `works here, but not from ${from.join(" and ")} (table ${drop.table}, ` +
+      `chain ${drop.chain})`;
   }
-  const but = ports.some(isDroppedOutside) ? `, ${NOT_OUTSIDE}` : "";
-  const used = ports.flatMap(({ endpoints }) => endpoints)
-    .filter(({ usedFor }) => usedFor.length > 0);
-  const addresses = new Set(used.map(({ address }) => address)).size;
-  return `${service} works on this node${but}: ${count(ports.length, "service port")}, ` +
-    `${addresses} endpoint address${addresses === 1 ? "" : "es"} in use`;
+  return findings.some(({ code }) => code === UNANSWERED)
+    ? "works here, but connections got no answer"
+    : "works here";
 }
 
-/** The reason why clients outside of the cluster are not served, for a sentence. */
-export const NOT_OUTSIDE = "but not from outside (policy Local, no endpoint on this node)";
-
 /** Returns true if the external policy Local drops connections because this node has no endpoint. */
-export function isDroppedOutside({ frontends }: PortReport): boolean {
+function isDroppedOutside({ frontends }: PortReport): boolean {
   return frontends.some(({ outcomes }) =>
     outcomes.some(({ sender, code, frontend }) =>
       sender === "external" && frontend !== "clusterIP" && code === "no-local-endpoints"

@@ -5,9 +5,8 @@ import { hostPort } from "../../model/cluster/names.ts";
 import { formatDuration } from "../../observe/human.ts";
 import { type Cell, type Colour, colourTable, type Paint, renderFindings } from "../output.ts";
 import { endpointName } from "../../explain/endpoints.ts";
-import { answeredPart, probedPlace, resultText } from "../../explain/probe.ts";
-import { isDroppedOutside, NOT_OUTSIDE } from "../../explain/service_report.ts";
-import { UNANSWERED } from "../../explain/traffic.ts";
+import { probedPlace, resultText } from "../../explain/probe.ts";
+import { describeWorking } from "../../explain/service_report.ts";
 import {
   type EndpointReport,
   type ExplainFinding,
@@ -29,8 +28,9 @@ interface RenderOptions {
   readonly isVerbose: boolean;
 }
 
-const VERDICTS: Readonly<Record<ServiceReport["verdict"], readonly [Colour, string]>> = {
-  delivered: ["green", "works here"],
+const VERDICTS: Readonly<
+  Record<Exclude<ServiceReport["verdict"], "delivered">, readonly [Colour, string]>
+> = {
   broken: ["red", "is broken here"],
   "not-proxied": ["yellow", "has no rules"],
   "not-found": ["red", "is not there"],
@@ -52,7 +52,10 @@ export function renderService(report: ServiceReport, options: ServiceOptions): s
     const hints = findings.map(({ hint }) => `  ${paint(`try: ${hint}`, "faint")}\n`);
     return `${paint(report.summary, "red")}\n${hints.join("")}`;
   }
-  const [colour, verdict] = verdictOf(report);
+  const works = describeWorking(report);
+  const [colour, verdict] = report.verdict === "delivered"
+    ? [works === "works here" ? "green" : "yellow", works] as const
+    : VERDICTS[report.verdict];
   const facts = [type, selector && `selector ${selector}`].filter((fact) => fact !== "");
   const about = facts.length === 0 ? "" : ` (${plain(facts.join(", "))})`;
   const zone = report.zone && ` in zone ${report.zone}`;
@@ -123,23 +126,6 @@ export function probeTable(connections: readonly ProbedConnection[], paint: Pain
       },
     ]),
   ], paint);
-}
-
-function verdictOf(report: ServiceReport): readonly [Colour, string] {
-  const { verdict, ports, probe, findings } = report;
-  const part = verdict === "delivered" ? answeredPart(probe) : "";
-  if (part !== "") return ["yellow", `works here ${part}`];
-  if (verdict === "delivered" && ports.some(isDroppedOutside)) {
-    return ["yellow", `works here, ${NOT_OUTSIDE}`];
-  }
-  const dropped = new Set(ports.flatMap(({ droppedBy }) => droppedBy?.senders ?? []));
-  const from = [...dropped].map((each) => SENDERS[each]).join(" and ");
-  if (verdict === "delivered" && from !== "") {
-    return ["yellow", `works here, but not from ${from}`];
-  }
-  return verdict === "delivered" && findings.some(({ code }) => code === UNANSWERED)
-    ? ["yellow", "works here, but connections got no answer"]
-    : VERDICTS[verdict];
 }
 
 /** Joins the parts of a page with empty lines. */

@@ -176,14 +176,13 @@ Deno.test("a Service whose clients a host firewall drops is not said to work for
   const report = explainWeb([loadBalancer(), slice([LOCAL])], { nodeFindings });
   assertEquals(
     report.summary,
-    "shop/web works on this node for pods, but table iptables-legacy filter drops connections " +
-      "from outside (chain FORWARD)",
+    "shop/web works here, but not from outside (table iptables-legacy filter, chain FORWARD)",
   );
   const text = renderService(report, plain);
   assertStringIncludes(text, "Service shop/web works here, but not from outside (");
   assertEquals(text.match(/dropped: iptables-legacy filter/g)?.length, 3);
   const inside = explainWeb([web(), slice([LOCAL])], { nodeFindings });
-  assertStringIncludes(inside.summary, "shop/web works on this node: 1 service port");
+  assertEquals(inside.summary, "shop/web works here");
 });
 
 Deno.test("a policy that drops clients from outside alone is not said to break the Service", () => {
@@ -194,7 +193,7 @@ Deno.test("a policy that drops clients from outside alone is not said to break t
     "Service shop/web works here, but not from outside (policy Local, no endpoint on this node) " +
       "(LoadBalancer, selector app=web)",
   );
-  assertStringIncludes(report.summary, "works on this node, but not from outside (policy Local");
+  assertStringIncludes(report.summary, "works here, but not from outside (policy Local");
 });
 
 Deno.test("a scheduler is named in words", () => {
