@@ -134,17 +134,6 @@ test("while the node is being deleted /healthz fails and /livez does not", async
   });
 });
 
-test("a lost API server changes nothing about the health", async () => {
-  await using stage = await Stage.create({ objects: WEB });
-  await using signpost = await stage.startSynced();
-  await stage.api.stop();
-  await signpost.until("lost watches", async () => {
-    const { body } = await stage.get("/metrics", METRICS_PORT);
-    return body.includes(`signpost_watch_connected{kind="Service"} 0`);
-  });
-  assertEquals((await stage.get("/healthz", HEALTH_PORT)).status, 200);
-});
-
 test("health-check node ports follow the endpoints of their Services", async () => {
   const port = 32_000;
   const balancer = (healthCheckNodePort: number) =>

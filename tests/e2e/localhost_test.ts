@@ -11,7 +11,6 @@ import {
   NODE_PORT,
   service,
   slice,
-  slicePorts,
 } from "./cluster.ts";
 import type { Flow } from "./flow.ts";
 import { both, bothFlows, Stage } from "./stage.ts";
@@ -160,33 +159,6 @@ test("node ports on loopback are left to the kernel if loopback is not named", a
   await listeners(stage, signpost, 0);
   await stage.flowsBecome(signpost, bothFlows((a) => [localFlow(a, { reaches: "reject" })]));
   assertEquals((await stage.table()).some((line) => line.includes("localhost")), false);
-});
-
-test("an endpoint that refuses is passed over", async () => {
-  const closed = slicePorts(7777);
-  const deaf = (a: Addresses) =>
-    slice(a, ["remote1"], { service: nameOf(a), name: `${nameOf(a)}-deaf`, ports: closed });
-  await using stage = await Stage.create({
-    objects: [...objects(["local1"]), ...both((a) => [deaf(a)])],
-    config: SERVED,
-  });
-  await using signpost = await stage.startSynced();
-  await listeners(stage, signpost, 1);
-  await stage.flowsBecome(signpost, bothFlows((a) => [localFlow(a, { reaches: ["local1"] })]));
-  stage.apply(...both((a) => [slice(a, [], { service: nameOf(a) })]));
-  for (const family of FAMILIES) {
-    const failures = "signpost_localhost_nodeport_connection_failures_total";
-    const metric = `${failures}{ip_family="${FAMILY_NAMES[family]}",reason="no-answer"}`;
-    await signpost.until(metric, async () => {
-      await stage.network.connect({
-        from: NODE,
-        source: ADDRESSES[family].loopback,
-        address: ADDRESSES[family].loopback,
-        port: NODE_PORT,
-      });
-      return await stage.metric(metric) > 0;
-    });
-  }
 });
 
 test("a program keeps the node port that it has on loopback", async () => {

@@ -145,17 +145,6 @@ for (const mode of ["nftables", "iptables"] as const) {
   });
 }
 
-test("a restart with a state file replaces the table once", async () => {
-  await using state = await StateFolder.create();
-  await using stage = await Stage.create({ objects: [...WEB, ...on("local1")] });
-  await using first = await stage.startSynced(state.args);
-  await first.stop();
-  stage.apply(...on("local2"));
-  await using second = await stage.startSynced(state.args);
-  await stage.flowsBecome(second, reaches(["local2"]));
-  assertEquals(syncs(second, "full"), 1);
-});
-
 const DAMAGES: readonly (readonly [what: string, damage: (path: string) => Promise<unknown>])[] = [
   ["is no gzip file", (path) => Deno.writeTextFile(path, "{}")],
   ["may be written by others", (path) => Deno.chmod(path, 0o666)],

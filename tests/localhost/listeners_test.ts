@@ -130,18 +130,6 @@ Deno.test("new endpoints are used by the listener that is there", async () => {
   assertEquals(listeners.listeners(4), 1);
 });
 
-Deno.test("a connection outlives its listener", async () => {
-  using server = serve();
-  await using listeners = create();
-  const port = freePort();
-  await sync(listeners, { [port]: { to: [server.port] } });
-  using connection = await Deno.connect({ port });
-  await readLine(connection);
-  await sync(listeners, {});
-  await connection.write(new TextEncoder().encode("on\n"));
-  assertEquals(await readLine(connection), "on");
-});
-
 Deno.test("a connection outlives the endpoints of its Service", async () => {
   using server = serve();
   await using listeners = create();

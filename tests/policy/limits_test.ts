@@ -146,23 +146,6 @@ Deno.test("a Service that grows while a younger one shrinks gets what that one g
   assertEquals(rules(pipeline, "s1"), [addresses(3), []]);
 });
 
-Deno.test("source ranges, slice ports and chains of session affinity count", () => {
-  const pipeline = limited({ service: 80 });
-  const many = Array.from({ length: 80 }, (_, i) => ({ name: `p${i}`, port: i + 1 }));
-  pipeline.load([
-    aged(1, { loadBalancerSourceRanges: addresses(80).map((address) => `${address}/32`) }),
-    aged(2, { sessionAffinity: "ClientIP", ports: ports(2) }),
-    slice("s2", ["10.244.0.1", "10.244.0.2"]),
-    aged(3),
-    slice("s3", [], { ports: many }),
-  ]);
-  assertEquals(over(pipeline), [
-    "default/s1 --max-service-cost",
-    "default/s2 --max-service-cost",
-    "default/s3 --max-service-cost",
-  ]);
-});
-
 Deno.test("large clusters are far below the limits", () => {
   const pipeline = new Pipeline();
   const endpoints = Array.from({ length: 2_000 }, (_, i) => `10.244.${i >> 8}.${i & 255}`);

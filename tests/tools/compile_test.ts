@@ -1,11 +1,9 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import config from "../../deno.json" with { type: "json" };
 import {
-  binaryName,
   bundleArguments,
   compileArguments,
   ENVIRONMENT,
-  permissionFlags,
   type Permissions,
   targetOf,
   V8_FLAGS,
@@ -42,19 +40,6 @@ Deno.test("a binary gets only the permissions of deno.json", () => {
   ]);
 });
 
-Deno.test("a binary starts without Deno's remarks on programs that the node lacks", () => {
-  // The level of Deno's log at compile time is that of the binary.
-  for (const jitless of [false, true]) {
-    const args = compileArguments({
-      target: "x86_64-unknown-linux-gnu",
-      jitless,
-      permissions: { run: ["ipvsadm"] },
-      output: "/tmp/dist/signpost",
-    });
-    assertEquals(args.slice(0, 2), ["compile", "--quiet"]);
-  }
-});
-
 Deno.test("a jitless binary has that flag beside the others", () => {
   const args = compileArguments({
     target: "x86_64-unknown-linux-gnu",
@@ -68,14 +53,6 @@ Deno.test("a jitless binary has that flag beside the others", () => {
   assertEquals([...bundleArguments(), ...args].includes("--minify"), false);
 });
 
-Deno.test("binaries are named after their target", () => {
-  assertEquals(binaryName("x86_64-unknown-linux-gnu"), "signpost-x86_64-unknown-linux-gnu");
-  assertEquals(
-    binaryName("x86_64-unknown-linux-gnu", true),
-    "signpost-jitless-x86_64-unknown-linux-gnu",
-  );
-});
-
 Deno.test("the task start runs V8 as the binary does", () => {
   assertStringIncludes(config.tasks.start.command, `--v8-flags=${V8_FLAGS} `);
 });
@@ -87,13 +64,6 @@ Deno.test("each way to start the daemon gives memory back", async () => {
     const text = await Deno.readTextFile(new URL(file, root));
     assertStringIncludes(text, ENVIRONMENT.join(" "), file);
   }
-});
-
-Deno.test("a permission with a list is limited to it", () => {
-  assertEquals(permissionFlags({ read: true, run: ["nft", "conntrack"] }), [
-    "--allow-read",
-    "--allow-run=nft,conntrack",
-  ]);
 });
 
 Deno.test("the target of a runtime is read from its header", () => {

@@ -118,7 +118,7 @@ export function compileArguments(options: CompileOptions): string[] {
 }
 
 /** The list of `deno.json` as flags. */
-export function permissionFlags(permissions: Permissions): string[] {
+function permissionFlags(permissions: Permissions): string[] {
   return Object.entries(permissions).flatMap(([kind, given]) => {
     const isList = given === true || Array.isArray(given);
     const flags: [string, Allowed][] = Object.entries(isList ? { allow: given } : given);
