@@ -67,7 +67,8 @@ export async function observe(
 
 /** Prints the events of some Services. */
 class EventView {
-  readonly #observer: Observer;
+  readonly #read: ReturnType<typeof eventReader>;
+  #ports: ReadonlyMap<string, DesiredServicePort> = new Map();
   /** By Service and address. */
   readonly #pods = new BoundedMap<string, string>(MOST);
   /** By Service, the monotonic time of the last answer about its pods. */
@@ -83,7 +84,7 @@ class EventView {
     private readonly command: CommandOf<"observe">,
     private readonly context: QueryContext,
   ) {
-    this.#observer = new Observer(command);
+    this.#read = eventReader(command, () => this.#ports);
   }
 
   /** Reads the objects. @throws {FatalError} if they cannot be read, or if the Service does not exist */
@@ -97,11 +98,11 @@ class EventView {
       : [...known.desired.services].filter(([key]) =>
         namespace === "" || splitKey(key).namespace === namespace
       ).flatMap(([, ports]) => ports);
-    this.#observer.follow(ports, known.ownAddresses);
+    this.#ports = portsByFrontend(ports, known.ownAddresses);
   }
 
   async add(line: string): Promise<void> {
-    const event = this.#observer.read(line);
+    const event = this.#read(line);
     if (!event) return;
     const named = { ...event, pod: this.#podOf(event) };
     this.#print(named, textOf(named));
@@ -129,7 +130,7 @@ class EventView {
   }
 
   /** Returns the name of an endpoint's pod; `""`: not known yet. An old name is read again. */
-  #podOf(event: ObservedEvent): string {
+  #podOf(event: Pick<ObservedEvent, "service" | "endpoint">): string {
     const service = serviceOf(event.service);
     const name = this.#pods.get(`${service} ${splitHostPort(event.endpoint).hostname}`);
     void this.#readPods(service, name === undefined ? UNKNOWN_POD : REFRESH);
@@ -144,8 +145,8 @@ class EventView {
     this.#isAsking = true;
     const { namespace, name } = splitKey(service);
     const asking = { ...this.context, client: undefined };
-    const { pods } = await readPods({ namespace, service: name }, asking);
-    for (const { address, name } of pods) this.#pods.set(`${service} ${address}`, name);
+    const pods = await readPods({ namespace, service: name }, asking);
+    for (const { address, name } of pods ?? []) this.#pods.set(`${service} ${address}`, name);
     this.#asked.set(service, clock.monotonic());
     this.#isAsking = false;
   }
@@ -200,10 +201,10 @@ export interface ObservedEvent {
   readonly service: string;
   readonly frontend: string;
   readonly endpoint: string;
-  /** The name of the endpoint's pod; `""`: not known. */
-  readonly pod: string;
   /** The time since the first packet; `null`: it was not seen. */
   readonly seconds: number | null;
+  /** The name of the endpoint's pod; `""`: not known. */
+  readonly pod: string;
 }
 
 /** Matches the time in seconds, and the type of an event. */
@@ -211,33 +212,25 @@ const HEAD = /^\[(\d+\.\d+)\]\s+\[(NEW|DESTROY)\] /;
 
 const ID = / id=(\d+)/;
 
-/** Turns lines of `conntrack` into events of some Services. */
-export class Observer {
-  #ports: ReadonlyMap<string, DesiredServicePort> = new Map();
+/** Returns a function that reads a line of `EVENTS`; `undefined`: it is about another connection. */
+export function eventReader(
+  filter: Pick<CommandOf<"observe">, "client" | "endpoint">,
+  ports: () => ReadonlyMap<string, DesiredServicePort>,
+): (line: string) => Omit<ObservedEvent, "pod"> | undefined {
   /** The start of each connection in seconds, by the kernel's number. */
-  readonly #started = new BoundedMap<string, number>(MOST);
-
-  constructor(private readonly filter: Pick<CommandOf<"observe">, "client" | "endpoint">) {}
-
-  /** Sets the service ports that are observed. */
-  follow(ports: readonly DesiredServicePort[], ownAddresses: readonly string[]): void {
-    this.#ports = portsByFrontend(ports, ownAddresses);
-  }
-
-  /** Reads a line of `EVENTS`. @returns `undefined` if it is not about an observed Service */
-  read(line: string): ObservedEvent | undefined {
-    const entry = readEntryTo(this.#ports, line);
+  const startTimes = new BoundedMap<string, number>(MOST);
+  return (line) => {
+    const entry = readEntryTo(ports(), line);
     const [, seconds, type] = HEAD.exec(line) ?? [];
     if (!entry || type === undefined) return undefined;
     const { protocol, original, reply, flags, state, servicePort, frontend } = entry;
-    const { client, endpoint } = this.filter;
-    if (client !== "" && client !== original.src) return undefined;
-    if (endpoint !== "" && endpoint !== reply.src) return undefined;
+    if (![original.src, ""].includes(filter.client)) return undefined;
+    if (![reply.src, ""].includes(filter.endpoint)) return undefined;
     const [, id = ""] = ID.exec(line) ?? [];
     const time = Number(seconds);
-    const started = this.#started.get(id);
-    if (type === "NEW") this.#started.set(id, time);
-    else this.#started.delete(id);
+    const started = startTimes.get(id);
+    if (type === "NEW") startTimes.set(id, time);
+    else startTimes.delete(id);
     // A reset that answers the first packet ends a connection at once, and sets no reply.
     const end = !flags.includes("UNREPLIED") ? "end" : state === "CLOSE" ? "refused" : "no-answer";
     return {
@@ -248,12 +241,11 @@ export class Observer {
       service: servicePort.name,
       frontend,
       endpoint: hostPort(reply.src, reply.sport),
-      pod: "",
       seconds: type === "NEW" || started === undefined
         ? null
         : Math.round(1000 * Math.max(0, time - started)) / 1000,
     };
-  }
+  };
 }
 
 /** Matches a subscription to these events, as `/proc/net/netlink` lists it. */

@@ -14,7 +14,7 @@ import { FatalError } from "../model/values/errors.ts";
 import { count } from "../model/values/text.ts";
 import { ask } from "../system/prober.ts";
 import type { QueryContext } from "./context.ts";
-import { findingsText, probeTable } from "./explain/render.ts";
+import { findingsText, notProbedText, probeTable } from "./explain/render.ts";
 import { readKnown } from "./objects.ts";
 import { type Paint, renderReport } from "./output.ts";
 
@@ -128,21 +128,16 @@ function targetsOf(
 }
 
 function testTable(report: TestReport, paint: Paint): string {
-  const { node, services, failing, withoutEndpoints, tried, open, omitted, notProbed } = report;
+  const { node, services, failing, withoutEndpoints, tried, open } = report;
   const listed = failing.map(({ service, findings, connections }) =>
     `${paint(service, "bold")}\n${findingsText(findings, paint)}${probeTable(connections, paint)}\n`
   );
   const verdict = failing.length === 0
     ? paint("none fails", "green")
     : paint(`${failing.length} ${failing.length === 1 ? "fails" : "fail"}`, "red");
-  const notes = [
-    ...withoutEndpoints.length > 0
-      ? [`${count(withoutEndpoints.length, "Service")} without endpoints`]
-      : [],
-    ...notProbed.map((protocol) => `${protocol} was not tested`),
-    ...omitted > 0 ? [`${count(omitted, "connection")} not tried`] : [],
-    ...report.interrupted ? ["interrupted"] : [],
-  ];
+  const empty = withoutEndpoints.length;
   return `${listed.join("")}${count(services, "Service")} tested from node ${node}: ${verdict}; ` +
-    `${open} of ${count(tried, "connection")} open\n` + notes.map((note) => `  ${note}\n`).join("");
+    `${open} of ${count(tried, "connection")} open\n` +
+    (empty > 0 ? `  ${count(empty, "Service")} without endpoints\n` : "") +
+    notProbedText(report) + (report.interrupted ? "  interrupted\n" : "");
 }

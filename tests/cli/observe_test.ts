@@ -1,5 +1,6 @@
 import { assertEquals } from "@std/assert";
-import { lostEvents, Observer } from "../../lib/cli/observe.ts";
+import { eventReader, lostEvents } from "../../lib/cli/observe.ts";
+import { portsByFrontend } from "../../lib/explain/traffic.ts";
 import { desiredPort } from "../backend/desired_port.ts";
 
 const NEW =
@@ -12,9 +13,8 @@ const REFUSED = SILENT.replace("120 SYN_SENT", "CLOSE");
 
 /** Returns the events that an observer of the Service makes of lines. */
 function observed(lines: readonly string[], filter: { client?: string; endpoint?: string } = {}) {
-  const observer = new Observer({ client: "", endpoint: "", ...filter });
-  observer.follow([desiredPort()], ["192.168.0.2"]);
-  return lines.map((line) => observer.read(line));
+  const ports = portsByFrontend([desiredPort()], ["192.168.0.2"]);
+  return lines.map(eventReader({ client: "", endpoint: "", ...filter }, () => ports));
 }
 
 Deno.test("a connection begins and ends after a time", () => {
@@ -27,7 +27,6 @@ Deno.test("a connection begins and ends after a time", () => {
     service: desiredPort().name,
     frontend: "10.96.0.10:80",
     endpoint: "10.244.1.11:8080",
-    pod: "",
     seconds: null,
   });
   assertEquals([ended?.event, ended?.seconds], ["end", 3.2]);

@@ -89,7 +89,7 @@ for (const mode of ["nftables", "iptables"]) {
     assertEquals(
       good.stdout,
       "3 Services tested from node node1: none fails; 6 of 6 connections open\n" +
-        "  1 Service without endpoints\n  udp was not tested\n",
+        "  1 Service without endpoints\n  udp was not probed\n",
     );
     assertEquals(good.code, 0);
 
@@ -161,5 +161,5 @@ test("an interrupted test shows what it found", async () => {
   const text = new TextDecoder().decode(stdout);
   assertEquals(code, 1);
   assertMatch(text, /^ {2}10\.244\.2\.11:7777 +endpoint +refused/m);
-  assertMatch(text, /^ {2}\d+ connections not tried\n {2}interrupted$/m);
+  assertMatch(text, /^ {2}\d+ more connections not tried\n {2}interrupted$/m);
 });

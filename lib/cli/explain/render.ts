@@ -17,6 +17,7 @@ import {
   PASSIVE,
   type PortReport,
   type ProbedConnection,
+  type ProbeReport,
   type ServiceReport,
   type TraceReport,
   type TrackedConnection,
@@ -104,14 +105,20 @@ function renderHistory(
 /** Renders the results of the probe. */
 function renderProbe({ probe, node }: ServiceReport, paint: Paint): string {
   if (probe === null) return "";
-  const { connections, notProbed, omitted } = probe;
+  const { connections } = probe;
   const open = connections.filter(({ result }) => result === "open").length;
-  const more = [
-    ...notProbed.map((protocol) => `${protocol} was not probed`),
-    ...omitted > 0 ? [`${omitted} more addresses were not probed`] : [],
-  ].map((line) => `  ${line}\n`).join("");
   return `${paint("Probe", "bold")} from node ${node}: ${open} of ${connections.length} open; ` +
-    `network policies may treat pods differently\n${probeTable(connections, paint)}${more}`;
+    `network policies may treat pods differently\n${probeTable(connections, paint)}${
+      notProbedText(probe)
+    }`;
+}
+
+/** Says what a probe left out. */
+export function notProbedText(
+  { notProbed, omitted }: Pick<ProbeReport, "notProbed" | "omitted">,
+): string {
+  return notProbed.map((protocol) => `  ${protocol} was not probed\n`).join("") +
+    (omitted > 0 ? `  ${count(omitted, "more connection")} not tried\n` : "");
 }
 
 export function probeTable(connections: readonly ProbedConnection[], paint: Paint): string {

@@ -50,15 +50,15 @@ export async function readPodAddresses(
   pod: ObjectName,
   options: InspectOptions,
 ): Promise<readonly string[] | undefined> {
-  const { pods, isRead } = await readPods(pod, options);
-  return isRead || pods.length > 0 ? [...new Set(pods.map(({ address }) => address))] : undefined;
+  const pods = await readPods(pod, options);
+  return pods && [...new Set(pods.map(({ address }) => address))];
 }
 
-/** Reads pods that are endpoints, of one Service or one name. @returns `isRead` is true after an answer in time */
+/** Reads pods that are endpoints, of one Service or one name. @returns `undefined` without an answer in time */
 export async function readPods(
   { namespace, service, name }: Partial<EndpointPod> & Pick<EndpointPod, "namespace">,
   options: InspectOptions,
-): Promise<{ readonly pods: readonly EndpointPod[]; readonly isRead: boolean }> {
+): Promise<readonly EndpointPod[] | undefined> {
   const pods: EndpointPod[] = [];
   const isWanted = (pod: EndpointPod) =>
     pod.namespace === namespace && pod.service === (service ?? pod.service) &&
@@ -68,7 +68,7 @@ export async function readPods(
     for (const pod of endpointPods(raw).filter(isWanted)) pods.push(pod);
   };
   const isRead = await readObjects([slicesOf(namespace, service)], { ...options, inspect });
-  return { pods, isRead };
+  return isRead || pods.length > 0 ? pods : undefined;
 }
 
 function slicesOf(namespace: string, service: string | undefined): List {
