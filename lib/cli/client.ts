@@ -108,13 +108,10 @@ export async function askInputs(daemon: Asking): Promise<DesiredInputs> {
   return plainData(answer as DesiredInputs);
 }
 
-/** The last lines of the daemon's log, and the last changes of all Services. */
-interface Recent {
-  readonly log: readonly string[];
-  readonly changes: readonly HistoryEntry[];
-}
-
-export async function askRecent(daemon: Asking): Promise<Recent> {
+/** Asks for the last lines of the daemon's log, and for the last changes of all Services. */
+export async function askRecent(
+  daemon: Asking,
+): Promise<{ readonly log: readonly string[]; readonly changes: readonly HistoryEntry[] }> {
   const answer = await ask(daemon, "/v1/history");
   return { log: readList(fieldAt(answer, "log")), changes: readList(fieldAt(answer, "changes")) };
 }

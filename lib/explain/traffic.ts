@@ -36,11 +36,6 @@ interface TrafficOptions extends Pick<Runtime, "clock" | "runner" | "streamer"> 
   readonly isAsked: boolean;
 }
 
-interface Traffic {
-  readonly traffic: TrafficReport;
-  readonly connections: readonly TrackedConnection[];
-}
-
 /**
  * Lists the conntrack entries of some service ports, and counts them by endpoint.
  * @throws {FatalError} if they are asked for and cannot be listed
@@ -48,7 +43,7 @@ interface Traffic {
 export async function readTraffic(
   ports: readonly DesiredServicePort[],
   options: TrafficOptions,
-): Promise<Traffic> {
+): Promise<Readonly<{ traffic: TrafficReport; connections: readonly TrackedConnection[] }>> {
   const { runner, isAsked } = options;
   const read = async (name: string) =>
     Number(await readSysctl(runner, `net.netfilter.nf_conntrack_${name}`));
@@ -87,15 +82,16 @@ async function list(
     await clock.sleep(limit, over.signal);
     if (!over.signal.aborted) throw new Error(`conntrack -L took over ${limit} ms`);
   };
-  const listings = FAMILIES.map(async (family) => {
-    for await (
-      const line of streamer.lines(["conntrack", "-L", "-f", `ipv${family}`], over.signal)
-    ) {
-      lines++;
-      add(line);
+  const readAll = async () => {
+    for (const family of FAMILIES) {
+      const argv = ["conntrack", "-L", "-f", `ipv${family}`] as const;
+      for await (const line of streamer.lines(argv, over.signal)) {
+        lines++;
+        add(line);
+      }
     }
-  });
-  await Promise.race([Promise.all(listings), late()]).finally(() => over.abort());
+  };
+  await Promise.race([readAll(), late()]).finally(() => over.abort());
   return lines;
 }
 
