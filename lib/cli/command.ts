@@ -4,7 +4,6 @@ import { COMMAND_ROWS } from "../config/commands.ts";
 import { type Invocation, loadConfiguration, type Run } from "../config/load.ts";
 import { messageIfFatal } from "../model/values/errors.ts";
 import { VERSION_TEXT } from "../model/version.ts";
-import { RecentLines } from "../observe/log.ts";
 import {
   type CommandContext,
   ConfigurationFile,
@@ -68,7 +67,7 @@ async function guarded(invocation: Run, given: CommandInput): Promise<number> {
   const { command, configuration, warnings } = invocation;
   const { runtime } = given;
   const isQuery = command.name !== "run" && command.name !== "cleanup";
-  const recentLog = new RecentLines();
+  const recentLog: string[] = [];
   const logger = command.name === "run"
     ? openLog(configuration, { runtime, recentLog })
     // The answer of `cleanup` is the removed rules, in info lines.
@@ -85,7 +84,7 @@ async function guarded(invocation: Run, given: CommandInput): Promise<number> {
 }
 
 type FullContext = CommandInput & Omit<Run, "command"> & QueryContext & {
-  readonly recentLog: RecentLines;
+  readonly recentLog: string[];
 };
 
 /** @returns the exit code */

@@ -5,7 +5,7 @@ import type { ConfiguredBy } from "../config/load.ts";
 import type { Configuration } from "../config/configuration.ts";
 import type { LogFields, Logger } from "../model/ports/ports.ts";
 import { plain } from "../model/values/text.ts";
-import { createLogger, type RecentLines } from "../observe/log.ts";
+import { createLogger } from "../observe/log.ts";
 import { stderrSink } from "../system/files.ts";
 
 export interface CommandContext {
@@ -33,19 +33,22 @@ export function nodeNameOf(
   return hostnameOverride || runtime.hostname().trim().toLowerCase();
 }
 
+/** The most lines of the log that are kept for `bundle`. */
+const MOST_LINES = 500;
+
 /** Opens the log on standard error, in the configured format, and keeps its last lines. */
 export function openLog(
   { logging: { format, verbosity } }: Pick<Configuration, "logging">,
   { runtime, recentLog }: {
     readonly runtime: Pick<Runtime, "clock" | "environment" | "pid">;
-    readonly recentLog: RecentLines;
+    readonly recentLog: string[];
   },
 ): Logger {
   const write = stderrSink();
   return createLogger({
     clock: runtime.clock,
     sink: (line) => {
-      recentLog.add(line);
+      if (recentLog.push(line) > MOST_LINES) recentLog.shift();
       write(line);
     },
     format,

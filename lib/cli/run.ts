@@ -12,14 +12,13 @@ import { loadConfiguration } from "../config/load.ts";
 import { checkSource } from "../daemon/objects/source.ts";
 import { messageIfFatal } from "../model/values/errors.ts";
 import { AutoResetEvent } from "../model/values/timing.ts";
-import type { RecentLines } from "../observe/log.ts";
 import type { ServiceManager } from "../observe/systemd.ts";
 
 interface RunOptions extends CommandContext {
   readonly argv: readonly string[];
   readonly configuration: Configuration;
   readonly logger: Logger;
-  readonly recentLog: RecentLines;
+  readonly recentLog: string[];
   readonly file: ConfigurationFile;
 }
 

@@ -15,7 +15,6 @@ import type { Runtime } from "../model/ports/runtime.ts";
 import { AutoResetEvent } from "../model/values/timing.ts";
 import { EventRecorder, type EventReport } from "../observe/events.ts";
 import { ProxyHealth } from "../observe/health.ts";
-import type { RecentLines } from "../observe/log.ts";
 import { Metrics } from "../observe/metrics/metrics.ts";
 import type { ServiceManager } from "../observe/systemd.ts";
 import { apiServers } from "../policy/node.ts";
@@ -36,7 +35,7 @@ export interface DaemonOptions {
   readonly nodeName: string;
   readonly runtime: Runtime;
   readonly logger: Logger;
-  readonly recentLog: Pick<RecentLines, "lines">;
+  readonly recentLog: readonly string[];
   readonly manager: ServiceManager;
   /** Outlives the daemon: a new configuration keeps the listeners that it needs, too. */
   readonly localhost: LocalhostListeners;

@@ -114,7 +114,7 @@ export function socketRoutes(parts: Parts): SocketRoutes {
     },
     "GET /v1/command-line": () => options.commandLine,
     "GET /v1/inputs": () => desiredInputs(parts),
-    "GET /v1/history": () => ({ log: options.recentLog.lines, changes: parts.history.changes() }),
+    "GET /v1/history": () => ({ log: options.recentLog, changes: parts.history.changes() }),
     "POST /v1/full-sync": () => {
       loop.requestFull("asked for at the local socket");
       return { requested: true };

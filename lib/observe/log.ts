@@ -33,21 +33,6 @@ interface LogEntry {
   readonly verbosity?: number;
 }
 
-/** Keeps the last lines of the log. */
-export class RecentLines {
-  #lines: string[] = [];
-
-  readonly add = (line: string): void => {
-    if (this.#lines.push(line) > 2 * MOST_LINES) this.#lines = this.#lines.slice(-MOST_LINES);
-  };
-
-  get lines(): readonly string[] {
-    return this.#lines.slice(-MOST_LINES);
-  }
-}
-
-const MOST_LINES = 500;
-
 /** Makes a logger. Each message becomes one line of limited length, without secrets and control characters. */
 export function createLogger(options: LoggerOptions): Logger {
   const { clock, sink, format = "text", verbosity = 0, journald = false } = options;

@@ -1,5 +1,4 @@
 /** The daemon inside `signpost run`, with an nft that is made of memory. */
-import { RecentLines } from "../../lib/observe/log.ts";
 import { assert, assertEquals } from "@std/assert";
 import { run } from "../../lib/cli/run.ts";
 import { loadConfiguration } from "../../lib/config/load.ts";
@@ -65,7 +64,7 @@ async function start(folder: string, health = "") {
     argv,
     configuration: loaded.configuration,
     logger,
-    recentLog: new RecentLines(),
+    recentLog: [],
     file,
     runtime,
     signal: stop.signal,

@@ -1,4 +1,3 @@
-import { RecentLines } from "../../lib/observe/log.ts";
 import { assertRejects } from "@std/assert";
 import { openServiceManager } from "../../lib/daemon/reports/service_manager.ts";
 import { runDaemon } from "../../lib/daemon/daemon.ts";
@@ -46,7 +45,7 @@ Deno.test("nft's version and the kubeconfig are read while the kernel checks the
     nodeName: "node-1",
     runtime,
     logger,
-    recentLog: new RecentLines(),
+    recentLog: [],
     manager: openServiceManager({ notifySocket: undefined, watchdog: undefined }, {
       runtime,
       logger,

@@ -1,6 +1,5 @@
 /** The parts of a daemon that has not begun, with a fake kernel and no API server. */
 import { type DaemonOptions, makeParts, type Parts } from "../../lib/daemon/parts.ts";
-import { RecentLines } from "../../lib/observe/log.ts";
 import { HealthCheckNodePorts } from "../../lib/healthcheck/node_ports.ts";
 import { LocalhostListeners } from "../../lib/localhost/listeners.ts";
 import { ServiceManager } from "../../lib/observe/systemd.ts";
@@ -21,7 +20,7 @@ export function newParts(changes: Partial<DaemonOptions> & Partial<Parts["opened
     nodeName: "node-1",
     runtime,
     logger,
-    recentLog: new RecentLines(),
+    recentLog: [],
     manager: new ServiceManager({
       socket: undefined,
       watchdog: undefined,
