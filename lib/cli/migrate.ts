@@ -17,11 +17,9 @@ import type { QueryContext } from "./context.ts";
 import { type NodeState, readNodeState } from "./objects.ts";
 import { type Paint, renderReport } from "./output.ts";
 
-/** The version of the report. It grows when a field is removed or changes its meaning. */
-const MIGRATE_VERSION = 1;
-
 export interface MigrationReport {
-  readonly migrateVersion: typeof MIGRATE_VERSION;
+  /** The version grows when a field is removed or changes its meaning. */
+  readonly migrateVersion: 1;
   readonly node: string;
   /** The mode of kube-proxy, by its rules on this node; `""`: it has not written rules. */
   readonly from: Mode | "ipvs" | "";
@@ -92,7 +90,7 @@ async function migration(known: NodeState, context: MigrationContext): Promise<M
   }
   for (const each of desired.unsupported()) add(each.service, describeUnsupported(each));
   return {
-    migrateVersion: MIGRATE_VERSION,
+    migrateVersion: 1,
     node: nodeName,
     from,
     to: backend.traits.name,

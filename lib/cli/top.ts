@@ -218,14 +218,12 @@ export function topTable(
   return title + tables.filter((table) => table !== "").join("\n");
 }
 
-/** The version of the report. It grows when a field is removed or changes its meaning. */
-const TOP_VERSION = 1;
-
 /** Milliseconds between two listings. */
 const PAUSE = 2_000;
 
 export interface TopReport {
-  readonly topVersion: typeof TOP_VERSION;
+  /** The version grows when a field is removed or changes its meaning. */
+  readonly topVersion: 1;
   readonly node: string;
   readonly service: string;
   /** The open connections of all endpoints. */
@@ -288,7 +286,7 @@ async function reportOf({ report, about }: Answer, { runtime }: QueryContext): P
     }
   }
   return {
-    topVersion: TOP_VERSION,
+    topVersion: 1,
     node: report.node,
     service: report.service,
     open,
