@@ -21,10 +21,9 @@ import { jsonText } from "./output.ts";
 const DELAY = 100;
 const LOST_PERIOD = 1_000;
 
-/** Milliseconds after which objects and the names of pods are read again. */
+/** Milliseconds after which the objects, and the names of a Service's pods, are read again. */
 const REFRESH = 60_000;
-/** The same for a Service with an endpoint whose pod is not known. */
-const UNKNOWN_POD = 2_000;
+const REFRESH_PODS = 5_000;
 
 /** The most connections whose start is remembered, names of pods, and Services with known pods. */
 const MOST = 100_000;
@@ -92,7 +91,7 @@ class EventView {
     const { service, namespace, timeout } = this.command;
     const known = await readKnown({ ...this.context, timeout });
     const target = service && serviceNamed(service, known);
-    if (target) await this.#readPods(objectKey(target), REFRESH);
+    if (target) await this.#readPods(objectKey(target));
     const ports = target
       ? askedPorts(target, known)
       : [...known.desired.services].filter(([key]) =>
@@ -132,16 +131,15 @@ class EventView {
   /** Returns the name of an endpoint's pod; `""`: not known yet. An old name is read again. */
   #podOf(event: Pick<ObservedEvent, "service" | "endpoint">): string {
     const service = serviceOf(event.service);
-    const name = this.#pods.get(`${service} ${splitHostPort(event.endpoint).hostname}`);
-    void this.#readPods(service, name === undefined ? UNKNOWN_POD : REFRESH);
-    return name ?? "";
+    void this.#readPods(service);
+    return this.#pods.get(`${service} ${splitHostPort(event.endpoint).hostname}`) ?? "";
   }
 
-  /** Reads the names of a Service's pods, one Service at a time. @param pause milliseconds since the last answer */
-  async #readPods(service: string, pause: number): Promise<void> {
+  /** Reads the names of a Service's pods if they are old, one Service at a time. */
+  async #readPods(service: string): Promise<void> {
     const { clock } = this.context.runtime;
     const last = this.#asked.get(service) ?? -Infinity;
-    if (this.#isAsking || clock.monotonic() < last + pause) return;
+    if (this.#isAsking || clock.monotonic() < last + REFRESH_PODS) return;
     this.#isAsking = true;
     const { namespace, name } = splitKey(service);
     const asking = { ...this.context, client: undefined };

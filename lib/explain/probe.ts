@@ -142,29 +142,19 @@ const HINTS: Readonly<Record<Result, string>> = {
   failed: "",
 };
 
-/** Returns `for 2 of 3 endpoints: …` if only a part of the used endpoints answers, else `""`. */
-export function answeredPart(probe: ProbeReport | null): string {
-  const { used, failed, first } = usedEndpoints(probe?.connections ?? []);
-  if (failed.length === 0 || failed.length === used.length) return "";
-  return `for ${used.length - failed.length} of ${used.length} endpoints: ${first}`;
-}
-
-/** Returns the used endpoints, the failed ones, and a description of the first of these. */
-function usedEndpoints(connections: readonly ProbedConnection[]) {
-  const used = connections.filter(({ type, isExpected }) => type === "endpoint" && isExpected);
-  const failed = used.filter(({ result }) => result !== "open");
-  const more = failed.length > 1 ? ` and ${failed.length - 1} more` : "";
-  const [first] = failed.map((each) => `${probedPlace(each)} (${resultText(each)})${more}`);
-  return { used, failed, first };
-}
+/** The code of the finding on used endpoints that cannot be used from this node. */
+export const UNREACHABLE = "endpoint-unreachable";
 
 /** Returns the findings on the results. */
 export function probeFindings({ connections }: Pick<ProbeReport, "connections">): ExplainFinding[] {
-  const { used, failed, first } = usedEndpoints(connections);
-  if (failed[0]) {
-    const make = failed.length === used.length ? error : warning;
-    const what = `${failed.length} of ${used.length} used endpoints cannot be used from this node`;
-    return [make("endpoint-unreachable", `${what}: ${first}`, HINTS[failed[0].result])];
+  const used = connections.filter(({ type, isExpected }) => type === "endpoint" && isExpected);
+  const [first, ...others] = used.filter(({ result }) => result !== "open");
+  if (first) {
+    const open = used.length - others.length - 1;
+    const more = others.length > 0 ? ` and ${others.length} more` : "";
+    const what = `works here for ${open} of ${used.length} endpoints: ` +
+      `${probedPlace(first)} (${resultText(first)})${more}`;
+    return [(open === 0 ? error : warning)(UNREACHABLE, what, HINTS[first.result])];
   }
   // If an endpoint does not answer, a frontend fails sometimes, so this is not a finding on it.
   return connections.filter(({ isExpected, result }) => isExpected && result !== "open")

@@ -14,7 +14,7 @@ import { findCauses, isAsked, notProxied, type ServiceInputs, statusFindings } f
 import { explainEndpoints } from "./endpoints.ts";
 import { aboutService, dropOf, dropsOf, fromNode, lossesTo, sortFindings } from "./finding.ts";
 import { type KernelPart, withKernel } from "./kernel.ts";
-import { answeredPart, probeFindings } from "./probe.ts";
+import { probeFindings, UNREACHABLE } from "./probe.ts";
 import {
   explainSent,
   type Known,
@@ -175,9 +175,9 @@ function unusedSlicesOf({ refused, inspected }: ServiceInputs): SliceFacts[] {
 }
 
 /** Describes a Service that works here: `works here, but not from outside (…)`. */
-export function describeWorking({ ports, probe, findings }: ServiceReport): string {
-  const part = answeredPart(probe);
-  if (part !== "") return `works here ${part}`;
+export function describeWorking({ ports, findings }: ServiceReport): string {
+  const unreachable = findings.find(({ code }) => code === UNREACHABLE);
+  if (unreachable) return unreachable.message;
   if (ports.some(isDroppedOutside)) {
     return "works here, but not from outside (policy Local, no endpoint on this node)";
   }

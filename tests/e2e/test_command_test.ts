@@ -109,7 +109,7 @@ for (const mode of ["nftables", "iptables"]) {
     assertEquals(bad.code, 1);
     assertMatch(
       bad.stdout,
-      /^kube-system\/kube-dns\nwarning 1 of 2 used endpoints cannot be used from this node: 10\.244\.0\.12:5353\/udp \(failed: it answers SERVFAIL to \S+\) \[endpoint-unreachable\]$/m,
+      /^kube-system\/kube-dns\nwarning works here for 1 of 2 endpoints: 10\.244\.0\.12:5353\/udp \(failed: it answers SERVFAIL to \S+\) \[endpoint-unreachable\]$/m,
     );
     assertMatch(bad.stdout, /^ {2}10\.96\.0\.20:53\/udp +clusterIP +failed: it answers SERVFAIL/m);
     assertMatch(bad.stdout, /^ {2}10\.244\.0\.11:8080 +endpoint +no answer in 1 s$/m);

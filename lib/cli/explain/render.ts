@@ -27,6 +27,8 @@ interface RenderOptions {
   readonly paint: Paint;
   /** True to show the kernel's correct entries, too. */
   readonly isVerbose: boolean;
+  /** True for all changes that the daemon remembers, else for the last ones. */
+  readonly hasHistory?: boolean;
 }
 
 const VERDICTS: Readonly<
@@ -37,16 +39,11 @@ const VERDICTS: Readonly<
   "not-found": ["red", "is not there"],
 };
 
-interface ServiceOptions extends RenderOptions {
-  /** True for all changes that the daemon remembers, else for the last ones. */
-  readonly hasHistory?: boolean;
-}
-
 /** The number of changes without `--history`. */
 const LAST_CHANGES = 5;
 
 /** Renders a page about the Service, from the objects to the kernel. */
-export function renderService(report: ServiceReport, options: ServiceOptions): string {
+export function renderService(report: ServiceReport, options: RenderOptions): string {
   const { paint } = options;
   const { service, selector, type, node, mode, findings, ports, stickyClients } = report;
   if (report.verdict === "not-found") {
@@ -86,7 +83,7 @@ export function renderService(report: ServiceReport, options: ServiceOptions): s
 
 function renderHistory(
   { history }: ServiceReport,
-  { paint, hasHistory = false }: ServiceOptions,
+  { paint, hasHistory = false }: RenderOptions,
 ): string {
   const shown = history.slice(0, hasHistory ? Infinity : LAST_CHANGES);
   if (shown.length === 0) return hasHistory ? "No change since the daemon started\n" : "";
