@@ -154,7 +154,8 @@ class EventView {
     // The signal of a terminal's Ctrl-C ends `cat`, too.
     const listing = await this.context.runtime.runner.run(["cat", "/proc/net/netlink"])
       .catch(() => undefined);
-    const lost = listing ? lostEvents(listing.stdout) : this.#lost;
+    if (listing?.code !== 0) return;
+    const lost = lostEvents(listing.stdout);
     const count = lost - this.#lost;
     this.#lost = lost;
     if (count <= 0) return;
