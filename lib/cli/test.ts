@@ -48,18 +48,18 @@ interface TestReport {
 export async function test(command: CommandOf<"test">, context: QueryContext): Promise<number> {
   const { output } = command;
   const { runtime } = context;
-  const known = await readKnown({ ...context, timeout: command.timeout });
-  const report = await testServices(command, { known, context });
+  const report = await testServices(command, context);
   await runtime.print(renderReport(report, { output, runtime, table: testTable }));
   return report.failing.length > 0 ? 1 : report.interrupted ? 2 : 0;
 }
 
 async function testServices(
   command: CommandOf<"test">,
-  { known, context }: { readonly known: Known; readonly context: QueryContext },
+  context: QueryContext,
 ): Promise<TestReport> {
   const { runtime, signal, nodeName } = context;
   const { clock } = runtime;
+  const known = await readKnown({ ...context, timeout: command.timeout });
   const tested = targetsOf(command, known).map((target) => {
     const report = explainService({ ...known, target, inspected: undefined, status: undefined });
     const isEmpty = report.ports.every(({ endpoints }) => endpoints.length === 0);
