@@ -1,7 +1,4 @@
-/**
- * Compares with kube-proxy 1.37 on objects at the edges: each manifest of `testdata/parity`, and cases of
- * kube-proxy's own tests, under their names.
- */
+/** Compares with kube-proxy 1.37 on objects at the edges: manifests, and a case of kube-proxy's own tests. */
 import { assertEquals } from "@std/assert";
 import { parseAll } from "@std/yaml";
 import type { DesiredServicePort } from "../../lib/model/kernel/desired.ts";
@@ -26,20 +23,6 @@ function load(name: string, options: PipelineOptions = {}): Pipeline {
 
 function portOf(pipeline: Pipeline, service: string): DesiredServicePort | undefined {
   return pipeline.desired.services.get(service)?.[0];
-}
-
-for (
-  const { file, what } of [
-    { file: "dup", what: "terminating, then ready, both here" },
-    { file: "dup1", what: "ready, then terminating, both here" },
-    { file: "dup2", what: "terminating, then ready, both elsewhere" },
-  ]
-) {
-  Deno.test(`${file}.yaml: the ready one of two entries takes traffic (${what})`, () => {
-    const port = portOf(load(file), "shop/web");
-    assertEquals(targets(port, "cluster").length, 1);
-    assertEquals(port?.hasEndpoints, true);
-  });
 }
 
 Deno.test("TestEndpointInfoByServicePort: with duplicate Endpoints, prefer non-terminating", () => {
@@ -75,23 +58,6 @@ for (const mode of ["nftables", "iptables"] as const) {
     assertEquals(port?.localEndpoints, []);
   });
 }
-
-/** On which addresses the family's node ports are. */
-function nodePorts({ desired }: Pipeline): unknown[] {
-  return ([4, 6] as const).map((family) => desired.node.families[family].nodePortAddresses);
-}
-
-Deno.test("np.yaml: without a Node node ports are on all addresses", () => {
-  assertEquals(nodePorts(load("np")), [{ type: "all" }, { type: "all" }]);
-  assertEquals(portOf(load("np"), "shop/web")?.nodePort, 30080);
-});
-
-Deno.test("np2.yaml: with the Node, on its first address", () => {
-  assertEquals(nodePorts(load("np2")), [
-    { type: "cidrs", cidrs: ["192.168.0.2/32"] },
-    { type: "cidrs", cidrs: [] },
-  ]);
-});
 
 Deno.test("node.yaml: a Node that goes and comes back changes nothing", () => {
   const pipeline = load("node", { configuration: { detectLocalMode: "NodeCIDR" } });

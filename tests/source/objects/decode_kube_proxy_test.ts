@@ -1,11 +1,6 @@
-/**
- * Cases of kube-proxy's own unit tests about single entries of objects, by the names that they have
- * there, and the manifests that once made signpost refuse what kube-proxy takes.
- */
+/** Cases of kube-proxy's own unit tests about single entries of objects, by the names that they have there. */
 import { assertEquals } from "@std/assert";
 import { createDecoder } from "../../../lib/source/objects/decode.ts";
-import { parseManifest } from "../../../lib/source/manifests.ts";
-import { type ApiObject, NODE_NAME, Pipeline } from "../../support/pipeline.ts";
 import { decodeGood, type Json, withValue } from "./decode_fixture.ts";
 
 const SERVICE: Json = {
@@ -119,66 +114,3 @@ Deno.test("without any port or cluster IP that can be used, a Service is refused
     assertEquals(decoded.type, "refuse");
   }
 });
-
-interface ParityCase {
-  readonly file: string;
-  /** Addresses of the endpoints that the Service leads to, where the file is about them. */
-  readonly endpoints?: readonly string[];
-  readonly externalIPs?: readonly string[];
-  readonly sourceRanges?: readonly string[];
-  readonly omitted: readonly string[];
-}
-
-const PARITY: readonly ParityCase[] = [
-  { file: "zone.yaml", endpoints: ["10.244.0.11"], omitted: [] },
-  {
-    file: "port0.yaml",
-    endpoints: ["10.244.0.11"],
-    omitted: ["ports[1].port must be a number from 1 to 65535, is 0"],
-  },
-  {
-    file: "empty.yaml",
-    endpoints: ["10.244.1.11"],
-    omitted: ["endpoints[0].addresses[0] must be an IP address, is null"],
-  },
-  {
-    file: "ext.yaml",
-    externalIPs: ["192.0.2.7"],
-    omitted: ['spec.externalIPs[0] must be an IP address, is ""'],
-  },
-  {
-    file: "src.yaml",
-    sourceRanges: ["10.0.0.0/8"],
-    omitted: ['spec.loadBalancerSourceRanges[1] must be a CIDR, is "bad"'],
-  },
-];
-
-for (const { file, endpoints, externalIPs = [], sourceRanges = [], omitted } of PARITY) {
-  Deno.test(`parity/${file}: the rest of the object counts`, async () => {
-    const text = await Deno.readTextFile(new URL(`../../testdata/parity/${file}`, import.meta.url));
-    const pipeline = new Pipeline();
-    const { refused } = pipeline.load(objectsIn(text, file));
-    assertEquals(refused, []);
-    assertEquals(pipeline.cache.takeOmissions().map(({ reason }) => reason), omitted);
-    const service = pipeline.cache.services.get("shop/web");
-    assertEquals(service?.externalIPs, externalIPs);
-    assertEquals(service?.sourceRanges, sourceRanges);
-    if (endpoints === undefined) return;
-    const [port] = pipeline.desired.services.get("shop/web") ?? [];
-    assertEquals(port?.hasEndpoints, true);
-    assertEquals(port?.clusterEndpoints.map(({ address }) => address), endpoints);
-  });
-}
-
-function objectsIn(text: string, file: string): ApiObject[] {
-  const objects: ApiObject[] = [];
-  parseManifest(text, {
-    file,
-    nodeName: NODE_NAME,
-    decode: (kind, raw) => {
-      objects.push(raw as ApiObject);
-      return createDecoder()(kind, raw);
-    },
-  });
-  return objects;
-}
