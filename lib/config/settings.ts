@@ -258,12 +258,13 @@ export const SETTING_GROUPS = {
     healthzBindAddress: value(read.bindAddress, `0.0.0.0:${HEALTHZ_PORT}`, {
       empty: "in the file",
       flag: "--healthz-bind-address IP:PORT",
-      help: "Address of /healthz, /livez and /readyz; empty: none.",
+      help: "Address of /healthz, /livez and /readyz; 0.0.0.0: all of IPv4 and IPv6; empty: none.",
     }),
     metricsBindAddress: value(read.bindAddress, `127.0.0.1:${METRICS_PORT}`, {
       empty: "in the file",
       flag: "--metrics-bind-address IP:PORT",
-      help: "Address of /metrics and /configz; empty: none.",
+      help:
+        "Address of /metrics, the status page and /configz, /flagz, /statusz, /proxyMode; empty: none.",
     }),
     "signpost.statusPage": choice(["auto", "on", "off"], "auto", {
       inFile: false,
