@@ -1,4 +1,5 @@
 /** Declares the process and the machine as the commands use them. The adapter is `lib/system/runtime.ts`. */
+import type { Protocol } from "../cluster/objects.ts";
 import type { Clock, ProcessRunner, ProcessStreamer } from "./ports.ts";
 
 export interface LockHolder {
@@ -20,7 +21,7 @@ export interface NodeLock {
 export interface ProbeRequest {
   readonly address: string;
   readonly port: number;
-  readonly protocol: "tcp" | "udp" | "sctp";
+  readonly protocol: Protocol;
   /** An address of this machine; `undefined` lets the kernel choose. */
   readonly source: string | undefined;
   /** Milliseconds to wait for an answer. A TCP connection is closed at once. */
