@@ -44,7 +44,7 @@ export async function serveAll(parts: Parts, signal: AbortSignal): Promise<void>
 /** Returns the health and the metrics server. The reasons of their Events are kube-proxy's. */
 function serversOf(parts: Parts) {
   const { options: { configuration, runtime: { clock, pid } }, opened: { backend } } = parts;
-  const { health, metrics, findings, desired, connections } = parts;
+  const { health, metrics, findings, desired, connections, history } = parts;
   const status = () => statusReport(parts);
   addReadings(parts);
   return [{
@@ -66,6 +66,7 @@ function serversOf(parts: Parts) {
         connections: await connections.list(),
         status: status(),
         services: desired.services,
+        historyOf: (service) => history.changes(service),
         now: clock.now(),
       }),
     }),

@@ -10,11 +10,11 @@ import {
   noEndpointsReason,
   usedEndpoints,
 } from "../../model/kernel/desired.ts";
-import type { Severity, Status } from "../../model/status.ts";
+import type { HistoryEntry, Severity, Status } from "../../model/status.ts";
 import { TopK } from "../../model/values/bounded.ts";
 import { count, grouped } from "../../model/values/text.ts";
 import { frontendsOf, policyOf } from "../../policy/frontend.ts";
-import { countRefused, formatAge, formatRate, healthOf } from "../human.ts";
+import { countRefused, formatAge, formatDuration, formatRate, healthOf } from "../human.ts";
 import { type StatusView, statusView, type TextRows } from "../status_view.ts";
 
 export interface PageContents {
@@ -22,6 +22,8 @@ export interface PageContents {
   readonly services: DesiredState["services"];
   /** Empty if connections are not counted. */
   readonly connections: Iterable<ServiceConnections>;
+  /** Returns the changes of a Service, the newest first. */
+  readonly historyOf: (service: string) => readonly HistoryEntry[];
   /** Milliseconds since the epoch. */
   readonly now: number;
 }
@@ -50,7 +52,7 @@ const MOST_ROWS = 100;
 
 /** Makes the page's JSON. @yields when other work can run */
 export function* pageData(
-  { status, services, connections, now }: PageContents,
+  { status, services, connections, historyOf, now }: PageContents,
   query: ServiceQuery,
 ): Generator<undefined, PageData> {
   const view = statusView(status, now);
@@ -71,7 +73,7 @@ export function* pageData(
     facts,
     syncs,
     watches,
-    found: yield* findServices(services, { query, connections }),
+    found: yield* findServices(services, { query, connections, historyOf }),
   };
 }
 
@@ -132,6 +134,8 @@ interface ServiceView {
   /** `""` if connections are not counted, or if none was made. */
   readonly connections: string;
   readonly routes: readonly PolicyRoute[];
+  /** The last changes, one line each, the newest first. */
+  readonly changes: readonly string[];
 }
 
 export interface FoundServices {
@@ -144,6 +148,7 @@ const MOST_SERVICES = 30;
 const MOST_PORTS = 10;
 const MOST_FRONTENDS = 20;
 const MOST_ENDPOINTS = 50;
+const MOST_CHANGES = 5;
 const LONGEST_QUERY = 200;
 
 /** Reads the query of a URL; an unknown order is the order by name. */
@@ -165,8 +170,11 @@ const NO_LOAD: ServiceLoad = { connections: 0, perSecond: 0, rejected: 0 };
 /** Finds Services by parts of names, addresses, ports and endpoints, in any case. @yields when other work can run */
 export function* findServices(
   services: DesiredState["services"],
-  { query, connections }: { readonly query: ServiceQuery } & Pick<PageContents, "connections">,
+  options: {
+    readonly query: ServiceQuery;
+  } & Pick<PageContents, "connections" | "historyOf">,
 ): Generator<undefined, FoundServices> {
+  const { query, connections, historyOf } = options;
   const loads = yield* loadsOf(connections);
   const words = query.words.toLowerCase().split(/\s+/).filter((word) => word !== "");
   const first = new TopK<readonly [string, readonly DesiredServicePort[]]>(
@@ -191,6 +199,7 @@ export function* findServices(
       badges: badgesOf(ports),
       connections: loadText(loads.get(name)),
       routes: ports.slice(0, MOST_PORTS).flatMap(routesOf),
+      changes: historyOf(name).slice(0, MOST_CHANGES).map(changeText),
     });
     yield;
   }
@@ -224,6 +233,13 @@ function loadText(load: ServiceLoad | undefined): string {
   const word = load.connections === 1 ? "connection" : "connections";
   const rejected = load.rejected > 0 ? `, ${formatRate(load.rejected)}/s rejected` : "";
   return `${formatRate(load.perSecond)}/s, ${grouped(load.connections)} ${word}${rejected}`;
+}
+
+function changeText({ at, what, milliseconds }: HistoryEntry): string {
+  const took = milliseconds === null
+    ? ""
+    : `, in the kernel after ${formatDuration(milliseconds / 1_000)}`;
+  return `${at} ${what}${took}`;
 }
 
 function searchText(name: string, ports: readonly DesiredServicePort[]): string {

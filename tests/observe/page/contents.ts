@@ -101,6 +101,7 @@ export function contents(changes: Partial<PageContents> = {}): PageContents {
     status: STATUS,
     services: new Map([["shop/web", [servicePort()]]]),
     connections: [],
+    historyOf: () => [],
     now: NOW,
     ...changes,
   };

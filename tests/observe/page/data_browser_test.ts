@@ -105,6 +105,17 @@ Deno.test("the search finds Services", async () => {
   assertEquals(await search("?q=shop+cash"), []);
 });
 
+Deno.test("the page has the last changes of a Service", async () => {
+  const at = "2026-01-02T03:04:05.000Z";
+  const what = "endpoint 10.244.0.7:8080 gone";
+  const historyOf = (service: string) =>
+    service === "shop/web" ? [{ at, service, what, milliseconds: 12 }] : [];
+  await using pages = new Site(page(() => contents({ services: SERVICES, historyOf })));
+  const document = await renderedDocument(pages.url(), { time: SHOWN });
+  const changes = document.match(/<li>2026-01-02[^<]*/g);
+  assertEquals(changes, [`<li>${at} ${what}, in the kernel after 12 ms`]);
+});
+
 Deno.test("the page follows the daemon", async () => {
   let shown = 0;
   await using pages = new Site(

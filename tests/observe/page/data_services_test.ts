@@ -31,7 +31,7 @@ const SERVICES = new Map([
 
 function find(search: string, { connections = [], services = SERVICES }: Search = {}) {
   return atOnce(
-    findServices(services, { query: readQuery(search), connections }),
+    findServices(services, { query: readQuery(search), connections, historyOf: () => [] }),
   );
 }
 
