@@ -22,10 +22,9 @@ for path in /var/lib/docker /var/lib/containers; do
   mount --bind "$folder/large$path" "$root$path"
 done
 mount -t proc proc "$root/proc"
-mount --bind "$root/proc/sys" "$root/proc/sys"
-mount -o remount,bind,ro "$root/proc/sys"
 mount --bind "$root/proc/sys/net" "$root/proc/sys/net"
-mount -o remount,bind,rw "$root/proc/sys/net"
+mount --rbind "$root/proc/sys" "$root/proc/sys"
+mount -o remount,bind,ro "$root/proc/sys"
 mount -t sysfs -o ro sysfs "$root/sys"
 # systemd removes empty cgroups, and would remove those of another node.
 mkdir "$folder/cgroups"
@@ -34,23 +33,19 @@ mkdir "$folder/cgroups/${folder##*/}"
 echo 0 > "$folder/cgroups/${folder##*/}/cgroup.procs"
 mount --bind "$folder/cgroups/${folder##*/}" "$root/sys/fs/cgroup"
 mount -t tmpfs -o mode=755 tmpfs "$root/dev"
-mkdir "$root/dev/net"
+mkdir "$root"/dev/{net,pts,shm}
 for device in null zero full random urandom tty kmsg net/tun; do
   [ -e "/dev/$device" ] || continue
   touch "$root/dev/$device"
   mount --bind "/dev/$device" "$root/dev/$device"
 done
-mkdir -p "$root/dev/pts" "$root/dev/shm"
 mount -t devpts -o newinstance,ptmxmode=0666,mode=620 devpts "$root/dev/pts"
 ln -s pts/ptmx "$root/dev/ptmx"
 ln -s /proc/self/fd "$root/dev/fd"
 mount -t tmpfs tmpfs "$root/dev/shm"
 units=$root/etc/systemd/system
-for unit in systemd-{sysctl,udevd,udev-trigger,modules-load,binfmt,random-seed,timesyncd,logind,tmpfiles-clean} \
-  console-getty getty@ apt-daily apt-daily-upgrade e2scrub_reap fstrim; do
-  ln -sf /dev/null "$units/$unit.service"
-done
-for unit in {apt-daily,apt-daily-upgrade,dpkg-db-backup,fstrim,e2scrub_all}.timer \
+for unit in systemd-{sysctl,udevd,udev-trigger,modules-load,binfmt,random-seed,timesyncd,logind,tmpfiles-clean}.service \
+  {console-getty,getty@,e2scrub_reap}.service {apt-daily,apt-daily-upgrade,dpkg-db-backup,fstrim,e2scrub_all}.timer \
   proc-sys-fs-binfmt_misc.automount systemd-udevd-{kernel,control}.socket; do
   ln -sf /dev/null "$units/$unit"
 done
@@ -59,7 +54,6 @@ mkdir -p "$root/etc/systemd/system.conf.d"
 printf '[Manager]\nDefaultTimeoutStopSec=10s\n' > "$root/etc/systemd/system.conf.d/neighbours.conf"
 echo node-1 > "$root/etc/hostname"
 echo 127.0.0.1 localhost node-1 > "$root/etc/hosts"
-hostname node-1
 cd "$root"
 mkdir -p .old
 pivot_root . .old

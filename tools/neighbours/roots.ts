@@ -1,10 +1,12 @@
-/**
- * Root file systems of nodes: a distribution, and packages on top of it.
- *
- * @module
- */
-import { execute, run } from "../../tests/support/command.ts";
-import { exists, Packages } from "../kernels/packages.ts";
+/** Root file systems of nodes: a distribution, and packages on top of it. @module */
+import { run } from "../../tests/support/command.ts";
+import { exists } from "../kernels/packages.ts";
+import { unpackedPackages } from "../unpacked.ts";
+
+/** Keeps root file systems for the next run. */
+export const CACHE = "/var/tmp/signpost-neighbours";
+/** Takes the files of this run's nodes. */
+export const SCRATCH = `${CACHE}-${Deno.pid}`;
 
 /** The distributions of nodes by the option `--root`, as suites of their archives. */
 export const DISTRIBUTIONS: Readonly<Record<string, string>> = {
@@ -18,90 +20,66 @@ export const DISTRIBUTIONS: Readonly<Record<string, string>> = {
 };
 
 const UBUNTU = "http://archive.ubuntu.com/ubuntu";
-const KEYRING = "/usr/share/keyrings/ubuntu-archive-keyring.gpg";
 
-const BASE_PACKAGES = [
-  ...["systemd", "systemd-sysv", "dbus", "nftables", "iptables", "ipset", "conntrack"],
-  ...["iproute2", "procps", "kmod", "curl", "mount"],
-];
+const BASE_PACKAGES = "systemd,systemd-sysv,dbus,nftables,iptables,ipset,conntrack," +
+  "iproute2,procps,kmod,curl,mount";
 
 /** Runs apt-get in an overlay. No unit starts: policy-rc.d says no, and there is no network. */
 const INSTALL = `
 set -eu
-lower=$1 upper=$2 work=$3 root=$4
-shift 4
+lower=$1 upper=$2
+shift 2
 export DEBIAN_FRONTEND=noninteractive
 mount --make-rprivate /
-mount -t overlay overlay -o "lowerdir=$lower,upperdir=$upper,workdir=$work" "$root"
-cp --remove-destination /etc/resolv.conf "$root/etc/"
-printf '#!/bin/sh\\nexit 101\\n' > "$root/usr/sbin/policy-rc.d"
-chmod +x "$root/usr/sbin/policy-rc.d"
-mount -t proc proc "$root/proc"
-mount -t tmpfs tmpfs "$root/run"
-chroot "$root" apt-get update -q
-chroot "$root" apt-get install -y -q --no-install-recommends -d "$@"
-unshare -n chroot "$root" apt-get install -y -q --no-install-recommends --no-download "$@"
-chroot "$root" apt-get clean
-rm "$root/usr/sbin/policy-rc.d"
+mkdir -p "$upper" "$upper.work"
+mount -t overlay overlay -o "lowerdir=$lower,upperdir=$upper,workdir=$upper.work" /mnt
+cp --remove-destination /etc/resolv.conf /mnt/etc/
+printf '#!/bin/sh\\nexit 101\\n' | install -m 755 /dev/stdin /mnt/usr/sbin/policy-rc.d
+mount -t proc proc /mnt/proc
+mount -t tmpfs tmpfs /mnt/run
+chroot /mnt apt-get update -q
+chroot /mnt apt-get install -y -q --no-install-recommends -d "$@"
+unshare -n chroot /mnt apt-get install -y -q --no-install-recommends --no-download "$@"
+chroot /mnt apt-get clean
+rm /mnt/usr/sbin/policy-rc.d
+umount -R /mnt
+rm -r "$upper.work"
 `;
 
-/** Makes root file systems in a folder, which keeps them for the next run. */
-export class Roots {
-  readonly #folder: string;
-  #last: Promise<unknown> = Promise.resolve();
+/** Returns a distribution with packages in the form of overlay's `lowerdir`. @throws {CommandError} if it cannot be made */
+export async function makeRoot(name: string, packages: readonly string[]): Promise<string> {
+  const base = `${CACHE}/${name}`;
+  await makeOnce(base, (folder) => makeBase(name, folder));
+  if (packages.length === 0) return base;
+  const upper = `${base}+${[...packages].sort().join("+")}`;
+  const install = ["unshare", "-m", "bash", "-c", INSTALL, "install", base];
+  await makeOnce(upper, (folder) => run([...install, folder, ...packages]));
+  return `${upper}:${base}`;
+}
 
-  constructor(folder: string) {
-    this.#folder = folder;
-  }
+/** Makes a folder under another name, and renames it as soon as it is complete. */
+async function makeOnce(folder: string, make: (folder: string) => Promise<unknown>): Promise<void> {
+  if (await exists(folder)) return;
+  await run(["rm", "-rf", `${folder}.new`]);
+  await make(`${folder}.new`);
+  await Deno.rename(`${folder}.new`, folder);
+}
 
-  /**
-   * Returns the folders of a distribution with packages, in the form of overlay's `lowerdir`.
-   *
-   * @throws {CommandError} if something cannot be downloaded or installed
-   */
-  lower(distribution: string, packages: readonly string[]): Promise<string> {
-    const made = this.#last.then(() => this.#make(distribution, packages));
-    this.#last = made.catch(() => {});
-    return made;
-  }
+async function makeBase(distribution: string, folder: string): Promise<void> {
+  const suite = DISTRIBUTIONS[distribution] ?? distribution;
+  const include = `--include=${BASE_PACKAGES}`;
+  // A mirror's copy of sid may be old.
+  const age = '--aptopt=Acquire::Check-Valid-Until "false"';
+  const more = distribution.startsWith("ubuntu") ? await ubuntuSources(suite) : [];
+  await Deno.mkdir(CACHE, { recursive: true });
+  await run(["mmdebstrap", "--variant=apt", age, include, suite, folder, ...more]);
+}
 
-  async #make(distribution: string, packages: readonly string[]): Promise<string> {
-    const base = await this.#base(distribution);
-    if (packages.length === 0) return base;
-    const upper = `${base}+${[...packages].sort().join("+")}`;
-    if (!await exists(upper)) {
-      const parts = [`${upper}.new`, `${upper}.work`, `${upper}.mounted`];
-      for (const part of parts) await Deno.mkdir(part, { recursive: true });
-      await run(["unshare", "-m", "bash", "-c", INSTALL, "install", base, ...parts, ...packages]);
-      await Deno.rename(`${upper}.new`, upper);
-      for (const part of parts.slice(1)) await Deno.remove(part, { recursive: true });
-    }
-    return `${upper}:${base}`;
-  }
-
-  async #base(distribution: string): Promise<string> {
-    const suite = DISTRIBUTIONS[distribution];
-    if (suite === undefined) throw new Error(`there is no root ${distribution}`);
-    const folder = `${this.#folder}/${distribution}`;
-    if (await exists(folder)) return folder;
-    await Deno.mkdir(this.#folder, { recursive: true });
-    const include = `--include=${BASE_PACKAGES.join(",")}`;
-    await execute(["rm", "-rf", `${folder}.new`]);
-    // A mirror's copy of sid may be old.
-    const age = '--aptopt=Acquire::Check-Valid-Until "false"';
-    const more = distribution.startsWith("ubuntu") ? await this.#ubuntu(suite) : [];
-    await run(["mmdebstrap", "--variant=apt", age, include, suite, `${folder}.new`, ...more]);
-    await Deno.rename(`${folder}.new`, folder);
-    return folder;
-  }
-
-  /** Returns the sources of Ubuntu's packages, and the file with its keys: the system's, or that of Debian's package. */
-  async #ubuntu(suite: string): Promise<string[]> {
-    const packages = new Packages(`${this.#folder}/packages`);
-    const keys = await exists(KEYRING) ? "" : await packages.unpack("trixie", ["ubuntu-keyring"]);
-    const sources = ["", "-updates"].map((pocket) =>
-      `deb ${UBUNTU} ${suite}${pocket} main universe`
-    );
-    return [...sources, `--keyring=${keys}${KEYRING}`];
-  }
+/** Returns the sources of Ubuntu's packages, and the file with its keys. */
+async function ubuntuSources(suite: string): Promise<string[]> {
+  const [keys = ""] = await unpackedPackages(["ubuntu-keyring"]) ?? [];
+  return [
+    ...["", "-updates"].map((pocket) => `deb ${UBUNTU} ${suite}${pocket} main universe`),
+    `--keyring=${keys}/usr/share/keyrings/ubuntu-archive-keyring.gpg`,
+  ];
 }
