@@ -170,10 +170,11 @@ export function weightOf(ports: readonly DesiredServicePort[]): number {
 type FrontendChange = Pick<Delta, "addElements" | "deleteElements">;
 
 /**
- * Cuts a change of a table that packets meet: new chains and sets, elements, common chains, deletions. All elements
+ * Cuts a change of more than `most` elements: new chains and sets, elements, common chains, deletions. All elements
  * of a frontend are in one part. So old maps stay until new maps are full. @yields parts, some of them empty
  */
-export function* cut(delta: Delta, most: number): Generator<Delta> {
+export function* partsOf(delta: Delta, most: number): Generator<Delta, void> {
+  if (countElements(delta) <= most) return yield delta;
   const { addSets, addChains, rewriteChains, deleteChains, deleteSets } = delta;
   const rewritten = (isCommon: boolean) =>
     rewriteChains.filter(({ after }) => (after.isCommon ?? false) === isCommon);

@@ -1,9 +1,9 @@
 /** Repairs a large table that packets meet: reads it back set by set, without slots, and writes the differences. */
 import { Turns } from "../../model/ports/in_turns.ts";
 import { append, chunks } from "../../model/values/lists.ts";
-import { countElements, countOperations, cut, type Delta, NOTHING, tableOf } from "./delta.ts";
+import { countOperations, type Delta, NOTHING, partsOf, tableOf } from "./delta.ts";
 import { comparing, isFilledByKernel, mend } from "./compare.ts";
-import { type Contents, NO_CONTENTS, parsingListing, readingTable } from "./read.ts";
+import { type Contents, parsingListing, readingTable } from "./read.ts";
 import { isRefusal, type Nft, outputOrEmpty } from "./nft.ts";
 import { type Element, elementId, sizeOf, type Slots, type Table } from "./table.ts";
 import { parseKey, setNamed, type TableSet } from "./sets.ts";
@@ -34,23 +34,24 @@ export async function reconcile(
   if (!delta) return undefined;
   script.bytes = 0;
   script.operations = countOperations(delta);
-  const step = async (part: Delta) => {
-    for (const text of await turns.run(renderingDelta(part))) {
-      await nft.commit(text);
-      checkpoint();
-      script.bytes += text.length;
+  const step = async (changes: Delta) => {
+    for (const part of partsOf(changes, weight)) {
+      for (const text of await turns.run(renderingDelta(part))) {
+        await nft.commit(text);
+        checkpoint();
+        script.bytes += text.length;
+      }
     }
   };
   const portion = Math.ceil(weight / 2);
   const writer = new SlotWriter({ nft, checkpoint, turns, held: heldSlots, portion });
-  const { addSets } = delta;
-  const others = { ...delta, addSets: [] };
-  // Packets may look into old maps until the common chains are rewritten.
-  const isOnePart = countElements(others) <= weight && others.deleteSets.length === 0;
+  const { addSets, deleteChains, deleteSets } = delta;
   const isWritten = await isTaken(async () => {
     await step({ ...NOTHING, addSets });
     await writer.put(slots);
-    for (const part of isOnePart ? [others] : cut(others, weight)) await step(part);
+    await step({ ...delta, addSets: [], deleteChains: [], deleteSets: [] });
+    // Last: packets may look into old maps until the common chains are rewritten.
+    await step({ ...NOTHING, deleteChains, deleteSets });
     await writer.deleteOrphans({ slots, sets: table.sets });
   });
   return isWritten ? table : undefined;
@@ -68,44 +69,24 @@ async function readBack(
   const read = async (list: () => Promise<string>) =>
     await turns.run(parsingListing(await outputOrEmpty(list)));
   const structure = await read(() => nft.listStructure());
-  if (!structure || lacksFrontends(sets, structure)) return undefined;
+  if (!structure) return undefined;
   const wanted = await turns.run(readingTable({ sets, chains, elements: [] }));
   const differences = await turns.run(comparing(wanted, structure));
   const finder = new HeldSlotsFinder(structure.chains);
-  for (const set of setsToRead(sets, structure)) {
-    const { name } = set;
+  for (const set of sets) {
+    const { name, keyType } = set;
+    // A set that is added is written with its elements. Elements that the kernel itself adds stay as they are.
+    if (!structure.sets.has(name) || keyType === "slot" || isFilledByKernel(name)) continue;
     const desired = await turns.run(
       readingTable({ sets: [set], chains: [], elements: elements.get(name) ?? [] }),
     );
-    const isThere = structure.sets.has(name);
-    const held = isThere ? await read(() => nft.listSet(set)) : NO_CONTENTS;
+    const held = await read(() => nft.listSet(set));
     checkpoint();
-    if (!held || isThere && !held.sets.has(name)) return undefined;
+    if (!held?.sets.has(name)) return undefined;
     if (leadsToSlots(set)) await turns.run(finder.looking(set, held));
-    // A set that is added or deleted is written with its elements.
-    if (!isThere || !wanted.sets.has(name)) continue;
     append(differences, await turns.run(comparing(desired, held)));
   }
   return { structure, differences, heldSlots: finder.found };
-}
-
-/** Returns true for the table of an older version, which has slots without a map of frontends. */
-function lacksFrontends(sets: readonly TableSet[], { sets: there }: Contents): boolean {
-  const slots = [...there.keys()].flatMap((name) => setNamed(name) ?? [])
-    .filter(({ keyType }) => keyType === "slot");
-  const families = new Set(slots.map(({ family }) => family));
-  return sets.some((set) => leadsToSlots(set) && families.has(set.family) && !there.has(set.name));
-}
-
-function setsToRead(sets: readonly TableSet[], { sets: there }: Contents): readonly TableSet[] {
-  const wanted = new Set(sets.map(({ name }) => name));
-  // Maps that will be deleted show how many slots their frontends have.
-  const obsolete = [...there.keys()].flatMap((name) => wanted.has(name) ? [] : setNamed(name) ?? [])
-    .filter(leadsToSlots);
-  // Elements that the kernel itself adds stay as they are.
-  return [...sets, ...obsolete].filter(({ name, keyType }) =>
-    keyType !== "slot" && !isFilledByKernel(name)
-  );
 }
 
 /** The number of slots that the kernel should have of a frontend. */
@@ -191,14 +172,9 @@ class SlotWriter {
   readonly #remove: Write = async (slots) => {
     const { nft, turns } = this.options;
     const text = await turns.run(rendering("delete", slots));
-    try {
-      await nft.commit(text);
-    } catch (error) {
-      if (!isRefusal(error)) throw error;
-      if (countOf(slots) > 1) return await inHalves(slots, this.#remove);
-      // The slot is gone already.
-      if (error.failure !== "conflict") throw error;
-    }
+    if (await isTaken(() => nft.commit(text))) return;
+    // A single slot that the kernel refuses to delete is gone already.
+    if (countOf(slots) > 1) await inHalves(slots, this.#remove);
   };
 
   async #isTaken(rendered: Generator<undefined, string>): Promise<boolean> {

@@ -5,13 +5,12 @@ import { atOnce, Turns } from "../../model/ports/in_turns.ts";
 import type { Clock, Logger } from "../../model/ports/ports.ts";
 import { append, chunks } from "../../model/values/lists.ts";
 import {
-  countElements,
   countOperations,
   type Counts,
-  cut,
   type Delta,
   diffing,
   NOTHING,
+  partsOf,
   sorted,
   tableOf,
   weightOf,
@@ -36,7 +35,7 @@ export function* toPartialScript(
   most: number,
 ): Generator<undefined, PartialScript> {
   const transactions: string[] = [];
-  for (const part of countElements(delta) <= most ? [delta] : cut(delta, most)) {
+  for (const part of partsOf(delta, most)) {
     append(transactions, yield* renderingDelta(part));
   }
   const text = transactions.join("");

@@ -315,39 +315,6 @@ Deno.test("very many frontends are changed in portions", async () => {
   );
 });
 
-Deno.test("a table of an older version that has its frontends in several maps is replaced", async () => {
-  await using stage = await Stage.create();
-  stage.weight = 12;
-  await stage.start(objects(20, [], 3));
-  const maps = [0, 1].map((i) => `services4-${i}`);
-  const { stdout } = await stage.kernel.runner.run([
-    "nft",
-    "list",
-    "map",
-    "inet",
-    "signpost",
-    "services4",
-  ]);
-  const [, elements = ""] = /elements = \{([^}]*)\}/.exec(stdout) ?? [];
-  const list = elements.split(",");
-  await stage.kernel.script([
-    ...maps.flatMap((map, i) => [
-      `add map ${T} ${map} { typeof ip daddr . meta l4proto . tcp dport : verdict; counter; }`,
-      `add element ${T} ${map} { ${list.filter((_, at) => at % 2 === i).join()} }`,
-    ]),
-    `flush chain ${T} services`,
-    ...maps.map((map, i) =>
-      `add rule ${T} services ip daddr & 0.0.0.1 == 0.0.0.${i} ip daddr . meta l4proto . th dport vmap @${map}`
-    ),
-    `flush map ${T} services4`,
-    `delete map ${T} services4`,
-  ].join("\n"));
-  // Some Services went meanwhile, some have another endpoint, all have one less.
-  await stage.start(objects(18, [3]));
-  assertEquals(stage.replacements, 1);
-  assertEquals(await stage.listing(), await fresh(objects(18, [3])));
-});
-
 Deno.test("chains that go are emptied when no Service leads to them any more", async () => {
   await using stage = await Stage.create();
   await stage.start(objects(20));
