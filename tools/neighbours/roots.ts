@@ -1,7 +1,6 @@
 /** Root file systems of nodes: a distribution, and packages on top of it. @module */
 import { run } from "../../tests/support/command.ts";
-import { exists } from "../kernels/packages.ts";
-import { unpackedPackages } from "../unpacked.ts";
+import { exists, Packages } from "../kernels/packages.ts";
 
 /** Keeps root file systems for the next run. */
 export const CACHE = "/var/tmp/signpost-neighbours";
@@ -20,6 +19,7 @@ export const DISTRIBUTIONS: Readonly<Record<string, string>> = {
 };
 
 const UBUNTU = "http://archive.ubuntu.com/ubuntu";
+const KEYRING = "/usr/share/keyrings/ubuntu-archive-keyring.gpg";
 
 const BASE_PACKAGES = "systemd,systemd-sysv,dbus,nftables,iptables,ipset,conntrack," +
   "iproute2,procps,kmod,curl,mount";
@@ -75,11 +75,10 @@ async function makeBase(distribution: string, folder: string): Promise<void> {
   await run(["mmdebstrap", "--variant=apt", age, include, suite, folder, ...more]);
 }
 
-/** Returns the sources of Ubuntu's packages, and the file with its keys. */
+/** Returns the sources of Ubuntu's packages, and the file with its keys: the system's, or that of Debian's package. */
 async function ubuntuSources(suite: string): Promise<string[]> {
-  const [keys = ""] = await unpackedPackages(["ubuntu-keyring"]) ?? [];
-  return [
-    ...["", "-updates"].map((pocket) => `deb ${UBUNTU} ${suite}${pocket} main universe`),
-    `--keyring=${keys}/usr/share/keyrings/ubuntu-archive-keyring.gpg`,
-  ];
+  const packages = new Packages(`${CACHE}/packages`);
+  const keys = await exists(KEYRING) ? "" : await packages.unpack("trixie", ["ubuntu-keyring"]);
+  const sources = ["", "-updates"].map((pocket) => `deb ${UBUNTU} ${suite}${pocket} main universe`);
+  return [...sources, `--keyring=${keys}${KEYRING}`];
 }
