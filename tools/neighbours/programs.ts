@@ -203,8 +203,9 @@ podman run -d --name web --cgroups=disabled -p 8088:80 image ${ANSWER}`,
     ],
     command: `--setenv=KUBECONFIG=/etc/proxy/kubeconfig speaker \\
   --namespace=metallb --node-name=node-1 --pod-name=speaker`,
-    ready: `sleep 6
-timeout 30 bash -c 'until journalctl -u metallb | grep serviceAnnounced; do sleep 1; done'`,
+    // It may look at the Services before it knows the node, and then announces none of them.
+    ready: `timeout 60 bash -c 'until sleep 6; journalctl -u metallb | grep serviceAnnounced
+do systemctl restart metallb; done'`,
   }),
   // testcontrol is Tailscale's control server for tests.
   "tailscale": unit("tailscaled", {
