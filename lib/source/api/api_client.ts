@@ -342,7 +342,7 @@ async function readBytes(body: AsyncIterable<Uint8Array>, limit: number): Promis
   for await (const chunk of body) {
     read.keep(chunk);
     if (read.length <= limit) continue;
-    throw new WatchError("garbage", `the answer is longer than ${limit} bytes`);
+    throw new WatchError("too-large", `the answer is longer than ${limit} bytes`);
   }
   return read.join(new Uint8Array());
 }

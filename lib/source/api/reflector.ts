@@ -158,7 +158,10 @@ class Reflector {
     await this.#watch();
   }
 
-  /** Lists in pages. After an expired continue token (410) it lists all in one page, as client-go does. */
+  /**
+   * Lists in pages. After an expired continue token (410) it lists all in one page, as client-go does. A page of large
+   * objects is asked for again with fewer of them.
+   */
   async #list(pageSize = this.#limits.pageSize): Promise<void> {
     this.#setState("listing");
     const { client, clock, signal } = this.options;
@@ -167,19 +170,22 @@ class Reflector {
     this.#sizes.beginList();
     let idlePages = 0;
     let token = "";
-    for (;;) {
+    for (let size = pageSize;;) {
       const query = {
         ...this.#resource.selectors,
-        ...(pageSize > 0 && { limit: String(pageSize) }),
+        ...(size > 0 && { limit: String(size) }),
         ...(token !== "" && { continue: token }),
       };
       const answer = await client.json(this.#resource.path, { query, signal }).catch((error) => {
-        if (token !== "" && error instanceof WatchError && error.reason === "gone") {
-          return undefined;
-        }
+        const reason = error instanceof WatchError ? error.reason : "";
+        if (token !== "" && reason === "gone" || reason === "too-large" && size > 1) return reason;
         throw error;
       });
-      if (answer === undefined) return await this.#list(0);
+      if (answer === "gone") return await this.#list(0);
+      if (answer === "too-large") {
+        size = Math.ceil(size / 8);
+        continue;
+      }
       const { items, next, resourceVersion } = readListPage(answer);
       const before = snapshot.size;
       for (const item of items) {
@@ -482,5 +488,5 @@ function mayWorkInPages(error: unknown): error is WatchError {
     // 500: its etcd does not report the progress of watches.
     return [400, 403, 405, 406, 415, 422, 500, 501].includes(error.status);
   }
-  return error instanceof WatchError && ["garbage", "dropped"].includes(error.reason);
+  return error instanceof WatchError && ["garbage", "dropped", "too-large"].includes(error.reason);
 }

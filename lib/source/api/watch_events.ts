@@ -215,7 +215,9 @@ function hasTooManyValues(line: string): boolean {
 
 /** Parses a line or a page. @throws {WatchError} if it is not JSON, or has too many values */
 export function parseJson(line: string): unknown {
-  if (hasTooManyValues(line)) throw garbage(`it has more than ${MAX_VALUES} values`, line);
+  if (hasTooManyValues(line)) {
+    throw new WatchError("too-large", `the answer has more than ${MAX_VALUES} values`);
+  }
   try {
     return JSON.parse(line);
   } catch {

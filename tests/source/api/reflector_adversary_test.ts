@@ -48,7 +48,7 @@ for (const [what, split] of [["line", splitLines], ["frame", splitFrames]] as co
 }
 
 /** Lists Services from a server that refuses streaming lists, up to the first list or failure of one. */
-async function listFrom(page: (request: number) => unknown, maxObjects?: number) {
+async function listFrom(page: (request: number, limit: number) => unknown, maxObjects?: number) {
   const stop = new AbortController();
   const sink = new MemorySink();
   let pages = 0;
@@ -57,7 +57,7 @@ async function listFrom(page: (request: number) => unknown, maxObjects?: number)
     request: ({ url }) => {
       const isList = !url.searchParams.has("watch");
       const body = (async function* () {
-        const next = isList && page(pages++);
+        const next = isList && page(pages++, Number(url.searchParams.get("limit")));
         if (next) {
           yield new TextEncoder().encode(typeof next === "string" ? next : JSON.stringify(next));
         }
@@ -131,6 +131,19 @@ Deno.test("a page with more values than any objects have is refused", async () =
   const body = `{"kind":"ServiceList","items":[${"{},".repeat(2_000_000)}{}]}`;
   const { failure } = await listFrom(() => body);
   assertStringIncludes(failure ?? "", "more than 2000000 values");
+});
+
+Deno.test("large objects of one namespace fit into smaller pages", async () => {
+  let next = 0;
+  const large = "[],".repeat(30_000);
+  const { failure, objects } = await listFrom((_, limit) => {
+    const names = Array.from({ length: Math.min(limit, 500 - next) }, (_, i) => `s${next + i}`);
+    const items = names.map((name) => `{"metadata":{"name":"${name}"},"spec":[${large}[]]}`);
+    if (names.length <= 33) next += names.length;
+    const metadata = `{"resourceVersion":"1","continue":"${next < 500 ? next : ""}"}`;
+    return `{"kind":"ServiceList","metadata":${metadata},"items":[${items}]}`;
+  });
+  assertEquals([failure, objects], [undefined, 500]);
 });
 
 for (const protobuf of [true, false]) {
