@@ -73,8 +73,8 @@ class EventView {
   /** By Service, the monotonic time of the last answer about its pods. */
   readonly #asked = new BoundedMap<string, number>(MOST);
   #isAsking = false;
-  /** One print of many lines costs less time. */
-  #waiting: string[] = [];
+  /** Makes lines when they are printed: a name may have come. One print of many lines costs less time. */
+  #waiting: (() => string)[] = [];
   /** The events that all subscriptions have lost, and those that were lost here. */
   #lost = Infinity;
   #lostHere = 0;
@@ -103,8 +103,11 @@ class EventView {
   async add(line: string): Promise<void> {
     const event = this.#read(line);
     if (!event) return;
-    const named = { ...event, pod: this.#podOf(event) };
-    this.#print(named, textOf(named));
+    void this.#readPods(serviceOf(event.service));
+    this.#waiting.push(() => {
+      const named = { ...event, pod: this.#podOf(event) };
+      return this.#line(named, textOf(named));
+    });
     if (this.#waiting.length >= CHUNK) await this.#flush();
   }
 
@@ -128,11 +131,9 @@ class EventView {
     await this.#flush();
   }
 
-  /** Returns the name of an endpoint's pod; `""`: not known yet. An old name is read again. */
-  #podOf(event: Pick<ObservedEvent, "service" | "endpoint">): string {
-    const service = serviceOf(event.service);
-    void this.#readPods(service);
-    return this.#pods.get(`${service} ${splitHostPort(event.endpoint).hostname}`) ?? "";
+  /** Returns the name of an endpoint's pod; `""`: not known yet. */
+  #podOf({ service, endpoint }: Pick<ObservedEvent, "service" | "endpoint">): string {
+    return this.#pods.get(`${serviceOf(service)} ${splitHostPort(endpoint).hostname}`) ?? "";
   }
 
   /** Reads the names of a Service's pods if they are old, one Service at a time. */
@@ -162,17 +163,18 @@ class EventView {
     const all = this.#lostHere += count;
     const text = `… ${grouped(count)} events were lost, ${grouped(all)} in all: ` +
       "the kernel reports more connections than signpost can read";
-    this.#print({ event: "lost", count, all }, text);
+    this.#waiting.push(() => this.#line({ event: "lost", count, all }, text));
   }
 
-  #print(value: object, text: string): void {
-    const line = this.command.output === "json" ? jsonText(value, 0) : plain(text);
-    this.#waiting.push(`${line}\n`);
+  #line(value: object, text: string): string {
+    return `${this.command.output === "json" ? jsonText(value, 0) : plain(text)}\n`;
   }
 
   async #flush(): Promise<void> {
     const lines = this.#waiting.splice(0);
-    if (lines.length > 0) await this.context.runtime.print(lines.join(""));
+    if (lines.length > 0) {
+      await this.context.runtime.print(lines.map((line) => line()).join(""));
+    }
   }
 }
 
