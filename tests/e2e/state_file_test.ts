@@ -125,6 +125,8 @@ for (const mode of ["nftables", "iptables"] as const) {
     await stage.flowsBecome(second, newer);
     second.kill("SIGKILL");
     await second.status;
+    // UDP entries of before the change may not have been deleted yet.
+    await network.flushConntrack();
     await Deno.writeFile(state.path, old);
     await stage.api.stop();
 
