@@ -135,7 +135,7 @@ const ROWS: Readonly<Record<string, Try>> = {
       const version = /git_version="([^"]*)"/.exec(body)?.[1];
       assertEquals(version, `v${KUBERNETES_VERSION}${suffix}`);
     }),
-  "metrics `go_*`, `process_open_fds` and similar": (proxy) =>
+  "metrics `go_*`, most of `process_*`": (proxy) =>
     running(proxy, { objects: WEB }, async ({ stage }) => {
       const { body } = await stage.get("/metrics", METRICS_PORT);
       const isThere = /^go_goroutines /m.test(body) && /^process_open_fds /m.test(body);
