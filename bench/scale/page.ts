@@ -38,6 +38,7 @@ A restart finds the table in place. The exponent is that of growth with the elem
 an endpoint of another address, four a second, until the kernel tells of the commit. Memory is resident; a peak is
 that of one process, the largest of its kind. A foreign change is the deletion of one element by another program, three times:
 it is noticed when the log names it, and repaired when it is back.
+Steady memory is read after the foreign changes and a rest. The README's RSS names its own commit, and is read after changes alone.
 The health server is asked every 10 ms by another process, by a new connection each time, and is silent from a question to its answer; a full sync is one
 that finds the table as it should be. Work until it answers is what signpost's main thread computes from a question to the answer: the turn that goes on, and a collection where one comes.
 
