@@ -86,6 +86,12 @@ Deno.test("an nft waits for the next script, until the end", async () => {
   assertEquals(inputs.length, 2);
 });
 
+Deno.test("no nft waits after the end", () => {
+  const { nft, inputs } = started();
+  nft.keepReady(AbortSignal.abort());
+  assertEquals(inputs, []);
+});
+
 Deno.test("two scripts at once have an nft each", async () => {
   const { nft, inputs } = started();
   const daemon = new AbortController();
