@@ -348,7 +348,7 @@ export function renderPacket(report: PacketReport, options: RenderOptions): stri
     ["stays on", stickyEndpoint ? hostPort(stickyEndpoint.address, stickyEndpoint.port) : ""],
   ];
   const facts = lines.filter(([, text]) => text !== "")
-    .map(([name, text]) => `  ${paint(name.padEnd(9), "faint")}${plain(text)}\n`).join("");
+    .map(([name, text]) => `  ${paint(name.padEnd(8), "faint")} ${plain(text)}\n`).join("");
   const endpoints = outcome.endpoints.map(({ address, port, probability, masqueraded }) => [
     hostPort(address, port),
     `${(probability * 100).toFixed(1)} %`,
