@@ -9,7 +9,6 @@ import {
   explainWeb,
   loadBalancer,
   LOCAL,
-  NODE_ADDRESS,
   type Options,
   REMOTE,
   slice,
@@ -17,32 +16,6 @@ import {
   worldOf,
 } from "./cluster.ts";
 import { connectionsTo } from "../support/cluster.ts";
-
-Deno.test("explain tells no cause of a Service that works", () => {
-  const report = explainWeb([web(), slice([LOCAL, REMOTE])]);
-  assertEquals([report.verdict, report.summary], [
-    "delivered",
-    "shop/web works here",
-  ]);
-  const [port] = report.ports;
-  assertEquals(
-    port?.endpoints.map(({ address, usedFor, code }) => [address, usedFor, code]),
-    [["10.244.0.11", ["Cluster"], "used"], ["10.244.1.11", ["Cluster"], "used"]],
-  );
-  assertEquals(
-    port?.frontends.map(({ type, address, policy, outcomes }) => [
-      type,
-      address,
-      policy,
-      outcomes.map(({ sender, verdict, masquerade }) => [sender, verdict, masquerade?.applies]),
-    ]),
-    [["clusterIP", "10.96.0.10", "Cluster", [
-      ["pod", "dnat", false],
-      ["node", "dnat", true],
-      ["external", "dnat", true],
-    ]]],
-  );
-});
 
 /** A node finding on pods outside of the range of pods. */
 function stray(id: string, what: string): Finding {
@@ -211,41 +184,6 @@ Deno.test("an endpoint whose rules are older than its slice is unknown", () => {
     ["not-written", [], "chosen, but not in the rules yet"],
     ["held", ["Cluster"], "kept with the last good rules"],
   ]);
-});
-
-/** The hint of one finding about `shop/web`. */
-function hintOf(code: string, objects: readonly ApiObject[], options: Options = {}): string {
-  return explainWeb(objects, options).findings.find((each) => each.code === code)?.hint ?? "";
-}
-
-Deno.test("the hint for a health check names an address that listens", () => {
-  const objects = [
-    loadBalancer({ externalTrafficPolicy: "Local", healthCheckNodePort: 32119 }),
-    slice([REMOTE]),
-  ];
-  const hint = (nodePortAddresses: readonly string[]) =>
-    hintOf("no-local-endpoints", objects, { configuration: { nodePortAddresses } });
-  assertEquals(hint([]), `ask it: curl http://${NODE_ADDRESS}:32119/`);
-  assertEquals(hint(["0.0.0.0/0"]), "ask it: curl http://127.0.0.1:32119/");
-  assertEquals(
-    hint(["198.51.100.0/24"]),
-    "node ports are open on none of this node's addresses: see nodePortAddresses",
-  );
-});
-
-Deno.test("a slice's port with another name than the Service's is a wrong name", () => {
-  const objects = [
-    web({ ports: [{ port: 80, targetPort: 8080 }] }),
-    slice([LOCAL], { ports: [{ name: "http", port: 8080 }] }),
-  ];
-  assertEquals(causesOf(objects), [
-    "error wrong-port-name: shop/web (IPv4): the Service's port has no name, and its EndpointSlices " +
-    'have "http"',
-  ]);
-  assertEquals(
-    hintOf("wrong-port-name", objects),
-    "name the Service's port \"http\", or give the slice's port the name of the Service's port",
-  );
 });
 
 Deno.test("only node findings that concern the Service are shown", () => {
