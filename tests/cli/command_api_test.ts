@@ -1,11 +1,10 @@
 import { assertEquals, assertMatch } from "@std/assert";
-import { runCommand } from "../../lib/cli/command.ts";
 import type { ProcessRunner } from "../../lib/model/ports/ports.ts";
 import { SystemClock } from "../../lib/system/clock.ts";
 import { ApiServer } from "../support/api_server.ts";
 import type { ApiObject } from "../support/api_store.ts";
 import { CLUSTER, endpoint, LOCAL, REMOTE, slice, web } from "../explain/cluster.ts";
-import { world } from "./runtime.ts";
+import { runLine, withManifest } from "./runtime.ts";
 import { service } from "../support/cluster.ts";
 
 const OBJECTS = [
@@ -34,55 +33,19 @@ async function startServer(): Promise<ApiServer & AsyncDisposable> {
   return Object.assign(server, { [Symbol.asyncDispose]: () => server.stop() });
 }
 
-/** The output and exit code of a command. */
-interface Ended {
-  readonly code: number;
-  readonly printed: string;
-  readonly complaints: string[];
-}
-
 /** Runs signpost with the server, on a node whose kernel may not be read. */
-function signpost(server: ApiServer, ...argv: readonly string[]): Promise<Ended> {
-  return runOnNode([...argv, ...flagsFor(server)]);
-}
-
-function flagsFor(server: ApiServer): string[] {
-  return [
-    "--master",
-    server.url,
-    "--proxy-mode=nftables",
-    "--hostname-override=node-1",
+function signpost(server: ApiServer, ...argv: readonly string[]) {
+  return runOnNode([
+    ...argv,
+    ...["--master", server.url, "--proxy-mode=nftables", "--hostname-override=node-1"],
     "--cluster-cidr=10.244.0.0/16",
-  ];
+  ]);
 }
 
-async function runOnNode(argv: readonly string[]): Promise<Ended> {
-  const { runtime, printed, complaints } = world({
-    clock: new SystemClock(),
-    runner: LOCKED_UP,
-    addresses: () => [],
-  });
-  const code = await runCommand(argv, {
-    runtime,
-    signal: new AbortController().signal,
-    systemd: { notifySocket: undefined, watchdog: undefined },
-    reload: () => {},
-  });
+async function runOnNode(argv: readonly string[]) {
+  const changes = { clock: new SystemClock(), runner: LOCKED_UP, addresses: () => [] };
+  const { code, printed, complaints } = await runLine(argv, changes);
   return { code, printed: printed.join(""), complaints };
-}
-
-/** Writes a manifest for one test. */
-async function withManifest<T>(objects: readonly object[], use: (path: string) => Promise<T>) {
-  const path = await Deno.makeTempFile({ prefix: "signpost-diff-", suffix: ".json" });
-  try {
-    await Deno.writeTextFile(
-      path,
-      JSON.stringify({ apiVersion: "v1", kind: "List", items: objects }),
-    );
-    return await use(path);
-  } finally {
-    await Deno.remove(path);
-  }
 }
 
 Deno.test("objects mean the same in protobuf and in JSON", async () => {

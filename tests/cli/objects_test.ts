@@ -1,5 +1,4 @@
 import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
-import { runCommand } from "../../lib/cli/command.ts";
 import { readExplainTarget } from "../../lib/config/command.ts";
 import type { Unanswered } from "../../lib/daemon/reports/explanation.ts";
 import type { PortFacts } from "../../lib/daemon/objects/own_ports.ts";
@@ -16,7 +15,7 @@ import { CLUSTER, LOCAL, REMOTE, slice, web, worldOf } from "../explain/cluster.
 import { STATUS } from "../observe/page/contents.ts";
 import { realClock } from "../support/clock_and_log.ts";
 import { eventually } from "../support/eventually.ts";
-import { NOW, world } from "./runtime.ts";
+import { NOW, runLine, withManifest, world } from "./runtime.ts";
 
 const RIVAL = web({ clusterIP: "10.96.0.11", externalIPs: ["198.51.100.1"] }, {
   metadata: { namespace: "shop", name: "old", creationTimestamp: "2020-01-01T00:00:00Z" },
@@ -93,7 +92,7 @@ async function onNode(
   const stop = new AbortController();
   const argv = ["--proxy-mode=nftables", "--state-file", stateFile, ...args];
   const asked: string[] = [];
-  const { runtime, printed, complaints } = world({
+  const runtime: Partial<Runtime> = {
     runner: { run: () => Promise.resolve({ code: 1, stdout: "", stderr: "not permitted" }) },
     addresses: () => [],
     readFile: (path) =>
@@ -104,7 +103,7 @@ async function onNode(
         )
         : Deno.readTextFile(path),
     ...changes,
-  });
+  };
   await using resources = new AsyncDisposableStack();
   resources.defer(() => Deno.remove(folder, { recursive: true }));
   await Deno.writeTextFile(
@@ -137,15 +136,8 @@ async function onNode(
     });
     await eventually("the socket", () => Deno.stat(socket).catch(() => undefined));
   }
-  const code = await runCommand(
-    [...words, "--socket", socket, "--hostname-override=node-1", `--state-file=${stateFile}`],
-    {
-      runtime,
-      signal,
-      systemd: { notifySocket: undefined, watchdog: undefined },
-      reload: () => () => {},
-    },
-  );
+  const flags = ["--socket", socket, "--hostname-override=node-1", `--state-file=${stateFile}`];
+  const { code, printed, complaints } = await runLine([...words, ...flags], runtime, signal);
   return { code, printed: printed.join(""), complaints: complaints.join("\n"), asked };
 }
 
@@ -253,16 +245,11 @@ Deno.test("diff knows an address of the API server that only the daemon has seen
 
 /** Makes a diff of one object beside a daemon. */
 async function diffWith(object: object, options: Parameters<typeof onNode>[1]) {
-  const manifest = await Deno.makeTempFile({ suffix: ".json" });
-  try {
-    const list = { apiVersion: "v1", kind: "List", items: [object] };
-    await Deno.writeTextFile(manifest, JSON.stringify(list));
+  return await withManifest([object], async (manifest) => {
     const words = ["diff", "--manifests", manifest, "-o", "json"];
     const { code, printed } = await onNode(words, options);
     return { code, ...JSON.parse(printed) };
-  } finally {
-    await Deno.remove(manifest);
-  }
+  });
 }
 
 Deno.test("objects that a daemon reads from its standard input are not read again", async () => {

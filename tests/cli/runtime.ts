@@ -1,5 +1,6 @@
 /** A world for commands: everything real but time, the terminal and what is printed. */
 import type { Runtime } from "../../lib/model/ports/runtime.ts";
+import { runCommand } from "../../lib/cli/command.ts";
 import { systemRuntime } from "../../lib/system/runtime.ts";
 import { type QueryContext, terseLog } from "../../lib/cli/context.ts";
 import type { OutputFormat } from "../../lib/config/command.ts";
@@ -49,6 +50,36 @@ export function world(changes: Partial<Runtime> = {}): World {
     ...changes,
   };
   return { runtime, logger: terseLog(runtime, { verbosity: 0 }), printed, complaints };
+}
+
+/** Runs a command line of signpost. */
+export async function runLine(
+  argv: readonly string[],
+  changes: Partial<Runtime> = {},
+  signal: AbortSignal = new AbortController().signal,
+): Promise<World & { readonly code: number }> {
+  const it = world(changes);
+  const code = await runCommand(argv, {
+    runtime: it.runtime,
+    signal,
+    systemd: { notifySocket: undefined, watchdog: undefined },
+    reload: () => {},
+  });
+  return { ...it, code };
+}
+
+/** Writes objects into a file, and removes it after its use. */
+export async function withManifest<T>(
+  items: readonly object[],
+  use: (path: string) => Promise<T>,
+): Promise<T> {
+  const path = await Deno.makeTempFile({ prefix: "signpost-objects-", suffix: ".json" });
+  try {
+    await Deno.writeTextFile(path, JSON.stringify({ apiVersion: "v1", kind: "List", items }));
+    return await use(path);
+  } finally {
+    await Deno.remove(path);
+  }
 }
 
 /** The keys of a person who types nothing. */

@@ -137,15 +137,6 @@ Deno.test("what the daemon says cannot move the cursor or begin a line", async (
   }
 });
 
-Deno.test("colours are for terminals", async () => {
-  const ask = answering(STATUS);
-  const coloured = await run({ ask, runtime: { isTerminal: () => true } });
-  assertEquals(coloured.printed.join("").includes("\x1b[32m"), true);
-  const environment = (name: string) => name === "NO_COLOR" ? "1" : undefined;
-  const plain = await run({ ask, runtime: { isTerminal: () => true, environment } });
-  assertEquals(plain.printed.join("").includes("\x1b"), false);
-});
-
 /** Answers so often, then has the command interrupted. */
 function watched(answers: readonly (unknown | "silence")[]): Pick<RunOptions, "ask" | "signal"> {
   const controller = new AbortController();

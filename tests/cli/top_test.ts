@@ -106,28 +106,37 @@ Deno.test("a terminal shows it again and again in the room that it has, until q 
   );
 });
 
-Deno.test("sums are those of all rows, also of those that find no room", async () => {
+/** Runs it in a terminal until it has drawn so many screens, and returns these. */
+async function screensOf(
+  ask: AskRunOptions["ask"],
+  { count = 4, columns = 80, rows = 24 } = {},
+): Promise<readonly string[]> {
   const stop = new AbortController();
-  const paths: string[] = [];
   const screens: string[] = [];
-  const total = { connections: 999_999, perSecond: 5000 };
   await run({
-    ask: (_, { path }) => {
-      paths.push(path);
-      return Promise.resolve(paths.length === 1 ? CONNECTIONS : { ...CONNECTIONS, total });
-    },
+    ask,
     signal: stop.signal,
     runtime: {
       isTerminal: () => true,
       typedKeys: noKeys,
-      terminalSize: () => ({ columns: 99, rows: 6 }),
+      terminalSize: () => ({ columns, rows }),
       print: (text) => {
         screens.push(String(text));
-        if (screens.length === 3) stop.abort();
+        if (screens.length === count) stop.abort();
         return Promise.resolve();
       },
     },
   });
+  return screens;
+}
+
+Deno.test("sums are those of all rows, also of those that find no room", async () => {
+  const paths: string[] = [];
+  const total = { connections: 999_999, perSecond: 5000 };
+  const screens = await screensOf((_, { path }) => {
+    paths.push(path);
+    return Promise.resolve(paths.length === 1 ? CONNECTIONS : { ...CONNECTIONS, total });
+  }, { count: 3, columns: 99, rows: 6 });
   assertEquals(paths, ["/v1/connections", "/v1/connections?top=24"]);
   assertMatch(screens[2] ?? "", /\[H5000 new connections a second.*; 999,999 in all/);
 });
@@ -161,29 +170,9 @@ Deno.test("a terminal that hangs up ends it", async () => {
   assertEquals(code, 0);
 });
 
-/** Runs it in a terminal until it has drawn four screens, and returns these. */
-async function fourScreens(ask: AskRunOptions["ask"]): Promise<readonly string[]> {
-  const stop = new AbortController();
-  const screens: string[] = [];
-  await run({
-    ask,
-    signal: stop.signal,
-    runtime: {
-      isTerminal: () => true,
-      typedKeys: noKeys,
-      print: (text) => {
-        screens.push(String(text));
-        if (screens.length === 4) stop.abort();
-        return Promise.resolve();
-      },
-    },
-  });
-  return screens;
-}
-
 Deno.test("in a terminal a daemon that is started again is waited for", async () => {
   const answers: (ConnectionsReport | Error)[] = [CONNECTIONS, new Error("refused"), CONNECTIONS];
-  const screens = await fourScreens(() => {
+  const screens = await screensOf(() => {
     const answer = answers.shift();
     return answer instanceof Error || answer === undefined
       ? Promise.reject(answer)
@@ -193,34 +182,20 @@ Deno.test("in a terminal a daemon that is started again is waited for", async ()
   assertMatch(screens[3] ?? "", /shop\/web/);
 });
 
-Deno.test("a daemon that counts nothing gives one line with exit code 1", async () => {
-  const off = "--service-metrics is off";
-  const { code, complaints } = await run({ ask: answering({ ...CONNECTIONS, off, services: [] }) });
-  assertEquals([code, complaints], [
-    1,
-    ["signpost: connections are not counted: --service-metrics is off"],
-  ]);
-});
+const STOPPED = { ...CONNECTIONS, off: "--service-metrics is off", services: [] };
 
-Deno.test("a daemon that stops counting between two readings ends it in the same way", async () => {
-  const off = "--service-metrics is off";
-  const stopped = { ...CONNECTIONS, off, services: [] };
-  for (const output of ["json", "yaml", "table"] as const) {
-    const { code, printed, complaints } = await run({
-      ask: answering(CONNECTIONS, stopped),
-      output,
-    });
-    assertEquals([code, printed, complaints], [
-      1,
-      [],
-      ["signpost: connections are not counted: --service-metrics is off"],
-    ]);
+Deno.test("a daemon that counts nothing, or stops to, gives one line with exit code 1", async () => {
+  const line = "signpost: connections are not counted: --service-metrics is off";
+  for (const answers of [[STOPPED], [CONNECTIONS, STOPPED]]) {
+    for (const output of ["json", "yaml", "table"] as const) {
+      const { code, printed, complaints } = await run({ ask: answering(...answers), output });
+      assertEquals([code, printed, complaints], [1, [], [line]]);
+    }
   }
 });
 
 Deno.test("a terminal shows it again once the daemon counts again", async () => {
-  const stopped = { ...CONNECTIONS, off: "--service-metrics is off", services: [] };
-  const screens = await fourScreens(answering(CONNECTIONS, stopped, CONNECTIONS));
+  const screens = await screensOf(answering(CONNECTIONS, STOPPED, CONNECTIONS));
   assertStringIncludes(
     screens[2] ?? "",
     "\x1b[Hconnections are not counted: --service-metrics is off\x1b",

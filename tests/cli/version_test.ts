@@ -1,8 +1,7 @@
 import { assertEquals } from "@std/assert";
-import { runCommand } from "../../lib/cli/command.ts";
 import { versionReport } from "../../lib/cli/version.ts";
 import { VERSION } from "../../lib/model/version.ts";
-import { world } from "./runtime.ts";
+import { runLine } from "./runtime.ts";
 import config from "../../deno.json" with { type: "json" };
 
 const BUILD = { deno: "2.9.6", v8: "15.0", jitless: false, target: "x86_64-unknown-linux-gnu" };
@@ -26,13 +25,7 @@ Deno.test("a jitless binary says so", () => {
 });
 
 Deno.test("signpost version from its source has no commit", async () => {
-  const { runtime, printed } = world({ build: BUILD });
-  const code = await runCommand(["version"], {
-    runtime,
-    signal: new AbortController().signal,
-    systemd: { notifySocket: undefined, watchdog: undefined },
-    reload: () => {},
-  });
+  const { code, printed } = await runLine(["version"], { build: BUILD });
   assertEquals([code, printed.join("").split("\n").slice(0, 3)], [0, [
     `signpost ${VERSION}`,
     "commit: unknown, runs from its source",

@@ -7,10 +7,9 @@
  * read. `deno test -A tests/scripts -- --update` writes the outputs again.
  */
 import { assertEquals } from "@std/assert";
-import { runCommand } from "../../lib/cli/command.ts";
 import { ProgramMissingError } from "../../lib/model/ports/ports.ts";
 import { SystemClock } from "../../lib/system/clock.ts";
-import { NOW, world } from "../cli/runtime.ts";
+import { NOW, runLine } from "../cli/runtime.ts";
 
 const FOLDER = new URL("./", import.meta.url);
 const IS_UPDATE = Deno.args.includes("--update");
@@ -39,19 +38,13 @@ async function run(line: string, folder: string, files: readonly Section[]): Pro
     files.some(({ name }) => name === word) ? `${folder}/${word}` : word;
   const missing = ([program]: readonly string[]) =>
     Promise.reject(new ProgramMissingError(program ?? ""));
-  const { runtime, printed, complaints } = world({
+  const { code, printed, complaints } = await runLine(command.split(" ").map(inFolder), {
     clock: Object.assign(new SystemClock(), { now: () => NOW }),
     runner: { run: missing },
     hostname: () => "node-1",
     addresses: () => ["127.0.0.1", "::1", "192.168.0.2"],
     interfaces: () => [{ name: "eth0", address: "192.168.0.2" }],
     askDaemon: () => Promise.reject(new Deno.errors.NotFound("no daemon")),
-  });
-  const code = await runCommand(command.split(" ").map(inFolder), {
-    runtime,
-    signal: new AbortController().signal,
-    systemd: { notifySocket: undefined, watchdog: undefined },
-    reload: () => () => {},
   });
   const lines = [...printed, ...complaints.map((line) => `${line}\n`)];
   if (code !== 0) lines.push(`exit ${code}\n`);
