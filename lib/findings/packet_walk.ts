@@ -275,6 +275,8 @@ const MATCHES: readonly (readonly [RegExp, (value: string, packet: Packet) => Ma
   [pattern("(?:meta l4proto|ip protocol|ip6 nexthdr)"), (name, { protocol }) => name === protocol],
   [pattern("fib daddr type"), (type, { isLocal }) => type === (isLocal ? "local" : "unicast")],
   [pattern("meta pkttype"), (type) => type === "host" || type === "unicast"],
+  // An extension of iptables. Its options are not printed.
+  [pattern("xt match"), () => "unlikely"],
   [pattern("ip6? daddr"), isTo],
   [pattern("ip6? saddr"), isFrom],
   [pattern("(?:tcp|udp|sctp|th) dport"), (ports, { dport }) => covers(ports, [dport, dport])],
@@ -320,10 +322,14 @@ function firstTest(text: string): { readonly whole: string; readonly test: Test 
   if (limit !== undefined) return { whole: limit, test: () => over === undefined };
   const [known, holds] = MATCHES.find(([known]) => known.test(text)) ?? [];
   const [whole, not, list = ""] = known?.exec(text) ?? [];
-  if (whole === undefined || !holds) return { whole: text, test: () => "unlikely" };
+  // A dot joins expressions to one key.
+  if (whole === undefined || !holds || list === ".") return { whole: text, test: () => "unlikely" };
   const values = list.replaceAll(/^\{ | \}$/g, "").split(/, ?/);
   const test: Test = (packet) => {
-    const each = new Set(values.map((value) => holds(value, packet)));
+    // The elements of a named set are not read.
+    const each = new Set(
+      values.map((value) => value.startsWith("@") ? "unlikely" : holds(value, packet)),
+    );
     const any = ORDER.findLast((match) => each.has(match)) ?? false;
     return not === undefined ? any : NEGATED.get(any) ?? false;
   };

@@ -81,6 +81,8 @@ const DROPPING: readonly (readonly string[])[] = [
   ["tcp sport 1-1023 accept", "limit rate over 10/second accept"],
   ["ip daddr 10.244.0.11 tcp dport 9090 accept"],
   ["ct state established,related accept", "ct status != dnat accept"],
+  // Docker 28.0 matches its bridges by a set.
+  [`xt match "set" ct state related,established ${COUNT} accept`],
 ];
 
 for (const rules of DROPPING) {
@@ -108,6 +110,7 @@ const ACCEPTING: readonly (readonly string[])[] = [
   ["limit rate 10/second burst 5 packets accept"],
   ["meta mark set meta mark | 0x00000100", "meta mark & 0x00000100 == 0x00000100 accept"],
   ["ct state vmap @states"],
+  ["iifname . oifname vmap @ways"],
   ["ct state vmap { established : accept, new : jump other }"],
 ];
 
@@ -124,6 +127,11 @@ const UNKNOWN: readonly (readonly string[])[] = [
   ['xt match "conntrack" counter packets 0 bytes 0 accept'],
   ["ip saddr @trusted jump other"],
   ["meta mark set ct mark", "meta mark 0x1 accept"],
+  ["iifname @inside accept"],
+  ["iifname . oifname @allowed accept"],
+  ['iifname . oifname vmap { "eth0" . "cni0" : accept }'],
+  ["meta l4proto . th dport vmap { tcp . 22 : accept, tcp . 8080 : accept }"],
+  ["ip protocol @protocols accept"],
 ];
 
 for (const rules of UNKNOWN) {
