@@ -22,9 +22,10 @@ const OUR_RULE = /jump KUBE-(?:PROXY-FIREWALL|FORWARD|SERVICES)$/;
 
 /** Finds chains that accept packets of pods to Services without endpoints before our rules see them. */
 export function* checkRefusals(facts: NodeFacts): Generator<Finding | undefined> {
-  const { objects, ruleset } = facts;
+  const { objects, ruleset, traits } = facts;
   const cuts = baseChains(facts, ["filter"]).flatMap(beforeOurs);
-  if (!objects || !ruleset || cuts.length === 0) return;
+  // A mode that guards cluster IPs rejects before all of FORWARD. Such rules are kube-proxy's there.
+  if (!objects || !ruleset || traits.guardsClusterIPs || cuts.length === 0) return;
   const pods = new Set<string>();
   const refused: DesiredServicePort[] = [];
   yield* eachPort(objects.desired, (port) => {

@@ -1,6 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { foreignChains } from "../../lib/backend/nftables/read.ts";
 import { checkRefusals } from "../../lib/findings/refusals.ts";
+import type { Mode } from "../../lib/model/configuration.ts";
 import type { Finding } from "../../lib/model/status.ts";
 import { node, service, slice } from "../policy/objects.ts";
 import { NODE_NAME } from "../support/pipeline.ts";
@@ -17,9 +18,9 @@ const ROUTES = [
   { cidr: "10.244.0.11/32", device: "veth1" },
 ];
 
-function found(listing: string, objects = OBJECTS): Finding[] {
+function found(listing: string, objects = OBJECTS, mode: Mode = "iptables"): Finding[] {
   const ruleset = { chains: foreignChains(listing), routes: ROUTES };
-  return listOf(checkRefusals(factsOf(objects, { mode: "iptables", facts: { ruleset } })));
+  return listOf(checkRefusals(factsOf(objects, { mode, facts: { ruleset } })));
 }
 
 /** A FORWARD with a rule before ours. */
@@ -67,6 +68,10 @@ for (
     assertEquals(found(before(rule)), []);
   });
 }
+
+Deno.test("nothing is found in nftables mode, beside kube-proxy's rules", () => {
+  assertEquals(found(KUBE_ROUTER, OBJECTS, "nftables"), []);
+});
 
 Deno.test("nothing is found without our rules, or if each Service has endpoints", () => {
   assertEquals(found(before("accept").replace("KUBE-PROXY-FIREWALL", "other")), []);
