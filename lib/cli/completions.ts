@@ -118,7 +118,7 @@ async function candidatesFor(
 }
 
 /** The commands that take names of Services. */
-const TAKING_SERVICES: ReadonlySet<CommandName> = new Set(["explain", "test", "observe"]);
+const TAKING_SERVICES: ReadonlySet<CommandName> = new Set(["explain", "test", "top", "observe"]);
 
 /** Milliseconds to wait for the daemon at a Tab key. */
 const PATIENCE = 1_000;

@@ -75,6 +75,7 @@ const LINES: readonly (readonly [readonly string[], readonly string[]])[] = [
   [["explain", "--manifests=/nowhere", "t"], ["to"]],
   [["explain", ""], ["dev/web", "shop/db", "shop/web", "to"]],
   [["explain", "shop/"], ["shop/db", "shop/web"]],
+  [["top", "shop/"], ["shop/db", "shop/web"]],
   [["explain", "-v", "w"], ["web"]],
   [["explain", "--socket", "/run/other.sock", ""], ["to"]],
   [["verify", ""], []],
