@@ -88,6 +88,8 @@ export function isError(
   if (setting === "clusterCIDR") return detectLocalMode === "ClusterCIDR";
   const [section = ""] = setting.split(".");
   if (!READ_BY_ONE_MODE.includes(section)) return true;
+  // In ipvs mode, the iptables section sets the bit.
+  if (mode === "ipvs" && setting === "iptables.masqueradeBit") return true;
   // Without a mode, it may become nftables or iptables.
   return mode === "" ? section === "nftables" || section === "iptables" : section === mode;
 }

@@ -194,8 +194,9 @@ const READ: Readonly<Record<Flag["kind"], (input: string) => unknown>> = {
   text: (input) => input,
   words: (input) => [input],
   list: (input) => input === "" ? [] : input.split(",").map((item) => item.trim()),
+  // kube-proxy reads a number that begins with 0 as octal.
   integer: (input) =>
-    /^[+-]?\d+$/.test(input) ? Number(input) : new Fault("must be a whole number"),
+    /^[+-]?(?:0|[1-9]\d*)$/.test(input) ? Number(input) : new Fault("must be a whole number"),
   number: (input) =>
     /^[+-]?\d+(\.\d+)?$/.test(input) ? Number(input) : new Fault("must be a number"),
   boolean: (input) => readBoolean(input) ?? new Fault("must be true or false"),

@@ -228,6 +228,7 @@ diff --manifests=x -oscript => --output: must be table, json or yaml, is "script
 verify now => "now": unknown command or unexpected word (commands: run, check, bundle, cleanup, explain, test, verify, status, top, observe, diff, migrate, completions, version, licenses)
 --iptables-masquerade-bit=32 => --iptables-masquerade-bit: must be 0 to 31, is 32
 --iptables-masquerade-bit=x => --iptables-masquerade-bit: must be a whole number, is "x"
+--iptables-masquerade-bit=014 => --iptables-masquerade-bit: must be a whole number, is "014"
 --oom-score-adj=-1001 => --oom-score-adj: must be -1000 to 1000, is -1001
 --conntrack-udp-timeout=5 => --conntrack-udp-timeout: must be a duration such as 30s, 500ms or 1h30m, is "5"
 --iptables-sync-period=0 => --iptables-sync-period: must be above 0

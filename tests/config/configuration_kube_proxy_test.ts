@@ -243,6 +243,20 @@ for (const [name, line, refused] of VALIDATIONS) {
   });
 }
 
+Deno.test("the booleans of YAML 1.1", async () => {
+  const yaml =
+    "conntrack: {tcpBeLiberal: yes}\niptables: {masqueradeAll: y, localhostNodePorts: off}";
+  const { conntrack, iptables } = configurationOf(await loadFile(yaml));
+  const { masqueradeAll, localhostNodePorts } = iptables;
+  assertEquals([conntrack.tcpBeLiberal, masqueradeAll, localhostNodePorts], [true, true, false]);
+});
+
+Deno.test("a client without a rate limit", async () => {
+  for (const loaded of [loadFile("clientConnection: {qps: -1}"), load(["--kube-api-qps=-1"])]) {
+    assertEquals(runOf(await loaded).configuration.clientConnection.qps, -1);
+  }
+});
+
 Deno.test("TestValidateProxyMode", async () => {
   for (const mode of ["", "iptables", "nftables", "ipvs"]) runOf(await loadFile(`mode: "${mode}"`));
   for (const mode of ["non-existing", "kernelspace"]) {

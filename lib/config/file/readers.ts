@@ -20,8 +20,15 @@ export class Fault {
 
 export type Reader<T> = (value: unknown) => T | Fault;
 
+/** The other booleans of YAML 1.1, which kube-proxy reads. */
+const BOOLEANS = new Map<unknown, boolean>([
+  ...["y", "yes", "on"].map((word) => [word, true] as const),
+  ...["n", "no", "off"].map((word) => [word, false] as const),
+]);
+
 export function boolean(value: unknown): boolean | Fault {
-  return typeof value === "boolean" ? value : new Fault("must be true or false");
+  if (typeof value === "boolean") return value;
+  return BOOLEANS.get(value) ?? new Fault("must be true or false");
 }
 
 function textThat(passes: (text: string) => boolean, rule: string): Reader<string> {
@@ -49,9 +56,7 @@ export function integer(least: number, most = INT32_MAX): Reader<number> {
 }
 
 export function number(value: unknown): number | Fault {
-  return typeof value === "number" && value >= 0 && Number.isFinite(value)
-    ? value
-    : new Fault("must be a number, 0 or more");
+  return Number.isFinite(value) ? value as number : new Fault("must be a number");
 }
 
 /** Reads a Go duration, not negative, in milliseconds. Empty text is 0. */

@@ -6,6 +6,7 @@ import { errorsOf, FILE, load, loadFile } from "../support.ts";
 const WRONG = casesOf(`
 nftables: {masqueradeBit: 40} => nftables.masqueradeBit: must be 0 to 31, is 40
 iptables: {masqueradeBit: -1} => iptables.masqueradeBit: must be 0 to 31, is -1
+mode: ipvs\\niptables: {masqueradeBit: 99} => iptables.masqueradeBit: must be 0 to 31, is 99
 iptables: {masqueradeBit: 1.5} => iptables.masqueradeBit: must be 0 to 31, is 1.5
 iptables: {masqueradeBit: '14'} => iptables.masqueradeBit: must be 0 to 31, is "14"
 iptables: {masqueradeAll: 1} => iptables.masqueradeAll: must be true or false, is 1
@@ -44,7 +45,7 @@ logging: {format: xml} => logging.format: must be text or json, is "xml"
 logging: {verbosity: -1} => logging.verbosity: must be a whole number, 0 or more, is -1
 ipvs: {strictARP: please} => ipvs.strictARP: must be true or false, is "please"
 winkernel: {enableDSR: 3} => winkernel.enableDSR: must be true or false, is 3
-clientConnection: {qps: -1} => clientConnection.qps: must be a number, 0 or more, is -1
+clientConnection: {qps: .inf} => clientConnection.qps: must be a number, is Infinity
 nftables: {syncPeriod: 1s, minSyncPeriod: 2s} => nftables.minSyncPeriod: must not be longer than the sync period (1s), is 2s
 mode: iptables\\niptables: {syncPeriod: 500ms, minSyncPeriod: 1s} => iptables.minSyncPeriod: must not be longer than the sync period (500ms), is 1s
 iptables: {syncPeriod: 500ms, minSyncPeriod: 1s} => iptables.minSyncPeriod: must not be longer than the sync period (500ms), is 1s
