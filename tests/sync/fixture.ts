@@ -157,8 +157,8 @@ export class SyncFixture implements AsyncDisposable {
     this.stop.abort();
     let isRunning = true;
     const ended = this.#running.finally(() => isRunning = false);
-    // A turn may be under way.
-    while (isRunning) await this.clock.advance(0);
+    // A turn may be under way. After a failed assertion, a step may never end.
+    for (let turn = 0; isRunning && turn < 10_000; turn++) await this.clock.advance(0);
     await ended;
   }
 }

@@ -1,4 +1,5 @@
 import { assertEquals, assertMatch } from "@std/assert";
+import { apiServerPort } from "../../lib/policy/claims.ts";
 import { service, stored, SyncFixture } from "./fixture.ts";
 
 Deno.test("each refusal is warned of once", async () => {
@@ -18,13 +19,13 @@ Deno.test("each refusal is warned of once", async () => {
   assertEquals(logger.at("warn").length, 2);
 });
 
-Deno.test("each conflict is warned of once, until it is over and comes back", async () => {
-  const clash = { externalIPs: ["192.0.2.1"] };
+Deno.test("a Service's conflicts are one warning, until they are over and come back", async () => {
+  const clash = { externalIPs: ["192.0.2.1", "192.0.2.2"] };
   await using fixture = await SyncFixture.synced([service(1, clash), service(2, clash)]);
   const { logger, told } = fixture;
   const conflicts = () => told.filter((each) => each.startsWith("conflict"));
-  const conflict = "conflict 192.0.2.1 . tcp . 80 default/s1 default/s2";
-  assertEquals(conflicts(), [conflict]);
+  const both = clash.externalIPs.map((ip) => `conflict ${ip} . tcp . 80 default/s1 default/s2`);
+  assertEquals(conflicts(), both);
   assertMatch(
     logger.at("warn").join(),
     /default\/s2 does not get .*: 192\.0\.2\.1:80\/tcp belongs to Service default\/s1, which is older/,
@@ -33,12 +34,12 @@ Deno.test("each conflict is warned of once, until it is over and comes back", as
     fixture.upsert(service(number, { ...clash, sessionAffinity: "ClientIP" }));
     await fixture.pass(1_000);
   }
-  assertEquals(conflicts(), [conflict]);
+  assertEquals(conflicts(), both);
   fixture.remove("Service", "default/s1");
   await fixture.pass(1_000);
   fixture.upsert(service(1, clash));
   await fixture.pass(1_000);
-  assertEquals(conflicts(), [conflict, conflict]);
+  assertEquals(conflicts(), [...both, ...both]);
   assertEquals(logger.at("warn").length, 2);
 });
 
@@ -82,7 +83,10 @@ Deno.test("the next sync waits for what follows a sync", async () => {
   fixture.finish = () => promise;
   fixture.upsert(service(1));
   await fixture.pass(0);
+  assertEquals(fixture.loop.progress.waitingSince, undefined);
   fixture.upsert(service(2));
+  await fixture.pass(0);
+  assertEquals(fixture.loop.progress.waitingSince, fixture.clock.monotonic(), "it is queued");
   await fixture.pass(10_000);
   assertEquals([fixture.dataplane.log.length, fixture.followed], [2, []]);
   resolve();
@@ -216,20 +220,6 @@ Deno.test("a Service that needs what the kernel refuses is warned of once", asyn
   assertEquals([seen(), logger.at("warn").length], [2, 2]);
 });
 
-Deno.test("a Service that loses thousands of claims is one line", async () => {
-  const externalIPs = Array.from({ length: 900 }, (_, i) => `192.0.${i >> 8}.${i & 255}`);
-  const ports = Array.from({ length: 10 }, (_, i) => ({ name: `p${i}`, port: i + 1 }));
-  const greedy = { externalIPs, ports };
-  await using fixture = await SyncFixture.synced([service(1, greedy), service(2, greedy)]);
-  const { logger, told } = fixture;
-  assertEquals(logger.at("warn").length, 1);
-  assertMatch(logger.at("warn").join(), /Service default\/s2 does not get .*; … and 8,995 more/);
-  assertEquals(told.filter((each) => each.startsWith("conflict")).length, 9_000);
-  fixture.upsert(service(2, { ...greedy, sessionAffinity: "ClientIP" }));
-  await fixture.pass(1_000);
-  assertEquals(logger.at("warn").length, 1);
-});
-
 Deno.test("a Service over a limit is refused alone, once", async () => {
   const externalIPs = Array.from({ length: 10_000 }, (_, i) => `192.0.${i >> 8}.${i & 255}`);
   const ports = Array.from({ length: 400 }, (_, i) => ({ name: `p${i}`, port: i + 1 }));
@@ -259,29 +249,10 @@ Deno.test("a state from before the start lets go of what the process needs itsel
   await fixture.start();
   await fixture.pass(0);
   assertMatch(dataplane.kernel.get("default/s1") ?? "", /192\.0\.2\.6/);
-  fixture.ownPorts = [{
-    isApiServer: true,
-    holder: "the API server",
-    because: "",
-    address: "192.0.2.6",
-    port: 80,
-  }];
+  fixture.ownPorts = [apiServerPort("192.0.2.6", 80)];
   loop.nodeChanged();
   await fixture.pass(0);
   await fixture.pass(1_000);
   assertEquals(dataplane.kernel.get("default/s1")?.includes("192.0.2.6"), false);
   assertEquals(loop.stale, true);
-});
-
-Deno.test("a change that comes after the script, while steps are taken, is queued", async () => {
-  await using fixture = await SyncFixture.synced([]);
-  const { promise, resolve } = Promise.withResolvers<void>();
-  fixture.finish = () => promise;
-  fixture.upsert(service(1));
-  await fixture.pass(0);
-  assertEquals(fixture.loop.progress.waitingSince, undefined);
-  fixture.upsert(service(2));
-  await fixture.pass(0);
-  assertEquals(fixture.loop.progress.waitingSince, fixture.clock.monotonic());
-  resolve();
 });

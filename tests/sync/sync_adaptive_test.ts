@@ -52,27 +52,6 @@ Deno.test("adaptive: a burst is gathered", async () => {
   assertEquals(fixture.dataplane.kernel, fixture.wanted);
 });
 
-Deno.test("adaptive: with a slow kernel changes wait for a second, not longer", async () => {
-  await using fixture = await withKernel(() => 300);
-  const pauses = await burst(fixture, { changes: 60, every: 100, takes: 300 });
-  const later = pauses.slice(2);
-  assert(later.length > 2 && later.every((pause) => pause >= 1_000 && pause < 1_100), `${pauses}`);
-  assertEquals(fixture.loop.pause, 1_000);
-});
-
-Deno.test("adaptive: a lone change after a full sync of 20 s waits less than 1 s", async () => {
-  let takes = 20_000;
-  await using fixture = await withKernel(() => takes);
-  fixture.loop.requestFull("test");
-  await fixture.pass(0);
-  takes = 8;
-  fixture.upsert(service(1));
-  await fixture.pass(0);
-  const before = fixture.dataplane.log.length;
-  await fixture.pass(340);
-  assertEquals(fixture.dataplane.log.slice(before), ["partial: default/s1"]);
-});
-
 Deno.test("adaptive: syncs that failed count, too", async () => {
   await using fixture = await withKernel(() => 90);
   fixture.dataplane.failures.push("conflict", "conflict");

@@ -33,28 +33,6 @@ Deno.test("a program that hung or could not be started is not asked again before
   assertEquals(dataplane.log.slice(2), ["full: default/s1 default/s2"]);
 });
 
-Deno.test("the rules stay after a full script has failed", async () => {
-  await using fixture = await SyncFixture.synced([service(1)]);
-  const { dataplane } = fixture;
-  const before = new Map(dataplane.kernel);
-  dataplane.failures.push("conflict", ...Array.from({ length: 9 }, () => "busy" as const));
-  fixture.upsert(service(2));
-  await fixture.pass(0);
-  assertEquals(dataplane.log.length, 3);
-  for (const pause of [1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000, 30_000]) {
-    const tries = dataplane.log.length;
-    await fixture.pass(pause - 1);
-    assertEquals(dataplane.log.length, tries, `before ${pause} ms`);
-    assertEquals(dataplane.kernel, before);
-    await fixture.pass(1);
-    assertEquals(dataplane.log.length, tries + 1, `after ${pause} ms`);
-  }
-  assertEquals(dataplane.log.at(-1), "full: default/s1 default/s2 (busy)");
-  await fixture.pass(30_000);
-  assertEquals(dataplane.log.at(-1), "full: default/s1 default/s2");
-  assertEquals(dataplane.kernel, fixture.wanted);
-});
-
 Deno.test("what changes while full scripts fail is in the one that the kernel takes", async () => {
   await using fixture = await SyncFixture.synced([service(1)]);
   const { dataplane } = fixture;

@@ -7,11 +7,17 @@ import { SyncFixture } from "./fixture.ts";
 import { service as buildService } from "../support/cluster.ts";
 
 /** A Service of a namespace, with a cluster IP of its own and this many ports. */
-function service(namespace: string, number: number, ports: number): ApiObject {
+function service(
+  namespace: string,
+  number: number,
+  ports: number,
+  externalIPs: readonly string[] = [],
+): ApiObject {
   return buildService({
     namespace,
     name: `s${number}`,
     clusterIP: `10.96.${namespace === "big" ? 0 : 1}.${number + 1}`,
+    externalIPs,
     ports: Array.from({ length: ports }, (_, i) => ({ name: `p${i}`, port: i + 1 })),
   });
 }
@@ -85,10 +91,7 @@ Deno.test("a large Service goes step by step, and other Services have their turn
 Deno.test("Services that share an address and go together leave nothing", async () => {
   await using fixture = await SyncFixture.synced([], { share: 20 });
   const externalIPs = Array.from({ length: 30 }, (_, i) => `192.0.2.${i}`);
-  for (let i = 0; i < 2; i++) {
-    const { spec, ...rest } = service("big", i, 1);
-    fixture.upsert({ ...rest, spec: { ...spec as Record<string, unknown>, externalIPs } });
-  }
+  for (let i = 0; i < 2; i++) fixture.upsert(service("big", i, 1, externalIPs));
   for (let turn = 0; turn < 10; turn++) await fixture.pass(1_000);
   for (let i = 0; i < 2; i++) fixture.remove("Service", `big/s${i}`);
   for (let turn = 0; turn < 10; turn++) await fixture.pass(1_000);
@@ -120,12 +123,12 @@ Deno.test("in shares, random changes end in the state that the objects ask for",
         objects.delete(key);
         fixture.remove("Service", key);
       } else {
-        const { spec, ...rest } = service(namespace, number, 1 + random(4));
+        const count = 1 + random(4);
         const externalIPs = Array.from(
           { length: random(20) },
           (_, i) => `192.0.2.${i + random(9)}`,
         );
-        const object = { ...rest, spec: { ...spec as Record<string, unknown>, externalIPs } };
+        const object = service(namespace, number, count, externalIPs);
         objects.set(key, object);
         fixture.upsert(object);
       }

@@ -27,11 +27,6 @@ Deno.test("while sources are silent the loop sleeps", async () => {
   assertEquals(fixture.clock.sleeps.length, 1);
 });
 
-Deno.test("an empty cluster is a state too: it gets its first sync", async () => {
-  await using fixture = await SyncFixture.synced([]);
-  assertEquals(fixture.dataplane.log, ["full: "]);
-});
-
 Deno.test("an empty cluster that is delivered while the loop waits gets its first sync, too", async () => {
   await using fixture = new SyncFixture();
   await fixture.start();
@@ -173,18 +168,6 @@ Deno.test("a list that comes before the first sync waits for it", async () => {
   fixture.deliver([], ["EndpointSlice", "Node", "ServiceCIDR"]);
   await fixture.pass(0);
   assertEquals([...dataplane.kernel.keys()], ["default/s2"]);
-});
-
-Deno.test("what the lists have as the state file had it is not worked out again", async () => {
-  await using fixture = new SyncFixture();
-  const { dataplane, loop } = fixture;
-  await loop.restore(stored([service(1), service(2), service(3)]));
-  await fixture.start();
-  await fixture.pass(0);
-  fixture.deliver([service(1), service(3, { ports: [{ port: 81 }] })]);
-  await fixture.pass(1_000);
-  assertEquals(dataplane.log.slice(1), ["partial: default/s2 default/s3"]);
-  assertEquals([...dataplane.kernel.keys()].sort(), ["default/s1", "default/s3"]);
 });
 
 Deno.test("the Node of the state file is kept while the sources have none", async () => {

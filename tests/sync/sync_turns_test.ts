@@ -1,4 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
+import { apiServerPort } from "../../lib/policy/claims.ts";
 import type { ApiObject } from "../support/api_store.ts";
 import { Pipeline } from "../support/pipeline.ts";
 import { service, SyncFixture } from "./fixture.ts";
@@ -55,13 +56,7 @@ Deno.test("a round that is asked for between two turns comes after the sync", as
   assertEquals(fixture.dataplane.log, []);
   // The claims are being settled with what was known then of the node's own ports.
   const address = "192.0.2.0";
-  fixture.ownPorts = [{
-    isApiServer: true,
-    holder: "the API server",
-    because: "",
-    address,
-    port: 1_024,
-  }];
+  fixture.ownPorts = [apiServerPort(address, 1_024)];
   fixture.loop.nodeChanged();
   while (fixture.dataplane.log.length === 0) await fixture.clock.advance(0);
   await fixture.pass(1_000);
