@@ -33,31 +33,6 @@ Deno.test("a Service that loses a claim is named with the holder", () => {
   assertEquals(claims.conflictsOf("ns/unknown"), []);
 });
 
-Deno.test("of three that ask, the next oldest has it when the holder goes", () => {
-  const claims = new Claims();
-  claims.set("ns/c", { claims: external(VIP), created: 3 });
-  claims.set("ns/a", { claims: external(VIP), created: 1 });
-  claims.set("ns/b", { claims: external(VIP), created: 2 });
-  const affected = claims.set("ns/a", { claims: [], created: 1 });
-  assertEquals(affected, new Set(["ns/a", "ns/b"]), "ns/c waits on");
-  assertEquals(holderOf(claims), "ns/b");
-  assertEquals(claims.conflictsOf("ns/c").map(({ holder }) => holder), ["ns/b"]);
-  claims.set("ns/b", { claims: [], created: 2 });
-  assertEquals(holderOf(claims), "ns/c");
-  assertEquals(claims.conflictsOf("ns/c"), []);
-});
-
-Deno.test("a holder that asks for something else lets go of what it had", () => {
-  const claims = new Claims();
-  claims.set("ns/a", { claims: external(VIP), created: 1 });
-  claims.set("ns/b", { claims: external(VIP), created: 2 });
-  assertEquals(
-    claims.set("ns/a", { claims: external(OTHER), created: 1 }),
-    new Set(["ns/a", "ns/b"]),
-  );
-  assertEquals([holderOf(claims), holderOf(claims, OTHER)], ["ns/b", "ns/a"]);
-});
-
 Deno.test("a Service that asks for a thing twice asks once", () => {
   const claims = new Claims();
   claims.set("ns/a", { claims: external(VIP, VIP), created: 1 });

@@ -44,11 +44,6 @@ function find(slices: readonly EndpointSlice[], options: Partial<{
   );
 }
 
-Deno.test("the endpoints of all slices of a Service are found", () => {
-  const slices = [slice("a", [endpoint("10.0.0.1")]), slice("b", [endpoint("10.0.0.2")])];
-  assertEquals(find(slices), ["10.0.0.1:8080@elsewhere", "10.0.0.2:8080@elsewhere"]);
-});
-
 Deno.test("an endpoint that stands in several slices counts once", () => {
   const slices = [slice("a", [endpoint("10.0.0.1", "first")]), slice("b", [endpoint("10.0.0.1")])];
   assertEquals(find(slices), ["10.0.0.1:8080@first"]);

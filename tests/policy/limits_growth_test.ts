@@ -175,19 +175,6 @@ function grow(pipeline: Pipeline): number {
   }
 }
 
-Deno.test("a Service that changes while it grows ends with the endpoints of the change", () => {
-  const addresses = (from: number, to: number) =>
-    range(to - from).map((i) => `10.244.0.${from + i}`);
-  const pipeline = new Pipeline();
-  pipeline.deliver([service("web"), slice("web", addresses(0, 150))]);
-  const first = pipeline.desired.update(pipeline.cache, pipeline.cache.takeDirty(), 40);
-  assertEquals([...first.unfinished], ["default/web"]);
-  assertEquals(endpointsOf(pipeline).length, 40);
-  pipeline.deliver([service("web"), slice("web", addresses(20, 200))]);
-  assertEquals(grow(pipeline), 4);
-  assertEquals(endpointsOf(pipeline), addresses(20, 200).sort());
-});
-
 Deno.test("a Service grows to other endpoints if the node's zone changes", () => {
   const inZone = (zone: string, from: number) =>
     range(100).map((i) => ({
@@ -208,27 +195,4 @@ Deno.test("a Service grows to other endpoints if the node's zone changes", () =>
   pipeline.deliver(objects("b"));
   grow(pipeline);
   assertEquals(endpointsOf(pipeline), inZone("b", 100).flatMap((each) => each.addresses).sort());
-});
-
-Deno.test("another Service gets an address that a Service in steps has not given up", () => {
-  const pipeline = new Pipeline();
-  const addresses = range(100).map((i) => `192.0.2.${i}`);
-  const named = (name: string, externalIPs: readonly string[]) =>
-    service(name, { clusterIP: `10.96.0.${name.length}`, externalIPs });
-  const addressesOf = (name: string) =>
-    pipeline.desired.services.get(`default/${name}`)?.[0]?.externalIPs.toSorted();
-  pipeline.load([named("web", addresses), named("other", [])]);
-  pipeline.deliver([named("other", [])]);
-  const { unfinished } = pipeline.desired.update(pipeline.cache, pipeline.cache.takeDirty(), 40);
-  assertEquals([[...unfinished], addressesOf("web")?.length], [["default/web"], 61]);
-  pipeline.deliver([named("other", ["192.0.2.99"])]);
-  const next = pipeline.desired.update(pipeline.cache, pipeline.cache.takeDirty(), 40);
-  assertEquals([next.conflicts, addressesOf("other")], [[], ["192.0.2.99"]]);
-  assertEquals([addressesOf("web")?.length, addressesOf("web")?.includes("192.0.2.99")], [
-    60,
-    false,
-  ]);
-  pipeline.cache.putBack(next.unfinished);
-  grow(pipeline);
-  assertEquals([addressesOf("web"), addressesOf("other")], [undefined, ["192.0.2.99"]]);
 });

@@ -3,7 +3,8 @@ import { DEFAULT_LIMITS, type Limits } from "../../lib/model/configuration.ts";
 import { costOf } from "../../lib/policy/limits.ts";
 import { DEFAULTS } from "../support/configuration.ts";
 import { type ApiObject, Pipeline } from "../support/pipeline.ts";
-import { ingress, service, slice } from "./objects.ts";
+import type { ServiceFields } from "../support/cluster.ts";
+import { service, slice } from "./objects.ts";
 
 /** A pipeline with these limits. */
 function limited(limits: Partial<Limits>): Pipeline {
@@ -20,10 +21,9 @@ function addresses(count: number): string[] {
 }
 
 /** A Service of its own age with a cluster IP of its own. */
-function aged(age: number, spec: Readonly<Record<string, unknown>> = {}): ApiObject {
-  const object = service(`s${age}`, { clusterIP: `10.96.0.${age}`, ...spec });
-  const creationTimestamp = `2026-01-0${age}T00:00:00Z`;
-  return { ...object, metadata: { ...object.metadata, creationTimestamp } };
+function aged(age: number, fields: ServiceFields = {}): ApiObject {
+  const metadata = { creationTimestamp: `2026-01-0${age}T00:00:00Z` };
+  return service(`s${age}`, { clusterIP: `10.96.0.${age}`, metadata, ...fields });
 }
 
 /** External IPs and endpoints of a Service's first port; `none`: it has no rules. */
@@ -46,9 +46,10 @@ Deno.test("a Service costs what it asks of the node at most", () => {
     loadBalancerSourceRanges: ["10.0.0.0/8", "172.16.0.0/12", "2001:db8::/32"],
     sessionAffinity: "ClientIP",
     ports: [{ name: "a", port: 1, nodePort: 30001 }, { name: "b", port: 2 }],
+    ingress: ["192.0.2.9"],
   };
   pipeline.load([
-    service("web", spec, ingress("192.0.2.9")),
+    service("web", spec),
     slice("web", ["10.244.0.1", "10.244.0.2"]),
     slice("web", ["fd01::1"], { suffix: "6", addressType: "IPv6" }),
   ]);
@@ -117,10 +118,7 @@ Deno.test("a Service whose endpoints grow over a limit keeps its rules", () => {
 Deno.test("the youngest Services of a namespace over its limit wait", () => {
   const pipeline = limited({ namespace: 9 });
   const five = { externalIPs: ["192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4"] };
-  const elsewhere: ApiObject = {
-    ...aged(4, five),
-    metadata: { namespace: "other", name: "s4", creationTimestamp: "2026-01-04T00:00:00Z" },
-  };
+  const elsewhere = aged(4, { namespace: "other", ...five });
   const all = [aged(3), aged(2, { externalIPs: ["192.0.2.8", "192.0.2.9"] })];
   pipeline.load([...all, aged(1, five), elsewhere]);
   assertEquals(over(pipeline), ["default/s2 --max-namespace-cost"]);
@@ -165,14 +163,12 @@ Deno.test("hostile Services are refused without being worked out", () => {
   const pipeline = new Pipeline();
   const objects = [
     aged(1, { externalIPs: addresses(10_000), ports: ports(400) }),
-    {
-      ...aged(2, {
-        type: "LoadBalancer",
-        ports: ports(2_000),
-        loadBalancerSourceRanges: addresses(20_000).map((address) => `${address}/32`),
-      }),
-      status: ingress("192.0.2.9"),
-    },
+    aged(2, {
+      type: "LoadBalancer",
+      ports: ports(2_000),
+      loadBalancerSourceRanges: addresses(20_000).map((address) => `${address}/32`),
+      ingress: ["192.0.2.9"],
+    }),
     aged(3, { sessionAffinity: "ClientIP", ports: ports(1_000) }),
     slice("s3", Array.from({ length: 10 }, (_, i) => `10.244.0.${i}`)),
     aged(4),
@@ -196,7 +192,7 @@ Deno.test("source ranges are merged once for a family", () => {
   const pipeline = new Pipeline();
   const ranges = Array.from({ length: 200 }, (_, i) => `10.${i}.0.0/16`);
   const spec = { type: "LoadBalancer", ports: ports(50), loadBalancerSourceRanges: ranges };
-  pipeline.load([service("web", spec, ingress("192.0.2.1"))]);
+  pipeline.load([service("web", { ...spec, ingress: ["192.0.2.1"] })]);
   const all = pipeline.desired.services.get("default/web")?.map((port) => port.sourceRanges);
   assertEquals([all?.length, new Set(all).size], [50, 1]);
   pipeline.load([service("web", spec)]);

@@ -1,19 +1,18 @@
 import { assertEquals } from "@std/assert";
+import { apiServerPort } from "../../lib/policy/claims.ts";
 import { desiredNode, nodeAddress, takesNodePorts } from "../../lib/policy/node.ts";
 import type { Configuration } from "../../lib/config/configuration.ts";
 import type { DesiredNode } from "../../lib/model/kernel/desired.ts";
 import type { Node } from "../../lib/model/cluster/objects.ts";
 import { configuration, DEFAULTS } from "../support/configuration.ts";
+import { modelNode } from "../support/cluster.ts";
 import { type Mode, traitsOf } from "../support/modes.ts";
+import { wordsOf } from "../support/table.ts";
 
-const NODE: Node = {
-  name: "node-1",
-  uid: "",
+const NODE = modelNode({
   addresses: ["192.0.2.10", "192.0.2.11", "2001:db8::10"],
   podCIDRs: ["10.244.1.0/24", "fd00:10:244:1::/64"],
-  zone: "",
-  deleting: false,
-};
+});
 
 interface Inputs {
   readonly mode?: Mode;
@@ -79,25 +78,62 @@ Deno.test("BridgeInterface and InterfaceNamePrefix take packets there for local"
 });
 
 const ALL = { type: "all" } as const;
-const PRIMARY = [
-  { type: "cidrs", cidrs: ["192.0.2.10/32"] },
-  { type: "cidrs", cidrs: ["2001:db8::10/128"] },
-] as const;
+const only = (...cidrs: readonly string[]) => ({ type: "cidrs", cidrs }) as const;
+const PRIMARY = [only("192.0.2.10/32"), only("2001:db8::10/128")];
+const LOOPBACK = [only("127.0.0.0/8"), only("::1/128")];
 
-Deno.test("node ports are at the primary addresses by default in nftables mode", () => {
-  assertEquals(nodePorts([]), [...PRIMARY]);
-  assertEquals(nodePorts([], { mode: "iptables" }), [ALL, ALL]);
-});
+type NodePorts = DesiredNode["families"][4]["nodePortAddresses"];
 
-Deno.test("node ports on primary: the node's first address of each family, in every mode", () => {
-  assertEquals(nodePorts(["primary"]), [...PRIMARY]);
-  assertEquals(nodePorts(["primary"], { mode: "iptables" }), [...PRIMARY]);
-});
+/** Settings of the node, by the words of nodePortAddresses, with the addresses of node ports in each family. */
+const NODE_PORTS: readonly (readonly [string, string, readonly NodePorts[], Inputs?])[] = [
+  ["none, nftables mode: the primary addresses", "", PRIMARY],
+  ["none, iptables mode: all addresses", "", [ALL, ALL], { mode: "iptables" }],
+  ["none, without a Node: all addresses", "", [ALL, ALL], { node: undefined }],
+  ["primary: the node's first address of each family", "primary", PRIMARY],
+  ["primary, iptables mode: the same", "primary", PRIMARY, { mode: "iptables" }],
+  [
+    "primary: a family in which the node has no address has none",
+    "primary",
+    [only("192.0.2.10/32"), only()],
+    { node: { ...NODE, addresses: ["192.0.2.10"] } },
+  ],
+  ["localhost: the loopback ranges of both families", "localhost", LOOPBACK],
+  ["localhost, without a Node: the same", "localhost", LOOPBACK, { node: undefined }],
+  ["all: every address of both families", "all", [ALL, ALL]],
+  ["all among words: every address", "localhost all primary", [ALL, ALL]],
+  ["all beside a CIDR: every address", "all 10.0.0.0/8", [ALL, ALL]],
+  [
+    "two words: the ranges of both",
+    "primary localhost",
+    [only("127.0.0.0/8", "192.0.2.10/32"), only("::1/128", "2001:db8::10/128")],
+  ],
+  [
+    "a word and a CIDR: the ranges of both",
+    "198.51.100.0/24 primary",
+    [only("192.0.2.10/32", "198.51.100.0/24"), only("2001:db8::10/128")],
+  ],
+  ["two words, without a Node: what is left", "primary localhost", LOOPBACK, { node: undefined }],
+  [
+    "a word and a CIDR, without a Node: what is left",
+    "primary 198.51.100.0/24",
+    [only("198.51.100.0/24"), ALL],
+    { node: undefined },
+  ],
+  [
+    "CIDRs are merged",
+    "192.0.2.128/25 192.0.2.0/25 10.0.0.0/8 10.1.0.0/16",
+    [only("10.0.0.0/8", "192.0.2.0/24"), ALL],
+  ],
+  ["a CIDR of one family: all addresses of the other", "fd00::/64", [ALL, only("fd00::/64")]],
+  ["0.0.0.0/0: all IPv4 addresses", "0.0.0.0/0 fd00::/64", [ALL, only("fd00::/64")]],
+  ["::/0: all IPv6 addresses", "10.0.0.0/8 ::/0", [only("10.0.0.0/8"), ALL]],
+];
 
-Deno.test("node ports on primary: a family in which the node has no address has none", () => {
-  const node = { ...NODE, addresses: ["192.0.2.10"] };
-  assertEquals(nodePorts(["primary"], { node }), [PRIMARY[0], { type: "cidrs", cidrs: [] }]);
-});
+for (const [name, setting, expected, inputs] of NODE_PORTS) {
+  Deno.test(`node ports on ${name}`, () => {
+    assertEquals(nodePorts(wordsOf(setting), inputs), [...expected]);
+  });
+}
 
 /** kube-proxy takes 127.0.0.1 and ::1 then, where no node port can be, and so all addresses. */
 Deno.test("Test_detectNodeIPs: No Valid IP found and unspecified bind address used", () => {
@@ -106,66 +142,14 @@ Deno.test("Test_detectNodeIPs: No Valid IP found and unspecified bind address us
       assertEquals(nodePorts(["primary"], { mode, node }), [ALL, ALL]);
     }
   }
-  assertEquals(nodePorts([], { node: undefined }), [ALL, ALL]);
 });
 
 Deno.test("Test_detectNodeIPs: the bind address counts where the Node has none", () => {
   const changes = { nodePortAddresses: ["primary"], bindAddress: "10.0.0.1" };
   assertEquals(
     eachFamily(work(changes, { node: undefined }), (family) => family.nodePortAddresses),
-    [{ type: "cidrs", cidrs: ["10.0.0.1/32"] }, ALL],
+    [only("10.0.0.1/32"), ALL],
   );
-});
-
-const LOOPBACK = [
-  { type: "cidrs", cidrs: ["127.0.0.0/8"] },
-  { type: "cidrs", cidrs: ["::1/128"] },
-] as const;
-
-Deno.test("node ports on localhost: the loopback ranges of both families", () => {
-  assertEquals(nodePorts(["localhost"]), [...LOOPBACK]);
-  assertEquals(nodePorts(["localhost"], { node: undefined }), [...LOOPBACK]);
-});
-
-Deno.test("node ports on all: every address of both families, whatever else is named", () => {
-  for (const setting of [["all"], ["localhost", "all", "primary"], ["all", "10.0.0.0/8"]]) {
-    assertEquals(nodePorts(setting), [ALL, ALL]);
-  }
-});
-
-Deno.test("node ports on words and CIDRs: the ranges of all of them", () => {
-  assertEquals(nodePorts(["primary", "localhost"]), [
-    { type: "cidrs", cidrs: ["127.0.0.0/8", "192.0.2.10/32"] },
-    { type: "cidrs", cidrs: ["::1/128", "2001:db8::10/128"] },
-  ]);
-  assertEquals(nodePorts(["198.51.100.0/24", "primary"]), [
-    { type: "cidrs", cidrs: ["192.0.2.10/32", "198.51.100.0/24"] },
-    PRIMARY[1],
-  ]);
-});
-
-Deno.test("node ports on primary and more: without a Node the other ranges are left", () => {
-  assertEquals(nodePorts(["primary", "localhost"], { node: undefined }), [...LOOPBACK]);
-  assertEquals(nodePorts(["primary", "198.51.100.0/24"], { node: undefined }), [
-    { type: "cidrs", cidrs: ["198.51.100.0/24"] },
-    ALL,
-  ]);
-});
-
-Deno.test("CIDRs of node ports are merged", () => {
-  assertEquals(nodePorts(["192.0.2.128/25", "192.0.2.0/25", "10.0.0.0/8", "10.1.0.0/16"]), [
-    { type: "cidrs", cidrs: ["10.0.0.0/8", "192.0.2.0/24"] },
-    ALL,
-  ]);
-  assertEquals(nodePorts(["fd00::/64"]), [ALL, { type: "cidrs", cidrs: ["fd00::/64"] }]);
-});
-
-Deno.test("node ports on 0.0.0.0/0 or ::/0: all addresses of that family", () => {
-  assertEquals(nodePorts(["0.0.0.0/0", "fd00::/64"]), [ALL, {
-    type: "cidrs",
-    cidrs: ["fd00::/64"],
-  }]);
-  assertEquals(nodePorts(["10.0.0.0/8", "::/0"])[1], ALL);
 });
 
 Deno.test("ServiceCIDRs of all objects are merged by family, in one order", () => {
@@ -196,14 +180,7 @@ Deno.test("the API server's addresses in a ServiceCIDR are not guarded", () => {
       traits: traitsOf("nftables"),
       node: NODE,
       serviceCIDRs: [{ name: "kubernetes", cidrs: ["10.96.0.0/16"] }],
-      ownPorts: () =>
-        servers.map((address) => ({
-          isApiServer: true,
-          holder: "the API server",
-          because: "",
-          address,
-          port: 6443,
-        })),
+      ownPorts: () => servers.map((address) => apiServerPort(address, 6443)),
     }).families[4];
   const known = guarded(["10.96.0.7", "192.0.2.6"]);
   assertEquals(known.guardedCIDRs, ["10.96.0.0/16"]);

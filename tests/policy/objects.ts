@@ -6,15 +6,14 @@ import {
   type Fields,
   node as buildNode,
   service as buildService,
+  type ServiceFields,
   slice as buildSlice,
 } from "../support/cluster.ts";
 
-/** The Service `default/<name>` with port 80 and a cluster IP, and whatever the spec says. */
-export function service(name: string, spec: Fields = {}, status: Fields = {}): ApiObject {
-  return {
-    ...buildService({ name, metadata: { creationTimestamp: "2026-01-01T00:00:00Z" }, ...spec }),
-    status,
-  };
+/** The Service `default/<name>` with port 80 and a cluster IP, and whatever the fields say. */
+export function service(name: string, fields: ServiceFields = {}, status?: Fields): ApiObject {
+  const metadata = { creationTimestamp: "2026-01-01T00:00:00Z", ...fields.metadata };
+  return { ...buildService({ name, ...fields, metadata }), ...status && { status } };
 }
 
 /** The `status` of a Service with these load-balancer IPs. */

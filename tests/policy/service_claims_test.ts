@@ -1,6 +1,6 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import { describeConflicts } from "../../lib/policy/service_claims.ts";
-import type { OwnPort } from "../../lib/policy/claims.ts";
+import { apiServerPort, type OwnPort } from "../../lib/policy/claims.ts";
 import { type ApiObject, Pipeline } from "../support/pipeline.ts";
 import { ingress, node, service, slice } from "./objects.ts";
 import { serviceCIDR } from "../support/cluster.ts";
@@ -9,12 +9,8 @@ const NODE_IP = "192.168.0.2";
 
 /** A Service of 2024 with external IPs. */
 function squatter(externalIPs: readonly string[], port = 80): ApiObject {
-  const spec = { clusterIP: "10.96.0.99", externalIPs, ports: [{ port }] };
-  return dated(service("squat", spec), "2024-01-01T00:00:00Z");
-}
-
-function dated(object: ApiObject, creationTimestamp: string): ApiObject {
-  return { ...object, metadata: { ...object.metadata, creationTimestamp } };
+  const metadata = { creationTimestamp: "2024-01-01T00:00:00Z" };
+  return service("squat", { metadata, clusterIP: "10.96.0.99", externalIPs, ports: [{ port }] });
 }
 
 /** Returns the frontends of the squatter, and the holder of the first one that it did not get. */
@@ -26,15 +22,12 @@ function squat(pipeline: Pipeline): unknown {
 
 Deno.test("an old Service's external IP takes no cluster IP or load-balancer IP", () => {
   const pipeline = new Pipeline();
-  const bank = service(
-    "bank",
-    {
-      type: "LoadBalancer",
-      clusterIP: "10.96.0.50",
-      loadBalancerSourceRanges: ["198.51.100.0/24"],
-    },
-    ingress("192.0.2.77"),
-  );
+  const bank = service("bank", {
+    type: "LoadBalancer",
+    clusterIP: "10.96.0.50",
+    loadBalancerSourceRanges: ["198.51.100.0/24"],
+    ingress: ["192.0.2.77"],
+  });
   for (const objects of [[squatter(["10.96.0.50", "192.0.2.77"]), bank], [bank]]) {
     pipeline.load([...objects, squatter(["10.96.0.50", "192.0.2.77"])]);
     const [port] = pipeline.desired.services.get("default/bank") ?? [];
@@ -45,12 +38,10 @@ Deno.test("an old Service's external IP takes no cluster IP or load-balancer IP"
 });
 
 Deno.test("an external IP that is another's load-balancer IP has no rule", () => {
-  const bank = (name: string, port: number) =>
-    service(
-      name,
-      { type: "LoadBalancer", clusterIP: `10.96.0.${port}`, ports: [{ port }] },
-      ingress("192.0.2.77"),
-    );
+  const bank = (name: string, port: number) => {
+    const spec = { type: "LoadBalancer", clusterIP: `10.96.0.${port}`, ports: [{ port }] };
+    return service(name, { ...spec, ingress: ["192.0.2.77"] });
+  };
   const pipeline = new Pipeline();
   const squatting = squatter(["192.0.2.77", "192.0.2.78"], 9000);
   pipeline.load([squatting]);
@@ -74,11 +65,8 @@ Deno.test("an external IP that is another's load-balancer IP has no rule", () =>
 
 Deno.test("an address of this node stays an external IP beside load-balancer IPs", () => {
   const pipeline = new Pipeline();
-  const bank = service(
-    "bank",
-    { type: "LoadBalancer", clusterIP: "10.96.0.50", ports: [{ port: 80 }] },
-    ingress(NODE_IP),
-  );
+  const spec = { type: "LoadBalancer", clusterIP: "10.96.0.50", ingress: [NODE_IP] };
+  const bank = service("bank", spec);
   pipeline.load([node([NODE_IP]), squatter([NODE_IP], 9000), bank]);
   assertEquals(squat(pipeline), [[NODE_IP], []]);
 });
@@ -143,13 +131,7 @@ Deno.test("a pod's new interface does not cause a new look at claims", () => {
   assertEquals(looksAfter([NODE_IP, "192.0.2.7"]) > 0, true);
 });
 
-const API: OwnPort = {
-  isApiServer: true,
-  holder: "the API server",
-  because: "x",
-  address: "192.0.2.6",
-  port: 6443,
-};
+const API = apiServerPort("192.0.2.6", 6443);
 const HEALTH: OwnPort = {
   isApiServer: false,
   holder: "health",
@@ -161,11 +143,8 @@ const HEALTH: OwnPort = {
 Deno.test("what this process needs itself becomes no frontend, whatever object asks", () => {
   const pipeline = new Pipeline({ ownPorts: () => [API, HEALTH] });
   const ports = [{ name: "a", port: 6443 }, { name: "b", port: 10256, nodePort: 10256 }];
-  const greedy = service(
-    "greedy",
-    { type: "LoadBalancer", clusterIP: "192.0.2.6", externalIPs: [NODE_IP], ports },
-    ingress("192.0.2.6"),
-  );
+  const addresses = { clusterIP: "192.0.2.6", externalIPs: [NODE_IP], ingress: ["192.0.2.6"] };
+  const greedy = service("greedy", { type: "LoadBalancer", ...addresses, ports });
   pipeline.load([node([NODE_IP]), greedy]);
   const frontends = pipeline.desired.services.get("default/greedy")?.map((port) => [
     port.port,
@@ -307,14 +286,8 @@ Deno.test("no Service takes a port of the node where a program listens", () => {
   assertEquals(external(NODE_IP, 22), [[], [PROGRAM]]);
   assertEquals(external("192.0.2.77", 22), [[], [PROGRAM]]);
   assertEquals(external("192.0.2.77", 179), [[], [PROGRAM]]);
-  for (
-    const [address, port] of [[NODE_IP, 179], [NODE_IP, 53], [NODE_IP, 8472], [
-      "192.0.2.9",
-      22,
-    ]] as const
-  ) {
-    assertEquals(external(address, port), [[address], []], `${address}:${port}`);
-  }
+  for (const port of [179, 53, 8472]) assertEquals(external(NODE_IP, port), [[NODE_IP], []]);
+  assertEquals(external("192.0.2.9", 22), [["192.0.2.9"], []]);
   const balanced = (address: string, port: number) => {
     const spec = { type: "LoadBalancer", clusterIP: "10.96.0.99", ports: [{ port }] };
     pipeline.load([node([NODE_IP]), service("squat", spec, ingress(address))]);

@@ -16,9 +16,8 @@ interface Asking {
 function pipelineOf({ annotations = {}, defaults = {}, spec = {}, options = {} }: Asking) {
   const signpost = { ...DEFAULTS.signpost, ...defaults };
   const pipeline = new Pipeline({ ...options, configuration: { signpost } });
-  const web = service("web", spec);
-  const asking = { ...web, metadata: { ...web.metadata, annotations } };
-  pipeline.load([asking, slice("web", ["10.244.0.1"])]);
+  pipeline.load([service("web", { metadata: { annotations }, ...spec })]
+    .concat(slice("web", ["10.244.0.1"])));
   return pipeline;
 }
 
@@ -58,10 +57,8 @@ for (const value of ["rr", "Random", 7, ["random"], { a: 1 }, "x".repeat(10_000)
   Deno.test(`an annotation ${JSON.stringify(value).slice(0, 20)} is left out`, () => {
     const asking = { annotations: { [SCHEDULER]: value, [HASH]: "source-and-port" } };
     const pipeline = pipelineOf({ ...asking, defaults: { scheduler: "consistent-hash" } });
-    assertEquals(pipeline.desired.services.get("default/web")?.[0]?.scheduler, {
-      ...HASHED,
-      hash: "source-and-port",
-    });
+    const hashed = { ...HASHED, hash: "source-and-port" };
+    assertEquals(pipeline.desired.services.get("default/web")?.[0]?.scheduler, hashed);
     const { omitted = [] } = pipeline.cache.services.get("default/web") ?? {};
     assertEquals(omitted.length, 1);
     assertEquals(omitted[0]?.startsWith(`metadata.annotations["${SCHEDULER}"] must be `), true);

@@ -2,7 +2,7 @@ import type { Fields } from "../support/cluster.ts";
 import { assertEquals } from "@std/assert";
 import type { DesiredServicePort } from "../../lib/model/kernel/desired.ts";
 import { type ApiObject, Pipeline } from "../support/pipeline.ts";
-import { ingress, node, service, slice, targets } from "./objects.ts";
+import { node, service, slice, targets } from "./objects.ts";
 
 /** The desired service ports of `default/web`. */
 function portsOf(...objects: readonly ApiObject[]): readonly DesiredServicePort[] {
@@ -54,31 +54,19 @@ Deno.test("a dual-stack Service has the ports of both families, IPv4 first", () 
 });
 
 Deno.test("addresses of a family in which the Service has no cluster IP make no rules", () => {
-  const port = portOf(
-    service("web", { type: "LoadBalancer", externalIPs: ["2001:db8::1", "192.0.2.1"] }, {
-      ...ingress("2001:db8::2", "192.0.2.2"),
-    }),
-  );
-  assertEquals([port.family, port.externalIPs, port.loadBalancerIPs], [
-    4,
-    ["192.0.2.1"],
-    ["192.0.2.2"],
-  ]);
+  const externalIPs = ["2001:db8::1", "192.0.2.1"];
+  const ingress = ["2001:db8::2", "192.0.2.2"];
+  const port = portOf(service("web", { type: "LoadBalancer", externalIPs, ingress }));
+  const found = [port.family, port.externalIPs, port.loadBalancerIPs];
+  assertEquals(found, [4, ["192.0.2.1"], ["192.0.2.2"]]);
 });
 
 Deno.test("an address counts once, as cluster IP first", () => {
-  const port = portOf(
-    service(
-      "web",
-      { type: "LoadBalancer", externalIPs: ["10.96.0.1", "192.0.2.1", "192.0.2.2"] },
-      ingress("10.96.0.1", "192.0.2.1"),
-    ),
-  );
-  assertEquals([port.clusterIPs, port.loadBalancerIPs, port.externalIPs], [
-    ["10.96.0.1"],
-    ["192.0.2.1"],
-    ["192.0.2.2"],
-  ]);
+  const externalIPs = ["10.96.0.1", "192.0.2.1", "192.0.2.2"];
+  const ingress = ["10.96.0.1", "192.0.2.1"];
+  const port = portOf(service("web", { type: "LoadBalancer", externalIPs, ingress }));
+  const found = [port.clusterIPs, port.loadBalancerIPs, port.externalIPs];
+  assertEquals(found, [["10.96.0.1"], ["192.0.2.1"], ["192.0.2.2"]]);
 });
 
 Deno.test("external IPs make no rules where the feature gate AllowServiceExternalIPs is off", () => {
@@ -154,9 +142,9 @@ function rangesOf(ranges: readonly string[]): (readonly string[])[] {
     type: "LoadBalancer",
     clusterIPs: ["10.96.0.1", "fd00:10:96::1"],
     loadBalancerSourceRanges: ranges,
+    ingress: ["203.0.113.1", "2001:db8:f::1"],
   };
-  const web = service("web", spec, ingress("203.0.113.1", "2001:db8:f::1"));
-  return portsOf(web, NODE).map(({ sourceRanges }) => sourceRanges);
+  return portsOf(service("web", spec), NODE).map(({ sourceRanges }) => sourceRanges);
 }
 
 Deno.test("source ranges are merged, each family has its own", () => {

@@ -14,14 +14,12 @@ function pipelineOf(
   const signpost = { ...DEFAULTS.signpost, acceleration };
   const pipeline = new Pipeline({ ...options, configuration: { signpost } });
   const protocols = ["TCP", "UDP", "SCTP"];
+  const annotations = annotation === undefined ? {} : { "signpost.dev/acceleration": annotation };
   const web = service("web", {
+    metadata: { annotations },
     ports: protocols.map((protocol) => ({ name: protocol.toLowerCase(), protocol, port: 80 })),
   });
-  const annotations = annotation === undefined ? {} : { "signpost.dev/acceleration": annotation };
-  pipeline.load([
-    { ...web, metadata: { ...web.metadata, annotations } },
-    slice("web", ["10.0.0.1"]),
-  ]);
+  pipeline.load([web, slice("web", ["10.0.0.1"])]);
   return pipeline;
 }
 

@@ -73,8 +73,3 @@ Deno.test("a Service that no longer needs what is refused gets its rules, in a p
   pipeline.load([]);
   assertEquals(pipeline.desired.unsupported(), []);
 });
-
-Deno.test("where nothing is refused, nothing is left out", () => {
-  const pipeline = refusing();
-  assertEquals(pipeline.load([PLAIN, RANGED, STICKY]).unsupported, []);
-});

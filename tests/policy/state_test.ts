@@ -5,7 +5,7 @@ import { cluster } from "../support/arbitrary.ts";
 import { type ApiObject, Pipeline } from "../support/pipeline.ts";
 import { createDecoder } from "../../lib/source/objects/decode.ts";
 import type { Kind, ObjectEvent } from "../../lib/model/cluster/objects.ts";
-import { ingress, node, service, slice } from "./objects.ts";
+import { node, service, slice } from "./objects.ts";
 import { serviceCIDR } from "../support/cluster.ts";
 
 const decode = createDecoder();
@@ -112,54 +112,13 @@ Deno.test("slices of a Service count in the order of their names, whichever came
   }
 });
 
-const VIP = "192.0.2.1";
-const OLD = service("old", { clusterIP: "10.96.0.1", externalIPs: [VIP] });
-const NEW: ApiObject = {
-  ...service("new", { clusterIP: "10.96.0.2", externalIPs: [VIP] }),
-  metadata: { namespace: "default", name: "new", creationTimestamp: "2026-02-01T00:00:00Z" },
-};
-
-const externalIPs = (pipeline: Pipeline, name: string) =>
-  pipeline.desired.services.get(`default/${name}`)?.[0]?.externalIPs;
-
-Deno.test("the older of two Services has the address that both claim", () => {
-  for (const order of [[OLD, NEW], [NEW, OLD]]) {
-    const pipeline = new Pipeline();
-    const { conflicts } = pipeline.load(order);
-    assertEquals([externalIPs(pipeline, "old"), externalIPs(pipeline, "new")], [[VIP], []]);
-    const conflict = {
-      claim: "192.0.2.1 . tcp . 80",
-      holder: "default/old",
-      loser: "default/new",
-      because: "which is older",
-    };
-    assertEquals(conflicts, [conflict]);
-    assertEquals(pipeline.desired.conflicts(), [conflict]);
-    assertEquals(pipeline.desired.conflictCount, 1);
-  }
-});
-
-Deno.test("an address goes over to the other in the very step in which its holder lets go", () => {
-  const pipeline = new Pipeline();
-  pipeline.load([OLD, NEW, service("third", { clusterIP: "10.96.0.3" })]);
-  assertEquals(touched(step(pipeline, OLD, true)), ["default/new", "default/old"]);
-  assertEquals(externalIPs(pipeline, "new"), [VIP]);
-  assertEquals(pipeline.desired.conflicts(), []);
-  assertEquals(pipeline.desired.conflictCount, 0);
-  assertEquals(touched(step(pipeline, OLD)), ["default/new", "default/old"]);
-  assertEquals([externalIPs(pipeline, "old"), externalIPs(pipeline, "new")], [[VIP], []]);
-});
-
 Deno.test("an address is claimed with its protocol and port alone", () => {
   const pipeline = new Pipeline();
+  const externalIPs = ["192.0.2.1"];
   const { conflicts } = pipeline.load([
-    OLD,
-    service("udp", {
-      clusterIP: "10.96.0.2",
-      externalIPs: [VIP],
-      ports: [{ port: 80, protocol: "UDP" }],
-    }),
-    service("https", { clusterIP: "10.96.0.3", externalIPs: [VIP], ports: [{ port: 443 }] }),
+    service("tcp", { externalIPs }),
+    service("udp", { clusterIP: "10.96.0.2", externalIPs, ports: [{ port: 80, protocol: "UDP" }] }),
+    service("https", { clusterIP: "10.96.0.3", externalIPs, ports: [{ port: 443 }] }),
   ]);
   assertEquals(conflicts, []);
 });
@@ -229,7 +188,8 @@ Deno.test("a new zone of the node has its Services worked out again", () => {
 Deno.test("a new address of the node has source ranges worked out again", () => {
   const pipeline = new Pipeline();
   const spec = { type: "LoadBalancer", loadBalancerSourceRanges: ["192.0.2.0/24"] };
-  pipeline.load([service("web", spec, ingress("203.0.113.1")), node(["198.51.100.1"])]);
+  const web = service("web", { ...spec, ingress: ["203.0.113.1"] });
+  pipeline.load([web, node(["198.51.100.1"])]);
   const ranges = () => pipeline.desired.services.get("default/web")?.[0]?.sourceRanges;
   assertEquals(ranges(), ["192.0.2.0/24"]);
   step(pipeline, node(["192.0.2.10"]));
