@@ -74,12 +74,6 @@ Deno.test("flows to the endpoints of a removed Service are stale", () => {
   assertEquals(stale(step, [TO_A, PAST, foreign, ...ELSEWHERE]), [TO_A]);
 });
 
-Deno.test("flows to the endpoints of a virtual IP's former Service are stale", () => {
-  const other = servicePort([B], { name: "default/other" });
-  const step = { before: [servicePort([A])], after: [servicePort([A], { clusterIPs: [] }), other] };
-  assertEquals(stale(step, [TO_A, TO_B, ...ELSEWHERE]), [TO_A]);
-});
-
 Deno.test("external and load-balancer IPs are compared in both families", () => {
   const addresses = { externalIPs: ["203.0.113.1"], loadBalancerIPs: ["203.0.113.2"] };
   const six = { family: 6, clusterIPs: ["fd00:10:96::10"] } as const;
@@ -108,7 +102,6 @@ Deno.test("a flow stays on an endpoint that serves, whatever list it is in", () 
 });
 
 const NODE_PORT = { clusterIPs: [], nodePort: 30053 };
-const LOCAL_TO_A = `${CLIENT} > ${LOCAL}:30053 > ${A}`;
 const LOCAL_PAST = `${CLIENT} > ${LOCAL}:30053`;
 const SAME_PORT_ELSEWHERE = [
   `${CLIENT} > 8.8.8.8:30053`,
@@ -116,11 +109,6 @@ const SAME_PORT_ELSEWHERE = [
   `${CLIENT} > 127.0.0.1:30053`,
   `${CLIENT} > ${LOCAL}:30054`,
 ];
-
-Deno.test("flows to the endpoints of a removed node port are stale", () => {
-  const step = { before: [servicePort([A], NODE_PORT)], after: [] };
-  assertEquals(stale(step, [LOCAL_TO_A, LOCAL_PAST, ...SAME_PORT_ELSEWHERE]), [LOCAL_TO_A]);
-});
 
 Deno.test("a node port takes flows only on the addresses that the configuration names", () => {
   const named = (cidrs: string[]): DesiredNode => ({
@@ -142,15 +130,6 @@ Deno.test("a node port takes flows on localhost only where the configuration say
   assertEquals(stale(ports, [localhost]), []);
   const node = { ...NODE, localhostNodePorts: true };
   assertEquals(stale({ ...ports, node }, [localhost]), [localhost]);
-});
-
-Deno.test("a virtual IP on an address and port of the node goes before the node port", () => {
-  const vip = servicePort([B], { name: "default/vip", clusterIPs: [LOCAL], port: 30053 });
-  const step = {
-    before: [servicePort([A], NODE_PORT), vip],
-    after: [servicePort([], NODE_PORT), vip],
-  };
-  assertEquals(stale(step, [`${CLIENT} > ${LOCAL}:30053 > ${B}`]), []);
 });
 
 Deno.test("an untranslated flow of another zone is not stale", () => {

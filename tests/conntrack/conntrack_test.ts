@@ -113,12 +113,6 @@ Deno.test("TCP connections that went past a new Service are deleted, others are 
   ]);
 });
 
-Deno.test("after a full sync everything is looked at", async () => {
-  const bench = new Bench([TO_A, TO_B, UNRELATED], OF_B);
-  await bench.sync(OF_B, { full: true });
-  assertEquals(bench.flows, [TO_B, UNRELATED]);
-});
-
 Deno.test("where other addresses of the node may take node ports, everything is looked at", async () => {
   const ports = [servicePort([A], { nodePort: 30053 })];
   const past = flow("10.0.0.1:1000 > 192.0.2.10:30053");
