@@ -1,14 +1,27 @@
 import { assertEquals } from "@std/assert";
 import { Connections } from "../../lib/backend/connections.ts";
+import type { FrontendCount } from "../../lib/model/connections.ts";
 import { desiredPort } from "./desired_port.ts";
-import { connectionsTo } from "../support/cluster.ts";
 
 const CLUSTER_IP = "IPv4 10.96.0.10 . tcp . 80";
+
+const count = (connections: number): FrontendCount => ({
+  frontend: CLUSTER_IP,
+  service: "shop/web",
+  connections,
+});
 
 /** A kernel that counts, and how often it was read. */
 function kernel() {
   let elapsed = 0;
-  const state = { connections: 0, reads: 0, fails: false, seconds: 0, areOurs: false };
+  const state = {
+    connections: 0,
+    counts: (connections: number) => [count(connections)],
+    reads: 0,
+    fails: false,
+    seconds: 0,
+    areOurs: false,
+  };
   const clock = {
     now: () => Date.parse("2026-01-02T03:04:05Z") + elapsed,
     monotonic: () => elapsed,
@@ -28,8 +41,7 @@ function kernel() {
         state.reads++;
         elapsed += 1000 * state.seconds;
         if (state.fails) return Promise.reject(new Error("busy"));
-        const count = { frontend: CLUSTER_IP, service: "shop/web", connections: state.connections };
-        return Promise.resolve([count]);
+        return Promise.resolve(state.counts(state.connections));
       },
     },
     services: () => new Map([["shop/web", [desiredPort()]]]),
@@ -94,64 +106,21 @@ Deno.test("a reading that fails gives what was known before", async () => {
   assertEquals(at, "2026-01-02T03:04:10.000Z");
 });
 
-Deno.test("the report has what came since the last reading, by second", async () => {
-  const { connections, state, pass } = kernel();
-  state.connections = 5;
-  await connections.begin();
-  pass(10);
-  state.connections = 45;
-  const { services, overSeconds } = await connections.report();
-  assertEquals(overSeconds, 10);
-  assertEquals(services, [connectionsTo({ connections: 40, perSecond: 4 })]);
-});
-
 Deno.test("refused connections are listed by reason", async () => {
-  let packets = 0;
-  let elapsed = 0;
-  const connections = new Connections({
-    node: "node-1",
-    counters: {
-      areOurs: false,
-      read: () =>
-        Promise.resolve([
-          { frontend: CLUSTER_IP, service: "shop/web", connections: packets },
-          {
-            frontend: CLUSTER_IP,
-            service: "shop/web",
-            connections: 3 * packets,
-            reason: "source-range" as const,
-          },
-        ]),
-    },
-    services: () => new Map([["shop/web", [desiredPort()]]]),
-    clock: {
-      now: () => 0,
-      monotonic: () => elapsed,
-      sleep: (_, signal) => new Promise((done) => signal?.addEventListener("abort", () => done())),
-    },
-    logger: { debug: () => {} },
-  });
+  const { connections, state, pass } = kernel();
+  state.counts = (packets) => [
+    count(packets),
+    { ...count(3 * packets), reason: "source-range" },
+  ];
   await connections.begin();
-  packets = 20;
-  elapsed += 10_000;
+  state.connections = 20;
+  pass(10);
   const { services, rejected, total, totalRejected } = await connections.report();
   assertEquals([services.length, total], [1, { connections: 20, perSecond: 2 }]);
   assertEquals(totalRejected, { connections: 60, perSecond: 6 });
   assertEquals(rejected.map(({ reason, connections }) => [reason, connections]), [
     ["source-range", 60],
   ]);
-});
-
-Deno.test("where only the busiest are asked for, the sums are those of all", async () => {
-  const { connections, state, pass } = kernel();
-  await connections.begin();
-  pass(10);
-  state.connections = 20;
-  const total = { connections: 20, perSecond: 2 };
-  const some = await connections.report(0);
-  assertEquals([some.services, some.total], [[], total]);
-  const all = await connections.report(9);
-  assertEquals([all.services.length, all.total], [1, total]);
 });
 
 Deno.test("the report has the busiest of very many Services", async () => {
