@@ -54,6 +54,7 @@ export async function run(options: RunOptions): Promise<void> {
       healthChecks,
       servers,
       signal: either,
+      processSignal: signal,
     });
     const ended = [reading, daemon].map((part) => part.finally(() => over.abort()));
     const next = await Promise.race([Promise.all(ended).then(() => reading), late.promise]);

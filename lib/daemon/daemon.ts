@@ -93,7 +93,7 @@ async function run(parts: Parts): Promise<void> {
       ? [answering, writing.catch(() => {}), takingOver?.catch(() => {})]
       : [lastEvents(parts)];
     await Promise.all([parts.keeper?.stop(), ...last]);
-    if (signal.aborted && takingOver) await stepBehind(parts);
+    if (parts.options.processSignal.aborted && takingOver) await stepBehind(parts);
     ended.abort();
     parts.options.healthChecks.release();
     await Promise.allSettled([serving]);

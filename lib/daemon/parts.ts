@@ -45,6 +45,8 @@ export interface DaemonOptions {
   readonly servers: Pick<KeptServers, "keep">;
   /** Aborts when the process must stop, or its configuration has changed. */
   readonly signal: AbortSignal;
+  /** Aborts only when the process must stop. */
+  readonly processSignal: AbortSignal;
 }
 
 interface Given {

@@ -57,6 +57,7 @@ Deno.test("nft's version and the kubeconfig are read while the kernel checks the
     }),
     servers: { keep: httpListen({ clock: runtime.clock, logger }) },
     signal: new AbortController().signal,
+    processSignal: new AbortController().signal,
   });
   await assertRejects(() => running, FatalError, "CAP_NET_ADMIN");
 });

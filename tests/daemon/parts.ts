@@ -34,6 +34,7 @@ export function newParts(changes: Partial<DaemonOptions> & Partial<Parts["opened
     }),
     servers: { keep: httpListen({ clock: runtime.clock, logger }) },
     signal: new AbortController().signal,
+    processSignal: new AbortController().signal,
   };
   const opened = {
     backend: fakeBackend(),

@@ -242,6 +242,29 @@ test("SIGHUP without a change touches nothing", async () => {
   assertEquals(syncs(signpost, "full"), 1);
 });
 
+test("a reload keeps the nat chains before those of other proxies, a stop does not", async () => {
+  await using stage = await Stage.create({ objects: WEB });
+  await using signpost = await stage.startSynced();
+  const file = `${stage.folder}/chains`;
+  const watch = `nft monitor new chains > ${file} 2>&1 & echo $!`;
+  const pid = (await stage.network.run(NODE, ["sh", "-c", watch])).trim();
+  const priorities = async () => {
+    const lines = (await Deno.readTextFile(file)).matchAll(/ nat-prerouting .* priority ([^;]+);/g);
+    return [...lines].map(([, priority]) => priority);
+  };
+  for (const round of [2, 3]) {
+    await stage.configure({ configSyncPeriod: `${round}m` });
+    signpost.kill("SIGHUP");
+    await signpost.until("another full sync", () => syncs(signpost, "full") === round);
+  }
+  const reloaded = await priorities();
+  await signpost.stop();
+  const stopped = await priorities();
+  await stage.network.run(NODE, ["kill", pid]);
+  assertEquals(new Set(reloaded), new Set(["dstnat - 1"]));
+  assertEquals(stopped.at(-1), "dstnat + 1");
+});
+
 test("a reload leaves no probe without a good answer", async () => {
   const a = ADDRESSES[4];
   const healthCheckNodePort = 32_000;
