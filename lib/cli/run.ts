@@ -1,4 +1,5 @@
 /** `signpost run`: runs the daemon, and restarts it with each valid new configuration. */
+import { openBackend } from "../backend/choose.ts";
 import { runDaemon } from "../daemon/daemon.ts";
 import { openServiceManager } from "../daemon/reports/service_manager.ts";
 import { HealthCheckNodePorts } from "../healthcheck/node_ports.ts";
@@ -75,8 +76,8 @@ function addressesOf({ healthzBindAddress, metricsBindAddress }: Configuration):
 /** Milliseconds between two looks at the configuration file. */
 const LOOK_PERIOD = 1_000;
 
-/** Milliseconds between two looks at an unusable kubeconfig or unusable manifests. */
-const SOURCE_PERIOD = 5_000;
+/** Milliseconds between two looks at an unusable kubeconfig, unusable manifests or an unusable mode. */
+const RETRY_PERIOD = 5_000;
 
 interface ReloadOptions extends Omit<RunOptions, "systemd" | "reload" | "recentLog"> {
   readonly manager: Pick<ServiceManager, "report">;
@@ -89,7 +90,7 @@ export async function nextConfiguration(
   options: ReloadOptions,
 ): Promise<Configuration | undefined> {
   const { file, runtime: { clock }, logger, manager, request, signal } = options;
-  /** A new configuration whose kubeconfig or manifests cannot be used. */
+  /** A new configuration whose kubeconfig, manifests or mode cannot be used. */
   let refused: Configuration | undefined;
   let checked = 0;
   for (;;) {
@@ -99,13 +100,13 @@ export async function nextConfiguration(
       if (!isAsked) logger.info("the configuration file has changed");
       await manager.report("RELOADING");
       refused = await load(options);
-      const problem = refused && await sourceProblem(refused, options);
+      const problem = refused && await startProblem(refused, options);
       if (refused && problem === undefined) return refused;
       if (problem) refuse(`${problem}; signpost uses it as soon as this is fixed`, logger);
       await manager.report("READY");
-    } else if (!refused || clock.monotonic() - checked < SOURCE_PERIOD) {
+    } else if (!refused || clock.monotonic() - checked < RETRY_PERIOD) {
       continue;
-    } else if (await sourceProblem(refused, options) === undefined) {
+    } else if (await startProblem(refused, options) === undefined) {
       return refused;
     }
     checked = clock.monotonic();
@@ -130,14 +131,15 @@ async function load(
   return undefined;
 }
 
-/** Returns why a start with this configuration would end the process. */
-async function sourceProblem(
+/** Returns why a start with this configuration would end the process. The mode that runs is not probed again. */
+async function startProblem(
   configuration: Configuration,
   options: ReloadOptions,
 ): Promise<string | undefined> {
-  const nodeName = nodeNameOf(configuration, options.runtime);
-  const checking = checkSource({ ...options, configuration, nodeName });
-  return await checking.then(() => undefined, messageIfFatal);
+  const next = { ...options, configuration, nodeName: nodeNameOf(configuration, options.runtime) };
+  const isOtherMode = configuration.mode !== options.configuration.mode;
+  const checks = [checkSource(next), ...isOtherMode ? [openBackend(next)] : []];
+  return await Promise.all(checks).then(() => undefined, messageIfFatal);
 }
 
 function refuse(error: string, logger: Logger): void {

@@ -3,6 +3,7 @@ import { nextConfiguration } from "../../lib/cli/run.ts";
 import { loadConfiguration } from "../../lib/config/load.ts";
 import { AutoResetEvent } from "../../lib/model/values/timing.ts";
 import { ManualClock, MemoryLogger, settle } from "../support/clock_and_log.ts";
+import { ProgramMissingError } from "../../lib/model/ports/ports.ts";
 import { world } from "./runtime.ts";
 import { ConfigurationFile } from "../../lib/cli/context.ts";
 
@@ -15,16 +16,17 @@ const KUBECONFIG = JSON.stringify({
   "current-context": "c",
 });
 
-const withKubeconfig = (path: string) =>
+const withKubeconfig = (path: string, mode = "") =>
   JSON.stringify({
     apiVersion: "kubeproxy.config.k8s.io/v1alpha1",
     kind: "KubeProxyConfiguration",
     clientConnection: { kubeconfig: path },
+    mode,
   });
 
 /** A daemon with the kubeconfig `/running`, and time that a test advances. */
 async function setUp() {
-  const contents = { text: withKubeconfig("/running"), isThere: true };
+  const contents = { text: withKubeconfig("/running"), isThere: true, hasIptables: true };
   const file = new ConfigurationFile(() => Promise.resolve(contents.text));
   const [clock, over, log] = [new ManualClock(), new AbortController(), new MemoryLogger()];
   const reported: string[] = [];
@@ -33,6 +35,12 @@ async function setUp() {
   let during = () => {};
   const { runtime } = world({
     clock,
+    runner: {
+      run: ([program]) =>
+        program === "nft" || contents.hasIptables
+          ? Promise.resolve({ code: 0, stdout: "iptables v1.8.9 (nf_tables)", stderr: "" })
+          : Promise.reject(new ProgramMissingError(program)),
+    },
     readRegularFile: () => {
       during();
       return contents.isThere
@@ -101,6 +109,19 @@ Deno.test("a configuration without its kubeconfig is refused once", async () => 
   contents.isThere = true;
   for (let i = 0; i < 6; i++) await clock.advance(1_000);
   assertEquals(await waiting, "/late");
+});
+
+Deno.test("a mode whose programs are missing is refused until they are there", async () => {
+  const { contents, clock, request, next, errors } = await setUp();
+  const waiting = next();
+  contents.text = withKubeconfig("/iptables", "iptables");
+  contents.hasIptables = false;
+  request.set();
+  for (let i = 0; i < 12; i++) await clock.advance(1_000);
+  assertEquals(errors(), 1);
+  contents.hasIptables = true;
+  for (let i = 0; i < 6; i++) await clock.advance(1_000);
+  assertEquals(await waiting, "/iptables");
 });
 
 Deno.test("a refused configuration is forgotten when the file is as it was", async () => {
