@@ -1,17 +1,15 @@
 /** `signpost migrate`: lists what changes for each Service if signpost replaces this node's kube-proxy. */
-import { usedBackend } from "../backend/choose.ts";
 import { kubeProxyProcesses } from "../backend/take_over.ts";
 import type { CommandOf } from "../config/command.ts";
 import type { Run } from "../config/load.ts";
-import { nodePortAddresses } from "../explain/packet.ts";
 import { serviceOf } from "../model/cluster/names.ts";
 import type { Mode } from "../model/configuration.ts";
-import type { DesiredServicePort } from "../model/kernel/desired.ts";
-import { FAMILIES, familyOf, isLoopback } from "../model/values/address.ts";
+import type { Finding } from "../model/status.ts";
+import { familyOf, isLoopback } from "../model/values/address.ts";
 import { count, shortList } from "../model/values/text.ts";
 import { describeUnsupported } from "../model/kernel/traits.ts";
 import { describeConflicts } from "../policy/service_claims.ts";
-import { desiredNode } from "../policy/node.ts";
+import { desiredNode, takesNodePorts } from "../policy/node.ts";
 import { findNodeProblems } from "./check.ts";
 import type { QueryContext } from "./context.ts";
 import { type NodeState, readNodeState } from "./objects.ts";
@@ -36,24 +34,14 @@ export interface MigrationReport {
   readonly command: string;
 }
 
-/** The context, with the warnings about the configuration, such as about a scheduler. */
-type MigrationContext = QueryContext & Pick<Run, "warnings">;
-
 /** Prints the changes, and makes none. @returns 1 if a Service changes, else 0 @throws {FatalError} */
 export async function migrate(
   { output, timeout }: CommandOf<"migrate">,
-  context: MigrationContext,
+  context: QueryContext & Pick<Run, "warnings">,
 ): Promise<number> {
-  const { runtime } = context;
-  const known = await readNodeState({ ...context, timeout });
-  const report = await migration(known, context);
-  await runtime.print(renderReport(report, { output, runtime, table: migrationTable }));
-  return report.changes.length > 0 ? 1 : 0;
-}
-
-async function migration(known: NodeState, context: MigrationContext): Promise<MigrationReport> {
   const { nodeName, runtime, warnings } = context;
-  const { state: { desired, refused, conflicts }, backend } = known;
+  const known = await readNodeState({ ...context, timeout });
+  const { state: { desired }, backend } = known;
   const [{ findings }, rules, processes] = await Promise.all([
     findNodeProblems(context),
     backend.foreignRules.findProxy(),
@@ -66,86 +54,82 @@ async function migration(known: NodeState, context: MigrationContext): Promise<M
     : rules.length > 0
     ? "iptables"
     : "";
-  const closed = await closedAddresses(known, { ...context, from });
-  const changes = new Map<string, string[]>();
-  const add = (service: string, what: string) =>
-    changes.set(service, [...changes.get(service) ?? [], what]);
-  for (const port of [...desired.services.values()].flat()) {
-    const addresses = closed.filter((each) => familyOf(each) === port.family);
-    if (port.nodePort !== 0 && addresses.length > 0) {
-      add(serviceOf(port.name), nodePortText(port, addresses));
-    }
-  }
-  const general: string[] = [...warnings];
-  for (const { what, remedy, services, drops } of findings) {
-    const text = `${what}; ${remedy}`;
-    for (const service of services) add(service, text);
-    if (drops && services.length === 0) general.push(text);
-  }
-  for (const { kind, key, reason } of refused) {
-    if (kind === "Service") add(key, `signpost refuses it: ${reason}`);
-  }
-  for (const [loser, lost] of Map.groupBy(conflicts, ({ loser }) => loser)) {
-    add(loser, describeConflicts(lost));
-  }
-  for (const each of desired.unsupported()) add(each.service, describeUnsupported(each));
-  return {
+  // kube-proxy runs in a pod, or as a unit of this node.
+  const [pid = "self"] = /\d+/.exec(processes.join()) ?? [];
+  const { stdout: cgroup } = await runtime.runner.run(["cat", `/proc/${pid}/cgroup`]);
+  const ofNode = findings.filter(({ drops, services }) => drops && services.length === 0);
+  const closed = closedAddresses(known, { ...context, from });
+  const changes = Map.groupBy(changesOf(known, { findings, closed }), ([service]) => service);
+  const report: MigrationReport = {
     migrateVersion: 1,
     node: nodeName,
     from,
     to: backend.traits.name,
     services: desired.services.size,
-    changes: [...changes].map(([service, what]) => ({ service, what })),
-    general,
-    command: await commandOf(processes, context),
+    changes: [...changes].map(([service, all]) => ({ service, what: all.map(([, what]) => what) })),
+    general: [...warnings, ...ofNode.map(textOf)],
+    command: cgroup.includes("kubepods")
+      ? `examples/install/take-over-node.sh ${nodeName}`
+      : "systemctl disable --now kube-proxy && systemctl enable --now signpost",
   };
+  await runtime.print(renderReport(report, { output, runtime, table: migrationTable }));
+  return report.changes.length > 0 ? 1 : 0;
 }
 
-/** By kube-proxy's mode: if a node port is open by default on an address where iptables mode opens it. */
-const OPEN_BY_DEFAULT: Readonly<Record<MigrationReport["from"], (address: string) => boolean>> = {
-  iptables: () => true,
-  ipvs: (address) => !isLoopback(address),
-  nftables: () => false,
-  "": () => false,
-};
+/** Yields each change with its Service. */
+function* changesOf(
+  { state: { desired, refused, conflicts } }: NodeState,
+  { findings, closed }: {
+    readonly findings: readonly Finding[];
+    readonly closed: readonly string[];
+  },
+): Generator<readonly [service: string, what: string]> {
+  for (const { name, family, nodePort, protocol } of [...desired.services.values()].flat()) {
+    const addresses = closed.filter((each) => familyOf(each) === family);
+    if (nodePort === 0 || addresses.length === 0) continue;
+    // Listeners serve TCP alone.
+    const needsRules = protocol !== "tcp" && addresses.some(isLoopback);
+    const how = needsRules ? "mode: iptables" : "nodePortAddresses: [all, localhost]";
+    yield [
+      serviceOf(name),
+      `node port ${nodePort}/${protocol} does not answer on ${shortList(addresses)} any more; ` +
+      `${how} keeps it`,
+    ];
+  }
+  for (const each of findings) {
+    for (const service of each.services) yield [service, textOf(each)];
+  }
+  for (const { kind, key, reason } of refused) {
+    if (kind === "Service") yield [key, `signpost refuses it: ${reason}`];
+  }
+  for (const [loser, lost] of Map.groupBy(conflicts, ({ loser }) => loser)) {
+    yield [loser, describeConflicts(lost)];
+  }
+  for (const each of desired.unsupported()) yield [each.service, describeUnsupported(each)];
+}
+
+function textOf({ what, remedy }: Finding): string {
+  return `${what}; ${remedy}`;
+}
 
 /** Returns the addresses on which kube-proxy opens node ports by default, and signpost does not. */
-async function closedAddresses(
-  { state: { cache, desired } }: NodeState,
-  { from, ...context }: QueryContext & Pick<MigrationReport, "from">,
-): Promise<readonly string[]> {
-  const configuration = { ...context.configuration, mode: "iptables" } as const;
-  const { traits } = await usedBackend({ ...context, configuration });
+function closedAddresses(
+  { state: { cache, desired }, backend }: NodeState,
+  { from, configuration, runtime }: QueryContext & Pick<MigrationReport, "from">,
+): readonly string[] {
+  const traits = {
+    ...backend.traits,
+    primaryNodePorts: false,
+    localhostNodePorts: "rules",
+  } as const;
   const before = desiredNode({ configuration, traits, node: cache.node, serviceCIDRs: [] });
-  const ownAddresses = [...new Set(context.runtime.addresses())];
-  const [old, open] = [before, desired.node].map((node) =>
-    FAMILIES.flatMap((family) => nodePortAddresses(family, { desired: { node }, ownAddresses }))
-  );
-  return (old ?? []).filter((each) => OPEN_BY_DEFAULT[from](each) && !open?.includes(each));
-}
-
-function nodePortText(
-  { nodePort, protocol }: DesiredServicePort,
-  addresses: readonly string[],
-): string {
-  // Listeners serve TCP alone.
-  const how = protocol !== "tcp" && addresses.some(isLoopback)
-    ? "mode: iptables"
-    : "nodePortAddresses: [all, localhost]";
-  return `node port ${nodePort}/${protocol} does not answer on ${shortList(addresses)} any more; ` +
-    `${how} keeps it`;
-}
-
-/** Returns the line that replaces kube-proxy, which runs in a pod or as a unit of this node. */
-async function commandOf(
-  [process]: readonly string[],
-  { nodeName, runtime: { runner } }: QueryContext,
-): Promise<string> {
-  const [, pid = "self"] = /pid (\d+)/.exec(process ?? "") ?? [];
-  const { stdout } = await runner.run(["cat", `/proc/${pid}/cgroup`]);
-  return /kubepods/.test(stdout)
-    ? `examples/install/take-over-node.sh ${nodeName}`
-    : "systemctl disable --now kube-proxy && systemctl enable --now signpost";
+  return [...new Set(runtime.addresses())].filter((address) => {
+    const [isOpened, staysOpen] = [before, desired.node].map((node) =>
+      takesNodePorts(address, { node, isOwn: true })
+    );
+    const byDefault = { iptables: true, ipvs: !isLoopback(address), nftables: false, "": false };
+    return byDefault[from] && isOpened && !staysOpen;
+  });
 }
 
 function migrationTable(report: MigrationReport, paint: Paint): string {
