@@ -3,12 +3,11 @@ import { readSysctl } from "../backend/sysctl.ts";
 import { type ConntrackEntry, parseEntry } from "../conntrack/tool.ts";
 import { hostPort, splitHostPort } from "../model/cluster/names.ts";
 import { type DesiredServicePort, servingEndpoints } from "../model/kernel/desired.ts";
-import { ProgramMissingError } from "../model/ports/ports.ts";
 import type { Runtime } from "../model/ports/runtime.ts";
 import { frontendsOf } from "../policy/frontend.ts";
 import { FAMILIES } from "../model/values/address.ts";
 import { FatalError } from "../model/values/errors.ts";
-import { count, errorText, grouped } from "../model/values/text.ts";
+import { count, errorText, grouped, shortList } from "../model/values/text.ts";
 import { warning } from "./finding.ts";
 import type {
   EndpointTraffic,
@@ -55,51 +54,45 @@ export async function readTraffic(
     }
     const overSeconds = await read("tcp_timeout_syn_sent");
     const { add, connections, endpoints } = counterFor(ports, { ...options, overSeconds });
-    const lines = await list(options, add);
+    let lines = 0;
+    for await (const line of linesOf(options)) {
+      lines++;
+      add(line);
+    }
     if (lines === 0 && entries > 0) throw new Error("conntrack -L printed nothing: run it as root");
     return {
       traffic: { reason: "", overSeconds, endpoints: [...endpoints.values()] },
       connections,
     };
   } catch (error) {
-    const reason = error instanceof ProgramMissingError
-      ? "it needs the program conntrack (package conntrack-tools)"
-      : errorText(error);
+    const reason = errorText(error);
     if (isAsked) throw new FatalError(`--conntrack: ${reason}`);
     return { traffic: { reason, overSeconds: 0, endpoints: [] }, connections: [] };
   }
 }
 
-/** Passes each line of the table to a function. @returns their number @throws {Error} if it takes too long */
-async function list(
-  { clock, streamer, isAsked }: TrafficOptions,
-  add: (line: string) => void,
-): Promise<number> {
+/** Yields each line of the table. @throws {Error} if it takes too long */
+async function* linesOf({ clock, streamer, isAsked }: TrafficOptions): AsyncGenerator<string> {
   const limit = isAsked ? ASKED_LIMIT : LIMIT;
   const over = new AbortController();
-  let lines = 0;
-  const late = async () => {
-    await clock.sleep(limit, over.signal);
-    if (!over.signal.aborted) throw new Error(`conntrack -L took over ${limit} ms`);
-  };
-  const readAll = async () => {
+  void clock.sleep(limit, over.signal).then(() => over.abort());
+  try {
     for (const family of FAMILIES) {
-      const argv = ["conntrack", "-L", "-f", `ipv${family}`] as const;
-      for await (const line of streamer.lines(argv, over.signal)) {
-        lines++;
-        add(line);
-      }
+      yield* streamer.lines(["conntrack", "-L", "-f", `ipv${family}`], over.signal);
     }
-  };
-  await Promise.race([readAll(), late()]).finally(() => over.abort());
-  return lines;
+    if (over.signal.aborted) throw new Error(`conntrack -L took over ${limit} ms`);
+  } finally {
+    over.abort();
+  }
 }
 
-/** Returns the ports by protocol and destination, as `tcp 10.96.0.10:80`. */
+/** Service ports by protocol and destination, as `tcp 10.96.0.10:80`. */
+export type FrontendPorts = ReadonlyMap<string, DesiredServicePort>;
+
 export function portsByFrontend(
   ports: readonly DesiredServicePort[],
   ownAddresses: readonly string[],
-): ReadonlyMap<string, DesiredServicePort> {
+): FrontendPorts {
   return new Map(
     ports.flatMap((servicePort) =>
       frontendsOf(servicePort).flatMap(({ address, port }) =>
@@ -115,7 +108,7 @@ const DESTINATION = /\b(tcp|udp|sctp) +\d+ .*? dst=(\S+) sport=\d+ dport=(\d+) /
 
 /** Reads an entry or an event of `conntrack`. @returns `undefined` for other destinations, as most lines have */
 export function readEntryTo(
-  ports: ReadonlyMap<string, DesiredServicePort>,
+  ports: FrontendPorts,
   line: string,
 ): (ConntrackEntry & Readonly<{ servicePort: DesiredServicePort; frontend: string }>) | undefined {
   const [, protocol, address = "", port] = DESTINATION.exec(line) ?? [];
@@ -167,19 +160,15 @@ function counterFor(
 
 /** Returns the finding on connections without an answer. UDP has protocols without answers, such as syslog. */
 export function trafficFindings({ endpoints, overSeconds }: TrafficReport): ExplainFinding[] {
-  const [first, ...others] = endpoints
-    .filter((each) => each.protocol === "tcp" && each.isCurrent && each.unanswered > 0)
-    .sort((a, b) => b.unanswered - a.unanswered);
-  if (!first) return [];
-  const more = others.length > 0 ? ` (and to ${count(others.length, "more endpoint")})` : "";
-  const time = overSeconds % 60 === 0 ? count(overSeconds / 60, "minute") : `${overSeconds} s`;
+  const silent = endpoints
+    .filter((each) => each.protocol === "tcp" && each.isCurrent && each.unanswered > 0);
+  if (silent.length === 0) return [];
+  const total = silent.reduce((sum, { unanswered }) => sum + unanswered, 0);
+  const places = shortList(silent.map(({ address, port }) => hostPort(address, port)));
   return [warning(
     UNANSWERED,
-    `${count(first.unanswered, "connection")} to ${
-      hostPort(first.address, first.port)
-    }${more} in ` +
-      `the last ${time} got no answer: its pod, a network policy or the network between the nodes ` +
-      "drops them",
+    `${count(total, "connection")} to ${places} in the last ${count(overSeconds / 60, "minute")} ` +
+      "got no answer: its pod, a network policy or the network between the nodes drops them",
     "signpost explain NAME --probe connects to each endpoint from this node",
   )];
 }
