@@ -4,32 +4,32 @@ import type { CommandOf } from "../config/command.ts";
 import { readPods } from "../daemon/objects/inspected.ts";
 import { serviceNamed } from "../explain/lookup.ts";
 import { askedPorts } from "../explain/service_report.ts";
-import { portsByFrontend, readEntryTo } from "../explain/traffic.ts";
+import { type FrontendPorts, portsByFrontend, readEntryTo } from "../explain/traffic.ts";
 import { hostPort, objectKey, serviceOf, splitHostPort, splitKey } from "../model/cluster/names.ts";
 import type { Protocol } from "../model/cluster/objects.ts";
-import type { DesiredServicePort } from "../model/kernel/desired.ts";
 import { ProgramMissingError } from "../model/ports/ports.ts";
 import { BoundedMap } from "../model/values/bounded.ts";
-import { FatalError } from "../model/values/errors.ts";
+import { FatalError, fatalIf } from "../model/values/errors.ts";
 import { errorText, grouped, plain } from "../model/values/text.ts";
 import { formatDuration } from "../observe/human.ts";
 import type { QueryContext } from "./context.ts";
 import { readKnown } from "./objects.ts";
 import { jsonText } from "./output.ts";
 
-/** Milliseconds until a line is printed, and between two readings of lost events. */
-const DELAY = 100;
+/** Milliseconds between two readings of lost events, and of the objects. */
 const LOST_PERIOD = 1_000;
-
-/** Milliseconds after which the objects, and the names of a Service's pods, are read again. */
 const REFRESH = 60_000;
-const REFRESH_PODS = 5_000;
 
-/** The most connections whose start is remembered, names of pods, and Services with known pods. */
+/** The most connections whose start is remembered, and names of pods. */
 const MOST = 100_000;
 
 /** The most lines that wait. */
 const CHUNK = 100;
+
+/** Prints first packets and ends. `-b`: bytes for unread events, which take some KiB each. */
+const EVENTS = [
+  ...["conntrack", "-E", "-e", "NEW,DESTROY", "-o", "timestamp,id", "-b", "16777216"],
+] as const;
 
 /** Shows events until the signal aborts. @returns 0 @throws {FatalError} if objects or events cannot be read */
 export async function observe(
@@ -46,108 +46,93 @@ export async function observe(
   const view = new EventView(command, context);
   await view.refresh();
   await view.countLost();
-  const done = new AbortController();
-  const either = AbortSignal.any([signal, done.signal]);
-  const periodic = view.runPeriodically(either);
-  try {
-    for await (const line of streamer.lines(EVENTS, either)) await view.add(line);
-  } catch (error) {
-    if (!(error instanceof ProgramMissingError)) throw error;
-    throw new FatalError("observe needs the program conntrack (package conntrack-tools)");
-  } finally {
-    done.abort();
-    await periodic;
-  }
+  const showAll = async () => {
+    for await (const line of streamer.lines(EVENTS, signal)) await view.show(line);
+  };
+  await showAll().catch(fatalIf(ProgramMissingError));
+  await view.printing;
   // A terminal's Ctrl-C may end conntrack before it aborts the signal.
-  await clock.sleep(DELAY, signal);
+  await clock.sleep(100, signal);
   if (signal.aborted) return 0;
   throw new FatalError("conntrack -E has ended: run signpost as root");
 }
 
-/** Prints the events of some Services. */
+/** Prints the events of some Services. While it reads names, the kernel keeps the next events. */
 class EventView {
   readonly #read: ReturnType<typeof eventReader>;
-  #ports: ReadonlyMap<string, DesiredServicePort> = new Map();
-  /** By Service and address. */
-  readonly #pods = new BoundedMap<string, string>(MOST);
-  /** By Service, the monotonic time of the last answer about its pods. */
-  readonly #asked = new BoundedMap<string, number>(MOST);
-  #isAsking = false;
-  /** Makes lines when they are printed: a name may have come. One print of many lines costs less time. */
-  #waiting: (() => string)[] = [];
-  /** The events that all subscriptions have lost, and those that were lost here. */
+  #ports: FrontendPorts = new Map();
+  /** Names by Service and address; `""`: not known. */
+  #pods = new BoundedMap<string, string>(MOST);
+  #canReadPods = true;
+  /** The events that all subscriptions have lost. */
   #lost = Infinity;
-  #lostHere = 0;
+  readonly #lines: string[] = [];
+  /** Resolves when all lines are printed. */
+  printing = Promise.resolve();
+  /** Monotonic times of the next readings. */
+  #nextLost = 0;
+  #nextRefresh = 0;
 
   constructor(
     private readonly command: CommandOf<"observe">,
     private readonly context: QueryContext,
   ) {
-    this.#read = eventReader(command, () => this.#ports);
+    this.#read = eventReader(command);
   }
 
   /** Reads the objects. @throws {FatalError} if they cannot be read, or if the Service does not exist */
   async refresh(): Promise<void> {
     const { service, namespace, timeout } = this.command;
+    this.#nextRefresh = this.context.runtime.clock.monotonic() + REFRESH;
     const known = await readKnown({ ...this.context, timeout });
     const target = service && serviceNamed(service, known);
-    if (target) await this.#readPods(objectKey(target));
     const ports = target
       ? askedPorts(target, known)
       : [...known.desired.services].filter(([key]) =>
         namespace === "" || splitKey(key).namespace === namespace
       ).flatMap(([, ports]) => ports);
     this.#ports = portsByFrontend(ports, known.ownAddresses);
+    this.#pods = new BoundedMap(MOST);
+    this.#canReadPods = true;
+    if (target) await this.#readPods(objectKey(target));
   }
 
-  async add(line: string): Promise<void> {
-    const event = this.#read(line);
-    if (!event) return;
-    void this.#readPods(serviceOf(event.service));
-    this.#waiting.push(() => {
-      const named = { ...event, pod: this.#podOf(event) };
-      return this.#line(named, textOf(named));
-    });
-    if (this.#waiting.length >= CHUNK) await this.#flush();
-  }
-
-  /** Prints lines, counts lost events and reads the objects again, until the abort. */
-  async runPeriodically(signal: AbortSignal): Promise<void> {
+  /** Shows an event. Other work that is due comes first. */
+  async show(line: string): Promise<void> {
     const { clock, complain } = this.context.runtime;
-    const repeat = async (pause: number, work: () => Promise<void>) => {
-      for (;;) {
-        await clock.sleep(pause, signal);
-        if (signal.aborted) return;
-        await work();
-      }
-    };
-    const outdated = (error: unknown) =>
-      complain(`signpost: the names may be outdated: ${errorText(error)}`);
-    await Promise.all([
-      repeat(DELAY, () => this.#flush()),
-      repeat(LOST_PERIOD, () => this.countLost()),
-      repeat(REFRESH, () => this.refresh().catch(outdated)),
-    ]);
-    await this.#flush();
+    const now = clock.monotonic();
+    if (now >= this.#nextLost) {
+      this.#nextLost = now + LOST_PERIOD;
+      await this.countLost();
+    }
+    if (now >= this.#nextRefresh) {
+      this.refresh().catch((error) =>
+        complain(`signpost: the names may be outdated: ${errorText(error)}`)
+      );
+    }
+    const event = this.#read(line, this.#ports);
+    if (!event) return;
+    const named = { ...event, pod: await this.#podOf(event) };
+    await this.#print(named, textOf(named));
   }
 
-  /** Returns the name of an endpoint's pod; `""`: not known yet. */
-  #podOf({ service, endpoint }: Pick<ObservedEvent, "service" | "endpoint">): string {
-    return this.#pods.get(`${serviceOf(service)} ${splitHostPort(endpoint).hostname}`) ?? "";
+  /** Returns the name of an endpoint's pod; `""`: not known. */
+  async #podOf({ service, endpoint }: Omit<ObservedEvent, "pod">): Promise<string> {
+    const { hostname } = splitHostPort(endpoint);
+    const place = `${serviceOf(service)} ${hostname}`;
+    if (this.#canReadPods && this.#pods.get(place) === undefined) {
+      await this.#readPods(serviceOf(service));
+      this.#pods.set(place, this.#pods.get(place) ?? "");
+    }
+    return this.#pods.get(place) ?? "";
   }
 
-  /** Reads the names of a Service's pods if they are old, one Service at a time. */
   async #readPods(service: string): Promise<void> {
-    const { clock } = this.context.runtime;
-    const last = this.#asked.get(service) ?? -Infinity;
-    if (this.#isAsking || clock.monotonic() < last + REFRESH_PODS) return;
-    this.#isAsking = true;
     const { namespace, name } = splitKey(service);
     const asking = { ...this.context, client: undefined };
     const pods = await readPods({ namespace, service: name }, asking);
+    this.#canReadPods = pods !== undefined;
     for (const { address, name } of pods ?? []) this.#pods.set(`${service} ${address}`, name);
-    this.#asked.set(service, clock.monotonic());
-    this.#isAsking = false;
   }
 
   /** Runs `cat`, because Deno lets no code read this file. The first reading only counts what others lost. */
@@ -160,36 +145,27 @@ class EventView {
     const count = lost - this.#lost;
     this.#lost = lost;
     if (count <= 0) return;
-    const all = this.#lostHere += count;
-    const text = `… ${grouped(count)} events were lost, ${grouped(all)} in all: ` +
+    const text = `… ${grouped(count)} events were lost: ` +
       "the kernel reports more connections than signpost can read";
-    this.#waiting.push(() => this.#line({ event: "lost", count, all }, text));
+    await this.#print({ event: "lost", count }, text);
   }
 
-  #line(value: object, text: string): string {
-    return `${this.command.output === "json" ? jsonText(value, 0) : plain(text)}\n`;
-  }
-
-  async #flush(): Promise<void> {
-    const lines = this.#waiting.splice(0);
-    if (lines.length > 0) {
-      await this.context.runtime.print(lines.map((line) => line()).join(""));
-    }
+  /** Prints lines together that come during a print, because a print of one line costs much time. */
+  async #print(value: object, text: string): Promise<void> {
+    const line = this.command.output === "json" ? jsonText(value, 0) : plain(text);
+    const all = () => this.context.runtime.print(this.#lines.splice(0).join(""));
+    if (this.#lines.push(`${line}\n`) === 1) this.printing = this.printing.then(all);
+    if (this.#lines.length >= CHUNK) await this.printing;
   }
 }
 
 function textOf({ time, event, client, service, frontend, ...rest }: ObservedEvent): string {
   const { endpoint, pod, protocol, seconds } = rest;
   const after = seconds === null ? "" : ` after ${formatDuration(seconds)}`;
-  const word = event === "no-answer" ? "NO ANSWER" : event.toUpperCase();
-  return `${time.slice(11, 23)} ${`${word}${after}`.padEnd(22)} ${client} → ${service} ` +
-    `(${frontend}/${protocol}) → ${endpoint}${pod && ` (${pod})`}`;
+  const what = `${event.replace("-", " ").toUpperCase()}${after}`.padEnd(22);
+  return `${time.slice(11, 23)} ${what} ${client} → ${service} (${frontend}/${protocol}) → ` +
+    `${endpoint}${pod && ` (${pod})`}`;
 }
-
-/** Prints first packets and ends. `-b`: bytes for unread events, which take some KiB each. */
-const EVENTS = [
-  ...["conntrack", "-E", "-e", "NEW,DESTROY", "-o", "timestamp,id", "-b", "16777216"],
-] as const;
 
 export interface ObservedEvent {
   /** RFC 3339. */
@@ -216,12 +192,11 @@ const ID = / id=(\d+)/;
 /** Returns a function that reads a line of `EVENTS`; `undefined`: it is about another connection. */
 export function eventReader(
   filter: Pick<CommandOf<"observe">, "client" | "endpoint">,
-  ports: () => ReadonlyMap<string, DesiredServicePort>,
-): (line: string) => Omit<ObservedEvent, "pod"> | undefined {
+): (line: string, ports: FrontendPorts) => Omit<ObservedEvent, "pod"> | undefined {
   /** The start of each connection in seconds, by the kernel's number. */
   const startTimes = new BoundedMap<string, number>(MOST);
-  return (line) => {
-    const entry = readEntryTo(ports(), line);
+  return (line, ports) => {
+    const entry = readEntryTo(ports, line);
     const [, seconds, type] = HEAD.exec(line) ?? [];
     if (!entry || type === undefined) return undefined;
     const { protocol, original, reply, flags, state, servicePort, frontend } = entry;

@@ -8,7 +8,7 @@ import type { Runtime } from "../model/ports/runtime.ts";
 import type { State } from "../policy/state.ts";
 import { familyOf } from "../model/values/address.ts";
 import { FatalError } from "../model/values/errors.ts";
-import type { Inspected } from "../source/objects/inspect.ts";
+import type { EndpointPod, Inspected } from "../source/objects/inspect.ts";
 import { findTarget } from "./lookup.ts";
 import type { Known } from "./packet.ts";
 import { askAbout, explainTarget } from "./packet_report.ts";
@@ -32,8 +32,8 @@ interface AnswerOptions {
   readonly from: Sender | undefined;
   /** Reads the Service and its slices from their source; `undefined`: they cannot be read. */
   readonly inspect: (service: ServiceTarget) => Promise<Inspected | undefined>;
-  /** Returns the addresses of a pod that is an endpoint; `undefined`: they cannot be read. */
-  readonly locate: (pod: PodName) => Promise<readonly string[] | undefined>;
+  /** Returns a pod that is an endpoint, by each address; `undefined`: it cannot be read. */
+  readonly locate: (pod: PodName) => Promise<readonly Pick<EndpointPod, "address">[] | undefined>;
   /** Returns the last changes of a Service; none without a daemon. */
   readonly historyOf: (service: string) => readonly HistoryEntry[];
   /** Returns the status of a Service; `undefined`: no daemon answers. */
@@ -89,12 +89,12 @@ async function withSource(
 ): Promise<PacketTarget> {
   const { pod: { namespace = "default", name } = {}, address } = target;
   if (name === undefined) return target;
-  const addresses = await locate({ namespace, name });
-  const source = addresses?.find((each) => familyOf(each) === familyOf(address));
-  if (source !== undefined) return { ...target, source };
-  const reason = addresses === undefined
+  const pods = await locate({ namespace, name });
+  const found = pods?.find((each) => familyOf(each.address) === familyOf(address));
+  if (found) return { ...target, source: found.address };
+  const reason = pods === undefined
     ? "the EndpointSlices were not read"
-    : addresses.length === 0
+    : pods.length === 0
     ? "it is not an endpoint of a Service, and signpost does not read other pods"
     : `it has no address of the IP family of ${address}`;
   throw new FatalError(

@@ -14,7 +14,8 @@ const REFUSED = SILENT.replace("120 SYN_SENT", "CLOSE");
 /** Returns the events that an observer of the Service makes of lines. */
 function observed(lines: readonly string[], filter: { client?: string; endpoint?: string } = {}) {
   const ports = portsByFrontend([desiredPort()], ["192.168.0.2"]);
-  return lines.map(eventReader({ client: "", endpoint: "", ...filter }, () => ports));
+  const read = eventReader({ client: "", endpoint: "", ...filter });
+  return lines.map((line) => read(line, ports));
 }
 
 Deno.test("a connection begins and ends after a time", () => {

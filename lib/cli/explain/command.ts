@@ -1,7 +1,7 @@
 /** `signpost explain`: explains a Service or a packet, by the daemon or by the objects, and reads the kernel. */
 import { usedBackend } from "../../backend/choose.ts";
 import type { CommandOf } from "../../config/command.ts";
-import { readInspected, readPodAddresses } from "../../daemon/objects/inspected.ts";
+import { readInspected, readPods } from "../../daemon/objects/inspected.ts";
 import { type Answer, answer } from "../../explain/answer.ts";
 import { readKernel } from "../../explain/kernel.ts";
 import { packetWithKernel } from "../../explain/packet_report.ts";
@@ -91,7 +91,7 @@ async function answerHere(context: ExplainContext): Promise<Answer> {
         ? inspector.in(service.namespace)
         : await readInspected(service, { ...context, client: undefined });
     },
-    locate: (pod) => readPodAddresses(pod, { ...context, client: undefined }),
+    locate: (pod) => readPods(pod, { ...context, client: undefined }),
     historyOf: () => [],
     statusOf: () => undefined,
   });

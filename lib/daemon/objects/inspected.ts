@@ -45,15 +45,6 @@ export async function readInspected(
   return isRead ? inspector.in(namespace) : undefined;
 }
 
-/** Reads the addresses of a pod from the slices of its namespace. @returns `undefined` without an answer in time */
-export async function readPodAddresses(
-  pod: ObjectName,
-  options: InspectOptions,
-): Promise<readonly string[] | undefined> {
-  const pods = await readPods(pod, options);
-  return pods && [...new Set(pods.map(({ address }) => address))];
-}
-
 /** Reads pods that are endpoints, of one Service or one name. @returns `undefined` without an answer in time */
 export async function readPods(
   { namespace, service, name }: Partial<EndpointPod> & Pick<EndpointPod, "namespace">,

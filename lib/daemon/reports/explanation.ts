@@ -7,7 +7,7 @@ import { objectKey } from "../../model/cluster/names.ts";
 import type { ServiceConnections } from "../../model/connections.ts";
 import { isCurrent } from "../../model/status.ts";
 import { messageIfFatal } from "../../model/values/errors.ts";
-import { readInspected, readPodAddresses } from "../objects/inspected.ts";
+import { readInspected, readPods } from "../objects/inspected.ts";
 import type { Parts } from "../parts.ts";
 import { asOf, serviceStatus } from "./status_report.ts";
 
@@ -50,7 +50,7 @@ export async function explanation(
     known,
     from,
     inspect: async (service) => isAway ? undefined : await readInspected(service, reading),
-    locate: async (pod) => isAway ? undefined : await readPodAddresses(pod, reading),
+    locate: async (pod) => isAway ? undefined : await readPods(pod, reading),
     historyOf: (service) => parts.history.changes(service),
     statusOf: async (service) => {
       const isRejected = ({ reason, ...name }: ServiceConnections) =>
