@@ -1,11 +1,6 @@
 /** Keeps the last changes of Services, how long each took to reach the kernel, and the sync that wrote it. */
 import { type ObjectCache, serviceOfSlice } from "../../cache/cache.ts";
-import type {
-  Endpoint,
-  EndpointSlice,
-  ObjectChange,
-  ObjectEvent,
-} from "../../model/cluster/objects.ts";
+import type { EndpointSlice, ObjectChange, ObjectEvent } from "../../model/cluster/objects.ts";
 import type { DesiredServicePort, Destination, ServiceChange } from "../../model/kernel/desired.ts";
 import type { Clock } from "../../model/ports/ports.ts";
 import type { HistoryEntry, WrittenBy } from "../../model/status.ts";
@@ -105,21 +100,23 @@ function describeChange(
   if (after.length === 0) return "Service removed";
   if (before.length !== after.length) return "Service changed";
   const [old, now] = [moved(before, after), moved(after, before)];
-  const gone = [...old].filter(([key]) => !now.has(key));
-  const addresses = new Set(gone.map(([, address]) => address));
-  const states = new Map(
-    (gone.length > 0 ? slicesOf() : []).flatMap(({ endpoints }) => endpoints)
-      .filter(({ address }) => addresses.has(address)).map((each) => [each.address, stateOf(each)]),
+  const isGone = [...old.keys()].some((key) => !now.has(key));
+  const endpoints = isGone ? slicesOf().flatMap((slice) => slice.endpoints) : [];
+  const states = new Map(endpoints.map(({ address, terminating, ready }) => [
+    address,
+    terminating ? "terminating" : ready ? "not used" : "not ready",
+  ]));
+  const changed = [...now, ...old].filter(([key]) => old.has(key) !== now.has(key));
+  const byState = Map.groupBy(
+    changed,
+    ([key, address]) => now.has(key) ? "added" : states.get(address) ?? "gone",
   );
-  const changed = [
-    ...[...now.keys()].filter((key) => !old.has(key)).map((key) => ({ key, state: "added" })),
-    ...gone.map(([key, address]) => ({ key, state: states.get(address) ?? "gone" })),
-  ];
-  const parts = Map.groupBy(changed, ({ state }) => state).entries().map(([state, each]) => {
-    const word = each.length === 1 ? "endpoint" : "endpoints";
-    return `${word} ${shortList(each.map(({ key }) => key))} ${state}`;
-  });
-  return [...parts].join(", ") || "Service changed";
+  const parts = [...byState].map(([state, each]) =>
+    `${each.length === 1 ? "endpoint" : "endpoints"} ${
+      shortList(each.map(([key]) => key))
+    } ${state}`
+  );
+  return parts.join(", ") || "Service changed";
 }
 
 /** Returns the endpoints in other slots than before, `address:port` to address: keys take longer than comparisons. */
@@ -139,10 +136,6 @@ function moved(
 function slotsOf(port: DesiredServicePort | undefined): readonly Destination[] {
   const { clusterEndpoints = [], localEndpoints = [] } = port ?? {};
   return clusterEndpoints.length > 0 ? clusterEndpoints : localEndpoints;
-}
-
-function stateOf({ terminating, ready }: Endpoint): string {
-  return terminating ? "terminating" : ready ? "not used" : "not ready";
 }
 
 interface Written extends WrittenBy {
