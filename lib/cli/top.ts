@@ -226,22 +226,13 @@ export interface TopReport {
   readonly topVersion: 1;
   readonly node: string;
   readonly service: string;
-  /** The open connections of all endpoints. */
-  readonly open: number;
   /** The endpoints. The most open connections come first. */
-  readonly endpoints: readonly {
-    readonly protocol: string;
-    readonly address: string;
-    readonly port: number;
+  readonly endpoints: readonly (Omit<EndpointTraffic, "isCurrent"> & {
     /** The endpoint's node; `""`: not known. */
     readonly endpointNode: string;
     /** `used`, or the reason why it gets no new connections; `gone`: it is in no EndpointSlice. */
     readonly state: string;
-    readonly open: number;
-    readonly unanswered: number;
-    /** The share of all open connections, 0 to 1. */
-    readonly share: number;
-  }[];
+  })[];
 }
 
 /** Shows the connections of a Service. @returns 0; 1 if the connections cannot be read */
@@ -268,28 +259,21 @@ async function reportOf({ report, about }: Answer, { runtime }: QueryContext): P
   if (traffic.reason !== "") {
     throw new FatalError(`the connections were not counted: ${traffic.reason}`);
   }
-  const keyOf = (
-    { protocol, address, port }: Pick<EndpointTraffic, "protocol" | "address" | "port">,
-  ) => `${protocol} ${hostPort(address, port)}`;
-  const open = traffic.endpoints.reduce((sum, each) => sum + each.open, 0);
-  const endpoints = new Map(traffic.endpoints.map(({ isCurrent: _, ...each }) => {
-    const share = open === 0 ? 0 : Math.round(1_000 * each.open / open) / 1_000;
-    return [keyOf(each), { ...each, share, endpointNode: "", state: "gone" }];
-  }));
-  const none = { open: 0, unanswered: 0, share: 0 };
-  for (const { protocol, endpoints: known } of report.ports) {
-    for (const { address, port, node, code: state } of known) {
-      if (port === null) continue;
-      const place = { protocol, address, port };
-      const counts = endpoints.get(keyOf(place)) ?? none;
-      endpoints.set(keyOf(place), { ...counts, ...place, endpointNode: node ?? "", state });
-    }
+  const listed = report.ports.flatMap(({ protocol, endpoints }) =>
+    endpoints.flatMap(({ address, port, node, code: state }) =>
+      port === null ? [] : [{ protocol, address, port, endpointNode: node ?? "", state }]
+    )
+  );
+  const none = { open: 0, unanswered: 0, endpointNode: "", state: "gone" };
+  const endpoints = new Map<string, TopReport["endpoints"][number]>();
+  for (const each of [...traffic.endpoints.map(({ isCurrent: _, ...each }) => each), ...listed]) {
+    const key = `${each.protocol} ${hostPort(each.address, each.port)}`;
+    endpoints.set(key, { ...none, ...endpoints.get(key), ...each });
   }
   return {
     topVersion: 1,
     node: report.node,
     service: report.service,
-    open,
     endpoints: [...endpoints.values()].sort((a, b) => b.open - a.open),
   };
 }
@@ -297,22 +281,21 @@ async function reportOf({ report, about }: Answer, { runtime }: QueryContext): P
 /** The states in which an endpoint gets no new connections and loses its old ones. */
 const DRAINING: readonly string[] = ["terminating", "not-ready", "gone"];
 
-function serviceTable({ node, service, open, endpoints }: TopReport, paint: Paint): string {
-  const rows = endpoints.map((each): Cell[] => {
-    const isDraining = DRAINING.includes(each.state);
-    const state = isDraining && each.open > 0
-      ? `${each.state}: ${grouped(each.open)} still open, not drained yet`
-      : each.state;
+function serviceTable({ node, service, endpoints }: TopReport, paint: Paint): string {
+  const all = endpoints.reduce((sum, { open }) => sum + open, 0);
+  const rows = endpoints.map(({ state, open, ...each }): Cell[] => {
+    const isDraining = DRAINING.includes(state);
+    const more = isDraining && open > 0 ? `: ${grouped(open)} still open, not drained yet` : "";
     return [
-      grouped(each.open),
-      `${Math.round(100 * each.share)}%`,
+      grouped(open),
+      `${Math.round(100 * open / Math.max(1, all))}%`,
       grouped(each.unanswered),
       `${hostPort(each.address, each.port)}/${each.protocol}`,
       each.endpointNode,
-      { text: state, colour: isDraining ? "yellow" : "green" },
+      { text: `${state}${more}`, colour: isDraining ? "yellow" : "green" },
     ];
   });
   const head = [" OPEN", "SHARE", "UNANSWERED", "ENDPOINT", "NODE", "STATE"];
-  return `${service}: ${count(open, "open connection")} through ${node}\n\n` +
+  return `${service}: ${count(all, "open connection")} through ${node}\n\n` +
     colourTable([head, ...rows], { paint, right: 3 });
 }

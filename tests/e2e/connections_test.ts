@@ -391,8 +391,8 @@ test("top NAME shows the open connections of each endpoint", async () => {
   const report = JSON.parse(await top("-o", "json")) as TopReport;
   const tcp = report.endpoints.filter(({ protocol }) => protocol === "tcp");
   assertEquals(
-    [report.open, tcp.map(({ address, state, open }) => [address, state, open])],
-    [3, [[A.local1, "terminating", 2], [A.local2, "used", 1]]],
+    tcp.map(({ address, state, open }) => [address, state, open]),
+    [[A.local1, "terminating", 2], [A.local2, "used", 1]],
   );
   const lines = (await top()).split("\n");
   assertMatch(lines[0] ?? "", /^shop\/web: 3 open connections through node1$/);
