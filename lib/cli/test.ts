@@ -5,10 +5,9 @@ import { suggestService } from "../explain/causes.ts";
 import { serviceNamed } from "../explain/lookup.ts";
 import type { Known } from "../explain/packet.ts";
 import { probe, probeFindings, probesOf } from "../explain/probe.ts";
-import type { ExplainFinding, ProbedConnection } from "../explain/report.ts";
+import type { ExplainFinding, ProbedConnection, ProbeReport } from "../explain/report.ts";
 import { explainService } from "../explain/service_report.ts";
 import { objectKey, serviceOf, splitKey } from "../model/cluster/names.ts";
-import type { Protocol } from "../model/cluster/objects.ts";
 import type { ObjectsOrigin } from "../model/status.ts";
 import { FatalError } from "../model/values/errors.ts";
 import { count } from "../model/values/text.ts";
@@ -21,45 +20,32 @@ import { type Paint, renderReport } from "./output.ts";
 /** The number of connections at one time. */
 const AT_ONCE = 64;
 
-interface TestReport {
+interface TestReport extends Pick<ProbeReport, "notProbed" | "omitted"> {
   /** The version grows when a field is removed or changes its meaning. */
   readonly testVersion: 1;
   readonly node: string;
-  /** The Services that were tested. */
+  /** The number of Services that were tested. */
   readonly services: number;
   readonly failing: readonly {
     readonly service: string;
     readonly findings: readonly ExplainFinding[];
     /** The connections that should be open and are not. */
-    readonly connections: readonly (ProbedConnection & { readonly service: string })[];
+    readonly connections: readonly ProbedConnection[];
   }[];
   /** Services without endpoints in an EndpointSlice. */
   readonly withoutEndpoints: readonly string[];
   readonly tried: number;
   readonly open: number;
-  /** The number of connections that were not tried: over the limit of a Service, or after an interruption. */
-  readonly omitted: number;
-  readonly notProbed: readonly Protocol[];
   readonly interrupted: boolean;
   readonly objects: ObjectsOrigin;
 }
 
 /** Tests the Services. @returns 1: one does not answer; 2: interrupted before @throws {FatalError} without objects */
 export async function test(command: CommandOf<"test">, context: QueryContext): Promise<number> {
-  const { output } = command;
-  const { runtime } = context;
-  const report = await testServices(command, context);
-  await runtime.print(renderReport(report, { output, runtime, table: testTable }));
-  return report.failing.length > 0 ? 1 : report.interrupted ? 2 : 0;
-}
-
-async function testServices(
-  command: CommandOf<"test">,
-  context: QueryContext,
-): Promise<TestReport> {
-  const { runtime, signal, nodeName } = context;
+  const { output, timeout } = command;
+  const { runtime, signal, nodeName: node } = context;
   const { clock } = runtime;
-  const known = await readKnown({ ...context, timeout: command.timeout });
+  const known = await readKnown({ ...context, timeout });
   const tested = targetsOf(command, known).map((target) => {
     const report = explainService({ ...known, target, inspected: undefined, status: undefined });
     const isEmpty = report.ports.every(({ endpoints }) => endpoints.length === 0);
@@ -67,28 +53,35 @@ async function testServices(
   });
   // Connections that the rules refuse do not show if the Service works.
   const targets = tested.flatMap(({ targets }) => targets).filter(({ isExpected }) => isExpected);
-  const isShown = command.output === "table" && runtime.isTerminal();
-  const progress = (tried: number) => {
-    if (!isShown || tried % AT_ONCE !== 0) return;
-    void runtime.print(`\r${tried} of ${count(targets.length, "connection")}`);
-  };
-  const connections = await probe(targets, { ask, clock, signal, atOnce: AT_ONCE, progress });
+  const isShown = output === "table" && runtime.isTerminal();
+  let asked = 0;
+  const connections = await probe(targets, {
+    ask: (target, options) => {
+      const text = `\r${++asked} of ${count(targets.length, "connection")}`;
+      if (isShown && asked % AT_ONCE === 0) void runtime.print(text);
+      return ask(target, options);
+    },
+    clock,
+    signal,
+    atOnce: AT_ONCE,
+  });
   if (isShown) await runtime.print("\r\x1b[K");
   const byService = Map.groupBy(connections, ({ servicePort }) => serviceOf(servicePort));
   const failing = tested.map(({ service, findings, isEmpty }) => {
-    const connections = byService.get(service) ?? [];
+    const own = byService.get(service) ?? [];
     const errors = findings.filter(({ severity }) => severity === "error");
-    const own = isEmpty && command.services.length === 0 ? [] : errors;
     return {
       service,
-      findings: sortFindings([...own, ...probeFindings({ connections })]),
-      connections: connections.filter(({ result }) => result !== "open")
-        .map((each) => ({ ...each, service })),
+      findings: sortFindings([
+        ...isEmpty && command.services.length === 0 ? [] : errors,
+        ...probeFindings(own),
+      ]),
+      connections: own.filter(({ result }) => result !== "open"),
     };
   }).filter(({ findings }) => findings.length > 0);
-  return {
+  const report: TestReport = {
     testVersion: 1,
-    node: nodeName,
+    node,
     services: tested.length,
     failing,
     withoutEndpoints: tested.filter(({ isEmpty }) => isEmpty).map(({ service }) => service),
@@ -99,6 +92,8 @@ async function testServices(
     interrupted: signal.aborted,
     objects: known.origin,
   };
+  await runtime.print(renderReport(report, { output, runtime, table: testTable }));
+  return failing.length > 0 ? 1 : report.interrupted ? 2 : 0;
 }
 
 /** Returns the Services to test. @throws {FatalError} if one does not exist */

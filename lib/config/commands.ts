@@ -253,7 +253,7 @@ ${DAEMON_FLAGS}`,
     usage: ["test [-n NAMESPACE] [[NAMESPACE/]SERVICE...] [flags]"],
     about:
       `Connects over TCP to each address and each used endpoint of all Services, or of the named ones, 64 at once, each
-for at most 1 s. Port 53 gets a DNS query over UDP and TCP, and default/kubernetes a request for /readyz.
+for at most 1 s. Port 53 gets a DNS query over UDP, and default/kubernetes a request for /readyz.
 Ctrl-C shows what was found. A Service without endpoints is only counted, unless it is named.
 
 ${DAEMON_FLAGS}`,

@@ -11,7 +11,7 @@ const TIMEOUT = 1_000;
 /** The most endpoints and the most frontends of one Service. */
 const MOST_TARGETS = 200;
 
-type Target = Omit<ProbedConnection, "result" | "milliseconds" | "reason">;
+type Target = Omit<ProbedConnection, "result" | "text">;
 
 const DNS_PORT = 53;
 
@@ -49,13 +49,12 @@ function endpointsOf({ endpoints }: PortReport): ProbeAddress[] {
 }
 
 function frontendsOf({ frontends }: PortReport): ProbeAddress[] {
-  return frontends.flatMap(({ type, addresses, port, heldBy, outcomes }) => {
+  return frontends.flatMap(({ type, addresses, port, outcomes }) => {
     const outcome = outcomes.find(({ sender }) => sender === "node");
-    const { verdict, code, conditions = [] } = outcome ?? {};
-    const isServed = verdict === "dnat" || code === "localhost-listener";
+    const isServed = outcome?.verdict === "dnat" || outcome?.code === "localhost-listener";
     // An address that signpost leaves alone belongs to another program.
-    if (heldBy !== null || verdict === undefined || verdict === "none" && !isServed) return [];
-    const isExpected = isServed && conditions.length === 0;
+    if (!outcome || outcome.verdict === "none" && !isServed) return [];
+    const isExpected = isServed && outcome.conditions.length === 0;
     return addresses.map((address) => ({ type, address, port, isExpected }));
   });
 }
@@ -73,99 +72,69 @@ interface ProbeOptions {
   readonly signal: AbortSignal;
   /** The number of connections at one time. */
   readonly atOnce: number;
-  /** Receives the number of tried targets. */
-  readonly progress?: (tried: number) => void;
 }
-
-type Result = ProbedConnection["result"];
-
-/** The results by code or name of the error, as of connect(2). Other errors are failures. */
-const RESULTS: Readonly<Record<string, Result>> = {
-  ECONNREFUSED: "refused",
-  EHOSTUNREACH: "no-route",
-  ENETUNREACH: "no-route",
-  TimeoutError: "no-answer",
-};
 
 /** Probes each target. @returns the results until the abort */
 export async function probe(
   targets: readonly Target[],
-  { ask, clock, signal, atOnce, progress = () => {} }: ProbeOptions,
+  { ask, clock, signal, atOnce }: ProbeOptions,
 ): Promise<ProbedConnection[]> {
-  let tried = 0;
   const results: ProbedConnection[] = [];
   const left = targets.entries();
   const work = async () => {
     for (const [at, target] of left) {
-      if (signal.aborted) return;
       const start = clock.monotonic();
-      const [result, reason] = await ask(target, { timeout: TIMEOUT, signal }).then(
-        (fault): [Result, string] => [fault === "" ? "open" : "failed", fault],
-        (error): [Result, string] => {
-          const result = RESULTS[error.code] ?? RESULTS[error.name] ?? "failed";
-          return [result, result === "failed" ? errorText(error) : ""];
-        },
-      );
+      const failure = await ask(target, { timeout: TIMEOUT, signal })
+        .then(() => undefined, (error) => failureOf(error, target));
       if (signal.aborted) return;
-      const milliseconds = Math.round((clock.monotonic() - start) * 10) / 10;
-      results[at] = { ...target, result, milliseconds, reason };
-      progress(++tried);
+      const text = `open ${Math.round((clock.monotonic() - start) * 10) / 10} ms`;
+      results[at] = { ...target, ...failure ?? { result: "open", text } };
     }
   };
   await Promise.all(Array.from({ length: atOnce }, work));
   // An abort leaves holes.
-  return results.filter((each) => each !== undefined);
+  return results.flat();
 }
 
-/** Describes a result in a few words. */
-export function resultText(
-  { type, port, result, milliseconds, reason, isExpected }: ProbedConnection,
-): string {
-  const texts: Readonly<Record<Result, string>> = {
-    open: `open ${milliseconds} ms`,
-    refused: type === "endpoint"
-      ? `refused: nothing listens on ${port}, or a rule rejects it`
-      : `refused${isExpected ? "" : ", as the rules say"}`,
-    "no-answer": `no answer in ${TIMEOUT / 1_000} s`,
-    "no-route": "no route",
-    failed: `failed: ${reason}`,
+type Failure = Pick<ProbedConnection, "result" | "text">;
+
+/** Describes an error of connect(2), or of a bad answer. */
+function failureOf(error: Error & { readonly code?: string }, { port }: Target): Failure {
+  const noRoute: Failure = { result: "no-route", text: "no route" };
+  const known: Readonly<Record<string, Failure>> = {
+    ECONNREFUSED: {
+      result: "refused",
+      text: `refused: nothing listens on ${port}, or a rule rejects it`,
+    },
+    EHOSTUNREACH: noRoute,
+    ENETUNREACH: noRoute,
+    TimeoutError: { result: "no-answer", text: `no answer in ${TIMEOUT / 1_000} s` },
   };
-  return texts[result];
+  return known[error.code ?? ""] ?? known[error.name] ??
+    { result: "failed", text: `failed: ${errorText(error)}` };
 }
-
-const HINTS: Readonly<Record<Result, string>> = {
-  open: "",
-  refused: "compare the Service's targetPort with the port that the program in the pod listens on",
-  "no-answer":
-    "look at its pod, at the network policies of its namespace and at the route to its node",
-  "no-route": "see the routes of the network plug-in: ip route get ADDRESS",
-  failed: "",
-};
 
 /** The code of the finding on used endpoints that cannot be used from this node. */
 export const UNREACHABLE = "endpoint-unreachable";
 
+const HINT =
+  "look at the port that its program listens on, at network policies, and at the route to it";
+
 /** Returns the findings on the results. */
-export function probeFindings({ connections }: Pick<ProbeReport, "connections">): ExplainFinding[] {
+export function probeFindings(connections: readonly ProbedConnection[]): ExplainFinding[] {
   const used = connections.filter(({ type, isExpected }) => type === "endpoint" && isExpected);
   const [first, ...others] = used.filter(({ result }) => result !== "open");
   if (first) {
     const open = used.length - others.length - 1;
     const more = others.length > 0 ? ` and ${others.length} more` : "";
     const what = `works here for ${open} of ${used.length} endpoints: ` +
-      `${probedPlace(first)} (${resultText(first)})${more}`;
-    return [(open === 0 ? error : warning)(UNREACHABLE, what, HINTS[first.result])];
+      `${probedPlace(first)} (${first.text})${more}`;
+    return [(open === 0 ? error : warning)(UNREACHABLE, what, HINT)];
   }
   // If an endpoint does not answer, a frontend fails sometimes, so this is not a finding on it.
   return connections.filter(({ isExpected, result }) => isExpected && result !== "open")
-    .map((each) =>
-      error(
-        "frontend-unreachable",
-        `each used endpoint answers, but ${
-          probedPlace(each)
-        } (${each.type}) does not from this node: ` +
-          resultText(each),
-        "signpost verify compares the rules",
-      )
-    );
+    .map((each) => {
+      const what = `each used endpoint answers, but not ${probedPlace(each)} (${each.type}): `;
+      return error("frontend-unreachable", what + each.text, "signpost verify compares the rules");
+    });
 }

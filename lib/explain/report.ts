@@ -181,10 +181,8 @@ export interface ProbedConnection extends ProbeTarget {
   /** True if the rules accept connections of this node to it or, for an endpoint, if it is used. */
   readonly isExpected: boolean;
   readonly result: "open" | "refused" | "no-answer" | "no-route" | "failed";
-  /** The time until the result. */
-  readonly milliseconds: number;
-  /** The error of `failed`; else `""`. */
-  readonly reason: string;
+  /** Describes the result: `open 0.4 ms`, `failed: …`. */
+  readonly text: string;
 }
 
 export interface ProbeReport {

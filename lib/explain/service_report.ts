@@ -140,7 +140,7 @@ export function serviceWithKernel(
     ...full,
     findings: sortFindings([
       ...findings,
-      ...probe ? probeFindings(probe) : [],
+      ...probeFindings(probe?.connections ?? []),
       ...traffic ? trafficFindings(traffic) : [],
     ]),
     traffic: traffic ?? null,

@@ -2,7 +2,6 @@
 import { hostPort } from "../model/cluster/names.ts";
 import type { Prober, ProbeTarget, TcpAddress } from "../model/ports/ports.ts";
 import { familyOf, parseAddress } from "../model/values/address.ts";
-import type { TlsSettings } from "../source/api/access/access.ts";
 import { createHttpClient } from "./http_client.ts";
 import { tcp, tryToClose } from "./tcp.ts";
 
@@ -10,35 +9,23 @@ import { tcp, tryToClose } from "./tcp.ts";
 export async function ask(
   to: ProbeTarget,
   { timeout, signal }: Parameters<Prober>[1],
-): Promise<string> {
-  if (to.request === "connect") {
-    (await tcp().connect(to, { timeout, signal })).close();
-    return "";
-  }
+): Promise<void> {
+  if (to.request === "connect") return (await tcp().connect(to, { timeout, signal })).close();
   const end = AbortSignal.any([signal, AbortSignal.timeout(timeout)]);
   try {
-    return await (to.request === "readyz" ? askReadyz(to, end) : queryDns(to, end));
+    await (to.request === "readyz" ? askReadyz(to, end) : queryDns(to, end));
   } catch (error) {
     throw end.aborted ? end.reason : error;
   }
 }
 
-/** Accepts any certificate, since requests do not have secrets. */
-const ANY_SERVER: TlsSettings = {
-  authorities: undefined,
-  certificate: undefined,
-  key: undefined,
-  serverName: undefined,
-  verify: false,
-};
-
-/** Asks for `/readyz`. A server that wants credentials counts as ready too. */
-async function askReadyz({ address, port }: TcpAddress, signal: AbortSignal): Promise<string> {
+/** Asks any server for `/readyz`, without secrets. A server that wants credentials counts as ready too. */
+async function askReadyz({ address, port }: TcpAddress, signal: AbortSignal): Promise<void> {
   const url = new URL(`https://${hostPort(address, port)}/readyz`);
-  const request = { method: "GET", url, headers: {}, tls: ANY_SERVER, signal } as const;
+  const request = { method: "GET", url, headers: {}, tls: { verify: false }, signal } as const;
   const { status, body } = await createHttpClient().request(request);
   for await (const _ of body);
-  return status < 500 ? "" : `it answers ${status} to /readyz`;
+  if (status >= 500) throw new Error(`it answers ${status} to /readyz`);
 }
 
 /** Asks for a name that exists in most clusters. Other clusters answer that it does not exist. */
@@ -53,7 +40,7 @@ const QUERY = Uint8Array.from([
 const SERVFAIL = 2;
 
 /** Waits for an answer from the address that was asked, as resolvers do. The abort closes the socket. */
-async function queryDns({ address, port }: TcpAddress, signal: AbortSignal): Promise<string> {
+async function queryDns({ address, port }: TcpAddress, signal: AbortSignal): Promise<void> {
   const hostname = familyOf(address) === 4 ? "0.0.0.0" : "::";
   const socket = Deno.listenDatagram({ transport: "udp", hostname, port: 0 });
   const close = () => tryToClose(socket);
@@ -65,7 +52,8 @@ async function queryDns({ address, port }: TcpAddress, signal: AbortSignal): Pro
       const isFromThere = "hostname" in from && parseAddress(from.hostname) === address &&
         from.port === port;
       if (!isFromThere || id !== QUERY[1] || (flags & 0x80) === 0) continue;
-      return (more & 0xf) === SERVFAIL ? `it answers SERVFAIL to ${NAME}` : "";
+      if ((more & 0xf) === SERVFAIL) throw new Error(`it answers SERVFAIL to ${NAME}`);
+      return;
     }
   } finally {
     close();

@@ -5,7 +5,7 @@ import { hostPort } from "../../model/cluster/names.ts";
 import { formatDuration } from "../../observe/human.ts";
 import { type Cell, type Colour, colourTable, type Paint, renderFindings } from "../output.ts";
 import { endpointName } from "../../explain/endpoints.ts";
-import { probedPlace, resultText } from "../../explain/probe.ts";
+import { probedPlace } from "../../explain/probe.ts";
 import { describeWorking } from "../../explain/service_report.ts";
 import {
   type EndpointReport,
@@ -125,7 +125,7 @@ export function probeTable(connections: readonly ProbedConnection[], paint: Pain
       probedPlace(each),
       each.type === "endpoint" && !each.isExpected ? "endpoint, not used" : each.type,
       {
-        text: resultText(each),
+        text: each.text,
         colour: each.result === "open" ? "green" : each.isExpected ? "red" : "yellow",
       },
     ]),

@@ -103,8 +103,8 @@ export interface ProbeTarget extends TcpAddress {
   readonly request: "connect" | "dns" | "readyz";
 }
 
-/** Connects and asks. @returns the fault of the answer; `""` for a good answer @throws {Error} as `Tcp.connect` */
+/** Connects and asks. @throws {Error} as `Tcp.connect`, or if the answer is bad */
 export type Prober = (
   to: ProbeTarget,
   options: { readonly timeout: number; readonly signal: AbortSignal },
-) => Promise<string>;
+) => Promise<void>;

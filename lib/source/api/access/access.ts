@@ -25,10 +25,10 @@ export interface ApiAccess {
 /** The TLS settings of one connection, with the contents of files. */
 export interface TlsSettings {
   /** PEM certificates, one each. If `undefined`, no server can be verified. */
-  readonly authorities: readonly string[] | undefined;
-  readonly certificate: string | undefined;
-  readonly key: string | undefined;
-  readonly serverName: string | undefined;
+  readonly authorities?: readonly string[] | undefined;
+  readonly certificate?: string | undefined;
+  readonly key?: string | undefined;
+  readonly serverName?: string | undefined;
   readonly verify: boolean;
 }
 
