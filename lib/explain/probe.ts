@@ -26,37 +26,32 @@ function requestTo({ name, protocol, port }: PortReport): Target["request"] | un
 export function probesOf(
   ports: readonly PortReport[],
 ): Omit<ProbeReport, "connections"> & { readonly targets: readonly Target[] } {
-  const all = [endpointsOf, frontendsOf].map((list) => {
-    const targets = ports.flatMap((port) => {
-      const { name: servicePort, protocol } = port;
-      const request = requestTo(port);
-      return request ? list(port).map((each) => ({ ...each, servicePort, protocol, request })) : [];
-    });
-    const last = [...targets, ...targets.filter(({ isExpected }) => isExpected)];
-    return [...new Map(last.map((each) => [probedPlace(each), each])).values()];
-  });
-  const targets = all.flatMap((each) => each.slice(0, MOST_TARGETS));
+  const all = ports.flatMap((port) => [...targetsOf(port)]);
+  const last = [...all, ...all.filter(({ isExpected }) => isExpected)];
+  const unique = new Map(last.map((each) => [probedPlace(each), each]));
+  const kinds = Map.groupBy(unique.values(), ({ type }) => type === "endpoint");
+  const targets = [true, false].flatMap((kind) => kinds.get(kind)?.slice(0, MOST_TARGETS) ?? []);
   const others = ports.filter((port) => !requestTo(port)).map(({ protocol }) => protocol);
-  return { targets, notProbed: [...new Set(others)], omitted: all.flat().length - targets.length };
+  return { targets, notProbed: [...new Set(others)], omitted: unique.size - targets.length };
 }
 
-type ProbeAddress = Pick<Target, "type" | "address" | "port" | "isExpected">;
-
-function endpointsOf({ endpoints }: PortReport): ProbeAddress[] {
-  return endpoints.flatMap(({ address, port, usedFor }) =>
-    port === null ? [] : [{ type: "endpoint", address, port, isExpected: usedFor.length > 0 }]
-  );
-}
-
-function frontendsOf({ frontends }: PortReport): ProbeAddress[] {
-  return frontends.flatMap(({ type, addresses, port, outcomes }) => {
+function* targetsOf(port: PortReport): Generator<Target> {
+  const { name: servicePort, protocol, endpoints, frontends } = port;
+  const request = requestTo(port);
+  if (!request) return;
+  const about = { servicePort, protocol, request };
+  for (const { address, port, usedFor } of endpoints) {
+    if (port === null) continue;
+    yield { type: "endpoint", address, port, isExpected: usedFor.length > 0, ...about };
+  }
+  for (const { type, addresses, port, outcomes } of frontends) {
     const outcome = outcomes.find(({ sender }) => sender === "node");
     const isServed = outcome?.verdict === "dnat" || outcome?.code === "localhost-listener";
     // An address that signpost leaves alone belongs to another program.
-    if (!outcome || outcome.verdict === "none" && !isServed) return [];
+    if (!outcome || outcome.verdict === "none" && !isServed) continue;
     const isExpected = isServed && outcome.conditions.length === 0;
-    return addresses.map((address) => ({ type, address, port, isExpected }));
-  });
+    for (const address of addresses) yield { type, address, port, isExpected, ...about };
+  }
 }
 
 /** Returns `10.0.0.1:80`, or `10.0.0.1:53/udp`. */
