@@ -53,17 +53,10 @@ export async function readTraffic(
       throw new Error(`the kernel tracks ${grouped(entries)} connections, more than ${most}`);
     }
     const overSeconds = await read("tcp_timeout_syn_sent");
-    const { add, connections, endpoints } = counterFor(ports, { ...options, overSeconds });
-    let lines = 0;
-    for await (const line of linesOf(options)) {
-      lines++;
-      add(line);
-    }
+    const found = await countEntries(ports, { ...options, overSeconds });
+    const { lines, connections, endpoints } = found;
     if (lines === 0 && entries > 0) throw new Error("conntrack -L printed nothing: run it as root");
-    return {
-      traffic: { reason: "", overSeconds, endpoints: [...endpoints.values()] },
-      connections,
-    };
+    return { traffic: { reason: "", overSeconds, endpoints }, connections };
   } catch (error) {
     const reason = errorText(error);
     if (isAsked) throw new FatalError(`--conntrack: ${reason}`);
@@ -118,18 +111,20 @@ export function readEntryTo(
   return entry && { ...entry, servicePort, frontend };
 }
 
-/** Returns a function that counts a line of `conntrack -L`, and its results. @param overSeconds as in the report */
-function counterFor(
+/** Lists the table, and counts the entries of service ports by endpoint. @param overSeconds as in the report */
+async function countEntries(
   ports: readonly DesiredServicePort[],
-  { ownAddresses, overSeconds }: Pick<TrafficOptions, "ownAddresses"> & { overSeconds: number },
+  { overSeconds, ...options }: TrafficOptions & Pick<TrafficReport, "overSeconds">,
 ) {
-  const frontends = portsByFrontend(ports, ownAddresses);
+  const frontends = portsByFrontend(ports, options.ownAddresses);
   const connections: TrackedConnection[] = [];
   /** By protocol, address and port. */
   const endpoints = new Map<string, EndpointTraffic>();
-  const add = (line: string) => {
+  let lines = 0;
+  for await (const line of linesOf(options)) {
+    lines++;
     const entry = readEntryTo(frontends, line);
-    if (!entry) return;
+    if (!entry) continue;
     const { protocol, original, reply: { src: address, sport: port }, servicePort } = entry;
     const { flags, state, timeout } = entry;
     const endpoint = hostPort(address, port);
@@ -140,7 +135,7 @@ function counterFor(
       connections.push({ protocol, source, destination, endpoint, flags, isCurrent });
     }
     // Without DNAT, it began before the rules were there.
-    if (address === original.dst) return;
+    if (address === original.dst) continue;
     const isUnreplied = flags.includes("UNREPLIED");
     const isOpen = protocol === "udp"
       ? !isUnreplied
@@ -154,8 +149,8 @@ function counterFor(
       open: open + Number(isOpen),
       unanswered: unanswered + Number(isUnreplied && !isFresh),
     });
-  };
-  return { add, connections, endpoints };
+  }
+  return { lines, connections, endpoints: [...endpoints.values()] };
 }
 
 /** Returns the finding on connections without an answer. UDP has protocols without answers, such as syslog. */
