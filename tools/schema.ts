@@ -19,7 +19,6 @@ const DOCUMENTS: Readonly<Record<string, readonly [string, string]>> = {
   verify: ["lib/model/kernel/differences.ts", "Verification"],
   test: ["lib/cli/test.ts", "TestReport"],
   observe: ["lib/cli/observe.ts", "ObservedEvent"],
-  migrate: ["lib/cli/migrate.ts", "MigrationReport"],
   diff: ["lib/cli/diff.ts", "DiffReport"],
   explainService: ["lib/explain/report.ts", "ServiceReport"],
   explainPacket: ["lib/explain/report.ts", "PacketReport"],

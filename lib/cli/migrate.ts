@@ -15,28 +15,9 @@ import type { QueryContext } from "./context.ts";
 import { type NodeState, readNodeState } from "./objects.ts";
 import { type Paint, renderReport } from "./output.ts";
 
-export interface MigrationReport {
-  /** The version grows when a field is removed or changes its meaning. */
-  readonly migrateVersion: 1;
-  readonly node: string;
-  /** The mode of kube-proxy, by its rules on this node; `""`: it has not written rules. */
-  readonly from: Mode | "ipvs" | "";
-  readonly to: Mode;
-  readonly services: number;
-  readonly changes: readonly {
-    readonly service: string;
-    /** The changes, one line each, with a remedy. */
-    readonly what: readonly string[];
-  }[];
-  /** Settings without effect, and firewalls that drop connections to any Service. */
-  readonly general: readonly string[];
-  /** The line to type for the replacement. */
-  readonly command: string;
-}
-
 /** Prints the changes, and makes none. @returns 1 if a Service changes, else 0 @throws {FatalError} */
 export async function migrate(
-  { output, timeout }: CommandOf<"migrate">,
+  { timeout }: CommandOf<"migrate">,
   context: QueryContext & Pick<Run, "warnings">,
 ): Promise<number> {
   const { nodeName, runtime, warnings } = context;
@@ -47,33 +28,44 @@ export async function migrate(
     backend.foreignRules.findProxy(),
     kubeProxyProcesses(runtime),
   ]);
-  const from = runtime.interfaces().some(({ name }) => name === "kube-ipvs0")
-    ? "ipvs"
-    : rules.some((each) => each.startsWith("table "))
-    ? "nftables"
-    : rules.length > 0
-    ? "iptables"
-    : "";
+  const hasIpvs = runtime.interfaces().some(({ name }) => name === "kube-ipvs0");
+  const from = hasIpvs ? "ipvs" : modeOf(rules);
   // kube-proxy runs in a pod, or as a unit of this node.
   const [pid = "self"] = /\d+/.exec(processes.join()) ?? [];
   const { stdout: cgroup } = await runtime.runner.run(["cat", `/proc/${pid}/cgroup`]);
   const ofNode = findings.filter(({ drops, services }) => drops && services.length === 0);
   const closed = closedAddresses(known, { ...context, from });
-  const changes = Map.groupBy(changesOf(known, { findings, closed }), ([service]) => service);
-  const report: MigrationReport = {
-    migrateVersion: 1,
-    node: nodeName,
-    from,
-    to: backend.traits.name,
-    services: desired.services.size,
-    changes: [...changes].map(([service, all]) => ({ service, what: all.map(([, what]) => what) })),
+  const found = {
+    title: `${nodeName}: kube-proxy ${from === "" ? "has no rules here" : `in ${from} mode`}, ` +
+      `signpost would use ${backend.traits.name}`,
     general: [...warnings, ...ofNode.map(textOf)],
+    changes: [...Map.groupBy(changesOf(known, { findings, closed }), ([service]) => service)],
     command: cgroup.includes("kubepods")
       ? `examples/install/take-over-node.sh ${nodeName}`
       : "systemctl disable --now kube-proxy && systemctl enable --now signpost",
   };
-  await runtime.print(renderReport(report, { output, runtime, table: migrationTable }));
-  return report.changes.length > 0 ? 1 : 0;
+  const table = ({ title, general, changes, command }: typeof found, paint: Paint) =>
+    [
+      title,
+      ...general.map((line) => `  ${paint(line, "yellow")}`),
+      "",
+      ...changes.flatMap(([service, all]) => [
+        paint(service, "bold"),
+        ...all.map(([, what]) => `  ${what}`),
+      ]),
+      ...changes.length > 0 ? [""] : [],
+      `${count(desired.services.size, "Service")}: ` +
+      `${desired.services.size - changes.length} unchanged, ${changes.length} would change`,
+      `To switch, type: ${command}\n`,
+    ].join("\n");
+  await runtime.print(renderReport(found, { output: "table", runtime, table }));
+  return found.changes.length > 0 ? 1 : 0;
+}
+
+/** Returns the mode of a kube-proxy that wrote these rules; `""`: there are none. */
+function modeOf(rules: readonly string[]): Mode | "" {
+  if (rules.some((each) => each.startsWith("table "))) return "nftables";
+  return rules.length > 0 ? "iptables" : "";
 }
 
 /** Yields each change with its Service. */
@@ -115,7 +107,7 @@ function textOf({ what, remedy }: Finding): string {
 /** Returns the addresses on which kube-proxy opens node ports by default, and signpost does not. */
 function closedAddresses(
   { state: { cache, desired }, backend }: NodeState,
-  { from, configuration, runtime }: QueryContext & Pick<MigrationReport, "from">,
+  { from, configuration, runtime }: QueryContext & { readonly from: Mode | "ipvs" | "" },
 ): readonly string[] {
   const traits = {
     ...backend.traits,
@@ -130,17 +122,4 @@ function closedAddresses(
     const byDefault = { iptables: true, ipvs: !isLoopback(address), nftables: false, "": false };
     return byDefault[from] && isOpened && !staysOpen;
   });
-}
-
-function migrationTable(report: MigrationReport, paint: Paint): string {
-  const { node, from, to, services, changes, general, command } = report;
-  const title = `${node}: kube-proxy ${from === "" ? "has no rules here" : `in ${from} mode`}, ` +
-    `signpost would use ${to}\n`;
-  const listed = changes.map(({ service, what }) =>
-    `${paint(service, "bold")}\n${what.map((line) => `  ${line}\n`).join("")}`
-  );
-  const stay = `${count(services, "Service")}: ${services - changes.length} unchanged, ` +
-    `${changes.length} would change\n`;
-  return `${title}${general.map((line) => `  ${paint(line, "yellow")}\n`).join("")}` +
-    `\n${listed.join("")}${listed.length > 0 ? "\n" : ""}${stay}To switch, type: ${command}\n`;
 }

@@ -386,13 +386,10 @@ them, then the API server of /etc/signpost/config.yaml, then the state file. Wit
       `Give it kube-proxy's own file (--config) or flags. It lists addresses on which node ports do not answer any more,
 firewalls that drop connections, ports that programs hold, conflicts, refused Services and settings that are not
 kept, then the line to type. Nothing is changed.`,
-    examples: [
-      "signpost migrate --config /var/lib/kube-proxy/config.conf",
-      "signpost migrate -o json",
-    ],
+    examples: ["signpost migrate --config /var/lib/kube-proxy/config.conf"],
     exitCodes: [[0, "no Service changes"], [1, "a Service changes"], [2, CANNOT]],
     shares: NODE,
-    flags: { output: OUTPUT, timeout: TIMEOUT },
+    flags: { timeout: TIMEOUT },
   },
   completions: {
     group: "The program",

@@ -38,10 +38,9 @@ test("migrate names the node ports that fewer addresses answer", async () => {
     objects: OBJECTS,
     config: configuration(a, { mode: "" }),
   });
-  const ask = async (...args: string[]) =>
-    await runSignpost(network, [
+  const ask = () =>
+    runSignpost(network, [
       ...["migrate", "--config", files.config, "--manifests", files.manifests, "--socket", ""],
-      ...args,
     ]);
   const before = await ask();
   assertEquals(before.code, 0, before.stdout + before.stderr);
@@ -62,9 +61,7 @@ test("migrate names the node ports that fewer addresses answer", async () => {
   );
 
   await network.run("node", ["nft", FIREWALL]);
-  const json = JSON.parse((await ask("-o", "json")).stdout);
-  assertEquals([json.from, json.to, json.services], ["iptables", "nftables", 2]);
-  assertMatch(json.general.join("\n"), /table inet hostfw drops connections/);
+  assertMatch((await ask()).stdout, /table inet hostfw drops connections/);
 });
 
 test("with kube-proxy's own node-port addresses nothing changes", async () => {
