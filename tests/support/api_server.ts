@@ -121,6 +121,10 @@ export class ApiServer {
   }
 
   /** Cuts all connections and closes the port. */
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.stop();
+  }
+
   async stop(): Promise<void> {
     clearInterval(this.#timer);
     const server = this.#server;

@@ -1,29 +1,24 @@
 /** Runs a script in a process that may open few files. */
+import { type CommandResult, execute } from "./command.ts";
+
+/** Begins each script: `sleep`, and `useUp`, which opens files into `held` until no descriptor is free. */
+const PRELUDE = `
+  // As signpost does; Deno cannot begin with it when no descriptor is free.
+  Deno.addSignalListener("SIGTERM", () => {});
+  const sleep = (time) => new Promise((resolve) => setTimeout(resolve, time));
+  const held = [];
+  const useUp = () => {
+    try { for (;;) held.push(Deno.openSync("/dev/null")); } catch { /* none is left */ }
+  };
+`;
 
 /**
- * @param script a module for Deno, with signpost's import map
+ * @param script the rest of a module for Deno, with signpost's import map
  * @param within a program that starts it, `unshare -n` for one
- * @returns what it printed on its two outputs
  */
-export async function runWithFewDescriptors(
-  script: string,
-  within = "",
-): Promise<{ readonly stdout: string; readonly stderr: string }> {
+export function runWithFewDescriptors(script: string, within = ""): Promise<CommandResult> {
   const config = new URL("../../deno.json", import.meta.url).pathname;
-  const child = new Deno.Command("sh", {
-    args: [
-      "-c",
-      `ulimit -n 100; exec ${within} "$0" run -qA --config ${config} -`,
-      Deno.execPath(),
-    ],
-    stdin: "piped",
-    stdout: "piped",
-    stderr: "piped",
-  }).spawn();
-  const writer = child.stdin.getWriter();
-  await writer.write(new TextEncoder().encode(script));
-  await writer.close();
-  const { stdout, stderr } = await child.output();
-  const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
-  return { stdout: text(stdout), stderr: text(stderr) };
+  const shell = `ulimit -n 100; exec ${within} "$0" run -qA --config ${config} --ext=js -`;
+  const stdin = `${PRELUDE}${script}\nDeno.exit();\n`;
+  return execute(["sh", "-c", shell, Deno.execPath()], { stdin });
 }

@@ -1,21 +1,16 @@
 import { assertEquals } from "@std/assert";
+import { type CommandResult, execute } from "../support/command.ts";
+import { makeFolder } from "../support/folder.ts";
 
 const SINK = new URL("../../lib/system/files.ts", import.meta.url).href;
 
 /** Runs a script with the sink imported, its standard error in a file. */
-async function run(script: string): Promise<{ code: number; stderr: string; stdout: string }> {
-  const folder = await Deno.makeTempDir();
-  try {
-    await Deno.writeTextFile(`${folder}/a.ts`, `import * as sink from "${SINK}";\n${script}`);
-    const command = new Deno.Command("sh", {
-      args: ["-c", `exec "$0" run --no-config -A "$1/a.ts" 2> "$1/err"`, Deno.execPath(), folder],
-    });
-    const { code, stdout } = await command.output();
-    const stderr = await Deno.readTextFile(`${folder}/err`);
-    return { code, stderr, stdout: new TextDecoder().decode(stdout) };
-  } finally {
-    await Deno.remove(folder, { recursive: true });
-  }
+async function run(script: string): Promise<CommandResult> {
+  await using folder = await makeFolder("sink");
+  const shell = `exec "$0" run --no-config -A - 2> "$1"`;
+  const [file, stdin] = [`${folder.path}/err`, `import * as sink from "${SINK}";\n${script}`];
+  const result = await execute(["sh", "-c", shell, Deno.execPath(), file], { stdin });
+  return { ...result, stderr: await Deno.readTextFile(file) };
 }
 
 Deno.test("lines go to standard error, whole", async () => {

@@ -5,9 +5,6 @@ Deno.test("idle connections of all ports end without a free descriptor", async (
   const module = new URL("../../lib/system/http_servers.ts", import.meta.url).href;
   const script = `
     import { httpListen } from "${module}";
-    // As signpost does; Deno cannot begin with it when no descriptor is free.
-    Deno.addSignalListener("SIGTERM", () => {});
-    const sleep = (time) => new Promise((resolve) => setTimeout(resolve, time));
     const warnings = [];
     const listen = httpListen({
       clock: { monotonic: () => performance.now(), sleep },
@@ -23,8 +20,7 @@ Deno.test("idle connections of all ports end without a free descriptor", async (
     };
     const idle = await Promise.all(Array.from({ length: 8 }, () => connect(ports[0])));
     await get(ports[0]); // Those before it are accepted.
-    const held = [];
-    try { for (;;) held.push(Deno.openSync("/dev/null")); } catch { /* none is left */ }
+    useUp();
     held.pop().close();
     const ended = idle.map((conn) => conn.read(new Uint8Array(1)).catch(() => null));
     await connect(ports[1]).then((conn) => conn.close(), () => {});
@@ -32,7 +28,6 @@ Deno.test("idle connections of all ports end without a free descriptor", async (
     for (const conn of idle) conn.close();
     for (const port of ports) while (!await get(port).catch(() => false)) await sleep(20);
     console.log(warnings);
-    Deno.exit();
   `;
   const { stdout, stderr } = await runWithFewDescriptors(script);
   const nulls = "null, null, null, null";
@@ -63,8 +58,6 @@ Deno.test("no other program gets the port while no descriptor is free", async ()
   const module = new URL("../../lib/system/http_servers.ts", import.meta.url).href;
   const script = `
     import { httpListen } from "${module}";
-    Deno.addSignalListener("SIGTERM", () => {});
-    const sleep = (time) => new Promise((resolve) => setTimeout(resolve, time));
     let warnings = 0;
     const listen = httpListen({
       clock: { monotonic: () => performance.now(), sleep },
@@ -78,10 +71,6 @@ Deno.test("no other program gets the port while no descriptor is free", async ()
     }).spawn();
     const lines = thief.stdout.pipeThrough(new TextDecoderStream()).getReader();
     await lines.read(); // It has begun.
-    const held = [];
-    const useUp = () => {
-      try { for (;;) held.push(Deno.openSync("/dev/null")); } catch { /* none is left */ }
-    };
     useUp();
     held.pop().close();
     void Deno.connect(address).catch(() => {});
@@ -90,7 +79,6 @@ Deno.test("no other program gets the port while no descriptor is free", async ()
       if (warnings > 0) useUp();
     }
     console.log((await lines.read()).value.trim(), warnings);
-    Deno.exit();
   `;
   const { stdout, stderr } = await runWithFewDescriptors(script);
   assertEquals(stdout, "never 1\n", stderr);
@@ -100,25 +88,18 @@ Deno.test("the local socket comes back when descriptors are free again", async (
   const module = new URL("../../lib/system/socket.ts", import.meta.url).href;
   const script = `
     import { askDaemon, serveSocket } from "${module}";
-    Deno.addSignalListener("SIGTERM", () => {});
-    const sleep = (time) => new Promise((resolve) => setTimeout(resolve, Math.min(time, 50)));
     const path = (await Deno.makeTempDir()) + "/s.sock";
     const warnings = [];
     serveSocket({
       path,
       routes: { "GET /v1/status": () => "here" },
-      clock: { sleep },
+      clock: { sleep: (time) => sleep(Math.min(time, 50)) },
       logger: { warn: (_, { reason }) => warnings.push(reason) },
       signal: new AbortController().signal,
     });
     const ask = () => askDaemon(path, { method: "GET", path: "/v1/status" });
     while (await ask().catch(() => "") !== "here") await sleep(20);
-    const held = [];
-    const isUsedUp = () => {
-      try { for (;;) held.push(Deno.openSync("/dev/null")); } catch { /* none is left */ }
-      return warnings.length > 0;
-    };
-    for (; !isUsedUp(); await sleep(20)) {
+    for (useUp(); warnings.length === 0; useUp()) {
       held.pop().close();
       Deno.connect({ transport: "unix", path }).catch(() => {});
       await sleep(20);
@@ -126,7 +107,6 @@ Deno.test("the local socket comes back when descriptors are free again", async (
     for (const file of held) file.close();
     for (let i = 0; i < 200 && await ask().catch(() => "") !== "here"; i++) await sleep(20);
     console.log(await ask(), warnings.every((each) => /Too many open files/.test(each)));
-    Deno.exit();
   `;
   const { stdout, stderr } = await runWithFewDescriptors(script);
   assertEquals(stdout, "here true\n", stderr);

@@ -225,6 +225,22 @@ Deno.test("a client that does not take its answer loses the connection after 10 
   await listener.close();
 });
 
+/** Serves until stopped, by a clock of the test, with the listeners that the test gives. */
+function serve(address: string, options: Pick<ServeOptions, "listen"> & Partial<ServeOptions>) {
+  const [hostname = "", port] = address.split(" ");
+  const [clock, stop] = [new ManualClock(START), new AbortController()];
+  const served = serveHttp({ hostname, port: Number(port) }, {
+    name: "healthz",
+    handler: hello,
+    hardFail: false,
+    clock,
+    logger: new MemoryLogger(),
+    signal: stop.signal,
+    ...options,
+  });
+  return { served, clock, stop };
+}
+
 /** Fails so often, then listens on nothing. */
 function flakyListen(failures: number): { attempts: number; listen: ServeOptions["listen"] } {
   const state = {
@@ -240,19 +256,12 @@ function flakyListen(failures: number): { attempts: number; listen: ServeOptions
 
 Deno.test("0.0.0.0 and :: are served on all addresses of both families, as in Go", async () => {
   for (const hostname of ["0.0.0.0", "::", "192.0.2.1"]) {
-    const stop = new AbortController();
     const asked: string[] = [];
-    const served = serveHttp({ hostname, port: 10256 }, {
-      name: "healthz",
-      handler: hello,
-      hardFail: true,
+    const { served, stop } = serve(`${hostname} 10256`, {
       listen: (address) => {
         asked.push(address.hostname);
         return { port: 1, close: () => Promise.resolve() };
       },
-      clock: new ManualClock(START),
-      logger: new MemoryLogger(),
-      signal: stop.signal,
     });
     stop.abort();
     await served;
@@ -261,21 +270,12 @@ Deno.test("0.0.0.0 and :: are served on all addresses of both families, as in Go
 });
 
 Deno.test("binding is tried again every five seconds", async () => {
-  const clock = new ManualClock(START);
-  const logger = new MemoryLogger();
-  const stop = new AbortController();
   const flaky = flakyListen(3);
   const failures: string[] = [];
-  const served = serveHttp({ hostname: "::1", port: 10256 }, {
-    name: "healthz",
-    handler: hello,
-    hardFail: false,
+  const { served, clock, stop } = serve("::1 10256", {
     listen: flaky.listen,
     failed: (message) => void failures.push(message),
     listening: () => void failures.push("listening"),
-    clock,
-    logger,
-    signal: stop.signal,
   });
   for (const attempts of [1, 2, 3, 4]) {
     await settle();
@@ -289,19 +289,9 @@ Deno.test("binding is tried again every five seconds", async () => {
 });
 
 Deno.test("with bindAddressHardFail the first failure is final", async () => {
-  const error = await assertRejects(() =>
-    serveHttp({ hostname: "127.0.0.1", port: 10249 }, {
-      name: "metrics",
-      handler: hello,
-      hardFail: true,
-      listen: flakyListen(1).listen,
-      clock: new ManualClock(START),
-      logger: new MemoryLogger(),
-      signal: new AbortController().signal,
-    })
-  );
-  assert(error instanceof Error);
-  assertEquals(error.message, "metrics server: cannot listen on 127.0.0.1:10249: in use");
+  const { served } = serve("127.0.0.1 10249", { listen: flakyListen(1).listen, hardFail: true });
+  const message = "healthz server: cannot listen on 127.0.0.1:10249: in use";
+  await assertRejects(() => served, Error, message);
 });
 
 Deno.test("the servers are idle when the last connection has ended", async () => {

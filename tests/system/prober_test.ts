@@ -1,11 +1,11 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { ask } from "../../lib/system/prober.ts";
 import { makeCertificates } from "../support/certificates.ts";
+import { makeFolder } from "../support/folder.ts";
 
 const SERVFAIL = 2;
 const NXDOMAIN = 3;
 
-/** Makes the answer of a server to a query. */
 function answerTo(query: Uint8Array, code: number): Uint8Array<ArrayBuffer> {
   const answer = Uint8Array.from(query);
   answer[2] = 0x81;
@@ -58,8 +58,8 @@ Deno.test("an answer from another port counts as none", async () => {
 });
 
 Deno.test("an API server that refuses the client answers, one that fails does not", async () => {
-  const folder = await Deno.makeTempDir();
-  const { server: { certificate: cert, key } } = await makeCertificates(folder);
+  await using folder = await makeFolder("prober");
+  const { server: { certificate: cert, key } } = await makeCertificates(folder.path);
   for (const [status, fault] of [[200, ""], [401, ""], [500, "it answers 500 to /readyz"]]) {
     await using server = Deno.serve({
       hostname: "127.0.0.1",
@@ -70,7 +70,6 @@ Deno.test("an API server that refuses the client answers, one that fails does no
     }, ({ url }) => new Response("", { status: url.endsWith("/readyz") ? Number(status) : 404 }));
     assertEquals(await faultOf(asked(server.addr.port, "tcp", "readyz")), fault);
   }
-  await Deno.remove(folder, { recursive: true });
 });
 
 Deno.test("a port that nobody listens on refuses, whatever it is asked", async () => {

@@ -3,6 +3,7 @@ import { ProgramFailedError, ProgramMissingError } from "../../lib/model/ports/p
 import { DenoProcessRunner, spawnError } from "../../lib/system/process.ts";
 import { eventually } from "../support/eventually.ts";
 import { runWithFewDescriptors } from "../support/few_descriptors.ts";
+import { makeFolder } from "../support/folder.ts";
 
 Deno.test("a program's input and output are whole at any length", async () => {
   const runner = new DenoProcessRunner();
@@ -37,28 +38,24 @@ Deno.test("pieces are made while the program reads", async () => {
 });
 
 Deno.test("a program of the working directory is not run, also without PATH", async () => {
-  const folder = await Deno.makeTempDir({ prefix: "signpost-process-" });
-  try {
-    await Deno.writeTextFile(`${folder}/nft`, "#!/bin/sh\necho not nft\n", { mode: 0o755 });
-    const script = `
-      import { DenoProcessRunner } from "${new URL(
-      "../../lib/system/process.ts",
-      import.meta.url,
-    )}";
-      Deno.env.delete("PATH");
-      console.log(await new DenoProcessRunner().run(["nft"]).catch(({ name }) => name));
-    `;
-    const runner = new DenoProcessRunner();
-    const { stdout } = await runner.run([
-      "sh",
-      "-c",
-      `cd ${folder} && exec "$0" run -qA --no-check --ext=js -`,
-      Deno.execPath(),
-    ], script);
-    assertEquals(stdout, "ProgramFailedError\n");
-  } finally {
-    await Deno.remove(folder, { recursive: true });
-  }
+  await using folder = await makeFolder("process");
+  await Deno.writeTextFile(`${folder.path}/nft`, "#!/bin/sh\necho not nft\n", { mode: 0o755 });
+  const script = `
+    import { DenoProcessRunner } from "${new URL(
+    "../../lib/system/process.ts",
+    import.meta.url,
+  )}";
+    Deno.env.delete("PATH");
+    console.log(await new DenoProcessRunner().run(["nft"]).catch(({ name }) => name));
+  `;
+  const runner = new DenoProcessRunner();
+  const { stdout } = await runner.run([
+    "sh",
+    "-c",
+    `cd ${folder.path} && exec "$0" run -qA --no-check --ext=js -`,
+    Deno.execPath(),
+  ], script);
+  assertEquals(stdout, "ProgramFailedError\n");
 });
 
 Deno.test("a program that is not there is named", async () => {
@@ -169,8 +166,7 @@ Deno.test("a program starts once a process has free descriptors again", async ()
     const runner = new DenoProcessRunner();
     const told = () => runner.run(["true"]).then(({ code }) => code, (error) => error.failure);
     await told();
-    const held = [];
-    try { for (;;) held.push(Deno.openSync("/dev/null")); } catch { /* none is left */ }
+    useUp();
     console.log(await told());
     for (const file of held) file.close();
     console.log(await told());

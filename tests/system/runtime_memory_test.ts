@@ -113,14 +113,9 @@ Deno.exit(0);
 
 /** Returns the megabytes that `FRAGMENTS` prints. @throws {Error} if a signal ends it */
 async function fragmentsLeft(env: Readonly<Record<string, string>>): Promise<number> {
-  const [program, config] = [await Deno.makeTempFile({ suffix: ".ts" }), path("deno.json")];
-  try {
-    await Deno.writeTextFile(program, FRAGMENTS);
-    const flags = ["-qP", "--no-check", "--v8-flags=--expose-gc", "--config", config];
-    return parseFloat(await run([Deno.execPath(), "run", ...flags, program], { env }));
-  } finally {
-    await Deno.remove(program);
-  }
+  const config = new URL("../../deno.json", import.meta.url).pathname;
+  const flags = ["-qP", "--no-check", "--v8-flags=--expose-gc", "--config", config];
+  return parseFloat(await run([Deno.execPath(), "run", ...flags, "-"], { env, stdin: FRAGMENTS }));
 }
 
 Deno.test("fragments of malloc are given back with DENO_USR2_MEMORY_TRIM", async () => {
@@ -131,7 +126,3 @@ Deno.test("fragments of malloc are given back with DENO_USR2_MEMORY_TRIM", async
 Deno.test("without DENO_USR2_MEMORY_TRIM the signal does not end signpost", async () => {
   assert(await fragmentsLeft({}) > 0);
 });
-
-function path(name: string): string {
-  return new URL(`../../${name}`, import.meta.url).pathname;
-}

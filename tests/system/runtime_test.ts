@@ -2,7 +2,12 @@ import { assertEquals } from "@std/assert";
 import { existsSync } from "node:fs";
 import { runWithFewDescriptors } from "../support/few_descriptors.ts";
 import { systemRuntime } from "../../lib/system/runtime.ts";
+import { run } from "../support/command.ts";
+import { makeFolder } from "../support/folder.ts";
 import { signpostCommand } from "../support/signpost.ts";
+import { wordsOf } from "../support/table.ts";
+
+const ROOT = new URL("../../", import.meta.url).pathname;
 
 Deno.test("a reader that has seen enough of the output is not an error", async () => {
   const [program = "", ...args] = signpostCommand();
@@ -18,23 +23,19 @@ Deno.test("a reader that has seen enough of the output is not an error", async (
 });
 
 Deno.test("a token or kubeconfig is read from a regular file of 1 MiB at most", async () => {
-  const folder = await Deno.makeTempDir();
+  await using folder = await makeFolder("runtime");
   const { readRegularFile } = systemRuntime();
-  try {
-    for (const [name, size] of [["good", 1024 * 1024], ["long", 1024 * 1024 + 1]] as const) {
-      await Deno.writeTextFile(`${folder}/${name}`, "a".repeat(size));
-    }
-    await Deno.symlink("good", `${folder}/link`);
-    await new Deno.Command("mkfifo", { args: [`${folder}/pipe`] }).output();
-    assertEquals((await readRegularFile(`${folder}/link`)).length, 1024 * 1024);
-    const message = (path: string) =>
-      readRegularFile(path).then(() => "read", ({ message }) => message);
-    assertEquals(await message(`${folder}/long`), "it has 1048577 bytes, more than 1048576");
-    for (const path of [`${folder}/pipe`, "/dev/zero", folder]) {
-      assertEquals(await message(path), "it is not a regular file");
-    }
-  } finally {
-    await Deno.remove(folder, { recursive: true });
+  for (const [name, size] of [["good", 1024 * 1024], ["long", 1024 * 1024 + 1]] as const) {
+    await Deno.writeTextFile(`${folder.path}/${name}`, "a".repeat(size));
+  }
+  await Deno.symlink("good", `${folder.path}/link`);
+  await new Deno.Command("mkfifo", { args: [`${folder.path}/pipe`] }).output();
+  assertEquals((await readRegularFile(`${folder.path}/link`)).length, 1024 * 1024);
+  const message = (path: string) =>
+    readRegularFile(path).then(() => "read", ({ message }) => message);
+  assertEquals(await message(`${folder.path}/long`), "it has 1048577 bytes, more than 1048576");
+  for (const path of [`${folder.path}/pipe`, "/dev/zero", folder.path]) {
+    assertEquals(await message(path), "it is not a regular file");
   }
 });
 
@@ -46,69 +47,48 @@ for (const protocol of ["tcp", "udp"] as const) {
   });
 }
 
+/** Runs a script with signpost's own permissions. @returns the value that it prints */
+async function runPermitted(script: string, within = ""): Promise<unknown> {
+  const flags = ["-qP", "--config", `${ROOT}deno.json`];
+  const stdin = `import { systemRuntime } from "${ROOT}lib/system/runtime.ts"; ${script}`;
+  return JSON.parse(
+    await run([...wordsOf(within), Deno.execPath(), "run", ...flags, "-"], { stdin }),
+  );
+}
+
 Deno.test("the processors are those that the kernel lists, not this process's share of them", async () => {
   const online = (await Deno.readTextFile("/sys/devices/system/cpu/online")).trim();
   const listed = online.split(",").reduce((sum, range) => {
     const [first = 0, last = first] = range.split("-").map(Number);
     return sum + last - first + 1;
   }, 0);
-  const root = new URL("../../", import.meta.url).pathname;
-  const script =
-    `import { systemRuntime } from "${root}lib/system/runtime.ts"; console.log(systemRuntime().cpus());`;
-  const folder = await Deno.makeTempDir({ prefix: "signpost-cpus-" });
-  try {
-    await Deno.writeTextFile(`${folder}/main.ts`, script);
-    const { stdout, stderr } = await new Deno.Command("taskset", {
-      args: [
-        ...["-c", "0", Deno.execPath(), "run", "-q", "-P"],
-        ...["--config", `${root}deno.json`, `${folder}/main.ts`],
-      ],
-    }).output();
-    const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
-    assertEquals(text(stdout), `${listed}\n`, text(stderr));
-  } finally {
-    await Deno.remove(folder, { recursive: true });
-  }
+  assertEquals(await runPermitted("console.log(systemRuntime().cpus());", "taskset -c 0"), listed);
 });
 
 Deno.test("with signpost's own permissions it is known whether the kernel has IPv6", async () => {
-  const root = new URL("../../", import.meta.url).pathname;
-  const folder = await Deno.makeTempDir({ prefix: "signpost-test-" });
-  try {
-    const script =
-      `import { systemRuntime } from "${root}lib/system/runtime.ts"; console.log(systemRuntime().hasIpv6());`;
-    await Deno.writeTextFile(`${folder}/main.ts`, script);
-    const args = ["run", "-q", "-P", "--config", `${root}deno.json`, `${folder}/main.ts`];
-    const { stdout } = await new Deno.Command(Deno.execPath(), { args, stderr: "null" }).output();
-    const expected = existsSync("/proc/net/if_inet6");
-    assertEquals(new TextDecoder().decode(stdout).trim(), `${expected}`);
-  } finally {
-    await Deno.remove(folder, { recursive: true });
-  }
+  const known = await runPermitted("console.log(systemRuntime().hasIpv6());");
+  assertEquals(known, existsSync("/proc/net/if_inet6"));
 });
 
 Deno.test("without free descriptors the machine has the addresses that it had before", async () => {
   const module = new URL("../../lib/system/runtime.ts", import.meta.url).href;
   const script = `
     import { systemRuntime } from "${module}";
-    Deno.addSignalListener("SIGTERM", () => {});
     const runtime = systemRuntime();
     const before = JSON.stringify(runtime.addresses());
-    const held = [];
-    try { for (;;) held.push(Deno.openSync("/dev/null")); } catch { /* none is left */ }
+    useUp();
     let then = "";
     try { then = JSON.stringify(runtime.addresses()); } catch (error) { then = String(error); }
     for (const file of held) file.close();
     console.log(then === before ? "the same" : then);
-    Deno.exit();
   `;
   const { stdout, stderr } = await runWithFewDescriptors(script);
   assertEquals(stdout, "the same\n", stderr);
 });
 
 Deno.test("a private file replaces a link and a readable file", async () => {
-  const folder = await Deno.makeTempDir();
-  const [target, link] = [`${folder}/target`, `${folder}/link`];
+  await using folder = await makeFolder("private");
+  const [target, link] = [`${folder.path}/target`, `${folder.path}/link`];
   const { writeFile } = systemRuntime();
   await Deno.writeTextFile(target, "kept", { mode: 0o644 });
   await Deno.symlink(target, link);
@@ -119,6 +99,5 @@ Deno.test("a private file replaces a link and a readable file", async () => {
     const { isSymlink, mode } = await Deno.lstat(path);
     assertEquals([isSymlink, (mode ?? 0) & 0o777], [false, 0o600]);
   }
-  assertEquals([...Deno.readDirSync(folder)].length, 2);
-  await Deno.remove(folder, { recursive: true });
+  assertEquals([...Deno.readDirSync(folder.path)].length, 2);
 });

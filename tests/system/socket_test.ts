@@ -4,6 +4,7 @@ import { STATUS } from "../observe/page/contents.ts";
 import { run } from "../support/command.ts";
 import { eventually } from "../support/eventually.ts";
 import { MemoryLogger, realClock } from "../support/clock_and_log.ts";
+import { makeFolder } from "../support/folder.ts";
 
 /** A socket that is served until disposed. */
 async function serve(path: string) {
@@ -45,18 +46,13 @@ async function inodeOf(path: string): Promise<number | null | undefined> {
   return (await Deno.stat(path).catch(() => undefined))?.ino;
 }
 
-/** Adds a test that has a folder. */
 function test(name: string, body: (path: string) => Promise<void>): void {
   Deno.test(name, () => inFolder(body));
 }
 
 async function inFolder(test: (path: string) => Promise<void>): Promise<void> {
-  const folder = await Deno.makeTempDir({ prefix: "signpost-socket-" });
-  try {
-    await test(`${folder}/s.sock`);
-  } finally {
-    await Deno.remove(folder, { recursive: true });
-  }
+  await using folder = await makeFolder("socket");
+  await test(`${folder.path}/s.sock`);
 }
 
 test("the socket answers by method and path", async (path) => {
@@ -163,9 +159,7 @@ test("the socket gives the objects of all Services or of one", async (path) => {
   await assertRejects(() => ask("?service=none/none"), Error, "503");
 });
 
-Deno.test("an answer of more than 64 MiB is refused", async () => {
-  const folder = await Deno.makeTempDir();
-  const path = `${folder}/s.sock`;
+test("an answer of more than 64 MiB is refused", async (path) => {
   const chunk = new TextEncoder().encode(" ".repeat(65_536));
   let sent = 0;
   const body = () => new ReadableStream({ pull: (to) => (sent++, to.enqueue(chunk)) });
@@ -174,5 +168,4 @@ Deno.test("an answer of more than 64 MiB is refused", async () => {
   await assertRejects(() => asked, Error, "the daemon's answer has more than 67108864 bytes");
   assertEquals(sent < 3_000, true, `${sent} chunks were sent`);
   await server.shutdown();
-  await Deno.remove(folder, { recursive: true });
 });
