@@ -9,6 +9,7 @@ import {
 import { eventually } from "../support/eventually.ts";
 import { fakeDecode, MemorySink } from "./api/fakes.ts";
 import { MemoryLogger, realClock } from "../support/clock_and_log.ts";
+import { makeFolder } from "../support/folder.ts";
 
 function service(name: string, version = "1"): string {
   return `apiVersion: v1\nkind: Service\nmetadata: {name: ${name}, labels: {version: "${version}"}}\n`;
@@ -23,38 +24,32 @@ interface Case {
   version(name: string): string | undefined;
 }
 
-/** Adds a test that has a folder. */
 function test(name: string, body: (example: Case) => Promise<void>): void {
   Deno.test(name, () => withFolder(body));
 }
 
 async function withFolder(test: (example: Case) => Promise<void>): Promise<void> {
-  const folder = await Deno.makeTempDir({ prefix: "signpost-manifests-" });
+  await using folder = await makeFolder("manifests");
   const sink = new MemorySink();
   const logger = new MemoryLogger();
-  try {
-    await test({
-      folder,
-      sink,
-      logger,
-      write: (name, text) => Deno.writeTextFile(`${folder}/${name}`, text),
-      load: async (...paths) =>
-        void await loadManifests({
-          paths,
-          decode: fakeDecode,
-          sink: sink.take,
-          nodeName: "node-1",
-          files: denoFiles,
-          logger,
-        }),
-      version: (name) => sink.version("Service", `default/${name}`),
-    });
-  } finally {
-    await Deno.remove(folder, { recursive: true });
-  }
+  await test({
+    folder: folder.path,
+    sink,
+    logger,
+    write: (name, text) => Deno.writeTextFile(`${folder.path}/${name}`, text),
+    load: async (...paths) =>
+      void await loadManifests({
+        paths,
+        decode: fakeDecode,
+        sink: sink.take,
+        nodeName: "node-1",
+        files: denoFiles,
+        logger,
+      }),
+    version: (name) => sink.version("Service", `default/${name}`),
+  });
 }
 
-/** Follows the folder while the test runs. */
 async function following(
   { folder, sink, logger }: Case,
   test: () => Promise<void>,
@@ -134,6 +129,16 @@ test("changed, new and removed files are followed", async (example) => {
   });
 });
 
+/** Returns files that change from the third look on, a step a look. */
+function changing(steps: readonly (() => Promise<void>)[]): ManifestFiles {
+  let looks = 0;
+  const list = async (folder: string) => {
+    await steps[looks++ - 2]?.();
+    return await denoFiles.list(folder);
+  };
+  return { ...denoFiles, list };
+}
+
 const STEPS: Readonly<Record<string, readonly ((example: Case) => Promise<void>)[]>> = {
   "a file that gets another name": [
     ({ folder }) => Deno.rename(`${folder}/a.yaml`, `${folder}/b.yaml`),
@@ -151,16 +156,12 @@ const STEPS: Readonly<Record<string, readonly ((example: Case) => Promise<void>)
 for (const [what, steps] of Object.entries(STEPS)) {
   test(`${what} takes no object away, though a look comes in between`, async (example) => {
     await example.write("a.yaml", service("a"));
-    let looks = 0;
-    const list = async (folder: string) => {
-      await steps[looks++ - 2]?.(example);
-      return await denoFiles.list(folder);
-    };
+    const files = changing(steps.map((step) => () => step(example)));
     await following(example, async () => {
       await eventually("the second state", () => example.sink.events.length > 4);
       assertEquals(example.sink.lost, []);
       assertEquals(example.version("a"), "1");
-    }, { files: { ...denoFiles, list } });
+    }, { files });
   });
 }
 
@@ -226,21 +227,16 @@ test("a file that breaks keeps its last good state, with one warning", async (ex
 
 test("a file that is away for a look and comes back broken keeps its last good state", async (example) => {
   await example.write("a.yaml", service("a"));
-  const steps = [
+  const files = changing([
     () => Deno.remove(`${example.folder}/a.yaml`),
     () => example.write("a.yaml", "kind: [\n"),
-  ];
-  let looks = 0;
-  const list = async (folder: string) => {
-    await steps[looks++ - 2]?.();
-    return await denoFiles.list(folder);
-  };
+  ]);
   await following(example, async () => {
     await eventually("a warning", () => example.logger.at("warn").length === 1);
     await example.write("b.yaml", service("b"));
     await eventually("b is there", () => example.version("b") === "1");
     assertEquals(example.version("a"), "1");
-  }, { files: { ...denoFiles, list } });
+  }, { files });
   assertEquals(example.sink.lost, []);
 });
 
@@ -265,16 +261,14 @@ test("a folder that is removed file by file keeps its last good state", async (e
   const path = `${example.folder}/now`;
   await Deno.mkdir(path);
   for (const name of ["a", "b"]) await example.write(`now/${name}.yaml`, service(name));
-  const steps = [() => Deno.remove(`${path}/a.yaml`), () => Deno.remove(path, { recursive: true })];
-  let looks = 0;
-  const list = async (folder: string) => {
-    await steps[looks++ - 2]?.();
-    return await denoFiles.list(folder);
-  };
+  const files = changing([
+    () => Deno.remove(`${path}/a.yaml`),
+    () => Deno.remove(path, { recursive: true }),
+  ]);
   await following(example, async () => {
     await eventually("the warning", () => example.logger.at("warn").length > 0);
     assertEquals([example.version("a"), example.version("b")], ["1", "1"]);
-  }, { path, files: { ...denoFiles, list } });
+  }, { path, files });
   assertEquals(example.sink.lost, []);
 });
 

@@ -3,6 +3,7 @@ import { assertEquals, assertMatch } from "@std/assert";
 import { ApiServer } from "../../support/api_server.ts";
 import { makeCertificates } from "../../support/certificates.ts";
 import { run } from "../../support/command.ts";
+import { makeFolder } from "../../support/folder.ts";
 
 /** Asks with an authority; the machine itself trusts the other one. */
 function ask(url: string, files: { readonly given: string; readonly ofTheMachine: string }) {
@@ -13,20 +14,15 @@ function ask(url: string, files: { readonly given: string; readonly ofTheMachine
 }
 
 Deno.test("a server that only the machine trusts, not the kubeconfig, is refused", async () => {
-  const folder = await Deno.makeTempDir({ prefix: "signpost-authorities-" });
-  await Deno.mkdir(`${folder}/foreign`);
-  const certificates = await makeCertificates(folder);
-  const server = new ApiServer({ certificates });
-  try {
-    const own = certificates.files.authority;
-    const foreign = (await makeCertificates(`${folder}/foreign`)).files.authority;
-    await server.start();
-    const url = `${server.url}/api/v1/services`;
-    assertEquals(await ask(url, { given: own, ofTheMachine: foreign }), "200");
-    assertMatch(await ask(url, { given: foreign, ofTheMachine: own }), /certificate|issuer/i);
-    assertEquals(server.requests.length, 1, "nothing was sent to a server that is not trusted");
-  } finally {
-    await server.stop();
-    await Deno.remove(folder, { recursive: true });
-  }
+  await using folder = await makeFolder("authorities");
+  await Deno.mkdir(`${folder.path}/foreign`);
+  const certificates = await makeCertificates(folder.path);
+  await using server = new ApiServer({ certificates });
+  const own = certificates.files.authority;
+  const foreign = (await makeCertificates(`${folder.path}/foreign`)).files.authority;
+  await server.start();
+  const url = `${server.url}/api/v1/services`;
+  assertEquals(await ask(url, { given: own, ofTheMachine: foreign }), "200");
+  assertMatch(await ask(url, { given: foreign, ofTheMachine: own }), /certificate|issuer/i);
+  assertEquals(server.requests.length, 1, "nothing was sent to a server that is not trusted");
 });

@@ -4,6 +4,7 @@ import { proxiesIn } from "../../../lib/source/api/access/access_source.ts";
 import { ApiServer } from "../../support/api_server.ts";
 import { makeCertificates } from "../../support/certificates.ts";
 import { run } from "../../support/command.ts";
+import { makeFolder } from "../../support/folder.ts";
 
 /** A proxy that carries connections, and remembers what it was asked for. */
 function startProxy() {
@@ -12,11 +13,12 @@ function startProxy() {
   const done = (async () => {
     for await (const client of listener) carry(client, asked).catch(() => {});
   })();
-  const close = async () => {
+  const dispose = async () => {
     listener.close();
     await done;
   };
-  return { asked, url: `http://127.0.0.1:${listener.addr.port}`, close };
+  const url = `http://127.0.0.1:${listener.addr.port}`;
+  return { asked, url, [Symbol.asyncDispose]: dispose };
 }
 
 async function carry(client: Deno.TcpConn, asked: string[]): Promise<void> {
@@ -40,12 +42,12 @@ async function withServers(
     url: string,
   ) => Promise<void>,
 ): Promise<void> {
-  const folder = await Deno.makeTempDir({ prefix: "signpost-proxies-" });
+  await using folder = await makeFolder("proxies");
   // Another loopback address than those that no proxy is asked for.
   const host = "127.0.0.2";
-  const certificates = await makeCertificates(folder, [host, "localhost"]);
-  const server = new ApiServer({ host, ...(options.tls && { certificates }) });
-  const proxy = startProxy();
+  const certificates = await makeCertificates(folder.path, [host, "localhost"]);
+  await using server = new ApiServer({ host, ...(options.tls && { certificates }) });
+  await using proxy = startProxy();
   const env = {
     ALL_PROXY: proxy.url,
     HTTPS_PROXY: proxy.url,
@@ -54,20 +56,14 @@ async function withServers(
     DENO_NO_UPDATE_CHECK: "1",
   };
   const program = new URL("ask.ts", import.meta.url).pathname;
-  try {
-    await server.start();
-    const url = `${server.url}/api/v1/services`;
-    const ask = (serverName: string, which: string) =>
-      run([
-        ...[Deno.execPath(), "run", "--quiet", "-A", program],
-        ...[url, certificates.files.authority, serverName, which],
-      ], { env });
-    await test(ask, proxy.asked, new URL(url).host);
-  } finally {
-    await proxy.close();
-    await server.stop();
-    await Deno.remove(folder, { recursive: true });
-  }
+  await server.start();
+  const url = `${server.url}/api/v1/services`;
+  const ask = (serverName: string, which: string) =>
+    run([
+      ...[Deno.execPath(), "run", "--quiet", "-A", program],
+      ...[url, certificates.files.authority, serverName, which],
+    ], { env });
+  await test(ask, proxy.asked, new URL(url).host);
 }
 
 for (const [adapter, serverName] of [["fetch", ""], ["node:https", "localhost"]] as const) {

@@ -8,6 +8,9 @@ import type {
 } from "../../../lib/model/cluster/objects.ts";
 import { objectKey } from "../../../lib/model/cluster/names.ts";
 import type { ApiAccess } from "../../../lib/source/api/access/access.ts";
+import { ApiClient, type HttpClient } from "../../../lib/source/api/api_client.ts";
+import { watchAll } from "../../../lib/source/api/reflector.ts";
+import { ManualClock, MemoryLogger } from "../../support/clock_and_log.ts";
 
 /** A server that asks for nothing. */
 export const ANONYMOUS: ApiAccess = {
@@ -79,7 +82,30 @@ export class MemorySink {
   }
 }
 
-/** The usable objects of a full state. */
+type WatchOptions = Parameters<typeof watchAll>[0];
+
+/** Watches Services of a server that the test plays, until the signal aborts. */
+export function watchServices(
+  { http, clock = new ManualClock(), ...options }:
+    & Pick<WatchOptions, "sink" | "signal">
+    & Partial<WatchOptions>
+    & { readonly http: HttpClient },
+): Promise<void> {
+  const readFile = () => Promise.reject(new Error("no files"));
+  const access = () => Promise.resolve(ANONYMOUS);
+  return watchAll({
+    kinds: ["Service"],
+    client: new ApiClient({ http, clock, access, readFile, userAgent: "test" }),
+    nodeName: "node-1",
+    decode: fakeDecode,
+    protobuf: false,
+    clock,
+    logger: new MemoryLogger(),
+    random: () => 0.5,
+    ...options,
+  });
+}
+
 function upsertsOf(event: ReplaceEvent): ReadonlyMap<string, KindMap[Kind]> {
   const changes = [...event.changes.values()];
   return new Map(

@@ -8,15 +8,14 @@ import {
   assertStringIncludes,
   assertThrows,
 } from "@std/assert";
-import { ApiClient, type HttpClient } from "../../../lib/source/api/api_client.ts";
-import { watchAll } from "../../../lib/source/api/reflector.ts";
+import { BinaryWriter } from "@bufbuild/protobuf/wire";
+import type { HttpClient } from "../../../lib/source/api/api_client.ts";
 import { WatchError } from "../../../lib/source/api/failure.ts";
 import { parseWatchEvent, splitFrames, splitLines } from "../../../lib/source/api/watch_events.ts";
 import { createDecoder } from "../../../lib/source/objects/decode.ts";
 import { eventually } from "../../support/eventually.ts";
 import { encodeEvent } from "../../support/protobuf.ts";
-import { ANONYMOUS, fakeDecode, MemorySink } from "./fakes.ts";
-import { ManualClock, MemoryLogger } from "../../support/clock_and_log.ts";
+import { MemorySink, watchServices } from "./fakes.ts";
 import { service, withWatch } from "./watch_fixture.ts";
 
 const MB = 1024 * 1024;
@@ -66,26 +65,12 @@ async function listFrom(page: (request: number, limit: number) => unknown, maxOb
     },
     close: () => {},
   };
-  const clock = new ManualClock();
-  const readFile = () => Promise.reject(new Error("no files"));
-  await watchAll({
-    kinds: ["Service"],
-    client: new ApiClient({
-      http,
-      clock,
-      access: () => Promise.resolve(ANONYMOUS),
-      readFile,
-      userAgent: "test",
-    }),
-    nodeName: "",
-    protobuf: false,
-    decode: fakeDecode,
+  await watchServices({
+    http,
     sink: (event) => {
       sink.take(event);
       stop.abort();
     },
-    clock,
-    logger: new MemoryLogger(),
     watchChanged: ({ state, lastError }) => {
       if (state !== "backoff") return;
       failure = lastError;
@@ -182,7 +167,8 @@ Deno.test("a list of more objects than the limit is not taken", async () => {
 Deno.test("14 MB of empty labels are refused before they fill the memory", () => {
   const labels = new Uint8Array(14 * MB);
   for (let i = 0; i < labels.length; i += 2) labels[i] = (11 << 3) | 2;
-  const frame = encodeEvent("ADDED", wrap(field(1, labels))).subarray(4);
+  const slice = new BinaryWriter().tag(1, 2).bytes(labels).finish();
+  const frame = encodeEvent("ADDED", wrap(slice)).subarray(4);
   const before = used();
   assertThrows(() => parseWatchEvent(frame), Error, "more than 800000 values");
   assert(used() - before < 150 * MB, `${used() - before} bytes`);
@@ -190,12 +176,14 @@ Deno.test("14 MB of empty labels are refused before they fill the memory", () =>
 
 for (const [what, number, most] of [["endpoints", 2, 10_000], ["ports", 3, 20_000]] as const) {
   Deno.test(`a slice of 790,000 empty ${what} is refused alone, before they are read`, () => {
-    const text = (number: number, value: string) => field(number, new TextEncoder().encode(value));
-    const label = join([text(1, "kubernetes.io/service-name"), text(2, "web")]);
-    const metadata = join([text(1, "web-1"), text(3, "shop"), text(6, "5"), field(11, label)]);
+    const label = new BinaryWriter().tag(1, 2).string("kubernetes.io/service-name")
+      .tag(2, 2).string("web").finish();
+    const metadata = new BinaryWriter().tag(1, 2).string("web-1").tag(3, 2).string("shop")
+      .tag(6, 2).string("5").tag(11, 2).bytes(label).finish();
     const entries = new Uint8Array(2 * 790_000);
     for (let i = 0; i < entries.length; i += 2) entries[i] = (number << 3) | 2;
-    const slice = join([field(1, metadata), entries, text(4, "IPv4")]);
+    const slice = new BinaryWriter().tag(1, 2).bytes(metadata).raw(entries)
+      .tag(4, 2).string("IPv4").finish();
     const event = parseWatchEvent(encodeEvent("ADDED", wrap(slice)).subarray(4));
     if (event?.type !== "changed") throw new Error("it is no change");
     assertEquals((event.object as Record<string, unknown[]>)[what]?.length, most + 1);
@@ -250,27 +238,7 @@ Deno.test("a list with nothing usable in it is given up after a thousand entries
 
 /** An EndpointSlice as the API server sends it. */
 function wrap(raw: Uint8Array): Uint8Array {
-  const kind = new TextEncoder().encode("EndpointSlice");
-  const unknown = join([field(1, field(2, kind)), field(2, raw)]);
-  return join([new Uint8Array([0x6b, 0x38, 0x73, 0]), unknown]);
-}
-
-function field(number: number, bytes: Uint8Array): Uint8Array {
-  return join([new Uint8Array([(number << 3) | 2]), varint(bytes.length), bytes]);
-}
-
-function varint(value: number): Uint8Array {
-  const bytes: number[] = [];
-  for (; value > 0x7f; value >>>= 7) bytes.push((value & 0x7f) | 0x80);
-  return new Uint8Array([...bytes, value]);
-}
-
-function join(parts: readonly Uint8Array[]): Uint8Array {
-  const joined = new Uint8Array(parts.reduce((sum, { length }) => sum + length, 0));
-  let offset = 0;
-  for (const part of parts) {
-    joined.set(part, offset);
-    offset += part.length;
-  }
-  return joined;
+  const prefix = new TextEncoder().encode("k8s\0");
+  const typeMeta = new BinaryWriter().tag(2, 2).string("EndpointSlice").finish();
+  return new BinaryWriter().raw(prefix).tag(1, 2).bytes(typeMeta).tag(2, 2).bytes(raw).finish();
 }

@@ -136,18 +136,6 @@ test("a dropped stream goes on from the last resource version, without a list", 
   });
 });
 
-test("410, as a status or as an event, lists again", async () => {
-  await withWatch({}, async ({ server, sink, requests }) => {
-    server.compact();
-    await eventually("it is listed again", () => requests("streamingList").length === 2);
-    await eventually("there is a stream", () => server.openStreams === 1);
-    server.sendError(410, "too old resource version");
-    await eventually("and again", () => sink.summary("Service").length === 3);
-    assertEquals(sink.summary("Service"), Array(3).fill("replace default/a"));
-    assertEquals(sink.lost, []);
-  });
-});
-
 test("garbage and half lines on a running stream lose no event", async () => {
   await withWatch({ protobuf: false }, async ({ server, sink, logger }) => {
     for (
@@ -174,78 +162,6 @@ test("protobuf that cannot be understood loses no event", async () => {
     await eventually("b came", () => sink.version("Service", "default/b") === "2");
     assertEquals(logger.failures("garbage"), 1);
     assertEquals(sink.lost, []);
-  });
-});
-
-test("a silent stream is found and replaced", async () => {
-  await withWatch({ limits: { silence: 300 }, server: { bookmarkInterval: 50 } }, async (
-    { server, sink, requests },
-  ) => {
-    server.silence(true);
-    server.store.put(service("b", "2"));
-    await eventually("it is opened again", () => requests("watch").length > 0);
-    server.silence(false);
-    await eventually("b is there", () => sink.version("Service", "default/b") === "2");
-    assertEquals(sink.lost, []);
-  });
-});
-
-test("a server whose etcd was restored is listed again", async () => {
-  await withWatch({}, async ({ server, sink, status }) => {
-    server.store.put(service("b", "1"));
-    const saved = server.store.save();
-    server.store.delete("Service", "default/a");
-    server.store.put(service("b", "2"));
-    server.store.put(service("c", "3"));
-    await eventually("c is there", () => sink.version("Service", "default/c") === "3");
-    const { resourceVersion } = status();
-    await server.stop();
-    await eventually("the loss is seen", () => status().state === "backoff");
-    server.store.restore(saved);
-    for (let i = 0; i < 10; i++) server.store.put({ kind: "Node", metadata: { name: `n${i}` } });
-    assert(server.store.resourceVersion > Number(resourceVersion));
-    server.faults.add({ type: "status", status: 403, count: 2 });
-    await server.start();
-    await eventually("a is back", () => sink.version("Service", "default/a") === "1");
-    assertEquals([sink.version("Service", "default/b"), sink.lost], ["1", ["default/c"]]);
-  });
-});
-
-test("a server that is silent from our version on is listed again", async () => {
-  await withWatch(
-    { limits: { silence: 100, stall: 300 }, server: { bookmarkInterval: 50 } },
-    async ({ server, sink }) => {
-      const saved = server.store.save();
-      for (let i = 0; i < 10; i++) server.store.put(service("b", `${i}`));
-      await eventually("b is there", () => sink.version("Service", "default/b") === "9");
-      server.store.restore(saved);
-      server.dropStreams();
-      server.store.put(service("c", "3"));
-      await eventually("c is there", () => sink.version("Service", "default/c") === "3");
-    },
-  );
-});
-
-test("a request that is never answered is given up", async () => {
-  await withWatch({ limits: { silence: 200 } }, async ({ server, sink, requests }) => {
-    server.faults.add({ type: "stall" });
-    server.dropStreams();
-    server.store.put(service("b", "2"));
-    await eventually("b is there", () => sink.version("Service", "default/b") === "2");
-    assertEquals(requests("watch").length, 2);
-  });
-});
-
-test("a restarted server is found again", async () => {
-  await withWatch({}, async ({ server, sink, status }) => {
-    await server.stop();
-    server.store.delete("Service", "default/a");
-    server.store.put(service("b", "2"));
-    await eventually("the loss is seen", () => status().state === "backoff");
-    assertEquals(sink.version("Service", "default/a"), "1", "nothing is removed meanwhile");
-    await server.start();
-    await eventually("b is there", () => sink.version("Service", "default/b") === "2");
-    await eventually("a is gone", () => sink.version("Service", "default/a") === undefined);
   });
 });
 

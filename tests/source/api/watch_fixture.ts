@@ -18,6 +18,7 @@ import { eventually } from "../../support/eventually.ts";
 import { fakeDecode, MemorySink } from "./fakes.ts";
 import { MemoryLogger, realClock } from "../../support/clock_and_log.ts";
 import { service as buildService } from "../../support/cluster.ts";
+import { makeFolder } from "../../support/folder.ts";
 
 /** A Service whose version shows in the sink. */
 export function service(
@@ -28,7 +29,6 @@ export function service(
   return buildService({ name, metadata: { labels: { ...labels, version } } });
 }
 
-/** The parts that a test starts from. */
 export interface WatchSetup {
   /** `Service` by default, with the object `default/a` of version 1. */
   readonly kind?: Kind;
@@ -46,7 +46,6 @@ export interface WatchSetup {
   readonly early?: (server: ApiServer, folder: string) => void | Promise<void>;
 }
 
-/** The parts that a test sees. */
 export interface Watched {
   readonly server: ApiServer;
   readonly sink: MemorySink;
@@ -63,9 +62,10 @@ export async function withWatch(
   setup: WatchSetup & { readonly waitForList?: boolean },
   test: (watched: Watched) => Promise<void>,
 ): Promise<void> {
-  const folder = await Deno.makeTempDir({ prefix: "signpost-watch-" });
+  await using temporary = await makeFolder("watch");
+  const folder = temporary.path;
   const certificates = await makeCertificates(folder);
-  const server = new ApiServer({ certificates, ...setup.server });
+  await using server = new ApiServer({ certificates, ...setup.server });
   const stop = new AbortController();
   const http = createHttpClient();
   const { kind = "Service" } = setup;
@@ -119,8 +119,6 @@ export async function withWatch(
     stop.abort();
     await watching;
     http.close();
-    await server.stop();
-    await Deno.remove(folder, { recursive: true });
   }
 }
 

@@ -1,35 +1,7 @@
 import { assertEquals, assertStrictEquals } from "@std/assert";
 import { createDecoder } from "../../../lib/source/objects/decode.ts";
 import type { EndpointSlice } from "../../../lib/model/cluster/objects.ts";
-import { decodeGood, type Json, testOmissions, testRefusals, withValue } from "./decode_fixture.ts";
-
-/** An EndpointSlice with every field that is read. */
-const FULL: Json = {
-  apiVersion: "discovery.k8s.io/v1",
-  kind: "EndpointSlice",
-  metadata: {
-    namespace: "shop",
-    name: "web-x7k2p",
-    labels: { "kubernetes.io/service-name": "web" },
-    annotations: { "endpoints.kubernetes.io/last-change-trigger-time": "2026-01-02T03:04:05Z" },
-  },
-  addressType: "IPv4",
-  ports: [
-    { name: "http", port: 8080, protocol: "TCP", appProtocol: "http" },
-    { name: "dns", port: 53, protocol: "UDP" },
-  ],
-  endpoints: [
-    {
-      addresses: ["10.244.0.1", "10.244.0.2"],
-      conditions: { ready: false, serving: true, terminating: true },
-      nodeName: "node-1",
-      zone: "zone-a",
-      hints: { forZones: [{ name: "zone-a" }, { name: "zone-b" }], forNodes: [{ name: "node-1" }] },
-      targetRef: { kind: "Pod", name: "web-1" },
-    },
-    { addresses: ["010.244.0.003"] },
-  ],
-};
+import { decodeGood, SLICE, testOmissions, testRefusals, withValue } from "./decode_fixture.ts";
 
 const SECOND = {
   address: "10.244.0.3",
@@ -65,7 +37,7 @@ Deno.test("of an EndpointSlice everything that rules need is kept, in canonical 
     ],
     lastChangeTriggerTime: Date.UTC(2026, 0, 2, 3, 4, 5),
   };
-  const decoded = createDecoder()("EndpointSlice", FULL);
+  const decoded = createDecoder()("EndpointSlice", SLICE);
   assertEquals(decoded, {
     type: "upsert",
     kind: "EndpointSlice",
@@ -76,7 +48,7 @@ Deno.test("of an EndpointSlice everything that rules need is kept, in canonical 
 
 Deno.test("null fields of a slice are read as absent", () => {
   const [first] = decodeGood("EndpointSlice", {
-    ...FULL,
+    ...SLICE,
     endpoints: [{
       addresses: ["10.244.0.3"],
       conditions: { ready: null, serving: null, terminating: null },
@@ -85,19 +57,19 @@ Deno.test("null fields of a slice are read as absent", () => {
     }],
   }).endpoints;
   assertEquals(first, SECOND);
-  const empty = decodeGood("EndpointSlice", { ...FULL, ports: null, endpoints: null });
+  const empty = decodeGood("EndpointSlice", { ...SLICE, ports: null, endpoints: null });
   assertEquals([empty.ports, empty.endpoints], [[], []]);
 });
 
 Deno.test("a slice of IPv6 addresses is of family 6", () => {
-  const raw = { ...FULL, addressType: "IPv6", endpoints: [{ addresses: ["FD00::0:1"] }] };
+  const raw = { ...SLICE, addressType: "IPv6", endpoints: [{ addresses: ["FD00::0:1"] }] };
   const { family, endpoints } = decodeGood("EndpointSlice", raw);
   assertEquals([family, endpoints[0]?.address], [6, "fd00::1"]);
 });
 
 Deno.test("a port without a number is left out, the others stay", () => {
   const ports = [{ name: "all", port: null }, { name: "none" }, { port: 80 }];
-  assertEquals(decodeGood("EndpointSlice", { ...FULL, ports }).ports, [
+  assertEquals(decodeGood("EndpointSlice", { ...SLICE, ports }).ports, [
     { name: "", protocol: "tcp", port: 80 },
   ]);
 });
@@ -107,7 +79,7 @@ Deno.test("strings that recur are one string in memory", () => {
   const nodeNameOf = (name: string) => {
     const decoded = decode(
       "EndpointSlice",
-      JSON.parse(JSON.stringify({ ...FULL, metadata: { ...FULL["metadata"] as Json, name } })),
+      JSON.parse(JSON.stringify({ ...SLICE, metadata: { ...SLICE.metadata, name } })),
     );
     return decoded.type === "upsert" ? decoded.object.endpoints[0]?.nodeName : undefined;
   };
@@ -124,7 +96,7 @@ const IGNORED: readonly (readonly [why: string, path: string, value: unknown])[]
 
 for (const [why, path, value] of IGNORED) {
   Deno.test(`an EndpointSlice makes no rules and no warning: ${why}`, () => {
-    const decoded = createDecoder()("EndpointSlice", withValue(FULL, path, value));
+    const decoded = createDecoder()("EndpointSlice", withValue(SLICE, path, value));
     assertEquals(decoded, { type: "delete", kind: "EndpointSlice", key: "shop/web-x7k2p" });
   });
 }
@@ -140,7 +112,7 @@ Deno.test("a slice without room is refused before its endpoints are read", () =>
     asked.push(size);
     return "too much";
   };
-  const decoded = createDecoder()("EndpointSlice", { ...FULL, endpoints }, excess);
+  const decoded = createDecoder()("EndpointSlice", { ...SLICE, endpoints }, excess);
   const refusal = { type: "refuse", kind: "EndpointSlice", key: "shop/web-x7k2p" } as const;
   assertEquals(decoded, { ...refusal, reason: "too much", isExcess: true });
   assertEquals(asked, [["shop/web-x7k2p", 120_000]]);
@@ -152,7 +124,7 @@ const SPECIAL_RULE =
   "must not be a loopback, link-local, unspecified, multicast or broadcast address";
 const TYPE_RULE = "must be IPv4 or IPv6 or FQDN";
 
-testOmissions("EndpointSlice", FULL, [
+testOmissions("EndpointSlice", SLICE, [
   ["ports[0]", 80, "must be an object"],
   ["ports[0].port", 0, PORT_RULE],
   ["ports[1].port", 70000, PORT_RULE],
@@ -175,11 +147,13 @@ testOmissions("EndpointSlice", FULL, [
   ["endpoints[0].conditions.terminating", {}, "must be true or false"],
   ["endpoints[0].nodeName", "node 1", NAME_RULE],
   ["endpoints[0].hints", [], "must be an object"],
+  ["endpoints[0].hints.forZones", {}, "must be a list"],
   ["endpoints[0].hints.forZones[1]", "zone-b", "must be an object"],
+  ["endpoints[0].hints.forZones[0].name", 5, "must be a string"],
   ["endpoints[0].hints.forNodes[0].name", "node\u001b[31m", "must be the value of a label"],
 ]);
 
-testRefusals("EndpointSlice", FULL, [
+testRefusals("EndpointSlice", SLICE, [
   ["addressType", undefined, 'addressType must be IPv4 or IPv6 or FQDN, is "missing"'],
   ["addressType", "", 'addressType must be IPv4 or IPv6 or FQDN, is "missing"'],
   ["addressType", "IPv5", TYPE_RULE],
@@ -191,7 +165,7 @@ testRefusals("EndpointSlice", FULL, [
 
 Deno.test("an address of the other family is left out of a slice of IPv6 addresses too", () => {
   for (const address of ["10.0.0.1", "::ffff:10.0.0.1"]) {
-    const raw = { ...FULL, addressType: "IPv6", endpoints: [{ addresses: [address] }] };
+    const raw = { ...SLICE, addressType: "IPv6", endpoints: [{ addresses: [address] }] };
     const { endpoints, omitted } = decodeGood("EndpointSlice", raw);
     assertEquals(endpoints, []);
     assertEquals(omitted, [`endpoints[0].addresses[0] must be an IPv6 address, is "${address}"`]);

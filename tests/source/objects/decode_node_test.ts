@@ -1,22 +1,13 @@
 import { assertEquals } from "@std/assert";
 import { createDecoder } from "../../../lib/source/objects/decode.ts";
-import { decodeGood, type Json, testOmissions, testRefusals, withValue } from "./decode_fixture.ts";
-
-const NODE: Json = {
-  apiVersion: "v1",
-  kind: "Node",
-  metadata: { name: "node-1", uid: "77ac", labels: { "topology.kubernetes.io/zone": "zone-a" } },
-  spec: { podCIDR: "10.244.1.0/24", podCIDRs: ["10.244.1.0/24", "FD00:10:244:1::/64"] },
-  status: {
-    addresses: [
-      { type: "Hostname", address: "node-1" },
-      { type: "ExternalIP", address: "203.0.113.5" },
-      { type: "InternalIP", address: "192.0.2.10" },
-      { type: "InternalIP", address: "2001:DB8::10" },
-      { type: "ExternalIP", address: "192.0.2.10" },
-    ],
-  },
-};
+import {
+  decodeGood,
+  NODE,
+  SERVICE_CIDR,
+  testOmissions,
+  testRefusals,
+  withValue,
+} from "./decode_fixture.ts";
 
 Deno.test("a Node keeps its addresses, internal ones first", () => {
   assertEquals(createDecoder()("Node", NODE), {
@@ -75,13 +66,6 @@ testRefusals("Node", NODE, [
   ["status.addresses", "x", "must be a list"],
   ["spec.taints", {}, "must be a list"],
 ]);
-
-const SERVICE_CIDR: Json = {
-  apiVersion: "networking.k8s.io/v1",
-  kind: "ServiceCIDR",
-  metadata: { name: "kubernetes" },
-  spec: { cidrs: ["10.96.0.7/12", "FD00:10:96::/112"] },
-};
 
 Deno.test("of a ServiceCIDR its ranges are kept, in canonical form", () => {
   assertEquals(createDecoder()("ServiceCIDR", SERVICE_CIDR), {

@@ -6,7 +6,6 @@ import {
 } from "../../../lib/source/saved/keeper.ts";
 import { ManualClock, MemoryLogger, settle, START } from "../../support/clock_and_log.ts";
 
-/** A write that began. */
 interface Write extends WriteTerms {
   /** Monotonic time of its start. */
   readonly at: number;
@@ -155,27 +154,16 @@ Deno.test("a failure is logged once until it changes", async () => {
   const { written, clock, fail, finish, logger, times } = setUp();
   const kept = "the state file is not written: ";
   await written();
-  await fail("no folder");
-  await clock.advance(60_000);
-  await fail("no folder");
-  await clock.advance(60_000);
-  await fail("no space");
-  await clock.advance(60_000);
-  await fail("no folder");
+  for (const reason of ["no folder", "no folder", "no space", "no folder"]) {
+    await fail(reason);
+    await clock.advance(60_000);
+  }
   assertEquals(logger.messages, [`${kept}no folder`, `${kept}no space`, `${kept}no folder`]);
-  await clock.advance(60_000);
   await finish();
   assertEquals(logger.messages.slice(3), ["the state file is written again"]);
   assertEquals(logger.entries.map(({ level }) => level), ["warn", "warn", "warn", "info"]);
   await clock.advance(3_600_000);
   assertEquals(times(), [5_000, 65_000, 125_000, 185_000, 245_000]);
-});
-
-Deno.test("writes that succeed are not worth a line", async () => {
-  const { written, finish, logger } = setUp();
-  await written();
-  await finish();
-  assertEquals(logger.messages, []);
 });
 
 Deno.test("a stop writes at once what waits", async () => {
@@ -194,11 +182,11 @@ Deno.test("a stop writes at once what waits", async () => {
 });
 
 Deno.test("a stop after everything was written writes nothing", async () => {
-  const { written, keeper, finish, times } = setUp();
+  const { written, keeper, finish, times, logger } = setUp();
   await written();
   await finish();
   await keeper.stop();
-  assertEquals(times(), [5_000]);
+  assertEquals([times(), logger.messages], [[5_000], []]);
 });
 
 Deno.test("a stop lets the running write end", async () => {

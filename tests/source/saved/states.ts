@@ -33,7 +33,6 @@ import { createDecoder } from "../../../lib/source/objects/decode.ts";
 import { NODE_NAME, replacement } from "../../support/pipeline.ts";
 import { modelEndpoint, modelService, modelSlice } from "../../support/cluster.ts";
 
-/** The header of all these states. */
 export const HEADER: StateHeader = { nodeName: NODE_NAME, written: 1_767_225_600_000 };
 
 const name = fc.stringMatching(/^[a-z0-9](?:[-a-z0-9.]{0,8}[a-z0-9])?$/);
@@ -198,7 +197,6 @@ export function stateOf(
   return { services, slices, node: undefined, serviceCIDRs: new Map() };
 }
 
-/** The whole text of a state. */
 export function textOf(objects: StateObjects, header: StateHeader = HEADER): string {
   return [...stateLines(objects, header)].join("");
 }
@@ -210,7 +208,6 @@ export function readText(text: string): SavedState {
   return reader.finish();
 }
 
-/** The events by which these objects come back. */
 export function eventsOf(objects: StateObjects): ReplaceEvent[] {
   const { node } = objects;
   const maps = {

@@ -14,6 +14,7 @@ import {
 import { makeCertificates } from "../../../support/certificates.ts";
 import { ManualClock } from "../../../support/clock_and_log.ts";
 import { run } from "../../../support/command.ts";
+import { makeFolder } from "../../../support/folder.ts";
 import { ANONYMOUS } from "../fakes.ts";
 
 const POD: Readonly<Record<string, string>> = {
@@ -152,33 +153,29 @@ Deno.test("the cluster's own name for its API server is refused", () => {
 });
 
 Deno.test("an authority that has expired, or is not valid yet, is refused by name and date", async () => {
-  const folder = await Deno.makeTempDir({ prefix: "signpost-expired-" });
-  try {
-    const { authority } = await makeCertificates(folder);
-    const access: ApiAccess = {
-      ...ANONYMOUS,
-      certificateAuthority: { type: "file", path: "ca.crt" },
-    };
-    const at = (days: number, text = authority) =>
-      readCredentials(access, {
-        readFile: files({ "ca.crt": text }),
-        now: () => Date.now() + days * 86_400_000,
-      });
-    const { tls } = await at(1);
-    assertEquals(tls.authorities?.length, 1);
-    const late = await assertRejects(() => at(3), AccessError, "ca.crt: the certificate authority");
-    assertMatch(late.message, /expired on \d{4}-.*Z: put a valid one there/);
-    await assertRejects(() => at(-1), AccessError, "is not valid before");
-    const bundle = await at(3, `${authority}\n${CERTIFICATE}\n`);
-    assertEquals(bundle.tls.authorities, [CERTIFICATE], "the others of a bundle count");
-    // From 2050 on, dates have another form.
-    const request = ["openssl", "req", "-x509", "-key", "ca.key", "-subj", "/CN=x"];
-    const distant = await run([...request, "-days", "20000"], { cwd: folder });
-    assertEquals((await at(1, distant)).tls.authorities?.length, 1);
-    await assertRejects(() => at(20_001, distant), AccessError, "expired on 20");
-  } finally {
-    await Deno.remove(folder, { recursive: true });
-  }
+  await using folder = await makeFolder("expired");
+  const { authority } = await makeCertificates(folder.path);
+  const access: ApiAccess = {
+    ...ANONYMOUS,
+    certificateAuthority: { type: "file", path: "ca.crt" },
+  };
+  const at = (days: number, text = authority) =>
+    readCredentials(access, {
+      readFile: files({ "ca.crt": text }),
+      now: () => Date.now() + days * 86_400_000,
+    });
+  const { tls } = await at(1);
+  assertEquals(tls.authorities?.length, 1);
+  const late = await assertRejects(() => at(3), AccessError, "ca.crt: the certificate authority");
+  assertMatch(late.message, /expired on \d{4}-.*Z: put a valid one there/);
+  await assertRejects(() => at(-1), AccessError, "is not valid before");
+  const bundle = await at(3, `${authority}\n${CERTIFICATE}\n`);
+  assertEquals(bundle.tls.authorities, [CERTIFICATE], "the others of a bundle count");
+  // From 2050 on, dates have another form.
+  const request = ["openssl", "req", "-x509", "-key", "ca.key", "-subj", "/CN=x"];
+  const distant = await run([...request, "-days", "20000"], { cwd: folder.path });
+  assertEquals((await at(1, distant)).tls.authorities?.length, 1);
+  await assertRejects(() => at(20_001, distant), AccessError, "expired on 20");
 });
 
 Deno.test("a file that does not answer has ten seconds", async () => {
