@@ -4,108 +4,8 @@
  * purpose, the case says so.
  */
 import { assertEquals, assertMatch } from "@std/assert";
-import { type Configuration, toKubeProxyConfiguration } from "../../lib/config/configuration.ts";
+import { toKubeProxyConfiguration } from "../../lib/config/configuration.ts";
 import { configurationOf, errorsOf, FILE, load, loadFile, runOf } from "./support.ts";
-
-interface LoadCase {
-  readonly name: string;
-  readonly mode?: string;
-  readonly bindAddress?: string;
-  readonly clusterCIDR?: string;
-  readonly healthzBindAddress?: string;
-  readonly metricsBindAddress?: string;
-  readonly extra?: string;
-}
-
-function yamlOf(each: LoadCase): string {
-  return `
-bindAddress: ${each.bindAddress ?? "9.8.7.6"}
-clientConnection:
-  acceptContentTypes: "abc"
-  burst: 100
-  contentType: content-type
-  kubeconfig: "/path/to/kubeconfig"
-  qps: 7
-clusterCIDR: "${each.clusterCIDR ?? "1.2.3.0/24"}"
-configSyncPeriod: 15s
-conntrack: {maxPerCore: 2, min: 1, tcpCloseWaitTimeout: 10s, tcpEstablishedTimeout: 20s}
-healthzBindAddress: "${each.healthzBindAddress ?? "1.2.3.4:12345"}"
-hostnameOverride: "foo"
-iptables:
-  masqueradeAll: true
-  masqueradeBit: 17
-  minSyncPeriod: 10s
-  syncPeriod: 60s
-  localhostNodePorts: true
-ipvs: {minSyncPeriod: 10s, syncPeriod: 60s, excludeCIDRs: ["10.20.30.40/16", "fd00:1::0/64"]}
-nftables: {masqueradeAll: true, masqueradeBit: 18, minSyncPeriod: 10s, syncPeriod: 60s}
-metricsBindAddress: "${each.metricsBindAddress ?? "2.3.4.5:23456"}"
-mode: "${each.mode ?? "iptables"}"
-oomScoreAdj: 17
-portRange: "2-7"
-detectLocalMode: "ClusterCIDR"
-detectLocal: {bridgeInterface: "cbr0", interfaceNamePrefix: "veth"}
-nodePortAddresses: ["10.20.30.40/16", "fd00:1::0/64"]
-${each.extra ?? ""}
-`;
-}
-
-const IPV6 = {
-  clusterCIDR: "fd00:1::0/64",
-  healthzBindAddress: "[fd00:1::5]:12345",
-  metricsBindAddress: "[fd00:2::5]:23456",
-};
-
-const LOADS: readonly LoadCase[] = [
-  { name: "iptables mode, IPv4 all-zeros bind address", bindAddress: "0.0.0.0" },
-  { name: "iptables mode, non-zeros IPv4 config" },
-  { name: 'iptables mode, IPv6 "::" bind address', bindAddress: '"::"', ...IPV6 },
-  { name: "iptables mode, IPv6 ::0 bind address", bindAddress: "::0", ...IPV6 },
-  { name: "ipvs mode, IPv6 config", mode: "ipvs", bindAddress: "2001:db8::1", ...IPV6 },
-  { name: "unknown field", extra: "foo: bar" },
-  { name: "duplicate field", extra: "bindAddress: 9.8.7.6" },
-];
-
-for (const each of LOADS) {
-  Deno.test(`TestLoadConfig: ${each.name}`, async () => {
-    const { configuration, warnings } = runOf(await loadFile(yamlOf(each)));
-    assertEquals(configuration.iptables.masqueradeBit, 17);
-    assertEquals(configuration.ipvs.excludeCIDRs, ["10.20.0.0/16", "fd00:1::/64"]);
-    assertEquals(configuration.nodePortAddresses, ["10.20.0.0/16", "fd00:1::/64"]);
-    assertEquals(configuration.clientConnection.qps, 7);
-    const mine = warnings.filter((line) => !/without effect|ipvs is served/.test(line));
-    assertEquals(mine.length, each.extra === undefined ? 0 : 1, mine.join());
-  });
-}
-
-/** Files that kube-proxy loads and refuses afterwards. */
-const NOT_LOADED: readonly (readonly [LoadCase, RegExp])[] = [
-  [
-    { name: 'iptables mode, IPv6 "[::]" bind address', bindAddress: '"[::]"', ...IPV6 },
-    /bindAddress: must be an IP address/,
-  ],
-];
-
-for (const [each, error] of NOT_LOADED) {
-  Deno.test(`TestLoadConfig: ${each.name}: refused in one line`, async () => {
-    const errors = errorsOf(await loadFile(yamlOf(each)));
-    assertEquals(errors.length, 1, errors.join());
-    assertMatch(errors[0] ?? "", error);
-  });
-}
-
-const FAILURES: readonly (readonly [string, string])[] = [
-  ["Decode error test", "Twas bryllyg, and ye slythy toves"],
-  ["Bad config type test", "kind: KubeSchedulerConfiguration"],
-  ["Missing quotes around :: bindAddress", "bindAddress: ::"],
-];
-
-for (const [name, yaml] of FAILURES) {
-  Deno.test(`TestLoadConfigFailures: ${name}`, async () => {
-    const text = `apiVersion: kubeproxy.config.k8s.io/v1alpha1\n${yaml}`;
-    assertEquals(errorsOf(await load(["--config=x"], { x: text })).length, 1);
-  });
-}
 
 Deno.test("TestProcessHostnameOverrideFlag", async () => {
   const named = async (flag: string) =>
@@ -201,8 +101,40 @@ nftables: {masqueradeAll: true, syncPeriod: 5s, minSyncPeriod: 2s}
 conntrack: {maxPerCore: 1, min: 1, tcpEstablishedTimeout: 5s, tcpCloseWaitTimeout: 5s}
 `;
 
-/** A line in the place of one of the base, and the setting that is refused; none: valid. */
-const VALIDATIONS: readonly (readonly [string, string, string?])[] = [
+/** A name, a line in the place of one of the base, and the setting that is refused; none: valid. */
+type FileCase = readonly [string, string, string?];
+
+/** Adds kube-proxy's cases of a test. */
+function testFiles(test: string, cases: readonly FileCase[]): void {
+  for (const [name, line, refused] of cases) {
+    Deno.test(`${test}: ${name}`, async () => {
+      const keys = line.split("\n").map((each) => each.split(":")[0] ?? "");
+      const base = VALID.split("\n").filter((each) => !keys.includes(each.split(":")[0] ?? ""));
+      const invocation = await loadFile([...base, line].join("\n"));
+      if (refused === undefined) return void runOf(invocation);
+      const errors = errorsOf(invocation);
+      assertEquals(errors.length, 1, errors.join());
+      assertEquals(errors[0]?.startsWith(`${FILE}: ${refused}`), true, errors[0]);
+    });
+  }
+}
+
+testFiles("TestLoadConfig", [
+  ["iptables mode, IPv4 all-zeros bind address", "mode: iptables\nbindAddress: 0.0.0.0"],
+  ['iptables mode, IPv6 "::" bind address', 'mode: iptables\nbindAddress: "::"'],
+  ["iptables mode, IPv6 ::0 bind address", "mode: iptables\nbindAddress: ::0"],
+  ['iptables mode, IPv6 "[::]" bind address', 'bindAddress: "[::]"', "bindAddress"],
+  ["unknown field", "foo: bar"],
+  ["duplicate field", "bindAddress: 9.8.7.6\nbindAddress: 9.8.7.6"],
+]);
+
+testFiles("TestLoadConfigFailures", [[
+  "Missing quotes around :: bindAddress",
+  "bindAddress: ::",
+  "",
+]]);
+
+testFiles("TestValidateKubeProxyConfiguration", [
   ["no changes", ""],
   ["empty HealthzBindAddress", 'healthzBindAddress: ""'],
   ["single family addresses", "bindAddress: fd00:192:168:59::103"],
@@ -229,19 +161,7 @@ const VALIDATIONS: readonly (readonly [string, string, string?])[] = [
     "nodePortAddresses[2]",
   ],
   ["oom score out of range", "oomScoreAdj: -1001", "oomScoreAdj"],
-];
-
-for (const [name, line, refused] of VALIDATIONS) {
-  Deno.test(`TestValidateKubeProxyConfiguration: ${name}`, async () => {
-    const keys = line.split("\n").map((each) => each.split(":")[0] ?? "");
-    const base = VALID.split("\n").filter((each) => !keys.includes(each.split(":")[0] ?? ""));
-    const invocation = await loadFile([...base, line].join("\n"));
-    if (refused === undefined) return void runOf(invocation);
-    const errors = errorsOf(invocation);
-    assertEquals(errors.length, 1, errors.join());
-    assertEquals(errors[0]?.startsWith(`${FILE}: ${refused}`), true, errors[0]);
-  });
-}
+]);
 
 Deno.test("the booleans of YAML 1.1", async () => {
   const yaml =
@@ -290,16 +210,17 @@ Deno.test("parity cfg3: sections of other modes are not judged, an address is", 
   ]);
 });
 
-/** Returns true for the configuration that both files of kubeadm give. */
-function isKubeadm(configuration: Configuration): boolean {
-  const { mode, clusterCIDRs, clientConnection } = configuration;
-  return mode === "" && clusterCIDRs.join() === "10.244.0.0/16" &&
-    clientConnection.kubeconfig === "/var/lib/kube-proxy/kubeconfig.conf";
-}
+/** The kubeconfig that kubeadm's files name. */
+const KUBECONFIG = "/var/lib/kube-proxy/kubeconfig.conf";
 
 Deno.test("parity oldkubeadm: fields of old releases are one warning each", async () => {
   const { configuration, warnings } = runOf(await parity("oldkubeadm"));
-  assertEquals(isKubeadm(configuration), true);
+  const { mode, clusterCIDRs, clientConnection } = configuration;
+  assertEquals([mode, clusterCIDRs, clientConnection.kubeconfig], [
+    "",
+    ["10.244.0.0/16"],
+    KUBECONFIG,
+  ]);
   assertEquals(warnings, [
     "x: resourceContainer: is not a known field, left out",
     "x: udpIdleTimeout: is not a known field, left out",
@@ -309,7 +230,9 @@ Deno.test("parity oldkubeadm: fields of old releases are one warning each", asyn
 
 Deno.test("parity newkubeadm: /configz has kube-proxy's defaults", async () => {
   const { configuration } = runOf(await parity("newkubeadm"));
-  assertEquals(isKubeadm(configuration), true);
+  const flags = ["--cluster-cidr=10.244.0.0/16", `--kubeconfig=${KUBECONFIG}`];
+  const featureGates = { SupportIPVSProxyMode: true };
+  assertEquals(configuration, { ...configurationOf(await load(flags)), featureGates });
   const json = JSON.stringify(toKubeProxyConfiguration(configuration));
   assertMatch(json, /"healthzBindAddress":"0\.0\.0\.0:10256"/);
   assertMatch(

@@ -105,7 +105,9 @@ Deno.test("the printed configuration is read as the same one", async () => {
 });
 
 Deno.test("settings without an effect are printed as they were given", async () => {
-  const yaml = "ipvs: {scheduler: rr, syncPeriod: 1m}\nclientConnection: {qps: 7, burst: 9}\n" +
+  const yaml =
+    "ipvs: {scheduler: rr, syncPeriod: 1m, excludeCIDRs: [10.20.30.40/16, fd00:1::0/64]}\n" +
+    "clientConnection: {qps: 7, burst: 9}\n" +
     "logging: {flushFrequency: 1000000, vmodule: [{filePattern: a.go, verbosity: 3}]}\n" +
     "portRange: 2-7\nwinkernel: {sourceVip: 10.0.0.1}\n";
   const text = JSON.stringify(toKubeProxyConfiguration(runOf(await loadFile(yaml)).configuration));
@@ -113,6 +115,7 @@ Deno.test("settings without an effect are printed as they were given", async () 
     const part of [
       '"scheduler":"rr"',
       '"syncPeriod":"1m0s"',
+      '"excludeCIDRs":["10.20.0.0/16","fd00:1::/64"]',
       '"qps":7',
       '"burst":9',
       '"flushFrequency":"1ms"',
