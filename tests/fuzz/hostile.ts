@@ -1,8 +1,10 @@
 /**
  * Hostile objects for the fuzz run: real ones, with strings, numbers and shapes that no one means well.
  */
+import * as build from "../support/cluster.ts";
 import type { Random } from "../support/random.ts";
 import type { ApiObject } from "../support/pipeline.ts";
+import { wordsOf } from "../support/table.ts";
 
 /** Text that would do something in a script, a terminal, a log, a page or a name. */
 export const HOSTILE_TEXT: readonly string[] = [
@@ -33,35 +35,14 @@ export const HOSTILE_TEXT: readonly string[] = [
   "__proto__",
   "constructor",
   "toString",
-  "tcp",
-  "TCP",
   "tcp . 22",
-  "0.0.0.0",
-  "::",
-  "127.0.0.1",
-  "::1",
-  "169.254.169.254",
-  "224.0.0.1",
-  "255.255.255.255",
-  "10.96.0.77",
-  "010.096.000.077",
-  "::ffff:10.96.0.77",
-  "10.96.0.77/32",
-  "0.0.0.0/0",
-  "::/0",
-  "10.0.0.0/33",
-  "fe80::1%eth0",
-  "[fd00::1]:80",
-  "1e3",
-  "0x7f000001",
-  "2026-01-01T00:00:00Z",
-  "9999-99-99",
   "x".repeat(300),
-  "None",
-  "Local",
-  "ClientIP",
-  "LoadBalancer",
-  "ExternalName",
+  ...wordsOf(`
+    tcp TCP None Local ClientIP LoadBalancer ExternalName
+    1e3 0x7f000001 2026-01-01T00:00:00Z 9999-99-99
+    0.0.0.0 :: 127.0.0.1 ::1 169.254.169.254 224.0.0.1 255.255.255.255 10.96.0.77 010.096.000.077
+    ::ffff:10.96.0.77 10.96.0.77/32 0.0.0.0/0 ::/0 10.0.0.0/33 fe80::1%eth0 [fd00::1]:80
+  `),
 ];
 
 /** Numbers at and over the edges of what ports, times and counts may be. */
@@ -89,24 +70,14 @@ const HOSTILE_NUMBERS: readonly number[] = [
   Infinity,
 ];
 
-/** A choice out of a list. */
 export function pick<T>(random: Random, list: readonly T[]): T {
   return list[random(list.length)] as T;
 }
 
-const ADDRESSES = [
-  "10.96.0.78",
-  "10.96.0.79",
-  "10.96.0.77",
-  "192.0.2.1",
-  "192.0.2.2",
-  "192.0.2.10",
-  "203.0.113.9",
-  "fd00:10:96::78",
-  "2001:db8::1",
-  "127.0.0.1",
-  "169.254.169.254",
-];
+const ADDRESSES = wordsOf(`
+  10.96.0.78 10.96.0.79 10.96.0.77 192.0.2.1 192.0.2.2 192.0.2.10 203.0.113.9 fd00:10:96::78
+  2001:db8::1 127.0.0.1 169.254.169.254
+`);
 const PODS = ["10.244.0.1", "10.244.1.1", "10.244.1.2", "fd00:10:244::1", "127.0.0.1"];
 const some = <T>(random: Random, list: readonly T[], most: number): T[] =>
   Array.from({ length: random(most + 1) }, () => pick(random, list));
@@ -118,49 +89,41 @@ function service(random: Random): ApiObject {
     port: pick(random, [80, 443, 53, 6443, 30077]),
     nodePort: pick(random, [0, 30080, 30077, 10256]),
   }));
-  return {
-    apiVersion: "v1",
-    kind: "Service",
+  return build.service({
+    namespace: "evil",
+    name: `s${random(4)}`,
     metadata: {
-      namespace: "evil",
-      name: `s${random(4)}`,
       creationTimestamp: "2026-01-01T00:00:00Z",
       resourceVersion: "5",
       labels: {},
       annotations: {},
     },
-    spec: {
-      type: pick(random, ["ClusterIP", "NodePort", "LoadBalancer"]),
-      clusterIP: pick(random, ADDRESSES),
-      clusterIPs: some(random, ADDRESSES, 2),
-      externalIPs: some(random, ADDRESSES, 3),
-      loadBalancerSourceRanges: some(
-        random,
-        ["198.51.100.0/24", "0.0.0.0/0", "::/0", "10.0.0.0/8"],
-        3,
-      ),
-      sessionAffinity: pick(random, ["None", "ClientIP"]),
-      sessionAffinityConfig: { clientIP: { timeoutSeconds: pick(random, [1, 10800, 86400]) } },
-      internalTrafficPolicy: pick(random, ["Cluster", "Local"]),
-      externalTrafficPolicy: pick(random, ["Cluster", "Local"]),
-      trafficDistribution: pick(random, ["PreferClose", "PreferSameNode", ""]),
-      healthCheckNodePort: pick(random, [0, 32000, 30080]),
-      ports,
-    },
-    status: { loadBalancer: { ingress: some(random, ADDRESSES, 2).map((ip) => ({ ip })) } },
-  };
+    type: pick(random, ["ClusterIP", "NodePort", "LoadBalancer"]),
+    clusterIP: pick(random, ADDRESSES),
+    clusterIPs: some(random, ADDRESSES, 2),
+    externalIPs: some(random, ADDRESSES, 3),
+    loadBalancerSourceRanges: some(
+      random,
+      ["198.51.100.0/24", "0.0.0.0/0", "::/0", "10.0.0.0/8"],
+      3,
+    ),
+    sessionAffinity: pick(random, ["None", "ClientIP"]),
+    sessionAffinityConfig: { clientIP: { timeoutSeconds: pick(random, [1, 10800, 86400]) } },
+    internalTrafficPolicy: pick(random, ["Cluster", "Local"]),
+    externalTrafficPolicy: pick(random, ["Cluster", "Local"]),
+    trafficDistribution: pick(random, ["PreferClose", "PreferSameNode", ""]),
+    healthCheckNodePort: pick(random, [0, 32000, 30080]),
+    ports,
+    ingress: some(random, ADDRESSES, 2),
+  });
 }
 
 function slice(random: Random): ApiObject {
-  return {
-    apiVersion: "discovery.k8s.io/v1",
-    kind: "EndpointSlice",
-    metadata: {
-      namespace: "evil",
-      name: `slice${random(4)}`,
-      resourceVersion: "5",
-      labels: { "kubernetes.io/service-name": pick(random, ["s0", "s1", "s2", "bank"]) },
-    },
+  return build.slice({
+    namespace: "evil",
+    service: pick(random, ["s0", "s1", "s2", "bank"]),
+    name: `slice${random(4)}`,
+    metadata: { resourceVersion: "5" },
     addressType: pick(random, ["IPv4", "IPv4", "IPv6", "FQDN"]),
     endpoints: Array.from({ length: random(4) }, () => ({
       addresses: some(random, PODS, 2),
@@ -181,30 +144,21 @@ function slice(random: Random): ApiObject {
       protocol: "TCP",
       port: pick(random, [8080, 0, 53]),
     }],
-  };
+  });
 }
 
 function node(): ApiObject {
-  return {
-    apiVersion: "v1",
-    kind: "Node",
-    metadata: {
-      name: "node-1",
-      resourceVersion: "5",
-      labels: { "topology.kubernetes.io/zone": "a" },
-    },
+  return build.node({
+    addresses: ["192.0.2.10"],
+    resourceVersion: "5",
+    labels: { "topology.kubernetes.io/zone": "a" },
     spec: { podCIDRs: ["10.244.0.0/24", "fd00:10:244::/64"] },
-    status: { addresses: [{ type: "InternalIP", address: "192.0.2.10" }] },
-  };
+  });
 }
 
 function serviceCIDR(random: Random): ApiObject {
-  return {
-    apiVersion: "networking.k8s.io/v1",
-    kind: "ServiceCIDR",
-    metadata: { name: `cidr${random(2)}`, resourceVersion: "5" },
-    spec: { cidrs: some(random, ["10.96.0.0/12", "10.96.0.0/16", "fd00:10:96::/112"], 2) },
-  };
+  const cidrs = some(random, ["10.96.0.0/12", "10.96.0.0/16", "fd00:10:96::/112"], 2);
+  return build.serviceCIDR({ name: `cidr${random(2)}`, cidrs });
 }
 
 /** An object of one of the kinds, as the API server could send it. */
@@ -214,7 +168,6 @@ export function anyObject(random: Random): ApiObject {
   return kind < 8 ? slice(random) : kind < 9 ? node() : serviceCIDR(random);
 }
 
-/** Returns a replacement for a value. */
 function anyValue(random: Random): unknown {
   switch (random(8)) {
     case 0:

@@ -3,6 +3,8 @@ import { assert, assertEquals } from "@std/assert";
 import { IptablesDataplane } from "../../lib/backend/iptables/dataplane.ts";
 import { NftablesDataplane } from "../../lib/backend/nftables/dataplane.ts";
 import { Nft } from "../../lib/backend/nftables/nft.ts";
+import type { Mode } from "../../lib/model/configuration.ts";
+import type { ScriptWriter } from "../../lib/model/kernel/dataplane.ts";
 import { plain } from "../../lib/model/values/text.ts";
 import { service, slice } from "../support/cluster.ts";
 import { type ApiObject, Pipeline } from "../support/pipeline.ts";
@@ -38,8 +40,13 @@ const BANKS = /prod\/bank|10\.96\.0\.77 |fd00:10:96::77 |203\.0\.113\.77|10\.244
 const CONFIGURATION = { clusterCIDRs: ["10.244.0.0/16", "fd00:10:244::/48"] };
 const NOT_RUN = () => Promise.reject(new Error("nothing is run"));
 
+interface ScriptMaker {
+  readonly dataplane: () => Pick<ScriptWriter, "full" | "changing">;
+  readonly strange: (script: string) => string | undefined;
+}
+
 /** The dataplanes make scripts alone: nothing reaches a kernel. */
-const MODES = {
+const MODES: Readonly<Record<Mode, ScriptMaker>> = {
   nftables: {
     dataplane: () => new NftablesDataplane(new Nft({ run: NOT_RUN })),
     strange: strangeNftLine,
@@ -53,7 +60,7 @@ const MODES = {
       }),
     strange: strangeIptablesLine,
   },
-} as const;
+};
 
 /** Objects that are large to work out. */
 function costly(random: Random): ApiObject[] {
@@ -98,17 +105,8 @@ export function checkObjects(objects: readonly ApiObject[]): void {
     assertHarmless(pipeline.cache.takeOmissions().map(({ reason }) => reason));
     const after = plane.full(pipeline.desired).text;
     assertEquals(strange(after), undefined, `${mode}: a line that was not meant`);
-    if (plane instanceof NftablesDataplane) {
-      assertEquals(
-        strange(atOnce(plane.changing(step.change, pipeline.desired))?.text ?? ""),
-        undefined,
-      );
-    } else {
-      assertEquals(
-        strange(atOnce(plane.changing(step.change, pipeline.desired))?.text ?? ""),
-        undefined,
-      );
-    }
+    const changing = atOnce(plane.changing(step.change, pipeline.desired))?.text ?? "";
+    assertEquals(strange(changing), undefined, `${mode}: a line that was not meant`);
     const lines = new Set(after.split("\n").map(withoutComma));
     const lost = before.split("\n").map(withoutComma).filter((line) =>
       BANKS.test(line) && !lines.has(line)
