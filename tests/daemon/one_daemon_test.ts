@@ -53,12 +53,6 @@ function start(lock: NodeLock, wait: boolean) {
   return { logger, clock, stop, sent, only };
 }
 
-Deno.test("a daemon that is the only one starts", async () => {
-  const lock = new FakeLock();
-  lock.isFree = true;
-  await start(lock, false).only;
-});
-
 Deno.test("a second daemon ends with one line that names the first", async () => {
   await assertRejects(
     () => start(new FakeLock(), false).only,
@@ -69,18 +63,6 @@ Deno.test("a second daemon ends with one line that names the first", async () =>
   const silent = new FakeLock();
   silent.named = undefined;
   await assertRejects(() => start(silent, false).only, FatalError, "ss -xlp shows");
-});
-
-Deno.test("a second daemon that is to wait starts when the first has ended", async () => {
-  const lock = new FakeLock();
-  const { logger, clock, only } = start(lock, true);
-  await settle();
-  await clock.advance(500);
-  assertEquals([lock.takes, logger.lines.length], [2, 1]);
-  lock.isFree = true;
-  await clock.advance(500);
-  await only;
-  assertEquals(logger.at("info").length, 2);
 });
 
 Deno.test("a daemon that has waited names the time of its start", async () => {

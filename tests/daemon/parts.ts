@@ -11,31 +11,30 @@ import { fakeBackend } from "../support/fake_backend.ts";
 
 export const COMMAND_LINE = { argv: ["run"], workingDirectory: "/", file: null };
 
-/** Makes the parts. @param changes what is other than usual */
-export function newParts(changes: Partial<DaemonOptions> & Partial<Parts["opened"]> = {}): Parts {
-  const { runtime, logger } = world();
-  const options = {
+/** Makes a daemon's options. @param changes what is other than usual */
+export function daemonOptions(changes: Partial<DaemonOptions> = {}): DaemonOptions {
+  const { runtime, logger } = { ...world(), ...changes };
+  const { clock } = runtime;
+  const listen = httpListen({ clock, logger });
+  return {
     configuration: DEFAULTS,
     commandLine: COMMAND_LINE,
     nodeName: "node-1",
     runtime,
     logger,
     recentLog: [],
-    manager: new ServiceManager({
-      socket: undefined,
-      watchdog: undefined,
-      clock: runtime.clock,
-      logger,
-    }),
-    localhost: new LocalhostListeners({ tcp: tcp(), clock: runtime.clock }),
-    healthChecks: new HealthCheckNodePorts({
-      listen: httpListen({ clock: runtime.clock, logger }),
-      clock: runtime.clock,
-    }),
-    servers: { keep: httpListen({ clock: runtime.clock, logger }) },
+    manager: new ServiceManager({ socket: undefined, watchdog: undefined, clock, logger }),
+    localhost: new LocalhostListeners({ tcp: tcp(), clock }),
+    healthChecks: new HealthCheckNodePorts({ listen, clock }),
+    servers: { keep: listen },
     signal: new AbortController().signal,
     processSignal: new AbortController().signal,
+    ...changes,
   };
+}
+
+/** Makes the parts. @param changes what is other than usual */
+export function newParts(changes: Partial<DaemonOptions> & Partial<Parts["opened"]> = {}): Parts {
   const opened = {
     backend: fakeBackend(),
     choice: "",
@@ -45,5 +44,5 @@ export function newParts(changes: Partial<DaemonOptions> & Partial<Parts["opened
     findings: [],
     source: { api: undefined, run: () => Promise.resolve() },
   };
-  return makeParts({ ...options, ...changes }, { ...opened, ...changes });
+  return makeParts(daemonOptions(changes), { ...opened, ...changes });
 }

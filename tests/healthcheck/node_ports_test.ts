@@ -1,4 +1,4 @@
-import { assertEquals, assertRejects } from "@std/assert";
+import { assertEquals } from "@std/assert";
 import { HealthCheckNodePorts } from "../../lib/healthcheck/node_ports.ts";
 import { type Family, familyOf } from "../../lib/model/values/address.ts";
 import type { DesiredNode } from "../../lib/model/kernel/desired.ts";
@@ -8,7 +8,6 @@ import { httpListen } from "../../lib/system/http_servers.ts";
 import { ManualClock, MemoryLogger, realClock, START } from "../support/clock_and_log.ts";
 import { Pipeline } from "../support/pipeline.ts";
 
-/** Listeners of the system. */
 const LISTEN = httpListen({ clock: realClock, logger: new MemoryLogger() });
 
 /** Listeners without sockets: one handler per `address port`, one owner each. */
@@ -294,31 +293,5 @@ Deno.test("each client on all addresses gets the state of its family", async () 
   state.node = { ...node, families: { 4: open, 6: open } };
   await ports.sync(new Map([["shop/web", check(port, 2, 3)]]));
   assertEquals([await weight("127.0.0.1", port), await weight("[::1]", port)], ["2", "3"]);
-  await ports.close();
-});
-
-Deno.test("TestServerWithSelectiveListeningAddress: only 127.0.0.1 answers for 127.0.0.0/8", async () => {
-  const port = await freePort();
-  const { ports, state } = start(LISTEN, ["127.0.0.1", "::1"]);
-  state.node = nodeWith(["127.0.0.0/8"]);
-  await ports.sync(new Map([["shop/web", check(port, 2)]]));
-  assertEquals(await weight("127.0.0.1", port), "2");
-  await assertRejects(() => Deno.connect({ hostname: "::1", port }), Deno.errors.ConnectionRefused);
-  await assertRejects(
-    () => Deno.connect({ hostname: "127.0.0.2", port }),
-    Deno.errors.ConnectionRefused,
-  );
-  await ports.close();
-});
-
-Deno.test("a real listener answers", async () => {
-  const port = await freePort();
-  const { ports } = start(LISTEN, ["127.0.0.1"]);
-  for (const name of ["one", "two"]) {
-    await ports.sync(new Map([[`shop/${name}`, check(port, 2)]]));
-    const response = await fetch(`http://127.0.0.1:${port}/healthz`);
-    assertEquals(response.headers.get("x-load-balancing-endpoint-weight"), "2");
-    assertEquals((await response.json()).service, { namespace: "shop", name });
-  }
   await ports.close();
 });

@@ -164,15 +164,6 @@ Deno.test("before the first sync nothing is late", async () => {
   assertEquals((await get("/livez")).status, 200);
 });
 
-Deno.test("a Node that is being deleted is not eligible and yet alive", async () => {
-  const { node, get, loop } = start();
-  loop.updated();
-  node.isEligible = false;
-  const { status, body } = await get("/healthz");
-  assertEquals([status, body.nodeEligible, body.healthy], [503, false, true]);
-  assertEquals((await get("/livez")).status, 200);
-});
-
 Deno.test("answers have kube-proxy's headers and are counted by code", async () => {
   const { handler, get, counts } = start();
   const { headers } = await handler({ method: "GET", path: "/livez" });

@@ -6,6 +6,7 @@ import { configuration, DEFAULTS } from "../../support/configuration.ts";
 import { fakeBackend } from "../../support/fake_backend.ts";
 import { newParts } from "../parts.ts";
 import { MemoryLogger, START } from "../../support/clock_and_log.ts";
+import { makeFolder } from "../../support/folder.ts";
 import { service, SyncFixture } from "../../sync/fixture.ts";
 
 const NODE = "node-1";
@@ -42,51 +43,43 @@ async function load(path: string, isServed: boolean): Promise<string[]> {
 }
 
 Deno.test("a state file is read where no rules serve the node", async () => {
-  const folder = await Deno.makeTempDir();
-  try {
-    const path = `${folder}/state`;
-    assertEquals(await load(path, true), []);
-    await using fixture = new SyncFixture();
-    fixture.deliver([service(1)]);
-    await writeStateFile(fixture.cache, {
-      path,
-      nodeName: NODE,
-      written: START,
-      pause: () => Promise.resolve(),
-    });
-    assertEquals(await load(path, false), [
-      "asked for rules",
-      "default/s1",
-      "no rules are in the kernel: writing the rules of the state file",
-    ]);
-    assertEquals(await load(path, true), [
-      "asked for rules",
-      "eligible",
-      "the rules in the kernel stay until the API server has sent its lists",
-    ]);
-  } finally {
-    await Deno.remove(folder, { recursive: true });
-  }
+  await using folder = await makeFolder("saved-state");
+  const path = `${folder.path}/state`;
+  assertEquals(await load(path, true), []);
+  await using fixture = new SyncFixture();
+  fixture.deliver([service(1)]);
+  await writeStateFile(fixture.cache, {
+    path,
+    nodeName: NODE,
+    written: START,
+    pause: () => Promise.resolve(),
+  });
+  assertEquals(await load(path, false), [
+    "asked for rules",
+    "default/s1",
+    "no rules are in the kernel: writing the rules of the state file",
+  ]);
+  assertEquals(await load(path, true), [
+    "asked for rules",
+    "eligible",
+    "the rules in the kernel stay until the API server has sent its lists",
+  ]);
 });
 
 Deno.test("the age of the snapshot is that of the file's header", async () => {
-  const folder = await Deno.makeTempDir();
-  try {
-    const path = `${folder}/state`;
-    await using fixture = new SyncFixture();
-    fixture.deliver([service(1)]);
-    const terms = { path, written: START - 60_000, pause: () => Promise.resolve() };
-    const ages = async () => {
-      const loaded = [await loadParts(path, true), await loadParts(path, false)];
-      return loaded.map(({ parts }) => parts.keeper?.age());
-    };
-    await writeStateFile(fixture.cache, { ...terms, nodeName: NODE });
-    assertEquals(await ages(), [60, 60]);
-    await writeStateFile(fixture.cache, { ...terms, nodeName: "another" });
-    assertEquals(await ages(), [undefined, undefined]);
-    await Deno.writeTextFile(path, "damaged");
-    assertEquals(await ages(), [undefined, undefined]);
-  } finally {
-    await Deno.remove(folder, { recursive: true });
-  }
+  await using folder = await makeFolder("saved-state");
+  const path = `${folder.path}/state`;
+  await using fixture = new SyncFixture();
+  fixture.deliver([service(1)]);
+  const terms = { path, written: START - 60_000, pause: () => Promise.resolve() };
+  const ages = async () => {
+    const loaded = [await loadParts(path, true), await loadParts(path, false)];
+    return loaded.map(({ parts }) => parts.keeper?.age());
+  };
+  await writeStateFile(fixture.cache, { ...terms, nodeName: NODE });
+  assertEquals(await ages(), [60, 60]);
+  await writeStateFile(fixture.cache, { ...terms, nodeName: "another" });
+  assertEquals(await ages(), [undefined, undefined]);
+  await Deno.writeTextFile(path, "damaged");
+  assertEquals(await ages(), [undefined, undefined]);
 });

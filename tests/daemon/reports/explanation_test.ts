@@ -17,10 +17,8 @@ const PENDING: ApiObject = { ...loadBalancer(), status: {} };
 
 /** Explains `shop/web` in a daemon whose API server answers after some milliseconds, or not at all. */
 async function explainBehind(options: { readonly delay?: number; readonly isSilent?: boolean }) {
-  const server = new ApiServer(options);
+  await using server = new ApiServer(options);
   await server.start();
-  await using resources = new AsyncDisposableStack();
-  resources.defer(() => server.stop());
   server.store.put(PENDING);
   if (options.isSilent) server.faults.add({ type: "stall", count: 9 });
   const { runtime: usual, logger } = world();
@@ -29,7 +27,7 @@ async function explainBehind(options: { readonly delay?: number; readonly isSile
   const signal = new AbortController().signal;
   const daemon = { configuration: configuration({ master: server.url }), runtime, logger, signal };
   const source = await openSource({ ...daemon, nodeName: "node-1" });
-  resources.defer(() => source.api?.close());
+  using _ = { [Symbol.dispose]: () => source.api?.close() };
   const parts = newParts({ ...daemon, source });
   const decode = createDecoder();
   for (const kind of KINDS) {

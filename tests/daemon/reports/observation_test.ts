@@ -7,7 +7,6 @@ import type { Node, ObjectEvent } from "../../../lib/model/cluster/objects.ts";
 import { healthServer } from "../../../lib/observe/endpoints.ts";
 import { ProxyHealth } from "../../../lib/observe/health.ts";
 import { Metrics } from "../../../lib/observe/metrics/metrics.ts";
-import type { Desired } from "../../../lib/policy/state.ts";
 import { ManualClock, START } from "../../support/clock_and_log.ts";
 import { NO_PROGRESS, NO_WORK, WATCHES } from "../../observe/support/work.ts";
 import { backendOf } from "../../support/modes.ts";
@@ -31,17 +30,6 @@ function slice(name: string, lastChangeTriggerTime: number): ObjectEvent {
   return { type: "upsert", kind: "EndpointSlice", key: `shop/${name}`, object };
 }
 
-/** A desired state in which some Services do not get all that they ask for. */
-const DESIRED: Pick<Desired, "noLocal" | "conflictCount"> = {
-  noLocal: (family) => family === 4 ? { internal: 1, external: 0 } : { internal: 0, external: 2 },
-  conflictCount: 3,
-};
-
-/** The Services over a limit. */
-const OVER_LIMIT: ReturnType<Desired["overLimit"]> = [
-  { kind: "Service", key: "shop/huge", reason: "too much", limit: "elements" },
-];
-
 /** An observation with its cache, its health, and the Events that it reports. */
 function observe({ hasApi }: { readonly hasApi: boolean } = { hasApi: true }) {
   const clock = new ManualClock(START);
@@ -61,18 +49,7 @@ function observe({ hasApi }: { readonly hasApi: boolean } = { hasApi: true }) {
   metrics.read({
     ...NO_WORK,
     observed: observation,
-    desired: DESIRED,
-    snapshotAge: () => undefined,
-    isStale: () => false,
-    findings: () => [],
-    refused: () => [...cache.refused, ...OVER_LIMIT],
-    process: {
-      memory: () => ({ rss: 0, heapTotal: 0, heapUsed: 0, external: 0 }),
-      cpu: () => 0,
-      started: 0,
-      platform: "linux/amd64",
-    },
-    featureGates: [],
+    refused: () => [...cache.refused],
   });
   const health = new ProxyHealth({
     clock,
@@ -145,19 +122,6 @@ Deno.test("a Service that needs what the kernel refuses gets a Warning Event", (
 
 /** A sync that changed nothing. */
 const SYNCED = { kind: "full", text: "", bytes: 0, operations: 0 } as const;
-
-Deno.test("metrics count what Services do not get, also after a failed sync", async () => {
-  const { metrics } = observe();
-  const { body } = await metrics.render();
-  const values = [
-    "signpost_vip_conflicts 3",
-    'signpost_objects_refused{kind="Service"} 1',
-    'kubeproxy_sync_proxy_rules_no_local_endpoints_total{ip_family="IPv4",traffic_policy="internal"} 1',
-    'kubeproxy_sync_proxy_rules_no_local_endpoints_total{ip_family="IPv6",traffic_policy="external"} 2',
-  ];
-  const lines = body.split("\n");
-  assertEquals(values.filter((each) => !lines.includes(each)), []);
-});
 
 Deno.test("the metric of refused objects falls when an object can be used again", async () => {
   const { cache, metrics, observation } = observe();

@@ -23,9 +23,6 @@ function start(
   metrics.read({
     ...NO_WORK,
     snapshotAge: () => 7,
-    isStale: () => false,
-    findings: () => [],
-    refused: () => [],
     process: {
       memory: () => ({ rss: 1024, heapTotal: 30, heapUsed: 20, external: 10 }),
       cpu: () => 2.5,
@@ -41,12 +38,10 @@ function start(
   return metrics;
 }
 
-/** Sample lines of one metric. */
 function samples(body: string, name: string): string[] {
   return body.split("\n").filter((line) => new RegExp(`^${name}(?:{| )`).test(line));
 }
 
-/** Names of all metrics. */
 function names(body: string): string[] {
   return [...body.matchAll(/^# TYPE (\S+)/gm)].map(([, name]) => name ?? "").sort();
 }
@@ -371,7 +366,6 @@ Deno.test({
   },
 });
 
-/** Batches with a pause after each. */
 async function* inTurn<T>(batches: readonly T[]): AsyncGenerator<T> {
   for (const batch of batches) {
     yield batch;

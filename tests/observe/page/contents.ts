@@ -10,7 +10,6 @@ import { configuration, DEFAULTS } from "../../support/configuration.ts";
 import type { PageContents } from "../../../lib/observe/page/data.ts";
 import { connectionsTo, servicePort as buildPort } from "../../support/cluster.ts";
 
-/** The time of all tests. */
 export const NOW = Date.parse("2026-01-02T03:04:05.000Z");
 
 /** Something that is wrong on the node. */
@@ -95,7 +94,6 @@ export function servicePort(changes: Partial<DesiredServicePort> = {}): DesiredS
   });
 }
 
-/** The page's contents. */
 export function contents(changes: Partial<PageContents> = {}): PageContents {
   return {
     status: STATUS,
@@ -107,7 +105,6 @@ export function contents(changes: Partial<PageContents> = {}): PageContents {
   };
 }
 
-/** Makes the page's handler. */
 export function pageOf(
   { statusPage = "auto", bindAddress = "127.0.0.1:10249", page = contents }: {
     readonly statusPage?: Configuration["signpost"]["statusPage"];

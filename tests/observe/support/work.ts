@@ -33,8 +33,19 @@ export const WATCHES: Observed["watches"] = new Map([["Service", {
 }]]);
 
 /** The sources of metrics of a daemon that has done nothing. */
-export const NO_WORK: Pick<MetricsSources, "observed" | "sync" | "desired"> = {
+export const NO_WORK: MetricsSources = {
   observed: NOTHING_SEEN,
   sync: () => NO_PROGRESS,
   desired: { noLocal: () => ({ internal: 0, external: 0 }), conflictCount: 0 },
+  featureGates: [],
+  process: {
+    memory: () => ({ rss: 0, heapTotal: 0, heapUsed: 0, external: 0 }),
+    cpu: () => 0,
+    started: 0,
+    platform: "linux/amd64",
+  },
+  snapshotAge: () => undefined,
+  isStale: () => false,
+  findings: () => [],
+  refused: () => [],
 };
