@@ -4,12 +4,12 @@ import { NAMES } from "../../tools/kernels/catalog.ts";
 import { DOCUMENTS, RESULTS } from "../../tools/kernels/documents.ts";
 import type { RunResult } from "../../tools/kernels/steps.ts";
 import { countSteps, hasTable, renderTable, replaceTable } from "../../tools/kernels/table.ts";
+import { read } from "./checkout.ts";
 
-const read = (path: string) => Deno.readTextFileSync(new URL(`../../${path}`, import.meta.url));
-const recorded = JSON.parse(read(RESULTS)) as RunResult[];
+const recorded = JSON.parse(await read(RESULTS)) as RunResult[];
 
-Deno.test("the documents have the table of the recorded results", () => {
-  const documents = DOCUMENTS.map(read).filter(hasTable);
+Deno.test("the documents have the table of the recorded results", async () => {
+  const documents = (await Promise.all(DOCUMENTS.map(read))).filter(hasTable);
   assert(documents.length > 0);
   for (const text of documents) assertEquals(replaceTable(text, renderTable(recorded)), text);
 });

@@ -2,21 +2,18 @@
  * docs/output.md, the examples and the schema in docs/data describe what the commands print as JSON.
  */
 import { assert, assertEquals } from "@std/assert";
-import { topTable } from "../../lib/cli/top.ts";
 import { readConnections, readStatus } from "../../lib/cli/client.ts";
 import { type CheckReport, checkTable } from "../../lib/cli/check.ts";
-import { verificationTable } from "../../lib/cli/verify.ts";
 import type { Status } from "../../lib/model/status.ts";
-import type { Verification } from "../../lib/model/kernel/differences.ts";
 import { outputSchema, type Schema, schemaText } from "../../tools/schema.ts";
 import { DIFF_VERSION, type DiffReport } from "../../lib/cli/diff.ts";
+import { filesBelow, read } from "./checkout.ts";
 
-const ROOT = new URL("../../", import.meta.url);
-const TEXT = Deno.readTextFileSync(new URL("docs/output.md", ROOT));
+const TEXT = await read("docs/output.md");
 
 /** The examples, by document. */
 const EXAMPLES: Readonly<Record<string, unknown>> = JSON.parse(
-  Deno.readTextFileSync(new URL("docs/data/output.jsonc", ROOT)).replace(/(?:^| )\/\/ .*$/gm, ""),
+  (await read("docs/data/output.jsonc")).replace(/(?:^| )\/\/ .*$/gm, ""),
 );
 
 /** Returns where a value breaks a schema. */
@@ -47,17 +44,20 @@ function faultsOf(
   }));
 }
 
+async function explanationOf(kind: string): Promise<unknown> {
+  return JSON.parse(await read(`tests/testdata/cli/explain-${kind}.json`));
+}
+
 Deno.test("the schema is that of the types", async () => {
   const schema = await outputSchema();
-  const file = await Deno.readTextFile(new URL("docs/data/output.schema.json", ROOT));
+  const file = await read("docs/data/output.schema.json");
   assertEquals(file, schemaText(schema), "run deno task schema");
   const defs = schema.$defs ?? {};
   for (const [name, example] of Object.entries(EXAMPLES)) {
     assertEquals(faultsOf(example, defs[name] ?? { const: "a document" }, defs), [], name);
   }
   for (const kind of ["Service", "Packet"]) {
-    const path = new URL(`tests/testdata/cli/explain-${kind.toLowerCase()}.json`, ROOT);
-    const report = JSON.parse(await Deno.readTextFile(path));
+    const report = await explanationOf(kind.toLowerCase());
     assertEquals(faultsOf(report, defs[`explain${kind}`] ?? {}, defs), [], kind);
   }
 });
@@ -68,16 +68,9 @@ function keysOf(value: unknown): string[] {
   return Object.entries(value).flatMap(([key, inner]) => [key, ...keysOf(inner)]);
 }
 
-/** Returns the paths of the modules below a folder. */
-function modulesBelow(folder: URL): URL[] {
-  return [...Deno.readDirSync(folder)].flatMap(({ name, isDirectory }) =>
-    isDirectory ? modulesBelow(new URL(`${name}/`, folder)) : [new URL(name, folder)]
-  );
-}
-
-Deno.test("the example of a status is one that the client reads", () => {
-  const example = EXAMPLES["status"];
-  assertEquals(readStatus(example), example);
+Deno.test("the examples of a status and of connections are ones that the client reads", () => {
+  const { status, top } = EXAMPLES;
+  assertEquals([readStatus(status), readConnections(top)] as unknown[], [status, top]);
 });
 
 type OptionalOf<T> = { [K in keyof T]-?: Pick<T, K> extends Required<Pick<T, K>> ? never : K }[
@@ -100,21 +93,6 @@ Deno.test("docs/output.md names the fields that a status has sometimes", () => {
   assertEquals(named.filter(([name]) => !TEXT.includes(`- \`${name}\`: `)), []);
 });
 
-Deno.test("the example of connections is one that the client reads and prints", () => {
-  const example = readConnections(EXAMPLES["top"]);
-  assertEquals(
-    topTable(example, (words) => words),
-    `317 new connections a second, over the last 1.0 s; 185,181 in all on n1; 40 a second rejected
-
-PER SECOND   IN ALL  FRONTEND   PORT    SERVICE
-       313  184,203  clusterIP  80/tcp  shop/web
-
-REJECTED  IN ALL  FRONTEND   PORT    WHY                     SERVICE
-      40   1,200  clusterIP  80/tcp  rejected: no endpoints  shop/closed
-`,
-  );
-});
-
 Deno.test("the example of a check prints as a table", () => {
   const example = EXAMPLES["check"] as CheckReport;
   assertEquals(
@@ -131,21 +109,6 @@ warning Node master-1 has 192.168.77.3; no interface here has it [node-address-e
   );
 });
 
-Deno.test("the example of a verification prints as a table", () => {
-  const example = EXAMPLES["verify"] as Verification;
-  assertEquals(
-    verificationTable(example, { paint: (words) => words, parts: "elements and rules" }),
-    `nftables on n1: 3 services with 3 ports, 88 elements and rules
-1 difference
-
-services4
-  missing  10.96.0.10 . tcp . 80 : goto cluster4-tcp-2  shop/web:http
-
-the daemon has made a full sync (35 operations in 19 ms); the kernel now has the desired rules
-`,
-  );
-});
-
 Deno.test("the examples have every field that explain and diff print", async () => {
   const diff: DiffReport = {
     diffVersion: DIFF_VERSION,
@@ -157,21 +120,18 @@ Deno.test("the examples have every field that explain and diff print", async () 
     changes: [{ change: "add", type: "element", in: "", key: "", data: "", service: "" }],
     warnings: [],
   };
-  const reports = await Promise.all(
-    ["service", "packet"].map(async (kind): Promise<unknown> =>
-      JSON.parse(await Deno.readTextFile(new URL(`tests/testdata/cli/explain-${kind}.json`, ROOT)))
-    ),
-  );
+  const reports = await Promise.all(["service", "packet"].map(explanationOf));
   const shown = new Set(keysOf(EXAMPLES));
   assertEquals(keysOf([diff, ...reports]).filter((key) => !shown.has(key)), []);
 });
 
-Deno.test("docs/output.md names every finding of explain", () => {
+Deno.test("docs/output.md names every finding of explain", async () => {
   const words = new Set([...TEXT.matchAll(/`([a-z-]+)`/g)].map(([, word]) => word));
-  const codes = modulesBelow(new URL("lib/explain/", ROOT)).flatMap((module) =>
-    [
-      ...Deno.readTextFileSync(module).matchAll(/\b(?:error|warning|note)\)?\(\s*"([a-z-]+)"/g),
-    ].map(([, code = ""]) => code)
+  const modules = await Promise.all(filesBelow("lib/explain/").map(read));
+  const codes = modules.flatMap((module) =>
+    [...module.matchAll(/\b(?:error|warning|note)\)?\(\s*"([a-z-]+)"/g)].map(([, code = ""]) =>
+      code
+    )
   );
   assert(codes.length > 25);
   assertEquals(codes.filter((code) => !words.has(code)), []);

@@ -1,26 +1,19 @@
 /** The pages link to what is there, and name each task. */
 import { assert, assertEquals } from "@std/assert";
+import { dirname, join } from "node:path/posix";
 import { FLAGS } from "../../lib/config/commands.ts";
 import { SCHEDULERS } from "../../lib/model/cluster/scheduler.ts";
 import config from "../../deno.json" with { type: "json" };
 import { wordsOf } from "../support/table.ts";
+import { exists, filesBelow, read } from "./checkout.ts";
 
-const ROOT = new URL("../../", import.meta.url);
-
-/** Returns all pages with their texts. */
 async function pages(): Promise<ReadonlyMap<string, string>> {
-  const names = wordsOf(
-    "README.md CONTRIBUTING.md CHANGELOG.md SECURITY.md ROADMAP.md lib/README.md",
-  );
-  for (const folder of ["docs/", "docs/install/"]) {
-    for await (const { name } of Deno.readDir(new URL(folder, ROOT))) {
-      if (name.endsWith(".md")) names.push(folder + name);
-    }
-  }
-  for (const folder of ["bench", "tests"]) names.push(`${folder}/README.md`);
-  const read = async (name: string) =>
-    [name, await Deno.readTextFile(new URL(name, ROOT))] as const;
-  return new Map(await Promise.all(names.map(read)));
+  const names = wordsOf(`
+    README.md CONTRIBUTING.md CHANGELOG.md SECURITY.md ROADMAP.md lib/README.md bench/README.md
+    tests/README.md
+  `);
+  names.push(...filesBelow("docs/").filter((name) => name.endsWith(".md")));
+  return new Map(await Promise.all(names.map(async (name) => [name, await read(name)] as const)));
 }
 
 /** The text of a page without code, generated tables, links and marks. */
@@ -30,8 +23,9 @@ function proseOf(text: string): string {
     .replace(/\]\([^)]*\)|[*`[\]]/g, "");
 }
 
-async function exists(url: URL): Promise<boolean> {
-  return await Deno.stat(url).then(() => true, () => false);
+/** Returns the path of a link, from the root. */
+function targetOf(page: string, path: string): string {
+  return join(dirname(page), path);
 }
 
 Deno.test("the pages link to files that are there", async () => {
@@ -40,7 +34,7 @@ Deno.test("the pages link to files that are there", async () => {
   for (const [name, text] of await pages()) {
     for (const [, path = ""] of text.matchAll(/\]\(([^):#]+)(?:#[^)]*)?\)/g)) {
       links++;
-      if (!await exists(new URL(path, new URL(name, ROOT)))) missing.push(`${name}: ${path}`);
+      if (!await exists(targetOf(name, path))) missing.push(`${name}: ${path}`);
     }
   }
   assert(links > 20);
@@ -59,9 +53,7 @@ Deno.test("the pages link to headings that are there", async () => {
   const missing: string[] = [];
   for (const [name, text] of await pages()) {
     for (const [, path = "", anchor = ""] of text.matchAll(/\]\(([^):#]*)#([^)]*)\)/g)) {
-      const target = path === ""
-        ? text
-        : await Deno.readTextFile(new URL(path, new URL(name, ROOT)));
+      const target = path === "" ? text : await read(targetOf(name, path));
       if (!anchorsOf(target).has(anchor)) missing.push(`${name}: ${path}#${anchor}`);
     }
   }
@@ -150,13 +142,6 @@ Deno.test("lib/README.md has at most 2,500 words without its glossary", async ()
   assert(text.split(/\s+/).length <= 2500);
 });
 
-/** The paths of the files below a folder, from the root of the checkout. */
-function filesBelow(folder: string): string[] {
-  return [...Deno.readDirSync(new URL(folder, ROOT))].flatMap(({ name, isDirectory }) =>
-    isDirectory ? filesBelow(`${folder}${name}/`) : [folder + name]
-  );
-}
-
 Deno.test("lib/README.md names each folder of lib", async () => {
   const text = (await pages()).get("lib/README.md") ?? "";
   const files = ["main.ts", ...["lib/", "tests/"].flatMap(filesBelow)];
@@ -174,6 +159,5 @@ Deno.test("lib/README.md names each folder of lib", async () => {
 });
 
 Deno.test("the README has at most 120 lines", async () => {
-  const text = await Deno.readTextFile(new URL("README.md", ROOT));
-  assert(text.split("\n").length <= 121);
+  assert((await read("README.md")).split("\n").length <= 121);
 });

@@ -1,8 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { type PeerResults, renderComparison, renderPeerPage } from "../../bench/peer.ts";
 import recorded from "../../bench/peer.json" with { type: "json" };
-
-const read = (path: string) => Deno.readTextFile(new URL(`../../${path}`, import.meta.url));
+import { read } from "./checkout.ts";
 
 Deno.test("docs/performance.md and README.md have the tables of the recorded measurements", async () => {
   const results = recorded as PeerResults;
@@ -14,18 +13,14 @@ Deno.test("docs/performance.md and README.md have the tables of the recorded mea
 
 Deno.test("docs/performance.md has the peaks of bench/scale.md", async () => {
   const lines = (await read("bench/scale.md")).split("\n");
-  const cells = (row: string) => {
-    const found = lines.find((line) => line.startsWith(`| ${row} |`));
-    return (found ?? "").split("|").map((cell) => cell.trim());
-  };
+  const cells = (words: string) =>
+    (lines.find((line) => line.includes(`| ${words} |`)) ?? "").split("|").map((cell) =>
+      cell.trim()
+    );
   const megabytes = (row: string, column: number) => parseInt(cells(row)[column] ?? "", 10);
-  const table = (await read("docs/performance.md")).matchAll(
-    /^\| ([\d,]+ x 10) \| (\d+) MB \| (\d+) MB \|$/gm,
-  );
-  const peaks = [...table];
-  const heads = (lines.find((line) => line.includes("| 1,000 x 10 |")) ?? "").split("|").map((
-    cell,
-  ) => cell.trim());
+  const row = /^\| ([\d,]+ x 10) \| (\d+) MB \| (\d+) MB \|$/gm;
+  const peaks = [...(await read("docs/performance.md")).matchAll(row)];
+  const heads = cells("1,000 x 10");
   assertEquals(peaks.length, 3);
   for (const [, size = "", signpost, nft] of peaks) {
     const column = heads.indexOf(size);

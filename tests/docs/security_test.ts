@@ -1,11 +1,6 @@
 /** docs/security.md and docs/faults.md name the tests of each line. */
 import { assert, assertEquals } from "@std/assert";
-
-const ROOT = new URL("../../", import.meta.url);
-
-function read(page: string): Promise<string> {
-  return Deno.readTextFile(new URL(page, ROOT));
-}
+import { exists, read } from "./checkout.ts";
 
 function testsIn(text: string): string[] {
   return [...text.matchAll(/`(tests\/[^`]+)`/g)].map(([, path = ""]) => path);
@@ -34,7 +29,7 @@ for (const page of ["docs/security.md", "docs/faults.md", "README.md", "lib/READ
   Deno.test(`the tests that ${page} names are there`, async () => {
     const missing: string[] = [];
     for (const path of testsIn(await read(page))) {
-      if (!await Deno.stat(new URL(path, ROOT)).then(() => true, () => false)) missing.push(path);
+      if (!await exists(path)) missing.push(path);
     }
     assertEquals(missing, []);
   });

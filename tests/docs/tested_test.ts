@@ -1,8 +1,8 @@
 import { assertEquals } from "@std/assert";
 import { renderTested, renderTestedSummary, type TestedResult } from "../../tools/tested/table.ts";
 import recorded from "../../docs/data/tested.json" with { type: "json" };
+import { read } from "./checkout.ts";
 
-const read = (path: string) => Deno.readTextFile(new URL(`../../${path}`, import.meta.url));
 const results: readonly TestedResult[] = recorded;
 
 Deno.test("docs/tested.md and README.md have the recorded results", async () => {

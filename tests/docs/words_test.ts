@@ -1,7 +1,6 @@
 /** Texts for users say the same thing in the same words, those of the glossary in lib/README.md. */
 import { assertEquals } from "@std/assert";
-
-const ROOT = new URL("../../", import.meta.url);
+import { filesBelow, read } from "./checkout.ts";
 
 /** Words that do not appear in texts for users, and the words to use instead. */
 const WORDS: readonly (readonly [RegExp, string])[] = [
@@ -31,23 +30,18 @@ function textsOf(code: string): string[] {
 }
 
 function modulesBelow(folder: string): string[] {
-  return [...Deno.readDirSync(new URL(folder, ROOT))].flatMap(({ name, isDirectory }) =>
-    isDirectory ? modulesBelow(`${folder}${name}/`) : name.endsWith(".ts") ? [folder + name] : []
-  );
+  return filesBelow(folder).filter((name) => name.endsWith(".ts"));
 }
 
-/** Returns the pages of users. */
 function pages(): string[] {
-  const inDocs = ["docs/", "docs/install/"].flatMap((folder) =>
-    [...Deno.readDirSync(new URL(folder, ROOT))].map(({ name }) => folder + name)
-  );
-  return [...inDocs, "README.md", "SECURITY.md"].filter((name) => /\.(?:md|1)$/.test(name));
+  return [...filesBelow("docs/"), "README.md", "SECURITY.md"]
+    .filter((name) => /\.(?:md|1)$/.test(name));
 }
 
 /** Lines that use words of other programs: chains, fields, flags and kube-proxy's rule comments. */
 const FOREIGN = /^lib\/(?:backend\/(?:iptables\/script|nftables\/sets\.ts)|cli\/licenses\/)/;
 
-Deno.test("texts for users have none of the words that the glossary replaces", () => {
+Deno.test("texts for users have none of the words that the glossary replaces", async () => {
   const found: string[] = [];
   const search = (name: string, text: string) => {
     // Flags, fields and code may have words of other programs.
@@ -59,10 +53,10 @@ Deno.test("texts for users have none of the words that the glossary replaces", (
     }
   };
   for (const name of modulesBelow("lib/").filter((name) => !FOREIGN.test(name))) {
-    for (const text of textsOf(Deno.readTextFileSync(new URL(name, ROOT)))) search(name, text);
+    for (const text of textsOf(await read(name))) search(name, text);
   }
   for (const name of pages()) {
-    for (const line of Deno.readTextFileSync(new URL(name, ROOT)).split("\n")) search(name, line);
+    for (const line of (await read(name)).split("\n")) search(name, line);
   }
   assertEquals(found, []);
 });
@@ -70,10 +64,12 @@ Deno.test("texts for users have none of the words that the glossary replaces", (
 /** Matches a summary that neither begins with a verb nor names the thing (CONTRIBUTING.md). */
 const NO_SUMMARY = /\/\*\*(?:\n \*)? (?:What|Whether|Where|Those)\b.*/g;
 
-Deno.test("no summary of a comment begins with What, Whether, Where or Those", () => {
-  const found = ["bench/", "lib/", "tests/", "tools/"].flatMap(modulesBelow).flatMap((name) => {
-    const code = Deno.readTextFileSync(new URL(name, ROOT));
-    return [...code.matchAll(NO_SUMMARY)].map(([summary]) => `${name}: ${summary}`);
-  });
+Deno.test("no summary of a comment begins with What, Whether, Where or Those", async () => {
+  const found: string[] = [];
+  for (const name of ["bench/", "lib/", "tests/", "tools/"].flatMap(modulesBelow)) {
+    for (const [summary] of (await read(name)).matchAll(NO_SUMMARY)) {
+      found.push(`${name}: ${summary}`);
+    }
+  }
   assertEquals(found, []);
 });
