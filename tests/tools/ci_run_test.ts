@@ -1,6 +1,7 @@
 /** Runs `.ci/run` in a folder of its own, where a script takes the place of Deno. */
 import { assertEquals, assertMatch } from "@std/assert";
 import { execute } from "../support/command.ts";
+import { makeFolder } from "../support/folder.ts";
 
 const SCRIPT = new URL("../../.ci/run", import.meta.url);
 
@@ -22,35 +23,30 @@ async function prepare(folder: string, lines: string): Promise<Record<string, st
  * @returns the exit code and the lines after the last step
  */
 async function integrate(files: Readonly<Record<string, "passes" | "fails" | "is empty">>) {
-  const folder = await Deno.makeTempDir({ prefix: "signpost-ci-" });
-  try {
-    const all = Object.keys(files);
-    const counts = {
-      passes: "3 passed, 0 failed",
-      fails: "3 passed, 1 failed",
-      "is empty": "0 passed, 0 failed",
-    };
-    // A step names the file that registers it as the place of the failure.
-    const report = (path: string) =>
-      `${path} => a test ... a step ... FAILED (1ms)\na test => ./tests/support/steps.ts:3:6`;
-    const env = await prepare(
-      folder,
-      `case "$*" in
-  *"task test") echo "${all.map(report).join("\n")}
+  await using folder = await makeFolder("ci");
+  const all = Object.keys(files);
+  const counts = {
+    passes: "3 passed, 0 failed",
+    fails: "3 passed, 1 failed",
+    "is empty": "0 passed, 0 failed",
+  };
+  // A step names the file that registers it as the place of the failure.
+  const report = (path: string) =>
+    `${path} => a test ... a step ... FAILED (1ms)\na test => ./tests/support/steps.ts:3:6`;
+  const env = await prepare(
+    folder.path,
+    `case "$*" in
+*"task test") echo "${all.map(report).join("\n")}
 ${100 - all.length} passed, ${all.length} failed"; exit 1 ;;
 ${
-        Object.entries(files).map(([path, how]) =>
-          `  *"task test ${path}") echo "${counts[how]}" ;;`
-        ).join("\n")
-      }
+      Object.entries(files).map(([path, how]) => `  *"task test ${path}") echo "${counts[how]}" ;;`)
+        .join("\n")
+    }
 esac
 `,
-    );
-    const { code, stdout } = await execute([`${folder}/.ci/run`], { env });
-    return { code, lines: stdout.slice(stdout.lastIndexOf("\n\n")).trim().split("\n") };
-  } finally {
-    await Deno.remove(folder, { recursive: true });
-  }
+  );
+  const { code, stdout } = await execute([`${folder.path}/.ci/run`], { env });
+  return { code, lines: stdout.slice(stdout.lastIndexOf("\n\n")).trim().split("\n") };
 }
 
 Deno.test("the integration names each flaky file and passes with two", async () => {
@@ -91,39 +87,35 @@ Deno.test("a file that runs no test alone has not passed", async () => {
 });
 
 Deno.test("results are recorded for the commit at the start", async () => {
-  const folder = await Deno.makeTempDir({ prefix: "signpost-ci-" });
-  try {
-    const env = await prepare(
-      folder,
-      `case "$*" in
-  *"task test") echo "7 passed, 0 failed" ;;
-  *"task -q tested"*) echo "recorded $*"; echo changed >> .ci/run.txt ;;
+  await using folder = await makeFolder("ci");
+  const env = await prepare(
+    folder.path,
+    `case "$*" in
+*"task test") echo "7 passed, 0 failed" ;;
+*"task -q tested"*) echo "recorded $*"; echo changed >> .ci/run.txt ;;
 esac
 `,
-    );
-    const git = async (...words: string[]) => {
-      const identity = ["-c", "user.name=a", "-c", "user.email=a@example.com"];
-      return (await execute(["git", "-C", folder, ...identity, ...words])).stdout.trim();
-    };
-    await Deno.writeTextFile(`${folder}/.ci/run.txt`, "");
-    await git("init", "--quiet");
-    await git("add", ".");
-    await git("commit", "--quiet", "--message=first");
-    const run = () => execute([`${folder}/.ci/run`, "--record", "a machine"], { env });
-    const { stdout } = await run();
-    const commit = await git("rev-parse", "--short=7", "HEAD");
-    assertMatch(
-      stdout,
-      new RegExp(
-        `tested --name all tests --mode all --passed 7 --total 7 --on a machine --commit ${commit}\n`,
-      ),
-    );
-    const again = await run();
-    assertEquals(
-      [again.code, again.stdout, again.stderr],
-      [2, "", `cannot record results: files differ from commit ${commit}; commit them first\n`],
-    );
-  } finally {
-    await Deno.remove(folder, { recursive: true });
-  }
+  );
+  const git = async (...words: string[]) => {
+    const identity = ["-c", "user.name=a", "-c", "user.email=a@example.com"];
+    return (await execute(["git", "-C", folder.path, ...identity, ...words])).stdout.trim();
+  };
+  await Deno.writeTextFile(`${folder.path}/.ci/run.txt`, "");
+  await git("init", "--quiet");
+  await git("add", ".");
+  await git("commit", "--quiet", "--message=first");
+  const run = () => execute([`${folder.path}/.ci/run`, "--record", "a machine"], { env });
+  const { stdout } = await run();
+  const commit = await git("rev-parse", "--short=7", "HEAD");
+  assertMatch(
+    stdout,
+    new RegExp(
+      `tested --name all tests --mode all --passed 7 --total 7 --on a machine --commit ${commit}\n`,
+    ),
+  );
+  const again = await run();
+  assertEquals(
+    [again.code, again.stdout, again.stderr],
+    [2, "", `cannot record results: files differ from commit ${commit}; commit them first\n`],
+  );
 });

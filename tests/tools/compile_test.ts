@@ -1,7 +1,6 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import config from "../../deno.json" with { type: "json" };
 import {
-  bundleArguments,
   compileArguments,
   ENVIRONMENT,
   type Permissions,
@@ -38,19 +37,6 @@ Deno.test("a binary gets only the permissions of deno.json", () => {
     `--allow-write=${write.join(",")}`,
     "bundle/main.js",
   ]);
-});
-
-Deno.test("a jitless binary has that flag beside the others", () => {
-  const args = compileArguments({
-    target: "x86_64-unknown-linux-gnu",
-    jitless: true,
-    permissions: {},
-    output: "/tmp/dist/signpost",
-  });
-  assertEquals(args.filter((each) => each.includes("v8")), [
-    `--v8-flags=--max-old-space-size=1024,${V8_FLAGS},--jitless`,
-  ]);
-  assertEquals([...bundleArguments(), ...args].includes("--minify"), false);
 });
 
 Deno.test("the task start runs V8 as the binary does", () => {

@@ -4,6 +4,7 @@ import denoJson from "../../deno.json" with { type: "json" };
 import { ENVIRONMENT } from "../../tools/compile/arguments.ts";
 import { PROGRAMS } from "../../tools/image/root.ts";
 import { execute, run } from "../support/command.ts";
+import { makeFolder } from "../support/folder.ts";
 import { withImage } from "../support/image.ts";
 
 const ROOT = new URL("../../", import.meta.url).pathname;
@@ -26,15 +27,6 @@ async function makeImage(folder: string, mask: number): Promise<string> {
     return await run([...tool, "--name=registry.test/signpost", "--version=0.1.0"]);
   } finally {
     Deno.umask(before);
-  }
-}
-
-async function inFolder(use: (folder: string) => Promise<void>): Promise<void> {
-  const folder = await Deno.makeTempDir({ prefix: "signpost-image-" });
-  try {
-    await use(folder);
-  } finally {
-    await Deno.remove(folder, { recursive: true });
   }
 }
 
@@ -74,51 +66,50 @@ Deno.test("the image has each program that signpost may run", () => {
 });
 
 Deno.test("the image has the same bytes each time", async () => {
-  await inFolder(async (folder) => {
-    const file = `${folder}/signpost-0.1.0-image.tar`;
-    const sum = async () => await run(["sha256sum", file]);
-    const printed = await makeImage(folder, 0o022);
-    const first = await sum();
-    await makeImage(folder, 0o077);
-    assertEquals(await sum(), first);
-    assertStringIncludes(printed, "amd64, Debian 13: ");
-    assertStringIncludes(printed, "image.tar: registry.test/signpost:0.1.0, ");
+  await using folder = await makeFolder("image");
+  const file = `${folder.path}/signpost-0.1.0-image.tar`;
+  const sum = async () => await run(["sha256sum", file]);
+  const printed = await makeImage(folder.path, 0o022);
+  const first = await sum();
+  await makeImage(folder.path, 0o077);
+  assertEquals(await sum(), first);
+  assertStringIncludes(printed, "amd64, Debian 13: ");
+  assertStringIncludes(printed, "image.tar: registry.test/signpost:0.1.0, ");
 
-    await Deno.mkdir(`${folder}/layout`);
-    await run(["tar", "-xf", file, "-C", `${folder}/layout`]);
-    const layout = new Layout(`${folder}/layout`);
-    const top = JSON.parse(await Deno.readTextFile(`${layout.folder}/index.json`));
-    const [named] = top.manifests as [Descriptor];
-    assertEquals(named.annotations?.["io.containerd.image.name"], "registry.test/signpost:0.1.0");
-    const index = await layout.blob<{ manifests: Descriptor[] }>(named);
-    const architectures = index.manifests.map(({ platform }) => platform?.architecture);
-    assertEquals(architectures, ["amd64", "arm64"]);
-    for (const descriptor of index.manifests) {
-      const manifest = await layout.blob<{ config: Descriptor; layers: Descriptor[] }>(descriptor);
-      const config = await layout.blob<{
-        config: { Entrypoint: string[]; Env: string[] };
-        rootfs: { diff_ids: string[] };
-      }>(manifest.config);
-      assertEquals(config.config.Entrypoint, ["/usr/local/bin/signpost"]);
-      assertEquals(config.config.Env.slice(1), ENVIRONMENT);
-      const listings: string[] = [];
-      for (const [i, layer] of manifest.layers.entries()) {
-        await layout.bytes(layer);
-        const unpacked = await run(["sh", "-c", `gzip -dc '${layout.path(layer)}' | sha256sum`]);
-        assertEquals(`sha256:${unpacked.slice(0, 64)}`, config.rootfs.diff_ids[i]);
-        listings.push(await run(["tar", "-tvzf", layout.path(layer)]));
-      }
-      assertStringIncludes(listings[1] ?? "", " usr/local/bin/kube-proxy -> signpost\n");
-      // Scanners read these.
-      for (const path of ["etc/os-release", "var/lib/dpkg/status.d/libc6"]) {
-        assertStringIncludes(listings[0] ?? "", ` ${path}`);
-      }
-      const paths = listings.join("").split("\n").filter((line) => !line.startsWith("d"));
-      const unneeded =
-        /\/(?:sh|bash|apt[^/\s]*|dpkg[^/\s]*|perl\S*|libebt_\S*)$|^\S*[st]\S* .* usr\/bin\//;
-      assertEquals(paths.filter((line) => unneeded.test(line)), []);
+  await Deno.mkdir(`${folder.path}/layout`);
+  await run(["tar", "-xf", file, "-C", `${folder.path}/layout`]);
+  const layout = new Layout(`${folder.path}/layout`);
+  const top = JSON.parse(await Deno.readTextFile(`${layout.folder}/index.json`));
+  const [named] = top.manifests as [Descriptor];
+  assertEquals(named.annotations?.["io.containerd.image.name"], "registry.test/signpost:0.1.0");
+  const index = await layout.blob<{ manifests: Descriptor[] }>(named);
+  const architectures = index.manifests.map(({ platform }) => platform?.architecture);
+  assertEquals(architectures, ["amd64", "arm64"]);
+  for (const descriptor of index.manifests) {
+    const manifest = await layout.blob<{ config: Descriptor; layers: Descriptor[] }>(descriptor);
+    const config = await layout.blob<{
+      config: { Entrypoint: string[]; Env: string[] };
+      rootfs: { diff_ids: string[] };
+    }>(manifest.config);
+    assertEquals(config.config.Entrypoint, ["/usr/local/bin/signpost"]);
+    assertEquals(config.config.Env.slice(1), ENVIRONMENT);
+    const listings: string[] = [];
+    for (const [i, layer] of manifest.layers.entries()) {
+      await layout.bytes(layer);
+      const unpacked = await run(["sh", "-c", `gzip -dc '${layout.path(layer)}' | sha256sum`]);
+      assertEquals(`sha256:${unpacked.slice(0, 64)}`, config.rootfs.diff_ids[i]);
+      listings.push(await run(["tar", "-tvzf", layout.path(layer)]));
     }
-  });
+    assertStringIncludes(listings[1] ?? "", " usr/local/bin/kube-proxy -> signpost\n");
+    // Scanners read these.
+    for (const path of ["etc/os-release", "var/lib/dpkg/status.d/libc6"]) {
+      assertStringIncludes(listings[0] ?? "", ` ${path}`);
+    }
+    const paths = listings.join("").split("\n").filter((line) => !line.startsWith("d"));
+    const unneeded =
+      /\/(?:sh|bash|apt[^/\s]*|dpkg[^/\s]*|perl\S*|libebt_\S*)$|^\S*[st]\S* .* usr\/bin\//;
+    assertEquals(paths.filter((line) => unneeded.test(line)), []);
+  }
 });
 
 Deno.test("every program of the image runs there", async () => {

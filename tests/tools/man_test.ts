@@ -1,6 +1,7 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { manPage } from "../../tools/man_page.ts";
 import { COMMANDS, FLAGS } from "../../lib/config/commands.ts";
+import { wordsOf } from "../support/table.ts";
 
 Deno.test("the manual page in docs/ is that of the parser", async () => {
   const written = await Deno.readTextFile(new URL("../../docs/signpost.1", import.meta.url));
@@ -19,19 +20,6 @@ Deno.test("the manual page has every command and every flag that can be used", (
 Deno.test("no line of the manual page is taken for a request that it is not", () => {
   const requests = manPage().split("\n").filter((line) => /^[.']/.test(line))
     .map((line) => line.split(" ")[0]);
-  const known = new Set([
-    ".TH",
-    ".SH",
-    ".SS",
-    ".PP",
-    ".TP",
-    ".br",
-    ".nf",
-    ".fi",
-    ".RS",
-    ".RE",
-    ".BR",
-    '.\\"',
-  ]);
+  const known = new Set(wordsOf('.TH .SH .SS .PP .TP .br .nf .fi .RS .RE .BR .\\"'));
   assertEquals(requests.filter((each) => !known.has(each ?? "")), []);
 });

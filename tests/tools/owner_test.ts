@@ -1,6 +1,7 @@
 import { assertEquals } from "@std/assert";
 import config from "../../deno.json" with { type: "json" };
 import { run } from "../support/command.ts";
+import { makeFolder } from "../support/folder.ts";
 
 const ROOT = new URL("../../", import.meta.url).pathname;
 
@@ -22,20 +23,16 @@ Deno.test("all files for users name the publisher of deno.json", async () => {
   const owner = new URL(config.repository).pathname.split("/")[1] ?? "";
   const isOwner = (name: string) => name.toLowerCase() === owner.toLowerCase();
   assertEquals([...mentions].filter(([, names]) => ![...names].every(isOwner)), []);
-  const folder = await Deno.makeTempDir({ prefix: "signpost-owner-" });
-  try {
-    const files = ["tools/owner.sh", ...mentions.keys()];
-    await run(["cp", "--parents", ...files, folder], { cwd: ROOT });
-    await run(["git", "init", "-q", folder]);
-    await run(["git", "-C", folder, "add", "."]);
-    await run([`${folder}/tools/owner.sh`, "Acme-Inc"]);
-    const renamed = await owners(folder);
-    assertEquals([...renamed.keys()], [...mentions.keys()]);
-    assertEquals(
-      new Set([...renamed.values()].flatMap((names) => [...names])),
-      new Set(["Acme-Inc", "acme-inc"]),
-    );
-  } finally {
-    await Deno.remove(folder, { recursive: true });
-  }
+  await using folder = await makeFolder("owner");
+  const files = ["tools/owner.sh", ...mentions.keys()];
+  await run(["cp", "--parents", ...files, folder.path], { cwd: ROOT });
+  await run(["git", "init", "-q", folder.path]);
+  await run(["git", "-C", folder.path, "add", "."]);
+  await run([`${folder.path}/tools/owner.sh`, "Acme-Inc"]);
+  const renamed = await owners(folder.path);
+  assertEquals([...renamed.keys()], [...mentions.keys()]);
+  assertEquals(
+    new Set([...renamed.values()].flatMap((names) => [...names])),
+    new Set(["Acme-Inc", "acme-inc"]),
+  );
 });

@@ -1,18 +1,17 @@
 import { assertEquals } from "@std/assert";
 import { findTestFiles } from "../../tools/test_files.ts";
+import { makeFolder } from "../support/folder.ts";
 
 /** Sorts the tests of a project that consists of these files. */
 async function sort(files: Readonly<Record<string, string>>) {
-  const root = await Deno.makeTempDir({ prefix: "signpost-test-files-" });
-  try {
-    for (const folder of ["lib", "tests", "tools", "bench"]) await Deno.mkdir(`${root}/${folder}`);
-    for (const [path, text] of Object.entries(files)) {
-      await Deno.writeTextFile(`${root}/${path}`, text);
-    }
-    return await findTestFiles(`${root}/`);
-  } finally {
-    await Deno.remove(root, { recursive: true });
+  await using root = await makeFolder("test-files");
+  for (const folder of ["lib", "tests", "tools", "bench"]) {
+    await Deno.mkdir(`${root.path}/${folder}`);
   }
+  for (const [path, text] of Object.entries(files)) {
+    await Deno.writeTextFile(`${root.path}/${path}`, text);
+  }
+  return await findTestFiles(`${root.path}/`);
 }
 
 Deno.test("a test that starts a program through its imports is not a unit test", async () => {

@@ -2,6 +2,7 @@ import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { parse } from "@std/yaml";
 import config from "../../deno.json" with { type: "json" };
 import { type CommandOptions, execute, run } from "../support/command.ts";
+import { makeFolder } from "../support/folder.ts";
 import { goProgram } from "../../tools/go.ts";
 
 const ROOT = new URL("../../", import.meta.url);
@@ -9,15 +10,18 @@ const ROOT = new URL("../../", import.meta.url);
 interface Step {
   readonly name?: string;
   readonly run?: string;
-  readonly uses?: string;
-  readonly with?: Readonly<Record<string, unknown>>;
+}
+
+interface Job {
+  readonly needs?: string | readonly string[];
+  readonly permissions?: Readonly<Record<string, string>>;
+  readonly steps: readonly Step[];
+  readonly "timeout-minutes": number;
 }
 
 interface Workflow {
   readonly permissions: Readonly<Record<string, string>>;
-  readonly jobs: Readonly<
-    Record<string, { readonly steps: readonly Step[]; readonly "timeout-minutes": number }>
-  >;
+  readonly jobs: Readonly<Record<string, Job>>;
 }
 
 const WORKFLOWS = ["ci", "nightly", "release", "packages"];
@@ -74,34 +78,30 @@ async function runStep(name: string, options: CommandOptions) {
 }
 
 Deno.test("a release has the notes of its version from the changelog", async () => {
-  const folder = await Deno.makeTempDir({ prefix: "signpost-release-" });
-  try {
-    await run(["cp", "-r", `${ROOT.pathname}charts`, folder]);
-    const changelog = "# C\n\n## [Unreleased]\n\nno\n\n## [0.1.0] - 2026-12-01\n\nyes\n";
-    await Deno.writeTextFile(`${folder}/CHANGELOG.md`, changelog);
-    // Records how it was called.
-    const helm = '#!/bin/sh\necho "$@" > helm-called\n';
-    await Deno.writeTextFile(`${folder}/helm`, helm, { mode: 0o755 });
-    const env = {
-      GITHUB_REF_NAME: "v0.1.0",
-      GITHUB_REPOSITORY: "Some/Signpost",
-      PATH: `${folder}:${Deno.env.get("PATH")}`,
-    };
-    const notes = await runStep("Notes from CHANGELOG.md", { cwd: folder, env });
-    assertEquals(notes.code, 0, notes.stderr);
-    assertEquals((await Deno.readTextFile(`${folder}/notes.md`)).trim(), "yes");
+  await using folder = await makeFolder("release");
+  await run(["cp", "-r", `${ROOT.pathname}charts`, folder.path]);
+  const changelog = "# C\n\n## [Unreleased]\n\nno\n\n## [0.1.0] - 2026-12-01\n\nyes\n";
+  await Deno.writeTextFile(`${folder.path}/CHANGELOG.md`, changelog);
+  // Records how it was called.
+  const helm = '#!/bin/sh\necho "$@" > helm-called\n';
+  await Deno.writeTextFile(`${folder.path}/helm`, helm, { mode: 0o755 });
+  const env = {
+    GITHUB_REF_NAME: "v0.1.0",
+    GITHUB_REPOSITORY: "Some/Signpost",
+    PATH: `${folder.path}:${Deno.env.get("PATH")}`,
+  };
+  const notes = await runStep("Notes from CHANGELOG.md", { cwd: folder.path, env });
+  assertEquals(notes.code, 0, notes.stderr);
+  assertEquals((await Deno.readTextFile(`${folder.path}/notes.md`)).trim(), "yes");
 
-    const chart = await runStep("Chart", { cwd: folder, env });
-    assertEquals(chart.code, 0, chart.stderr);
-    const values = await Deno.readTextFile(`${folder}/charts/signpost/values.yaml`);
-    assertStringIncludes(values, "\n  repository: ghcr.io/some/signpost\n");
-    assertEquals(
-      await Deno.readTextFile(`${folder}/helm-called`),
-      "package charts/signpost --version 0.1.0 --app-version 0.1.0 --destination dist\n",
-    );
-  } finally {
-    await Deno.remove(folder, { recursive: true });
-  }
+  const chart = await runStep("Chart", { cwd: folder.path, env });
+  assertEquals(chart.code, 0, chart.stderr);
+  const values = await Deno.readTextFile(`${folder.path}/charts/signpost/values.yaml`);
+  assertStringIncludes(values, "\n  repository: ghcr.io/some/signpost\n");
+  assertEquals(
+    await Deno.readTextFile(`${folder.path}/helm-called`),
+    "package charts/signpost --version 0.1.0 --app-version 0.1.0 --destination dist\n",
+  );
 });
 
 Deno.test("a release ends at once if the tag is not the version", async () => {
@@ -123,6 +123,32 @@ Deno.test("a release ends at once if the tag is not the version", async () => {
     (await check(`v${config.version}`, "Some/signpost")).stdout,
     "run deno task owner Some",
   );
+});
+
+Deno.test("no program of the repository runs in a job that can sign provenance", async () => {
+  const { jobs } = (await read("release")).workflow;
+  const signing = Object.entries(jobs).filter(([, { permissions }]) => permissions?.["id-token"]);
+  assertEquals(signing.map(([name]) => name), ["attest", "publish"]);
+  const commands = signing.flatMap(([, { steps }]) => steps.map(({ run = "" }) => run));
+  assertEquals(commands.filter((run) => /\b(?:deno|sudo)\b/.test(run)), []);
+});
+
+Deno.test("the release is checked first, published last", async () => {
+  const { jobs } = (await read("release")).workflow;
+  assertEquals(jobs["build"]?.needs, "check");
+  assertEquals([jobs["test"]?.needs, jobs["package"]?.needs], ["attest", "attest"]);
+  assertEquals(jobs["publish"]?.needs, ["attest", "test", "package"]);
+});
+
+Deno.test("the release takes Deno by its hash", async () => {
+  const action = await Deno.readTextFile(new URL(".github/actions/deno/action.yml", ROOT));
+  assertMatch(action, /sha256sum --check <<< "\$\{!RUNNER_ARCH\} {2}deno"/);
+  assertEquals((await read("release")).text.includes("setup-deno"), false);
+});
+
+Deno.test("the lock file names only packages that deno.json names", async () => {
+  const lock = JSON.parse(await Deno.readTextFile(new URL("deno.lock", ROOT)));
+  assertEquals(Object.keys(lock.specifiers).toSorted(), lock.workspace.dependencies.toSorted());
 });
 
 Deno.test("the changelog has a section for what is not released, or for the version", async () => {

@@ -39,7 +39,6 @@ const RESULTS: ScaleResults = {
   noLimit: "",
 };
 
-/** The verdicts of one goal. */
 function verdicts(name: string, results = RESULTS): (boolean | undefined)[] {
   const goal = GOALS.find((each) => each.name.startsWith(name));
   return results.shapes.map((shape) => goal?.judge(shape, results)?.met);

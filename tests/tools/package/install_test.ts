@@ -5,7 +5,7 @@ import {
   type PrivateSystemd,
 } from "../../observe/support/private_systemd.ts";
 import { run } from "../../support/command.ts";
-import { lacksNfpm, makePackages, withFolder } from "./support.ts";
+import { lacksNfpm, makeOpenFolder, makePackages } from "./support.ts";
 
 const ROOT = new URL("../../../", import.meta.url).pathname;
 
@@ -78,61 +78,61 @@ const shell = (systemd: PrivateSystemd, script: string) => systemd.run("sh", "-c
 Deno.test({
   name: "the .deb installs without starting",
   ignore: lacksNfpm || !await canRunSystemd(),
-  fn: () =>
-    withFolder(async (folder) => {
-      const releases = await makeReleases(folder);
-      await using systemd = await bootSystemd(folder);
-      const tables = () => systemd.run("nft", "list", "tables");
-      const dpkg = (...args: string[]) => shell(systemd, `dpkg ${args.join(" ")} 2>&1`);
-      const exists = async (path: string) =>
-        (await shell(systemd, `[ -e ${path} ] && echo yes || echo no`)).trim() === "yes";
-      await shell(systemd, OPEN_ROOT);
+  fn: async () => {
+    await using folder = await makeOpenFolder();
+    const releases = await makeReleases(folder.path);
+    await using systemd = await bootSystemd(folder.path);
+    const tables = () => systemd.run("nft", "list", "tables");
+    const dpkg = (...args: string[]) => shell(systemd, `dpkg ${args.join(" ")} 2>&1`);
+    const exists = async (path: string) =>
+      (await shell(systemd, `[ -e ${path} ] && echo yes || echo no`)).trim() === "yes";
+    await shell(systemd, OPEN_ROOT);
 
-      const installed = await dpkg("--install", `/opt/checkout/${releases.old}`);
-      assertStringIncludes(installed, "signpost is not started yet");
-      assertEquals(await systemd.show("signpost", "ActiveState", "UnitFileState"), {
-        ActiveState: "inactive",
-        UnitFileState: "disabled",
-      });
-      assertEquals(await tables(), "");
+    const installed = await dpkg("--install", `/opt/checkout/${releases.old}`);
+    assertStringIncludes(installed, "signpost is not started yet");
+    assertEquals(await systemd.show("signpost", "ActiveState", "UnitFileState"), {
+      ActiveState: "inactive",
+      UnitFileState: "disabled",
+    });
+    assertEquals(await tables(), "");
 
-      await shell(systemd, CONFIGURE).catch(async (cause: Error) => {
-        throw new Error(await shell(systemd, "cat /opt/log"), { cause });
-      });
-      assertEquals(await tables(), "table inet signpost\n");
-      const before = await systemd.show("signpost", "MainPID");
+    await shell(systemd, CONFIGURE).catch(async (cause: Error) => {
+      throw new Error(await shell(systemd, "cat /opt/log"), { cause });
+    });
+    assertEquals(await tables(), "table inet signpost\n");
+    const before = await systemd.show("signpost", "MainPID");
 
-      await shell(systemd, ": > /opt/between");
-      const upgraded = await dpkg("--install", `/opt/checkout/${releases.new}`);
-      assertEquals(upgraded.includes("signpost is not started yet"), false);
-      assertStringIncludes(await shell(systemd, "cat /usr/bin/signpost"), "# 0.2.0");
-      assertEquals(await shell(systemd, "cat /opt/between"), "table inet signpost\n");
-      assertEquals(await systemd.show("signpost", "ActiveState"), { ActiveState: "active" });
-      assertEquals(before.MainPID === (await systemd.show("signpost", "MainPID")).MainPID, false);
-      assertStringIncludes(await shell(systemd, "cat /etc/default/signpost"), "--manifests");
+    await shell(systemd, ": > /opt/between");
+    const upgraded = await dpkg("--install", `/opt/checkout/${releases.new}`);
+    assertEquals(upgraded.includes("signpost is not started yet"), false);
+    assertStringIncludes(await shell(systemd, "cat /usr/bin/signpost"), "# 0.2.0");
+    assertEquals(await shell(systemd, "cat /opt/between"), "table inet signpost\n");
+    assertEquals(await systemd.show("signpost", "ActiveState"), { ActiveState: "active" });
+    assertEquals(before.MainPID === (await systemd.show("signpost", "MainPID")).MainPID, false);
+    assertStringIncludes(await shell(systemd, "cat /etc/default/signpost"), "--manifests");
 
-      const removed = await dpkg("--remove", "signpost");
-      assertStringIncludes(removed, "signpost's rules stay in the kernel");
-      assertEquals(await tables(), "table inet signpost\n");
-      for (const path of ["/usr/bin/signpost", "/lib/systemd/system/signpost.service"]) {
-        assertEquals(await exists(path), false, path);
-      }
-      assertEquals(
-        await exists("/etc/systemd/system/multi-user.target.wants/signpost.service"),
-        false,
-      );
-      for (const path of ["/etc/signpost/config.yaml", "/var/lib/signpost"]) {
-        assertEquals(await exists(path), true, path);
-      }
+    const removed = await dpkg("--remove", "signpost");
+    assertStringIncludes(removed, "signpost's rules stay in the kernel");
+    assertEquals(await tables(), "table inet signpost\n");
+    for (const path of ["/usr/bin/signpost", "/lib/systemd/system/signpost.service"]) {
+      assertEquals(await exists(path), false, path);
+    }
+    assertEquals(
+      await exists("/etc/systemd/system/multi-user.target.wants/signpost.service"),
+      false,
+    );
+    for (const path of ["/etc/signpost/config.yaml", "/var/lib/signpost"]) {
+      assertEquals(await exists(path), true, path);
+    }
 
-      await dpkg("--purge", "signpost");
-      for (
-        const path of ["/etc/signpost/config.yaml", "/etc/default/signpost", "/var/lib/signpost"]
-      ) {
-        assertEquals(await exists(path), false, path);
-      }
-      // The administrator's own credentials are not the package's.
-      assertEquals(await exists("/etc/signpost/kubeconfig"), true);
-      assertEquals(await tables(), "table inet signpost\n");
-    }),
+    await dpkg("--purge", "signpost");
+    for (
+      const path of ["/etc/signpost/config.yaml", "/etc/default/signpost", "/var/lib/signpost"]
+    ) {
+      assertEquals(await exists(path), false, path);
+    }
+    // The administrator's own credentials are not the package's.
+    assertEquals(await exists("/etc/signpost/kubeconfig"), true);
+    assertEquals(await tables(), "table inet signpost\n");
+  },
 });

@@ -5,13 +5,12 @@ import { buildArchive, type BuildOptions, buildPackages } from "../../../tools/p
 import { goProgram, NFPM } from "../../../tools/go.ts";
 import { readContent } from "../../../tools/package/content.ts";
 import type { Release } from "../../../tools/package/release.ts";
+import { makeFolder, type TestFolder } from "../../support/folder.ts";
 
 const nfpm = await goProgram(NFPM);
 
-/** True if packages cannot be made here. */
 export const lacksNfpm = nfpm === undefined;
 
-/** A release of some day. */
 export const RELEASE: Release = {
   target: "x86_64-unknown-linux-gnu",
   jitless: false,
@@ -43,13 +42,9 @@ export async function makePackages(
   return { deb: packages[0] ?? "", packages, archive: await buildArchive(options) };
 }
 
-/** A folder for as long as `body` takes. */
-export async function withFolder(body: (folder: string) => Promise<void>): Promise<void> {
-  const folder = await Deno.makeTempDir({ prefix: "signpost-packages-" });
-  try {
-    await Deno.chmod(folder, 0o755);
-    await body(folder);
-  } finally {
-    await Deno.remove(folder, { recursive: true });
-  }
+/** Makes a folder that all users may read. */
+export async function makeOpenFolder(): Promise<TestFolder> {
+  const folder = await makeFolder("packages");
+  await Deno.chmod(folder.path, 0o755);
+  return folder;
 }
