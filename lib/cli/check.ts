@@ -77,7 +77,7 @@ export async function findNodeProblems(context: QueryContext): Promise<CheckRepo
     rival,
     ruleset,
     objects: state && { node: state.cache.node, desired: state.desired },
-    probed: opened.findings,
+    found: opened.findings,
   };
   return {
     checkVersion: CHECK_VERSION,

@@ -186,7 +186,6 @@ export async function readKnown(options: ObjectsOptions): Promise<Known> {
     interfaceAddresses: runtime.addresses(),
     apiServerAddresses: state.apiServerAddresses,
     objects: { node: state.cache.node, desired: state.desired },
-    probed: [],
   }, daemon);
   return factsOf({ ...options, state, backend, origin, nodeFindings });
 }

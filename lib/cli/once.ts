@@ -32,7 +32,6 @@ export async function once(
     traits: backend.traits,
     interfaceAddresses: cache.node?.addresses ?? [],
     objects: { node: cache.node, desired },
-    probed: [],
   };
   for (const each of [...checkMode(facts), ...checkNodeAddress(facts)]) logFinding(logger, each);
   warnOfObjects(state, logger);

@@ -203,13 +203,15 @@ function gathering(
       ruleset,
       rival: backend.foreignRules.rival,
       drift,
-      localhostFailures: localhost.failures,
       apiServer: api &&
         { where: api.url.origin, warnings: api.warnings, failures: observation.watchFailures },
-      probed,
       settingFailures: observation.settingFailures,
-      serverFailures: [...observation.serverFailures.values()],
-      healthCheckFailures: healthChecks.failures,
+      found: [
+        ...probed,
+        ...observation.serverFailures.values(),
+        ...healthChecks.failures,
+        ...localhost.failures,
+      ],
       excess: cache.excess,
       objects: cache.complete ? { node: cache.node, desired } : undefined,
     };

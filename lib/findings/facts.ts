@@ -40,13 +40,8 @@ export interface NodeFacts {
   /** A change of our rules by another program, not repaired yet. */
   readonly drift?: Drift | undefined;
   readonly settingFailures?: readonly SettingFailure[] | undefined;
-  /** Findings about the health and the metrics server, if they cannot listen. */
-  readonly serverFailures?: readonly Finding[] | undefined;
-  /** Findings about health-check node ports, and below about node ports on loopback, that cannot be opened. */
-  readonly healthCheckFailures?: readonly Finding[] | undefined;
-  readonly localhostFailures?: readonly Finding[] | undefined;
-  /** The findings of the probe of programs and kernel. */
-  readonly probed: readonly Finding[];
+  /** Findings of other parts: the probe of programs and kernel, and ports that cannot be opened. */
+  readonly found?: readonly Finding[];
 }
 
 /** A kind of objects that cannot be read. */

@@ -12,7 +12,7 @@ import * as system from "./system.ts";
 type Check = (facts: NodeFacts) => Iterable<Finding | undefined>;
 
 const CHECKS: readonly Check[] = [
-  ({ probed }) => probed,
+  ({ found = [] }) => found,
   checkMode,
   checkAcceleration,
   system.checkSystem,
@@ -24,12 +24,9 @@ const CHECKS: readonly Check[] = [
   addresses.checkPodDetection,
   addresses.checkPodRange,
   addresses.checkAddressPlan,
-  ({ serverFailures = [] }) => serverFailures,
-  ({ healthCheckFailures = [] }) => healthCheckFailures,
   system.checkHealthCheckPorts,
   system.checkMovedConnections,
   ({ ruleset }) => ruleset?.unreadable ? [ruleset.unreadable] : [],
-  ({ localhostFailures = [] }) => localhostFailures,
   checkNatOrder,
   checkPublishedPorts,
   checkFirewalls,

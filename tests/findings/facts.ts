@@ -23,7 +23,6 @@ export function factsOf(
     configuration: configuration(options.configuration),
     traits: traitsOf(options.mode ?? "nftables"),
     interfaceAddresses: cache.node?.addresses ?? [],
-    probed: [],
     objects: { node: cache.node, desired },
     ...facts,
   };

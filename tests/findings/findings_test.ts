@@ -25,27 +25,22 @@ Deno.test("warnings come before findings that are only worth knowing", () => {
 Deno.test("after twenty findings of a kind, the last one counts the others", () => {
   const failure = (port: number) =>
     finding("health-check-port-taken", { what: "in use", where: `shop/web port ${port}` });
-  const healthCheckFailures = Array.from({ length: 25 }, (_, i) => failure(30_000 + i));
-  const found = atOnce(
-    findAll(factsOf([node(["192.168.77.2"])], { facts: { healthCheckFailures } })),
-  )
+  const found = Array.from({ length: 25 }, (_, i) => failure(30_000 + i));
+  const listed = atOnce(findAll(factsOf([node(["192.168.77.2"])], { facts: { found } })))
     .filter(({ id }) => id === "health-check-port-taken");
-  assertEquals([found.length, found.at(-1)?.what], [21, "… and 5 more of this kind"]);
+  assertEquals([listed.length, listed.at(-1)?.what], [21, "… and 5 more of this kind"]);
 });
 
 Deno.test("findings that other parts made are listed", () => {
   const made = (id: Parameters<typeof finding>[0]) => finding(id, { what: "", where: id });
   const facts = {
-    probed: [made("ip-family-missing")],
-    healthCheckFailures: [made("health-check-port-taken")],
-    localhostFailures: [made("localhost-node-port-taken")],
+    found: [made("ip-family-missing"), made("health-check-port-taken")],
     ruleset: { unreadable: made("nft-crashes"), chains: [], routes: [] },
   };
   const found = atOnce(findAll(factsOf([node(["192.168.77.2"])], { facts })));
   assertEquals(found.filter(({ id, where }) => id === where).map(({ id }) => id), [
     "nft-crashes",
     "health-check-port-taken",
-    "localhost-node-port-taken",
     "ip-family-missing",
   ]);
 });
