@@ -7,7 +7,7 @@
 import { hostPort } from "../model/cluster/names.ts";
 import { type MinSyncPeriod, nodePortEntries, type ProxyMode } from "../model/configuration.ts";
 import type { ModeTraits } from "../model/kernel/traits.ts";
-import { familyOf, parseAddress } from "../model/values/address.ts";
+import { parseAddress } from "../model/values/address.ts";
 import { fieldAt } from "../model/values/record.ts";
 import { printDuration } from "./file/readers.ts";
 import { API_VERSION, KIND } from "./file/file.ts";
@@ -64,7 +64,14 @@ export function withDefaults(given: GivenSettings): AskedConfiguration {
   const { configFile: _, healthzPort: _h, metricsPort: _m, clusterCIDR, ...settings } = nested;
   return {
     ...settings,
-    ...completeServers(given, settings.bindAddress),
+    healthzBindAddress: serverAddress(given.healthzBindAddress, {
+      host: "0.0.0.0",
+      port: given.healthzPort ?? HEALTHZ_PORT,
+    }),
+    metricsBindAddress: serverAddress(given.metricsBindAddress, {
+      host: "127.0.0.1",
+      port: given.metricsPort ?? METRICS_PORT,
+    }),
     clusterCIDRs: clusterCIDR,
     nodePortAddresses: [...new Set(settings.nodePortAddresses)],
   };
@@ -88,24 +95,6 @@ function nftablesSettings(given: GivenSettings): GivenSettings {
     "nftables.masqueradeBit": given["nftables.masqueradeBit"] ?? given["iptables.masqueradeBit"],
     "nftables.syncPeriod": given["nftables.syncPeriod"] ?? given["iptables.syncPeriod"],
     "nftables.minSyncPeriod": given["nftables.minSyncPeriod"] ?? given["iptables.minSyncPeriod"],
-  };
-}
-
-/** Returns the listen addresses of the servers. The default has the family of the bind address. */
-function completeServers(
-  given: GivenSettings,
-  bindAddress: string,
-): Pick<Configuration, "healthzBindAddress" | "metricsBindAddress"> {
-  const isIPv4 = familyOf(bindAddress) === 4;
-  return {
-    healthzBindAddress: serverAddress(given.healthzBindAddress, {
-      host: isIPv4 ? "0.0.0.0" : "::",
-      port: given.healthzPort ?? HEALTHZ_PORT,
-    }),
-    metricsBindAddress: serverAddress(given.metricsBindAddress, {
-      host: isIPv4 ? "127.0.0.1" : "::1",
-      port: given.metricsPort ?? METRICS_PORT,
-    }),
   };
 }
 

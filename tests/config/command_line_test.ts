@@ -106,8 +106,8 @@ const FLAGS = casesOf(`
 --iptables-min-sync-period=0 => nftables.minSyncPeriod=0
 --iptables-localhost-nodeports=false => iptables.localhostNodePorts=false
 --bind-address=:: => bindAddress="::"
---bind-address=:: => healthzBindAddress="[::]:10256"
---bind-address=:: => metricsBindAddress="[::1]:10249"
+--bind-address=:: => healthzBindAddress="0.0.0.0:10256"
+--bind-address=:: => metricsBindAddress="127.0.0.1:10249"
 --bind-address-hard-fail => bindAddressHardFail=true
 --healthz-bind-address=127.0.0.1 => healthzBindAddress="127.0.0.1:10256"
 --healthz-bind-address=::1 => healthzBindAddress="[::1]:10256"

@@ -163,6 +163,18 @@ testFiles("TestValidateKubeProxyConfiguration", [
   ["oom score out of range", "oomScoreAdj: -1001", "oomScoreAdj"],
 ]);
 
+Deno.test("the bind address of a file decides about the servers' hosts, the flag does not", async () => {
+  const hosts = async (loaded: ReturnType<typeof load>) => {
+    const { healthzBindAddress, metricsBindAddress } = configurationOf(await loaded);
+    return [healthzBindAddress, metricsBindAddress];
+  };
+  assertEquals(await hosts(loadFile('bindAddress: "fd00::1"')), ["[::]:10256", "[::1]:10249"]);
+  assertEquals(await hosts(load(["--bind-address=fd00::1"])), [
+    "0.0.0.0:10256",
+    "127.0.0.1:10249",
+  ]);
+});
+
 Deno.test("the booleans of YAML 1.1", async () => {
   const yaml =
     "conntrack: {tcpBeLiberal: yes}\niptables: {masqueradeAll: y, localhostNodePorts: off}";

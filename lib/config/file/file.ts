@@ -5,6 +5,7 @@ import { plain, show, TAB_INDENTATION, tabIndentedLine } from "../../model/value
 import { didYouMean } from "../../model/values/nearest.ts";
 import { fieldAt, isRecord } from "../../model/values/record.ts";
 import { parse } from "@std/yaml";
+import { familyOf } from "../../model/values/address.ts";
 import { messageOf } from "../../model/values/errors.ts";
 
 export const API_VERSION = "kubeproxy.config.k8s.io/v1alpha1";
@@ -45,7 +46,8 @@ export function readConfigurationFile(text: string, name: string): FileResult {
   const { document, repeated } = parsed;
   const wrongType = checkType(document);
   if (wrongType !== undefined) return failed(wrongType);
-  const { settings, problems } = checkDocument(document, file);
+  const { settings: checked, problems } = checkDocument(document, file);
+  const settings = { ...serversFor(checked), ...checked };
   if (repeated === undefined) return { settings, problems };
   const line = `${file}: line ${repeated}: a field is set more than once, the last value counts`;
   return { settings, problems: [...problems, { setting: "", kind: "ignored", line }] };
@@ -107,6 +109,11 @@ function checkDocument(document: unknown, file: string): FileResult {
   };
   visit(document, "", inSections<unknown>([...FILE_ROWS, ...HEAD]));
   return { settings, problems };
+}
+
+/** Returns the servers' default hosts. As in kube-proxy, they have the family of the file's bind address, not of the flag. */
+function serversFor({ bindAddress = "0.0.0.0" }: GivenSettings): GivenSettings {
+  return familyOf(bindAddress) === 4 ? {} : { healthzBindAddress: "::", metricsBindAddress: "::1" };
 }
 
 function firstLine(error: unknown): string {
