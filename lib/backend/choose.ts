@@ -58,6 +58,14 @@ export async function openBackend(options: BackendOptions): Promise<OpenBackend>
   return { ...opened, findings: [...opened.findings, ...missing] };
 }
 
+/** Opens the backend, unless the running configuration has the same mode. @throws {FatalError} */
+export async function checkBackend(
+  options: BackendOptions,
+  running: BackendOptions["configuration"],
+): Promise<void> {
+  if (options.configuration.mode !== running.mode) await openBackend(options);
+}
+
 /** Temporary failures, after which signpost does not choose another mode. */
 const PASSING: ReadonlySet<ApplyFailure> = new Set(["program-failed", "owned"]);
 

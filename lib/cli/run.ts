@@ -1,5 +1,5 @@
 /** `signpost run`: runs the daemon, and restarts it with each valid new configuration. */
-import { openBackend } from "../backend/choose.ts";
+import { checkBackend } from "../backend/choose.ts";
 import { runDaemon } from "../daemon/daemon.ts";
 import { openServiceManager } from "../daemon/reports/service_manager.ts";
 import { HealthCheckNodePorts } from "../healthcheck/node_ports.ts";
@@ -131,15 +131,14 @@ async function load(
   return undefined;
 }
 
-/** Returns why a start with this configuration would end the process. The mode that runs is not probed again. */
+/** Returns why a start with this configuration would end the process. */
 async function startProblem(
   configuration: Configuration,
   options: ReloadOptions,
 ): Promise<string | undefined> {
   const next = { ...options, configuration, nodeName: nodeNameOf(configuration, options.runtime) };
-  const isOtherMode = configuration.mode !== options.configuration.mode;
-  const checks = [checkSource(next), ...isOtherMode ? [openBackend(next)] : []];
-  return await Promise.all(checks).then(() => undefined, messageIfFatal);
+  const checking = Promise.all([checkSource(next), checkBackend(next, options.configuration)]);
+  return await checking.then(() => undefined, messageIfFatal);
 }
 
 function refuse(error: string, logger: Logger): void {
