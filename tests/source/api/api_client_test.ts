@@ -242,6 +242,7 @@ Deno.test("requests, retries and sizes are counted as client-go counts them", as
     ["GET", "201", 0, undefined],
   ]);
   const host = "192.0.2.1:8080";
+  assertEquals(done.every((result) => result.host === host), true);
   assertEquals(read, [
     { verb: "GET", host, size: 5 },
     { verb: "GET", host, size: 2 },

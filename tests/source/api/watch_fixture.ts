@@ -1,7 +1,7 @@
 /** A watch of one kind against a test API server of its own. */
 import type { Kind } from "../../../lib/model/cluster/objects.ts";
 import { loadAccess } from "../../../lib/source/api/access/access_source.ts";
-import { ApiClient, type RequestResult } from "../../../lib/source/api/api_client.ts";
+import { ApiClient } from "../../../lib/source/api/api_client.ts";
 import { createHttpClient } from "../../../lib/system/http_client.ts";
 import { watchAll, type WatchStatus } from "../../../lib/source/api/reflector.ts";
 import type { WatchLimits } from "../../../lib/source/api/limits.ts";
@@ -52,7 +52,6 @@ export interface Watched {
   readonly logger: MemoryLogger;
   /** A folder of the test's own; `kubeconfig` in it is what the watch uses. */
   readonly folder: string;
-  readonly results: readonly RequestResult[];
   status(): WatchStatus;
   requests(type: RequestType): readonly RequestRecord[];
 }
@@ -76,13 +75,11 @@ export async function withWatch(
   await setup.early?.(server, folder);
   const sink = new MemorySink();
   const logger = new MemoryLogger();
-  const results: RequestResult[] = [];
   let status: WatchStatus | undefined;
   const readFile = (path: string) => Deno.readTextFile(path);
   const access = () =>
     loadAccess({ kubeconfig, master: "", environment: () => undefined, readFile });
   const client = new ApiClient({ http, access, readFile, clock: realClock, userAgent: "test" });
-  client.observer = { requestDone: (result) => void results.push(result) };
   const watching = watchAll({
     kinds: setup.kinds ?? [kind],
     client,
@@ -108,7 +105,6 @@ export async function withWatch(
       sink,
       logger,
       folder,
-      results,
       status: () => {
         if (status === undefined) throw new Error("no status yet");
         return status;

@@ -86,19 +86,3 @@ Deno.test("a zone that is not the value of a label is left out", () => {
   const { zone, omitted } = decodeGood("Node", { metadata: { name: "node-1", labels } });
   assertEquals([zone, omitted?.length], ["", 1]);
 });
-
-Deno.test("however many entries are left out, a few lines tell of them", () => {
-  const entries = Array.from({ length: 1_000 }, (_, i) => `bad ${i}`);
-  const raw = withValue(SERVICE, "spec.externalIPs", [...entries, "192.0.2.1"]);
-  const { externalIPs, omitted } = decodeGood("Service", raw);
-  assertEquals(externalIPs, ["192.0.2.1"]);
-  assertEquals(omitted?.length, 6);
-  assertEquals(omitted?.at(-1), "and 995 more");
-});
-
-Deno.test("without any port or cluster IP that can be used, a Service is refused", () => {
-  for (const path of ["spec.ports", "spec.clusterIPs"]) {
-    const decoded = createDecoder()("Service", withValue(SERVICE, path, [{ port: 0 }]));
-    assertEquals(decoded.type, "refuse");
-  }
-});
