@@ -109,13 +109,6 @@ Deno.test("one noisy object is limited, the others still get through", async () 
   assertEquals(posts.length, 12);
 });
 
-Deno.test("all objects of a namespace together are limited, too", async () => {
-  const { recorder, posts } = start();
-  for (let number = 0; number < 100; number++) recorder.record(report(`web-${number}`));
-  await recorder.flushed();
-  assertEquals(posts.length, 25);
-});
-
 Deno.test("an API server that does not answer blocks nothing and fills no memory", async () => {
   const { promise, resolve } = Promise.withResolvers<number>();
   const { recorder, posts, clock, state } = start(() => promise);

@@ -49,7 +49,6 @@ function observe({ hasApi }: { readonly hasApi: boolean } = { hasApi: true }) {
   metrics.read({
     ...NO_WORK,
     observed: observation,
-    refused: () => [...cache.refused],
   });
   const health = new ProxyHealth({
     clock,
@@ -122,25 +121,6 @@ Deno.test("a Service that needs what the kernel refuses gets a Warning Event", (
 
 /** A sync that changed nothing. */
 const SYNCED = { kind: "full", text: "", bytes: 0, operations: 0 } as const;
-
-Deno.test("the metric of refused objects falls when an object can be used again", async () => {
-  const { cache, metrics, observation } = observe();
-  const refused = async () => {
-    const { body } = await metrics.render();
-    return /^signpost_objects_refused{kind="EndpointSlice"} (\d+)$/m.exec(body)?.[1];
-  };
-  const refusals = cache.apply({
-    type: "refuse",
-    kind: "EndpointSlice",
-    key: "shop/web-1",
-    reason: "port 0",
-  });
-  for (const refusal of refusals) observation.refused(refusal, "object");
-  assertEquals(await refused(), "1");
-  cache.apply(slice("web-1", 0));
-  observation.synced(SYNCED, 0.1);
-  assertEquals(await refused(), "0");
-});
 
 Deno.test("the sync that follows a change measures its latency", async () => {
   const { clock, metrics, observation } = observe();
