@@ -76,7 +76,7 @@ export function* nodePortProblems(
 export function* familyProblems(
   { configuration, primary, podCIDRs, dualStack }: FamilyInputs,
 ): Generator<Finding> {
-  const { detectLocalMode, winkernel: { sourceVip } } = configuration;
+  const { detectLocalMode } = configuration;
   const wrong = otherFamily(primary);
   const node = dualStack ? `IPv${primary}-first` : `IPv${primary}-only`;
   function* check(
@@ -101,7 +101,6 @@ export function* familyProblems(
     isUsed: detectLocalMode === "NodeCIDR",
     isFatal: true,
   });
-  yield* check("winkernel.sourceVip", hostIn(sourceVip));
   if (dualStack) return;
   yield* check("ipvs.excludeCIDRs", configuration.ipvs.excludeCIDRs);
   for (const setting of ["healthzBindAddress", "metricsBindAddress"] as const) {
@@ -146,6 +145,21 @@ export function* checkNodeAddress(facts: NodeFacts): Generator<Finding> {
     node.addresses.length === 1 ? "it" : "any of them"
   }`;
   yield finding("node-address-elsewhere", { what, where });
+}
+
+/** Finds nodePortAddresses without an address of this node. Words always have one, or a finding of their own. */
+export function* checkNodePortRanges(
+  { configuration: { nodePortAddresses: ranges }, interfaceAddresses }: NodeFacts,
+): Generator<Finding> {
+  const isHere = (range: string) => interfaceAddresses.some((each) => cidrContains(range, each));
+  if (
+    ranges.length === 0 || ranges.some((each) => NODE_PORT_WORDS.includes(each) || isHere(each))
+  ) {
+    return;
+  }
+  const what = `no interface here has an address in nodePortAddresses (${ranges.join(", ")}): ` +
+    "node ports do not answer there";
+  yield finding("node-address-elsewhere", { what, where: "nodePortAddresses" });
 }
 
 export function* checkPodDetection(

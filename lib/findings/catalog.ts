@@ -29,7 +29,8 @@ export const CATALOG = {
   },
   "node-address-elsewhere": {
     severity: "warning",
-    summary: "No interface has an address of this node's Node: node ports may not answer.",
+    summary:
+      "No interface has an address of this node's Node, or of nodePortAddresses: node ports may not answer.",
     remedy:
       "Set --hostname-override if this is not the machine of that Node. Behind 1:1 NAT, set nodePortAddresses (--nodeport-addresses) to the interfaces' addresses.",
   },
@@ -160,7 +161,7 @@ export const CATALOG = {
     severity: "warning",
     summary: "signpost could not change a kernel setting of connection tracking.",
     remedy:
-      "Set it with sysctl -w, or run signpost --init-only as full root. To leave it alone, set conntrack.maxPerCore and timeouts to 0.",
+      "Set it with sysctl -w, or run signpost --init-only as full root. Or set conntrack.maxPerCore and timeouts to 0.",
   },
   "conntrack-table-almost-full": {
     severity: "warning",

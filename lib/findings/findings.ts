@@ -20,6 +20,7 @@ const CHECKS: readonly Check[] = [
   system.checkForwarding,
   system.checkApiServer,
   addresses.checkNodeAddress,
+  addresses.checkNodePortRanges,
   addresses.checkFamilies,
   addresses.checkPodDetection,
   addresses.checkPodRange,

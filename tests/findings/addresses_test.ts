@@ -2,6 +2,7 @@ import { assertEquals, assertMatch } from "@std/assert";
 import {
   checkAddressPlan,
   checkNodeAddress,
+  checkNodePortRanges,
   checkPodDetection,
   checkPodRange,
   type FamilyInputs,
@@ -84,8 +85,6 @@ const BAD_IP_CONFIG: readonly (readonly [
   ["ok dual-stack podCIDRs", NODE_CIDR, "fine", "fine", { podCIDRs: DUAL }],
   ["ok reversed podCIDRs", NODE_CIDR, "fine", "fine", { podCIDRs: DUAL.toReversed() }],
   ["wrong-family podCIDRs", NODE_CIDR, "fatal", "fatal", { podCIDRs: [OTHER] }],
-  ["ok winkernel.sourceVip", { "winkernel.sourceVip": "10.0.0.1" }, "fine", "fine"],
-  ["wrong sourceVip", { "winkernel.sourceVip": "fd01:2345::1" }, "warned", "warned"],
   ["ok IPv4 metricsBindAddress", { metricsBindAddress: "10.0.0.1:9999" }, "fine", "fine"],
   ["ok IPv6", { metricsBindAddress: "[fd01:2345::1]:9999" }, "fine", "fine", { primary: 6 }],
   ["ok unspecified", { metricsBindAddress: "0.0.0.0:9999" }, "fine", "fine", { primary: 6 }],
@@ -111,6 +110,20 @@ Deno.test("a wrong family is reported with its setting", () => {
     problem?.what ?? "",
     /^this node is IPv4-first, and clusterCIDR has only IPv6 addresses: pods of this node are not/,
   );
+});
+
+Deno.test("node ports on ranges without an address of this node are found", () => {
+  const found = (nodePortAddresses: readonly string[]) =>
+    listOf(checkNodePortRanges(factsOf([node(["192.168.77.2"])], {
+      configuration: { nodePortAddresses },
+    }))).map(({ what }) => what);
+  assertEquals(found(["10.99.0.0/16", "fd99::/64"]), [
+    "no interface here has an address in nodePortAddresses (10.99.0.0/16, fd99::/64): node ports " +
+    "do not answer there",
+  ]);
+  for (const ranges of [[], ["10.99.0.0/16", "192.168.0.0/16"], ["10.99.0.0/16", "localhost"]]) {
+    assertEquals(found(ranges), []);
+  }
 });
 
 const idsOf = (facts: Parameters<typeof checkNodeAddress>[0]) =>
