@@ -1,10 +1,9 @@
 /** The installation guides of `docs/install`, and a machine of one's own to walk them on. */
 import { V8_FLAGS } from "../../tools/compile/arguments.ts";
 import { type CommandResult, execute } from "../support/command.ts";
+import { makeFolder } from "../support/folder.ts";
 
-/** The checkout. */
 export const ROOT = new URL("../../", import.meta.url).pathname;
-/** The folder of the guides. */
 export const GUIDES = `${ROOT}docs/install/`;
 
 /** A piece of a guide that is set as code: its language, what else its first line says, its text. */
@@ -14,7 +13,6 @@ export interface Block {
   readonly text: string;
 }
 
-/** The code of a guide. */
 export function blocksOf(text: string): Block[] {
   return [...text.matchAll(/^```(\w+)(?: (\w+))?\n([^]*?)^```$/gm)]
     .map(([, language = "", mark = "", code = ""]) => ({ language, mark, text: code }));
@@ -66,15 +64,11 @@ cd ${ROOT}
  * `/usr/local/bin/signpost` is the checkout's. All that it starts ends with it.
  */
 export async function onOwnMachine(script: string): Promise<CommandResult> {
-  const folder = await Deno.makeTempDir({ prefix: "signpost-guide-" });
+  await using folder = await makeFolder("guide");
   const denoDir = Deno.env.get("DENO_DIR") ?? `${Deno.env.get("HOME")}/.cache/deno`;
-  try {
-    const shell = ["sh", "-c", `${OWN_MACHINE}\n${script}`, "sh", folder, denoDir];
-    return await execute([
-      ...["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child"],
-      ...[...shell, Deno.env.get("HOME") ?? "/root"],
-    ]);
-  } finally {
-    await Deno.remove(folder, { recursive: true });
-  }
+  const shell = ["sh", "-c", `${OWN_MACHINE}\n${script}`, "sh", folder.path, denoDir];
+  return await execute([
+    ...["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child"],
+    ...[...shell, Deno.env.get("HOME") ?? "/root"],
+  ]);
 }

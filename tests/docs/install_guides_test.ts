@@ -2,12 +2,14 @@ import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { parse } from "@std/yaml";
 import { unpackedPackages } from "../../tools/unpacked.ts";
 import { run } from "../support/command.ts";
+import { makeFolder } from "../support/folder.ts";
 import { findHelm, template } from "../examples/helm.ts";
 import { objectsIn } from "../examples/installed_objects.ts";
 import { MANIFESTS } from "../e2e/kubeadm_pod.ts";
 import type { ApiObject } from "../support/pipeline.ts";
 import { typeErrors } from "../examples/kubernetes_types.ts";
 import { archiveFiles, readContent } from "../../tools/package/content.ts";
+import { exists, filesBelow, read } from "./checkout.ts";
 import { blocksOf, commandsOf, GUIDES, onOwnMachine, ROOT } from "./guides.ts";
 
 /** The texts of a guide's blocks with this mark. */
@@ -215,15 +217,11 @@ Deno.test("k3s-rke2.md: the chart takes the values of the HelmChart", async () =
   if (helm === undefined) return;
   const [manifest = ""] = await blocks("k3s-rke2.md", "helmchart");
   const { spec } = parse(manifest) as { readonly spec: { readonly valuesContent: string } };
-  const values = await Deno.makeTempFile({ prefix: "signpost-values-" });
-  try {
-    await Deno.writeTextFile(values, spec.valuesContent);
-    const { code, stdout, stderr } = await template(helm, ["-f", values]);
-    assertEquals(code, 0, stderr);
-    assertStringIncludes(stdout, "https://127.0.0.1:6444");
-  } finally {
-    await Deno.remove(values);
-  }
+  await using folder = await makeFolder("values");
+  await Deno.writeTextFile(`${folder.path}/values.yaml`, spec.valuesContent);
+  const { code, stdout, stderr } = await template(helm, ["-f", `${folder.path}/values.yaml`]);
+  assertEquals(code, 0, stderr);
+  assertStringIncludes(stdout, "https://127.0.0.1:6444");
 });
 
 Deno.test("the playbook stops at the first node that fails", async () => {
@@ -244,9 +242,9 @@ Deno.test("the playbook stops at the first node that fails", async () => {
 });
 
 Deno.test("the guides' objects are those that Kubernetes knows", async () => {
-  const read = (name: string) => Deno.readTextFile(`${ROOT}examples/install/${name}`);
-  const cleanup = objectsIn((await read("cleanup-pod.yaml")).replaceAll("NODE", "worker-1"));
-  const patch = parse(await read("kube-proxy-patch.yaml")) as {
+  const pod = await read("examples/install/cleanup-pod.yaml");
+  const cleanup = objectsIn(pod.replaceAll("NODE", "worker-1"));
+  const patch = parse(await read("examples/install/kube-proxy-patch.yaml")) as {
     readonly spec: { readonly template: { readonly spec: Readonly<Record<string, unknown>> } };
   };
   const patched = {
@@ -258,17 +256,12 @@ Deno.test("the guides' objects are those that Kubernetes knows", async () => {
   assertEquals(await typeErrors([...cleanup, patched]), "");
 });
 
-Deno.test("what the guides link to and name in the checkout is there", async () => {
+Deno.test("the files of the checkout that the guides name are there", async () => {
   const missing: string[] = [];
-  for await (const { name } of Deno.readDir(GUIDES)) {
-    const text = await Deno.readTextFile(GUIDES + name);
-    const links = [...text.matchAll(/\]\(([^):#]+)\)/g)].map(([, path]) => GUIDES + path);
-    const files = [...text.matchAll(/(?<![\w/.-])(?:examples|charts|systemd|tests)\/[\w./-]*\w/g)]
-      .map(([path]) => ROOT + path);
-    assert(links.length > 0 || files.length > 0, name);
-    for (const path of [...links, ...files]) {
-      if (!await Deno.stat(path).then(() => true, () => false)) missing.push(`${name}: ${path}`);
-    }
+  for (const guide of filesBelow("docs/install/")) {
+    const text = await read(guide);
+    const files = text.matchAll(/(?<![\w/.-])(?:examples|charts|systemd|tests)\/[\w./-]*\w/g);
+    for (const [path] of files) if (!await exists(path)) missing.push(`${guide}: ${path}`);
   }
   assertEquals(missing, []);
 });

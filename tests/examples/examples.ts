@@ -2,10 +2,8 @@
 import { parseAll } from "@std/yaml";
 import type { ApiObject } from "../support/pipeline.ts";
 
-/** The folder. */
 export const EXAMPLES = new URL("../../examples/", import.meta.url).pathname;
 
-/** The objects of one file. */
 export async function readExample(name: string): Promise<ApiObject[]> {
   return parseAll(await Deno.readTextFile(EXAMPLES + name)) as ApiObject[];
 }

@@ -4,7 +4,6 @@ import { goProgram } from "../../tools/go.ts";
 
 /** A helm built without its release's settings believes in Kubernetes 1.20. */
 const KUBERNETES = ["--kube-version", "1.37.0"];
-/** The chart. */
 export const CHART = new URL("../../charts/signpost", import.meta.url).pathname;
 
 /** Returns the path of helm, `undefined` where it cannot be built. */

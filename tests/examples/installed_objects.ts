@@ -10,7 +10,6 @@ const HELM = [
   "checksum/config",
 ];
 
-/** The objects in a text of YAML. */
 export function objectsIn(text: string): ApiObject[] {
   return (parseAll(text) as (ApiObject | null)[]).filter((object) => object !== null);
 }

@@ -1,6 +1,7 @@
 /** The plug-in asks the pods of all nodes, with a kubectl that stands in for a cluster. */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { execute } from "../support/command.ts";
+import { makeFolder } from "../support/folder.ts";
 
 const SCRIPT = new URL("../../examples/install/kubectl-signpost", import.meta.url).pathname;
 
@@ -33,38 +34,34 @@ interface Cluster {
 }
 
 async function plugin(args: readonly string[], { answers, nodes, isKubeadm, more = "" }: Cluster) {
-  const folder = await Deno.makeTempDir({ prefix: "signpost-cluster-" });
+  await using folder = await makeFolder("cluster");
   const write = (name: string, text: string) =>
-    Deno.writeTextFile(`${folder}/${name}`, text, { mode: 0o755 });
-  try {
-    await Deno.mkdir(`${folder}/running`);
-    await write("kubectl", KUBECTL);
-    const pods = Object.keys(answers).map((node) => `${node} kube-system signpost-${node}\n`);
-    await write("pods", isKubeadm ? "" : pods.join("") + more);
-    await write("kube-proxy", pods.join(""));
-    await write("nodes", (nodes ?? Object.keys(answers)).join(" "));
-    for (const [node, [code, text]] of Object.entries(answers)) {
-      await write(`pod-signpost-${node}`, `${code}\n${text}`);
-    }
-    const env = { STATE: folder, PATH: `${folder}:${Deno.env.get("PATH")}` };
-    const result = await execute([SCRIPT, ...args], { env, cwd: folder });
-    const read = (name: string) => Deno.readTextFile(`${folder}/${name}`);
-    const archives = [...Deno.readDirSync(folder)].map(({ name }) => name)
-      .filter((name) => name.endsWith(".gz")).sort();
-    return {
-      ...result,
-      calls: await read("calls").catch(() => ""),
-      atOnce: Math.max(
-        0,
-        ...(await read("at-once").catch(() => "0")).trim().split("\n").map(Number),
-      ),
-      archives: Object.fromEntries(
-        await Promise.all(archives.map(async (name) => [name, await read(name)])),
-      ),
-    };
-  } finally {
-    await Deno.remove(folder, { recursive: true });
+    Deno.writeTextFile(`${folder.path}/${name}`, text, { mode: 0o755 });
+  await Deno.mkdir(`${folder.path}/running`);
+  await write("kubectl", KUBECTL);
+  const pods = Object.keys(answers).map((node) => `${node} kube-system signpost-${node}\n`);
+  await write("pods", isKubeadm ? "" : pods.join("") + more);
+  await write("kube-proxy", pods.join(""));
+  await write("nodes", (nodes ?? Object.keys(answers)).join(" "));
+  for (const [node, [code, text]] of Object.entries(answers)) {
+    await write(`pod-signpost-${node}`, `${code}\n${text}`);
   }
+  const env = { STATE: folder.path, PATH: `${folder.path}:${Deno.env.get("PATH")}` };
+  const result = await execute([SCRIPT, ...args], { env, cwd: folder.path });
+  const read = (name: string) => Deno.readTextFile(`${folder.path}/${name}`);
+  const archives = [...Deno.readDirSync(folder.path)].map(({ name }) => name)
+    .filter((name) => name.endsWith(".gz")).sort();
+  return {
+    ...result,
+    calls: await read("calls").catch(() => ""),
+    atOnce: Math.max(
+      0,
+      ...(await read("at-once").catch(() => "0")).trim().split("\n").map(Number),
+    ),
+    archives: Object.fromEntries(
+      await Promise.all(archives.map(async (name) => [name, await read(name)])),
+    ),
+  };
 }
 
 const FINE: readonly [number, string] = [0, "signpost check on a: no node problems\n"];

@@ -1,6 +1,7 @@
 /** Checks objects against the types that are generated from Kubernetes' API. */
 import type { ApiObject } from "../support/pipeline.ts";
 import { execute } from "../support/command.ts";
+import { makeFolder } from "../support/folder.ts";
 
 const DENO_JSON = new URL("../../deno.json", import.meta.url).pathname;
 
@@ -22,13 +23,10 @@ export async function typeErrors(objects: readonly ApiObject[]): Promise<string>
     const type = `import("kubernetes-types/${module}").${object.kind}`;
     return `export const object${i}: ${type} = ${JSON.stringify(object, undefined, 2)};\n`;
   });
-  const file = await Deno.makeTempFile({ prefix: "signpost-objects-", suffix: ".ts" });
-  try {
-    await Deno.writeTextFile(file, source.join("\n"));
-    const command = [Deno.execPath(), "check", "-q", "--config", DENO_JSON, file];
-    const { code, stdout, stderr } = await execute(command, { env: { NO_COLOR: "1" } });
-    return code === 0 ? "" : stdout + stderr;
-  } finally {
-    await Deno.remove(file);
-  }
+  await using folder = await makeFolder("objects");
+  const file = `${folder.path}/objects.ts`;
+  await Deno.writeTextFile(file, source.join("\n"));
+  const command = [Deno.execPath(), "check", "-q", "--config", DENO_JSON, file];
+  const { code, stdout, stderr } = await execute(command, { env: { NO_COLOR: "1" } });
+  return code === 0 ? "" : stdout + stderr;
 }

@@ -12,6 +12,7 @@ import { service } from "../policy/objects.ts";
 import { Pipeline } from "../support/pipeline.ts";
 import { NO_PROGRESS, NO_WORK, NOTHING_SEEN, WATCHES } from "../observe/support/work.ts";
 import { connectionsTo } from "../support/cluster.ts";
+import { makeFolder } from "../support/folder.ts";
 
 const FOLDER = `${CHART}/monitoring/`;
 /** Labels that Prometheus adds itself. */
@@ -49,19 +50,10 @@ async function metricsOf(mode: Mode, more: Partial<MetricsSources> = {}) {
   await pipeline.apply(backend.dataplane, [service("web")]);
   const metrics = new Metrics({ backend: backend.metrics, families: [4, 6] });
   metrics.read({
+    ...NO_WORK,
     observed: { ...NOTHING_SEEN, watches: WATCHES },
     sync: () => ({ ...NO_PROGRESS, queued: 1, synced: 1 }),
-    desired: NO_WORK.desired,
     snapshotAge: () => 1,
-    isStale: () => false,
-    findings: () => [],
-    refused: () => [],
-    process: {
-      memory: () => ({ rss: 1, heapTotal: 1, heapUsed: 1, external: 1 }),
-      cpu: () => 1,
-      started: 1,
-      platform: "linux/amd64",
-    },
     connections: async function* () {
       yield [connectionsTo(), connectionsTo({ reason: "no-endpoints" })];
     },
@@ -166,13 +158,10 @@ Deno.test({
     await check("test", "rules", `${FOLDER}alerts_test.yaml`);
     const plain = queries.map((expr) => expr.replaceAll("$__rate_interval", "5m"));
     const rules = plain.map((expr, i) => ({ record: `panel:query:${i}`, expr }));
-    const file = await Deno.makeTempFile({ prefix: "signpost-dashboard-", suffix: ".yaml" });
-    try {
-      await Deno.writeTextFile(file, stringify({ groups: [{ name: "dashboard", rules }] }));
-      await check("check", "rules", file);
-    } finally {
-      await Deno.remove(file);
-    }
+    await using folder = await makeFolder("dashboard");
+    const file = `${folder.path}/rules.yaml`;
+    await Deno.writeTextFile(file, stringify({ groups: [{ name: "dashboard", rules }] }));
+    await check("check", "rules", file);
   },
 });
 
@@ -192,33 +181,29 @@ async function mixinFires(
   components: readonly { readonly job: string; readonly version: string }[],
   alerts: readonly string[],
 ): Promise<void> {
-  const folder = await Deno.makeTempDir({ prefix: "signpost-mixin-" });
-  try {
-    await Deno.writeTextFile(
-      `${folder}/rules.yaml`,
-      stringify({ groups: [{ name: "a", rules: MIXIN }] }),
-    );
-    const series = components.flatMap(({ job, version }) => [
-      { series: `up{job="${job}",instance="${job}-1"}`, values: "1x60" },
-      { series: `kubernetes_build_info{job="${job}",git_version="${version}"}`, values: "1x60" },
-    ]);
-    const test = {
-      interval: "1m",
-      input_series: series,
-      promql_expr_test: [{
-        expr: 'count by (alertname) (ALERTS{alertstate="firing"})',
-        eval_time: "30m",
-        exp_samples: alerts.map((name) => ({ labels: `{alertname="${name}"}`, value: 1 })),
-      }],
-    };
-    await Deno.writeTextFile(
-      `${folder}/test.yaml`,
-      stringify({ rule_files: ["rules.yaml"], evaluation_interval: "1m", tests: [test] }),
-    );
-    await run([promtool ?? "", "test", "rules", `${folder}/test.yaml`]);
-  } finally {
-    await Deno.remove(folder, { recursive: true });
-  }
+  await using folder = await makeFolder("mixin");
+  await Deno.writeTextFile(
+    `${folder.path}/rules.yaml`,
+    stringify({ groups: [{ name: "a", rules: MIXIN }] }),
+  );
+  const series = components.flatMap(({ job, version }) => [
+    { series: `up{job="${job}",instance="${job}-1"}`, values: "1x60" },
+    { series: `kubernetes_build_info{job="${job}",git_version="${version}"}`, values: "1x60" },
+  ]);
+  const test = {
+    interval: "1m",
+    input_series: series,
+    promql_expr_test: [{
+      expr: 'count by (alertname) (ALERTS{alertstate="firing"})',
+      eval_time: "30m",
+      exp_samples: alerts.map((name) => ({ labels: `{alertname="${name}"}`, value: 1 })),
+    }],
+  };
+  await Deno.writeTextFile(
+    `${folder.path}/test.yaml`,
+    stringify({ rule_files: ["rules.yaml"], evaluation_interval: "1m", tests: [test] }),
+  );
+  await run([promtool ?? "", "test", "rules", `${folder.path}/test.yaml`]);
 }
 
 Deno.test({

@@ -3,10 +3,11 @@ import {
   bootSystemd,
   canRunSystemd,
   type PrivateSystemd,
-  waitFor,
 } from "../observe/support/private_systemd.ts";
 import { commandsOf } from "../docs/guides.ts";
 import { run } from "../support/command.ts";
+import { eventually } from "../support/eventually.ts";
+import { makeFolder, type TestFolder } from "../support/folder.ts";
 
 const ROOT = new URL("../../", import.meta.url).pathname;
 
@@ -44,29 +45,22 @@ table ip6 kube-proxy {
 }
 `;
 
-/** A folder with what an installation takes; the program is bundled, as the compile task does it. */
-async function makeRelease(): Promise<string> {
-  const folder = await Deno.makeTempDir({ prefix: "signpost-release-" });
-  await run(["cp", "-r", ...["examples", "systemd"].map((name) => ROOT + name), folder]);
-  const config = ["--config", `${ROOT}deno.json`];
-  await run([
-    Deno.execPath(),
-    "bundle",
-    "-q",
-    ...config,
-    "-o",
-    `${folder}/main.js`,
-    `${ROOT}main.ts`,
-  ]);
-  await run(["cp", `${ROOT}deno.json`, folder]);
+/** Makes a folder with what an installation takes; the program is bundled, as the compile task does it. */
+async function makeRelease(): Promise<TestFolder> {
+  const folder = await makeFolder("release");
+  const { path } = folder;
+  const files = ["examples", "systemd", "deno.json"].map((name) => ROOT + name);
+  await run(["cp", "-r", ...files, path]);
+  const flags = ["-q", "--config", `${ROOT}deno.json`, "-o", `${path}/main.js`];
+  await run([Deno.execPath(), "bundle", ...flags, `${ROOT}main.ts`]);
   await Deno.writeTextFile(
-    `${folder}/signpost`,
+    `${path}/signpost`,
     "#!/bin/sh\nexport DENO_DIR=/var/lib/signpost/deno\n" +
       "case $1 in\n  cleanup | status) ;;\n" +
       '  *) set -- "$@" --manifests=/opt/checkout/examples --hostname-override=node-1 ;;\nesac\n' +
       'exec /opt/deno run -qP --no-lock --config /opt/checkout/deno.json /opt/checkout/main.js "$@"\n',
   );
-  await run(["chmod", "-R", "a+rX", folder]);
+  await run(["chmod", "-R", "a+rX", path]);
   return folder;
 }
 
@@ -76,39 +70,35 @@ Deno.test({
   name: "bare-metal.md's commands take a node from kube-proxy to signpost, then back",
   ignore: !await canRunSystemd(),
   fn: async () => {
-    const release = await makeRelease();
-    try {
-      await using systemd = await bootSystemd(release);
-      const tables = () => systemd.run("nft", "list", "tables");
-      await shell(systemd, OPEN_FOLDERS);
-      await shell(systemd, `nft -f - <<'END'\n${KUBE_PROXY_RULES}\nEND`);
+    await using release = await makeRelease();
+    await using systemd = await bootSystemd(release.path);
+    const tables = () => systemd.run("nft", "list", "tables");
+    await shell(systemd, OPEN_FOLDERS);
+    await shell(systemd, `nft -f - <<'END'\n${KUBE_PROXY_RULES}\nEND`);
 
-      await shell(systemd, INSTALL).catch(async (cause: Error) => {
-        throw new Error(await shell(systemd, "cat /opt/log; systemctl status signpost || true"), {
-          cause,
-        });
+    await shell(systemd, INSTALL).catch(async (cause: Error) => {
+      throw new Error(await shell(systemd, "cat /opt/log; systemctl status signpost || true"), {
+        cause,
       });
-      assertStringIncludes(
-        await systemd.run("systemctl", "status", "signpost"),
-        "active (running)",
-      );
-      assertEquals(await tables(), "table inet signpost\n");
-      await waitFor("the answer of /healthz", async () => {
-        return (await shell(systemd, "curl -s http://127.0.0.1:10256/healthz || true"))
-          .includes('"healthy":true');
-      });
+    });
+    assertStringIncludes(
+      await systemd.run("systemctl", "status", "signpost"),
+      "active (running)",
+    );
+    assertEquals(await tables(), "table inet signpost\n");
+    await eventually("the answer of /healthz", async () => {
+      return (await shell(systemd, "curl -s http://127.0.0.1:10256/healthz || true"))
+        .includes('"healthy":true');
+    });
 
-      await shell(systemd, "install -m 0755 /opt/checkout/signpost /usr/local/bin/signpost");
-      await systemd.run("systemctl", "restart", "signpost");
-      assertEquals(await tables(), "table inet signpost\n");
+    await shell(systemd, "install -m 0755 /opt/checkout/signpost /usr/local/bin/signpost");
+    await systemd.run("systemctl", "restart", "signpost");
+    assertEquals(await tables(), "table inet signpost\n");
 
-      const back = (await commandsOf("bare-metal.md", "back")).split("\n\n");
-      await shell(systemd, back[0] ?? "");
-      assertEquals(await tables(), "table inet signpost\n");
-      await shell(systemd, back.slice(1).join("\n"));
-      assertEquals(await tables(), "");
-    } finally {
-      await Deno.remove(release, { recursive: true });
-    }
+    const back = (await commandsOf("bare-metal.md", "back")).split("\n\n");
+    await shell(systemd, back[0] ?? "");
+    assertEquals(await tables(), "table inet signpost\n");
+    await shell(systemd, back.slice(1).join("\n"));
+    assertEquals(await tables(), "");
   },
 });

@@ -1,5 +1,4 @@
 import { assertEquals } from "@std/assert";
-import type { ApiObject } from "../support/pipeline.ts";
 import { Pipeline } from "../support/pipeline.ts";
 import { readExamples } from "./examples.ts";
 
@@ -40,20 +39,5 @@ Deno.test("the examples have a Service of every kind", async () => {
       dualStack: true,
       protocols: ["SCTP", "TCP", "UDP"],
     },
-  );
-});
-
-Deno.test("headless Services and ExternalNames make no rules", async () => {
-  const pipeline = new Pipeline();
-  const objects = await readExamples();
-  const withoutRules = (object: ApiObject) => {
-    const spec = object["spec"] as Record<string, unknown> | undefined;
-    return spec?.["type"] === "ExternalName" || spec?.["clusterIP"] === "None";
-  };
-  const services = objects.filter(({ kind }) => kind === "Service");
-  pipeline.load(objects);
-  assertEquals(
-    pipeline.desired.services.size,
-    services.length - services.filter(withoutRules).length,
   );
 });

@@ -3,6 +3,7 @@
  */
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { execute } from "../support/command.ts";
+import { makeFolder } from "../support/folder.ts";
 
 const SCRIPT = new URL("../../examples/install/take-over-node.sh", import.meta.url).pathname;
 
@@ -31,34 +32,29 @@ case "$*" in
 esac
 `;
 
-/** Runs the script beside a cluster that is broken in some ways. */
 async function takeOver(
   args: readonly string[],
   { broken = [], label = "" }: { readonly broken?: readonly string[]; readonly label?: string } =
     {},
 ) {
-  const folder = await Deno.makeTempDir({ prefix: "signpost-cluster-" });
+  await using folder = await makeFolder("cluster");
   const write = (name: string, text: string) =>
-    Deno.writeTextFile(`${folder}/${name}`, text, { mode: 0o755 });
-  try {
-    await write("kubectl", KUBECTL);
-    await write("sleep", "#!/bin/sh\n");
-    await write("label", label);
-    await write("calls", "");
-    await write("applied", "");
-    for (const name of broken) await write(name, "");
-    const env = { STATE: folder, PATH: `${folder}:${Deno.env.get("PATH")}` };
-    const result = await execute([SCRIPT, ...args], { env });
-    const read = (name: string) => Deno.readTextFile(`${folder}/${name}`);
-    return {
-      ...result,
-      label: (await read("label")).trim(),
-      calls: await read("calls"),
-      applied: await read("applied"),
-    };
-  } finally {
-    await Deno.remove(folder, { recursive: true });
-  }
+    Deno.writeTextFile(`${folder.path}/${name}`, text, { mode: 0o755 });
+  await write("kubectl", KUBECTL);
+  await write("sleep", "#!/bin/sh\n");
+  await write("label", label);
+  await write("calls", "");
+  await write("applied", "");
+  for (const name of broken) await write(name, "");
+  const env = { STATE: folder.path, PATH: `${folder.path}:${Deno.env.get("PATH")}` };
+  const result = await execute([SCRIPT, ...args], { env });
+  const read = (name: string) => Deno.readTextFile(`${folder.path}/${name}`);
+  return {
+    ...result,
+    label: (await read("label")).trim(),
+    calls: await read("calls"),
+    applied: await read("applied"),
+  };
 }
 
 Deno.test("a node that was taken over is only checked", async () => {

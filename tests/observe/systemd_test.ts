@@ -1,4 +1,4 @@
-import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { assertEquals, assertStringIncludes } from "@std/assert";
 import {
   logsToJournal,
   type NotifySocket,
@@ -7,6 +7,8 @@ import {
 } from "../../lib/observe/systemd.ts";
 import { openNotifySocket } from "../../lib/system/socket.ts";
 import { ManualClock, MemoryLogger, settle, START } from "../support/clock_and_log.ts";
+import { execute } from "../support/command.ts";
+import { makeFolder } from "../support/folder.ts";
 
 function environment(values: Record<string, string>) {
   const map = new Map(Object.entries(values));
@@ -119,12 +121,10 @@ Deno.test("a socket that does not take it is a warning, once", async () => {
 });
 
 Deno.test("datagrams arrive at a path and at an abstract address", async () => {
-  const folder = await Deno.makeTempDir();
-  for (const address of [`${folder}/notify`, `@signpost-test-${crypto.randomUUID()}`]) {
-    const receiver = Deno.listenDatagram({
-      transport: "unixpacket",
-      path: address.replace(/^@/, "\0"),
-    });
+  await using folder = await makeFolder("notify");
+  for (const address of [`${folder.path}/notify`, `@signpost-test-${crypto.randomUUID()}`]) {
+    const path = address.replace(/^@/, "\0");
+    const receiver = Deno.listenDatagram({ transport: "unixpacket", path });
     const socket = openNotifySocket(address);
     await socket.send("READY=1\nSTATUS=ü");
     const [datagram] = await receiver.receive();
@@ -132,32 +132,24 @@ Deno.test("datagrams arrive at a path and at an abstract address", async () => {
     socket.close();
     receiver.close();
   }
-  await Deno.remove(folder, { recursive: true });
 });
 
 Deno.test("the socket needs the network, a path to write to", async () => {
-  const folder = await Deno.makeTempDir();
-  const path = `${folder}/notify`;
+  await using folder = await makeFolder("notify");
+  const path = `${folder.path}/notify`;
   const receiver = Deno.listenDatagram({ transport: "unixpacket", path });
   const adapter = new URL("../../lib/system/socket.ts", import.meta.url).href;
-  const script = `import { openNotifySocket } from ${JSON.stringify(adapter)};
+  const stdin = `import { openNotifySocket } from ${JSON.stringify(adapter)};
     await openNotifySocket(${JSON.stringify(path)}).send("READY=1");`;
-  const file = `${folder}/send.ts`;
-  await Deno.writeTextFile(file, script);
-  const args = ["run", "--no-config", "--no-prompt", "--unstable-net", "--allow-net"];
-  const run = async (...more: string[]) => {
-    const { success, stderr } = await new Deno.Command(Deno.execPath(), {
-      args: [...args, ...more, file],
-    }).output();
-    return { success, text: new TextDecoder().decode(stderr) };
-  };
-  const refused = await run();
-  assert(!refused.success);
-  assertStringIncludes(refused.text, "NotCapable");
-  const allowed = await run(`--allow-write=${path}`);
-  assert(allowed.success, allowed.text);
+  const flags = ["--no-config", "--no-prompt", "--unstable-net", "--allow-net"];
+  const send = (...more: string[]) =>
+    execute([Deno.execPath(), "run", ...flags, ...more, "-"], { stdin });
+  const refused = await send();
+  assertEquals(refused.code, 1);
+  assertStringIncludes(refused.stderr, "NotCapable");
+  const allowed = await send(`--allow-write=${path}`);
+  assertEquals(allowed.code, 0, allowed.stderr);
   const [datagram] = await receiver.receive();
   assertEquals(new TextDecoder().decode(datagram), "READY=1");
   receiver.close();
-  await Deno.remove(folder, { recursive: true });
 });

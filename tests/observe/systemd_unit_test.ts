@@ -1,6 +1,9 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { NFTABLES_MODULES } from "../../lib/backend/nftables/probe.ts";
-import { bootSystemd, canRunSystemd, waitFor } from "./support/private_systemd.ts";
+import { type CommandResult, execute, run } from "../support/command.ts";
+import { eventually } from "../support/eventually.ts";
+import { makeFolder } from "../support/folder.ts";
+import { bootSystemd, canRunSystemd, type PrivateSystemd } from "./support/private_systemd.ts";
 
 const UNIT = new URL("../../systemd/signpost.service", import.meta.url);
 const CHECKOUT = new URL("../../", import.meta.url).pathname;
@@ -16,57 +19,37 @@ RestartSec=3s
 StandardError=append:/opt/log
 `;
 
-async function analyze(...args: string[]): Promise<{ code: number; text: string }> {
-  const output = await new Deno.Command("systemd-analyze", { args }).output();
-  const decoder = new TextDecoder();
-  return { code: output.code, text: decoder.decode(output.stdout) + decoder.decode(output.stderr) };
+/** Verifies the unit beside a drop-in. */
+async function verify(dropIn: string): Promise<CommandResult> {
+  await using folder = await makeFolder("unit");
+  const unit = `${folder.path}/signpost.service`;
+  await Deno.mkdir(`${unit}.d`);
+  // The program need not be installed where the tests run.
+  const text = (await Deno.readTextFile(UNIT)).replaceAll("/usr/local/bin/signpost", "/bin/true");
+  await Deno.writeTextFile(unit, text);
+  await Deno.writeTextFile(`${unit}.d/jitless.conf`, dropIn);
+  return await execute(["systemd-analyze", "verify", "--man=no", unit]);
 }
 
+const NO_FAULT = { code: 0, stdout: "", stderr: "" };
+
 Deno.test("systemd-analyze verify finds no fault with the unit", async () => {
-  const folder = await Deno.makeTempDir();
-  try {
-    // The program need not be installed where the tests run.
-    const unit = (await Deno.readTextFile(UNIT)).replaceAll("/usr/local/bin/signpost", "/bin/true");
-    await Deno.writeTextFile(`${folder}/signpost.service`, unit);
-    assertEquals(await analyze("verify", "--man=no", `${folder}/signpost.service`), {
-      code: 0,
-      text: "",
-    });
-  } finally {
-    await Deno.remove(folder, { recursive: true });
-  }
+  assertEquals(await verify(""), NO_FAULT);
 });
 
 Deno.test("systemd-analyze verify finds no fault with the jitless drop-in", async () => {
-  const folder = await Deno.makeTempDir();
-  try {
-    const unit = (await Deno.readTextFile(UNIT)).replaceAll("/usr/local/bin/signpost", "/bin/true");
-    assertEquals(/^MemoryDenyWriteExecute/m.test(unit), false, "V8 makes code at run time");
-    const dropIn = await Deno.readTextFile(new URL("signpost-jitless.conf", UNIT));
-    assertStringIncludes(dropIn, "\n[Service]\nMemoryDenyWriteExecute=yes\n");
-    await Deno.mkdir(`${folder}/signpost.service.d`);
-    await Deno.writeTextFile(`${folder}/signpost.service`, unit);
-    await Deno.writeTextFile(`${folder}/signpost.service.d/jitless.conf`, dropIn);
-    assertEquals(await analyze("verify", "--man=no", `${folder}/signpost.service`), {
-      code: 0,
-      text: "",
-    });
-  } finally {
-    await Deno.remove(folder, { recursive: true });
-  }
+  const unit = await Deno.readTextFile(UNIT);
+  assertEquals(/^MemoryDenyWriteExecute/m.test(unit), false, "V8 makes code at run time");
+  const dropIn = await Deno.readTextFile(new URL("signpost-jitless.conf", UNIT));
+  assertStringIncludes(dropIn, "\n[Service]\nMemoryDenyWriteExecute=yes\n");
+  assertEquals(await verify(dropIn), NO_FAULT);
 });
 
 Deno.test("systemd-analyze security rates the unit's exposure below 3", async () => {
   // The threshold is in tenths; a higher exposure fails.
-  const { code, text } = await analyze(
-    "security",
-    "--offline=true",
-    "--no-pager",
-    "--threshold=29",
-    UNIT.pathname,
-  );
-  assertEquals(code, 0, text);
-  assertStringIncludes(text, "Overall exposure level");
+  const flags = ["--offline=true", "--no-pager", "--threshold=29"];
+  const rating = await run(["systemd-analyze", "security", ...flags, UNIT.pathname]);
+  assertStringIncludes(rating, "Overall exposure level");
 });
 
 Deno.test({
@@ -75,7 +58,7 @@ Deno.test({
   fn: async () => {
     await using systemd = await bootSystemd(CHECKOUT);
     const show = (...names: string[]) => systemd.show("signpost.service", ...names);
-    await installUnit(systemd.run);
+    await installUnit(systemd);
 
     await systemd.run("systemctl", "start", "signpost.service").catch(async (error: Error) => {
       throw new Error(await systemd.run("cat", "/opt/log"), { cause: error });
@@ -88,12 +71,15 @@ Deno.test({
     await assertConfined(await systemd.run("cat", "/var/lib/signpost/probe.json"));
 
     await systemd.run("systemctl", "reload", "signpost.service");
-    await waitFor("the reload", async () => (await show("StatusText")).StatusText === "reloaded 1");
+    await eventually(
+      "the reload",
+      async () => (await show("StatusText")).StatusText === "reloaded 1",
+    );
     assertEquals(await show("ActiveState", "NRestarts"), { ActiveState: "active", NRestarts: "0" });
 
     await systemd.run("systemctl", "kill", "-s", "USR1", "--kill-who=main", "signpost.service");
-    await waitFor("the watchdog", async () => (await show("Result")).Result === "watchdog");
-    await waitFor("the restart", async () => {
+    await eventually("the watchdog", async () => (await show("Result")).Result === "watchdog");
+    await eventually("the restart", async () => {
       const { ActiveState, NRestarts } = await show("ActiveState", "NRestarts");
       return ActiveState === "active" && NRestarts === "1";
     });
@@ -118,18 +104,18 @@ Deno.test({
       await systemd.run("systemctl", "restart", "signpost.service").catch(() => {});
       return (await systemd.show("signpost.service", "ActiveState"))["ActiveState"];
     };
-    await installUnit(systemd.run, { v8Flags: "--v8-flags=--jitless", isHardened: true });
+    await installUnit(systemd, { v8Flags: "--v8-flags=--jitless", isHardened: true });
     assertEquals(await state(), "active");
     assertEquals(await systemd.show("signpost.service", "MemoryDenyWriteExecute"), {
       MemoryDenyWriteExecute: "yes",
     });
-    await installUnit(systemd.run, { v8Flags: "", isHardened: true });
+    await installUnit(systemd, { v8Flags: "", isHardened: true });
     assertEquals(await state() === "active", false);
   },
 });
 
 async function installUnit(
-  run: (program: string, ...parameters: string[]) => Promise<string>,
+  systemd: PrivateSystemd,
   { v8Flags = "", isHardened = false } = {},
 ): Promise<void> {
   const script = `
@@ -139,7 +125,7 @@ async function installUnit(
     printf %s "$1" > /etc/systemd/system/signpost.service.d/test.conf
     test -z "$2" || cp /opt/checkout/systemd/signpost-jitless.conf /etc/systemd/system/signpost.service.d/
     systemctl daemon-reload`;
-  await run("sh", "-c", script, "sh", probeDropIn(v8Flags), isHardened ? "hardened" : "");
+  await systemd.run("sh", "-c", script, "sh", probeDropIn(v8Flags), isHardened ? "hardened" : "");
 }
 
 /** @param report what the probe daemon wrote */

@@ -6,6 +6,8 @@
  * is read-only in it, it has a /tmp, /var, /run and /opt of its own, and it knows no units but its
  * own. The distribution's units must stay out: systemd-tmpfiles alone would empty the host's /tmp.
  */
+import { run } from "../../support/command.ts";
+import { eventually } from "../../support/eventually.ts";
 
 /** A booted systemd. */
 export interface PrivateSystemd extends AsyncDisposable {
@@ -52,7 +54,7 @@ export async function canRunSystemd(): Promise<boolean> {
     await Deno.stat(INIT);
     const cgroup = await makeCgroup();
     await Deno.remove(cgroup);
-    await execute(["unshare", "-pfmCun", "--mount-proc", "true"]);
+    await run(["unshare", "-pfmCun", "--mount-proc", "true"]);
     return true;
   } catch {
     return false;
@@ -73,7 +75,7 @@ export async function bootSystemd(checkout: string): Promise<PrivateSystemd> {
   const systemd: PrivateSystemd = {
     run: async (...argv) => {
       const init = await childOf(host.pid);
-      return execute(["nsenter", "-t", String(init), "-m", "-p", "-C", "-u", "-n", ...argv]);
+      return run(["nsenter", "-t", String(init), "-m", "-p", "-C", "-u", "-n", ...argv]);
     },
     show: async (unit, ...properties) => {
       const text = await systemd.run("systemctl", "show", "-p", properties.join(","), unit);
@@ -91,11 +93,11 @@ export async function bootSystemd(checkout: string): Promise<PrivateSystemd> {
         // It has ended by itself.
       }
       await host.status;
-      await waitFor("its cgroup to be empty", () => removeCgroup(cgroup));
+      await eventually("its cgroup to be empty", () => removeCgroup(cgroup));
     },
   };
   try {
-    await waitFor("systemd to be up", async () => {
+    await eventually("systemd to be up", async () => {
       const state = await systemd.run("systemctl", "show", "-p", "SystemState").catch(() => "");
       return /SystemState=(running|degraded)/.test(state);
     });
@@ -103,18 +105,6 @@ export async function bootSystemd(checkout: string): Promise<PrivateSystemd> {
   } catch (error) {
     await systemd[Symbol.asyncDispose]();
     throw error;
-  }
-}
-
-/** Waits until the condition holds; throws after a minute. */
-export async function waitFor(
-  what: string,
-  condition: () => boolean | Promise<boolean>,
-): Promise<void> {
-  const deadline = Date.now() + 60_000;
-  while (!await condition()) {
-    if (Date.now() > deadline) throw new Error(`waited a minute for ${what}`);
-    await new Promise((resolve) => setTimeout(resolve, 50));
   }
 }
 
@@ -148,12 +138,4 @@ async function childOf(pid: number): Promise<number> {
   const child = Number(children.trim().split(" ")[0]);
   if (!child) throw new Error(`process ${pid} has no child yet`);
   return child;
-}
-
-async function execute([program, ...args]: readonly string[]): Promise<string> {
-  if (program === undefined) throw new Error("nothing to run");
-  const output = await new Deno.Command(program, { args, stdin: "null" }).output();
-  const decoder = new TextDecoder();
-  if (output.success) return decoder.decode(output.stdout);
-  throw new Error(`${program} ${args.join(" ")}: ${decoder.decode(output.stderr)}`);
 }
