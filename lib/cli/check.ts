@@ -53,7 +53,8 @@ export async function findNodeProblems(context: QueryContext): Promise<CheckRepo
     readSystem(context),
   ]);
   const backend = "backend" in opened ? opened.backend : likelyBackend(context);
-  const isReachable = apiServer?.failures.every(worksWithoutAnswer) ?? true;
+  const isReachable = apiServer?.failures.every(({ isOptional, isSlow }) => isOptional || isSlow) ??
+    true;
   const [rival, ruleset, state] = await Promise.all([
     findRival(backend, context),
     backend.rules.readRuleset().catch(() => undefined),
@@ -175,11 +176,6 @@ async function askApiServer(context: QueryContext): Promise<NodeFacts["apiServer
     const failure = { kind: "", message: messageIfFatal(error), isRefusal: false };
     return { where: "kubeconfig", warnings: [], failures: [failure] };
   }
-}
-
-/** Returns true if objects can be read despite a failure. */
-function worksWithoutAnswer({ isOptional, isSlow }: ApiFailure): boolean {
-  return isOptional === true || isSlow === true;
 }
 
 /** Counts a request without an answer as slow if the daemon's watch of that kind is open. */

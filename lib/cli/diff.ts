@@ -1,7 +1,7 @@
 /** `signpost diff`: shows what some manifests would change in the kernel. */
 import type { ObjectCache } from "../cache/cache.ts";
 import type { CommandOf } from "../config/command.ts";
-import { objectKey } from "../model/cluster/names.ts";
+import { objectKey, type ObjectName } from "../model/cluster/names.ts";
 import type { Kind, ObjectChange, Service } from "../model/cluster/objects.ts";
 import type { Mode } from "../model/configuration.ts";
 import { changesFixedRules } from "../model/kernel/desired.ts";
@@ -113,7 +113,7 @@ async function propose(
   return { names, warnings };
 }
 
-function keyOf(raw: unknown): { readonly namespace: string; readonly name: string } | undefined {
+function keyOf(raw: unknown): ObjectName | undefined {
   const name = fieldAt(raw, "metadata", "name");
   const namespace = fieldAt(raw, "metadata", "namespace") ?? "default";
   return typeof name === "string" && typeof namespace === "string"

@@ -16,7 +16,7 @@ import { type DaemonOptions, makeParts, type Parts } from "./parts.ts";
 import { announceReady } from "./reports/service_manager.ts";
 import { answerSocket, serveAll } from "./servers.ts";
 
-/** Milliseconds without progress after which a sync is stuck: the watchdog then gets no more signs of life. */
+/** Milliseconds without progress after which a sync is stuck, and systemd's watchdog is not fed. */
 const STUCK = 120_000;
 
 /** Milliseconds for the last Events after another part has failed. */

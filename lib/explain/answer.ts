@@ -2,7 +2,7 @@
 import type { Backend, PortsOfNode } from "../backend/backend.ts";
 import type { ExplainTarget, PacketTarget, Sender, ServiceTarget } from "../config/command.ts";
 import type { Configuration } from "../config/configuration.ts";
-import { objectKey } from "../model/cluster/names.ts";
+import { objectKey, type ObjectName } from "../model/cluster/names.ts";
 import type { HistoryEntry, ServiceStatus } from "../model/status.ts";
 import type { Runtime } from "../model/ports/runtime.ts";
 import type { State } from "../policy/state.ts";
@@ -22,18 +22,15 @@ export interface Answer {
   readonly about: PortsOfNode;
 }
 
-interface PodName {
-  readonly namespace: string;
-  readonly name: string;
-}
-
 interface AnswerOptions {
   /** The sender that the command line names. */
   readonly from: Sender | undefined;
   /** Reads the Service and its slices from their source; `undefined`: they cannot be read. */
   readonly inspect: (service: ServiceTarget) => Promise<Inspected | undefined>;
   /** Returns a pod that is an endpoint, by each address; `undefined`: it cannot be read. */
-  readonly locate: (pod: PodName) => Promise<readonly Pick<EndpointPod, "address">[] | undefined>;
+  readonly locate: (
+    pod: ObjectName,
+  ) => Promise<readonly Pick<EndpointPod, "address">[] | undefined>;
   /** Returns the last changes of a Service; none without a daemon. */
   readonly historyOf: (service: string) => readonly HistoryEntry[];
   /** Returns the status of a Service; `undefined`: no daemon answers. */

@@ -1,7 +1,14 @@
 /** Finds why a Service does not work, and what to do about it. */
 import type { ServiceTarget } from "../config/command.ts";
 import { healthCheckAddresses } from "../healthcheck/node_ports.ts";
-import { claimText, hostPort, objectKey, servicePortName } from "../model/cluster/names.ts";
+import {
+  claimText,
+  hostPort,
+  objectKey,
+  type ObjectName,
+  servicePortName,
+  splitKey,
+} from "../model/cluster/names.ts";
 import type { Service, ServicePort } from "../model/cluster/objects.ts";
 import { REJECTIONS } from "../model/connections.ts";
 import { describeUnsupported, worksWithout } from "../model/kernel/traits.ts";
@@ -60,7 +67,10 @@ export function findCauses(inputs: Causes): ExplainFinding[] {
     ...service.ports.some((port) => isAsked(port, target)) ? [] : [
       error("no-such-port", `the Service has no port ${target.port}; it has ${has.join(", ")}`),
     ],
-    ...notReadFindings(inputs),
+    ...inputs.inspected ? [] : [note(
+      "objects-not-read",
+      "the Service was not read from its source: its selector, target ports and unused slices are not known",
+    )],
     ...objects.flatMap(({ name, omitted = [] }) =>
       omitted.map((reason) => warning("part-left-out", `${name}: a part is left out: ${reason}`))
     ),
@@ -88,14 +98,6 @@ export function statusFindings(status: ServiceStatus | undefined): ExplainFindin
       );
     }),
   ];
-}
-
-/** Returns a note on the missing facts if the Service could not be read from its source. */
-function notReadFindings({ inspected }: Causes): ExplainFinding[] {
-  return inspected ? [] : [note(
-    "objects-not-read",
-    "the Service was not read from its source: its selector, target ports and unused slices are not known",
-  )];
 }
 
 /** The most conflicts with a line of their own. */
@@ -410,17 +412,15 @@ export function notProxied(
 
 /** Names the nearest Service as ` Did you mean shop/web?`: in another namespace, else of a similar name. */
 export function suggestService(
-  { namespace, name }: { readonly namespace?: string; readonly name: string },
+  { namespace, name }: Partial<ObjectName> & Pick<ObjectName, "name">,
   services: Iterable<string>,
 ): string {
   const keys = [...services];
   const found = keys.find((key) => key.endsWith(`/${name}`)) ??
     (namespace === undefined
-      ? keys.find((key) => key.endsWith(`/${nearest(name, keys.map(nameIn))}`))
+      ? keys.find((key) =>
+        key.endsWith(`/${nearest(name, keys.map((each) => splitKey(each).name))}`)
+      )
       : nearest(objectKey({ namespace, name }), keys));
   return found === undefined ? "" : ` Did you mean ${found}?`;
-}
-
-function nameIn(key: string): string {
-  return key.slice(key.indexOf("/") + 1);
 }

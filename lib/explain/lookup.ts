@@ -8,7 +8,6 @@ import type {
   ServiceTarget,
 } from "../config/command.ts";
 import { hostPort, objectKey, serviceOf, splitKey } from "../model/cluster/names.ts";
-import type { DesiredServicePort } from "../model/kernel/desired.ts";
 import { familyOf } from "../model/values/address.ts";
 import { FatalError } from "../model/values/errors.ts";
 import { frontendsOf } from "../policy/frontend.ts";
@@ -55,11 +54,15 @@ function namespaceOf(name: string, services: readonly string[]): string {
 function serviceAt({ address, destination }: AskedAddress, known: Known): ServiceTarget {
   const match = destination && findFrontend(destination, known);
   if (match) {
-    const { name } = match.servicePort;
-    return { type: "service", ...splitKey(serviceOf(name)), port: portNameOf(match.servicePort) };
+    const { name, port } = match.servicePort;
+    const service = serviceOf(name);
+    // A port without a name is asked for by its number.
+    const portName = name.slice(service.length + 1) || String(port);
+    return { type: "service", ...splitKey(service), port: portName };
   }
   const keys = [...known.desired.services]
-    .filter(([, ports]) => ports.some((port) => hasAddress(port, address))).map(([key]) => key);
+    .filter(([, ports]) => ports.flatMap(frontendsOf).some((each) => each.address === address))
+    .map(([key]) => key);
   const [key, ...others] = keys.sort();
   if (destination) {
     const { port, protocol } = destination;
@@ -80,10 +83,6 @@ function serviceAt({ address, destination }: AskedAddress, known: Known): Servic
     );
   }
   return { type: "service", ...splitKey(key), port: undefined };
-}
-
-function hasAddress(port: DesiredServicePort, address: string): boolean {
-  return frontendsOf(port).some((frontend) => frontend.address === address);
 }
 
 /** Returns a packet to the cluster IP of a Service, of the source's IP family. */
@@ -115,9 +114,4 @@ function packetTo(
   const { namespace } = target;
   const sender = { source, pod: pod && { ...pod, namespace: pod.namespace ?? namespace } };
   return { type: "packet", ...sender, address, port: port.port, protocol: port.protocol };
-}
-
-/** Returns the name of a port, or its number if it has no name. */
-function portNameOf({ name, port }: DesiredServicePort): string {
-  return name.slice(serviceOf(name).length + 1) || String(port);
 }

@@ -104,15 +104,9 @@ export function* familyProblems(
   if (dualStack) return;
   yield* check("ipvs.excludeCIDRs", configuration.ipvs.excludeCIDRs);
   for (const setting of ["healthzBindAddress", "metricsBindAddress"] as const) {
-    const host = hostIn(splitHostPort(configuration[setting]).hostname);
-    yield* check(setting, host.filter((each) => !isSpecialAddress(each)));
+    const host = parseAddress(splitHostPort(configuration[setting]).hostname);
+    yield* check(setting, host === undefined || isSpecialAddress(host) ? [] : [host]);
   }
-}
-
-/** Returns an address as a list, which is empty for a name. */
-function hostIn(text: string): string[] {
-  const address = parseAddress(text);
-  return address === undefined ? [] : [address];
 }
 
 function has(cidrs: readonly string[], family: Family): boolean {

@@ -12,7 +12,7 @@ import { finding } from "./catalog.ts";
 import { eachPort, type NodeFacts } from "./facts.ts";
 import { baseChains, isOwn, seesFamily } from "./foreign_chains.ts";
 import { Interfaces } from "./interfaces.ts";
-import { type BaseChain, type Link, PacketWalk } from "./packet_walk.ts";
+import { type BaseChain, PacketWalk } from "./packet_walk.ts";
 
 /** The search ends when so many pods, and so many refused ports, are found. */
 const MOST_SAMPLES = 20;
@@ -44,11 +44,13 @@ export function* checkRefusals(facts: NodeFacts): Generator<Finding | undefined>
     if (!first || daddr === undefined) continue;
     const { family, protocol, port: dport } = first;
     const isAccepted = (pod: string) => {
+      const iif = interfaces.to(pod);
       const packet = {
         ...{ family, protocol, daddr, dport, state: "new" } as const,
         ...{ isLocal: false, isTranslated: false },
         source: { in: [`${pod}/${ADDRESS_BITS[family]}`], notIn: [] },
-        iif: linkOfSender(interfaces.to(pod)),
+        // The pod is the sender, so rules about its link decide for certain, not for one of many hosts.
+        iif: iif && { ...iif, isOfOneHost: false },
         oif: interfaces.to(daddr),
       };
       return walk.through(cut, { packet, mark: 0 }).verdict === "accepts";
@@ -77,9 +79,4 @@ function isRefused(port: DesiredServicePort): boolean {
   const { clusterIPs, internalTrafficPolicy: policy } = port;
   return clusterIPs.length > 0 && endpointsFor(port, policy).length === 0 &&
     noEndpointsReason(port, policy) === "no-endpoints";
-}
-
-/** Returns a pod's link. The pod is the sender, so rules about its link decide for certain, not for one of many hosts. */
-function linkOfSender(link: Link | undefined): Link | undefined {
-  return link && { ...link, isOfOneHost: false };
 }

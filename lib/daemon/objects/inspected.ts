@@ -1,5 +1,6 @@
 /** Reads fields of objects from their source that the cache does not keep. */
 import type { Kind } from "../../model/cluster/objects.ts";
+import type { ObjectName } from "../../model/cluster/names.ts";
 import { FatalError } from "../../model/values/errors.ts";
 import { fieldAt } from "../../model/values/record.ts";
 import type { ApiClient } from "../../source/api/api_client.ts";
@@ -18,11 +19,6 @@ const LIMIT = 3_000;
 
 /** Objects in a page of a list. */
 const PAGE_SIZE = "500";
-
-interface ObjectName {
-  readonly namespace: string;
-  readonly name: string;
-}
 
 type InspectOptions = Omit<SourceOptions, "inspect"> & {
   /** The client of the API server; `undefined` to make one from the configuration. */

@@ -19,8 +19,14 @@ export function objectKey(object: { readonly namespace?: string; readonly name: 
 /** The Service of the API servers, which write its endpoints themselves. */
 export const API_SERVICE = "default/kubernetes";
 
+/** The name of an object that has a namespace. */
+export interface ObjectName {
+  readonly namespace: string;
+  readonly name: string;
+}
+
 /** Splits the key of an object that has a namespace. */
-export function splitKey(key: string): { readonly namespace: string; readonly name: string } {
+export function splitKey(key: string): ObjectName {
   const slash = key.indexOf("/");
   return { namespace: key.slice(0, slash), name: key.slice(slash + 1) };
 }
