@@ -416,11 +416,11 @@ export function suggestService(
   services: Iterable<string>,
 ): string {
   const keys = [...services];
-  const found = keys.find((key) => key.endsWith(`/${name}`)) ??
+  const nameOf = (key: string) => splitKey(key).name;
+  const named = (wanted: string | undefined) => keys.find((key) => nameOf(key) === wanted);
+  const found = named(name) ??
     (namespace === undefined
-      ? keys.find((key) =>
-        key.endsWith(`/${nearest(name, keys.map((each) => splitKey(each).name))}`)
-      )
+      ? named(nearest(name, keys.map(nameOf)))
       : nearest(objectKey({ namespace, name }), keys));
   return found === undefined ? "" : ` Did you mean ${found}?`;
 }
