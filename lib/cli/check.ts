@@ -141,7 +141,7 @@ export function checkTable(report: CheckReport, paint: Paint): string {
       apiServer ||
       (objects ? "not asked, objects come from manifests" : "not asked, no --kubeconfig is set"),
     ],
-    ["daemon", daemon ? "runs, its findings are included" : "does not run"],
+    ["daemon", daemon ? "runs, its findings are included" : "does not answer for this node"],
     ["objects", objects ? "checked" : "not read, so addresses and Services are not checked"],
   ];
   const counted = (["error", "warning"] as const).flatMap((severity) => {

@@ -100,7 +100,7 @@ Deno.test("the example of a check prints as a table", () => {
     `signpost check on master-1: 1 warning; 1 Service refused, 2 conflicts: signpost status
   mode        nftables (nft 1.0.6), kernel 6.18.44
   API server  not asked, objects come from manifests
-  daemon      does not run
+  daemon      does not answer for this node
   objects     checked
 
 warning Node master-1 has 192.168.77.3; no interface here has it [node-address-elsewhere]
