@@ -10,7 +10,13 @@ import type {
 } from "../../lib/model/ports/ports.ts";
 import { LISTEN_ADDRESS } from "../../lib/policy/frontend.ts";
 import { tcp } from "../../lib/system/tcp.ts";
-import { LongTurns, ManualClock, MemoryLogger, realClock } from "../support/clock_and_log.ts";
+import {
+  LongTurns,
+  ManualClock,
+  MemoryLogger,
+  realClock,
+  settle,
+} from "../support/clock_and_log.ts";
 import { eventually } from "../support/eventually.ts";
 
 /** A server that says its port, then gives back what comes, until the client has ended. */
@@ -41,6 +47,7 @@ function create(clock: Pick<Clock, "monotonic" | "sleep"> = realClock): Localhos
 }
 
 interface Wanted {
+  readonly service?: string;
   readonly family?: Family;
   readonly affinitySeconds?: number;
   readonly to: readonly number[];
@@ -51,10 +58,11 @@ function sync(
   ports: Readonly<Record<number, Wanted>>,
   logger = new MemoryLogger(),
 ): Promise<void> {
-  const wanted = Object.entries(ports).map(([text, { family = 4, affinitySeconds = 0, to }]) => {
+  const wanted = Object.entries(ports).map(([text, each]) => {
+    const { service = "shop/web", family = 4, affinitySeconds = 0, to } = each;
     const address = LISTEN_ADDRESS[family];
     const endpoints = to.map((port) => ({ address, port, local: true, hairpin: false }));
-    const servicePort = `shop/web:${text}`;
+    const servicePort = `${service}:${text}`;
     const port: LocalhostNodePort = {
       servicePort,
       family,
@@ -257,6 +265,20 @@ Deno.test("the end of the last connection is reported, for its memory to be give
   assertEquals(idle, 1);
 });
 
+Deno.test("the connections of a deleted Service end, those of other Services stay", async () => {
+  const silent = new SilentTcp();
+  await using listeners = new LocalhostListeners({ tcp: silent, clock: realClock });
+  const [deleted, other] = ["shop/deleted", "shop/other"] as const;
+  await sync(listeners, { 1: { service: deleted, to: [80] }, 2: { service: other, to: [80] } });
+  for (const accept of silent.accepts) accept(silent.connection());
+  await settle();
+  await sync(listeners, {});
+  listeners.endDeleted(new Set([deleted, other]));
+  assertEquals([listeners.connections, silent.closed], [2, 0]);
+  listeners.endDeleted(new Set([other]));
+  assertEquals(silent.closed, 2, "the client and the endpoint");
+});
+
 Deno.test("one Service has half of the connections at most", async () => {
   const silent = new SilentTcp();
   await using listeners = new LocalhostListeners({ tcp: silent, clock: realClock });
@@ -270,14 +292,10 @@ Deno.test("connections over 4,096 are closed", async () => {
   const tcp = new SilentTcp();
   const logger = new MemoryLogger();
   await using listeners = new LocalhostListeners({ tcp, clock: realClock });
-  const ports = [1, 2, 3].map((port) => ({
-    servicePort: `shop/web-${port}:http`,
-    family: 4 as const,
-    port,
-    endpoints: [{ address: "192.0.2.1", port: 80, local: true, hairpin: false }],
-    affinitySeconds: 0,
-  }));
-  await listeners.sync(new Map(ports.map((each) => [`4 ${each.port}`, each])), logger);
+  const ports = ["shop/a", "shop/b", "shop/c"].map((service, i) =>
+    [i, { service, to: [80] }] as const
+  );
+  await sync(listeners, Object.fromEntries(ports), logger);
   for (const [i, most] of [2_048, 2_048, 3].entries()) {
     for (let n = 0; n < most; n++) tcp.accepts[i]?.(tcp.connection());
   }
