@@ -25,28 +25,20 @@ interface Case {
 }
 
 function test(name: string, body: (example: Case) => Promise<void>): void {
-  Deno.test(name, () => withFolder(body));
-}
-
-async function withFolder(test: (example: Case) => Promise<void>): Promise<void> {
-  await using folder = await makeFolder("manifests");
-  const sink = new MemorySink();
-  const logger = new MemoryLogger();
-  await test({
-    folder: folder.path,
-    sink,
-    logger,
-    write: (name, text) => Deno.writeTextFile(`${folder.path}/${name}`, text),
-    load: async (...paths) =>
-      void await loadManifests({
-        paths,
-        decode: fakeDecode,
-        sink: sink.take,
-        nodeName: "node-1",
-        files: denoFiles,
-        logger,
-      }),
-    version: (name) => sink.version("Service", `default/${name}`),
+  Deno.test(name, async () => {
+    await using folder = await makeFolder("manifests");
+    const sink = new MemorySink();
+    const logger = new MemoryLogger();
+    const options = { decode: fakeDecode, sink: sink.take, nodeName: "node-1" };
+    await body({
+      folder: folder.path,
+      sink,
+      logger,
+      write: (name, text) => Deno.writeTextFile(`${folder.path}/${name}`, text),
+      load: async (...paths) =>
+        void await loadManifests({ ...options, paths, files: denoFiles, logger }),
+      version: (name) => sink.version("Service", `default/${name}`),
+    });
   });
 }
 

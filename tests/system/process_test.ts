@@ -177,8 +177,8 @@ Deno.test("a program starts once a process has free descriptors again", async ()
 
 /** Programs that never end, each with a child of its own that holds its pipes. */
 async function hangingPrograms(names: readonly string[]) {
-  const folder = await Deno.makeTempDir({ prefix: "signpost-hanging-" });
-  const paths = names.map((name) => `${folder}/${name}`);
+  const folder = await makeFolder("hanging");
+  const paths = names.map((name) => `${folder.path}/${name}`);
   for (const path of paths) {
     const script =
       `#!/bin/sh\necho $$ > ${path}.pid\nsleep 1000 &\necho $! > ${path}.child\nwait\n`;
@@ -195,6 +195,6 @@ async function hangingPrograms(names: readonly string[]) {
       });
       Deno.kill(await pidOf(`${path}.child`), "SIGKILL");
     },
-    [Symbol.asyncDispose]: () => Deno.remove(folder, { recursive: true }),
+    [Symbol.asyncDispose]: () => folder[Symbol.asyncDispose](),
   };
 }

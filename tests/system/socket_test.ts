@@ -47,12 +47,10 @@ async function inodeOf(path: string): Promise<number | null | undefined> {
 }
 
 function test(name: string, body: (path: string) => Promise<void>): void {
-  Deno.test(name, () => inFolder(body));
-}
-
-async function inFolder(test: (path: string) => Promise<void>): Promise<void> {
-  await using folder = await makeFolder("socket");
-  await test(`${folder.path}/s.sock`);
+  Deno.test(name, async () => {
+    await using folder = await makeFolder("socket");
+    await body(`${folder.path}/s.sock`);
+  });
 }
 
 test("the socket answers by method and path", async (path) => {

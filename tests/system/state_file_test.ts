@@ -21,12 +21,10 @@ const LARGE = stateOf({ services: 600, endpoints: 20 });
 const READ = { nodeName: HEADER.nodeName, decode: createDecoder(), pause: () => Promise.resolve() };
 
 function test(name: string, body: (path: string, folder: string) => Promise<void>): void {
-  Deno.test(name, () => inFolder(body));
-}
-
-async function inFolder(test: (path: string, folder: string) => Promise<void>): Promise<void> {
-  await using folder = await makeFolder("state");
-  await test(`${folder.path}/state.json.gz`, folder.path);
+  Deno.test(name, async () => {
+    await using folder = await makeFolder("state");
+    await body(`${folder.path}/state.json.gz`, folder.path);
+  });
 }
 
 function write(
