@@ -177,7 +177,7 @@ Deno.test("the bind address of a file decides about the servers' hosts, the flag
 
 Deno.test("the booleans of YAML 1.1", async () => {
   const yaml =
-    "conntrack: {tcpBeLiberal: yes}\niptables: {masqueradeAll: y, localhostNodePorts: off}";
+    "conntrack: {tcpBeLiberal: yes}\niptables: {masqueradeAll: Y, localhostNodePorts: Off}";
   const { conntrack, iptables } = configurationOf(await loadFile(yaml));
   const { masqueradeAll, localhostNodePorts } = iptables;
   assertEquals([conntrack.tcpBeLiberal, masqueradeAll, localhostNodePorts], [true, true, false]);

@@ -20,15 +20,12 @@ export class Fault {
 
 export type Reader<T> = (value: unknown) => T | Fault;
 
-/** The other booleans of YAML 1.1, which kube-proxy reads. */
-const BOOLEANS = new Map<unknown, boolean>([
-  ...["y", "yes", "on"].map((word) => [word, true] as const),
-  ...["n", "no", "off"].map((word) => [word, false] as const),
-]);
-
 export function boolean(value: unknown): boolean | Fault {
   if (typeof value === "boolean") return value;
-  return BOOLEANS.get(value) ?? new Fault("must be true or false");
+  // kube-proxy reads YAML 1.1, which has more words.
+  const word = typeof value === "string" ? value.toLowerCase() : "";
+  if (["y", "yes", "on"].includes(word)) return true;
+  return ["n", "no", "off"].includes(word) ? false : new Fault("must be true or false");
 }
 
 function textThat(passes: (text: string) => boolean, rule: string): Reader<string> {
