@@ -85,9 +85,9 @@ export function* checkFirewalls(facts: NodeFacts): Generator<Finding | undefined
   const interfaces = new Interfaces(facts);
   const passages = new Map<BaseChain, Passage[]>();
   for (const flow of yield* flowsOf(facts)) {
-    yield;
     let mark: Mark = 0;
     for (const { base, packet } of chainsOf(flow, { facts, bases, interfaces })) {
+      yield;
       const outcome = walk.through(base, {
         packet,
         mark: mark !== undefined && packet.isTranslated ? (mark | flow.mark) >>> 0 : mark,

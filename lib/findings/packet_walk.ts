@@ -141,7 +141,7 @@ export class PacketWalk {
     const { packet, isGuess, budget, depth } = walk;
     let { mark } = walk;
     for (const { tests, setMark, verdict, target } of this.#rulesOf(`${table} ${name}`)) {
-      const match = lowest(tests.map((test) => test(packet, mark)));
+      const match = lowest(tests, { packet, mark });
       if (isGuess && verdict === "dnat" && match !== false && match !== "unlikely") {
         return { ...exits, translation: { chain: name, to: target } };
       }
@@ -187,8 +187,14 @@ function only(marks: Iterable<Mark>): Mark {
   return others.length === 0 ? first : undefined;
 }
 
-function lowest(matches: readonly MatchResult[]): MatchResult {
-  return ORDER.find((each) => matches.includes(each)) ?? true;
+/** Returns the lowest result of tests. Tests after a false one are not run: there may be thousands of rules. */
+function lowest(tests: readonly Test[], { packet, mark }: Pick<Walk, "packet" | "mark">) {
+  let rank = ORDER.length - 1;
+  for (const test of tests) {
+    rank = Math.min(rank, ORDER.indexOf(test(packet, mark)));
+    if (rank === 0) break;
+  }
+  return ORDER[rank] ?? true;
 }
 
 /** Statements without a match or a verdict. */
@@ -254,33 +260,36 @@ const CLIENT_PORTS = [32_768, 60_999] as const;
 
 const OTHER_STATES: ReadonlySet<string> = new Set(["established", "related", "untracked"]);
 
-/** The matches that are understood. Each function returns if a value holds. */
-const MATCHES: readonly (readonly [RegExp, (value: string, packet: Packet) => MatchResult])[] = [
+/** The matches that are understood. Each function parses a value, and returns its test. */
+const MATCHES: readonly (readonly [RegExp, (value: string) => Test])[] = [
   [
     pattern("ct state"),
-    (value, { state }) =>
+    (value) => ({ state }) =>
       value === state ||
       (OTHER_STATES.has(value) || value === "new" || value === "invalid" ? false : "unlikely"),
   ],
   [
     pattern("ct status"),
-    (value, { isTranslated }) =>
+    (value) => ({ isTranslated }) =>
       value === "dnat" ? isTranslated : value === "snat" ? false : "unlikely",
   ],
-  [pattern("ct direction"), (value) => value === "original"],
-  [pattern("(?:iif|iifname)"), (name, { iif }) => isLink(name, iif)],
-  [pattern("(?:oif|oifname)"), (name, { oif }) => isLink(name, oif)],
-  [pattern("meta nfproto"), (name, { family }) => name === `ipv${family}`],
-  [pattern("meta protocol"), (name, { family }) => name === (family === 6 ? "ip6" : "ip")],
-  [pattern("(?:meta l4proto|ip protocol|ip6 nexthdr)"), (name, { protocol }) => name === protocol],
-  [pattern("fib daddr type"), (type, { isLocal }) => type === (isLocal ? "local" : "unicast")],
-  [pattern("meta pkttype"), (type) => type === "host" || type === "unicast"],
+  [pattern("ct direction"), (value) => () => value === "original"],
+  [pattern("(?:iif|iifname)"), linkTest((packet) => packet.iif)],
+  [pattern("(?:oif|oifname)"), linkTest((packet) => packet.oif)],
+  [pattern("meta nfproto"), (name) => ({ family }) => name === `ipv${family}`],
+  [pattern("meta protocol"), (name) => ({ family }) => name === (family === 6 ? "ip6" : "ip")],
+  [
+    pattern("(?:meta l4proto|ip protocol|ip6 nexthdr)"),
+    (name) => ({ protocol }) => name === protocol,
+  ],
+  [pattern("fib daddr type"), (type) => ({ isLocal }) => type === (isLocal ? "local" : "unicast")],
+  [pattern("meta pkttype"), (type) => () => type === "host" || type === "unicast"],
   // An extension of iptables. Its options are not printed.
-  [pattern("xt match"), () => "unlikely"],
-  [pattern("ip6? daddr"), isTo],
-  [pattern("ip6? saddr"), isFrom],
-  [pattern("(?:tcp|udp|sctp|th) dport"), (ports, { dport }) => covers(ports, [dport, dport])],
-  [pattern("(?:tcp|udp|sctp|th) sport"), (ports) => covers(ports, CLIENT_PORTS)],
+  [pattern("xt match"), () => unknown],
+  [pattern("ip6? daddr"), destinationTest],
+  [pattern("ip6? saddr"), sourceTest],
+  [pattern("(?:tcp|udp|sctp|th) dport"), (ports) => ({ dport }) => covers(ports, [dport, dport])],
+  [pattern("(?:tcp|udp|sctp|th) sport"), (ports) => () => covers(ports, CLIENT_PORTS)],
 ];
 
 /** Matches an expression with a value, or values in braces, after an operator. */
@@ -323,17 +332,20 @@ function firstTest(text: string): { readonly whole: string; readonly test: Test 
   const [known, holds] = MATCHES.find(([known]) => known.test(text)) ?? [];
   const [whole, not, list = ""] = known?.exec(text) ?? [];
   // A dot joins expressions to one key.
-  if (whole === undefined || !holds || list === ".") return { whole: text, test: () => "unlikely" };
+  if (whole === undefined || !holds || list === ".") return { whole: text, test: unknown };
   const values = list.replaceAll(/^\{ | \}$/g, "").split(/, ?/);
-  const test: Test = (packet) => {
-    // The elements of a named set are not read.
-    const each = new Set(
-      values.map((value) => value.startsWith("@") ? "unlikely" : holds(value, packet)),
-    );
+  // The elements of a named set are not read.
+  const tests = values.map((value) => value.startsWith("@") ? unknown : holds(value));
+  const test: Test = (packet, mark) => {
+    const each = new Set(tests.map((test) => test(packet, mark)));
     const any = ORDER.findLast((match) => each.has(match)) ?? false;
     return not === undefined ? any : NEGATED.get(any) ?? false;
   };
   return { whole, test };
+}
+
+function unknown(): MatchResult {
+  return "unlikely";
 }
 
 /** Returns false for a match of another protocol or IP family than the packet's. */
@@ -344,14 +356,19 @@ function isAbout(word: string, { family, protocol }: Packet): boolean {
 }
 
 /** Compares with a name in quotes, which may end in `*`. */
-function isLink(quoted: string, link: Link | undefined): MatchResult {
-  const name = quoted.replaceAll('"', "");
-  if (!link) return name === "lo" ? false : "unlikely";
-  const fits = (each: string) =>
-    name.endsWith("*") ? each.startsWith(name.slice(0, -1)) : each === name;
-  if (!link.names.some(fits)) return false;
-  if (!link.names.every(fits)) return link.isOfOneHost ? "one-host" : "unlikely";
-  return link.isOfOneHost && !name.endsWith("*") ? "one-host" : true;
+function linkTest(linkOf: (packet: Packet) => Link | undefined): (quoted: string) => Test {
+  return (quoted) => {
+    const name = quoted.replaceAll('"', "");
+    const fits = (each: string) =>
+      name.endsWith("*") ? each.startsWith(name.slice(0, -1)) : each === name;
+    return (packet) => {
+      const link = linkOf(packet);
+      if (!link) return name === "lo" ? false : "unlikely";
+      if (!link.names.some(fits)) return false;
+      if (!link.names.every(fits)) return link.isOfOneHost ? "one-host" : "unlikely";
+      return link.isOfOneHost && !name.endsWith("*") ? "one-host" : true;
+    };
+  };
 }
 
 function cidrOf(range: string): string | undefined {
@@ -362,23 +379,29 @@ function isAddress(range: string): boolean {
   return !range.includes("/");
 }
 
-function isTo(range: string, { daddr, isLocal }: Packet): MatchResult {
+function destinationTest(range: string): Test {
   const cidr = cidrOf(range);
-  if (cidr === undefined) return "unlikely";
-  if (!cidrContains(cidr, daddr)) return false;
-  return isAddress(range) && !isLocal ? "one-host" : true;
+  if (cidr === undefined) return unknown;
+  return ({ daddr, isLocal }) => {
+    if (!cidrContains(cidr, daddr)) return false;
+    return isAddress(range) && !isLocal ? "one-host" : true;
+  };
 }
 
-function isFrom(range: string, { source, family, daddr }: Packet): MatchResult {
-  // The rules for hairpins match packets to their own sender, and samples are not such packets.
-  if (range === daddr) return false;
+function sourceTest(range: string): Test {
   const cidr = cidrOf(range);
-  if (cidr === undefined || cidr.includes(":") !== (family === 6)) return "unlikely";
-  if (isEveryAddress(cidr)) return true;
-  if (source.notIn.some((outer) => cidrContains(outer, cidr))) return false;
-  if (source.in.length === 0) return "unlikely";
-  if (source.in.every((each) => cidrContains(cidr, each))) return true;
-  return source.in.some((each) => cidrsOverlap(cidr, each)) ? "unlikely" : false;
+  if (cidr === undefined) return unknown;
+  const isEvery = isEveryAddress(cidr);
+  return ({ source, family, daddr }) => {
+    // The rules for hairpins match packets to their own sender, and samples are not such packets.
+    if (range === daddr) return false;
+    if (cidr.includes(":") !== (family === 6)) return "unlikely";
+    if (isEvery) return true;
+    if (source.notIn.some((outer) => cidrContains(outer, cidr))) return false;
+    if (source.in.length === 0) return "unlikely";
+    if (source.in.every((each) => cidrContains(cidr, each))) return true;
+    return source.in.some((each) => cidrsOverlap(cidr, each)) ? "unlikely" : false;
+  };
 }
 
 /** Returns true if ports, such as `22` or `1000-2000`, contain a whole range, false if they contain nothing of it. */
