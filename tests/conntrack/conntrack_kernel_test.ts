@@ -10,12 +10,12 @@ import type { ProcessRunner } from "../../lib/model/ports/ports.ts";
 import { type Mode, MODES } from "../../lib/model/configuration.ts";
 import type { Script, ScriptWriter } from "../../lib/model/kernel/dataplane.ts";
 import type { DesiredState, StateChange } from "../../lib/model/kernel/desired.ts";
-import { IptablesDataplane } from "../../lib/backend/iptables/dataplane.ts";
 import { NftablesDataplane } from "../../lib/backend/nftables/dataplane.ts";
 import { Nft } from "../../lib/backend/nftables/nft.ts";
 import { SystemClock } from "../../lib/system/clock.ts";
 import { readSysctl } from "../../lib/backend/sysctl.ts";
-import { execute } from "../support/command.ts";
+import { newDataplane } from "../backend/iptables/kernel.ts";
+import { runnerIn } from "../support/command.ts";
 import { DEFAULTS } from "../support/configuration.ts";
 import { EventLoop } from "../support/event_loop.ts";
 import { Libc } from "../support/libc.ts";
@@ -106,19 +106,10 @@ class Bench implements AsyncDisposable {
     this.#clients = new Clients(libc, resources.use(new EventLoop(libc)));
     this.#clientNamespace = libc.openNamespace(`/run/netns/${network.namespaceOf("client")}`);
     resources.defer(() => libc.close(this.#clientNamespace));
-    const prefix = ["ip", "netns", "exec", network.namespaceOf("node")];
-    this.runner = {
-      run: (argv, stdin) => execute([...prefix, ...argv], stdin === undefined ? {} : { stdin }),
-    };
+    this.runner = runnerIn(network.namespaceOf("node"));
     this.#apply = mode === "nftables"
       ? applierOf(new NftablesDataplane(new Nft(this.runner)))
-      : applierOf(
-        new IptablesDataplane({
-          runner: this.runner,
-          iptables: { variant: "-nft", families: [4, 6], tcpBeLiberal: false },
-          routeLocalnet: async () => {},
-        }),
-      );
+      : applierOf(newDataplane({ runner: this.runner, variant: "-nft" }));
     this.#cleaner = new ConntrackCleaner({
       state: this.#pipeline.desired,
       runtime: {

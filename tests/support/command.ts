@@ -1,6 +1,6 @@
 /** Running programs in tests. */
 
-import type { ProcessInput } from "../../lib/model/ports/ports.ts";
+import type { ProcessInput, ProcessRunner } from "../../lib/model/ports/ports.ts";
 import { wholeInput } from "./whole_input.ts";
 
 /** The result of a program that has ended. */
@@ -67,6 +67,14 @@ export async function run(argv: readonly string[], options: CommandOptions = {})
   const result = await execute(argv, options);
   if (result.code !== 0) throw new CommandError(argv, result);
   return result.stdout;
+}
+
+/** Returns a runner of programs in a network namespace. */
+export function runnerIn(namespace: string): ProcessRunner {
+  return {
+    run: (argv, stdin) =>
+      execute(["ip", "netns", "exec", namespace, ...argv], stdin === undefined ? {} : { stdin }),
+  };
 }
 
 /** Writes all of the text; a program that ends before it has read it is judged by its exit code. */

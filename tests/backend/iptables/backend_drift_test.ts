@@ -1,6 +1,5 @@
 /** Looks for changes of our rules by other programs. */
 import { assertEquals } from "@std/assert";
-import { IptablesDataplane } from "../../../lib/backend/iptables/dataplane.ts";
 import { JUMPS } from "../../../lib/backend/iptables/script/full.ts";
 import { TABLES } from "../../../lib/backend/iptables/script/names.ts";
 import type { Difference } from "../../../lib/model/kernel/differences.ts";
@@ -8,7 +7,7 @@ import { FAMILIES, type Family } from "../../../lib/model/values/address.ts";
 import { SystemClock } from "../../../lib/system/clock.ts";
 import { Pipeline } from "../../support/pipeline.ts";
 import { EXAMPLE } from "./example.ts";
-import { Kernel, VARIANTS } from "./kernel.ts";
+import { Kernel, newDataplane, VARIANTS } from "./kernel.ts";
 import { DriftLook } from "../../../lib/backend/iptables/backend.ts";
 
 const SIGNAL = new AbortController().signal;
@@ -162,13 +161,8 @@ Deno.test("tables that are not printed are missing, unless another program holds
 for (const variant of VARIANTS) {
   Deno.test(`iptables${variant}: deleted jumps, restored rules, flushed tables are noticed`, async () => {
     await using kernel = await Kernel.create(variant);
-    const place = { variant, families: FAMILIES, tcpBeLiberal: false };
     const { runner, streamer } = kernel;
-    const dataplane = new IptablesDataplane({
-      runner,
-      iptables: place,
-      routeLocalnet: () => Promise.resolve(),
-    });
+    const dataplane = newDataplane(kernel);
     const clock = new SystemClock();
     const hasRival = () => Promise.resolve(false);
     const drifts = new DriftLook({
@@ -176,7 +170,7 @@ for (const variant of VARIANTS) {
       writes: () => dataplane.writes,
       differences: () => dataplane.differences(),
     });
-    const look = () => drifts.look(place, SIGNAL);
+    const look = () => drifts.look({ variant, families: FAMILIES }, SIGNAL);
     const pipeline = new Pipeline({ mode: "iptables" });
     pipeline.load(EXAMPLE);
     const write = () => dataplane.apply(dataplane.full(pipeline.desired));

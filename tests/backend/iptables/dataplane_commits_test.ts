@@ -1,15 +1,14 @@
 import { assert, assertEquals } from "@std/assert";
-import { IptablesDataplane } from "../../../lib/backend/iptables/dataplane.ts";
+import type { IptablesDataplane } from "../../../lib/backend/iptables/dataplane.ts";
 import type { Variant } from "../../../lib/backend/iptables/kernel/programs.ts";
 import { programName } from "../../../lib/backend/iptables/script/names.ts";
 import { FAMILIES } from "../../../lib/model/values/address.ts";
-import { execute } from "../../support/command.ts";
+import { runnerIn } from "../../support/command.ts";
 import { wholeInput } from "../../support/whole_input.ts";
 import { Network } from "../../support/network.ts";
 import { addAddress } from "../../support/topology.ts";
 import { type ApiObject, NODE_NAME, Pipeline } from "../../support/pipeline.ts";
-import { VARIANTS } from "./kernel.ts";
-import { atOnce } from "../../../lib/model/ports/in_turns.ts";
+import { newDataplane, VARIANTS } from "./kernel.ts";
 import { sideBySide } from "../../support/side_by_side.ts";
 import { service, slice } from "../../support/cluster.ts";
 
@@ -52,23 +51,22 @@ class Stage implements AsyncDisposable {
   #afterEach = () => Promise.resolve();
 
   private constructor(readonly network: Network, variant: Variant) {
-    const prefix = ["ip", "netns", "exec", network.namespaceOf("node")];
-    this.#dataplane = new IptablesDataplane({
+    const { run } = runnerIn(network.namespaceOf("node"));
+    this.#dataplane = newDataplane({
       runner: {
         run: async (argv, stdin) => {
-          if (stdin === undefined) return await execute([...prefix, ...argv]);
+          if (stdin === undefined) return await run(argv);
           let result = { code: 0, stdout: "", stderr: "" };
           const input = await wholeInput(stdin);
           for (const text of input.split(/(?<=^COMMIT\n)/m)) {
-            result = await execute([...prefix, ...argv], { stdin: text });
+            result = await run(argv, text);
             if (result.code !== 0) break;
             await this.#afterEach();
           }
           return result;
         },
       },
-      iptables: { variant, families: FAMILIES, tcpBeLiberal: false },
-      routeLocalnet: () => Promise.resolve(),
+      variant,
     });
   }
 
@@ -81,11 +79,10 @@ class Stage implements AsyncDisposable {
 
   /** Brings the Service to a state. @returns what each address gave after each commit */
   async apply(kind: "full" | "partial", web: Web): Promise<string[][]> {
-    const { change } = this.#pipeline.load(objects(web));
+    if (kind === "full") this.#pipeline.load(objects(web));
     const script = kind === "full"
       ? this.#dataplane.full(this.#pipeline.desired)
-      : atOnce(this.#dataplane.changing(change, this.#pipeline.desired));
-    if (!script) throw new Error("the node did not change");
+      : this.#pipeline.step(this.#dataplane, objects(web));
     const seen: string[][] = [];
     this.#afterEach = async () => {
       seen.push(await this.answers());

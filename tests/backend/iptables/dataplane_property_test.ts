@@ -1,29 +1,21 @@
 import { assertEquals } from "@std/assert";
 import fc from "fast-check";
-import { IptablesDataplane } from "../../../lib/backend/iptables/dataplane.ts";
-import { FAMILIES } from "../../../lib/model/values/address.ts";
+import type { IptablesDataplane } from "../../../lib/backend/iptables/dataplane.ts";
 import { cluster } from "../../support/arbitrary.ts";
 import { SILENT_RUNNER } from "../../support/modes.ts";
 import { type ApiObject, Pipeline } from "../../support/pipeline.ts";
-import { Kernel, VARIANTS } from "./kernel.ts";
-import { atOnce } from "../../../lib/model/ports/in_turns.ts";
+import { Kernel, newDataplane, VARIANTS } from "./kernel.ts";
 
 const CLUSTER_CIDR = { clusterCIDRs: ["10.244.0.0/16", "fd00:10:244::/48"] };
 
-function newDataplane(kernel: Pick<Kernel, "runner" | "variant">): IptablesDataplane {
-  return new IptablesDataplane({
-    runner: kernel.runner,
-    iptables: { variant: kernel.variant, families: FAMILIES, tcpBeLiberal: false },
-    routeLocalnet: () => Promise.resolve(),
-  });
-}
-
-async function fullOf(kernel: Kernel, objects: readonly ApiObject[]): Promise<Pipeline> {
+async function fullOf(
+  kernel: Pick<Kernel, "runner" | "variant">,
+  objects: readonly ApiObject[],
+) {
   const pipeline = new Pipeline({ mode: "iptables", configuration: CLUSTER_CIDR });
-  pipeline.load(objects);
   const dataplane = newDataplane(kernel);
-  await dataplane.apply(dataplane.full(pipeline.desired));
-  return pipeline;
+  await pipeline.apply(dataplane, objects);
+  return { pipeline, dataplane };
 }
 
 Deno.test("after partial syncs the number of rules is that of a full sync", async () => {
@@ -31,15 +23,8 @@ Deno.test("after partial syncs the number of rules is that of a full sync", asyn
     [...ruleCounts].map(({ family, table, total }) => `${family} ${table} ${total}`);
   await fc.assert(
     fc.asyncProperty(cluster, cluster, cluster, async (a, b, c) => {
-      const pipeline = new Pipeline({ mode: "iptables", configuration: CLUSTER_CIDR });
-      pipeline.load(a);
-      const dataplane = newDataplane({ runner: SILENT_RUNNER, variant: "" });
-      await dataplane.apply(dataplane.full(pipeline.desired));
-      for (const next of [b, c]) {
-        const { change } = pipeline.load(next);
-        const step = atOnce(dataplane.changing(change, pipeline.desired));
-        if (step) await dataplane.apply(step);
-      }
+      const { pipeline, dataplane } = await fullOf({ runner: SILENT_RUNNER, variant: "" }, a);
+      for (const next of [b, c]) await dataplane.apply(pipeline.step(dataplane, next));
       const stepped = totals(dataplane);
       await dataplane.apply(dataplane.full(pipeline.desired));
       assertEquals(stepped, totals(dataplane));
@@ -51,14 +36,10 @@ Deno.test("after partial syncs the number of rules is that of a full sync", asyn
 for (const variant of VARIANTS) {
   Deno.test(`full(A) and then partial syncs to C leave iptables${variant} as full(C) does`, async () => {
     await using kernel = await Kernel.create(variant);
-    const dataplane = newDataplane(kernel);
     await fc.assert(
       fc.asyncProperty(cluster, cluster, cluster, async (a, b, c) => {
-        const pipeline = await fullOf(kernel, a);
-        for (const next of [b, c]) {
-          const step = pipeline.step(dataplane, next);
-          await dataplane.apply(step);
-        }
+        const { pipeline, dataplane } = await fullOf(kernel, a);
+        for (const next of [b, c]) await dataplane.apply(pipeline.step(dataplane, next));
         const afterSteps = await kernel.state();
         await kernel.clear();
         await fullOf(kernel, c);

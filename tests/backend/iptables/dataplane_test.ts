@@ -1,28 +1,10 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import { IptablesDataplane } from "../../../lib/backend/iptables/dataplane.ts";
 import { PACKET_METRICS } from "../../../lib/backend/iptables/metrics.ts";
-import { FAMILIES, type Family } from "../../../lib/model/values/address.ts";
 import { ApplyError } from "../../../lib/model/kernel/dataplane.ts";
 import { type ProcessRunner, ProgramMissingError } from "../../../lib/model/ports/ports.ts";
 import { type ApiObject, Pipeline } from "../../support/pipeline.ts";
 import { EXAMPLE } from "./example.ts";
-import { Kernel, VARIANTS } from "./kernel.ts";
-
-interface Setup {
-  readonly runner: ProcessRunner;
-  readonly variant?: "" | "-nft" | "-legacy";
-  readonly families?: readonly Family[];
-  readonly routeLocalnet?: () => Promise<void>;
-}
-
-function newDataplane(setup: Setup): IptablesDataplane {
-  const { runner, variant = "", families = FAMILIES } = setup;
-  return new IptablesDataplane({
-    runner,
-    iptables: { variant, families, tcpBeLiberal: false },
-    routeLocalnet: setup.routeLocalnet ?? (() => Promise.resolve()),
-  });
-}
+import { Kernel, newDataplane, VARIANTS } from "./kernel.ts";
 
 function load(objects: readonly ApiObject[]): Pipeline {
   const pipeline = new Pipeline({ mode: "iptables" });

@@ -1,24 +1,18 @@
 import { assert, assertEquals } from "@std/assert";
-import { IptablesDataplane } from "../../../lib/backend/iptables/dataplane.ts";
 import { LongTurns } from "../../support/clock_and_log.ts";
-import type { ApiObject } from "../../support/api_store.ts";
 import { Pipeline } from "../../support/pipeline.ts";
-import { service } from "../../support/cluster.ts";
+import { clusterObjects } from "../../support/cluster.ts";
+import { newDataplane } from "./kernel.ts";
 
 const SERVICES = 3_000;
 
-function services(count: number): ApiObject[] {
-  return Array.from(
-    { length: count },
-    (_, i) => service({ name: `s${i}`, clusterIP: `10.96.${i >> 8}.${i & 255}` }),
-  );
-}
+const services = (count: number) => [...clusterObjects({ services: count, endpoints: 0 })];
 
 Deno.test("the rules of many Services are written, compared and changed in turns", async () => {
   const clock = new LongTurns();
   const inputs: string[] = [];
   let saved = "";
-  const dataplane = new IptablesDataplane({
+  const dataplane = newDataplane({
     clock,
     runner: {
       run: ([program], stdin) => {
@@ -27,8 +21,7 @@ Deno.test("the rules of many Services are written, compared and changed in turns
         return Promise.resolve({ code: 0, stdout, stderr: "" });
       },
     },
-    iptables: { variant: "", families: [4], tcpBeLiberal: false },
-    routeLocalnet: () => Promise.resolve(),
+    families: [4],
   });
   const pipeline = new Pipeline({ mode: "iptables" });
   await pipeline.apply(dataplane, services(SERVICES));

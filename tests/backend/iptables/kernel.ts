@@ -1,10 +1,11 @@
 /** A kernel of its own for iptables tests: a network namespace, and what it holds. */
+import { IptablesDataplane } from "../../../lib/backend/iptables/dataplane.ts";
 import type { Variant } from "../../../lib/backend/iptables/kernel/programs.ts";
 import { parseSaved, type SavedTable } from "../../../lib/backend/iptables/kernel/saved.ts";
 import { programName } from "../../../lib/backend/iptables/script/names.ts";
 import { FAMILIES, type Family } from "../../../lib/model/values/address.ts";
 import type { ProcessRunner, ProcessStreamer } from "../../../lib/model/ports/ports.ts";
-import { execute, run } from "../../support/command.ts";
+import { run, runnerIn } from "../../support/command.ts";
 import { denoStreamer } from "../../../lib/system/process.ts";
 import { Libc } from "../../support/libc.ts";
 import { Namespaces } from "../../support/namespaces.ts";
@@ -12,6 +13,22 @@ import { atOnce } from "../../../lib/model/ports/in_turns.ts";
 
 /** Both backends, for tests that must hold for each. */
 export const VARIANTS: readonly Variant[] = ["-nft", "-legacy"];
+
+/** Builds a dataplane that writes both families with the system's own variant; `options` say otherwise. */
+export function newDataplane(
+  options:
+    & Pick<DataplaneOptions, "runner">
+    & Partial<DataplaneOptions & DataplaneOptions["iptables"]>,
+): IptablesDataplane {
+  const { variant = "", families = FAMILIES, ...rest } = options;
+  return new IptablesDataplane({
+    iptables: { variant, families, tcpBeLiberal: false },
+    routeLocalnet: () => Promise.resolve(),
+    ...rest,
+  });
+}
+
+type DataplaneOptions = ConstructorParameters<typeof IptablesDataplane>[0];
 
 /** One network namespace and one variant's rules in it. */
 export class Kernel implements AsyncDisposable {
@@ -27,10 +44,7 @@ export class Kernel implements AsyncDisposable {
     private readonly namespaces: Namespaces,
   ) {
     this.#prefix = ["ip", "netns", "exec", namespaces.fullName("kernel")];
-    this.runner = {
-      run: (argv, stdin) =>
-        execute([...this.#prefix, ...argv], stdin === undefined ? {} : { stdin }),
-    };
+    this.runner = runnerIn(namespaces.fullName("kernel"));
   }
 
   /** Makes the namespace. */

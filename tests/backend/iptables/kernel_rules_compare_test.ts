@@ -1,7 +1,6 @@
 import { assertEquals } from "@std/assert";
 import fc from "fast-check";
 import { comparingSaved } from "../../../lib/backend/iptables/kernel_rules.ts";
-import { IptablesDataplane } from "../../../lib/backend/iptables/dataplane.ts";
 import { fullInput } from "../../../lib/backend/iptables/script/full.ts";
 import { parseSaved, type Saved } from "../../../lib/backend/iptables/kernel/saved.ts";
 import type { FamilyInput } from "../../../lib/backend/iptables/script/rule.ts";
@@ -10,7 +9,7 @@ import type { DesiredState } from "../../../lib/model/kernel/desired.ts";
 import type { Difference } from "../../../lib/model/kernel/differences.ts";
 import { cluster } from "../../support/arbitrary.ts";
 import { Pipeline } from "../../support/pipeline.ts";
-import { Kernel, VARIANTS } from "./kernel.ts";
+import { Kernel, newDataplane, VARIANTS } from "./kernel.ts";
 import { WEB_SERVICE, webSlice } from "../../support/web_service.ts";
 import { atOnce } from "../../../lib/model/ports/in_turns.ts";
 
@@ -19,14 +18,6 @@ function compareSaved(...args: Parameters<typeof comparingSaved>): Difference[] 
 }
 
 const CLUSTER_CIDR = { clusterCIDRs: ["10.244.0.0/16", "fd00:10:244::/48"] };
-
-function newDataplane(kernel: Kernel): IptablesDataplane {
-  return new IptablesDataplane({
-    runner: kernel.runner,
-    iptables: { variant: kernel.variant, families: FAMILIES, tcpBeLiberal: false },
-    routeLocalnet: () => Promise.resolve(),
-  });
-}
 
 async function differences(kernel: Kernel, state: DesiredState): Promise<Difference[]> {
   const all = await Promise.all(FAMILIES.map(async (family) =>
@@ -53,9 +44,7 @@ for (const variant of VARIANTS) {
         const pipeline = new Pipeline({ mode: "iptables", configuration: CLUSTER_CIDR });
         await pipeline.apply(dataplane, a);
         assertEquals(await differences(kernel, pipeline.desired), []);
-        const { change } = pipeline.load(b);
-        const step = atOnce(dataplane.changing(change, pipeline.desired));
-        await dataplane.apply(step ?? dataplane.full(pipeline.desired));
+        await dataplane.apply(pipeline.step(dataplane, b));
         assertEquals(await differences(kernel, pipeline.desired), []);
         const fresh = new Pipeline({ mode: "iptables", configuration: CLUSTER_CIDR });
         fresh.load(b.toReversed());

@@ -4,7 +4,7 @@ import { type Contents, NO_CONTENTS, parsingListing } from "../../../lib/backend
 import { denoStreamer } from "../../../lib/system/process.ts";
 import { atOnce } from "../../../lib/model/ports/in_turns.ts";
 import type { ProcessRunner, ProcessStreamer } from "../../../lib/model/ports/ports.ts";
-import { execute, run } from "../../support/command.ts";
+import { run, runnerIn } from "../../support/command.ts";
 import { Libc } from "../../support/libc.ts";
 import { Namespaces } from "../../support/namespaces.ts";
 
@@ -14,11 +14,17 @@ export class Kernel implements AsyncDisposable {
   readonly #namespaces: Namespaces;
   /** The command that leads into the namespace. */
   readonly prefix: readonly string[];
+  /** Runs programs in the namespace. */
+  readonly runner: ProcessRunner;
+  /** The program `nft` in the namespace. */
+  readonly nft: Nft;
 
   private constructor(libc: Libc, namespaces: Namespaces) {
     this.#libc = libc;
     this.#namespaces = namespaces;
     this.prefix = ["ip", "netns", "exec", namespaces.fullName("kernel")];
+    this.runner = runnerIn(namespaces.fullName("kernel"));
+    this.nft = new Nft(this.runner);
   }
 
   /** Makes the namespace. */
@@ -27,18 +33,10 @@ export class Kernel implements AsyncDisposable {
     return new Kernel(libc, await Namespaces.create(libc, ["kernel"]));
   }
 
-  /** Runs programs in the namespace. */
-  readonly runner: ProcessRunner = {
-    run: (argv, stdin) => execute([...this.prefix, ...argv], stdin === undefined ? {} : { stdin }),
-  };
-
   /** Follows programs in the namespace. */
   readonly streamer: ProcessStreamer = {
     lines: (argv, signal) => denoStreamer.lines(["ip", ...this.prefix.slice(1), ...argv], signal),
   };
-
-  /** The program `nft` in the namespace. */
-  readonly nft = new Nft(this.runner);
 
   /** Lists the table, and reads the listing. @returns `undefined` if there is no table */
   async contents(): Promise<Contents | undefined> {

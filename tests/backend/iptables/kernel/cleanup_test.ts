@@ -1,11 +1,10 @@
 import { assertEquals } from "@std/assert";
 import { cleanup, cleanUpKernel } from "../../../../lib/backend/iptables/kernel/cleanup.ts";
-import { IptablesDataplane } from "../../../../lib/backend/iptables/dataplane.ts";
 import { renderFamily } from "../../../../lib/backend/iptables/script/rule.ts";
 import { parseSaved } from "../../../../lib/backend/iptables/kernel/saved.ts";
 import { FAMILIES } from "../../../../lib/model/values/address.ts";
 import { Pipeline } from "../../../support/pipeline.ts";
-import { Kernel, VARIANTS } from "../kernel.ts";
+import { Kernel, newDataplane, VARIANTS } from "../kernel.ts";
 import { EXAMPLE } from "../example.ts";
 import { atOnce } from "../../../../lib/model/ports/in_turns.ts";
 
@@ -31,44 +30,30 @@ COMMIT
 `;
 
 for (const variant of VARIANTS) {
-  const dataplaneIn = (kernel: Kernel) =>
-    new IptablesDataplane({
-      runner: kernel.runner,
-      iptables: { variant, families: FAMILIES, tcpBeLiberal: false },
-      routeLocalnet: () => Promise.resolve(),
-    });
   const everything = async (kernel: Kernel) =>
     await kernel.run("nft", "-s", "list", "ruleset") +
     await kernel.save(4) + await kernel.save(6);
 
-  for (const before of ["", FOREIGN]) {
-    const what = before === "" ? "nothing" : "the rules of others";
-    Deno.test(`cleanup leaves ${what} as before, in iptables${variant}`, async () => {
-      await using kernel = await Kernel.create(variant);
-      for (const family of before === "" ? [] : FAMILIES) await kernel.restore(family, before);
-      const saved = before === "" ? [] : [await kernel.save(4), await kernel.save(6)];
-      const listed = await kernel.run("nft", "-s", "list", "ruleset");
-      const pipeline = new Pipeline({ mode: "iptables" });
-      pipeline.load(EXAMPLE);
-      const dataplane = dataplaneIn(kernel);
-      await dataplane.apply(dataplane.full(pipeline.desired));
+  Deno.test(`cleanup leaves the rules of others as before, in iptables${variant}`, async () => {
+    await using kernel = await Kernel.create(variant);
+    for (const family of FAMILIES) await kernel.restore(family, FOREIGN);
+    const before = await everything(kernel);
+    await new Pipeline({ mode: "iptables" }).apply(newDataplane(kernel), EXAMPLE);
 
-      const full = await everything(kernel);
-      const planned = await cleanUpKernel(kernel.runner, { dryRun: true, kubeProxy: true });
-      assertEquals(await everything(kernel), full);
-      const removed = await cleanUpKernel(kernel.runner, { dryRun: false, kubeProxy: true });
-      assertEquals(removed, planned);
-      assertEquals(removed.map(({ program }) => program), [
-        `iptables${variant}-restore`,
-        `ip6tables${variant}-restore`,
-      ]);
+    const full = await everything(kernel);
+    const planned = await cleanUpKernel(kernel.runner, { dryRun: true, kubeProxy: true });
+    assertEquals(await everything(kernel), full);
+    const removed = await cleanUpKernel(kernel.runner, { dryRun: false, kubeProxy: true });
+    assertEquals(removed, planned);
+    assertEquals(removed.map(({ program }) => program), [
+      `iptables${variant}-restore`,
+      `ip6tables${variant}-restore`,
+    ]);
 
-      assertEquals(before === "" ? [] : [await kernel.save(4), await kernel.save(6)], saved);
-      assertEquals(await kernel.run("nft", "-s", "list", "ruleset"), listed);
-      assertEquals((await kernel.save(4) + await kernel.save(6)).includes("KUBE-S"), false);
-      assertEquals(await cleanUpKernel(kernel.runner, { dryRun: false, kubeProxy: true }), []);
-    });
-  }
+    assertEquals(await everything(kernel), before);
+    assertEquals(before.includes("KUBE-S"), false);
+    assertEquals(await cleanUpKernel(kernel.runner, { dryRun: false, kubeProxy: true }), []);
+  });
 }
 
 Deno.test("chains of ours that others lead to are emptied and kept", () => {

@@ -1,15 +1,12 @@
 import { assertEquals } from "@std/assert";
 import { fullScript } from "../../../../lib/backend/iptables/script/script.ts";
-import { IptablesDataplane } from "../../../../lib/backend/iptables/dataplane.ts";
 import { fitToSaved, fullInput } from "../../../../lib/backend/iptables/script/full.ts";
-import { renderFamily } from "../../../../lib/backend/iptables/script/rule.ts";
 import { isOwnChain, parseSaved } from "../../../../lib/backend/iptables/kernel/saved.ts";
 import { FAMILIES } from "../../../../lib/model/values/address.ts";
 import type { Configuration } from "../../../../lib/config/configuration.ts";
 import { DEFAULTS } from "../../../support/configuration.ts";
 import { type ApiObject, Pipeline } from "../../../support/pipeline.ts";
 import { EXAMPLE } from "../example.ts";
-import { Kernel, VARIANTS } from "../kernel.ts";
 import { atOnce } from "../../../../lib/model/ports/in_turns.ts";
 
 const OPTIONS = { families: FAMILIES, tcpBeLiberal: false };
@@ -53,27 +50,6 @@ Deno.test("the same objects in another order give the same bytes", () => {
   const { text } = fullScript(desired(EXAMPLE), OPTIONS);
   assertEquals(fullScript(desired([...EXAMPLE].reverse()), OPTIONS).text, text);
 });
-
-for (const variant of VARIANTS) {
-  Deno.test(`iptables${variant} prints the rules word for word as they were written`, async () => {
-    await using kernel = await Kernel.create(variant);
-    const dataplane = new IptablesDataplane({
-      runner: kernel.runner,
-      iptables: { variant, ...OPTIONS },
-      routeLocalnet: () => Promise.resolve(),
-    });
-    const state = desired(EXAMPLE);
-    await dataplane.apply(dataplane.full(state));
-    for (const family of FAMILIES) {
-      const written = atOnce(renderFamily(atOnce(fullInput(state, { ...OPTIONS, family }))))
-        .split("\n").filter((line) => line.startsWith("-")).map((line) =>
-          line.replace(/^-I/, "-A")
-        );
-      const saved = (await kernel.save(family)).split("\n").filter((line) => line.startsWith("-"));
-      assertEquals(saved.sort(), written.sort());
-    }
-  });
-}
 
 Deno.test("an endpoint has a chain of its own only where session affinity needs one", () => {
   const { text } = fullScript(desired(EXAMPLE), OPTIONS);

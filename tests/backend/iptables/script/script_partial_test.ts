@@ -45,13 +45,6 @@ Deno.test("a step that changes nothing in the kernel has no text and no operatio
   assertEquals(script?.operations, 0);
 });
 
-Deno.test("two services with one endpoint have a hairpin rule each", () => {
-  const other = servicePort({ name: "ns/other:http", clusterIPs: ["10.96.0.2"] });
-  const text = step([servicePort(), other], [servicePort()]);
-  assertEquals(text.match(/^-D KUBE-SEP-HAIRPIN/gm)?.length, 1);
-  assertEquals(text.match(/^-[AI] KUBE-SEP-HAIRPIN/gm), null);
-});
-
 Deno.test("an address that moves to another service changes hands in one step", () => {
   const other = servicePort({ name: "ns/other:http" });
   const text = step([servicePort()], [other]);
