@@ -303,23 +303,12 @@ Deno.test("a guard that is left without what it guards goes, in both modes", asy
 function setUpIpvs() {
   const [node, ipvs] = [new FakeNode(), new FakeIpvs()];
   node.saved.set("iptables-nft-save", KUBE_PROXY_RULES);
-  const logger = new MemoryLogger();
-  const clock = new ManualClock();
-  const runner: ProcessRunner = {
+  const { logger, clock, handOver } = setUp(undefined, node, {
     run: (argv, stdin) =>
       /^(?:ip|cat|ipset|ipvsadm|conntrack)$/.test(argv[0])
         ? ipvs.runner.run(argv, stdin)
         : node.runner.run(argv, stdin),
-  };
-  const options = {
-    variant: undefined,
-    configuration: configuration(),
-    runner,
-    pid: 17,
-    clock,
-    logger,
-  };
-  const handOver = new ProxyTakeOver(options);
+  });
   const stop = new AbortController();
   const pass = async (seconds: number) => {
     for (let i = 0; i < seconds / 5; i++) {

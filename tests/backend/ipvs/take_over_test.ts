@@ -58,6 +58,18 @@ async function run({ takeOver, clock }: ReturnType<typeof setUp>, periods: numbe
   await running;
 }
 
+/** Changes a node, begins the take-over, and lets it run. */
+async function taken(
+  periods: number,
+  change: (node: FakeIpvs) => void = () => {},
+): Promise<ReturnType<typeof setUp>> {
+  const it = setUp();
+  change(it.node);
+  await it.takeOver.takeOver();
+  await run(it, periods);
+  return it;
+}
+
 Deno.test("a node without kube-ipvs0 is left alone", async () => {
   const node = new FakeIpvs();
   node.addresses = undefined;
@@ -133,10 +145,7 @@ Deno.test("all of it goes when the last connection has ended", async () => {
 });
 
 Deno.test("IPVS without connections is removed at the second look in a row", async () => {
-  const it = setUp();
-  it.node.active = 1;
-  await it.takeOver.takeOver();
-  await run(it, FIRST);
+  const it = await taken(FIRST, (node) => node.active = 1);
   for (const active of [0, 1, 0]) {
     it.node.active = active;
     await it.look();
@@ -147,9 +156,7 @@ Deno.test("IPVS without connections is removed at the second look in a row", asy
 });
 
 Deno.test("for a minute nothing is removed, but for those who want less", async () => {
-  const it = setUp();
-  await it.takeOver.takeOver();
-  await run(it, FIRST - 1);
+  const it = await taken(FIRST - 1);
   assertEquals(it.node.changes, []);
   await run(it, 1);
   assertEquals(it.node.addresses, undefined);
@@ -162,34 +169,21 @@ Deno.test("for a minute nothing is removed, but for those who want less", async 
 });
 
 Deno.test("virtual servers that the kernel has not shown at first are removed as well", async () => {
-  const it = setUp();
-  it.node.hidden = "TCP  C0A80002:7581 rr\nTCP  C00002C8:7581 wlc\n";
-  await it.takeOver.takeOver();
-  await run(it, FIRST);
+  const hidden = "TCP  C0A80002:7581 rr\nTCP  C00002C8:7581 wlc\n";
+  const it = await taken(FIRST, (node) => node.hidden = hidden);
   const removals = it.node.changes.filter((each) => each.startsWith("ipvsadm: "));
   assertEquals([removals.length, removals[1]], [2, "ipvsadm: -D -t 192.168.0.2:30081"]);
   assertEquals(it.node.addresses, undefined);
 });
 
-async function forgottenUdp(it: ReturnType<typeof setUp>): Promise<string[]> {
-  await it.takeOver.takeOver();
-  await run(it, GRACE / PERIOD + 1);
-  return it.node.changes.filter((each) => each.startsWith("conntrack -D -f ipv4 -p udp"));
-}
-
 Deno.test("UDP flows are forgotten by virtual server", async () => {
-  const it = setUp();
-  it.node.udpFlows = 600;
-  assertEquals(await forgottenUdp(it), [
-    "conntrack -D -f ipv4 -p udp --orig-dst 10.96.0.10 --orig-port-dst 80",
-  ]);
+  const it = await taken(GRACE / PERIOD + 1, (node) => node.udpFlows = 600);
+  const udp = it.node.changes.filter((each) => each.startsWith("conntrack -D -f ipv4 -p udp"));
+  assertEquals(udp, ["conntrack -D -f ipv4 -p udp --orig-dst 10.96.0.10 --orig-port-dst 80"]);
 });
 
 Deno.test("connections that are open at the end of the grace time are ended", async () => {
-  const it = setUp();
-  it.node.active = 1;
-  await it.takeOver.takeOver();
-  await run(it, GRACE / PERIOD - 1);
+  const it = await taken(GRACE / PERIOD - 1, (node) => node.active = 1);
   assertEquals(it.node.changes, []);
   await run(it, 2);
   assertEquals(it.node.addresses, undefined);
@@ -202,10 +196,7 @@ Deno.test("connections that are open at the end of the grace time are ended", as
 });
 
 Deno.test("a check does not shorten the time in which ended connections get a reset", async () => {
-  const it = setUp();
-  it.node.active = 1;
-  await it.takeOver.takeOver();
-  await run(it, GRACE / PERIOD + 1);
+  const it = await taken(GRACE / PERIOD + 1, (node) => node.active = 1);
   assertEquals(it.node.addresses, undefined);
   // As each check does that sees nothing left to remove.
   await it.takeOver.takeOver();
@@ -216,19 +207,13 @@ Deno.test("a check does not shorten the time in which ended connections get a re
 });
 
 Deno.test("where nft cannot make a guard the take-over ends all the same", async () => {
-  const it = setUp();
-  it.node.missing.add("nft");
-  await it.takeOver.takeOver();
-  await run(it, FIRST + 1);
+  const it = await taken(FIRST + 1, ({ missing }) => missing.add("nft"));
   assertEquals([it.node.addresses, it.takeOver.isUnderWay], [undefined, false]);
   assertEquals(it.logger.at("warn").length, 1);
 });
 
 Deno.test("a guard that another program removes comes back at the next look", async () => {
-  const it = setUp();
-  it.node.active = 1;
-  await it.takeOver.takeOver();
-  await run(it, 3);
+  const it = await taken(3, (node) => node.active = 1);
   assertEquals(it.node.scripts.length, 1);
   it.node.isGuarded = false;
   await run(it, 1);
@@ -252,10 +237,7 @@ Deno.test("nothing is removed while kube-proxy is at work", async () => {
 });
 
 Deno.test("everything stays guarded without ipvsadm", async () => {
-  const it = setUp();
-  it.node.missing.add("ipvsadm");
-  await it.takeOver.takeOver();
-  await run(it, 20);
+  const it = await taken(20, ({ missing }) => missing.add("ipvsadm"));
   assertEquals(it.node.changes, []);
   assertEquals(it.logger.at("warn").length, 1);
   assertMatch(it.logger.at("warn")[0] ?? "", /package ipvsadm.*kube-proxy --cleanup/);
@@ -312,10 +294,8 @@ Deno.test("a reading that fails within the grace time does not end it", async ()
 });
 
 Deno.test("the interface goes without the module ip_vs", async () => {
-  const it = setUp();
-  it.node.failures.set("cat", "cat: /proc/net/ip_vs: No such file or directory");
-  await it.takeOver.takeOver();
-  await run(it, FIRST + 1);
+  const failure = "cat: /proc/net/ip_vs: No such file or directory";
+  const it = await taken(FIRST + 1, ({ failures }) => failures.set("cat", failure));
   assertEquals(it.node.changes.includes("ip link delete kube-ipvs0"), true);
   assertEquals(it.logger.at("warn"), []);
 });
@@ -338,34 +318,33 @@ Deno.test("in iptables mode what cannot be read is not refused before our rules 
 });
 
 /** Of a clean-up. */
-const OPTIONS = { kubeProxy: true, logger: new MemoryLogger() };
+const OPTIONS = {
+  kubeProxy: true,
+  logger: new MemoryLogger(),
+  excluded: ["192.0.2.128/25"],
+  removed: () => Promise.resolve(),
+  dryRun: false,
+};
 
 Deno.test("cleanup fails if virtual servers cannot be read", async () => {
   for (const command of ["cat /proc/net/ip_vs", "cat /proc/net/ip_vs_conn", "ip addr"]) {
     const node = new FakeIpvs();
     node.failures.set(command, "Too many open files");
-    const removed = () => Promise.resolve();
-    const options = { ...OPTIONS, runner: node.runner, excluded: [], removed, dryRun: false };
-    const [failure] = await cleanUp(options);
+    const [failure] = await cleanUp({ ...OPTIONS, runner: node.runner });
     assertMatch(failure?.message ?? "", new RegExp(`${command}.*: Too many open files.*coreutils`));
     assertEquals(node.changes, []);
   }
 });
 
 Deno.test("without ipset and conntrack the rest is removed", async () => {
-  const it = setUp();
-  it.node.missing.add("ipset").add("conntrack");
-  await it.takeOver.takeOver();
-  await run(it, FIRST + 1);
+  const it = await taken(FIRST + 1, ({ missing }) => missing.add("ipset").add("conntrack"));
   assertEquals(it.node.addresses, undefined);
   assertEquals(it.logger.at("warn"), []);
 });
 
 Deno.test("what cannot be removed is tried again", async () => {
-  const it = setUp();
-  it.node.failures.set("ip link", "RTNETLINK answers: Operation not permitted");
-  await it.takeOver.takeOver();
-  await run(it, FIRST + 2);
+  const failure = "RTNETLINK answers: Operation not permitted";
+  const it = await taken(FIRST + 2, ({ failures }) => failures.set("ip link", failure));
   assertEquals(it.logger.at("warn").length, 1);
   assertMatch(it.logger.at("warn")[0] ?? "", /ip link delete kube-ipvs0: .*not permitted/);
   it.node.failures.clear();
@@ -379,7 +358,7 @@ Deno.test("cleanup removes the guard and the virtual servers at once", async () 
   node.isGuarded = false;
   let printed = "";
   const removed = ({ script }: Removal) => Promise.resolve(void (printed += script));
-  const options = { ...OPTIONS, runner: node.runner, excluded: ["192.0.2.128/25"], removed };
+  const options = { ...OPTIONS, runner: node.runner, removed };
   assertEquals(await cleanUp({ ...options, dryRun: true }), []);
   assertEquals(node.changes, []);
   assertEquals(
@@ -393,16 +372,14 @@ Deno.test("cleanup removes the guard and the virtual servers at once", async () 
 # ipset destroy KUBE-6-LOAD-BALANCER-SOURCE-CID
 `,
   );
-  assertEquals(await cleanUp({ ...options, dryRun: false }), []);
+  assertEquals(await cleanUp(options), []);
   assertEquals(node.addresses, undefined);
-  assertEquals(await cleanUp({ ...options, dryRun: false }), []);
+  assertEquals(await cleanUp(options), []);
 });
 
 Deno.test("cleanup without ipvsadm fails", async () => {
   const node = new FakeIpvs();
   node.missing.add("ipvsadm");
-  const removed = () => Promise.resolve();
-  const options = { ...OPTIONS, runner: node.runner, excluded: [], removed, dryRun: false };
-  const [failure] = await cleanUp(options);
+  const [failure] = await cleanUp({ ...OPTIONS, runner: node.runner });
   assertMatch(failure?.message ?? "", /ipvsadm -R: it is not installed.*kube-proxy --cleanup/);
 });
