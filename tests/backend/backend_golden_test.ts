@@ -8,9 +8,8 @@
 import { assertEquals } from "@std/assert";
 import { SCHEDULERS } from "../../lib/model/cluster/scheduler.ts";
 import { backendOf, MODES } from "../support/modes.ts";
-import { iptablesStage, nftablesStage, type Stage } from "./contract_stage.ts";
+import { KERNEL_STAGES } from "./contract_stage.ts";
 import { FOLDER, readCases, runCase } from "./golden.ts";
-import { VARIANTS } from "./iptables/kernel.ts";
 import { HAS_FLOWTABLES } from "../support/flowtables.ts";
 
 const CASES = readCases();
@@ -51,15 +50,7 @@ Deno.test("every scheduler has golden scripts", async () => {
   assertEquals(SCHEDULERS.filter((name) => !used.has(name)), []);
 });
 
-/** Kernels that the scripts are given to. */
-const STAGES: Readonly<Record<string, () => Promise<Stage>>> = {
-  nftables: nftablesStage,
-  ...Object.fromEntries(
-    VARIANTS.map((variant) => [`iptables${variant}`, () => iptablesStage(variant)] as const),
-  ),
-};
-
-for (const [name, open] of Object.entries(STAGES)) {
+for (const [name, open] of KERNEL_STAGES) {
   Deno.test(`${name} takes every golden script, one step after the other`, async () => {
     await using stage = await open();
     const { backend } = stage;

@@ -2,15 +2,9 @@ import { assert, assertEquals } from "@std/assert";
 import { cleanUp } from "../../lib/backend/clean_up.ts";
 import { MemoryLogger } from "../support/clock_and_log.ts";
 import { applied, differences } from "./contract.ts";
-import { iptablesStage, type KernelStage, nftablesStage } from "./contract_stage.ts";
-import { VARIANTS } from "./iptables/kernel.ts";
+import { KERNEL_STAGES } from "./contract_stage.ts";
 
-const STAGES: readonly (readonly [string, () => Promise<KernelStage>])[] = [
-  ["nftables", nftablesStage],
-  ...VARIANTS.map((variant) => [`iptables${variant}`, () => iptablesStage(variant)] as const),
-];
-
-for (const [name, open] of STAGES) {
+for (const [name, open] of KERNEL_STAGES) {
   Deno.test(`${name}: a clean-up leaves nothing`, async () => {
     await using stage = await open();
     const { desired } = await applied(stage);

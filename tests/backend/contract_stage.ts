@@ -11,7 +11,7 @@ import { configuration, DEFAULTS } from "../support/configuration.ts";
 import { fakeBackend, FakeDataplane } from "../support/fake_backend.ts";
 import type { Mode } from "../support/modes.ts";
 import { listTable } from "../support/nft_table.ts";
-import { Kernel as IptablesKernel } from "./iptables/kernel.ts";
+import { Kernel as IptablesKernel, VARIANTS } from "./iptables/kernel.ts";
 import { Kernel as NftablesKernel } from "./nftables/kernel.ts";
 
 /** A backend and the world around it. */
@@ -102,6 +102,12 @@ export async function iptablesStage(variant: Variant): Promise<KernelStage> {
     [Symbol.asyncDispose]: () => kernel[Symbol.asyncDispose](),
   });
 }
+
+/** The stage of each backend that writes to a kernel, by the backend's name. */
+export const KERNEL_STAGES: readonly (readonly [string, () => Promise<KernelStage>])[] = [
+  ["nftables", nftablesStage],
+  ...VARIANTS.map((variant) => [`iptables${variant}`, () => iptablesStage(variant)] as const),
+];
 
 /** The fake of other tests. */
 export function fakeStage(): Promise<Stage> {
