@@ -1,5 +1,17 @@
-import { assertEquals } from "@std/assert";
-import { countingMaps, countsIn } from "../../../lib/backend/nftables/backend.ts";
+import { assertEquals, assertRejects } from "@std/assert";
+import {
+  countingMaps,
+  countsIn,
+  elementCounters,
+  localhostRejects,
+  rejectedPackets,
+} from "../../../lib/backend/nftables/backend.ts";
+import { NftablesDataplane } from "../../../lib/backend/nftables/dataplane.ts";
+import { Nft } from "../../../lib/backend/nftables/nft.ts";
+import { ApplyError } from "../../../lib/model/kernel/dataplane.ts";
+import { Pipeline } from "../../support/pipeline.ts";
+import { ManualClock } from "../../support/clock_and_log.ts";
+import type { Sample } from "../../../lib/backend/metrics.ts";
 
 const LISTING = `table inet signpost {
 	map services4 {
@@ -56,4 +68,68 @@ Deno.test("only maps of frontends that have any are read", () => {
     "nodeports6",
     "no-endpoints6",
   ]);
+});
+
+Deno.test("frontends are ours once the kernel has taken a full script", async () => {
+  const result = { code: 1, stdout: "", stderr: "Error: No buffer space available" };
+  const nft = new Nft({ run: () => Promise.resolve(result) });
+  const dataplane = new NftablesDataplane(nft);
+  const counters = elementCounters({ nft, dataplane });
+  const { desired } = new Pipeline();
+  await assertRejects(() => dataplane.apply(dataplane.full(desired)), ApplyError);
+  assertEquals(counters.areOurs, false);
+  result.code = 0;
+  await dataplane.apply(dataplane.full(desired));
+  assertEquals(counters.areOurs, true);
+});
+
+function listing(packets: number): string {
+  return `table inet signpost {
+	chain reject-localhost4-udp {
+		counter packets ${packets} bytes 90 reject
+	}
+
+	chain other {
+		counter packets 7 bytes 90 reject
+	}
+}
+`;
+}
+
+Deno.test("rejected packets are read from the rules of each family and protocol", () => {
+  assertEquals(rejectedPackets(listing(3)), new Map([["reject-localhost4-udp", 3]]));
+  assertEquals(rejectedPackets(""), new Map());
+});
+
+Deno.test("rejected packets go on counting when the table is replaced", async () => {
+  const clock = new ManualClock();
+  let packets = 5;
+  const metric = localhostRejects({
+    nft: { listStructure: () => Promise.resolve(listing(packets)) },
+    elements: () => new Map([["localhost-nodeports4", 1]]),
+    clock,
+  });
+  const read = async () => {
+    clock.pass(5_000);
+    const all = [...await metric.read() as Iterable<Sample>];
+    return all.find(({ labels }) => labels.ip_family === "IPv4" && labels.protocol === "UDP")
+      ?.value;
+  };
+  assertEquals(await read(), 5);
+  packets = 8;
+  assertEquals(await read(), 8);
+  packets = 2;
+  assertEquals(await read(), 10);
+});
+
+Deno.test("the kernel is not asked for rejected packets if no node port is rejected", async () => {
+  const metric = localhostRejects({
+    nft: { listStructure: () => Promise.reject(new Error("asked")) },
+    elements: () => new Map([["services4", 1]]),
+    clock: new ManualClock(),
+  });
+  assertEquals(
+    [...await metric.read() as Iterable<Sample>].every(({ value }) => value === 0),
+    true,
+  );
 });

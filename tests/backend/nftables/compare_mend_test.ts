@@ -1,5 +1,11 @@
 import { assertEquals } from "@std/assert";
-import { comparing, mend } from "../../../lib/backend/nftables/compare.ts";
+import {
+  chainPlace,
+  comparing,
+  mend,
+  parsePlace,
+  TABLE_PLACE,
+} from "../../../lib/backend/nftables/compare.ts";
 import {
   type Contents,
   type ElementText,
@@ -113,4 +119,10 @@ Deno.test("the flowtable of the fast path is added before its rules", () => {
     "delete chain inet signpost filter-forward-established",
     "delete flowtable inet signpost fast-path",
   ]);
+});
+
+Deno.test("the place of a difference is read as it was written", () => {
+  assertEquals(parsePlace(TABLE_PLACE), { type: "table", name: "" });
+  assertEquals(parsePlace(chainPlace("services")), { type: "chain", name: "services" });
+  assertEquals(parsePlace("services4"), { type: "set", name: "services4" });
 });

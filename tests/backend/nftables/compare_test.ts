@@ -1,14 +1,11 @@
 import { assertEquals } from "@std/assert";
-import fc from "fast-check";
 import type { Difference } from "../../../lib/model/kernel/differences.ts";
 import { compareContents } from "../../../lib/backend/nftables/compare.ts";
 import { type Contents, desiredContents, NO_CONTENTS } from "../../../lib/backend/nftables/read.ts";
 import { NftablesDataplane } from "../../../lib/backend/nftables/dataplane.ts";
-import { cluster } from "../../support/arbitrary.ts";
 import { type ApiObject, Pipeline } from "../../support/pipeline.ts";
 import { Kernel } from "./kernel.ts";
 import { WEB_SERVICE, webSlice } from "../../support/web_service.ts";
-import { atOnce } from "../../../lib/model/ports/in_turns.ts";
 
 /** The rules of some objects in a kernel of their own. */
 class Table implements AsyncDisposable {
@@ -258,20 +255,4 @@ Deno.test("a hole among the slots is missing", () => {
     { type: "missing", ...map, key: "10.96.0.1 . 80 . 0", desired: "b . 1", held: "" },
     { type: "extra", ...map, key: "10.96.0.1 . 80 . 5", desired: "", held: "b . 1" },
   ]);
-});
-
-Deno.test("after partial syncs between random states the kernel compares equal", async () => {
-  await using table = await Table.create();
-  await fc.assert(
-    fc.asyncProperty(cluster, cluster, async (a, b) => {
-      await table.load(a);
-      assertEquals(await table.differences(), []);
-      const { change } = table.pipeline.load(b);
-      const { desired } = table.pipeline;
-      const step = atOnce(table.dataplane.changing(change, desired));
-      await table.dataplane.apply(step ?? table.dataplane.full(desired));
-      assertEquals(await table.differences(), []);
-    }),
-    { numRuns: Number(Deno.env.get("PROPERTY_RUNS") ?? 15) },
-  );
 });

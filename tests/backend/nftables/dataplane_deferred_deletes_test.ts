@@ -78,12 +78,6 @@ Deno.test("a frontend that moves to another service port deletes the slots that 
   assertEquals(deferred.limit(NOTHING, 9).deleteElements, slots(2, 3));
 });
 
-Deno.test("a repair leaves out slots that wait", () => {
-  const deferred = new DeferredDeletes();
-  deferred.limit({ ...NOTHING, deleteElements: [slotsOf(0, 4)] }, 2);
-  assertEquals(deferred.leaveOut(deleting(1, 2)).deleteElements, slots(1));
-});
-
 Deno.test("an element that packets reach is deleted at once", () => {
   const services = tableSet("services", { frontend: "vip", family: 4 });
   const frontends = [1, 2, 3].map((port) =>

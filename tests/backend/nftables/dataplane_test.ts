@@ -1,9 +1,6 @@
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import fc from "fast-check";
 import { ApplyError } from "../../../lib/model/kernel/dataplane.ts";
-import { Counts } from "../../../lib/backend/nftables/delta.ts";
-import { NO_CONTENTS } from "../../../lib/backend/nftables/read.ts";
-import { replacing } from "../../../lib/backend/nftables/write.ts";
 import { NftablesDataplane } from "../../../lib/backend/nftables/dataplane.ts";
 import { maglevTable } from "../../../lib/backend/nftables/pick.ts";
 import { Marks, Nft } from "../../../lib/backend/nftables/nft.ts";
@@ -21,15 +18,14 @@ import {
   slice as buildSlice,
 } from "../../support/cluster.ts";
 
-/** An `nft` that remembers scripts without what they list, lists what the test says, and refuses when told. */
+/** An `nft` that remembers scripts without what they list, and refuses when told. */
 class FakeNft {
   readonly scripts: string[] = [];
-  listing = "";
   refuse = false;
   refuses = (_script: string) => this.refuse;
   readonly nft = new Nft({
     run: async (_argv, stdin) => {
-      if (stdin === undefined) return { code: 0, stdout: this.listing, stderr: "" };
+      if (stdin === undefined) return { code: 0, stdout: "", stderr: "" };
       const script = (await wholeInput(stdin)).replace(/^list .*\n/gm, "");
       this.scripts.push(script);
       const isRefused = this.refuses(script);
@@ -69,11 +65,8 @@ async function stepsOf(
   const pipeline = new Pipeline({ configuration: { clusterCIDRs: ["10.0.0.0/8"] } });
   const scripts = [];
   for (const [i, objects] of states.entries()) {
-    const { change } = pipeline.load(objects);
-    const script = i === 0
-      ? dataplane.full(pipeline.desired)
-      : atOnce(dataplane.changing(change, pipeline.desired));
-    if (!script) throw new Error(`step ${i} needs a full script`);
+    if (i === 0) pipeline.load(objects);
+    const script = i === 0 ? dataplane.full(pipeline.desired) : pipeline.step(dataplane, objects);
     await dataplane.apply(script);
     scripts.push(script);
   }
@@ -206,22 +199,11 @@ async function withTwo() {
   const one = [service("a"), slice("a-1", "a", [1, 2])];
   const two = [service("b", { clusterIP: "10.96.0.2" }), slice("b-1", "b", [3, 4])];
   await pipeline.apply(dataplane, [...one, ...two]);
-  const step = (objects: readonly ApiObject[]) => {
-    const script = pipeline.step(dataplane, objects);
-    return script;
-  };
+  const step = (objects: readonly ApiObject[]) => pipeline.step(dataplane, objects);
   return { fake, dataplane, pipeline, one, two, step };
 }
 
 const SHARED = "delete chain inet signpost pick-endpoints4-tcp-2";
-
-Deno.test("what Services share is deleted with the last of them", async () => {
-  const { dataplane, one, step } = await withTwo();
-  const first = step(one);
-  assertEquals(first.text.includes(SHARED), false);
-  await dataplane.apply(first);
-  assertEquals(step([]).text.includes(SHARED), true);
-});
 
 Deno.test("a script that the kernel refused counts for nothing", async () => {
   const { fake, dataplane, pipeline, one, step } = await withTwo();
@@ -236,43 +218,12 @@ Deno.test("a script that the kernel refused counts for nothing", async () => {
   assertEquals(step([]).text.includes(SHARED), true);
 });
 
-Deno.test("elements are counted as scripts are applied", async () => {
-  const { dataplane, one, step } = await withTwo();
-  const count = (set: string) => dataplane.elements.get(set);
-  assertEquals([count("services4"), count("endpoints-tcp4")], [2, 4]);
-  await dataplane.apply(step([...one, CIDR]));
-  assertEquals([count("services4"), count("endpoints-tcp4")], [1, 2]);
-  assertEquals(count("service-cidrs4"), 1);
-  await dataplane.apply(step([]));
-  assertEquals(dataplane.elements.size, 0);
-});
-
-Deno.test("a full script keeps the clients of session affinity", async () => {
-  const fake = new FakeNft();
-  const dataplane = new NftablesDataplane(fake.nft);
-  const pipeline = new Pipeline();
-  pipeline.load([service("web", { sessionAffinity: "ClientIP" }), slice("web-1", "web", [1])]);
-  const full = dataplane.full(pipeline.desired);
-  const name = /set (affinity4-\S+)/.exec(full.text)?.[1];
-  fake.listing =
-    `table inet signpost {\n\tset ${name} {\n\t\telements = { 198.51.100.1 timeout 3h expires 2h }\n\t}\n` +
-    "\tset affinity4-GONE {\n\t\telements = { 198.51.100.2 timeout 3h expires 2h }\n\t}\n}\n";
-  await dataplane.apply(full);
-  const elements = "    elements = {\n      198.51.100.1 timeout 10800s expires 7200s\n    }\n";
-  const body = "    typeof ip saddr; flags dynamic,timeout\n";
-  const [script = ""] = fake.scripts;
-  assert(script.endsWith(`  set ${name} {\n${body}${elements}  }\n\n}\n`));
-  assertEquals(script.includes("198.51.100.2"), false);
-});
-
 Deno.test("commands of a prologue stand before a full script alone", async () => {
   const fake = new FakeNft();
   const prologue = () => Promise.resolve("delete table ip kube-proxy\n");
   const dataplane = new NftablesDataplane(fake.nft, { prologue });
   const pipeline = new Pipeline();
-  pipeline.load([]);
-  const full = dataplane.full(pipeline.desired);
-  await dataplane.apply(full);
+  await pipeline.apply(dataplane, []);
   const partial = pipeline.step(dataplane, [service("web")]);
   await dataplane.apply(partial);
   const [first = "", second] = fake.scripts;
@@ -340,8 +291,7 @@ for (const [name, from, to] of MOVES) {
     const chains = (verb: string) =>
       cleanup.split("\n").filter((line) => line.startsWith(`${verb} chain`));
     assertEquals(chains("flush").map((line) => line.replace("flush", "delete")), chains("delete"));
-    const { change: back } = pipeline.load([]);
-    await dataplane.apply(atOnce(dataplane.changing(back, pipeline.desired)) ?? script);
+    await dataplane.apply(pipeline.step(dataplane, []));
     assertEquals([...dataplane.elements], []);
   });
 }
@@ -420,40 +370,6 @@ Deno.test("the longest names that objects can have make names and comments that 
   assertEquals(new Map(dataplane.ruleCounts), counts);
 });
 
-/** Services `big0` to `bigN` of 100 external IPs, 10 ports and 19 endpoints each: 20,000 elements. */
-function bigServices(count: number): ApiObject[] {
-  const ports = Array.from({ length: 10 }, (_, i) => ({ name: `p${i}`, port: i + 1 }));
-  return Array.from({ length: count }, (_, i) => `big${i}`).flatMap((name, i) => {
-    const externalIPs = Array.from({ length: 99 }, (_, j) => address(i * 100 + j + 1_000_000));
-    return [
-      service(name, { clusterIP: address(i + 2_000_000), externalIPs, ports }),
-      {
-        ...slice(`${name}-1`, name, Array.from({ length: 19 }, (_, j) => i * 19 + j)),
-        ports: ports.map((port) => ({ name: port.name, port: 8080 })),
-      },
-    ];
-  });
-}
-
-Deno.test("a full script of very many elements is made in pieces", () => {
-  const dataplane = new NftablesDataplane(new FakeNft().nft);
-  const pipeline = new Pipeline();
-  pipeline.load(bigServices(12));
-  // As after a restart: all are in the step, and none has changed.
-  const step = pipeline.desired.update(pipeline.cache, {
-    services: new Set(pipeline.desired.services.keys()),
-    node: true,
-  });
-  assertEquals(step.change.services.size, 12);
-  assertEquals(atOnce(dataplane.changing(step.change, pipeline.desired))?.text, "");
-  const options = { prologue: "", clients: NO_CONTENTS, counts: new Counts() };
-  const pieces = [...replacing(dataplane.full(pipeline.desired), options)].map((text) =>
-    text.length
-  );
-  const total = pieces.reduce((sum, each) => sum + each);
-  assertEquals(pieces.filter((length) => length > total / 6), [], `${pieces}`);
-});
-
 Deno.test("no script reads the elements of another program's table", async () => {
   await using kernel = await Kernel.create();
   const ranges = Array.from({ length: 32_000 }, (_, i) => `10.${i >> 7}.${(i & 127) * 2}.0/24`);
@@ -469,18 +385,15 @@ Deno.test("no script reads the elements of another program's table", async () =>
   const dataplane = new NftablesDataplane(nft);
   const pipeline = new Pipeline();
   const sticky = { sessionAffinity: "ClientIP" };
-  const load = (numbers: readonly number[]) =>
-    pipeline.load([service("web", sticky), service("api", { clusterIP: "10.96.0.2" })].concat(
-      slice("web-1", "web", numbers),
-      slice("api-1", "api", numbers),
-    ));
-  load([1, 2]);
-  await dataplane.apply(dataplane.full(pipeline.desired));
+  const objects = (numbers: readonly number[]) => [
+    service("web", sticky),
+    service("api", { clusterIP: "10.96.0.2" }),
+    slice("web-1", "web", numbers),
+    slice("api-1", "api", numbers),
+  ];
+  await pipeline.apply(dataplane, objects([1, 2]));
   for (const numbers of [[1, 2, 3], [3], []]) {
-    const { change } = load(numbers);
-    const script = atOnce(dataplane.changing(change, pipeline.desired));
-    if (!script) throw new Error("a partial script was expected");
-    await dataplane.apply(script);
+    await dataplane.apply(pipeline.step(dataplane, objects(numbers)));
   }
   assertEquals(dataplane.elements.get("endpoints-tcp4"), undefined);
 });

@@ -1,14 +1,11 @@
 import { assertEquals, fail } from "@std/assert";
 import fc from "fast-check";
 import { NftablesDataplane } from "../../../lib/backend/nftables/dataplane.ts";
-import { Nft } from "../../../lib/backend/nftables/nft.ts";
 import { cluster } from "../../support/arbitrary.ts";
 import { realClock } from "../../support/clock_and_log.ts";
-import { execute, run } from "../../support/command.ts";
-import { Libc } from "../../support/libc.ts";
-import { Namespaces } from "../../support/namespaces.ts";
 import { listTable } from "../../support/nft_table.ts";
 import { type ApiObject, Pipeline } from "../../support/pipeline.ts";
+import { Kernel } from "./kernel.ts";
 import { atOnce } from "../../../lib/model/ports/in_turns.ts";
 
 const CONFIGURATION = {
@@ -22,13 +19,7 @@ const partWeight = fc.constantFrom(undefined, undefined, undefined, 10);
 const stepShare = fc.constantFrom(undefined, 1, 4);
 
 Deno.test("full(A) and then delta(A to B) leave the kernel as full(B) does", async () => {
-  using libc = new Libc();
-  await using namespaces = await Namespaces.create(libc, ["kernel"]);
-  const prefix = ["ip", "netns", "exec", namespaces.fullName("kernel")];
-  const nft = new Nft({
-    run: (argv, stdin) => execute([...prefix, ...argv], stdin === undefined ? {} : { stdin }),
-  });
-
+  await using kernel = await Kernel.create();
   const fullOf = async (objects: readonly ApiObject[], weight?: number, share?: number) => {
     const pipeline = new Pipeline({ configuration: CONFIGURATION });
     pipeline.load(objects);
@@ -36,7 +27,7 @@ Deno.test("full(A) and then delta(A to B) leave the kernel as full(B) does", asy
       ...weight !== undefined && { weight, clock: realClock },
       ...share !== undefined && { share },
     };
-    const dataplane = new NftablesDataplane(nft, options);
+    const dataplane = new NftablesDataplane(kernel.nft, options);
     await dataplane.apply(dataplane.full(pipeline.desired));
     return { pipeline, dataplane };
   };
@@ -57,10 +48,10 @@ Deno.test("full(A) and then delta(A to B) leave the kernel as full(B) does", asy
         await step();
       }
       while (cache.isDirty || dataplane.isUnfinished) await step();
-      const afterSteps = await listTable(prefix);
-      await run([...prefix, "nft", "flush", "ruleset"]);
+      const afterSteps = await listTable(kernel.prefix);
+      await kernel.script("flush ruleset");
       await fullOf(c);
-      assertEquals(afterSteps, await listTable(prefix));
+      assertEquals(afterSteps, await listTable(kernel.prefix));
     }),
     { numRuns: Number(Deno.env.get("PROPERTY_RUNS") ?? 60) },
   );

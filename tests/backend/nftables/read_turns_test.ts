@@ -8,7 +8,7 @@ import { type Contents, parsingListing, readingTable } from "../../../lib/backen
 import { LongTurns } from "../../support/clock_and_log.ts";
 import { Pipeline } from "../../support/pipeline.ts";
 import { atOnce } from "../../../lib/model/ports/in_turns.ts";
-import { service } from "../../support/cluster.ts";
+import { clusterObjects } from "../../support/cluster.ts";
 
 const SERVICES = 20_000;
 /** The set of frontends without endpoints. */
@@ -44,12 +44,7 @@ function listingOf({ sets, declarations }: Contents): string {
 /** A state of very many Services. */
 function manyServices(): Pipeline {
   const pipeline = new Pipeline();
-  pipeline.load(
-    Array.from(
-      { length: SERVICES },
-      (_, i) => service({ name: `s${i}`, clusterIP: `10.96.${i >> 8}.${i & 255}` }),
-    ),
-  );
+  pipeline.load([...clusterObjects({ services: SERVICES, endpoints: 0 })]);
   return pipeline;
 }
 

@@ -19,7 +19,6 @@ import { type ApiObject, Pipeline } from "../../support/pipeline.ts";
 import { Kernel } from "./kernel.ts";
 import { SERVICE, STICKY, TURNS } from "./web.ts";
 import { atOnce } from "../../../lib/model/ports/in_turns.ts";
-import { service } from "../../support/cluster.ts";
 
 /** A table that was written once. */
 class Table implements AsyncDisposable {
@@ -52,9 +51,7 @@ class Table implements AsyncDisposable {
 
   /** Makes these the only objects, by a partial script. */
   async load(objects: readonly ApiObject[]): Promise<void> {
-    const { change } = this.#pipeline.load(objects);
-    const script = atOnce(this.#dataplane.changing(change, this.#pipeline.desired));
-    await this.#dataplane.apply(script ?? this.#dataplane.full(this.#pipeline.desired));
+    await this.#dataplane.apply(this.#pipeline.step(this.#dataplane, objects));
   }
 
   /** Has a monitor tell which elements are touched. */
@@ -121,16 +118,13 @@ class Table implements AsyncDisposable {
 
   /** Chains, rules and sets with the numbers that the kernel gave them, by chain or set. */
   async handles(): Promise<Map<string, string>> {
-    const listing = await this.#nft("-a", "-t", "list", "table", "inet", "signpost");
+    const command = ["nft", "-a", "-t", "list", "table", "inet", "signpost"];
+    const listing = await run([...this.kernel.prefix, ...command]);
     const blocks = listing.split(/^(?=\t\w)/m).map((block) => {
       const [, name = "table"] = /^\t(?:set|map|chain) (\S+)/.exec(block) ?? [];
       return [name, [...block.matchAll(/# handle \d+/g)].join()] as const;
     });
     return new Map(blocks);
-  }
-
-  async #nft(...args: readonly string[]): Promise<string> {
-    return await run([...this.kernel.prefix, "nft", ...args]);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -272,28 +266,4 @@ Deno.test("a repair leaves deletions that wait to the steps that make them", asy
   assert(await table.repair());
   for (let step = 0; step < 6; step++) await table.load(SERVICE);
   assertEquals(await table.differences(), []);
-});
-
-Deno.test("source ranges are deleted over several steps", async () => {
-  const balanced = (name: string, clusterIP: string, ip: string, ranges: readonly number[]) =>
-    service({
-      namespace: "shop",
-      name,
-      clusterIP,
-      type: "LoadBalancer",
-      loadBalancerSourceRanges: ranges.map((each) => `10.${2 * each}.0.0/16`),
-      ingress: [ip],
-    });
-  const stays = balanced("web", "10.96.0.1", "203.0.113.1", [1, 2]);
-  const goes = (...ranges: readonly number[]) =>
-    balanced("goes", "10.96.0.2", "203.0.113.2", ranges);
-  const slices = SERVICE.filter(({ kind }) => kind === "EndpointSlice");
-  const many = Array.from({ length: 20 }, (_, i) => i);
-  await using table = await Table.create([...slices, stays, goes(...many)], { share: 5 });
-  await table.load([...slices, stays]);
-  assert((await table.differences()).length > 10);
-  for (const objects of [[...slices, stays, goes(3, 4, 30)], slices]) {
-    for (let step = 0; step < 6; step++) await table.load(objects);
-    assertEquals(await table.differences(), []);
-  }
 });

@@ -7,11 +7,9 @@ import { Nft } from "../../../lib/backend/nftables/nft.ts";
 import { PROBE_SERVICES } from "../../../lib/backend/nftables/probe.ts";
 import { run } from "../../support/command.ts";
 import { configuration, DEFAULTS } from "../../support/configuration.ts";
-import { listTable } from "../../support/nft_table.ts";
 import { type ApiObject, Pipeline } from "../../support/pipeline.ts";
 import { SILENT_RUNNER, traitsOf } from "../../support/modes.ts";
 import { Kernel } from "./kernel.ts";
-import { atOnce } from "../../../lib/model/ports/in_turns.ts";
 import { type Fields, service as buildService } from "../../support/cluster.ts";
 
 const DETECT_LOCAL = {
@@ -128,24 +126,4 @@ Deno.test("rules for source ranges exist while a Service has ranges", async () =
   // Maps are deleted as such, and all that leads to a chain before it.
   const last = await step([OPEN]);
   assertEquals(parts(last, "delete"), [...shared, ...udp].sort());
-});
-
-Deno.test("each of these steps leaves what a full script makes", async () => {
-  await using kernel = await Kernel.create();
-  const states = [[OPEN], [OPEN, RANGED], [RANGED, RANGED_UDP], [RANGED_UDP], [OPEN], []];
-  const dataplane = new NftablesDataplane(kernel.nft);
-  const pipeline = new Pipeline();
-  for (const [i, state] of states.entries()) {
-    const { change } = pipeline.load(state);
-    const script = i === 0
-      ? dataplane.full(pipeline.desired)
-      : atOnce(dataplane.changing(change, pipeline.desired));
-    if (!script) throw new Error("a partial script was expected");
-    await dataplane.apply(script);
-    const stepwise = await listTable(kernel.prefix);
-    await using other = await Kernel.create();
-    const fresh = new NftablesDataplane(other.nft);
-    await fresh.apply(fresh.full(pipeline.desired));
-    assertEquals(stepwise, await listTable(other.prefix));
-  }
 });

@@ -28,52 +28,40 @@ const NODE_PORT: FrontendKey = {
   port: 30053,
 };
 
+/** The parts of sets of virtual IPs, and of node ports. */
+const VIPS4 = { frontend: "vip", family: 4 } as const;
+const VIPS6 = { frontend: "vip", family: 6 } as const;
+const NODE_PORTS4 = { frontend: "nodeport", family: 4 } as const;
+const NODE_PORTS6 = { frontend: "nodeport", family: 6 } as const;
+
 /** Keys with their texts. */
 const AT_VIP = [VIP, "10.96.0.1 . udp . 53"] as const;
 const AT_VIP6 = [VIP6, "fd00::1 . tcp . 443"] as const;
 const AT_NODE_PORT = [NODE_PORT, "sctp . 30053"] as const;
 const text = (text: string) => [{ type: "text", text }, text] as const;
-const slot = (frontend: FrontendKey, slot: number, text: string) =>
-  [{ type: "slot", frontend, slot }, text] as const;
+const SLOT_AT_VIP = [{ type: "slot", frontend: VIP, slot: 2 }, "10.96.0.1 . 53 . 2"] as const;
+const SLOT_AT_NODE_PORT = [{ type: "slot", frontend: NODE_PORT, slot: 0 }, "30053 . 0"] as const;
+const UDP_SLOTS4 = { ...VIPS4, protocol: "udp" } as const;
+const SCTP_SLOTS6 = { ...NODE_PORTS6, protocol: "sctp" } as const;
 
 /** A set, its name, one of its keys, and the key's text. */
 const CASES: readonly (readonly [TableSet, string, Key, string])[] = [
   [tableSet("transactions", {}), "transactions", ...text("0x1f")],
-  [tableSet("services", { frontend: "vip", family: 4 }), "services4", ...AT_VIP],
-  [tableSet("services", { frontend: "nodeport", family: 6 }), "nodeports6", ...AT_NODE_PORT],
-  [
-    tableSet("shortCircuits", { frontend: "nodeport", family: 4 }),
-    "nodeport-short-circuits4",
-    ...AT_NODE_PORT,
-  ],
-  [tableSet("noEndpoints", { frontend: "vip", family: 6 }), "no-endpoints6", ...AT_VIP6],
-  [
-    tableSet("noEndpoints", { frontend: "nodeport", family: 4 }),
-    "no-endpoint-nodeports4",
-    ...AT_NODE_PORT,
-  ],
+  [tableSet("services", VIPS4), "services4", ...AT_VIP],
+  [tableSet("services", NODE_PORTS6), "nodeports6", ...AT_NODE_PORT],
+  [tableSet("shortCircuits", NODE_PORTS4), "nodeport-short-circuits4", ...AT_NODE_PORT],
+  [tableSet("noEndpoints", VIPS6), "no-endpoints6", ...AT_VIP6],
+  [tableSet("noEndpoints", NODE_PORTS4), "no-endpoint-nodeports4", ...AT_NODE_PORT],
   [tableSet("clusterIPs", { family: 4 }), "cluster-ips4", ...text("10.96.0.1")],
   [tableSet("serviceCIDRs", { family: 6 }), "service-cidrs6", ...text("fd00:10:96::/112")],
   [tableSet("hairpins", { family: 4 }), "hairpins4", ...text("10.244.0.1 . 10.244.0.1")],
+  [tableSet("endpoints", UDP_SLOTS4), "endpoints-udp4", ...SLOT_AT_VIP],
+  [tableSet("localEndpoints", SCTP_SLOTS6), "nodeport-local-endpoints-sctp6", ...SLOT_AT_NODE_PORT],
+  [tableSet("endpoints", { ...UDP_SLOTS4, shard: 0 }), "endpoints-udp4-turns-0", ...SLOT_AT_VIP],
   [
-    tableSet("endpoints", { frontend: "vip", protocol: "udp", family: 4 }),
-    "endpoints-udp4",
-    ...slot(VIP, 2, "10.96.0.1 . 53 . 2"),
-  ],
-  [
-    tableSet("localEndpoints", { frontend: "nodeport", protocol: "sctp", family: 6 }),
-    "nodeport-local-endpoints-sctp6",
-    ...slot(NODE_PORT, 0, "30053 . 0"),
-  ],
-  [
-    tableSet("endpoints", { frontend: "vip", protocol: "udp", family: 4, shard: 0 }),
-    "endpoints-udp4-turns-0",
-    ...slot(VIP, 2, "10.96.0.1 . 53 . 2"),
-  ],
-  [
-    tableSet("localEndpoints", { frontend: "nodeport", protocol: "sctp", family: 6, shard: 63 }),
+    tableSet("localEndpoints", { ...SCTP_SLOTS6, shard: 63 }),
     "nodeport-local-endpoints-sctp6-turns-63",
-    ...slot(NODE_PORT, 0, "30053 . 0"),
+    ...SLOT_AT_NODE_PORT,
   ],
   [tableSet("apiServers", { family: 4 }), "api-servers4", ...text("192.0.2.1")],
   [tableSet("localhostRejects", { family: 4 }), "localhost-nodeports4", ...AT_NODE_PORT],
@@ -86,12 +74,8 @@ const CASES: readonly (readonly [TableSet, string, Key, string])[] = [
     "fd00::1 . 443 . fd00::/64",
   ],
   [tableSet("fastPath", {}), "fast-path", ...text("eth0")],
-  [tableSet("accelerated", { frontend: "vip", family: 4 }), "accelerated4", ...AT_VIP],
-  [
-    tableSet("accelerated", { frontend: "nodeport", family: 6 }),
-    "accelerated-nodeports6",
-    ...AT_NODE_PORT,
-  ],
+  [tableSet("accelerated", VIPS4), "accelerated4", ...AT_VIP],
+  [tableSet("accelerated", NODE_PORTS6), "accelerated-nodeports6", ...AT_NODE_PORT],
   [
     tableSet("affinityClients", { family: 4, endpoint: "5OJB2KTY-ns/svc/tcp/http__10.0.0.1.80" }),
     "affinity4-5OJB2KTY-ns/svc/tcp/http__10.0.0.1.80",
@@ -147,8 +131,8 @@ Deno.test("each set and map has one name", () => {
 });
 
 Deno.test("a key that no frontend has is not read", () => {
-  const services = tableSet("services", { frontend: "vip", family: 4 });
-  const endpoints = tableSet("endpoints", { frontend: "vip", protocol: "tcp", family: 4 });
+  const services = tableSet("services", VIPS4);
+  const endpoints = tableSet("endpoints", { ...VIPS4, protocol: "tcp" });
   for (const text of ["", "10.96.0.1", "10.96.0.1 . icmp . 80", "10.96.0.1 . tcp . 80-90"]) {
     assertEquals(parseKey(services, text), undefined, text);
   }
@@ -156,8 +140,7 @@ Deno.test("a key that no frontend has is not read", () => {
 });
 
 Deno.test("nft lists protocols as numbers", () => {
-  const services = tableSet("services", { frontend: "vip", family: 4 });
-  assertEquals(parseKey(services, "10.96.0.1 . 17 . 53"), VIP);
+  assertEquals(parseKey(tableSet("services", VIPS4), "10.96.0.1 . 17 . 53"), VIP);
   const range = { type: "sourceRange", frontend: VIP, range: "198.51.100.7/32" } as const;
   assertEquals(printKey(range), "10.96.0.1 . 53 . 198.51.100.7/32");
   assertEquals(printListedKey(range), "10.96.0.1 . 53 . 198.51.100.7");

@@ -17,7 +17,7 @@ import { wholeInput } from "../../support/whole_input.ts";
 import { listTable } from "../../support/nft_table.ts";
 import { type ApiObject, Pipeline } from "../../support/pipeline.ts";
 import { Kernel } from "./kernel.ts";
-import { service, slice } from "../../support/cluster.ts";
+import { clusterObjects } from "../../support/cluster.ts";
 
 const CLUSTER_CIDR = { clusterCIDRs: ["10.244.0.0/16", "fd00:10:244::/48"] };
 const PORTIONS = { clock: realClock, logger: new MemoryLogger(), weight: 8 };
@@ -26,12 +26,7 @@ const HOOKED =
   " policy accept;\n\t}\n}\n";
 
 /** Services with two endpoints each: with the weight 8, two go into one portion. */
-function objects(count = 10): ApiObject[] {
-  return Array.from({ length: count }, (_, i) => i).flatMap((i): ApiObject[] => [
-    service({ name: `s${i}`, clusterIP: `10.96.0.${i + 1}` }),
-    slice({ service: `s${i}`, endpoints: [`10.244.1.${i}`, `10.244.2.${i}`] }),
-  ]);
-}
+const objects = (count = 10) => [...clusterObjects({ services: count, endpoints: 2 })];
 
 function loaded(all: readonly ApiObject[]): Pipeline {
   const pipeline = new Pipeline({ configuration: CLUSTER_CIDR });

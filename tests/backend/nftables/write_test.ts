@@ -9,30 +9,15 @@ import type { DesiredState } from "../../../lib/model/kernel/desired.ts";
 import type { ProcessRunner } from "../../../lib/model/ports/ports.ts";
 import { Nft } from "../../../lib/backend/nftables/nft.ts";
 import { DenoProcessRunner } from "../../../lib/system/process.ts";
-import { type ApiObject, Pipeline } from "../../support/pipeline.ts";
+import { Pipeline } from "../../support/pipeline.ts";
 import { SystemClock } from "../../../lib/system/clock.ts";
 import { Kernel } from "./kernel.ts";
-import { service, slice } from "../../support/cluster.ts";
+import { clusterObjects } from "../../support/cluster.ts";
 
-/** So many Services with two endpoints each, in both families. */
-function services(count: number): ApiObject[] {
-  return Array.from({ length: count }, (_, i) => i).flatMap((i) =>
-    (["IPv4", "IPv6"] as const).flatMap((family): ApiObject[] => {
-      const name = `s${i}-${family.toLowerCase()}`;
-      const address = (range: number) =>
-        family === "IPv4" ? `10.${range}.${i >> 8}.${i & 255}` : `fd00:${range}::${i.toString(16)}`;
-      return [
-        service({ name, clusterIP: address(96) }),
-        slice({ service: name, endpoints: [address(1), address(2)] }),
-      ];
-    })
-  );
-}
-
-/** A state whose endpoint maps are each written in several pieces. */
+/** A state whose endpoint map is written in several pieces. */
 function large(): Pipeline {
   const pipeline = new Pipeline();
-  pipeline.load(services(1_500));
+  pipeline.load([...clusterObjects({ services: 1_500, endpoints: 2 })]);
   return pipeline;
 }
 
