@@ -20,17 +20,20 @@ export interface RequestHead extends HttpRequest {
   readonly isLast: boolean;
 }
 
-/** Returns the bytes of the first head, with the blank line at its end; `undefined` if it is not complete. */
+/**
+ * Returns the bytes of the first head, with the blank line at its end; `undefined` if it is not complete. A line may
+ * end with LF alone, as in Go.
+ */
 export function headLength(bytes: Uint8Array): number | undefined {
   for (let at = bytes.indexOf(10); at !== -1; at = bytes.indexOf(10, at + 1)) {
-    if (bytes[at - 1] === 13 && bytes[at - 2] === 10 && bytes[at - 3] === 13) return at + 1;
+    if (bytes[at - (bytes[at - 1] === 13 ? 2 : 1)] === 10) return at + 1;
   }
   return undefined;
 }
 
 /** Returns the request of a head, or `undefined` if the head is not valid. @param text one character for each byte */
 export function parseHead(text: string): RequestHead | undefined {
-  const [first = "", ...lines] = text.split("\r\n").slice(0, -2);
+  const [first = "", ...lines] = text.split(/\r?\n/).slice(0, -2);
   const [, method, authority, path, search, minor] = REQUEST_LINE.exec(first) ?? [];
   if (method === undefined || path === undefined || minor === undefined) return undefined;
   const fields = new Map<string, string>();

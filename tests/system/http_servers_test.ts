@@ -128,6 +128,10 @@ Deno.test("a request can be understood in one way, or is refused", async () => {
       /^HTTP\/1\.1 400 [^\n]*\n(?![^]*HTTP)/,
     ],
     ["HTTP/1.0", "GET / HTTP/1.0\r\n\r\n", /^HTTP\/1\.0 200 [^]*GET \/ of undefined /],
+    ["LF alone", "GET / HTTP/1.0\n\n", /^HTTP\/1\.0 200 /],
+    ["LF and CRLF", "GET / HTTP/1.1\nHost: a\r\nConnection: close\n\r\n", /^HTTP\/1\.1 200 /],
+    ["LF first", `\n\n${get}`, /^HTTP\/1\.1 400 /],
+    ["CR alone", "GET / HTTP/1.0\rX: a\n\n", /^HTTP\/1\.1 400 /],
     ["half a request", "GET / HT", /^$/],
     [
       "HTTP/2",
