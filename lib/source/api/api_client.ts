@@ -145,13 +145,16 @@ export class ApiClient {
     }
   }
 
-  /** Sends a request and reads the answer as JSON. @throws {WatchError} as `open`, or if the body is not JSON */
+  /** Sends a request and reads the answer as JSON. @throws {WatchError} as `open`, or if the body is late or not JSON */
   async json(path: string, request: ApiRequest): Promise<unknown> {
     const stream = await this.open(path, request);
     try {
       return parseJson(decodeText(await readBytes(stream.body, MAX_BODY)));
     } catch (cause) {
-      if (cause instanceof WatchError) throw cause;
+      if (cause instanceof WatchError) {
+        if (cause.reason !== "stalled") throw cause;
+        throw new WatchError("too-large", cause.message, { cause });
+      }
       const message = `${describeRequest(path, request)}: the answer is not valid UTF-8`;
       throw new WatchError("garbage", message, { cause });
     } finally {

@@ -8,7 +8,7 @@ type FailureReason =
   | "dropped" // The stream broke off.
   | "stalled" // No byte arrived in time.
   | "garbage" // A protocol error: invalid JSON, half a line, an unknown shape.
-  | "too-large" // A page or line exceeds the memory that it may take.
+  | "too-large" // A page or line exceeds the memory or the time that it may take.
   | "too-many" // More objects than any cluster has: perhaps it is the wrong server.
   | "unauthorized" // 401.
   | "forbidden" // 403.

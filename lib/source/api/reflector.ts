@@ -159,8 +159,8 @@ class Reflector {
   }
 
   /**
-   * Lists in pages. After an expired continue token (410) it lists all in one page, as client-go does. A page of large
-   * objects is asked for again with fewer of them.
+   * Lists in pages. After an expired continue token (410) it lists all in one page, as client-go does. A page that is
+   * too large, or too slow, is asked for again with fewer objects.
    */
   async #list(pageSize = this.#limits.pageSize): Promise<void> {
     this.#setState("listing");
@@ -178,11 +178,13 @@ class Reflector {
       };
       const answer = await client.json(this.#resource.path, { query, signal }).catch((error) => {
         const reason = error instanceof WatchError ? error.reason : "";
-        if (token !== "" && reason === "gone" || reason === "too-large" && size > 1) return reason;
+        // A server ends an answer after 60 s.
+        const mayFit = size > 1 && (reason === "too-large" || reason === "dropped");
+        if (token !== "" && reason === "gone" || mayFit) return error as WatchError;
         throw error;
       });
-      if (answer === "gone") return await this.#list(0);
-      if (answer === "too-large") {
+      if (answer instanceof WatchError) {
+        if (answer.reason === "gone") return await this.#list(0);
         size = Math.ceil(size / 8);
         continue;
       }

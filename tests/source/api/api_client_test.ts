@@ -200,6 +200,19 @@ Deno.test("late headers take no time from the body", async () => {
   assertEquals(await asking, {});
 });
 
+Deno.test("an answer that does not end in time is too large", async () => {
+  const clock = new ManualClock();
+  async function* slow(): AsyncGenerator<Uint8Array> {
+    yield new TextEncoder().encode("{");
+    await clock.sleep(60_001);
+  }
+  const asking = assertRejects(() => get(new FakeHttp(answer(200, slow())), clock), WatchError);
+  await settle();
+  await clock.advance(60_000);
+  await clock.advance(1);
+  assertEquals((await asking).reason, "too-large");
+});
+
 Deno.test("an aborted caller ends its request", async () => {
   const stop = new AbortController();
   const http = new FakeHttp();

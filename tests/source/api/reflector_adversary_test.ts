@@ -57,6 +57,7 @@ async function listFrom(page: (request: number, limit: number) => unknown, maxOb
       const isList = !url.searchParams.has("watch");
       const body = (async function* () {
         const next = isList && page(pages++, Number(url.searchParams.get("limit")));
+        if (next instanceof Error) throw next;
         if (next) {
           yield new TextEncoder().encode(typeof next === "string" ? next : JSON.stringify(next));
         }
@@ -129,6 +130,21 @@ Deno.test("large objects of one namespace fit into smaller pages", async () => {
     return `{"kind":"ServiceList","metadata":${metadata},"items":[${items}]}`;
   });
   assertEquals([failure, objects], [undefined, 500]);
+});
+
+Deno.test("a page that breaks off is asked for again with fewer objects", async () => {
+  const limits: number[] = [];
+  const { failure, objects } = await listFrom((_, limit) => {
+    limits.push(limit);
+    if (limit > 63) return new Error("reset");
+    return limits.length === 2 ? page(["a"], "next") : page(["b"], "");
+  });
+  assertEquals([failure, objects, limits], [undefined, 2, [500, 63, 63]]);
+});
+
+Deno.test("an answer that reads like a reason to ask again is refused", async () => {
+  const { pages } = await listFrom((request) => request < 9 && '"too-large"');
+  assertEquals(pages, 1);
 });
 
 for (const protobuf of [true, false]) {
