@@ -11,7 +11,7 @@ import type { Nft } from "./nft.ts";
 import { NO_CONTENTS, parsingListing } from "./read.ts";
 import { reconcile } from "./reconcile.ts";
 import { frontendOfKey } from "./sets.ts";
-import { elementId, elementsOf, type Entry, frontendOf, sizeOf, TABLE } from "./table.ts";
+import { elementId, elementsOf, type Entry, frontendOf, sizeOf, sliceOf, TABLE } from "./table.ts";
 import {
   FullScript,
   type PartialScript,
@@ -298,12 +298,8 @@ function slotsId({ set, key }: Entry): string {
 /** Returns as many elements as there is room for, and the rest. */
 function divide(entry: Entry, room: number): readonly (Entry | undefined)[] {
   if (room <= 0) return [undefined, entry];
-  if (entry.type === "element" || entry.destinations.length <= room) return [entry];
-  const { first, destinations } = entry;
-  return [
-    { ...entry, destinations: destinations.slice(0, room) },
-    { ...entry, first: first + room, destinations: destinations.slice(room) },
-  ];
+  if (entry.type === "element" || sizeOf(entry) <= room) return [entry];
+  return [sliceOf(entry, 0, room), sliceOf(entry, room)];
 }
 
 function frontendsIn(role: string, entries: readonly Entry[]): ReadonlySet<string> {

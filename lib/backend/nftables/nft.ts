@@ -108,7 +108,8 @@ export class Nft {
     limit = "",
   ): Promise<void> {
     const input = this.#marked(pieces(), limit);
-    const result = await this.#start([...nftWith(limit), "-f", "/dev/fd/0"], input);
+    const terse = limit === "" ? [] : ["-t"];
+    const result = await this.#start(["nft", ...terse, "-f", "/dev/fd/0"], input);
     if (result.code !== 0 && !KERNEL_ANSWER.test(result.stderr)) {
       return await this.commit((await Array.fromAsync(pieces())).join(""));
     }
@@ -366,10 +367,6 @@ function limitOf(script: string): string {
   return READS_SETS.test(script) && !NEEDS_OWN.test(script)
     ? `list ruleset arp\nlist chain ${TABLE} ${LAST_CHAIN}\n`
     : "";
-}
-
-function nftWith(limit: string): readonly [string, ...string[]] {
-  return limit === "" ? ["nft"] : ["nft", "-t"];
 }
 
 const MOST_TABLES = 100;

@@ -5,7 +5,7 @@ import { countOperations, type Delta, NOTHING, partsOf, tableOf } from "./delta.
 import { comparing, isFilledByKernel, mend } from "./compare.ts";
 import { type Contents, parsingListing, readingTable } from "./read.ts";
 import { isRefusal, type Nft, outputOrEmpty } from "./nft.ts";
-import { type Element, elementId, sizeOf, type Slots, type Table } from "./table.ts";
+import { type Element, elementId, sizeOf, sliceOf, type Slots, type Table } from "./table.ts";
 import { parseKey, setNamed, type TableSet } from "./sets.ts";
 import { renderingDelta, renderingElements } from "./text.ts";
 import { type FullScript, Overlap, type PortionsOptions } from "./write.ts";
@@ -192,7 +192,7 @@ class SlotWriter {
   *#replacing(slots: readonly Slots[]): Generator<undefined, string> {
     const held = slots.flatMap((each) => {
       const count = (this.options.held.get(elementId(each))?.count ?? 0) - each.first;
-      return count > 0 ? [{ ...each, destinations: each.destinations.slice(0, count) }] : [];
+      return count > 0 ? [sliceOf(each, 0, count)] : [];
     });
     return (yield* rendering("delete", held)) + (yield* rendering("add", slots));
   }
@@ -220,10 +220,7 @@ function cutSlots(slots: Iterable<Slots>, most: number): Generator<readonly Slot
 
 function* pieces(slots: Iterable<Slots>, most: number): Generator<Slots, void> {
   for (const each of slots) {
-    const { first, destinations } = each;
-    for (let at = 0; at < destinations.length; at += most) {
-      yield { ...each, first: first + at, destinations: destinations.slice(at, at + most) };
-    }
+    for (let at = 0; at < sizeOf(each); at += most) yield sliceOf(each, at, at + most);
   }
 }
 

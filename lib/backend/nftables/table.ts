@@ -125,6 +125,12 @@ export function sizeOf(entry: Entry): number {
   return entry.type === "slots" ? entry.destinations.length : 1;
 }
 
+/** Returns the slots of a frontend from `start` to before `end`, counted from its first one here. */
+export function sliceOf(slots: Slots, start: number, end?: number): Slots {
+  const { first, destinations } = slots;
+  return { ...slots, first: first + start, destinations: destinations.slice(start, end) };
+}
+
 export function* elementsOf(entries: Iterable<Entry>): Generator<Element, void> {
   for (const entry of entries) {
     if (entry.type === "element") yield entry;
