@@ -11,12 +11,15 @@ export function didYouMean(name: unknown, candidates: Iterable<string>, prefix =
 export function nearest(name: string, candidates: Iterable<string>): string | undefined {
   let found: string | undefined;
   let least = Math.min(4, Math.ceil(name.length / 2));
+  const typed = name.toLowerCase();
+  const letters = lettersOf(typed);
   for (const candidate of candidates) {
     // The difference in length is a lower bound of the distance, which takes long to compute.
     if (Math.abs(candidate.length - name.length) >= least) continue;
-    const [typed, other] = [name.toLowerCase(), candidate.toLowerCase()];
+    const other = candidate.toLowerCase();
     // Letters in another order count as one mistake.
-    const distance = lettersOf(typed) === lettersOf(other) ? 1 : levenshteinDistance(typed, other);
+    const isMixed = other.length === typed.length && lettersOf(other) === letters;
+    const distance = isMixed ? 1 : levenshteinDistance(typed, other);
     if (distance < least) [found, least] = [candidate, distance];
   }
   return found;
