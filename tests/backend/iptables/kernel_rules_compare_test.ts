@@ -69,22 +69,12 @@ for (const variant of VARIANTS) {
     await kernel.run(...nat, "-A", chain, "-j", "RETURN");
     await kernel.run(...nat, "-N", "KUBE-SVC-BYHAND");
 
-    const nothing = { desired: "", held: "" };
-    assertEquals(await differences(kernel, pipeline.desired), [
-      {
-        type: "missing",
-        in: "iptables nat KUBE-SERVICES",
-        key: `${SERVICE_RULE} -j ${chain}`,
-        ...nothing,
-      },
-      { type: "extra", in: `iptables nat ${chain}`, key: "-j RETURN", ...nothing },
-      {
-        type: "missing",
-        in: "iptables nat PREROUTING",
-        key: `${JUMP} -j KUBE-SERVICES`,
-        ...nothing,
-      },
-      { type: "extra", in: "iptables nat KUBE-SVC-BYHAND", key: "", ...nothing },
+    const found = await differences(kernel, pipeline.desired);
+    assertEquals(found.map((each) => [each.type, each.in, each.key, each.desired + each.held]), [
+      ["missing", "iptables nat KUBE-SERVICES", `${SERVICE_RULE} -j ${chain}`, ""],
+      ["extra", `iptables nat ${chain}`, "-j RETURN", ""],
+      ["missing", "iptables nat PREROUTING", `${JUMP} -j KUBE-SERVICES`, ""],
+      ["extra", "iptables nat KUBE-SVC-BYHAND", "", ""],
     ]);
   });
 

@@ -84,9 +84,7 @@ Deno.test("a foreign match or statement in any rule of any cluster is a differen
       fc.array(tampering, { minLength: 8, maxLength: 8 }),
       async (objects, tamperings) => {
         const pipeline = new Pipeline({ configuration: { clusterCIDRs: ["10.244.0.0/16"] } });
-        pipeline.load(objects);
-        const dataplane = new NftablesDataplane(kernel.nft);
-        await dataplane.apply(dataplane.full(pipeline.desired));
+        await pipeline.apply(new NftablesDataplane(kernel.nft), objects);
         const desired = desiredContents(pipeline.desired);
         const look = async () => {
           const held = await kernel.contents();

@@ -19,9 +19,7 @@ function objects(spec: object = {}) {
 /** A kernel that holds a Service, and what it is asked about it. */
 async function holding(kernel: Kernel, spec?: object) {
   const pipeline = new Pipeline();
-  pipeline.load(objects(spec));
-  const dataplane = new NftablesDataplane(kernel.nft);
-  await dataplane.apply(dataplane.full(pipeline.desired));
+  await pipeline.apply(new NftablesDataplane(kernel.nft), objects(spec));
   const { node, services } = pipeline.desired;
   const ports = services.get("shop/web") ?? [];
   return { node, ports, held: () => readPorts(kernel.nft, { node, ports }) };

@@ -7,6 +7,7 @@ import {
 import { tableSet } from "../../../lib/backend/nftables/sets.ts";
 import { atOnce } from "../../../lib/model/ports/in_turns.ts";
 import { fingerprint } from "../../../lib/backend/nftables/compare.ts";
+import { casesOf } from "../../support/table.ts";
 
 /** As nft 1.1.3 prints it: protocols as numbers, one element a line, types in the place of names. */
 const LISTING_1_1 = `table inet signpost { # handle 7
@@ -79,36 +80,27 @@ Deno.test("text without a table has no contents", () => {
   assertEquals(atOnce(parsingListing("")), undefined);
 });
 
-Deno.test("rules that are spelled in different ways do the same", () => {
-  for (
-    const [written, printed] of [
-      ["meta mark set meta mark | 0x4000", "meta mark set meta mark | 0x00004000"],
-      ["reject", "reject with icmpx port-unreachable"],
-      ["counter reject", "counter packets 3 bytes 180 reject with icmpx port-unreachable"],
-      [
-        "ip6 daddr @cluster-ips6 reject",
-        "ip6 daddr @cluster-ips6 reject with icmpv6 port-unreachable",
-      ],
-      ["reject", "reject with icmpx type port-unreachable"],
-      [
-        "meta mark & 0x80000000 == 0x80000000 masquerade fully-random",
-        "meta mark 0x80000000/1 masquerade fully-random",
-      ],
-      ["ip daddr @cluster-ips4 reject", "ip daddr @cluster-ips4 reject with icmp port-unreachable"],
-      [
-        "update @affinity4-x { ip saddr timeout 10800s }",
-        "update @affinity4-x { ip saddr timeout 3h }",
-      ],
-      ["meta l4proto udp dnat ip to 10.244.0.1:80", "meta l4proto 17 dnat ip to 10.244.0.1:80"],
-      ["ip daddr { 10.0.0.1/32 } accept", "ip daddr 10.0.0.1 accept"],
-      [
-        "ip daddr { 10.0.2.0/24, 10.0.0.0/24, 10.0.1.0/24 } accept",
-        "ip daddr { 10.0.0.0-10.0.2.255 } accept",
-      ],
-      ["ip6 daddr { fd00::/65, fd00::8000:0:0:0/65 }", "ip6 daddr { fd00::/64 }"],
-    ] as const
-  ) assertEquals(fingerprint(printed), fingerprint(written), written);
-});
+/** Rules as signpost writes them, and as nft prints them. */
+const SPELLINGS = casesOf(`
+meta mark set meta mark | 0x4000 => meta mark set meta mark | 0x00004000
+reject => reject with icmpx port-unreachable
+counter reject => counter packets 3 bytes 180 reject with icmpx port-unreachable
+ip6 daddr @cluster-ips6 reject => ip6 daddr @cluster-ips6 reject with icmpv6 port-unreachable
+reject => reject with icmpx type port-unreachable
+meta mark & 0x80000000 == 0x80000000 masquerade fully-random => meta mark 0x80000000/1 masquerade fully-random
+ip daddr @cluster-ips4 reject => ip daddr @cluster-ips4 reject with icmp port-unreachable
+update @affinity4-x { ip saddr timeout 10800s } => update @affinity4-x { ip saddr timeout 3h }
+meta l4proto udp dnat ip to 10.244.0.1:80 => meta l4proto 17 dnat ip to 10.244.0.1:80
+ip daddr { 10.0.0.1/32 } accept => ip daddr 10.0.0.1 accept
+ip daddr { 10.0.2.0/24, 10.0.0.0/24, 10.0.1.0/24 } accept => ip daddr { 10.0.0.0-10.0.2.255 } accept
+ip6 daddr { fd00::/65, fd00::8000:0:0:0/65 } => ip6 daddr { fd00::/64 }
+`);
+
+for (const [written, printed] of SPELLINGS) {
+  Deno.test(`nft's spelling of a rule means the same: ${printed}`, () => {
+    assertEquals(fingerprint(printed), fingerprint(written));
+  });
+}
 
 Deno.test("rules that do different things have different fingerprints", () => {
   const rules = [
