@@ -5,6 +5,9 @@ import type { Clock } from "../model/ports/ports.ts";
 const MAX_TIMER = 2 ** 31 - 1;
 
 export class SystemClock implements Clock {
+  /** The end of the last turn that a caller waits for. */
+  #turn: Promise<void> = Promise.resolve();
+
   now(): number {
     return Date.now();
   }
@@ -15,6 +18,7 @@ export class SystemClock implements Clock {
 
   sleep(milliseconds: number, signal?: AbortSignal): Promise<void> {
     if (signal?.aborted) return Promise.resolve();
+    if (milliseconds === 0 && !signal) return this.#nextTurn();
     return new Promise((resolve) => {
       const finish = () => {
         clearTimeout(timer);
@@ -24,5 +28,11 @@ export class SystemClock implements Clock {
       const timer = setTimeout(finish, Math.min(milliseconds, MAX_TIMER));
       signal?.addEventListener("abort", finish);
     });
+  }
+
+  /** Resolves for one caller after each read of sockets. Two timers that are due would run without such a read. */
+  #nextTurn(): Promise<void> {
+    const turn = () => new Promise<void>((resolve) => setImmediate(() => setTimeout(resolve, 0)));
+    return this.#turn = this.#turn.then(turn);
   }
 }

@@ -220,7 +220,7 @@ class Clients {
 
   /** Waits for a turn of the event loop. In a turn, one request of each source is answered. */
   #turnOf(source: Source): Promise<void> {
-    return source.turn = source.turn.then(() => this.options.clock.sleep(0));
+    return source.turn = source.turn.then(() => this.options.clock.sleep(1));
   }
 
   async #send(

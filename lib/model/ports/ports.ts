@@ -56,7 +56,10 @@ export interface Clock {
   /** Returns wall-clock time in milliseconds since the epoch. It may jump. */
   now(): number;
   monotonic(): number;
-  /** Resolves after the time, 24 days at most, or at the abort. Never rejects. After 0, pending socket input has been read. */
+  /**
+   * Resolves after the time, 24 days at most, or at the abort. Never rejects. A caller that waits for 0 resumes after sockets
+   * were read, and after all other callers that wait for 0 already.
+   */
   sleep(milliseconds: number, signal?: AbortSignal): Promise<void>;
 }
 
