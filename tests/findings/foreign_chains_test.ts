@@ -93,6 +93,12 @@ for (const rules of DROPPING) {
   });
 }
 
+Deno.test("a dormant table drops nothing", () => {
+  const listing = chain("forward", []);
+  assertEquals(found(listing).length, 1);
+  assertEquals(found(listing.replace("{\n", "{\n\tflags dormant\n\n")), []);
+});
+
 /** Rules that accept packets from outside and from pods. */
 const ACCEPTING: readonly (readonly string[])[] = [
   ["accept"],

@@ -255,7 +255,8 @@ const PARSED_HOOK = /^type (\S+) hook (\S+)(?: devices? =? ?(.*?))? priority (-?
 export function foreignChains(listing: string): ForeignChain[] {
   const tables = [...listing.matchAll(/^table (\S+ \S+) \{(?: #.*)?\n([^]*?)^\}/gm)];
   return tables.flatMap(([, table = "", body = ""]) =>
-    OWN_TABLES.includes(table)
+    // The kernel runs no chain of a dormant table.
+    OWN_TABLES.includes(table) || /^\tflags .*\bdormant\b/m.test(body)
       ? []
       : [...body.matchAll(/^\tchain (\S+) \{(?: #.*)?\n([^]*?)^\t\}/gm)].map((
         [, name = "", lines = ""],
