@@ -93,6 +93,20 @@ for (const rules of DROPPING) {
   });
 }
 
+/** Rules with an anonymous chain, and the finding about a chain with the policy accept. */
+const ANONYMOUS: readonly (readonly [readonly string[], string | undefined])[] = [
+  [['iifname "wan0" jump {', "\ttcp dport 22 accept", "\tdrop", "}"], undefined],
+  [["tcp dport 8080 jump {", "\taccept", '} comment "web"', "drop"], undefined],
+  [["jump {", "\ttcp dport 8080 goto {", "\t\tdrop", "\t}", "}"], "firewall-drops-services"],
+  [["tcp dport 25 goto {", "\taccept", "}", "drop"], "firewall-drops-services"],
+];
+
+for (const [rules, id] of ANONYMOUS) {
+  Deno.test(`the rules of an anonymous chain hold for its packets: ${rules.join("; ")}`, () => {
+    assertEquals(found(chain("forward", rules, { policy: "accept" }))[0]?.id, id);
+  });
+}
+
 Deno.test("a dormant table drops nothing", () => {
   const listing = chain("forward", []);
   assertEquals(found(listing).length, 1);

@@ -258,14 +258,36 @@ export function foreignChains(listing: string): ForeignChain[] {
     // The kernel runs no chain of a dormant table.
     OWN_TABLES.includes(table) || /^\tflags .*\bdormant\b/m.test(body)
       ? []
-      : [...body.matchAll(/^\tchain (\S+) \{(?: #.*)?\n([^]*?)^\t\}/gm)].map((
+      : [...body.matchAll(/^\tchain (\S+) \{(?: #.*)?\n([^]*?)^\t\}/gm)].flatMap((
         [, name = "", lines = ""],
-      ) => parseChain(table, name, lines.split("\n").map((line) => line.trim())))
+      ) => namedChains(name, lines).map((each) => parseChain(table, each)))
   );
 }
 
-function parseChain(table: string, name: string, lines: readonly string[]): ForeignChain {
-  const [first = "", ...rest] = lines.filter((line) => line !== "");
+interface ChainLines {
+  readonly name: string;
+  readonly lines: string[];
+}
+
+/** Splits the lines of a chain. An anonymous chain, in braces after `jump` or `goto`, gets a name. */
+function namedChains(name: string, text: string): ChainLines[] {
+  const all: ChainLines[] = [{ name, lines: [] }];
+  const open = [...all];
+  for (const line of text.split("\n").map((each) => each.trim())) {
+    if (line.startsWith("}")) open.pop();
+    if (line === "" || line.startsWith("}")) continue;
+    const isOpened = /\b(?:jump|goto) \{$/.test(line);
+    const inner = { name: `${name}#${all.length}`, lines: [] };
+    open.at(-1)?.lines.push(isOpened ? line.replace(/\{$/, inner.name) : line);
+    if (!isOpened) continue;
+    all.push(inner);
+    open.push(inner);
+  }
+  return all;
+}
+
+function parseChain(table: string, { name, lines }: ChainLines): ForeignChain {
+  const [first = "", ...rest] = lines;
   const [, type, hook, device = "", priority, policy] = PARSED_HOOK.exec(parseHook(first) ?? "") ??
     [];
   if (type === undefined || hook === undefined || policy === undefined) {
