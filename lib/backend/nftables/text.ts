@@ -1,4 +1,5 @@
 /** Renders tables and changes as text for `nft`, and reads times from its text. */
+import { atOnce } from "../../model/ports/in_turns.ts";
 import type { Delta } from "./delta.ts";
 import { printKey, slotPrinter, type TableSet } from "./sets.ts";
 import {
@@ -24,19 +25,24 @@ export const REPLACE = `add table ${TABLE}\ndelete table ${TABLE}\n${OPEN}`;
 
 export function printTable(table: Table): string {
   const declared = new Map(table.sets.map((set) => [set.name, set]));
-  return `${REPLACE}${printBlocks(table, declared)}${CLOSE}`;
+  return `${REPLACE}${atOnce(printingBlocks(table, declared))}${CLOSE}`;
 }
 
 /** Returns sets, elements and chains as blocks, which repeat declarations. @param declared the sets so far */
-export function printBlocks(
+export function* printingBlocks(
   { sets, chains, elements }: Pick<Table, "sets" | "chains" | "elements">,
   declared: ReadonlyMap<string, TableSet>,
-): string {
-  const bySet = Map.groupBy(elements, ({ set }) => set.name);
-  const isPrinted = (set: TableSet) => bySet.has(set.name) || sets.includes(set);
-  const blocks = [...declared.values()].filter(isPrinted).map((set) =>
-    printSet(set, (bySet.get(set.name) ?? []).map((each) => renderEntry("add", each, "      ")))
-  );
+): Generator<undefined, string> {
+  const entries = new Map(sets.map(({ name }) => [name, new Array<string>()]));
+  for (const each of elements) {
+    const ofSet = entries.getOrInsert(each.set.name, []);
+    ofSet.push(renderEntry("add", each, "      "));
+    yield;
+  }
+  const blocks = [...declared.values()].map((set) => {
+    const ofSet = entries.get(set.name);
+    return ofSet ? printSet(set, ofSet) : "";
+  });
   return blocks.join("") + chains.map(printChain).join("\n");
 }
 

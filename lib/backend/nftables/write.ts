@@ -20,7 +20,15 @@ import { clientsIn, type Contents } from "./read.ts";
 import { fixedChains, nodeElements } from "./layout.ts";
 import type { Chain } from "./table.ts";
 import { fixedSets, setNamed, type TableSet } from "./sets.ts";
-import { CLOSE, OPEN, printBlocks, printSet, printTable, renderingDelta, REPLACE } from "./text.ts";
+import {
+  CLOSE,
+  OPEN,
+  printingBlocks,
+  printSet,
+  printTable,
+  renderingDelta,
+  REPLACE,
+} from "./text.ts";
 
 export interface PartialScript extends Script {
   readonly kind: "partial";
@@ -88,16 +96,16 @@ export function* portionsOf(
   const fixed = fixedChains(node);
   const baseChains = fixed.filter(isBase);
   const declared = new Map<string, TableSet>();
-  const print = (delta: Delta) => {
+  const printing = function* (delta: Delta) {
     counts.add(delta);
     for (const set of delta.addSets) declared.set(set.name, set);
     const { addSets: sets, addChains: chains, addElements: elements } = delta;
-    const blocks = printBlocks({ sets, chains, elements }, declared);
+    const blocks = yield* printingBlocks({ sets, chains, elements }, declared);
     script.bytes += blocks.length;
     script.operations += countOperations(delta);
     return blocks;
   };
-  let before = print({
+  let before = yield* printing({
     ...NOTHING,
     addSets: fixedSets(node),
     addChains: fixed.filter(isOther),
@@ -108,15 +116,15 @@ export function* portionsOf(
     const changes = chunk.map((after) => ({ before: [], after }));
     const delta = yield* diffing(changes, { node, references: counts.references });
     append(baseChains, delta.addChains.filter(isBase));
-    const blocks = before + print({ ...delta, addChains: delta.addChains.filter(isOther) });
-    before = "";
+    const blocks = yield* printing({ ...delta, addChains: delta.addChains.filter(isOther) });
     count += chunk.length;
     const of = 1 + Math.max(number, Math.ceil(number * services.size / count));
-    yield { blocks, isLast: false, of };
+    yield { blocks: before + blocks, isLast: false, of };
+    before = "";
     number++;
   }
-  const blocks = before + print({ ...NOTHING, addChains: baseChains });
-  yield { blocks, isLast: true, of: number };
+  const blocks = yield* printing({ ...NOTHING, addChains: baseChains });
+  yield { blocks: before + blocks, isLast: true, of: number };
 }
 
 /** The weight of a piece of a transaction. nft reads a piece while signpost makes the next piece. */
