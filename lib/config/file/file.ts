@@ -4,7 +4,7 @@ import { type GivenSettings, inSections, ROWS } from "../settings.ts";
 import { plain, show, TAB_INDENTATION, tabIndentedLine } from "../../model/values/text.ts";
 import { didYouMean } from "../../model/values/nearest.ts";
 import { fieldAt, isRecord } from "../../model/values/record.ts";
-import { parse } from "@std/yaml";
+import { parseAll } from "@std/yaml";
 import { familyOf } from "../../model/values/address.ts";
 import { messageOf } from "../../model/values/errors.ts";
 
@@ -27,8 +27,8 @@ export interface FileResult {
 
 /**
  * Reads the text of a file. Null means the default. So do empty values that kube-proxy replaces by defaults
- * (`SetDefaults_KubeProxyConfiguration`), because kubeadm writes them all. Of repeated fields the last value counts,
- * as in kube-proxy.
+ * (`SetDefaults_KubeProxyConfiguration`), because kubeadm writes them all. Of repeated fields the last value counts, of
+ * documents the first, as in kube-proxy.
  */
 export function readConfigurationFile(text: string, name: string): FileResult {
   const file = plain(name);
@@ -43,24 +43,33 @@ export function readConfigurationFile(text: string, name: string): FileResult {
   } catch (error) {
     return failed(firstLine(error));
   }
-  const { document, repeated } = parsed;
+  const { document, ignored } = parsed;
   const wrongType = checkType(document);
   if (wrongType !== undefined) return failed(wrongType);
   const { settings: checked, problems } = checkDocument(document, file);
   const settings = { ...serversFor(checked), ...checked };
-  if (repeated === undefined) return { settings, problems };
-  const line = `${file}: line ${repeated}: a field is set more than once, the last value counts`;
-  return { settings, problems: [...problems, { setting: "", kind: "ignored", line }] };
+  const warnings = ignored.map((reason) => (
+    { setting: "", kind: "ignored", line: `${file}: ${reason}` } as const
+  ));
+  return { settings, problems: [...problems, ...warnings] };
 }
 
-/** Parses YAML. @returns `repeated` is the line of the first repeated key */
-function parseDocument(text: string): { readonly document: unknown; readonly repeated?: string } {
+/** Parses YAML. @returns the first document, and what was ignored */
+function parseDocument(
+  text: string,
+  allowDuplicateKeys = false,
+): { readonly document: unknown; readonly ignored: readonly string[] } {
   try {
-    return { document: parse(text, { schema: "core" }) };
+    const parsed: unknown = parseAll(text, { schema: "core", allowDuplicateKeys });
+    const [document, ...others] = Array.isArray(parsed) ? parsed : [];
+    const hasOthers = others.some((each) => each !== null);
+    return { document, ignored: hasOthers ? ["only the first YAML document is used"] : [] };
   } catch (error) {
-    const [, repeated] = /duplicated key at line (\d+)/.exec(messageOf(error)) ?? [];
-    if (repeated === undefined) throw error;
-    return { document: parse(text, { schema: "core", allowDuplicateKeys: true }), repeated };
+    const [, line] = /duplicated key at line (\d+)/.exec(messageOf(error)) ?? [];
+    if (line === undefined) throw error;
+    const { document, ignored } = parseDocument(text, true);
+    const repeated = `line ${line}: a field is set more than once, the last value counts`;
+    return { document, ignored: [repeated, ...ignored] };
   }
 }
 

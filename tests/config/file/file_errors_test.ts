@@ -92,10 +92,6 @@ Deno.test("a file that is not a KubeProxyConfiguration is one error", async () =
       "Cannot read flow collection: unexpected end of the stream within a flow collection " +
       "at line 3, column 1",
     ],
-    [
-      "a: 1\n---\nb: 1",
-      "Found more than 1 document in the stream: expected a single document at line 2, column 1",
-    ],
   ];
   for (const [text, message] of cases) {
     assertEquals(errorsOf(await load(["--config=x"], { x: text })), [`x: ${message}`]);

@@ -209,6 +209,13 @@ for (const [yaml, line, min] of REPEATED) {
   });
 }
 
+Deno.test("of several documents the first counts", async () => {
+  const { configuration, warnings } = runOf(await loadFile("mode: iptables\n---\nmode: ipvs\n"));
+  assertEquals(configuration.mode, "iptables");
+  assertEquals(warnings, [`${FILE}: only the first YAML document is used`]);
+  assertEquals(runOf(await loadFile("mode: iptables\n---\n")).warnings, []);
+});
+
 /** Values that would be errors in the section of a mode that is used. */
 const NOT_JUDGED: readonly string[] = [
   "mode: iptables\nnftables: {masqueradeBit: 99, syncPeriod: -1s}",

@@ -1,6 +1,6 @@
 /** Parses kubeconfig files (kubernetes.io/docs/reference/config-api/kubeconfig.v1): text in, access out. */
 import { dirname, isAbsolute, join } from "@std/path/posix";
-import { parse as parseYaml } from "@std/yaml";
+import { parseAll } from "@std/yaml";
 import { isRecord, type JsonObject } from "../../../model/values/record.ts";
 import { oneLine, TAB_INDENTATION, tabIndentedLine } from "../../../model/values/text.ts";
 import { AccessError, type ApiAccess, decodeBase64, type Material } from "./access.ts";
@@ -115,7 +115,8 @@ function parseDocument(source: string, path: string): unknown {
   const tab = tabIndentedLine(source);
   if (tab !== undefined) throw new AccessError([`${oneLine(path)}:${tab}: ${TAB_INDENTATION}`]);
   try {
-    return parseYaml(source);
+    // Of several documents the first counts, as in kubectl.
+    return (parseAll(source) as unknown[])[0];
   } catch (cause) {
     const line = cause instanceof Error && "line" in cause ? `:${String(cause.line)}` : "";
     throw new AccessError([`${oneLine(path)}${line}: is not YAML`], { cause });
