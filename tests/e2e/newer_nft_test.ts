@@ -2,7 +2,6 @@ import { assertEquals, assertMatch, assertNotMatch } from "@std/assert";
 import type { Network } from "../support/network.ts";
 import { HAS_FLOWTABLES } from "../support/flowtables.ts";
 import { FOREIGN_TABLE } from "../support/foreign_table.ts";
-import { newerNft } from "../support/newer_nft.ts";
 import type { Programs } from "../support/programs.ts";
 import { runSignpost, type Signpost } from "../support/signpost.ts";
 import { NODE } from "../support/topology.ts";
@@ -10,6 +9,8 @@ import { ADDRESSES, service, slice } from "./cluster.ts";
 import { assertFlows, type Flow } from "./flow.ts";
 import { HandOverStage } from "./hand_over_stage.ts";
 import { Stage, syncs } from "./stage.ts";
+import { prepareNft } from "../../tools/kernels/nft.ts";
+import { Packages } from "../../tools/kernels/packages.ts";
 
 const A = ADDRESSES[4];
 const FLOWS: readonly Flow[] = [
@@ -19,6 +20,19 @@ const FLOWS: readonly Flow[] = [
 /** Matches the line in log and errors. */
 const CRASH =
   /nft 1\.0\.6 crashes on table inet hostfw, so signpost cannot write rules: Install nft 1\.1\.3 or newer .*--proxy-mode iptables/;
+
+/** Downloads Debian 13's nft (1.1.3). It comes before that of this machine in the PATH. */
+async function newerNft(): Promise<Programs> {
+  await using resources = new AsyncDisposableStack();
+  const folder = await Deno.makeTempDir({ prefix: "signpost-newer-nft-" });
+  resources.defer(() => Deno.remove(folder, { recursive: true }));
+  const path = await prepareNft(new Packages(folder), "trixie");
+  const kept = resources.move();
+  return {
+    env: { PATH: `${path}:${Deno.env.get("PATH") ?? ""}` },
+    [Symbol.asyncDispose]: () => kept.disposeAsync(),
+  };
+}
 
 function applyNewer(network: Network, { env }: Programs, script: string): Promise<string> {
   return network.run(NODE, ["nft", "-f", "-"], { env, stdin: script });
