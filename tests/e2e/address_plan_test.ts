@@ -12,7 +12,7 @@ import {
   TARGET_PORT,
 } from "./cluster.ts";
 import { type Flow, nodePortFlow } from "./flow.ts";
-import { Stage, syncs } from "./stage.ts";
+import { Stage } from "./stage.ts";
 import { serviceCIDR } from "../support/cluster.ts";
 
 /** A connection to the port on which an endpoint listens, not to a Service. */
@@ -63,7 +63,7 @@ async function remoteServer(
   await Deno.mkdir(folder, { recursive: true });
   resources.defer(() => Deno.remove(folder, { recursive: true }));
   await nameAddress(stage, a.remote1);
-  await nameServer(stage, server);
+  await stage.nameServer(server);
   const disposed = resources.move();
   return { stage, [Symbol.asyncDispose]: () => disposed.disposeAsync() };
 }
@@ -76,16 +76,6 @@ function hostsFolder({ network }: Stage): string {
 async function nameAddress(stage: Stage, address: string): Promise<void> {
   const hosts = `127.0.0.1 localhost\n${address} ${SERVER_NAME}\n`;
   await Deno.writeTextFile(`${hostsFolder(stage)}/hosts`, hosts);
-}
-
-/** Has the kubeconfig name this host. */
-async function nameServer(stage: Stage, host: string): Promise<void> {
-  const kubeconfig = JSON.parse(stage.api.kubeconfig());
-  Object.assign(kubeconfig.clusters[0].cluster, {
-    "server": `https://${host}:${stage.api.options.port}`,
-    "tls-server-name": "localhost",
-  });
-  await Deno.writeTextFile(`${stage.folder}/kubeconfig`, JSON.stringify(kubeconfig));
 }
 
 const SERVER_NAME = "api.cluster.example";
@@ -119,8 +109,7 @@ for (const mode of ["nftables", "iptables"] as const) {
   Deno.test(`a later ServiceCIDR does not cut the API server off, ${mode}`, async () => {
     await using remote = await remoteServer(mode);
     const { stage } = remote;
-    await using signpost = stage.start();
-    await signpost.until("the first sync", () => syncs(signpost, "full") > 0);
+    await using signpost = await stage.startSynced();
     stage.apply(WIDE);
     await stage.flowsBecome(signpost, serverFlows(mode));
     await signpost.waitForLog(WARNING);
@@ -146,15 +135,6 @@ Deno.test("another address of the API server's name is accepted", async () => {
   assertEquals(await connection.exchange("still open"), "still open");
 });
 
-Deno.test("an API server at the cluster IP of default/kubernetes is refused at once", async () => {
-  const kubernetes = service(a, { name: "kubernetes", spec: { clusterIP: a.remote1 } });
-  const own = { ...kubernetes, metadata: { namespace: "default", name: "kubernetes" } };
-  await using remote = await remoteServer("nftables", { objects: [own] });
-  await using signpost = remote.stage.start();
-  await signpost.waitForLog(/10\.244\.1\.11 is the cluster IP of Service default\/kubernetes/);
-  assertEquals((await signpost.status).code, 1);
-});
-
 for (const mode of ["nftables", "iptables"] as const) {
   Deno.test(`the API server is served at the kubeconfig's load balancer, ${mode}`, async () => {
     await using stage = await Stage.create({ objects: WEB, config: { mode } });
@@ -166,15 +146,14 @@ for (const mode of ["nftables", "iptables"] as const) {
     const at = (address: string) => new Forwarder(network, { host: "remote1", address, port });
     await using _announcer = at(a.loadBalancer);
     await using _server = at(a.remote1);
-    await nameServer(stage, a.loadBalancer);
+    await stage.nameServer(a.loadBalancer);
     const ports = [{ name: "api", protocol: "TCP", port }];
     const spec = { type: "LoadBalancer", clusterIP: a.clusterIP2, ports };
     stage.apply(
       service(a, { name: "vip", spec, ingress: [{ ip: a.loadBalancer }] }),
       slice(a, ["remote1"], { service: "vip", ports }),
     );
-    await using signpost = stage.start();
-    await signpost.until("the first sync", () => syncs(signpost, "full") > 0);
+    await using signpost = await stage.startSynced();
     await stage.api.stop();
     await network.ip("remote1", [`addr del ${a.loadBalancer}/32 dev eth0`]);
     await stage.api.start();

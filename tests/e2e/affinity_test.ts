@@ -2,12 +2,9 @@ import { assertEquals, assertNotEquals } from "@std/assert";
 import { FAMILIES } from "../../lib/model/values/address.ts";
 import { eventually } from "../support/eventually.ts";
 import type { Network } from "../support/network.ts";
-import { Signpost } from "../support/signpost.ts";
 import {
   ADDRESSES,
   type Addresses,
-  clusterObjects,
-  configuration,
   type EndpointHost,
   type Host,
   NODE_PORT,
@@ -15,7 +12,7 @@ import {
   service,
   slice,
 } from "./cluster.ts";
-import { applyOnce, createCluster, writeInput, writeManifests } from "./case.ts";
+import { applyOnce, createCluster, FileStage } from "./case.ts";
 import { sideBySide } from "../support/side_by_side.ts";
 
 const test = sideBySide("session affinity");
@@ -26,7 +23,6 @@ const TIMES = 12;
 
 function objects(a: Addresses, endpoints: readonly EndpointHost[], timeoutSeconds = 3600) {
   return [
-    ...clusterObjects(a),
     service(a, {
       spec: {
         type: "LoadBalancer",
@@ -61,7 +57,7 @@ for (const family of FAMILIES) {
   for (const protocol of ["tcp", "udp"] as const) {
     test(`a client stays on its endpoint at all addresses (IPv${family}, ${protocol})`, async () => {
       await using network = await createCluster();
-      await applyOnce(network, { objects: objects(a, ENDPOINTS), config: configuration(a) });
+      await applyOnce(network, { a, objects: objects(a, ENDPOINTS) });
       for (const from of ["pod", "client", "client2"] as const) {
         const request = { from, protocol, address: a.clusterIP };
         const own = await hostsSeen(network, { ...request, times: 1 });
@@ -79,19 +75,13 @@ for (const family of FAMILIES) {
   }
 
   test(`a client stays until its own endpoint goes (IPv${family})`, async () => {
-    await using network = await createCluster();
-    await using files = await writeInput({
+    await using stage = await FileStage.create({
+      a,
       objects: objects(a, ["local1", "remote1"]),
-      config: configuration(a, { nftables: { minSyncPeriod: "50ms" } }),
+      config: { nftables: { minSyncPeriod: "50ms" } },
     });
-    await using signpost = Signpost.start(network, [
-      "--config",
-      files.config,
-      "--manifests",
-      files.manifests,
-      "--state-file",
-      "",
-    ]);
+    const { network } = stage;
+    await using signpost = stage.start();
     const connect = (protocol: "tcp" | "udp", times = TIMES) =>
       hostsSeen(network, { from: "pod", protocol, address: a.clusterIP, times });
     const isSynced = (clusterIP2: string) => async () => {
@@ -100,7 +90,7 @@ for (const family of FAMILIES) {
     };
     // A second Service, new with each change, tells that the change has arrived.
     const change = async (endpoints: readonly EndpointHost[], marker: string) => {
-      await writeManifests(files.manifests, [
+      await stage.write(a, [
         ...objects(a, endpoints),
         service(a, { name: "marker", spec: { clusterIP: marker } }),
         slice(a, ["local1"], { service: "marker" }),
@@ -127,20 +117,11 @@ for (const family of FAMILIES) {
 test("a client may move when it was away for longer than the timeout", async () => {
   const a = ADDRESSES[4];
   await using network = await createCluster();
-  await applyOnce(network, { objects: objects(a, ENDPOINTS, 1), config: configuration(a) });
-  const [first] = await hostsSeen(network, {
-    from: "pod",
-    protocol: "tcp",
-    address: a.clusterIP,
-    times: 1,
-  });
+  await applyOnce(network, { a, objects: objects(a, ENDPOINTS, 1) });
+  const request = { from: "pod", protocol: "tcp", address: a.clusterIP, times: 1 } as const;
+  const [first] = await hostsSeen(network, request);
   await eventually("another endpoint after the timeout", async () => {
-    const [next] = await hostsSeen(network, {
-      from: "pod",
-      protocol: "tcp",
-      address: a.clusterIP,
-      times: 1,
-    });
+    const [next] = await hostsSeen(network, request);
     return next !== first;
   }, { interval: 1500, deadline: 60_000 });
 });

@@ -7,7 +7,7 @@ import { FAMILIES } from "../../lib/model/values/address.ts";
 import { DATA_PATH } from "../../lib/observe/endpoints.ts";
 import type { PageData } from "../../lib/observe/page/data.ts";
 import { sideBySide } from "../support/side_by_side.ts";
-import { runSignpost, type Signpost } from "../support/signpost.ts";
+import type { Signpost } from "../support/signpost.ts";
 import { NODE } from "../support/topology.ts";
 import { installKubeProxy } from "../support/kube_proxy.ts";
 import { ADDRESSES, NODE_PORT, PORT, service, slice } from "./cluster.ts";
@@ -18,15 +18,6 @@ const test = sideBySide("all reports of a problem agree");
 
 const a = ADDRESSES[4];
 const WEB = [service(a), slice(a, ["local1"])];
-
-/** Runs a command that asks the daemon of a stage. */
-async function ask(stage: Stage, ...args: readonly string[]) {
-  return await runSignpost(stage.network, [
-    ...args,
-    ...args[0] === "status" ? [] : stage.args,
-    ...stage.socket,
-  ]);
-}
 
 /** Waits until log, `check`, `status`, page and metric have a finding, then returns the exit codes of both commands. */
 async function assertReported(
@@ -39,10 +30,10 @@ async function assertReported(
   await signpost.waitForLog(new RegExp(` finding=${id} `), 120_000);
   const { body } = await stage.get("/metrics", METRICS_PORT);
   assertMatch(body, new RegExp(`^signpost_node_findings\\{id="${id}",.*\\} 1$`, "m"));
-  const status = await ask(stage, "status", "-o", "json");
+  const status = await stage.run("status", "-o", "json");
   const { findings } = JSON.parse(status.stdout) as Status;
   const what = findings.find((each) => each.id === id)?.what;
-  const check = await ask(stage, "check", "-o", "json");
+  const check = await stage.run("check", "-o", "json");
   const report = JSON.parse(check.stdout) as CheckReport;
   assertEquals(report.findings.find((each) => each.id === id)?.what, what);
   const page = JSON.parse((await stage.get(DATA_PATH, METRICS_PORT)).body) as PageData;
@@ -56,10 +47,10 @@ test("a node that is cut off from its API server", async () => {
   await using signpost = await stage.startSynced(stage.socket);
   await stage.api.stop();
   assertEquals(await assertReported({ stage, signpost, id: "api-server-unreachable" }), [2, 1]);
-  const { stdout } = await ask(stage, "status");
+  const { stdout } = await stage.run("status");
   const [head = ""] = stdout.split("\n");
   assertMatch(head, /: healthy rules, but cut off from the API server for \d+[sm] \(.+\)$/);
-  const explained = await runSignpost(stage.network, ["explain", "shop/web", ...stage.socket]);
+  const explained = await stage.ask("explain", "shop/web");
   assertMatch(explained.stdout, /works here/);
   assertMatch(explained.stderr, /the daemon's objects are as of \d+[sm] ago/);
   const page = await stage.get(DATA_PATH, METRICS_PORT);
@@ -69,12 +60,12 @@ test("a node that is cut off from its API server", async () => {
   }
   await stage.api.start();
   await signpost.waitForLog(/a finding is gone finding=api-server-unreachable/);
-  assertEquals((await ask(stage, "status")).code, 0);
+  assertEquals((await stage.run("status")).code, 0);
 });
 
 /** Returns the first line of `explain`. */
 async function explain(stage: Stage, ...args: readonly string[]): Promise<string> {
-  return (await ask(stage, "explain", ...args)).stdout.split("\n")[0] ?? "";
+  return (await stage.run("explain", ...args)).stdout.split("\n")[0] ?? "";
 }
 
 for (const family of FAMILIES) {
@@ -91,7 +82,7 @@ for (const family of FAMILIES) {
     const said = `${setting} is 0: this node forwards no IPv${family} packets to pods`;
     const packet = `${hostPort(own.clusterIP, PORT)}/tcp`;
     assertStringIncludes(await explain(stage, "--from", "pod", "to", packet), said);
-    assertStringIncludes((await ask(stage, "explain", "shop/web")).stdout, said);
+    assertStringIncludes((await stage.run("explain", "shop/web")).stdout, said);
     assertMatch(await explain(stage, "--from", "node", "to", packet), /is delivered/);
     await stage.network.run(NODE, ["sysctl", "-q", "-w", `${setting}=1`]);
     await stage.flowsBecome(signpost, [{ ...flow, reaches: ["local1"] }]);
@@ -109,13 +100,13 @@ for (const [name, port] of OWN_PORTS) {
       assertEquals(await assertReported({ stage, signpost, id: "own-port-taken" }), [2, 1]);
     }
     await signpost.waitForLog(/ finding=own-port-taken /);
-    const { stdout, code } = await ask(stage, "status");
+    const { stdout, code } = await stage.run("status");
     assertEquals(code, 1);
     assertMatch(stdout, new RegExp(`^error ${name} server: cannot listen on .*:${port}: `, "m"));
     close();
     await signpost.waitForLog(/a finding is gone finding=own-port-taken/);
     assertEquals(signpost.log.match(/cannot listen on/g)?.length, 1);
-    assertEquals((await ask(stage, "status")).code, 0);
+    assertEquals((await stage.run("status")).code, 0);
   });
 }
 
@@ -136,7 +127,7 @@ for (const mode of ["nftables", "iptables"] as const) {
     ]);
     const id = "pod-cidr-outside-detected-range";
     assertEquals(await assertReported({ stage, signpost, id }), [1, 0]);
-    const { stdout } = await ask(stage, "explain", "shop/web");
+    const { stdout } = await stage.run("explain", "shop/web");
     assertMatch(
       stdout,
       new RegExp(`^ +${a.loadBalancer}:80 +loadBalancerIP +Local +dropped: none`, "m"),
@@ -177,7 +168,7 @@ for (
     assertEquals(check, 1);
     const table = program === "iptables" ? "ip nat" : `${program} nat`;
     assertStringIncludes(
-      (await ask(stage, "explain", "shop/web")).stdout,
+      (await stage.run("explain", "shop/web")).stdout,
       `chain DOCKER of table ${table} (Docker) sends tcp port ${NODE_PORT} to 172.17.0.2:80, and ` +
         "it is the node port of shop/web",
     );
@@ -187,13 +178,13 @@ for (
 test("rules of an old kube-proxy that are restored beside nftables mode", async () => {
   await using stage = await Stage.create({ objects: WEB });
   await using signpost = await stage.startSynced(stage.socket);
-  await signpost.until("no rival yet", async () => (await ask(stage, "check")).code === 0);
+  await signpost.until("no rival yet", async () => (await stage.run("check")).code === 0);
   const families = proxiedFamilies();
   await installKubeProxy(stage.network, { mode: "iptables", families, backend: "-nft" });
   // The next look, which `check` asks for, finds them.
-  assertStringIncludes((await ask(stage, "check")).stdout, "[another-proxy]");
+  assertStringIncludes((await stage.run("check")).stdout, "[another-proxy]");
   assertEquals(await assertReported({ stage, signpost, id: "another-proxy" }), [1, 0]);
-  const { stdout } = await ask(stage, "explain", "shop/web");
+  const { stdout } = await stage.run("explain", "shop/web");
   assertStringIncludes(stdout, "the kernel also has rules of kube-proxy");
 });
 
@@ -227,11 +218,11 @@ for (const variant of ["nft", "legacy"]) {
     }] as const;
     await stage.flowsBecome(signpost, flows);
     const whole = await shell("$PROGRAM-save | grep -c '^-A KUBE-'");
-    assertEquals((await ask(stage, "check")).code, 0);
+    assertEquals((await stage.run("check")).code, 0);
     for (const [i, damage] of DAMAGES.entries()) {
       const said = signpost.log.length;
       await shell(damage);
-      const { stdout, code } = await ask(stage, "check");
+      const { stdout, code } = await stage.run("check");
       assertMatch(stdout, /^error another program has changed our rules: .*\[rules-changed\]/m);
       assertEquals(code, 2);
       await signpost.until(
@@ -244,13 +235,13 @@ for (const variant of ["nft", "legacy"]) {
       await stage.flowsBecome(signpost, flows);
       assertEquals(await shell("$PROGRAM-save | grep -c '^-A KUBE-'"), whole);
       assertEquals(await stage.metric("signpost_drift_repairs_total"), i + 1);
-      const status = await ask(stage, "status", "-o", "json");
+      const status = await stage.run("status", "-o", "json");
       const { findings, driftRepairs } = JSON.parse(status.stdout) as Status;
       assertEquals([findings.some(({ id }) => id === "rules-changed"), driftRepairs], [
         false,
         i + 1,
       ]);
-      assertEquals([(await ask(stage, "check")).code, status.code], [0, 0]);
+      assertEquals([(await stage.run("check")).code, status.code], [0, 0]);
     }
   });
 }
@@ -277,7 +268,7 @@ for (const mode of ["nftables", "iptables"] as const) {
     assertStringIncludes(await explain(stage, ...packet), said);
     // By the name of a pod that is an endpoint.
     assertStringIncludes(await explain(stage, "shop/local1", "to", "shop/web:80/tcp"), said);
-    assertStringIncludes((await ask(stage, "explain", "shop/web")).stdout, `[${id}]`);
+    assertStringIncludes((await stage.run("explain", "shop/web")).stdout, `[${id}]`);
   });
 }
 
@@ -293,7 +284,7 @@ test("an endpoint that is a cluster IP", async () => {
   const packet = ["--from", "pod", "to", `${a.clusterIP}:${PORT}/tcp`];
   const said = `the endpoint ${a.clusterIP2} is in the range of cluster IPs (${a.serviceCIDR})`;
   assertStringIncludes(await explain(stage, ...packet), `should be delivered, but ${said}`);
-  assertStringIncludes((await ask(stage, "explain", "shop/web")).stdout, said);
+  assertStringIncludes((await stage.run("explain", "shop/web")).stdout, said);
 });
 
 test("ServiceCIDRs that may not be read", async () => {
@@ -311,9 +302,9 @@ test("ServiceCIDRs that may not be read", async () => {
 test("an API server that takes a second and more for each answer", async () => {
   await using stage = await Stage.create({ objects: WEB, api: { delay: 1_200 } });
   await using _signpost = await stage.startSynced(stage.socket);
-  assertEquals((await ask(stage, "status")).code, 0);
+  assertEquals((await stage.run("status")).code, 0);
   // On a busy machine it may take three seconds, which is worth a warning.
-  assertEquals((await ask(stage, "check")).stdout.includes("error "), false);
+  assertEquals((await stage.run("check")).stdout.includes("error "), false);
   const page = JSON.parse((await stage.get(DATA_PATH, METRICS_PORT)).body) as PageData;
   assertEquals([page.problems, page.summary], [[], "No node problems."]);
   const { body } = await stage.get("/metrics", METRICS_PORT);
@@ -336,9 +327,9 @@ test("a Service that wants a port where a program of this node listens", async (
   await stage.flowsBecome(signpost, [{ ...flow, reaches: ["node"] }]);
   const said = "a program of this node";
   await signpost.waitForLog(new RegExp(`WARN .*shop/web.*${said}`));
-  assertStringIncludes((await ask(stage, "status")).stdout, said);
-  assertStringIncludes((await ask(stage, "check")).stdout, "no node problems; 1 conflict");
-  assertStringIncludes((await ask(stage, "explain", "shop/web")).stdout, said);
+  assertStringIncludes((await stage.run("status")).stdout, said);
+  assertStringIncludes((await stage.run("check")).stdout, "no node problems; 1 conflict");
+  assertStringIncludes((await stage.run("explain", "shop/web")).stdout, said);
   const page = JSON.parse((await stage.get(DATA_PATH, METRICS_PORT)).body) as PageData;
   assertEquals(page.problems.map(({ title }) => title), ["1 Service in conflict"]);
   assertEquals(await stage.metric("signpost_vip_conflicts"), 1);
@@ -352,10 +343,10 @@ ip addr add ${a.podCIDR.replace(/0\//, "1/")} dev cni0
 ip link set cni0 up
 sysctl -q -w net.bridge.bridge-nf-call-iptables=0`;
   await stage.network.run(NODE, ["sh", "-ec", bridge]);
-  await signpost.until("a finding", async () => (await ask(stage, "check")).code === 2);
+  await signpost.until("a finding", async () => (await stage.run("check")).code === 2);
   assertEquals(await assertReported({ stage, signpost, id: "bridge-filter-off" }), [2, 1]);
   const said = "net.bridge.bridge-nf-call-iptables is not 1";
   const packet = ["--from", "pod", "to", `${a.clusterIP}:${PORT}/tcp`];
   assertStringIncludes(await explain(stage, ...packet), `should be delivered, but ${said}`);
-  assertStringIncludes((await ask(stage, "explain", "shop/web")).stdout, said);
+  assertStringIncludes((await stage.run("explain", "shop/web")).stdout, said);
 });

@@ -85,7 +85,7 @@ Deno.test("a bundle of a running daemon has no secret", async () => {
   await stage.flowsBecome(signpost, [{ from: "pod", to: a.clusterIP, reaches: ["remote1"] }]);
   const what =
     `endpoint ${a.remote1}:${TARGET_PORT} added, endpoint ${a.local1}:${TARGET_PORT} gone`;
-  const explained = await runSignpost(stage.network, ["explain", "shop/web", ...stage.socket]);
+  const explained = await stage.ask("explain", "shop/web");
   assertMatch(explained.stdout, new RegExp(`Last changes\\n.*\\n +\\S+Z +[\\d.]+ m?s +${what}\\n`));
   const texts = await bundle(stage, stage.socket);
   assertNoSecret(texts);

@@ -3,10 +3,10 @@
  */
 import { assertMatch } from "@std/assert";
 import { FAMILIES } from "../../lib/model/values/address.ts";
-import { CommandError } from "../support/command.ts";
+import { CommandError, type CommandResult } from "../support/command.ts";
 import { Network } from "../support/network.ts";
 import { sideBySide } from "../support/side_by_side.ts";
-import { runSignpost } from "../support/signpost.ts";
+import { runSignpost, Signpost } from "../support/signpost.ts";
 import { addAddress } from "../support/topology.ts";
 import {
   ADDRESSES,
@@ -21,14 +21,20 @@ import {
 import { assertFlows, type Flow } from "./flow.ts";
 import { assertPredicted } from "./prediction.ts";
 
-/** Objects, and the outcomes of packets. */
-export interface Case {
+/** Objects and settings of a node. */
+export interface Input {
+  /** The addresses of the primary family. */
+  readonly a: Addresses;
   /** Services and slices; the Node and the ServiceCIDR come with them. */
   readonly objects: readonly Manifest[];
   /** False: there is no Node. */
   readonly hasNode?: boolean;
   /** Fields that the KubeProxyConfiguration has besides the usual. */
   readonly config?: Manifest;
+}
+
+/** Objects, and the outcomes of packets. */
+export interface Case extends Omit<Input, "a"> {
   /** Addresses that the node has besides, as some clouds put load-balancer IPs there. */
   readonly nodeAddresses?: readonly string[];
   readonly flows: readonly Flow[];
@@ -53,15 +59,14 @@ export function testCase(name: string, build: (a: Addresses) => Case): void {
   for (const family of FAMILIES) {
     test(`${name} (IPv${family})`, async () => {
       const a = ADDRESSES[family];
-      const { hasNode = true, config = {}, nodeAddresses = [], flows, warns, ...rest } = build(a);
-      const cluster = clusterObjects(a).filter(({ kind }) => hasNode || kind !== "Node");
-      const objects = [...cluster, ...rest.objects];
+      const { nodeAddresses = [], flows, warns, ...rest } = build(a);
+      const input = { a, ...rest };
       await using network = await createCluster();
       await network.ip("node", nodeAddresses.map((address) => addAddress(address, "eth0")));
-      const stderr = await applyOnce(network, { objects, config: configuration(a, config) });
+      const stderr = await applyOnce(network, input);
       if (warns) assertMatch(stderr, warns);
       await assertFlows(network, flows);
-      await assertPredicted(flows, { a, objects, config: configuration(a, config), nodeAddresses });
+      await assertPredicted(flows, { a, nodeAddresses, ...completeInput(input) });
     });
   }
 }
@@ -75,6 +80,12 @@ export async function createCluster(): Promise<Network> {
     }
   }
   return network;
+}
+
+/** Adds the Node, the ServiceCIDR and the usual configuration. */
+function completeInput({ a, objects, hasNode = true, config }: Input) {
+  const cluster = clusterObjects(a).filter(({ kind }) => hasNode || kind !== "Node");
+  return { objects: [...cluster, ...objects], config: configuration(a, config) };
 }
 
 /** A folder with the manifests and the configuration. */
@@ -104,15 +115,16 @@ export async function writeManifests(folder: string, objects: readonly Manifest[
 }
 
 /** Puts what `signpost --once` prints into the node's kernel; gives what it says besides. */
-export async function applyOnce(network: Network, input: {
-  readonly objects: readonly Manifest[];
-  readonly config: Manifest;
-}): Promise<string> {
-  await using files = await writeInput(input);
+export async function applyOnce(network: Network, input: Input): Promise<string> {
+  await using files = await writeInput(completeInput(input));
+  return await applyFiles(network, files);
+}
+
+async function applyFiles(network: Network, files: InputFiles): Promise<string> {
   const args = ["--once", "--config", files.config, "--manifests", files.manifests];
   const result = await runSignpost(network, args);
   if (result.code !== 0) throw new CommandError(["signpost", ...args], result);
-  if (input.config.mode === "iptables") await applyIptables(network, result.stdout);
+  if (/^# ip6?tables-restore/.test(result.stdout)) await applyIptables(network, result.stdout);
   else await network.applyNft(result.stdout);
   await network.flushConntrack();
   return result.stderr;
@@ -123,5 +135,56 @@ async function applyIptables(network: Network, script: string): Promise<void> {
   const parts = script.split(/^# (ip6?tables-restore)\n/m).slice(1);
   for (let i = 0; i < parts.length; i += 2) {
     await network.run("node", [parts[i] ?? "", "--noflush"], { stdin: parts[i + 1] ?? "" });
+  }
+}
+
+/** A node without a daemon, whose objects and configuration are files. */
+export class FileStage implements AsyncDisposable {
+  private constructor(
+    readonly network: Network,
+    private readonly files: InputFiles,
+    private readonly resources: AsyncDisposableStack,
+  ) {}
+
+  /** Makes the node. Its kernel has no rules. */
+  static async create(input: Input): Promise<FileStage> {
+    await using resources = new AsyncDisposableStack();
+    const network = resources.use(await createCluster());
+    const files = resources.use(await writeInput(completeInput(input)));
+    return new FileStage(network, files, resources.move());
+  }
+
+  /** Makes the node, and writes the rules into its kernel. */
+  static async createWithRules(input: Input): Promise<FileStage> {
+    await using resources = new AsyncDisposableStack();
+    const stage = resources.use(await FileStage.create(input));
+    await applyFiles(stage.network, stage.files);
+    resources.move();
+    return stage;
+  }
+
+  /** The flags that name the files. */
+  get args(): string[] {
+    const { config, manifests } = this.files;
+    return ["--config", config, "--manifests", manifests, "--socket", ""];
+  }
+
+  /** Runs a command of signpost that reads the files. */
+  run(...words: readonly string[]): Promise<CommandResult> {
+    return runSignpost(this.network, [...words, ...this.args]);
+  }
+
+  /** Starts a daemon that reads the files. */
+  start(): Signpost {
+    return Signpost.start(this.network, [...this.args, "--state-file", ""]);
+  }
+
+  /** Replaces the objects; the Node and the ServiceCIDR stay. */
+  async write(a: Addresses, objects: readonly Manifest[]): Promise<void> {
+    await writeManifests(this.files.manifests, completeInput({ a, objects }).objects);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.resources.disposeAsync();
   }
 }

@@ -49,20 +49,6 @@ Deno.test("a kernel setting that the start makes is not a finding before it", as
   assertEquals([idsOf(report), code], [["info mode-without-need"], 0]);
 });
 
-Deno.test("a running daemon's findings are among those of check", async () => {
-  const local = service(a, {
-    ingress: [{ ip: a.loadBalancer }],
-    spec: { type: "LoadBalancer", externalTrafficPolicy: "Local", healthCheckNodePort: 32_111 },
-  });
-  await using stage = await Stage.create({ objects: [local, slice(a, ["local1"])] });
-  stage.network.serve(NODE, { protocol: "tcp", port: 32_111 });
-  await using signpost = await stage.startSynced(stage.socket);
-  await signpost.waitForLog(/health-check-port-taken/);
-  const [report, code] = await check(stage, ...stage.socket);
-  assertEquals([idsOf(report), code], [["warning health-check-port-taken"], 1]);
-  assertEquals([report.daemon, report.objects], [true, true]);
-});
-
 Deno.test("an API server that cannot be reached is an error", async () => {
   await using stage = await Stage.create({ config: { mode: "iptables" } });
   await stage.api.stop();
@@ -119,6 +105,7 @@ Deno.test("ServiceCIDRs that the role does not name, as before Kubernetes 1.33, 
   await using _signpost = await stage.startSynced(stage.socket);
   const [beside, codeBeside] = await check(stage, ...stage.socket);
   assertEquals([idsOf(beside), codeBeside], found);
+  assertEquals([beside.daemon, beside.objects], [true, true]);
 });
 
 Deno.test("an API server that answers late is a warning", async () => {
@@ -146,6 +133,6 @@ Deno.test("problems of objects are counted beside those of the node", async () =
     /: no node problems; \d+ conflicts?, \d without endpoints: signpost status\n/,
   );
   await using _signpost = await stage.startSynced(stage.socket);
-  const beside = await runSignpost(stage.network, ["check", ...stage.args, ...stage.socket]);
+  const beside = await stage.run("check");
   assertEquals(beside.stdout.split("\n")[0], stdout.split("\n")[0]);
 });

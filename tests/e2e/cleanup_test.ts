@@ -1,4 +1,4 @@
-import { assert, assertEquals, assertMatch, assertNotMatch } from "@std/assert";
+import { assertEquals, assertMatch, assertNotMatch } from "@std/assert";
 import type { CommandResult } from "../support/command.ts";
 import { linkPrograms } from "../support/programs.ts";
 import { runSignpost } from "../support/signpost.ts";
@@ -47,9 +47,7 @@ async function createStage(hint?: string): Promise<HandOverStage> {
     await network.run(NODE, [program, "--noflush"], { stdin: FOREIGN_CHAINS });
   }
   await network.applyNft(FOREIGN_TABLES);
-  if (hint) {
-    await network.run(NODE, [`iptables${hint}`, "-t", "mangle", "-N", "KUBE-IPTABLES-HINT"]);
-  }
+  if (hint) await stage.hint(hint);
   resources.move();
   return stage;
 }
@@ -218,17 +216,4 @@ test("a locked iptables is a failure, but the rest is cleaned up", async () => {
   const counters = (text: string) => text.replace(/^#.*\n/gm, "").replace(/\[\d+:\d+\]/g, "");
   const after = await stage.network.run(NODE, ["iptables-legacy-save"]);
   assertEquals(counters(after), counters(during));
-});
-
-test("wrong flags end with exit code 2", async () => {
-  await using stage = await createStage();
-  await runDaemon(stage, "nftables");
-  const during = await stage.rules();
-  const { code, stderr, stdout } = await cleanUp(stage, ["cleanup", "--kubeproxy"]);
-  assertEquals([code, stdout], [2, ""]);
-  assertMatch(stderr, /--kube-proxy/);
-  const unasked = await cleanUp(stage, [...stage.args, "--dry-run"]);
-  assertEquals(unasked.code, 2);
-  assert(unasked.stderr.includes("--dry-run"), unasked.stderr);
-  assertEquals(await stage.rules(), during);
 });

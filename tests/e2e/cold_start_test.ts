@@ -1,14 +1,9 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { linkPrograms, programPath, type Programs } from "../support/programs.ts";
 import { NODE } from "../support/topology.ts";
-import { ENDPOINT_HOSTS, largeService, service, slice } from "./cluster.ts";
-import { both, bothFlows, HEALTH_PORT, METRICS_PORT, Stage, syncs } from "./stage.ts";
+import { largeService } from "./cluster.ts";
+import { HEALTH_PORT, METRICS_PORT, Stage, syncs, WEB_FLOWS, WEBS } from "./stage.ts";
 
-const FLOWS = bothFlows((a) => [{ from: "pod", to: a.clusterIP, reaches: ENDPOINT_HOSTS }]);
-const WEB = both((a) => [
-  service(a, { name: `web${a.family}` }),
-  slice(a, ENDPOINT_HOSTS, { service: `web${a.family}` }),
-]);
 /** More than two portions. */
 const LARGE = 55;
 
@@ -30,7 +25,7 @@ esac
 }
 
 Deno.test("a start killed between two portions leaves no half table with a hook", async () => {
-  const objects = [...WEB, ...Array.from({ length: LARGE }, (_, i) => largeService(i)).flat()];
+  const objects = [...WEBS, ...Array.from({ length: LARGE }, (_, i) => largeService(i)).flat()];
   await using stage = await Stage.create({ objects });
   await using programs = await holdingNft(stage.folder);
   const chains = () => stage.network.run(NODE, ["nft", "list", "chains"]);
@@ -57,6 +52,6 @@ Deno.test("a start killed between two portions leaves no half table with a hook"
   await using second = stage.start();
   await second.until("the first sync", () => syncs(second, "full") === 1);
   assertMatch(await chains(), /chain nat-output \{\n\t\ttype nat hook output/);
-  await stage.flowsBecome(second, FLOWS);
+  await stage.flowsBecome(second, WEB_FLOWS);
   await stage.tableBecomesExpected(second);
 });

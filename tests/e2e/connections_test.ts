@@ -1,9 +1,8 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import { parse } from "@std/yaml";
-import type { TopReport } from "../../lib/cli/top.ts";
 import type { ConnectionsReport } from "../../lib/model/connections.ts";
 import { readConnections } from "../../lib/cli/client.ts";
-import { runSignpost, type Signpost } from "../support/signpost.ts";
+import type { Signpost } from "../support/signpost.ts";
 import {
   ADDRESSES,
   type Addresses,
@@ -39,6 +38,11 @@ function web(name = "web"): ReturnType<typeof service> {
 
 function slices(...hosts: readonly EndpointHost[]) {
   return [slice(A, hosts, { name: "web-4" }), slice(A6, hosts, { name: "web-6" })];
+}
+
+/** Asks the daemon for its counts. */
+async function topOf(stage: Stage): Promise<ConnectionsReport> {
+  return readConnections(JSON.parse((await stage.ask("top", "--once", "-o", "json")).stdout));
 }
 
 /** A stage, and the connections that its test made. */
@@ -93,9 +97,7 @@ class Counted implements AsyncDisposable {
   }
 
   async top(): Promise<ConnectionsReport> {
-    const args = ["top", "--once", "-o", "json", ...this.stage.socket];
-    const { stdout } = await runSignpost(this.stage.network, args);
-    return readConnections(JSON.parse(stdout));
+    return await topOf(this.stage);
   }
 
   /** The metric, by kind of frontend, of TCP. */
@@ -178,15 +180,13 @@ for (const mode of ["nftables", "iptables"]) {
       await counted.connect("clusterIP", 7);
       await counted.countsAll(signpost);
       const before = syncs(signpost, "full");
-      await runSignpost(counted.stage.network, ["verify", "--fix", ...counted.stage.socket]);
+      await counted.stage.ask("verify", "--fix");
       await counted.stage.network.run("node", [
         "sh",
         "-c",
         mode === "nftables" ? "nft delete table inet signpost" : "iptables -t nat -F KUBE-SERVICES",
       ]);
-      if (mode === "iptables") {
-        await runSignpost(counted.stage.network, ["verify", "--fix", ...counted.stage.socket]);
-      }
+      if (mode === "iptables") await counted.stage.ask("verify", "--fix");
       await signpost.until("a full sync", () => syncs(signpost, "full") > before);
       await counted.connect("clusterIP", 1);
       await counted.countsAll(signpost);
@@ -219,14 +219,10 @@ for (const mode of ["nftables", "iptables"]) {
         slice(A, ["remote1"], { service: "local" }),
       ],
     });
-    await using signpost = stage.start(stage.socket);
-    await signpost.until("the first sync", () => syncs(signpost, "full") > 0);
+    await using signpost = await stage.startSynced(stage.socket);
     const connect = (from: "client" | "client2", address: string, times: number, port = 80) =>
       stage.network.connect({ from, address, port, times });
-    const ask = async (...args: string[]) =>
-      (await runSignpost(stage.network, [...args, ...stage.socket])).stdout;
-    const top = async () => readConnections(JSON.parse(await ask("top", "--once", "-o", "json")));
-    await signpost.until("the first reading", async () => (await top()).at !== "");
+    await signpost.until("the first reading", async () => (await topOf(stage)).at !== "");
     await connect("client", A.clusterIP2, 3);
     await connect("client", A.node, 2, NODE_PORT);
     await connect("client", A.loadBalancer, 1);
@@ -239,7 +235,7 @@ for (const mode of ["nftables", "iptables"]) {
       "local loadBalancerIP no-local-endpoints": 5,
     };
     await signpost.until("all are counted", async () => {
-      const { rejected, totalRejected } = await top();
+      const { rejected, totalRejected } = await topOf(stage);
       const counts = rejected.map(({ service, frontend, reason, connections }) =>
         [`${service} ${frontend} ${reason}`, connections] as const
       );
@@ -250,15 +246,7 @@ for (const mode of ["nftables", "iptables"]) {
     const metric = 'signpost_rejected_connections_total{namespace="shop",service="limited",' +
       'port="80",protocol="tcp",frontend="loadBalancerIP",reason="source-range"}';
     assertEquals(await stage.metric(metric), 4);
-    await signpost.until("explain names them", async () => {
-      await connect("client", A.clusterIP2, 9);
-      assertMatch(
-        await ask("explain", "shop/closed"),
-        /^warning \d+ connections? a second to port 80\/tcp \(clusterIP\), \d+ in all: rejected: no endpoints \[connections-rejected\]$/m,
-      );
-      return true;
-    });
-    assertEquals((await runSignpost(stage.network, ["verify", ...stage.socket])).code, 0);
+    assertEquals((await stage.ask("verify")).code, 0);
   });
 }
 
@@ -278,10 +266,7 @@ for (const mode of ["nftables", "iptables"]) {
       config: { mode },
       objects: [service(A, { name: "closed" })],
     });
-    await using signpost = stage.start(stage.socket);
-    await signpost.until("the first sync", () => syncs(signpost, "full") > 0);
-    const ask = async (...args: string[]) =>
-      (await runSignpost(stage.network, [...args, ...stage.socket])).stdout;
+    await using signpost = await stage.startSynced(stage.socket);
     let made = 0;
     const end = new AbortController();
     const clients = (async () => {
@@ -293,20 +278,18 @@ for (const mode of ["nftables", "iptables"]) {
     })();
     try {
       await signpost.until("top has the rate", async () => {
-        const [only, ...others] = readConnections(
-          JSON.parse(await ask("top", "--once", "-o", "json")),
-        ).rejected;
+        const [only, ...others] = (await topOf(stage)).rejected;
         assertEquals([only?.service, only?.reason, others], ["closed", "no-endpoints", []]);
         assertEquals(Math.round((only?.perSecond ?? 0) / 10), 4);
         return true;
       });
       assertMatch(
-        await ask("top", "--once"),
+        (await stage.ask("top", "--once")).stdout,
         /; \d\d a second rejected$[^]*^ +\d\d +\d+ +clusterIP +80\/tcp +rejected: no endpoints +shop\/closed$/m,
       );
       assertMatch(
-        await ask("explain", "closed"),
-        /^warning \d\d connections a second to port 80\/tcp \(clusterIP\), \d+ in all: rejected: no endpoints/m,
+        (await stage.ask("explain", "closed")).stdout,
+        /^warning \d\d connections a second to port 80\/tcp \(clusterIP\), \d+ in all: rejected: no endpoints \[connections-rejected\]$/m,
       );
       const [, group = "", metric = "", most = ""] =
         /^sum by \((.*)\) \( ?rate\((\w+)\[5m\]\)\) > (\d+)$/.exec(await alertExpression()) ?? [];
@@ -360,45 +343,13 @@ test("traffic that policy Local sends past its short circuit counts once", async
 
 test("nothing counts connections if it is switched off", async () => {
   await using counted = await Counted.create("nftables");
-  await using signpost = counted.stage.start(["--service-metrics=false", ...counted.stage.socket]);
-  await signpost.until("the first sync", () => syncs(signpost, "full") > 0);
-  const { code, stderr } = await runSignpost(counted.stage.network, [
-    "top",
-    ...counted.stage.socket,
-  ]);
+  const args = ["--service-metrics=false", ...counted.stage.socket];
+  await using _signpost = await counted.stage.startSynced(args);
+  const { code, stderr } = await counted.stage.ask("top");
   assertEquals(code, 1);
   assertMatch(stderr, /connections are not counted: --service-metrics is off/);
   const { body } = await counted.stage.get("/metrics", METRICS_PORT);
   assertEquals(body.includes("signpost_service_connections_total"), false);
   const table = await counted.stage.network.run("node", wordsOf("nft list table inet signpost"));
   assertEquals(table.includes("counter"), false);
-});
-
-test("top NAME shows the open connections of each endpoint", async () => {
-  await using stage = await Stage.create({ objects: [service(A), slice(A, ["local1"])] });
-  await using signpost = await stage.startSynced(stage.socket);
-  const flow = { from: "pod", address: A.clusterIP, port: PORT } as const;
-  const open = [await stage.network.stay(flow), await stage.network.stay(flow)];
-  stage.apply(slice(A, [
-    { host: "local1", conditions: { ready: false, serving: true, terminating: true } },
-    "local2",
-  ]));
-  const moved = { from: "pod", to: A.clusterIP, protocols: ["tcp"], reaches: ["local2"] } as const;
-  await stage.flowsBecome(signpost, [moved]);
-  open.push(await stage.network.stay(flow));
-  const top = async (...args: readonly string[]) =>
-    (await runSignpost(stage.network, ["top", "shop/web", ...args, ...stage.socket])).stdout;
-  const report = JSON.parse(await top("-o", "json")) as TopReport;
-  const tcp = report.endpoints.filter(({ protocol }) => protocol === "tcp");
-  assertEquals(
-    tcp.map(({ address, state, open }) => [address, state, open]),
-    [[A.local1, "terminating", 2], [A.local2, "used", 1]],
-  );
-  const lines = (await top()).split("\n");
-  assertMatch(lines[0] ?? "", /^shop\/web: 3 open connections through node1$/);
-  assertMatch(
-    lines.find((line) => line.includes(`${A.local1}:8080/tcp`)) ?? "",
-    /^ +2 +67% +0 .*terminating: 2 still open, not drained yet$/,
-  );
-  for (const each of open) each.close();
 });

@@ -4,16 +4,11 @@ import type { Signpost } from "../support/signpost.ts";
 import { NODE } from "../support/topology.ts";
 import { ADDRESSES, ENDPOINT_HOSTS, largeService, PORT, service, slice } from "./cluster.ts";
 import { killMonitor } from "./soak_faults.ts";
-import { both, bothFlows, Stage, syncs } from "./stage.ts";
+import { both, Stage, syncs, WEB_FLOWS, WEBS } from "./stage.ts";
 import { sideBySide } from "../support/side_by_side.ts";
 
 const test = sideBySide("drift is noticed and repaired");
 
-const OBJECTS = both((a) => [
-  service(a, { name: `web${a.family}` }),
-  slice(a, ENDPOINT_HOSTS, { service: `web${a.family}` }),
-]);
-const FLOWS = bothFlows((a) => [{ from: "pod", to: a.clusterIP, reaches: ENDPOINT_HOSTS }]);
 const REPAIRS = "signpost_drift_repairs_total";
 const VIP = `${ADDRESSES[4].clusterIP} . tcp . 80`;
 
@@ -42,7 +37,7 @@ const DAMAGES: readonly (readonly [what: string, command: string, missing: RegEx
 ];
 
 test("what another program removes is put back, counted and logged", async (test) => {
-  await using stage = await Stage.create({ objects: OBJECTS });
+  await using stage = await Stage.create({ objects: WEBS });
   await using signpost = await stage.startSynced();
   const whole = await stage.table();
   for (const [what, command, missing] of DAMAGES) {
@@ -63,13 +58,13 @@ test("what another program removes is put back, counted and logged", async (test
         "what differs is put back by parts",
       );
       assertMatch(signpost.log.slice(said), /by="nft \(pid \d+\)"/);
-      await stage.flowsBecome(signpost, FLOWS);
+      await stage.flowsBecome(signpost, WEB_FLOWS);
     });
   }
 });
 
 test("what another program removes while syncs run is put back too", async (test) => {
-  await using stage = await Stage.create({ objects: OBJECTS, config: BUSY });
+  await using stage = await Stage.create({ objects: WEBS, config: BUSY });
   await using signpost = await stage.startSynced();
   for (const [what, command] of DAMAGES) {
     await test.step(`one that ${what}`, async () => {
@@ -81,13 +76,13 @@ test("what another program removes while syncs run is put back too", async (test
       await untilPartials(signpost, 5);
       churn.stop();
       await stage.tableBecomesExpected(signpost);
-      await stage.flowsBecome(signpost, FLOWS);
+      await stage.flowsBecome(signpost, WEB_FLOWS);
     });
   }
 });
 
 test("signpost's own syncs are never taken for changes by others", async () => {
-  await using stage = await Stage.create({ objects: OBJECTS, config: BUSY });
+  await using stage = await Stage.create({ objects: WEBS, config: BUSY });
   await using signpost = await stage.startSynced();
   using churn = startChurn(stage);
   await untilPartials(signpost, 200);
@@ -99,7 +94,7 @@ test("signpost's own syncs are never taken for changes by others", async () => {
 });
 
 test("the table is compared where nft monitor dies", async () => {
-  await using stage = await Stage.create({ objects: OBJECTS });
+  await using stage = await Stage.create({ objects: WEBS });
   await using signpost = await stage.startSynced();
   await signpost.until("the first look", () => LOOKED.test(signpost.log));
   const said = signpost.log.length;
@@ -113,7 +108,7 @@ test("the table is compared where nft monitor dies", async () => {
 });
 
 test("an nft monitor that stands still is started again", async () => {
-  await using stage = await Stage.create({ objects: OBJECTS });
+  await using stage = await Stage.create({ objects: WEBS });
   await using signpost = await stage.startSynced();
   await signpost.until("the first look", () => LOOKED.test(signpost.log));
   await new Promise((resolve) => setTimeout(resolve, 11_000));
@@ -131,13 +126,13 @@ test("an nft monitor that stands still is started again", async () => {
   await stage.network.run(NODE, `nft delete element inet signpost services4 { ${VIP} }`.split(" "));
   await signpost.waitForLog(/WARN nft monitor does not report what signpost wrote/);
   await signpost.until("the repair", async () => await stage.metric(REPAIRS) === 1);
-  await stage.flowsBecome(signpost, FLOWS);
+  await stage.flowsBecome(signpost, WEB_FLOWS);
 });
 
 // By itself: its comparisons hold up everything else in this process.
 Deno.test("one full sync repairs a large table after nft monitor was away", async () => {
   const large = Array.from({ length: 60 }, (_, i) => largeService(i)).flat();
-  await using stage = await Stage.create({ objects: [...OBJECTS, ...large] });
+  await using stage = await Stage.create({ objects: [...WEBS, ...large] });
   await using signpost = await stage.startSynced();
   await signpost.until("the first look", () => LOOKED.test(signpost.log));
   const frontend = `services4 { 10.96.200.7 . tcp . ${PORT} }`;
@@ -167,11 +162,11 @@ Deno.test("one full sync repairs a large table after nft monitor was away", asyn
 test("in iptables mode rules that another program removes are put back", async (test) => {
   const iptables = { minSyncPeriod: "50ms", syncPeriod: "1s" };
   await using stage = await Stage.create({
-    objects: OBJECTS,
+    objects: WEBS,
     config: { mode: "iptables", iptables },
   });
   await using signpost = stage.start();
-  await stage.flowsBecome(signpost, FLOWS);
+  await stage.flowsBecome(signpost, WEB_FLOWS);
   for (const program of ["iptables", "ip6tables"]) {
     await test.step(`flushed by ${program}`, async () => {
       const before = await stage.metric(REPAIRS);
@@ -183,7 +178,7 @@ test("in iptables mode rules that another program removes are put back", async (
         signpost.log,
         new RegExp(`another program .*missing="(?:rules of )?${program} nat`),
       );
-      await stage.flowsBecome(signpost, FLOWS);
+      await stage.flowsBecome(signpost, WEB_FLOWS);
     });
   }
   const jump = `-m comment --comment "kubernetes service portals" -j KUBE-SERVICES`;
@@ -201,7 +196,7 @@ test("in iptables mode rules that another program removes are put back", async (
       stage.apply(service(ADDRESSES[4], { name: `extra${i}`, spec }));
       await signpost.until("the repair", async () => await stage.metric(REPAIRS) > before);
       assertMatch(signpost.log, new RegExp(`another program .*missing="[^"]*${missing}`));
-      await stage.flowsBecome(signpost, FLOWS);
+      await stage.flowsBecome(signpost, WEB_FLOWS);
       assertEquals(await stage.metric(REPAIRS), before + 1);
     });
   }
@@ -231,7 +226,7 @@ function startChurn(stage: Stage, interval = 20): Disposable & { stop(): void } 
   }, interval);
   const stop = () => {
     clearInterval(timer);
-    stage.apply(...OBJECTS);
+    stage.apply(...WEBS);
     stage.api.store.delete("Service", "shop/extra");
   };
   return { stop, [Symbol.dispose]: stop };

@@ -1,12 +1,4 @@
-import {
-  ADDRESSES,
-  type Addresses,
-  clusterObjects,
-  configuration,
-  type Manifest,
-  service,
-  slice,
-} from "./cluster.ts";
+import { ADDRESSES, type Addresses, type Manifest, service, slice } from "./cluster.ts";
 import { applyOnce, createCluster } from "./case.ts";
 import { assertFlows, nodePortFlow } from "./flow.ts";
 
@@ -30,13 +22,12 @@ function dualStackService(): Manifest {
 Deno.test("a dual-stack Service has both families' addresses from one script", async () => {
   await using network = await createCluster();
   await applyOnce(network, {
+    a: ADDRESSES[4],
     objects: [
-      ...clusterObjects(ADDRESSES[4]),
       dualStackService(),
       slice(ADDRESSES[4], ["local1", "remote1"], { name: "web-4" }),
       slice(ADDRESSES[6], ["local2", "remote2"], { name: "web-6" }),
     ],
-    config: configuration(ADDRESSES[4]),
   });
   await assertFlows(
     network,
@@ -59,12 +50,8 @@ Deno.test("a dual-stack Service has both families' addresses from one script", a
 Deno.test("a dual-stack Service with endpoints in one family rejects in the other", async () => {
   await using network = await createCluster();
   await applyOnce(network, {
-    objects: [
-      ...clusterObjects(ADDRESSES[4]),
-      dualStackService(),
-      slice(ADDRESSES[6], ["local1"], { name: "web-6" }),
-    ],
-    config: configuration(ADDRESSES[4]),
+    a: ADDRESSES[4],
+    objects: [dualStackService(), slice(ADDRESSES[6], ["local1"], { name: "web-6" })],
   });
   await assertFlows(network, [
     { from: "pod", to: ADDRESSES[4].clusterIP, reaches: "reject" },

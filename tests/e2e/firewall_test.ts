@@ -88,8 +88,8 @@ for (
     assertEquals(code, 1, stdout);
     assertStringIncludes(stdout, "[firewall-drops-services]");
     assertEquals(stdout.includes("[firewall-drops-health-checks]"), !isAccepted);
-    const packet = ["explain", "--from", "external", "to", `${a.node}:30080/tcp`];
-    const explained = await runSignpost(network, [...packet, ...stage.args, ...stage.socket]);
+    const packet = ["--from", "external", "to", `${a.node}:30080/tcp`];
+    const explained = await stage.run("explain", ...packet);
     const [table, chain] = CHAINS[program];
     assertEquals(explained.code, 1, explained.stdout);
     assertStringIncludes(
@@ -103,20 +103,6 @@ for (
     assertMatch((await httpGet(network, health)).body, /"localEndpoints": ?1/);
   });
 }
-
-test("a firewall that comes while the daemon runs is found by the next check", async () => {
-  const a = ADDRESSES[4];
-  const spec = { type: "NodePort" };
-  await using stage = await Stage.create({ objects: [service(a, { spec }), slice(a, ["local1"])] });
-  await using _signpost = await stage.startSynced(stage.socket);
-  const check = () => runSignpost(stage.network, ["check", ...stage.args, ...stage.socket]);
-  const before = await check();
-  assertEquals(before.code, 0, before.stdout);
-  await stage.network.run(NODE, ["sh", "-ec", FIREWALLS.nft]);
-  const after = await check();
-  assertEquals(after.code, 1, after.stdout);
-  assertStringIncludes(after.stdout, "firewall-drops-services");
-});
 
 /** Rules of Docker after a start without forwarding, for all but its own bridge. */
 const DOCKER = `ip link add docker0 type bridge
@@ -200,8 +186,7 @@ for (const [place, rules, lost, modes = ["nftables", "iptables"]] of ELSEWHERE) 
         ];
       };
       const check = async () => {
-        const args = ["check", "-o", "json", ...stage.args, ...stage.socket];
-        const { stdout } = await runSignpost(network, args);
+        const { stdout } = await stage.run("check", "-o", "json");
         const { findings } = JSON.parse(stdout) as CheckReport;
         return findings.filter(({ id }) => id.startsWith("firewall-"));
       };

@@ -5,11 +5,9 @@ import { installKubeProxy, type KubeProxyMode, type ProxiedFamily } from "../sup
 import type { Network } from "../support/network.ts";
 import { Signpost } from "../support/signpost.ts";
 import { NODE } from "../support/topology.ts";
-import { createCluster, type InputFiles, writeInput } from "./case.ts";
+import { FileStage } from "./case.ts";
 import {
   ADDRESSES,
-  clusterObjects,
-  configuration,
   type Manifest,
   NODE_PORT,
   PORT,
@@ -25,7 +23,6 @@ export const ENDPOINTS = ["local1", "remote1"] as const;
 export function switchObjects(): Manifest[] {
   const [four, six] = [ADDRESSES[4], ADDRESSES[6]];
   return [
-    ...clusterObjects(four),
     service(four, {
       spec: {
         type: "LoadBalancer",
@@ -61,29 +58,21 @@ export function proxiedFamilies(): ProxiedFamily[] {
 
 /** A node with the Service's endpoints around it, and configuration files for signpost. */
 export class HandOverStage implements AsyncDisposable {
-  private constructor(
-    readonly network: Network,
-    private readonly files: InputFiles,
-    private readonly resources: AsyncDisposableStack,
-  ) {}
+  private constructor(private readonly stage: FileStage) {}
 
   /** @param config fields of the KubeProxyConfiguration besides the usual; no mode is set */
   static async create(config: Manifest = {}): Promise<HandOverStage> {
-    await using resources = new AsyncDisposableStack();
-    const network = resources.use(await createCluster());
-    const files = resources.use(
-      await writeInput({
-        objects: switchObjects(),
-        config: configuration(ADDRESSES[4], { mode: "", ...config }),
-      }),
-    );
-    return new HandOverStage(network, files, resources.move());
+    const input = { a: ADDRESSES[4], objects: switchObjects(), config: { mode: "", ...config } };
+    return new HandOverStage(await FileStage.create(input));
+  }
+
+  get network(): Network {
+    return this.stage.network;
   }
 
   /** The flags of every start. */
   get args(): string[] {
-    const { config, manifests } = this.files;
-    return ["--config", config, "--manifests", manifests, "--socket", "", "-v", "2"];
+    return [...this.stage.args, "-v", "2"];
   }
 
   /** Starts the daemon. */
@@ -101,6 +90,12 @@ export class HandOverStage implements AsyncDisposable {
     await signpost.waitForLog(/ synced kind=full/);
     resources.move();
     return signpost;
+  }
+
+  /** Names a backend of iptables as kubelet does. */
+  async hint(backend: string): Promise<void> {
+    const program = `iptables${backend}`;
+    await this.network.run(NODE, [program, "-t", "mangle", "-N", "KUBE-IPTABLES-HINT"]);
   }
 
   /** Writes kube-proxy's rules. */
@@ -134,7 +129,7 @@ export class HandOverStage implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.resources.disposeAsync();
+    await this.stage[Symbol.asyncDispose]();
   }
 }
 

@@ -1,5 +1,4 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { dirname } from "node:path/posix";
 import type { Variant } from "../../lib/backend/iptables/kernel/programs.ts";
 import { installKubeProxy, type KubeProxyMode, LiveKubeProxy } from "../support/kube_proxy.ts";
 import { runSignpost } from "../support/signpost.ts";
@@ -7,7 +6,7 @@ import { NODE } from "../support/topology.ts";
 import { eventually } from "../support/eventually.ts";
 import { HandOverStage, proxiedFamilies, switchObjects } from "./hand_over_stage.ts";
 import { NftMonitor } from "./nft_monitor.ts";
-import { Stage } from "./stage.ts";
+import { Stage, StateFile } from "./stage.ts";
 import { SteadyTraffic } from "./steady_traffic.ts";
 
 type Mode = "nftables" | "iptables";
@@ -66,15 +65,7 @@ for (const { from, backend, to, hint } of DIRECTIONS) {
   const name = `kube-proxy's ${from} mode${by} to signpost's ${to} mode${hinted}`;
   Deno.test(`no connection fails from ${name}`, async () => {
     await using stage = await HandOverStage.create();
-    if (hint) {
-      await stage.network.run(NODE, [
-        `iptables${hint}`,
-        "-t",
-        "mangle",
-        "-N",
-        "KUBE-IPTABLES-HINT",
-      ]);
-    }
+    if (hint) await stage.hint(hint);
     await stage.installKubeProxy(from, backend);
     const localhost = from === "iptables" && to === "iptables";
     if (localhost) await allowLocalhost(stage);
@@ -91,8 +82,7 @@ for (const backend of ["-nft", "-legacy"] as const) {
   for (const [from, to] of [["iptables", "nftables"], ["nftables", "iptables"]] as const) {
     Deno.test(`no connection fails from signpost's ${from} mode to ${to}, iptables${backend}`, async () => {
       await using stage = await HandOverStage.create();
-      const hint = [`iptables${backend}`, "-t", "mangle", "-N", "KUBE-IPTABLES-HINT"];
-      await stage.network.run(NODE, hint);
+      await stage.hint(backend);
       await using first = await stage.startSynced(from);
       await first.stop();
       const gone = from === "nftables" ? /table inet signpost/ : /KUBE-SERVICES/;
@@ -194,25 +184,22 @@ for (const backend of ["-nft", "-legacy"] as const) {
 }
 
 Deno.test("a saved state from before kube-proxy's rules is not put over them", async () => {
-  await using resources = new AsyncDisposableStack();
-  // Where signpost may write; the name is this test's own.
-  const path = `/var/lib/signpost/test-${crypto.randomUUID()}.json.gz`;
-  await Deno.mkdir(dirname(path), { recursive: true });
-  resources.defer(() => Deno.remove(path));
-  const stage = resources.use(await Stage.create({ objects: switchObjects().slice(2) }));
+  await using state = await StateFile.create();
+  await using stage = await Stage.create({ objects: switchObjects() });
   const { network, api } = stage;
-  const first = resources.use(await stage.startSynced(["--state-file", path]));
-  await first.until("the state in its file", () => Deno.stat(path).then(() => true, () => false));
+  await using first = await stage.startSynced(state.args);
+  const isSaved = () => Deno.stat(state.path).then(() => true, () => false);
+  await first.until("the state in its file", isSaved);
   await first.stop();
   assertEquals((await runSignpost(network, ["cleanup"])).code, 0);
 
   await api.stop();
   await installKubeProxy(network, { mode: "nftables", families: proxiedFamilies() });
-  const second = resources.use(stage.start(["--state-file", path]));
+  await using second = stage.start(state.args);
   await second.waitForLog(/the rules in the kernel stay until/);
   const tables = () => network.run(NODE, ["nft", "list", "tables"]);
   assertEquals(await tables(), "table ip kube-proxy\ntable ip6 kube-proxy\n");
-  const traffic = resources.use(await SteadyTraffic.start(network));
+  await using traffic = await SteadyTraffic.start(network);
   await traffic.more(BEFORE);
   await api.start();
   await second.until("ours only", async () => await tables() === "table inet signpost\n");

@@ -1,9 +1,16 @@
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import type { ApiObject } from "../support/api_store.ts";
-import { httpGet } from "../support/http.ts";
+import { httpGet, type HttpResponse } from "../support/http.ts";
 import { addAddress } from "../support/topology.ts";
-import { runSignpost, type Signpost } from "../support/signpost.ts";
-import { ADDRESSES, clusterObjects, type EndpointHost, service, slice } from "./cluster.ts";
+import type { Signpost } from "../support/signpost.ts";
+import {
+  ADDRESSES,
+  clusterObjects,
+  type EndpointHost,
+  type Manifest,
+  service,
+  slice,
+} from "./cluster.ts";
 import { HEALTH_PORT, METRICS_PORT, Stage } from "./stage.ts";
 import { sideBySide } from "../support/side_by_side.ts";
 
@@ -50,7 +57,7 @@ test("before the first sync the daemon is starting, then it is ready", async () 
   stage.api.faults.add({ type: "stall", kind: "EndpointSlice", count: 1000 });
   await using signpost = stage.start(stage.socket);
   const status = async () => {
-    const { code, stdout } = await runSignpost(stage.network, ["status", ...stage.socket]);
+    const { code, stdout } = await stage.ask("status");
     return [code, stdout.split("\n")[0]?.replace(/^signpost \S+ on /, "")];
   };
   const readiness = () => stage.get("/readyz", HEALTH_PORT).then(({ status }) => status);
@@ -134,21 +141,32 @@ test("while the node is being deleted /healthz fails and /livez does not", async
   });
 });
 
+const [FOUR, SIX] = [ADDRESSES[4], ADDRESSES[6]];
+const CHECK_PORT = 32_000;
+
+/** A Service with a health-check node port. */
+function balancer(spec: Manifest = {}): Manifest {
+  const checked = { externalTrafficPolicy: "Local", healthCheckNodePort: CHECK_PORT };
+  return service(FOUR, {
+    spec: { type: "LoadBalancer", ...checked, ...spec },
+    ingress: [{ ip: FOUR.loadBalancer }],
+  });
+}
+
+const DUAL_STACK = { clusterIPs: [FOUR.clusterIP, SIX.clusterIP], ipFamilies: ["IPv4", "IPv6"] };
+
+/** Asks a health-check node port as a load balancer does. */
+function askCheck({ network }: Stage, address: string, port = CHECK_PORT): Promise<HttpResponse> {
+  return httpGet(network, { from: "client", address, port, path: "/" });
+}
+
 test("health-check node ports follow the endpoints of their Services", async () => {
-  const port = 32_000;
-  const balancer = (healthCheckNodePort: number) =>
-    service(ADDRESSES[4], {
-      spec: { type: "LoadBalancer", externalTrafficPolicy: "Local", healthCheckNodePort },
-      ingress: [{ ip: ADDRESSES[4].loadBalancer }],
-    });
-  const on = (...hosts: EndpointHost[]) => slice(ADDRESSES[4], hosts);
-  await using stage = await Stage.create({ objects: [balancer(port), on("local1", "remote1")] });
+  const on = (...hosts: EndpointHost[]) => slice(FOUR, hosts);
+  await using stage = await Stage.create({ objects: [balancer(), on("local1", "remote1")] });
   await using signpost = await stage.startSynced();
-  const ask = (at = port) =>
-    httpGet(stage.network, { from: "client", address: ADDRESSES[4].node, port: at, path: "/" });
-  const becomes = (status: number, localEndpoints: number, at = port) =>
+  const becomes = (status: number, localEndpoints: number, port = CHECK_PORT) =>
     signpost.until(`${status} with ${localEndpoints} local endpoints`, async () => {
-      const answer = await ask(at);
+      const answer = await askCheck(stage, FOUR.node, port);
       assertEquals(answer.status, status);
       assertEquals(JSON.parse(answer.body), {
         service: { namespace: "shop", name: "web" },
@@ -165,110 +183,82 @@ test("health-check node ports follow the endpoints of their Services", async () 
   await becomes(503, 0);
   stage.apply(on("local2"));
   await becomes(200, 1);
-  stage.apply(balancer(port + 1));
-  await becomes(200, 1, port + 1);
-  await assertRejects(() => ask(port), Error, "ECONNREFUSED");
+  const next = CHECK_PORT + 1;
+  stage.apply(balancer({ healthCheckNodePort: next }));
+  await becomes(200, 1, next);
+  await assertRejects(() => askCheck(stage, FOUR.node), Error, "ECONNREFUSED");
   stage.remove("Service", "shop/web");
   await signpost.until("a closed port", async () => {
-    await assertRejects(() => ask(port + 1), Error, "ECONNREFUSED");
+    await assertRejects(() => askCheck(stage, FOUR.node, next), Error, "ECONNREFUSED");
     return true;
   });
 });
 
 test("health-check node ports count the endpoints of their family", async () => {
-  const [four, six] = [ADDRESSES[4], ADDRESSES[6]];
-  const port = 32_000;
-  const spec = {
-    type: "LoadBalancer",
-    externalTrafficPolicy: "Local",
-    healthCheckNodePort: port,
-    clusterIPs: [four.clusterIP, six.clusterIP],
-    ipFamilies: ["IPv4", "IPv6"],
-  };
   await using stage = await Stage.create({
     objects: [
-      service(four, { spec, ingress: [{ ip: four.loadBalancer }] }),
-      slice(four, ["local1"]),
-      slice(six, ["remote1"], { name: "web-6" }),
+      balancer(DUAL_STACK),
+      slice(FOUR, ["local1"]),
+      slice(SIX, ["remote1"], { name: "web-6" }),
     ],
     // As most set it: nothing is said of IPv6, which takes node ports on all its addresses then.
-    config: { nodePortAddresses: [four.nodeSecondCIDR] },
+    config: { nodePortAddresses: [FOUR.nodeSecondCIDR] },
   });
   await using signpost = await stage.startSynced();
-  const ask = (address: string) =>
-    httpGet(stage.network, { from: "client", address, port, path: "/" });
   const answers = (address: string, status: number, localEndpoints: number) =>
     signpost.until(`${status} at ${address}`, async () => {
-      const answer = await ask(address);
+      const answer = await askCheck(stage, address);
       assertEquals([answer.status, JSON.parse(answer.body).localEndpoints], [
         status,
         localEndpoints,
       ]);
       return true;
     });
-  await answers(four.nodeSecond, 200, 1);
-  await answers(six.node, 503, 0);
-  await answers(six.nodeSecond, 503, 0);
-  await assertRejects(() => ask(four.node), Error, "ECONNREFUSED");
-  await assertRejects(() => stage.get("/", port), Error, "ECONNREFUSED");
-  stage.apply(slice(six, ["local1", "local2"], { name: "web-6" }));
-  await answers(six.node, 200, 2);
-  await answers(four.nodeSecond, 200, 1);
+  await answers(FOUR.nodeSecond, 200, 1);
+  await answers(SIX.node, 503, 0);
+  await answers(SIX.nodeSecond, 503, 0);
+  await assertRejects(() => askCheck(stage, FOUR.node), Error, "ECONNREFUSED");
+  await assertRejects(() => stage.get("/", CHECK_PORT), Error, "ECONNREFUSED");
+  stage.apply(slice(SIX, ["local1", "local2"], { name: "web-6" }));
+  await answers(SIX.node, 200, 2);
+  await answers(FOUR.nodeSecond, 200, 1);
 });
 
 test("health-check node ports follow the words of nodePortAddresses", async () => {
-  const [four, six] = [ADDRESSES[4], ADDRESSES[6]];
-  const port = 32_000;
-  const spec = {
-    type: "LoadBalancer",
-    externalTrafficPolicy: "Local",
-    healthCheckNodePort: port,
-    clusterIPs: [four.clusterIP, six.clusterIP],
-    ipFamilies: ["IPv4", "IPv6"],
-  };
   await using stage = await Stage.create({
-    objects: [service(four, { spec }), slice(four, ["local1"])],
+    objects: [balancer(DUAL_STACK), slice(FOUR, ["local1"])],
     config: { nodePortAddresses: ["primary", "localhost"] },
   });
   await using signpost = await stage.startSynced();
-  const ask = (address: string) =>
-    httpGet(stage.network, { from: "client", address, port, path: "/" });
-  await signpost.until("an answer", async () => (await ask(four.node)).status === 200);
-  assertEquals((await ask(six.node)).status, 503);
-  assertEquals((await stage.get("/", port)).status, 200);
-  assertEquals((await stage.get("/", port, "::1")).status, 503);
-  await assertRejects(() => ask(four.nodeSecond), Error, "ECONNREFUSED");
-  await assertRejects(() => ask(six.nodeSecond), Error, "ECONNREFUSED");
+  const isServed = async () => (await askCheck(stage, FOUR.node)).status === 200;
+  await signpost.until("an answer", isServed);
+  assertEquals((await askCheck(stage, SIX.node)).status, 503);
+  assertEquals((await stage.get("/", CHECK_PORT)).status, 200);
+  assertEquals((await stage.get("/", CHECK_PORT, "::1")).status, 503);
+  for (const { nodeSecond } of [FOUR, SIX]) {
+    await assertRejects(() => askCheck(stage, nodeSecond), Error, "ECONNREFUSED");
+  }
 });
 
 for (const mode of ["nftables", "iptables"] as const) {
-  for (const nodePortAddresses of [["primary"], [ADDRESSES[4].nodeSecondCIDR], []]) {
+  for (const nodePortAddresses of [["primary"], [FOUR.nodeSecondCIDR], []]) {
     const setting = nodePortAddresses.join() || "none";
     test(`health checks at the node's virtual IP, ${mode}, addresses ${setting}`, async () => {
-      const a = ADDRESSES[4];
-      const port = 32_000;
-      const spec = {
-        type: "LoadBalancer",
-        externalTrafficPolicy: "Local",
-        healthCheckNodePort: port,
-      };
-      await using stage = await Stage.create({
-        objects: [service(a, { spec, ingress: [{ ip: a.loadBalancer }] }), slice(a, ["local1"])],
-        config: { mode, nodePortAddresses },
-      });
-      const at = { from: "client", address: a.loadBalancer, port, path: "/" };
+      const address = FOUR.loadBalancer;
+      const objects = [balancer(), slice(FOUR, ["local1"])];
+      await using stage = await Stage.create({ objects, config: { mode, nodePortAddresses } });
       const answers = (signpost: Signpost) =>
         signpost.until("an answer at the load balancer's address", async () => {
-          assertEquals((await httpGet(stage.network, at)).status, 200);
+          assertEquals((await askCheck(stage, address)).status, 200);
           return true;
         });
-      const route = `local ${a.loadBalancer} dev lo table local`;
+      const route = `local ${address} dev lo table local`;
       await stage.network.ip("node", [`route add ${route}`]);
       {
         await using signpost = stage.start();
         await answers(signpost);
       }
-      await stage.network.ip("node", [`route del ${route}`, addAddress(a.loadBalancer, "lo")]);
+      await stage.network.ip("node", [`route del ${route}`, addAddress(address, "lo")]);
       await using signpost = stage.start();
       await answers(signpost);
     });

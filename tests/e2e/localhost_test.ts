@@ -239,11 +239,11 @@ test("status, explain and verify know the listeners on loopback", async () => {
   await using stage = await Stage.create({ objects: objects(ENDPOINTS), config: SERVED });
   await using signpost = await stage.startSynced(stage.socket);
   await listeners(stage, signpost, 1);
-  const run = async (...args: readonly string[]) => {
-    const { code, stdout, stderr } = await runSignpost(stage.network, [...args, ...stage.args]);
+  const run = async (...words: readonly string[]) => {
+    const { code, stdout, stderr } = await runSignpost(stage.network, [...words, ...stage.args]);
     return { code, text: stdout || stderr };
   };
-  const status = await runSignpost(stage.network, ["status", ...stage.socket]);
+  const status = await stage.ask("status");
   assertMatch(status.stdout, /on loopback +2 listeners, 0 connections/);
   const { loopback } = ADDRESSES[6];
   const packet = await run("explain", "--from", "node", `[${loopback}]:${NODE_PORT}`);

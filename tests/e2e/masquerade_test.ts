@@ -1,4 +1,4 @@
-import { ADDRESSES, clusterObjects, configuration, service, slice } from "./cluster.ts";
+import { ADDRESSES, service, slice } from "./cluster.ts";
 import { assertFlows } from "./flow.ts";
 import { FAMILIES, NFT_FAMILY } from "../../lib/model/values/address.ts";
 import { sideBySide } from "../support/side_by_side.ts";
@@ -88,8 +88,8 @@ for (const mode of ["nftables", "iptables"] as const) {
     test(`another program's mark masquerades nothing, ${mode} (IPv${family})`, async () => {
       const a = ADDRESSES[family];
       await using network = await createCluster();
-      const objects = [...clusterObjects(a), service(a), slice(a, ["local1"])];
-      await applyOnce(network, { objects, config: configuration(a, { mode }) });
+      const objects = [service(a), slice(a, ["local1"])];
+      await applyOnce(network, { a, objects, config: { mode } });
       // WireGuard marks its packets so.
       await network.applyNft(`table inet vpn {
         chain marks {

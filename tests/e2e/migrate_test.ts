@@ -1,9 +1,8 @@
 /** `signpost migrate`: on a node with rules of kube-proxy, what changes for each Service. */
 import { assertEquals, assertMatch } from "@std/assert";
 import { sideBySide } from "../support/side_by_side.ts";
-import { runSignpost } from "../support/signpost.ts";
-import { createCluster, writeInput } from "./case.ts";
-import { ADDRESSES, clusterObjects, configuration, service, slice } from "./cluster.ts";
+import { FileStage } from "./case.ts";
+import { ADDRESSES, service, slice } from "./cluster.ts";
 
 const test = sideBySide("signpost migrate");
 
@@ -25,7 +24,6 @@ const FIREWALL = `table inet hostfw {
 `;
 
 const OBJECTS = [
-  ...clusterObjects(a),
   service(a, { spec: { type: "NodePort" } }),
   slice(a, ["local1"]),
   service(a, { name: "inner", spec: { clusterIP: a.clusterIP2 } }),
@@ -33,21 +31,14 @@ const OBJECTS = [
 ];
 
 test("migrate names the node ports that fewer addresses answer", async () => {
-  await using network = await createCluster();
-  await using files = await writeInput({
-    objects: OBJECTS,
-    config: configuration(a, { mode: "" }),
-  });
-  const ask = () =>
-    runSignpost(network, [
-      ...["migrate", "--config", files.config, "--manifests", files.manifests, "--socket", ""],
-    ]);
-  const before = await ask();
+  await using stage = await FileStage.create({ a, objects: OBJECTS, config: { mode: "" } });
+  const { network } = stage;
+  const before = await stage.run("migrate");
   assertEquals(before.code, 0, before.stdout + before.stderr);
   assertMatch(before.stdout, /^node1: kube-proxy has no rules here, signpost would use nftables\n/);
 
   await network.run("node", ["iptables-nft-restore", "--noflush"], { stdin: IPTABLES });
-  const { code, stdout } = await ask();
+  const { code, stdout } = await stage.run("migrate");
   assertEquals(code, 1);
   assertMatch(stdout, /^node1: kube-proxy in iptables mode, signpost would use nftables\n/);
   assertMatch(
@@ -61,19 +52,13 @@ test("migrate names the node ports that fewer addresses answer", async () => {
   );
 
   await network.run("node", ["nft", FIREWALL]);
-  assertMatch((await ask()).stdout, /table inet hostfw drops connections/);
+  assertMatch((await stage.run("migrate")).stdout, /table inet hostfw drops connections/);
 });
 
 test("with kube-proxy's own node-port addresses nothing changes", async () => {
-  await using network = await createCluster();
-  await using files = await writeInput({
-    objects: OBJECTS,
-    config: configuration(a, { mode: "iptables" }),
-  });
-  await network.run("node", ["iptables-nft-restore", "--noflush"], { stdin: IPTABLES });
-  const { code, stdout } = await runSignpost(network, [
-    ...["migrate", "--config", files.config, "--manifests", files.manifests, "--socket", ""],
-  ]);
+  await using stage = await FileStage.create({ a, objects: OBJECTS, config: { mode: "iptables" } });
+  await stage.network.run("node", ["iptables-nft-restore", "--noflush"], { stdin: IPTABLES });
+  const { code, stdout } = await stage.run("migrate");
   assertEquals(code, 0, stdout);
   assertMatch(stdout, /^2 Services: 2 unchanged, 0 would change$/m);
 });

@@ -165,14 +165,6 @@ test("a node without nft uses iptables by default", async () => {
   assertMatch(lines[0] ?? "", /the program nft cannot be run: install it/);
 });
 
-test("where neither works, the error names both", async () => {
-  await using stage = await HandOverStage.create();
-  await using programs = await linkPrograms(["ip"]);
-  const { code, stderr } = await runSignpost(stage.network, stage.args, programs);
-  assertEquals(code, 1);
-  assertMatch(stderr, /neither nftables nor iptables can be used: .*install it.*install iptables/);
-});
-
 test("a mode that was asked for is not replaced by another", async () => {
   await using stage = await HandOverStage.create();
   await using noFib = await nftWithout(["fib "]);
@@ -192,7 +184,7 @@ test("a mode that was asked for is not replaced by another", async () => {
 test("the iptables variant is that of kubelet's hint", async () => {
   await using stage = await HandOverStage.create();
   const { network } = stage;
-  await network.run(NODE, ["iptables-legacy", "-t", "mangle", "-N", "KUBE-IPTABLES-HINT"]);
+  await stage.hint("-legacy");
   await network.run(NODE, ["iptables-legacy", "-A", "INPUT", "-j", "ACCEPT"]);
   for (let i = 0; i < 3; i++) {
     await network.run(NODE, ["iptables-nft", "-A", "INPUT", "-i", `nowhere${i}`, "-j", "ACCEPT"]);
@@ -222,7 +214,7 @@ test("a node with one backend keeps its rules when the others' are removed", asy
 test("waits for the iptables lock are bounded", async () => {
   await using stage = await HandOverStage.create();
   const { network } = stage;
-  await network.run(NODE, ["iptables-legacy", "-t", "mangle", "-N", "KUBE-IPTABLES-HINT"]);
+  await stage.hint("-legacy");
   await stage.installKubeProxy("iptables", "-legacy");
   const save = async () =>
     (await network.run(NODE, ["iptables-legacy-save", "-t", "nat"])).replace(

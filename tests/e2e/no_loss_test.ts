@@ -118,8 +118,7 @@ async function losesNothing(stage: Stage, { flows, clients, rate, change }: {
   readonly rate: number;
   readonly change: (number: number) => void;
 }): Promise<void> {
-  await using signpost = stage.start();
-  await signpost.until("the first sync", () => syncs(signpost, "full") > 0);
+  await using signpost = await stage.startSynced();
   await stage.flowsBecome(signpost, flows);
 
   const requests = FAMILIES.flatMap((family) => clients(ADDRESSES[family]));

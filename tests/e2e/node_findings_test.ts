@@ -1,7 +1,6 @@
 import { assertEquals, assertMatch } from "@std/assert";
-import type { PacketReport, ServiceReport } from "../../lib/explain/report.ts";
+import type { ServiceReport } from "../../lib/explain/report.ts";
 import type { Status } from "../../lib/model/status.ts";
-import { runSignpost } from "../support/signpost.ts";
 import { NODE } from "../support/topology.ts";
 import { ADDRESSES, NODE_PORT, service, slice } from "./cluster.ts";
 import { Stage } from "./stage.ts";
@@ -25,14 +24,8 @@ const LOCAL = service(a, {
 });
 
 /** Runs a command that asks the daemon of a stage. */
-async function ask<T>(stage: Stage, args: readonly string[]): Promise<readonly [T, number]> {
-  const { code, stdout, stderr } = await runSignpost(stage.network, [
-    ...args,
-    ...args[0] === "explain" ? stage.args : [],
-    ...stage.socket,
-    "-o",
-    "json",
-  ]);
+async function ask<T>(stage: Stage, ...words: readonly string[]): Promise<readonly [T, number]> {
+  const { code, stdout, stderr } = await stage.run(...words, "-o", "json");
   if (stdout === "") throw new Error(stderr);
   return [JSON.parse(stdout) as T, code];
 }
@@ -47,7 +40,7 @@ test("log, status and metric name a Node whose address no interface has", async 
   await using signpost = await start(stage, "--hostname-override", "master-1");
   const what = "Node master-1 has 192.168.77.3; no interface here has it";
   await signpost.waitForLog(new RegExp(` WARN ${what} finding=node-address-elsewhere `));
-  const [status, code] = await ask<Status>(stage, ["status"]);
+  const [status, code] = await ask<Status>(stage, "status");
   assertEquals([status.findings.map((each) => each.what), code], [[what], 0]);
   const name = 'signpost_node_findings{id="node-address-elsewhere",severity="warning"}';
   assertEquals(await stage.metric(name), 1);
@@ -61,11 +54,11 @@ test("explain, status and an Event name a taken health-check node port", async (
   stage.network.serve(NODE, { protocol: "tcp", port: HEALTH_CHECK_PORT });
   await using signpost = await start(stage);
   await signpost.waitForLog(/cannot listen on health-check node port 32111 of shop\/web/);
-  const [status] = await ask<Status>(stage, ["status"]);
+  const [status] = await ask<Status>(stage, "status");
   assertEquals(status.findings.map(({ id, services }) => [id, services]), [
     ["health-check-port-taken", ["shop/web"]],
   ]);
-  const [report] = await ask<ServiceReport>(stage, ["explain", "shop/web"]);
+  const [report] = await ask<ServiceReport>(stage, "explain", "shop/web");
   assertEquals(report.findings.map(({ code, severity }) => [code, severity]), [
     ["health-check-port-taken", "warning"],
   ]);
@@ -85,35 +78,9 @@ test("a health-check node port that is another Service's node port names both", 
   await using stage = await Stage.create({ objects: [LOCAL, other, slice(a, ["local1"])] });
   await using signpost = await start(stage);
   await signpost.waitForLog(/32111 of shop\/web is the node port of shop\/other:tcp/);
-  const [report] = await ask<ServiceReport>(stage, ["explain", "shop/web"]);
+  const [report] = await ask<ServiceReport>(stage, "explain", "shop/web");
   assertEquals(report.findings.map(({ code }) => code), ["health-check-port-is-node-port"]);
   await signpost.until("two Events", () => eventsOf(stage).length === 2);
-});
-
-test("the hint for a health check is an address that answers", async () => {
-  await using stage = await Stage.create({ objects: [LOCAL, slice(a, ["remote1"])] });
-  await using _signpost = await start(stage);
-  const [report] = await ask<ServiceReport>(stage, ["explain", "shop/web"]);
-  const [, address = ""] = /curl http:\/\/([\d.]+):32111\//.exec(report.findings[0]?.hint ?? "") ??
-    [];
-  const answer = await stage.get("/", HEALTH_CHECK_PORT, address);
-  assertMatch(answer.body, /"localEndpoints": 0/);
-});
-
-test("explain of a node port on loopback names the address that answers", async () => {
-  await using stage = await Stage.create({ objects: [LOCAL, slice(a, ["local1"])] });
-  await using signpost = await start(stage);
-  const [{ outcome }] = await ask<PacketReport>(stage, [
-    ...["explain", "--from", "node", "to", `127.0.0.1:${NODE_PORT}/tcp`],
-  ]);
-  assertEquals(
-    outcome.reason,
-    `${NODE_PORT}/tcp is the node port of shop/web:tcp, which answers on ${a.node}; signpost ` +
-      "leaves packets to 127.0.0.1 alone",
-  );
-  await stage.flowsBecome(signpost, [
-    { from: "client", to: a.node, port: NODE_PORT, protocols: ["tcp"], reaches: ["local1"] },
-  ]);
 });
 
 /** The Warning Events that were sent, as `REASON NOTE`. */

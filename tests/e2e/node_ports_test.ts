@@ -1,13 +1,5 @@
 import { FAMILIES } from "../../lib/model/values/address.ts";
-import {
-  ADDRESSES,
-  type Addresses,
-  clusterObjects,
-  configuration,
-  NODE_PORT,
-  service,
-  slice,
-} from "./cluster.ts";
+import { ADDRESSES, type Addresses, NODE_PORT, service, slice } from "./cluster.ts";
 import { applyOnce, createCluster, testCase, testCaseInBothModes } from "./case.ts";
 import { assertFlows, type Flow } from "./flow.ts";
 
@@ -83,10 +75,7 @@ for (const family of FAMILIES) {
     const second: Flow = { from: "client", to: a.nodeSecond, ...kept };
     const everywhere = { nodePortAddresses: [a.everyAddress] };
     for (const [config, flows] of [[{}, [localhost, second]], [everywhere, [localhost]]] as const) {
-      await applyOnce(network, {
-        objects: [...clusterObjects(a), ...objects(a)],
-        config: configuration(a, config),
-      });
+      await applyOnce(network, { a, objects: objects(a), config });
       await assertFlows(network, [...flows, at(a.node, true)]);
     }
   });

@@ -3,13 +3,12 @@ import { assertEquals, assertMatch } from "@std/assert";
 import type { ObservedEvent } from "../../lib/cli/observe.ts";
 import { eventually } from "../support/eventually.ts";
 import { sideBySide } from "../support/side_by_side.ts";
-import { applyOnce, createCluster, writeInput } from "./case.ts";
+import { FileStage } from "./case.ts";
 import { observing } from "./observing.ts";
 import { Stage } from "./stage.ts";
 import {
   ADDRESSES,
-  clusterObjects,
-  configuration,
+  DROP_TARGET_PORT,
   type Manifest,
   PORT,
   service,
@@ -19,29 +18,21 @@ import {
 
 const test = sideBySide("signpost observe");
 
-const DROP = `table inet drops {
-  chain input { type filter hook input priority 0; tcp dport 8080 drop; }
-}
-`;
-
 for (const family of [4, 6] as const) {
   for (const mode of ["nftables", "iptables"] as const) {
     test(`it shows each connection to a Service with its end, IPv${family}, ${mode}`, async () => {
       const a = ADDRESSES[family];
-      const input = {
+      await using stage = await FileStage.createWithRules({
+        a,
         objects: [
-          ...clusterObjects(a),
           service(a),
           slice(a, ["local1"]),
           service(a, { name: "wrong", spec: { clusterIP: a.clusterIP2 } }),
           slice(a, ["remote1"], { service: "wrong", ports: slicePorts(7777) }),
         ],
-        config: configuration(a, { mode }),
-      };
-      await using network = await createCluster();
-      await applyOnce(network, input);
-      await using files = await writeInput(input);
-      const sources = ["--config", files.config, "--manifests", files.manifests, "--socket", ""];
+        config: { mode },
+      });
+      const { network, args } = stage;
       const connect = (address: string, from: "pod" | "client" = "pod") =>
         network.connect({ from, address, port: PORT });
       const work = async () => {
@@ -49,13 +40,13 @@ for (const family of [4, 6] as const) {
         await connect(a.clusterIP2);
         await connect(a.clusterIP, "client");
         await network.flushConntrack();
-        await network.run("local1", ["nft", DROP]);
+        await network.run("local1", ["nft", DROP_TARGET_PORT]);
         await connect(a.clusterIP);
         await network.flushConntrack();
         // It prints ten times a second.
         await new Promise((resolve) => setTimeout(resolve, 1_000));
       };
-      const all = await observing(network, ["-o", "json", ...sources], work);
+      const all = await observing(network, ["-o", "json", ...args], work);
       assertEquals(all.code, 0);
       const events: ObservedEvent[] = all.stdout.trim().split("\n").map((line) => JSON.parse(line));
       const short = events.map(({ event, service, client }) =>
@@ -80,13 +71,13 @@ for (const family of [4, 6] as const) {
 
       await network.run("local1", ["nft", "delete table inet drops"]);
       // Names are read beside the events.
-      await observing(network, ["-o", "json", ...sources], async (printed) => {
+      await observing(network, ["-o", "json", ...args], async (printed) => {
         await eventually("the name of the pod", async () => {
           await connect(a.clusterIP);
           return printed().includes('"pod":"local1"');
         });
       });
-      const one = await observing(network, ["shop/web", "--client", a.client, ...sources], work);
+      const one = await observing(network, ["shop/web", "--client", a.client, ...args], work);
       assertMatch(
         one.stdout,
         /^\d\d:\d\d:\d\d\.\d{3} NEW +\S+ → shop\/web:tcp \(\S+:80\/tcp\) → \S+:8080 \(local1\)\n/,

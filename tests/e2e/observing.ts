@@ -1,17 +1,24 @@
-/** Runs `signpost observe` beside the connections of a test. */
+/** Runs commands of signpost beside the work of a test, until Ctrl-C. */
 import { eventually } from "../support/eventually.ts";
 import type { Network } from "../support/network.ts";
 import { signpostCommand } from "../support/signpost.ts";
 
-/** Runs it beside some work, and gives what it printed until Ctrl-C. */
-export async function observing(
+type Work = (printed: () => string) => Promise<void>;
+
+/** The result of a command that Ctrl-C has ended. */
+interface Interrupted {
+  readonly code: number;
+  readonly stdout: string;
+}
+
+/** Runs a command beside some work, and gives what it printed until Ctrl-C. */
+export async function untilInterrupted(
   network: Network,
-  args: readonly string[],
-  work: (printed: () => string) => Promise<void>,
-): Promise<{ readonly code: number; readonly stdout: string }> {
-  const [program = "", ...rest] = signpostCommand();
+  words: readonly string[],
+  work: Work,
+): Promise<Interrupted> {
   const child = new Deno.Command("ip", {
-    args: ["netns", "exec", network.namespaceOf("node"), program, ...rest, "observe", ...args],
+    args: ["netns", "exec", network.namespaceOf("node"), ...signpostCommand(), ...words],
     stdout: "piped",
     stderr: "inherit",
   }).spawn();
@@ -19,13 +26,24 @@ export async function observing(
   const reading = (async () => {
     for await (const text of child.stdout.pipeThrough(new TextDecoderStream())) stdout += text;
   })();
-  await eventually(
-    "a subscription to events",
-    async () => / 0*5 /.test(await network.run("node", ["cat", "/proc/net/netlink"])),
-  );
   await work(() => stdout);
   child.kill("SIGINT");
   const { code } = await child.status;
   await reading;
   return { code, stdout };
+}
+
+/** Runs `signpost observe` beside some work. */
+export function observing(
+  network: Network,
+  args: readonly string[],
+  work: Work,
+): Promise<Interrupted> {
+  return untilInterrupted(network, ["observe", ...args], async (printed) => {
+    await eventually(
+      "a subscription to events",
+      async () => / 0*5 /.test(await network.run("node", ["cat", "/proc/net/netlink"])),
+    );
+    await work(printed);
+  });
 }

@@ -5,8 +5,6 @@ import { applyOnce, createCluster } from "./case.ts";
 import {
   ADDRESSES,
   type Addresses,
-  clusterObjects,
-  configuration,
   type Manifest,
   NODE_PORT,
   PORT,
@@ -24,7 +22,6 @@ function objects(a: Addresses): Manifest[] {
   const ingress = [{ ip: a.loadBalancer }];
   const hairpin = { clusterIP: a.clusterIP2, sessionAffinity: "ClientIP" };
   return [
-    ...clusterObjects(a),
     service(a, { spec: { type: "LoadBalancer", externalIPs: [a.externalIP] }, ingress }),
     slice(a, REACHES),
     service(a, { name: "own", spec: hairpin }),
@@ -82,16 +79,8 @@ async function installPlugin(network: Network, a: Addresses, by: "nft" | "iptabl
     }\n`);
   }
   for (const chain of ["PREROUTING", "OUTPUT"]) {
-    const add = [
-      a.family === 4 ? "iptables" : "ip6tables",
-      "-t",
-      "nat",
-      "-A",
-      chain,
-      "!",
-      "-d",
-      a.clusterCIDR,
-    ];
+    const program = a.family === 4 ? "iptables" : "ip6tables";
+    const add = [program, "-t", "nat", "-A", chain, "!", "-d", a.clusterCIDR];
     await network.run(NODE, [...add, "-j", "CONNMARK", "--set-mark", "0x80"]);
     for (const protocol of ["tcp", "udp"]) {
       const ports = ["-m", "multiport", "--dports", PORTS.join(",")];
@@ -114,7 +103,7 @@ for (const family of FAMILIES) {
         const a = ADDRESSES[family];
         await using network = await createCluster();
         if (order === "before") await installPlugin(network, a, by);
-        await applyOnce(network, { objects: objects(a), config: configuration(a, { mode }) });
+        await applyOnce(network, { a, objects: objects(a), config: { mode } });
         if (order === "after") await installPlugin(network, a, by);
         await assertFlows(network, flows(a));
       });

@@ -49,8 +49,7 @@ for (const mode of ["nftables", "iptables"] as const) {
       objects: [service(a, { spec: { type: "NodePort" } }), slice(a, ["local1"])],
       config,
     });
-    await using signpost = mode === "nftables" ? await stage.startSynced() : stage.start();
-    await signpost.until("the first sync", () => syncs(signpost, "full") > 0);
+    await using signpost = await stage.startSynced();
     const list = mode === "nftables"
       ? ["nft", "-a", "list", "table", "inet", "signpost"]
       : ["iptables-save"];

@@ -1,13 +1,6 @@
 import { FAMILIES } from "../../lib/model/values/address.ts";
 import { sideBySide } from "../support/side_by_side.ts";
-import {
-  ADDRESSES,
-  type Addresses,
-  clusterObjects,
-  configuration,
-  service,
-  slice,
-} from "./cluster.ts";
+import { ADDRESSES, type Addresses, service, slice } from "./cluster.ts";
 import { applyOnce, createCluster, testCase } from "./case.ts";
 import { assertFlows, nodePortFlow } from "./flow.ts";
 
@@ -87,8 +80,8 @@ for (const family of FAMILIES) {
     const a = ADDRESSES[family];
     await using network = await createCluster();
     const empty = { name: "empty", spec: { clusterIP: a.clusterIP2, type: "NodePort" } };
-    const objects = [...clusterObjects(a), service(a), slice(a, ["local1"]), service(a, empty)];
-    await applyOnce(network, { objects, config: configuration(a, { mode: "nftables" }) });
+    const objects = [service(a), slice(a, ["local1"]), service(a, empty)];
+    await applyOnce(network, { a, objects });
     await network.applyNft(FIREWALL);
     await assertFlows(
       network,

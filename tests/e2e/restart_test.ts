@@ -12,7 +12,7 @@ import {
   service,
   slice,
 } from "./cluster.ts";
-import { both, bothFlows, isMonitoring, Stage, syncs } from "./stage.ts";
+import { both, isMonitoring, Stage, syncs, WEB_FLOWS } from "./stage.ts";
 import { SteadyClient } from "./steady.ts";
 import { sideBySide } from "../support/side_by_side.ts";
 
@@ -22,7 +22,6 @@ const OBJECTS = both((a) => [
   service(a, { name: `web${a.family}`, spec: { type: "NodePort" } }),
   slice(a, ENDPOINT_HOSTS, { service: `web${a.family}` }),
 ]);
-const FLOWS = bothFlows((a) => [{ from: "pod", to: a.clusterIP, reaches: ENDPOINT_HOSTS }]);
 
 for (const signal of ["SIGTERM", "SIGINT"] as const) {
   test(`the rules stay after ${signal} ended signpost`, async () => {
@@ -90,7 +89,7 @@ test("a restart takes the rules over: one replacement, no connection is lost", a
   }
   await using second = await stage.startSynced();
   for (const connection of long) assertEquals(await connection.exchange("and here"), "and here");
-  await stage.flowsBecome(second, FLOWS);
+  await stage.flowsBecome(second, WEB_FLOWS);
   await Promise.all(steady.map((client) => client.stop()));
   long.forEach((connection) => connection.close());
 

@@ -5,14 +5,11 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { FAMILIES } from "../../lib/model/values/address.ts";
 import type { Network } from "../support/network.ts";
-import { Signpost } from "../support/signpost.ts";
 import { addAddress } from "../support/topology.ts";
-import { applyOnce, createCluster, writeInput, writeManifests } from "./case.ts";
+import { applyOnce, createCluster, FileStage } from "./case.ts";
 import {
   ADDRESSES,
   type Addresses,
-  clusterObjects,
-  configuration,
   ENDPOINT_HOSTS,
   type EndpointHost,
   type Manifest,
@@ -84,8 +81,8 @@ for (const family of FAMILIES) {
     test(`round-robin: each endpoint has its turn, ${mode} (IPv${family})`, async () => {
       await using network = await createCluster();
       await applyOnce(network, {
+        a,
         objects: [
-          ...clusterObjects(a),
           scheduled(a, TURNS, {
             spec: { type: "LoadBalancer" },
             ingress: [{ ip: a.loadBalancer }],
@@ -94,7 +91,7 @@ for (const family of FAMILIES) {
           scheduled(a, TURNS, { name: "other", spec: { clusterIP: a.clusterIP2 } }),
           slice(a, ENDPOINT_HOSTS, { service: "other" }),
         ],
-        config: configuration(a, { mode, nodePortAddresses: [a.everyAddress] }),
+        config: { mode, nodePortAddresses: [a.everyAddress] },
       });
       const mine: string[] = [];
       for (let i = 0; i < 12; i++) {
@@ -112,10 +109,8 @@ for (const family of FAMILIES) {
       await using network = await createCluster();
       const seen: Record<string, number>[] = [];
       for (const hosts of [ENDPOINT_HOSTS, ["local1", "remote2"], ENDPOINT_HOSTS] as const) {
-        await applyOnce(network, {
-          objects: [...clusterObjects(a), scheduled(a, TURNS), slice(a, hosts)],
-          config: configuration(a, { mode }),
-        });
+        const objects = [scheduled(a, TURNS), slice(a, hosts)];
+        await applyOnce(network, { a, objects, config: { mode } });
         seen.push(counts(await inOrder(network, a.clusterIP, { times: 12 })));
       }
       assertEquals(seen, [allAlike(3), allAlike(6, ["local1", "remote2"]), allAlike(3)]);
@@ -124,10 +119,8 @@ for (const family of FAMILIES) {
 
   test(`consistent-hash in iptables mode is random (IPv${family})`, async () => {
     await using network = await createCluster();
-    const stderr = await applyOnce(network, {
-      objects: [...clusterObjects(a), scheduled(a, HASHED), slice(a, ENDPOINT_HOSTS)],
-      config: configuration(a, { mode: "iptables" }),
-    });
+    const objects = [scheduled(a, HASHED), slice(a, ENDPOINT_HOSTS)];
+    const stderr = await applyOnce(network, { a, objects, config: { mode: "iptables" } });
     assertMatch(stderr, /shop\/web .*picked at random, since they cannot be picked by a hash/);
     const seen = counts(await inOrder(network, a.clusterIP, { times: 48 }));
     assertEquals(Object.keys(seen), [...ENDPOINT_HOSTS].sort());
@@ -135,17 +128,13 @@ for (const family of FAMILIES) {
 
   test(`a counter that two Services shared would starve endpoints (IPv${family})`, async () => {
     await using network = await createCluster();
-    const input = {
-      objects: [
-        ...clusterObjects(a),
-        scheduled(a, TURNS),
-        slice(a, ENDPOINT_HOSTS),
-        scheduled(a, TURNS, { name: "other", spec: { clusterIP: a.clusterIP2 } }),
-        slice(a, ENDPOINT_HOSTS, { service: "other" }),
-      ],
-      config: configuration(a),
-    };
-    await applyOnce(network, input);
+    const objects = [
+      scheduled(a, TURNS),
+      slice(a, ENDPOINT_HOSTS),
+      scheduled(a, TURNS, { name: "other", spec: { clusterIP: a.clusterIP2 } }),
+      slice(a, ENDPOINT_HOSTS, { service: "other" }),
+    ];
+    await applyOnce(network, { a, objects });
     const map = `inet signpost services${family}`;
     const listing = await network.run("node", ["nft", "list", "map", ...map.split(" ")]);
     const [, chain] = /goto (\S+web\/tcp\/tcp)/.exec(listing) ?? [];
@@ -169,10 +158,8 @@ for (const family of FAMILIES) {
     const sources = await addClients(nodes, a);
     const apply = async (endpoints: readonly EndpointHost[]) => {
       for (const [i, network] of nodes.entries()) {
-        await applyOnce(network, {
-          objects: [...clusterObjects(a), scheduled(a, HASHED), slice(a, endpoints)],
-          config: configuration(a, { hostnameOverride: `node${i + 1}` }),
-        });
+        const objects = [scheduled(a, HASHED), slice(a, endpoints)];
+        await applyOnce(network, { a, objects, config: { hostnameOverride: `node${i + 1}` } });
       }
     };
     const ask = async (protocol: "tcp" | "udp" = "tcp") => {
@@ -211,15 +198,15 @@ for (const family of FAMILIES) {
     await using second = await createCluster();
     for (const [i, network] of [first, second].entries()) {
       await applyOnce(network, {
+        a,
         objects: [
-          ...clusterObjects(a),
           scheduled(a, HASHED_WITH_PORT, {
             spec: { type: "LoadBalancer", externalTrafficPolicy: "Cluster" },
             ingress: [{ ip: a.loadBalancer }],
           }),
           slice(a, ENDPOINT_HOSTS),
         ],
-        config: configuration(a, { hostnameOverride: `node${i + 1}` }),
+        config: { hostnameOverride: `node${i + 1}` },
       });
     }
     for (const protocol of ["tcp", "udp"] as const) {
@@ -239,15 +226,14 @@ for (const family of FAMILIES) {
     for (const annotations of [TURNS, HASHED_WITH_PORT]) {
       await using network = await createCluster();
       await applyOnce(network, {
+        a,
         objects: [
-          ...clusterObjects(a),
           scheduled(a, annotations, {
             spec: { type: "LoadBalancer", externalTrafficPolicy: "Local" },
             ingress: [{ ip: a.loadBalancer }],
           }),
           slice(a, ENDPOINT_HOSTS),
         ],
-        config: configuration(a),
       });
       const seen = counts(await inOrder(network, a.loadBalancer, { times: 24 }));
       assertEquals(Object.keys(seen), ["local1", "local2"]);
@@ -261,12 +247,9 @@ for (const [scheduler, line] of [["", undefined], ["wlc", /wlc is not kept/]] as
     const a = ADDRESSES[4];
     await using network = await createCluster();
     const stderr = await applyOnce(network, {
-      objects: [
-        ...clusterObjects(a),
-        service(a, { spec: { type: "NodePort" } }),
-        slice(a, ENDPOINT_HOSTS),
-      ],
-      config: configuration(a, { mode: "ipvs", ipvs: { scheduler, strictARP: true } }),
+      a,
+      objects: [service(a, { spec: { type: "NodePort" } }), slice(a, ENDPOINT_HOSTS)],
+      config: { mode: "ipvs", ipvs: { scheduler, strictARP: true } },
     });
     assertMatch(stderr, /mode: ipvs is served by nftables rules/);
     assertMatch(stderr, /without effect in signpost: \S+: ipvs\.strictARP/);
@@ -293,38 +276,31 @@ async function addClients(nodes: readonly Network[], a: Addresses): Promise<stri
 
 test("connections keep their endpoints while the hash's table changes", async () => {
   const a = ADDRESSES[4];
-  await using network = await createCluster();
   const objects = (endpoints: readonly EndpointHost[]) => [
-    ...clusterObjects(a),
     scheduled(a, HASHED_WITH_PORT),
     slice(a, endpoints),
   ];
-  await using files = await writeInput({
+  await using stage = await FileStage.create({
+    a,
     objects: objects(ENDPOINT_HOSTS),
-    config: configuration(a, { nftables: { minSyncPeriod: "50ms" } }),
+    config: { nftables: { minSyncPeriod: "50ms" } },
   });
-  const { config, manifests } = files;
-  await using signpost = Signpost.start(network, [
-    ...["--config", config, "--manifests", manifests, "--state-file", ""],
-  ]);
+  const { network } = stage;
+  await using signpost = stage.start();
   const slots = async () => {
     const map = ["inet", "signpost", "endpoints-tcp4"];
     const text = await network.run("node", ["nft", "list", "map", ...map]).catch(() => "");
     return (address: string) => text.split(`: ${address} .`).length - 1;
   };
   await signpost.until("the table", async () => (await slots())(a.remote2) > 60);
-  const long = await Promise.all(
-    Array.from(
-      { length: 16 },
-      () => network.stay({ from: "client", address: a.clusterIP, port: PORT, timeout: 10_000 }),
-    ),
-  );
+  const request = { from: "client", address: a.clusterIP, port: PORT, timeout: 10_000 };
+  const long = await Promise.all(Array.from({ length: 16 }, () => network.stay(request)));
   const say = () => Promise.all(long.map((each, i) => each.exchange(`hello ${i}`)));
   const first = await say();
-  await writeManifests(manifests, objects(["local1", "local2", "remote1"]));
+  await stage.write(a, objects(["local1", "local2", "remote1"]));
   await signpost.until("the endpoint is gone", async () => (await slots())(a.remote2) === 0);
   assertEquals(await say(), first);
-  await writeManifests(manifests, objects(ENDPOINT_HOSTS));
+  await stage.write(a, objects(ENDPOINT_HOSTS));
   await signpost.until("the endpoint is back", async () => (await slots())(a.remote2) > 60);
   assertEquals(await say(), first);
   for (const each of long) each.close();

@@ -1,14 +1,5 @@
 import { FAMILIES } from "../../lib/model/values/address.ts";
-import {
-  ADDRESSES,
-  clusterObjects,
-  configuration,
-  NODE_PORT,
-  PORT,
-  service,
-  slice,
-  TARGET_PORT2,
-} from "./cluster.ts";
+import { ADDRESSES, NODE_PORT, PORT, service, slice, TARGET_PORT2 } from "./cluster.ts";
 import { applyOnce, createCluster } from "./case.ts";
 import { assertFlows, nodePortFlow } from "./flow.ts";
 
@@ -21,8 +12,8 @@ for (const family of FAMILIES) {
     await using network = await createCluster();
     network.hearSctp();
     await applyOnce(network, {
+      a,
       objects: [
-        ...clusterObjects(a),
         service(a, {
           spec: {
             type: "LoadBalancer",
@@ -34,7 +25,6 @@ for (const family of FAMILIES) {
         }),
         slice(a, reaches, { ports: [{ name: "sip", protocol: "SCTP", port: TARGET_PORT2 }] }),
       ],
-      config: configuration(a),
     });
     await assertFlows(network, [
       { from: "pod", to: a.clusterIP, ...sctp, reaches },

@@ -6,7 +6,6 @@
  *     deno task soak attacks [SECONDS]
  */
 import type { Background } from "../support/background.ts";
-import { runSignpost } from "../support/signpost.ts";
 import { NODE } from "../support/topology.ts";
 import { COSTLY_KINDS } from "../fuzz/costly.ts";
 import {
@@ -66,7 +65,7 @@ export async function soakUnderAttack(seconds: number): Promise<AttackReport> {
     },
   });
   await sleep(SETTLE);
-  const verify = await runSignpost(stage.network, ["verify", ...stage.args, ...stage.socket]);
+  const verify = await stage.run("verify");
   return { figures, verify, log: signpost.log };
 }
 

@@ -4,7 +4,7 @@ import { FAMILIES } from "../../lib/model/values/address.ts";
 import { ApiServer, type ApiServerOptions } from "../support/api_server.ts";
 import type { ApiObject } from "../support/api_store.ts";
 import { makeCertificates } from "../support/certificates.ts";
-import { CommandError, type CommandOptions } from "../support/command.ts";
+import { CommandError, type CommandOptions, type CommandResult } from "../support/command.ts";
 import { Forwarder } from "../support/forward.ts";
 import { httpGet, type HttpResponse } from "../support/http.ts";
 import type { Network } from "../support/network.ts";
@@ -17,7 +17,10 @@ import {
   type Addresses,
   clusterObjects,
   configuration,
+  ENDPOINT_HOSTS,
   type Manifest,
+  service,
+  slice,
 } from "./cluster.ts";
 import { assertFlows, type Flow } from "./flow.ts";
 
@@ -77,6 +80,16 @@ export class Stage implements AsyncDisposable {
     await Deno.writeTextFile(`${this.folder}/config.yaml`, JSON.stringify(all));
   }
 
+  /** Has the kubeconfig name the API server by another address or name. */
+  async nameServer(host: string, port = this.api.options.port): Promise<void> {
+    const kubeconfig = JSON.parse(this.api.kubeconfig());
+    Object.assign(kubeconfig.clusters[0].cluster, {
+      "server": `https://${host}:${port}`,
+      "tls-server-name": "localhost",
+    });
+    await Deno.writeTextFile(`${this.folder}/kubeconfig`, JSON.stringify(kubeconfig));
+  }
+
   /** The flags of every run: where configuration and objects come from, no state file, and no socket. */
   get args(): string[] {
     const { folder } = this;
@@ -104,9 +117,21 @@ export class Stage implements AsyncDisposable {
     await using resources = new AsyncDisposableStack();
     const signpost = resources.use(this.start(args));
     await signpost.until("the first sync", () => syncs(signpost, "full") > 0);
-    await signpost.until("a watch over the rules", () => isMonitoring(signpost.pid));
+    if (/ started .*mode=nftables/.test(signpost.log)) {
+      await signpost.until("a watch over the rules", () => isMonitoring(signpost.pid));
+    }
     resources.move();
     return signpost;
+  }
+
+  /** Runs a command of signpost with the daemon's flags, and its socket. */
+  run(...words: readonly string[]): Promise<CommandResult> {
+    return this.ask(...words, ...this.args);
+  }
+
+  /** Runs a command of signpost that is given nothing but the daemon's socket. */
+  ask(...words: readonly string[]): Promise<CommandResult> {
+    return runSignpost(this.network, [...words, ...this.socket]);
   }
 
   /** Puts objects into the API server. */
@@ -179,6 +204,37 @@ export function both(build: (a: Addresses) => readonly Manifest[]): Manifest[] {
 /** Flows of both families. */
 export function bothFlows(build: (a: Addresses) => readonly Flow[]): Flow[] {
   return FAMILIES.flatMap((family) => build(ADDRESSES[family]));
+}
+
+/** The Services `shop/web4` and `web6` with an endpoint on each host, and what pods reach there. */
+export const WEBS: readonly Manifest[] = both((a) => [
+  service(a, { name: `web${a.family}` }),
+  slice(a, ENDPOINT_HOSTS, { service: `web${a.family}` }),
+]);
+export const WEB_FLOWS: readonly Flow[] = bothFlows((a) => [
+  { from: "pod", to: a.clusterIP, reaches: ENDPOINT_HOSTS },
+]);
+
+/** A state file where signpost may write; only a daemon with these flags looks there. */
+export class StateFile implements AsyncDisposable {
+  private constructor(private readonly folder: string) {}
+
+  static async create(): Promise<StateFile> {
+    await Deno.mkdir("/var/lib/signpost", { recursive: true });
+    return new StateFile(await Deno.makeTempDir({ dir: "/var/lib/signpost", prefix: "e2e-" }));
+  }
+
+  get path(): string {
+    return `${this.folder}/state.json.gz`;
+  }
+
+  get args(): string[] {
+    return ["--state-file", this.path];
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Deno.remove(this.folder, { recursive: true });
+  }
 }
 
 /** How often the log says that the kernel has taken a full or a partial script. */

@@ -1,7 +1,15 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import { type Signpost, signpostCommand } from "../support/signpost.ts";
 import { NODE } from "../support/topology.ts";
-import { ADDRESSES, clusterObjects, NODE_PORT, service, slice } from "./cluster.ts";
+import {
+  ADDRESSES,
+  clusterObjects,
+  type EndpointHost,
+  NODE_PORT,
+  service,
+  slice,
+} from "./cluster.ts";
+import type { Flow } from "./flow.ts";
 import { HEALTH_PORT, Stage, syncs } from "./stage.ts";
 import { sideBySide } from "../support/side_by_side.ts";
 import { service as buildService } from "../support/cluster.ts";
@@ -27,16 +35,22 @@ async function kernelOf(stage: Stage): Promise<string> {
   return await stage.network.run(NODE, ["sh", "-ec", rulesets.join("; ")]);
 }
 
-for (const mode of ["", "nftables", "iptables"]) {
-  const program = mode === "iptables" ? "iptables" : "nft";
-  test(`without ${program}, --proxy-mode '${mode}' is one line and exit code 1`, async () => {
+/** Errors on a node without any program, by the mode that is asked for. */
+const WITHOUT_PROGRAMS: Readonly<Record<string, RegExp>> = {
+  "": / ERROR neither nftables nor iptables can be used: .*install it.*install iptables/,
+  "nftables": / ERROR .*nft.* install/,
+  "iptables": / ERROR .*iptables.* install/,
+};
+
+for (const [mode, error] of Object.entries(WITHOUT_PROGRAMS)) {
+  test(`without programs, --proxy-mode '${mode}' is one line and exit code 1`, async () => {
     await using stage = await Stage.create({ config: { mode } });
     await Deno.mkdir(`${stage.folder}/bin`);
     const command = ["env", `PATH=${stage.folder}/bin`, ...signpostCommand()];
     await using signpost = stage.start([], { command });
     const { code, lines } = await ending(signpost);
     assertEquals([code, lines.length], [1, 1], signpost.log);
-    assertMatch(lines[0] ?? "", new RegExp(` ERROR .*${program}.* install`));
+    assertMatch(lines[0] ?? "", error);
   });
 
   test(`without CAP_NET_ADMIN, --proxy-mode '${mode}' is one line and exit code 1`, async () => {
@@ -54,11 +68,7 @@ for (const mode of ["", "nftables", "iptables"]) {
 
 test("an API server that is a cluster IP is refused at once", async () => {
   await using stage = await Stage.create();
-  const kubeconfig = await Deno.readTextFile(`${stage.folder}/kubeconfig`);
-  await Deno.writeTextFile(
-    `${stage.folder}/kubeconfig`,
-    kubeconfig.replace(/https:[^"]*/, "https://10.96.0.1:443"),
-  );
+  await stage.nameServer("10.96.0.1", 443);
   await using signpost = stage.start([], { env: { KUBERNETES_PORT: "tcp://10.96.0.1:443" } });
   const { code, lines } = await ending(signpost);
   assertEquals([code, lines.length], [1, 1], signpost.log);
@@ -76,12 +86,7 @@ test("an API server that turns out to be a cluster IP is refused before any rule
   }
 }\n`);
   const before = await kernelOf(stage);
-  const kubeconfig = JSON.parse(await Deno.readTextFile(`${stage.folder}/kubeconfig`));
-  Object.assign(kubeconfig.clusters[0].cluster, {
-    server: "https://10.96.0.1:443",
-    "tls-server-name": "localhost",
-  });
-  await Deno.writeTextFile(`${stage.folder}/kubeconfig`, JSON.stringify(kubeconfig));
+  await stage.nameServer("10.96.0.1", 443);
   await using signpost = stage.start();
   const { code, lines } = await ending(signpost);
   assertEquals(code, 1, signpost.log);
@@ -115,119 +120,84 @@ test("a bad configuration gives one line for each error", async () => {
   assertEquals(await kernelOf(stage), before);
 });
 
-/** A client's connection to the node port on an address of the node. */
-function nodePort(to: string, reaches: ["local1"] | "world" | "reject") {
-  return {
-    from: "client" as const,
+const A = ADDRESSES[4];
+
+/** Has node ports at the node's second address alone. */
+const AT_SECOND = { nodePortAddresses: [A.nodeSecondCIDR] };
+
+/** Clients' connections to node ports that only one address of the node has. */
+function nodePortsAt(served: string, host: EndpointHost = "local1"): Flow[] {
+  return [A.node, A.nodeSecond].map((to) => ({
+    from: "client",
     to,
     port: NODE_PORT,
-    reaches,
+    protocols: ["tcp"],
+    reaches: to === served ? [host] : "reject",
     masqueraded: true,
-    protocols: ["tcp" as const],
-  };
+  }));
 }
 
 test("SIGHUP: a bad configuration is refused", async () => {
   await using stage = await Stage.create({ objects: WEB });
   await using signpost = await stage.startSynced();
-  const first = ADDRESSES[4].node;
-  const second = ADDRESSES[4].nodeSecond;
-  await stage.flowsBecome(signpost, [nodePort(first, ["local1"]), nodePort(second, "reject")]);
+  await stage.flowsBecome(signpost, nodePortsAt(A.node));
 
-  await stage.configure({ nodePortAddresses: [ADDRESSES[4].nodeSecondCIDR] });
+  await stage.configure(AT_SECOND);
   signpost.kill("SIGHUP");
   await signpost.until("another full sync", () => syncs(signpost, "full") === 2);
-  await stage.flowsBecome(signpost, [nodePort(first, "reject"), nodePort(second, ["local1"])]);
+  await stage.flowsBecome(signpost, nodePortsAt(A.nodeSecond));
 
   await stage.configure({ nodePortAddresses: ["nowhere"] });
   signpost.kill("SIGHUP");
   await signpost.waitForLog(
     /ERROR the new configuration is refused, and the old one stays: .*nowhere/,
   );
-  stage.apply(slice(ADDRESSES[4], ["local2"]));
-  await stage.flowsBecome(signpost, [{ ...nodePort(second, ["local1"]), reaches: ["local2"] }]);
+  stage.apply(slice(A, ["local2"]));
+  await stage.flowsBecome(signpost, nodePortsAt(A.nodeSecond, "local2"));
 
   await stage.configure();
   signpost.kill("SIGHUP");
-  await stage.flowsBecome(signpost, [
-    { ...nodePort(first, ["local1"]), reaches: ["local2"] },
-    nodePort(second, "reject"),
-  ]);
+  await stage.flowsBecome(signpost, nodePortsAt(A.node, "local2"));
   assertEquals((await signpost.stop()).code, 0);
 });
 
-test("a configuration whose API server cannot be used is refused", async () => {
-  await using stage = await Stage.create({ objects: WEB });
-  await using signpost = await stage.startSynced();
-  const kubeconfig = `${stage.folder}/kubeconfig`;
-  const good = await Deno.readTextFile(kubeconfig);
-  await Deno.writeTextFile(kubeconfig, "");
-  await stage.configure({ nodePortAddresses: [ADDRESSES[4].nodeSecondCIDR] });
-  signpost.kill("SIGHUP");
-  await signpost.waitForLog(
-    /ERROR the new configuration is refused, and the old one stays: .*kubeconfig/,
-  );
-  await Deno.writeTextFile(kubeconfig, good);
-  await signpost.until("another full sync", () => syncs(signpost, "full") === 2);
-  await stage.flowsBecome(signpost, [
-    nodePort(ADDRESSES[4].node, "reject"),
-    nodePort(ADDRESSES[4].nodeSecond, ["local1"]),
-  ]);
-  assertEquals((await signpost.stop()).code, 0);
+/** The same objects as a manifest. */
+const MANIFESTS = JSON.stringify({
+  apiVersion: "v1",
+  kind: "List",
+  items: [...clusterObjects(A), ...WEB],
 });
 
 test("a configuration is refused while its manifests cannot be read", async () => {
   await using stage = await Stage.create();
   const manifests = `${stage.folder}/objects.json`;
-  const good = JSON.stringify({
-    apiVersion: "v1",
-    kind: "List",
-    items: [...clusterObjects(ADDRESSES[4]), ...WEB],
-  });
-  await Deno.writeTextFile(manifests, good);
+  await Deno.writeTextFile(manifests, MANIFESTS);
   await using signpost = await stage.startSynced(["--manifests", manifests]);
   await Deno.writeTextFile(manifests, "{");
   await signpost.waitForLog(/WARN manifest refused; its last good state stays/);
-  await stage.configure({ nodePortAddresses: [ADDRESSES[4].nodeSecondCIDR] });
+  await stage.configure(AT_SECOND);
   signpost.kill("SIGHUP");
   await signpost.waitForLog(
     /ERROR the new configuration is refused, and the old one stays: .*objects\.json/,
   );
-  await stage.flowsBecome(signpost, [nodePort(ADDRESSES[4].node, ["local1"])]);
-  await Deno.writeTextFile(manifests, good);
+  await stage.flowsBecome(signpost, nodePortsAt(A.node));
+  await Deno.writeTextFile(manifests, MANIFESTS);
   await signpost.until("another full sync", () => syncs(signpost, "full") === 2);
-  await stage.flowsBecome(signpost, [
-    nodePort(ADDRESSES[4].node, "reject"),
-    nodePort(ADDRESSES[4].nodeSecond, ["local1"]),
-  ]);
+  await stage.flowsBecome(signpost, nodePortsAt(A.nodeSecond));
   assertEquals((await signpost.stop()).code, 0);
 });
 
 test("a configuration is read again though the objects came on the standard input", async () => {
   await using stage = await Stage.create();
-  const objects = {
-    apiVersion: "v1",
-    kind: "List",
-    items: [...clusterObjects(ADDRESSES[4]), ...WEB],
-  };
-  const text = JSON.stringify(objects);
-  await Deno.writeTextFile(`${stage.folder}/objects.json`, text);
-  const command = [
-    "sh",
-    "-c",
-    `exec "$@" < ${stage.folder}/objects.json`,
-    "sh",
-    ...signpostCommand(),
-  ];
+  const manifests = `${stage.folder}/objects.json`;
+  await Deno.writeTextFile(manifests, MANIFESTS);
+  const command = ["sh", "-c", `exec "$@" < ${manifests}`, "sh", ...signpostCommand()];
   await using signpost = stage.start(["--manifests=-"], { command });
   await signpost.until("the first sync", () => syncs(signpost, "full") === 1);
-  await stage.configure({ nodePortAddresses: [ADDRESSES[4].nodeSecondCIDR] });
+  await stage.configure(AT_SECOND);
   signpost.kill("SIGHUP");
   await signpost.until("another full sync", () => syncs(signpost, "full") === 2);
-  await stage.flowsBecome(signpost, [
-    nodePort(ADDRESSES[4].node, "reject"),
-    nodePort(ADDRESSES[4].nodeSecond, ["local1"]),
-  ]);
+  await stage.flowsBecome(signpost, nodePortsAt(A.nodeSecond));
 });
 
 test("SIGHUP without a change touches nothing", async () => {
@@ -319,22 +289,19 @@ test("TestConfigChange: a changed ConfigMap is taken over", async () => {
   await using stage = await Stage.create({ objects: WEB });
   await mountConfigMap(stage, 1);
   await using signpost = await stage.startSynced(["--config", `${stage.folder}/mount/config.yaml`]);
-  const first = ADDRESSES[4].node;
-  const second = ADDRESSES[4].nodeSecond;
-  await stage.flowsBecome(signpost, [nodePort(first, ["local1"]), nodePort(second, "reject")]);
+  await stage.flowsBecome(signpost, nodePortsAt(A.node));
 
-  await stage.configure({ nodePortAddresses: [ADDRESSES[4].nodeSecondCIDR] });
+  await stage.configure(AT_SECOND);
   await mountConfigMap(stage, 2);
   await signpost.waitForLog(/INFO the configuration was read again/);
-  const changed = [nodePort(first, "reject"), nodePort(second, ["local1"])];
-  await stage.flowsBecome(signpost, changed);
+  await stage.flowsBecome(signpost, nodePortsAt(A.nodeSecond));
 
   await stage.configure({ nodePortAddresses: ["nowhere"] });
   await mountConfigMap(stage, 3);
   await signpost.waitForLog(
     /ERROR the new configuration is refused, and the old one stays: .*nowhere/,
   );
-  await stage.flowsBecome(signpost, changed);
+  await stage.flowsBecome(signpost, nodePortsAt(A.nodeSecond));
   assertEquals((await signpost.stop()).code, 0);
 });
 

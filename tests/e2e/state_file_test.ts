@@ -3,7 +3,7 @@ import { linkPrograms, programPath } from "../support/programs.ts";
 import { NODE } from "../support/topology.ts";
 import { ADDRESSES, type EndpointHost, PORT, service, slice } from "./cluster.ts";
 import { assertFlows } from "./flow.ts";
-import { both, bothFlows, HEALTH_PORT, Stage, syncs } from "./stage.ts";
+import { both, bothFlows, HEALTH_PORT, Stage, StateFile, syncs } from "./stage.ts";
 import { SteadyClient } from "./steady.ts";
 import { sideBySide } from "../support/side_by_side.ts";
 
@@ -16,34 +16,8 @@ const on = (...hosts: readonly EndpointHost[]) =>
 const reaches = (hosts: readonly EndpointHost[]) =>
   bothFlows((a) => [{ from: "pod", to: a.clusterIP, reaches: hosts }]);
 
-/** A folder that signpost may write to; only a daemon with a state file of its own looks there. */
-class StateFolder implements AsyncDisposable {
-  readonly #folder: string;
-
-  private constructor(folder: string) {
-    this.#folder = folder;
-  }
-
-  static async create(): Promise<StateFolder> {
-    await Deno.mkdir("/var/lib/signpost", { recursive: true });
-    return new StateFolder(await Deno.makeTempDir({ dir: "/var/lib/signpost", prefix: "e2e-" }));
-  }
-
-  get path(): string {
-    return `${this.#folder}/state.json.gz`;
-  }
-
-  get args(): string[] {
-    return ["--state-file", this.path];
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await Deno.remove(this.#folder, { recursive: true });
-  }
-}
-
 test("signpost starts from the state file without an API server", async () => {
-  await using state = await StateFolder.create();
+  await using state = await StateFile.create();
   await using stage = await Stage.create({ objects: [...WEB, EXTRA, ...on("local1")] });
   await using first = await stage.startSynced(state.args);
   await first.stop();
@@ -77,7 +51,7 @@ test("signpost starts from the state file without an API server", async () => {
 });
 
 test("load balancers get the saved Node's state while it is being written", async () => {
-  await using state = await StateFolder.create();
+  await using state = await StateFile.create();
   await using stage = await Stage.create({ objects: [...WEB, ...on("local1")] });
   await using first = await stage.startSynced(state.args);
   await first.stop();
@@ -104,19 +78,17 @@ exec ${nft} "$@"
 
 for (const mode of ["nftables", "iptables"] as const) {
   test(`rules that are newer than the state file outlive a crash (${mode})`, async () => {
-    await using state = await StateFolder.create();
+    await using state = await StateFile.create();
     await using stage = await Stage.create({
       objects: [...WEB, ...on("local1", "local2")],
       config: { mode },
     });
     const { network } = stage;
-    await using first = stage.start(state.args);
-    await first.until("the first sync", () => syncs(first, "full") > 0);
+    await using first = await stage.startSynced(state.args);
     await first.stop();
     const old = await Deno.readFile(state.path);
 
-    await using second = stage.start(state.args);
-    await second.until("the first sync", () => syncs(second, "full") > 0);
+    await using second = await stage.startSynced(state.args);
     stage.apply(EXTRA, slice(ADDRESSES[4], ["remote1"], { service: "extra" }), ...on("local1"));
     const newer = [
       ...reaches(["local1"]),
@@ -153,7 +125,7 @@ const DAMAGES: readonly (readonly [what: string, damage: (path: string) => Promi
 ];
 
 test("a state file that cannot be trusted is ignored with a warning", async (test) => {
-  await using state = await StateFolder.create();
+  await using state = await StateFile.create();
   await using stage = await Stage.create({ objects: [...WEB, ...on("local1")] });
   for (const [what, damage] of DAMAGES) {
     await test.step(`one that ${what}`, async () => {

@@ -2,12 +2,9 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import { eventually } from "../support/eventually.ts";
 import { sideBySide } from "../support/side_by_side.ts";
-import { runSignpost, signpostCommand } from "../support/signpost.ts";
-import { applyOnce, createCluster, writeInput } from "./case.ts";
+import { FileStage } from "./case.ts";
 import {
   ADDRESSES,
-  clusterObjects,
-  configuration,
   DROP_TARGET_PORT,
   largeService,
   type Manifest,
@@ -15,6 +12,7 @@ import {
   slice,
   slicePorts,
 } from "./cluster.ts";
+import { untilInterrupted } from "./observing.ts";
 import { wordsOf } from "../support/table.ts";
 
 const test = sideBySide("signpost test");
@@ -65,24 +63,18 @@ function serveDns(open: <T>(body: () => T) => T, code: () => number): Disposable
 
 for (const mode of ["nftables", "iptables"]) {
   test(`it lists only the Services that do not answer, ${mode}`, async () => {
-    const input = {
+    await using stage = await FileStage.createWithRules({
+      a,
       objects: [
-        ...clusterObjects(a),
         service(a),
         slice(a, ["local1"]),
         ...dns(),
         service(a, { name: "closed", spec: { clusterIP: "10.96.0.100" } }),
       ],
-      config: configuration(a, { mode }),
-    };
-    await using network = await createCluster();
-    await applyOnce(network, input);
-    await using files = await writeInput(input);
-    const ask = (...args: string[]) =>
-      runSignpost(network, [
-        ...["test", "--socket", "", ...args],
-        ...["--config", files.config, "--manifests", files.manifests],
-      ]);
+      config: { mode },
+    });
+    const { network } = stage;
+    const ask = (...args: string[]) => stage.run("test", ...args);
     let code = 0;
     using _ = serveDns((body) => network.inside("local2", body), () => code);
     const good = await ask();
@@ -126,40 +118,27 @@ for (const mode of ["nftables", "iptables"]) {
 }
 
 test("an interrupted test shows what it found", async () => {
-  const input = {
+  await using stage = await FileStage.createWithRules({
+    a,
     objects: [
-      ...clusterObjects(a),
       ...largeService(0),
       // The order is that of names.
       service(a, { name: "a-first", spec: { clusterIP: "10.96.0.100" } }),
       slice(a, ["remote2"], { service: "a-first", ports: slicePorts(7777) }),
     ],
-    config: configuration(a),
-  };
-  await using network = await createCluster();
-  await applyOnce(network, input);
+  });
+  const { network } = stage;
   await network.run("world", [
     "nft",
     DROP_TARGET_PORT.replace("hook input priority 0", "hook prerouting priority -300"),
   ]);
-  await using files = await writeInput(input);
-  const [program = "", ...rest] = signpostCommand();
-  const child = new Deno.Command("ip", {
-    args: [
-      ...["netns", "exec", network.namespaceOf("node"), program, ...rest, "test", "--socket", ""],
-      ...["--config", files.config, "--manifests", files.manifests],
-    ],
-    stdout: "piped",
-    stderr: "inherit",
-  }).spawn();
-  await eventually("connections without an answer", async () => {
-    const listed = await network.run("node", wordsOf("conntrack -L -p tcp --state SYN_SENT"));
-    return listed.split("\n").length > 60;
+  const { code, stdout } = await untilInterrupted(network, ["test", ...stage.args], async () => {
+    await eventually("connections without an answer", async () => {
+      const listed = await network.run("node", wordsOf("conntrack -L -p tcp --state SYN_SENT"));
+      return listed.split("\n").length > 60;
+    });
   });
-  child.kill("SIGINT");
-  const { code, stdout } = await child.output();
-  const text = new TextDecoder().decode(stdout);
   assertEquals(code, 1);
-  assertMatch(text, /^ {2}10\.244\.2\.11:7777 +endpoint +refused/m);
-  assertMatch(text, /^ {2}\d+ more connections not tried\n {2}interrupted$/m);
+  assertMatch(stdout, /^ {2}10\.244\.2\.11:7777 +endpoint +refused/m);
+  assertMatch(stdout, /^ {2}\d+ more connections not tried\n {2}interrupted$/m);
 });

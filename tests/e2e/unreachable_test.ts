@@ -8,7 +8,6 @@ import type { ServiceReport } from "../../lib/explain/report.ts";
 import { eventually } from "../support/eventually.ts";
 import type { Network } from "../support/network.ts";
 import { sideBySide } from "../support/side_by_side.ts";
-import { runSignpost } from "../support/signpost.ts";
 import { ADDRESSES, DROP_TARGET_PORT, PORT, service, slice, slicePorts } from "./cluster.ts";
 import { observing } from "./observing.ts";
 import { Stage } from "./stage.ts";
@@ -107,7 +106,6 @@ for (const [name, { port = 8080, make, results, does, event }] of Object.entries
     });
     const { network, socket } = stage;
     await using signpost = await stage.startSynced(socket);
-    const ask = (...args: string[]) => runSignpost(network, [...args, ...socket]);
     const flow = { from: "pod", to: a.clusterIP, protocols: ["tcp"] } as const;
     const reaches = port === 8080 ? ["local1", "remote1"] as const : undefined;
     if (reaches) await stage.flowsBecome(signpost, [{ ...flow, reaches }]);
@@ -124,7 +122,7 @@ for (const [name, { port = 8080, make, results, does, event }] of Object.entries
         const isSilent = event === "no-answer";
         // An attempt counts when its answer is not under way any more.
         const { report, counted } = await eventually("the counts of explain", async () => {
-          const { stdout } = await ask("explain", "web", "-o", "json");
+          const { stdout } = await stage.ask("explain", "web", "-o", "json");
           const report: ServiceReport = JSON.parse(stdout);
           const found = report.traffic?.endpoints.find(({ address }) => address === a.remote1);
           const counted = found ?? { open: 0, unanswered: 0 };
@@ -132,7 +130,9 @@ for (const [name, { port = 8080, make, results, does, event }] of Object.entries
         });
         const codes = report.findings.map(({ code }) => code);
         assertEquals([counted.open, codes], [0, isSilent ? ["unanswered-connections"] : []]);
-        const top: TopReport = JSON.parse((await ask("top", "web", "-o", "json")).stdout);
+        const works = isSilent ? "works here, but connections got no answer" : "works here";
+        assertEquals(report.summary, `shop/web ${works}`);
+        const top: TopReport = JSON.parse((await stage.ask("top", "web", "-o", "json")).stdout);
         const shown = top.endpoints.find(({ address, protocol }) =>
           address === a.remote1 && protocol === "tcp"
         );
@@ -153,19 +153,19 @@ for (const [name, { port = 8080, make, results, does, event }] of Object.entries
       `${event} remote1`,
     ]);
 
-    const probed = await ask("explain", "web", "--probe");
+    const probed = await stage.ask("explain", "web", "--probe");
     assertEquals(probed.code, 0);
     const [head = ""] = probed.stdout.split("\n");
     assertMatch(head, /^Service shop\/web works here for 1 of 2 endpoints: 10\.244\.1\.11:/);
     assertMatch(head, does);
-    const tested = await ask("test", "-n", "shop");
+    const tested = await stage.ask("test", "-n", "shop");
     assertEquals(tested.code, 1);
     assertMatch(
       tested.stdout,
       /^shop\/web\nwarning works here for 1 of 2 endpoints: .* \[endpoint-unreach/,
     );
     assertMatch(tested.stdout, does);
-    const json = JSON.parse((await ask("test", "web", "-o", "json")).stdout);
+    const json = JSON.parse((await stage.ask("test", "web", "-o", "json")).stdout);
     const [failing] = json.failing;
     const connection = failing.connections.find((each: { address: string }) =>
       each.address === a.remote1
@@ -178,8 +178,7 @@ test("it terminates with open connections", async () => {
   await using stage = await Stage.create({ objects: [service(a), slice(a, ["local1"])] });
   const { network, socket } = stage;
   await using signpost = await stage.startSynced(socket);
-  const ask = async (...args: string[]) =>
-    (await runSignpost(network, [...args, ...socket])).stdout;
+  const ask = async (...words: string[]) => (await stage.ask(...words)).stdout;
   const flow = { from: "pod", address: a.clusterIP, port: PORT } as const;
   // The kernel reports the end of a connection only if it began while something listened.
   const { stdout } = await observing(network, ["web", ...socket], async (printed) => {
@@ -188,6 +187,7 @@ test("it terminates with open connections", async () => {
     stage.apply(slice(a, [{ host: "local1", conditions: terminating }, "local2"]));
     const moved = { from: "pod", to: a.clusterIP, protocols: ["tcp"] } as const;
     await stage.flowsBecome(signpost, [{ ...moved, reaches: ["local2"] }]);
+    open.push(await network.stay(flow));
     const text = await ask("explain", "web");
     assertMatch(text, /^ {2}10\.244\.0\.11:8080 +node1 +no +2 +0 +terminating: it still serves/m);
     assertMatch(
@@ -200,9 +200,11 @@ test("it terminates with open connections", async () => {
         .map(({ open, isCurrent }) => [open, isCurrent]),
       [[2, false]],
     );
+    const top = await ask("top", "web");
+    assertMatch(top, /^shop\/web: 3 open connections through node1$/m);
     assertMatch(
-      await ask("top", "web"),
-      / 10\.244\.0\.11:8080\/tcp +node1 +terminating: 2 still open, not drained yet$/m,
+      top,
+      /^ +2 +67% +0 +10\.244\.0\.11:8080\/tcp +node1 +terminating: 2 still open, not drained yet$/m,
     );
     for (const each of open) each.close();
     await network.run("node", ["conntrack", "-D", "--reply-src", a.local1]);

@@ -8,8 +8,6 @@ import { addAddress, NODE } from "../support/topology.ts";
 import { applyOnce, createCluster } from "./case.ts";
 import {
   ADDRESSES,
-  clusterObjects,
-  configuration,
   type Host,
   type Manifest,
   NODE_PORT,
@@ -51,7 +49,6 @@ async function outcomes(
 function objects(family: Family): Manifest[] {
   const a = ADDRESSES[family];
   return [
-    ...clusterObjects(a),
     service(a, {
       spec: { type: "LoadBalancer", externalIPs: [a.externalIP, a.node, a.loadBalancer2] },
       ingress: [{ ip: a.loadBalancer }],
@@ -72,7 +69,7 @@ for (const mode of ["nftables", "iptables"] as const) {
         addAddress(a.loadBalancer, "lo"),
         addAddress(a.externalIP, "vips"),
       ]);
-      await applyOnce(network, { objects: objects(family), config: configuration(a, { mode }) });
+      await applyOnce(network, { a, objects: objects(family), config: { mode } });
       // An address that comes after the rules were written is the node's at once.
       await network.ip(NODE, [addAddress(a.loadBalancer2, "client")]);
       for (const vip of [a.clusterIP, a.loadBalancer, a.externalIP, a.node, a.loadBalancer2]) {
@@ -102,8 +99,8 @@ for (const mode of ["nftables", "iptables"] as const) {
       });
       const endpoint = { addresses: [a.loadBalancer], conditions: { ready: true } };
       await applyOnce(network, {
+        a,
         objects: [
-          ...clusterObjects(a),
           wide,
           service(a, {
             spec: { type: "LoadBalancer", externalIPs: [a.loadBalancer2] },
@@ -111,7 +108,7 @@ for (const mode of ["nftables", "iptables"] as const) {
           }),
           { ...slice(a, []), ports: slicePorts(OWN_PORT), endpoints: [endpoint] },
         ],
-        config: configuration(a, { mode }),
+        config: { mode },
       });
       assertEquals(await outcomes(network, a.node, OWN_PORT), ["node", "node", "node"]);
       assertEquals(await outcomes(network, a.externalIP, OWN_PORT, ["client"]), ["node"]);
@@ -157,14 +154,9 @@ for (const family of FAMILIES) {
     await using network = await createCluster();
     await network.ip(NODE, [addAddress(a.loadBalancer, "lo")]);
     const spec = { type: "LoadBalancer", externalTrafficPolicy: "Local" };
-    await applyOnce(network, {
-      objects: [
-        ...clusterObjects(a),
-        service(a, { spec, ingress: [{ ip: a.loadBalancer }] }),
-        slice(a, ["remote1"]),
-      ],
-      config: configuration(a, { mode: "iptables" }),
-    });
+    const balanced = service(a, { spec, ingress: [{ ip: a.loadBalancer }] });
+    const objects = [balanced, slice(a, ["remote1"])];
+    await applyOnce(network, { a, objects, config: { mode: "iptables" } });
     for (const address of [a.node, a.loadBalancer]) {
       // Pods and the node go to all endpoints.
       const expected = ["remote1", "drop", "remote1"];

@@ -6,7 +6,7 @@ import { assertEquals } from "@std/assert";
 import { Forwarder } from "../../support/forward.ts";
 import { NODE } from "../../support/topology.ts";
 import { ADDRESSES, type Manifest, service, slice } from "../cluster.ts";
-import { Stage } from "../stage.ts";
+import { Stage, StateFile } from "../stage.ts";
 import { sideBySide } from "../../support/side_by_side.ts";
 
 const test = sideBySide("hostile Services and the API server");
@@ -16,14 +16,8 @@ const a = ADDRESSES[4];
 /** Has the node reach the API server at an address of its own. */
 async function move(stage: Stage): Promise<AsyncDisposable> {
   const { port = 0 } = stage.api.options;
-  const forwarder = new Forwarder(stage.network, { host: NODE, address: a.node, port });
-  const kubeconfig = JSON.parse(stage.api.kubeconfig());
-  Object.assign(kubeconfig.clusters[0].cluster, {
-    "server": `https://${a.node}:${port}`,
-    "tls-server-name": "localhost",
-  });
-  await Deno.writeTextFile(`${stage.folder}/kubeconfig`, JSON.stringify(kubeconfig));
-  return forwarder;
+  await stage.nameServer(a.node);
+  return new Forwarder(stage.network, { host: NODE, address: a.node, port });
 }
 
 /** A Service without endpoints, whose traffic is rejected, on the API server's address. */
@@ -65,27 +59,21 @@ test("a Service on the API server's address does not lock the daemon out", async
 });
 
 test("a state file's Service on the API server's address is not used at boot", async () => {
-  await Deno.mkdir("/var/lib/signpost", { recursive: true });
-  const folder = await Deno.makeTempDir({ dir: "/var/lib/signpost", prefix: "e2e-" });
-  try {
-    const args = ["--state-file", `${folder}/state.json.gz`];
-    await using stage = await Stage.create({ objects: [WEB, slice(a, ["local1"])] });
-    stage.apply(thief(stage));
-    // While the server is elsewhere, the address is like any other.
-    await using first = await stage.startSynced(args);
-    const { port } = stage.api.options;
-    assertEquals(await isFrontend(stage, port), true);
-    await first.stop();
+  await using state = await StateFile.create();
+  await using stage = await Stage.create({ objects: [WEB, slice(a, ["local1"])] });
+  stage.apply(thief(stage));
+  // While the server is elsewhere, the address is like any other.
+  await using first = await stage.startSynced(state.args);
+  const { port } = stage.api.options;
+  assertEquals(await isFrontend(stage, port), true);
+  await first.stop();
 
-    await using _server = await move(stage);
-    await stage.api.stop();
-    await stage.network.run(NODE, ["nft", "flush", "ruleset"]);
-    await using second = await stage.startSynced(args);
-    await second.waitForLog(/no rules are in the kernel: writing the rules of the state file/);
-    await stage.api.start();
-    stage.apply(slice(a, ["local2"]));
-    await stage.flowsBecome(second, [{ from: "pod", to: a.clusterIP, reaches: ["local2"] }]);
-  } finally {
-    await Deno.remove(folder, { recursive: true });
-  }
+  await using _server = await move(stage);
+  await stage.api.stop();
+  await stage.network.run(NODE, ["nft", "flush", "ruleset"]);
+  await using second = await stage.startSynced(state.args);
+  await second.waitForLog(/no rules are in the kernel: writing the rules of the state file/);
+  await stage.api.start();
+  stage.apply(slice(a, ["local2"]));
+  await stage.flowsBecome(second, [{ from: "pod", to: a.clusterIP, reaches: ["local2"] }]);
 });
