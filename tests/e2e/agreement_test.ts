@@ -9,9 +9,8 @@ import type { PageData } from "../../lib/observe/page/data.ts";
 import { sideBySide } from "../support/side_by_side.ts";
 import type { Signpost } from "../support/signpost.ts";
 import { NODE } from "../support/topology.ts";
-import { installKubeProxy } from "../support/kube_proxy.ts";
 import { ADDRESSES, NODE_PORT, PORT, service, slice } from "./cluster.ts";
-import { proxiedFamilies } from "./hand_over_stage.ts";
+import { installKubeProxy } from "./kube_proxy.ts";
 import { HEALTH_PORT, METRICS_PORT, Stage } from "./stage.ts";
 
 const test = sideBySide("all reports of a problem agree");
@@ -179,8 +178,7 @@ test("rules of an old kube-proxy that are restored beside nftables mode", async 
   await using stage = await Stage.create({ objects: WEB });
   await using signpost = await stage.startSynced(stage.socket);
   await signpost.until("no rival yet", async () => (await stage.run("check")).code === 0);
-  const families = proxiedFamilies();
-  await installKubeProxy(stage.network, { mode: "iptables", families, backend: "-nft" });
+  await installKubeProxy(stage.network, { mode: "iptables" });
   // The next look, which `check` asks for, finds them.
   assertStringIncludes((await stage.run("check")).stdout, "[another-proxy]");
   assertEquals(await assertReported({ stage, signpost, id: "another-proxy" }), [1, 0]);

@@ -1,20 +1,12 @@
 /** A node on which one proxy takes over from another. */
 import type { Variant } from "../../lib/backend/iptables/kernel/programs.ts";
 import { FAMILIES } from "../../lib/model/values/address.ts";
-import { installKubeProxy, type KubeProxyMode, type ProxiedFamily } from "../support/kube_proxy.ts";
+import { installKubeProxy, type KubeProxyMode } from "./kube_proxy.ts";
 import type { Network } from "../support/network.ts";
 import { Signpost } from "../support/signpost.ts";
 import { NODE } from "../support/topology.ts";
 import { FileStage } from "./case.ts";
-import {
-  ADDRESSES,
-  type Manifest,
-  NODE_PORT,
-  PORT,
-  service,
-  slice,
-  TARGET_PORT,
-} from "./cluster.ts";
+import { ADDRESSES, type Manifest, service, slice } from "./cluster.ts";
 
 /** The hosts that serve it. */
 export const ENDPOINTS = ["local1", "remote1"] as const;
@@ -33,27 +25,6 @@ export function switchObjects(): Manifest[] {
     }),
     ...FAMILIES.map((family) => slice(ADDRESSES[family], ENDPOINTS, { name: `web-${family}` })),
   ];
-}
-
-/** The same Service as kube-proxy sees it. */
-export function proxiedFamilies(): ProxiedFamily[] {
-  return FAMILIES.map((family) => {
-    const a = ADDRESSES[family];
-    return {
-      family,
-      clusterCIDR: a.clusterCIDR,
-      nodeIP: a.node,
-      ports: (["tcp", "udp"] as const).map((protocol) => ({
-        name: `shop/web:${protocol}`,
-        protocol,
-        clusterIP: a.clusterIP,
-        port: PORT,
-        loadBalancerIP: a.loadBalancer,
-        nodePort: NODE_PORT,
-        endpoints: ENDPOINTS.map((host) => ({ address: a[host], port: TARGET_PORT })),
-      })),
-    };
-  });
 }
 
 /** A node with the Service's endpoints around it, and configuration files for signpost. */
@@ -100,11 +71,7 @@ export class HandOverStage implements AsyncDisposable {
 
   /** Writes kube-proxy's rules. */
   async installKubeProxy(mode: KubeProxyMode, backend?: Variant): Promise<void> {
-    await installKubeProxy(this.network, {
-      mode,
-      families: proxiedFamilies(),
-      ...(backend !== undefined && { backend }),
-    });
+    await installKubeProxy(this.network, { mode, ...(backend !== undefined && { backend }) });
   }
 
   /** Everything that nftables and iptables say that the node's kernel holds, without counters. */

@@ -1,10 +1,12 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import type { Variant } from "../../lib/backend/iptables/kernel/programs.ts";
-import { installKubeProxy, type KubeProxyMode, LiveKubeProxy } from "../support/kube_proxy.ts";
+import { FAMILIES } from "../../lib/model/values/address.ts";
 import { runSignpost } from "../support/signpost.ts";
 import { NODE } from "../support/topology.ts";
 import { eventually } from "../support/eventually.ts";
-import { HandOverStage, proxiedFamilies, switchObjects } from "./hand_over_stage.ts";
+import { ADDRESSES } from "./cluster.ts";
+import { HandOverStage, switchObjects } from "./hand_over_stage.ts";
+import { installKubeProxy, type KubeProxyMode, LiveKubeProxy } from "./kube_proxy.ts";
 import { NftMonitor } from "./nft_monitor.ts";
 import { Stage, StateFile } from "./stage.ts";
 import { SteadyTraffic } from "./steady_traffic.ts";
@@ -118,7 +120,7 @@ const SHORT_PERIODS = { nftables: { syncPeriod: "200ms", minSyncPeriod: "10ms" }
 Deno.test("a kube-proxy that is alive is named once", async () => {
   await using stage = await HandOverStage.create(SHORT_PERIODS);
   await stage.installKubeProxy("nftables");
-  await using kubeProxy = await LiveKubeProxy.start(stage.network, proxiedFamilies());
+  await using kubeProxy = await LiveKubeProxy.start(stage.network, { hasRules: true });
   await using monitor = await NftMonitor.start(stage.network);
   const deletions = () =>
     monitor.transactions.flat().filter((line) => line === "delete table ip kube-proxy").length;
@@ -167,8 +169,9 @@ for (const backend of ["-nft", "-legacy"] as const) {
     await using stage = await HandOverStage.create();
     const { network } = stage;
     await stage.installKubeProxy("iptables", backend);
-    for (const { clusterCIDR } of proxiedFamilies()) {
-      const program = `${clusterCIDR.includes(":") ? "ip6tables" : "iptables"}${backend}`;
+    for (const family of FAMILIES) {
+      const { clusterCIDR } = ADDRESSES[family];
+      const program = `${family === 4 ? "iptables" : "ip6tables"}${backend}`;
       await network.run(NODE, [program, "-P", "FORWARD", "DROP"]);
       await network.run(NODE, [program, "-A", "FORWARD", "-s", clusterCIDR, "-j", "ACCEPT"]);
     }
@@ -194,7 +197,7 @@ Deno.test("a saved state from before kube-proxy's rules is not put over them", a
   assertEquals((await runSignpost(network, ["cleanup"])).code, 0);
 
   await api.stop();
-  await installKubeProxy(network, { mode: "nftables", families: proxiedFamilies() });
+  await installKubeProxy(network, { mode: "nftables" });
   await using second = stage.start(state.args);
   await second.waitForLog(/the rules in the kernel stay until/);
   const tables = () => network.run(NODE, ["nft", "list", "tables"]);

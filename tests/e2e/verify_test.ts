@@ -5,12 +5,11 @@ import type { Status } from "../../lib/model/status.ts";
 import type { Verification } from "../../lib/model/kernel/differences.ts";
 import { renderedDocument } from "../support/browser.ts";
 import type { DiffReport } from "../../lib/cli/diff.ts";
-import { installKubeProxy } from "../support/kube_proxy.ts";
 import type { Signpost } from "../support/signpost.ts";
 import { NODE } from "../support/topology.ts";
 import { writeInput } from "./case.ts";
 import { ADDRESSES, service, slice } from "./cluster.ts";
-import { proxiedFamilies } from "./hand_over_stage.ts";
+import { installKubeProxy } from "./kube_proxy.ts";
 import { both, bothFlows, METRICS_PORT, Stage, type StageOptions, syncs } from "./stage.ts";
 import { sideBySide } from "../support/side_by_side.ts";
 
@@ -201,7 +200,7 @@ for (const mode of ["nftables", "iptables"] as const) {
       await using _ = await start(stage);
     }
     assertEquals((await verify(stage))[0], 0);
-    await installKubeProxy(stage.network, { mode, families: proxiedFamilies() });
+    await installKubeProxy(stage.network, { mode });
     const [code, { same, differences, otherProxies }] = await verify(stage);
     assertEquals([code, same, differences], [1, false, []]);
     const expected = mode === "nftables" ? /^table ip6? kube-proxy$/ : /ip6?tables-nft/;

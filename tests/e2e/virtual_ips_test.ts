@@ -18,7 +18,7 @@ import {
   TARGET_PORT,
 } from "./cluster.ts";
 import { eventually } from "../support/eventually.ts";
-import { HandOverStage, proxiedFamilies } from "./hand_over_stage.ts";
+import { HandOverStage } from "./hand_over_stage.ts";
 import { Stage } from "./stage.ts";
 import { sideBySide } from "../support/side_by_side.ts";
 import { serviceCIDR } from "../support/cluster.ts";
@@ -173,7 +173,7 @@ for (const mode of ["nftables", "iptables"] as const) {
     const { network } = stage;
     network.serve(NODE, { protocol: "tcp", port: OWN_PORT, address: "::" });
     await stage.installKubeProxy("ipvs", "-nft");
-    const vips = proxiedFamilies().flatMap(({ ports }) => ports.map(({ clusterIP }) => clusterIP));
+    const vips = FAMILIES.map((family) => ADDRESSES[family].clusterIP);
     // kube-proxy's filter is not in this state: until signpost is there, the port answers.
     let isThere = false;
     let looks = 0;

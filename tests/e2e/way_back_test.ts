@@ -1,6 +1,6 @@
-import { installKubeProxy } from "../support/kube_proxy.ts";
+import { installKubeProxy } from "./kube_proxy.ts";
 import { assertFlows, type Flow } from "./flow.ts";
-import { ENDPOINTS, proxiedFamilies } from "./hand_over_stage.ts";
+import { ENDPOINTS } from "./hand_over_stage.ts";
 import { ADDRESSES, type EndpointHost, service, slice } from "./cluster.ts";
 import { Stage } from "./stage.ts";
 
@@ -26,7 +26,7 @@ for (const mode of ["nftables", "iptables"] as const) {
       await stage.flowsBecome(signpost, reaches(OLD));
     }
     await assertFlows(stage.network, reaches(OLD));
-    await installKubeProxy(stage.network, { mode, families: proxiedFamilies() });
+    await installKubeProxy(stage.network, { mode });
     // A UDP flow from a source port that was used before would keep its endpoint.
     await stage.network.flushConntrack();
     await assertFlows(stage.network, reaches(...ENDPOINTS));
