@@ -55,29 +55,6 @@ Deno.test("only signpost's rules go", async () => {
   assertEquals(node.printed, "");
 });
 
-Deno.test("kube-proxy's rules go too where that is asked", async () => {
-  const node = fullNode();
-  await run(node, { kubeProxy: true });
-  assertEquals(node.changes, [
-    "nft: delete table inet signpost; delete table ip kube-proxy; delete table ip6 kube-proxy",
-    `iptables-nft-restore: ${RESTORED}`,
-    `iptables-legacy-restore: ${RESTORED}`,
-  ]);
-  assertEquals([...node.tables], ["inet mine"]);
-});
-
-Deno.test("a dry run prints the scripts and changes nothing", async () => {
-  const node = fullNode();
-  const logger = await run(node, { kubeProxy: true, dryRun: true });
-  assertEquals(node.changes, []);
-  assertEquals(logger.lines, []);
-  assertEquals(node.printed.match(/^# .*$/gm), [
-    "# nft -f -",
-    "# iptables-nft-restore --noflush",
-    "# iptables-legacy-restore --noflush",
-  ]);
-});
-
 Deno.test("every failure of a program is reported", async () => {
   const node = fullNode();
   node.failures.set("nft", "Error: Could not process rule: Device or resource busy");
@@ -89,13 +66,6 @@ Deno.test("every failure of a program is reported", async () => {
   );
   assertMatch(error.message, /the kernel is busy; .*; iptables-nft-restore: .*line 9 failed/);
   assertEquals(node.changes, [`iptables-legacy-restore: ${RESTORED}`]);
-});
-
-Deno.test("a node without nft and iptables has nothing to clean up", async () => {
-  const node = new FakeNode([]);
-  node.missing.add("nft").add("sysctl");
-  assertEquals((await run(node, { kubeProxy: true })).lines, ["info found no rules to remove {}"]);
-  assertEquals([node.changes, node.printed], [[], ""]);
 });
 
 Deno.test("chains that others lead to are emptied, with a warning", async () => {

@@ -191,20 +191,6 @@ Deno.test("a change between two looks is not a difference", async () => {
   assertMatch(printed.join(""), /the kernel has the desired rules\n\nin flight: [^]*10\.244\.1\.3/);
 });
 
-Deno.test("another proxy's rules are named", async () => {
-  await using node = await Node.create();
-  await node.kernel.script("add table ip kube-proxy");
-  const { code, printed } = await node.verify({ output: "table" });
-  assertEquals(code, 1);
-  assertMatch(printed.join(""), /another proxy has rules on this node[^]*table ip kube-proxy/);
-  const { same, differences, otherProxies } = await node.report();
-  assertEquals({ same, differences, otherProxies }, {
-    same: false,
-    differences: [],
-    otherProxies: ["table ip kube-proxy"],
-  });
-});
-
 Deno.test("--fix without a difference asks no daemon", async () => {
   await using node = await Node.create();
   const { fix } = await node.report({ fix: true });
@@ -248,19 +234,6 @@ function daemon(node: Node, write: () => Promise<void>) {
     },
   };
 }
-
-Deno.test("--fix asks the daemon for a full sync", async () => {
-  await using node = await Node.create();
-  await using _ = daemon(node, () => node.apply(TWO));
-  await node.kernel.script(VIP);
-  const pause = () => new Promise<void>((resolve) => setTimeout(resolve, 20));
-  const { code, printed } = await node.verify({ fix: true, output: "table", meanwhile: pause });
-  assertEquals(code, 0);
-  assertMatch(
-    printed.join(""),
-    /1 difference[^]*the daemon has made a full sync \(900 operations in 1\.25 s\); the kernel now has the desired rules/,
-  );
-});
 
 Deno.test("--fix that does not help says what may be the matter", async () => {
   await using node = await Node.create();
