@@ -2,14 +2,22 @@
 import { type Proxies, PROXY_VARIABLES } from "../source/api/access/access_source.ts";
 import type { HttpClient, HttpResponse, OutgoingRequest } from "../source/api/api_client.ts";
 import type { TlsSettings } from "../source/api/access/access.ts";
+import type { Runtime } from "../model/ports/runtime.ts";
+import { portOf, unbracketed } from "../model/cluster/names.ts";
+import { parseAddress } from "../model/values/address.ts";
+import { tcp } from "./tcp.ts";
 
 /**
  * Makes a client for any server that a kubeconfig can name. `node:https` of Deno 2.9 takes 110 MB for a list of 36 MB,
  * and `fetch` 3 MB. Open requests outlive their client.
- * @param options `proxies`: the proxies of all requests, instead of the environment's
+ * @param options `proxies`: the proxies of all requests, instead of the environment's. `resolve`: set if a server may
+ * have several addresses
  */
 export function createHttpClient(
-  { proxies = {} }: { readonly proxies?: Proxies } = {},
+  { proxies = {}, resolve }: {
+    readonly proxies?: Proxies;
+    readonly resolve?: Runtime["resolve"];
+  } = {},
 ): HttpClient {
   // Deno must trust only the kubeconfig's authorities. The variable names the stores that it trusts too.
   Deno.env.set("DENO_TLS_CA_STORE", ",");
@@ -18,6 +26,9 @@ export function createHttpClient(
     last?.client.close();
     last = undefined;
   };
+  let wasSilent = false;
+  /** The address of a server that was silent. */
+  let chosen: { readonly host: string; readonly address: Promise<string | undefined> } | undefined;
   const clientFor = ({ url, tls }: OutgoingRequest): Deno.HttpClient => {
     const key = url.protocol === "https:" ? JSON.stringify(tls) : "";
     if (last?.key !== key) {
@@ -26,11 +37,55 @@ export function createHttpClient(
     }
     return last.client;
   };
-  return {
-    request: (request) =>
-      canFetch(request) ? sendByFetch(request, clientFor(request)) : sendByNode(request, proxies),
-    close,
+  const send = async (request: OutgoingRequest) => {
+    const { url, signal } = request;
+    if (wasSilent) {
+      wasSilent = false;
+      const isName = parseAddress(unbracketed(url.hostname)) === undefined;
+      const mayChoose = resolve && isName && url.protocol === "https:" &&
+        Object.keys(proxies).length === 0;
+      chosen = mayChoose ? { host: url.host, address: findAnswering(url, resolve) } : undefined;
+    }
+    const address = chosen?.host === url.host ? await chosen.address : undefined;
+    if (address === undefined && canFetch(request)) {
+      return await sendByFetch(request, clientFor(request));
+    }
+    try {
+      return await sendByNode(request, { proxies, address });
+    } catch (error) {
+      if (!signal.aborted) chosen = undefined;
+      throw error;
+    }
   };
+  return {
+    request: send,
+    close: () => {
+      wasSilent = true;
+      close();
+    },
+  };
+}
+
+/** Milliseconds in which an address must answer. */
+const DIAL_TIMEOUT = 5_000;
+
+/**
+ * Returns the first address of a name that takes a connection; `undefined` if `fetch` would use it. `fetch` waits two
+ * minutes for an address that drops packets, longer than any request may take, and never tries the next address.
+ */
+async function findAnswering(url: URL, resolve: Runtime["resolve"]): Promise<string | undefined> {
+  const [first, ...others] = await resolve(url.hostname).catch(() => []);
+  if (first === undefined || others.length === 0) return undefined;
+  const options = { timeout: DIAL_TIMEOUT, signal: new AbortController().signal };
+  for (const address of [first, ...others]) {
+    try {
+      (await tcp().connect({ address, port: portOf(url) }, options)).close();
+      return address === first ? undefined : address;
+    } catch {
+      // The next address may answer.
+    }
+  }
+  return undefined;
 }
 
 const CHUNK = 64 * 1024;
@@ -126,10 +181,10 @@ function explain(error: unknown): unknown {
   });
 }
 
-/** Sends a request to an `https:` URL over a new connection. */
+/** Sends a request to an `https:` URL over a new connection. @param options.address an address of the URL's host */
 async function sendByNode(
   { method, url, headers, body, tls, signal }: OutgoingRequest,
-  proxies: Proxies,
+  { proxies, address }: { readonly proxies: Proxies; readonly address: string | undefined },
 ): Promise<HttpResponse> {
   // Loaded here, because it takes memory and few connections need it.
   const { Agent, request } = await import("node:https");
@@ -143,7 +198,18 @@ async function sendByNode(
     ...(tls.key && { key: tls.key }),
     ...(tls.serverName && { servername: tls.serverName }),
   });
-  const outgoing = request(url, { method, headers, agent, signal });
+  const place = address !== undefined && {
+    host: address,
+    hostname: address,
+    servername: tls.serverName ?? url.hostname,
+  };
+  const outgoing = request(url, {
+    method,
+    headers: { host: url.host, ...headers },
+    agent,
+    signal,
+    ...place,
+  });
   outgoing.on("error", reject);
   outgoing.once("response", (response) => {
     const { statusCode: status = 0, headers } = response;

@@ -1,6 +1,6 @@
 /** Follows the addresses and sockets of this machine, and ports where a Service would cut the daemon off. */
 import { addressInProc, isSpecialAddress, parseAddress } from "../../model/values/address.ts";
-import { splitHostPort, unbracketed } from "../../model/cluster/names.ts";
+import { portOf, splitHostPort, unbracketed } from "../../model/cluster/names.ts";
 import type { Configuration } from "../../config/configuration.ts";
 import type { Runtime } from "../../model/ports/runtime.ts";
 import { sameValue } from "../../model/values/record.ts";
@@ -145,8 +145,7 @@ async function findServer(
   const host = unbracketed(url.hostname);
   const address = parseAddress(host);
   const addresses = address === undefined ? await runtime.resolve(host) : [address];
-  const port = url.port === "" ? (url.protocol === "http:" ? 80 : 443) : Number(url.port);
-  return addresses.map((each) => apiServerPort(each, port));
+  return addresses.map((each) => apiServerPort(each, portOf(url)));
 }
 
 /** Returns the health server's port. @param bindAddress `address:port`; `""` without a server */

@@ -117,7 +117,7 @@ export async function findApiServer(
   const refusal = refuseClusterIPServer(server, { environment: runtime.environment });
   if (refusal) throw new FatalError(refusal);
   const proxies = configuration.signpost.proxyFromEnvironment ? proxiesIn(runtime.environment) : {};
-  const http = createHttpClient({ proxies });
+  const http = createHttpClient({ proxies, resolve: runtime.resolve });
   const client = new ApiClient({
     http,
     access,

@@ -102,6 +102,11 @@ export function splitHostPort(text: string): { readonly hostname: string; readon
   return { hostname: unbracketed(text.slice(0, colon)), port: Number(text.slice(colon + 1)) };
 }
 
+/** Returns the port of a URL, which leaves out its scheme's usual port. */
+export function portOf({ port, protocol }: URL): number {
+  return port === "" ? (protocol === "http:" ? 80 : 443) : Number(port);
+}
+
 /** Removes the brackets of an IPv6 host in a URL. */
 export function unbracketed(host: string): string {
   return host.replace(/^\[(.*)\]$/, "$1");

@@ -2,11 +2,14 @@
  * The API servers of Kubernetes 1.21 (EndpointSlice v1) and newer, each with what it cannot do yet:
  * every kind is read from all of them.
  */
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertRejects } from "@std/assert";
 import { KINDS } from "../../../lib/model/cluster/objects.ts";
-import type { ApiServerOptions } from "../../support/api_server.ts";
+import { createHttpClient } from "../../../lib/system/http_client.ts";
+import { ApiServer, type ApiServerOptions } from "../../support/api_server.ts";
 import type { ApiObject, ApiStore } from "../../support/api_store.ts";
+import { makeCertificates } from "../../support/certificates.ts";
 import { eventually } from "../../support/eventually.ts";
+import { makeFolder } from "../../support/folder.ts";
 import { service, withWatch } from "./watch_fixture.ts";
 
 /** Abilities that servers lack, with the version that brings them. */
@@ -61,3 +64,32 @@ for (const [which, options] of Object.entries(SERVERS)) {
     });
   });
 }
+
+Deno.test("after a silence, the address of a name that takes connections is used", async () => {
+  await using folder = await makeFolder("addresses");
+  const certificates = await makeCertificates(folder.path);
+  // The system leads the name to 127.0.0.1, where no server is.
+  await using server = new ApiServer({ certificates, host: "127.0.0.2" });
+  await server.start();
+  const http = createHttpClient({ resolve: () => Promise.resolve(["127.0.0.3", "127.0.0.2"]) });
+  const tls = { certificate: undefined, key: undefined, serverName: undefined, verify: true };
+  const ask = async () => {
+    const { status, body } = await http.request({
+      method: "GET",
+      url: new URL(`https://localhost:${server.options.port}/version`),
+      headers: {},
+      tls: { ...tls, authorities: [certificates.authority] },
+      signal: new AbortController().signal,
+    });
+    await Array.fromAsync(body);
+    return status;
+  };
+  await assertRejects(ask);
+  http.close();
+  assertEquals([await ask(), await ask()], [200, 200]);
+  await server.stop();
+  await assertRejects(ask, Error, "127.0.0.2");
+  // Without an answer, the system chooses again.
+  await assertRejects(ask, Error, "tcp connect error");
+  http.close();
+});
