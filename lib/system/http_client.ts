@@ -70,22 +70,18 @@ export function createHttpClient(
 const DIAL_TIMEOUT = 5_000;
 
 /**
- * Returns the first address of a name that takes a connection; `undefined` if `fetch` would use it. `fetch` waits two
- * minutes for an address that drops packets, longer than any request may take, and never tries the next address.
+ * Returns an address of a name that takes connections; `undefined` if all do. `fetch` begins with one of them, and waits
+ * two minutes if it drops packets, longer than any request may take. So it never tries the next address.
  */
 async function findAnswering(url: URL, resolve: Runtime["resolve"]): Promise<string | undefined> {
-  const [first, ...others] = await resolve(url.hostname).catch(() => []);
-  if (first === undefined || others.length === 0) return undefined;
+  const addresses = await resolve(url.hostname).catch(() => []);
   const options = { timeout: DIAL_TIMEOUT, signal: new AbortController().signal };
-  for (const address of [first, ...others]) {
-    try {
-      (await tcp().connect({ address, port: portOf(url) }, options)).close();
-      return address === first ? undefined : address;
-    } catch {
-      // The next address may answer.
-    }
-  }
-  return undefined;
+  const tries = await Promise.allSettled(addresses.map(async (address) => {
+    (await tcp().connect({ address, port: portOf(url) }, options)).close();
+    return address;
+  }));
+  const answering = tries.flatMap((each) => each.status === "fulfilled" ? [each.value] : []);
+  return answering.length < addresses.length ? answering[0] : undefined;
 }
 
 const CHUNK = 64 * 1024;

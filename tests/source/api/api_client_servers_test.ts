@@ -71,7 +71,7 @@ Deno.test("after a silence, the address of a name that takes connections is used
   // The system leads the name to 127.0.0.1, where no server is.
   await using server = new ApiServer({ certificates, host: "127.0.0.2" });
   await server.start();
-  const http = createHttpClient({ resolve: () => Promise.resolve(["127.0.0.3", "127.0.0.2"]) });
+  const http = createHttpClient({ resolve: () => Promise.resolve(["127.0.0.2", "127.0.0.3"]) });
   const tls = { certificate: undefined, key: undefined, serverName: undefined, verify: true };
   const ask = async () => {
     const { status, body } = await http.request({
