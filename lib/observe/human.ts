@@ -1,6 +1,6 @@
 /** Prints times, sizes and health for people. */
 import type { Progress } from "../model/kernel/dataplane.ts";
-import { countByKind, type Severity, type Status } from "../model/status.ts";
+import { countByKind, type HistoryEntry, type Severity, type Status } from "../model/status.ts";
 import { redactSecrets } from "./log.ts";
 import { count } from "../model/values/text.ts";
 
@@ -31,6 +31,14 @@ export function formatDuration(seconds: number): string {
 }
 
 /** Prints a rate: `0`, `0.4`, `12`, `3400`. */
+/** Describes a change of a Service in a line. */
+export function changeText({ at, what, milliseconds }: HistoryEntry): string {
+  const took = milliseconds === null
+    ? ""
+    : `, in the kernel after ${formatDuration(milliseconds / 1_000)}`;
+  return `${at} ${what}${took}`;
+}
+
 export function formatRate(perSecond: number): string {
   return perSecond > 0 && perSecond < 9.95 ? perSecond.toFixed(1) : `${Math.round(perSecond)}`;
 }

@@ -192,7 +192,7 @@ test("it terminates with open connections", async () => {
     assertMatch(text, /^ {2}10\.244\.0\.11:8080 +node1 +no +2 +0 +terminating: it still serves/m);
     assertMatch(
       text,
-      /^ {2}\S+Z +\d+ ms +endpoint 10\.244\.0\.12:8080 added, endpoint 10\.244\.0\.11:8080 terminating$/m,
+      /^ {2}\S+Z endpoint 10\.244\.0\.12:8080 added, endpoint 10\.244\.0\.11:8080 terminating, in the kernel after \d+ ms$/m,
     );
     const report: ServiceReport = JSON.parse(await ask("explain", "web", "-o", "json"));
     assertEquals(

@@ -2,7 +2,7 @@
 import { describeScheduler } from "../../model/cluster/scheduler.ts";
 import { capitalized, count, plain } from "../../model/values/text.ts";
 import { hostPort } from "../../model/cluster/names.ts";
-import { formatDuration } from "../../observe/human.ts";
+import { changeText } from "../../observe/human.ts";
 import { type Cell, type Colour, colourTable, type Paint, renderFindings } from "../output.ts";
 import { endpointName } from "../../explain/endpoints.ts";
 import { probedPlace } from "../../explain/probe.ts";
@@ -89,14 +89,7 @@ function renderHistory(
   if (shown.length === 0) return hasHistory ? "No change since the daemon started\n" : "";
   const more = history.length - shown.length;
   return `${paint("Last changes", "bold")}${more > 0 ? `, ${more} more with --history` : ""}\n` +
-    table([
-      ["IN THE KERNEL", "TOOK", "CHANGE"],
-      ...shown.map(({ at, milliseconds, what }) => [
-        at,
-        milliseconds === null ? "" : formatDuration(milliseconds / 1_000),
-        what,
-      ]),
-    ], paint);
+    shown.map((each) => `  ${plain(changeText(each))}\n`).join("");
 }
 
 /** Renders the results of the probe. */

@@ -14,7 +14,7 @@ import type { HistoryEntry, Severity, Status } from "../../model/status.ts";
 import { TopK } from "../../model/values/bounded.ts";
 import { count, grouped } from "../../model/values/text.ts";
 import { frontendsOf, policyOf } from "../../policy/frontend.ts";
-import { countRefused, formatAge, formatDuration, formatRate, healthOf } from "../human.ts";
+import { changeText, countRefused, formatAge, formatRate, healthOf } from "../human.ts";
 import { type StatusView, statusView, type TextRows } from "../status_view.ts";
 
 export interface PageContents {
@@ -233,13 +233,6 @@ function loadText(load: ServiceLoad | undefined): string {
   const word = load.connections === 1 ? "connection" : "connections";
   const rejected = load.rejected > 0 ? `, ${formatRate(load.rejected)}/s rejected` : "";
   return `${formatRate(load.perSecond)}/s, ${grouped(load.connections)} ${word}${rejected}`;
-}
-
-function changeText({ at, what, milliseconds }: HistoryEntry): string {
-  const took = milliseconds === null
-    ? ""
-    : `, in the kernel after ${formatDuration(milliseconds / 1_000)}`;
-  return `${at} ${what}${took}`;
 }
 
 function searchText(name: string, ports: readonly DesiredServicePort[]): string {
