@@ -16,12 +16,9 @@ import type {
   TrafficReport,
 } from "./report.ts";
 
-/** The most entries of a table that is listed unasked. */
+/** The most entries of a table that is listed unasked, and milliseconds for it. */
 const MOST_ENTRIES = 200_000;
-
-/** Milliseconds for a listing: unasked, and if the connections are asked for. */
 const LIMIT = 1_000;
-const ASKED_LIMIT = 60_000;
 
 /** The most connections in an answer. */
 const MOST_CONNECTIONS = 1_000;
@@ -66,14 +63,13 @@ export async function readTraffic(
 
 /** Yields each line of the table. @throws {Error} if it takes too long */
 async function* linesOf({ clock, streamer, isAsked }: TrafficOptions): AsyncGenerator<string> {
-  const limit = isAsked ? ASKED_LIMIT : LIMIT;
   const over = new AbortController();
-  void clock.sleep(limit, over.signal).then(() => over.abort());
+  if (!isAsked) void clock.sleep(LIMIT, over.signal).then(() => over.abort());
   try {
     for (const family of FAMILIES) {
       yield* streamer.lines(["conntrack", "-L", "-f", `ipv${family}`], over.signal);
     }
-    if (over.signal.aborted) throw new Error(`conntrack -L took over ${limit} ms`);
+    if (over.signal.aborted) throw new Error(`conntrack -L took over ${LIMIT} ms`);
   } finally {
     over.abort();
   }
