@@ -64,15 +64,11 @@ export class History {
         const milliseconds = began === undefined ? null : Math.round(written - began);
         return what === "" ? [] : [{ at, service, what, milliseconds }];
       });
-    this.#keep(added.reverse());
     this.#isStarted = true;
     this.#taken = new Map();
-  }
-
-  #keep(added: readonly HistoryEntry[]): void {
     if (added.length === 0) return;
     const counts = new Map<string, number>();
-    this.#entries = [...added, ...this.#entries].filter(({ service }) => {
+    this.#entries = [...added.reverse(), ...this.#entries].filter(({ service }) => {
       const known = counts.get(service) ?? 0;
       counts.set(service, known + 1);
       return known < MOST_OF_A_SERVICE;
