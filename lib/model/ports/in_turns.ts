@@ -23,13 +23,14 @@ export class Turns {
     this.#began = clock.monotonic();
   }
 
-  get #isOver(): boolean {
+  /** True if other work is due. */
+  get isOver(): boolean {
     return this.clock.monotonic() - this.#began >= TURN;
   }
 
   /** Lets other work run if this turn is over. It costs little to call often. */
   async yieldIfDue(): Promise<void> {
-    if (!this.#isOver) return;
+    if (!this.isOver) return;
     await this.clock.sleep(0);
     this.#began = this.clock.monotonic();
   }
@@ -39,7 +40,7 @@ export class Turns {
     for (;;) {
       const { done, value } = work.next();
       if (done) return value;
-      if (this.#isOver) await this.yieldIfDue();
+      if (this.isOver) await this.yieldIfDue();
     }
   }
 }
