@@ -215,3 +215,24 @@ Deno.test("whatever way leads to some objects, the desired state is the same", (
     { numRuns: 200 },
   );
 });
+
+Deno.test("an address that a large Service gives up is of one Service in each step", () => {
+  const pipeline = new Pipeline();
+  const { cache, desired } = pipeline;
+  const externalIPs = ["192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4"];
+  const endpoints = Array.from({ length: 50 }, (_, i) => `10.244.0.${i}`);
+  const large = { clusterIP: "10.96.0.1" };
+  pipeline.load([service("large", { ...large, externalIPs }), slice("large", endpoints)]);
+  pipeline.deliver([
+    service("large", large),
+    slice("large", endpoints),
+    service("other", { clusterIP: "10.96.0.2", externalIPs: externalIPs.slice(-1) }),
+    slice("other", ["10.244.1.1"]),
+  ]);
+  const { unfinished } = desired.update(cache, cache.takeDirty(), 60);
+  const held = ["large", "other"].map((name) =>
+    desired.services.get(`default/${name}`)?.flatMap((port) => port.externalIPs)
+  );
+  assertEquals([...unfinished], ["default/large"]);
+  assertEquals(held, [["192.0.2.2", "192.0.2.3"], ["192.0.2.4"]]);
+});
