@@ -16,8 +16,10 @@ import type {
   TrafficReport,
 } from "./report.ts";
 
-/** The most entries of a table that is listed unasked, and milliseconds for it. */
+/** The most entries of a table that is listed unasked. */
 const MOST_ENTRIES = 200_000;
+
+/** Milliseconds for a listing unasked. */
 const LIMIT = 1_000;
 
 /** The most connections in an answer. */
@@ -156,9 +158,10 @@ export function trafficFindings({ endpoints, overSeconds }: TrafficReport): Expl
   if (silent.length === 0) return [];
   const total = silent.reduce((sum, { unanswered }) => sum + unanswered, 0);
   const places = shortList(silent.map(({ address, port }) => hostPort(address, port)));
+  const time = overSeconds % 60 === 0 ? count(overSeconds / 60, "minute") : `${overSeconds} s`;
   return [warning(
     UNANSWERED,
-    `${count(total, "connection")} to ${places} in the last ${count(overSeconds / 60, "minute")} ` +
+    `${count(total, "connection")} to ${places} in the last ${time} ` +
       "got no answer: its pod, a network policy or the network between the nodes drops them",
     "signpost explain NAME --probe connects to each endpoint from this node",
   )];

@@ -1,4 +1,4 @@
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertStringIncludes } from "@std/assert";
 import { readTraffic, trafficFindings } from "../../lib/explain/traffic.ts";
 import type { TrafficReport } from "../../lib/explain/report.ts";
 import { LOCAL, NODE_ADDRESS, REMOTE, slice, web, worldOf } from "./cluster.ts";
@@ -66,6 +66,7 @@ Deno.test("connections are counted by endpoint", async () => {
     "warning 2 connections to 10.244.1.11:8080 in the last 2 minutes got no answer: its pod, a " +
     "network policy or the network between the nodes drops them",
   ]);
+  assertStringIncludes(told({ ...report, overSeconds: 100 }).join(), " in the last 100 s got ");
 });
 
 Deno.test("connections that were not counted have a reason", async () => {
