@@ -275,13 +275,12 @@ function namedChains(name: string, text: string): ChainLines[] {
   const open = [...all];
   for (const line of text.split("\n").map((each) => each.trim())) {
     if (line.startsWith("}")) open.pop();
-    if (line === "" || line.startsWith("}")) continue;
-    const isOpened = /\b(?:jump|goto) \{$/.test(line);
-    const inner = { name: `${name}#${all.length}`, lines: [] };
-    open.at(-1)?.lines.push(isOpened ? line.replace(/\{$/, inner.name) : line);
-    if (!isOpened) continue;
-    all.push(inner);
-    open.push(inner);
+    else if (/\b(?:jump|goto) \{$/.test(line)) {
+      const inner = { name: `${name}#${all.length}`, lines: [] };
+      open.at(-1)?.lines.push(line.replace(/\{$/, inner.name));
+      all.push(inner);
+      open.push(inner);
+    } else if (line !== "") open.at(-1)?.lines.push(line);
   }
   return all;
 }

@@ -60,8 +60,8 @@ function parseDocument(
   allowDuplicateKeys = false,
 ): { readonly document: unknown; readonly ignored: readonly string[] } {
   try {
-    const parsed: unknown = parseAll(text, { schema: "core", allowDuplicateKeys });
-    const [document, ...others] = Array.isArray(parsed) ? parsed : [];
+    const options = { schema: "core", allowDuplicateKeys } as const;
+    const [document, ...others] = parseAll(text, options) as unknown[];
     const hasOthers = others.some((each) => each !== null);
     return { document, ignored: hasOthers ? ["only the first YAML document is used"] : [] };
   } catch (error) {
