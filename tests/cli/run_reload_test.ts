@@ -98,31 +98,26 @@ Deno.test("a bad configuration does not end the wait", async () => {
   assertEquals(await waiting, undefined);
 });
 
-Deno.test("a configuration without its kubeconfig is refused once", async () => {
-  const { contents, clock, request, next, errors } = await setUp();
-  const waiting = next();
-  contents.text = withKubeconfig("/late");
-  contents.isThere = false;
-  request.set();
-  for (let i = 0; i < 12; i++) await clock.advance(1_000);
-  assertEquals(errors(), 1);
-  contents.isThere = true;
-  for (let i = 0; i < 6; i++) await clock.advance(1_000);
-  assertEquals(await waiting, "/late");
-});
+/** Tests that a configuration is refused once, and used when what it needs is there. */
+const REFUSED = [
+  ["a configuration without its kubeconfig is refused once", "isThere", undefined],
+  ["a mode whose programs are missing is refused until they are there", "hasIptables", "iptables"],
+] as const;
 
-Deno.test("a mode whose programs are missing is refused until they are there", async () => {
-  const { contents, clock, request, next, errors } = await setUp();
-  const waiting = next();
-  contents.text = withKubeconfig("/iptables", "iptables");
-  contents.hasIptables = false;
-  request.set();
-  for (let i = 0; i < 12; i++) await clock.advance(1_000);
-  assertEquals(errors(), 1);
-  contents.hasIptables = true;
-  for (let i = 0; i < 6; i++) await clock.advance(1_000);
-  assertEquals(await waiting, "/iptables");
-});
+for (const [name, need, mode] of REFUSED) {
+  Deno.test(name, async () => {
+    const { contents, clock, request, next, errors } = await setUp();
+    const waiting = next();
+    contents.text = withKubeconfig("/late", mode);
+    contents[need] = false;
+    request.set();
+    for (let i = 0; i < 12; i++) await clock.advance(1_000);
+    assertEquals(errors(), 1);
+    contents[need] = true;
+    for (let i = 0; i < 6; i++) await clock.advance(1_000);
+    assertEquals(await waiting, "/late");
+  });
+}
 
 Deno.test("a refused configuration is forgotten when the file is as it was", async () => {
   const { contents, clock, over, request, next } = await setUp();
