@@ -30,7 +30,6 @@ export function formatDuration(seconds: number): string {
   return `${milliseconds.toFixed(milliseconds < 10 ? 1 : 0)} ms`;
 }
 
-/** Prints a rate: `0`, `0.4`, `12`, `3400`. */
 /** Describes a change of a Service in a line. */
 export function changeText({ at, what, milliseconds }: HistoryEntry): string {
   const took = milliseconds === null
@@ -39,6 +38,7 @@ export function changeText({ at, what, milliseconds }: HistoryEntry): string {
   return `${at} ${what}${took}`;
 }
 
+/** Prints a rate: `0`, `0.4`, `12`, `3400`. */
 export function formatRate(perSecond: number): string {
   return perSecond > 0 && perSecond < 9.95 ? perSecond.toFixed(1) : `${Math.round(perSecond)}`;
 }

@@ -218,7 +218,10 @@ class Clients {
     }
   }
 
-  /** Waits for a turn of the event loop. In a turn, one request of each source is answered. */
+  /**
+   * Waits for a turn of the event loop. In a turn, one request of each source is answered. A sleep of 0 would also wait
+   * for long work.
+   */
   #turnOf(source: Source): Promise<void> {
     return source.turn = source.turn.then(() => this.options.clock.sleep(1));
   }

@@ -35,7 +35,7 @@ export interface HttpResponse {
 export interface HttpClient {
   /** Resolves after the headers. Rejects with the system's error, or when aborted. */
   request(request: OutgoingRequest): Promise<HttpResponse>;
-  /** Closes idle connections. The next request opens a new one. */
+  /** Closes idle connections after a silence. The next request opens a new one, to an address that answers. */
   close(): void;
 }
 
