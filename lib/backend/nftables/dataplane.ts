@@ -159,6 +159,7 @@ export class NftablesDataplane implements ScriptWriter<NftScript> {
       counts = new Counts();
       return replacing(script, { prologue, clients, counts });
     });
+    await this.#nft.commit(script.cleanup);
     this.hasWritten = true;
     return counts;
   }
@@ -189,6 +190,7 @@ export class NftablesDataplane implements ScriptWriter<NftScript> {
         onProgress: (progress) => this.progress = progress,
         checkpoint,
       });
+      await this.#nft.commit(script.cleanup);
       this.hasWritten = true;
       return counts;
     } finally {

@@ -55,6 +55,32 @@ export function printSet(
   return `  ${kind} ${name} {\n    ${body}\n${elements}  }\n\n`;
 }
 
+/**
+ * Returns a copy of a base chain, later on its hook. While a transaction replaces a base chain, a packet may meet the
+ * new chain just before the kernel's generation changes and the old chain just after: neither has rules for it then
+ * (`nft_do_chain`, kernel 6.18). It finds the rules in the copy, which the next transaction deletes.
+ */
+function lateCopy({ name, hook = "", rules }: Chain): Chain {
+  const later = (_: string, priority: string) => String(Number(priority) + 3);
+  return { type: "chain", name: `late-${name}`, hook: hook.replace(/(-?\d+)$/, later), rules };
+}
+
+export function printLateCopies(chains: readonly Chain[]): string {
+  return chains.map((each) => printChain(lateCopy(each))).join("\n");
+}
+
+export function renderLateDeletions(chains: readonly Chain[]): string {
+  return renderDeletions(chains.map(lateCopy));
+}
+
+/** Renders deletions of chains, which may lead to each other. */
+function renderDeletions(chains: readonly Pick<Chain, "name">[]): string {
+  return [
+    ...chains.map(({ name }) => `flush chain ${TABLE} ${name}\n`),
+    ...chains.map(({ name }) => `delete chain ${TABLE} ${name}\n`),
+  ].join("");
+}
+
 function printChain({ name, hook, rules }: Chain): string {
   const lines = hook === undefined ? rules : [`type ${hook};`, ...rules];
   return `  chain ${name} {\n${lines.map((line) => `    ${line}\n`).join("")}  }\n`;
@@ -69,11 +95,13 @@ export function* renderingDelta(delta: Delta): Generator<undefined, string[]> {
   const left = elementsInUse(delta);
   const emptied = new Set(delta.deleteElements.map(({ set: { name } }) => name));
   yield;
+  const late = rewriteChains.filter(isMoved).map(({ after }) => lateCopy(after));
+  const added = [...addChains, ...late];
   const stays = delta.deleteElements.filter((each) => !left.has(each));
   const preparation = [
     ...addSets.map(({ kind, name, body }) => `add ${kind} ${TABLE} ${name} { ${body}; }\n`),
-    ...addChains.map(renderChain),
-    ...addChains.map(renderRules),
+    ...added.map(renderChain),
+    ...added.map(renderRules),
   ];
   const change = [
     ...renderRewrites(rewriteChains),
@@ -85,22 +113,25 @@ export function* renderingDelta(delta: Delta): Generator<undefined, string[]> {
     // The elements of another program's map are unknown, and may lead to the chains.
     ...deleteSets.filter(({ kind, name }) => kind === "map" && !emptied.has(name))
       .map(({ name }) => `flush map ${TABLE} ${name}\n`),
-    // A chain may lead to another deleted chain.
-    ...deleteChains.map(({ name }) => `flush chain ${TABLE} ${name}\n`),
-    ...deleteChains.map(({ name }) => `delete chain ${TABLE} ${name}\n`),
+    renderDeletions(deleteChains),
     ...deleteSets.map(({ kind, name }) => `delete ${kind} ${TABLE} ${name}\n`),
   ];
   const transactions = left.size === 0
     ? [preparation, [...change, ...cleanup]]
     : [preparation, change, cleanup];
-  return transactions.map((commands) => commands.join("")).filter((text) => text !== "");
+  return [...transactions.map((commands) => commands.join("")), renderDeletions(late)]
+    .filter((text) => text !== "");
+}
+
+function isMoved({ before, after }: ChainRewrite): boolean {
+  return before.hook !== after.hook;
 }
 
 export function renderRewrites(rewrites: readonly ChainRewrite[]): string[] {
   return [
     ...rewrites.map(({ after }) => `flush chain ${TABLE} ${after.name}\n`),
     // The kernel does not change a hook: the chain is deleted and added again.
-    ...rewrites.filter(({ before, after }) => before.hook !== after.hook).map(({ after }) =>
+    ...rewrites.filter(isMoved).map(({ after }) =>
       `delete chain ${TABLE} ${after.name}\n${renderChain(after)}`
     ),
     ...rewrites.map(({ after }) => renderRules(after)),

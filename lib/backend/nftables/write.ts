@@ -24,9 +24,11 @@ import {
   CLOSE,
   OPEN,
   printingBlocks,
+  printLateCopies,
   printSet,
   printTable,
   renderingDelta,
+  renderLateDeletions,
   REPLACE,
 } from "./text.ts";
 
@@ -58,6 +60,8 @@ export class FullScript implements Script {
   readonly kind = "full";
   bytes = 0;
   operations = 0;
+  /** The transaction after the last portion. */
+  cleanup = "";
 
   constructor(readonly state: DesiredState) {}
 
@@ -83,7 +87,10 @@ interface Portion {
   readonly of: number;
 }
 
-/** Yields a table in portions, base chains last: until then, packets do not meet the table. Counts what is written. */
+/**
+ * Yields a table in portions, base chains last: until then, packets do not meet the table. Counts what is written.
+ * The script's `cleanup` must follow.
+ */
 export function* portionsOf(
   script: FullScript,
   { most, counts }: { readonly most: number; readonly counts: Counts },
@@ -124,7 +131,10 @@ export function* portionsOf(
     number++;
   }
   const blocks = yield* printing({ ...NOTHING, addChains: baseChains });
-  yield { blocks: before + blocks, isLast: true, of: number };
+  const late = printLateCopies(baseChains);
+  script.bytes += late.length;
+  script.cleanup = renderLateDeletions(baseChains);
+  yield { blocks: before + blocks + late, isLast: true, of: number };
 }
 
 /** The weight of a piece of a transaction. nft reads a piece while signpost makes the next piece. */

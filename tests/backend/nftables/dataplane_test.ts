@@ -172,8 +172,9 @@ Deno.test("a change that changes no rule is an empty script, which nft is not st
     { ...service("web"), metadata: { name: "web", labels: { a: "b" } } },
   ]);
   assertEquals([script.text, script.operations], ["", 0]);
+  const before = fake.scripts.length;
   await dataplane.apply(script);
-  assertEquals(fake.scripts.length, 1);
+  assertEquals(fake.scripts.length, before);
 });
 
 const NODE = node({ addresses: ["192.0.2.10"] });
@@ -226,9 +227,34 @@ Deno.test("commands of a prologue stand before a full script alone", async () =>
   await pipeline.apply(dataplane, []);
   const partial = pipeline.step(dataplane, [service("web")]);
   await dataplane.apply(partial);
-  const [first = "", second] = fake.scripts;
+  const [first = "", ...others] = fake.scripts;
   assertMatch(first, /^delete table ip kube-proxy\nadd table inet signpost\n/);
-  assertEquals(second, partial.text);
+  assertEquals(others.at(-1), partial.text);
+});
+
+Deno.test("base chains of a full script have late copies until the next transaction", async () => {
+  const fake = new FakeNft();
+  const pipeline = new Pipeline();
+  await pipeline.apply(new NftablesDataplane(fake.nft), []);
+  const [replacement = "", deletion = "", ...others] = fake.scripts;
+  const hooks = new Map(
+    [...replacement.matchAll(/chain (\S+) \{\n +type (.*) priority (-?\d+);\n([^}]*)/g)]
+      .map(([, name = "", hook, priority, rules]) => [name, { hook, priority, rules }]),
+  );
+  const late = [...hooks.keys()].filter((name) => name.startsWith("late-"));
+  assertEquals(late.length, hooks.size / 2);
+  for (const name of late) {
+    const of = hooks.get(name.replace("late-", ""));
+    assertEquals(hooks.get(name), { ...of, priority: String(Number(of?.priority) + 3) });
+  }
+  assertEquals(
+    deletion,
+    ["flush", "delete"].flatMap((verb) =>
+      late.map((name) => `${verb} chain inet signpost ${name}\n`)
+    )
+      .join(""),
+  );
+  assertEquals(others, []);
 });
 
 Deno.test("chains are in the kernel before a transaction leads packets to them", async () => {

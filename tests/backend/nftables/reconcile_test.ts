@@ -197,6 +197,15 @@ Deno.test("base chains of a live table that have other priorities get theirs", a
   await stage.start(objects(10));
   assertEquals(stage.replacements, 0);
   assertEquals(await stage.listing(), await fresh(objects(10)));
+  // A packet that meets neither chain meets a copy, which is there before the move and after it.
+  const steps = ["add chain late-", "delete chain ", "delete chain late-"].map((words) => {
+    const command = `${words.replace("chain", `chain ${T}`)}nat-output`;
+    return stage.scripts.findIndex((text) =>
+      text.split("\n").some((line) => line.startsWith(command))
+    );
+  });
+  assertEquals(steps, [0, 1, 2].map((i) => (steps[0] ?? 0) + i));
+  assert((steps[0] ?? -1) >= 0);
 });
 
 Deno.test("slots that changed while signpost was down are replaced, those that are left go", async () => {

@@ -61,11 +61,12 @@ class FakeNft {
 function written(desired: DesiredState, most = PORTIONS.weight) {
   const counts = new Counts();
   const texts: string[] = [];
-  for (const portion of portionsOf(new FullScript(desired), { most, counts })) {
+  const script = new FullScript(desired);
+  for (const portion of portionsOf(script, { most, counts })) {
     if (portion === undefined) continue;
     texts.push((texts.length === 0 ? REPLACE : OPEN) + portion.blocks + CLOSE);
   }
-  return { texts, counts };
+  return { texts, counts, cleanup: script.cleanup };
 }
 
 function opened(options: Partial<NftablesOptions> = {}) {
@@ -82,7 +83,8 @@ Deno.test("a table that no packet meets is written in portions, base chains last
   fake.next = () => `# mark ${++mark}\n`;
   const script = dataplane.full(loaded(objects()).desired);
   await dataplane.apply(script);
-  assertEquals(fake.scripts.length, 6);
+  assertEquals(fake.scripts.length, 7);
+  assertMatch(fake.scripts.pop() ?? "", /^flush chain inet signpost late-nat-prerouting\n/);
   for (const [i, text] of fake.scripts.entries()) {
     const isLast = i === 5;
     assertEquals(/ hook /.test(text), isLast, text);
@@ -97,17 +99,17 @@ Deno.test("a table that no packet meets is written in portions, base chains last
 Deno.test("a table that packets meet is replaced in one transaction", async () => {
   const { fake, dataplane } = opened();
   await dataplane.apply(dataplane.full(loaded(objects(1)).desired));
-  assertEquals(fake.scripts.length, 1);
+  assertEquals(fake.scripts.length, 2);
   fake.chains = HOOKED;
   await dataplane.apply(dataplane.full(loaded(objects()).desired));
-  assertEquals(fake.scripts.length, 2);
+  assertEquals(fake.scripts.length, 4);
   fake.chains = HOOKED.replace(/\t\ttype.*\n/, "");
   await dataplane.apply(dataplane.full(loaded(objects()).desired));
-  assert(fake.scripts.length > 3, "a table without a hook is half of one");
+  assert(fake.scripts.length > 6, "a table without a hook is half of one");
   fake.chains = HOOKED.replace("inet signpost", "inet other");
   const before = fake.scripts.length;
   await dataplane.apply(dataplane.full(loaded(objects()).desired));
-  assert(fake.scripts.length > before + 1, "the hooks of others count for nothing");
+  assert(fake.scripts.length > before + 2, "the hooks of others count for nothing");
 });
 
 Deno.test("a portion that is refused ends the rest", async () => {
@@ -121,7 +123,7 @@ Deno.test("a portion that is refused ends the rest", async () => {
   fake.refusedScript = -1;
   await dataplane.apply(dataplane.full(desired));
   assertMatch(fake.scripts[0] ?? "", /^add table inet signpost\ndelete table inet signpost\n/);
-  assertMatch(fake.scripts.at(-1) ?? "", / hook /);
+  assertMatch(fake.scripts.at(-2) ?? "", / hook /);
 });
 
 /** An `nft` that takes what it is given when the test says so, and tells what of each script it has. */
@@ -183,9 +185,9 @@ Deno.test("the first portion tells the number of portions if Services have one s
     return "";
   };
   await dataplane.apply(dataplane.full(desired));
-  const { texts } = written(desired);
-  assertEquals(fake.scripts, texts);
-  assertEquals(new Set(estimates), new Set([texts.length]));
+  const { texts, cleanup } = written(desired);
+  assertEquals(fake.scripts, [...texts, cleanup]);
+  assertEquals(new Set(estimates.slice(0, -1)), new Set([texts.length]));
 });
 
 Deno.test("writing ends between two portions at a stop", async () => {
@@ -214,7 +216,7 @@ Deno.test("the progress is logged once after 10 s", async () => {
   const { desired } = loaded(objects());
   await dataplane.apply(dataplane.full(desired));
   const { length: of } = written(desired).texts;
-  assertEquals(seen, Array.from({ length: of }, (_, done) => ({ done, of })));
+  assertEquals(seen.slice(0, -1), Array.from({ length: of }, (_, done) => ({ done, of })));
   const lines = logger.lines.filter((line) => line.includes("portions"));
   assertEquals(lines.length, 1, logger.lines.join("\n"));
   assertMatch(lines[0] ?? "", new RegExp(`3 of ${of}`));
@@ -227,12 +229,13 @@ Deno.test("portions leave in the kernel what one transaction does", async () => 
       const { desired } = loaded(all);
       const flush = "add table inet signpost\ndelete table inet signpost\n";
       await kernel.script(flush);
-      const { texts } = written(desired, weight);
+      const { texts, cleanup } = written(desired, weight);
       for (const [i, text] of texts.entries()) {
         await kernel.script(text);
         const isLast = i === texts.length - 1;
         assertEquals((await kernel.nft.listHookedTables()).length, isLast ? 1 : 0);
       }
+      await kernel.script(cleanup);
       const inPortions = await listTable(kernel.prefix);
       await kernel.script(flush + new FullScript(desired).text);
       assertEquals(inPortions, await listTable(kernel.prefix));

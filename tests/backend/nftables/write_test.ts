@@ -80,7 +80,7 @@ Deno.test("where nft cannot read the pieces one by one it gets all of them at on
   });
   const dataplane = new NftablesDataplane(nft);
   await dataplane.apply(dataplane.full(desired));
-  assertEquals(calls, ["nft -f /dev/fd/0", "nft -f -"]);
+  assertEquals(calls, ["nft -f /dev/fd/0", "nft -f -", "nft -f -"]);
   const clock = new SystemClock();
   const look = new Look({ nft: kernel.nft, dataplane, desired, clock });
   assertEquals(await look.contents(), undefined);
