@@ -217,7 +217,7 @@ async function ask(
       message,
       isRefusal: reason === "forbidden" || reason === "unauthorized",
       isOptional: optional === true && reason === "forbidden",
-      hasTimedOut: reason === "stalled" || reason === "too-large",
+      hasTimedOut: reason === "stalled" || reason === "late",
     }];
   }
 }

@@ -153,7 +153,7 @@ export class ApiClient {
     } catch (cause) {
       if (cause instanceof WatchError) {
         if (cause.reason !== "stalled") throw cause;
-        throw new WatchError("too-large", cause.message, { cause });
+        throw new WatchError("late", cause.message, { cause });
       }
       const message = `${describeRequest(path, request)}: the answer is not valid UTF-8`;
       throw new WatchError("garbage", message, { cause });

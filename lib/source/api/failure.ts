@@ -8,7 +8,8 @@ type FailureReason =
   | "dropped" // The stream broke off.
   | "stalled" // No byte arrived in time.
   | "garbage" // A protocol error: invalid JSON, half a line, an unknown shape.
-  | "too-large" // A page or line exceeds the memory or the time that it may take.
+  | "late" // An answer began, but did not end in time.
+  | "too-large" // A page or line exceeds the memory that it may take.
   | "too-many" // More objects than any cluster has: perhaps it is the wrong server.
   | "unauthorized" // 401.
   | "forbidden" // 403.

@@ -160,7 +160,7 @@ class Reflector {
 
   /**
    * Lists in pages. After an expired continue token (410) it lists all in one page, as client-go does. A page that is
-   * too large, or too slow, is asked for again with fewer objects.
+   * too large, or late, is asked for again with fewer objects.
    */
   async #list(pageSize = this.#limits.pageSize): Promise<void> {
     this.#setState("listing");
@@ -179,7 +179,7 @@ class Reflector {
       const answer = await client.json(this.#resource.path, { query, signal }).catch((error) => {
         const reason = error instanceof WatchError ? error.reason : "";
         // A server ends an answer after 60 s.
-        const mayFit = size > 1 && (reason === "too-large" || reason === "dropped");
+        const mayFit = size > 1 && ["too-large", "late", "dropped"].includes(reason);
         if (token !== "" && reason === "gone" || mayFit) return error as WatchError;
         throw error;
       });

@@ -132,15 +132,22 @@ Deno.test("large objects of one namespace fit into smaller pages", async () => {
   assertEquals([failure, objects], [undefined, 500]);
 });
 
-Deno.test("a page that breaks off is asked for again with fewer objects", async () => {
-  const limits: number[] = [];
-  const { failure, objects } = await listFrom((_, limit) => {
-    limits.push(limit);
-    if (limit > 63) return new Error("reset");
-    return limits.length === 2 ? page(["a"], "next") : page(["b"], "");
+for (
+  const [what, error] of [
+    ["breaks off", new Error("reset")],
+    ["is late", new WatchError("stalled", "")],
+  ] as const
+) {
+  Deno.test(`a page that ${what} is asked for again with fewer objects`, async () => {
+    const limits: number[] = [];
+    const { failure, objects } = await listFrom((_, limit) => {
+      limits.push(limit);
+      if (limit > 63) return error;
+      return limits.length === 2 ? page(["a"], "next") : page(["b"], "");
+    });
+    assertEquals([failure, objects, limits], [undefined, 2, [500, 63, 63]]);
   });
-  assertEquals([failure, objects, limits], [undefined, 2, [500, 63, 63]]);
-});
+}
 
 Deno.test("an answer that reads like a reason to ask again is refused", async () => {
   const { pages } = await listFrom((request) => request < 9 && '"too-large"');
