@@ -9,7 +9,13 @@ import { messageIfFatal } from "../model/values/errors.ts";
 import { follow, SCROLL_HELP } from "./follow.ts";
 import { jsonText, type Paint, renderFindings, renderReport, textTable } from "./output.ts";
 import type { QueryContext } from "./context.ts";
-import { countRefused, formatAgo, formatDuration, healthOf } from "../observe/human.ts";
+import {
+  countConflicts,
+  countRefused,
+  formatAgo,
+  formatDuration,
+  healthOf,
+} from "../observe/human.ts";
 import { statusView, type TextRows } from "../observe/status_view.ts";
 
 const INTERVAL = 1_000;
@@ -94,15 +100,16 @@ function section({ head, rows }: TextRows): string {
 
 /** Renders a status in one line, for logs. */
 function statusLine(status: Status, now: number): string {
-  const { watches, findings, conflicts } = status;
+  const { watches, findings } = status;
   const last = status.syncs.at(-1);
   const sync = last
     ? `last sync ${last.kind} ${formatAgo(last.at, now)} in ${formatDuration(last.seconds)}`
     : "no sync yet";
   const watching = watches.filter(({ state }) => state === "watching").length;
+  const conflicts = count(countConflicts(status.conflicts), "conflict");
   const watched = watches.length === 0 ? "" : `${watching} of ${watches.length} watches, `;
   return `${new Date(now).toISOString()} ${healthOf(status, now).health}, ${status.mode}, ` +
     `${count(status.services, "service")}, ${count(status.endpoints, "endpoint")}, ${sync}, ` +
     `${watched}${count(findings.length, "finding")}, ${countRefused(status)} refused, ` +
-    `${count(conflicts.length, "conflict")}, ${count(status.driftRepairs, "drift repair")}\n`;
+    `${conflicts}, ${count(status.driftRepairs, "drift repair")}\n`;
 }

@@ -139,6 +139,8 @@ export interface Conflict {
   readonly loser: string;
   /** The reason why the holder comes first, as the end of a sentence. */
   readonly because: string;
+  /** The number of conflicts that the entry counts and does not list; absent in all others. */
+  readonly more?: number;
 }
 
 /** Everything that `signpost status -o json` prints. */

@@ -119,7 +119,7 @@ export function describeObjectProblems(
 ): string {
   return [
     ...Object.entries(refusedByKind(refusals)).map(([kind, all]) => `${count(all, kind)} refused`),
-    ...conflicts.length > 0 ? [count(conflicts.length, "conflict")] : [],
+    ...conflicts.length > 0 ? [count(countConflicts(conflicts), "conflict")] : [],
     ...servicesWithoutEndpoints > 0 ? [`${servicesWithoutEndpoints} without endpoints`] : [],
   ].join(", ");
 }
@@ -133,6 +133,11 @@ function refusedByKind({ refused, refusedByKind }: Refusals): NonNullable<Status
 
 export function countRefused(refusals: Refusals): number {
   return Object.values(refusedByKind(refusals)).reduce((sum, each) => sum + each, 0);
+}
+
+/** Counts conflicts, also those that a last entry counts. */
+export function countConflicts(conflicts: Status["conflicts"]): number {
+  return conflicts.reduce((sum, { more = 1 }) => sum + more, 0);
 }
 
 /** Returns the program that writes the rules, with its version. */

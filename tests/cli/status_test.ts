@@ -152,7 +152,9 @@ function watched(answers: readonly (unknown | "silence")[]): Pick<RunOptions, "a
 }
 
 Deno.test("watching prints a line a second outside of a terminal", async () => {
-  const late = { ...STATUS, healthy: false, driftRepairs: 3 };
+  const conflict = { claim: "192.0.2.1 . tcp . 80", holder: "a/b", loser: "c/d", because: "" };
+  const conflicts = [conflict, { ...conflict, more: 5 }];
+  const late = { ...STATUS, healthy: false, conflicts, driftRepairs: 3 };
   const { code, printed } = await run({
     ...watched([STATUS, late, "silence", STATUS, STATUS]),
     watch: true,
@@ -163,7 +165,7 @@ Deno.test("watching prints a line a second outside of a terminal", async () => {
     lines[0] ?? "",
     /^2026-01-02T03:04:05.000Z healthy, nftables, 2 services, 5 endpoints/,
   );
-  assertMatch(lines[1] ?? "", /unhealthy: .* 3 drift repairs$/);
+  assertMatch(lines[1] ?? "", /unhealthy: .* 6 conflicts, 3 drift repairs$/);
   assertMatch(lines[2] ?? "", /^no daemon answers at/);
   assertMatch(lines[3] ?? "", /healthy, nftables/);
 });

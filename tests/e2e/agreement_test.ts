@@ -329,7 +329,7 @@ test("a Service that wants a port where a program of this node listens", async (
   assertStringIncludes((await stage.run("check")).stdout, "no node problems; 1 conflict");
   assertStringIncludes((await stage.run("explain", "shop/web")).stdout, said);
   const page = JSON.parse((await stage.get(DATA_PATH, METRICS_PORT)).body) as PageData;
-  assertEquals(page.problems.map(({ title }) => title), ["1 Service in conflict"]);
+  assertEquals(page.problems.map(({ title }) => title), ["1 conflict"]);
   assertEquals(await stage.metric("signpost_vip_conflicts"), 1);
 });
 

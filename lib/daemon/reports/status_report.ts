@@ -14,6 +14,7 @@ import {
   STATUS_VERSION,
 } from "../../model/status.ts";
 import { FAMILY_NAMES } from "../../model/values/address.ts";
+import { countConflicts } from "../../observe/human.ts";
 import { VERSION } from "../../model/version.ts";
 import type { PortFacts } from "../objects/own_ports.ts";
 import type { Parts } from "../parts.ts";
@@ -68,7 +69,7 @@ export function statusReport(parts: Parts): Status {
       })),
     syncs: observation.syncs,
     ...refusedObjects(parts.refusals()),
-    conflicts: shorten(desired.conflicts()),
+    conflicts: shortenConflicts(desired.conflicts()),
   };
 }
 
@@ -141,18 +142,22 @@ const MOST_CONFLICTS = 20;
 /** The most refused objects that are listed, and conflicts of all losers. */
 const MOST_LISTED = 1_000;
 
-function shorten(conflicts: Status["conflicts"]): Status["conflicts"] {
-  const byLoser = [...Map.groupBy(conflicts, ({ loser }) => loser)].flatMap(([loser, lost]) => {
-    const more = lost.length - MOST_CONFLICTS;
-    if (more <= 0) return lost;
-    return [...lost.slice(0, MOST_CONFLICTS), uncounted(more, loser)];
-  });
-  const more = byLoser.length - MOST_LISTED;
-  return more <= 0 ? byLoser : [...byLoser.slice(0, MOST_LISTED), uncounted(more, "")];
+/** Lists the first conflicts of each loser, and the first of all. */
+export function shortenConflicts(conflicts: Status["conflicts"]): Status["conflicts"] {
+  const byLoser = [...Map.groupBy(conflicts, ({ loser }) => loser)]
+    .flatMap(([loser, lost]) => firstOf(lost, { most: MOST_CONFLICTS, loser }));
+  return firstOf(byLoser, { most: MOST_LISTED, loser: "" });
 }
 
-function uncounted(more: number, loser: string): Conflict {
-  return { claim: `… and ${more} more`, holder: "", loser, because: "" };
+/** Lists the first conflicts, and counts the rest in a last entry. */
+function firstOf(
+  conflicts: readonly Conflict[],
+  { most, loser }: { readonly most: number; readonly loser: string },
+): readonly Conflict[] {
+  const more = countConflicts(conflicts.slice(most));
+  if (more === 0) return conflicts;
+  const rest = { claim: `… and ${more} more`, holder: "", loser, because: "", more };
+  return [...conflicts.slice(0, most), rest];
 }
 
 /** Lists the first refused objects, and counts all by kind. */

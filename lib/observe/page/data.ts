@@ -14,7 +14,14 @@ import type { HistoryEntry, Severity, Status } from "../../model/status.ts";
 import { TopK } from "../../model/values/bounded.ts";
 import { count, grouped } from "../../model/values/text.ts";
 import { frontendsOf, policyOf } from "../../policy/frontend.ts";
-import { changeText, countRefused, formatAge, formatRate, healthOf } from "../human.ts";
+import {
+  changeText,
+  countConflicts,
+  countRefused,
+  formatAge,
+  formatRate,
+  healthOf,
+} from "../human.ts";
 import { type StatusView, statusView, type TextRows } from "../status_view.ts";
 
 export interface PageContents {
@@ -83,7 +90,6 @@ function problemsOf(status: Status, { watches, refused, conflicts }: StatusView)
   const isFailing = ({ state, lastError }: Status["watches"][number]) =>
     lastError !== "" && state !== "absent";
   const failing = watches.rows.filter((_, i) => status.watches.slice(i, i + 1).some(isFailing));
-  const losers = new Set(status.conflicts.map(({ loser }) => loser)).size;
   const kinds: Problems[] = [
     { ...errors, title: count(errors.rows.length, "error"), colour: "red" },
     {
@@ -94,7 +100,7 @@ function problemsOf(status: Status, { watches, refused, conflicts }: StatusView)
     },
     { ...warnings, title: count(warnings.rows.length, "warning"), colour: "yellow" },
     { ...refused, title: count(countRefused(status), "refused object"), colour: "yellow" },
-    { ...conflicts, title: `${count(losers, "Service")} in conflict`, colour: "yellow" },
+    { ...conflicts, title: count(countConflicts(status.conflicts), "conflict"), colour: "yellow" },
   ];
   return kinds.filter(({ rows }) => rows.length > 0).map(({ rows, title, ...rest }) => ({
     ...rest,

@@ -1,9 +1,14 @@
 import { assertEquals } from "@std/assert";
-import { refusedObjects, serviceStatus } from "../../../lib/daemon/reports/status_report.ts";
+import {
+  refusedObjects,
+  serviceStatus,
+  shortenConflicts,
+} from "../../../lib/daemon/reports/status_report.ts";
 import type { ServiceStatus } from "../../../lib/model/status.ts";
 import type { ServiceChange } from "../../../lib/model/kernel/desired.ts";
 import type { Parts } from "../../../lib/daemon/parts.ts";
 import { servicePort } from "../../observe/page/contents.ts";
+import { countConflicts, describeObjectProblems } from "../../../lib/observe/human.ts";
 import { ServiceSyncs } from "../../../lib/daemon/reports/history.ts";
 
 const START = Date.parse("2026-01-02T03:04:05.000Z");
@@ -103,4 +108,22 @@ Deno.test("a status lists the first 1,000 refused objects", () => {
   assertEquals(refused.length, 1_001);
   assertEquals(refused.at(-1), { kind: "Service", key: "", reason: "… and 501 more" });
   assertEquals(refusedByKind, { Service: 1_500, Node: 1 });
+});
+
+Deno.test("conflicts that a status does not list are counted in its last entries", () => {
+  const lost = (loser: string, length: number) =>
+    Array.from({ length }, (_, i) => ({ claim: `${i}`, holder: "a/b", loser, because: "older" }));
+  const rest = { holder: "", because: "" };
+  assertEquals(shortenConflicts(lost("c/d", 20)), lost("c/d", 20));
+  const ofOne = shortenConflicts([...lost("c/d", 25), ...lost("e/f", 1)]);
+  assertEquals(ofOne.slice(20), [
+    { ...rest, claim: "… and 5 more", loser: "c/d", more: 5 },
+    ...lost("e/f", 1),
+  ]);
+  const problems = { refused: [], conflicts: ofOne, servicesWithoutEndpoints: 0 };
+  assertEquals(describeObjectProblems(problems), "26 conflicts");
+  const ofAll = shortenConflicts(Array.from({ length: 100 }, (_, i) => lost(`c/${i}`, 30)).flat());
+  assertEquals(ofAll.length, 1_001);
+  assertEquals(ofAll.at(-1)?.claim, `… and ${ofAll.at(-1)?.more} more`);
+  assertEquals(countConflicts(ofAll), 3_000);
 });

@@ -58,7 +58,7 @@ Deno.test("problems are counted by their kind, errors and failing watches first"
     ["1 watch fails", "red", 1],
     ["2 warnings", "yellow", 2],
     ["2 refused objects", "yellow", 2],
-    ["1 Service in conflict", "yellow", 2],
+    ["2 conflicts", "yellow", 2],
   ]);
   assertEquals(problems[2]?.rows[0], [
     `${FINDING.what} [${FINDING.id}]`,
