@@ -94,6 +94,14 @@ export function isError(
   return mode === "" ? section === "nftables" || section === "iptables" : section === mode;
 }
 
+/** The take-over from kube-proxy's ipvs mode, and cleanup, read these ranges in every mode. */
+const EXCLUDED = "ipvs.excludeCIDRs";
+
+/** Returns true if a problem that is not an error is a warning. */
+export function isReported({ setting, kind }: ProblemLine): boolean {
+  return kind === "ignored" || setting.startsWith(EXCLUDED);
+}
+
 export function warningsOf(
   { origin, given }: { readonly origin: Origin; readonly given: readonly string[] },
 ): string[] {
@@ -129,8 +137,7 @@ function withoutEffect(origin: Origin, given: readonly string[]): string[] {
 }
 
 function isUnused(path: SettingPath, mode: AskedMode | undefined): boolean {
-  // The take-over from kube-proxy's ipvs mode, and cleanup, read the excluded CIDRs in every mode.
-  const isOfIpvs = path.startsWith("ipvs.") && path !== "ipvs.excludeCIDRs";
+  const isOfIpvs = path.startsWith("ipvs.") && path !== EXCLUDED;
   return path in SETTING_GROUPS[UNUSED_TITLE] || isOfIpvs && mode !== "ipvs";
 }
 

@@ -1,7 +1,7 @@
 /** Loads the command line and its configuration file into one checked configuration. */
 import { append } from "../model/values/lists.ts";
 import { completeSettings, type Configuration } from "./configuration.ts";
-import { checkCombinations, checkFeatureGates, isError, warningsOf } from "./checks.ts";
+import { checkCombinations, checkFeatureGates, isError, isReported, warningsOf } from "./checks.ts";
 import { type Command, readCommand } from "./command.ts";
 import { type FileResult, readConfigurationFile } from "./file/file.ts";
 import { readCommandLine, unexpectedWord } from "./command_line.ts";
@@ -80,7 +80,7 @@ export async function loadConfiguration(
   const context = { mode: settings.mode ?? "", detectLocalMode };
   const problems = [...base.problems, ...flags.problems, ...file.problems];
   const faults = problems.filter((problem) => isError(problem, context));
-  const ignored = problems.filter(({ kind }) => kind === "ignored");
+  const ignored = problems.filter((each) => !faults.includes(each) && isReported(each));
   const asked = readCommand(flags);
   const errors = [
     ...new Set(faults.map(({ line }) => line)),

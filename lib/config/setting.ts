@@ -193,7 +193,8 @@ export function checkValue(
   const checked = (each: unknown, inside: string, result = read(each)): unknown => {
     if (!(result instanceof Fault)) return result;
     const { rule, kind } = result;
-    isValid = false;
+    // A bad range of IPVS is no error in other modes, whose take-over reads the other ranges of the list.
+    if (shape !== "list" || kind !== "value") isValid = false;
     report({ inside, kind, message: kind === "secret" ? rule : `${rule}, is ${show(each)}` });
     return undefined;
   };
@@ -203,7 +204,7 @@ export function checkValue(
     result = checked(value, "");
   } else if (shape === "list") {
     result = Array.isArray(value)
-      ? value.flatMap((each, i) => each == null ? [] : [checked(each, `[${i}]`)])
+      ? value.flatMap((each, i) => each == null ? [] : checked(each, `[${i}]`) ?? [])
       : wrongShape("must be a list");
   } else if (isRecord(value)) {
     const named = Object.entries(value).filter(([, each]) => each != null);

@@ -117,6 +117,18 @@ for (const [section, error] of WRONG) {
   });
 }
 
+Deno.test("other modes leave out bad excluded CIDRs with a warning", async () => {
+  const fromFile = runOf(
+    await loadFile("mode: nftables\nipvs: {excludeCIDRs: [10.0.0.1/8, x, null, 'fd00::/8']}"),
+  );
+  const fromFlags = runOf(await load(["--ipvs-exclude-cidrs=10.0.0.1/8,x,fd00::/8"]));
+  for (const { configuration } of [fromFile, fromFlags]) {
+    assertEquals(configuration.ipvs.excludeCIDRs, ["10.0.0.0/8", "fd00::/8"]);
+  }
+  assertEquals(fromFile.warnings, [`${FILE}: ipvs.excludeCIDRs[1]: must be a CIDR, is "x"`]);
+  assertEquals(fromFlags.warnings, [`--ipvs-exclude-cidrs: must be a CIDR, is "x"`]);
+});
+
 Deno.test("mode ipvs: the min sync period is adaptive by default", async () => {
   const { nftables } = runOf(await loadFile("mode: ipvs\nipvs: {syncPeriod: 500ms}")).configuration;
   assertEquals([nftables.syncPeriod, nftables.minSyncPeriod], [500, "adaptive"]);
