@@ -1,4 +1,5 @@
 import { assertEquals, assertGreater, assertNotEquals } from "@std/assert";
+import { Libc } from "./libc.ts";
 import { Network } from "./network.ts";
 import { addAddress } from "./topology.ts";
 
@@ -34,6 +35,29 @@ Deno.test("an IPv6 address answers as soon as it was added, also beside a networ
   }
   await gone;
 });
+
+for (const family of ["IPv4", "IPv6"] as const) {
+  Deno.test(`a client's port is free while a program holds its last socket (${family})`, async () => {
+    await using network = await createNetwork();
+    network.serve("web1", { protocol: "udp", port: 53, address: "::" });
+    const place = family === "IPv4" ? 0 : 1;
+    const [address = ""] = TOPOLOGY.hosts.web1.slice(place);
+    const source = { address: TOPOLOGY.hosts.client[place] ?? "", port: 20_000 };
+    using libc = new Libc();
+    const namespace = libc.openNamespace(`/run/netns/${network.namespaceOf("client")}`);
+    const held = libc.socket(namespace, { family: family === "IPv4" ? 4 : 6, type: "udp" });
+    libc.setOption(held, "reuseAddress");
+    libc.bind(held, source);
+    libc.connect(held, { address, port: 53 });
+    for (let i = 0; i < 3; i++) {
+      const client = { from: "client", protocol: "udp", sourcePort: source.port } as const;
+      const [outcome] = await network.connect({ ...client, address, port: 53 });
+      assertEquals(outcome?.type, "answer");
+    }
+    libc.close(held);
+    libc.close(namespace);
+  });
+}
 
 Deno.test("networks side by side do not see each other", async () => {
   const names: string[] = [];

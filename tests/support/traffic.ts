@@ -115,6 +115,8 @@ export class Clients {
     const socket = this.#libc.socket(namespace, { family, type: protocol });
     try {
       this.#libc.setOption(socket, "bindWithoutPort");
+      // A program that starts holds copies of closed sockets for a moment, with their ports.
+      if (source.port !== 0) this.#libc.setOption(socket, "reuseAddress");
       this.#libc.bind(socket, source);
       this.#libc.setOption(socket, family === 4 ? "receiveErrors4" : "receiveErrors6");
       this.#libc.connect(socket, destination);
