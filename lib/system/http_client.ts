@@ -125,11 +125,13 @@ async function sendByFetch(
     signal.addEventListener("abort", () => reject(signal.reason), { once: true })
   );
   aborted.catch(() => {});
+  // `fetch` unpacks the answer. A proxy that packs a watch may hold its events back.
+  const isWatch = url.searchParams.has("watch");
   try {
     const answer = fetch(url, {
       client,
       method,
-      headers: { "accept-encoding": "identity", ...headers },
+      headers: { "accept-encoding": isWatch ? "identity" : "gzip", ...headers },
       redirect: "manual",
       signal,
       ...(body !== undefined && { body }),
