@@ -87,7 +87,7 @@ function externalObjects(port: DesiredServicePort, frontend: Frontend): TableObj
   return [
     ...pick.objects,
     chain(name, ["jump mark-for-masquerade", `goto ${pick.chain}`]),
-    serviceElement(port, frontend, name),
+    ...guardedElement(port, frontend, name),
   ];
 }
 
@@ -110,7 +110,7 @@ function localObjects(port: DesiredServicePort, frontend: Frontend): TableObject
       `jump ${shortCircuitChain(family, kind)}`,
       ...local ? [`goto ${local.chain}`] : [],
     ]),
-    serviceElement(port, frontend, name),
+    ...guardedElement(port, frontend, name),
     ...dropped,
   ];
 }
@@ -142,6 +142,34 @@ function serviceElement(
   return element(set, key, { data: `goto ${chain}`, comment: name });
 }
 
+/**
+ * Leads clients inside the source ranges to a chain. A commit may come after a packet has met the firewall: the packet
+ * then finds the new frontend without a check of its ranges.
+ */
+function guardedElement(
+  port: DesiredServicePort,
+  frontend: Frontend,
+  name: string,
+): TableObject[] {
+  const isGuarded = port.sourceRanges.length > 0 &&
+    port.loadBalancerIPs.some((each) => each === frontend.key.address);
+  if (!isGuarded) return [serviceElement(port, frontend, name)];
+  const guard = chain(`${sourceRangeChain(port)}-${name}`, [
+    `${inRanges(port)} goto ${name}`,
+    "drop",
+  ]);
+  return [guard, serviceElement(port, frontend, guard.name)];
+}
+
+function inRanges(port: DesiredServicePort): string {
+  const ip = NFT_FAMILY[port.family];
+  return `${ip} daddr . th dport . ${ip} saddr @${tableSet("sourceRanges", port).name}`;
+}
+
+function hasSourceRanges({ sourceRanges, loadBalancerIPs }: DesiredServicePort): boolean {
+  return sourceRanges.length > 0 && loadBalancerIPs.length > 0;
+}
+
 /** Returns the chains that check source ranges before DNAT, by the address that the client used. */
 function sharedFirewallObjects({ ipFamilies }: DesiredNode): TableObject[] {
   const check = ["ct state new jump firewall"];
@@ -159,15 +187,14 @@ function sharedFirewallObjects({ ipFamilies }: DesiredNode): TableObject[] {
  * key, nft before 1.1 writes a byte-order conversion, which kernels from 6.12.115 on refuse.
  */
 function firewallObjects(port: DesiredServicePort, node: DesiredNode): TableObject[] {
+  if (!hasSourceRanges(port)) return [];
   const { family, protocol, sourceRanges, loadBalancerIPs } = port;
-  if (sourceRanges.length === 0 || loadBalancerIPs.length === 0) return [];
-  const ip = NFT_FAMILY[family];
-  const set = tableSet("sourceRanges", { family, protocol });
+  const set = tableSet("sourceRanges", port);
   const drops = node.countsConnections
     ? withCounters(tableSet("firewallDrops", { family }))
     : undefined;
   const checking = chain(sourceRangeChain(port), [
-    `${ip} daddr . th dport . ${ip} saddr @${set.name} return`,
+    `${inRanges(port)} return`,
     ...drops ? [`${vipOf(family)} vmap @${drops.name}`] : [],
     "drop",
   ]);

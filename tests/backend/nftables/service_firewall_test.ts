@@ -10,7 +10,7 @@ import { configuration, DEFAULTS } from "../../support/configuration.ts";
 import { type ApiObject, Pipeline } from "../../support/pipeline.ts";
 import { SILENT_RUNNER, traitsOf } from "../../support/modes.ts";
 import { Kernel } from "./kernel.ts";
-import { type Fields, service as buildService } from "../../support/cluster.ts";
+import { type Fields, service as buildService, slice } from "../../support/cluster.ts";
 
 const DETECT_LOCAL = {
   bridgeInterface: "cni0",
@@ -126,4 +126,20 @@ Deno.test("rules for source ranges exist while a Service has ranges", async () =
   // Maps are deleted as such, and all that leads to a chain before it.
   const last = await step([OPEN]);
   assertEquals(parts(last, "delete"), [...shared, ...udp].sort());
+});
+
+Deno.test("a frontend with source ranges leads to endpoints from inside of them alone", () => {
+  const pipeline = new Pipeline();
+  const slices = ["open", "ranged"].map((name) =>
+    slice({ service: name, ports: [{ name: "http", port: 8080 }], endpoints: ["10.1.0.1"] })
+  );
+  pipeline.load([OPEN, RANGED, ...slices]);
+  const { text } = new NftablesDataplane(new Nft(SILENT_RUNNER)).full(pipeline.desired);
+  const verdictOf = (address: string) =>
+    new RegExp(`${address} . tcp . 80 comment .* : goto ([^\\s,]+)`).exec(text)?.[1];
+  assertEquals(verdictOf("192.0.2.1"), "external4-tcp-1");
+  const guard = "source-ranges4-tcp-external4-tcp-1";
+  assertEquals(verdictOf("192.0.2.2"), guard);
+  const rules = ["ip daddr . th dport . ip saddr @source-ranges-tcp4 goto external4-tcp-1", "drop"];
+  assert(text.includes(`  chain ${guard} {\n    ${rules.join("\n    ")}\n  }\n`), text);
 });
