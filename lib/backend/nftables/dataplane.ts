@@ -130,13 +130,14 @@ export class NftablesDataplane implements ScriptWriter<NftScript> {
   }
 
   async #replace(script: FullScript, checkpoint: () => void): Promise<void> {
-    const { weight, hasAffinity } = script.measure();
-    const isLarge = weight > this.#options.weight || this.isLarge;
+    const { weight, hasAffinity, hasRanges } = script.measure();
+    // A packet does not find source ranges of a new table until the end of the transaction (kernel 6.18, `nft_pipapo`).
+    const isKept = weight > this.#options.weight || this.isLarge || hasRanges;
     const write = async () =>
       (await this.#nft.listHookedTables()).includes(TABLE)
         ? await this.#reconcile(script, checkpoint)
         : await this.#writePortions(script, checkpoint);
-    this.#counts = isLarge && await write() ||
+    this.#counts = isKept && await write() ||
       await this.#replaceAtOnce(script, { hasAffinity, checkpoint });
     this.#deferred.clear();
   }

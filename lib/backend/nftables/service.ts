@@ -166,7 +166,7 @@ function inRanges(port: DesiredServicePort): string {
   return `${ip} daddr . th dport . ${ip} saddr @${tableSet("sourceRanges", port).name}`;
 }
 
-function hasSourceRanges({ sourceRanges, loadBalancerIPs }: DesiredServicePort): boolean {
+export function hasSourceRanges({ sourceRanges, loadBalancerIPs }: DesiredServicePort): boolean {
   return sourceRanges.length > 0 && loadBalancerIPs.length > 0;
 }
 

@@ -19,6 +19,7 @@ import type { Nft } from "./nft.ts";
 import { clientsIn, type Contents } from "./read.ts";
 import { fixedChains, nodeElements } from "./layout.ts";
 import type { Chain } from "./table.ts";
+import { hasSourceRanges } from "./service.ts";
 import { fixedSets, setNamed, type TableSet } from "./sets.ts";
 import {
   CLOSE,
@@ -56,6 +57,12 @@ export function* toPartialScript(
 /** The weight of one portion: nft takes 53 MB for 25,000 elements. Larger portions are slower, and begin later. */
 export const PORTION_WEIGHT = 25_000;
 
+interface Measure {
+  readonly weight: number;
+  readonly hasAffinity: boolean;
+  readonly hasRanges: boolean;
+}
+
 export class FullScript implements Script {
   readonly kind = "full";
   bytes = 0;
@@ -69,13 +76,14 @@ export class FullScript implements Script {
     return printTable(atOnce(tableOf(this.state)));
   }
 
-  measure(): { readonly weight: number; readonly hasAffinity: boolean } {
-    let [weight, hasAffinity] = [0, false];
+  measure(): Measure {
+    let [weight, hasAffinity, hasRanges] = [0, false, false];
     for (const ports of this.state.services.values()) {
       weight += weightOf(ports);
       hasAffinity ||= ports.some((port) => port.affinitySeconds > 0);
+      hasRanges ||= ports.some(hasSourceRanges);
     }
-    return { weight, hasAffinity };
+    return { weight, hasAffinity, hasRanges };
   }
 }
 

@@ -208,6 +208,26 @@ Deno.test("base chains of a live table that have other priorities get theirs", a
   assert((steps[0] ?? -1) >= 0);
 });
 
+Deno.test("source ranges of a small table are in the kernel before packets meet them", async () => {
+  await using stage = await Stage.create();
+  stage.weight = 25_000;
+  const ranged = [
+    service({
+      type: "LoadBalancer",
+      ingress: ["192.0.2.1"],
+      loadBalancerSourceRanges: ["198.51.100.0/24"],
+    }),
+    slice({ endpoints: ["10.244.1.1"] }),
+  ];
+  await stage.start(ranged);
+  const [ranges = -1, hooks = -1] = [/source-ranges-tcp4 \{\n.*\n +elements/, / hook /]
+    .map((part) => stage.scripts.findIndex((text) => part.test(text)));
+  assertEquals([ranges, hooks], [0, 1]);
+  // The kernel keeps the set: a new one is empty until the end of its transaction.
+  await stage.start(ranged);
+  assertEquals(stage.replacements, 0);
+});
+
 Deno.test("slots that changed while signpost was down are replaced, those that are left go", async () => {
   await using stage = await Stage.create();
   await stage.start(objects(10));
