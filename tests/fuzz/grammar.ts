@@ -36,7 +36,7 @@ const STATEMENT = new RegExp(`^(?:${
     `iifname != "lo" ip daddr 127\\.0\\.0\\.0/8 ct state new (?:ct status dnat accept|drop)`,
     `ct state new jump ${NAME}`,
     `ct status dnat ${IP} saddr \\. ${IP} daddr @${NAME} masquerade fully-random`,
-    `${IP} daddr \\. th dport \\. ${IP} saddr @${NAME} return`,
+    `${IP} daddr \\. th dport \\. ${IP} saddr @${NAME} (?:return|goto ${NAME})`,
     `dnat ${IP} to (?:${IP} daddr \\. )?${PROTOCOL} dport \\. ${SLOT} map @${NAME}`,
     `${IP} saddr @${NAME} goto ${NAME}`,
     `numgen random mod [0-9]+ 0 goto ${NAME}`,
