@@ -60,21 +60,13 @@ export function printSet(
  * new chain just before the kernel's generation changes and the old chain just after: neither has rules for it then
  * (`nft_do_chain`, kernel 6.18). It finds the rules in the copy, which the next transaction deletes.
  */
-function lateCopy({ name, hook = "", rules }: Chain): Chain {
+export function lateCopy({ name, hook = "", rules }: Chain): Chain {
   const later = (_: string, priority: string) => String(Number(priority) + 3);
   return { type: "chain", name: `late-${name}`, hook: hook.replace(/(-?\d+)$/, later), rules };
 }
 
-export function printLateCopies(chains: readonly Chain[]): string {
-  return chains.map((each) => printChain(lateCopy(each))).join("\n");
-}
-
-export function renderLateDeletions(chains: readonly Chain[]): string {
-  return renderDeletions(chains.map(lateCopy));
-}
-
 /** Renders deletions of chains, which may lead to each other. */
-function renderDeletions(chains: readonly Pick<Chain, "name">[]): string {
+export function renderDeletions(chains: readonly Pick<Chain, "name">[]): string {
   return [
     ...chains.map(({ name }) => `flush chain ${TABLE} ${name}\n`),
     ...chains.map(({ name }) => `delete chain ${TABLE} ${name}\n`),

@@ -23,13 +23,13 @@ import { hasSourceRanges } from "./service.ts";
 import { fixedSets, setNamed, type TableSet } from "./sets.ts";
 import {
   CLOSE,
+  lateCopy,
   OPEN,
   printingBlocks,
-  printLateCopies,
   printSet,
   printTable,
+  renderDeletions,
   renderingDelta,
-  renderLateDeletions,
   REPLACE,
 } from "./text.ts";
 
@@ -139,10 +139,11 @@ export function* portionsOf(
     number++;
   }
   const blocks = yield* printing({ ...NOTHING, addChains: baseChains });
-  const late = printLateCopies(baseChains);
-  script.bytes += late.length;
-  script.cleanup = renderLateDeletions(baseChains);
-  yield { blocks: before + blocks + late, isLast: true, of: number };
+  const late = baseChains.map(lateCopy);
+  const copies = yield* printingBlocks({ sets: [], chains: late, elements: [] }, declared);
+  script.bytes += copies.length;
+  script.cleanup = renderDeletions(late);
+  yield { blocks: before + blocks + copies, isLast: true, of: number };
 }
 
 /** The weight of a piece of a transaction. nft reads a piece while signpost makes the next piece. */
