@@ -227,9 +227,9 @@ Deno.test("commands of a prologue stand before a full script alone", async () =>
   await pipeline.apply(dataplane, []);
   const partial = pipeline.step(dataplane, [service("web")]);
   await dataplane.apply(partial);
-  const [first = "", ...others] = fake.scripts;
+  const [first = "", , ...others] = fake.scripts;
   assertMatch(first, /^delete table ip kube-proxy\nadd table inet signpost\n/);
-  assertEquals(others.at(-1), partial.text);
+  assertEquals(others, [partial.text]);
 });
 
 Deno.test("base chains of a full script have late copies until the next transaction", async () => {
@@ -249,10 +249,9 @@ Deno.test("base chains of a full script have late copies until the next transact
   }
   assertEquals(
     deletion,
-    ["flush", "delete"].flatMap((verb) =>
-      late.map((name) => `${verb} chain inet signpost ${name}\n`)
-    )
-      .join(""),
+    ["flush", "delete"].map((verb) =>
+      late.map((name) => `${verb} chain inet signpost ${name}\n`).join("")
+    ).join(""),
   );
   assertEquals(others, []);
 });
