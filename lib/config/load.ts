@@ -80,7 +80,7 @@ export async function loadConfiguration(
   const context = { mode: settings.mode ?? "", detectLocalMode };
   const problems = [...base.problems, ...flags.problems, ...file.problems];
   const faults = problems.filter((problem) => isError(problem, context));
-  const ignored = problems.filter((each) => !faults.includes(each) && isReported(each));
+  const ignored = problems.filter((each) => !isError(each, context) && isReported(each));
   const asked = readCommand(flags);
   const errors = [
     ...new Set(faults.map(({ line }) => line)),

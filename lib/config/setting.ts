@@ -193,7 +193,7 @@ export function checkValue(
   const checked = (each: unknown, inside: string, result = read(each)): unknown => {
     if (!(result instanceof Fault)) return result;
     const { rule, kind } = result;
-    // A bad range of IPVS is no error in other modes, whose take-over reads the other ranges of the list.
+    // A list keeps its good entries. `isError` decides if the bad entry is an error in this mode.
     if (shape !== "list" || kind !== "value") isValid = false;
     report({ inside, kind, message: kind === "secret" ? rule : `${rule}, is ${show(each)}` });
     return undefined;
