@@ -143,8 +143,8 @@ function serviceElement(
 }
 
 /**
- * Leads clients inside the source ranges to a chain. A commit may come after a packet has met the firewall: the packet
- * then finds the new frontend without a check of its ranges.
+ * Leads a frontend to a chain; with source ranges, only clients inside them. A packet may meet the firewall before a
+ * commit that adds the frontend, and the nat hook after it. So the firewall alone would let the packet pass.
  */
 function guardedElement(
   port: DesiredServicePort,
